@@ -1,0 +1,441 @@
+package powerbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Limits of what one authority may hold, so that a hostile one costs no more
+// than an honest one (ATK-55).
+const (
+	MaxConstraintDepth = 32      // nesting of all and any
+	MaxConstraintBytes = 4 << 10 // one scalar inside a constraint, in its JSON form
+	MaxConstraintNodes = 4096    // values and nested constraints of one constraint
+	MaxArguments       = 64      // constrained arguments of one operation
+	MaxOperations      = 256     // clauses of one authority
+)
+
+// Constraint is a predicate on the value of one argument. The set of types is
+// closed: the nine of the token draft (section 3.4) and four extensions whose
+// matcher parses like the target that the value is meant for.
+//
+//sumtype:decl
+type Constraint interface {
+	// Admits reports whether the argument may have that value.
+	Admits(Value) bool
+	// Type returns the constraint_type, which reasons to a caller may name.
+	Type() string
+	// JSON returns the object form, which [ParseConstraint] reads back.
+	JSON() Value
+
+	sealed()
+}
+
+// ExactValue admits one scalar.
+type ExactValue struct{ Value Value }
+
+// Range admits numbers between bounds; a nil bound is open. Bounds belong to
+// the range unless they are exclusive.
+type Range struct {
+	Min, Max                   *Decimal
+	MinExclusive, MaxExclusive bool
+}
+
+// OneOf admits its values. Without values it admits nothing.
+type OneOf struct{ Values []Value }
+
+// NotOneOf admits everything but its values.
+type NotOneOf struct{ Excluded []Value }
+
+// Contains admits arrays that hold every required element.
+type Contains struct{ Required []Value }
+
+// Subset admits arrays that hold no element but the allowed ones.
+type Subset struct{ Allowed []Value }
+
+// Wildcard admits any value.
+type Wildcard struct{}
+
+// All admits what every one of its constraints admits.
+type All struct{ Constraints []Constraint }
+
+// AnyOf admits what at least one of its constraints admits.
+type AnyOf struct{ Constraints []Constraint }
+
+func (ExactValue) sealed() {}
+func (Range) sealed()      {}
+func (OneOf) sealed()      {}
+func (NotOneOf) sealed()   {}
+func (Contains) sealed()   {}
+func (Subset) sealed()     {}
+func (Wildcard) sealed()   {}
+func (All) sealed()        {}
+func (AnyOf) sealed()      {}
+
+// Admits implements [Constraint].
+func (c ExactValue) Admits(v Value) bool { return c.Value.Equal(v) }
+
+// Admits implements [Constraint]. What is not a number is refused.
+func (c Range) Admits(v Value) bool {
+	d, ok := v.Decimal()
+	if !ok {
+		return false
+	}
+	if c.Min != nil {
+		if o := d.Compare(*c.Min); o < 0 || o == 0 && c.MinExclusive {
+			return false
+		}
+	}
+	if c.Max != nil {
+		if o := d.Compare(*c.Max); o > 0 || o == 0 && c.MaxExclusive {
+			return false
+		}
+	}
+	return true
+}
+
+// Admits implements [Constraint].
+func (c OneOf) Admits(v Value) bool { return member(c.Values, v) }
+
+// Admits implements [Constraint].
+func (c NotOneOf) Admits(v Value) bool { return !member(c.Excluded, v) }
+
+// Admits implements [Constraint]. What is not an array is refused.
+func (c Contains) Admits(v Value) bool {
+	elements, ok := v.Elements()
+	return ok && within(c.Required, elements)
+}
+
+// Admits implements [Constraint]. What is not an array is refused.
+func (c Subset) Admits(v Value) bool {
+	elements, ok := v.Elements()
+	return ok && within(elements, c.Allowed)
+}
+
+// Admits implements [Constraint].
+func (Wildcard) Admits(Value) bool { return true }
+
+// Admits implements [Constraint]. Without constraints it admits everything.
+func (c All) Admits(v Value) bool {
+	return !slices.ContainsFunc(c.Constraints, func(c Constraint) bool { return !c.Admits(v) })
+}
+
+// Admits implements [Constraint]. Without constraints it admits nothing.
+func (c AnyOf) Admits(v Value) bool {
+	return slices.ContainsFunc(c.Constraints, func(c Constraint) bool { return c.Admits(v) })
+}
+
+func member(set []Value, v Value) bool { return slices.ContainsFunc(set, v.Equal) }
+
+// within reports whether every element of a is an element of b.
+func within(a, b []Value) bool {
+	return !slices.ContainsFunc(a, func(v Value) bool { return !member(b, v) })
+}
+
+// Type implements [Constraint].
+func (ExactValue) Type() string { return "exact" }
+
+// Type implements [Constraint].
+func (Range) Type() string { return "range" }
+
+// Type implements [Constraint].
+func (OneOf) Type() string { return "one_of" }
+
+// Type implements [Constraint].
+func (NotOneOf) Type() string { return "not_one_of" }
+
+// Type implements [Constraint].
+func (Contains) Type() string { return "contains" }
+
+// Type implements [Constraint].
+func (Subset) Type() string { return "subset" }
+
+// Type implements [Constraint].
+func (Wildcard) Type() string { return "wildcard" }
+
+// Type implements [Constraint].
+func (All) Type() string { return "all" }
+
+// Type implements [Constraint].
+func (AnyOf) Type() string { return "any" }
+
+// typed returns the object form of a constraint.
+func typed(constraintType string, members ...Member) Value {
+	return Object(append(members, Member{"constraint_type", String(constraintType)})...)
+}
+
+// JSON implements [Constraint].
+func (c ExactValue) JSON() Value { return typed(c.Type(), Member{"value", c.Value}) }
+
+// JSON implements [Constraint].
+func (c Range) JSON() Value {
+	var ms []Member
+	if c.Min != nil {
+		ms = append(ms, Member{"min", Number(*c.Min)})
+	}
+	if c.Max != nil {
+		ms = append(ms, Member{"max", Number(*c.Max)})
+	}
+	if c.MinExclusive {
+		ms = append(ms, Member{"min_inclusive", Bool(false)})
+	}
+	if c.MaxExclusive {
+		ms = append(ms, Member{"max_inclusive", Bool(false)})
+	}
+	return typed(c.Type(), ms...)
+}
+
+// JSON implements [Constraint].
+func (c OneOf) JSON() Value { return typed(c.Type(), Member{"values", List(c.Values...)}) }
+
+// JSON implements [Constraint].
+func (c NotOneOf) JSON() Value { return typed(c.Type(), Member{"excluded", List(c.Excluded...)}) }
+
+// JSON implements [Constraint].
+func (c Contains) JSON() Value { return typed(c.Type(), Member{"required", List(c.Required...)}) }
+
+// JSON implements [Constraint].
+func (c Subset) JSON() Value { return typed(c.Type(), Member{"allowed", List(c.Allowed...)}) }
+
+// JSON implements [Constraint].
+func (c Wildcard) JSON() Value { return typed(c.Type()) }
+
+// JSON implements [Constraint].
+func (c All) JSON() Value {
+	return typed(c.Type(), Member{"constraints", constraintList(c.Constraints)})
+}
+
+// JSON implements [Constraint].
+func (c AnyOf) JSON() Value {
+	return typed(c.Type(), Member{"constraints", constraintList(c.Constraints)})
+}
+
+func constraintList(cs []Constraint) Value {
+	vs := make([]Value, len(cs))
+	for i, c := range cs {
+		vs[i] = c.JSON()
+	}
+	return Value{kind: KindList, list: vs}
+}
+
+// ConstraintDepth returns how deep c nests: 1 for a constraint without others
+// inside.
+func ConstraintDepth(c Constraint) int {
+	var inner []Constraint
+	switch c := c.(type) {
+	case All:
+		inner = c.Constraints
+	case AnyOf:
+		inner = c.Constraints
+	case ExactValue, Range, OneOf, NotOneOf, Contains, Subset, Wildcard, PathUnder, URLMatch, CIDR, Glob:
+	}
+	deepest := 0
+	for _, c := range inner {
+		deepest = max(deepest, ConstraintDepth(c))
+	}
+	return deepest + 1
+}
+
+// ParseConstraint reads the object form of a constraint: constraint_type and
+// the members of that type. Unknown types and unknown members are refused: a
+// restriction that nobody understands must not be skipped.
+func ParseConstraint(v Value) (Constraint, error) {
+	p := constraintParser{nodes: MaxConstraintNodes}
+	return p.constraint(v, MaxConstraintDepth)
+}
+
+type constraintParser struct{ nodes int }
+
+func (p *constraintParser) constraint(v Value, depth int) (Constraint, error) {
+	if depth == 0 {
+		return nil, fmt.Errorf("constraint nests deeper than %d", MaxConstraintDepth)
+	}
+	if p.nodes--; p.nodes < 0 {
+		return nil, fmt.Errorf("constraint has more than %d parts", MaxConstraintNodes)
+	}
+	if v.kind != KindObject {
+		return nil, fmt.Errorf("constraint is %s; want an object with constraint_type", aKind(v.kind))
+	}
+	name, _ := v.Get("constraint_type")
+	constraintType, ok := name.Text()
+	if !ok {
+		return nil, fmt.Errorf("constraint has no constraint_type; want one of %s", strings.Join(constraintTypes, ", "))
+	}
+	o := objectReader{of: fmt.Sprintf("constraint %q", constraintType), rest: v.members}
+	o.take("constraint_type")
+	c, err := p.typed(constraintType, &o, depth)
+	if err != nil {
+		return nil, err
+	}
+	return c, o.finish()
+}
+
+var constraintTypes = []string{
+	"exact", "range", "one_of", "not_one_of", "contains", "subset", "wildcard", "all", "any",
+	"path", "url", "cidr", "glob",
+}
+
+func (p *constraintParser) typed(constraintType string, o *objectReader, depth int) (Constraint, error) {
+	switch constraintType {
+	case "exact":
+		return p.exact(o)
+	case "range":
+		return parseRange(o)
+	case "one_of":
+		vs, err := p.values(o, "values")
+		return OneOf{vs}, err
+	case "not_one_of":
+		vs, err := p.values(o, "excluded")
+		return NotOneOf{vs}, err
+	case "contains":
+		vs, err := p.values(o, "required")
+		return Contains{vs}, err
+	case "subset":
+		vs, err := p.values(o, "allowed")
+		return Subset{vs}, err
+	case "wildcard":
+		return Wildcard{}, nil
+	case "all":
+		cs, err := p.nested(o, depth)
+		return All{cs}, err
+	case "any":
+		cs, err := p.nested(o, depth)
+		return AnyOf{cs}, err
+	case "path":
+		return parsePath(o)
+	case "url":
+		return parseURL(o)
+	case "cidr":
+		return parseCIDR(o)
+	case "glob":
+		return parseGlob(o)
+	}
+	return nil, fmt.Errorf("constraint_type %q is unknown; want one of %s", constraintType, strings.Join(constraintTypes, ", "))
+}
+
+func (p *constraintParser) exact(o *objectReader) (Constraint, error) {
+	v, ok := o.take("value")
+	if !ok {
+		return nil, o.missing("value")
+	}
+	if v.kind == KindList || v.kind == KindObject {
+		return nil, fmt.Errorf("%s: value is %s; want a scalar", o.of, aKind(v.kind))
+	}
+	return ExactValue{v}, checkSize(o.of, v)
+}
+
+func checkSize(of string, v Value) error {
+	if n := len(v.text); n > MaxConstraintBytes {
+		return fmt.Errorf("%s: a value has %d bytes; want at most %d", of, n, MaxConstraintBytes)
+	}
+	for _, e := range v.list {
+		if err := checkSize(of, e); err != nil {
+			return err
+		}
+	}
+	for _, m := range v.members {
+		if err := checkSize(of, m.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *constraintParser) values(o *objectReader, name string) ([]Value, error) {
+	v, ok := o.take(name)
+	if !ok {
+		return nil, o.missing(name)
+	}
+	elements, ok := v.Elements()
+	if !ok {
+		return nil, fmt.Errorf("%s: %s is %s; want an array", o.of, name, aKind(v.kind))
+	}
+	if p.nodes -= len(elements); p.nodes < 0 {
+		return nil, fmt.Errorf("%s: more than %d values", o.of, MaxConstraintNodes)
+	}
+	return elements, checkSize(o.of, v)
+}
+
+func (p *constraintParser) nested(o *objectReader, depth int) ([]Constraint, error) {
+	v, ok := o.take("constraints")
+	if !ok {
+		return nil, o.missing("constraints")
+	}
+	elements, ok := v.Elements()
+	if !ok {
+		return nil, fmt.Errorf("%s: constraints is %s; want an array", o.of, aKind(v.kind))
+	}
+	cs := make([]Constraint, 0, len(elements))
+	for i, e := range elements {
+		c, err := p.constraint(e, depth-1)
+		if err != nil {
+			return nil, fmt.Errorf("%s, constraint %d: %w", o.of, i+1, err)
+		}
+		cs = append(cs, c)
+	}
+	return cs, nil
+}
+
+func parseRange(o *objectReader) (Constraint, error) {
+	var r Range
+	for _, b := range []struct {
+		bound, inclusive string
+		value            **Decimal
+		exclusive        *bool
+	}{{"min", "min_inclusive", &r.Min, &r.MinExclusive}, {"max", "max_inclusive", &r.Max, &r.MaxExclusive}} {
+		if v, ok := o.take(b.bound); ok {
+			d, ok := v.Decimal()
+			if !ok {
+				return nil, fmt.Errorf("%s: %s is %s; want a number", o.of, b.bound, aKind(v.kind))
+			}
+			*b.value = &d
+		}
+		if v, ok := o.take(b.inclusive); ok {
+			inclusive, ok := v.Truth()
+			if !ok {
+				return nil, fmt.Errorf("%s: %s is %s; want true or false", o.of, b.inclusive, aKind(v.kind))
+			}
+			*b.exclusive = !inclusive && *b.value != nil
+		}
+	}
+	return r, nil
+}
+
+// objectReader takes members out of an object and refuses what is left.
+type objectReader struct {
+	of   string
+	rest []Member
+}
+
+func (o *objectReader) take(name string) (Value, bool) {
+	for i, m := range o.rest {
+		if m.Name == name {
+			o.rest = slices.Concat(o.rest[:i], o.rest[i+1:])
+			return m.Value, true
+		}
+	}
+	return Value{}, false
+}
+
+func (o *objectReader) missing(name string) error {
+	return fmt.Errorf("%s has no %s", o.of, name)
+}
+
+func (o *objectReader) finish() error {
+	if len(o.rest) > 0 {
+		return fmt.Errorf("%s: member %q is unknown", o.of, o.rest[0].Name)
+	}
+	return nil
+}
+
+func aKind(k Kind) string {
+	switch k {
+	case KindNull:
+		return "null"
+	case KindList, KindObject:
+		return "an " + k.String()
+	default:
+		return "a " + k.String()
+	}
+}

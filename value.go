@@ -1,0 +1,218 @@
+package powerbox
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Kind is the kind of a JSON value.
+type Kind uint8
+
+// The kinds of JSON value. The zero Value is null.
+const (
+	KindNull Kind = iota
+	KindBool
+	KindNumber
+	KindString
+	KindList
+	KindObject
+)
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	names := [...]string{"null", "boolean", "number", "string", "array", "object"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return "unknown"
+}
+
+// Value is a JSON value with exact numbers. It is immutable. The zero Value is
+// null.
+type Value struct {
+	kind    Kind
+	truth   bool
+	number  Decimal
+	text    string
+	list    []Value
+	members []Member // sorted by name, names unique
+}
+
+// Member is one member of an object.
+type Member struct {
+	Name  string
+	Value Value
+}
+
+// Bool returns a boolean value.
+func Bool(b bool) Value { return Value{kind: KindBool, truth: b} }
+
+// Number returns a number value.
+func Number(d Decimal) Value { return Value{kind: KindNumber, number: d} }
+
+// String returns a string value.
+func String(s string) Value { return Value{kind: KindString, text: s} }
+
+// List returns an array value.
+func List(vs ...Value) Value { return Value{kind: KindList, list: slices.Clone(vs)} }
+
+// Object returns an object value. Where a name occurs twice the later member
+// is kept, so that callers can override.
+func Object(members ...Member) Value {
+	sorted := slices.Clone(members)
+	slices.SortStableFunc(sorted, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	out := sorted[:0]
+	for _, m := range sorted {
+		if n := len(out); n > 0 && out[n-1].Name == m.Name {
+			out[n-1] = m
+			continue
+		}
+		out = append(out, m)
+	}
+	return Value{kind: KindObject, members: out}
+}
+
+// Kind returns what v is.
+func (v Value) Kind() Kind { return v.kind }
+
+// Text returns the string that v is, and false where it is none.
+func (v Value) Text() (string, bool) { return v.text, v.kind == KindString }
+
+// Decimal returns the number that v is, and false where it is none.
+func (v Value) Decimal() (Decimal, bool) { return v.number, v.kind == KindNumber }
+
+// Truth returns the boolean that v is, and false as its second result where
+// it is none.
+func (v Value) Truth() (value, ok bool) { return v.truth, v.kind == KindBool }
+
+// Elements returns the elements of an array, which the caller must not change,
+// and false where v is none.
+func (v Value) Elements() ([]Value, bool) { return v.list, v.kind == KindList }
+
+// Members returns the members of an object in order of their names, which the
+// caller must not change, and false where v is none.
+func (v Value) Members() ([]Member, bool) { return v.members, v.kind == KindObject }
+
+// Get returns the member of an object by its exact name.
+func (v Value) Get(name string) (Value, bool) {
+	i, ok := slices.BinarySearchFunc(v.members, name, func(m Member, name string) int {
+		return strings.Compare(m.Name, name)
+	})
+	if !ok {
+		return Value{}, false
+	}
+	return v.members[i].Value, true
+}
+
+// Equal reports whether v and w are the same JSON value: numbers by value,
+// objects without regard to order, arrays with it.
+func (v Value) Equal(w Value) bool { return v.Compare(w) == 0 }
+
+// Compare orders values: by kind, then by content. The order has no meaning
+// but to be the same everywhere.
+func (v Value) Compare(w Value) int {
+	if c := cmp.Compare(v.kind, w.kind); c != 0 {
+		return c
+	}
+	switch v.kind {
+	case KindNull:
+		return 0
+	case KindBool:
+		return cmp.Compare(truthRank(v.truth), truthRank(w.truth))
+	case KindNumber:
+		return v.number.Compare(w.number)
+	case KindString:
+		return strings.Compare(v.text, w.text)
+	case KindList:
+		return slices.CompareFunc(v.list, w.list, Value.Compare)
+	case KindObject:
+		return slices.CompareFunc(v.members, w.members, func(a, b Member) int {
+			if c := strings.Compare(a.Name, b.Name); c != 0 {
+				return c
+			}
+			return a.Value.Compare(b.Value)
+		})
+	}
+	return 0
+}
+
+func truthRank(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// String returns v as JSON: compact, members in order of their names. It is
+// one form for one value, though not that of RFC 8785, which rounds numbers.
+func (v Value) String() string { return string(v.AppendJSON(nil)) }
+
+// MarshalJSON returns the same form as [Value.String].
+func (v Value) MarshalJSON() ([]byte, error) { return v.AppendJSON(nil), nil }
+
+// AppendJSON appends the form of [Value.String] to b.
+func (v Value) AppendJSON(b []byte) []byte {
+	switch v.kind {
+	case KindNull:
+		return append(b, "null"...)
+	case KindBool:
+		if v.truth {
+			return append(b, "true"...)
+		}
+		return append(b, "false"...)
+	case KindNumber:
+		return append(b, v.number.String()...)
+	case KindString:
+		return appendQuoted(b, v.text)
+	case KindList:
+		b = append(b, '[')
+		for i, e := range v.list {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = e.AppendJSON(b)
+		}
+		return append(b, ']')
+	case KindObject:
+		b = append(b, '{')
+		for i, m := range v.members {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendQuoted(b, m.Name), ':')
+			b = m.Value.AppendJSON(b)
+		}
+		return append(b, '}')
+	}
+	return b
+}
+
+// appendQuoted writes a JSON string with the escapes of RFC 8785 and no
+// others.
+func appendQuoted(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c >= 0x20:
+			b = append(b, c)
+		case c == '\b':
+			b = append(b, `\b`...)
+		case c == '\t':
+			b = append(b, `\t`...)
+		case c == '\n':
+			b = append(b, `\n`...)
+		case c == '\f':
+			b = append(b, `\f`...)
+		case c == '\r':
+			b = append(b, `\r`...)
+		default:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+	}
+	return append(b, '"')
+}
