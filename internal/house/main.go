@@ -1,0 +1,122 @@
+// Command house keeps the tree in order: it runs every test of every module and
+// counts them, holds the coverage of the core at 100 %, breaks checks on purpose
+// to see their tests fail, fuzzes every decoder and prints docs/conformance.md.
+// It is called by the Makefile, from anywhere inside the tree.
+//
+// What is checked without being asked (the walls between packages, the
+// conformance table, sizes and characters of source files) are tests of this
+// package.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+)
+
+const usage = `usage: house VERB
+  test             run the tests of every module, count them
+  cover            hold the packages of the core at full statement coverage
+  mutate [NAME]    remove the checks of testdata/checks.txt, one at a time
+  fuzz [DURATION]  run every fuzz target (default 30s each)
+  conformance      print docs/conformance.md; with -write, write it
+  modules          print the folder of every module
+`
+
+// errFailed says that the run found something and has already printed it.
+var errFailed = errors.New("failed")
+
+// house is one run of the program on one tree.
+type house struct {
+	root   string // folder of the main module
+	stdout io.Writer
+	stderr io.Writer
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err == nil {
+		return
+	}
+	if !errors.Is(err, errFailed) {
+		fmt.Fprintln(os.Stderr, "house:", err)
+	}
+	os.Exit(1)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	root, err := findRoot()
+	if err != nil {
+		return err
+	}
+	h := house{root: root, stdout: stdout, stderr: stderr}
+	verb, rest := "", []string(nil)
+	if len(args) > 0 {
+		verb, rest = args[0], args[1:]
+	}
+	switch verb {
+	case "test":
+		return h.test(ctx)
+	case "cover":
+		return h.cover(ctx)
+	case "mutate":
+		return h.mutate(ctx, rest)
+	case "fuzz":
+		return h.fuzz(ctx, rest)
+	case "conformance":
+		return h.conformance(rest)
+	case "modules":
+		return h.modules()
+	}
+	return errors.New(usage)
+}
+
+// findRoot walks up to the folder that holds tools.mod, which only the root of
+// the tree has: nested modules have a go.mod as well.
+func findRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "tools.mod")); err == nil {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("no tools.mod in %s or above: run it inside the tree", dir)
+		}
+	}
+}
+
+// goCommand is the go tool with args, to run in dir, relative to the root.
+func (h house) goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = filepath.Join(h.root, dir)
+	cmd.Stderr = h.stderr
+	return cmd
+}
+
+func (h house) printf(format string, args ...any) {
+	fmt.Fprintf(h.stdout, format, args...)
+}
+
+func (h house) modules() error {
+	mods, err := findModules(h.root)
+	if err != nil {
+		return err
+	}
+	dirs := make([]string, 0, len(mods))
+	for _, m := range mods {
+		dirs = append(dirs, m.dir)
+	}
+	h.printf("%s\n", strings.Join(dirs, "\n"))
+	return nil
+}

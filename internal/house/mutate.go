@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+const checksFile = "testdata/checks.txt"
+
+// check is one entry of testdata/checks.txt: a check in the code, what it looks
+// like removed, and the test that must notice.
+type check struct {
+	name   string // SEP-11 expired: begins with the requirement that it serves
+	file   string
+	find   string // occurs once in the file
+	with   string
+	folder string // of the test
+	test   string // TestName or TestName/subtest
+}
+
+// mutate removes the checks one at a time, in an overlay: the tree itself is
+// never touched. With arguments it takes the entries whose name contains one.
+func (h house) mutate(ctx context.Context, only []string) error {
+	data, err := os.ReadFile(filepath.Join(h.root, filepath.FromSlash(checksFile)))
+	if err != nil {
+		return err
+	}
+	checks, err := parseChecks(string(data))
+	if err != nil {
+		return fmt.Errorf("%s: %w", checksFile, err)
+	}
+	ran, survived := 0, 0
+	for _, c := range checks {
+		if !c.chosen(only) {
+			continue
+		}
+		ran++
+		caught, err := h.mutateOne(ctx, c)
+		if err != nil {
+			h.printf("BAD       %s: %v\n", c.name, err)
+			survived++
+			continue
+		}
+		if !caught {
+			h.printf("SURVIVED  %s: %s passes without it\n", c.name, c.test)
+			survived++
+			continue
+		}
+		h.printf("caught    %s: %s:%s fails\n", c.name, c.folder, c.test)
+	}
+	h.printf("%d checks removed, %d noticed by their tests\n", ran, ran-survived)
+	if survived > 0 {
+		return errFailed
+	}
+	return nil
+}
+
+func (c check) chosen(only []string) bool {
+	for _, part := range only {
+		if strings.Contains(c.name, part) {
+			return true
+		}
+	}
+	return len(only) == 0
+}
+
+// mutateOne reports whether the check's test fails without the check. An error
+// says that the entry itself is wrong.
+func (h house) mutateOne(ctx context.Context, c check) (bool, error) {
+	target := filepath.Join(h.root, filepath.FromSlash(c.file))
+	src, err := os.ReadFile(target)
+	if err != nil {
+		return false, err
+	}
+	mutant, err := c.apply(string(src))
+	if err != nil {
+		return false, err
+	}
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	replaced, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(replaced, []byte(mutant), 0o600); err != nil {
+		return false, err
+	}
+	spec, err := json.Marshal(map[string]map[string]string{"Replace": {target: replaced}})
+	if err != nil {
+		return false, err
+	}
+	if err := os.WriteFile(overlay, spec, 0o600); err != nil {
+		return false, err
+	}
+	var out, stderr bytes.Buffer
+	cmd := h.goCommand(ctx, c.folder, "test", "-json", "-count=1", "-vet=off", "-overlay", overlay, "-run", runPattern(c.test), ".")
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	exit := cmd.Run()
+	return c.verdict(out.String()+stderr.String(), exit)
+}
+
+// verdict reads the run of the mutant: its test must have run, and failed.
+func (c check) verdict(output string, exit error) (bool, error) {
+	var talk strings.Builder
+	rec := newRecorder(&talk)
+	if err := rec.read(strings.NewReader(output)); err != nil {
+		return false, err
+	}
+	for name, action := range rec.results {
+		if name.test == c.test {
+			return action == "fail", nil
+		}
+	}
+	for name := range rec.output {
+		if name.test == c.test { // a panic or a time limit ends the run without a result
+			return exit != nil, nil
+		}
+	}
+	return false, fmt.Errorf("%s did not run in %s:\n%s", c.test, c.folder, talk.String())
+}
+
+// apply is the source without the check.
+func (c check) apply(src string) (string, error) {
+	if n := strings.Count(src, c.find); n != 1 {
+		return "", fmt.Errorf("%s has the text to find %d times, must be once", c.file, n)
+	}
+	return strings.Replace(src, c.find, c.with, 1), nil
+}
+
+// runPattern matches exactly the named test or subtest, see go help testflag.
+func runPattern(test string) string {
+	parts := strings.Split(test, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	return strings.Join(parts, "/")
+}
+
+// parseChecks reads entries of "key: value" lines. An entry begins with check;
+// the others are file, find, with and test (folder and name). A value that needs
+// several lines follows its key in lines that begin with a bar, taken as they
+// are. Lines that begin with # are comments.
+func parseChecks(text string) ([]check, error) {
+	var checks []check
+	var into *string
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSuffix(line, "\n")
+		if more, ok := strings.CutPrefix(line, "|"); ok && into != nil {
+			*into += more + "\n"
+			continue
+		}
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, fmt.Errorf("line %d: want key: value", number)
+		}
+		value = strings.TrimSpace(value)
+		if key == "check" {
+			checks = append(checks, check{})
+		}
+		if len(checks) == 0 {
+			return nil, fmt.Errorf("line %d: an entry begins with check: NAME", number)
+		}
+		var err error
+		if into, err = checks[len(checks)-1].set(key, value); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+	for _, c := range checks {
+		if c.name == "" || c.file == "" || c.find == "" || c.folder == "" || c.test == "" || c.find == c.with {
+			return nil, fmt.Errorf("check %q needs file, find, with (other than find) and test", c.name)
+		}
+	}
+	return checks, nil
+}
+
+// set stores the value and returns where its further lines go.
+func (c *check) set(key, value string) (*string, error) {
+	switch key {
+	case "check":
+		c.name = value
+	case "file":
+		c.file = value
+	case "find":
+		c.find = value
+		return &c.find, nil
+	case "with":
+		c.with = value
+		return &c.with, nil
+	case "test":
+		var ok bool
+		if c.folder, c.test, ok = strings.Cut(value, " "); !ok {
+			return nil, errors.New("test: want the folder, a space and the test's name")
+		}
+	default:
+		return nil, fmt.Errorf("unknown key %q: check, file, find, with, test", key)
+	}
+	return nil, nil
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const twoChecks = `# how it reads
+check: SEP-11 expired
+file: token/verify.go
+find: if expired(now) {
+with: if false {
+test: token TestSEP11_Reasons/expired
+
+check: EXT-22 previous hash
+file: evidence/chain.go
+find:
+|	h.Write(prev)
+|	h.Write(body)
+with:
+|	h.Write(body)
+test: evidence TestEXT22_Vectors
+`
+
+func TestParseChecks(t *testing.T) {
+	got, err := parseChecks(twoChecks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []check{
+		{"SEP-11 expired", "token/verify.go", "if expired(now) {", "if false {", "token", "TestSEP11_Reasons/expired"},
+		{"EXT-22 previous hash", "evidence/chain.go", "\th.Write(prev)\n\th.Write(body)\n", "\th.Write(body)\n", "evidence", "TestEXT22_Vectors"},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(check{})); diff != "" {
+		t.Errorf("checks (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseChecksRefuses(t *testing.T) {
+	for name, edit := range map[string][2]string{
+		"an unknown key":           {"file: token", "files: token"},
+		"a line without a key":     {"# how it reads", "how it reads"},
+		"a value before any entry": {"# how it reads", "file: a.go"},
+		"an entry without a test":  {"test: evidence TestEXT22_Vectors", ""},
+		"a test without a folder":  {"test: evidence TestEXT22_Vectors", "test: TestEXT22_Vectors"},
+		"a removal that changes nothing": {
+			"with: if false {", "with: if expired(now) {",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := parseChecks(strings.Replace(twoChecks, edit[0], edit[1], 1)); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}
+
+func TestApply(t *testing.T) {
+	c := check{file: "a.go", find: "a && b", with: "a"}
+	if got, err := c.apply("if a && b {"); err != nil || got != "if a {" {
+		t.Errorf("apply: %q, %v", got, err)
+	}
+	for _, src := range []string{"if a {", "a && b && a && b"} {
+		if _, err := c.apply(src); err == nil {
+			t.Errorf("apply to %q has no error", src)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	run := `{"Action":"run","Package":"p","Test":"TestA"}` + "\n"
+	output := `{"Action":"output","Package":"p","Test":"TestA","Output":"panic: no\n"}` + "\n"
+	cases := map[string]struct {
+		output string
+		exit   error
+		caught bool
+		bad    bool
+	}{
+		"fails":          {run + `{"Action":"fail","Package":"p","Test":"TestA"}`, errFailed, true, false},
+		"passes":         {run + `{"Action":"pass","Package":"p","Test":"TestA"}`, nil, false, false},
+		"panics":         {run + output, errFailed, true, false},
+		"does not build": {`{"Action":"fail","Package":"p"}`, errFailed, false, true},
+		"does not run":   {`{"Action":"pass","Package":"p"}`, nil, false, true},
+		"skips":          {run + `{"Action":"skip","Package":"p","Test":"TestA"}`, nil, false, false},
+	}
+	for name, tt := range cases {
+		t.Run(name, func(t *testing.T) {
+			caught, err := check{test: "TestA"}.verdict(tt.output, tt.exit)
+			if caught != tt.caught || (err != nil) != tt.bad {
+				t.Errorf("caught %v, error %v", caught, err)
+			}
+		})
+	}
+}
+
+func TestRunPattern(t *testing.T) {
+	if got := runPattern("TestA/x.y"); got != `^TestA$/^x\.y$` {
+		t.Errorf("runPattern %s", got)
+	}
+}
+
+// TestMutateNotices runs a real overlay: the entry of checks.txt that removes one
+// of this package's own checks is caught, the same entry with a harmless change
+// is not, and one that does not compile is an error.
+func TestMutateNotices(t *testing.T) {
+	h := house{root: mustRoot(t), stdout: new(strings.Builder), stderr: new(strings.Builder)}
+	c := check{
+		name: "house", file: "internal/house/cover.go", find: `count == 0 && `, with: `count == 1 && `,
+		folder: "internal/house", test: "TestParseProfile",
+	}
+	harmless, broken := c, c
+	harmless.with = `(count == 0) && `
+	broken.with = `count = 0 && `
+	if caught, err := h.mutateOne(t.Context(), c); err != nil || !caught {
+		t.Errorf("a removed check: caught %v, error %v", caught, err)
+	}
+	if caught, err := h.mutateOne(t.Context(), harmless); err != nil || caught {
+		t.Errorf("a harmless change: caught %v, error %v", caught, err)
+	}
+	if _, err := h.mutateOne(t.Context(), broken); err == nil || errors.Is(err, errFailed) {
+		t.Errorf("a change that does not compile: error %v", err)
+	}
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// tally counts tests. A test with subtests counts as its subtests.
+type tally struct{ passed, failed int }
+
+func (t tally) String() string { return fmt.Sprintf("%d passed, %d failed", t.passed, t.failed) }
+
+// test runs the tests of every module. The last line counts them. A package that
+// does not build counts as one failure, and so does a test that skips itself: what
+// tests need is installed, not assumed. So does a test that docs/conformance.csv
+// names as proof and that did not pass in this very run.
+func (h house) test(ctx context.Context) error {
+	mods, err := findModules(h.root)
+	if err != nil {
+		return err
+	}
+	var total tally
+	lines := make([]string, 0, len(mods))
+	passed := make(map[string]bool)
+	for _, m := range mods {
+		t, err := h.testModule(ctx, m, passed)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", m.path, t))
+		total.passed += t.passed
+		total.failed += t.failed
+	}
+	_, rows, err := readConformance(h.root)
+	if err != nil {
+		return err
+	}
+	for _, problem := range unproven(rows, passed) {
+		h.printf("%s\n", problem)
+		total.failed++
+	}
+	h.printf("\n%s\n%s\n", strings.Join(lines, "\n"), total)
+	if total.failed > 0 {
+		return errFailed
+	}
+	return nil
+}
+
+// testModule adds what passed to passed, as folder:TestName.
+func (h house) testModule(ctx context.Context, m module, passed map[string]bool) (tally, error) {
+	cmd := h.goCommand(ctx, m.dir, "test", "-json", "./...")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return tally{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return tally{}, err
+	}
+	rec := newRecorder(h.stdout)
+	readErr := rec.read(out)
+	waitErr := cmd.Wait()
+	if readErr != nil {
+		return tally{}, readErr
+	}
+	t := rec.tally()
+	if waitErr != nil && t.failed == 0 {
+		h.printf("%s: go test: %v\n", m.path, waitErr)
+		t.failed = 1
+	}
+	for key, action := range rec.results {
+		if action == "pass" && key.test != "" {
+			passed[m.folder(key.pkg)+":"+key.test] = true
+		}
+	}
+	return t, nil
+}
+
+// unproven lists the tests that rows name and that did not pass.
+func unproven(rows []row, passed map[string]bool) []string {
+	var missing []string
+	for _, r := range rows {
+		for _, test := range r.tests {
+			if !passed[test] {
+				missing = append(missing, fmt.Sprintf("%s: %s names %s, which did not run and pass", conformanceFile, r.id, test))
+			}
+		}
+	}
+	return missing
+}
+
+// testEvent is one line of go test -json, see go doc test2json.
+type testEvent struct {
+	Action, Package, Test, Output string
+}
+
+type testName struct{ pkg, test string } // test is "" for the package itself
+
+// recorder follows go test -json and prints what fails.
+type recorder struct {
+	out     io.Writer
+	output  map[testName][]string
+	results map[testName]string
+	parents map[testName]bool
+}
+
+func newRecorder(out io.Writer) *recorder {
+	return &recorder{
+		out: out, output: make(map[testName][]string), results: make(map[testName]string), parents: make(map[testName]bool),
+	}
+}
+
+func (r *recorder) read(from io.Reader) error {
+	lines := bufio.NewReader(from)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			r.line(line)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *recorder) line(line []byte) {
+	var e testEvent
+	if json.Unmarshal(line, &e) != nil {
+		fmt.Fprintf(r.out, "%s", line) // not an event: the go tool says something else
+		return
+	}
+	name := testName{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "run":
+		for parent := e.Test; strings.Contains(parent, "/"); {
+			parent = parent[:strings.LastIndex(parent, "/")]
+			r.parents[testName{e.Package, parent}] = true
+		}
+	case "output":
+		r.output[name] = append(r.output[name], e.Output)
+	case "pass", "fail", "skip":
+		r.end(name, e.Action)
+	}
+}
+
+func (r *recorder) end(name testName, action string) {
+	r.results[name] = action
+	if action == "fail" || (action == "skip" && name.test != "") {
+		fmt.Fprintf(r.out, "%s %s\n%s", name.pkg, name.test, strings.Join(r.output[name], ""))
+	}
+	delete(r.output, name)
+}
+
+// tally counts leaves; a parent or a package counts when it failed though nothing
+// below it did.
+func (r *recorder) tally() tally {
+	var t tally
+	failedBelow := make(map[testName]bool)
+	names := slices.SortedFunc(maps.Keys(r.results), deepestFirst)
+	for _, name := range names {
+		action := r.results[name]
+		failed := action == "fail" || (action == "skip" && name.test != "")
+		switch {
+		case failed && !failedBelow[name]:
+			t.failed++
+		case action == "pass" && name.test != "" && !r.parents[name]:
+			t.passed++
+		}
+		if failed {
+			for at := name; at.test != ""; {
+				at = at.parent()
+				failedBelow[at] = true
+			}
+		}
+	}
+	return t
+}
+
+func deepestFirst(a, b testName) int {
+	depth := func(n testName) int {
+		if n.test == "" {
+			return -1
+		}
+		return strings.Count(n.test, "/")
+	}
+	return depth(b) - depth(a)
+}
+
+// parent is the enclosing test, or the package.
+func (n testName) parent() testName {
+	if i := strings.LastIndex(n.test, "/"); i >= 0 {
+		return testName{n.pkg, n.test[:i]}
+	}
+	return testName{n.pkg, ""}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// mainModule is the path under which the walls know the packages.
+const mainModule = "github.com/powerbox-project/powerbox"
+
+// graph maps a package's import path to what it imports, tests left out.
+type graph map[string][]string
+
+// wall is one rule about what a package may reach or import.
+type wall struct {
+	why     string
+	applies func(pkg string) bool
+	refuses func(dep string) bool
+	direct  bool // looks at the package's own imports only
+}
+
+// breach is one package on the wrong side of a wall.
+type breach struct {
+	pkg   string
+	chain []string // from pkg to what it must not reach
+	why   string
+}
+
+func (b breach) String() string {
+	return fmt.Sprintf("%s: %s (%s)", b.pkg, b.why, strings.Join(b.chain, " -> "))
+}
+
+// walls are the rules of docs/ARCHITECTURE.md. A package that does not exist yet
+// breaks none.
+func walls() []wall {
+	heavy := external("google.golang.org/grpc", "github.com/cedar-policy", "go.opentelemetry.io")
+	sql := external("database/sql", "modernc.org/sqlite", "github.com/jackc/pgx")
+	programs := under("cmd", "examples")
+	return []wall{
+		{
+			why:     "the root package imports the standard library alone",
+			applies: among(""), direct: true,
+			refuses: not(isStandard),
+		},
+		{
+			why:     "powerbox, token, evidence, trust and agentcard take bytes, keys and time: no network, SQL, gRPC, Cedar, telemetry or internal package",
+			applies: among("", "token", "evidence", "trust", "agentcard"),
+			refuses: either(heavy, sql, external("net/http"), under("internal")),
+		},
+		{
+			why:     "gate declares what it needs and imports no implementation of it",
+			applies: under("gate"),
+			refuses: either(heavy, sql, under("internal", "holder", "cmd", "examples")),
+		},
+		{
+			why:     "gateway, holder and integrations never reach the issuer or a store: cmd hands them in-process implementations",
+			applies: under("internal/gateway", "holder", "integrations"),
+			refuses: either(sql, under("internal/issuer", "internal/catalogue", "internal/registry", "internal/approval",
+				"internal/sqlite", "internal/postgres", "internal/storetest")),
+		},
+		{
+			why:     "only cmd and examples import server, gateway and console",
+			applies: not(programs), direct: true,
+			refuses: under("internal/server", "internal/gateway", "internal/console"),
+		},
+		{
+			why:     "Cedar is linked by cmd, examples and internal/policy alone",
+			applies: not(either(programs, under("internal/policy"))),
+			refuses: external("github.com/cedar-policy"),
+		},
+	}
+}
+
+// breaches applies every wall to every package of ours in the graph.
+func breaches(g graph) []breach {
+	var found []breach
+	for _, pkg := range slices.Sorted(maps.Keys(g)) {
+		if !isOurs(pkg) {
+			continue
+		}
+		if word := forbiddenWord(pkg); word != "" {
+			found = append(found, breach{pkg, []string{pkg}, "no package is called " + word + ": name it for what it holds"})
+		}
+		for _, w := range walls() {
+			if !w.applies(pkg) {
+				continue
+			}
+			if chain := g.chain(pkg, w); chain != nil {
+				found = append(found, breach{pkg, chain, w.why})
+			}
+		}
+	}
+	return found
+}
+
+// chain is a shortest way from pkg to something that w refuses, or nil. Packages
+// of one family are one side of every wall.
+func (g graph) chain(pkg string, w wall) []string {
+	from := map[string]string{pkg: ""}
+	queue := []string{pkg}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, dep := range g[at] {
+			if _, seen := from[dep]; seen {
+				continue
+			}
+			from[dep] = at
+			if w.refuses(dep) && !(isOurs(dep) && family(dep) == family(pkg)) {
+				return trail(from, dep)
+			}
+			if !w.direct {
+				queue = append(queue, dep)
+			}
+		}
+	}
+	return nil
+}
+
+func trail(from map[string]string, at string) []string {
+	var chain []string
+	for ; at != ""; at = from[at] {
+		chain = append(chain, at)
+	}
+	slices.Reverse(chain)
+	return chain
+}
+
+// forbiddenWord is the part of the path that says nothing, or "".
+func forbiddenWord(pkg string) string {
+	vague := []string{"util", "utils", "common", "types", "helper", "helpers", "shared", "pkg"}
+	for part := range strings.SplitSeq(local(pkg), "/") {
+		if slices.Contains(vague, part) {
+			return part
+		}
+	}
+	return ""
+}
+
+func isOurs(pkg string) bool { return pkg == mainModule || strings.HasPrefix(pkg, mainModule+"/") }
+
+// isStandard follows the go tool: only other modules have a dot in the first
+// element of their path.
+func isStandard(pkg string) bool {
+	first, _, _ := strings.Cut(pkg, "/")
+	return !strings.Contains(first, ".")
+}
+
+// local is the path of our package within the module, "" for the root package.
+func local(pkg string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(pkg, mainModule), "/")
+}
+
+// family is the package of the map that a package belongs to: internal/server
+// for internal/server/page.
+func family(pkg string) string {
+	parts := strings.SplitN(local(pkg), "/", 3)
+	if parts[0] == "internal" && len(parts) > 1 {
+		return path.Join(parts[0], parts[1])
+	}
+	return parts[0]
+}
+
+func within(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
+
+// among matches our packages in exactly these folders.
+func among(folders ...string) func(string) bool {
+	return func(pkg string) bool { return isOurs(pkg) && slices.Contains(folders, local(pkg)) }
+}
+
+// under matches our packages in these folders and below.
+func under(folders ...string) func(string) bool {
+	return func(pkg string) bool {
+		return isOurs(pkg) && slices.ContainsFunc(folders, func(f string) bool { return within(local(pkg), f) })
+	}
+}
+
+// external matches packages of others, by their path or a parent of it.
+func external(paths ...string) func(string) bool {
+	return func(pkg string) bool {
+		return slices.ContainsFunc(paths, func(p string) bool { return within(pkg, p) })
+	}
+}
+
+func either(matches ...func(string) bool) func(string) bool {
+	return func(pkg string) bool {
+		return slices.ContainsFunc(matches, func(m func(string) bool) bool { return m(pkg) })
+	}
+}
+
+func not(match func(string) bool) func(string) bool {
+	return func(pkg string) bool { return !match(pkg) }
+}

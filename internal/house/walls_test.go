@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestWalls holds the real tree to the walls: every package of every module,
+// with what it links.
+func TestWalls(t *testing.T) {
+	root := mustRoot(t)
+	mods, err := findModules(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := make(graph)
+	for _, m := range mods {
+		loadGraph(t, g, root, m)
+	}
+	if len(g[mainModule+"/internal/house"]) == 0 {
+		t.Fatal("the graph has no imports for this package: it was not read")
+	}
+	for _, b := range breaches(g) {
+		t.Error(b)
+	}
+}
+
+func loadGraph(t *testing.T, g graph, root string, m module) {
+	t.Helper()
+	h := house{root: root, stdout: io.Discard, stderr: io.Discard}
+	cmd := h.goCommand(t.Context(), m.dir, "list", "-e", "-deps", "-json=ImportPath,Imports,ImportMap", "./...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list in %s: %v", m.dir, err)
+	}
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p struct {
+			ImportPath string
+			Imports    []string
+			ImportMap  map[string]string // the standard library's vendored packages
+		}
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		imports := make([]string, 0, len(p.Imports))
+		for _, dep := range p.Imports {
+			if mapped := p.ImportMap[dep]; mapped != "" {
+				dep = mapped
+			}
+			imports = append(imports, dep)
+		}
+		g[p.ImportPath] = imports
+	}
+}
+
+// TestWallsStand builds each wall's breach on purpose, on a made-up graph. In
+// the edges "~" is the root package and "~/x" our package x.
+func TestWallsStand(t *testing.T) {
+	tests := []struct {
+		name  string
+		edges string
+		want  []string // chains of the breaches
+	}{
+		{"an empty tree", "~: errors", nil},
+		{"the root imports the standard library", "~: strings math/big", nil},
+		{"the root imports a module", "~: golang.org/x/mod", []string{"~ golang.org/x/mod"}},
+		{"token reaches HTTP through a dependency", "~/token: example.org/jose; example.org/jose: net/http", []string{"~/token example.org/jose net/http"}},
+		{"token reaches HTTP through the standard library", "~/token: expvar; expvar: net/http", []string{"~/token expvar net/http"}},
+		{"token imports net/url", "~/token: net/url ~", nil},
+		{"evidence reaches SQL", "~/evidence: database/sql", []string{"~/evidence database/sql"}},
+		{"trust reaches gRPC", "~/trust: ~/evidence; ~/evidence: google.golang.org/grpc/codes", []string{"~/evidence google.golang.org/grpc/codes", "~/trust ~/evidence google.golang.org/grpc/codes"}},
+		{"agentcard reaches telemetry", "~/agentcard: go.opentelemetry.io/otel", []string{"~/agentcard go.opentelemetry.io/otel"}},
+		{"agentcard reaches an internal package", "~/agentcard: ~/internal/a2a", []string{"~/agentcard ~/internal/a2a"}},
+		{"gate imports an implementation", "~/gate: ~/token ~/internal/policy", []string{"~/gate ~/internal/policy"}},
+		{"gate imports the core", "~/gate: ~ ~/token ~/evidence ~/trust ~/agentcard net/http", nil},
+		{"gateway reaches the issuer", "~/internal/gateway: ~/internal/x; ~/internal/x: ~/internal/issuer", []string{"~/internal/gateway ~/internal/x ~/internal/issuer"}},
+		{"gateway reaches a store", "~/internal/gateway: modernc.org/sqlite", []string{"~/internal/gateway modernc.org/sqlite"}},
+		{"gateway keeps its own files", "~/internal/gateway: go.etcd.io/bbolt ~/gate ~/internal/gateway/spool", nil},
+		{"holder reaches SQL", "~/holder: ~/y; ~/y: database/sql", []string{"~/holder ~/y database/sql"}},
+		{"an integration reaches the issuer", "~/integrations/a2a: ~/internal/issuer", []string{"~/integrations/a2a ~/internal/issuer"}},
+		{"the server is imported by another package", "~/internal/console: ~/internal/server", []string{"~/internal/console ~/internal/server"}},
+		{"cmd wires everything", "~/cmd/powerbox: ~/internal/server ~/internal/gateway ~/internal/console ~/internal/policy; ~/internal/policy: github.com/cedar-policy/cedar-go", nil},
+		{"the issuer links Cedar", "~/internal/issuer: ~/internal/policy; ~/internal/policy: github.com/cedar-policy/cedar-go/types", []string{"~/internal/issuer ~/internal/policy github.com/cedar-policy/cedar-go/types"}},
+		{"a name that says nothing", "~/internal/common: errors; example.org/util: errors", []string{"~/internal/common"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			for _, b := range breaches(parseGraph(tt.edges)) {
+				got = append(got, strings.ReplaceAll(strings.Join(b.chain, " "), mainModule, "~"))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("breaches (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func parseGraph(edges string) graph {
+	g := make(graph)
+	for edge := range strings.SplitSeq(strings.ReplaceAll(edges, "~", mainModule), ";") {
+		pkg, deps, _ := strings.Cut(edge, ":")
+		g[strings.TrimSpace(pkg)] = strings.Fields(deps)
+	}
+	return g
+}
+
+func mustRoot(t *testing.T) string {
+	t.Helper()
+	root, err := findRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
