@@ -1,0 +1,203 @@
+package evidence
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/asn1"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+)
+
+// The signature algorithms of records (EXT-23). ML-DSA joins with long retention
+// (EXT-29).
+const (
+	Ed25519 = "Ed25519"
+	ES256   = "ES256" // ECDSA on P-256 with SHA-256, 64 bytes r || s as in JWS
+)
+
+// Signer signs record hashes with a key that signs evidence and nothing else.
+type Signer interface {
+	// KeyID returns the RFC 7638 thumbprint of the public key, base64url.
+	KeyID() string
+	// Algorithm returns the value of signature_algorithm.
+	Algorithm() string
+	// Sign returns the signature over message. An error means that the record
+	// must not be written and the action must not proceed (EXT-27).
+	Sign(message []byte) ([]byte, error)
+}
+
+// keySigner holds its key inside a function, so that no way of printing it
+// shows the key.
+type keySigner struct {
+	id, algorithm string
+	sign          func(message []byte) ([]byte, error)
+}
+
+func (s keySigner) KeyID() string                       { return s.id }
+func (s keySigner) Algorithm() string                   { return s.algorithm }
+func (s keySigner) Sign(message []byte) ([]byte, error) { return s.sign(message) }
+
+// NewEd25519Signer returns a Signer for an Ed25519 key.
+func NewEd25519Signer(private ed25519.PrivateKey) (Signer, error) {
+	if len(private) != ed25519.PrivateKeySize {
+		return nil, fmt.Errorf("evidence: Ed25519 private key of %d bytes, %d are needed", len(private), ed25519.PrivateKeySize)
+	}
+	public, _ := private.Public().(ed25519.PublicKey)
+	key, err := NewKey(public, "")
+	sign := func(message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil }
+	return keySigner{id: key.ID, algorithm: Ed25519, sign: sign}, err
+}
+
+// NewES256Signer returns a Signer for a P-256 key. Signatures are deterministic
+// (RFC 6979).
+func NewES256Signer(private *ecdsa.PrivateKey) (Signer, error) {
+	if private == nil {
+		return nil, errors.New("evidence: no ES256 private key")
+	}
+	key, err := NewKey(&private.PublicKey, "")
+	if err != nil {
+		return nil, err
+	}
+	sign := func(message []byte) ([]byte, error) {
+		sum := sha256.Sum256(message)
+		der, err := private.Sign(nil, sum[:], crypto.SHA256)
+		if err != nil {
+			return nil, fmt.Errorf("evidence: ES256 key %s: %w", key.ID, err)
+		}
+		return joinES256(der)
+	}
+	return keySigner{id: key.ID, algorithm: ES256, sign: sign}, nil
+}
+
+// joinES256 turns the ASN.1 form of an ECDSA signature into the 64 bytes of
+// RFC 7518, section 3.4.
+func joinES256(der []byte) ([]byte, error) {
+	var parts struct{ R, S *big.Int }
+	if _, err := asn1.Unmarshal(der, &parts); err != nil {
+		return nil, fmt.Errorf("evidence: ES256 signature: %w", err)
+	}
+	joined := make([]byte, 64)
+	parts.R.FillBytes(joined[:32])
+	parts.S.FillBytes(joined[32:])
+	return joined, nil
+}
+
+// Key is a public key that may sign the records of one recorder, as a JWK (RFC
+// 7517) with the recorder as a member of ours. The id is the RFC 7638
+// thumbprint, so a key that was changed no longer has its name.
+type Key struct {
+	KeyType   string `json:"kty"`
+	Curve     string `json:"crv"`
+	X         string `json:"x"`
+	Y         string `json:"y,omitempty"`
+	Algorithm string `json:"alg"`
+	ID        string `json:"kid"`
+	Recorder  string `json:"recorder"`
+}
+
+// NewKey describes a public key: ed25519.PublicKey, or *ecdsa.PublicKey on
+// P-256.
+func NewKey(public crypto.PublicKey, recorder string) (Key, error) {
+	key := Key{Recorder: recorder}
+	switch public := public.(type) {
+	case ed25519.PublicKey:
+		key.KeyType, key.Curve, key.Algorithm = "OKP", "Ed25519", Ed25519
+		key.X = base64.RawURLEncoding.EncodeToString(public)
+	case *ecdsa.PublicKey:
+		point, err := public.Bytes()
+		if err != nil || len(point) != 65 || public.Curve != elliptic.P256() {
+			return Key{}, errors.New("evidence: ECDSA key is not on P-256")
+		}
+		key.KeyType, key.Curve, key.Algorithm = "EC", "P-256", ES256
+		key.X = base64.RawURLEncoding.EncodeToString(point[1:33])
+		key.Y = base64.RawURLEncoding.EncodeToString(point[33:])
+	default:
+		return Key{}, fmt.Errorf("evidence: a %T does not sign evidence; Ed25519 or P-256 is needed", public)
+	}
+	key.ID = key.thumbprint()
+	return key, nil
+}
+
+// thumbprint is RFC 7638 over members that hold no character to escape.
+func (k Key) thumbprint() string {
+	text := fmt.Sprintf(`{"crv":"%s","kty":"%s","x":"%s"}`, k.Curve, k.KeyType, k.X)
+	if k.KeyType == "EC" {
+		text = fmt.Sprintf(`{"crv":"%s","kty":"%s","x":"%s","y":"%s"}`, k.Curve, k.KeyType, k.X, k.Y)
+	}
+	sum := sha256.Sum256([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// public returns the key itself, or says in what the description is wrong.
+func (k Key) public() (crypto.PublicKey, error) {
+	x, errX := unbase64(k.X)
+	y, errY := unbase64(k.Y)
+	switch {
+	case errX != nil || errY != nil:
+		return nil, fmt.Errorf("evidence: key %q: x and y are base64url without padding", k.ID)
+	case k.ID != k.thumbprint():
+		return nil, fmt.Errorf("evidence: key %q has thumbprint %s; kid must be the thumbprint", k.ID, k.thumbprint())
+	case k.KeyType == "OKP" && k.Curve == "Ed25519" && k.Algorithm == Ed25519 && k.Y == "" && len(x) == ed25519.PublicKeySize:
+		return ed25519.PublicKey(x), nil
+	case k.KeyType == "EC" && k.Curve == "P-256" && k.Algorithm == ES256 && len(x) == 32 && len(y) == 32:
+		point, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
+		if err != nil {
+			return nil, fmt.Errorf("evidence: key %q: %w", k.ID, err)
+		}
+		return point, nil
+	}
+	return nil, fmt.Errorf("evidence: key %q is %s %s for %s; OKP Ed25519 or EC P-256 with its own algorithm is needed", k.ID, k.KeyType, k.Curve, k.Algorithm)
+}
+
+// verify checks a signature. The key decides the algorithm.
+func (k Key) verify(message, signature []byte) error {
+	public, err := k.public()
+	if err != nil {
+		return err
+	}
+	ok := false
+	switch public := public.(type) {
+	case ed25519.PublicKey:
+		ok = ed25519.Verify(public, message, signature)
+	case *ecdsa.PublicKey:
+		if len(signature) == 64 {
+			sum := sha256.Sum256(message)
+			r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
+			ok = ecdsa.Verify(public, sum[:], r, s)
+		}
+	}
+	if !ok {
+		return fmt.Errorf("signature does not verify with key %s", k.ID)
+	}
+	return nil
+}
+
+// PinnedKey is a key that the verifier trusts, and for what.
+type PinnedKey struct {
+	Key
+	Agents    []string  `json:"agents"`              // required: agent ids, or "*" for every agent
+	NotBefore time.Time `json:"not_before,omitzero"` // optional: first moment of use
+	NotAfter  time.Time `json:"not_after,omitzero"`  // optional: last moment of use
+}
+
+// allows says why the key may not have signed the record, or nil. The moment is
+// the one that the record states: a thief of a retired key can state an earlier
+// one, and only a checkpoint kept elsewhere shows that.
+func (k PinnedKey) allows(record Record) error {
+	switch {
+	case record.Details.Recorder != k.Recorder:
+		return fmt.Errorf("key %s belongs to recorder %q, not %q", k.ID, k.Recorder, record.Details.Recorder)
+	case !slices.Contains(k.Agents, "*") && !slices.Contains(k.Agents, record.AgentID):
+		return fmt.Errorf("key %s is not pinned for agent %q", k.ID, record.AgentID)
+	case record.Time.Before(k.NotBefore) || !k.NotAfter.IsZero() && record.Time.After(k.NotAfter):
+		return fmt.Errorf("key %s was not in use at %s", k.ID, record.Time.Format(timestampForm))
+	}
+	return nil
+}

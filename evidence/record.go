@@ -1,0 +1,308 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Decision is what was decided (EXT-21).
+type Decision string
+
+// The decisions of the extension document, section 7.1. Abstain is for a
+// recorder that only looks on.
+const (
+	Allow   Decision = "ALLOW"
+	Deny    Decision = "DENY"
+	Abstain Decision = "ABSTAIN"
+)
+
+// OutcomeStatus is what became of an allowed action (EXT-21). Empty means that
+// there is nothing to become, as after a denial.
+type OutcomeStatus string
+
+// The outcome statuses of the extension document, section 7.1. A Pending record
+// that no later record names has an unknown outcome, which is reported as such
+// and never filled in.
+const (
+	Achieved OutcomeStatus = "ACHIEVED"
+	Failed   OutcomeStatus = "FAILED"
+	Partial  OutcomeStatus = "PARTIAL"
+	Pending  OutcomeStatus = "PENDING"
+)
+
+// maxText is the size in bytes of the largest single text of a record. Free
+// objects are bounded by the record alone.
+const maxText = 4096
+
+// timestampForm is RFC 3339 in UTC with milliseconds, the only form accepted.
+const timestampForm = "2006-01-02T15:04:05.000Z"
+
+// Record says what was tried, on whose authority, and what was decided. Members
+// have the names of the extension document, section 7.1 (EXT-21); ours are
+// under one member of their own. Optional members are absent when empty.
+type Record struct {
+	ID            string          `json:"record_id"`                // required, unique for ever
+	AgentID       string          `json:"agent_id"`                 // required, whose action it is
+	TaskID        string          `json:"task_id,omitempty"`        // optional
+	ActionType    string          `json:"action_type"`              // required, as in trade.execute
+	Intent        Intent          `json:"intent"`                   // required
+	Decision      Decision        `json:"decision"`                 // required
+	Outcome       json.RawMessage `json:"outcome,omitempty"`        // optional, a JSON object
+	OutcomeStatus OutcomeStatus   `json:"outcome_status,omitempty"` // optional
+	Time          time.Time       `json:"-"`                        // required, kept in UTC to the millisecond
+	Details       Details         `json:"powerbox"`                 // ours
+}
+
+// Intent is what the requester wanted.
+type Intent struct {
+	Operation string          `json:"operation"`         // required, exact name
+	Purpose   string          `json:"purpose,omitempty"` // optional, the requester's words
+	Details   json.RawMessage `json:"details,omitempty"` // optional, a JSON object
+}
+
+// Details are the members of a record that the extension document does not
+// have. They are inside the hashed bytes, so that a record cannot be moved to
+// another chain, place, recorder or key.
+type Details struct {
+	ChainID            ChainID         `json:"chain_id"`                 // set by [Seal]
+	Sequence           int64           `json:"sequence"`                 // set by [Seal]; the first is 0
+	Recorder           string          `json:"recorder"`                 // required, who wrote it
+	SigningKeyID       string          `json:"signing_key_id,omitempty"` // set by [Seal]; absent when unsigned
+	Requester          string          `json:"requester,omitempty"`
+	Principal          string          `json:"principal,omitempty"` // pairwise, for whom
+	TraceID            string          `json:"trace_id,omitempty"`
+	Attempt            string          `json:"attempt,omitempty"`    // kind: invocation or admission
+	Capability         string          `json:"capability,omitempty"` // which one allowed it
+	Granted            []string        `json:"granted,omitempty"`    // scopes possessed (EXT-32)
+	Exercised          []string        `json:"exercised,omitempty"`  // scopes used (EXT-32)
+	OutcomeOf          string          `json:"outcome_of,omitempty"` // record_id of the decision (EXT-25)
+	Gate               *Gate           `json:"gate,omitempty"`
+	Mode               string          `json:"mode,omitempty"`      // enforcement mode of the gateway
+	RevocationSequence int64           `json:"revocation_sequence"` // how far revocations were known
+	PolicyDigest       string          `json:"policy_digest,omitempty"`
+	Reasons            []Reason        `json:"reasons,omitempty"`
+	Arguments          json.RawMessage `json:"arguments,omitempty"` // a JSON object, redacted by the caller
+}
+
+// Gate is the pre-flight check of one edge, as the gating document names it.
+type Gate struct {
+	Origin   string   `json:"origin"`
+	Target   string   `json:"target"`
+	Required []string `json:"required,omitempty"`
+	Allowed  []string `json:"allowed,omitempty"`
+	Missing  []string `json:"missing,omitempty"`
+}
+
+// Reason is one ground of a decision. It names arguments and constraint types,
+// never a value.
+type Reason struct {
+	Code       string `json:"code"`           // required, stable
+	Link       *int   `json:"link,omitempty"` // optional, place in the presented chain, root is 0
+	Operation  string `json:"operation,omitempty"`
+	Argument   string `json:"argument,omitempty"`
+	Constraint string `json:"constraint,omitempty"`
+	Message    string `json:"message,omitempty"`
+}
+
+// ErrNotWritten is wrapped by a recorder's error when a record did not become
+// durable. The caller must not go on with the action (EXT-27).
+var ErrNotWritten = errors.New("evidence record was not written, so the action must not proceed")
+
+// Outcome returns the second record of a decision that was recorded as Pending:
+// the same action, with what became of it. The first record stays as it is
+// (EXT-25). The outcome is a JSON object, or nil when there is nothing to tell.
+// The caller sets nothing but what is passed; chain and sequence come with
+// [Seal].
+func Outcome(of Record, id string, at time.Time, status OutcomeStatus, outcome json.RawMessage) (Record, error) {
+	if of.OutcomeStatus != Pending {
+		return Record{}, fmt.Errorf("evidence: record %q has outcome status %q; only a PENDING record gets an outcome record", of.ID, of.OutcomeStatus)
+	}
+	if status == Pending || status == "" {
+		return Record{}, fmt.Errorf("evidence: outcome of record %q is %q; ACHIEVED, FAILED or PARTIAL is needed", of.ID, status)
+	}
+	record := of
+	record.ID, record.Time = id, at
+	record.OutcomeStatus, record.Outcome = status, outcome
+	record.Details.OutcomeOf = of.ID
+	record.Details.Arguments = nil
+	return record, nil
+}
+
+// check refuses a record that lacks a required member or holds what does not
+// belong there. What is JSON in it is judged by [Canonical] afterwards.
+func (r *Record) check() error {
+	required := []struct{ name, text string }{
+		{"record_id", r.ID},
+		{"agent_id", r.AgentID},
+		{"action_type", r.ActionType},
+		{"intent.operation", r.Intent.Operation},
+		{"powerbox.recorder", r.Details.Recorder},
+	}
+	for _, member := range required {
+		if member.text == "" {
+			return fmt.Errorf("evidence: record %q has no %s", r.ID, member.name)
+		}
+	}
+	for name, text := range r.texts() {
+		if len(text) > maxText || !utf8.ValidString(text) {
+			return fmt.Errorf("evidence: record has a text in %s that is not UTF-8 of at most %d bytes", name, maxText)
+		}
+	}
+	if err := r.checkValues(); err != nil {
+		return fmt.Errorf("evidence: record %q: %w", r.ID, err)
+	}
+	return nil
+}
+
+func (r *Record) checkValues() error {
+	switch r.Decision {
+	case Allow, Deny, Abstain:
+	default:
+		return fmt.Errorf("decision %q; ALLOW, DENY or ABSTAIN is needed", r.Decision)
+	}
+	switch r.OutcomeStatus {
+	case "", Achieved, Failed, Partial, Pending:
+	default:
+		return fmt.Errorf("outcome_status %q; ACHIEVED, FAILED, PARTIAL, PENDING or none is needed", r.OutcomeStatus)
+	}
+	if year := r.Time.UTC().Year(); r.Time.IsZero() || year < 1 || year > 9999 {
+		return errors.New("timestamp_utc is missing or not in the years 1 to 9999")
+	}
+	if r.Details.RevocationSequence < 0 || r.Details.Sequence < 0 {
+		return errors.New("sequence or revocation_sequence is negative")
+	}
+	objects := map[string]json.RawMessage{
+		"outcome": r.Outcome, "intent.details": r.Intent.Details, "powerbox.arguments": r.Details.Arguments,
+	}
+	for name, object := range objects {
+		if object != nil && !bytes.HasPrefix(bytes.TrimLeft(object, " \t\r\n"), []byte("{")) {
+			return fmt.Errorf("%s is not a JSON object", name)
+		}
+	}
+	return nil
+}
+
+// texts yields every text of the record with the name of its member.
+// encoding/json would replace broken UTF-8 without a word, so that two
+// different records could have one hash; hence every text is looked at.
+func (r *Record) texts() func(yield func(name, text string) bool) {
+	d := &r.Details
+	single := []string{
+		"record_id", r.ID, "agent_id", r.AgentID, "task_id", r.TaskID, "action_type", r.ActionType,
+		"intent.operation", r.Intent.Operation, "intent.purpose", r.Intent.Purpose,
+		"recorder", d.Recorder, "signing_key_id", d.SigningKeyID, "requester", d.Requester,
+		"principal", d.Principal, "trace_id", d.TraceID, "attempt", d.Attempt, "capability", d.Capability,
+		"outcome_of", d.OutcomeOf, "mode", d.Mode, "policy_digest", d.PolicyDigest,
+	}
+	add := func(name string, texts ...string) {
+		for _, text := range texts {
+			single = append(single, name, text)
+		}
+	}
+	add("granted", d.Granted...)
+	add("exercised", d.Exercised...)
+	if g := d.Gate; g != nil {
+		add("gate", g.Origin, g.Target)
+		add("gate.required", g.Required...)
+		add("gate.allowed", g.Allowed...)
+		add("gate.missing", g.Missing...)
+	}
+	for _, reason := range d.Reasons {
+		add("reasons", reason.Code, reason.Operation, reason.Argument, reason.Constraint, reason.Message)
+	}
+	return func(yield func(name, text string) bool) {
+		for i := 0; i < len(single); i += 2 {
+			if !yield(single[i], single[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// wire is a record with everything that its JSON has.
+type wire struct {
+	Record
+	Timestamp string `json:"timestamp_utc"`
+	Prev      *Hash  `json:"prev_record_hash,omitempty"`
+	Hash      *Hash  `json:"record_hash,omitempty"`
+	Signature string `json:"signature,omitempty"`
+	Algorithm string `json:"signature_algorithm,omitempty"`
+}
+
+// body returns the canonical bytes that are hashed: the record without
+// record_hash, prev_record_hash and signature (EXT-22).
+func (w wire) body() ([]byte, error) {
+	w.Prev, w.Hash, w.Signature = nil, nil, ""
+	data, err := json.Marshal(w)
+	if err != nil {
+		return nil, fmt.Errorf("evidence: record %q: %w", w.ID, err)
+	}
+	return Canonical(data)
+}
+
+// full puts the two hashes and the signature into a canonical body, at the
+// places where the order of RFC 8785 has them. The marks cannot be missed: the
+// members after "powerbox" are texts, and in a canonical text a quotation mark
+// is escaped, so the last occurrence of each mark is the member itself.
+func (w wire) full(body []byte) []byte {
+	hashes := fmt.Sprintf(`,"prev_record_hash":"%s","record_hash":"%s"`, w.Prev, w.Hash)
+	text := insertBefore(string(body), `,"record_id":"`, hashes)
+	if w.Signature != "" {
+		// With task_id and timestamp_utc behind it, signature_algorithm or the
+		// first of these is what follows the signature.
+		mark := `,"timestamp_utc":"`
+		if w.TaskID != "" {
+			mark = `,"task_id":"`
+		}
+		if w.Algorithm != "" {
+			mark = `,"signature_algorithm":"`
+		}
+		text = insertBefore(text, mark, `,"signature":"`+w.Signature+`"`)
+	}
+	return []byte(text)
+}
+
+func insertBefore(text, mark, addition string) string {
+	at := strings.LastIndex(text, mark)
+	return text[:at] + addition + text[at:]
+}
+
+// ChainID names one chain: 16 random bytes, 32 lower-case hex characters in
+// JSON. It says nothing about the agent, so that leaves can be public.
+type ChainID [16]byte
+
+// String returns 32 lower-case hex characters.
+func (c ChainID) String() string { return hex.EncodeToString(c[:]) }
+
+// MarshalText is String.
+func (c ChainID) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText accepts what String returns and nothing else.
+func (c *ChainID) UnmarshalText(text []byte) error { return unhex(c[:], text) }
+
+// Hash is a SHA-256 hash: 64 lower-case hex characters in JSON.
+type Hash [32]byte
+
+// String returns 64 lower-case hex characters.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText is String.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText accepts what String returns and nothing else.
+func (h *Hash) UnmarshalText(text []byte) error { return unhex(h[:], text) }
+
+func unhex(into, text []byte) error {
+	decoded, err := hex.DecodeString(string(text))
+	if err != nil || len(decoded) != len(into) || bytes.ContainsAny(text, "ABCDEF") {
+		return fmt.Errorf("evidence: %d lower-case hex characters expected, %d characters found", 2*len(into), len(text))
+	}
+	copy(into, decoded)
+	return nil
+}

@@ -1,0 +1,368 @@
+package evidence
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Trust is what a verifier brings: nothing in it may come from the bundle.
+type Trust struct {
+	// CheckpointKeys are verifier keys (C2SP signed-note vkeys) of the log.
+	// Required.
+	CheckpointKeys []string `json:"checkpoint_keys"`
+	// RecordKeys are the keys that may sign records. Required.
+	RecordKeys []PinnedKey `json:"record_keys"`
+	// Seen are checkpoints of the same log that the verifier has opened before.
+	// Optional; with one, a log that was cut back or rewritten is found even when
+	// its keeper signs it anew (ATK-43, ATK-44).
+	Seen []Checkpoint `json:"-"`
+}
+
+// ParseTrust reads a JSON file with checkpoint_keys and record_keys. Unknown
+// members are refused.
+func ParseTrust(data []byte) (Trust, error) {
+	var trust Trust
+	if err := decodeExact(data, &trust); err != nil {
+		return Trust{}, fmt.Errorf("trust file: %w", err)
+	}
+	_, err := trust.prepare()
+	return trust, err
+}
+
+// prepare checks everything that is pinned before a byte of a bundle is read.
+func (t Trust) prepare() (known, error) {
+	ready := known{keys: map[string]PinnedKey{}, seen: t.Seen}
+	for _, text := range t.CheckpointKeys {
+		verifier, err := note.NewVerifier(text)
+		if err != nil {
+			return known{}, fmt.Errorf("evidence: checkpoint key %q: %w", text, err)
+		}
+		ready.log = append(ready.log, verifier)
+	}
+	for _, key := range t.RecordKeys {
+		if _, err := key.public(); err != nil {
+			return known{}, err
+		}
+		if key.Recorder == "" || len(key.Agents) == 0 {
+			return known{}, fmt.Errorf("evidence: pinned key %q has no recorder or no agents; name them, or * for every agent", key.ID)
+		}
+		if _, twice := ready.keys[key.ID]; twice {
+			return known{}, fmt.Errorf("evidence: key %q is pinned twice", key.ID)
+		}
+		ready.keys[key.ID] = key
+	}
+	if len(ready.log) == 0 || len(ready.keys) == 0 {
+		return known{}, errors.New("evidence: nothing is pinned: at least one checkpoint key and one record key are needed, and not from the bundle")
+	}
+	return ready, nil
+}
+
+type known struct {
+	log  []note.Verifier
+	keys map[string]PinnedKey
+	seen []Checkpoint
+}
+
+// Kind names what is wrong with a line of a bundle.
+type Kind string
+
+// The kinds of problems. Each is evidence that what is shown is not what was
+// logged, except Malformed, which says that it cannot be read.
+const (
+	FlippedByte   Kind = "flipped_byte"    // the record is not what was hashed
+	BadSignature  Kind = "bad_signature"   // not signed, or not by the key that it names
+	UnknownKey    Kind = "unknown_key"     // signed by a key that is not pinned
+	KeyNotAllowed Kind = "key_not_allowed" // pinned, but not for this recorder, agent or time
+	MissingHead   Kind = "missing_head"    // a chain does not begin at its genesis
+	MissingMiddle Kind = "missing_middle"  // a chain has a gap
+	MissingTail   Kind = "missing_tail"    // the log has entries that are not here
+	Swapped       Kind = "swapped"         // not in the order of the log
+	Fork          Kind = "fork"            // two histories of one chain or log
+	BrokenLink    Kind = "broken_link"     // the hash before is not that of the record before
+	Duplicate     Kind = "duplicate"       // the same record twice
+	Stranger      Kind = "foreign_record"  // another agent's or recorder's record in a chain
+	NotInLog      Kind = "not_in_log"      // whole and signed, but not what was logged
+	RootMismatch  Kind = "root_mismatch"   // the tree is not the one that was signed
+	Malformed     Kind = "malformed"       // not readable
+)
+
+// Problem is one thing that is wrong, for a person and for a program.
+type Problem struct {
+	Kind     Kind   `json:"kind"`
+	Line     int    `json:"line"` // from 1
+	RecordID string `json:"record_id,omitempty"`
+	Chain    string `json:"chain_id,omitempty"`
+	Sequence int64  `json:"sequence"` // of RecordID
+	Message  string `json:"message"`
+}
+
+// Verdict sums up a report.
+type Verdict string
+
+// The verdicts. What is malformed only is as little to be trusted as what was
+// tampered with.
+const (
+	OK         Verdict = "ok"
+	Tampered   Verdict = "tampered"
+	Unreadable Verdict = "malformed"
+)
+
+// Report is what [Verify] found.
+type Report struct {
+	Origin   string        `json:"origin"`
+	Size     int64         `json:"size"`    // entries that the checkpoint covers
+	Root     string        `json:"root"`    // base64
+	Records  int           `json:"records"` // records read
+	Chains   []ChainReport `json:"chains"`
+	Pending  []string      `json:"outcome_unknown"` // records whose outcome was never told
+	Problems []Problem     `json:"problems"`        // every one, by line
+}
+
+// ChainReport is one chain as far as it could be read.
+type ChainReport struct {
+	Chain    string `json:"chain_id"`
+	AgentID  string `json:"agent_id"`
+	Recorder string `json:"recorder"`
+	Records  int    `json:"records"`
+	Hash     string `json:"hash"` // of the last record
+}
+
+// Verdict returns OK only for a report without problems.
+func (r Report) Verdict() Verdict {
+	verdict := OK
+	for _, problem := range r.Problems {
+		if problem.Kind != Malformed {
+			return Tampered
+		}
+		verdict = Unreadable
+	}
+	return verdict
+}
+
+// Verify reads a bundle and checks every line, hash, signature and chain, and
+// that the records are exactly those under the signed checkpoint, in its order
+// (EXT-22 to EXT-26, EXT-41). The error is for a trust that is not usable and
+// for a failing reader; what is wrong with the bundle is in the report. It needs
+// about 300 bytes of memory per record.
+func Verify(r io.Reader, trust Trust) (Report, error) {
+	ready, err := trust.prepare()
+	if err != nil {
+		return Report{}, err
+	}
+	v := verifier{known: ready, reported: map[problemKey]bool{}, ids: map[string]int{}, settled: map[string]bool{}}
+	lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
+	for {
+		line, err := lines.next()
+		v.line = lines.number
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if errors.Is(err, errLineTooLong) || errors.Is(err, errLineOpen) {
+			v.problem(Malformed, nil, "%v", err)
+			break
+		}
+		if err != nil {
+			return Report{}, fmt.Errorf("evidence: reading the bundle at line %d: %w", v.line, err)
+		}
+		v.read(line)
+	}
+	v.finish()
+	return v.report, nil
+}
+
+// verifier is one run of Verify.
+type verifier struct {
+	known
+	report     Report
+	reported   map[problemKey]bool
+	line       int
+	entries    []entry
+	ids        map[string]int // record id to line
+	unreadable int            // lines whose record is not known
+	excuses    []int          // lines, unreadable or damaged, that can each explain one record missing from a chain
+	gaps       int64          // records that are missing from chains and that nothing explains
+	leaves     []tlog.Hash
+	leavesLine int
+	checkpoint *Checkpoint
+	ended      int             // line of the checkpoint, 0 before it
+	settled    map[string]bool // decisions with an outcome record
+}
+
+type problemKey struct {
+	kind Kind
+	line int
+}
+
+// entry is what is kept of a record that could be read.
+type entry struct {
+	line            int
+	id              string
+	agent, recorder string
+	chain           ChainID
+	sequence        int64
+	prev, hash      Hash
+	leaf            tlog.Hash
+	damaged         bool // its bytes are not what was hashed: nothing it says counts
+	repeated        bool
+	pending         bool
+}
+
+// problem notes what is wrong, once per kind and line. A nil entry means the
+// line that is being read.
+func (v *verifier) problem(kind Kind, e *entry, format string, arguments ...any) {
+	problem := Problem{Kind: kind, Line: v.line, Message: fmt.Sprintf(format, arguments...)}
+	if e != nil {
+		problem.Line, problem.RecordID, problem.Chain, problem.Sequence = e.line, e.id, e.chain.String(), e.sequence
+	}
+	key := problemKey{kind, problem.Line}
+	if !v.reported[key] {
+		v.reported[key] = true
+		v.report.Problems = append(v.report.Problems, problem)
+	}
+}
+
+func (v *verifier) read(line []byte) {
+	switch {
+	case v.line == 1:
+		v.readHeader(line)
+	case v.ended > 0:
+		v.problem(Malformed, nil, "there is something behind the checkpoint, which is the last line")
+	case bytes.HasPrefix(line, []byte(checkpointMark)):
+		v.readCheckpoint(line)
+	case bytes.HasPrefix(line, []byte(leavesMark)):
+		v.readLeaves(line)
+	default:
+		v.readRecord(line)
+	}
+}
+
+// readHeader checks what the bundle says of itself. Its keys are compared with
+// the pinned ones and then not used.
+func (v *verifier) readHeader(line []byte) {
+	var header headerLine
+	if err := decodeLine(line, &header); err != nil {
+		v.problem(Malformed, nil, "header: %v", err)
+		return
+	}
+	if header.Format != bundleForm {
+		v.problem(Malformed, nil, "header: format %q; this verifier reads %q", header.Format, bundleForm)
+	}
+	v.report.Origin = header.Origin
+	for _, key := range header.Keys {
+		if pinned, ok := v.keys[key.ID]; !ok || pinned.Key != key {
+			v.problem(UnknownKey, nil, "header: key %q of recorder %q is not pinned, or is pinned differently", key.ID, key.Recorder)
+		}
+	}
+}
+
+func (v *verifier) readRecord(line []byte) {
+	sealed, err := ParseSealed(line)
+	if err != nil {
+		v.unreadable++
+		v.excuses = append(v.excuses, v.line)
+		v.problem(Malformed, nil, "record: %v", err)
+		return
+	}
+	record := sealed.Record()
+	e := entry{
+		line: v.line, id: record.ID, agent: record.AgentID, recorder: record.Details.Recorder,
+		chain: record.Details.ChainID, sequence: record.Details.Sequence,
+		prev: sealed.Prev(), hash: sealed.Hash(), leaf: tlog.RecordHash(Leaf(sealed)),
+		pending: record.OutcomeStatus == Pending,
+	}
+	v.report.Records++
+	if err := sealed.CheckHash(); err != nil {
+		e.damaged = true
+		v.excuses = append(v.excuses, v.line)
+		v.problem(FlippedByte, &e, "%v", err)
+	} else {
+		v.checkSigner(sealed, &e)
+	}
+	if first, ok := v.ids[e.id]; ok && !e.damaged {
+		e.repeated = true
+		v.problem(Duplicate, &e, "record id %q is already on line %d", e.id, first)
+	}
+	v.ids[e.id] = v.line
+	v.settled[record.Details.OutcomeOf] = true
+	v.entries = append(v.entries, e)
+}
+
+func (v *verifier) checkSigner(sealed Sealed, e *entry) {
+	record := sealed.Record()
+	key, ok := v.keys[record.Details.SigningKeyID]
+	if !ok && len(sealed.signature) > 0 {
+		v.problem(UnknownKey, e, "record %q is signed with key %q, which is not pinned", e.id, record.Details.SigningKeyID)
+		return
+	}
+	if err := sealed.CheckSignature(key.Key); err != nil {
+		v.problem(BadSignature, e, "%v", err)
+		return
+	}
+	if err := key.allows(record); err != nil {
+		v.problem(KeyNotAllowed, e, "record %q: %v", e.id, err)
+	}
+}
+
+func (v *verifier) readLeaves(line []byte) {
+	var part leavesLine
+	if err := decodeLine(line, &part); err != nil {
+		v.problem(Malformed, nil, "leaves: %v", err)
+		return
+	}
+	data, err := base64.StdEncoding.Strict().DecodeString(part.Leaves)
+	if err != nil || len(data)%tlog.HashSize != 0 {
+		v.problem(Malformed, nil, "leaves: base64 of whole hashes of %d bytes expected", tlog.HashSize)
+		return
+	}
+	for hash := range slices.Chunk(data, tlog.HashSize) {
+		v.leaves = append(v.leaves, tlog.Hash(hash))
+	}
+	v.leavesLine = v.line
+}
+
+func (v *verifier) readCheckpoint(line []byte) {
+	v.ended = v.line
+	var last checkpointLine
+	if err := decodeLine(line, &last); err != nil {
+		v.problem(Malformed, nil, "checkpoint: %v", err)
+		return
+	}
+	checkpoint, err := OpenCheckpoint([]byte(last.Checkpoint), v.log...)
+	var invalid *note.InvalidSignatureError
+	var unverified *note.UnverifiedNoteError
+	switch {
+	case errors.As(err, &invalid):
+		v.problem(BadSignature, nil, "%v", err)
+	case errors.As(err, &unverified):
+		v.problem(UnknownKey, nil, "%v", err)
+	case err != nil:
+		v.problem(Malformed, nil, "%v", err)
+	default:
+		v.checkpoint = &checkpoint
+	}
+}
+
+// finish does what needs the whole bundle.
+func (v *verifier) finish() {
+	v.checkChains()
+	if v.ended == 0 {
+		v.problem(MissingTail, nil, "the bundle ends without a checkpoint: whatever stood behind is cut off")
+	}
+	if v.checkpoint != nil {
+		v.checkTree(*v.checkpoint)
+	}
+	for _, e := range v.entries {
+		if e.pending && !v.settled[e.id] {
+			v.report.Pending = append(v.report.Pending, e.id)
+		}
+	}
+	slices.SortStableFunc(v.report.Problems, func(a, b Problem) int { return a.Line - b.Line })
+}

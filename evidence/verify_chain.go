@@ -1,0 +1,92 @@
+package evidence
+
+import (
+	"cmp"
+	"slices"
+)
+
+// checkChains takes the records of each chain by themselves: what a holder of
+// records and keys can see without any tree (EXT-24).
+func (v *verifier) checkChains() {
+	chains := map[ChainID][]*entry{}
+	var order []ChainID
+	for i := range v.entries {
+		e := &v.entries[i]
+		if e.damaged || e.repeated {
+			continue
+		}
+		if chains[e.chain] == nil {
+			order = append(order, e.chain)
+		}
+		chains[e.chain] = append(chains[e.chain], e)
+	}
+	for _, chain := range order {
+		v.checkChain(chains[chain])
+	}
+}
+
+func (v *verifier) checkChain(chain []*entry) {
+	sorted := slices.Clone(chain)
+	slices.SortStableFunc(sorted, func(a, b *entry) int { return cmp.Compare(a.sequence, b.sequence) })
+	for i, e := range chain {
+		if e.sequence != sorted[i].sequence {
+			v.problem(Swapped, e, "record %q has sequence %d and stands where its chain has %d", e.id, e.sequence, sorted[i].sequence)
+		}
+	}
+	first, last := sorted[0], sorted[len(sorted)-1]
+	v.report.Chains = append(v.report.Chains, ChainReport{
+		Chain: first.chain.String(), AgentID: first.agent, Recorder: first.recorder, Records: len(sorted), Hash: last.hash.String(),
+	})
+	v.checkGenesis(first)
+	for i, e := range sorted[1:] {
+		if e.agent != first.agent || e.recorder != first.recorder {
+			v.problem(Stranger, e, "record %q is of agent %q and recorder %q in a chain of %q and %q", e.id, e.agent, e.recorder, first.agent, first.recorder)
+		}
+		v.checkLink(sorted[i], e)
+	}
+}
+
+func (v *verifier) checkGenesis(first *entry) {
+	if first.sequence == 0 {
+		if first.prev != (Hash{}) {
+			v.problem(BrokenLink, first, "record %q is the first of its chain and names a record before it", first.id)
+		}
+		return
+	}
+	if missing := v.unexplained(0, first.line, first.sequence); missing > 0 {
+		v.problem(MissingHead, first, "the first %d records of the chain are missing: it begins with sequence %d", missing, first.sequence)
+	}
+}
+
+func (v *verifier) checkLink(before, e *entry) {
+	switch e.sequence - before.sequence {
+	case 0:
+		v.problem(Fork, e, "records %q (line %d) and %q have one chain and sequence %d: its recorder tells two histories", before.id, before.line, e.id, e.sequence)
+	case 1:
+		if e.prev != before.hash {
+			v.problem(BrokenLink, e, "record %q follows a record with hash %s, but %q has hash %s", e.id, e.prev, before.id, before.hash)
+		}
+	default:
+		gap := e.sequence - before.sequence - 1
+		if missing := v.unexplained(min(before.line, e.line), max(before.line, e.line), gap); missing > 0 {
+			v.problem(MissingMiddle, e, "%d records are missing before %q: sequence %d follows %d", missing, e.id, e.sequence, before.sequence)
+		}
+	}
+}
+
+// unexplained says how many of the records that miss between two lines cannot
+// be those on damaged lines there. Each damaged line, which has been reported
+// already, explains one.
+func (v *verifier) unexplained(after, before int, missing int64) int64 {
+	kept := v.excuses[:0:0]
+	for _, line := range v.excuses {
+		if missing > 0 && after < line && line < before {
+			missing--
+			continue
+		}
+		kept = append(kept, line)
+	}
+	v.excuses = kept
+	v.gaps += missing
+	return missing
+}
