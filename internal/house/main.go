@@ -76,7 +76,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case "modules":
 		return h.modules()
 	}
-	return errors.New(usage)
+	fmt.Fprint(stderr, usage)
+	return errFailed
 }
 
 // findRoot walks up to the folder that holds tools.mod, which only the root of

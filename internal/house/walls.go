@@ -109,7 +109,7 @@ func (g graph) chain(pkg string, w wall) []string {
 				continue
 			}
 			from[dep] = at
-			if w.refuses(dep) && !(isOurs(dep) && family(dep) == family(pkg)) {
+			if w.refuses(dep) && !sameFamily(pkg, dep) {
 				return trail(from, dep)
 			}
 			if !w.direct {
@@ -163,6 +163,8 @@ func family(pkg string) string {
 	}
 	return parts[0]
 }
+
+func sameFamily(a, b string) bool { return isOurs(a) && isOurs(b) && family(a) == family(b) }
 
 func within(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
 

@@ -1,0 +1,90 @@
+# Two commands set everything up on a fresh machine:
+#   go run ./cmd/powerbox demo
+#   make test
+
+HOUSE := go run ./internal/house
+TOOL := go tool -modfile=$(CURDIR)/tools.mod
+# Space-separated folders of every module of the tree, the main one first.
+MODULES = $$($(HOUSE) modules)
+OURS := find . \( -name node_modules -o -name '.?*' -o -path ./dist \) -prune -o
+GOFILES = $(OURS) -name '*.go' -print
+FUZZTIME ?= 30s
+MUTATE ?=
+
+.PHONY: help check vet lint format fix test test-deps race cover fuzz mutate bench generate dist clean
+
+help:
+	@echo "make test      run every test of every module, counted (installs what they need)"
+	@echo "make check     vet, linters, formatting, walls and conformance"
+	@echo "make cover     hold the core at full statement coverage"
+	@echo "make race      the tests under the race detector (needs a C compiler)"
+	@echo "make fuzz      every fuzz target, $(FUZZTIME) each (FUZZTIME=...)"
+	@echo "make mutate    remove the checks of testdata/checks.txt, see their tests fail (MUTATE=name)"
+	@echo "make bench     the table of docs/performance.md"
+	@echo "make generate  everything that is generated, docs/conformance.md among it"
+	@echo "make fix       format, and mend what the linters can"
+	@echo "make dist      static binaries with checksums in dist/"
+
+check: vet lint format
+	go test ./internal/house
+
+vet:
+	@set -e; for dir in $(MODULES); do echo "vet $$dir"; (cd $$dir && go vet ./...); done
+
+lint:
+	@set -e; for dir in $(MODULES); do echo "lint $$dir"; \
+	  (cd $$dir && $(TOOL) golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+
+format:
+	@out=$$($(GOFILES) | xargs $(TOOL) gofumpt -d); \
+	if [ -n "$$out" ]; then echo "$$out"; echo "not formatted: run make fix"; exit 1; fi
+
+fix:
+	@set -e; for dir in $(MODULES); do \
+	  (cd $$dir && $(TOOL) golangci-lint run --fix --config $(CURDIR)/.golangci.yml ./... || true); done
+	$(GOFILES) | xargs $(TOOL) gofumpt -w
+
+test: test-deps
+	@$(HOUSE) test
+
+# The clients in JavaScript need node, and npm for their packages.
+test-deps:
+	@set -e; \
+	if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get install -y --no-install-recommends nodejs npm || { apt-get update && apt-get install -y --no-install-recommends nodejs npm; }; \
+	  else echo "the tests need node and npm: install Node.js 20 or newer (Debian: apt-get install nodejs npm)" >&2; exit 1; fi; \
+	fi; \
+	$(OURS) -name package-lock.json -print | while read -r lock; do \
+	  dir=$$(dirname "$$lock"); \
+	  if [ ! "$$dir/node_modules/.package-lock.json" -nt "$$lock" ]; then \
+	    echo "npm ci in $$dir"; (cd "$$dir" && npm ci --ignore-scripts --no-audit --no-fund); fi; \
+	done
+
+race:
+	@set -e; for dir in $(MODULES); do echo "race $$dir"; (cd $$dir && CGO_ENABLED=1 go test -race ./...); done
+
+cover:
+	@$(HOUSE) cover
+
+fuzz:
+	@$(HOUSE) fuzz $(FUZZTIME)
+
+mutate:
+	@$(HOUSE) mutate $(MUTATE)
+
+bench:
+	cd bench && go run .
+
+generate:
+	go generate ./...
+	$(HOUSE) conformance -write
+
+dist:
+	@rm -rf dist && mkdir dist
+	@set -e; for arch in amd64 arm64; do echo "dist linux/$$arch"; \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -ldflags "-s -w" -o dist/powerbox-linux-$$arch ./cmd/powerbox; done
+	@cd dist && sha256sum powerbox-linux-* > SHA256SUMS && cat SHA256SUMS
+
+clean:
+	rm -rf dist
