@@ -11,7 +11,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -43,8 +42,7 @@ type agent struct {
 	peers    map[string]string
 	outgoing Outgoing
 	record   func(Call)
-	// model may call every skill of every peer: nobody told the agent's author to choose.
-	model Model
+	model    Model // may call every skill of every peer
 }
 
 var _ a2asrv.AgentExecutor = (*agent)(nil)
@@ -64,14 +62,11 @@ func (a *agent) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Se
 		}
 		if a.asTask {
 			a.runTask(ctx, ec, in, req, yield)
-			return
-		}
-		answer, err := a.perform(ctx, in, req)
-		if err != nil {
+		} else if answer, err := a.perform(ctx, in, req); err != nil {
 			yield(nil, err)
-			return
+		} else {
+			yield(a2a.NewMessage(a2a.MessageRoleAgent, answer.parts()...), nil)
 		}
-		yield(a2a.NewMessage(a2a.MessageRoleAgent, answer.parts()...), nil)
 	}
 }
 
@@ -116,7 +111,7 @@ type request struct {
 // read finds the request in a message: in a data part, in metadata, or in words. All that name a skill have to agree: whoever
 // checks one of them on the way must not be shown another one than the agent runs.
 func (a *agent) read(in Incoming, msg *a2a.Message) (request, error) {
-	var found []map[string]any
+	var found []request
 	for _, p := range msg.Parts {
 		found = appendRequest(found, p.Data())
 	}
@@ -129,27 +124,29 @@ func (a *agent) read(in Incoming, msg *a2a.Message) (request, error) {
 	if len(found) == 0 {
 		return a.readWords(in.Text)
 	}
-	var req request
-	for _, f := range found {
-		id := f["skill"].(string) // appendRequest takes nothing else
-		args, named := f["arguments"].(map[string]any)
-		if req.Skill != "" && req.Skill != id || named && req.Arguments != nil && !reflect.DeepEqual(req.Arguments, args) {
+	req := found[0]
+	for _, f := range found[1:] {
+		if f.Skill != req.Skill || f.Arguments != nil && req.Arguments != nil && !reflect.DeepEqual(f.Arguments, req.Arguments) {
 			return request{}, invalid("the message asks for two different things, name one skill with one set of arguments")
 		}
-		req.Skill = id
-		if named {
-			req.Arguments = args
+		if req.Arguments == nil {
+			req.Arguments = f.Arguments
 		}
 	}
 	return req, nil
 }
 
-func appendRequest(found []map[string]any, v any) []map[string]any {
+func appendRequest(found []request, v any) []request {
 	m, _ := v.(map[string]any)
-	if _, ok := m["skill"].(string); ok {
-		return append(found, m)
+	id, ok := m["skill"].(string)
+	if !ok {
+		return found
 	}
-	return found
+	args, isObject := m["arguments"].(map[string]any)
+	if given := m["arguments"]; given != nil && !isObject {
+		args = map[string]any{"arguments": given} // which no skill has: to take it for no arguments could mean "everything"
+	}
+	return append(found, request{Skill: id, Arguments: args})
 }
 
 func (a *agent) readWords(text string) (request, error) {
@@ -197,40 +194,32 @@ func (a *agent) card(url string) *a2a.AgentCard {
 	return card
 }
 
-// serve answers on the agent's listener until ctx ends. The channel yields once, when the last connection is gone.
-func (a *agent) serve(ctx context.Context, running *sync.WaitGroup, cfg Agent, log *slog.Logger) <-chan error {
-	url := cfg.URL
-	if url == "" {
-		url = "http://" + cfg.Listener.Addr().String()
-	}
+// serve answers on the agent's listener until the town's context ends, and returns when the last connection is gone.
+func (a *agent) serve(cfg Agent, log *slog.Logger) error {
 	mux := http.NewServeMux()
-	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(a.card(url)))
+	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(a.card(cfg.URL)))
 	mux.Handle("/", a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(a, a2asrv.WithLogger(log))))
 	srv := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 10 * time.Second,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
+		BaseContext:       func(net.Listener) context.Context { return a.ctx },
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-	stopped, end := make(chan error, 1), make(chan error, 1)
-	running.Go(func() {
-		<-ctx.Done()
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-		defer cancel()
-		err := srv.Shutdown(late)
-		if err != nil {
-			err = errors.Join(fmt.Errorf("quarterly: agent %s did not stop in %v: %w", a.name, grace, err), srv.Close())
-		}
-		stopped <- err
-	})
-	running.Go(func() {
-		err := srv.Serve(cfg.Listener)
-		if errors.Is(err, http.ErrServerClosed) {
-			err = nil
-		}
-		end <- errors.Join(err, <-stopped)
-	})
-	return end
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(cfg.Listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("quarterly: agent %s: %w", a.name, err)
+	case <-a.ctx.Done():
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), grace)
+	defer cancel()
+	err := srv.Shutdown(late)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("quarterly: agent %s did not stop in %v: %w", a.name, grace, err), srv.Close())
+	}
+	<-ended
+	return err
 }
 
 func (a Answer) parts() []*a2a.Part {

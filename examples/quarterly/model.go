@@ -61,9 +61,16 @@ var (
 	agentName    = regexp.MustCompile(`\b([a-z]+) agent\b`)
 	address      = regexp.MustCompile(`[\w.+-]+@[\w-]+(?:\.[\w-]+)+`)
 	reference    = regexp.MustCompile(`\b(document|handle)\s+(\S+)`)
-	subject      = regexp.MustCompile(`\bsubject\s+(\S+)`)
 	quoteMark    = regexp.MustCompile("\x00([0-9]+)\x00")
 )
+
+var verbs = map[string]string{
+	"fetch": "retrieve_document", "retrieve": "retrieve_document", "read": "retrieve_document", "get": "retrieve_document",
+	"delete": "delete_document", "remove": "delete_document", "create": "create_document", "write": "create_document",
+	"list": "list_documents", "search": "search_documents", "find": "search_documents",
+	"mail": "send_mail", "email": "send_mail", "send": "send_mail", "forward": "send_mail",
+	"summarize": "summarize", "summarise": "summarize",
+}
 
 func sentences(text string) []string {
 	var all []string
@@ -99,7 +106,7 @@ func (m Model) inClause(clause string, quoted []string) (ToolCall, bool) {
 	if words == nil {
 		return ToolCall{}, false
 	}
-	c := ToolCall{Tool: Tool{Skill: skillOf(words[1])}}
+	c := ToolCall{Tool: Tool{Skill: verbs[strings.ToLower(words[1])]}}
 	if c.arguments, c.passOn = argumentsOf(c.Skill, words[2], quoted); c.arguments == nil {
 		return ToolCall{}, false
 	}
@@ -113,27 +120,6 @@ func (m Model) inClause(clause string, quoted []string) (ToolCall, bool) {
 	return ToolCall{}, false
 }
 
-func skillOf(verb string) string {
-	switch strings.ToLower(verb) {
-	case "fetch", "retrieve", "read", "get", "open":
-		return "retrieve_document"
-	case "delete", "remove", "erase":
-		return "delete_document"
-	case "create", "write":
-		return "create_document"
-	case "list":
-		return "list_documents"
-	case "search", "find":
-		return "search_documents"
-	case "mail", "email", "send", "forward":
-		return "send_mail"
-	case "summarize", "summarise":
-		return "summarize"
-	default:
-		return ""
-	}
-}
-
 // argumentsOf reads the arguments of skill from the words behind the verb; nil when something that the skill needs is missing.
 func argumentsOf(skill, words string, quoted []string) (args map[string]any, passOn string) {
 	unquote := func(s string) string {
@@ -143,7 +129,7 @@ func argumentsOf(skill, words string, quoted []string) (args map[string]any, pas
 		})
 	}
 	ref := referenceIn(words, unquote)
-	quote := unquote(quoteMark.FindString(subject.ReplaceAllString(words, "")))
+	quote := unquote(quoteMark.FindString(words))
 	switch skill {
 	case "retrieve_document", "delete_document":
 		return ref, ""
@@ -187,9 +173,6 @@ func letterIn(words, quote string, unquote func(string) string) (args map[string
 		return nil, ""
 	}
 	args = map[string]any{"to": to, "subject": "For your information", "body": quote}
-	if s := subject.FindStringSubmatch(words); s != nil {
-		args["subject"] = unquote(s[1])
-	}
 	if quote == "" {
 		return args, "body"
 	}

@@ -11,6 +11,7 @@
 package quarterly
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // The agents of the town, by the names that Peers, calls and instructions use.
@@ -31,20 +34,21 @@ const (
 	Orchestrator = "orchestrator"
 )
 
-// Agent configures one agent of the town. The zero value listens on a free loopback port and calls its peers directly.
+// Agent configures one agent of the town. The zero value listens on a free loopback port and calls its usual peers directly.
 type Agent struct {
 	// Listener is where the agent serves. Optional: a free port of 127.0.0.1. Run takes it over and closes it.
 	Listener net.Listener
 	// URL is the base URL that the agent's card gives. Optional: http:// and the listener's address.
 	URL string
-	// Peers maps names of agents to the base URLs where this agent reaches them, its gateway's for instance. Optional: a name that
-	// is missing here and belongs to the agent's usual peers gets that agent's own URL. Names that are no agent are refused.
+	// Peers maps names of agents to the base URLs where this agent reaches them, its gateway's for instance. Optional: a usual peer
+	// that is missing here is called at its own URL. Any agent can be named, others are refused.
 	Peers map[string]string
 }
 
 // Config configures a town.
 type Config struct {
-	Documents, Mail, Summariser, Orchestrator Agent
+	// Agents is by name. Optional: an agent that is missing has the zero value. Other names are refused.
+	Agents map[string]Agent
 	// Outgoing opens the clients for calls between agents. Optional: Direct.
 	Outgoing Outgoing
 	// Handles tells the documents agent by which opaque handles the caller of a request knows which documents. Bounded false means
@@ -53,6 +57,14 @@ type Config struct {
 	Handles func(in Incoming) (idByHandle map[string]string, bounded bool, err error)
 	// Log receives what a2a-go reports. Optional: nothing is logged.
 	Log *slog.Logger
+}
+
+// usualPeers is who calls whom unless something else is configured; its keys are the agents.
+var usualPeers = map[string][]string{
+	Documents:    nil,
+	Mail:         nil,
+	Summariser:   {Documents, Mail},
+	Orchestrator: {Documents, Summariser},
 }
 
 // Call is one call from an agent to a peer, as the caller saw it.
@@ -67,13 +79,13 @@ type Call struct {
 
 // Town is a running set of the four agents.
 type Town struct {
-	stop    context.CancelFunc
-	running sync.WaitGroup
-	urls    map[string]string
-	peers   map[string]map[string]string
-	store   *library
-	outbox  *outbox
-	closed  error
+	stop   context.CancelFunc
+	agents *errgroup.Group
+	idle   func()
+	urls   map[string]string
+	peers  map[string]map[string]string
+	store  *library
+	outbox *outbox
 
 	mu    sync.Mutex
 	calls []Call
@@ -82,46 +94,44 @@ type Town struct {
 // grace is how long a stopped agent may take to finish the calls that it is serving.
 const grace = 2 * time.Second
 
-// Run starts the agents and returns when all of them accept connections. The town runs until ctx ends or Close is called.
-// It fails, with nothing left running, when a port cannot be had or a peer's name is unknown.
-func Run(ctx context.Context, cfg Config) (*Town, error) {
-	cfg, idle := withDefaults(cfg)
-	given := map[string]Agent{
-		Documents: cfg.Documents, Mail: cfg.Mail, Summariser: cfg.Summariser, Orchestrator: cfg.Orchestrator,
-	}
-	if err := listen(ctx, given); err != nil {
-		return nil, errors.Join(err, closeListeners(given))
-	}
+// Run starts the agents and returns when all of them accept connections. They serve until ctx ends, Close is called or one of them
+// fails. Run fails, with all listeners closed, when there is no free port or an agent's name is unknown.
+func Run(ctx context.Context, cfg Config) (_ *Town, err error) {
 	t := &Town{urls: map[string]string{}, peers: map[string]map[string]string{}, store: newLibrary(), outbox: &outbox{}}
-	for name, a := range given {
-		t.urls[name] = "http://" + a.Listener.Addr().String()
-	}
-	for name, a := range given {
-		peers, err := t.peersOf(name, a)
+	cfg = t.withDefaults(cfg)
+	defer func() {
 		if err != nil {
-			return nil, errors.Join(err, closeListeners(given))
+			err = errors.Join(err, closeListeners(cfg.Agents))
 		}
-		t.peers[name] = peers
+	}()
+	for name := range usualPeers {
+		a := cfg.Agents[name]
+		if a.Listener == nil {
+			if a.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+				return nil, fmt.Errorf("quarterly: agent %s finds no port on 127.0.0.1: %w", name, err)
+			}
+		}
+		t.urls[name] = "http://" + a.Listener.Addr().String()
+		a.URL = cmp.Or(a.URL, t.urls[name])
+		cfg.Agents[name] = a
+	}
+	if err := t.wire(cfg.Agents); err != nil {
+		return nil, err
 	}
 	ctx, t.stop = context.WithCancel(ctx)
-	var ended []<-chan error
-	for _, ag := range t.agents(ctx, cfg) {
-		ended = append(ended, ag.serve(ctx, &t.running, given[ag.name], cfg.Log))
+	t.agents, ctx = errgroup.WithContext(ctx)
+	for _, a := range t.build(ctx, cfg) {
+		t.agents.Go(func() error { return a.serve(cfg.Agents[a.name], cfg.Log) })
 	}
-	t.running.Go(func() {
-		for _, end := range ended {
-			t.closed = errors.Join(t.closed, <-end)
-		}
-		idle()
-	})
 	return t, nil
 }
 
 // Close stops the agents, waits until they are gone and returns what went wrong while they served.
 func (t *Town) Close() error {
 	t.stop()
-	t.running.Wait()
-	return t.closed
+	err := t.agents.Wait()
+	t.idle()
+	return err
 }
 
 // URL is the base URL at which the named agent itself listens, whatever its card says.
@@ -149,41 +159,29 @@ func (t *Town) record(c Call) {
 	t.calls = append(t.calls, c)
 }
 
-// withDefaults fills in what is optional; the function that it returns gives back what the defaults hold open.
-func withDefaults(cfg Config) (Config, func()) {
-	idle := func() {}
+func (t *Town) withDefaults(cfg Config) Config {
+	cfg.Agents = maps.Clone(cfg.Agents)
+	if cfg.Agents == nil {
+		cfg.Agents = map[string]Agent{}
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Handles == nil {
 		cfg.Handles = func(Incoming) (map[string]string, bool, error) { return nil, false, nil }
 	}
+	t.idle = func() {}
 	if cfg.Outgoing == nil {
 		pool := &http.Transport{}
 		cfg.Outgoing = Direct{HTTP: &http.Client{Transport: pool, Timeout: 30 * time.Second}}
-		idle = pool.CloseIdleConnections
+		t.idle = pool.CloseIdleConnections
 	}
-	return cfg, idle
+	return cfg
 }
 
-func listen(ctx context.Context, given map[string]Agent) error {
-	for name, a := range given {
-		if a.Listener != nil {
-			continue
-		}
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return fmt.Errorf("quarterly: agent %s finds no port on 127.0.0.1: %w", name, err)
-		}
-		a.Listener = l
-		given[name] = a
-	}
-	return nil
-}
-
-func closeListeners(given map[string]Agent) error {
+func closeListeners(agents map[string]Agent) error {
 	var all error
-	for _, a := range given {
+	for _, a := range agents {
 		if a.Listener != nil {
 			all = errors.Join(all, a.Listener.Close())
 		}
@@ -191,28 +189,24 @@ func closeListeners(given map[string]Agent) error {
 	return all
 }
 
-// usualPeers is who calls whom when nothing else is configured.
-func usualPeers(agent string) []string {
-	switch agent {
-	case Orchestrator:
-		return []string{Documents, Summariser}
-	case Summariser:
-		return []string{Documents, Mail}
-	default:
-		return nil
-	}
-}
-
-func (t *Town) peersOf(name string, a Agent) (map[string]string, error) {
-	peers := map[string]string{}
-	for _, p := range usualPeers(name) {
-		peers[p] = t.urls[p]
-	}
-	for p, url := range a.Peers {
-		if _, known := t.urls[p]; !known {
-			return nil, fmt.Errorf("quarterly: agent %s has a peer %q; agents are %v", name, p, slices.Sorted(maps.Keys(t.urls)))
+// wire finds out whom every agent calls, and where.
+func (t *Town) wire(agents map[string]Agent) error {
+	known := slices.Sorted(maps.Keys(usualPeers))
+	for name, a := range agents {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("quarterly: there is no agent %q, agents are %v", name, known)
 		}
-		peers[p] = url
+		peers := map[string]string{}
+		for _, p := range usualPeers[name] {
+			peers[p] = t.urls[p]
+		}
+		for p, url := range a.Peers {
+			if !slices.Contains(known, p) {
+				return fmt.Errorf("quarterly: agent %s has a peer %q, agents are %v", name, p, known)
+			}
+			peers[p] = url
+		}
+		t.peers[name] = peers
 	}
-	return peers, nil
+	return nil
 }

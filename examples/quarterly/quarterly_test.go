@@ -91,18 +91,14 @@ func TestAgentsCallOnlyThroughOutgoing(t *testing.T) {
 		network, behind := pipes{}, pipes{}
 		out := &tagging{Direct: quarterly.Direct{HTTP: &http.Client{Transport: &http.Transport{DialContext: network.dial}}}}
 		upstream := &http.Transport{DialContext: behind.dial}
-		var cfg quarterly.Config
-		cfg.Outgoing = out
+		cfg := quarterly.Config{Agents: map[string]quarterly.Agent{}, Outgoing: out}
 		var proxies []*http.Server
-		for name, a := range map[string]*quarterly.Agent{
-			quarterly.Documents: &cfg.Documents, quarterly.Mail: &cfg.Mail,
-			quarterly.Summariser: &cfg.Summariser, quarterly.Orchestrator: &cfg.Orchestrator,
-		} {
-			a.Listener, a.URL = behind.listen(name), "http://proxy-"+name
-			a.Peers = map[string]string{}
+		for _, name := range []string{quarterly.Documents, quarterly.Mail, quarterly.Summariser, quarterly.Orchestrator} {
+			a := quarterly.Agent{Listener: behind.listen(name), URL: "http://proxy-" + name, Peers: map[string]string{}}
 			for _, peer := range peersOf(name) {
 				a.Peers[peer] = "http://proxy-" + peer
 			}
+			cfg.Agents[name] = a
 			proxy := &http.Server{Handler: out.checked(&httputil.ReverseProxy{
 				Transport: upstream,
 				Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: name}) },

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// agents builds the four. They differ in skills; the wiring comes from the configuration.
-func (t *Town) agents(ctx context.Context, cfg Config) []*agent {
+// build makes the four. They differ in skills; the wiring comes from the configuration.
+func (t *Town) build(ctx context.Context, cfg Config) []*agent {
 	docs := documents{store: t.store, handles: cfg.Handles}
 	sum, orch := summariser{&agent{asTask: true}}, orchestrator{&agent{asTask: true, plain: readWish}}
 	all := []*agent{
