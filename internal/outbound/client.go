@@ -1,0 +1,153 @@
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	idleConnections    = 256 // per host, so that a busy upstream is not redialled
+	idleTimeout        = 90 * time.Second
+	handshakeTimeout   = 10 * time.Second
+	maximumHeaderBytes = 64 << 10
+)
+
+// Client calls out under a [Policy]. It is safe for concurrent use.
+type Client struct {
+	policy    Policy
+	encrypted *http.Client
+	plain     *http.Client
+	upstream  *http.Transport
+}
+
+// New returns a client that keeps to the policy.
+func New(p Policy) *Client {
+	if p.Timeout <= 0 {
+		p.Timeout = DefaultTimeout
+	}
+	if p.MaxBytes <= 0 {
+		p.MaxBytes = DefaultMaxBytes
+	}
+	return &Client{
+		policy:    p,
+		encrypted: bounded(p.transport(false), p.Timeout),
+		plain:     bounded(p.transport(true), p.Timeout),
+		upstream:  p.transport(false),
+	}
+}
+
+func bounded(t *http.Transport, timeout time.Duration) *http.Client {
+	return &http.Client{
+		Transport: t,
+		Timeout:   timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+	}
+}
+
+func (p Policy) transport(namedOnly bool) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		// Proxy stays nil: a proxy would resolve and dial in our place.
+		DialContext:            p.dialer(namedOnly).DialContext,
+		Protocols:              protocols,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    handshakeTimeout,
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    idleConnections,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maximumHeaderBytes,
+	}
+}
+
+// Transport returns the transport for a reverse proxy to configured upstreams:
+// addresses as the policy has them, plain HTTP included, HTTP/1.1, no
+// compression, no bound on the time of an answer, since streams are long.
+func (c *Client) Transport() *http.Transport { return c.upstream }
+
+// Get returns the body and header of the answer to one GET that is 200 and not
+// larger than the policy allows. Accept is sent as the Accept header. Errors
+// name the address without user, query and fragment, where secrets may stand;
+// a refused address is [ErrAddress].
+func (c *Client) Get(ctx context.Context, address, accept string) ([]byte, http.Header, error) {
+	u, err := parse(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, header, err := c.get(ctx, u, accept)
+	if err != nil {
+		return nil, nil, fmt.Errorf("GET %s: %w", redacted(u), err)
+	}
+	return body, header, nil
+}
+
+func parse(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return nil, errors.New("address is not a URL; want https://host/path")
+	case u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.Opaque != "":
+		return nil, fmt.Errorf("address %q is not an absolute http or https URL; want https://host/path", redacted(u))
+	case u.User != nil:
+		return nil, fmt.Errorf("address %q carries a user name; want none in a URL", redacted(u))
+	}
+	return u, nil
+}
+
+func redacted(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+func (c *Client) get(ctx context.Context, u *url.URL, accept string) ([]byte, http.Header, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	request.Header.Set("Accept", accept)
+	client := c.encrypted
+	if u.Scheme == "http" {
+		client = c.plain
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, nil, cause(err)
+	}
+	defer response.Body.Close()
+	if err := checkStatus(response); err != nil {
+		return nil, nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, c.policy.MaxBytes+1))
+	if err != nil {
+		return nil, nil, cause(err)
+	}
+	if int64(len(body)) > c.policy.MaxBytes {
+		return nil, nil, fmt.Errorf("the answer is larger than %d bytes", c.policy.MaxBytes)
+	}
+	return body, response.Header, nil
+}
+
+// cause drops the URL that net/http puts around its errors, query and all.
+func cause(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+func checkStatus(r *http.Response) error {
+	switch {
+	case r.StatusCode == http.StatusOK:
+		return nil
+	case r.StatusCode >= 300 && r.StatusCode < 400:
+		return fmt.Errorf("the answer is a redirect (%d), which is not followed; configure the final address", r.StatusCode)
+	}
+	return fmt.Errorf("the answer is %d; want 200", r.StatusCode)
+}
