@@ -17,7 +17,7 @@ const checksFile = "testdata/checks.txt"
 // check is one entry of testdata/checks.txt: a check in the code, what it looks
 // like removed, and the test that must notice.
 type check struct {
-	name   string // SEP-11 expired: begins with the requirement that it serves
+	name   string // SEP-11 expired: begins with the requirements that it serves
 	file   string
 	find   string // occurs once in the file
 	with   string
@@ -55,9 +55,34 @@ func (h house) mutate(ctx context.Context, only []string) error {
 		}
 		h.printf("caught    %s: %s:%s fails\n", c.name, c.folder, c.test)
 	}
+	if len(only) == 0 {
+		if err := h.printUnmutated(checks); err != nil {
+			return err
+		}
+	}
 	h.printf("%d checks removed, %d noticed by their tests\n", ran, ran-survived)
 	if survived > 0 {
 		return errFailed
+	}
+	return nil
+}
+
+// printUnmutated names the done requirements that no entry serves.
+func (h house) printUnmutated(checks []check) error {
+	_, rows, err := readConformance(h.root)
+	if err != nil {
+		return err
+	}
+	served := make(map[string]bool)
+	for _, c := range checks {
+		for word := range strings.FieldsSeq(c.name) {
+			served[strings.Trim(word, ",:")] = true
+		}
+	}
+	for _, r := range rows {
+		if r.status == "done" && !served[r.id] {
+			h.printf("unserved  %s is done and has no entry in %s\n", r.id, checksFile)
+		}
 	}
 	return nil
 }
