@@ -1,0 +1,82 @@
+package issuer
+
+import (
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// Capability is a grant that can be presented: an authority given to a holder
+// for a principal, on record. It is never changed once it is stored; what ends
+// it early is a [Revocation].
+type Capability struct {
+	ID           string // "cap_…"
+	Root         string // id of the capability at the top of its tree, its own for a root
+	Ancestors    []string
+	Agent        string // id of the issuing agent
+	Grant        string // label of the grant, such as documents:read
+	Principal    string // the user behind, such as user:alice
+	Holder       string // who has it, such as key:<thumbprint>
+	Requester    string // configured name of the calling agent, "" where it has none
+	Purpose      string // in the agent's own words
+	Task         string // A2A task or context that it is for, "" where it is for the purpose alone
+	Authority    powerbox.Authority
+	Handles      []Handle
+	TokenID      string // jti of the token that was minted for it; "" when it is by reference only
+	Token        string // that token, which is bound to the holder's key and so no secret
+	RevocationID string // "rv_…"
+	Attenuable   bool
+	Legacy       bool // wraps a service without capability support (SEP-3)
+	Created      time.Time
+	Expires      time.Time
+}
+
+// Handle is the opaque name of one resource with what a person may see of it.
+// Resource is the real identifier, which never leaves the issuer and its
+// gateways (SEP-5).
+type Handle struct {
+	Handle   string
+	Name     string
+	Resource string
+}
+
+// Lineage returns the ids that a revocation can name to end c: its own, that
+// of its token, and those of all its ancestors.
+func (c Capability) Lineage() []string {
+	ids := append(slices.Clone(c.Ancestors), c.ID)
+	if c.TokenID != "" {
+		ids = append(ids, c.TokenID)
+	}
+	return ids
+}
+
+// Operations returns the operations of c as the wire has them: without the
+// agent and the grant in front, without those that every capability has.
+func (c Capability) Operations() []string {
+	var names []string
+	for _, clause := range c.Authority.Clauses() {
+		if name, ok := Unqualify(c.Agent, c.Grant, clause.Pattern.Name()); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Revocation ends a capability, or a link of a chain, and everything that
+// descends from it. Sequence numbers have no gaps.
+type Revocation struct {
+	Sequence int64
+	Target   string // capability id, token id, or hash of a derived link's signing input
+	By       string
+	At       time.Time
+	Until    time.Time // after this what it ends has expired anyway
+}
+
+// Owner is to whom a task belongs: whoever presented this root capability, or,
+// without one, this caller.
+type Owner struct {
+	Root      string // id of the root capability, "" without one
+	Principal string
+	Holder    string
+}

@@ -1,0 +1,224 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+)
+
+// Append implements [issuer.Tx].
+func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
+	head, err := t.head(record)
+	if err != nil {
+		return evidence.Sealed{}, notWritten(err)
+	}
+	if err := t.loadSize(); err != nil {
+		return evidence.Sealed{}, notWritten(err)
+	}
+	sealed, err := evidence.Seal(head, record, t.config.Signer)
+	if err != nil {
+		return evidence.Sealed{}, notWritten(err)
+	}
+	if err := t.insert(sealed); err != nil {
+		return evidence.Sealed{}, notWritten(err)
+	}
+	next := sealed.Head()
+	hash := next.Hash
+	if _, err := t.db.ExecContext(t.ctx, "UPDATE chain SET next = ?, hash = ? WHERE agent = ? AND recorder = ?",
+		next.Sequence, hash[:], record.AgentID, record.Details.Recorder); err != nil {
+		return evidence.Sealed{}, notWritten(err)
+	}
+	t.heads[chainKey(record)] = next
+	t.leaves = append(t.leaves, evidence.Leaf(sealed))
+	return sealed, nil
+}
+
+func notWritten(err error) error {
+	return fmt.Errorf("sqlite: %w: %w", evidence.ErrNotWritten, err)
+}
+
+// chainKey names the chain of a record: one for an agent and a recorder.
+func chainKey(record evidence.Record) string {
+	return record.AgentID + "\x00" + record.Details.Recorder
+}
+
+func (t *transaction) head(record evidence.Record) (evidence.Head, error) {
+	if head, ok := t.heads[chainKey(record)]; ok {
+		return head, nil
+	}
+	var chain, hash []byte
+	var next int64
+	err := t.db.QueryRowContext(t.ctx, "SELECT chain, next, hash FROM chain WHERE agent = ? AND recorder = ?",
+		record.AgentID, record.Details.Recorder).Scan(&chain, &next, &hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t.found(record)
+	}
+	if err != nil {
+		return evidence.Head{}, err
+	}
+	return evidence.Head{ChainID: evidence.ChainID(chain), Sequence: next, Hash: evidence.Hash(hash)}, nil
+}
+
+// found starts the chain of an agent and recorder.
+func (t *transaction) found(record evidence.Record) (evidence.Head, error) {
+	var id evidence.ChainID
+	if _, err := io.ReadFull(t.config.Random, id[:]); err != nil {
+		return evidence.Head{}, err
+	}
+	head := evidence.Genesis(id)
+	hash := head.Hash
+	_, err := t.db.ExecContext(t.ctx, "INSERT INTO chain (agent, recorder, chain, next, hash) VALUES (?, ?, ?, ?, ?)",
+		record.AgentID, record.Details.Recorder, id[:], head.Sequence, hash[:])
+	return head, err
+}
+
+func (t *transaction) loadSize() error {
+	if t.loaded {
+		return nil
+	}
+	size, _, err := readCheckpoint(t.ctx, t.db)
+	t.size, t.loaded = size, err == nil
+	return err
+}
+
+func (t *transaction) insert(s evidence.Sealed) error {
+	r := s.Record()
+	chain := r.Details.ChainID
+	_, err := t.db.ExecContext(t.ctx,
+		`INSERT INTO record (place, id, chain, sequence, agent, requester, task, operation, decision, outcome_of, time, bytes)
+		 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.size+int64(len(t.leaves)), r.ID, chain[:], r.Details.Sequence, r.AgentID, r.Details.Requester, r.TaskID,
+		r.Intent.Operation, string(r.Decision), r.Details.OutcomeOf, r.Time.UnixMilli(), s.Bytes())
+	return err
+}
+
+// ReadHashes implements tlog.HashReader over the stored tree.
+func (r reader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	hashes := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		var hash []byte
+		if err := r.db.QueryRowContext(r.ctx, "SELECT hash FROM tree WHERE place = ?", index).Scan(&hash); err != nil {
+			return nil, fmt.Errorf("sqlite: stored hash %d: %w", index, err)
+		}
+		hashes[i] = tlog.Hash(hash)
+	}
+	return hashes, nil
+}
+
+func readCheckpoint(ctx context.Context, db queryer) (size int64, signed []byte, err error) {
+	err = db.QueryRowContext(ctx, "SELECT size, note FROM checkpoint").Scan(&size, &signed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil, nil
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("sqlite: checkpoint: %w", err)
+	}
+	return size, signed, nil
+}
+
+// ErrNoEvidence is returned by [Store.Export] while there is no record.
+var ErrNoEvidence = errors.New("sqlite: there is no evidence yet")
+
+// Export writes the bundle of everything that is recorded, as of one moment
+// (EXT-41).
+func (s *Store) Export(ctx context.Context, w io.Writer, keys []evidence.Key) error {
+	tx, err := s.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // a read has nothing to keep
+	size, signed, err := readCheckpoint(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if size == 0 {
+		return ErrNoEvidence
+	}
+	r := reader{ctx, tx}
+	return evidence.WriteBundle(w, evidence.Export{
+		Keys: keys, Hashes: r, Checkpoint: signed,
+		Records: r.rawRecords("SELECT bytes FROM record ORDER BY place"),
+	})
+}
+
+// rawRecords yields the stored bytes that a query selects.
+func (r reader) rawRecords(query string, args ...any) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		rows, err := r.db.QueryContext(r.ctx, query, args...)
+		if err != nil {
+			yield(nil, fmt.Errorf("sqlite: records: %w", err))
+			return
+		}
+		defer func() { _ = rows.Close() }() // Err below tells what matters
+		for rows.Next() {
+			var b []byte
+			if err := rows.Scan(&b); err != nil {
+				yield(nil, fmt.Errorf("sqlite: records: %w", err))
+				return
+			}
+			if !yield(b, nil) {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(nil, fmt.Errorf("sqlite: records: %w", err))
+		}
+	}
+}
+
+// Record implements [issuer.Reader].
+func (r reader) Record(id string) (evidence.Sealed, error) {
+	return first(r.sealed("SELECT bytes FROM record WHERE id = ?", id))
+}
+
+// Records implements [issuer.Reader].
+func (r reader) Records(q issuer.RecordQuery) ([]evidence.Sealed, error) {
+	limit := q.Limit
+	if limit == 0 {
+		limit = -1
+	}
+	since := int64(0)
+	if !q.Since.IsZero() {
+		since = q.Since.UnixMilli()
+	}
+	return r.sealed(`SELECT bytes FROM record
+		WHERE (? = '' OR agent = ?) AND (? = '' OR requester = ?) AND (? = '' OR task = ?) AND (? = '' OR operation = ?)
+		  AND (? = '' OR decision = ?) AND (? = '' OR outcome_of = ?) AND time >= ?
+		ORDER BY place DESC LIMIT ?`,
+		q.Agent, q.Agent, q.Requester, q.Requester, q.Task, q.Task, q.Operation, q.Operation,
+		string(q.Decision), string(q.Decision), q.OutcomeOf, q.OutcomeOf, since, limit)
+}
+
+func (r reader) sealed(query string, args ...any) ([]evidence.Sealed, error) {
+	var out []evidence.Sealed
+	for b, err := range r.rawRecords(query, args...) {
+		if err != nil {
+			return nil, err
+		}
+		s, err := evidence.ParseSealed(b)
+		if err != nil {
+			return nil, fmt.Errorf("sqlite: a stored record is damaged: %w", err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func first[T any](list []T, err error) (T, error) {
+	var zero T
+	if err != nil {
+		return zero, err
+	}
+	if len(list) == 0 {
+		return zero, issuer.ErrNotFound
+	}
+	return list[0], nil
+}

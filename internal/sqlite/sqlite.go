@@ -1,0 +1,191 @@
+// Package sqlite keeps the issuer's state and its evidence in one SQLite file.
+//
+// One goroutine writes. It takes the changes that are waiting, runs them in
+// one transaction, each in a savepoint of its own, grows the Merkle tree by
+// the leaves of the records that they appended, signs one checkpoint and
+// commits with synchronous FULL: a change that was answered is on the disk,
+// with its record, its leaf and a checkpoint over it.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/pressly/goose/v3"
+	"golang.org/x/mod/sumdb/note"
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Config says what a store needs beside its file.
+type Config struct {
+	Path       string          // required; the file, made when it is missing
+	Signer     evidence.Signer // required; signs the records
+	Origin     string          // required; name of the log
+	Checkpoint note.Signer     // required; signs the checkpoints, its name is Origin
+	Random     io.Reader       // required; source of chain ids
+}
+
+// Store is an open SQLite file. Its methods can be called by many goroutines.
+type Store struct {
+	config Config
+	lock   *os.File
+	reads  *sql.DB
+	writes *sql.DB
+	conn   *sql.Conn // the only one of writes
+
+	changes chan *change
+	closing chan struct{}
+	done    chan struct{}
+	once    sync.Once
+}
+
+// Open opens the store and brings its schema up to date. It refuses a file
+// that another process has open, a schema that is newer than this program, and
+// a checkpoint that was not signed by the configured key.
+func Open(ctx context.Context, config Config) (*Store, error) {
+	if config.Signer == nil || config.Checkpoint == nil || config.Random == nil || config.Origin != config.Checkpoint.Name() {
+		return nil, errors.New("sqlite: Signer, Checkpoint and Random are required, and Origin must be the name of the checkpoint key")
+	}
+	if err := os.MkdirAll(filepath.Dir(config.Path), 0o700); err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	lock, err := lockFile(config.Path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		config: config, lock: lock,
+		changes: make(chan *change, maxBatch),
+		closing: make(chan struct{}), done: make(chan struct{}),
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	go s.write()
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	var err error
+	if s.writes, err = open(s.config.Path, "rwc"); err != nil {
+		return err
+	}
+	s.writes.SetMaxOpenConns(1)
+	if err := migrate(ctx, s.writes); err != nil {
+		return fmt.Errorf("sqlite: %s: %w", s.config.Path, err)
+	}
+	if s.reads, err = open(s.config.Path, "ro"); err != nil {
+		return err
+	}
+	s.reads.SetMaxOpenConns(8)
+	s.reads.SetMaxIdleConns(8)
+	if s.conn, err = s.writes.Conn(ctx); err != nil {
+		return fmt.Errorf("sqlite: %s: %w", s.config.Path, err)
+	}
+	return s.check(ctx)
+}
+
+func open(path, mode string) (*sql.DB, error) {
+	query := url.Values{
+		"mode": {mode},
+		"_pragma": {
+			"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
+			"wal_autocheckpoint(8000)", "cache_size(-32000)", "secure_delete(ON)",
+		},
+	}
+	if mode == "ro" {
+		query["_pragma"] = []string{"busy_timeout(10000)", "query_only(ON)"}
+	}
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path)+"?"+query.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %s: %w", path, err)
+	}
+	return db, nil
+}
+
+func migrate(ctx context.Context, db *sql.DB) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err != nil {
+		return err
+	}
+	current, target, err := provider.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if current > target {
+		return fmt.Errorf("schema version %d is newer than %d, the newest that this program knows; use a newer powerbox", current, target)
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// check compares the checkpoint of the file with the configured key, so that
+// evidence is never continued under a key that cannot have signed it.
+func (s *Store) check(ctx context.Context) error {
+	size, signed, err := readCheckpoint(ctx, s.conn)
+	if err != nil || size == 0 {
+		return err
+	}
+	opened, err := note.Open(signed, note.VerifierList(s.config.Checkpoint.(verifier)))
+	if err != nil || len(opened.Sigs) == 0 {
+		return fmt.Errorf("sqlite: %s: its checkpoint is not signed by the key of log %q; restore the key that belongs to this file", s.config.Path, s.config.Origin)
+	}
+	return nil
+}
+
+// verifier is what a checkpoint signer is as well.
+type verifier interface{ note.Verifier }
+
+// Close ends the writer after the changes that it has taken, and closes the
+// file.
+func (s *Store) Close() error {
+	var err error
+	s.once.Do(func() {
+		close(s.closing)
+		<-s.done
+		err = s.release()
+	})
+	return err
+}
+
+func (s *Store) release() error {
+	var errs []error
+	if s.conn != nil {
+		errs = append(errs, s.conn.Close())
+	}
+	for _, db := range []*sql.DB{s.reads, s.writes} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(append(errs, s.lock.Close())...)
+}
+
+// View implements [issuer.Store].
+func (s *Store) View(ctx context.Context, read func(issuer.Reader) error) error {
+	tx, err := s.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // a read has nothing to keep
+	return read(reader{ctx, tx})
+}

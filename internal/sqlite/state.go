@@ -1,0 +1,184 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+)
+
+// queryer is what a connection and a transaction have in common.
+type queryer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// reader implements [issuer.Reader] on a connection or a transaction.
+type reader struct {
+	ctx context.Context //nolint:containedctx // lives as long as one transaction
+	db  queryer
+}
+
+// body is the stored form of a capability.
+type body struct {
+	issuer.Capability
+	Authority json.RawMessage
+}
+
+func encode(c issuer.Capability) ([]byte, error) {
+	b := body{Capability: c, Authority: c.Authority.JSON().AppendJSON(nil)}
+	b.Capability.Authority = powerbox.Authority{}
+	return json.Marshal(b)
+}
+
+func decode(data []byte) (issuer.Capability, error) {
+	var b body
+	if err := json.Unmarshal(data, &b); err != nil {
+		return issuer.Capability{}, fmt.Errorf("sqlite: a stored capability is damaged: %w", err)
+	}
+	v, err := powerbox.ParseValue(b.Authority)
+	if err != nil {
+		return issuer.Capability{}, fmt.Errorf("sqlite: capability %s is damaged: %w", b.ID, err)
+	}
+	if b.Capability.Authority, err = powerbox.ParseAuthority(v); err != nil {
+		return issuer.Capability{}, fmt.Errorf("sqlite: capability %s is damaged: %w", b.ID, err)
+	}
+	return b.Capability, nil
+}
+
+// PutCapability implements [issuer.Tx].
+func (t *transaction) PutCapability(c issuer.Capability) error {
+	data, err := encode(c)
+	if err != nil {
+		return err
+	}
+	_, err = t.db.ExecContext(t.ctx,
+		"INSERT INTO capability (id, root, agent, holder, principal, revocation_id, expires, created, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		c.ID, c.Root, c.Agent, c.Holder, c.Principal, c.RevocationID, c.Expires.Unix(), c.Created.UnixMilli(), data)
+	if err != nil {
+		return fmt.Errorf("sqlite: capability %s: %w", c.ID, err)
+	}
+	return nil
+}
+
+// Capability implements [issuer.Reader].
+func (r reader) Capability(id string) (issuer.Capability, error) {
+	return first(r.capabilities("SELECT body FROM capability WHERE id = ?", id))
+}
+
+// CapabilityByRevocation implements [issuer.Reader].
+func (r reader) CapabilityByRevocation(id string) (issuer.Capability, error) {
+	return first(r.capabilities("SELECT body FROM capability WHERE revocation_id = ?", id))
+}
+
+// HeldBy implements [issuer.Reader].
+func (r reader) HeldBy(agent, holder string) ([]issuer.Capability, error) {
+	return r.capabilities("SELECT body FROM capability WHERE agent = ? AND holder = ? ORDER BY created DESC, id", agent, holder)
+}
+
+func (r reader) capabilities(query string, args ...any) ([]issuer.Capability, error) {
+	var out []issuer.Capability
+	for data, err := range r.rawRecords(query, args...) {
+		if err != nil {
+			return nil, err
+		}
+		c, err := decode(data)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// Revoke implements [issuer.Tx].
+func (t *transaction) Revoke(r issuer.Revocation) (int64, error) {
+	var sequence int64
+	err := t.db.QueryRowContext(t.ctx, "SELECT sequence FROM revocation WHERE target = ?", r.Target).Scan(&sequence)
+	if err == nil {
+		return sequence, nil
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("sqlite: revocation: %w", err)
+	}
+	err = t.db.QueryRowContext(t.ctx,
+		"INSERT INTO revocation (sequence, target, by, at, until) SELECT COALESCE(MAX(sequence), 0) + 1, ?, ?, ?, ? FROM revocation RETURNING sequence",
+		r.Target, r.By, r.At.Unix(), r.Until.Unix()).Scan(&sequence)
+	if err != nil {
+		return 0, fmt.Errorf("sqlite: revocation: %w", err)
+	}
+	return sequence, nil
+}
+
+// Revocations implements [issuer.Reader].
+func (r reader) Revocations(after int64) ([]issuer.Revocation, error) {
+	rows, err := r.db.QueryContext(r.ctx, "SELECT sequence, target, by, at, until FROM revocation WHERE sequence > ? ORDER BY sequence", after)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: revocations: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // Err below tells what matters
+	var out []issuer.Revocation
+	for rows.Next() {
+		var one issuer.Revocation
+		var at, until int64
+		if err := rows.Scan(&one.Sequence, &one.Target, &one.By, &at, &until); err != nil {
+			return nil, fmt.Errorf("sqlite: revocations: %w", err)
+		}
+		one.At, one.Until = time.Unix(at, 0).UTC(), time.Unix(until, 0).UTC()
+		out = append(out, one)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("sqlite: revocations: %w", err)
+	}
+	return out, nil
+}
+
+// TaskOwner implements [issuer.Reader].
+func (r reader) TaskOwner(agent, task string) (issuer.Owner, bool, error) {
+	var o issuer.Owner
+	err := r.db.QueryRowContext(r.ctx, "SELECT root, principal, holder FROM task WHERE agent = ? AND task = ?", agent, task).
+		Scan(&o.Root, &o.Principal, &o.Holder)
+	if errors.Is(err, sql.ErrNoRows) {
+		return issuer.Owner{}, false, nil
+	}
+	if err != nil {
+		return issuer.Owner{}, false, fmt.Errorf("sqlite: task owner: %w", err)
+	}
+	return o, true, nil
+}
+
+// BindTask implements [issuer.Tx].
+func (t *transaction) BindTask(agent, task string, o issuer.Owner) (issuer.Owner, error) {
+	if _, err := t.db.ExecContext(t.ctx,
+		"INSERT INTO task (agent, task, root, principal, holder) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		agent, task, o.Root, o.Principal, o.Holder); err != nil {
+		return issuer.Owner{}, fmt.Errorf("sqlite: task owner: %w", err)
+	}
+	owner, _, err := t.TaskOwner(agent, task)
+	return owner, err
+}
+
+// Mode implements [issuer.Reader].
+func (r reader) Mode(agent string) (string, error) {
+	var mode string
+	err := r.db.QueryRowContext(r.ctx, "SELECT mode FROM mode WHERE agent = ?", agent).Scan(&mode)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("sqlite: mode: %w", err)
+	}
+	return mode, nil
+}
+
+// SetMode implements [issuer.Tx].
+func (t *transaction) SetMode(agent, mode string) error {
+	_, err := t.db.ExecContext(t.ctx, "INSERT INTO mode (agent, mode) VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET mode = excluded.mode", agent, mode)
+	if err != nil {
+		return fmt.Errorf("sqlite: mode: %w", err)
+	}
+	return nil
+}
