@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -38,7 +39,8 @@ type agent struct {
 	// plain understands a message of words alone. nil: the agent's model reads it as an instruction for one of its own skills.
 	plain func(text string) (request, bool)
 
-	ctx      context.Context // of the town: executions outlive the request that started them, but not the town
+	ctx      context.Context // of the town: a2a-go lets executions outlive their request, but they end with the town
+	running  sync.RWMutex    // held for reading by every execution
 	peers    map[string]string
 	outgoing Outgoing
 	record   func(Call)
@@ -50,6 +52,8 @@ var _ a2asrv.AgentExecutor = (*agent)(nil)
 // Execute implements a2asrv.AgentExecutor.
 func (a *agent) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
+		a.running.RLock()
+		defer a.running.RUnlock()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(a.ctx, cancel)()
@@ -194,7 +198,7 @@ func (a *agent) card(url string) *a2a.AgentCard {
 	return card
 }
 
-// serve answers on the agent's listener until the town's context ends, and returns when the last connection is gone.
+// serve answers on the agent's listener until the town's context ends, and returns when the last connection and the last execution are gone.
 func (a *agent) serve(cfg Agent, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(a.card(cfg.URL)))
@@ -219,6 +223,8 @@ func (a *agent) serve(cfg Agent, log *slog.Logger) error {
 		err = errors.Join(fmt.Errorf("quarterly: agent %s did not stop in %v: %w", a.name, grace, err), srv.Close())
 	}
 	<-ended
+	a.running.Lock() // after the last execution
+	defer a.running.Unlock()
 	return err
 }
 

@@ -2,6 +2,7 @@ package quarterly_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -203,5 +204,40 @@ func TestTownEndsWithItsContext(t *testing.T) {
 	}
 	if err := town.Close(); err != nil {
 		t.Error(err)
+	}
+	if calls := town.Calls(); len(calls) != 1 || !errors.Is(calls[0].Err, context.Canceled) {
+		t.Errorf("calls %v, want the one that was canceled", calls)
+	}
+}
+
+// The agents' tasks can be watched and asked for, as their cards say.
+func TestOrchestratorStreamsItsTask(t *testing.T) {
+	town := start(t, quarterly.Config{})
+	client, req := clientOf(t, town, "orchestrator"), say(wish)
+	var got []string
+	var id a2a.TaskID
+	for event, err := range client.SendStreamingMessage(t.Context(), &req) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		id = event.TaskInfo().TaskID
+		switch e := event.(type) {
+		case *a2a.Task:
+			got = append(got, e.Status.State.String())
+		case *a2a.TaskStatusUpdateEvent:
+			got = append(got, e.Status.State.String())
+		case *a2a.TaskArtifactUpdateEvent:
+			got = append(got, e.Artifact.Parts[0].Text())
+		}
+	}
+	want := []string{"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", wantSummary, "TASK_STATE_COMPLETED"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if task, err := client.GetTask(t.Context(), &a2a.GetTaskRequest{ID: id}); err != nil || task.Status.State != a2a.TaskStateCompleted {
+		t.Errorf("task %v, %v; want it completed", task, err)
+	}
+	if _, err := client.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: id}); !errors.Is(err, a2a.ErrTaskNotCancelable) {
+		t.Errorf("error %v, want %v", err, a2a.ErrTaskNotCancelable)
 	}
 }

@@ -7,7 +7,7 @@
 // their peers ([Agent].Peers) and the client with which they call them ([Config].Outgoing).
 //
 // Laws: an agent talks to another only through Outgoing; every such call is on record in [Town.Calls]; once [Town.Close] has
-// returned, no listener and no goroutine of the town is left.
+// returned, no agent listens or works any more.
 package quarterly
 
 import (
