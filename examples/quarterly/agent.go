@@ -222,7 +222,9 @@ func (a *agent) serve(cfg Agent, log *slog.Logger) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("quarterly: agent %s did not stop in %v: %w", a.name, grace, err), srv.Close())
 	}
-	<-ended
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("quarterly: agent %s: %w", a.name, served))
+	}
 	a.running.Lock() // after the last execution
 	defer a.running.Unlock()
 	return err
