@@ -59,6 +59,11 @@ func (t Trust) prepare() (known, error) {
 		}
 		ready.keys[key.ID] = key
 	}
+	for _, seen := range t.Seen {
+		if _, err := parseCheckpoint(seen.String()); err != nil {
+			return known{}, fmt.Errorf("seen before: %w", err)
+		}
+	}
 	if len(ready.log) == 0 || len(ready.keys) == 0 {
 		return known{}, errors.New("evidence: nothing is pinned: at least one checkpoint key and one record key are needed, and not from the bundle")
 	}
@@ -211,6 +216,7 @@ type entry struct {
 	prev, hash      Hash
 	leaf            tlog.Hash
 	damaged         bool // its bytes are not what was hashed: nothing it says counts
+	unsigned        bool // its signature does not hold
 	repeated        bool
 	pending         bool
 }
@@ -303,6 +309,7 @@ func (v *verifier) checkSigner(sealed Sealed, e *entry) {
 		return
 	}
 	if err := sealed.CheckSignature(key.Key); err != nil {
+		e.unsigned = true
 		v.problem(BadSignature, e, "%v", err)
 		return
 	}

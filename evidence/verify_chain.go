@@ -26,13 +26,9 @@ func (v *verifier) checkChains() {
 }
 
 func (v *verifier) checkChain(chain []*entry) {
+	v.checkOrder(chain)
 	sorted := slices.Clone(chain)
-	slices.SortStableFunc(sorted, func(a, b *entry) int { return cmp.Compare(a.sequence, b.sequence) })
-	for i, e := range chain {
-		if e.sequence != sorted[i].sequence {
-			v.problem(Swapped, e, "record %q has sequence %d and stands where its chain has %d", e.id, e.sequence, sorted[i].sequence)
-		}
-	}
+	slices.SortStableFunc(sorted, bySequence)
 	first, last := sorted[0], sorted[len(sorted)-1]
 	v.report.Chains = append(v.report.Chains, ChainReport{
 		Chain: first.chain.String(), AgentID: first.agent, Recorder: first.recorder, Records: len(sorted), Hash: last.hash.String(),
@@ -42,7 +38,28 @@ func (v *verifier) checkChain(chain []*entry) {
 		if e.agent != first.agent || e.recorder != first.recorder {
 			v.problem(Stranger, e, "record %q is of agent %q and recorder %q in a chain of %q and %q", e.id, e.agent, e.recorder, first.agent, first.recorder)
 		}
-		v.checkLink(sorted[i], e)
+		v.checkLink(sorted[:i+1], e)
+	}
+}
+
+func bySequence(a, b *entry) int { return cmp.Compare(a.sequence, b.sequence) }
+
+// checkOrder compares the chain as it stands with the chain in order. The later
+// of two records with one sequence is a fork and has no place of its own.
+func (v *verifier) checkOrder(chain []*entry) {
+	seen := map[int64]bool{}
+	var standing []*entry
+	for _, e := range chain {
+		if !seen[e.sequence] {
+			seen[e.sequence] = true
+			standing = append(standing, e)
+		}
+	}
+	sorted := slices.SortedFunc(slices.Values(standing), bySequence)
+	for i, e := range standing {
+		if e != sorted[i] {
+			v.problem(Swapped, e, "record %q has sequence %d and stands where its chain has %d", e.id, e.sequence, sorted[i].sequence)
+		}
 	}
 }
 
@@ -58,12 +75,14 @@ func (v *verifier) checkGenesis(first *entry) {
 	}
 }
 
-func (v *verifier) checkLink(before, e *entry) {
+// checkLink compares a record with those that have lower or equal sequences.
+func (v *verifier) checkLink(earlier []*entry, e *entry) {
+	before := earlier[len(earlier)-1]
 	switch e.sequence - before.sequence {
 	case 0:
 		v.problem(Fork, e, "records %q (line %d) and %q have one chain and sequence %d: its recorder tells two histories", before.id, before.line, e.id, e.sequence)
 	case 1:
-		if e.prev != before.hash {
+		if !follows(e, earlier) {
 			v.problem(BrokenLink, e, "record %q follows a record with hash %s, but %q has hash %s", e.id, e.prev, before.id, before.hash)
 		}
 	default:
@@ -72,6 +91,20 @@ func (v *verifier) checkLink(before, e *entry) {
 			v.problem(MissingMiddle, e, "%d records are missing before %q: sequence %d follows %d", missing, e.id, e.sequence, before.sequence)
 		}
 	}
+}
+
+// follows tells whether the record names one with the sequence before its own,
+// of which a fork has several.
+func follows(e *entry, earlier []*entry) bool {
+	for _, before := range slices.Backward(earlier) {
+		if before.sequence != e.sequence-1 {
+			return false
+		}
+		if before.hash == e.prev {
+			return true
+		}
+	}
+	return false
 }
 
 // unexplained says how many of the records that miss between two lines cannot

@@ -73,7 +73,7 @@ func (v *verifier) compare() {
 			found, holders = append(found, place), append(holders, e)
 		default:
 			strangers++
-			if !e.damaged {
+			if !e.damaged && !e.unsigned {
 				v.problem(NotInLog, e, "record %q is not in the log that the checkpoint covers: it was added, replaced or signed again", e.id)
 			}
 		}
