@@ -18,20 +18,21 @@ type Clause struct {
 // time window and the number of times it may still be passed on. It is
 // immutable. The zero Authority admits nothing.
 type Authority struct {
-	clauses     []Clause // sorted by pattern
+	clauses     []Clause // sorted by pattern, no two of which overlap
 	from, until time.Time
 	depth       int
 }
 
 // Window is a span of time. An authority is good from From, inclusive, until
 // Until, exclusive. The zero From is the beginning of time; the zero Until has
-// always passed.
+// always passed. Both lie in the years 1 to 9999, which RFC 3339 can write.
 type Window struct{ From, Until time.Time }
 
 // NewAuthority returns the authority of those clauses. It refuses patterns
 // that overlap with different shapes (within one authority at most one shape
-// applies to an operation, ATK-3), a negative depth and more than
-// [MaxOperations] clauses. Clauses that admit no call are dropped.
+// applies to an operation, ATK-3), a negative depth, more than [MaxOperations]
+// clauses and times that RFC 3339 cannot write. Clauses that admit no call,
+// and those that a wider pattern repeats, are dropped.
 func NewAuthority(window Window, depth int, clauses ...Clause) (Authority, error) {
 	if depth < 0 {
 		return Authority{}, fmt.Errorf("delegation depth is %d; want 0 or more", depth)
@@ -39,19 +40,41 @@ func NewAuthority(window Window, depth int, clauses ...Clause) (Authority, error
 	if len(clauses) > MaxOperations {
 		return Authority{}, fmt.Errorf("authority has %d operations; want at most %d", len(clauses), MaxOperations)
 	}
+	// Round strips the monotonic clock, which the object form does not have.
+	a := Authority{from: window.From.Round(0).UTC(), until: window.Until.Round(0).UTC(), depth: depth}
+	for _, t := range []time.Time{a.from, a.until} {
+		if t.Year() < 1 || t.Year() > 9999 {
+			return Authority{}, fmt.Errorf("window has a time in year %d; want one from 1 to 9999", t.Year())
+		}
+	}
+	if err := checkOverlaps(clauses); err != nil {
+		return Authority{}, err
+	}
+	a.clauses = tidy(clauses)
+	return a, nil
+}
+
+// checkOverlaps writes the normal form of a shape out once, however many
+// patterns overlap: shapes may be big and overlaps many (ATK-55).
+func checkOverlaps(clauses []Clause) error {
+	forms := make([]string, len(clauses))
+	form := func(i int) string {
+		if forms[i] == "" {
+			forms[i] = clauses[i].Shape.JSON().String()
+		}
+		return forms[i]
+	}
 	for i, c := range clauses {
 		if c.Pattern.kind == 0 {
-			return Authority{}, fmt.Errorf("clause %d has no pattern", i+1)
+			return fmt.Errorf("clause %d has no pattern", i+1)
 		}
-		for _, d := range clauses[:i] {
-			if m, overlap := c.Pattern.Meet(d.Pattern); overlap && !c.Shape.Equal(d.Shape) {
-				return Authority{}, fmt.Errorf("patterns %s and %s both match %s with different arguments; want one shape for an operation", d.Pattern, c.Pattern, m)
+		for j, d := range clauses[:i] {
+			if m, overlap := c.Pattern.Meet(d.Pattern); overlap && form(i) != form(j) {
+				return fmt.Errorf("patterns %s and %s both match %s with different arguments; want one shape for an operation", d.Pattern, c.Pattern, m)
 			}
 		}
 	}
-	a := Authority{from: window.From.UTC(), until: window.Until.UTC(), depth: depth}
-	a.clauses = tidy(clauses)
-	return a, nil
+	return nil
 }
 
 // tidy sorts clauses, and drops those that admit nothing or that another one
@@ -113,12 +136,30 @@ type Excess struct {
 
 // String returns the excess as a sentence without its full stop.
 func (e Excess) String() string {
-	return strings.ReplaceAll(Reason(e).String(), "attempt", "narrower authority")
+	switch e.Code {
+	case CodeNotYetValid:
+		return "it would begin earlier"
+	case CodeExpired:
+		return "it would end later"
+	case CodeDepth:
+		return "it could be passed on more often"
+	case CodeOperation:
+		return fmt.Sprintf("operation %q is not in the wider authority", e.Operation)
+	case CodeArgumentMissing:
+		return fmt.Sprintf("operation %q: argument %q is required (%s) and would not be", e.Operation, e.Argument, e.ConstraintType)
+	case CodeArgumentUnknown:
+		return fmt.Sprintf("operation %q: argument %q is not permitted", e.Operation, e.Argument)
+	case CodeArgumentConstraint:
+		return fmt.Sprintf("operation %q: argument %q would go beyond its %s constraint", e.Operation, e.Argument, e.ConstraintType)
+	default:
+		return string(e.Code)
+	}
 }
 
 // Covers reports whether every attempt that b admits at any time is admitted
-// by a, and b can be passed on no further than a. It is sound, and complete
-// for operations, times and depth, and for arguments where [Shape.Covers] is.
+// by a, and b, unless it admits nothing, can be passed on no further than a.
+// It is sound, and complete for operations, times and depth, and for arguments
+// where [Shape.Covers] is.
 func (a Authority) Covers(b Authority) bool { return len(a.Excess(b)) == 0 }
 
 // Excess returns every respect in which b goes beyond a, sorted by operation;
@@ -157,8 +198,11 @@ func (a Authority) excessOf(c Clause) []Excess {
 	return []Excess{{Code: CodeOperation, Operation: c.Pattern.String()}}
 }
 
-// Meet returns the authority that admits exactly the attempts that both admit,
-// at exactly the times, with the smaller depth.
+// Meet returns the authority that admits exactly the invocations that both
+// admit, at exactly the times, with the smaller depth (GATE-1). An operation
+// whose two shapes have no call in common is gone, and with it the admissions
+// that require it. The meet of two authorities near the limits of
+// [NewAuthority] can be beyond them: then nothing reads it back.
 func (a Authority) Meet(b Authority) Authority {
 	m := Authority{from: later(a.from, b.from), until: earlier(a.until, b.until), depth: min(a.depth, b.depth)}
 	var clauses []Clause
@@ -241,6 +285,9 @@ func ParseAuthority(v Value) (Authority, error) {
 	if err := o.finish(); err != nil {
 		return Authority{}, err
 	}
+	if len(operations) > MaxOperations {
+		return Authority{}, fmt.Errorf("authority has %d operations; want at most %d", len(operations), MaxOperations)
+	}
 	clauses := make([]Clause, 0, len(operations))
 	for i, v := range operations {
 		c, err := parseClause(v)
@@ -292,10 +339,19 @@ func (o *objectReader) time(name string) (time.Time, error) {
 	if !ok {
 		return time.Time{}, nil
 	}
-	s, _ := v.Text()
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %s is %s; want a time such as 2026-01-02T15:04:05Z", o.of, name, v)
+	// UnmarshalText is strict where Parse is not: ',', one-digit hours.
+	var t time.Time
+	if s, _ := v.Text(); t.UnmarshalText([]byte(s)) != nil {
+		return time.Time{}, fmt.Errorf("%s: %s is %.64q; want a time such as 2026-01-02T15:04:05Z", o.of, name, s)
 	}
 	return t, nil
+}
+
+// Names returns the patterns of a in order, for people and for records.
+func (a Authority) Names() []string {
+	names := make([]string, len(a.clauses))
+	for i, c := range a.clauses {
+		names[i] = c.Pattern.String()
+	}
+	return names
 }
