@@ -131,12 +131,9 @@ func NewLogSigner(origin string, private ed25519.PrivateKey) (signer note.Signer
 		return nil, "", fmt.Errorf("evidence: Ed25519 private key of %d bytes, %d are needed", len(private), ed25519.PrivateKeySize)
 	}
 	public, _ := private.Public().(ed25519.PublicKey)
-	verifierKey, err = note.NewEd25519VerifierKey(origin, public)
-	if err != nil {
-		return nil, "", fmt.Errorf("evidence: log key: %w", err)
-	}
-	verifier, err := note.NewVerifier(verifierKey)
-	if err != nil {
+	verifierKey, errKey := note.NewEd25519VerifierKey(origin, public)
+	verifier, errName := note.NewVerifier(verifierKey)
+	if err := errors.Join(errKey, errName); err != nil {
 		return nil, "", fmt.Errorf("evidence: origin %q cannot name a key; one word without + is needed: %w", origin, err)
 	}
 	sign := func(message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil }

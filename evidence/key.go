@@ -58,7 +58,7 @@ func NewEd25519Signer(private ed25519.PrivateKey) (Signer, error) {
 // NewES256Signer returns a Signer for a P-256 key. Signatures are deterministic
 // (RFC 6979).
 func NewES256Signer(private *ecdsa.PrivateKey) (Signer, error) {
-	if private == nil {
+	if private == nil || private.D == nil {
 		return nil, errors.New("evidence: no ES256 private key")
 	}
 	key, err := NewKey(&private.PublicKey, "")

@@ -176,6 +176,10 @@ func TestIdentifiersHaveOneSpelling(t *testing.T) {
 	if chain.String() != "000102030405060708090a0b0c0d0e0f" {
 		t.Error(chain)
 	}
+	text, err := Hash{0xab}.MarshalText()
+	if want := "ab" + strings.Repeat("0", 62); err != nil || string(text) != want {
+		t.Errorf("hash %s, want %s", text, want)
+	}
 	for _, text := range []string{"", "00", "000102030405060708090A0b0c0d0e0f", "000102030405060708090g0b0c0d0e0f", strings.Repeat("0", 64)} {
 		if err := chain.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q was accepted", text)

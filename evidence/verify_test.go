@@ -117,6 +117,16 @@ var tampers = []struct {
 		b[3][0] = '['
 		return slices.Delete(b, 4, 5)
 	}, []string{"malformed@4", "missing_middle@6"}},
+	{"a damaged record does not explain a gap elsewhere", func(_ *testLog, b [][]byte) [][]byte {
+		b[5][0] = '['
+		return slices.Delete(b, 1, 2)
+	}, []string{"missing_head@3", "malformed@5"}},
+	{"ATK-43 a prefix rewritten by its own signer", func(l *testLog, b [][]byte) [][]byte {
+		other, err := Seal(Genesis(ChainID{1}), testRecord("ev-first", "agent-1"), l.signer)
+		must(l.t, err)
+		b[1] = append(other.Bytes(), '\n')
+		return b
+	}, []string{"not_in_log@2", "broken_link@4"}},
 	{"ATK-44 a fork that was never logged", func(l *testLog, b [][]byte) [][]byte {
 		other, err := Seal(Genesis(ChainID{1}), testRecord("ev-fork", "agent-1"), l.signer)
 		must(l.t, err)
@@ -125,11 +135,9 @@ var tampers = []struct {
 	{"a record replaced by its own signer", func(l *testLog, b [][]byte) [][]byte {
 		first, err := ParseSealed(bytes.TrimSuffix(b[1], []byte("\n")))
 		must(l.t, err)
-		other, err := Seal(first.Head(), testRecord("ev-2", "agent-1"), l.signer)
-		must(l.t, err)
 		changed := testRecord("ev-2", "agent-1")
 		changed.Decision = Deny
-		other, err = Seal(first.Head(), changed, l.signer)
+		other, err := Seal(first.Head(), changed, l.signer)
 		must(l.t, err)
 		b[3] = append(other.Bytes(), '\n')
 		return b
@@ -233,7 +241,7 @@ func TestEXT22_AnySingleFlippedByteIsFound(t *testing.T) {
 	l := newTestLog(t).fill(3, 1, 2)
 	bundle := l.bundle()
 	for at := range bundle {
-		for _, flip := range []byte{0x01, 0x02, 0x10, 0x20} {
+		for _, flip := range []byte{0x01, 0x20} {
 			spoilt := bytes.Clone(bundle)
 			spoilt[at] ^= flip
 			if report := l.verify(spoilt); report.Verdict() == OK {

@@ -1,0 +1,129 @@
+package evidence
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+)
+
+func TestKeyIDIsTheThumbprintOfRFC8037(t *testing.T) {
+	// RFC 8037, appendix A.3.
+	x, err := base64.RawURLEncoding.DecodeString("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")
+	must(t, err)
+	key, err := NewKey(ed25519.PublicKey(x), "issuer")
+	must(t, err)
+	if want := "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"; key.ID != want {
+		t.Errorf("kid %s, want %s", key.ID, want)
+	}
+}
+
+func TestEXT23_ES256IsDeterministic(t *testing.T) {
+	signer, err := NewES256Signer(p256Key(t, 1))
+	must(t, err)
+	first, err := signer.Sign([]byte("hash"))
+	must(t, err)
+	second, err := signer.Sign([]byte("hash"))
+	must(t, err)
+	if len(first) != 64 || string(first) != string(second) {
+		t.Errorf("signatures %x and %x", first, second)
+	}
+}
+
+func TestEXT33_NoWayOfPrintingASignerShowsItsKey(t *testing.T) {
+	edPrivate, ecPrivate := ed25519Key(7), p256Key(t, 7)
+	ed, err := NewEd25519Signer(edPrivate)
+	must(t, err)
+	ec, err := NewES256Signer(ecPrivate)
+	must(t, err)
+	log, _, err := NewLogSigner("log", edPrivate)
+	must(t, err)
+	secret := fmt.Sprint(seed(7)[:8])
+	secret = secret[1 : len(secret)-1]
+	for _, value := range []any{ed, ec, log, &ed, &ec, &log} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
+			text := fmt.Sprintf(verb, value)
+			if strings.Contains(text, secret) || strings.Contains(text, hex.EncodeToString(seed(7)[:8])) || strings.Contains(text, "0x7, 0x7, 0x7") {
+				t.Errorf("%s of %T shows the key: %s", verb, value, text)
+			}
+		}
+	}
+}
+
+func TestKeysOfAnotherKindAreRefused(t *testing.T) {
+	p384, err := ecdsa.ParseRawPrivateKey(elliptic.P384(), append([]byte{1}, make([]byte, 47)...))
+	must(t, err)
+	_, err = NewEd25519Signer(make([]byte, 3))
+	wantError(t, err, "3 bytes")
+	_, err = NewES256Signer(&ecdsa.PrivateKey{})
+	wantError(t, err, "no ES256")
+	_, err = NewES256Signer(nil)
+	wantError(t, err, "no ES256")
+	_, err = NewES256Signer(p384)
+	wantError(t, err, "not on P-256")
+	_, err = NewKey(&rsa.PublicKey{}, "issuer")
+	wantError(t, err, "rsa.PublicKey")
+	_, err = NewKey(&ecdsa.PublicKey{}, "issuer")
+	wantError(t, err, "not on P-256")
+
+	broken := *p256Key(t, 1)
+	signer, err := NewES256Signer(&broken)
+	must(t, err)
+	broken.D = new(big.Int)
+	_, err = signer.Sign([]byte("hash"))
+	wantError(t, err, "ES256 key")
+	_, err = joinES256([]byte("no ASN.1"))
+	wantError(t, err, "ES256 signature")
+}
+
+func TestAKeyMustSayWhatItIs(t *testing.T) {
+	ed, err := NewKey(ed25519Key(1).Public(), "issuer")
+	must(t, err)
+	ec, err := NewKey(p256Key(t, 1).Public(), "issuer")
+	must(t, err)
+	zero := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+	for name, test := range map[string]struct {
+		key   Key
+		spoil func(*Key)
+		want  string
+	}{
+		"x is padded":       {ed, func(k *Key) { k.X += "=" }, "base64url"},
+		"y is folded":       {ec, func(k *Key) { k.Y = k.Y[:4] + "\n" + k.Y[4:] }, "base64url"},
+		"another name":      {ed, func(k *Key) { k.ID = "key-1" }, "thumbprint"},
+		"x is short":        {ed, func(k *Key) { k.X = "AAAA"; k.ID = k.thumbprint() }, "is needed"},
+		"another algorithm": {ed, func(k *Key) { k.Algorithm = ES256 }, "is needed"},
+		"another curve":     {ed, func(k *Key) { k.Curve = "Ed448"; k.ID = k.thumbprint() }, "is needed"},
+		"y on Ed25519":      {ed, func(k *Key) { k.Y = zero }, "is needed"},
+		"P-256 for Ed25519": {ec, func(k *Key) { k.Algorithm = Ed25519 }, "is needed"},
+		"not on the curve":  {ec, func(k *Key) { k.Y = zero; k.ID = k.thumbprint() }, "key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, test.key.verify([]byte("x"), sign(t, test.key, "x")))
+			test.spoil(&test.key)
+			_, err := test.key.public()
+			wantError(t, err, test.want)
+			wantError(t, test.key.verify([]byte("x"), nil), test.want)
+		})
+	}
+	wantError(t, ec.verify([]byte("x"), sign(t, ec, "x")[:63]), "does not verify")
+}
+
+// sign signs with the private half of one of the two test keys.
+func sign(t *testing.T, key Key, message string) []byte {
+	t.Helper()
+	signer, err := NewEd25519Signer(ed25519Key(1))
+	must(t, err)
+	if key.KeyType == "EC" {
+		signer, err = NewES256Signer(p256Key(t, 1))
+		must(t, err)
+	}
+	signature, err := signer.Sign([]byte(message))
+	must(t, err)
+	return signature
+}
