@@ -9,16 +9,18 @@ import (
 // Limits of what one authority may hold, so that a hostile one costs no more
 // than an honest one (ATK-55).
 const (
-	MaxConstraintDepth = 32      // nesting of all and any
-	MaxConstraintBytes = 4 << 10 // one scalar inside a constraint, in its JSON form
-	MaxConstraintNodes = 4096    // values and nested constraints of one constraint
-	MaxArguments       = 64      // constrained arguments of one operation
-	MaxOperations      = 256     // clauses of one authority
+	MaxConstraintDepth   = 32      // nesting of all and any
+	MaxConstraintBytes   = 4 << 10 // one string inside a constraint, in bytes
+	MaxConstraintNodes   = 4096    // values of one constraint, at every level
+	MaxConstraintClauses = 256     // constraints inside one constraint, itself included
+	MaxArguments         = 64      // constrained arguments of one operation
+	MaxOperations        = 256     // clauses of one authority
 )
 
 // Constraint is a predicate on the value of one argument. The set of types is
 // closed: the nine of the token draft (section 3.4) and four extensions whose
-// matcher parses like the target that the value is meant for.
+// matcher parses like the target that the value is meant for. A constraint is
+// immutable: what its slices and pointers hold must not be changed.
 //
 //sumtype:decl
 type Constraint interface {
@@ -32,7 +34,7 @@ type Constraint interface {
 	sealed()
 }
 
-// ExactValue admits one scalar.
+// ExactValue admits one scalar; the zero ExactValue admits null.
 type ExactValue struct{ Value Value }
 
 // Range admits numbers between bounds; a nil bound is open. Bounds belong to
@@ -104,7 +106,7 @@ func (c NotOneOf) Admits(v Value) bool { return !member(c.Excluded, v) }
 // Admits implements [Constraint]. What is not an array is refused.
 func (c Contains) Admits(v Value) bool {
 	elements, ok := v.Elements()
-	return ok && within(c.Required, elements)
+	return ok && holdsAll(elements, c.Required)
 }
 
 // Admits implements [Constraint]. What is not an array is refused.
@@ -126,11 +128,46 @@ func (c AnyOf) Admits(v Value) bool {
 	return slices.ContainsFunc(c.Constraints, func(c Constraint) bool { return c.Admits(v) })
 }
 
-func member(set []Value, v Value) bool { return slices.ContainsFunc(set, v.Equal) }
+func member(set []Value, v Value) bool {
+	for i := range set {
+		if set[i].Equal(v) {
+			return true
+		}
+	}
+	return false
+}
 
-// within reports whether every element of a is an element of b.
-func within(a, b []Value) bool {
-	return !slices.ContainsFunc(a, func(v Value) bool { return !member(b, v) })
+// Below this product of two lengths, comparing each with each is cheaper than
+// sorting; above it, a long argument against a long list must not cost their
+// product (ATK-55).
+const sortAbove = 1 << 10
+
+// within reports whether every element of list is one of set.
+func within(list, set []Value) bool {
+	if len(list)*len(set) <= sortAbove {
+		return !slices.ContainsFunc(list, func(v Value) bool { return !member(set, v) })
+	}
+	sorted := sortedSet(set)
+	return !slices.ContainsFunc(list, func(v Value) bool {
+		_, ok := slices.BinarySearchFunc(sorted, v, Value.Compare)
+		return !ok
+	})
+}
+
+// holdsAll reports whether every value of set is an element of list.
+func holdsAll(list, set []Value) bool {
+	if len(list)*len(set) <= sortAbove {
+		return !slices.ContainsFunc(set, func(v Value) bool { return !member(list, v) })
+	}
+	sorted := sortedSet(set)
+	seen, missing := make([]bool, len(sorted)), len(sorted)
+	for _, v := range list {
+		if i, ok := slices.BinarySearchFunc(sorted, v, Value.Compare); ok && !seen[i] {
+			seen[i] = true
+			missing--
+		}
+	}
+	return missing == 0
 }
 
 // Type implements [Constraint].
@@ -219,19 +256,35 @@ func constraintList(cs []Constraint) Value {
 	return Value{kind: KindList, list: vs}
 }
 
+// inside returns the constraints that c is made of; none but for all and any.
+func inside(c Constraint) []Constraint {
+	switch c := c.(type) {
+	case All:
+		return c.Constraints
+	case AnyOf:
+		return c.Constraints
+	default:
+		return nil
+	}
+}
+
+// known reports whether c and all that it is made of are the constraint types
+// of this package: not nil, not pointers to them, and nothing that borrows
+// their methods by embedding.
+func known(c Constraint) bool {
+	switch c.(type) {
+	case ExactValue, Range, OneOf, NotOneOf, Contains, Subset, Wildcard, All, AnyOf, PathUnder, URLMatch, CIDR, Glob:
+		return !slices.ContainsFunc(inside(c), func(c Constraint) bool { return !known(c) })
+	default:
+		return false
+	}
+}
+
 // ConstraintDepth returns how deep c nests: 1 for a constraint without others
 // inside.
 func ConstraintDepth(c Constraint) int {
-	var inner []Constraint
-	switch c := c.(type) {
-	case All:
-		inner = c.Constraints
-	case AnyOf:
-		inner = c.Constraints
-	case ExactValue, Range, OneOf, NotOneOf, Contains, Subset, Wildcard, PathUnder, URLMatch, CIDR, Glob:
-	}
 	deepest := 0
-	for _, c := range inner {
+	for _, c := range inside(c) {
 		deepest = max(deepest, ConstraintDepth(c))
 	}
 	return deepest + 1
@@ -241,18 +294,19 @@ func ConstraintDepth(c Constraint) int {
 // the members of that type. Unknown types and unknown members are refused: a
 // restriction that nobody understands must not be skipped.
 func ParseConstraint(v Value) (Constraint, error) {
-	p := constraintParser{nodes: MaxConstraintNodes}
+	p := constraintParser{nodes: MaxConstraintNodes, clauses: MaxConstraintClauses}
 	return p.constraint(v, MaxConstraintDepth)
 }
 
-type constraintParser struct{ nodes int }
+// constraintParser counts what one constraint may still hold.
+type constraintParser struct{ nodes, clauses int }
 
 func (p *constraintParser) constraint(v Value, depth int) (Constraint, error) {
 	if depth == 0 {
 		return nil, fmt.Errorf("constraint nests deeper than %d", MaxConstraintDepth)
 	}
-	if p.nodes--; p.nodes < 0 {
-		return nil, fmt.Errorf("constraint has more than %d parts", MaxConstraintNodes)
+	if p.clauses--; p.clauses < 0 {
+		return nil, fmt.Errorf("constraint holds more than %d constraints", MaxConstraintClauses)
 	}
 	if v.kind != KindObject {
 		return nil, fmt.Errorf("constraint is %s; want an object with constraint_type", aKind(v.kind))
@@ -262,7 +316,7 @@ func (p *constraintParser) constraint(v Value, depth int) (Constraint, error) {
 	if !ok {
 		return nil, fmt.Errorf("constraint has no constraint_type; want one of %s", strings.Join(constraintTypes, ", "))
 	}
-	o := objectReader{of: fmt.Sprintf("constraint %q", constraintType), rest: v.members}
+	o := objectReader{of: fmt.Sprintf("constraint %.64q", constraintType), rest: v.members}
 	o.take("constraint_type")
 	c, err := p.typed(constraintType, &o, depth)
 	if err != nil {
@@ -305,13 +359,13 @@ func (p *constraintParser) typed(constraintType string, o *objectReader, depth i
 	case "path":
 		return parsePath(o)
 	case "url":
-		return parseURL(o)
+		return p.url(o)
 	case "cidr":
 		return parseCIDR(o)
 	case "glob":
 		return parseGlob(o)
 	}
-	return nil, fmt.Errorf("constraint_type %q is unknown; want one of %s", constraintType, strings.Join(constraintTypes, ", "))
+	return nil, fmt.Errorf("constraint_type %.64q is unknown; want one of %s", constraintType, strings.Join(constraintTypes, ", "))
 }
 
 func (p *constraintParser) exact(o *objectReader) (Constraint, error) {
@@ -322,20 +376,28 @@ func (p *constraintParser) exact(o *objectReader) (Constraint, error) {
 	if v.kind == KindList || v.kind == KindObject {
 		return nil, fmt.Errorf("%s: value is %s; want a scalar", o.of, aKind(v.kind))
 	}
-	return ExactValue{v}, checkSize(o.of, v)
+	return ExactValue{v}, p.count(o.of, v)
 }
 
-func checkSize(of string, v Value) error {
+// count takes v and all that it is made of from the budget, and refuses
+// strings that are too long.
+func (p *constraintParser) count(of string, v Value) error {
 	if n := len(v.text); n > MaxConstraintBytes {
-		return fmt.Errorf("%s: a value has %d bytes; want at most %d", of, n, MaxConstraintBytes)
+		return fmt.Errorf("%s: a string has %d bytes; want at most %d", of, n, MaxConstraintBytes)
+	}
+	if p.nodes--; p.nodes < 0 {
+		return fmt.Errorf("%s: more than %d values", of, MaxConstraintNodes)
 	}
 	for _, e := range v.list {
-		if err := checkSize(of, e); err != nil {
+		if err := p.count(of, e); err != nil {
 			return err
 		}
 	}
 	for _, m := range v.members {
-		if err := checkSize(of, m.Value); err != nil {
+		if err := p.count(of, String(m.Name)); err != nil {
+			return err
+		}
+		if err := p.count(of, m.Value); err != nil {
 			return err
 		}
 	}
@@ -351,10 +413,12 @@ func (p *constraintParser) values(o *objectReader, name string) ([]Value, error)
 	if !ok {
 		return nil, fmt.Errorf("%s: %s is %s; want an array", o.of, name, aKind(v.kind))
 	}
-	if p.nodes -= len(elements); p.nodes < 0 {
-		return nil, fmt.Errorf("%s: more than %d values", o.of, MaxConstraintNodes)
+	for _, e := range elements {
+		if err := p.count(o.of, e); err != nil {
+			return nil, err
+		}
 	}
-	return elements, checkSize(o.of, v)
+	return elements, nil
 }
 
 func (p *constraintParser) nested(o *objectReader, depth int) ([]Constraint, error) {
@@ -366,7 +430,7 @@ func (p *constraintParser) nested(o *objectReader, depth int) ([]Constraint, err
 	if !ok {
 		return nil, fmt.Errorf("%s: constraints is %s; want an array", o.of, aKind(v.kind))
 	}
-	cs := make([]Constraint, 0, len(elements))
+	var cs []Constraint
 	for i, e := range elements {
 		c, err := p.constraint(e, depth-1)
 		if err != nil {
@@ -396,7 +460,7 @@ func parseRange(o *objectReader) (Constraint, error) {
 			if !ok {
 				return nil, fmt.Errorf("%s: %s is %s; want true or false", o.of, b.inclusive, aKind(v.kind))
 			}
-			*b.exclusive = !inclusive && *b.value != nil
+			*b.exclusive = !inclusive && *b.value != nil // an open end has no edge
 		}
 	}
 	return r, nil
@@ -424,7 +488,7 @@ func (o *objectReader) missing(name string) error {
 
 func (o *objectReader) finish() error {
 	if len(o.rest) > 0 {
-		return fmt.Errorf("%s: member %q is unknown", o.of, o.rest[0].Name)
+		return fmt.Errorf("%s: member %.64q is unknown", o.of, o.rest[0].Name)
 	}
 	return nil
 }

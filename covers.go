@@ -13,39 +13,74 @@ import (
 //     one number, any of these joined by any, or all with one of them in it;
 //   - parent is wildcard, not_one_of, or all of parents for which it is
 //     complete;
-//   - both are range, contains, subset, path or cidr;
+//   - both are range, both contains, both subset, both path, or both cidr
+//     (but for ::fffe:0:0/95, the upper half of which is mapped IPv4);
 //   - child is any of constraints for which it is complete.
 //
 // Everywhere else it may refuse a pair that in truth holds.
 func ConstraintCovers(parent, child Constraint) bool {
-	return covers(normalise(parent), normalise(child))
+	p, c := normalise(parent), normalise(child)
+	return prover{}.covers(&p, &c)
 }
 
+// A prover remembers the pairs of composite constraints that it has answered,
+// by their places in the two normal forms. There are many ways down to a pair
+// through alternating all and any, so that without memory the work would be
+// exponential in the depth (ATK-55).
+type prover map[[2]*Constraint]bool
+
 // covers works on normal forms.
-func covers(parent, child Constraint) bool {
-	if set, ok := finite(child); ok {
-		return !slices.ContainsFunc(set, func(v Value) bool { return !parent.Admits(v) })
+func (m prover) covers(parent, child *Constraint) bool {
+	if inside(*parent) == nil && inside(*child) == nil {
+		return m.prove(parent, child)
 	}
-	if c, ok := child.(AnyOf); ok {
-		return !slices.ContainsFunc(c.Constraints, func(c Constraint) bool { return !covers(parent, c) })
+	pair := [2]*Constraint{parent, child}
+	answer, known := m[pair]
+	if !known {
+		answer = m.prove(parent, child)
+		m[pair] = answer
 	}
-	switch p := parent.(type) {
+	return answer
+}
+
+func (m prover) prove(parent, child *Constraint) bool {
+	if set, ok := finite(*child); ok {
+		return !slices.ContainsFunc(set, func(v Value) bool { return !(*parent).Admits(v) })
+	}
+	if c, ok := (*child).(AnyOf); ok {
+		return all(c.Constraints, func(c *Constraint) bool { return m.covers(parent, c) })
+	}
+	switch p := (*parent).(type) {
 	case Wildcard:
 		return true
 	case NotOneOf:
-		return !slices.ContainsFunc(p.Excluded, child.Admits)
+		return !slices.ContainsFunc(p.Excluded, (*child).Admits)
 	case All:
-		return !slices.ContainsFunc(p.Constraints, func(p Constraint) bool { return !covers(p, child) })
+		return all(p.Constraints, func(p *Constraint) bool { return m.covers(p, child) })
 	case AnyOf:
-		if slices.ContainsFunc(p.Constraints, func(p Constraint) bool { return covers(p, child) }) {
+		if some(p.Constraints, func(p *Constraint) bool { return m.covers(p, child) }) {
 			return true
 		}
-	case ExactValue, Range, OneOf, Contains, Subset, PathUnder, URLMatch, CIDR, Glob:
+	default:
 	}
-	if c, ok := child.(All); ok {
-		return slices.ContainsFunc(c.Constraints, func(c Constraint) bool { return covers(parent, c) })
+	if c, ok := (*child).(All); ok {
+		return some(c.Constraints, func(c *Constraint) bool { return m.covers(parent, c) })
 	}
-	return coversSameType(parent, child)
+	return coversSameType(*parent, *child)
+}
+
+// all and some hand out places, not copies: a place is what a prover remembers.
+func all(cs []Constraint, f func(*Constraint) bool) bool {
+	return !some(cs, func(c *Constraint) bool { return !f(c) })
+}
+
+func some(cs []Constraint, f func(*Constraint) bool) bool {
+	for i := range cs {
+		if f(&cs[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // coversSameType decides pairs of one type that admit an unbounded set; every
@@ -75,9 +110,9 @@ func coversSameType(parent, child Constraint) bool {
 		// matches, so whatever stands in for it is matched as well.
 		c, ok := child.(Glob)
 		return ok && globMatches(p.Pattern, c.Pattern)
-	case ExactValue, OneOf, NotOneOf, Wildcard, All, AnyOf:
+	default:
+		return false
 	}
-	return false
 }
 
 func coversRange(p, c Range) bool {
@@ -137,9 +172,9 @@ func finite(c Constraint) ([]Value, bool) {
 		return []Value{c.Value}, true
 	case OneOf:
 		return c.Values, true
-	case Range, NotOneOf, Contains, Subset, Wildcard, All, AnyOf, PathUnder, URLMatch, CIDR, Glob:
+	default:
+		return nil, false
 	}
-	return nil, false
 }
 
 // impossible reports whether a constraint in normal form shows that it admits

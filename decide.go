@@ -151,12 +151,14 @@ func Decide(attempt Attempt, authority Authority, now time.Time) Decision {
 		reasons = append(reasons, Reason{Code: CodeExpired})
 	}
 	required := attempt.Required()
-	if len(required) == 0 || required[0].IsZero() {
+	if len(required) == 0 {
 		reasons = append(reasons, Reason{Code: CodeRequirementUnknown})
 	}
 	for _, op := range required {
 		shape, ok := authority.Shape(op)
 		switch {
+		case op.IsZero():
+			reasons = append(reasons, Reason{Code: CodeRequirementUnknown})
 		case !ok:
 			reasons = append(reasons, Reason{Code: CodeOperation, Operation: op.name})
 		case !attempt.admission:

@@ -8,9 +8,13 @@ import (
 	"strings"
 )
 
-// maxNumberBytes bounds the length of one JSON number, so that comparing two
-// of them costs a bounded amount of work.
-const maxNumberBytes = 512
+// A JSON number has at most maxNumberBytes, so that comparing two of them
+// costs a bounded amount of work, and at most maxDigits significant digits, so
+// that what String writes is never longer than what ParseDecimal reads.
+const (
+	maxNumberBytes = 512
+	maxDigits      = 500
+)
 
 // Decimal is an exact decimal number, never a float64: two numbers that
 // differ anywhere in their digits are different (ATK-39). Equal numbers are
@@ -24,10 +28,7 @@ type Decimal struct {
 
 // Int returns the decimal of n.
 func Int(n int64) Decimal {
-	d, err := ParseDecimal(strconv.FormatInt(n, 10))
-	if err != nil {
-		panic("powerbox: an int64 is always a decimal: " + err.Error())
-	}
+	d, _ := ParseDecimal(strconv.FormatInt(n, 10)) // every int64 is one
 	return d
 }
 
@@ -41,7 +42,7 @@ func ParseDecimal(s string) (Decimal, error) {
 	}
 	p, ok := splitNumber(s)
 	if !ok {
-		return Decimal{}, fmt.Errorf("%q is not a JSON number", s)
+		return Decimal{}, fmt.Errorf("%q is not a JSON number such as 12, -0.5 or 1e9", s)
 	}
 	exponent := 0
 	if p.exponent != "" {
@@ -55,6 +56,9 @@ func ParseDecimal(s string) (Decimal, error) {
 	trimmed := strings.TrimLeft(digits, "0")
 	point := len(p.whole) - (len(digits) - len(trimmed)) + exponent
 	trimmed = strings.TrimRight(trimmed, "0")
+	if len(trimmed) > maxDigits {
+		return Decimal{}, fmt.Errorf("number has %d significant digits; want at most %d", len(trimmed), maxDigits)
+	}
 	if trimmed == "" {
 		if p.negative {
 			return Decimal{}, fmt.Errorf("number %s is negative zero; write 0", s)

@@ -171,7 +171,7 @@ func (d *decoder) member() (Member, error) {
 		return Member{}, err
 	}
 	if d.space(); d.peek() != ':' {
-		return Member{}, d.fail("want ':' after member name %q", name)
+		return Member{}, d.fail("want ':' after member name %.64q", name)
 	}
 	d.pos++
 	v, err := d.value()

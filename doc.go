@@ -12,8 +12,8 @@
 // The laws, each a property test of this package:
 //
 //   - Authority is passed on only by narrowing: [Authority.Meet] admits exactly
-//     what both sides admit and nothing else; it is commutative, associative
-//     and idempotent.
+//     the invocations that both sides admit, and no admission that either
+//     refuses; it is commutative, associative and idempotent.
 //   - [Authority.Covers] is reflexive and transitive, and always sound: when
 //     it says yes, no attempt is admitted by the covered side and refused by
 //     the covering one. It is complete where its documentation says so.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -14,14 +15,17 @@ import (
 // the same type can cover each other.
 
 // PathUnder admits absolute slash-separated paths that are Root or lie
-// beneath it. Paths with ".", ".." or empty segments, backslashes, control
-// characters or percent escapes are refused. Symbolic links are the target's
-// own business.
+// beneath it. Paths with empty segments, with segments of dots and spaces
+// alone, with backslashes, control characters, percent escapes or characters
+// that compatibility folding turns into dots and slashes are refused. Symbolic
+// links are the target's own business. The zero PathUnder admits nothing.
 type PathUnder struct{ Root string }
 
 // URLMatch admits absolute URLs by scheme, host, port and path prefix. Hosts
 // are exact names or "*." and a domain, which admits names below it and not
-// the domain itself. An empty Ports admits the scheme's default port alone.
+// the domain itself. Ports are those written in the URL; empty Ports admit
+// only a URL that writes none. Query and fragment are free. The zero URLMatch
+// admits nothing.
 type URLMatch struct {
 	Schemes []string
 	Hosts   []string
@@ -30,12 +34,12 @@ type URLMatch struct {
 }
 
 // CIDR admits IP addresses within a prefix. IPv4 addresses in IPv6 clothes and
-// addresses with zones are refused.
+// addresses with zones are refused. The zero CIDR admits nothing.
 type CIDR struct{ Prefix netip.Prefix }
 
 // Glob admits strings that match a pattern in which '*' stands for any run of
 // characters, the empty one included, and nothing else is special. Matching
-// takes linear time.
+// takes linear time. The zero Glob admits nothing.
 type Glob struct{ Pattern string }
 
 func (PathUnder) sealed() {}
@@ -87,29 +91,44 @@ func stringList(ss []string) Value {
 // Admits implements [Constraint].
 func (c PathUnder) Admits(v Value) bool {
 	p, ok := v.Text()
-	return ok && checkPath(p) == nil && pathUnder(p, c.Root)
+	return ok && c.Root != "" && plainPath(p) && pathUnder(p, c.Root)
 }
 
 func pathUnder(p, root string) bool {
 	return p == root || root == "/" || strings.HasPrefix(p, root+"/")
 }
 
-func checkPath(p string) error {
-	if !strings.HasPrefix(p, "/") {
-		return fmt.Errorf("path %q is not absolute; want one that begins with '/'", p)
-	}
-	if strings.ContainsFunc(p, func(r rune) bool { return r < 0x20 || r == 0x7f || r == '\\' || r == '%' }) {
-		return fmt.Errorf("path %q has a backslash, percent sign or control character", p)
-	}
+// plainPath reports whether every target reads p alike: absolute, no final
+// slash but that of the root, and no segment that a file system, a shell or a
+// URL library would rewrite.
+func plainPath(p string) bool {
 	if p == "/" {
-		return nil
+		return true
 	}
-	for _, s := range strings.Split(p[1:], "/") {
-		if s == "" || s == "." || s == ".." {
-			return fmt.Errorf("path %q has the segment %q; want a plain path without a final '/'", p, s)
+	rest, absolute := strings.CutPrefix(p, "/")
+	if !absolute || strings.ContainsFunc(p, rewritten) {
+		return false
+	}
+	for more := true; more; {
+		var segment string
+		segment, rest, more = strings.Cut(rest, "/")
+		// Some file systems drop final dots and spaces, so "..", "...", ".. "
+		// and " " are all the same trap.
+		if strings.Trim(segment, ". ") == "" {
+			return false
 		}
 	}
-	return nil
+	return true
+}
+
+// rewritten reports whether some target turns r into something else: control
+// characters, the other slash, escapes, and what NFKC folds to '.', '/', '\\'.
+func rewritten(r rune) bool {
+	return r < 0x20 || r >= 0x7f && r < 0xa0 || strings.ContainsRune("\\%\u2024\u2025\u2026\ufe52\uff0e\uff0f\uff3c", r)
+}
+
+func wantPath(name, p string) error {
+	return fmt.Errorf("%s %q; want an absolute path with plain segments, such as /data/reports", name, p)
 }
 
 func parsePath(o *objectReader) (Constraint, error) {
@@ -117,7 +136,10 @@ func parsePath(o *objectReader) (Constraint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return PathUnder{root}, checkPath(root)
+	if !plainPath(root) {
+		return nil, wantPath(o.of+": root", root)
+	}
+	return PathUnder{root}, nil
 }
 
 // Admits implements [Constraint].
@@ -145,8 +167,8 @@ func (c URLMatch) admitsPort(port string) bool {
 
 // plainURL parses an absolute URL and refuses spellings on which URL parsers
 // are known to disagree: user info, backslashes, characters outside ASCII,
-// percent escapes in host or path, dot segments, hosts that only some read as
-// an address.
+// percent escapes in host or path, dot and empty segments, a host that ends in
+// anything but ':', '/' or the end, hosts that only some read as an address.
 func plainURL(s string) (*url.URL, bool) {
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= 0x20 || r >= 0x7f || r == '\\' }) {
 		return nil, false
@@ -158,23 +180,47 @@ func plainURL(s string) (*url.URL, bool) {
 	if strings.HasSuffix(u.Host, ":") || !plainHost(u.Hostname()) {
 		return nil, false
 	}
-	path := strings.TrimSuffix(u.EscapedPath(), "/")
-	return u, path == "" || checkPath(path) == nil
+	if u.Path == "" {
+		return u, !strings.ContainsAny(s, "?#")
+	}
+	path := u.EscapedPath()
+	return u, plainPath(path) || len(path) > 2 && plainPath(strings.TrimSuffix(path, "/"))
 }
 
 func plainHost(h string) bool {
 	if addr, err := netip.ParseAddr(h); err == nil {
 		return addr.Zone() == "" && !addr.Is4In6() && addr.String() == h
 	}
-	labels := strings.Split(h, ".")
-	for _, l := range labels {
-		if l == "" || l != strings.ToLower(l) || strings.ContainsFunc(l, func(r rune) bool { return !scopeRune(r) }) {
+	last := ""
+	for rest, more := h, true; more; {
+		last, rest, more = strings.Cut(rest, ".")
+		if last == "" || strings.ContainsFunc(last, func(r rune) bool { return !scopeRune(r) || r >= 'A' && r <= 'Z' }) {
 			return false
 		}
 	}
 	// A last label that is a number makes some parsers see an IPv4 address.
-	last := labels[len(labels)-1]
 	return last[0] < '0' || last[0] > '9'
+}
+
+// plainHostPattern reports whether h is a host, or "*." and a name.
+func plainHostPattern(h string) bool {
+	domain, wild := strings.CutPrefix(h, "*.")
+	if _, err := netip.ParseAddr(domain); wild && err == nil {
+		return false
+	}
+	return plainHost(domain)
+}
+
+// plainScheme reports whether s is a scheme as [url.Parse] returns it.
+func plainScheme(s string) bool {
+	return s[0] >= 'a' && s[0] <= 'z' && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("+-.", r)
+	})
+}
+
+func plainPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && strconv.FormatUint(n, 10) == s
 }
 
 func hostMatches(pattern, host string) bool {
@@ -184,7 +230,7 @@ func hostMatches(pattern, host string) bool {
 	return host == pattern
 }
 
-func parseURL(o *objectReader) (Constraint, error) {
+func (p *constraintParser) url(o *objectReader) (Constraint, error) {
 	var c URLMatch
 	var err error
 	if c.Schemes, err = o.texts("schemes", true); err != nil {
@@ -196,18 +242,33 @@ func parseURL(o *objectReader) (Constraint, error) {
 	if c.Ports, err = o.texts("ports", false); err != nil {
 		return nil, err
 	}
-	for _, h := range c.Hosts {
-		if !plainHost(strings.TrimPrefix(h, "*.")) {
-			return nil, fmt.Errorf("%s: host %q; want a lower-case name, \"*.\" and a name, or an address", o.of, h)
+	if p.nodes -= len(c.Schemes) + len(c.Hosts) + len(c.Ports); p.nodes < 0 {
+		return nil, fmt.Errorf("%s: more than %d values", o.of, MaxConstraintNodes)
+	}
+	for _, check := range []struct {
+		name  string
+		texts []string
+		ok    func(string) bool
+		want  string
+	}{
+		{"scheme", c.Schemes, plainScheme, "a lower-case name such as https"},
+		{"host", c.Hosts, plainHostPattern, "a lower-case name, \"*.\" and a name, or an address"},
+		{"port", c.Ports, plainPort, "a number from 0 to 65535 without leading zeros"},
+	} {
+		for _, s := range check.texts {
+			if !check.ok(s) {
+				return nil, fmt.Errorf("%s: %s %q; want %s", o.of, check.name, s, check.want)
+			}
 		}
 	}
-	if v, ok := o.take("path_prefix"); ok {
-		if c.Prefix, ok = v.Text(); !ok {
-			return nil, fmt.Errorf("%s: path_prefix is %s; want a string", o.of, aKind(v.kind))
-		}
-		if err := checkPath(c.Prefix); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.of, err)
-		}
+	if !slices.ContainsFunc(o.rest, func(m Member) bool { return m.Name == "path_prefix" }) {
+		return c, nil
+	}
+	if c.Prefix, err = o.text("path_prefix"); err != nil {
+		return nil, err
+	}
+	if !plainPath(c.Prefix) {
+		return nil, wantPath(o.of+": path_prefix", c.Prefix)
 	}
 	return c, nil
 }
@@ -237,29 +298,24 @@ func parseCIDR(o *objectReader) (Constraint, error) {
 // Admits implements [Constraint].
 func (c Glob) Admits(v Value) bool {
 	s, ok := v.Text()
-	return ok && globMatches(c.Pattern, s)
+	return ok && c.Pattern != "" && globMatches(c.Pattern, s)
 }
 
 // globMatches takes the literal pieces between the stars from left to right at
 // their first place, which is right for every pattern without other wildcards.
 func globMatches(pattern, s string) bool {
-	pieces := strings.Split(pattern, "*")
-	if len(pieces) == 1 {
-		return s == pattern
+	piece, pattern, more := strings.Cut(pattern, "*")
+	if !more {
+		return s == piece
 	}
-	first, last := pieces[0], pieces[len(pieces)-1]
-	if len(s) < len(first)+len(last) || !strings.HasPrefix(s, first) || !strings.HasSuffix(s, last) {
-		return false
-	}
-	s = s[len(first) : len(s)-len(last)]
-	for _, p := range pieces[1 : len(pieces)-1] {
-		i := strings.Index(s, p)
-		if i < 0 {
-			return false
+	s, ok := strings.CutPrefix(s, piece)
+	for ok {
+		if piece, pattern, more = strings.Cut(pattern, "*"); !more {
+			return strings.HasSuffix(s, piece)
 		}
-		s = s[i+len(p):]
+		_, s, ok = strings.Cut(s, piece)
 	}
-	return true
+	return false
 }
 
 func parseGlob(o *objectReader) (Constraint, error) {
@@ -288,7 +344,7 @@ func (o *objectReader) texts(name string, required bool) ([]string, error) {
 		return nil, nil
 	}
 	elements, _ := v.Elements()
-	if len(elements) == 0 || len(elements) > MaxConstraintNodes {
+	if len(elements) == 0 {
 		return nil, fmt.Errorf("%s: %s; want an array of at least one string", o.of, name)
 	}
 	ss := make([]string, len(elements))

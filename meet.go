@@ -1,12 +1,14 @@
 package powerbox
 
 import (
+	"maps"
 	"slices"
 )
 
 // MeetConstraints returns a constraint that admits exactly the values that
 // both admit, in normal form: equal sets of clauses give equal results in
-// whatever order they are met.
+// whatever order they are met. The meet of two constraints near the limits of
+// [ParseConstraint] can be beyond them: then nothing reads it back.
 func MeetConstraints(a, b Constraint) Constraint { return normalise(All{[]Constraint{a, b}}) }
 
 // nothing admits no value.
@@ -18,8 +20,6 @@ var nothing = OneOf{}
 // filtered by everything beside it.
 func normalise(c Constraint) Constraint {
 	switch c := c.(type) {
-	case ExactValue:
-		return c
 	case OneOf:
 		return fromSet(c.Values)
 	case NotOneOf:
@@ -37,9 +37,11 @@ func normalise(c Constraint) Constraint {
 		return normaliseAll(c.Constraints)
 	case AnyOf:
 		return normaliseAny(c.Constraints)
-	case Wildcard, PathUnder, URLMatch, CIDR, Glob:
+	case URLMatch:
+		return normaliseURL(c)
+	default:
+		return c
 	}
-	return c
 }
 
 func fromSet(vs []Value) Constraint {
@@ -56,7 +58,22 @@ func sortedSet(vs []Value) []Value {
 	return slices.CompactFunc(set, Value.Equal)
 }
 
+// normaliseURL sorts the lists: their order and repeats mean nothing.
+func normaliseURL(c URLMatch) URLMatch {
+	for _, list := range []*[]string{&c.Schemes, &c.Hosts, &c.Ports} {
+		*list = slices.Clone(*list)
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	if c.Prefix == "/" {
+		c.Prefix = ""
+	}
+	return c
+}
+
 func normaliseRange(r Range) Constraint {
+	r.MinExclusive = r.MinExclusive && r.Min != nil
+	r.MaxExclusive = r.MaxExclusive && r.Max != nil
 	if r.Min == nil || r.Max == nil {
 		return r
 	}
@@ -110,43 +127,54 @@ func mergeClauses(cs []Constraint) []Constraint {
 		if _, ok := c.(Wildcard); ok {
 			continue
 		}
-		i := slices.IndexFunc(out, func(o Constraint) bool { return o.Type() == c.Type() && mergeable(c) })
+		i := slices.IndexFunc(out, func(o Constraint) bool { return merge(o, c) != nil })
 		if i < 0 {
 			out = append(out, c)
 			continue
 		}
+		// The result may be of another type: two ranges can leave one number,
+		// or none. Whoever has a finite set filters it by all the rest.
 		out[i] = normalise(merge(out[i], c))
 	}
-	// Merging can turn a clause into one of another type that merges again: a
-	// range of one number into exact.
-	slices.SortFunc(out, compareConstraints)
-	out = slices.CompactFunc(out, func(a, b Constraint) bool { return compareConstraints(a, b) == 0 })
+	return distinct(out)
+}
+
+// distinct sorts cs and drops repeats.
+func distinct(cs []Constraint) []Constraint {
+	keys := make(map[string]Constraint, len(cs))
+	for _, c := range cs {
+		keys[c.JSON().String()] = c
+	}
+	out := make([]Constraint, 0, len(keys))
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		out = append(out, keys[key])
+	}
 	return out
 }
 
-func mergeable(c Constraint) bool {
-	switch c.(type) {
-	case Range, NotOneOf, Contains, Subset:
-		return true
-	case ExactValue, OneOf, Wildcard, All, AnyOf, PathUnder, URLMatch, CIDR, Glob:
-	}
-	return false
-}
-
+// merge returns the meet of two constraints of one type that is closed under
+// meet, and nil for every other pair.
 func merge(a, b Constraint) Constraint {
 	switch a := a.(type) {
 	case Range:
-		return mergeRange(a, b.(Range))
+		if b, ok := b.(Range); ok {
+			return mergeRange(a, b)
+		}
 	case NotOneOf:
-		return NotOneOf{slices.Concat(a.Excluded, b.(NotOneOf).Excluded)}
+		if b, ok := b.(NotOneOf); ok {
+			return NotOneOf{slices.Concat(a.Excluded, b.Excluded)}
+		}
 	case Contains:
-		return Contains{slices.Concat(a.Required, b.(Contains).Required)}
+		if b, ok := b.(Contains); ok {
+			return Contains{slices.Concat(a.Required, b.Required)}
+		}
 	case Subset:
-		allowed := b.(Subset).Allowed
-		return Subset{slices.DeleteFunc(slices.Clone(a.Allowed), func(v Value) bool { return !member(allowed, v) })}
-	case ExactValue, OneOf, Wildcard, All, AnyOf, PathUnder, URLMatch, CIDR, Glob:
+		if b, ok := b.(Subset); ok {
+			return Subset{slices.DeleteFunc(slices.Clone(a.Allowed), func(v Value) bool { return !member(b.Allowed, v) })}
+		}
+	default:
 	}
-	return nothing
+	return nil
 }
 
 func mergeRange(a, b Range) Range {
@@ -163,24 +191,19 @@ func normaliseAny(cs []Constraint) Constraint {
 	var set []Value
 	var out []Constraint
 	for _, c := range cs {
-		n := normalise(c)
-		if values, ok := finite(n); ok {
-			set = append(set, values...)
-			continue
+		parts := []Constraint{normalise(c)}
+		if inner, ok := parts[0].(AnyOf); ok {
+			parts = inner.Constraints
 		}
-		if inner, ok := n.(AnyOf); ok {
-			for _, c := range inner.Constraints {
-				if values, ok := finite(c); ok {
-					set = append(set, values...)
-				} else {
-					out = append(out, c)
-				}
+		for _, part := range parts {
+			if values, ok := finite(part); ok {
+				set = append(set, values...)
+			} else {
+				out = append(out, part)
 			}
-			continue
 		}
-		out = append(out, n)
 	}
-	if slices.ContainsFunc(out, func(c Constraint) bool { return c.Type() == "wildcard" }) {
+	if slices.ContainsFunc(out, func(c Constraint) bool { _, any := c.(Wildcard); return any }) {
 		return Wildcard{}
 	}
 	if len(out) == 0 {
@@ -189,13 +212,8 @@ func normaliseAny(cs []Constraint) Constraint {
 	if len(set) > 0 {
 		out = append(out, fromSet(set))
 	}
-	slices.SortFunc(out, compareConstraints)
-	out = slices.CompactFunc(out, func(a, b Constraint) bool { return compareConstraints(a, b) == 0 })
-	if len(out) == 1 {
+	if out = distinct(out); len(out) == 1 {
 		return out[0]
 	}
 	return AnyOf{out}
 }
-
-// compareConstraints orders constraints by their object form.
-func compareConstraints(a, b Constraint) int { return a.JSON().Compare(b.JSON()) }

@@ -9,6 +9,10 @@ import (
 // MaxOperationBytes is the length of the longest operation name, in bytes.
 const MaxOperationBytes = 256
 
+// MaxScopeBytes is the length of the longest scope without its wildcard, in
+// bytes: an operation below it must still have room for a name.
+const MaxScopeBytes = MaxOperationBytes - len(".x")
+
 // Operation is the exact name of one thing that can be done. Names are
 // compared bytewise: no case folding, no normalisation, no aliases. The zero
 // Operation is not valid and is matched by no pattern.
@@ -98,17 +102,15 @@ func ParseScope(scope string) (Pattern, error) {
 }
 
 func checkScope(s string) error {
-	if s == "" || len(s) > MaxOperationBytes {
-		return fmt.Errorf("scope has %d bytes; want 1 to %d", len(s), MaxOperationBytes)
+	if s == "" || len(s) > MaxScopeBytes {
+		return fmt.Errorf("scope has %d bytes; want 1 to %d", len(s), MaxScopeBytes)
 	}
 	for i, segment := range strings.Split(s, ".") {
 		if segment == "" {
 			return fmt.Errorf("scope %q: segment %d is empty", s, i+1)
 		}
-		for _, r := range segment {
-			if !scopeRune(r) {
-				return fmt.Errorf("scope %q: %q in segment %d; want letters, digits, '-' and '_', joined by '.', with an optional final \".*\"", s, r, i+1)
-			}
+		if j := strings.IndexFunc(segment, func(r rune) bool { return !scopeRune(r) }); j >= 0 {
+			return fmt.Errorf("scope %q: %.1q in segment %d; want letters, digits, '-' and '_', joined by '.', with an optional final \".*\"", s, segment[j:], i+1)
 		}
 	}
 	return nil

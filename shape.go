@@ -41,7 +41,8 @@ type Shape struct {
 func AnyArguments() Shape { return Shape{rest: RestAny} }
 
 // NewShape returns the shape of those fields. It refuses a name that occurs
-// twice, a missing constraint and more than [MaxArguments] fields.
+// twice, a missing constraint and more than [MaxArguments] fields. An optional
+// field that no value satisfies is dropped where it says no more than rest.
 func NewShape(rest Rest, fields ...Field) (Shape, error) {
 	if len(fields) > MaxArguments {
 		return Shape{}, fmt.Errorf("shape has %d arguments; want at most %d", len(fields), MaxArguments)
@@ -49,15 +50,20 @@ func NewShape(rest Rest, fields ...Field) (Shape, error) {
 	s := Shape{slices.Clone(fields), rest}
 	slices.SortFunc(s.fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	for i, f := range s.fields {
-		if f.Constraint == nil {
-			return Shape{}, fmt.Errorf("argument %q has no constraint; want one, a wildcard to admit any value", f.Name)
+		if !known(f.Constraint) {
+			return Shape{}, fmt.Errorf("argument %q has no constraint of this package's types; want one, a wildcard to admit any value", f.Name)
 		}
 		if i > 0 && s.fields[i-1].Name == f.Name {
 			return Shape{}, fmt.Errorf("argument %q occurs twice", f.Name)
 		}
 	}
+	s.fields = slices.DeleteFunc(s.fields, func(f Field) bool { return rest == RestNone && f.absent() })
 	return s, nil
 }
+
+// absent reports whether f shows that its argument must stay away: with rest
+// none it does so without a field.
+func (f Field) absent() bool { return !f.Required && impossible(normalise(f.Constraint)) }
 
 // Fields returns the fields in order of their names; the caller must not
 // change them.
@@ -120,12 +126,12 @@ func (s Shape) excess(op string, t Shape) []Excess {
 	for _, f := range s.fields {
 		g, ok := t.Field(f.Name)
 		if !ok {
-			g = absent(t, f.Name)
+			g = t.implied(f.Name)
 		}
 		if f.Required && !g.Required {
 			out = append(out, Excess{CodeArgumentMissing, op, f.Name, f.Constraint.Type()})
 		}
-		if !covers(normalise(f.Constraint), normalise(g.Constraint)) {
+		if !ConstraintCovers(f.Constraint, g.Constraint) {
 			out = append(out, Excess{CodeArgumentConstraint, op, f.Name, f.Constraint.Type()})
 		}
 	}
@@ -143,8 +149,8 @@ func (s Shape) excess(op string, t Shape) []Excess {
 	return out
 }
 
-// absent returns the field that s implies for a name it does not have.
-func absent(s Shape, name string) Field {
+// implied returns the field that s implies for a name it does not have.
+func (s Shape) implied(name string) Field {
 	if s.rest == RestAny {
 		return Field{Name: name, Constraint: Wildcard{}}
 	}
@@ -161,24 +167,19 @@ func (s Shape) Meet(t Shape) (Shape, bool) {
 	for _, name := range fieldNames(s, t) {
 		f, inS := s.Field(name)
 		if !inS {
-			f = absent(s, name)
+			f = s.implied(name)
 		}
 		g, inT := t.Field(name)
 		if !inT {
-			g = absent(t, name)
+			g = t.implied(name)
 		}
 		met := Field{name, MeetConstraints(f.Constraint, g.Constraint), f.Required || g.Required}
-		if impossible(met.Constraint) {
-			if met.Required {
-				return Shape{}, false
-			}
-			// An optional argument that no value satisfies must stay away: with
-			// rest none it does so without a field.
-			if m.rest == RestNone {
-				continue
-			}
+		switch {
+		case met.Required && impossible(met.Constraint):
+			return Shape{}, false
+		case m.rest == RestAny || !met.absent():
+			m.fields = append(m.fields, met)
 		}
-		m.fields = append(m.fields, met)
 	}
 	return m, true
 }
@@ -193,7 +194,7 @@ func fieldNames(s, t Shape) []string {
 }
 
 // Equal reports whether s and t are the same shape, field for field, after
-// both have been brought to normal form.
+// the constraints of both have been brought to normal form.
 func (s Shape) Equal(t Shape) bool { return s.JSON().Equal(t.JSON()) }
 
 // JSON returns the object form: fields and rest.
@@ -222,6 +223,9 @@ func ParseShape(v Value) (Shape, error) {
 	if !ok {
 		return Shape{}, o.missing("fields, an object")
 	}
+	if len(members) > MaxArguments {
+		return Shape{}, fmt.Errorf("shape has %d arguments; want at most %d", len(members), MaxArguments)
+	}
 	var fields []Field
 	for _, m := range members {
 		f, err := parseField(m)
@@ -237,7 +241,7 @@ func ParseShape(v Value) (Shape, error) {
 }
 
 func parseField(m Member) (Field, error) {
-	o, err := readObject(fmt.Sprintf("argument %q", m.Name), m.Value)
+	o, err := readObject(fmt.Sprintf("argument %.64q", m.Name), m.Value)
 	if err != nil {
 		return Field{}, err
 	}
@@ -272,10 +276,13 @@ func (o *objectReader) object(name string) ([]Member, bool) {
 // choice takes a member that is one of the given strings and returns which.
 func (o *objectReader) choice(name string, among ...string) (int, error) {
 	v, _ := o.take(name)
-	s, _ := v.Text()
+	s, ok := v.Text()
+	if !ok {
+		return 0, fmt.Errorf("%s has no %s; want one of %s", o.of, name, strings.Join(among, ", "))
+	}
 	i := slices.Index(among, s)
 	if i < 0 {
-		return 0, fmt.Errorf("%s: %s is %s; want one of %s", o.of, name, v, strings.Join(among, ", "))
+		return 0, fmt.Errorf("%s: %s is %.64q; want one of %s", o.of, name, s, strings.Join(among, ", "))
 	}
 	return i, nil
 }

@@ -51,7 +51,7 @@ func Bool(b bool) Value { return Value{kind: KindBool, truth: b} }
 // Number returns a number value.
 func Number(d Decimal) Value { return Value{kind: KindNumber, number: d} }
 
-// String returns a string value.
+// String returns a string value; s must be UTF-8.
 func String(s string) Value { return Value{kind: KindString, text: s} }
 
 // List returns an array value.
@@ -116,8 +116,6 @@ func (v Value) Compare(w Value) int {
 		return c
 	}
 	switch v.kind {
-	case KindNull:
-		return 0
 	case KindBool:
 		return cmp.Compare(truthRank(v.truth), truthRank(w.truth))
 	case KindNumber:
@@ -133,8 +131,9 @@ func (v Value) Compare(w Value) int {
 			}
 			return a.Value.Compare(b.Value)
 		})
+	default: // there is one null
+		return 0
 	}
-	return 0
 }
 
 func truthRank(b bool) int {
@@ -154,8 +153,6 @@ func (v Value) MarshalJSON() ([]byte, error) { return v.AppendJSON(nil), nil }
 // AppendJSON appends the form of [Value.String] to b.
 func (v Value) AppendJSON(b []byte) []byte {
 	switch v.kind {
-	case KindNull:
-		return append(b, "null"...)
 	case KindBool:
 		if v.truth {
 			return append(b, "true"...)
@@ -184,8 +181,9 @@ func (v Value) AppendJSON(b []byte) []byte {
 			b = m.Value.AppendJSON(b)
 		}
 		return append(b, '}')
+	default:
+		return append(b, "null"...)
 	}
-	return b
 }
 
 // appendQuoted writes a JSON string with the escapes of RFC 8785 and no
