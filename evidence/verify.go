@@ -155,14 +155,14 @@ func (r Report) Verdict() Verdict {
 // Verify reads a bundle and checks every line, hash, signature and chain, and
 // that the records are exactly those under the signed checkpoint, in its order
 // (EXT-22 to EXT-26, EXT-41). The error is for a trust that is not usable and
-// for a failing reader; what is wrong with the bundle is in the report. It needs
-// about 300 bytes of memory per record.
+// for a failing reader; what is wrong with the bundle is in the report. Memory
+// grows with the number of records, by less than 1 KiB each.
 func Verify(r io.Reader, trust Trust) (Report, error) {
 	ready, err := trust.prepare()
 	if err != nil {
 		return Report{}, err
 	}
-	v := verifier{known: ready, reported: map[problemKey]bool{}, ids: map[string]int{}, settled: map[string]bool{}}
+	v := verifier{known: ready, reported: map[problemKey]bool{}, ids: map[string]seenID{}, settled: map[string]bool{}}
 	lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
 	for {
 		line, err := lines.next()
@@ -190,15 +190,20 @@ type verifier struct {
 	reported   map[problemKey]bool
 	line       int
 	entries    []entry
-	ids        map[string]int // record id to line
-	unreadable int            // lines whose record is not known
-	excuses    []int          // lines, unreadable or damaged, that can each explain one record missing from a chain
-	gaps       int64          // records that are missing from chains and that nothing explains
+	ids        map[string]seenID // by record id
+	unreadable int               // lines whose record is not known
+	excuses    []int             // lines, unreadable or damaged, that can each explain one record missing from a chain
+	gaps       int64             // records that are missing from chains and that nothing explains
 	leaves     []tlog.Hash
 	leavesLine int
 	checkpoint *Checkpoint
 	ended      int             // line of the checkpoint, 0 before it
 	settled    map[string]bool // decisions with an outcome record
+}
+
+type seenID struct {
+	line int
+	hash Hash
 }
 
 type problemKey struct {
@@ -292,13 +297,23 @@ func (v *verifier) readRecord(line []byte) {
 	} else {
 		v.checkSigner(sealed, &e)
 	}
-	if first, ok := v.ids[e.id]; ok && !e.damaged {
-		e.repeated = true
-		v.problem(Duplicate, &e, "record id %q is already on line %d", e.id, first)
+	if !e.damaged {
+		v.checkUnique(&e)
+		v.settled[record.Details.OutcomeOf] = true
 	}
-	v.ids[e.id] = v.line
-	v.settled[record.Details.OutcomeOf] = true
 	v.entries = append(v.entries, e)
+}
+
+// checkUnique finds an id that was used before (EXT-24). The same record again
+// has no place in its chain; another record with that id has.
+func (v *verifier) checkUnique(e *entry) {
+	first, ok := v.ids[e.id]
+	if !ok {
+		v.ids[e.id] = seenID{e.line, e.hash}
+		return
+	}
+	e.repeated = first.hash == e.hash
+	v.problem(Duplicate, e, "record id %q is already on line %d", e.id, first.line)
 }
 
 func (v *verifier) checkSigner(sealed Sealed, e *entry) {

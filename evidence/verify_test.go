@@ -331,6 +331,14 @@ func TestATK44_AForkThatWasLoggedIsNamed(t *testing.T) {
 	}
 }
 
+func TestEXT24_AnIDThatIsUsedAgainIsNamed(t *testing.T) {
+	l := newTestLog(t).fill(2, 1)
+	l.add(1, testRecord("ev-0", "agent-1"))
+	if diff := cmp.Diff([]string{"duplicate@4"}, kinds(l.verify(l.bundle()))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestEXT26_KeysComeFromTheVerifierOnly(t *testing.T) {
 	l := newTestLog(t).fill(1, 1)
 	stranger, err := NewKey(ed25519Key(9).Public(), "issuer")
