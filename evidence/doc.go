@@ -24,7 +24,8 @@
 //
 // The way of a record: [Seal] makes it from a [Head] and a [Record]; [Leaf] and
 // [Grow] put it in the tree; [SignCheckpoint] signs the tree; [WriteBundle]
-// exports; [Verify] checks an export and names everything that is wrong.
+// exports; [Verify] checks an export and names everything that is wrong. One record
+// alone goes with a [Proof] and is checked by [VerifyRecord].
 //
 // Whoever holds a signing key and the store can write a whole history anew. A
 // checkpoint that somebody else has kept ([Trust.Seen]) is what makes that

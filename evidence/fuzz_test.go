@@ -71,3 +71,19 @@ func FuzzCheckpoint(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseProof checks that a proof has one form, and that no proof puts a
+// record where it is not.
+func FuzzParseProof(f *testing.F) {
+	l := newTestLog(f).fill(3, 1)
+	trust := l.trust()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		proof, err := ParseProof(data)
+		if err == nil && proof.String() != string(data) {
+			t.Fatalf("%q is kept as %q", data, proof)
+		}
+		if _, err := VerifyRecord(l.records[1], data, trust); err == nil && proof.Index != 1 {
+			t.Fatalf("accepted: %q", data)
+		}
+	})
+}

@@ -175,6 +175,36 @@ func hexes(hashes []tlog.Hash) []string {
 	return list
 }
 
+type proofVector struct {
+	Name   string `json:"name"`
+	Expect string `json:"expect"` // ok or refused
+	Record string `json:"record"`
+	Proof  string `json:"proof"`
+}
+
+func TestEXT35_VectorsOfProofs(t *testing.T) {
+	l := newTestLog(t).fill(7, 1, 2)
+	file := struct {
+		Trust  Trust         `json:"trust"`
+		Proofs []proofVector `json:"proofs"`
+	}{Trust: l.trust()}
+	add := func(name string, record, proof []byte) {
+		vector := proofVector{Name: name, Expect: "ok", Record: string(record), Proof: string(proof)}
+		if _, err := VerifyRecord(record, proof, l.trust()); err != nil {
+			vector.Expect = "refused"
+		}
+		file.Proofs = append(file.Proofs, vector)
+	}
+	for i, record := range l.records {
+		add(fmt.Sprintf("entry %d of 7", i), record, l.proof(int64(i)))
+	}
+	add("ATK-44 the proof of another entry", l.records[0], l.proof(1))
+	add("the record changed", bytes.Replace(l.records[0], []byte("ALLOW"), []byte("DENY"), 1), l.proof(0))
+	add("the index changed", l.records[0], bytes.Replace(l.proof(0), []byte("index 0"), []byte("index 1"), 1))
+	add("ATK-43 the size in the checkpoint changed", l.records[0], bytes.Replace(l.proof(0), []byte("\n7\n"), []byte("\n8\n"), 1))
+	goldenJSON(t, "proofs.json", file)
+}
+
 type bundleVector struct {
 	Name     string   `json:"name"`
 	Verdict  Verdict  `json:"verdict"`
@@ -222,6 +252,7 @@ func TestFuzzSeeds(t *testing.T) {
 	parts := lines(l.bundle())
 	seeds["FuzzBundle"] = append(seeds["FuzzBundle"], join(parts[0], parts[2], parts[1], parts[4], parts[5]), join(parts[:4]...), parts[5])
 	seeds["FuzzCheckpoint"] = append(seeds["FuzzCheckpoint"], []byte(l.checkpoint().String()))
+	seeds["FuzzParseProof"] = [][]byte{newTestLog(t).fill(3, 1).proof(1)}
 	for target, list := range seeds {
 		for i, seed := range list {
 			text := "go test fuzz v1\n[]byte(" + strconv.Quote(string(seed)) + ")\n"
