@@ -1,0 +1,301 @@
+package token
+
+import (
+	"crypto/sha256"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// link is one token of a chain, parsed. It is immutable.
+type link struct {
+	jws
+	claims
+	compact string
+	hash    string // base64url SHA-256 of the signing input, as in par_hash
+}
+
+func parseLink(compact string, root bool) (*link, error) {
+	j, err := parseJWS(compact, TypeToken)
+	if err != nil {
+		return nil, err
+	}
+	c, err := parseClaims(j.payload, root)
+	if err != nil {
+		return nil, err
+	}
+	j.payload = powerbox.Value{}
+	sum := sha256.Sum256([]byte(j.signed))
+	return &link{jws: j, claims: *c, compact: compact, hash: encodeBase64(sum[:])}, nil
+}
+
+// Unverified is a chain that has the form of one: within the limits, parsed,
+// linked by hashes, never widening. Nobody has vouched for it yet, so it
+// yields no authority.
+type Unverified struct{ links []*link }
+
+// ParseChain parses a chain, root first (draft, section 7, steps 1 and 2, and
+// of steps 3 to 5 what needs neither keys nor a clock). Errors are [*Error].
+func ParseChain(tokens []string) (Unverified, error) {
+	links, err := extend(nil, tokens)
+	return Unverified{links}, err
+}
+
+// extend parses tokens as the continuation of known, links that were parsed
+// and linked before.
+func extend(known []*link, tokens []string) ([]*link, error) {
+	switch n := len(known) + len(tokens); {
+	case n == 0:
+		return nil, refuse(CodeEmptyChain, "the chain has no token")
+	case n > MaxDepth+1:
+		return nil, refuse(CodeTooDeep, "the chain has %d tokens; want at most %d", n, MaxDepth+1)
+	}
+	if err := checkSize(known, tokens); err != nil {
+		return nil, err
+	}
+	links := append(make([]*link, 0, len(known)+len(tokens)), known...)
+	for _, compact := range tokens {
+		i := len(links)
+		l, err := parseLink(compact, i == 0)
+		if err == nil {
+			err = follow(links, l)
+		}
+		if err != nil {
+			return nil, atLink(err, i)
+		}
+		links = append(links, l)
+	}
+	return links, nil
+}
+
+func checkSize(known []*link, tokens []string) error {
+	total := 0
+	for _, l := range known {
+		total += len(l.compact)
+	}
+	for i, t := range tokens {
+		if len(t) > MaxTokenBytes {
+			return atLink(refuse(CodeTooLarge, "has %d bytes; want at most %d", len(t), MaxTokenBytes), len(known)+i)
+		}
+		if total += len(t); total > MaxChainBytes {
+			return refuse(CodeTooLarge, "the chain has more than %d bytes", MaxChainBytes)
+		}
+	}
+	return nil
+}
+
+// follow checks that l may stand after links, as far as that needs no key and
+// no clock.
+func follow(links []*link, l *link) error {
+	for _, other := range links {
+		if other.id == l.id {
+			return refuse(CodeDuplicateID, "has the jti of another token in the chain")
+		}
+	}
+	if len(links) == 0 {
+		return l.checkRoot()
+	}
+	return l.checkChild(links[len(links)-1])
+}
+
+// checkRoot is step 3 of the draft's section 7 without keys and times.
+func (l *link) checkRoot() error {
+	switch {
+	case l.depth != 0:
+		return refuse(CodeNotRoot, "del_depth is %d; want 0 in the first token", l.depth)
+	case l.hasParent:
+		return refuse(CodeNotRoot, "has par_hash; want none in the first token")
+	case !isURI(l.issuer):
+		return refuse(CodeIssuer, "iss is no URI")
+	case !l.hasEntry:
+		return refuse(CodeEmptyCapability, "authorization_details has no entry of type %s", capabilityType)
+	}
+	return nil
+}
+
+// checkChild is step 4 of the draft's section 7 without keys and times.
+func (l *link) checkChild(parent *link) error {
+	switch {
+	case !l.hasParent:
+		return refuse(CodeMissingClaim, "has no par_hash")
+	case l.depth != parent.depth+1:
+		return refuse(CodeDepth, "del_depth is %d; want %d", l.depth, parent.depth+1)
+	case l.depth > parent.maxDepth:
+		return refuse(CodeDepth, "del_depth is %d; the parent's del_max_depth is %d", l.depth, parent.maxDepth)
+	case l.maxDepth > parent.maxDepth:
+		return refuse(CodeDepth, "del_max_depth is %d; the parent's is %d", l.maxDepth, parent.maxDepth)
+	case l.expires > parent.expires:
+		return refuse(CodeExpiryWidened, "exp is after the parent's")
+	case l.issuedAt < parent.issuedAt:
+		return refuse(CodeIssuedBeforeParent, "iat is before the parent's")
+	case l.issuer != parent.holder.URI():
+		return refuse(CodeIssuer, "iss is not the thumbprint of the parent's holder key")
+	case l.parentHash != parent.hash:
+		return refuse(CodeParentHash, "par_hash is not the hash of the token before it")
+	}
+	wider, ok := excess(parent.tools, l.tools)
+	if !ok {
+		return refuse(CodeTooLarge, "comparing it with its parent takes too many steps")
+	}
+	if len(wider) > 0 {
+		return refuse(CodeWidened, "goes beyond its parent: %s", sentences(wider))
+	}
+	return nil
+}
+
+func sentences(wider []powerbox.Excess) string {
+	texts := make([]string, len(wider))
+	for i, e := range wider {
+		texts[i] = e.String()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Options are what a verification needs beside the chain and the keys.
+type Options struct {
+	// Now decides all times. Required: the zero time finds every token issued
+	// in the future.
+	Now time.Time
+	// Revoked reports whether an id is revoked. It is asked for the jti of the
+	// root and for the hash of every token's signing input in base64url, on
+	// every call. Required: nil refuses. [UnsafeNothingRevoked] for those who
+	// have no list.
+	Revoked func(id string) bool
+}
+
+// UnsafeNothingRevoked is the Revoked of somebody who has no list of what is
+// revoked, such as a holder before it derives.
+func UnsafeNothingRevoked(string) bool { return false }
+
+// Verify checks u against the keys of the root issuers: times, then the
+// signature of every token, then the revocation of every token (draft, section
+// 7, steps 3 to 6a). Errors are [*Error].
+func (u Unverified) Verify(anchors KeySet, o Options) (Verified, error) {
+	return complete(u.links, 0, &anchors, o)
+}
+
+// UnsafeTrustRoot is Verify for a holder that does not know the issuer's keys:
+// it takes the root token's word for everything that the root says. It must
+// never decide what is enforced.
+func (u Unverified) UnsafeTrustRoot(o Options) (Verified, error) {
+	return complete(u.links, 1, nil, o)
+}
+
+// complete finishes the verification of links, the first of which, as many as
+// signed says, need no signature check any more.
+func complete(links []*link, signed int, anchors *KeySet, o Options) (Verified, error) {
+	if len(links) == 0 {
+		return Verified{}, refuse(CodeEmptyChain, "the chain has no token")
+	}
+	c := newChain(links)
+	if err := c.checkTimes(o.Now); err != nil {
+		return Verified{}, err
+	}
+	if !c.leaf().hasEntry {
+		return Verified{}, atLink(refuse(CodeEmptyCapability, "authorization_details of the last token has no entry of type %s", capabilityType), len(links)-1)
+	}
+	if err := checkSignatures(links, signed, anchors); err != nil {
+		return Verified{}, err
+	}
+	if err := c.checkRevocation(o.Revoked); err != nil {
+		return Verified{}, err
+	}
+	c.setAuthority()
+	return Verified{c}, nil
+}
+
+// chain is a verified chain with everything that does not depend on when it is
+// looked at. It is immutable once made.
+type chain struct {
+	links       []*link
+	from, until int64 // exp is exclusive
+	authority   powerbox.Authority
+}
+
+func newChain(links []*link) *chain {
+	c := &chain{links: links, from: links[0].claims.from(), until: links[0].expires}
+	for _, l := range links {
+		c.from, c.until = max(c.from, l.claims.from()), min(c.until, l.expires)
+	}
+	return c
+}
+
+func (c *chain) leaf() *link { return c.links[len(c.links)-1] }
+
+// checkTimes looks at every token only when the chain as a whole is not good.
+func (c *chain) checkTimes(now time.Time) error {
+	t := now.Unix()
+	if c.from <= t && t < c.until {
+		return nil
+	}
+	for i, l := range c.links {
+		switch {
+		case l.expires <= t:
+			return atLink(refuse(CodeExpired, "expired at %d; it is %d", l.expires, t), i)
+		case l.notBefore > t:
+			return atLink(refuse(CodeNotYetValid, "nbf is %d; it is %d", l.notBefore, t), i)
+		case l.claims.from() > t:
+			return atLink(refuse(CodeNotYetValid, "iat is %d, more than %d s ahead; it is %d", l.issuedAt, MaxIssuedAhead/time.Second, t), i)
+		}
+	}
+	return nil
+}
+
+// checkSignatures checks the links from the one numbered signed on.
+func checkSignatures(links []*link, signed int, anchors *KeySet) error {
+	for i := signed; i < len(links); i++ {
+		var err error
+		if i == 0 {
+			err = anchors.verifyRoot(links[0])
+		} else {
+			err = links[i].verify(links[i-1].holder)
+		}
+		if err != nil {
+			return atLink(err, i)
+		}
+	}
+	return nil
+}
+
+// verifyRoot checks the root's signature against the keys that may have made
+// it. No key, no chain (ATK-7).
+func (s *KeySet) verifyRoot(root *link) error {
+	keys := s.candidates(root.header)
+	if len(keys) == 0 {
+		return refuse(CodeUnknownKey, "no trusted key fits the token's kid")
+	}
+	err := refuse(CodeAlgorithm, "header: alg is for %s, which no trusted key that fits is for", root.header.algorithm)
+	for _, key := range keys {
+		if key.algorithm != root.header.algorithm {
+			continue
+		}
+		if err = root.verify(key); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// checkRevocation asks for every token: the root's jti is the issuer's own, a
+// derived token's is whatever its holder wrote, so that those are known by
+// hash.
+func (c *chain) checkRevocation(revoked func(string) bool) error {
+	if revoked == nil {
+		return refuse(CodeRevocationUnknown, "nobody says what is revoked")
+	}
+	for i, l := range c.links {
+		if revoked(l.hash) || i == 0 && revoked(l.id) {
+			return atLink(refuse(CodeRevoked, "has been revoked"), i)
+		}
+	}
+	return nil
+}
+
+// setAuthority cannot fail: parsing has seen to the number and the names of the
+// tools. If it did, the authority would be the zero one, which admits nothing.
+func (c *chain) setAuthority() {
+	leaf := c.leaf()
+	window := powerbox.Window{From: time.Unix(c.from, 0), Until: time.Unix(c.until, 0)}
+	c.authority, _ = powerbox.NewAuthority(window, leaf.maxDepth-leaf.depth, leaf.tools...)
+}

@@ -1,0 +1,184 @@
+package token
+
+import (
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// Root is what an issuer says in a root token.
+type Root struct {
+	ID       string // jti, unique; required
+	Issuer   string // a URI; required
+	IssuedAt time.Time
+	Expires  time.Time         // at most MaxLifetime after IssuedAt
+	MaxDepth int               // how often it may be passed on, 0 to [MaxDepth]
+	Holder   PublicKey         // required
+	Tools    []powerbox.Clause // required; see [Tools]
+	Private  *Private          // nil for none
+	KeyID    string            // kid; "" for none
+}
+
+// Mint returns a root token signed by issuer. How long tokens may live is the
+// issuer's rule, not this function's.
+func Mint(issuer Signer, r Root) (string, error) {
+	c := claims{
+		id: r.ID, issuer: r.Issuer, issuedAt: r.IssuedAt.Unix(), expires: r.Expires.Unix(),
+		maxDepth: r.MaxDepth, holder: r.Holder, tools: r.Tools, private: r.Private,
+	}
+	if !isURI(r.Issuer) {
+		return "", refuse(CodeIssuer, "issuer %q is no URI", r.Issuer)
+	}
+	return c.sign(issuer, r.KeyID)
+}
+
+// sign checks what is about to be said and says it.
+func (c *claims) sign(signer Signer, kid string) (string, error) {
+	switch {
+	case c.id == "" || len(c.id) > maxIDBytes || len(c.issuer) > maxIDBytes:
+		return "", refuse(CodeMissingClaim, "jti and iss; want 1 to %d bytes", maxIDBytes)
+	case c.issuedAt < 0 || c.expires > maxTime:
+		return "", refuse(CodeLifetime, "iat or exp is out of range")
+	case c.maxDepth > MaxDepth:
+		return "", refuse(CodeDepth, "del_max_depth is %d; want at most %d", c.maxDepth, MaxDepth)
+	case c.holder.IsZero():
+		return "", refuse(CodeMissingClaim, "no holder key")
+	}
+	if err := c.check(); err != nil {
+		return "", err
+	}
+	tools, err := expressible(c.tools)
+	if err != nil {
+		return "", err
+	}
+	c.tools = tools
+	return sign(signer, TypeToken, kid, c.value().AppendJSON(nil))
+}
+
+// Narrowing is what a holder leaves in a token that it derives.
+type Narrowing struct {
+	ID       string            // jti, fresh; required
+	Now      time.Time         // becomes iat, unless the parent's is later
+	Tools    []powerbox.Clause // required; [Verified.Tools] for all of them
+	Expires  time.Time         // zero for the parent's
+	MaxDepth int               // how often the new token may be passed on; at most what the parent has left
+	Holder   PublicKey         // required: the next holder, or the same one to narrow in place
+}
+
+// WiderError lists every respect in which a derived token would go beyond its
+// parent. It is [powerbox.ErrDenied].
+type WiderError struct{ Excess []powerbox.Excess }
+
+// Error returns the list as a sentence.
+func (e *WiderError) Error() string {
+	return string(CodeWidened) + ": goes beyond its parent: " + sentences(e.Excess)
+}
+
+// Unwrap returns [powerbox.ErrDenied].
+func (e *WiderError) Unwrap() error { return powerbox.ErrDenied }
+
+// Derive returns a token narrower than the last one of parent, signed by its
+// holder, offline (draft, section 6). It needs a verified parent: what nobody
+// vouched for is not passed on (ATK-8). What is wider is refused with a
+// [*WiderError], by the table that verification uses; everything else with an
+// [*Error].
+func Derive(parent Verified, holder Signer, n Narrowing) (string, error) {
+	if parent.chain == nil {
+		return "", refuse(CodeEmptyChain, "there is no chain to derive from")
+	}
+	last := parent.chain.leaf()
+	if holder.Public() != last.holder {
+		return "", refuse(CodeHolder, "the signing key is not the holder key of the last token")
+	}
+	c := claims{
+		id: n.ID, issuer: last.holder.URI(), issuedAt: max(n.Now.Unix(), last.issuedAt), expires: n.Expires.Unix(),
+		depth: last.depth + 1, maxDepth: last.depth + 1 + n.MaxDepth, holder: n.Holder,
+		parentHash: last.hash, tools: n.Tools,
+	}
+	if n.Expires.IsZero() {
+		c.expires = last.expires
+	}
+	if err := c.fits(parent.chain); err != nil {
+		return "", err
+	}
+	compact, err := c.sign(holder, "")
+	if err != nil {
+		return "", err
+	}
+	return compact, checkSize(parent.chain.links, []string{compact})
+}
+
+// fits checks c against its parent in every dimension before it is signed.
+func (c *claims) fits(parent *chain) error {
+	last := parent.leaf()
+	wider := c.widerThan(last)
+	tools, ok := excess(last.tools, sortedByName(c.tools))
+	if !ok {
+		return refuse(CodeTooLarge, "comparing it with its parent takes too many steps")
+	}
+	if wider = append(wider, tools...); len(wider) > 0 {
+		return &WiderError{wider}
+	}
+	for _, l := range parent.links {
+		if l.id == c.id {
+			return refuse(CodeDuplicateID, "the jti is that of another token in the chain")
+		}
+	}
+	return nil
+}
+
+func (c *claims) widerThan(parent *link) (wider []powerbox.Excess) {
+	if c.expires > parent.expires {
+		wider = append(wider, powerbox.Excess{Code: powerbox.CodeExpired})
+	}
+	if c.maxDepth > parent.maxDepth {
+		wider = append(wider, powerbox.Excess{Code: powerbox.CodeDepth})
+	}
+	return wider
+}
+
+func sortedByName(clauses []powerbox.Clause) []powerbox.Clause {
+	return slices.SortedFunc(slices.Values(clauses), func(a, b powerbox.Clause) int {
+		return compareNames(a.Pattern.Name(), b.Pattern.Name())
+	})
+}
+
+// Tools returns the operations of an authority as tools of a token. It refuses
+// with code not_expressible what a tools map cannot say (design: towards AAT
+// only by narrowing): patterns that are not exact, optional arguments, named
+// arguments beside arbitrary ones, and a call without any argument.
+func Tools(a powerbox.Authority) ([]powerbox.Clause, error) { return expressible(a.Clauses()) }
+
+// expressible returns clauses in order of their names if a tools map can hold
+// them.
+func expressible(clauses []powerbox.Clause) ([]powerbox.Clause, error) {
+	if len(clauses) > powerbox.MaxOperations {
+		return nil, refuse(CodeTooLarge, "has %d tools; want at most %d", len(clauses), powerbox.MaxOperations)
+	}
+	sorted := sortedByName(clauses)
+	for i, c := range sorted {
+		if i > 0 && sorted[i-1].Pattern.Name() == c.Pattern.Name() {
+			return nil, refuse(CodeNotExpressible, "operation %q occurs twice", c.Pattern.Name())
+		}
+		if why := inexpressible(c); why != "" {
+			return nil, refuse(CodeNotExpressible, "operation %q: %s", c.Pattern, why)
+		}
+	}
+	return sorted, nil
+}
+
+func inexpressible(c powerbox.Clause) string {
+	fields := c.Shape.Fields()
+	switch {
+	case c.Pattern.Kind() != powerbox.Exact:
+		return "a token names operations exactly, not by pattern"
+	case len(fields) == 0 && c.Shape.Rest() == powerbox.RestNone:
+		return "a token cannot say that a call has no arguments"
+	case len(fields) > 0 && c.Shape.Rest() == powerbox.RestAny:
+		return "a token cannot constrain some arguments and leave the others open"
+	case slices.ContainsFunc(fields, func(f powerbox.Field) bool { return !f.Required }):
+		return "a token cannot make an argument optional"
+	}
+	return ""
+}

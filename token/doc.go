@@ -1,0 +1,22 @@
+// Package token reads and writes Attenuating Authorization Tokens
+// (draft-niyikiza-oauth-attenuating-agent-tokens-01): a root token that an
+// issuer signs, tokens that holders derive from it offline, and the proof that
+// a holder signs for each call.
+//
+// The laws:
+//
+//   - Verification state is a type. [ParseChain] gives an [Unverified], which
+//     yields no authority; only [Unverified.Verify] makes a [Verified].
+//   - A derived token is never wider than its parent, by the table of the
+//     draft's section 4.5, and deriving uses the same table as verifying.
+//   - The key decides the algorithm. The header members jwk, jku, x5c and x5u
+//     are ignored; a key that is not known refuses.
+//   - Cheap refusals come before signatures: size, form, structure, time. What
+//     is read before a signature is checked can only refuse.
+//   - A signature may be remembered ([Memo]), a verdict never: time and the
+//     revocation of every link are looked at on every call.
+//   - What is absent is refused.
+//
+// The package takes bytes, keys and times. It opens nothing, reads no clock
+// and knows no network.
+package token

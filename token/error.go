@@ -1,0 +1,94 @@
+package token
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// The codes of refusals, beside those of [powerbox.Decide]. They are stable:
+// callers may act on them.
+const (
+	CodeMalformed          powerbox.Code = "malformed"
+	CodeEmptyChain         powerbox.Code = "empty_chain"
+	CodeTooLarge           powerbox.Code = "too_large"
+	CodeTooDeep            powerbox.Code = "too_deep"
+	CodeDuplicateID        powerbox.Code = "duplicate_jti"
+	CodeUnknownKey         powerbox.Code = "unknown_key"
+	CodeAlgorithm          powerbox.Code = "algorithm"
+	CodeSignature          powerbox.Code = "bad_signature"
+	CodeType               powerbox.Code = "wrong_type"
+	CodeNotRoot            powerbox.Code = "not_root"
+	CodeMissingClaim       powerbox.Code = "missing_claim"
+	CodeConstraint         powerbox.Code = "unknown_constraint"
+	CodeIssuer             powerbox.Code = "issuer_mismatch"
+	CodeDepth              powerbox.Code = "depth"
+	CodeLifetime           powerbox.Code = "lifetime"
+	CodeExpired            powerbox.Code = powerbox.CodeExpired
+	CodeNotYetValid        powerbox.Code = powerbox.CodeNotYetValid
+	CodeExpiryWidened      powerbox.Code = "expiry_widened"
+	CodeIssuedBeforeParent powerbox.Code = "issued_before_parent"
+	CodeWidened            powerbox.Code = "capability_widened"
+	CodeParentHash         powerbox.Code = "parent_hash"
+	CodeRevoked            powerbox.Code = "revoked"
+	CodeRevocationUnknown  powerbox.Code = "revocation_unknown"
+	CodePrivateKey         powerbox.Code = "private_key"
+	CodeEmptyCapability    powerbox.Code = "empty_capability"
+	CodeNotExpressible     powerbox.Code = "not_expressible"
+	CodeHolder             powerbox.Code = "not_the_holder"
+	CodeProofMissing       powerbox.Code = "proof_missing"
+	CodeProofSignature     powerbox.Code = "proof_signature"
+	CodeProofToken         powerbox.Code = "proof_token"
+	CodeProofOperation     powerbox.Code = "proof_operation"
+	CodeProofArguments     powerbox.Code = "proof_arguments"
+	CodeProofAudience      powerbox.Code = "proof_audience"
+	CodeProofTime          powerbox.Code = "proof_time"
+	CodeProofRequest       powerbox.Code = "proof_request"
+)
+
+// NoLink is the Link of an error that is about no token of the chain.
+const NoLink = -1
+
+// Error says why a token, a chain or a proof was refused. It is
+// [powerbox.ErrDenied]. A caller that gets one should not try again with the
+// same bytes. The message names claims, operations, arguments and constraint
+// types, never a key's private part and never a permitted value.
+type Error struct {
+	Code    powerbox.Code
+	Link    int // index of the token in the chain, 0 is the root; NoLink for none
+	Message string
+}
+
+// Error returns code and message, and which token they are about.
+func (e *Error) Error() string {
+	if e.Link < 0 {
+		return fmt.Sprintf("%s: %s", e.Code, e.Message)
+	}
+	return fmt.Sprintf("token %d: %s: %s", e.Link, e.Code, e.Message)
+}
+
+// Unwrap returns [powerbox.ErrDenied].
+func (e *Error) Unwrap() error { return powerbox.ErrDenied }
+
+func refuse(code powerbox.Code, format string, args ...any) error {
+	return &Error{Code: code, Link: NoLink, Message: fmt.Sprintf(format, args...)}
+}
+
+// atLink returns err as one about the token at that index.
+func atLink(err error, link int) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &Error{e.Code, link, e.Message}
+}
+
+// prefixed returns err, an *Error, with text before its message.
+func prefixed(text string, err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &Error{e.Code, e.Link, text + e.Message}
+}

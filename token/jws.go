@@ -1,0 +1,141 @@
+package token
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// The types of our tokens and proofs, in the typ of their headers.
+const (
+	TypeToken = "aat+jwt"
+	TypeProof = "aat-pop+jwt"
+)
+
+// What may be read before a signature is checked (draft, appendix B.5). The
+// JSON depth leaves room for a constraint that is nested too deep, so that the
+// refusal can say so.
+const (
+	MaxTokenBytes  = 64 << 10
+	maxHeaderBytes = 4 << 10
+	maxJSONDepth   = 160
+)
+
+type header struct {
+	algorithm Algorithm
+	kid       string // meaningful where hasKid
+	hasKid    bool
+}
+
+// jws is a parsed JWS in compact form. Nothing in it is verified.
+type jws struct {
+	header    header
+	payload   powerbox.Value
+	signed    string // the signing input: header and payload as they came
+	signature []byte
+}
+
+// parseJWS parses a compact JWS (RFC 7515 section 7.1) whose typ is absent,
+// "JWT" or the given one. The draft defines no typ; one of another kind of
+// token is refused (ATK-13).
+func parseJWS(compact, typ string) (jws, error) {
+	if len(compact) > MaxTokenBytes {
+		return jws{}, refuse(CodeTooLarge, "has %d bytes; want at most %d", len(compact), MaxTokenBytes)
+	}
+	parts := strings.Split(compact, ".")
+	if len(parts) != 3 {
+		return jws{}, refuse(CodeMalformed, "has %d parts; want a compact JWS: header, payload and signature joined by '.'", len(parts))
+	}
+	head, err := parsePart("header", parts[0], powerbox.Limits{Bytes: maxHeaderBytes, Depth: 16})
+	if err != nil {
+		return jws{}, err
+	}
+	h, err := parseHeader(head, typ)
+	if err != nil {
+		return jws{}, err
+	}
+	payload, err := parsePart("payload", parts[1], powerbox.Limits{Bytes: MaxTokenBytes, Depth: maxJSONDepth})
+	if err != nil {
+		return jws{}, err
+	}
+	signature, err := decodeBase64(parts[2])
+	if err != nil || len(signature) != 64 {
+		return jws{}, refuse(CodeMalformed, "signature has %d bytes; want 64 in base64url without padding", len(signature))
+	}
+	return jws{h, payload, compact[:len(parts[0])+1+len(parts[1])], signature}, nil
+}
+
+func parsePart(name, part string, limits powerbox.Limits) (powerbox.Value, error) {
+	b, err := decodeBase64(part)
+	if err != nil {
+		return powerbox.Value{}, refuse(CodeMalformed, "%s is %v", name, err)
+	}
+	v, err := powerbox.DecodeValue(b, limits)
+	if err != nil {
+		return powerbox.Value{}, refuse(CodeMalformed, "%s: %v", name, err)
+	}
+	if v.Kind() != powerbox.KindObject {
+		return powerbox.Value{}, refuse(CodeMalformed, "%s is JSON %s; want an object", name, v.Kind())
+	}
+	return v, nil
+}
+
+// parseHeader reads alg, typ and kid, and nothing else that could choose a key
+// (ATK-11, ATK-12, ATK-14). It refuses crit, since no extension is understood
+// here, and b64, which would change what is signed (RFC 7797).
+func parseHeader(v powerbox.Value, typ string) (header, error) {
+	for _, name := range []string{"crit", "b64"} {
+		if _, ok := v.Get(name); ok {
+			return header{}, refuse(CodeMalformed, "header has %s, which is not supported", name)
+		}
+	}
+	alg, _ := v.Get("alg")
+	name, _ := alg.Text()
+	a, ok := headerAlgorithm(name)
+	if !ok {
+		return header{}, refuse(CodeAlgorithm, "header: alg is %s; want EdDSA, Ed25519 or ES256", alg)
+	}
+	h := header{algorithm: a}
+	if t, ok := v.Get("typ"); ok {
+		name, _ := t.Text()
+		if !slices.Contains([]string{"JWT", typ}, name) {
+			return header{}, refuse(CodeType, "header: typ is %s; want %q, \"JWT\" or none", t, typ)
+		}
+	}
+	if kid, ok := v.Get("kid"); ok {
+		if h.kid, h.hasKid = kid.Text(); !h.hasKid {
+			return header{}, refuse(CodeMalformed, "header: kid is %s; want a string", kid.Kind())
+		}
+	}
+	return h, nil
+}
+
+// verify checks the signature of j under key. The key decides the algorithm.
+func (j jws) verify(key PublicKey) error {
+	if j.header.algorithm != key.algorithm {
+		return refuse(CodeAlgorithm, "header: alg is for %s; the key is for %s", j.header.algorithm, key.algorithm)
+	}
+	if !key.Verify([]byte(j.signed), j.signature) {
+		return refuse(CodeSignature, "the signature does not verify under %s", key)
+	}
+	return nil
+}
+
+// sign returns payload as a compact JWS.
+func sign(signer Signer, typ, kid string, payload []byte) (string, error) {
+	members := []powerbox.Member{textMember("alg", signer.Public().algorithm.String()), textMember("typ", typ)}
+	if kid != "" {
+		members = append(members, textMember("kid", kid))
+	}
+	signed := encodeBase64(powerbox.Object(members...).AppendJSON(nil)) + "." + encodeBase64(payload)
+	signature, err := signer.Sign([]byte(signed))
+	if err != nil {
+		return "", err
+	}
+	compact := signed + "." + encodeBase64(signature)
+	if len(compact) > MaxTokenBytes {
+		return "", refuse(CodeTooLarge, "has %d bytes; want at most %d", len(compact), MaxTokenBytes)
+	}
+	return compact, nil
+}

@@ -1,0 +1,219 @@
+package token
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/base64"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// Algorithm is a signature algorithm. There is none for "none", and none that
+// a header could choose: a key has one.
+type Algorithm uint8
+
+// The algorithms. The zero Algorithm verifies nothing.
+const (
+	Ed25519 Algorithm = iota + 1 // RFC 8032; EdDSA or Ed25519 in a header
+	ES256                        // ECDSA on P-256 with SHA-256, RFC 7518 section 3.4
+)
+
+// String returns the name that headers of ours carry.
+func (a Algorithm) String() string {
+	switch a {
+	case Ed25519:
+		return "EdDSA"
+	case ES256:
+		return "ES256"
+	}
+	return "none"
+}
+
+// headerAlgorithm returns what the alg of a header names. Ed25519 is the fully
+// specified name of RFC 9864.
+func headerAlgorithm(alg string) (Algorithm, bool) {
+	switch alg {
+	case "EdDSA", "Ed25519":
+		return Ed25519, true
+	case "ES256":
+		return ES256, true
+	}
+	return 0, false
+}
+
+// ThumbprintURI is what the issuer of a derived token begins with (RFC 9278).
+const ThumbprintURI = "urn:ietf:params:oauth:jwk-thumbprint:sha-256:"
+
+// PublicKey is a public key. It is comparable; the zero PublicKey verifies
+// nothing.
+type PublicKey struct {
+	algorithm Algorithm
+	x, y      [32]byte // y is zero for Ed25519
+}
+
+// ParsePublicKey reads a JWK (RFC 7517): an Ed25519 or a P-256 key, on its
+// curve, of the right length, without a private member.
+func ParsePublicKey(jwk []byte) (PublicKey, error) {
+	v, err := powerbox.ParseValue(jwk)
+	if err != nil {
+		return PublicKey{}, refuse(CodeMalformed, "key: %v", err)
+	}
+	return parseJWK(v)
+}
+
+// privateMembers are the members of a JWK that no public key has (RFC 7518
+// section 6).
+var privateMembers = []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
+
+func parseJWK(v powerbox.Value) (PublicKey, error) {
+	if v.Kind() != powerbox.KindObject {
+		return PublicKey{}, refuse(CodeMalformed, "key: JSON %s; want an object", v.Kind())
+	}
+	for _, name := range privateMembers {
+		if _, ok := v.Get(name); ok {
+			return PublicKey{}, refuse(CodePrivateKey, "key: has the private member %q; want a public key", name)
+		}
+	}
+	return publicMembers(v)
+}
+
+// publicMembers reads the members of a public key and does not look at others.
+func publicMembers(v powerbox.Value) (PublicKey, error) {
+	k, err := keyPoint(v)
+	if err != nil {
+		return PublicKey{}, err
+	}
+	if alg, ok := v.Get("alg"); ok {
+		name, _ := alg.Text()
+		if a, ok := headerAlgorithm(name); !ok || a != k.algorithm {
+			return PublicKey{}, refuse(CodeAlgorithm, "key: alg %s does not fit the key; want %s", alg, k.algorithm)
+		}
+	}
+	if use, ok := v.Get("use"); ok && !use.Equal(powerbox.String("sig")) {
+		return PublicKey{}, refuse(CodeAlgorithm, "key: use is %s; want \"sig\"", use)
+	}
+	return k, nil
+}
+
+func keyPoint(v powerbox.Value) (PublicKey, error) {
+	switch kind := member(v, "kty") + " " + member(v, "crv"); kind {
+	case "OKP Ed25519":
+		x, err := coordinate(v, "x")
+		return PublicKey{algorithm: Ed25519, x: x}, err
+	case "EC P-256":
+		x, err := coordinate(v, "x")
+		if err != nil {
+			return PublicKey{}, err
+		}
+		y, err := coordinate(v, "y")
+		if err != nil {
+			return PublicKey{}, err
+		}
+		k := PublicKey{ES256, x, y}
+		if _, err := k.ecdsa(); err != nil {
+			return PublicKey{}, refuse(CodeMalformed, "key: x and y are no point on P-256")
+		}
+		return k, nil
+	default:
+		return PublicKey{}, refuse(CodeAlgorithm, "key: kty and crv are %q; want OKP with Ed25519, or EC with P-256", kind)
+	}
+}
+
+// member returns a member that is a string, or "".
+func member(v powerbox.Value, name string) string {
+	m, _ := v.Get(name)
+	s, _ := m.Text()
+	return s
+}
+
+func coordinate(v powerbox.Value, name string) (c [32]byte, err error) {
+	b, err := decodeBase64(member(v, name))
+	if err != nil || len(b) != len(c) {
+		return c, refuse(CodeMalformed, "key: %s has %d bytes; want 32 in base64url without padding", name, len(b))
+	}
+	copy(c[:], b)
+	return c, nil
+}
+
+// decodeBase64 decodes base64url as JOSE has it: no padding, no line breaks, no
+// bits beyond the last byte.
+func decodeBase64(s string) ([]byte, error) {
+	if strings.ContainsAny(s, "\r\n") {
+		return nil, refuse(CodeMalformed, "base64url has a line break")
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil {
+		return nil, refuse(CodeMalformed, "not base64url without padding: %v", err)
+	}
+	return b, nil
+}
+
+func encodeBase64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+func (k PublicKey) ecdsa() (*ecdsa.PublicKey, error) {
+	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, k.x[:], k.y[:]))
+}
+
+// Algorithm returns the one algorithm of k.
+func (k PublicKey) Algorithm() Algorithm { return k.algorithm }
+
+// IsZero reports whether k is the zero PublicKey.
+func (k PublicKey) IsZero() bool { return k.algorithm == 0 }
+
+// JWK returns k as a JSON Web Key without kid.
+func (k PublicKey) JWK() powerbox.Value {
+	ms := []powerbox.Member{{Name: "x", Value: powerbox.String(encodeBase64(k.x[:]))}}
+	switch k.algorithm {
+	case Ed25519:
+		ms = append(ms, textMember("kty", "OKP"), textMember("crv", "Ed25519"))
+	case ES256:
+		ms = append(ms, textMember("kty", "EC"), textMember("crv", "P-256"), textMember("y", encodeBase64(k.y[:])))
+	default:
+		return powerbox.Value{}
+	}
+	return powerbox.Object(ms...)
+}
+
+func textMember(name, text string) powerbox.Member {
+	return powerbox.Member{Name: name, Value: powerbox.String(text)}
+}
+
+// Thumbprint returns the SHA-256 thumbprint of k (RFC 7638) in base64url.
+func (k PublicKey) Thumbprint() string {
+	// The JWK of ours has the required members alone, sorted, without spaces,
+	// which is what RFC 7638 section 3 hashes.
+	sum := sha256.Sum256(k.JWK().AppendJSON(nil))
+	return encodeBase64(sum[:])
+}
+
+// URI returns the thumbprint as a URI (RFC 9278).
+func (k PublicKey) URI() string { return ThumbprintURI + k.Thumbprint() }
+
+// String returns the thumbprint URI.
+func (k PublicKey) String() string { return k.URI() }
+
+// Verify reports whether signature is one of message under k.
+func (k PublicKey) Verify(message, signature []byte) bool {
+	switch k.algorithm {
+	case Ed25519:
+		return ed25519.Verify(k.x[:], message, signature)
+	case ES256:
+		return k.verifyES256(message, signature)
+	}
+	return false
+}
+
+func (k PublicKey) verifyES256(message, signature []byte) bool {
+	point, err := k.ecdsa()
+	if err != nil || len(signature) != 64 {
+		return false
+	}
+	digest := sha256.Sum256(message)
+	r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
+	return ecdsa.Verify(point, digest[:], r, s)
+}

@@ -1,0 +1,207 @@
+package token
+
+import (
+	"slices"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// maxSteps bounds the work of comparing one token with its parent, so that a
+// hostile pair costs no more than an honest one of the same size (ATK-55).
+const maxSteps = 1 << 18
+
+// excess returns every respect in which the tools of a derived token go beyond
+// those of its parent, by the rules of the draft's section 4.5 (I4) over the
+// constraints as they are written. It reports false where the comparison would
+// take more than maxSteps.
+func excess(parent, child []powerbox.Clause) (wider []powerbox.Excess, ok bool) {
+	t := table{steps: maxSteps}
+	for _, c := range child {
+		name := c.Pattern.Name()
+		i, found := slices.BinarySearchFunc(parent, name, func(p powerbox.Clause, name string) int {
+			return compareNames(p.Pattern.Name(), name)
+		})
+		if !found {
+			wider = append(wider, powerbox.Excess{Code: powerbox.CodeOperation, Operation: name})
+			continue
+		}
+		wider = append(wider, t.shape(name, parent[i].Shape, c.Shape)...)
+	}
+	return wider, t.steps >= 0
+}
+
+func compareNames(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// table is the subsumption relation of section 4.5 with the work that is left.
+type table struct{ steps int }
+
+// shape applies the key-set rule, then the table to every argument. A parent
+// without constraints is an open world and covers every shape.
+func (t *table) shape(op string, parent, child powerbox.Shape) (wider []powerbox.Excess) {
+	if len(parent.Fields()) == 0 {
+		return nil
+	}
+	for _, p := range parent.Fields() {
+		c, ok := child.Field(p.Name)
+		switch {
+		case !ok:
+			wider = append(wider, powerbox.Excess{Code: powerbox.CodeArgumentMissing, Operation: op, Argument: p.Name, ConstraintType: p.Constraint.Type()})
+		case !t.covers(p.Constraint, c.Constraint):
+			wider = append(wider, powerbox.Excess{Code: powerbox.CodeArgumentConstraint, Operation: op, Argument: p.Name, ConstraintType: p.Constraint.Type()})
+		}
+	}
+	for _, c := range child.Fields() {
+		if _, ok := parent.Field(c.Name); !ok {
+			wider = append(wider, powerbox.Excess{Code: powerbox.CodeArgumentUnknown, Operation: op, Argument: c.Name})
+		}
+	}
+	return wider
+}
+
+// covers reports whether child is valid attenuation of parent. Every pair of
+// types that it does not name is refused. Extension constraints cover the same
+// type by [powerbox.ConstraintCovers] and an exact value that they admit.
+func (t *table) covers(parent, child powerbox.Constraint) bool {
+	if t.steps--; t.steps < 0 {
+		return false
+	}
+	switch p := parent.(type) {
+	case powerbox.Wildcard:
+		return true
+	case powerbox.ExactValue:
+		c, ok := child.(powerbox.ExactValue)
+		return ok && p.Value.Equal(c.Value)
+	case powerbox.Range:
+		return t.range_(p, child)
+	case powerbox.OneOf:
+		switch c := child.(type) {
+		case powerbox.ExactValue:
+			return p.Admits(c.Value)
+		case powerbox.OneOf:
+			return t.subset(c.Values, p.Values)
+		}
+	case powerbox.NotOneOf:
+		c, ok := child.(powerbox.NotOneOf)
+		return ok && t.subset(p.Excluded, c.Excluded)
+	case powerbox.Contains:
+		c, ok := child.(powerbox.Contains)
+		return ok && t.subset(p.Required, c.Required)
+	case powerbox.Subset:
+		c, ok := child.(powerbox.Subset)
+		return ok && t.subset(c.Allowed, p.Allowed)
+	case powerbox.All:
+		c, ok := child.(powerbox.All)
+		return ok && t.all(p.Constraints, c.Constraints)
+	case powerbox.AnyOf:
+		c, ok := child.(powerbox.AnyOf)
+		return ok && t.any(p.Constraints, c.Constraints)
+	case powerbox.PathUnder, powerbox.URLMatch, powerbox.CIDR, powerbox.Glob:
+		if c, ok := child.(powerbox.ExactValue); ok {
+			return p.Admits(c.Value)
+		}
+		return parent.Type() == child.Type() && powerbox.ConstraintCovers(parent, child)
+	}
+	return false
+}
+
+func (t *table) range_(p powerbox.Range, child powerbox.Constraint) bool {
+	switch c := child.(type) {
+	case powerbox.ExactValue:
+		return p.Admits(c.Value)
+	case powerbox.Range:
+		return tighter(p.Min, c.Min, p.MinExclusive, c.MinExclusive, 1) &&
+			tighter(p.Max, c.Max, p.MaxExclusive, c.MaxExclusive, -1)
+	}
+	return false
+}
+
+// tighter reports whether the bound c is at least as restrictive as p; inside
+// is 1 for lower bounds and -1 for upper ones. A bound may be missing only
+// where the parent's is.
+func tighter(p, c *powerbox.Decimal, pExclusive, cExclusive bool, inside int) bool {
+	if p == nil || c == nil {
+		return p == nil
+	}
+	o := c.Compare(*p) * inside
+	return o > 0 || o == 0 && (cExclusive || !pExclusive)
+}
+
+// subset reports whether every value of a is in b. Large sets are sorted first.
+func (t *table) subset(a, b []powerbox.Value) bool {
+	if t.steps -= len(a) + len(b); t.steps < 0 {
+		return false
+	}
+	if len(a)*len(b) <= 256 {
+		return !slices.ContainsFunc(a, func(v powerbox.Value) bool { return !slices.ContainsFunc(b, v.Equal) })
+	}
+	sorted := slices.SortedFunc(slices.Values(b), powerbox.Value.Compare)
+	return !slices.ContainsFunc(a, func(v powerbox.Value) bool {
+		_, ok := slices.BinarySearchFunc(sorted, v, powerbox.Value.Compare)
+		return !ok
+	})
+}
+
+// any reports whether every clause of child is covered by some clause of
+// parent; child must have one.
+func (t *table) any(parent, child []powerbox.Constraint) bool {
+	return len(child) > 0 && !slices.ContainsFunc(child, func(c powerbox.Constraint) bool {
+		return !slices.ContainsFunc(parent, func(p powerbox.Constraint) bool { return t.covers(p, c) })
+	})
+}
+
+// all reports whether every clause of parent can be given a clause of child of
+// its own that it covers. The draft backtracks, which is exponential; this
+// finds the same assignment by augmenting paths.
+func (t *table) all(parent, child []powerbox.Constraint) bool {
+	if len(parent) > len(child) {
+		return false
+	}
+	m := matching{table: t, edges: make([][]int, len(parent)), owner: make([]int, len(child))}
+	for i, p := range parent {
+		for j, c := range child {
+			if t.covers(p, c) {
+				m.edges[i] = append(m.edges[i], j)
+			}
+		}
+	}
+	for i := range parent {
+		m.seen = make([]bool, len(child))
+		if !m.augment(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// matching assigns parent clauses to child clauses, one to one.
+type matching struct {
+	table *table
+	edges [][]int // for each parent clause the child clauses that it covers
+	owner []int   // for each child clause one more than its parent clause; 0 for none
+	seen  []bool
+}
+
+func (m *matching) augment(parent int) bool {
+	for _, child := range m.edges[parent] {
+		if m.table.steps--; m.table.steps < 0 {
+			return false
+		}
+		if m.seen[child] {
+			continue
+		}
+		m.seen[child] = true
+		if m.owner[child] == 0 || m.augment(m.owner[child]-1) {
+			m.owner[child] = parent + 1
+			return true
+		}
+	}
+	return false
+}
