@@ -112,6 +112,10 @@ var tampers = []struct {
 		b[1], b[2] = b[2], b[1]
 		return b
 	}, []string{"swapped@2", "swapped@3"}},
+	{"two records of a chain swapped, nothing behind them", func(_ *testLog, b [][]byte) [][]byte {
+		b[1], b[3] = b[3], b[1]
+		return b[:7]
+	}, []string{"swapped@2", "swapped@4", "missing_tail@8"}},
 	{"EXT-24 a record twice", func(_ *testLog, b [][]byte) [][]byte { return slices.Insert(b, 4, b[3]) }, []string{"duplicate@5"}},
 	{"a damaged record explains its gap, another does not", func(_ *testLog, b [][]byte) [][]byte {
 		b[3][0] = '['
