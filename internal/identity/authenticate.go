@@ -1,0 +1,100 @@
+package identity
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Authenticate says who made the request that came to the audience, which is
+// the public URL of the agent or of the server.
+//
+// Consumed says that the Authorization header is ours and must not be
+// forwarded: it is a built-in user's, or a JWT that names the audience or one
+// of its issuer's configured audiences. Any other value decides nothing. A
+// value that is ours and does not hold is an [*Error], and consumed.
+//
+// Without a session the principal is empty, and without a proof, certificate
+// or client so is the holder: what that means is for the caller of
+// Authenticate to decide. The DPoP header is never to be forwarded.
+func (a *Authenticator) Authenticate(r *http.Request, audience string, now time.Time) (caller Caller, consumed bool, err error) {
+	credential, err := readCredential(r.Header)
+	if err != nil {
+		return Caller{}, true, err
+	}
+	s, ours, err := a.session(r, credential, audience, now)
+	if err != nil {
+		return Caller{}, ours, err
+	}
+	held, err := a.held(r, credential, s, ours, audience, now)
+	if err != nil {
+		return Caller{}, ours, err
+	}
+	c := s.caller
+	if c.Agent, err = a.agent(held); err != nil {
+		return Caller{}, ours, err
+	}
+	if len(held) > 0 {
+		c.Holder = held[0]
+	}
+	return c, ours, nil
+}
+
+// credential is the Authorization header taken apart. The zero credential is
+// none, or one of a scheme that is not ours.
+type credential struct {
+	token string
+	dpop  bool // the scheme of RFC 9449, else that of RFC 6750
+}
+
+func readCredential(h http.Header) (credential, error) {
+	values := h.Values("Authorization")
+	if len(values) > 1 {
+		return credential{}, refuse(CodeMalformed, "the request has %d Authorization headers; want at most one", len(values))
+	}
+	if len(values) == 0 {
+		return credential{}, nil
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.Trim(token, " ")
+	switch {
+	case strings.EqualFold(scheme, "Bearer"):
+		return credential{token: token}, nil
+	case strings.EqualFold(scheme, "DPoP"):
+		return credential{token: token, dpop: true}, nil
+	}
+	return credential{}, nil
+}
+
+// session returns the session that the credential stands for, and whether the
+// credential is ours.
+func (a *Authenticator) session(r *http.Request, c credential, audience string, now time.Time) (session, bool, error) {
+	if c.token == "" {
+		return session{}, false, nil
+	}
+	if s, ok := a.devSession(c.token, now); ok {
+		return s, true, nil
+	}
+	u, isJWT, err := readToken(c.token)
+	if err != nil || !isJWT {
+		return session{}, isJWT, err
+	}
+	p := a.providers[textMember(u.claims, "iss")]
+	switch {
+	case p != nil && u.names(append([]string{audience}, p.Audiences...)...):
+		s, err := p.verify(r.Context(), u, now)
+		return s, true, err
+	case u.names(a.audiences(audience)...):
+		return session{}, true, refuse(CodeUnknownIssuer, "the token names us as its audience, but its issuer is not configured")
+	}
+	return session{}, false, nil
+}
+
+// audiences lists every name that a token can call us by, whoever issued it.
+func (a *Authenticator) audiences(audience string) []string {
+	all := []string{audience}
+	for _, p := range a.providers {
+		all = append(all, p.Audiences...)
+	}
+	return all
+}

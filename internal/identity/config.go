@@ -1,0 +1,193 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// Fetcher gets documents from elsewhere. internal/outbound has the one that
+// keeps to the address policy.
+type Fetcher interface {
+	// Get returns body and header of an answer that is 200.
+	Get(ctx context.Context, address, accept string) ([]byte, http.Header, error)
+}
+
+// Config says whom to believe. The zero Config believes nobody: every caller
+// is then at most the holder of a key or a certificate.
+type Config struct {
+	// Providers are the issuers of sessions. Optional.
+	Providers []Provider
+	// Callers name the agents that call. Optional.
+	Callers []CallerRule
+	// Dev are users with fixed tokens, for experiments on loopback. Leave
+	// empty anywhere else: such a token can be guessed, shared and replayed.
+	Dev []DevUser
+	// Fetch gets discovery documents and key sets. Required when a provider
+	// has no JWKS.
+	Fetch Fetcher
+	// ProofWindow is how far the time of a proof may be from ours. Optional,
+	// default 30 s.
+	ProofWindow time.Duration
+	// ProofCapacity is how many proofs are remembered for single use; beyond
+	// it proofs are refused. Optional, default 1<<20.
+	ProofCapacity int
+	// Started is when the process began: proofs made earlier are refused,
+	// since nobody remembers whether they were used. Required.
+	Started time.Time
+}
+
+// Provider is one issuer of sessions.
+type Provider struct {
+	// Issuer is compared bytewise with the iss claim. Required.
+	Issuer string
+	// Audiences are accepted besides the audience of the request. Optional.
+	Audiences []string
+	// JWKS is the issuer's key set. Optional: without it JWKSURL is fetched,
+	// and without that what the issuer's discovery document names.
+	JWKS    []byte
+	JWKSURL string
+	// Principal is the template of the principal's name, with {claim} for the
+	// value of one string claim. Optional, default "user:{sub}". With several
+	// providers their templates must begin differently, so that one issuer
+	// cannot name the principals of another.
+	Principal string
+	// GroupsClaim and RolesClaim name the claims that list them. Optional. A
+	// name that begins with '/' is a JSON pointer (RFC 6901).
+	GroupsClaim, RolesClaim string
+	// Attributes are the claims that are kept. Optional.
+	Attributes []string
+}
+
+// CallerRule gives the agent that one holder is. Exactly one of the others is
+// set.
+type CallerRule struct {
+	Agent  string // required
+	Key    string // RFC 7638 thumbprint
+	Client string // client id; with several providers "ISSUER#CLIENT"
+	MTLS   string // base64url SHA-256 of the certificate's public key
+	SPIFFE string // spiffe://...
+}
+
+// DevUser is a user who is believed for an opaque token. For experiments.
+type DevUser struct {
+	Name          string
+	Token         string
+	Groups, Roles []string
+	Attributes    map[string]powerbox.Value
+}
+
+const (
+	defaultProofWindow   = 30 * time.Second
+	defaultProofCapacity = 1 << 20
+	defaultPrincipal     = "user:{sub}"
+	minimumDevToken      = 8
+)
+
+// Authenticator says who calls. It is safe for concurrent use.
+type Authenticator struct {
+	providers map[string]*provider
+	agents    map[string]string // by Holder.ID
+	dev       []devUser
+	window    time.Duration
+	started   time.Time
+	sessions  *replays // proofs that came with a session
+	strangers *replays // proofs that came alone, which anybody can make
+}
+
+// New returns an Authenticator, or what is wrong with the configuration.
+func New(c Config) (*Authenticator, error) {
+	if c.Started.IsZero() {
+		return nil, errors.New("identity: Started is not set; want the time at which the process began")
+	}
+	if c.ProofWindow <= 0 {
+		c.ProofWindow = defaultProofWindow
+	}
+	if c.ProofCapacity <= 0 {
+		c.ProofCapacity = defaultProofCapacity
+	}
+	a := &Authenticator{
+		providers: make(map[string]*provider),
+		window:    c.ProofWindow,
+		started:   c.Started,
+		sessions:  newReplays(2*c.ProofWindow, c.ProofCapacity),
+		strangers: newReplays(2*c.ProofWindow, c.ProofCapacity/4+1),
+	}
+	for i, p := range c.Providers {
+		if err := a.addProvider(p, c.Fetch, len(c.Providers) > 1); err != nil {
+			return nil, fmt.Errorf("identity: provider %d: %w", i+1, err)
+		}
+	}
+	var err error
+	if a.agents, err = agentsByHolder(c.Callers); err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	if a.dev, err = devUsers(c.Dev); err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	return a, nil
+}
+
+func (a *Authenticator) addProvider(c Provider, fetch Fetcher, several bool) error {
+	if c.Principal == "" {
+		c.Principal = defaultPrincipal
+	}
+	p, err := newProvider(c, fetch, several)
+	if err != nil {
+		return err
+	}
+	if a.providers[c.Issuer] != nil {
+		return fmt.Errorf("issuer %q is configured twice", c.Issuer)
+	}
+	for _, other := range a.providers {
+		mine, theirs := p.principal.prefix, other.principal.prefix
+		if strings.HasPrefix(mine, theirs) || strings.HasPrefix(theirs, mine) {
+			return fmt.Errorf("principal template %q and that of %s begin alike, so that one could name the principals of the other; want different beginnings, such as \"user:NAME/{sub}\"",
+				c.Principal, other.Issuer)
+		}
+	}
+	a.providers[c.Issuer] = p
+	return nil
+}
+
+func agentsByHolder(rules []CallerRule) (map[string]string, error) {
+	agents := make(map[string]string, len(rules))
+	for i, r := range rules {
+		id, err := r.holderID()
+		if err != nil {
+			return nil, fmt.Errorf("caller %d: %w", i+1, err)
+		}
+		if other, ok := agents[id]; ok && other != r.Agent {
+			return nil, fmt.Errorf("caller %d: %s is both %q and %q", i+1, id, other, r.Agent)
+		}
+		agents[id] = r.Agent
+	}
+	return agents, nil
+}
+
+func (r CallerRule) holderID() (string, error) {
+	if r.Agent == "" {
+		return "", errors.New("no agent name")
+	}
+	var ids []string
+	for prefix, value := range map[string]string{"key:": r.Key, "client:": r.Client, "mtls:": r.MTLS} {
+		if value != "" {
+			ids = append(ids, prefix+value)
+		}
+	}
+	if r.SPIFFE != "" {
+		if !strings.HasPrefix(r.SPIFFE, "spiffe://") {
+			return "", fmt.Errorf("%q is not a SPIFFE id; want spiffe://TRUST-DOMAIN/PATH", r.SPIFFE)
+		}
+		ids = append(ids, r.SPIFFE)
+	}
+	if len(ids) != 1 {
+		return "", fmt.Errorf("agent %q has %d identities in one rule; want exactly one of key, client, mtls and spiffe", r.Agent, len(ids))
+	}
+	return ids[0], nil
+}

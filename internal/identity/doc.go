@@ -1,0 +1,15 @@
+// Package identity says who calls: the principal of a session, and the holder
+// that speaks for it.
+//
+// What it holds to:
+//
+//   - Only a token of a configured issuer for an audience of ours makes a
+//     principal; only a proven key, a verified client certificate or the
+//     token's client makes a holder. Headers that merely name somebody, such
+//     as X-Forwarded-User, decide nothing (ATK-32).
+//   - An Authorization value that names us as audience is consumed and never
+//     forwarded (ATK-35); any other value is not ours and decides nothing.
+//   - The key decides the algorithm. Key ids are opaque map keys, and keys in
+//     the headers of tokens are ignored (ATK-14).
+//   - It complements authentication and grants nothing by itself (EXT-38).
+package identity

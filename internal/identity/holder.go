@@ -1,0 +1,158 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// held returns every identity that the request proves, the strongest first: a
+// key, a certificate, the client of the session's token.
+func (a *Authenticator) held(r *http.Request, c credential, s session, ours bool, audience string, now time.Time) ([]Holder, error) {
+	var all []Holder
+	key, proven, err := a.proof(r, c, s, ours, audience, now)
+	if err != nil {
+		return nil, err
+	}
+	if proven {
+		all = append(all, Holder{ID: "key:" + key.Thumbprint(), Key: key})
+	}
+	leaf := clientCertificate(r.TLS)
+	if s.certificate != "" && (leaf == nil || s.certificate != digest(leaf.Raw)) {
+		return nil, refuse(CodeCertificate, "the token is bound to a client certificate that the connection does not have")
+	}
+	if leaf != nil {
+		all = append(all, certificateHolders(leaf)...)
+	}
+	if s.client != "" {
+		all = append(all, Holder{ID: s.client})
+	}
+	return all, nil
+}
+
+// agent returns the configured name of the caller, which all its identities
+// must agree on as far as they are configured.
+func (a *Authenticator) agent(held []Holder) (string, error) {
+	name := ""
+	for _, h := range held {
+		other, ok := a.agents[h.ID]
+		if !ok {
+			continue
+		}
+		if name != "" && name != other {
+			return "", refuse(CodeCallerAmbiguous, "the key, certificate and client of the request are configured as different agents")
+		}
+		name = other
+	}
+	return name, nil
+}
+
+// proof verifies the DPoP header (RFC 9449, sections 4.3 and 7) and uses it
+// up. A proof that belongs to somebody else's token is left alone.
+func (a *Authenticator) proof(r *http.Request, c credential, s session, ours bool, audience string, now time.Time) (token.PublicKey, bool, error) {
+	values := r.Header.Values("DPoP")
+	foreign := !ours && c.dpop
+	switch {
+	case foreign:
+		return token.PublicKey{}, false, nil
+	case len(values) > 1:
+		return token.PublicKey{}, false, refuse(CodeMalformed, "the request has %d DPoP headers; want at most one", len(values))
+	case s.keyBound != "" && !c.dpop:
+		return token.PublicKey{}, false, refuse(CodeProofMissing, "the token is bound to a key; present it as Authorization: DPoP with a DPoP proof")
+	case len(values) == 0 && c.dpop:
+		return token.PublicKey{}, false, refuse(CodeProofMissing, "the DPoP scheme needs a DPoP header with a proof")
+	case len(values) == 0:
+		return token.PublicKey{}, false, nil
+	}
+	p, err := a.verifyProof(values[0], token.DPoPRequest{
+		Method: r.Method, URL: target(audience, r.URL), AccessToken: c.token, Now: now, Window: a.window,
+	}, ours)
+	if err != nil {
+		return token.PublicKey{}, false, proofError(err)
+	}
+	return p.Key, true, a.useProof(p, s, ours, now)
+}
+
+// verifyProof demands the hash of a session's token. Beside a foreign Bearer
+// token, which passes through, a proof may be made with or without it.
+func (a *Authenticator) verifyProof(proof string, want token.DPoPRequest, ours bool) (token.DPoP, error) {
+	p, err := token.VerifyDPoP(proof, want)
+	if err == nil || ours || want.AccessToken == "" {
+		return p, err
+	}
+	want.AccessToken = ""
+	return token.VerifyDPoP(proof, want)
+}
+
+func (a *Authenticator) useProof(p token.DPoP, s session, ours bool, now time.Time) error {
+	thumbprint := p.Key.Thumbprint()
+	if s.keyBound != "" && s.keyBound != thumbprint {
+		return refuse(CodeProofKey, "the token is bound to another key than the one that made the proof")
+	}
+	if p.IssuedAt.Unix() < a.started.Unix() {
+		return refuse(CodeProofTime, "the proof was made before this process began and may have been used; make a new one")
+	}
+	memory := a.strangers
+	if ours {
+		memory = a.sessions
+	}
+	switch memory.use(thumbprint, p.ID, now) {
+	case used:
+		return refuse(CodeProofReplayed, "the proof was used before; make a new one for every request")
+	case full:
+		return refuse(CodeProofCapacity, "too many proofs are in use; try again in a minute")
+	case fresh:
+	}
+	return nil
+}
+
+// target is the URL that a client means: the public origin, which is
+// configured, and never the Host header, with the path as it came. A server
+// behind a proxy must see the public path.
+func target(audience string, requested *url.URL) string {
+	u, err := url.Parse(audience)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + requested.EscapedPath()
+}
+
+// clientCertificate returns the leaf of a verified client certificate. One
+// that nobody verified is nobody's.
+func clientCertificate(state *tls.ConnectionState) *x509.Certificate {
+	if state == nil || len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
+		return nil
+	}
+	return state.PeerCertificates[0]
+}
+
+// certificateHolders names the certificate by its SPIFFE id if it has one, and
+// by its key. An SVID has exactly one URI (X509-SVID, section 2).
+func certificateHolders(leaf *x509.Certificate) []Holder {
+	byKey := Holder{ID: "mtls:" + digest(leaf.RawSubjectPublicKeyInfo)}
+	if len(leaf.URIs) == 1 && leaf.URIs[0].Scheme == "spiffe" {
+		return []Holder{{ID: leaf.URIs[0].String()}, byKey}
+	}
+	return []Holder{byKey}
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// proofError makes a refusal of the token package one of ours.
+func proofError(err error) error {
+	var e *token.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &Error{Code: e.Code, Message: "DPoP proof: " + e.Message, cause: err}
+}

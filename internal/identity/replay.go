@@ -1,0 +1,67 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+// verdict is what [replays] says about a proof.
+type verdict int
+
+const (
+	fresh verdict = iota
+	used
+	full
+)
+
+// replays remembers proofs for single use, in two generations: each proof for
+// at least the period and at most twice as long, with no timer and no search.
+type replays struct {
+	period   time.Duration
+	capacity int
+
+	mu        sync.Mutex
+	began     time.Time // of the current generation
+	now, past map[[sha256.Size]byte]struct{}
+}
+
+func newReplays(period time.Duration, capacity int) *replays {
+	return &replays{period: period, capacity: capacity, now: make(map[[sha256.Size]byte]struct{})}
+}
+
+// use records one proof of a key, and says whether it was used before. When
+// the memory is full every proof is refused: forgetting one would let it be
+// used again.
+func (r *replays) use(thumbprint, id string, at time.Time) verdict {
+	// The thumbprint has a fixed length, so that the pair is unambiguous.
+	key := sha256.Sum256([]byte(thumbprint + " " + id))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn(at)
+	if _, ok := r.now[key]; ok {
+		return used
+	}
+	if _, ok := r.past[key]; ok {
+		return used
+	}
+	if len(r.now)+len(r.past) >= r.capacity {
+		return full
+	}
+	r.now[key] = struct{}{}
+	return fresh
+}
+
+// turn begins a new generation when the current one has lasted its period. A
+// clock that was set back leaves the generation as it is.
+func (r *replays) turn(at time.Time) {
+	switch age := at.Sub(r.began); {
+	case age < r.period:
+		return
+	case age < 2*r.period:
+		r.past = r.now
+	default:
+		r.past = nil
+	}
+	r.now, r.began = make(map[[sha256.Size]byte]struct{}), at
+}

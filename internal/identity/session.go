@@ -1,0 +1,192 @@
+package identity
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+const (
+	maximumTokenBytes = 32 << 10
+	clockSkew         = 30 * time.Second
+)
+
+// tokenTypes are the typ headers of tokens that stand for a user: RFC 9068
+// access tokens, and what issuers put on ID tokens. Other types are other
+// things with the same signature.
+var tokenTypes = []string{"", "jwt", "at+jwt", "application/at+jwt"}
+
+// unverified is a token that was taken apart and not yet believed.
+type unverified struct {
+	raw    string
+	header powerbox.Value
+	claims powerbox.Value
+}
+
+// session is a token that was believed.
+type session struct {
+	caller      Caller
+	client      string // holder id of the client, or empty
+	keyBound    string // cnf.jkt: the thumbprint of the only key that may use it
+	certificate string // cnf.x5t#S256: the only certificate that may use it
+}
+
+// readToken takes a compact JWT apart. It is false for what is no JWT at all,
+// which is not ours; an error is for what looks like one and is ambiguous.
+func readToken(raw string) (unverified, bool, error) {
+	parts := strings.Split(raw, ".")
+	if len(parts) != 3 {
+		return unverified{}, false, nil
+	}
+	header, err := segment(parts[0])
+	if err != nil {
+		return unverified{}, false, nil
+	}
+	if len(raw) > maximumTokenBytes {
+		return unverified{}, true, refuse(CodeMalformed, "the token has %d bytes; want at most %d", len(raw), maximumTokenBytes)
+	}
+	claims, err := segment(parts[1])
+	if err != nil {
+		// A lenient reader might still see our name in it, so it must not be
+		// forwarded.
+		return unverified{}, true, refuse(CodeMalformed, "the token's claims are not strict JSON in base64url")
+	}
+	return unverified{raw, header, claims}, true, nil
+}
+
+func segment(s string) (powerbox.Value, error) {
+	data, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil {
+		return powerbox.Value{}, err
+	}
+	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: maximumTokenBytes, Depth: jsonLimits.Depth})
+	if err == nil && v.Kind() != powerbox.KindObject {
+		err = fmt.Errorf("%v; want an object", v.Kind())
+	}
+	return v, err
+}
+
+// names reports whether the token is addressed to one of the audiences.
+func (u unverified) names(audiences ...string) bool {
+	aud, _ := u.claims.Get("aud")
+	list, ok := aud.Elements()
+	if !ok {
+		list = []powerbox.Value{aud}
+	}
+	return slices.ContainsFunc(list, func(v powerbox.Value) bool {
+		s, ok := v.Text()
+		return ok && slices.Contains(audiences, s)
+	})
+}
+
+// verify believes the token or says why not. The order is cheap checks first;
+// the key decides the algorithm.
+func (p *provider) verify(ctx context.Context, u unverified, now time.Time) (session, error) {
+	if err := checkHeader(u.header); err != nil {
+		return session{}, err
+	}
+	expires, err := checkTimes(u.claims, now)
+	if err != nil {
+		return session{}, err
+	}
+	s, err := p.session(u.claims)
+	if err != nil {
+		return session{}, err
+	}
+	s.caller.SessionExpires = expires
+	keys, err := p.keys.find(ctx, textMember(u.header, "kid"), now)
+	if err != nil {
+		return session{}, err
+	}
+	if err := checkSignature(u, keys); err != nil {
+		return session{}, err
+	}
+	return s, nil
+}
+
+func checkHeader(header powerbox.Value) error {
+	typ, present := header.Get("typ")
+	name, isText := typ.Text()
+	if present && !isText || !slices.Contains(tokenTypes, strings.ToLower(name)) {
+		return refuse(CodeType, "the token's typ is not that of an access or ID token; want at+jwt, JWT or none")
+	}
+	for _, member := range []string{"crit", "b64", "zip"} {
+		if _, ok := header.Get(member); ok {
+			return refuse(CodeMalformed, "the token's header has %q, which is not supported", member)
+		}
+	}
+	if kid, ok := header.Get("kid"); ok && kid.Kind() != powerbox.KindString {
+		return refuse(CodeMalformed, "the token's kid is not a string")
+	}
+	return nil
+}
+
+func checkTimes(claims powerbox.Value, now time.Time) (expires time.Time, err error) {
+	expires, err = timeClaim(claims, "exp", true)
+	if err != nil {
+		return time.Time{}, err
+	}
+	issued, err := timeClaim(claims, "iat", true)
+	if err != nil {
+		return time.Time{}, err
+	}
+	begins, err := timeClaim(claims, "nbf", false)
+	if err != nil {
+		return time.Time{}, err
+	}
+	switch {
+	case !now.Before(expires):
+		return time.Time{}, refuse(CodeExpired, "the token expired at %s", expires.Format(time.RFC3339))
+	case issued.After(now.Add(clockSkew)):
+		return time.Time{}, refuse(CodeNotYetValid, "the token was issued in the future, at %s; clocks may differ by %s", issued.Format(time.RFC3339), clockSkew)
+	case begins.After(now.Add(clockSkew)):
+		return time.Time{}, refuse(CodeNotYetValid, "the token is valid from %s", begins.Format(time.RFC3339))
+	}
+	return expires, nil
+}
+
+// latest is the last second that RFC 3339 can say. Beyond it times wrap.
+var latest = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+
+func timeClaim(claims powerbox.Value, name string, required bool) (time.Time, error) {
+	v, ok := claims.Get(name)
+	if !ok && !required {
+		return time.Time{}, nil
+	}
+	d, _ := v.Decimal()
+	seconds, whole := d.Int64()
+	if v.Kind() != powerbox.KindNumber || !whole || seconds < 0 || seconds > latest.Unix() {
+		return time.Time{}, refuse(CodeClaim, "the token's %s is missing or not a time in whole seconds", name)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
+func checkSignature(u unverified, keys []jose.JSONWebKey) error {
+	if len(keys) == 0 {
+		return refuse(CodeUnknownKey, "the token names a key that its issuer does not have")
+	}
+	alg := jose.SignatureAlgorithm(textMember(u.header, "alg"))
+	fitting := slices.DeleteFunc(slices.Clone(keys), func(k jose.JSONWebKey) bool {
+		return !slices.Contains(algorithms(k), alg)
+	})
+	if len(fitting) == 0 {
+		return refuse(CodeAlgorithm, "the token's alg is not that of its issuer's key")
+	}
+	signed, err := jose.ParseSignedCompact(u.raw, []jose.SignatureAlgorithm{alg})
+	if err != nil {
+		return refuse(CodeMalformed, "the token is not a compact JWS (RFC 7515, section 7.1)")
+	}
+	for _, k := range fitting {
+		if _, err := signed.Verify(k.Key); err == nil {
+			return nil
+		}
+	}
+	return refuse(CodeSignature, "the token's signature does not verify under its issuer's key")
+}
