@@ -87,3 +87,16 @@ func SplitChain(header string) []string {
 	}
 	return strings.Split(header, ",")
 }
+
+// IDs returns the ids by which the chain can be revoked, root first: the jti
+// of the root, and the hash of every token's signing input.
+func (v Verified) IDs() []string {
+	if v.chain == nil {
+		return nil
+	}
+	ids := []string{v.chain.links[0].id}
+	for _, l := range v.chain.links {
+		ids = append(ids, l.hash)
+	}
+	return ids
+}

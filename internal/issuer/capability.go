@@ -11,9 +11,9 @@ import (
 // for a principal, on record. It is never changed once it is stored; what ends
 // it early is a [Revocation].
 type Capability struct {
-	ID           string // "cap_…"
+	ID           string // "cap_..."
 	Root         string // id of the capability at the top of its tree, its own for a root
-	Ancestors    []string
+	Ancestors    []string // ids from the root to the parent
 	Agent        string // id of the issuing agent
 	Grant        string // label of the grant, such as documents:read
 	Principal    string // the user behind, such as user:alice
@@ -23,9 +23,8 @@ type Capability struct {
 	Task         string // A2A task or context that it is for, "" where it is for the purpose alone
 	Authority    powerbox.Authority
 	Handles      []Handle
-	TokenID      string // jti of the token that was minted for it; "" when it is by reference only
-	Token        string // that token, which is bound to the holder's key and so no secret
-	RevocationID string // "rv_…"
+	Token        string // root token, bound to the holder's key and so no secret; "" when by reference only
+	RevocationID string // "rv_..."
 	Attenuable   bool
 	Legacy       bool // wraps a service without capability support (SEP-3)
 	Created      time.Time
@@ -41,15 +40,9 @@ type Handle struct {
 	Resource string
 }
 
-// Lineage returns the ids that a revocation can name to end c: its own, that
-// of its token, and those of all its ancestors.
-func (c Capability) Lineage() []string {
-	ids := append(slices.Clone(c.Ancestors), c.ID)
-	if c.TokenID != "" {
-		ids = append(ids, c.TokenID)
-	}
-	return ids
-}
+// Lineage returns the ids from the root to c, any of which a revocation can
+// name to end c. The id of a capability is also the jti of its token.
+func (c Capability) Lineage() []string { return append(slices.Clone(c.Ancestors), c.ID) }
 
 // Operations returns the operations of c as the wire has them: without the
 // agent and the grant in front, without those that every capability has.

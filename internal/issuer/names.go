@@ -38,3 +38,8 @@ func operation(name string) (powerbox.Operation, error) {
 	}
 	return op, nil
 }
+
+// ReservedOperations returns the operations that an agent's gateway handles.
+func ReservedOperations() []string {
+	return []string{OperationMessage, OperationTaskRead, OperationTaskCancel, OperationPush, OperationCard, OperationCapability}
+}

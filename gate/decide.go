@@ -1,0 +1,281 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// The codes of a gate's reasons, beside those of [powerbox.Decide] and of the
+// token package.
+const (
+	CodeCapabilityRequired = "capability_required"
+	CodeCapabilityUnknown  = "capability_unknown"
+	CodeRevoked            = "revoked"
+	CodeNotHolder          = "caller_not_holder"
+	CodePrincipal          = "principal_mismatch"
+	CodeReplay             = "proof_replayed"
+	CodeScope              = "outside_caller_scope"
+	CodeCaps               = "not_offered_by_agent"
+	CodeVeto               = "policy_veto"
+	CodeMessageNotBound    = "message_not_bound"
+	CodeUndeclaredAmbient  = "ambient_not_declared"
+	CodeUnavailable        = "authorization_unavailable"
+	CodeForeignTask        = "task_foreign"
+)
+
+// Reason says why a call was denied. It names arguments and constraint types,
+// never a permitted value.
+type Reason struct {
+	Code       string
+	Link       int // place in the presented chain, -1 where it is not about one
+	Operation  string
+	Argument   string
+	Constraint string
+	Message    string
+}
+
+// Refusal is a resolver's answer that what was presented does not hold.
+type Refusal struct{ Reasons []Reason }
+
+func (r *Refusal) Error() string {
+	texts := make([]string, len(r.Reasons))
+	for i, reason := range r.Reasons {
+		texts[i] = reason.Message
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Is makes a refusal a [powerbox.ErrDenied].
+func (r *Refusal) Is(target error) bool { return target == powerbox.ErrDenied }
+
+// decide answers a call without recording it.
+func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
+	if len(call.Refused) > 0 {
+		v := Verdict{Reasons: call.Refused}
+		return g.observe(call, v)
+	}
+	if len(call.Presented) == 0 {
+		return g.observe(call, g.withoutCapability(call, now))
+	}
+	// Each capability is decided alone and one allow suffices; the reasons of
+	// a denial are those of all of them.
+	var all Verdict
+	for _, p := range call.Presented {
+		v := g.withCapability(ctx, call, p, now)
+		if v.Allowed {
+			return v
+		}
+		all.Reasons = append(all.Reasons, v.Reasons...)
+		all.Missing = append(all.Missing, v.Missing...)
+		all.Held = v.Held
+	}
+	slices.Sort(all.Missing)
+	all.Missing = slices.Compact(all.Missing)
+	return g.observe(call, all)
+}
+
+// observe lets a denied call go on where the operator only looks on.
+func (g *Gate) observe(call *Call, v Verdict) Verdict {
+	if call.Mode == Observe && !v.Allowed {
+		v.Allowed, v.Basis = true, OnAmbient
+	}
+	return v
+}
+
+// withCapability decides a call under one presented capability, which is
+// enforced in every mode but Observe.
+func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now time.Time) Verdict {
+	held, err := g.resolve(ctx, call, p, now)
+	if err != nil {
+		var refusal *Refusal
+		if errors.As(err, &refusal) {
+			return Verdict{Reasons: refusal.Reasons}
+		}
+		return Verdict{Reasons: []Reason{{Code: CodeUnavailable, Link: -1, Message: "whether the capability holds cannot be told now"}}}
+	}
+	v := Verdict{Held: held}
+	v.Reasons = g.standing(call, held)
+	g.against(call, held.Authority, now, "", &v)
+	g.layers(call, now, &v)
+	v.Reasons = append(v.Reasons, foreign(call, held)...)
+	if held.bound(call) {
+		v.Reasons = append(v.Reasons, notBound())
+	}
+	if why := g.Policy.Veto(call, held); why != "" {
+		v.Reasons = append(v.Reasons, Reason{Code: CodeVeto, Link: -1, Message: why})
+	}
+	// A proof is used up last, by a call that would otherwise be allowed: an
+	// attacker must not be able to burn it (ATK-9).
+	if len(v.Reasons) == 0 && held.ProofID != "" && !g.Replay.Use(held.ProofID, held.ProofUntil, now) {
+		v.Reasons = append(v.Reasons, Reason{Code: CodeReplay, Link: -1, Message: "the proof was used before; sign a new one for every call"})
+	}
+	if len(v.Reasons) > 0 {
+		return v
+	}
+	v.Allowed, v.Basis = true, OnCapability
+	v.Under = g.under(call, held.Authority)
+	return v
+}
+
+func (g *Gate) resolve(ctx context.Context, call *Call, p Presented, now time.Time) (Held, error) {
+	if len(p.Chain) == 0 && p.Proof == "" {
+		return g.References.Resolve(ctx, call, p, now)
+	}
+	return g.Chains.Resolve(ctx, call, p, now)
+}
+
+// standing checks what does not depend on the attempt: revocation of every
+// link, the session's principal and, for references, the holder.
+func (g *Gate) standing(call *Call, held Held) []Reason {
+	var out []Reason
+	for n, id := range held.Links {
+		if g.Revocations.Revoked(id) {
+			out = append(out, Reason{Code: CodeRevoked, Link: n, Message: "the capability, or one that it descends from, has been revoked"})
+			break
+		}
+	}
+	if call.Caller.Principal != "" && held.Principal != "" && call.Caller.Principal != held.Principal {
+		out = append(out, Reason{Code: CodePrincipal, Link: -1, Message: "the capability was issued for another user than the session's"})
+	}
+	if held.ProofID == "" && (held.Holder == "" || held.Holder != call.Caller.Holder) {
+		out = append(out, Reason{Code: CodeNotHolder, Link: -1, Message: "the caller is not the holder of the capability"})
+	}
+	return out
+}
+
+// against decides every attempt under one authority and notes the reasons.
+func (g *Gate) against(call *Call, a powerbox.Authority, now time.Time, layer string, v *Verdict) {
+	for _, attempt := range call.Attempts {
+		d := powerbox.Decide(attempt, a, now)
+		for _, r := range d.Reasons {
+			v.Reasons = append(v.Reasons, layered(r, layer))
+		}
+		v.Missing = append(v.Missing, d.Missing()...)
+	}
+	slices.Sort(v.Missing)
+	v.Missing = slices.Compact(v.Missing)
+}
+
+// layered words a reason of a layer other than the capability.
+func layered(r powerbox.Reason, layer string) Reason {
+	out := Reason{Code: string(r.Code), Link: -1, Operation: r.Operation, Argument: r.Argument, Constraint: r.ConstraintType, Message: r.String()}
+	switch layer {
+	case CodeScope:
+		out.Code, out.Message = CodeScope, fmt.Sprintf("the calling agent's scope does not allow it: %s", out.Message)
+	case CodeCaps:
+		out.Code, out.Message = CodeCaps, fmt.Sprintf("the agent's skills do not map to it: %s", out.Message)
+	}
+	return out
+}
+
+// layers holds the attempts against Caps(B) and Scope(A) (GATE-1).
+func (g *Gate) layers(call *Call, now time.Time, v *Verdict) {
+	g.against(call, call.Target.Caps, now, CodeCaps, v)
+	if call.Scope != nil {
+		g.against(call, *call.Scope, now, CodeScope, v)
+	}
+}
+
+func (g *Gate) under(call *Call, a powerbox.Authority) powerbox.Authority {
+	a = a.Meet(call.Target.Caps)
+	if call.Scope != nil {
+		a = a.Meet(*call.Scope)
+	}
+	return a
+}
+
+// bound reports free content under a capability whose operations are
+// constrained, at an agent that would not hold its later effects against it:
+// the message could ask for anything, and nothing would stop it.
+func (h Held) bound(call *Call) bool {
+	if !call.Free || call.Target.EnforcesContext || call.Target.AdmitFreeText {
+		return false
+	}
+	return constrained(h.Authority)
+}
+
+func constrained(a powerbox.Authority) bool {
+	return slices.ContainsFunc(a.Clauses(), func(c powerbox.Clause) bool {
+		return len(c.Shape.Fields()) > 0 || c.Shape.Rest() == powerbox.RestNone
+	})
+}
+
+func notBound() Reason {
+	return Reason{Code: CodeMessageNotBound, Link: -1, Message: "free text cannot be held to a capability with constrained operations at this agent; name the skill and its arguments"}
+}
+
+// withoutCapability decides a call that presents nothing.
+func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
+	needed := Reason{Code: CodeCapabilityRequired, Link: -1, Message: "a capability is required; request one with a2a/capabilities/request"}
+	switch call.Mode {
+	case Require:
+		v := Verdict{Reasons: []Reason{needed}}
+		for _, a := range call.Attempts {
+			for _, op := range a.Required() {
+				v.Missing = append(v.Missing, op.String())
+			}
+		}
+		slices.Sort(v.Missing)
+		v.Missing = slices.Compact(v.Missing)
+		return v
+	case Prefer:
+		if call.Target.RefuseAmbient && !call.Ambient {
+			return Verdict{Reasons: []Reason{{Code: CodeUndeclaredAmbient, Link: -1, Message: "the call presents no capability and does not declare that it relies on ambient authority"}}}
+		}
+		if reasons := foreign(call, Held{}); len(reasons) > 0 {
+			return Verdict{Reasons: reasons}
+		}
+		return Verdict{Allowed: true, Basis: OnAmbient, Reasons: undeclared(call)}
+	case Observe:
+		// What scoped would say, and that require would say no.
+		v := g.scoped(call, now)
+		v.Allowed, v.Basis, v.Under = false, OnNothing, powerbox.Authority{}
+		v.Reasons = append(v.Reasons, needed)
+		return v
+	case Scoped:
+	}
+	return g.scoped(call, now)
+}
+
+// foreign refuses a task or context of somebody else (ATK-18).
+func foreign(call *Call, held Held) []Reason {
+	if call.Owns == nil || call.Owns(held) {
+		return nil
+	}
+	return []Reason{{Code: CodeForeignTask, Link: -1, Message: "the call names a task or context that is not the caller's"}}
+}
+
+func undeclared(call *Call) []Reason {
+	if call.Ambient {
+		return nil
+	}
+	return []Reason{{Code: CodeUndeclaredAmbient, Link: -1, Message: "the call relied on ambient authority without saying so"}}
+}
+
+// scoped decides under the caller's configured scope alone. A caller without a
+// name, or without a scope, has none.
+func (g *Gate) scoped(call *Call, now time.Time) Verdict {
+	var v Verdict
+	scope := powerbox.Authority{}
+	if call.Scope != nil {
+		scope = *call.Scope
+	}
+	g.against(call, scope, now, CodeScope, &v)
+	g.against(call, call.Target.Caps, now, CodeCaps, &v)
+	v.Reasons = append(v.Reasons, foreign(call, Held{})...)
+	if call.Free && !call.Target.EnforcesContext && !call.Target.AdmitFreeText && constrained(scope) {
+		v.Reasons = append(v.Reasons, notBound())
+	}
+	if len(v.Reasons) > 0 {
+		return v
+	}
+	v.Allowed, v.Basis = true, OnStanding
+	v.Under = g.under(call, scope)
+	return v
+}

@@ -1,0 +1,256 @@
+// Package gate is the enforcement point. [Gate.Check] is the only place where
+// resolving, deciding and recording meet: it is the function that an auditor
+// reads.
+//
+// Its laws: what is presented is verified before it is believed; Effective is
+// Caps(B) meet Scope(A) meet the capability, and Required must lie within it
+// (GATE-1); several capabilities are never joined; policy can only subtract;
+// nothing is allowed unless its record is durable, except where the operator
+// chose to look on; the same call under the same declarations has the same
+// answer, whoever is asked (GATE-11).
+//
+// The package knows no protocol, no store and no clock. What it needs is in
+// the interfaces that it declares.
+package gate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// Mode says what a gate does with a call, per agent (SEP-18).
+type Mode string
+
+// The modes.
+const (
+	// Observe forwards everything and records what would have been denied.
+	Observe Mode = "observe"
+	// Scoped lets a call without a capability run under the caller's configured
+	// scope.
+	Scoped Mode = "scoped"
+	// Prefer enforces a capability that is there and falls back to ambient
+	// authority where none is.
+	Prefer Mode = "prefer"
+	// Require admits nothing without a capability.
+	Require Mode = "require"
+)
+
+// ParseMode returns the mode of that name.
+func ParseMode(s string) (Mode, error) {
+	switch m := Mode(s); m {
+	case Observe, Scoped, Prefer, Require:
+		return m, nil
+	}
+	return "", errors.New("mode " + s + " is unknown; want observe, scoped, prefer or require")
+}
+
+// Target is an agent as its gate knows it.
+type Target struct {
+	ID              string               // required
+	URL             string               // required; public URL, the audience of proofs
+	Caps            powerbox.Authority   // what its skills map to (GATE-4)
+	Required        []powerbox.Operation // what a message that names no skill needs (GATE-5)
+	Anchors         token.KeySet         // the keys that it issues under, and no others (SEP-16)
+	EnforcesContext bool                 // whether it decides every effect by the forwarded context
+	AdmitFreeText   bool                 // unsafe: free text under a constrained capability
+	RefuseAmbient   bool                 // in prefer: refuse a fallback that was not declared
+}
+
+// Presented is what a call carries to show its authority.
+type Presented struct {
+	Chain     []string // compact tokens, root first
+	Proof     string
+	Reference string // id of a capability on record
+}
+
+// IsZero reports whether nothing is presented.
+func (p Presented) IsZero() bool { return len(p.Chain) == 0 && p.Proof == "" && p.Reference == "" }
+
+// Caller is who makes the call, as authentication found it. Nothing of it
+// comes from the message.
+type Caller struct {
+	Name      string // configured name of the calling agent, "" where it has none
+	Principal string // pseudonym of the session's user at this agent, "" without a session
+	Holder    string // holder id of the session, "" without one
+}
+
+// Call is one attempt at one agent, as a binding's decoder made it.
+type Call struct {
+	Target    *Target
+	Mode      Mode
+	Caller    Caller
+	Presented []Presented
+	// Attempts must all be allowed. The first is the one that the record names
+	// and that a proof must be about.
+	Attempts []powerbox.Attempt
+	// Scope is Scope(A), what the calling agent may delegate to this one; nil
+	// where scopes are not configured at all.
+	Scope *powerbox.Authority
+	// Free reports content that names no skill: text, files, other data.
+	Free bool
+	// Write reports an effect that must not happen twice for one proof.
+	Write   bool
+	Ambient bool // the caller declares that it relies on ambient authority
+	// Request is what the proof's req claim must say.
+	Request token.Request
+	Action  string // action_type of the record
+	Task    string
+	Purpose string
+	TraceID string
+	// Arguments are what the record keeps of the arguments, nil for nothing.
+	Arguments []byte
+	// Owns reports whether the tasks and contexts that the call names belong to
+	// whoever presents held, or, with the zero Held, to the caller. nil where
+	// the call names none.
+	Owns func(held Held) bool
+	// Refused are reasons that the decoder already found; the call is denied
+	// and recorded.
+	Refused []Reason
+}
+
+// Held is one presented capability after it was verified.
+type Held struct {
+	Capability string // id on record, or of the presented token
+	Root       string // id of the capability at the top
+	Principal  string // pseudonym
+	Holder     string
+	Authority  powerbox.Authority
+	Links      []string // every id whose revocation ends it
+	Legacy     bool
+	ProofID    string // to be used once; "" for a reference
+	ProofUntil time.Time
+}
+
+// Resolver turns what is presented into a verified capability. A refusal is a
+// [*Refusal]; any other error means that no answer could be had, and the call
+// is denied.
+type Resolver interface {
+	Resolve(ctx context.Context, call *Call, p Presented, now time.Time) (Held, error)
+}
+
+// Recorder makes a record durable. An error means that nothing was written.
+type Recorder interface {
+	Record(ctx context.Context, r evidence.Record) (evidence.Sealed, error)
+}
+
+// Revocations tells what has been revoked.
+type Revocations interface {
+	Revoked(id string) bool
+	// RevocationSequence is how far the answer is known.
+	RevocationSequence() int64
+}
+
+// Policy can veto at use. It can only subtract.
+type Policy interface {
+	// Veto returns why the principal may not do it now, "" where it may.
+	Veto(call *Call, held Held) string
+	// Digest names the policies that are in force.
+	Digest() string
+}
+
+// Replay keeps the ids of proofs that were used.
+type Replay interface {
+	// Use returns false where id was used before and may still be repeated. It
+	// remembers id until then.
+	Use(id string, until, now time.Time) bool
+}
+
+// Gate decides calls. Every field but Log is required.
+type Gate struct {
+	Chains      Resolver // for chains with a proof
+	References  Resolver // for capabilities on record
+	Recorder    Recorder
+	Revocations Revocations
+	Policy      Policy
+	Replay      Replay
+	RecorderID  string // name under which records are written
+	NewID       func() (string, error)
+	Now         func() time.Time
+	Log         *slog.Logger
+}
+
+// Basis says what a call was allowed on.
+type Basis string
+
+// The bases.
+const (
+	OnNothing    Basis = ""
+	OnCapability Basis = "capability"
+	OnStanding   Basis = "standing" // the caller's configured scope
+	OnAmbient    Basis = "ambient"  // whatever the agent behind permits
+)
+
+// Verdict is the answer to a call.
+type Verdict struct {
+	Allowed bool // whether the call goes on
+	Basis   Basis
+	Held    Held               // of the capability that allowed it
+	Under   powerbox.Authority // what it goes on under: everything met
+	Reasons []Reason           // why it was denied, or would have been
+	Missing []string           // required operations that are not within the effective authority
+	Record  evidence.Record    // what was recorded
+}
+
+// Check resolves, decides and records one call, in this order, and returns
+// whether it may go on. It never returns an allowing verdict that is not
+// recorded, but in Observe, where the operator chose so.
+func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
+	now := g.Now()
+	v := g.decide(ctx, call, now)
+	record, err := g.record(call, &v, now)
+	if err != nil {
+		return Verdict{}, err
+	}
+	sealed, err := g.Recorder.Record(ctx, record)
+	switch {
+	case err == nil:
+		v.Record = sealed.Record()
+	case call.Mode == Observe:
+		g.Log.ErrorContext(ctx, "a record was not written and the call goes on, as observe has it",
+			slog.String("agent", call.Target.ID), slog.String("record", record.ID), slog.Any("error", err))
+		v.Record = record
+	default:
+		return Verdict{}, errors.Join(evidence.ErrNotWritten, err)
+	}
+	return v, nil
+}
+
+// Recheck reports why a verdict no longer holds: the capability has expired or
+// one of its links was revoked. Streams ask before every event.
+func (g *Gate) Recheck(v Verdict) (Reason, bool) {
+	if v.Basis != OnCapability {
+		return Reason{}, true
+	}
+	if !g.Now().Before(v.Held.Authority.Window().Until) {
+		return Reason{Code: string(powerbox.CodeExpired), Message: "the capability expired while the call was under way"}, false
+	}
+	for _, id := range v.Held.Links {
+		if g.Revocations.Revoked(id) {
+			return Reason{Code: CodeRevoked, Message: "the capability was revoked while the call was under way"}, false
+		}
+	}
+	return Reason{}, true
+}
+
+// Outcome records what became of a call that was allowed (EXT-25).
+func (g *Gate) Outcome(ctx context.Context, v Verdict, status evidence.OutcomeStatus, detail []byte) error {
+	if v.Record.OutcomeStatus != evidence.Pending {
+		return nil
+	}
+	id, err := g.NewID()
+	if err != nil {
+		return err
+	}
+	r, err := evidence.Outcome(v.Record, id, g.Now(), status, detail)
+	if err != nil {
+		return err
+	}
+	_, err = g.Recorder.Record(ctx, r)
+	return err
+}

@@ -1,0 +1,107 @@
+package gate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// record words a verdict as evidence: origin, target, required, allowed and
+// missing (GATE-10), what was possessed and what is exercised (EXT-32).
+func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, error) {
+	id, err := g.NewID()
+	if err != nil {
+		return evidence.Record{}, err
+	}
+	required := requiredNames(call)
+	r := evidence.Record{
+		ID: id, AgentID: call.Target.ID, TaskID: call.Task, ActionType: call.Action, Time: now,
+		Intent: evidence.Intent{Operation: firstOf(required), Purpose: call.Purpose},
+		Details: evidence.Details{
+			Recorder: g.RecorderID, Requester: requesterOf(call, v), Principal: principalOf(call, v), TraceID: call.TraceID,
+			Attempt: kindOf(call), Capability: v.Held.Capability, Granted: v.Held.Authority.Names(),
+			Gate: &evidence.Gate{
+				Origin: requesterOf(call, v), Target: call.Target.ID,
+				Required: required, Allowed: v.Under.Names(), Missing: v.Missing,
+			},
+			Mode: string(call.Mode), RevocationSequence: g.Revocations.RevocationSequence(), PolicyDigest: g.Policy.Digest(),
+			Reasons: reasonsOf(v.Reasons), Arguments: call.Arguments,
+		},
+	}
+	switch {
+	case call.Mode == Observe && v.Basis != OnCapability:
+		r.Decision, r.OutcomeStatus = evidence.Abstain, evidence.Pending
+	case v.Allowed:
+		r.Decision, r.OutcomeStatus = evidence.Allow, evidence.Pending
+		r.Details.Exercised = required
+		r.Details.Mode = string(call.Mode) + "/" + string(v.Basis)
+	default:
+		r.Decision = evidence.Deny
+	}
+	if call.Target.AdmitFreeText && call.Free {
+		r.Details.Reasons = append(r.Details.Reasons, evidence.Reason{Code: "free_text_unsafe", Message: "free text was admitted because the operator wrote admit_free_text: unsafe"})
+	}
+	return r, nil
+}
+
+func requiredNames(call *Call) []string {
+	var names []string
+	for _, a := range call.Attempts {
+		for _, op := range a.Required() {
+			names = append(names, op.String())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	// The first stays first: it is what the record is about.
+	rest := names[1:]
+	slices.Sort(rest)
+	return append(names[:1:1], slices.Compact(rest)...)
+}
+
+func firstOf(names []string) string {
+	if len(names) == 0 || names[0] == "" {
+		return "unknown"
+	}
+	return names[0]
+}
+
+func requesterOf(call *Call, v *Verdict) string {
+	switch {
+	case call.Caller.Name != "":
+		return call.Caller.Name
+	case v.Held.Holder != "":
+		return v.Held.Holder
+	case call.Caller.Holder != "":
+		return call.Caller.Holder
+	}
+	return "unknown"
+}
+
+func principalOf(call *Call, v *Verdict) string {
+	if v.Held.Principal != "" {
+		return v.Held.Principal
+	}
+	return call.Caller.Principal
+}
+
+func kindOf(call *Call) string {
+	if len(call.Attempts) > 0 && call.Attempts[0].IsAdmission() {
+		return "admission"
+	}
+	return "invocation"
+}
+
+func reasonsOf(reasons []Reason) []evidence.Reason {
+	var out []evidence.Reason
+	for _, r := range reasons {
+		e := evidence.Reason{Code: r.Code, Operation: r.Operation, Argument: r.Argument, Constraint: r.Constraint, Message: r.Message}
+		if r.Link >= 0 {
+			e.Link = &r.Link
+		}
+		out = append(out, e)
+	}
+	return out
+}

@@ -1,0 +1,58 @@
+package issuer
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/identity"
+)
+
+// Pseudonym returns the name that a principal has in the tokens and the
+// evidence of one agent: the same for the same principal and agent, and of no
+// use to link it with another agent's.
+func (i *Issuer) Pseudonym(agent, principal string) string {
+	if principal == "" {
+		return ""
+	}
+	mac := hmac.New(sha256.New, i.config.Pairwise)
+	mac.Write([]byte(agent + "\x00" + principal))
+	return "pw_" + hex.EncodeToString(mac.Sum(nil)[:12])
+}
+
+// newRecord begins the record of a use case.
+func (i *Issuer) newRecord(agent string, caller identity.Caller, action string, intent evidence.Intent) (evidence.Record, error) {
+	id, err := i.NewID("rec_")
+	if err != nil {
+		return evidence.Record{}, err
+	}
+	return evidence.Record{
+		ID: id, AgentID: agent, ActionType: action, Intent: intent,
+		Decision: evidence.Allow, Time: i.config.Now(),
+		Details: evidence.Details{
+			Recorder: i.config.Recorder, Requester: requester(caller), Principal: i.Pseudonym(agent, caller.Principal),
+			RevocationSequence: i.revoked.Load().sequence, PolicyDigest: i.config.Policy.Digest(),
+		},
+	}, nil
+}
+
+// requester names who asks: the configured name of the calling agent, or else
+// its holder id.
+func requester(caller identity.Caller) string {
+	if caller.Agent != "" {
+		return caller.Agent
+	}
+	return caller.Holder.ID
+}
+
+// details makes the free object of an intent or an outcome. The values are the
+// issuer's own and always have a JSON form.
+func details(v map[string]any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return b
+}

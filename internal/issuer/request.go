@@ -1,0 +1,387 @@
+package issuer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/catalogue"
+	"github.com/powerbox-project/powerbox/internal/identity"
+)
+
+// Request is a request for capabilities, one for each grant (SEP-4).
+type Request struct {
+	Grants     []string
+	Purpose    string           // required, in the agent's own words
+	Query      *catalogue.Query // which resources; nil for none
+	Expires    time.Time        // zero for as long as the issuer allows
+	Operations []string         // narrower than the grants; empty for all of theirs
+	Task       string           // A2A task or context that it is for, "" for the purpose alone
+	Push       bool             // whether push notifications are wanted as well
+}
+
+// Request issues what the grants permit, the request asks and the policy
+// allows the principal: the meet of the three (SEP-7). All grants are issued
+// or none.
+func (i *Issuer) Request(ctx context.Context, agentID string, caller identity.Caller, req Request) ([]Capability, error) {
+	record, err := i.newRecord(agentID, caller, "capability.request", evidence.Intent{
+		Operation: OperationCapability, Purpose: req.Purpose, Details: details(map[string]any{"grants": req.Grants}),
+	})
+	if err != nil {
+		return nil, err
+	}
+	issued, refusal := i.prepare(agentID, caller, req)
+	if refusal == nil {
+		refusal, err = i.issue(ctx, record, caller, issued)
+	}
+	if refusal != nil {
+		return nil, i.denied(ctx, record, refusal)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return issued, nil
+}
+
+// prepare makes the capabilities without storing them.
+func (i *Issuer) prepare(agentID string, caller identity.Caller, req Request) ([]Capability, *Refusal) {
+	agent, ok := i.agents[agentID]
+	if !ok {
+		return nil, refuse(CodeAgentUnknown, "no agent %q is protected here", agentID)
+	}
+	if err := checkCaller(caller); err != nil {
+		return nil, err
+	}
+	if err := i.checkRequest(agent, req); err != nil {
+		return nil, err
+	}
+	var out []Capability
+	for _, id := range req.Grants {
+		grant, _ := agent.Grant(id)
+		c, err := i.grant(agent, grant, caller, req)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func checkCaller(caller identity.Caller) *Refusal {
+	if caller.Principal == "" {
+		return refuse(CodeUnauthenticated, "the call has no session; present the user's access token for this agent")
+	}
+	if caller.Holder.ID == "" {
+		return refuse(CodeHolderUnknown, "the session does not say who holds it; add a DPoP proof, a client certificate or a client id")
+	}
+	return nil
+}
+
+func (i *Issuer) checkRequest(agent *Agent, req Request) *Refusal {
+	if strings.TrimSpace(req.Purpose) == "" {
+		return refuse(CodePurposeMissing, "purpose is missing; say what the task is")
+	}
+	if len(req.Grants) == 0 {
+		return refuse(CodeGrantUnknown, "grants is empty; name at least one of %s", strings.Join(grantIDs(agent), ", "))
+	}
+	for _, id := range req.Grants {
+		grant, ok := agent.Grant(id)
+		if !ok {
+			return refuse(CodeGrantUnknown, "grant %q is not offered; the agent offers %s", id, strings.Join(grantIDs(agent), ", "))
+		}
+		if grant.Legacy && grant.Attenuable {
+			return refuse(CodeLegacyNotAllowed, "grant %q is configured as legacy and attenuable, which cannot be", id)
+		}
+	}
+	if !req.Expires.IsZero() && !req.Expires.After(i.config.Now()) {
+		return refuse(CodeExpiryInvalid, "expires %s has passed", req.Expires.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func grantIDs(agent *Agent) []string {
+	ids := make([]string, len(agent.Grants))
+	for n, g := range agent.Grants {
+		ids[n] = g.ID
+	}
+	return ids
+}
+
+// permitted is what policy allows the principal of one grant.
+type permitted struct {
+	operations map[string][]catalogue.Item // by operation: the visible resources
+	bare       map[string]bool             // operations that are allowed without a resource
+	lifetime   time.Duration
+	approval   string
+}
+
+// rule asks the policy about every operation of a grant, on the agent itself
+// and on every resource. What the caller may not see is gone before anything
+// else looks at it (SEP-5).
+func (i *Issuer) rule(agent *Agent, grant Grant, caller identity.Caller, operations []string) permitted {
+	p := permitted{operations: map[string][]catalogue.Item{}, bare: map[string]bool{}, lifetime: i.config.MaximumLifetime}
+	note := func(r Ruling) bool {
+		if !r.Allow {
+			return false
+		}
+		if r.MaximumLifetime > 0 {
+			p.lifetime = min(p.lifetime, r.MaximumLifetime)
+		}
+		if r.Approval != "" {
+			p.approval = r.Approval
+		}
+		return true
+	}
+	for _, op := range operations {
+		p.bare[op] = note(i.config.Policy.Permits(caller, agent.ID, grant.ID, op, nil))
+		for n := range agent.Resources {
+			if note(i.config.Policy.Permits(caller, agent.ID, grant.ID, op, &agent.Resources[n])) {
+				p.operations[op] = append(p.operations[op], agent.Resources[n])
+			}
+		}
+	}
+	return p
+}
+
+// visible returns the resources that any operation may touch.
+func (p permitted) visible() []catalogue.Item {
+	var out []catalogue.Item
+	seen := map[string]bool{}
+	for _, items := range p.operations {
+		for _, item := range items {
+			if !seen[item.ID] {
+				seen[item.ID] = true
+				out = append(out, item)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b catalogue.Item) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// grant makes the capability of one grant.
+func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Request) (Capability, *Refusal) {
+	offered := agent.operationsOf(grant)
+	p := i.rule(agent, grant, caller, offered)
+	if p.approval != "" {
+		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of %s, which this server cannot ask for yet", grant.ID, p.approval)
+	}
+	selected, refusal := selectResources(p, req)
+	if refusal != nil {
+		return Capability{}, refusal
+	}
+	c, err := i.newCapability(agent, grant, caller, req)
+	if err != nil {
+		return Capability{}, refuse(CodeNothingGranted, "%v", err)
+	}
+	for _, item := range selected {
+		c.Handles = append(c.Handles, Handle{i.config.Sealer.Seal(agent.ID, c.Root, item.ID), item.Name, item.ID})
+	}
+	now := i.config.Now().UTC().Truncate(time.Second)
+	until := i.until(now, grant, p, caller, req)
+	if c.Authority, err = i.authority(agent, grant, p, c, offered, req, powerbox.Window{From: now, Until: until}); err != nil {
+		return Capability{}, refuse(CodeNothingGranted, "%v", err)
+	}
+	if len(c.Operations()) == 0 {
+		return Capability{}, i.nothing(grant, p, req)
+	}
+	c.Created, c.Expires = now, c.Authority.Window().Until
+	return i.mint(agent, caller, c)
+}
+
+func selectResources(p permitted, req Request) ([]catalogue.Item, *Refusal) {
+	if req.Query == nil {
+		return nil, nil
+	}
+	items, err := req.Query.Select(p.visible())
+	if err != nil {
+		return nil, refuse(CodeQueryInvalid, "resourceQuery: %v", err)
+	}
+	return items, nil
+}
+
+// until is the earliest of everything that bounds a lifetime (SEP-8).
+func (i *Issuer) until(now time.Time, grant Grant, p permitted, caller identity.Caller, req Request) time.Time {
+	until := now.Add(i.config.MaximumLifetime)
+	bound := func(t time.Time) {
+		if !t.IsZero() && t.Before(until) {
+			until = t.UTC().Truncate(time.Second)
+		}
+	}
+	if grant.MaximumLifetime > 0 {
+		bound(now.Add(grant.MaximumLifetime))
+	}
+	bound(now.Add(p.lifetime))
+	bound(caller.SessionExpires)
+	bound(req.Expires)
+	return until
+}
+
+func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller, req Request) (Capability, error) {
+	id, err := i.NewID("cap_")
+	if err != nil {
+		return Capability{}, err
+	}
+	revocation, err := i.NewID("rv_")
+	if err != nil {
+		return Capability{}, err
+	}
+	return Capability{
+		ID: id, Root: id, Agent: agent.ID, Grant: grant.ID, Principal: caller.Principal,
+		Holder: caller.Holder.ID, Requester: caller.Agent, Purpose: req.Purpose, Task: req.Task,
+		RevocationID: revocation, Attenuable: grant.Attenuable, Legacy: grant.Legacy,
+	}, nil
+}
+
+// authority meets what is offered with what is asked for and what policy
+// allows (SEP-7).
+func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability, offered []string, req Request, window powerbox.Window) (powerbox.Authority, error) {
+	var offer, asked, allowed []powerbox.Clause
+	for _, name := range offered {
+		op, err := operation(Qualify(agent.ID, grant.ID, name))
+		if err != nil {
+			return powerbox.Authority{}, err
+		}
+		pattern := powerbox.ExactPattern(op)
+		shape, handle := agent.shapeOf(grant.ID, name)
+		offer = append(offer, powerbox.Clause{Pattern: pattern, Shape: shape})
+		if len(req.Operations) == 0 || slices.Contains(req.Operations, name) {
+			asked = append(asked, powerbox.Clause{Pattern: pattern, Shape: powerbox.AnyArguments()})
+		}
+		policyShape, ok, err := p.shape(name, handle, c)
+		if err != nil {
+			return powerbox.Authority{}, err
+		}
+		if ok {
+			allowed = append(allowed, powerbox.Clause{Pattern: pattern, Shape: policyShape})
+		}
+	}
+	reserved, err := i.reserved(req)
+	if err != nil {
+		return powerbox.Authority{}, err
+	}
+	met := powerbox.Authority{}
+	for n, clauses := range [][]powerbox.Clause{offer, asked, allowed} {
+		a, err := powerbox.NewAuthority(window, grant.MaximumDepth, append(clauses, reserved...)...)
+		if err != nil {
+			return powerbox.Authority{}, fmt.Errorf("grant %q: %w", grant.ID, err)
+		}
+		if n == 0 {
+			met = a
+			continue
+		}
+		met = met.Meet(a)
+	}
+	return met, nil
+}
+
+// shape is what policy allows of one operation: the handles of the resources
+// that it may touch, or any call where the operation takes no handle.
+func (p permitted) shape(operation, handle string, c Capability) (powerbox.Shape, bool, error) {
+	if handle == "" {
+		return powerbox.AnyArguments(), p.bare[operation] || len(p.operations[operation]) > 0, nil
+	}
+	var values []powerbox.Value
+	for _, h := range c.Handles {
+		if slices.ContainsFunc(p.operations[operation], func(item catalogue.Item) bool { return item.ID == h.Resource }) {
+			values = append(values, powerbox.String(h.Handle))
+		}
+	}
+	shape, err := powerbox.NewShape(powerbox.RestAny, powerbox.Field{Name: handle, Constraint: powerbox.OneOf{Values: values}, Required: true})
+	return shape, len(values) > 0, err
+}
+
+// reserved are the operations that every capability has: to start and go on
+// with a task, to read it and to cancel it; push notifications on request.
+func (i *Issuer) reserved(req Request) ([]powerbox.Clause, error) {
+	names := []string{OperationMessage, OperationTaskRead, OperationTaskCancel}
+	if req.Push {
+		names = append(names, OperationPush)
+	}
+	var clauses []powerbox.Clause
+	for _, name := range names {
+		op, err := operation(name)
+		if err != nil {
+			return nil, err
+		}
+		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: powerbox.AnyArguments()})
+	}
+	return clauses, nil
+}
+
+// nothing says why the meet is empty, without saying what exists.
+func (i *Issuer) nothing(grant Grant, p permitted, req Request) *Refusal {
+	r := refuse(CodeNothingGranted, "nothing of grant %q is left after what was requested and what the user's policy allows", grant.ID)
+	allowed := false
+	for op := range p.bare {
+		allowed = allowed || p.bare[op] || len(p.operations[op]) > 0
+	}
+	switch {
+	case !allowed:
+		r.Details = append(r.Details, "the user's policy allows none of its operations")
+	case req.Query == nil:
+		r.Details = append(r.Details, "its operations take resources and the request has no resourceQuery")
+	default:
+		r.Details = append(r.Details, "no resource that the user may access matches the resourceQuery, or no requested operation applies to it")
+	}
+	return r
+}
+
+// issue stores the capabilities and their record in one transaction.
+func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller identity.Caller, issued []Capability) (*Refusal, error) {
+	for n := range issued {
+		record.Details.Granted = append(record.Details.Granted, issued[n].Authority.Names()...)
+	}
+	record.Details.Capability = capabilityIDs(issued)
+	record.OutcomeStatus = evidence.Achieved
+	var refusal *Refusal
+	err := i.config.Store.Update(ctx, func(tx Tx) error {
+		if refusal = i.checkRequires(tx, caller, issued); refusal != nil {
+			return refusal
+		}
+		for _, c := range issued {
+			if err := tx.PutCapability(c); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Append(record)
+		return err
+	})
+	if refusal != nil {
+		return refusal, nil
+	}
+	return nil, err
+}
+
+func capabilityIDs(cs []Capability) string {
+	ids := make([]string, len(cs))
+	for n, c := range cs {
+		ids[n] = c.ID
+	}
+	return strings.Join(ids, ",")
+}
+
+// checkRequires refuses a grant without every grant that it requires, in the
+// same request or held already (SEP-2).
+func (i *Issuer) checkRequires(r Reader, caller identity.Caller, issued []Capability) *Refusal {
+	for _, c := range issued {
+		agent := i.agents[c.Agent]
+		grant, _ := agent.Grant(c.Grant)
+		for _, needed := range grant.Requires {
+			if slices.ContainsFunc(issued, func(o Capability) bool { return o.Grant == needed }) {
+				continue
+			}
+			held, err := r.HeldBy(c.Agent, caller.Holder.ID)
+			if err != nil || !slices.ContainsFunc(held, func(o Capability) bool {
+				return o.Grant == needed && o.Principal == caller.Principal && o.Expires.After(i.config.Now()) && !i.RevokedAny(o.Lineage())
+			}) {
+				return refuse(CodeRequiresMissing, "grant %q is issued only together with %q, or to a holder of it", c.Grant, needed)
+			}
+		}
+	}
+	return nil
+}
