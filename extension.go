@@ -167,8 +167,9 @@ func (c URLMatch) admitsPort(port string) bool {
 
 // plainURL parses an absolute URL and refuses spellings on which URL parsers
 // are known to disagree: user info, backslashes, characters outside ASCII,
-// percent escapes in host or path, dot and empty segments, a host that ends in
-// anything but ':', '/' or the end, hosts that only some read as an address.
+// percent escapes in host or path, ';' in the path, dot and empty segments, a
+// host that ends in anything but ':', '/' or the end, hosts that only some read
+// as an address.
 func plainURL(s string) (*url.URL, bool) {
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= 0x20 || r >= 0x7f || r == '\\' }) {
 		return nil, false
@@ -184,6 +185,9 @@ func plainURL(s string) (*url.URL, bool) {
 		return u, !strings.ContainsAny(s, "?#")
 	}
 	path := u.EscapedPath()
+	if strings.Contains(path, ";") { // some servers cut a segment off there
+		return u, false
+	}
 	return u, plainPath(path) || len(path) > 2 && plainPath(strings.TrimSuffix(path, "/"))
 }
 

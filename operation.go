@@ -80,7 +80,10 @@ func NewPattern(kind PatternKind, name string) (Pattern, error) {
 	switch kind {
 	case Exact:
 		op, err := ParseOperation(name)
-		return ExactPattern(op), err
+		if err != nil {
+			return Pattern{}, err
+		}
+		return ExactPattern(op), nil
 	case Subtree, Below:
 		if err := checkScope(name); err != nil {
 			return Pattern{}, err
