@@ -58,7 +58,7 @@ func NewEd25519Signer(private ed25519.PrivateKey) (Signer, error) {
 // NewES256Signer returns a Signer for a P-256 key. Signatures are deterministic
 // (RFC 6979).
 func NewES256Signer(private *ecdsa.PrivateKey) (Signer, error) {
-	if private == nil || private.D == nil {
+	if private == nil {
 		return nil, errors.New("evidence: no ES256 private key")
 	}
 	key, err := NewKey(&private.PublicKey, "")
@@ -67,20 +67,19 @@ func NewES256Signer(private *ecdsa.PrivateKey) (Signer, error) {
 	}
 	sign := func(message []byte) ([]byte, error) {
 		sum := sha256.Sum256(message)
-		der, err := private.Sign(nil, sum[:], crypto.SHA256)
-		if err != nil {
-			return nil, fmt.Errorf("evidence: ES256 key %s: %w", key.ID, err)
-		}
-		return joinES256(der)
+		return joinES256(private.Sign(nil, sum[:], crypto.SHA256))
 	}
 	return keySigner{id: key.ID, algorithm: ES256, sign: sign}, nil
 }
 
 // joinES256 turns the ASN.1 form of an ECDSA signature into the 64 bytes of
 // RFC 7518, section 3.4.
-func joinES256(der []byte) ([]byte, error) {
+func joinES256(der []byte, err error) ([]byte, error) {
 	var parts struct{ R, S *big.Int }
-	if _, err := asn1.Unmarshal(der, &parts); err != nil {
+	if err == nil {
+		_, err = asn1.Unmarshal(der, &parts)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("evidence: ES256 signature: %w", err)
 	}
 	joined := make([]byte, 64)
