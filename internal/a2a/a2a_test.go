@@ -1,0 +1,159 @@
+package a2a
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+var testLimits = powerbox.Limits{Bytes: 64 << 10, Depth: 32}
+
+// cases reads a table of testdata. Each test has its own columns.
+func cases[T any](t testing.TB, file string) []T {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table []T
+	if err := json.Unmarshal(raw, &table); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return table
+}
+
+type decodeCase struct {
+	Name       string
+	Version    string
+	Extensions []string
+	Body       json.RawMessage // as it stands in the file, or
+	Text       *string         // what would be no JSON
+	Want       string
+	Error      string
+}
+
+func (c decodeCase) bytes() []byte {
+	if c.Text != nil {
+		return []byte(*c.Text)
+	}
+	return c.Body
+}
+
+func TestDecode(t *testing.T) {
+	for _, c := range cases[decodeCase](t, "decode.json") {
+		t.Run(c.Name, func(t *testing.T) {
+			call, err := Decode(c.bytes(), Header{c.Version, c.Extensions}, testLimits)
+			if err != nil {
+				got := fmt.Sprintf("%d %s: %s", err.Code, err.Reason, err)
+				if diff := cmp.Diff(c.Error, got); diff != "" {
+					t.Errorf("error (-want +got):\n%s", diff)
+				}
+				return
+			}
+			if diff := cmp.Diff(c.Want, describe(call)); diff != "" || c.Error != "" {
+				t.Errorf("call, want error %q (-want +got):\n%s", c.Error, diff)
+			}
+		})
+	}
+}
+
+// describe writes what was read on one line, without what is zero.
+func describe(c Call) string {
+	b := []string{c.Method.String()}
+	if c.Method == Unknown {
+		b[0] += "(" + c.Wire + ")"
+	}
+	b = append(b, c.Version, "id="+string(c.ID))
+	add := func(name string, value any) {
+		if s := fmt.Sprint(value); s != "" && s != "[]" && s != "null" {
+			b = append(b, name+s)
+		}
+	}
+	flag := func(name string, set bool) {
+		if set {
+			b = append(b, name)
+		}
+	}
+	flag("stream", c.Streaming)
+	add("extensions=", c.Extensions)
+	add("tenant=", c.Tenant)
+	add("task=", c.Task)
+	add("context=", c.Context)
+	add("references=", c.ReferenceTasks)
+	flag("text", c.Message.HasText)
+	flag("loose", c.Message.Loose)
+	if p := c.Push; p != nil {
+		flag("inline", p.Inline)
+		add("push=", p.URL)
+	}
+	if named, ok, err := c.Naming(""); err != nil {
+		b = append(b, err.Reason)
+	} else if ok {
+		b = append(b, "skill="+named.Skill+named.Arguments.String())
+	}
+	if m := c.Members; m != nil {
+		add("capability=", m.CapabilityID)
+		add("capabilities=", m.Capabilities)
+		for _, id := range slices.Sorted(maps.Keys(m.Attenuations)) {
+			b = append(b, id+":"+describeAttenuation(m.Attenuations[id]))
+		}
+		add("chain=", m.Chain)
+		add("proof=", m.Proof)
+		add("purpose=", m.Purpose)
+		flag("ambient", m.Ambient)
+		add("delegations=", m.Delegations)
+	}
+	return strings.Join(append(b, describeExtension(c)...), " ")
+}
+
+func describeAttenuation(a Attenuation) string {
+	expires := "-"
+	if !a.Expires.IsZero() {
+		expires = a.Expires.Format(time.RFC3339)
+	}
+	return fmt.Sprintf("{%v %v %s}", a.ResourceHandles, a.Operations, expires)
+}
+
+func describeExtension(c Call) []string {
+	var b []string
+	if p := c.Request; p != nil {
+		b = append(b, fmt.Sprintf("grants=%v", p.Grants))
+		if p.Operations != nil {
+			b = append(b, fmt.Sprintf("operations=%v", p.Operations))
+		}
+		b = append(b, "purpose="+p.Purpose)
+		for name, v := range map[string]powerbox.Value{"query=": p.ResourceQuery, "arguments=": p.Arguments} {
+			if v.Kind() != powerbox.KindNull {
+				b = append(b, name+v.String())
+			}
+		}
+		if !p.Expires.IsZero() {
+			b = append(b, "expires="+p.Expires.Format(time.RFC3339))
+		}
+		if p.Task != "" {
+			b = append(b, "task for="+p.Task)
+		}
+		if p.Push {
+			b = append(b, "push allowed")
+		}
+	}
+	if p := c.Attenuate; p != nil {
+		b = append(b, "attenuate="+p.CapabilityID+":"+describeAttenuation(p.Constraints))
+	}
+	if p := c.Revoke; p != nil {
+		b = append(b, fmt.Sprintf("revoke=%v", *p))
+	}
+	if p := c.Invoke; p != nil {
+		b = append(b, "raw="+string(p.RawArguments))
+	}
+	return b
+}

@@ -1,0 +1,276 @@
+package a2a
+
+import (
+	"strings"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// Call is one call of an agent, whatever binding and version it came by.
+type Call struct {
+	Method     Method
+	Wire       string         // the method's name as it was sent
+	Version    string         // "1.0" or "0.3": what the caller says it speaks
+	ID         []byte         // raw JSON, to be given back with the answer; nil when it could not be read
+	Params     powerbox.Value // an object, {} when absent; anything when the method is Unknown
+	RawParams  []byte         // the same as it was written; nil when absent
+	Extensions []string       // extension URIs that the caller asks for
+	Streaming  bool           // the answer is a stream of events
+
+	Tenant         string
+	Task           string   // task that the call names; "" when none
+	Context        string   // context that the call names; "" when none
+	ReferenceTasks []string // further tasks that a message points at
+
+	Message Message  // zero where the method has none
+	Push    *Push    // set where the call asks for push notifications
+	Members *Members // nil where the call says nothing under the extension
+
+	Request   *RequestParams   // CapabilitiesRequest alone
+	Attenuate *AttenuateParams // CapabilitiesAttenuate alone
+	Revoke    *RevokeParams    // CapabilitiesRevoke alone
+	Invoke    *InvokeParams    // SkillInvoke alone
+	TaskSend  *TaskSendParams  // TaskSend alone
+}
+
+// Push is a request to have events posted to a URL. They leave the agent
+// without passing the gateway.
+type Push struct {
+	URL    string
+	Inline bool // inside the configuration of a message
+}
+
+// Decode reads one JSON-RPC request. Where it fails the Call has at least the
+// ID, when that could be read, so that the answer can carry it. A method that
+// is in no table is [Unknown] and no error: configuration may let it through.
+func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
+	var c Call
+	if len(body) > limits.Bytes {
+		return c, invalidRequest(ReasonTooLarge, "request has %d bytes; want at most %d", len(body), limits.Bytes)
+	}
+	v, err := powerbox.DecodeValue(body, limits)
+	if err != nil {
+		return c, &Error{CodeParse, ReasonSyntax, err.Error()}
+	}
+	if err := c.envelope(v); err != nil {
+		return c, err
+	}
+	if raw, err := readObject(body); err == nil {
+		c.ID, c.RawParams = raw.get("id"), raw.get("params")
+	}
+	if err := checkCase(v); err != nil {
+		return c, err
+	}
+	version, ok := header.version()
+	if !ok {
+		return c, &Error{CodeVersionNotSupported, ReasonVersion, "this version is not supported; send A2A-Version 1.0 or 0.3"}
+	}
+	c.Version, c.Extensions = version, header.extensions()
+	return c, c.parse()
+}
+
+// envelope reads what JSON-RPC 2.0 section 4 has around the parameters. A
+// request without id would run without an answer, and so without a decision
+// that anybody sees; it is refused (SEP-28).
+func (c *Call) envelope(v powerbox.Value) *Error {
+	if v.Kind() == powerbox.KindList {
+		return invalidRequest(ReasonBatch, "the request is a batch; send one call per request")
+	}
+	if v.Kind() != powerbox.KindObject {
+		return invalidRequest(ReasonEnvelope, "the request is of type %s; want an object", v.Kind())
+	}
+	members, _ := v.Members()
+	for _, m := range members {
+		switch m.Name {
+		case "jsonrpc", "id", "method", "params":
+		default:
+			return invalidRequest(ReasonEnvelope, "the request has a member %q; want jsonrpc, id, method and params", m.Name)
+		}
+	}
+	if version, _ := v.Get("jsonrpc"); !version.Equal(powerbox.String("2.0")) {
+		return invalidRequest(ReasonEnvelope, `jsonrpc is missing or something else than "2.0"`)
+	}
+	id, _ := v.Get("id")
+	if id.Kind() != powerbox.KindString && id.Kind() != powerbox.KindNumber {
+		return invalidRequest(ReasonEnvelope, "id is missing or of type %s; want a string or a number", id.Kind())
+	}
+	method, _ := v.Get("method")
+	wire, ok := method.Text()
+	if !ok || wire == "" {
+		return invalidRequest(ReasonEnvelope, "method is missing or no string")
+	}
+	c.Wire = wire
+	c.Params, ok = v.Get("params")
+	if !ok || c.Params.Kind() == powerbox.KindNull {
+		c.Params = powerbox.Object()
+	}
+	return nil
+}
+
+// parse reads the parameters.
+func (c *Call) parse() *Error {
+	var v03 bool
+	c.Method, v03 = ParseMethod(c.Wire)
+	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask
+	if c.Method == Unknown {
+		return nil
+	}
+	r := open("params", c.Params)
+	if r.err != nil {
+		return r.err
+	}
+	r.join(paramNames.check("params", c.Params))
+	if c.Method.IsExtension() {
+		r.join(c.parseExtension())
+	} else {
+		members, err := membersOf(c.Params)
+		r.join(err)
+		c.Members = members
+	}
+	if c.Method.IsMessage() {
+		message, _ := c.Params.Get("message")
+		m, err := parseMessage(message)
+		r.join(err)
+		c.Message = m
+	}
+	if r.err == nil {
+		r.err = c.parseTargets(v03)
+	}
+	return r.err
+}
+
+// target collects what a call names in several places.
+type target struct {
+	what  string
+	where string
+	value string
+	err   *Error
+}
+
+// add takes one more naming. Empty is absent, as in protobuf.
+func (t *target) add(r *objectReader, name string) {
+	t.addText(r.at(name), r.text(name))
+	if t.err == nil {
+		t.err = r.err
+	}
+}
+
+func (t *target) addText(where, value string) {
+	switch {
+	case value == "" || value == t.value:
+	case t.value == "":
+		t.where, t.value = where, value
+	case t.err == nil:
+		t.err = invalidParams(ReasonTask, "%s and %s name different %ss; name one", t.where, where, t.what)
+	}
+}
+
+// parseTargets finds tenant, task and context wherever the versions put them.
+// Agents differ in where they look, so all places have to agree (ATK-18).
+func (c *Call) parseTargets(v03 bool) *Error {
+	tenant, task, context := target{what: "tenant"}, target{what: "task"}, target{what: "context"}
+	params := open("params", c.Params)
+	tenant.add(params, "tenant")
+	if !c.Method.IsExtension() {
+		task.add(params, "taskId")
+		context.add(params, "contextId")
+		task.addText("params.name", taskOfName(params.text("name")))
+		task.addText("params.parent", taskOfName(params.text("parent")))
+	}
+	if c.idIsTask(v03) {
+		task.add(params, "id")
+	}
+	params.join(c.parsePush(params, &tenant, &task))
+	if c.Method.IsMessage() {
+		message := open("params.message", params.object("message"))
+		task.add(message, "taskId")
+		context.add(message, "contextId")
+		for _, e := range message.elements("referenceTaskIds") {
+			id, ok := e.Text()
+			if !ok {
+				message.fail(ReasonParams, "params.message.referenceTaskIds holds an element of type %s; want strings", e.Kind())
+			}
+			c.ReferenceTasks = append(c.ReferenceTasks, id)
+		}
+		params.join(message.err)
+	}
+	for _, t := range []target{tenant, task, context} {
+		params.join(t.err)
+	}
+	if c.Method.NamesTask() && task.value == "" {
+		params.fail(ReasonParams, "params names no task; %s wants one", c.Wire)
+	}
+	c.Tenant, c.Task, c.Context = tenant.value, task.value, context.value
+	return params.err
+}
+
+// idIsTask reports whether params.id is a task. For push configurations it is
+// that of the configuration in 1.0 and that of the task in 0.3.
+func (c *Call) idIsTask(v03 bool) bool {
+	switch c.Method {
+	case GetTask, CancelTask, SubscribeToTask:
+		return true
+	case GetPushConfig, ListPushConfigs, DeletePushConfig:
+		return v03
+	default:
+		return false
+	}
+}
+
+// taskOfName returns the task of a resource name, tasks/{id} or
+// tasks/{id}/pushNotificationConfigs/{id}, as drafts of 1.0 had it.
+func taskOfName(name string) string {
+	rest, ok := strings.CutPrefix(name, "tasks/")
+	if !ok {
+		return name
+	}
+	id, _, _ := strings.Cut(rest, "/")
+	return id
+}
+
+// parsePush finds a push configuration, which is the parameters themselves in
+// 1.0, a member of them in 0.3, or inside the configuration of a message.
+func (c *Call) parsePush(params *objectReader, tenant, task *target) *Error {
+	switch {
+	case c.Method == CreatePushConfig:
+		c.Push = &Push{URL: params.text("url")}
+		if v := params.object("pushNotificationConfig"); v.Kind() == powerbox.KindObject {
+			return c.addPush("params.pushNotificationConfig", v, tenant, task)
+		}
+	case c.Method == SendMessage || c.Method == SendStreamingMessage:
+		v := params.object("configuration")
+		if v.Kind() != powerbox.KindObject {
+			return nil
+		}
+		configuration := open("params.configuration", v)
+		configuration.join(configurationNames.check("params.configuration", v))
+		for _, name := range []string{"taskPushNotificationConfig", "pushNotificationConfig", "pushNotification"} {
+			if v := configuration.object(name); v.Kind() == powerbox.KindObject {
+				configuration.join(c.addPush(configuration.at(name), v, tenant, task))
+				c.Push.Inline = true
+			}
+		}
+		return configuration.err
+	default:
+	}
+	return nil
+}
+
+// addPush reads one push configuration; two of different URLs are refused.
+func (c *Call) addPush(where string, v powerbox.Value, tenant, task *target) *Error {
+	r := open(where, v)
+	r.join(pushNames.check(where, v))
+	task.add(r, "taskId")
+	tenant.add(r, "tenant")
+	url := r.text("url")
+	if c.Push == nil {
+		c.Push = &Push{}
+	}
+	if c.Push.URL != "" && url != "" && c.Push.URL != url {
+		r.fail(ReasonParams, "%s names another URL than the call does elsewhere; name one", where)
+	}
+	if url != "" {
+		c.Push.URL = url
+	}
+	return r.err
+}

@@ -1,0 +1,210 @@
+package a2a
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxCardBytes is the length of the longest card that is read.
+const MaxCardBytes = 1 << 20
+
+// The binding that is protected in this version, as cards name it.
+const bindingJSONRPC = "JSONRPC"
+
+// ErrNoJSONRPC says that a card offers no interface that can be protected.
+var ErrNoJSONRPC = errors.New("the card has no interface with binding JSONRPC; only that one is protected in this version")
+
+// CardView is what a card says that matters in front of the agent.
+type CardView struct {
+	Name              string
+	URL               string      // where the agent takes JSON-RPC; "" when nowhere
+	Tenant            string      // that clients echo there
+	Versions          []string    // protocol versions spoken at URL, such as 1.0, in order of preference
+	Interfaces        []Interface // every one, whatever its binding
+	Skills            []string    // ids, in the card's order
+	Streaming         bool
+	PushNotifications bool
+	Signed            bool
+	Extensions        []string // URIs
+	Holder            []byte   // raw JWK of params.holder under our extension; nil when absent
+}
+
+// Interface is one entry of supportedInterfaces, or what version 0.3 has in
+// its place.
+type Interface struct {
+	URL, Binding, Version, Tenant string
+}
+
+// Names that a lenient reader of a card could find elsewhere than we do. A
+// client that reads "URL" for "url" would go round the gateway.
+var (
+	cardNames = newNames("name", "url", "protocolVersion", "preferredTransport", "supportedInterfaces", "additionalInterfaces",
+		"signatures", "capabilities", "skills", "capabilityGrants")
+	interfaceNames  = newNames("url", "protocolBinding", "protocolVersion", "tenant", "transport")
+	capabilityNames = newNames("extensions", "streaming", "pushNotifications")
+	extensionNames  = newNames("uri", "params", "required", "description")
+)
+
+// card is a card taken apart.
+type card struct {
+	top          rawObject
+	supported    []rawObject // supportedInterfaces
+	additional   []rawObject // additionalInterfaces
+	skills       []rawObject
+	capabilities rawObject
+	extensions   []rawObject
+}
+
+// ReadCard reads a card of version 1.0, of 0.3, or of both in one. It reads
+// what it needs and is no judge of the rest.
+func ReadCard(raw []byte) (CardView, error) {
+	c, err := openCard(raw)
+	if err != nil {
+		return CardView{}, err
+	}
+	v := CardView{
+		Name:              c.top.text("name"),
+		Interfaces:        c.interfaces(),
+		Streaming:         string(c.capabilities.get("streaming")) == "true",
+		PushNotifications: string(c.capabilities.get("pushNotifications")) == "true",
+		Signed:            isSet(c.top.get("signatures")),
+	}
+	for _, i := range v.Interfaces {
+		if i.Binding != bindingJSONRPC {
+			continue
+		}
+		if v.URL == "" {
+			v.URL, v.Tenant = i.URL, i.Tenant
+		}
+		if version := majorMinor(i.Version); v.URL == i.URL && !slices.Contains(v.Versions, version) {
+			v.Versions = append(v.Versions, version)
+		}
+	}
+	for _, s := range c.skills {
+		v.Skills = append(v.Skills, s.text("id"))
+	}
+	for _, e := range c.extensions {
+		v.Extensions = append(v.Extensions, e.text("uri"))
+	}
+	v.Holder, err = c.holder()
+	return v, err
+}
+
+// majorMinor cuts the patch number off a protocol version.
+func majorMinor(version string) string {
+	numbers := strings.SplitN(version, ".", 3)
+	return strings.Join(numbers[:min(2, len(numbers))], ".")
+}
+
+func isSet(value []byte) bool {
+	s := string(value)
+	return s != "" && s != "null" && s != "[]"
+}
+
+// openCard takes a card apart and refuses one that readers read differently.
+func openCard(raw []byte) (*card, error) {
+	if len(raw) > MaxCardBytes {
+		return nil, fmt.Errorf("card has %d bytes; want at most %d", len(raw), MaxCardBytes)
+	}
+	top, err := readObject(raw)
+	if err != nil {
+		return nil, fmt.Errorf("card: %w", err)
+	}
+	c := &card{top: top}
+	if value := top.get("capabilities"); isSet(value) {
+		if c.capabilities, err = readObject(value); err != nil {
+			return nil, fmt.Errorf("card.capabilities: %w", err)
+		}
+	}
+	for _, part := range []struct {
+		of    rawObject
+		where string
+		name  string
+		names names
+		to    *[]rawObject
+	}{
+		{c.top, "card", "supportedInterfaces", interfaceNames, &c.supported},
+		{c.top, "card", "additionalInterfaces", interfaceNames, &c.additional},
+		{c.top, "card", "skills", newNames("id"), &c.skills},
+		{c.capabilities, "card.capabilities", "extensions", extensionNames, &c.extensions},
+	} {
+		if *part.to, err = readObjects(part.where+"."+part.name, part.of.get(part.name), part.names); err != nil {
+			return nil, err
+		}
+	}
+	return c, errors.Join(cardNames.checkRaw("card", c.top), capabilityNames.checkRaw("card.capabilities", c.capabilities))
+}
+
+// readObjects reads an array of objects; absent and null are empty.
+func readObjects(where string, value []byte, known names) ([]rawObject, error) {
+	if !isSet(value) {
+		return nil, nil
+	}
+	elements, err := readArray(value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	objects := make([]rawObject, len(elements))
+	for i, e := range elements {
+		at := fmt.Sprintf("%s[%d]", where, i)
+		if objects[i], err = readObject(e); err != nil {
+			return nil, fmt.Errorf("%s: %w", at, err)
+		}
+		if err := known.checkRaw(at, objects[i]); err != nil {
+			return nil, err
+		}
+	}
+	return objects, nil
+}
+
+// interfaces lists what the card offers, those of 1.0 first.
+func (c *card) interfaces() []Interface {
+	var all []Interface
+	for _, o := range c.supported {
+		all = append(all, Interface{o.text("url"), o.text("protocolBinding"), o.text("protocolVersion"), o.text("tenant")})
+	}
+	version := c.top.text("protocolVersion")
+	if version == "" {
+		version = Version03
+	}
+	if url := c.top.text("url"); url != "" {
+		all = append(all, Interface{URL: url, Binding: c.preferred(), Version: version})
+	}
+	for _, o := range c.additional {
+		i := Interface{URL: o.text("url"), Binding: o.text("transport"), Version: version}
+		if !slices.Contains(all, i) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// preferred returns the binding at the card's own URL, which in 0.3 is
+// JSON-RPC where nothing is said.
+func (c *card) preferred() string {
+	if binding := c.top.text("preferredTransport"); binding != "" {
+		return binding
+	}
+	return bindingJSONRPC
+}
+
+// own returns the index of our extension in the card, -1 when it is not there.
+func (c *card) own() int {
+	return slices.IndexFunc(c.extensions, func(e rawObject) bool { return e.text("uri") == ExtensionURI })
+}
+
+// holder returns the key that a capability-aware agent publishes for what
+// others delegate to it.
+func (c *card) holder() ([]byte, error) {
+	i := c.own()
+	if i < 0 || !isSet(c.extensions[i].get("params")) {
+		return nil, nil
+	}
+	params, err := readObject(c.extensions[i].get("params"))
+	if err != nil {
+		return nil, fmt.Errorf("card.capabilities.extensions[%d].params: %w", i, err)
+	}
+	return params.get("holder"), nil
+}

@@ -1,0 +1,89 @@
+package a2a
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+)
+
+type cardCase struct {
+	Rewrite Rewrite
+	Params  json.RawMessage
+	Error   string
+}
+
+// Each file of testdata/card has the card of the agent behind, the rewrite,
+// and what is read (view) and written (want) or the error.
+func TestCard(t *testing.T) {
+	files, err := os.ReadDir("testdata/card")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no cases", err)
+	}
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(f.Name(), ".txtar"), func(t *testing.T) { testCard(t, "testdata/card/"+f.Name()) })
+	}
+}
+
+func testCard(t *testing.T, path string) {
+	parts := sections(t, path)
+	var c cardCase
+	if err := json.Unmarshal(parts["rewrite"], &c); err != nil {
+		t.Fatal(err)
+	}
+	c.Rewrite.Params = c.Params
+	if want, ok := parts["view"]; ok {
+		view, err := ReadCard(parts["card"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := json.MarshalIndent(struct {
+			CardView
+			Holder string `json:",omitempty"`
+		}{view, string(view.Holder)}, "", " ")
+		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
+			t.Errorf("view (-want +got):\n%s", diff)
+		}
+	}
+	got, err := RewriteCard(parts["card"], c.Rewrite)
+	if err != nil {
+		if diff := cmp.Diff(c.Error, err.Error()); diff != "" {
+			t.Errorf("error (-want +got):\n%s", diff)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(parts["want"]), string(got)+"\n"); diff != "" || c.Error != "" {
+		t.Errorf("want error %q, card (-want +got):\n%s", c.Error, diff)
+	}
+	var sdk a2a.AgentCard
+	if err := json.Unmarshal(got, &sdk); err != nil {
+		t.Errorf("a2a-go cannot read the card: %v", err)
+	}
+	for _, i := range sdk.SupportedInterfaces {
+		if i.URL != c.Rewrite.PublicURL {
+			t.Errorf("a2a-go reads the URL %q", i.URL)
+		}
+	}
+}
+
+// sections reads a txtar file: a comment, then "-- name --" before each part.
+func sections(t *testing.T, path string) map[string][]byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, name := map[string][]byte{}, ""
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, "-- "); ok {
+			name = strings.TrimSuffix(rest, " --\n")
+			parts[name] = nil
+			continue
+		}
+		parts[name] = append(parts[name], line...)
+	}
+	return parts
+}

@@ -1,0 +1,216 @@
+package a2a
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// JSON-RPC error codes: those of JSON-RPC 2.0, of A2A 1.0 section 5.4, and the
+// two that a2a-go has for what A2A leaves unnumbered.
+const (
+	CodeParse               = -32700
+	CodeInvalidRequest      = -32600
+	CodeMethodNotFound      = -32601
+	CodeInvalidParams       = -32602
+	CodeInternal            = -32603
+	CodeTaskNotFound        = -32001
+	CodePushNotSupported    = -32003
+	CodeVersionNotSupported = -32009
+	CodeUnauthenticated     = -31401
+	CodeUnauthorized        = -31403
+)
+
+// Reasons of errors that the envelope itself gives. They are stable; callers
+// may act on them.
+const (
+	ReasonSyntax     = "syntax"                 // not JSON, or not JSON that all readers agree on
+	ReasonTooLarge   = "request_too_large"      // beyond the limits
+	ReasonBatch      = "batch_not_accepted"     // send one call at a time
+	ReasonEnvelope   = "envelope"               // not a JSON-RPC 2.0 request
+	ReasonVariant    = "member_ambiguous"       // a member name that readers take differently
+	ReasonVersion    = "version_not_supported"  // neither 1.0 nor 0.3
+	ReasonMethod     = "method_unknown"         // not in the table
+	ReasonParams     = "params"                 // wrong type, or a required member is missing
+	ReasonMember     = "member_unknown"         // a member that does not exist
+	ReasonAttenuated = "attenuation_not_listed" // an attenuation of a capability that the call does not list
+	ReasonTask       = "task_ambiguous"         // two different tasks, contexts or tenants in one call
+	ReasonSkill      = "skill_ambiguous"        // two different skills, or arguments, in one call
+	ReasonNoTask     = "task_not_found"         // no such task, or not the caller's
+)
+
+// infoReasons are the reasons of google.rpc.ErrorInfo, in a2a-go's words.
+var infoReasons = map[int]string{
+	CodeParse:               "PARSE_ERROR",
+	CodeInvalidRequest:      "INVALID_REQUEST",
+	CodeMethodNotFound:      "METHOD_NOT_FOUND",
+	CodeInvalidParams:       "INVALID_PARAMS",
+	CodeTaskNotFound:        "TASK_NOT_FOUND",
+	CodePushNotSupported:    "PUSH_NOTIFICATION_NOT_SUPPORTED",
+	CodeVersionNotSupported: "VERSION_NOT_SUPPORTED",
+	CodeUnauthenticated:     "UNAUTHENTICATED",
+	CodeUnauthorized:        "UNAUTHORIZED",
+}
+
+// Error is what is wrong with a call before anything is decided about it. The
+// caller should mend the call; sending it again is of no use.
+type Error struct {
+	Code    int    // JSON-RPC error code
+	Reason  string // stable, such as skill_ambiguous
+	Message string // what, where, and what would be right
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// Denial returns the answer to the caller.
+func (e *Error) Denial() Denial {
+	return Denial{Code: e.Code, Reason: e.Reason, Message: e.Message}
+}
+
+func invalidRequest(reason, format string, args ...any) *Error {
+	return &Error{CodeInvalidRequest, reason, fmt.Sprintf(format, args...)}
+}
+
+func invalidParams(reason, format string, args ...any) *Error {
+	return &Error{CodeInvalidParams, reason, fmt.Sprintf(format, args...)}
+}
+
+// MethodNotFound is the answer to a method that is not in the table and that
+// no configuration lets through.
+func MethodNotFound(wire string) *Error {
+	return &Error{CodeMethodNotFound, ReasonMethod, fmt.Sprintf("method %q is not known here; want one of A2A 1.0, of A2A 0.3, or of %s", wire, ExtensionURI)}
+}
+
+// Denial is one refusal as the caller gets it: everything that a program needs
+// to act on and one sentence for a model. It never carries the permitted
+// value of a constraint, nor a secret.
+type Denial struct {
+	Code        int       // JSON-RPC error code; 0 is CodeUnauthorized
+	Reason      string    // stable reason code, such as operation_not_granted
+	Message     string    // one sentence; "" is made from the rest
+	Missing     []string  // operations that the caller lacks (GATE-3)
+	Retryable   bool      // the same call may succeed later
+	Fix         string    // what the caller can do instead; "" when nothing
+	DecisionID  string    // the evidence record
+	ApprovalURL string    // where a person may be asked; "" when nobody may
+	At          time.Time // given to the caller as timestamp when not zero
+}
+
+// code returns the JSON-RPC error code.
+func (d Denial) code() int {
+	if d.Code == 0 {
+		return CodeUnauthorized
+	}
+	return d.Code
+}
+
+// Text returns the sentence that the caller's model reads. It begins with the
+// missing set where there is one (GATE-3), and says whether to try again,
+// because a model that is not told repeats the call.
+func (d Denial) Text() string {
+	var parts []string
+	if len(d.Missing) > 0 {
+		parts = append(parts, "Capability scope violation: {"+strings.Join(d.missing(), ", ")+"}")
+	}
+	switch {
+	case d.Message != "":
+		parts = append(parts, strings.TrimSuffix(d.Message, "."))
+	case len(d.Missing) > 0:
+	case d.code() == CodeUnauthenticated:
+		parts = append(parts, "No valid credentials came with this call")
+	default:
+		parts = append(parts, "This call is not permitted")
+	}
+	if d.code() != CodeUnauthorized && d.code() != CodeUnauthenticated {
+		return parts[0]
+	}
+	switch {
+	case d.ApprovalURL != "":
+		parts = append(parts, "a person can approve it at "+d.ApprovalURL+", so do not repeat it before that")
+	case d.Retryable:
+		parts = append(parts, "it may be repeated once later")
+	default:
+		parts = append(parts, "the decision is final, so do not repeat the call or look for another way")
+	}
+	if d.Fix != "" {
+		parts = append(parts, "what can be done: "+strings.TrimSuffix(d.Fix, "."))
+	}
+	return strings.Join(parts, "; ") + "."
+}
+
+// missing returns the missing operations in order, each once.
+func (d Denial) missing() []string {
+	return slices.Compact(slices.Sorted(slices.Values(d.Missing)))
+}
+
+// JSONRPC returns the response to the call with that id, which is raw JSON;
+// nil is null, for a call whose id could not be read.
+func (d Denial) JSONRPC(id []byte) []byte {
+	if len(id) == 0 {
+		id = []byte("null")
+	}
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	b = append(b, `,"error":{"code":`...)
+	b = strconv.AppendInt(b, int64(d.code()), 10)
+	b = append(append(b, `,"message":`...), quote(d.Text())...)
+	b = append(append(b, `,"data":[`...), d.info()...)
+	return append(b, "]}}"...)
+}
+
+// Event returns the response as one event of a stream. A streaming client of
+// a2a-go reads errors nowhere else.
+func (d Denial) Event(id []byte) []byte {
+	return append(append([]byte("data: "), d.JSONRPC(id)...), "\n\n"...)
+}
+
+// info returns the google.rpc.ErrorInfo. Only its metadata survives in every
+// binding and SDK, so everything of ours is in there.
+func (d Denial) info() []byte {
+	reason, ok := infoReasons[d.code()]
+	if !ok {
+		reason = "INTERNAL_ERROR"
+	}
+	var o rawObject
+	o.set("@type", quote("type.googleapis.com/google.rpc.ErrorInfo"))
+	o.set("domain", quote("a2a-protocol.org"))
+	if metadata := d.metadata(); len(metadata) > 0 {
+		o.set("metadata", metadata.bytes())
+	}
+	o.set("reason", quote(reason))
+	return o.bytes()
+}
+
+// metadata returns strings only, as ErrorInfo has it. The missing set is the
+// text of a JSON array, since an operation's name may contain any character.
+func (d Denial) metadata() rawObject {
+	var o rawObject
+	set := func(name, value string) {
+		if value != "" {
+			o.set(name, quote(value))
+		}
+	}
+	if d.code() != CodeTaskNotFound {
+		set("code", d.Reason)
+		set("retryable", strconv.FormatBool(d.Retryable))
+	}
+	if len(d.Missing) > 0 {
+		set("missing", string(quoteAll(d.missing())))
+	}
+	set("fix", d.Fix)
+	set("decision", d.DecisionID)
+	set("approvalUrl", d.ApprovalURL)
+	if !d.At.IsZero() {
+		set("timestamp", d.At.UTC().Format(time.RFC3339))
+	}
+	return o
+}
+
+// TaskNotFound is the answer for a task that does not exist and for one that
+// belongs to somebody else, in the form that a2a-go gives it, so that nobody
+// can tell them apart (ATK-18).
+func TaskNotFound(at time.Time) Denial {
+	return Denial{Code: CodeTaskNotFound, Reason: ReasonNoTask, Message: "task not found", At: at}
+}

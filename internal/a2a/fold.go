@@ -1,0 +1,95 @@
+package a2a
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// foldCase maps a name to what a reader that ignores letter case takes it for.
+// Simple folding makes U+017F an s and U+212A a k, as encoding/json does.
+func foldCase(name string) string { return strings.Map(foldRune, name) }
+
+// foldName maps a name to what the most lenient reader takes it for:
+// protobuf's JSON form accepts task_id for taskId, others ignore dashes.
+func foldName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' {
+			return -1
+		}
+		return foldRune(r)
+	}, name)
+}
+
+// foldRune returns the smallest rune of r's orbit under simple folding.
+func foldRune(r rune) rune {
+	if r < unicode.MaxASCII && (r < 'a' || r > 'z') {
+		return r
+	}
+	least := r
+	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+		least = min(least, next)
+	}
+	return least
+}
+
+// checkCase refuses an object, at any depth, with two names that differ in
+// letter case alone: which of them counts depends on the reader (ATK-27).
+func checkCase(v powerbox.Value) *Error {
+	if elements, ok := v.Elements(); ok {
+		for _, e := range elements {
+			if err := checkCase(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	members, _ := v.Members()
+	seen := make(map[string]string, len(members))
+	for _, m := range members {
+		folded := foldCase(m.Name)
+		if other, ok := seen[folded]; ok {
+			return invalidRequest(ReasonVariant, "members %q and %q of one object differ in letter case alone; readers would choose differently, send one", other, m.Name)
+		}
+		seen[folded] = m.Name
+		if err := checkCase(m.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names is a set of member names with what lenient readers take them for.
+type names map[string]string // folded name to exact name
+
+func newNames(exact ...string) names {
+	n := make(names, len(exact))
+	for _, name := range exact {
+		n[foldName(name)] = name
+	}
+	return n
+}
+
+// check refuses the members of an object that are one of the names to a
+// lenient reader and something else to an exact one.
+func (n names) check(where string, v powerbox.Value) *Error {
+	members, _ := v.Members()
+	for _, m := range members {
+		if exact, ok := n[foldName(m.Name)]; ok && exact != m.Name {
+			return invalidRequest(ReasonVariant, "%s has a member %q, which some readers take for %q; write %q", where, m.Name, exact, exact)
+		}
+	}
+	return nil
+}
+
+// checkRaw is check for the members of a raw object.
+func (n names) checkRaw(where string, o rawObject) error {
+	for _, m := range o {
+		if exact, ok := n[foldName(m.name)]; ok && exact != m.name {
+			return fmt.Errorf("%s has a member %q, which some readers take for %q", where, m.name, exact)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package a2a
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// Members is what a call says under [ExtensionURI] in its request metadata, or
+// in the parameters of a method of the extension (SEP-10, SEP-13).
+type Members struct {
+	Skill        string                 // skill that the message is meant for; "" when unnamed
+	Arguments    *powerbox.Value        // arguments of that skill; nil when unnamed
+	CapabilityID string                 // capability to decide under, by reference
+	Capabilities []string               // capabilities that the task is to run under
+	Attenuations map[string]Attenuation // by capability id; each id is one of Capabilities
+	Chain        []string               // compact JWS, root first
+	Proof        string                 // compact JWS
+	Purpose      string                 // in the agent's own words
+	Ambient      bool                   // the caller declares that it acts on ambient authority (SEP-18)
+	Delegations  []Delegation           // capabilities handed over with the message
+}
+
+// Attenuation narrows a capability. What is nil or zero stays as it was.
+type Attenuation struct {
+	ResourceHandles []string
+	Operations      []string
+	Expires         time.Time // UTC
+}
+
+// Delegation is a capability for another agent, handed to whoever gets the
+// message. It is bound to the recipient's key and so no secret.
+type Delegation struct {
+	Agent string   // URL of the agent that issued the root
+	Chain []string // compact JWS, root first
+}
+
+var memberNames = []string{
+	"skill", "arguments", "capabilityId", "capabilities", "attenuations", "chain", "proof", "purpose", "ambient", "delegations",
+}
+
+// parseMembers reads the members of the extension. Unknown members are
+// refused (SEP-23): what a caller says about its authority is not skipped.
+func parseMembers(where string, v powerbox.Value) (*Members, *Error) {
+	r := openStrict(where, v, memberNames...)
+	m := &Members{
+		Skill:        r.text("skill"),
+		CapabilityID: r.text("capabilityId"),
+		Capabilities: r.texts("capabilities"),
+		Chain:        r.texts("chain"),
+		Proof:        r.text("proof"),
+		Purpose:      r.text("purpose"),
+		Ambient:      r.flag("ambient"),
+	}
+	if arguments := r.object("arguments"); arguments.Kind() == powerbox.KindObject {
+		m.Arguments = &arguments
+	}
+	if m.Arguments != nil && m.Skill == "" {
+		r.fail(ReasonParams, "%s has arguments and no skill; name the skill", where)
+	}
+	m.Attenuations = r.attenuations(m.Capabilities)
+	for i, e := range r.elements("delegations") {
+		at := openStrict(r.at("delegations")+"["+strconv.Itoa(i)+"]", e, "agent", "chain")
+		d := Delegation{Agent: at.required("agent"), Chain: at.texts("chain")}
+		if d.Chain == nil {
+			at.fail(ReasonParams, "%s is missing; want an array of compact JWS, root first", at.at("chain"))
+		}
+		r.join(at.err)
+		m.Delegations = append(m.Delegations, d)
+	}
+	return m, r.err
+}
+
+// attenuations reads the attenuations of a call, which may be of listed
+// capabilities only (SEP-13).
+func (r *objectReader) attenuations(listed []string) map[string]Attenuation {
+	members, _ := r.object("attenuations").Members()
+	if len(members) == 0 {
+		return nil
+	}
+	out := make(map[string]Attenuation, len(members))
+	for _, m := range members {
+		if !slices.Contains(listed, m.Name) {
+			r.fail(ReasonAttenuated, "%s names %q, which is not in %s; list it there or leave it out", r.at("attenuations"), m.Name, r.at("capabilities"))
+		}
+		a, err := parseAttenuation(r.at("attenuations")+"."+m.Name, m.Value)
+		r.join(err)
+		out[m.Name] = a
+	}
+	return out
+}
+
+func parseAttenuation(where string, v powerbox.Value) (Attenuation, *Error) {
+	r := openStrict(where, v, "resourceHandles", "operations", "expires")
+	a := Attenuation{ResourceHandles: r.texts("resourceHandles"), Operations: r.texts("operations"), Expires: r.time("expires")}
+	if r.err == nil && a.ResourceHandles == nil && a.Operations == nil && a.Expires.IsZero() {
+		r.fail(ReasonParams, "%s narrows nothing; want resourceHandles, operations or expires", where)
+	}
+	return a, r.err
+}
+
+// membersOf finds the members of a call of the core protocol. They belong in
+// the metadata of the request: that of a message is kept by agents in its
+// history, and a member on its own key is one that we would overlook.
+func membersOf(params powerbox.Value) (*Members, *Error) {
+	if message, ok := params.Get("message"); ok {
+		if metadata, _ := message.Get("metadata"); ours(metadata) != "" {
+			return nil, invalidParams(ReasonMember, "params.message.metadata has a member %q; it belongs in params.metadata, since agents keep a message's metadata", ours(metadata))
+		}
+	}
+	r := open("params", params)
+	metadata := r.object("metadata")
+	if r.err != nil {
+		return nil, r.err
+	}
+	name := ours(metadata)
+	switch name {
+	case "":
+		return nil, nil
+	case ExtensionURI:
+		v, _ := metadata.Get(name)
+		return parseMembers("params.metadata["+ExtensionURI+"]", v)
+	}
+	return nil, invalidParams(ReasonMember, "params.metadata has a member %q; want one object under %s", name, ExtensionURI)
+}
+
+// ours returns the first member name that begins with the URI of the
+// extension, however it is spelt.
+func ours(metadata powerbox.Value) string {
+	members, _ := metadata.Members()
+	for _, m := range members {
+		rest, ok := strings.CutPrefix(foldCase(m.Name), foldCase(ExtensionURI))
+		if ok && m.Name != ExtensionURI && (rest == "" || rest[0] == '/') {
+			return m.Name
+		}
+	}
+	if _, ok := metadata.Get(ExtensionURI); ok {
+		return ExtensionURI
+	}
+	return ""
+}

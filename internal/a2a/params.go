@@ -1,0 +1,174 @@
+package a2a
+
+import (
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// RequestParams are those of a2a/capabilities/request (SEP-4).
+type RequestParams struct {
+	Grants        []string       // required, at least one
+	Operations    []string       // ours: fewer than the grants have; nil for all
+	Purpose       string         // required, in the agent's own words (SEP-9)
+	ResourceQuery powerbox.Value // {collection, filter}; null when absent, read by the catalogue (SEP-21)
+	Arguments     powerbox.Value // ours: constraints by operation and argument; null when absent
+	Expires       time.Time      // UTC; zero when absent
+	Task          string         // ours: task or context that the capability is for; "" for the purpose alone (SEP-22)
+	Push          bool           // ours: may also set push notifications for its tasks
+}
+
+// AttenuateParams are those of a2a/capabilities/attenuate (SEP-12).
+type AttenuateParams struct {
+	CapabilityID string
+	Constraints  Attenuation
+}
+
+// RevokeParams are those of a2a/capabilities/revoke (SEP-20): a revocation id,
+// or a chain with a proof of an ancestor's holder.
+type RevokeParams struct {
+	RevocationID string
+	Chain        []string
+	Proof        string
+}
+
+// ListParams are those of a2a/capabilities/list, which has none.
+type ListParams struct{}
+
+// InvokeParams are those of a2a/skill/invoke (SEP-10).
+type InvokeParams struct {
+	Skill        string
+	Arguments    powerbox.Value // an object; {} when absent
+	RawArguments []byte         // the same as it was written
+	CapabilityID string         // "" when the capability is in the header
+}
+
+// TaskSendParams are those of a2a/task/send (SEP-13).
+type TaskSendParams struct {
+	Message      []byte // as it was written
+	Capabilities []string
+	Attenuations map[string]Attenuation
+}
+
+// ResourceHandle is a resource in a result: an opaque name and what a person
+// may see of it (SEP-5).
+type ResourceHandle struct {
+	Handle      string `json:"handle"`
+	DisplayName string `json:"displayName"`
+}
+
+// Capability is one capability in a result (SEP-6). Legacy marks a wrapper
+// around a service without capability support (SEP-3).
+type Capability struct {
+	ID              string           `json:"id"`
+	Grant           string           `json:"grant"`
+	Token           string           `json:"token,omitempty"`
+	ResourceHandles []ResourceHandle `json:"resourceHandles"`
+	Operations      []string         `json:"operations"`
+	Expires         time.Time        `json:"expires"`
+	RevocationID    string           `json:"revocationId"`
+	Principal       string           `json:"principal"`
+	Task            string           `json:"task,omitempty"`
+	Legacy          bool             `json:"legacy,omitempty"`
+}
+
+// Pending says that a person has to approve first (SEP-27).
+type Pending struct {
+	ID          string    `json:"id"`
+	ApprovalURL string    `json:"approvalUrl"`
+	Expires     time.Time `json:"expires"`
+	Interval    int       `json:"interval"` // seconds between two calls
+}
+
+// CapabilitiesResult is the result of request, attenuate and list: either
+// capabilities or, for request, pending.
+type CapabilitiesResult struct {
+	Capabilities []Capability `json:"capabilities,omitempty"`
+	Pending      *Pending     `json:"pending,omitempty"`
+}
+
+// RevokeResult is the result of revoke. Descendants end with what is revoked.
+type RevokeResult struct {
+	RevocationID string    `json:"revocationId"`
+	RevokedAt    time.Time `json:"revokedAt"`
+}
+
+// parseExtension reads the parameters of a method of the extension. Unknown
+// members are refused (SEP-23). A tenant is accepted everywhere, because
+// clients echo the one of the card into every request.
+func (c *Call) parseExtension() *Error {
+	var err *Error
+	switch c.Method {
+	case CapabilitiesRequest:
+		c.Request, err = parseRequest(c.Params)
+	case CapabilitiesAttenuate:
+		r := openStrict("params", c.Params, "capabilityId", "constraints", "tenant")
+		c.Attenuate = &AttenuateParams{CapabilityID: r.required("capabilityId")}
+		if r.err == nil {
+			c.Attenuate.Constraints, r.err = parseAttenuation("params.constraints", r.object("constraints"))
+		}
+		err = r.err
+	case CapabilitiesRevoke:
+		r := openStrict("params", c.Params, "revocationId", "chain", "proof", "tenant")
+		c.Revoke = &RevokeParams{RevocationID: r.text("revocationId"), Chain: r.texts("chain"), Proof: r.text("proof")}
+		if (c.Revoke.RevocationID == "") == (c.Revoke.Chain == nil) {
+			r.fail(ReasonParams, "params wants either revocationId, or chain with proof")
+		}
+		if (c.Revoke.Chain == nil) != (c.Revoke.Proof == "") {
+			r.fail(ReasonParams, "params wants chain and proof together")
+		}
+		err = r.err
+	case CapabilitiesList:
+		err = openStrict("params", c.Params, "tenant").err
+	case SkillInvoke:
+		err = c.parseInvoke()
+	case TaskSend:
+		err = c.parseTaskSend()
+	default:
+	}
+	return err
+}
+
+func parseRequest(params powerbox.Value) (*RequestParams, *Error) {
+	r := openStrict("params", params, "grants", "operations", "purpose", "resourceQuery", "arguments", "expires", "task", "push", "tenant")
+	p := &RequestParams{
+		Grants:        r.texts("grants"),
+		Operations:    r.texts("operations"),
+		Purpose:       r.required("purpose"),
+		ResourceQuery: r.object("resourceQuery"),
+		Arguments:     r.object("arguments"),
+		Expires:       r.time("expires"),
+		Task:          r.text("task"),
+		Push:          r.flag("push"),
+	}
+	if p.Grants == nil {
+		r.fail(ReasonParams, "params.grants is missing; want at least one of the card's capabilityGrants")
+	}
+	return p, r.err
+}
+
+func (c *Call) parseInvoke() *Error {
+	r := openStrict("params", c.Params, "skill", "arguments", "capabilityId", "tenant")
+	p := &InvokeParams{Skill: r.required("skill"), Arguments: r.object("arguments"), CapabilityID: r.text("capabilityId")}
+	p.RawArguments = []byte("{}")
+	if p.Arguments.Kind() == powerbox.KindNull {
+		p.Arguments = powerbox.Object()
+	} else if raw, err := readObject(c.RawParams); err == nil {
+		p.RawArguments = raw.get("arguments")
+	}
+	c.Invoke = p
+	c.Members = &Members{Skill: p.Skill, Arguments: &p.Arguments, CapabilityID: p.CapabilityID}
+	return r.err
+}
+
+func (c *Call) parseTaskSend() *Error {
+	r := openStrict("params", c.Params, "message", "capabilities", "attenuations", "tenant")
+	p := &TaskSendParams{Capabilities: r.texts("capabilities")}
+	p.Attenuations = r.attenuations(p.Capabilities)
+	if raw, err := readObject(c.RawParams); err == nil {
+		p.Message = raw.get("message")
+	}
+	c.TaskSend = p
+	c.Members = &Members{Capabilities: p.Capabilities, Attenuations: p.Attenuations}
+	return r.err
+}

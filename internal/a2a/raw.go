@@ -1,0 +1,165 @@
+package a2a
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// rawMember is one member of an object as it was written.
+type rawMember struct {
+	name       string
+	key        []byte // the name with its quotes
+	value      []byte
+	start, end int // of the value, in the bytes that were read
+}
+
+// rawObject is an object whose members keep their bytes. Changing it and
+// writing it again leaves every member that was not touched as it was, numbers
+// beyond 2^53 and explicit defaults among them.
+type rawObject []rawMember
+
+var errWantObject = errors.New("want an object")
+
+// readObject takes an object apart. Duplicate names and what is not I-JSON are
+// refused at every level.
+func readObject(raw []byte) (rawObject, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	if d.PeekKind() != '{' {
+		if _, err := d.ReadToken(); err != nil {
+			return nil, fmt.Errorf("JSON: %w", err)
+		}
+		return nil, errWantObject
+	}
+	var o rawObject
+	err := readNested(d, func() error {
+		key, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		name, err := jsontext.AppendUnquote(nil, key)
+		if err != nil {
+			return err
+		}
+		m := rawMember{name: string(name), key: slices.Clone(key)}
+		value, err := d.ReadValue()
+		m.end = int(d.InputOffset())
+		m.start = m.end - len(value)
+		m.value = raw[m.start:m.end:m.end]
+		o = append(o, m)
+		return err
+	})
+	return o, err
+}
+
+// readArray takes an array apart.
+func readArray(raw []byte) ([][]byte, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	if d.PeekKind() != '[' {
+		return nil, errors.New("want an array")
+	}
+	var elements [][]byte
+	err := readNested(d, func() error {
+		value, err := d.ReadValue()
+		end := int(d.InputOffset())
+		elements = append(elements, raw[end-len(value):end:end])
+		return err
+	})
+	return elements, err
+}
+
+// readNested reads one array or object and nothing after it.
+func readNested(d *jsontext.Decoder, element func() error) error {
+	if _, err := d.ReadToken(); err != nil {
+		return fmt.Errorf("JSON: %w", err)
+	}
+	for kind := d.PeekKind(); kind != '}' && kind != ']'; kind = d.PeekKind() {
+		if err := element(); err != nil {
+			return fmt.Errorf("JSON: %w", err)
+		}
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return fmt.Errorf("JSON: %w", err)
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return errors.New("JSON: data after the value")
+	}
+	return nil
+}
+
+// get returns the value of a member and nil where there is none.
+func (o rawObject) get(name string) []byte {
+	for _, m := range o {
+		if m.name == name {
+			return m.value
+		}
+	}
+	return nil
+}
+
+// text returns the string that a member is, and "" where it is none.
+func (o rawObject) text(name string) string { return rawText(o.get(name)) }
+
+func rawText(value []byte) string {
+	if len(value) == 0 || value[0] != '"' {
+		return ""
+	}
+	s, err := jsontext.AppendUnquote(nil, value)
+	if err != nil {
+		return ""
+	}
+	return string(s)
+}
+
+// set replaces the value of a member, or adds the member at the end.
+func (o *rawObject) set(name string, value []byte) {
+	for i := range *o {
+		if (*o)[i].name == name {
+			(*o)[i].value = value
+			return
+		}
+	}
+	*o = append(*o, rawMember{name: name, key: quote(name), value: value})
+}
+
+// drop removes a member.
+func (o *rawObject) drop(name string) {
+	*o = slices.DeleteFunc(*o, func(m rawMember) bool { return m.name == name })
+}
+
+// bytes writes the object.
+func (o rawObject) bytes() []byte {
+	b := []byte{'{'}
+	for i, m := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, m.key...), ':'), m.value...)
+	}
+	return append(b, '}')
+}
+
+// writeArray writes an array of elements as they are.
+func writeArray(elements [][]byte) []byte {
+	b := append([]byte{'['}, bytes.Join(elements, []byte{','})...)
+	return append(b, ']')
+}
+
+// quote writes a JSON string. What is not UTF-8 is replaced.
+func quote(s string) []byte {
+	b, _ := jsontext.AppendQuote(nil, s) // its only error is about UTF-8, which it has mended
+	return b
+}
+
+// quoteAll writes an array of strings, [] for none.
+func quoteAll(texts []string) []byte {
+	elements := make([][]byte, len(texts))
+	for i, s := range texts {
+		elements[i] = quote(s)
+	}
+	return writeArray(elements)
+}
