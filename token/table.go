@@ -80,7 +80,7 @@ func (t *table) covers(parent, child powerbox.Constraint) bool {
 		c, ok := child.(powerbox.ExactValue)
 		return ok && p.Value.Equal(c.Value)
 	case powerbox.Range:
-		return t.range_(p, child)
+		return t.interval(p, child)
 	case powerbox.OneOf:
 		switch c := child.(type) {
 		case powerbox.ExactValue:
@@ -112,7 +112,7 @@ func (t *table) covers(parent, child powerbox.Constraint) bool {
 	return false
 }
 
-func (t *table) range_(p powerbox.Range, child powerbox.Constraint) bool {
+func (t *table) interval(p powerbox.Range, child powerbox.Constraint) bool {
 	switch c := child.(type) {
 	case powerbox.ExactValue:
 		return p.Admits(c.Value)

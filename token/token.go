@@ -353,7 +353,7 @@ func (c *claims) value() powerbox.Value {
 		{Name: "del_depth", Value: number(int64(c.depth))}, {Name: "del_max_depth", Value: number(int64(c.maxDepth))},
 		{Name: "cnf", Value: powerbox.Object(powerbox.Member{Name: "jwk", Value: c.holder.JWK()})},
 		{Name: "authorization_details", Value: powerbox.List(powerbox.Object(
-			textMember("type", capabilityType), powerbox.Member{Name: "tools", Value: toolsValue(c.tools)}))},
+			textMember("type", capabilityType), powerbox.Member{Name: "tools", Value: ToolsJSON(c.tools)}))},
 	}
 	if c.parentHash != "" {
 		ms = append(ms, textMember("par_hash", c.parentHash))
@@ -364,8 +364,19 @@ func (c *claims) value() powerbox.Value {
 	return powerbox.Object(ms...)
 }
 
-// toolsValue returns clauses, which are expressible, as a tools map.
-func toolsValue(clauses []powerbox.Clause) powerbox.Value {
+// ParseTools reads a tools map as it stands in a token (draft, section 3.3).
+// Errors are [*Error].
+func ParseTools(data []byte) ([]powerbox.Clause, error) {
+	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: MaxTokenBytes, Depth: maxJSONDepth})
+	if err != nil {
+		return nil, refuse(CodeMalformed, "tools: %v", err)
+	}
+	return parseTools(v)
+}
+
+// ToolsJSON returns clauses as a tools map: what [ParseTools] and [Tools]
+// return, unchanged.
+func ToolsJSON(clauses []powerbox.Clause) powerbox.Value {
 	tools := make([]powerbox.Member, len(clauses))
 	for i, c := range clauses {
 		fields := c.Shape.Fields()

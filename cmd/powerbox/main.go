@@ -1,0 +1,135 @@
+// Command powerbox gives agents the least authority that their task needs, and
+// evidence of what they did with it.
+//
+// Standard output is data, standard error is talk. It exits with 0 where all
+// is fine or allowed, 1 on an error, 2 on a wrong use of the command, 3 where
+// something is denied and 4 where something is invalid or was tampered with.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// The exit codes.
+const (
+	exitFine    = 0
+	exitError   = 1
+	exitUsage   = 2
+	exitDenied  = 3
+	exitInvalid = 4
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := Run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// program is what every verb has of the world outside.
+type program struct {
+	env    func(string) string
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	now    func() time.Time
+
+	running bool // whether a verb has got as far as its own work
+}
+
+// Run runs one command and returns its exit code.
+func Run(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	p := &program{env: env, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
+	root := newRoot(p)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !p.running {
+		err = &exitStatus{exitUsage, err}
+	}
+	var status *exitStatus
+	if err != nil && (!errors.As(err, &status) || status.err != nil) {
+		fmt.Fprintln(stderr, "powerbox:", err)
+	}
+	return exitCode(err)
+}
+
+// newRoot returns the tree of commands: one constructor for each file.
+func newRoot(p *program) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "powerbox",
+		Short:         "Least authority for AI agents",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(newToken(p))
+	p.watch(root)
+	return root
+}
+
+// watch notes when a verb begins: every error before that is one of usage.
+func (p *program) watch(cmd *cobra.Command) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			p.running = true
+			return run(cmd, args)
+		}
+	}
+	if cmd.Args == nil {
+		cmd.Args = cobra.NoArgs
+	}
+	for _, c := range cmd.Commands() {
+		p.watch(c)
+	}
+}
+
+// exitStatus is an error that has an exit code of its own. Without err there is
+// nothing to say on standard error: the answer is on standard output.
+type exitStatus struct {
+	code int
+	err  error
+}
+
+func (e *exitStatus) Error() string { return fmt.Sprint(e.err) }
+func (e *exitStatus) Unwrap() error { return e.err }
+
+// usage makes err, which is not nil, one of wrong use.
+func usage(err error) error {
+	return &exitStatus{exitUsage, err}
+}
+
+func exitCode(err error) int {
+	var status *exitStatus
+	switch {
+	case err == nil:
+		return exitFine
+	case errors.As(err, &status):
+		return status.code
+	case errors.Is(err, powerbox.ErrDenied):
+		return exitDenied
+	}
+	return exitError
+}
+
+// readFile reads a file, or standard input where it is called "-".
+func (p *program) readFile(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(p.stdin)
+	}
+	return os.ReadFile(name)
+}

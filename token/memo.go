@@ -1,0 +1,141 @@
+package token
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"strings"
+	"sync"
+)
+
+// Memo remembers chains whose signatures have been verified, and every prefix
+// of them, so that a chain seen before costs no signature and a new token on a
+// known prefix costs one. It holds what was signed and by whom, never a
+// verdict: time and revocation are looked at on every call (ATK-23). What was
+// refused is not remembered. A chain is known by all its bytes and by the key
+// set under which it was verified, so that a token is never taken for verified
+// under another parent or another issuer.
+//
+// A Memo is safe for use by several goroutines. [NewMemo] makes one.
+type Memo struct {
+	seed   maphash.Seed
+	budget int // bytes that one generation may cost
+
+	mu    sync.RWMutex
+	used  int
+	young map[uint64]memory
+	old   map[uint64]memory
+}
+
+// memory is one verified prefix.
+type memory struct {
+	bytes       string // the tokens joined by commas
+	fingerprint [32]byte
+	chain       *chain
+}
+
+// A parsed token costs about this many times its bytes, and at least this
+// much.
+const (
+	memoryFactor = 6
+	memoryBase   = 1 << 10
+)
+
+// NewMemo returns a memo that uses about that many bytes. It forgets the oldest
+// half when it is full.
+func NewMemo(bytes int) *Memo {
+	return &Memo{seed: maphash.MakeSeed(), budget: bytes / 2, young: map[uint64]memory{}}
+}
+
+// Verify does what [ParseChain] and [Unverified.Verify] do for a chain in the
+// form of [JoinChain], without repeating a signature check that it remembers.
+// A chain that it knows whole costs no allocation.
+func (m *Memo) Verify(chain string, anchors KeySet, o Options) (Verified, error) {
+	if len(chain) > MaxChainBytes+MaxDepth {
+		return Verified{}, refuse(CodeTooLarge, "the chain has more than %d bytes", MaxChainBytes)
+	}
+	if c, ok := m.recall(chain, &anchors); ok {
+		if err := c.checkTimes(o.Now); err != nil {
+			return Verified{}, err
+		}
+		if err := c.checkRevocation(o.Revoked); err != nil {
+			return Verified{}, err
+		}
+		return Verified{c}, nil
+	}
+	known, prefix := m.longestPrefix(chain, &anchors)
+	links, err := extend(known, SplitChain(strings.TrimPrefix(chain[len(prefix):], ",")))
+	if err != nil {
+		return Verified{}, err
+	}
+	v, err := complete(links, len(known), &anchors, o)
+	if err == nil {
+		m.remember(chain, &anchors, v.chain, len(known))
+	}
+	return v, err
+}
+
+// longestPrefix returns the tokens of the longest shorter chain that m knows,
+// and its bytes.
+func (m *Memo) longestPrefix(chain string, anchors *KeySet) ([]*link, string) {
+	for i := strings.LastIndexByte(chain, ','); i >= 0; i = strings.LastIndexByte(chain[:i], ',') {
+		if c, ok := m.recall(chain[:i], anchors); ok {
+			return c.links, chain[:i]
+		}
+	}
+	return nil, ""
+}
+
+func (m *Memo) hash(bytes string, anchors *KeySet) uint64 {
+	return maphash.String(m.seed, bytes) ^ binary.LittleEndian.Uint64(anchors.fingerprint[:])
+}
+
+// recall returns the chain of those very bytes, verified under that very key
+// set.
+func (m *Memo) recall(bytes string, anchors *KeySet) (*chain, bool) {
+	sum := m.hash(bytes, anchors)
+	m.mu.RLock()
+	known, young := m.young[sum]
+	if !young {
+		known = m.old[sum]
+	}
+	m.mu.RUnlock()
+	if known.chain == nil || known.bytes != bytes || known.fingerprint != anchors.fingerprint {
+		return nil, false
+	}
+	if !young {
+		m.mu.Lock()
+		m.add(sum, known)
+		m.mu.Unlock()
+	}
+	return known.chain, true
+}
+
+// remember keeps c and its prefixes of more than known tokens, as far as each
+// could be presented itself.
+func (m *Memo) remember(bytes string, anchors *KeySet, c *chain, known int) {
+	bytes = strings.Clone(bytes)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.add(m.hash(bytes, anchors), memory{bytes, anchors.fingerprint, c})
+	for n := len(c.links) - 1; n > known; n-- {
+		bytes = bytes[:strings.LastIndexByte(bytes, ',')]
+		prefix := newChain(c.links[:n])
+		if !prefix.leaf().hasEntry {
+			continue
+		}
+		prefix.setAuthority()
+		m.add(m.hash(bytes, anchors), memory{bytes, anchors.fingerprint, prefix})
+	}
+}
+
+// add makes room by forgetting the old generation.
+func (m *Memo) add(sum uint64, known memory) {
+	cost := memoryBase + memoryFactor*len(known.bytes)
+	if _, ok := m.young[sum]; ok || cost > m.budget {
+		return
+	}
+	if m.used += cost; m.used > m.budget {
+		m.old, m.young, m.used = m.young, map[uint64]memory{}, cost
+	}
+	m.young[sum] = known
+}
