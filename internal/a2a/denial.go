@@ -209,8 +209,20 @@ func (d Denial) metadata() rawObject {
 }
 
 // TaskNotFound is the answer for a task that does not exist and for one that
-// belongs to somebody else, in the form that a2a-go gives it, so that nobody
-// can tell them apart (ATK-18).
-func TaskNotFound(at time.Time) Denial {
-	return Denial{Code: CodeTaskNotFound, Reason: ReasonNoTask, Message: "task not found", At: at}
+// belongs to somebody else, byte for byte as a2a-go 2.4 gives it, so that
+// nobody can tell them apart (ATK-18).
+func TaskNotFound(method Method, at time.Time) Denial {
+	d := Denial{Code: CodeTaskNotFound, Reason: ReasonNoTask, Message: "task not found", At: at}
+	switch method {
+	case GetTask:
+		d.Message = "failed to get task: task not found"
+	case CancelTask:
+		d.Message = "failed to cancel: cancelation failed: canceler setup failed: failed to load a task: task not found"
+	case SendMessage, SendStreamingMessage:
+		d.Message = "executor setup failed: failed to load exec ctx: task loading failed: task not found"
+	case GetPushConfig:
+		d.Message = "failed to get push config: task not found"
+	default:
+	}
+	return d
 }

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -80,11 +81,27 @@ type Pending struct {
 	Interval    int       `json:"interval"` // seconds between two calls
 }
 
+// MarshalJSON writes what is empty as an empty array, never as null.
+func (c Capability) MarshalJSON() ([]byte, error) {
+	type plain Capability
+	c.ResourceHandles = append([]ResourceHandle{}, c.ResourceHandles...)
+	c.Operations = append([]string{}, c.Operations...)
+	return json.Marshal(plain(c))
+}
+
 // CapabilitiesResult is the result of request, attenuate and list: either
-// capabilities or, for request, pending.
+// capabilities, none of them being an empty array, or, for request, pending.
 type CapabilitiesResult struct {
-	Capabilities []Capability `json:"capabilities,omitempty"`
-	Pending      *Pending     `json:"pending,omitempty"`
+	Capabilities []Capability
+	Pending      *Pending
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r CapabilitiesResult) MarshalJSON() ([]byte, error) {
+	if r.Pending != nil {
+		return json.Marshal(map[string]*Pending{"pending": r.Pending})
+	}
+	return json.Marshal(map[string][]Capability{"capabilities": append([]Capability{}, r.Capabilities...)})
 }
 
 // RevokeResult is the result of revoke. Descendants end with what is revoked.

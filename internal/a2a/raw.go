@@ -91,12 +91,15 @@ func readNested(d *jsontext.Decoder, element func() error) error {
 	return nil
 }
 
+// index returns the place of a member and -1 where there is none.
+func (o rawObject) index(name string) int {
+	return slices.IndexFunc(o, func(m rawMember) bool { return m.name == name })
+}
+
 // get returns the value of a member and nil where there is none.
 func (o rawObject) get(name string) []byte {
-	for _, m := range o {
-		if m.name == name {
-			return m.value
-		}
+	if i := o.index(name); i >= 0 {
+		return o[i].value
 	}
 	return nil
 }
@@ -117,11 +120,9 @@ func rawText(value []byte) string {
 
 // set replaces the value of a member, or adds the member at the end.
 func (o *rawObject) set(name string, value []byte) {
-	for i := range *o {
-		if (*o)[i].name == name {
-			(*o)[i].value = value
-			return
-		}
+	if i := o.index(name); i >= 0 {
+		(*o)[i].value = value
+		return
 	}
 	*o = append(*o, rawMember{name: name, key: quote(name), value: value})
 }

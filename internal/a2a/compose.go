@@ -1,0 +1,132 @@
+package a2a
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// Compose returns the request that carries a2a/skill/invoke to an agent that
+// does not know that method: a message with one data part {skill, arguments}.
+// The arguments are those bytes that were decided on. Version is that of the
+// agent behind, id is raw JSON, messageID is unique and the caller's to make.
+func Compose(p InvokeParams, id []byte, version, messageID string) []byte {
+	var call, part, message rawObject
+	call.set("skill", quote(p.Skill))
+	call.set("arguments", p.RawArguments)
+	if version == Version03 {
+		part.set("kind", quote("data"))
+		message.set("kind", quote("message"))
+	}
+	part.set("data", call.bytes())
+	message.set("messageId", quote(messageID))
+	message.set("role", quote(user(version)))
+	message.set("parts", writeArray([][]byte{part.bytes()}))
+	return envelope(id, version, message.bytes())
+}
+
+// The names of the role user.
+const (
+	userV1  = "ROLE_USER"
+	userV03 = "user"
+)
+
+func user(version string) string {
+	if version == Version03 {
+		return userV03
+	}
+	return userV1
+}
+
+// envelope returns a SendMessage request for the agent behind.
+func envelope(id []byte, version string, message []byte) []byte {
+	method := methodNames[SendMessage].v1
+	if version == Version03 {
+		method = methodNames[SendMessage].v03
+	}
+	var params, request rawObject
+	params.set("message", message)
+	request.set("jsonrpc", quote("2.0"))
+	request.set("id", id)
+	request.set("method", quote(method))
+	request.set("params", params.bytes())
+	return request.bytes()
+}
+
+// ComposeTask returns the request that carries a2a/task/send to an agent that
+// does not know that method. The message stays as it was written, but for what
+// the version demands: the way a text or data part says what it is, the
+// name of the role, and messageID where the message has no id of its own.
+func ComposeTask(p TaskSendParams, id []byte, version, messageID string) ([]byte, error) {
+	message, err := readObject(p.Message)
+	if err != nil {
+		return nil, fmt.Errorf("params.message: %w", err)
+	}
+	parts, err := readArray(message.get("parts"))
+	if err != nil {
+		return nil, fmt.Errorf("params.message.parts: %w", err)
+	}
+	for i, raw := range parts {
+		part, err := readObject(raw)
+		if err != nil {
+			return nil, fmt.Errorf("params.message.parts[%d]: %w", i, err)
+		}
+		parts[i] = convertPart(raw, part, version)
+	}
+	message.set("parts", writeArray(parts))
+	if role := message.text("role"); role == "" || role == userV1 || role == userV03 {
+		message.set("role", quote(user(version)))
+	}
+	if message.text("messageId") == "" {
+		message.set("messageId", quote(messageID))
+	}
+	message.drop("kind")
+	if version == Version03 {
+		message.set("kind", quote("message"))
+	}
+	return envelope(id, version, message.bytes()), nil
+}
+
+// convertPart gives a text or data part the form of the version; any other
+// part, and one that has the form already, stays as it is.
+func convertPart(raw []byte, part rawObject, version string) []byte {
+	name := ""
+	for _, candidate := range []string{"text", "data"} {
+		if part.get(candidate) != nil {
+			name = candidate
+		}
+	}
+	says := part.text("kind")
+	if says == "" {
+		says = part.text("type")
+	}
+	if name == "" || says != "" && says != name {
+		return raw
+	}
+	if version == Version03 && part.text("kind") == name && part.get("type") == nil ||
+		version != Version03 && says == "" {
+		return raw
+	}
+	part.drop("type")
+	part.drop("kind")
+	if version == Version03 {
+		part.set("kind", quote(name))
+	}
+	return part.bytes()
+}
+
+// Result returns the response to the call with that id, which is raw JSON.
+// The result is one of the result types of this package, or a json.RawMessage.
+func Result(id []byte, result any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(result); err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	var o rawObject
+	o.set("jsonrpc", quote("2.0"))
+	o.set("id", id)
+	o.set("result", bytes.TrimSuffix(b.Bytes(), []byte{'\n'}))
+	return o.bytes(), nil
+}

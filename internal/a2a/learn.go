@@ -1,0 +1,158 @@
+package a2a
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+// TaskRef names a task and its context, as an answer or an event does.
+type TaskRef struct {
+	Task    string // "" where only the context is named
+	Context string // "" where only the task is named
+}
+
+// Learn returns the tasks and contexts that an answer, or one event of a
+// stream, is about (ATK-18). It takes a JSON-RPC response or what is inside
+// one, of either version. It is tolerant: what it does not understand teaches
+// nothing, and what nobody learned about belongs to nobody. What stands in a
+// task's history or among the tasks of a list is not learned, since an agent
+// can quote there what it likes.
+func Learn(response []byte) []TaskRef {
+	o, err := readObject(response)
+	if err != nil {
+		return nil
+	}
+	if o.get("jsonrpc") != nil {
+		if o, err = readObject(o.get("result")); err != nil {
+			return nil
+		}
+	}
+	var refs []TaskRef
+	for _, ref := range append(refsOfMembers(o), refOfKind(o)) {
+		if ref != (TaskRef{}) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}
+
+// refsOfMembers reads the form of 1.0, where the name of the one member says
+// what the value is.
+func refsOfMembers(o rawObject) []TaskRef {
+	var refs []TaskRef
+	for _, of := range []struct{ member, id string }{
+		{"task", "id"}, {"message", "taskId"}, {"statusUpdate", "taskId"}, {"artifactUpdate", "taskId"},
+	} {
+		if inner, err := readObject(o.get(of.member)); err == nil {
+			refs = append(refs, TaskRef{inner.text(of.id), inner.text("contextId")})
+		}
+	}
+	return refs
+}
+
+// refOfKind reads the form of 0.3, where kind says what the object is, and the
+// bare task that GetTask and CancelTask answer in both versions.
+func refOfKind(o rawObject) TaskRef {
+	switch kind := o.text("kind"); {
+	case kind == "task", kind == "" && o.text("id") != "" && o.get("status") != nil:
+		return TaskRef{o.text("id"), o.text("contextId")}
+	case kind == "message", kind == "status-update", kind == "artifact-update":
+		return TaskRef{o.text("taskId"), o.text("contextId")}
+	}
+	return TaskRef{}
+}
+
+// FilterTasks cuts the tasks that keep refuses from the answer to ListTasks;
+// a task without id is never kept. Every other byte stays, but for totalSize,
+// which becomes the number of tasks that are left: how many there are of
+// others is nobody's business (SEP-5). An answer without tasks stays as it is.
+// An error means that the answer is not understood and must not be passed on.
+func FilterTasks(response []byte, keep func(TaskRef) bool) ([]byte, error) {
+	o, err := readObject(response)
+	if err != nil {
+		return nil, fmt.Errorf("answer to ListTasks: %w", err)
+	}
+	base := 0
+	if o.get("jsonrpc") != nil {
+		i := o.index("result")
+		if i < 0 {
+			return response, nil
+		}
+		base = o[i].start
+		if o, err = readObject(o[i].value); err != nil {
+			return nil, fmt.Errorf("answer to ListTasks: result: %w", err)
+		}
+	}
+	if err := listNames.checkRaw("answer to ListTasks", o); err != nil {
+		return nil, err
+	}
+	var edits []edit
+	left := 0
+	if i := o.index("tasks"); i >= 0 && isSet(o[i].value) {
+		e, n, err := filter(o[i], keep)
+		if err != nil {
+			return nil, err
+		}
+		edits, left = append(edits, e), n
+	}
+	if i := o.index("totalSize"); i >= 0 {
+		edits = append(edits, edit{o[i].start, o[i].end, strconv.AppendInt(nil, int64(left), 10)})
+	}
+	return splice(response, base, edits), nil
+}
+
+var (
+	listNames = newNames("tasks", "totalSize")
+	taskNames = newNames("id", "contextId")
+)
+
+// filter returns the edit that leaves the kept tasks, and their number.
+func filter(tasks rawMember, keep func(TaskRef) bool) (edit, int, error) {
+	elements, err := readArray(tasks.value)
+	if err != nil {
+		return edit{}, 0, fmt.Errorf("answer to ListTasks: tasks: %w", err)
+	}
+	var kept [][]byte
+	for i, e := range elements {
+		task, err := readObject(e)
+		if err == nil {
+			err = taskNames.checkRaw("a task", task)
+		}
+		if err != nil {
+			return edit{}, 0, fmt.Errorf("answer to ListTasks: tasks[%d]: %w", i, err)
+		}
+		if ref := (TaskRef{task.text("id"), task.text("contextId")}); ref.Task != "" && keep(ref) {
+			kept = append(kept, e)
+		}
+	}
+	if len(kept) == len(elements) {
+		return edit{tasks.start, tasks.end, tasks.value}, len(kept), nil
+	}
+	return edit{tasks.start, tasks.end, writeArray(kept)}, len(kept), nil
+}
+
+// edit replaces the bytes from start to end.
+type edit struct {
+	start, end int
+	with       []byte
+}
+
+// splice returns the bytes with the edits applied, whose offsets count from
+// base and do not overlap.
+func splice(raw []byte, base int, edits []edit) []byte {
+	var b bytes.Buffer
+	at := 0
+	for at < len(raw) {
+		next := edit{start: len(raw), end: len(raw)}
+		for _, e := range edits {
+			if e.start+base >= at && e.start+base < next.start {
+				next = edit{e.start + base, e.end + base, e.with}
+			}
+		}
+		b.Write(raw[at:next.start])
+		b.Write(next.with)
+		at = next.end
+	}
+	return b.Bytes()
+}
