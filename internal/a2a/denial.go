@@ -220,6 +220,8 @@ func TaskNotFound(method Method, at time.Time) Denial {
 		d.Message = "failed to cancel: cancelation failed: canceler setup failed: failed to load a task: task not found"
 	case SendMessage, SendStreamingMessage:
 		d.Message = "executor setup failed: failed to load exec ctx: task loading failed: task not found"
+	case SubscribeToTask:
+		d.Message = "task not found: no active execution"
 	case GetPushConfig:
 		d.Message = "failed to get push config: task not found"
 	default:

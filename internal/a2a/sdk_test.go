@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -53,7 +54,7 @@ func post(t *testing.T, url string, body []byte) []byte {
 // What a2a-go itself answers about a task that does not exist is what we
 // answer about one of somebody else.
 func TestATK18_ForeignTaskLooksMissing(t *testing.T) {
-	server := httptest.NewServer(a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(echo{})))
+	server := httptest.NewServer(a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(echo{}, a2asrv.WithLogger(slog.New(slog.DiscardHandler)))))
 	defer server.Close()
 	const message = `{"message":{"messageId":"m","role":"ROLE_USER","taskId":"x","parts":[{"text":"a"}]}}`
 	stamp := regexp.MustCompile(`"timestamp":"[^"]*"`)
@@ -126,7 +127,7 @@ func TestDenialReachesClient(t *testing.T) {
 
 // An agent of a2a-go gets skill and arguments of a composed call.
 func TestComposeReachesAgent(t *testing.T) {
-	server := httptest.NewServer(a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(echo{})))
+	server := httptest.NewServer(a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(echo{}, a2asrv.WithLogger(slog.New(slog.DiscardHandler)))))
 	defer server.Close()
 	body := Compose(InvokeParams{Skill: "read", RawArguments: []byte(`{"handle":"rh_001"}`)}, []byte(`"i"`), Version1, "m1")
 	answer := string(post(t, server.URL, body))
