@@ -2,8 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	cedar "github.com/cedar-policy/cedar-go"
 
@@ -111,26 +109,36 @@ func (e *Engine) about(w world, agent string, r *Resource) (world, string) {
 	return w, ""
 }
 
-// typed returns attributes as Cedar has them. The reason says which one is not
-// as declared; it is "" where all are.
+// typed returns attributes as Cedar has them. The reason says which one, the
+// first by name, is not as declared; it is "" where all are. Undeclared
+// attributes are left out where open says so: no policy can speak about them.
 func typed(attributes map[string]powerbox.Value, declared map[string]catalogue.Attribute, open bool) (r cedar.Record, reason string) {
-	for _, name := range slices.Sorted(maps.Keys(declared)) {
-		if _, ok := attributes[name]; !ok && declared[name].Required {
-			return r, fmt.Sprintf("attribute %q is missing; its collection declares it for every resource", name)
+	wrong := ""
+	for name, a := range declared {
+		if _, ok := attributes[name]; !ok && a.Required && (wrong == "" || name < wrong) {
+			wrong = name
 		}
 	}
 	fields := make(cedar.RecordMap, len(attributes))
-	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+	for name, v := range attributes {
 		want, ok := declared[name]
 		if !ok && open {
-			continue // no policy can speak about it
+			continue
 		}
-		v := attributes[name]
 		t, valued := catalogue.TypeOf(v)
 		if !ok || !valued || t != want.Type {
-			return r, fmt.Sprintf("attribute %q is not as declared; want %s", name, want.Type)
+			if wrong == "" || name < wrong {
+				wrong = name
+			}
+			continue
 		}
 		fields[cedar.String(name)] = cedarValue(v, t)
+	}
+	if want, ok := declared[wrong]; ok {
+		return r, fmt.Sprintf("attribute %q is not as declared; want %s", wrong, want.Type)
+	}
+	if wrong != "" {
+		return r, fmt.Sprintf("attribute %q is not declared", wrong)
 	}
 	return cedar.NewRecord(fields), ""
 }
