@@ -339,9 +339,10 @@ func (o *objectReader) time(name string) (time.Time, error) {
 	if !ok {
 		return time.Time{}, nil
 	}
-	// UnmarshalText is strict where Parse is not: ',', one-digit hours.
-	var t time.Time
-	if s, _ := v.Text(); t.UnmarshalText([]byte(s)) != nil {
+	s, _ := v.Text()
+	t, err := time.Parse(time.RFC3339Nano, s)
+	// Parse also takes ',' before the fraction and hours of one digit.
+	if err != nil || s[len("2006-01-02T15")] != ':' || strings.Contains(s, ",") {
 		return time.Time{}, fmt.Errorf("%s: %s is %.64q; want a time such as 2026-01-02T15:04:05Z", o.of, name, s)
 	}
 	return t, nil
