@@ -83,11 +83,11 @@ func TestDecodeRefuses(t *testing.T) {
 func TestDecodeAccepts(t *testing.T) {
 	for in, want := range map[string]string{
 		` { "b" : [ 1 , true , false , null , "x" ] , "a" : { } } `: `{"a":{},"b":[1,true,false,null,"x"]}`,
-		`"\"\\\/\b\f\n\r\t\u00e9\uD83D\uDE00\u0000"`:               `"\"\\/` + `\b\f\n\r\t` + "\u00e9\U0001F600" + `\u0000"`,
-		`"\ufffd"`: "\"\ufffd\"",
-		"\"\x7f\"": "\"\x7f\"",
-		`1.50e3`:   `1500`,
-		`[]`:       `[]`,
+		`"\"\\\/\b\f\n\r\t\u00e9\uD83D\uDE00\u0000"`:                `"\"\\/` + `\b\f\n\r\t` + "\u00e9\U0001F600" + `\u0000"`,
+		`"\ufffd"`:                             "\"\ufffd\"",
+		"\"\x7f\"":                             "\"\x7f\"",
+		`1.50e3`:                               `1500`,
+		`[]`:                                   `[]`,
 		`{"A":1,"a":2,"\u00e9":3,"e\u0301":4}`: "{\"A\":1,\"a\":2,\"e\u0301\":4,\"\u00e9\":3}",
 	} {
 		v, err := powerbox.ParseValue([]byte(in))

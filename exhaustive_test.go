@@ -323,3 +323,107 @@ func comparePatterns(t *testing.T, p, q powerbox.Pattern, inP, inQ []bool, opera
 		t.Fatalf("%s and %s: meet %v, covers %v; want %v, %v", p, q, ok, p.Covers(q), overlap, covers)
 	}
 }
+
+// words are all strings over an alphabet up to a length.
+func words(alphabet string, length int) []string {
+	out := []string{""}
+	for i := 0; i < len(out); i++ {
+		if len(out[i]) < length {
+			for _, r := range alphabet {
+				out = append(out, out[i]+string(r))
+			}
+		}
+	}
+	return out
+}
+
+func TestSmallGlobsExhaustively(t *testing.T) {
+	patterns, subjects := words("ab*", 4)[1:], words("ab", 7)
+	matched := make([][]uint64, len(patterns))
+	for i, p := range patterns {
+		matched[i] = make([]uint64, len(subjects)/64+1)
+		for k, s := range subjects {
+			got := powerbox.Glob{Pattern: p}.Admits(powerbox.String(s))
+			if got != slowGlob(p, s) {
+				t.Fatalf("glob %s admits %s: %v", p, s, got)
+			}
+			if got {
+				matched[i][k/64] |= 1 << (k % 64)
+			}
+		}
+	}
+	covered := 0
+	for i, p := range patterns {
+		for j, c := range patterns {
+			if !powerbox.ConstraintCovers(powerbox.Glob{Pattern: p}, powerbox.Glob{Pattern: c}) {
+				continue
+			}
+			covered++
+			for k := range matched[i] {
+				if matched[j][k]&^matched[i][k] != 0 {
+					t.Fatalf("glob %s covers %s, which admits more", p, c)
+				}
+			}
+		}
+	}
+	if covered < len(patterns)*2 {
+		t.Errorf("%d pairs are covered; the search has gone blind", covered)
+	}
+}
+
+// slowGlob is the definition.
+func slowGlob(p, s string) bool {
+	switch {
+	case p == "":
+		return s == ""
+	case p[0] == '*':
+		return slowGlob(p[1:], s) || s != "" && slowGlob(p, s[1:])
+	default:
+		return s != "" && p[0] == s[0] && slowGlob(p[1:], s[1:])
+	}
+}
+
+func TestSmallURLsExhaustively(t *testing.T) {
+	var cs []powerbox.Constraint
+	for _, schemes := range [][]string{{"https"}, {"http", "https"}} {
+		for _, hosts := range [][]string{{"x.example"}, {"*.x.example"}, {"*.example"}, {"x.example", "a.x.example"}, {"*.x.example", "x.example"}, {"::1"}} {
+			for _, ports := range [][]string{nil, {"1"}, {"1", "2"}} {
+				for _, prefix := range []string{"", "/", "/v", "/v/w"} {
+					cs = append(cs, powerbox.URLMatch{Schemes: schemes, Hosts: hosts, Ports: ports, Prefix: prefix})
+				}
+			}
+		}
+	}
+	var domain []powerbox.Value
+	for _, scheme := range []string{"https", "http"} {
+		for _, host := range []string{"x.example", "a.x.example", "z.a.x.example", "y.example", "[::1]"} {
+			for _, port := range []string{"", ":1", ":2"} {
+				for _, path := range []string{"", "/v", "/v/w", "/v/z", "/vw"} {
+					domain = append(domain, powerbox.String(scheme+"://"+host+port+path))
+				}
+			}
+		}
+	}
+	for len(domain) > 0 {
+		n := min(len(domain), 64)
+		soundOn(t, cs, domain[:n])
+		domain = domain[n:]
+	}
+	parent := powerbox.URLMatch{Schemes: []string{"https", "http"}, Hosts: []string{"*.example", "::1"}, Ports: []string{"2", "1"}, Prefix: "/v"}
+	child := powerbox.URLMatch{Schemes: []string{"http"}, Hosts: []string{"*.x.example", "a.example"}, Ports: []string{"1"}, Prefix: "/v/w"}
+	if !powerbox.ConstraintCovers(parent, child) || powerbox.ConstraintCovers(child, parent) {
+		t.Error("a narrower URL constraint is not covered, or a wider one is")
+	}
+}
+
+func soundOn(t *testing.T, cs []powerbox.Constraint, domain []powerbox.Value) {
+	t.Helper()
+	known := truths(cs, domain)
+	for i, parent := range cs {
+		for j, child := range cs {
+			if known[j]&^known[i] != 0 && powerbox.ConstraintCovers(parent, child) {
+				t.Fatalf("%s covers %s, which admits more", parent.JSON(), child.JSON())
+			}
+		}
+	}
+}

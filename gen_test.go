@@ -52,7 +52,7 @@ func drawURL(t *rapid.T) powerbox.URLMatch {
 }
 
 func drawConstraint(t *rapid.T, depth int) powerbox.Constraint {
-	most := 12
+	most := 15
 	if depth == 0 {
 		most = 10
 	}
@@ -79,7 +79,7 @@ func drawConstraint(t *rapid.T, depth int) powerbox.Constraint {
 		return powerbox.Glob{Pattern: rapid.SampledFrom(globs).Draw(t, "pattern")}
 	case 10:
 		return drawRange(t)
-	case 11:
+	case 11, 12, 13:
 		return powerbox.All{Constraints: drawConstraints(t, depth-1)}
 	default:
 		return powerbox.AnyOf{Constraints: drawConstraints(t, depth-1)}
