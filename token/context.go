@@ -1,0 +1,241 @@
+package token
+
+import (
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// TypeContext is the typ of the context that a gateway sends to the agent
+// behind it. Only a JWS of exactly this typ is one, so that no other token of
+// the same key can stand in (ATK-13).
+const TypeContext = "powerbox-context+jwt"
+
+// MaxContextLifetime bounds exp less iat: a context is for the one request
+// that it travels with.
+const MaxContextLifetime = 5 * time.Minute
+
+// Context is what a gateway tells the agent behind it about one request: who
+// asks, by what right, and which resources are meant. It travels in the header
+// Powerbox-Context as a compact JWS, signed by the agent's issuing key, and is
+// bound to the bytes of the request (design, section 4). The real ids of
+// resources travel here and nowhere else.
+type Context struct {
+	Issuer     string // the issuer of the agent; required
+	Audience   string // the id of the agent; required
+	IssuedAt   time.Time
+	Expires    time.Time // at most MaxContextLifetime after IssuedAt
+	Principal  string    // "" where nobody is known
+	Holder     string    // id of the holder; "" where nobody is known
+	Capability string    // id of the capability; "" where none was presented
+	Root       string    // id of the root capability that it comes from
+	Mode       string    // how the gateway treats the agent; required
+	Basis      string    // by what the call was let through; required
+	Decision   string    // id of the decision on record
+	Task       string    // task that the request belongs to
+	// Authority is under what the request was decided; the zero one permits
+	// nothing.
+	Authority powerbox.Authority
+	// Handles are the resources that the request may touch, by handle. Nil
+	// says that the request is not bounded by handles, empty that there is no
+	// resource that it may touch.
+	Handles map[string]ContextHandle
+	// Digest is the [DigestOf] the body that is forwarded. SignContext needs
+	// it; VerifyContext compares it with the body.
+	Digest string
+}
+
+// ContextHandle is the resource that a handle stands for.
+type ContextHandle struct {
+	ID   string // as the agent knows it; required
+	Name string // for people
+}
+
+// SignContext returns c as a compact JWS. It refuses, with an [*Error], a
+// context that VerifyContext would refuse whatever the time.
+func SignContext(signer Signer, c Context) (string, error) {
+	v := c.value()
+	if _, err := parseContext(v); err != nil {
+		return "", prefixed("context: ", err)
+	}
+	return sign(signer, TypeContext, signer.Public().Thumbprint(), v.AppendJSON(nil))
+}
+
+// VerifyContext verifies the value of a Powerbox-Context header against the
+// issuing keys of the agent: that it was signed for that audience, is good at
+// that time, and belongs to that body. Errors are [*Error]: the agent refuses
+// the request. An absent header is one.
+func VerifyContext(compact string, keys KeySet, audience string, now time.Time, body []byte) (Context, error) {
+	if compact == "" {
+		return Context{}, refuse(CodeMissingClaim, "context: there is none; want it in the header Powerbox-Context, from the gateway")
+	}
+	j, err := parseJWS(compact, TypeContext)
+	if err != nil {
+		return Context{}, prefixed("context: ", err)
+	}
+	if err := j.verifyContext(compact, keys); err != nil {
+		return Context{}, prefixed("context: ", err)
+	}
+	c, err := parseContext(j.payload)
+	if err != nil {
+		return Context{}, prefixed("context: ", err)
+	}
+	if err := c.check(audience, now, body); err != nil {
+		return Context{}, err
+	}
+	return c, nil
+}
+
+// verifyContext checks type and signature. An absent typ, which parseJWS lets
+// pass, is not enough here.
+func (j jws) verifyContext(compact string, keys KeySet) error {
+	if headerType(compact) != TypeContext {
+		return refuse(CodeType, "header: want typ %q", TypeContext)
+	}
+	candidates := keys.candidates(j.header)
+	if len(candidates) == 0 {
+		return refuse(CodeUnknownKey, "no key of the agent's issuer has the kid of the header; fetch its key set again")
+	}
+	var err error
+	for _, key := range candidates {
+		if err = j.verify(key); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// check compares a context with the request that it came with.
+func (c Context) check(audience string, now time.Time, body []byte) error {
+	switch {
+	case audience == "" || c.Audience != audience:
+		return refuse(CodeProofAudience, "context: aud is not %q", audience)
+	case c.IssuedAt.After(now.Add(MaxIssuedAhead)):
+		return refuse(CodeNotYetValid, "context: iat lies in the future; compare the clocks")
+	case !now.Before(c.Expires):
+		return refuse(CodeExpired, "context: exp has passed; it serves for one request")
+	case c.Digest != DigestOf(body):
+		return refuse(CodeProofRequest, "context: req is not for the body that was received")
+	}
+	return nil
+}
+
+// value returns the claims of c.
+func (c Context) value() powerbox.Value {
+	ms := []powerbox.Member{
+		{Name: "iat", Value: number(c.IssuedAt.Unix())}, {Name: "exp", Value: number(c.Expires.Unix())},
+		{Name: "authority", Value: c.Authority.JSON()},
+		{Name: "req", Value: powerbox.Object(textMember("d", c.Digest))},
+	}
+	for _, t := range c.texts() {
+		if *t.text != "" {
+			ms = append(ms, textMember(t.name, *t.text))
+		}
+	}
+	if c.Handles != nil {
+		handles := make([]powerbox.Member, 0, len(c.Handles))
+		for name, h := range c.Handles {
+			handles = append(handles, powerbox.Member{Name: name, Value: powerbox.Object(
+				textMember("id", h.ID), textMember("name", h.Name))})
+		}
+		ms = append(ms, powerbox.Member{Name: "handles", Value: powerbox.Object(handles...)})
+	}
+	return powerbox.Object(ms...)
+}
+
+// contextText is a claim that is a string.
+type contextText struct {
+	name     string
+	text     *string
+	required bool
+}
+
+func (c *Context) texts() []contextText {
+	return []contextText{
+		{"iss", &c.Issuer, true},
+		{"aud", &c.Audience, true},
+		{"mode", &c.Mode, true},
+		{"basis", &c.Basis, true},
+		{"principal", &c.Principal, false},
+		{"holder", &c.Holder, false},
+		{"capability", &c.Capability, false},
+		{"root", &c.Root, false},
+		{"decision", &c.Decision, false},
+		{"task", &c.Task, false},
+	}
+}
+
+// parseContext reads claims. Unlike in a token, an unknown claim refuses: it
+// could be a restriction, and both sides speak the version that typ names.
+func parseContext(v powerbox.Value) (Context, error) {
+	var c Context
+	known := map[string]bool{"iat": true, "exp": true, "authority": true, "handles": true, "req": true}
+	r := claimReader{object: v}
+	for _, t := range c.texts() {
+		known[t.name] = true
+		if _, ok := v.Get(t.name); ok || t.required {
+			*t.text = r.text(t.name)
+		}
+	}
+	members, _ := v.Members()
+	for _, m := range members {
+		if !known[m.Name] && r.err == nil {
+			r.err = refuse(CodeMalformed, "claim %q is unknown", m.Name)
+		}
+	}
+	c.IssuedAt = time.Unix(r.integer("iat", maxTime), 0).UTC()
+	c.Expires = time.Unix(r.integer("exp", maxTime), 0).UTC()
+	if life := c.Expires.Sub(c.IssuedAt); r.err == nil && (life <= 0 || life > MaxContextLifetime) {
+		r.err = refuse(CodeLifetime, "exp is %s after iat; want more than 0 and at most %s", life, MaxContextLifetime)
+	}
+	r.contextRights(&c)
+	if r.err != nil {
+		return Context{}, r.err
+	}
+	return c, nil
+}
+
+// contextRights reads the claims that are objects.
+func (r *claimReader) contextRights(c *Context) {
+	if v, ok := r.get("req"); ok {
+		inner := claimReader{object: v}
+		if c.Digest = inner.text("d"); inner.err != nil {
+			r.err = prefixed("req: ", inner.err)
+		}
+	}
+	if v, ok := r.get("authority"); ok {
+		var err error
+		if c.Authority, err = powerbox.ParseAuthority(v); err != nil {
+			r.err = refuse(CodeMalformed, "authority: %v", err)
+		}
+	}
+	if _, ok := r.object.Get("handles"); ok {
+		c.Handles = r.contextHandles()
+	}
+}
+
+func (r *claimReader) contextHandles() map[string]ContextHandle {
+	v, _ := r.get("handles")
+	members, ok := v.Members()
+	if !ok && r.err == nil {
+		r.err = refuse(CodeMalformed, "handles is JSON %s; want an object", v.Kind())
+	}
+	handles := make(map[string]ContextHandle, len(members))
+	for _, m := range members {
+		inner := claimReader{object: m.Value}
+		h := ContextHandle{ID: inner.text("id"), Name: member(m.Value, "name")}
+		if inner.err != nil {
+			r.err = prefixed("handle "+quote(m.Name)+": ", inner.err)
+		}
+		handles[m.Name] = h
+	}
+	return handles
+}
+
+// headerType returns the typ of a JWS that parseJWS accepted.
+func headerType(compact string) string {
+	first, _, _ := strings.Cut(compact, ".")
+	head, _ := parsePart("header", first, powerbox.Limits{Bytes: maxHeaderBytes, Depth: 16})
+	return member(head, "typ")
+}

@@ -1,0 +1,169 @@
+package token
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+const contextBody = `{"jsonrpc":"2.0","id":1,"method":"SendMessage"}`
+
+// contextOf is a context in which every claim is used.
+func contextOf(t testing.TB) Context {
+	t.Helper()
+	authority, err := powerbox.NewAuthority(powerbox.Window{Until: at.Add(time.Hour)}, 2, tools(t, readAndSearch)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Context{
+		Issuer: "https://agent.example", Audience: "documents", IssuedAt: at.UTC(), Expires: at.Add(time.Minute).UTC(),
+		Principal: "user:alice", Holder: "key:abc", Capability: "cap-1", Root: "root-1", Mode: "require",
+		Basis: "capability", Decision: "d-1", Task: "t-1", Authority: authority,
+		Handles: map[string]ContextHandle{"h1": {ID: "q1-sales", Name: "Q1 Sales"}, "h2": {ID: "q1-financial"}},
+		Digest:  DigestOf([]byte(contextBody)),
+	}
+}
+
+var contextsEqual = cmp.Comparer(func(a, b powerbox.Authority) bool { return a.Equal(b) })
+
+func TestContextRoundTrip(t *testing.T) {
+	full := contextOf(t)
+	short := Context{
+		Issuer: full.Issuer, Audience: full.Audience, IssuedAt: full.IssuedAt, Expires: full.Expires,
+		Mode: "observe", Basis: "ambient", Digest: full.Digest,
+	}
+	none := short
+	none.Handles = map[string]ContextHandle{}
+	for name, c := range map[string]Context{"full": full, "short": short, "no handle": none} {
+		for _, algorithm := range []Algorithm{Ed25519, ES256} {
+			key := keyOf(t, "issuer", algorithm)
+			compact, err := SignContext(key, c)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			keys, err := ParseKeySet([]byte(JWKS(keyOf(t, "other", Ed25519).Public(), key.Public()).String()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := VerifyContext(compact, keys, "documents", at.Add(59*time.Second), []byte(contextBody))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if diff := cmp.Diff(c, got, contextsEqual); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+}
+
+// Every attack changes one thing of a good context, or of what it is compared
+// with.
+func TestATK13_ContextAttacks(t *testing.T) {
+	key := keyOf(t, "issuer", Ed25519)
+	good := contextOf(t)
+	type request struct {
+		compact, audience, body string
+		now                     time.Time
+		keys                    KeySet
+	}
+	header := `{"alg":"EdDSA","typ":"powerbox-context+jwt"}`
+	payload := good.value().String()
+	forged := func(header, payload string) string {
+		signed := encodeBase64([]byte(header)) + "." + encodeBase64([]byte(payload))
+		signature, err := key.Sign([]byte(signed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed + "." + encodeBase64(signature)
+	}
+	claims := func(old, replacement string) func(*request) {
+		if !strings.Contains(payload, old) {
+			t.Fatalf("no %s in %s", old, payload)
+		}
+		return func(r *request) { r.compact = forged(header, strings.Replace(payload, old, replacement, 1)) }
+	}
+	cases := []struct {
+		name   string
+		change func(*request)
+		want   powerbox.Code
+	}{
+		{"unchanged", func(*request) {}, ""},
+		{"absent", func(r *request) { r.compact = "" }, CodeMissingClaim},
+		{"not a JWS", func(r *request) { r.compact = "a.b" }, CodeMalformed},
+		{"typ missing", func(r *request) { r.compact = forged(`{"alg":"EdDSA"}`, payload) }, CodeType},
+		{"typ JWT", func(r *request) { r.compact = forged(`{"alg":"EdDSA","typ":"JWT"}`, payload) }, CodeType},
+		{"typ of a token", func(r *request) { r.compact = forged(`{"alg":"EdDSA","typ":"aat+jwt"}`, payload) }, CodeType},
+		{"key that nobody knows", func(r *request) { r.keys = NewKeySet(keyOf(t, "other", Ed25519).Public()) }, CodeSignature},
+		{"no keys", func(r *request) { r.keys = KeySet{} }, CodeUnknownKey},
+		{"other audience", func(r *request) { r.audience = "mail" }, CodeProofAudience},
+		{"no audience", func(r *request) { r.audience = "" }, CodeProofAudience},
+		{"expired", func(r *request) { r.now = at.Add(time.Minute) }, CodeExpired},
+		{"from the future", func(r *request) { r.now = at.Add(-31 * time.Second) }, CodeNotYetValid},
+		{"other body", func(r *request) { r.body += " " }, CodeProofRequest},
+		{"claim unknown", claims(`"aud"`, `"only":"x","aud"`), CodeMalformed},
+		{"mode missing", claims(`"mode":"require",`, ``), CodeMissingClaim},
+		{"principal a number", claims(`"user:alice"`, `1`), CodeMalformed},
+		{"iat missing", claims(`"iat":1800000000,`, ``), CodeMissingClaim},
+		{"exp before iat", claims(`"exp":1800000060`, `"exp":1800000000`), CodeLifetime},
+		{"exp far off", claims(`"exp":1800000060`, `"exp":1800000301`), CodeLifetime},
+		{"req missing", claims(`"req":`, `"handles":`), CodeMalformed},
+		{"digest missing", claims(`"d":`, `"e":`), CodeMissingClaim},
+		{"authority unreadable", claims(`"authority":{`, `"authority":{"all":true,`), CodeMalformed},
+		{"handles a list", claims(`"handles":{`, `"handles":[],"task":{`), CodeMalformed},
+		{"handle without id", claims(`"id":"q1-financial",`, ``), CodeMissingClaim},
+		{"handles no object", func(r *request) {
+			c := good
+			c.Handles = nil
+			r.compact = forged(header, strings.Replace(c.value().String(), `"iat"`, `"handles":[],"iat"`, 1))
+		}, CodeMalformed},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := request{forged(header, payload), "documents", contextBody, at, NewKeySet(key.Public())}
+			c.change(&r)
+			_, err := VerifyContext(r.compact, r.keys, r.audience, r.now, []byte(r.body))
+			if diff := cmp.Diff(c.want, codeOf(err)); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			if err != nil && !errors.Is(err, powerbox.ErrDenied) {
+				t.Errorf("%v is no denial", err)
+			}
+		})
+	}
+}
+
+// A context is never taken for a token or a proof of the same key.
+func TestATK13_ContextIsNoToken(t *testing.T) {
+	compact, err := SignContext(keyOf(t, "issuer", Ed25519), contextOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseChain([]string{compact}); codeOf(err) != CodeType {
+		t.Errorf("as a token: %v; want %s", err, CodeType)
+	}
+	f := newFamily(t, 0)
+	if _, err := f.verify(t).CheckProof(compact, Expected{Now: at}); codeOf(err) != CodeType {
+		t.Errorf("as a proof: %v; want %s", err, CodeType)
+	}
+}
+
+func TestSignContextRefuses(t *testing.T) {
+	key := keyOf(t, "issuer", Ed25519)
+	for name, change := range map[string]func(*Context){
+		"issuer":   func(c *Context) { c.Issuer = "" },
+		"basis":    func(c *Context) { c.Basis = "" },
+		"digest":   func(c *Context) { c.Digest = "" },
+		"lifetime": func(c *Context) { c.Expires = c.IssuedAt.Add(MaxContextLifetime + time.Second) },
+	} {
+		c := contextOf(t)
+		change(&c)
+		if compact, err := SignContext(key, c); compact != "" || !errors.Is(err, powerbox.ErrDenied) {
+			t.Errorf("%s: %q, %v; want a refusal", name, compact, err)
+		}
+	}
+}
