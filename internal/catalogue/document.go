@@ -228,6 +228,7 @@ func (r jsonReader) node(depth int) (node, error) {
 			return n, at(line, "%w", err)
 		}
 		n.scalar = powerbox.Number(d)
+	default: // null, which the zero scalar is: no other token begins a value
 	}
 	n.kind = n.scalar.Kind()
 	return n, nil

@@ -121,7 +121,7 @@ func TestSealerPrintsNoKey(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "sealer", s)
 	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "sealer", s)
 	fmt.Fprintf(&b, "%v %+v %#v %s %d %x", s, s, s, s, s, s)
-	for _, secret := range []string{"nonce", "aead", fmt.Sprintf("%x", s.nonce), fmt.Sprint(s.nonce)} {
+	for _, secret := range []string{"nonce", "aead", fmt.Sprintf("%x", s.nonce), fmt.Sprintf("%d", s.nonce)} {
 		if strings.Contains(b.String(), secret) {
 			t.Errorf("%s shows %s", b.String(), secret)
 		}

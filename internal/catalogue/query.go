@@ -255,7 +255,7 @@ func (c condition) fits(t Type) error {
 	}
 	for _, v := range c.values {
 		given, _ := TypeOf(v)
-		if given != t && !(given == TypeText && t == TypeTexts) {
+		if element := given == TypeText && t == TypeTexts; given != t && !element {
 			return fmt.Errorf("%s is %s; the attribute is %s", clip(v.String()), given, t)
 		}
 	}

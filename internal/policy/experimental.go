@@ -101,7 +101,7 @@ func (c *checker) check(p *cedar.Policy, h head) []error {
 
 // flatten takes joined errors apart and leaves out repetitions.
 func flatten(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // it is the joined form itself that is looked for
+	joined, ok := err.(interface{ Unwrap() []error }) // the joined form itself
 	if !ok {
 		if err == nil {
 			return nil
@@ -154,40 +154,100 @@ func (n *nameCheck) node(node ast.IsNode) bool {
 			n.entity(e)
 		}
 	case ast.NodeTypeHas:
-		n.has(variableOf(v.Arg), string(v.Value))
+		n.has(v.Arg, string(v.Value))
+	case ast.NodeTypeEquals:
+		n.compared(v.BinaryNode, "==")
+	case ast.NodeTypeNotEquals:
+		n.compared(v.BinaryNode, "!=")
+	case ast.NodeTypeIn:
+		n.compared(v.BinaryNode, "in")
+	case ast.NodeTypeIs:
+		n.entityType(v.EntityType)
+	case ast.NodeTypeIsIn:
+		n.entityType(v.EntityType)
 	case ast.NodeTypeHasTag, ast.NodeTypeGetTag:
 		n.fail("nothing has tags; attributes are in principal.attributes and resource.attributes")
+	default: // names no entity and asks for no attribute: for Cedar's validation
 	}
 	return true
 }
 
-// variableOf returns X of X.attributes where X is a variable, else "".
-func variableOf(node ast.IsNode) string {
-	access, ok := node.(ast.NodeTypeAccess)
-	if !ok || access.Value != "attributes" {
-		return ""
+// comparableTypes are the types of entity that a variable can be, and be in.
+// Comparing with another is always false, which Cedar lets pass.
+func comparableTypes(variable, operator string) []string {
+	switch {
+	case variable == "principal" && operator == "in":
+		return []string{typeUser, typeGroup, typeRole}
+	case variable == "principal":
+		return []string{typeUser}
+	case variable == "resource" && operator == "in":
+		return []string{typeResource, typeCollection, typeAgent}
+	case variable == "resource":
+		return []string{typeResource, typeAgent}
+	case variable == "action":
+		return []string{typeAction}
 	}
-	variable, _ := access.Arg.(ast.NodeTypeVariable)
-	return string(variable.Name)
+	return entityTypes()
 }
 
-func (n *nameCheck) has(of, name string) {
-	known := slices.Collect(maps.Keys(n.rules.attributes))
-	switch of {
-	case "resource":
-		if n.rules.torn[name] {
-			n.fail("attribute %q has another type in each collection; name one collection in the scope", name)
-			return
+func (n *nameCheck) compared(pair ast.BinaryNode, operator string) {
+	variable, ok := pair.Left.(ast.NodeTypeVariable)
+	with := pair.Right
+	if !ok {
+		variable, _ = pair.Right.(ast.NodeTypeVariable)
+		with = pair.Left
+	}
+	elements := []ast.IsNode{with}
+	if set, ok := with.(ast.NodeTypeSet); ok {
+		elements = set.Elements
+	}
+	fitting := comparableTypes(string(variable.Name), operator)
+	for _, e := range elements {
+		v, _ := e.(ast.NodeValue)
+		if id, ok := v.Value.(cedar.EntityUID); ok && !slices.Contains(fitting, string(id.Type)) {
+			n.fail("%s %s %s is the same for every request; want one of %s", variable.Name, operator, id, listed(fitting))
 		}
-	case "principal":
-		known = slices.Collect(maps.Keys(n.vocabulary.attributes))
+	}
+}
+
+// has checks the name that a condition asks for. Cedar takes asking for one
+// that nothing has as false.
+func (n *nameCheck) has(of ast.IsNode, name string) {
+	access, nested := of.(ast.NodeTypeAccess)
+	if !nested || access.Value != "attributes" {
+		n.attribute(name, []string{"principal.attributes", "principal.id", "resource.attributes"}, "attributes", "id")
+		return
+	}
+	ofResource := slices.Collect(maps.Keys(n.rules.attributes))
+	ofPrincipal := slices.Collect(maps.Keys(n.vocabulary.attributes))
+	variable, _ := access.Arg.(ast.NodeTypeVariable)
+	switch {
+	case variable.Name == "resource" && n.rules.torn[name]:
+		n.fail("attribute %q has another type in each collection; name one collection in the scope", name)
+	case variable.Name == "resource":
+		n.attribute(name, ofResource, ofResource...)
+	case variable.Name == "principal":
+		n.attribute(name, ofPrincipal, ofPrincipal...)
 	default:
-		known = slices.AppendSeq(known, maps.Keys(n.vocabulary.attributes))
-		known = append(known, "attributes", "id")
+		both := slices.Concat(ofResource, ofPrincipal)
+		n.attribute(name, both, both...)
 	}
+}
+
+func (n *nameCheck) attribute(name string, shown []string, known ...string) {
 	if !slices.Contains(known, name) {
-		n.fail("attribute %q is unknown; known are %s", name, listed(known))
+		n.fail("attribute %q is unknown; known are %s", name, listed(slices.Clone(shown)))
 	}
+}
+
+func (n *nameCheck) entityType(t cedar.EntityType) {
+	if !slices.Contains(entityTypes(), string(t)) {
+		n.fail("entity type %s is unknown; known are %s", t, listed(entityTypes()))
+	}
+}
+
+func entityTypes() []string {
+	return []string{typeAction, typeAgent, typeCollection, typeGroup, typeResource, typeRole, typeUser}
 }
 
 func (n *nameCheck) entity(e cedar.EntityUID) {
@@ -214,9 +274,7 @@ func (n *nameCheck) entity(e cedar.EntityUID) {
 			n.fail("%s with an empty name; no principal has one", e.Type)
 		}
 	default:
-		n.fail("entity type %s is unknown; known are %s", e.Type, listed([]string{
-			typeAction, typeAgent, typeCollection, typeGroup, typeResource, typeRole, typeUser,
-		}))
+		n.entityType(e.Type)
 	}
 }
 
