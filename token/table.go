@@ -189,16 +189,24 @@ type matching struct {
 	seen  []bool
 }
 
+// augment finds a clause for parent: a free one, or one whose owner can take
+// another.
 func (m *matching) augment(parent int) bool {
+	if m.table.steps -= len(m.edges[parent]); m.table.steps < 0 {
+		return false
+	}
 	for _, child := range m.edges[parent] {
-		if m.table.steps--; m.table.steps < 0 {
-			return false
+		if m.owner[child] == 0 {
+			m.owner[child] = parent + 1
+			return true
 		}
+	}
+	for _, child := range m.edges[parent] {
 		if m.seen[child] {
 			continue
 		}
 		m.seen[child] = true
-		if m.owner[child] == 0 || m.augment(m.owner[child]-1) {
+		if m.augment(m.owner[child] - 1) {
 			m.owner[child] = parent + 1
 			return true
 		}
