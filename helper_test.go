@@ -2,9 +2,7 @@ package powerbox_test
 
 import (
 	"flag"
-	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,7 +141,3 @@ func corpusLines(t *testing.T, file string) [][]string {
 	}
 	return out
 }
-
-func sorted(ss ...string) []string { slices.Sort(ss); return ss }
-
-func text(v any) string { return fmt.Sprint(v) }
