@@ -118,15 +118,22 @@ func convertPart(raw []byte, part rawObject, version string) []byte {
 // Result returns the response to the call with that id, which is raw JSON.
 // The result is one of the result types of this package, or a json.RawMessage.
 func Result(id []byte, result any) ([]byte, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(result); err != nil {
+	raw, err := encode(result)
+	if err != nil {
 		return nil, fmt.Errorf("result: %w", err)
 	}
 	var o rawObject
 	o.set("jsonrpc", quote("2.0"))
 	o.set("id", id)
-	o.set("result", bytes.TrimSuffix(b.Bytes(), []byte{'\n'}))
+	o.set("result", raw)
 	return o.bytes(), nil
+}
+
+// encode is json.Marshal without its escapes for HTML.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
 }

@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -86,7 +85,7 @@ func (c Capability) MarshalJSON() ([]byte, error) {
 	type plain Capability
 	c.ResourceHandles = append([]ResourceHandle{}, c.ResourceHandles...)
 	c.Operations = append([]string{}, c.Operations...)
-	return json.Marshal(plain(c))
+	return encode(plain(c))
 }
 
 // CapabilitiesResult is the result of request, attenuate and list: either
@@ -99,9 +98,9 @@ type CapabilitiesResult struct {
 // MarshalJSON implements json.Marshaler.
 func (r CapabilitiesResult) MarshalJSON() ([]byte, error) {
 	if r.Pending != nil {
-		return json.Marshal(map[string]*Pending{"pending": r.Pending})
+		return encode(map[string]*Pending{"pending": r.Pending})
 	}
-	return json.Marshal(map[string][]Capability{"capabilities": append([]Capability{}, r.Capabilities...)})
+	return encode(map[string][]Capability{"capabilities": append([]Capability{}, r.Capabilities...)})
 }
 
 // RevokeResult is the result of revoke. Descendants end with what is revoked.
