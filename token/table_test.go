@@ -187,10 +187,13 @@ func TestLargeSetsCompareLikeSmallOnes(t *testing.T) {
 // TestATK55_ComparisonHasABudget offers pairs on which a plain comparison would
 // take minutes: they are refused as too large, after a bounded number of steps.
 func TestATK55_ComparisonHasABudget(t *testing.T) {
-	inner := strings.Repeat(`{"constraint_type":"wildcard"},`, 200) + exact("1")
-	clauses := strings.Repeat(`{"constraint_type":"all","constraints":[`+inner+`]},`, 10)
+	clauses := strings.Repeat(`{"constraint_type":"wildcard"},`, 250)
 	all := func(last string) []powerbox.Clause {
-		return tools(t, `{"use":{"v":{"constraint_type":"all","constraints":[`+clauses+last+`]}}}`)
+		var arguments []string
+		for i := range 6 {
+			arguments = append(arguments, fmt.Sprintf(`"v%d":{"constraint_type":"all","constraints":[%s%s]}`, i, clauses, last))
+		}
+		return tools(t, `{"use":{`+strings.Join(arguments, ",")+`}}`)
 	}
 	if _, ok := excess(all(exact("1")), all(exact("2"))); ok {
 		t.Error("a comparison beyond the budget was answered")
