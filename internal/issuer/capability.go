@@ -11,16 +11,16 @@ import (
 // for a principal, on record. It is never changed once it is stored; what ends
 // it early is a [Revocation].
 type Capability struct {
-	ID           string // "cap_..."
-	Root         string // id of the capability at the top of its tree, its own for a root
+	ID           string   // "cap_..."
+	Root         string   // id of the capability at the top of its tree, its own for a root
 	Ancestors    []string // ids from the root to the parent
-	Agent        string // id of the issuing agent
-	Grant        string // label of the grant, such as documents:read
-	Principal    string // the user behind, such as user:alice
-	Holder       string // who has it, such as key:<thumbprint>
-	Requester    string // configured name of the calling agent, "" where it has none
-	Purpose      string // in the agent's own words
-	Task         string // A2A task or context that it is for, "" where it is for the purpose alone
+	Agent        string   // id of the issuing agent
+	Grant        string   // label of the grant, such as documents:read
+	Principal    string   // the user behind, such as user:alice
+	Holder       string   // who has it, such as key:<thumbprint>
+	Requester    string   // configured name of the calling agent, "" where it has none
+	Purpose      string   // in the agent's own words
+	Task         string   // A2A task or context that it is for, "" where it is for the purpose alone
 	Authority    powerbox.Authority
 	Handles      []Handle
 	Token        string // root token, bound to the holder's key and so no secret; "" when by reference only

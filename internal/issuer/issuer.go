@@ -216,26 +216,26 @@ type Code string
 
 // The codes of [Refusal].
 const (
-	CodeUnauthenticated    Code = "unauthenticated"
-	CodeHolderUnknown      Code = "holder_unknown"
-	CodeAgentUnknown       Code = "agent_unknown"
-	CodeGrantUnknown       Code = "grant_unknown"
-	CodePurposeMissing     Code = "purpose_missing"
-	CodeRequiresMissing    Code = "grant_requires"
-	CodeLegacyNotAllowed   Code = "legacy_not_allowed"
-	CodeQueryInvalid       Code = "resource_query_invalid"
-	CodeExpiryInvalid      Code = "expires_invalid"
-	CodeNothingGranted     Code = "nothing_granted"
-	CodeApprovalRequired   Code = "approval_required"
-	CodeNotExpressible     Code = "not_expressible"
-	CodeCapabilityUnknown  Code = "capability_unknown"
-	CodeCapabilityRevoked  Code = "capability_revoked"
-	CodeCapabilityExpired  Code = "capability_expired"
-	CodeNotHolder          Code = "caller_not_holder"
-	CodeNotPrincipal       Code = "principal_mismatch"
-	CodeNotAttenuable      Code = "not_attenuable"
-	CodeWider              Code = "attenuation_wider"
-	CodeDelegationDepth    Code = "delegation_depth"
+	CodeUnauthenticated   Code = "unauthenticated"
+	CodeHolderUnknown     Code = "holder_unknown"
+	CodeAgentUnknown      Code = "agent_unknown"
+	CodeGrantUnknown      Code = "grant_unknown"
+	CodePurposeMissing    Code = "purpose_missing"
+	CodeRequiresMissing   Code = "grant_requires"
+	CodeLegacyNotAllowed  Code = "legacy_not_allowed"
+	CodeQueryInvalid      Code = "resource_query_invalid"
+	CodeExpiryInvalid     Code = "expires_invalid"
+	CodeNothingGranted    Code = "nothing_granted"
+	CodeApprovalRequired  Code = "approval_required"
+	CodeNotExpressible    Code = "not_expressible"
+	CodeCapabilityUnknown Code = "capability_unknown"
+	CodeCapabilityRevoked Code = "capability_revoked"
+	CodeCapabilityExpired Code = "capability_expired"
+	CodeNotHolder         Code = "caller_not_holder"
+	CodeNotPrincipal      Code = "principal_mismatch"
+	CodeNotAttenuable     Code = "not_attenuable"
+	CodeWider             Code = "attenuation_wider"
+	CodeDelegationDepth   Code = "delegation_depth"
 )
 
 // Refusal is a denial of the issuer. It is [powerbox.ErrDenied].
@@ -275,4 +275,22 @@ func (i *Issuer) denied(ctx context.Context, record evidence.Record, r *Refusal)
 	}
 	r.Record = record.ID
 	return r
+}
+
+// SetMode changes the mode of an agent and records who did it.
+func (i *Issuer) SetMode(ctx context.Context, operator, agent, mode string) error {
+	record, err := i.newRecord(agent, identity.Caller{Agent: operator}, "agent.mode", evidence.Intent{
+		Operation: OperationCard, Details: details(map[string]any{"mode": mode}),
+	})
+	if err != nil {
+		return err
+	}
+	record.OutcomeStatus = evidence.Achieved
+	return i.config.Store.Update(ctx, func(tx Tx) error {
+		if err := tx.SetMode(agent, mode); err != nil {
+			return err
+		}
+		_, err := tx.Append(record)
+		return err
+	})
 }

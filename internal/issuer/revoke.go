@@ -323,3 +323,15 @@ func narrowed(agent *Agent, parent Capability, n Narrowing) (powerbox.Authority,
 	kept, err := powerbox.NewAuthority(window, depth, clauses...)
 	return parent.Authority.Meet(kept), err
 }
+
+// Held returns a capability of any agent that the caller holds and can use.
+func (i *Issuer) Held(ctx context.Context, caller identity.Caller, id string) (Capability, error) {
+	c, err := i.Capability(ctx, id)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Capability{}, err
+	}
+	if refusal := i.usable(c, c.Agent, caller); refusal != nil {
+		return Capability{}, refusal
+	}
+	return c, nil
+}

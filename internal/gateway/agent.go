@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// agent is a configured agent with what its card says.
+type agent struct {
+	Agent
+	gateway *Gateway
+
+	mu      sync.Mutex // guards the fields below; held while a card is fetched
+	fetched time.Time
+	current *view
+}
+
+// view is what one version of a card amounts to.
+type view struct {
+	raw    []byte
+	card   a2a.CardView
+	target gate.Target
+}
+
+func newAgent(a Agent, g *Gateway) *agent { return &agent{Agent: a, gateway: g} }
+
+// view returns the agent as its card describes it, fetching the card when what
+// is known is too old. A card that cannot be had is an error: the last one is
+// used for as long as ten times its life, and after that the agent has no
+// skills.
+func (a *agent) view(ctx context.Context) (*view, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.gateway.config.Now()
+	if a.current != nil && now.Sub(a.fetched) < cardLife {
+		return a.current, nil
+	}
+	v, err := a.fetch(ctx)
+	if err != nil {
+		if a.current != nil && now.Sub(a.fetched) < 10*cardLife {
+			return a.current, nil
+		}
+		return nil, fmt.Errorf("card of agent %q: %w", a.ID, err)
+	}
+	a.current, a.fetched = v, now
+	return v, nil
+}
+
+func (a *agent) fetch(ctx context.Context) (*view, error) {
+	address := strings.TrimSuffix(a.Upstream, "/") + "/.well-known/agent-card.json"
+	raw, _, err := a.gateway.config.Cards.Get(ctx, address, "application/json")
+	if err != nil {
+		return nil, err
+	}
+	card, err := a2a.ReadCard(raw)
+	if err != nil {
+		return nil, err
+	}
+	if card.URL == "" {
+		return nil, a2a.ErrNoJSONRPC
+	}
+	v := &view{raw: raw, card: card}
+	v.target, err = a.target(card)
+	return v, err
+}
+
+// target makes the gate's view of the agent: Caps(B) are the operations that
+// the skills on its card map to (GATE-4).
+func (a *agent) target(card a2a.CardView) (gate.Target, error) {
+	t := gate.Target{
+		ID: a.ID, URL: a.URL, Required: a.Required, Anchors: a.Keys,
+		EnforcesContext: a.EnforcesContext, AdmitFreeText: a.AdmitFreeText, RefuseAmbient: a.RefuseAmbient,
+	}
+	var clauses []powerbox.Clause
+	for _, name := range card.Skills {
+		s, ok := a.Skills[name]
+		if !ok || slices.ContainsFunc(clauses, func(c powerbox.Clause) bool { return c.Pattern.Matches(s.Operation) }) {
+			continue
+		}
+		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(s.Operation), Shape: powerbox.AnyArguments()})
+	}
+	for _, name := range reserved {
+		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(name), Shape: powerbox.AnyArguments()})
+	}
+	var err error
+	t.Caps, err = powerbox.NewAuthority(powerbox.Window{Until: forever}, token.MaxDepth, clauses...)
+	return t, err
+}
+
+// forever is the end of windows that only other layers bound.
+var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// The operations that stand for what A2A does with a task.
+var (
+	opMessage = must("a2a.message")
+	opRead    = must("a2a.task.read")
+	opCancel  = must("a2a.task.cancel")
+	opPush    = must("a2a.push")
+	opCard    = must("a2a.card")
+	reserved  = []powerbox.Operation{opMessage, opRead, opCancel, opPush, opCard}
+)
+
+func must(name string) powerbox.Operation {
+	op, err := powerbox.ParseOperation(name)
+	if err != nil {
+		panic("gateway: a reserved operation has a name: " + err.Error())
+	}
+	return op
+}
+
+// card serves the agent's card with our URL, our extension and nothing that
+// would lead past the gateway. With a skill in the path it is a card of that
+// skill alone, for clients that cannot name one.
+func (g *Gateway) card(w http.ResponseWriter, r *http.Request, a *agent, skill string) {
+	v, err := a.view(r.Context())
+	if err != nil {
+		g.config.Log.WarnContext(r.Context(), "no card to serve", "agent", a.ID, "error", err)
+		http.Error(w, "the agent's card cannot be had now", http.StatusBadGateway)
+		return
+	}
+	public := a.URL
+	if skill != "" {
+		if _, mapped := a.Skills[skill]; !mapped || !slices.Contains(v.card.Skills, skill) {
+			http.Error(w, "no such skill", http.StatusNotFound)
+			return
+		}
+		public += "/skills/" + skill
+	}
+	card, err := a2a.RewriteCard(v.raw, a2a.Rewrite{
+		PublicURL: public, Grants: a.Grants, Params: a.params(), LegacyMember: a.LegacyMember, OnlySkill: skill,
+	})
+	if err != nil {
+		g.config.Log.ErrorContext(r.Context(), "card not rewritten", "agent", a.ID, "error", err)
+		http.Error(w, "the agent's card cannot be served", http.StatusBadGateway)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "public, max-age=60")
+	_, _ = w.Write(card) // the client has gone: nobody is left to tell
+}
+
+// params are the members of our extension's params that say how to make a
+// proof: the audience and what each skill maps to.
+func (a *agent) params() []byte {
+	skills := make([]powerbox.Member, 0, len(a.Skills))
+	for name, s := range a.Skills {
+		ms := []powerbox.Member{{Name: "operation", Value: powerbox.String(s.Operation.String())}}
+		if s.Handle != "" {
+			ms = append(ms, powerbox.Member{Name: "handle", Value: powerbox.String(s.Handle)})
+		}
+		skills = append(skills, powerbox.Member{Name: name, Value: powerbox.Object(ms...)})
+	}
+	return powerbox.Object(
+		powerbox.Member{Name: "issuer", Value: powerbox.String(a.URL)},
+		powerbox.Member{Name: "jwksUrl", Value: powerbox.String(a.URL + "/.well-known/jwks.json")},
+		powerbox.Member{Name: "skills", Value: powerbox.Object(skills...)},
+	).AppendJSON(nil)
+}
+
+// keys serves the public keys under which the agent's capabilities and
+// contexts are signed (EXT-33).
+func (g *Gateway) keys(w http.ResponseWriter, _ *http.Request, a *agent, _ string) {
+	w.Header().Set("Content-Type", "application/jwk-set+json")
+	w.Header().Set("Cache-Control", "public, max-age=60")
+	_, _ = w.Write(token.JWKS(a.Signer.Public()).AppendJSON(nil)) // as above
+}

@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// contextLife is how long a context is good. It is for one request.
+const contextLife = time.Minute
+
+// context signs what the agent behind may know: who asks, by what right, and
+// which resources are meant. It is the only place where real identifiers leave
+// the gateway.
+func (g *Gateway) context(x *exchange) (string, error) {
+	now, v := g.config.Now(), x.verdict
+	handles, err := g.handles(x)
+	if err != nil {
+		return "", err
+	}
+	return token.SignContext(x.Signer, token.Context{
+		Issuer: x.URL, Audience: x.ID, IssuedAt: now, Expires: now.Add(contextLife),
+		Principal: principal(x, v, g), Holder: holder(x, v),
+		Capability: v.Held.Capability, Root: v.Held.Root,
+		Mode: string(x.mode), Basis: basis(v), Decision: v.Record.ID, Task: x.call.Task,
+		Authority: v.Under, Handles: handles, Digest: token.DigestOf(x.forward),
+	})
+}
+
+func principal(x *exchange, v gate.Verdict, g *Gateway) string {
+	if v.Held.Principal != "" {
+		return v.Held.Principal
+	}
+	return g.config.Pseudonym(x.ID, x.caller.Principal)
+}
+
+func holder(x *exchange, v gate.Verdict) string {
+	if v.Held.Holder != "" {
+		return v.Held.Holder
+	}
+	return x.caller.Holder.ID
+}
+
+func basis(v gate.Verdict) string {
+	if v.Basis == gate.OnNothing {
+		return string(gate.OnAmbient)
+	}
+	return string(v.Basis)
+}
+
+// handles are the resources that the call may touch: those that its authority
+// lists, or, where its operations take no handle (search, list), all those of
+// the capability on record. Without a capability nothing bounds them.
+func (g *Gateway) handles(x *exchange) (map[string]token.ContextHandle, error) {
+	v := x.verdict
+	if v.Basis != gate.OnCapability {
+		return nil, nil
+	}
+	listed, bounded := x.listedHandles(v.Under)
+	if !bounded {
+		held, err := g.config.Resources.Held(x.request.Context(), v.Held.OnRecord)
+		if err != nil {
+			return nil, err
+		}
+		listed = held
+	}
+	out := map[string]token.ContextHandle{}
+	for _, h := range listed {
+		if id, name, ok := g.config.Resources.Open(x.ID, v.Held.Root, h); ok {
+			out[h] = token.ContextHandle{ID: id, Name: name}
+		}
+	}
+	return out, nil
+}
+
+// listedHandles returns the handles that an authority admits, and whether any
+// of its operations takes one.
+func (x *exchange) listedHandles(a powerbox.Authority) (handles []string, bounded bool) {
+	for _, s := range x.Skills {
+		shape, ok := a.Shape(s.Operation)
+		if !ok || s.Handle == "" {
+			continue
+		}
+		field, ok := shape.Field(s.Handle)
+		if !ok {
+			continue
+		}
+		bounded = true
+		for _, v := range values(field.Constraint) {
+			if h, ok := v.Text(); ok {
+				handles = append(handles, h)
+			}
+		}
+	}
+	return handles, bounded
+}
+
+// values returns the values that a constraint lists.
+func values(c powerbox.Constraint) []powerbox.Value {
+	switch c := c.(type) {
+	case powerbox.ExactValue:
+		return []powerbox.Value{c.Value}
+	case powerbox.OneOf:
+		return c.Values
+	default:
+		return nil
+	}
+}

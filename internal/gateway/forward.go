@@ -1,0 +1,210 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+)
+
+// maxAnswer bounds what is held of one answer, or of one event of a stream, to
+// learn the tasks in it.
+const maxAnswer = 16 << 20
+
+// pass forwards a call that was allowed and the answer to it.
+func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
+	if err := g.compose(x); err != nil {
+		g.finish(x, evidence.Failed)
+		g.unavailable(w, x, "the message for the agent behind could not be made", err)
+		return
+	}
+	upstream, err := url.Parse(x.view.card.URL)
+	if err != nil {
+		g.finish(x, evidence.Failed)
+		g.unavailable(w, x, "the agent's card names no usable URL", err)
+		return
+	}
+	context, err := g.context(x)
+	if err != nil {
+		g.finish(x, evidence.Failed)
+		g.unavailable(w, x, "the context for the agent behind could not be signed", err)
+		return
+	}
+	proxy := httputil.ReverseProxy{
+		Transport:     g.config.Transport,
+		FlushInterval: -1, // events pass as they come
+		Rewrite: func(r *httputil.ProxyRequest) {
+			rewrite(r, x, upstream, context)
+		},
+		ModifyResponse: func(r *http.Response) error { return g.answer(r, x) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			g.finish(x, evidence.Failed)
+			g.unavailable(w, x, "the agent behind did not answer", err)
+		},
+	}
+	h := w.Header()
+	h.Set(HeaderDecision, x.verdict.Record.ID)
+	h.Set(HeaderOutcome, "forwarded")
+	proxy.ServeHTTP(w, x.request)
+}
+
+// compose makes the message for an agent that does not know our methods.
+// Everything else is forwarded as it was received.
+func (g *Gateway) compose(x *exchange) error {
+	if x.InvokeNative || x.call.Method != a2a.SkillInvoke && x.call.Method != a2a.TaskSend {
+		return nil
+	}
+	id, err := g.config.Gate.NewID()
+	if err != nil {
+		return err
+	}
+	version := x.version()
+	if x.call.Method == a2a.SkillInvoke {
+		x.forward = a2a.Compose(*x.call.Invoke, x.call.ID, version, id)
+		return nil
+	}
+	x.forward, err = a2a.ComposeTask(*x.call.TaskSend, x.call.ID, version, id)
+	return err
+}
+
+// version is the protocol version in which we speak to the agent behind.
+func (x *exchange) version() string {
+	if slices.Contains(x.view.card.Versions, a2a.Version1) {
+		return a2a.Version1
+	}
+	return a2a.Version03
+}
+
+// rewrite addresses the request to the agent behind, with the bytes that were
+// checked, without the credentials that are ours, with the signed context.
+func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context string) {
+	u := *upstream
+	u.RawQuery = x.request.URL.RawQuery
+	r.Out.URL, r.Out.Host = &u, u.Host
+	// Nothing in between may undo what the checked bytes say.
+	r.Out.Body = io.NopCloser(bytes.NewReader(x.forward))
+	r.Out.ContentLength = int64(len(x.forward))
+	r.Out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.forward)), nil }
+	h := r.Out.Header
+	for name := range h {
+		if strings.HasPrefix(http.CanonicalHeaderKey(name), "Powerbox-") {
+			h.Del(name)
+		}
+	}
+	h.Del("DPoP")
+	if x.consumed {
+		h.Del("Authorization")
+	}
+	// A compressed answer could not be read for the tasks in it.
+	h.Set("Accept-Encoding", "identity")
+	if !bytes.Equal(x.forward, x.body) {
+		h.Set("A2A-Version", x.version())
+		h.Set("Content-Type", "application/json")
+	}
+	h.Set(HeaderContext, context)
+}
+
+// answer looks at an answer before it goes to the caller: the tasks in it
+// become the caller's before the caller can know of them.
+func (g *Gateway) answer(r *http.Response, x *exchange) error {
+	h := r.Header
+	for name := range h {
+		if strings.HasPrefix(http.CanonicalHeaderKey(name), "Powerbox-") {
+			h.Del(name)
+		}
+	}
+	if x.call.Method.IsMessage() || x.call.Method == a2a.GetTask {
+		g.activate(h, x)
+	}
+	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	if kind == "text/event-stream" {
+		r.Body = g.stream(r.Body, x)
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer+1))
+	if err != nil {
+		return err
+	}
+	_ = r.Body.Close() // it has been read to its end
+	if len(body) > maxAnswer {
+		return errors.New("the answer is larger than 16 MiB")
+	}
+	if body, err = g.learn(x, body); err != nil {
+		return err
+	}
+	status := evidence.Achieved
+	if r.StatusCode >= http.StatusBadRequest || isError(body) {
+		status = evidence.Failed
+	}
+	g.finish(x, status)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	r.ContentLength = int64(len(body))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// activate echoes our extension where the caller asked for it (EXT-36) and the
+// agent behind did not.
+func (g *Gateway) activate(h http.Header, x *exchange) {
+	if slices.Contains(x.call.Extensions, a2a.ExtensionURI) && !strings.Contains(strings.Join(h.Values("A2A-Extensions"), ","), a2a.ExtensionURI) {
+		h.Add("A2A-Extensions", a2a.ExtensionURI)
+	}
+}
+
+// learn binds the tasks of a whole answer, and cuts foreign ones out of a list.
+func (g *Gateway) learn(x *exchange, body []byte) ([]byte, error) {
+	ctx := x.request.Context()
+	if x.call.Method == a2a.ListTasks {
+		if x.mode == gate.Observe {
+			return body, nil
+		}
+		mine := g.ownerOf(x, x.verdict.Held)
+		return a2a.FilterTasks(body, func(t a2a.TaskRef) bool {
+			o, known, err := g.config.Tasks.Owner(ctx, x.ID, t.Task)
+			return err == nil && known && o == mine
+		})
+	}
+	return body, g.bind(ctx, x, body)
+}
+
+// bind remembers whose the tasks and contexts in an answer are.
+func (g *Gateway) bind(ctx context.Context, x *exchange, payload []byte) error {
+	for _, t := range a2a.Learn(payload) {
+		for _, id := range []string{t.Task, t.Context} {
+			if id == "" || id == x.call.Task || id == x.call.Context {
+				continue
+			}
+			if _, err := g.config.Tasks.Bind(ctx, x.ID, id, g.ownerOf(x, x.verdict.Held)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isError reports whether a JSON-RPC answer has an error member. It is for the
+// outcome record alone; nothing is decided by it.
+func isError(body []byte) bool {
+	head := body[:min(len(body), 4096)]
+	return bytes.Contains(head, []byte(`"error"`)) && !bytes.Contains(head, []byte(`"result"`))
+}
+
+// finish records the outcome. The answer does not wait for whether that could
+// be written: a decision without an outcome is reported as unknown.
+func (g *Gateway) finish(x *exchange, status evidence.OutcomeStatus) {
+	ctx := context.WithoutCancel(x.request.Context())
+	if err := g.config.Gate.Outcome(ctx, x.verdict, status, nil); err != nil {
+		g.config.Log.ErrorContext(ctx, "an outcome was not recorded", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
+	}
+}

@@ -1,0 +1,212 @@
+// Package gateway is the reverse proxy in front of agents. It reads the bytes
+// of a call, has the gate decide, and forwards the very bytes that were
+// checked. It never changes a body; what it adds is a signed context header,
+// what it takes away are credentials that are its own.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// The headers of the extension. What comes in under these names from outside
+// is read and never forwarded.
+const (
+	HeaderCapability = "Powerbox-Capability"
+	HeaderProof      = "Powerbox-Proof"
+	HeaderContext    = "Powerbox-Context"
+	HeaderDecision   = "Powerbox-Decision"
+	HeaderOutcome    = "Powerbox-Outcome"
+	HeaderAmbient    = "Powerbox-Ambient"
+)
+
+// Skill is what a skill of an agent maps to.
+type Skill struct {
+	Operation powerbox.Operation
+	Handle    string // argument that takes a handle, "" for none
+	Write     bool
+	Shape     powerbox.Shape
+}
+
+// Agent is one agent behind the gateway.
+type Agent struct {
+	ID              string // required
+	URL             string // required; public URL
+	Upstream        string // required; base URL of the agent's card
+	Keys            token.KeySet
+	Signer          token.Signer // signs the context header
+	Skills          map[string]Skill
+	Grants          []a2a.CardGrant
+	Required        []powerbox.Operation
+	EnforcesContext bool
+	AdmitFreeText   bool
+	RefuseAmbient   bool
+	DenyStatus      int      // HTTP status of a denial: 200 or 403
+	InvokeNative    bool     // the agent knows a2a/skill/invoke itself
+	Methods         []string // further methods that may pass, by exact name
+	LegacyMember    bool     // whether its card gets the top-level capabilityGrants
+}
+
+// Authenticator says who makes a request. See the identity package.
+type Authenticator interface {
+	Authenticate(r *http.Request, audience string, now time.Time) (caller identity.Caller, consumed bool, err error)
+}
+
+// Issuing answers the methods of the extension. A refusal has a method
+// Denial() a2a.Denial.
+type Issuing interface {
+	Request(ctx context.Context, agent string, caller identity.Caller, p a2a.RequestParams) (a2a.CapabilitiesResult, error)
+	Attenuate(ctx context.Context, agent string, caller identity.Caller, p a2a.AttenuateParams) (a2a.CapabilitiesResult, error)
+	Revoke(ctx context.Context, agent string, caller identity.Caller, p a2a.RevokeParams) (a2a.RevokeResult, error)
+	List(ctx context.Context, agent string, caller identity.Caller) (a2a.CapabilitiesResult, error)
+	// Delegate narrows a capability that the caller holds, for itself or, where
+	// recipient is an agent's name, for that agent (SEP-13).
+	Delegate(ctx context.Context, caller identity.Caller, capability string, a a2a.Attenuation, recipient string) (Delegated, error)
+}
+
+// Delegated is a capability that a task runs under.
+type Delegated = struct{ Agent, ID string }
+
+// Owner is to whom a task belongs.
+type Owner = struct{ Root, Principal, Holder string }
+
+// Tasks remembers the owners of tasks and contexts.
+type Tasks interface {
+	// Owner returns the owner of a task or context, and false where it is not
+	// known.
+	Owner(ctx context.Context, agent, task string) (Owner, bool, error)
+	// Bind remembers the owner and returns who the first one was.
+	Bind(ctx context.Context, agent, task string, owner Owner) (Owner, error)
+}
+
+// Resources tells what a handle stands for.
+type Resources interface {
+	// Open returns the resource behind a handle that was issued under a root
+	// capability of an agent.
+	Open(agent, root, handle string) (id, name string, ok bool)
+	// Held returns all handles of a capability on record.
+	Held(ctx context.Context, capability string) ([]string, error)
+}
+
+// Cards fetches cards of agents.
+type Cards interface {
+	Get(ctx context.Context, address, accept string) ([]byte, http.Header, error)
+}
+
+// Config is what a gateway needs. Every field is required.
+type Config struct {
+	Agents    []Agent
+	Gate      *gate.Gate
+	Identity  Authenticator
+	Issuing   Issuing
+	Tasks     Tasks
+	Resources Resources
+	Cards     Cards
+	Transport http.RoundTripper
+	// Mode returns the mode of an agent now.
+	Mode func(ctx context.Context, agent string) (gate.Mode, error)
+	// Origin returns the configured name of the agent that a holder is.
+	Origin func(holder string) string
+	// Scope returns Scope(A) for a caller at an agent; nil where no scopes are
+	// configured at all.
+	Scope func(origin, agent string) powerbox.Authority
+	// Pseudonym returns a principal's name at an agent.
+	Pseudonym func(agent, principal string) string
+	Redact    func(arguments powerbox.Value) []byte
+	BodyLimit int
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+// cardLife is how long a card is used before it is fetched again.
+const cardLife = time.Minute
+
+// Gateway is an [http.Handler] for the paths under /agents/.
+type Gateway struct {
+	config Config
+	agents map[string]*agent
+	mux    *http.ServeMux
+}
+
+// New returns the gateway for the configured agents.
+func New(c Config) (*Gateway, error) {
+	if c.Gate == nil || c.Identity == nil || c.Issuing == nil || c.Tasks == nil || c.Resources == nil || c.Cards == nil ||
+		c.Transport == nil || c.Mode == nil || c.Origin == nil || c.Pseudonym == nil || c.Redact == nil || c.Now == nil || c.Log == nil {
+		return nil, errors.New("gateway: a required field of Config is missing")
+	}
+	if c.BodyLimit <= 0 {
+		return nil, errors.New("gateway: BodyLimit must be positive")
+	}
+	g := &Gateway{config: c, agents: map[string]*agent{}, mux: http.NewServeMux()}
+	for _, a := range c.Agents {
+		if _, err := url.Parse(a.Upstream); err != nil || a.ID == "" || a.URL == "" || a.Signer == nil {
+			return nil, fmt.Errorf("gateway: agent %q needs an id, a public URL, an upstream URL and a signer", a.ID)
+		}
+		g.agents[a.ID] = newAgent(a, g)
+	}
+	g.routes()
+	return g, nil
+}
+
+func (g *Gateway) routes() {
+	handle := func(pattern string, serve func(http.ResponseWriter, *http.Request, *agent, string)) {
+		g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			a, ok := g.agents[r.PathValue("agent")]
+			if !ok {
+				http.Error(w, "no such agent", http.StatusNotFound)
+				return
+			}
+			serve(w, r, a, r.PathValue("skill"))
+		})
+	}
+	handle("GET /agents/{agent}/.well-known/agent-card.json", g.card)
+	handle("GET /agents/{agent}/.well-known/agent.json", g.card)
+	handle("GET /agents/{agent}/.well-known/jwks.json", g.keys)
+	handle("GET /agents/{agent}/skills/{skill}/.well-known/agent-card.json", g.card)
+	for _, path := range []string{"/agents/{agent}", "/agents/{agent}/{$}", "/agents/{agent}/skills/{skill}", "/agents/{agent}/skills/{skill}/{$}"} {
+		handle("POST "+path, g.rpc)
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.mux.ServeHTTP(w, r) }
+
+// Check fetches the card of every agent and returns what is wrong with it, by
+// agent. An agent without a card has no skills, and so nothing is allowed.
+func (g *Gateway) Check(ctx context.Context) map[string]error {
+	problems := map[string]error{}
+	for id, a := range g.agents {
+		if _, err := a.view(ctx); err != nil {
+			problems[id] = err
+		}
+	}
+	return problems
+}
+
+// readBody reads a body within the limit. Compressed bodies are refused: what
+// is inside cannot be checked as it will be read.
+func (g *Gateway) readBody(r *http.Request) ([]byte, int, error) {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("Content-Encoding %q is not accepted; send the body as it is", encoding)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, int64(g.config.BodyLimit)+1))
+	if err != nil {
+		return nil, http.StatusBadRequest, errors.New("the body could not be read")
+	}
+	if len(body) > g.config.BodyLimit {
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", g.config.BodyLimit)
+	}
+	return body, 0, nil
+}

@@ -1,0 +1,169 @@
+// Package keyring keeps the server's keys in a directory: one file for each,
+// mode 0600, made when it is first needed. Nothing in it prints a key.
+package keyring
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// Ring is a directory of keys.
+type Ring struct {
+	dir    string
+	random io.Reader
+}
+
+// Open returns the ring in dir, which is made with mode 0700 when it is
+// missing and refused when others than its owner can write to it.
+func Open(dir string, random io.Reader) (*Ring, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return nil, fmt.Errorf("keys: %s can be written by others (mode %o); run chmod 700 %s", dir, info.Mode().Perm(), dir)
+	}
+	return &Ring{dir, random}, nil
+}
+
+var keyName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
+
+// load returns what the file of that name holds, making it when it is missing.
+func (r *Ring) load(name string, make func() ([]byte, error)) ([]byte, error) {
+	if !keyName.MatchString(name) {
+		return nil, fmt.Errorf("keys: %q cannot name a key; want lower-case letters, digits, '.' and '-'", name)
+	}
+	path := filepath.Join(r.dir, name)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r.create(path, make)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("keys: %s can be read by others (mode %o); run chmod 600 %s, and replace the key if it was seen", path, info.Mode().Perm(), path)
+	}
+	data, err := os.ReadFile(path) //nolint:gosec // a name of ours in the operator's directory
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	return data, nil
+}
+
+// create writes a new key under a temporary name first, so that a half-written
+// one is never read.
+func (r *Ring) create(path string, make func() ([]byte, error)) ([]byte, error) {
+	data, err := make()
+	if err != nil {
+		return nil, fmt.Errorf("keys: %s: %w", path, err)
+	}
+	f, err := os.CreateTemp(r.dir, "new-*")
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return data, nil
+}
+
+// Agent returns the issuing key of an agent (Ed25519).
+func (r *Ring) Agent(id string) (*token.PrivateKey, error) {
+	data, err := r.load("agent-"+id+".jwk", func() ([]byte, error) {
+		k, err := token.GenerateKey(token.Ed25519, r.random)
+		if err != nil {
+			return nil, err
+		}
+		return k.JWK(), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	k, err := token.ParsePrivateKey(data)
+	if err != nil {
+		return nil, fmt.Errorf("keys: issuing key of agent %q is damaged: %w", id, err)
+	}
+	return k, nil
+}
+
+// Secret returns 32 random bytes of that name.
+func (r *Ring) Secret(name string) ([]byte, error) {
+	data, err := r.load(name+".secret", func() ([]byte, error) {
+		b := make([]byte, 32)
+		_, err := io.ReadFull(r.random, b)
+		return []byte(base64.RawURLEncoding.EncodeToString(b)), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	b, err := base64.RawURLEncoding.DecodeString(strings.TrimSpace(string(data)))
+	if err != nil || len(b) != 32 {
+		return nil, fmt.Errorf("keys: %s.secret is damaged; want 32 bytes in base64url", name)
+	}
+	return b, nil
+}
+
+// Evidence returns the key that signs records and its public form for the
+// recorder of that name.
+func (r *Ring) Evidence(recorder string) (evidence.Signer, evidence.Key, error) {
+	seed, err := r.Secret("evidence")
+	if err != nil {
+		return nil, evidence.Key{}, err
+	}
+	private := ed25519.NewKeyFromSeed(seed)
+	signer, err := evidence.NewEd25519Signer(private)
+	if err != nil {
+		return nil, evidence.Key{}, fmt.Errorf("keys: %w", err)
+	}
+	key, err := evidence.NewKey(private.Public(), recorder)
+	return signer, key, err
+}
+
+// Checkpoint returns the key that signs the log's checkpoints and the verifier
+// key that readers pin.
+func (r *Ring) Checkpoint(origin string) (note.Signer, string, error) {
+	seed, err := r.Secret("checkpoint")
+	if err != nil {
+		return nil, "", err
+	}
+	return evidence.NewLogSigner(origin, ed25519.NewKeyFromSeed(seed))
+}
+
+// List returns the names of the keys, for people; never the keys.
+func (r *Ring) List() ([]string, error) {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".jwk") || strings.HasSuffix(e.Name(), ".secret") {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}

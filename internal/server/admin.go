@@ -1,0 +1,326 @@
+package server
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+)
+
+// Exporter writes the bundle of all evidence.
+type Exporter interface {
+	Export(ctx context.Context, w io.Writer, keys []evidence.Key) error
+}
+
+// Admin is the operator's interface under /v1. Every call needs the operator's
+// token; no agent has one.
+type Admin struct {
+	Issuer   *issuer.Issuer
+	Store    issuer.Store
+	Exporter Exporter
+	Token    string         // required; at least 32 characters
+	Keys     []evidence.Key // that sign records
+	Trust    evidence.Trust // what a verifier should pin
+	Agents   []AgentStatus
+	// Can decides what a configured caller could do at an agent, without a
+	// capability.
+	Can func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// AgentStatus is an agent as operators see it.
+type AgentStatus struct {
+	ID       string `json:"id"`
+	URL      string `json:"url"`
+	Upstream string `json:"upstream"`
+	Mode     string `json:"mode"` // as configured; the one in force may have been set since
+}
+
+// Handler returns the interface.
+func (a *Admin) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/agents", serve(a, a.agents))
+	mux.HandleFunc("PUT /v1/agents/{agent}/mode", serve(a, a.setMode))
+	mux.HandleFunc("POST /v1/revocations", serve(a, a.revoke))
+	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
+	mux.HandleFunc("GET /v1/records", serve(a, a.records))
+	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
+	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Trust, nil }))
+	mux.HandleFunc("POST /v1/can", serve(a, a.can))
+	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)
+	return a.operatorOnly(mux)
+}
+
+// operatorOnly lets nobody in without the operator's token.
+func (a *Admin) operatorOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok || len(a.Token) < 32 || subtle.ConstantTimeCompare([]byte(given), []byte(a.Token)) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			problem(w, http.StatusUnauthorized, "the operator's token is missing or wrong; it is in operator.secret in the server's directory")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// status is an error with an HTTP status of its own.
+type status struct {
+	code    int
+	message string
+}
+
+func (s status) Error() string { return s.message }
+
+// serve is the one way from a use case to an answer.
+func serve(a *Admin, do func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
+		answer, err := do(r)
+		var s status
+		switch {
+		case err == nil:
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Cache-Control", "no-store")
+			_ = json.NewEncoder(w).Encode(answer) // the client has gone: nobody is left to tell
+		case errors.As(err, &s):
+			problem(w, s.code, s.message)
+		case errors.Is(err, issuer.ErrNotFound):
+			problem(w, http.StatusNotFound, "there is nothing of that id")
+		default:
+			a.Log.ErrorContext(r.Context(), "operator call failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+			problem(w, http.StatusInternalServerError, "the call failed; the server's log says why")
+		}
+	}
+}
+
+func problem(w http.ResponseWriter, code int, message string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": code, "detail": message}) // as in serve
+}
+
+func decode(r *http.Request, into any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return status{http.StatusBadRequest, "body: " + err.Error()}
+	}
+	return nil
+}
+
+func (a *Admin) agents(r *http.Request) (any, error) {
+	out := append([]AgentStatus{}, a.Agents...)
+	for i := range out {
+		mode, err := a.Mode(r.Context(), out[i].ID)
+		if err != nil {
+			return nil, err
+		}
+		out[i].Mode = string(mode)
+	}
+	return out, nil
+}
+
+// Mode returns the mode that is in force for an agent: the one that an
+// operator set, and otherwise the configured one.
+func (a *Admin) Mode(ctx context.Context, agent string) (gate.Mode, error) {
+	set := ""
+	err := a.Store.View(ctx, func(r issuer.Reader) error {
+		var err error
+		set, err = r.Mode(agent)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, s := range a.Agents {
+		if s.ID == agent && set == "" {
+			set = s.Mode
+		}
+	}
+	return gate.ParseMode(set)
+}
+
+func (a *Admin) setMode(r *http.Request) (any, error) {
+	var body struct {
+		Mode string `json:"mode"`
+	}
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	agent := r.PathValue("agent")
+	if _, ok := a.Issuer.Agent(agent); !ok {
+		return nil, status{http.StatusNotFound, fmt.Sprintf("no agent %q is protected here", agent)}
+	}
+	mode, err := gate.ParseMode(body.Mode)
+	if err != nil {
+		return nil, status{http.StatusBadRequest, err.Error()}
+	}
+	before, err := a.Mode(r.Context(), agent)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Issuer.SetMode(r.Context(), "operator", agent, string(mode)); err != nil {
+		return nil, err
+	}
+	return map[string]string{"agent": agent, "mode": string(mode), "before": string(before)}, nil
+}
+
+func (a *Admin) revoke(r *http.Request) (any, error) {
+	var body struct {
+		Target string `json:"target"`
+	}
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	if body.Target == "" {
+		return nil, status{http.StatusBadRequest, "target is missing; want a capability id, a revocation id or the hash of a derived link"}
+	}
+	rev, err := a.Issuer.RevokeAsOperator(r.Context(), "operator", body.Target)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"target": rev.Target, "sequence": rev.Sequence, "at": rev.At}, nil
+}
+
+// CapabilityStatus is a capability as operators see it: with its real
+// resources, without its token.
+type CapabilityStatus struct {
+	ID           string          `json:"id"`
+	Agent        string          `json:"agent"`
+	Grant        string          `json:"grant"`
+	Root         string          `json:"root"`
+	Ancestors    []string        `json:"ancestors,omitempty"`
+	Principal    string          `json:"principal"`
+	Holder       string          `json:"holder"`
+	Requester    string          `json:"requester,omitempty"`
+	Purpose      string          `json:"purpose"`
+	Task         string          `json:"task,omitempty"`
+	Operations   []string        `json:"operations"`
+	Resources    []string        `json:"resources,omitempty"`
+	Authority    json.RawMessage `json:"authority"`
+	RevocationID string          `json:"revocationId"`
+	Created      time.Time       `json:"created"`
+	Expires      time.Time       `json:"expires"`
+	Legacy       bool            `json:"legacy,omitempty"`
+	Revoked      bool            `json:"revoked"`
+	Expired      bool            `json:"expired"`
+}
+
+func (a *Admin) capability(r *http.Request) (any, error) {
+	c, err := a.Issuer.Capability(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	s := CapabilityStatus{
+		ID: c.ID, Agent: c.Agent, Grant: c.Grant, Root: c.Root, Ancestors: c.Ancestors, Principal: c.Principal,
+		Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Operations: c.Operations(),
+		Authority: c.Authority.JSON().AppendJSON(nil), RevocationID: c.RevocationID, Created: c.Created, Expires: c.Expires,
+		Legacy: c.Legacy, Revoked: a.Issuer.RevokedAny(c.Lineage()), Expired: !c.Expires.After(a.Now()),
+	}
+	for _, h := range c.Handles {
+		s.Resources = append(s.Resources, h.Resource)
+	}
+	return s, nil
+}
+
+func (a *Admin) records(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	query := issuer.RecordQuery{
+		Agent: q.Get("agent"), Requester: q.Get("requester"), Task: q.Get("task"), Operation: q.Get("operation"),
+		Decision: evidence.Decision(q.Get("decision")), OutcomeOf: q.Get("outcome_of"), Limit: 1000,
+	}
+	if limit := q.Get("limit"); limit != "" {
+		n, err := strconv.Atoi(limit)
+		if err != nil || n < 1 || n > 100000 {
+			return nil, status{http.StatusBadRequest, "limit must be a number from 1 to 100000"}
+		}
+		query.Limit = n
+	}
+	if since := q.Get("since"); since != "" {
+		t, err := time.Parse(time.RFC3339, since)
+		if err != nil {
+			return nil, status{http.StatusBadRequest, "since must be a time such as 2026-01-02T15:04:05Z"}
+		}
+		query.Since = t
+	}
+	var out []json.RawMessage
+	err := a.Store.View(r.Context(), func(rd issuer.Reader) error {
+		sealed, err := rd.Records(query)
+		for _, s := range sealed {
+			out = append(out, s.Bytes())
+		}
+		return err
+	})
+	return out, err
+}
+
+func (a *Admin) record(r *http.Request) (any, error) {
+	var out json.RawMessage
+	err := a.Store.View(r.Context(), func(rd issuer.Reader) error {
+		s, err := rd.Record(r.PathValue("id"))
+		if err == nil {
+			out = s.Bytes()
+		}
+		return err
+	})
+	return out, err
+}
+
+func (a *Admin) can(r *http.Request) (any, error) {
+	var body struct {
+		Caller    string          `json:"caller"`
+		Agent     string          `json:"agent"`
+		Operation string          `json:"operation"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	args := powerbox.Object()
+	if len(body.Arguments) > 0 {
+		v, err := powerbox.ParseValue(body.Arguments)
+		if err != nil {
+			return nil, status{http.StatusBadRequest, "arguments: " + err.Error()}
+		}
+		args = v
+	}
+	op, err := powerbox.ParseOperation(body.Operation)
+	if err != nil {
+		return nil, status{http.StatusBadRequest, err.Error()}
+	}
+	attempt, err := powerbox.Invocation(op, args)
+	if err != nil {
+		return nil, status{http.StatusBadRequest, err.Error()}
+	}
+	d := a.Can(body.Caller, body.Agent, attempt)
+	reasons := make([]map[string]string, 0, len(d.Reasons))
+	for _, reason := range d.Reasons {
+		reasons = append(reasons, map[string]string{"code": string(reason.Code), "message": reason.String()})
+	}
+	return map[string]any{"allowed": d.Allowed, "reasons": reasons}, nil
+}
+
+// bundle streams the evidence. An error after the first byte cannot be told by
+// a status any more; the bundle then lacks its checkpoint, which a verifier
+// names.
+func (a *Admin) bundle(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/jsonl")
+	if err := a.Exporter.Export(r.Context(), w, a.Keys); err != nil {
+		a.Log.ErrorContext(r.Context(), "evidence export failed", slog.Any("error", err))
+		problem(w, http.StatusInternalServerError, err.Error())
+	}
+}
