@@ -64,6 +64,20 @@ func TestSEP19_HandleIsBoundToAgentRootAndKey(t *testing.T) {
 	})
 }
 
+// Two roots, or two agents, never share a nonce: the handles have nothing in
+// common by which they could be matched.
+func TestSEP19_HandleDiffersByAgentAndRoot(t *testing.T) {
+	s := sealer(t, 1)
+	seen := map[string]string{}
+	for _, of := range [][2]string{{"documents", "cap_1"}, {"documents", "cap_2"}, {"mail", "cap_1"}, {"documentscap_1", ""}} {
+		nonce := s.Seal(of[0], of[1], "q1-sales")[:len(handlePrefix)+nonceBytes*4/3]
+		if was, ok := seen[nonce]; ok {
+			t.Errorf("%v and %s share a nonce", of, was)
+		}
+		seen[nonce] = of[0] + " " + of[1]
+	}
+}
+
 func TestATK19_EveryOtherStringIsOneAnswer(t *testing.T) {
 	s := sealer(t, 1)
 	handle := s.Seal("documents", "cap_root", "q1-sales")

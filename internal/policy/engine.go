@@ -54,7 +54,8 @@ type Engine struct {
 
 // Load reads files of Cedar policies, by name, and checks each policy against
 // the vocabulary. All problems are reported at once, each with its file, its
-// line and what would be right. Without files the Engine permits nothing.
+// line and what would be right. Without files the Engine permits nothing. When
+// the catalogue or what is offered changes, load again.
 func Load(files map[string][]byte, vocabulary Vocabulary) (*Engine, error) {
 	v, err := newVocabulary(vocabulary)
 	if err != nil {
@@ -109,7 +110,9 @@ func (e *Engine) Permits(p Principal, operation string, r *Resource, agent, gran
 // Filter returns the resources to which a principal may do an operation, in
 // their order. Its answer allows where there is one, and then joins the
 // answers for those that are returned: all their policies, the smallest
-// lifetime, approval where one wants it.
+// lifetime, approval where one wants it. To resolve a query, ask with all the
+// agent's resources, let the query select, and ask again with what it selected:
+// that second answer is the one for the request.
 //
 // It asks about every resource, whatever the answers are, so that the time it
 // takes is a matter of how many there are and not of how many are hidden

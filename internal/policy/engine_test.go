@@ -36,7 +36,7 @@ func library() []Resource {
 	return []Resource{
 		document("reports", "q1-sales", "quarter", text("2025-Q1"), "owner", text("sales"), "level", number(1)),
 		document("reports", "q1-plan", "quarter", text("2025-Q1"), "tags", powerbox.List(text("embargo")), "level", number(2)),
-		document("reports", "q2-sales", "quarter", text("2025-Q2"), "owner", text("alice"), "level", number(1)),
+		document("reports", "q2-sales", "quarter", text("2025-Q2"), "owner", text("alice")),
 		document("personnel", "salaries", "level", text("secret")),
 	}
 }
