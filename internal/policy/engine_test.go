@@ -2,6 +2,7 @@ package policy
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -213,6 +214,40 @@ func TestSEP8_FilterJoinsWhatItsPermitsDemand(t *testing.T) {
 	}
 	if !e.Veto(Principal{ID: "alice"}, "documents/documents:read/retrieve", "documents", "documents:read", library()...) {
 		t.Error("one of four is not permitted, and there is no veto")
+	}
+}
+
+func TestSEP7_FilterLeavesOutWhatIsNotDeclared(t *testing.T) {
+	e := load(t, `permit (principal, action, resource);`)
+	docs := library()
+	docs[1].Attributes["quarter"] = number(1)
+	docs[3].Agent = "mail"
+	got, a := e.Filter(Principal{ID: "alice"}, "documents/documents:read/retrieve", "documents", "documents:read", docs)
+	if diff := cmp.Diff([]Resource{docs[0], docs[2]}, got); diff != "" || !a.Allow {
+		t.Errorf("%+v, -want +got:\n%s", a, diff)
+	}
+}
+
+// A policy about another user's attributes has nobody to look at: it fails, and
+// so denies what another policy permits.
+func TestSEP7_OtherUsersAreUnknown(t *testing.T) {
+	e := load(t, `permit (principal, action, resource);`+"\n"+`forbid (principal, action, resource) when { User::"bob".id == principal.id };`)
+	got := e.Permits(Principal{ID: "alice"}, "mail/mail:send/send", nil, "mail", "mail:send")
+	if diff := cmp.Diff(Answer{Policies: []string{"a.cedar:2"}, Reason: "policy a.cedar:2 could not be evaluated"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestErrorsListNotTooMuch(t *testing.T) {
+	var many []string
+	for i := range 20 {
+		many = append(many, fmt.Sprintf("x%02d", i))
+	}
+	if got := listed(many); got != "x00, x01, x02, x03, x04, x05, x06, x07, x08, x09, x10, x11, and 8 more" {
+		t.Error(got)
+	}
+	if got := listed(nil); got != "none" {
+		t.Error(got)
 	}
 }
 
