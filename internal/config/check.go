@@ -1,0 +1,297 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+const minimumDevToken = 8
+
+// complete fills in the defaults that follow from other settings.
+func (c *Config) complete() {
+	for i := range c.Agents {
+		if c.Agents[i].Mode == "" {
+			c.Agents[i].Mode = c.Defaults.Mode
+		}
+	}
+	for _, offers := range c.Offers {
+		for i := range offers {
+			if offers[i].MaximumLifetime == 0 {
+				offers[i].MaximumLifetime = c.Issuer.MaximumLifetime
+			}
+		}
+	}
+	if u, err := url.Parse(c.Issuer.URL); c.Evidence.Origin == "" && err == nil {
+		c.Evidence.Origin = u.Host + u.Path
+	}
+}
+
+// checker looks at what settings say about each other.
+type checker struct {
+	*Config
+	*decoder
+	agents []string
+}
+
+// check reports what does not fit together.
+func check(c *Config, d *decoder) {
+	k := checker{Config: c, decoder: d}
+	for _, a := range c.Agents {
+		k.agents = append(k.agents, a.ID)
+	}
+	k.checkProviders()
+	k.checkCallers()
+	k.checkDev()
+	k.checkAgents()
+	k.checkOffers()
+	k.checkSkills()
+	k.checkScopes()
+	k.checkResources()
+}
+
+// unique reports the elements of a list that have the name of an earlier one.
+func (k checker) unique(path, key string, n int, name func(int) string) {
+	seen := make(map[string]int)
+	for i := range n {
+		if first, again := seen[name(i)]; again {
+			k.place(fmt.Sprintf("%s[%d].%s", path, i, key), "%q is already that of %s[%d]", name(i), path, first)
+			continue
+		}
+		seen[name(i)] = i
+	}
+}
+
+// known reports a name that is not among those that there are.
+func (k checker) known(path, what, name string, names []string) bool {
+	if slices.Contains(names, name) {
+		return true
+	}
+	k.place(path, "there is no %s %q%s", what, name, didYouMean(name, names))
+	return false
+}
+
+func (k checker) checkProviders() {
+	ps := k.Identity.Providers
+	k.unique("identity.providers", "issuer", len(ps), func(i int) string { return ps[i].Issuer })
+	for i, p := range ps {
+		at := fmt.Sprintf("identity.providers[%d]", i)
+		if p.JWKSFile != "" && p.JWKSURL != "" {
+			k.place(at+".jwks_url", "stands beside jwks_file; want one of the two")
+		}
+		prefix, rest, opened := strings.Cut(p.Principal, "{")
+		claim, suffix, closed := strings.Cut(rest, "}")
+		if !opened || !closed || claim == "" || strings.ContainsAny(prefix+claim+suffix, "{}") {
+			k.place(at+".principal", "%q does not name one claim in braces; want a name such as user:{sub}", p.Principal)
+			continue
+		}
+		for j, other := range ps[:i] {
+			theirs, _, _ := strings.Cut(other.Principal, "{")
+			if strings.HasPrefix(prefix, theirs) || strings.HasPrefix(theirs, prefix) {
+				k.place(at+".principal", "%q begins like that of identity.providers[%d], so that one issuer could name the principals of the other; want different beginnings, such as user:NAME/{sub}",
+					p.Principal, j)
+			}
+		}
+	}
+}
+
+func (k checker) checkCallers() {
+	owner := make(map[string]string)
+	for i, c := range k.Identity.Callers {
+		at := fmt.Sprintf("identity.callers[%d]", i)
+		var ids []string
+		for _, id := range [][2]string{{"key", c.Key}, {"client", c.Client}, {"mtls", c.MTLS}, {"spiffe", c.SPIFFE}} {
+			if id[1] != "" {
+				ids = append(ids, id[0]+" "+id[1])
+			}
+		}
+		if len(ids) != 1 {
+			k.place(at, "has %d identities; want exactly one of key, client, mtls and spiffe", len(ids))
+			continue
+		}
+		if c.SPIFFE != "" && !strings.HasPrefix(c.SPIFFE, "spiffe://") {
+			k.place(at+".spiffe", "%q is not a SPIFFE id; want spiffe://TRUST-DOMAIN/PATH", c.SPIFFE)
+		}
+		if other, taken := owner[ids[0]]; taken && other != c.Agent {
+			k.place(at, "%s is already agent %q", ids[0], other)
+		}
+		owner[ids[0]] = c.Agent
+	}
+}
+
+func (k checker) checkDev() {
+	users := k.Identity.Dev
+	k.unique("identity.dev", "name", len(users), func(i int) string { return users[i].Name })
+	for i, u := range users {
+		at := fmt.Sprintf("identity.dev[%d].token", i)
+		if len(u.Token.text) < minimumDevToken {
+			k.place(at, "is too short; want at least %d bytes", minimumDevToken)
+		}
+		for j, other := range users[:i] {
+			if other.Token == u.Token {
+				k.place(at, "is already that of identity.dev[%d]", j)
+			}
+		}
+	}
+}
+
+func (k checker) checkAgents() {
+	k.unique("agents", "id", len(k.Agents), func(i int) string { return k.Agents[i].ID })
+	for i, a := range k.Agents {
+		at := fmt.Sprintf("agents[%d]", i)
+		for j, name := range a.Required {
+			k.qualified(fmt.Sprintf("%s.required[%d]", at, j), a.ID, name)
+		}
+		k.unique(at+".trust_roots", "issuer", len(a.TrustRoots), func(j int) string { return a.TrustRoots[j].Issuer })
+	}
+}
+
+// qualified checks a name of the form grant/operation of an agent.
+func (k checker) qualified(path, agent, name string) {
+	grant, operation, ok := strings.Cut(name, "/")
+	if !ok {
+		k.place(path, "%q is not an operation; want grant/operation, such as documents:read/search", name)
+		return
+	}
+	k.operation(path, agent, grant, operation)
+}
+
+// operation checks that an agent offers the grant and the grant the operation.
+func (k checker) operation(path, agent, grant, operation string) {
+	offers := k.Offers[agent]
+	i := slices.IndexFunc(offers, func(o Offer) bool { return o.ID == grant })
+	if i < 0 {
+		k.known(path, fmt.Sprintf("grant of agent %q called", agent), grant, grantIDs(offers))
+		return
+	}
+	k.known(path, fmt.Sprintf("operation of grant %q called", grant), operation, k.OperationsOf(agent, offers[i]))
+}
+
+func grantIDs(offers []Offer) []string {
+	var ids []string
+	for _, o := range offers {
+		ids = append(ids, o.ID)
+	}
+	return ids
+}
+
+// OperationsOf returns the operations of an offer of the agent by their names,
+// sorted: ["*"] is every operation that a skill maps to under that grant.
+func (c *Config) OperationsOf(agent string, o Offer) []string {
+	if !slices.Contains(o.Operations, "*") {
+		return slices.Sorted(slices.Values(o.Operations))
+	}
+	names := make(map[string]bool)
+	for _, s := range c.Skills[agent] {
+		if s.Grant == o.ID {
+			names[s.Operation] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (k checker) checkOffers() {
+	for _, agent := range slices.Sorted(maps.Keys(k.Offers)) {
+		at, offers := "offers."+agent, k.Offers[agent]
+		if !k.known(at, "agent", agent, k.agents) {
+			continue
+		}
+		k.unique(at, "id", len(offers), func(i int) string { return offers[i].ID })
+		for i, o := range offers {
+			k.checkOffer(fmt.Sprintf("%s[%d]", at, i), agent, o)
+		}
+	}
+}
+
+func (k checker) checkOffer(at, agent string, o Offer) {
+	for i, name := range o.Operations {
+		path := fmt.Sprintf("%s.operations[%d]", at, i)
+		switch {
+		case name == "*" && len(o.Operations) > 1:
+			k.place(path, `"*" stands beside other operations; want ["*"] alone or names`)
+		case name == "*":
+		case slices.Contains(o.Operations[:i], name):
+			k.place(path, "%q stands twice", name)
+		default:
+			k.checkOperationName(path, agent, o.ID, name)
+		}
+	}
+	if len(k.OperationsOf(agent, o)) == 0 {
+		k.place(at+".operations", `name no operation; want at least one, or for ["*"] a skill that maps to grant %q`, o.ID)
+	}
+	for i, name := range o.Requires {
+		path := fmt.Sprintf("%s.requires[%d]", at, i)
+		if name == o.ID {
+			k.place(path, "%q requires itself", name)
+			continue
+		}
+		k.known(path, fmt.Sprintf("grant of agent %q called", agent), name, grantIDs(k.Offers[agent]))
+	}
+	if _, written := k.at[at+".attenuable"]; written && o.Legacy && o.Attenuable {
+		k.place(at+".attenuable", "a legacy grant is never attenuable (SEP-3); want false or nothing")
+	}
+}
+
+func (k checker) checkOperationName(path, agent, grant, name string) {
+	if err := checkName(name); err != nil {
+		k.place(path, "%v", err)
+		return
+	}
+	if n := len(agent) + len(grant) + len(name) + 2; n > powerbox.MaxOperationBytes {
+		k.place(path, "agent, grant and operation have %d bytes together; want at most %d", n, powerbox.MaxOperationBytes)
+	}
+}
+
+func (k checker) checkSkills() {
+	for _, agent := range slices.Sorted(maps.Keys(k.Skills)) {
+		at, skills := "skills."+agent, k.Skills[agent]
+		if !k.known(at, "agent", agent, k.agents) {
+			continue
+		}
+		k.unique(at, "skill", len(skills), func(i int) string { return skills[i].Skill })
+		for i, s := range skills {
+			path := fmt.Sprintf("%s[%d]", at, i)
+			k.operation(path+".operation", agent, s.Grant, s.Operation)
+			k.checkOperationName(path+".operation", agent, s.Grant, s.Operation)
+			if _, ok := s.Arguments[s.Handle]; s.Handle != "" && s.Arguments != nil && !ok {
+				k.place(path+".handle", "%q is not among the arguments of the skill%s", s.Handle, didYouMean(s.Handle, slices.Collect(maps.Keys(s.Arguments))))
+			}
+			if n := len(s.Arguments); n > powerbox.MaxArguments {
+				k.place(path+".arguments", "%d arguments; want at most %d", n, powerbox.MaxArguments)
+			}
+		}
+	}
+}
+
+func (k checker) checkScopes() {
+	callers := slices.Clone(k.agents)
+	for _, c := range k.Identity.Callers {
+		callers = append(callers, c.Agent)
+	}
+	for _, caller := range slices.Sorted(maps.Keys(k.Scopes)) {
+		at := "scopes." + caller
+		k.known(at, "caller", caller, callers)
+		for _, agent := range slices.Sorted(maps.Keys(k.Scopes[caller])) {
+			if !k.known(at+"."+agent, "agent", agent, k.agents) {
+				continue
+			}
+			for i, name := range k.Scopes[caller][agent] {
+				k.qualified(fmt.Sprintf("%s.%s[%d]", at, agent, i), agent, name)
+			}
+		}
+	}
+}
+
+func (k checker) checkResources() {
+	for _, agent := range slices.Sorted(maps.Keys(k.Resources)) {
+		at, r := "resources."+agent, k.Resources[agent]
+		k.known(at, "agent", agent, k.agents)
+		if (r.File == "") == (r.Items == nil) {
+			k.place(at, "want exactly one of file and items")
+		}
+	}
+}

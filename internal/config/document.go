@@ -1,0 +1,183 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+const documentHead = `# Configuration
+
+One file, ` + "`powerbox.yaml`" + `, says everything. This page and
+[powerbox.schema.json](powerbox.schema.json) are generated from the declarations
+in internal/config. For an editor that knows YAML, let the file begin with
+
+    # yaml-language-server: $schema=powerbox.schema.json
+
+What is not known is refused with file, line and the nearest known name, and all
+problems are reported at once. YAML anchors, aliases and tags are not supported.
+Paths are relative to the file that they stand in. ` + "`[]`" + ` stands for each element
+of a list and NAME for any name. Settings with a variable can be set in the
+environment, which goes over the file.
+` + "`powerbox config print --effective`" + ` shows what holds, with secrets masked.
+
+An operation is named ` + "`grant/operation`" + `, such as ` + "`documents:read/search`" + `. A
+constraint is an object with a constraint_type, as in
+the token draft: ` + "`{constraint_type: one_of, values: [a, b]}`" + `.
+
+| key | type | default | environment | meaning |
+| --- | --- | --- | --- | --- |
+`
+
+// Document returns docs/configuration.md: the table of all settings.
+func Document() []byte {
+	var b strings.Builder
+	b.WriteString(documentHead)
+	for _, r := range describe() {
+		def, env := "", ""
+		if r.required {
+			def = "required"
+		}
+		if r.hasDef {
+			def = "`" + r.def + "`"
+		}
+		if r.env != "" {
+			env = "`" + r.env + "`"
+		}
+		meaning := r.doc
+		if len(r.enum) > 0 {
+			meaning += " One of: " + strings.Join(r.enum, ", ") + "."
+		}
+		if r.bounded {
+			meaning += fmt.Sprintf(" From %d to %d.", r.low, r.high)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.key, typeName(r.of), def, env, meaning)
+	}
+	return []byte(b.String())
+}
+
+// Schema returns docs/powerbox.schema.json: the JSON Schema (2020-12) of the
+// file. It says the shape; what settings say about each other is checked when
+// the file is loaded.
+func Schema() []byte {
+	members, _ := schemaOf(configType, field{}).Members()
+	schema := powerbox.Object(append([]powerbox.Member{
+		member("$schema", powerbox.String("https://json-schema.org/draft/2020-12/schema")),
+		member("title", powerbox.String("powerbox.yaml")),
+	}, members...)...)
+	return append(indent(schema.AppendJSON(nil)), '\n')
+}
+
+func member(name string, v powerbox.Value) powerbox.Member {
+	return powerbox.Member{Name: name, Value: v}
+}
+
+func ofType(name string) powerbox.Member { return member("type", powerbox.String(name)) }
+
+// nullable is for sections, which may stand there empty.
+func nullable(name string) powerbox.Member {
+	return member("type", powerbox.List(powerbox.String(name), powerbox.String("null")))
+}
+
+func schemaOf(t reflect.Type, f field) powerbox.Value {
+	if s, ok := schemaOfOurs(t); ok {
+		return s
+	}
+	switch t.Kind() { //nolint:exhaustive // config.go declares no others
+	case reflect.Slice:
+		return powerbox.Object(nullable("array"), member("items", schemaOf(t.Elem(), field{})))
+	case reflect.Map:
+		return powerbox.Object(nullable("object"), member("additionalProperties", schemaOf(t.Elem(), field{})))
+	case reflect.Struct:
+		return schemaOfStruct(t)
+	case reflect.Bool:
+		return powerbox.Object(ofType("boolean"))
+	case reflect.Int:
+		ms := []powerbox.Member{ofType("integer")}
+		if f.bounded {
+			ms = append(ms, member("minimum", powerbox.Number(powerbox.Int(int64(f.low)))), member("maximum", powerbox.Number(powerbox.Int(int64(f.high)))))
+		}
+		return powerbox.Object(ms...)
+	}
+	if pattern, ok := patterns[f.format]; ok {
+		return powerbox.Object(ofType("string"), member("pattern", powerbox.String(pattern)))
+	}
+	return powerbox.Object(ofType("string"))
+}
+
+// schemaOfOurs is for the types that are not what they are made of.
+func schemaOfOurs(t reflect.Type) (powerbox.Value, bool) {
+	switch t {
+	case durationType:
+		return powerbox.Object(ofType("string"), member("pattern", powerbox.String(`^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`))), true
+	case sizeType:
+		return powerbox.Object(member("type", powerbox.List(powerbox.String("string"), powerbox.String("integer"))),
+			member("pattern", powerbox.String(`^[0-9]+(B|KiB|MiB|GiB)?$`))), true
+	case secretType:
+		return powerbox.Object(ofType("string")), true
+	case valueType:
+		return powerbox.Bool(true), true
+	case constraintType:
+		return powerbox.Object(ofType("object"),
+			member("properties", powerbox.Object(member("constraint_type", powerbox.Object(ofType("string"))))),
+			member("required", powerbox.List(powerbox.String("constraint_type")))), true
+	}
+	return powerbox.Value{}, false
+}
+
+func schemaOfStruct(t reflect.Type) powerbox.Value {
+	var properties []powerbox.Member
+	var required []powerbox.Value
+	for _, f := range fieldsOf(t) {
+		members, _ := schemaOf(f.of, f).Members()
+		ms := append([]powerbox.Member{member("description", powerbox.String(f.doc))}, members...)
+		if len(f.enum) > 0 {
+			ms = append(ms, member("enum", scalarList(f.of, f.enum)))
+		}
+		if f.hasDef {
+			ms = append(ms, member("default", scalarValue(f.of, f.def)))
+		}
+		properties = append(properties, member(f.key, powerbox.Object(ms...)))
+		if f.required {
+			required = append(required, powerbox.String(f.key))
+		}
+	}
+	ms := []powerbox.Member{
+		nullable("object"), member("additionalProperties", powerbox.Bool(false)),
+		member("properties", powerbox.Object(properties...)),
+	}
+	if len(required) > 0 {
+		ms = append(ms, ofType("object"), member("required", powerbox.List(required...)))
+	}
+	return powerbox.Object(ms...)
+}
+
+func scalarList(t reflect.Type, texts []string) powerbox.Value {
+	values := make([]powerbox.Value, len(texts))
+	for i, s := range texts {
+		values[i] = scalarValue(t, s)
+	}
+	return powerbox.List(values...)
+}
+
+// scalarValue is the text of a default or a choice as JSON has it.
+func scalarValue(t reflect.Type, s string) powerbox.Value {
+	if t.Kind() == reflect.Bool {
+		return powerbox.Bool(s == "true")
+	}
+	if d, err := powerbox.ParseDecimal(s); err == nil && t.Kind() == reflect.Int {
+		return powerbox.Number(d)
+	}
+	return powerbox.String(s)
+}
+
+func indent(data []byte) []byte {
+	var out bytes.Buffer
+	// The data is ours and valid: there is no error to have.
+	_ = json.Indent(&out, data, "", "  ")
+	return out.Bytes()
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// formats are the forms that a text may have to have.
+var formats = map[string]func(string) error{
+	"address":   checkAddress,
+	"url":       checkURL,
+	"origin":    checkOrigin,
+	"id":        checkID,
+	"grant":     checkName,
+	"operation": checkName,
+	"log":       checkLog,
+}
+
+// patterns are those forms that a regular expression says, for the schema.
+var patterns = map[string]string{
+	"url":       `^https?://`,
+	"origin":    `^https?://.*[^/]$`,
+	"id":        idPattern.String(),
+	"grant":     namePattern.String(),
+	"operation": namePattern.String(),
+	"log":       logPattern.String(),
+}
+
+var (
+	idPattern   = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+	namePattern = regexp.MustCompile(`^[!-.0-~]{1,128}$`)
+	logPattern  = regexp.MustCompile(`^[!-*,-~]{1,256}$`)
+)
+
+func checkAddress(s string) error {
+	_, port, err := net.SplitHostPort(s)
+	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q is not an address; want host:port such as 127.0.0.1:8700", s)
+	}
+	return nil
+}
+
+func checkURL(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return errors.New("is not an absolute http or https URL; want one such as https://host/path")
+	case u.User != nil:
+		return errors.New("carries a user name; want a URL without")
+	case u.Fragment != "":
+		return errors.New("has a fragment; want a URL without")
+	}
+	return nil
+}
+
+func checkOrigin(s string) error {
+	if err := checkURL(s); err != nil {
+		return err
+	}
+	if strings.HasSuffix(s, "/") || strings.Contains(s, "?") {
+		return fmt.Errorf("%q ends in a slash or has a query; want one such as https://host or https://host/path", s)
+	}
+	return nil
+}
+
+func checkID(s string) error {
+	if !idPattern.MatchString(s) {
+		return fmt.Errorf("%q is not a name; want 1 to 64 of a-z, 0-9 and '-'", s)
+	}
+	return nil
+}
+
+func checkName(s string) error {
+	switch {
+	case strings.HasPrefix(s, "a2a."):
+		return fmt.Errorf("%q begins with a2a., which is reserved for the protocol's own operations", s)
+	case strings.Contains(s, "/"):
+		return fmt.Errorf("%q contains '/', which joins agent, grant and operation; want a name without", s)
+	case s == "*" || !namePattern.MatchString(s):
+		return fmt.Errorf("%q is not a name; want 1 to 128 printable ASCII characters without spaces", s)
+	}
+	return nil
+}
+
+func checkLog(s string) error {
+	if !logPattern.MatchString(s) {
+		return fmt.Errorf("%q is not the name of a log; want one such as example.org/powerbox, without spaces and '+'", s)
+	}
+	return nil
+}

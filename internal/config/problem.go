@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a configuration.
+type Problem struct {
+	File    string // or the name of an environment variable
+	Line    int    // from 1; 0 where there is none
+	Message string
+}
+
+// String returns the problem as file:line: message.
+func (p Problem) String() string {
+	if p.Line == 0 {
+		return fmt.Sprintf("%s: %s", p.File, p.Message)
+	}
+	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
+}
+
+// Problems is every problem of a configuration, in the order of the files. The
+// operator has to mend them; nothing of the configuration was used.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// nearest returns the known name that is most like the one that was written,
+// and false when none is near.
+func nearest(written string, known []string) (string, bool) {
+	best, distance := "", 1+max(1, len(written)/3)
+	for _, k := range known {
+		if d := editDistance(strings.ToLower(written), strings.ToLower(k)); d < distance {
+			best, distance = k, d
+		}
+	}
+	return best, best != ""
+}
+
+// didYouMean completes a message about an unknown name.
+func didYouMean(written string, known []string) string {
+	if near, ok := nearest(written, known); ok {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	if len(known) == 0 {
+		return "; none is known here"
+	}
+	return "; known are " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
+}
+
+// editDistance is the number of letters to insert, delete, replace or swap
+// with a neighbour. Only the beginning of long names is compared.
+func editDistance(a, b string) int {
+	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
