@@ -6,21 +6,30 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/powerbox-project/powerbox"
 )
 
-const minimumDevToken = 8
+const (
+	minimumDevToken    = 8
+	maximumProofWindow = 5 * time.Minute     // proofs are remembered for twice as long
+	maximumLifetime    = 90 * 24 * time.Hour // of a token, in the token draft
+)
 
-// complete fills in the defaults that follow from other settings.
-func (c *Config) complete() {
+// complete fills in the defaults that follow from other settings. Written says
+// whether the file has a value at a path.
+func (c *Config) complete(written func(path string) bool) {
 	for i := range c.Agents {
 		if c.Agents[i].Mode == "" {
 			c.Agents[i].Mode = c.Defaults.Mode
 		}
 	}
-	for _, offers := range c.Offers {
+	for agent, offers := range c.Offers {
 		for i := range offers {
+			if offers[i].Legacy && !written(fmt.Sprintf("offers.%s[%d].attenuable", agent, i)) {
+				offers[i].Attenuable = false
+			}
 			if offers[i].MaximumLifetime == 0 {
 				offers[i].MaximumLifetime = c.Issuer.MaximumLifetime
 			}
@@ -44,6 +53,7 @@ func check(c *Config, d *decoder) {
 	for _, a := range c.Agents {
 		k.agents = append(k.agents, a.ID)
 	}
+	k.checkTimes()
 	k.checkProviders()
 	k.checkCallers()
 	k.checkDev()
@@ -73,6 +83,15 @@ func (k checker) known(path, what, name string, names []string) bool {
 	}
 	k.place(path, "there is no %s %q%s", what, name, didYouMean(name, names))
 	return false
+}
+
+func (k checker) checkTimes() {
+	if w := k.Defaults.ProofWindow; w > maximumProofWindow {
+		k.place("defaults.proof_window", "%s is longer than %s", shortDuration(w), shortDuration(maximumProofWindow))
+	}
+	if l := k.Issuer.MaximumLifetime; l > maximumLifetime {
+		k.place("issuer.maximum_lifetime", "%s is longer than %s", shortDuration(l), shortDuration(maximumLifetime))
+	}
 }
 
 func (k checker) checkProviders() {
@@ -231,7 +250,10 @@ func (k checker) checkOffer(at, agent string, o Offer) {
 		}
 		k.known(path, fmt.Sprintf("grant of agent %q called", agent), name, grantIDs(k.Offers[agent]))
 	}
-	if _, written := k.at[at+".attenuable"]; written && o.Legacy && o.Attenuable {
+	if o.MaximumLifetime > maximumLifetime {
+		k.place(at+".maximum_lifetime", "%s is longer than %s", shortDuration(o.MaximumLifetime), shortDuration(maximumLifetime))
+	}
+	if o.Legacy && o.Attenuable {
 		k.place(at+".attenuable", "a legacy grant is never attenuable (SEP-3); want false or nothing")
 	}
 }

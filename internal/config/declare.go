@@ -96,9 +96,9 @@ func typeName(t reflect.Type) string {
 	}
 	switch t.Kind() { //nolint:exhaustive // config.go declares no others
 	case reflect.Slice:
-		return "list of " + typeName(t.Elem())
+		return "list of " + plural(t.Elem())
 	case reflect.Map:
-		return "map of " + typeName(t.Elem())
+		return "map of " + plural(t.Elem())
 	case reflect.Struct:
 		return "section"
 	case reflect.Bool:
@@ -107,6 +107,20 @@ func typeName(t reflect.Type) string {
 		return "number"
 	}
 	return "text"
+}
+
+// plural is typeName for many.
+func plural(t reflect.Type) string {
+	switch name := typeName(t); name {
+	case "text":
+		return "texts"
+	case "any":
+		return "anything"
+	case "section", "path", "constraint":
+		return name + "s"
+	default:
+		return strings.Replace(strings.Replace(name, "list ", "lists ", 1), "map ", "maps ", 1)
+	}
 }
 
 // row is one line of the table of all settings.

@@ -120,11 +120,15 @@ func join(path, key string) string {
 
 func (d *decoder) list(n *yaml.Node, v reflect.Value, f field, path string) {
 	if n.Kind != yaml.SequenceNode {
-		d.place(path, "is %s; want a %s", kindName(n), typeName(v.Type()))
+		d.place(path, "is %s; want %s", kindName(n), wanted(v.Type()))
 		return
 	}
 	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, e := range n.Content {
+		if e.Tag == "!!null" && list.Index(i).Kind() == reflect.Struct && list.Index(i).Type() != valueType {
+			d.problem(e, "%s[%d]: is empty; want keys", path, i)
+			continue
+		}
 		d.value(e, list.Index(i), field{key: f.key, format: f.format, enum: f.enum}, path+"["+strconv.Itoa(i)+"]")
 	}
 	v.Set(list)
@@ -132,7 +136,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, f field, path string) {
 
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, f field, path string) {
 	if n.Kind != yaml.MappingNode {
-		d.place(path, "is %s; want a %s", kindName(n), typeName(v.Type()))
+		d.place(path, "is %s; want %s", kindName(n), wanted(v.Type()))
 		return
 	}
 	m := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
@@ -142,6 +146,24 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, f field, path string) {
 		m.SetMapIndex(reflect.ValueOf(n.Content[i].Value), element)
 	}
 	v.Set(m)
+}
+
+// wanted says what a value of the type would be.
+func wanted(t reflect.Type) string {
+	switch name := typeName(t); name {
+	case "duration":
+		return "a duration such as 30s, 15m or 1h"
+	case "size":
+		return "a size such as 512KiB or 4MiB"
+	case "number":
+		return "a whole number"
+	case "text", "secret":
+		return "text"
+	case "true or false":
+		return name
+	default:
+		return "a " + name
+	}
 }
 
 // scalarTags are the YAML types that a value may be written in. The others
@@ -161,10 +183,10 @@ func scalarTags(t reflect.Type) []string {
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, f field, path string) {
 	if n.Kind != yaml.ScalarNode || n.Tag != envTag && !slices.Contains(scalarTags(v.Type()), n.Tag) {
 		hint := ""
-		if n.Kind == yaml.ScalarNode && v.Kind() == reflect.String && n.Tag != "!!null" {
+		if n.Kind == yaml.ScalarNode && n.Tag != "!!null" && wanted(v.Type()) == "text" {
 			hint = " in quotes"
 		}
-		d.place(path, "is %s; want %s%s", kindName(n), typeName(v.Type()), hint)
+		d.place(path, "is %s; want %s%s", kindName(n), wanted(v.Type()), hint)
 		return
 	}
 	if len(f.enum) > 0 && !slices.Contains(f.enum, n.Value) && (n.Value != "" || f.hasDef) {
@@ -210,7 +232,7 @@ func setScalar(v reflect.Value, text string) error {
 		v.Set(reflect.ValueOf(Secret{text}))
 		return nil
 	}
-	switch v.Kind() { //nolint:exhaustive // config.go declares no others
+	switch v.Kind() {
 	case reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
@@ -219,7 +241,7 @@ func setScalar(v reflect.Value, text string) error {
 		v.SetBool(b)
 	case reflect.Int:
 		i, err := strconv.Atoi(text)
-		if err != nil {
+		if err != nil || strconv.Itoa(i) != text {
 			return fmt.Errorf("%q is not a whole number in decimal digits", text)
 		}
 		v.SetInt(int64(i))

@@ -37,7 +37,7 @@ func Load(path string, read func(string) ([]byte, error), env []string) (*Config
 	c := new(Config)
 	d.top(root, c)
 	if len(l.problems) == 0 {
-		c.complete()
+		c.complete(func(path string) bool { _, ok := d.at[path]; return ok })
 		check(c, d)
 	}
 	if len(l.problems) > 0 {
@@ -271,8 +271,8 @@ func (l *loader) environment(root *yaml.Node, env []string) {
 		case ok:
 			l.set(root, path, name, value)
 		case strings.HasPrefix(name, envPrefix) && sectionOf(name):
-			l.problems = append(l.problems, Problem{name, 0,
-				"there is no such setting" + didYouMean(name, slices.Collect(maps.Keys(known)))})
+			message := "there is no such setting" + didYouMean(name, slices.Collect(maps.Keys(known)))
+			l.problems = append(l.problems, Problem{name, 0, message})
 		}
 	}
 }

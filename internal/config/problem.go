@@ -53,7 +53,7 @@ func didYouMean(written string, known []string) string {
 	if len(known) == 0 {
 		return "; none is known here"
 	}
-	return "; known are " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
+	return "; known are " + strings.Join(slices.Compact(slices.Sorted(slices.Values(known))), ", ")
 }
 
 // editDistance is the number of letters to insert, delete, replace or swap

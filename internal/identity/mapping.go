@@ -143,11 +143,13 @@ func lookup(claims powerbox.Value, name string) (powerbox.Value, bool) {
 		return claims.Get(name)
 	}
 	unescape := strings.NewReplacer("~1", "/", "~0", "~")
-	v, ok := claims, true
+	v := claims
 	for step := range strings.SplitSeq(name[1:], "/") {
-		if v, ok = v.Get(unescape.Replace(step)); !ok {
+		inner, ok := v.Get(unescape.Replace(step))
+		if !ok {
 			return powerbox.Value{}, false
 		}
+		v = inner
 	}
 	return v, true
 }
