@@ -15,6 +15,9 @@ import (
 type Chains struct {
 	Memo        *token.Memo // required; remembers signatures, never verdicts
 	Revocations Revocations // required
+	// Started is when this gate began to remember proofs. Earlier proofs are
+	// refused: nobody knows whether they were used.
+	Started time.Time
 }
 
 // Resolve implements [Resolver].
@@ -35,9 +38,12 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	if err != nil {
 		return Held{}, refusal(err)
 	}
+	if proof.IssuedAt.Before(c.Started) {
+		return Held{}, &Refusal{[]Reason{{Code: CodeReplay, Link: -1, Message: "the proof is older than this gateway's memory; sign a new one"}}}
+	}
 	lineage := strings.Split(private.Capability, "/")
 	return Held{
-		Capability: v.ID(), Root: lineage[0], Principal: private.Principal,
+		Capability: v.ID(), OnRecord: lineage[len(lineage)-1], Root: lineage[0], Principal: private.Principal,
 		Holder: "key:" + v.Holder().Thumbprint(), Authority: v.Authority(),
 		Links: append(lineage, v.IDs()...), Legacy: private.Legacy,
 		ProofID: v.Holder().Thumbprint() + "/" + proof.ID, ProofUntil: now.Add(2 * token.ProofWindow),

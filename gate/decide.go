@@ -27,6 +27,7 @@ const (
 	CodeUndeclaredAmbient  = "ambient_not_declared"
 	CodeUnavailable        = "authorization_unavailable"
 	CodeForeignTask        = "task_foreign"
+	CodeHandle             = "handle_not_granted"
 )
 
 // Reason says why a call was denied. It names arguments and constraint types,
@@ -99,10 +100,13 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 		}
 		return Verdict{Reasons: []Reason{{Code: CodeUnavailable, Link: -1, Message: "whether the capability holds cannot be told now"}}}
 	}
+	if held.Origin = call.Origin(held.Holder); held.Origin == "" {
+		held.Origin = call.Caller.Name
+	}
 	v := Verdict{Held: held}
 	v.Reasons = g.standing(call, held)
 	g.against(call, held.Authority, now, "", &v)
-	g.layers(call, now, &v)
+	g.layers(call, held.Origin, now, &v)
 	v.Reasons = append(v.Reasons, foreign(call, held)...)
 	if held.bound(call) {
 		v.Reasons = append(v.Reasons, notBound())
@@ -119,7 +123,7 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 		return v
 	}
 	v.Allowed, v.Basis = true, OnCapability
-	v.Under = g.under(call, held.Authority)
+	v.Under = g.under(call, held.Origin, held.Authority)
 	return v
 }
 
@@ -154,7 +158,7 @@ func (g *Gate) against(call *Call, a powerbox.Authority, now time.Time, layer st
 	for _, attempt := range call.Attempts {
 		d := powerbox.Decide(attempt, a, now)
 		for _, r := range d.Reasons {
-			v.Reasons = append(v.Reasons, layered(r, layer))
+			v.Reasons = append(v.Reasons, layered(call, r, layer))
 		}
 		v.Missing = append(v.Missing, d.Missing()...)
 	}
@@ -163,8 +167,12 @@ func (g *Gate) against(call *Call, a powerbox.Authority, now time.Time, layer st
 }
 
 // layered words a reason of a layer other than the capability.
-func layered(r powerbox.Reason, layer string) Reason {
+func layered(call *Call, r powerbox.Reason, layer string) Reason {
 	out := Reason{Code: string(r.Code), Link: -1, Operation: r.Operation, Argument: r.Argument, Constraint: r.ConstraintType, Message: r.String()}
+	if layer == "" && r.Code == powerbox.CodeArgumentConstraint && r.Argument == call.Handle && call.Handle != "" {
+		// Unknown, foreign and merely not granted: one answer (SEP-19).
+		out.Code, out.Message = CodeHandle, fmt.Sprintf("operation %q: %q is not a handle of the capability", r.Operation, r.Argument)
+	}
 	switch layer {
 	case CodeScope:
 		out.Code, out.Message = CodeScope, fmt.Sprintf("the calling agent's scope does not allow it: %s", out.Message)
@@ -175,17 +183,17 @@ func layered(r powerbox.Reason, layer string) Reason {
 }
 
 // layers holds the attempts against Caps(B) and Scope(A) (GATE-1).
-func (g *Gate) layers(call *Call, now time.Time, v *Verdict) {
+func (g *Gate) layers(call *Call, origin string, now time.Time, v *Verdict) {
 	g.against(call, call.Target.Caps, now, CodeCaps, v)
 	if call.Scope != nil {
-		g.against(call, *call.Scope, now, CodeScope, v)
+		g.against(call, call.Scope(origin), now, CodeScope, v)
 	}
 }
 
-func (g *Gate) under(call *Call, a powerbox.Authority) powerbox.Authority {
+func (g *Gate) under(call *Call, origin string, a powerbox.Authority) powerbox.Authority {
 	a = a.Meet(call.Target.Caps)
 	if call.Scope != nil {
-		a = a.Meet(*call.Scope)
+		a = a.Meet(call.Scope(origin))
 	}
 	return a
 }
@@ -264,7 +272,7 @@ func (g *Gate) scoped(call *Call, now time.Time) Verdict {
 	var v Verdict
 	scope := powerbox.Authority{}
 	if call.Scope != nil {
-		scope = *call.Scope
+		scope = call.Scope(call.Caller.Name)
 	}
 	g.against(call, scope, now, CodeScope, &v)
 	g.against(call, call.Target.Caps, now, CodeCaps, &v)
@@ -276,6 +284,6 @@ func (g *Gate) scoped(call *Call, now time.Time) Verdict {
 		return v
 	}
 	v.Allowed, v.Basis = true, OnStanding
-	v.Under = g.under(call, scope)
+	v.Under = g.under(call, call.Caller.Name, scope)
 	return v
 }

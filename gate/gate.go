@@ -89,9 +89,15 @@ type Call struct {
 	// Attempts must all be allowed. The first is the one that the record names
 	// and that a proof must be about.
 	Attempts []powerbox.Attempt
-	// Scope is Scope(A), what the calling agent may delegate to this one; nil
-	// where scopes are not configured at all.
-	Scope *powerbox.Authority
+	// Origin returns the configured name of the agent that a holder is, ""
+	// where it has none. Required.
+	Origin func(holder string) string
+	// Scope returns Scope(A), what the calling agent of that name may do at
+	// this one: nothing where no scope is configured for it. nil where scopes
+	// are not configured at all, which leaves the capability alone to decide.
+	Scope func(origin string) powerbox.Authority
+	// Handle is the name of the argument that takes a handle, "" for none.
+	Handle string
 	// Free reports content that names no skill: text, files, other data.
 	Free bool
 	// Write reports an effect that must not happen twice for one proof.
@@ -116,13 +122,15 @@ type Call struct {
 
 // Held is one presented capability after it was verified.
 type Held struct {
-	Capability string // id on record, or of the presented token
+	Capability string // id of the presented token, or on record
+	OnRecord   string // id of the issuer's record that it comes from
 	Root       string // id of the capability at the top
 	Principal  string // pseudonym
 	Holder     string
 	Authority  powerbox.Authority
 	Links      []string // every id whose revocation ends it
 	Legacy     bool
+	Origin     string // configured name of the holder, "" where it has none
 	ProofID    string // to be used once; "" for a reference
 	ProofUntil time.Time
 }

@@ -70,6 +70,8 @@ func firstOf(names []string) string {
 
 func requesterOf(call *Call, v *Verdict) string {
 	switch {
+	case v.Held.Origin != "":
+		return v.Held.Origin
 	case call.Caller.Name != "":
 		return call.Caller.Name
 	case v.Held.Holder != "":

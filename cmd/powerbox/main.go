@@ -77,7 +77,7 @@ func newRoot(p *program) *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newToken(p))
+	root.AddCommand(newServe(p), newToken(p))
 	p.watch(root)
 	return root
 }

@@ -1,0 +1,39 @@
+package gate
+
+import (
+	"sync"
+	"time"
+)
+
+// Memory is a [Replay] in memory, for one gateway. It holds a bounded number
+// of ids and refuses every proof while it is full: forgetting one would let it
+// be used again.
+type Memory struct {
+	limit int
+
+	mu   sync.Mutex
+	ids  map[string]time.Time // until when an id may not be used again
+	next time.Time            // when expired ids are forgotten
+}
+
+// NewMemory returns a memory for that many ids.
+func NewMemory(limit int) *Memory { return &Memory{limit: limit, ids: map[string]time.Time{}} }
+
+// Use implements [Replay].
+func (m *Memory) Use(id string, until, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !now.Before(m.next) {
+		for id, end := range m.ids {
+			if end.Before(now) {
+				delete(m.ids, id)
+			}
+		}
+		m.next = now.Add(10 * time.Second)
+	}
+	if end, used := m.ids[id]; used && !end.Before(now) || len(m.ids) >= m.limit {
+		return false
+	}
+	m.ids[id] = until
+	return true
+}
