@@ -113,66 +113,72 @@ func grantIDs(agent *Agent) []string {
 
 // permitted is what policy allows the principal of one grant.
 type permitted struct {
-	operations map[string][]catalogue.Item // by operation: the visible resources
-	bare       map[string]bool             // operations that are allowed without a resource
-	lifetime   time.Duration
-	approval   string
+	rulings map[string]map[string]Ruling // by operation and resource id: those that allow
+	bare    map[string]Ruling            // by operation, on the agent itself
+	visible []catalogue.Item             // resources that any operation may touch, in order of their ids
 }
 
 // rule asks the policy about every operation of a grant, on the agent itself
 // and on every resource. What the caller may not see is gone before anything
 // else looks at it (SEP-5).
 func (i *Issuer) rule(agent *Agent, grant Grant, caller identity.Caller, operations []string) permitted {
-	p := permitted{operations: map[string][]catalogue.Item{}, bare: map[string]bool{}, lifetime: i.config.MaximumLifetime}
-	note := func(r Ruling) bool {
-		if !r.Allow {
-			return false
-		}
-		if r.MaximumLifetime > 0 {
-			p.lifetime = min(p.lifetime, r.MaximumLifetime)
-		}
-		if r.Approval != "" {
-			p.approval = r.Approval
-		}
-		return true
-	}
+	p := permitted{rulings: map[string]map[string]Ruling{}, bare: map[string]Ruling{}}
 	for _, op := range operations {
-		p.bare[op] = note(i.config.Policy.Permits(caller, agent.ID, grant.ID, op, nil))
+		p.bare[op] = i.config.Policy.Permits(caller, agent.ID, grant.ID, op, nil)
+		p.rulings[op] = map[string]Ruling{}
 		for n := range agent.Resources {
-			if note(i.config.Policy.Permits(caller, agent.ID, grant.ID, op, &agent.Resources[n])) {
-				p.operations[op] = append(p.operations[op], agent.Resources[n])
+			if r := i.config.Policy.Permits(caller, agent.ID, grant.ID, op, &agent.Resources[n]); r.Allow {
+				p.rulings[op][agent.Resources[n].ID] = r
 			}
 		}
 	}
+	for _, item := range agent.Resources {
+		if slices.ContainsFunc(operations, func(op string) bool { return p.rulings[op][item.ID].Allow }) {
+			p.visible = append(p.visible, item)
+		}
+	}
+	slices.SortFunc(p.visible, func(a, b catalogue.Item) int { return strings.Compare(a.ID, b.ID) })
 	return p
 }
 
-// visible returns the resources that any operation may touch.
-func (p permitted) visible() []catalogue.Item {
-	var out []catalogue.Item
-	seen := map[string]bool{}
-	for _, items := range p.operations {
-		for _, item := range items {
-			if !seen[item.ID] {
-				seen[item.ID] = true
-				out = append(out, item)
-			}
+// allows reports whether an operation is allowed on the agent or on any
+// resource.
+func (p permitted) allows(operation string) bool {
+	return p.bare[operation].Allow || len(p.rulings[operation]) > 0
+}
+
+// terms joins what the deciding policies demand: the shortest lifetime, and an
+// approval where one wants it. Resources that were not selected do not count.
+func (p permitted) terms(operations []string, selected []catalogue.Item, maximum time.Duration) (lifetime time.Duration, approval string) {
+	lifetime = maximum
+	join := func(r Ruling) {
+		if r.Allow && r.MaximumLifetime > 0 {
+			lifetime = min(lifetime, r.MaximumLifetime)
+		}
+		if r.Allow && r.Approval != "" {
+			approval = r.Approval
 		}
 	}
-	slices.SortFunc(out, func(a, b catalogue.Item) int { return strings.Compare(a.ID, b.ID) })
-	return out
+	for _, op := range operations {
+		join(p.bare[op])
+		for _, item := range selected {
+			join(p.rulings[op][item.ID])
+		}
+	}
+	return lifetime, approval
 }
 
 // grant makes the capability of one grant.
 func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Request) (Capability, *Refusal) {
 	offered := agent.operationsOf(grant)
 	p := i.rule(agent, grant, caller, offered)
-	if p.approval != "" {
-		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of %s, which this server cannot ask for yet", grant.ID, p.approval)
-	}
 	selected, refusal := selectResources(p, req)
 	if refusal != nil {
 		return Capability{}, refusal
+	}
+	lifetime, approval := p.terms(asked(offered, req), selected, i.config.MaximumLifetime)
+	if approval != "" {
+		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of a %s, which this server cannot ask for yet", grant.ID, approval)
 	}
 	c, err := i.newCapability(agent, grant, caller, req)
 	if err != nil {
@@ -182,7 +188,7 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 		c.Handles = append(c.Handles, Handle{i.config.Sealer.Seal(agent.ID, c.Root, item.ID), item.Name, item.ID})
 	}
 	now := i.config.Now().UTC().Truncate(time.Second)
-	until := i.until(now, grant, p, caller, req)
+	until := i.until(now, grant, lifetime, caller, req)
 	if c.Authority, err = i.authority(agent, grant, p, c, offered, req, powerbox.Window{From: now, Until: until}); err != nil {
 		return Capability{}, refuse(CodeNothingGranted, "%v", err)
 	}
@@ -197,15 +203,31 @@ func selectResources(p permitted, req Request) ([]catalogue.Item, *Refusal) {
 	if req.Query == nil {
 		return nil, nil
 	}
-	items, err := req.Query.Select(p.visible())
+	items, err := req.Query.Select(p.visible)
 	if err != nil {
 		return nil, refuse(CodeQueryInvalid, "resourceQuery: %v", err)
 	}
 	return items, nil
 }
 
+// asked returns the offered operations that a request wants.
+func asked(offered []string, req Request) []string {
+	if len(req.Operations) == 0 {
+		return offered
+	}
+	return slices.DeleteFunc(slices.Clone(offered), func(op string) bool { return !slices.Contains(req.Operations, op) })
+}
+
+func agentOperations(p permitted) []string {
+	var names []string
+	for op := range p.bare {
+		names = append(names, op)
+	}
+	return names
+}
+
 // until is the earliest of everything that bounds a lifetime (SEP-8).
-func (i *Issuer) until(now time.Time, grant Grant, p permitted, caller identity.Caller, req Request) time.Time {
+func (i *Issuer) until(now time.Time, grant Grant, lifetime time.Duration, caller identity.Caller, req Request) time.Time {
 	until := now.Add(i.config.MaximumLifetime)
 	bound := func(t time.Time) {
 		if !t.IsZero() && t.Before(until) {
@@ -215,7 +237,7 @@ func (i *Issuer) until(now time.Time, grant Grant, p permitted, caller identity.
 	if grant.MaximumLifetime > 0 {
 		bound(now.Add(grant.MaximumLifetime))
 	}
-	bound(now.Add(p.lifetime))
+	bound(now.Add(lifetime))
 	bound(caller.SessionExpires)
 	bound(req.Expires)
 	return until
@@ -240,7 +262,8 @@ func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller
 // authority meets what is offered with what is asked for and what policy
 // allows (SEP-7).
 func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability, offered []string, req Request, window powerbox.Window) (powerbox.Authority, error) {
-	var offer, asked, allowed []powerbox.Clause
+	var offer, wanted, allowed []powerbox.Clause
+	requested := asked(offered, req)
 	for _, name := range offered {
 		op, err := operation(Qualify(agent.ID, grant.ID, name))
 		if err != nil {
@@ -249,8 +272,8 @@ func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability,
 		pattern := powerbox.ExactPattern(op)
 		shape, handle := agent.shapeOf(grant.ID, name)
 		offer = append(offer, powerbox.Clause{Pattern: pattern, Shape: shape})
-		if len(req.Operations) == 0 || slices.Contains(req.Operations, name) {
-			asked = append(asked, powerbox.Clause{Pattern: pattern, Shape: powerbox.AnyArguments()})
+		if slices.Contains(requested, name) {
+			wanted = append(wanted, powerbox.Clause{Pattern: pattern, Shape: powerbox.AnyArguments()})
 		}
 		policyShape, ok, err := p.shape(name, handle, c)
 		if err != nil {
@@ -265,7 +288,7 @@ func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability,
 		return powerbox.Authority{}, err
 	}
 	met := powerbox.Authority{}
-	for n, clauses := range [][]powerbox.Clause{offer, asked, allowed} {
+	for n, clauses := range [][]powerbox.Clause{offer, wanted, allowed} {
 		a, err := powerbox.NewAuthority(window, grant.MaximumDepth, append(clauses, reserved...)...)
 		if err != nil {
 			return powerbox.Authority{}, fmt.Errorf("grant %q: %w", grant.ID, err)
@@ -283,11 +306,11 @@ func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability,
 // that it may touch, or any call where the operation takes no handle.
 func (p permitted) shape(operation, handle string, c Capability) (powerbox.Shape, bool, error) {
 	if handle == "" {
-		return powerbox.AnyArguments(), p.bare[operation] || len(p.operations[operation]) > 0, nil
+		return powerbox.AnyArguments(), p.allows(operation), nil
 	}
 	var values []powerbox.Value
 	for _, h := range c.Handles {
-		if slices.ContainsFunc(p.operations[operation], func(item catalogue.Item) bool { return item.ID == h.Resource }) {
+		if p.rulings[operation][h.Resource].Allow {
 			values = append(values, powerbox.String(h.Handle))
 		}
 	}
@@ -316,12 +339,8 @@ func (i *Issuer) reserved(req Request) ([]powerbox.Clause, error) {
 // nothing says why the meet is empty, without saying what exists.
 func (i *Issuer) nothing(grant Grant, p permitted, req Request) *Refusal {
 	r := refuse(CodeNothingGranted, "nothing of grant %q is left after what was requested and what the user's policy allows", grant.ID)
-	allowed := false
-	for op := range p.bare {
-		allowed = allowed || p.bare[op] || len(p.operations[op]) > 0
-	}
 	switch {
-	case !allowed:
+	case !slices.ContainsFunc(agentOperations(p), p.allows):
 		r.Details = append(r.Details, "the user's policy allows none of its operations")
 	case req.Query == nil:
 		r.Details = append(r.Details, "its operations take resources and the request has no resourceQuery")
