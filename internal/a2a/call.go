@@ -43,6 +43,7 @@ type Push struct {
 // Decode reads one JSON-RPC request. Where it fails the Call has at least the
 // ID, when that could be read, so that the answer can carry it. A method that
 // is in no table is [Unknown] and no error: configuration may let it through.
+// The Call holds parts of body, which must not change while it is in use.
 func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	var c Call
 	if len(body) > limits.Bytes {
@@ -52,14 +53,16 @@ func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	if err != nil {
 		return c, &Error{CodeParse, ReasonSyntax, err.Error()}
 	}
-	if err := c.envelope(v); err != nil {
-		return c, err
+	if wrong := c.envelope(v); wrong != nil {
+		return c, wrong
 	}
-	if raw, err := readObject(body); err == nil {
-		c.ID, c.RawParams = raw.get("id"), raw.get("params")
+	raw, err := readObject(body)
+	if err != nil {
+		return c, &Error{CodeParse, ReasonSyntax, err.Error()}
 	}
-	if err := checkCase(v); err != nil {
-		return c, err
+	c.ID, c.RawParams = raw.get("id"), raw.get("params")
+	if wrong := checkCase(v); wrong != nil {
+		return c, wrong
 	}
 	version, ok := header.version()
 	if !ok {
@@ -231,13 +234,16 @@ func taskOfName(name string) string {
 // parsePush finds a push configuration, which is the parameters themselves in
 // 1.0, a member of them in 0.3, or inside the configuration of a message.
 func (c *Call) parsePush(params *objectReader, tenant, task *target) *Error {
-	switch {
-	case c.Method == CreatePushConfig:
+	switch c.Method {
+	case CreatePushConfig:
 		c.Push = &Push{URL: params.text("url")}
 		if v := params.object("pushNotificationConfig"); v.Kind() == powerbox.KindObject {
 			return c.addPush("params.pushNotificationConfig", v, tenant, task)
 		}
-	case c.Method == SendMessage || c.Method == SendStreamingMessage:
+		if c.Push.URL == "" {
+			return invalidParams(ReasonParams, "params.url is missing or empty; want the URL that events are to be posted to")
+		}
+	case SendMessage, SendStreamingMessage:
 		v := params.object("configuration")
 		if v.Kind() != powerbox.KindObject {
 			return nil
@@ -262,15 +268,13 @@ func (c *Call) addPush(where string, v powerbox.Value, tenant, task *target) *Er
 	r.join(pushNames.check(where, v))
 	task.add(r, "taskId")
 	tenant.add(r, "tenant")
-	url := r.text("url")
 	if c.Push == nil {
 		c.Push = &Push{}
 	}
-	if c.Push.URL != "" && url != "" && c.Push.URL != url {
+	url := r.required("url")
+	if c.Push.URL != "" && c.Push.URL != url {
 		r.fail(ReasonParams, "%s names another URL than the call does elsewhere; name one", where)
 	}
-	if url != "" {
-		c.Push.URL = url
-	}
+	c.Push.URL = url
 	return r.err
 }

@@ -69,6 +69,25 @@ func testCard(t *testing.T, path string) {
 	}
 }
 
+// The extended card is a way to the agent as much as the public one.
+func TestRewriteCardAnswer(t *testing.T) {
+	to := Rewrite{PublicURL: "https://gate.example/a"}
+	got, err := RewriteCardAnswer([]byte(` {"jsonrpc":"2.0", "result":{"url":"http://b/"}, "id" : 1}`), to)
+	if want := ` {"jsonrpc":"2.0", "result":{"url":"https://gate.example/a","capabilities":`; err != nil ||
+		!strings.HasPrefix(string(got), want) || !strings.HasSuffix(string(got), `}, "id" : 1}`) {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+	failed := `{"jsonrpc":"2.0","id":1,"error":{"code":-32007}}`
+	if got, err := RewriteCardAnswer([]byte(failed), to); err != nil || string(got) != failed {
+		t.Errorf("an error answer becomes %s, %v", got, err)
+	}
+	for _, bad := range []string{`{`, `{"result":[]}`, `{"Result":{"url":"http://b/"}}`} {
+		if got, err := RewriteCardAnswer([]byte(bad), to); err == nil {
+			t.Errorf("%s becomes %s; want an error", bad, got)
+		}
+	}
+}
+
 // sections reads a txtar file: a comment, then "-- name --" before each part.
 func sections(t *testing.T, path string) map[string][]byte {
 	t.Helper()

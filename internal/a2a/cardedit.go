@@ -65,6 +65,27 @@ func RewriteCard(raw []byte, to Rewrite) ([]byte, error) {
 	return c.top.bytes(), nil
 }
 
+// RewriteCardAnswer is RewriteCard for the card in the answer to
+// GetExtendedCard. An answer without a result stays as it is.
+func RewriteCardAnswer(response []byte, to Rewrite) ([]byte, error) {
+	o, err := readObject(response)
+	if err != nil {
+		return nil, fmt.Errorf("answer to GetExtendedAgentCard: %w", err)
+	}
+	if err := newNames("result").checkRaw("answer to GetExtendedAgentCard", o); err != nil {
+		return nil, err
+	}
+	i := o.index("result")
+	if i < 0 {
+		return response, nil
+	}
+	card, err := RewriteCard(o[i].value, to)
+	if err != nil {
+		return nil, err
+	}
+	return splice(response, 0, []edit{{o[i].start, o[i].end, card}}), nil
+}
+
 // redirect points every remaining interface to the public URL. What 0.3 has is
 // dropped where none of it leads to the URL behind the gateway.
 func (c *card) redirect(private, public string) {

@@ -22,7 +22,7 @@ func Compose(p InvokeParams, id []byte, version, messageID string) []byte {
 	message.set("messageId", quote(messageID))
 	message.set("role", quote(user(version)))
 	message.set("parts", writeArray([][]byte{part.bytes()}))
-	return envelope(id, version, message.bytes())
+	return envelope(id, version, p.Tenant, message.bytes())
 }
 
 // The names of the role user.
@@ -39,12 +39,15 @@ func user(version string) string {
 }
 
 // envelope returns a SendMessage request for the agent behind.
-func envelope(id []byte, version string, message []byte) []byte {
+func envelope(id []byte, version, tenant string, message []byte) []byte {
 	method := methodNames[SendMessage].v1
 	if version == Version03 {
 		method = methodNames[SendMessage].v03
 	}
 	var params, request rawObject
+	if tenant != "" {
+		params.set("tenant", quote(tenant))
+	}
 	params.set("message", message)
 	request.set("jsonrpc", quote("2.0"))
 	request.set("id", id)
@@ -84,7 +87,7 @@ func ComposeTask(p TaskSendParams, id []byte, version, messageID string) ([]byte
 	if version == Version03 {
 		message.set("kind", quote("message"))
 	}
-	return envelope(id, version, message.bytes()), nil
+	return envelope(id, version, p.Tenant, message.bytes()), nil
 }
 
 // convertPart gives a text or data part the form of the version; any other

@@ -130,6 +130,8 @@ func (d Denial) Text() string {
 	switch {
 	case d.ApprovalURL != "":
 		parts = append(parts, "a person can approve it at "+d.ApprovalURL+", so do not repeat it before that")
+	case d.code() == CodeUnauthenticated:
+		parts = append(parts, "repeating it without them is of no use")
 	case d.Retryable:
 		parts = append(parts, "it may be repeated once later")
 	default:

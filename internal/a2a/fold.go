@@ -23,11 +23,13 @@ func foldName(name string) string {
 	}, name)
 }
 
-// foldRune returns the smallest rune of r's orbit under simple folding.
+// foldRune returns the smallest rune of r's orbit under simple folding. Going
+// through both cases first makes U+0130 and U+0131 an i, as Java does.
 func foldRune(r rune) rune {
 	if r < unicode.MaxASCII && (r < 'a' || r > 'z') {
 		return r
 	}
+	r = unicode.ToLower(unicode.ToUpper(r))
 	least := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
 		least = min(least, next)

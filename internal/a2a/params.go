@@ -41,6 +41,7 @@ type InvokeParams struct {
 	Arguments    powerbox.Value // an object; {} when absent
 	RawArguments []byte         // the same as it was written
 	CapabilityID string         // "" when the capability is in the header
+	Tenant       string
 }
 
 // TaskSendParams are those of a2a/task/send (SEP-13).
@@ -48,6 +49,7 @@ type TaskSendParams struct {
 	Message      []byte // as it was written
 	Capabilities []string
 	Attenuations map[string]Attenuation
+	Tenant       string
 }
 
 // ResourceHandle is a resource in a result: an opaque name and what a person
@@ -165,12 +167,12 @@ func parseRequest(params powerbox.Value) (*RequestParams, *Error) {
 
 func (c *Call) parseInvoke() *Error {
 	r := openStrict("params", c.Params, "skill", "arguments", "capabilityId", "tenant")
-	p := &InvokeParams{Skill: r.required("skill"), Arguments: r.object("arguments"), CapabilityID: r.text("capabilityId")}
+	p := &InvokeParams{Skill: r.required("skill"), Arguments: r.object("arguments"), CapabilityID: r.text("capabilityId"), Tenant: r.text("tenant")}
 	p.RawArguments = []byte("{}")
 	if p.Arguments.Kind() == powerbox.KindNull {
 		p.Arguments = powerbox.Object()
-	} else if raw, err := readObject(c.RawParams); err == nil {
-		p.RawArguments = raw.get("arguments")
+	} else if p.RawArguments = c.rawParam("arguments"); p.RawArguments == nil {
+		r.fail(ReasonSyntax, "params cannot be taken apart")
 	}
 	c.Invoke = p
 	c.Members = &Members{Skill: p.Skill, Arguments: &p.Arguments, CapabilityID: p.CapabilityID}
@@ -179,12 +181,18 @@ func (c *Call) parseInvoke() *Error {
 
 func (c *Call) parseTaskSend() *Error {
 	r := openStrict("params", c.Params, "message", "capabilities", "attenuations", "tenant")
-	p := &TaskSendParams{Capabilities: r.texts("capabilities")}
+	p := &TaskSendParams{Message: c.rawParam("message"), Capabilities: r.texts("capabilities"), Tenant: r.text("tenant")}
 	p.Attenuations = r.attenuations(p.Capabilities)
-	if raw, err := readObject(c.RawParams); err == nil {
-		p.Message = raw.get("message")
-	}
 	c.TaskSend = p
 	c.Members = &Members{Capabilities: p.Capabilities, Attenuations: p.Attenuations}
 	return r.err
+}
+
+// rawParam returns a parameter as it was written, nil where it is not there.
+func (c *Call) rawParam(name string) []byte {
+	o, err := readObject(c.RawParams)
+	if err != nil {
+		return nil
+	}
+	return o.get(name)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// SEP-10 and ATK-22: what is decided on is the one thing that is named.
-func TestNaming(t *testing.T) {
+// What is decided on is the one thing that is named.
+func TestSEP10_Naming(t *testing.T) {
 	type namingCase struct {
 		Name, URL, Want, Error string
 		Metadata               json.RawMessage
@@ -111,8 +111,8 @@ func TestComposeTask(t *testing.T) {
 	}
 }
 
-// SEP-10: the arguments that were decided on are those that are sent.
-func TestCompose(t *testing.T) {
+// The arguments that were decided on are those that are sent.
+func TestATK22_Compose(t *testing.T) {
 	p := InvokeParams{Skill: `re"ad`, RawArguments: []byte(`{ "n" : 9007199254740993 }`)}
 	for version, want := range map[string]string{
 		Version1:  `{"jsonrpc":"2.0","id":"x","method":"SendMessage","params":{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"data":{"skill":"re\"ad","arguments":{ "n" : 9007199254740993 }}}]}}}`,
@@ -168,6 +168,18 @@ func TestProtocolErrors(t *testing.T) {
 	}
 	if call, err := Decode([]byte(`{"jsonrpc":"2.0","id":"keep","method":"GetTask","params":{}}`), Header{}, testLimits); err == nil || string(call.ID) != `"keep"` {
 		t.Errorf("a refused call keeps its id, got %q, %v", call.ID, err)
+	}
+}
+
+func TestComposeKeepsTenant(t *testing.T) {
+	body := `{"jsonrpc":"2.0","id":1,"method":"a2a/skill/invoke","params":{"tenant":"acme","skill":"a"}}`
+	call, err := Decode([]byte(body), Header{}, testLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Decode(Compose(*call.Invoke, call.ID, Version1, "m"), Header{Version: "1.0"}, testLimits)
+	if err != nil || again.Tenant != "acme" {
+		t.Errorf("tenant %q, %v; want acme", again.Tenant, err)
 	}
 }
 
