@@ -22,9 +22,14 @@ func TestATK3_OverlapsAreRefused(t *testing.T) {
 		a, b    powerbox.Pattern
 		overlap bool
 	}{
-		{scope("files"), exactly("files.delete"), true}, {scope("files.*"), scope("files.delete"), true}, {exactly("files"), exactly("files"), true},
-		{scope("files"), scope("files.*"), true}, {scope("files"), exactly("files"), true},
-		{scope("files.*"), exactly("files"), false}, {scope("files"), exactly("files-delete"), false}, {exactly("files"), exactly("file"), false},
+		{scope("files"), exactly("files.delete"), true},
+		{scope("files.*"), scope("files.delete"), true},
+		{exactly("files"), exactly("files"), true},
+		{scope("files"), scope("files.*"), true},
+		{scope("files"), exactly("files"), true},
+		{scope("files.*"), exactly("files"), false},
+		{scope("files"), exactly("files-delete"), false},
+		{exactly("files"), exactly("file"), false},
 	} {
 		for range 2 {
 			c.a, c.b = c.b, c.a
@@ -141,14 +146,20 @@ func TestATK5_ZeroAuthorityAndShape(t *testing.T) {
 // The table of design.md: what is left of a field that one side only has.
 func TestShapeMeetTable(t *testing.T) {
 	for _, c := range []struct{ name, a, b, want string }{
-		{"on one side, other rest any: stays", `{"fields":{"x":{"constraint":{"constraint_type":"exact","value":1},"required":false}},"rest":"none"}`, `{"fields":{},"rest":"any"}`,
-			`{"fields":{"x":{"constraint":{"constraint_type":"exact","value":1},"required":false}},"rest":"none"}`},
+		{
+			"on one side, other rest any: stays", `{"fields":{"x":{"constraint":{"constraint_type":"exact","value":1},"required":false}},"rest":"none"}`, `{"fields":{},"rest":"any"}`,
+			`{"fields":{"x":{"constraint":{"constraint_type":"exact","value":1},"required":false}},"rest":"none"}`,
+		},
 		{"on one side, other rest none, optional: dropped", `{"fields":{"x":{"constraint":{"constraint_type":"exact","value":1},"required":false}},"rest":"any"}`, `{"fields":{},"rest":"none"}`, `{"fields":{},"rest":"none"}`},
 		{"on one side, other rest none, required: nothing", `{"fields":{"x":{"constraint":{"constraint_type":"exact","value":1},"required":true}},"rest":"any"}`, `{"fields":{},"rest":"none"}`, ``},
-		{"required if either is", `{"fields":{"x":{"constraint":{"constraint_type":"one_of","values":[1,2]},"required":true}},"rest":"any"}`, `{"fields":{"x":{"constraint":{"constraint_type":"one_of","values":[2,3]},"required":false}},"rest":"any"}`,
-			`{"fields":{"x":{"constraint":{"constraint_type":"exact","value":2},"required":true}},"rest":"any"}`},
-		{"both optional, apart, rest any: must stay away", `{"fields":{"x":{"constraint":{"constraint_type":"exact","value":1},"required":false}},"rest":"any"}`, `{"fields":{"x":{"constraint":{"constraint_type":"exact","value":2},"required":false}},"rest":"any"}`,
-			`{"fields":{"x":{"constraint":{"constraint_type":"one_of","values":[]},"required":false}},"rest":"any"}`},
+		{
+			"required if either is", `{"fields":{"x":{"constraint":{"constraint_type":"one_of","values":[1,2]},"required":true}},"rest":"any"}`, `{"fields":{"x":{"constraint":{"constraint_type":"one_of","values":[2,3]},"required":false}},"rest":"any"}`,
+			`{"fields":{"x":{"constraint":{"constraint_type":"exact","value":2},"required":true}},"rest":"any"}`,
+		},
+		{
+			"both optional, apart, rest any: must stay away", `{"fields":{"x":{"constraint":{"constraint_type":"exact","value":1},"required":false}},"rest":"any"}`, `{"fields":{"x":{"constraint":{"constraint_type":"exact","value":2},"required":false}},"rest":"any"}`,
+			`{"fields":{"x":{"constraint":{"constraint_type":"one_of","values":[]},"required":false}},"rest":"any"}`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := must(powerbox.ParseShape(value(c.a))), must(powerbox.ParseShape(value(c.b)))

@@ -53,7 +53,8 @@ func unescape(t *testing.T, s string) string {
 // of value are refused.
 func TestATK38_OnlyStrings(t *testing.T) {
 	for _, c := range []powerbox.Constraint{
-		powerbox.PathUnder{Root: "/"}, powerbox.Glob{Pattern: "*"},
+		powerbox.PathUnder{Root: "/"},
+		powerbox.Glob{Pattern: "*"},
 		powerbox.CIDR{Prefix: netip.MustParsePrefix("0.0.0.0/0")},
 		powerbox.URLMatch{Schemes: []string{"https"}, Hosts: []string{"a.example"}},
 	} {
@@ -68,8 +69,15 @@ func TestATK38_OnlyStrings(t *testing.T) {
 func TestATK5_ZeroValuesAdmitNothing(t *testing.T) {
 	probes := append(values(`true, 0, "", "/", "a", [], {}`), texts("/a", "10.0.0.1", "https://a.example/")...)
 	for _, c := range []powerbox.Constraint{
-		powerbox.ExactValue{}, powerbox.OneOf{}, powerbox.AnyOf{}, powerbox.PathUnder{}, powerbox.URLMatch{}, powerbox.CIDR{}, powerbox.Glob{},
-		powerbox.URLMatch{Hosts: []string{"a.example"}}, powerbox.URLMatch{Schemes: []string{"https"}},
+		powerbox.ExactValue{},
+		powerbox.OneOf{},
+		powerbox.AnyOf{},
+		powerbox.PathUnder{},
+		powerbox.URLMatch{},
+		powerbox.CIDR{},
+		powerbox.Glob{},
+		powerbox.URLMatch{Hosts: []string{"a.example"}},
+		powerbox.URLMatch{Schemes: []string{"https"}},
 	} {
 		for _, v := range probes {
 			if c.Admits(v) {
@@ -105,12 +113,30 @@ func TestATK39_Numbers(t *testing.T) {
 		value string
 		want  bool
 	}{
-		{most, "9007199254740992", true}, {most, "9007199254740993", false}, {most, "9007199254740992.0000000000000001", false},
-		{most, "-1e308", true}, {exact, "9007199254740993", true}, {exact, "9007199254740992", false}, {exact, "9007199254740994", false},
-		{exact, "9007199254740993.0", true}, {exact, `"9007199254740993"`, false},
-		{positive, "0", false}, {positive, "5e-324", true}, {positive, "-5e-324", false}, {positive, "0.0", false}, {positive, "0e5", false},
-		{hundred, "100", true}, {hundred, "1E+2", true}, {hundred, "1e2", true}, {hundred, "100.00", true}, {hundred, "1000e-1", true},
-		{hundred, "100.000000000000000000001", false}, {hundred, "true", false}, {excluded, "0.10", false}, {excluded, "1e-1", false}, {excluded, "0.11", true},
+		{most, "9007199254740992", true},
+		{most, "9007199254740993", false},
+		{most, "9007199254740992.0000000000000001", false},
+		{most, "-1e308", true},
+		{exact, "9007199254740993", true},
+		{exact, "9007199254740992", false},
+		{exact, "9007199254740994", false},
+		{exact, "9007199254740993.0", true},
+		{exact, `"9007199254740993"`, false},
+		{positive, "0", false},
+		{positive, "5e-324", true},
+		{positive, "-5e-324", false},
+		{positive, "0.0", false},
+		{positive, "0e5", false},
+		{hundred, "100", true},
+		{hundred, "1E+2", true},
+		{hundred, "1e2", true},
+		{hundred, "100.00", true},
+		{hundred, "1000e-1", true},
+		{hundred, "100.000000000000000000001", false},
+		{hundred, "true", false},
+		{excluded, "0.10", false},
+		{excluded, "1e-1", false},
+		{excluded, "0.11", true},
 	} {
 		if got := k.c.Admits(value(k.value)); got != k.want {
 			t.Errorf("ATK-39: %s admits %s: %v; want %v", k.c.JSON(), k.value, got, k.want)
@@ -168,10 +194,15 @@ func TestParseConstraintRefuses(t *testing.T) {
 // more than it needs, far less than a product of two limits.
 func quick(t *testing.T, f func()) {
 	t.Helper()
-	start := time.Now()
-	f()
-	if took := time.Since(start); took > 3*time.Second {
-		t.Errorf("took %v; want well under a second", took)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		t.Fatal("takes longer than 5 s; want well under one")
 	}
 }
 
@@ -314,14 +345,20 @@ func TestATK55_CoversOfWideConstraints(t *testing.T) {
 func TestConstraintNormalForms(t *testing.T) {
 	for _, c := range []struct{ name, a, b string }{
 		{"lists of a URL have no order", `{"constraint_type":"url","schemes":["https","http"],"hosts":["b","a","b"],"path_prefix":"/"}`, `{"constraint_type":"url","schemes":["http","https"],"hosts":["a","b"]}`},
-		{"any is flat", `{"constraint_type":"any","constraints":[{"constraint_type":"any","constraints":[{"constraint_type":"glob","pattern":"a*"},{"constraint_type":"exact","value":1}]},{"constraint_type":"one_of","values":[2,1]}]}`,
-			`{"constraint_type":"any","constraints":[{"constraint_type":"one_of","values":[1,2]},{"constraint_type":"glob","pattern":"a*"}]}`},
-		{"all is flat", `{"constraint_type":"all","constraints":[{"constraint_type":"all","constraints":[{"constraint_type":"glob","pattern":"a*"},{"constraint_type":"wildcard"}]},{"constraint_type":"glob","pattern":"*b"}]}`,
-			`{"constraint_type":"all","constraints":[{"constraint_type":"glob","pattern":"*b"},{"constraint_type":"glob","pattern":"a*"}]}`},
+		{
+			"any is flat", `{"constraint_type":"any","constraints":[{"constraint_type":"any","constraints":[{"constraint_type":"glob","pattern":"a*"},{"constraint_type":"exact","value":1}]},{"constraint_type":"one_of","values":[2,1]}]}`,
+			`{"constraint_type":"any","constraints":[{"constraint_type":"one_of","values":[1,2]},{"constraint_type":"glob","pattern":"a*"}]}`,
+		},
+		{
+			"all is flat", `{"constraint_type":"all","constraints":[{"constraint_type":"all","constraints":[{"constraint_type":"glob","pattern":"a*"},{"constraint_type":"wildcard"}]},{"constraint_type":"glob","pattern":"*b"}]}`,
+			`{"constraint_type":"all","constraints":[{"constraint_type":"glob","pattern":"*b"},{"constraint_type":"glob","pattern":"a*"}]}`,
+		},
 		{"repeats go", `{"constraint_type":"any","constraints":[{"constraint_type":"glob","pattern":"a*"},{"constraint_type":"glob","pattern":"a*"}]}`, `{"constraint_type":"glob","pattern":"a*"}`},
 		{"any of everything", `{"constraint_type":"any","constraints":[{"constraint_type":"glob","pattern":"a*"},{"constraint_type":"not_one_of","excluded":[]}]}`, `{"constraint_type":"wildcard"}`},
-		{"ranges merge", `{"constraint_type":"all","constraints":[{"constraint_type":"range","min":1},{"constraint_type":"range","max":2,"max_inclusive":false},{"constraint_type":"range","min":1,"min_inclusive":false,"max":3}]}`,
-			`{"constraint_type":"range","min":1,"min_inclusive":false,"max":2,"max_inclusive":false}`},
+		{
+			"ranges merge", `{"constraint_type":"all","constraints":[{"constraint_type":"range","min":1},{"constraint_type":"range","max":2,"max_inclusive":false},{"constraint_type":"range","min":1,"min_inclusive":false,"max":3}]}`,
+			`{"constraint_type":"range","min":1,"min_inclusive":false,"max":2,"max_inclusive":false}`,
+		},
 		{"a range of one number", `{"constraint_type":"range","min":2,"max":2.0}`, `{"constraint_type":"exact","value":2}`},
 		{"a range of none", `{"constraint_type":"range","min":2,"max":2,"max_inclusive":false}`, `{"constraint_type":"one_of","values":[]}`},
 		{"ranges apart", `{"constraint_type":"all","constraints":[{"constraint_type":"range","max":1},{"constraint_type":"range","min":2},{"constraint_type":"range","min":0}]}`, `{"constraint_type":"one_of","values":[]}`},

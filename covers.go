@@ -35,8 +35,8 @@ func (m prover) covers(parent, child *Constraint) bool {
 		return m.prove(parent, child)
 	}
 	pair := [2]*Constraint{parent, child}
-	answer, known := m[pair]
-	if !known {
+	answer, found := m[pair]
+	if !found {
 		answer = m.prove(parent, child)
 		m[pair] = answer
 	}

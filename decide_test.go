@@ -94,9 +94,15 @@ func TestReasonsNeverContainAPermittedValue(t *testing.T) {
 		// Values that occur nowhere else.
 		secrets := []string{"s3cr3t-alpha", "s3cr3t-beta", "/s3cr3t", "s3cr3t.example", "773311", "884422"}
 		leaf := rapid.SampledFrom([]powerbox.Constraint{
-			powerbox.ExactValue{Value: powerbox.String(secrets[0])}, powerbox.OneOf{Values: texts(secrets[0], secrets[1])}, powerbox.NotOneOf{Excluded: texts(secrets[0], "guess")},
-			powerbox.Contains{Required: texts(secrets[0])}, powerbox.Subset{Allowed: texts(secrets[1])}, powerbox.PathUnder{Root: secrets[2]}, powerbox.Glob{Pattern: secrets[0] + "*"},
-			powerbox.URLMatch{Schemes: []string{"https"}, Hosts: []string{secrets[3]}}, powerbox.Range{Min: bound(secrets[4]), Max: bound(secrets[5])},
+			powerbox.ExactValue{Value: powerbox.String(secrets[0])},
+			powerbox.OneOf{Values: texts(secrets[0], secrets[1])},
+			powerbox.NotOneOf{Excluded: texts(secrets[0], "guess")},
+			powerbox.Contains{Required: texts(secrets[0])},
+			powerbox.Subset{Allowed: texts(secrets[1])},
+			powerbox.PathUnder{Root: secrets[2]},
+			powerbox.Glob{Pattern: secrets[0] + "*"},
+			powerbox.URLMatch{Schemes: []string{"https"}, Hosts: []string{secrets[3]}},
+			powerbox.Range{Min: bound(secrets[4]), Max: bound(secrets[5])},
 		})
 		draw := func() powerbox.Constraint {
 			c := leaf.Draw(t, "constraint")
@@ -159,9 +165,11 @@ func TestGATE1_EffectiveIsCapsMeetScope(t *testing.T) {
 		required []powerbox.Operation
 		missing  []string
 	}{
-		{[]powerbox.Operation{op("read")}, nil}, {[]powerbox.Operation{op("trade.quote.get"), op("read")}, nil},
+		{[]powerbox.Operation{op("read")}, nil},
+		{[]powerbox.Operation{op("trade.quote.get"), op("read")}, nil},
 		{[]powerbox.Operation{op("read"), op("mail"), op("delete")}, []string{"delete", "mail"}},
-		{[]powerbox.Operation{op("trade.order")}, []string{"trade.order"}}, {[]powerbox.Operation{op("trade.quote")}, []string{"trade.quote"}},
+		{[]powerbox.Operation{op("trade.order")}, []string{"trade.order"}},
+		{[]powerbox.Operation{op("trade.quote")}, []string{"trade.quote"}},
 	} {
 		d := powerbox.Decide(powerbox.Admission(c.required...), effective, at(0))
 		if d.Allowed != (c.missing == nil) || !cmp.Equal(d.Missing(), c.missing) {

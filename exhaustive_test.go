@@ -156,7 +156,7 @@ func TestConstraintCoversIsCompleteWhereItSays(t *testing.T) {
 		{"both are contains", pick("contains"), pick("contains"), smallValues},
 		{"both are subset", pick("subset"), pick("subset"), smallValues},
 		{"both are path", smallPaths, smallPaths, texts("/", "/z", "/a", "/a/z", "/a/b", "/a/b/z", "/ab", "/b", "/b/z")},
-		{"both are cidr", smallCIDRs, smallCIDRs, texts("9.0.0.1", "10.0.0.0", "10.1.0.0", "10.1.2.3", "10.1.2.4", "::", "::1", "fd00::1", "fd00:1::1")},
+		{"both are cidr", smallCIDRs, smallCIDRs, texts("0.0.0.1", "9.0.0.1", "10.0.0.0", "10.1.0.0", "10.1.2.3", "10.1.2.4", "::", "::1", "fd00::1", "fd00:1::1")},
 		{"child is any of ranges and values", pick("range"), unions, smallValues},
 	} {
 		t.Run(class.name, func(t *testing.T) { complete(t, class.parents, class.childs, class.domain) })
@@ -168,7 +168,7 @@ var smallPaths = []powerbox.Constraint{
 }
 
 var smallCIDRs = func() (out []powerbox.Constraint) {
-	for _, p := range []string{"0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3/32", "::/0", "fd00::/8", "fd00:1::/32"} {
+	for _, p := range []string{"0.0.0.0/0", "0.0.0.0/8", "10.0.0.0/8", "10.0.0.0/16", "10.1.0.0/16", "10.1.2.3/32", "::/0", "fd00::/8", "fd00:1::/32"} {
 		out = append(out, powerbox.CIDR{Prefix: netip.MustParsePrefix(p)})
 	}
 	return out
@@ -202,8 +202,11 @@ func smallShapes() []powerbox.Shape {
 	var options []func(name string) []powerbox.Field
 	options = append(options, func(string) []powerbox.Field { return nil })
 	for _, c := range []powerbox.Constraint{
-		powerbox.ExactValue{Value: value("1")}, powerbox.OneOf{Values: values("1, 2")}, powerbox.NotOneOf{Excluded: values("1")},
-		powerbox.Wildcard{}, powerbox.OneOf{},
+		powerbox.ExactValue{Value: value("1")},
+		powerbox.OneOf{Values: values("1, 2")},
+		powerbox.NotOneOf{Excluded: values("1")},
+		powerbox.Wildcard{},
+		powerbox.OneOf{},
 	} {
 		for _, must := range []bool{true, false} {
 			options = append(options, func(name string) []powerbox.Field {

@@ -13,8 +13,11 @@ import (
 var update = flag.Bool("update", false, "write testdata/vectors/algebra again")
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "1000"); err != nil {
-		panic(err)
+	// A thousand cases unless told otherwise, and no files beside the sources.
+	for name, v := range map[string]string{"rapid.checks": "1000", "rapid.nofailfile": "true"} {
+		if err := flag.Set(name, v); err != nil {
+			panic(err)
+		}
 	}
 	os.Exit(m.Run())
 }

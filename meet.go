@@ -203,7 +203,7 @@ func normaliseAny(cs []Constraint) Constraint {
 			}
 		}
 	}
-	if slices.ContainsFunc(out, func(c Constraint) bool { _, any := c.(Wildcard); return any }) {
+	if slices.ContainsFunc(out, func(c Constraint) bool { _, wild := c.(Wildcard); return wild }) {
 		return Wildcard{}
 	}
 	if len(out) == 0 {

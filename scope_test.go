@@ -32,12 +32,25 @@ func TestEXT4_Containment(t *testing.T) {
 		scope, operation string
 		want             bool
 	}{
-		{"trade", "trade", true}, {"trade", "trade.execute", true}, {"trade", "trade.execute.now", true},
-		{"trade", "trade-report", false}, {"trade", "tradex", false}, {"trade", "Trade", false}, {"trade", "tra", false},
-		{"trade.*", "trade", false}, {"trade.*", "trade.execute", true}, {"trade.*", "trade.execute.now", true},
-		{"trade.*", "trade-report", false}, {"trade.*", "trade-report.x", false}, {"trade.*", "trade.", false}, {"trade.*", "trade.*", true},
-		{"trade.execute", "trade.execute", true}, {"trade.execute", "trade", false}, {"trade.execute", "trade.execution", false},
-		{"trade.execute.*", "trade.execute.now", true}, {"trade.execute.*", "trade.cancel", false},
+		{"trade", "trade", true},
+		{"trade", "trade.execute", true},
+		{"trade", "trade.execute.now", true},
+		{"trade", "trade-report", false},
+		{"trade", "tradex", false},
+		{"trade", "Trade", false},
+		{"trade", "tra", false},
+		{"trade.*", "trade", false},
+		{"trade.*", "trade.execute", true},
+		{"trade.*", "trade.execute.now", true},
+		{"trade.*", "trade-report", false},
+		{"trade.*", "trade-report.x", false},
+		{"trade.*", "trade.", false},
+		{"trade.*", "trade.*", true},
+		{"trade.execute", "trade.execute", true},
+		{"trade.execute", "trade", false},
+		{"trade.execute", "trade.execution", false},
+		{"trade.execute.*", "trade.execute.now", true},
+		{"trade.execute.*", "trade.cancel", false},
 	} {
 		if got := scope(c.scope).Matches(op(c.operation)); got != c.want {
 			t.Errorf("EXT-4: scope %s matches %s: %v; want %v", c.scope, c.operation, got, c.want)
@@ -47,8 +60,16 @@ func TestEXT4_Containment(t *testing.T) {
 		wide, narrow string
 		want         bool
 	}{
-		{"trade", "trade", true}, {"trade", "trade.*", true}, {"trade.*", "trade", false}, {"trade", "trade.execute", true}, {"trade.*", "trade.execute", true},
-		{"trade.*", "trade.execute.*", true}, {"trade.execute", "trade", false}, {"trade", "trade-report", false}, {"trade.*", "trade-report", false}, {"trade-report", "trade", false},
+		{"trade", "trade", true},
+		{"trade", "trade.*", true},
+		{"trade.*", "trade", false},
+		{"trade", "trade.execute", true},
+		{"trade.*", "trade.execute", true},
+		{"trade.*", "trade.execute.*", true},
+		{"trade.execute", "trade", false},
+		{"trade", "trade-report", false},
+		{"trade.*", "trade-report", false},
+		{"trade-report", "trade", false},
 	} {
 		if got := scope(c.wide).Covers(scope(c.narrow)); got != c.want {
 			t.Errorf("EXT-4: scope %s covers %s: %v; want %v", c.wide, c.narrow, got, c.want)

@@ -134,8 +134,12 @@ func decideVectors(*testing.T) (out []powerbox.Value) {
 		powerbox.Clause{Pattern: scope("reports.*"), Shape: powerbox.AnyArguments()}))
 	for _, second := range []int{-1, 0, 59, 60} {
 		for _, c := range []struct{ operation, args string }{
-			{"documents.read", `{"handle":"h-1"}`}, {"documents.read", `{"handle":"h-3","pages":201}`}, {"documents.read", `{"pages":1,"extra":true}`},
-			{"reports.q1", `{"anything":[1]}`}, {"reports", `{}`}, {"reports-all", `{}`},
+			{"documents.read", `{"handle":"h-1"}`},
+			{"documents.read", `{"handle":"h-3","pages":201}`},
+			{"documents.read", `{"pages":1,"extra":true}`},
+			{"reports.q1", `{"anything":[1]}`},
+			{"reports", `{}`},
+			{"reports-all", `{}`},
 		} {
 			d := powerbox.Decide(call(c.operation, c.args), a, at(second))
 			reasons := make([]powerbox.Value, len(d.Reasons))
