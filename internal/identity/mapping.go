@@ -3,9 +3,14 @@ package identity
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/powerbox-project/powerbox"
 )
+
+// maximumNameBytes bounds what names a principal (OpenID Connect Core, section
+// 2, has 255 for sub).
+const maximumNameBytes = 255
 
 // provider is one issuer, ready for use.
 type provider struct {
@@ -121,6 +126,9 @@ func (t template) expand(claims powerbox.Value) (string, error) {
 	text, _ := v.Text()
 	if text == "" {
 		return "", refuse(CodeClaim, "the token's claim %q, which names the principal, is missing or not a string", t.claim)
+	}
+	if len(text) > maximumNameBytes || strings.ContainsFunc(text, unicode.IsControl) {
+		return "", refuse(CodeClaim, "the token's claim %q, which names the principal, has control characters or more than %d bytes", t.claim, maximumNameBytes)
 	}
 	if t.claim == "email" && !verifiedEmail(claims) {
 		return "", refuse(CodeClaim, "the token's e-mail address, which names the principal, is not verified by the issuer")

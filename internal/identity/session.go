@@ -92,6 +92,9 @@ func (p *provider) verify(ctx context.Context, u unverified, now time.Time) (ses
 	if err := checkHeader(u.header); err != nil {
 		return session{}, err
 	}
+	if _, ok := u.claims.Get("events"); ok {
+		return session{}, refuse(CodeType, "the token tells of events (RFC 8417), such as a logout; want an access or ID token")
+	}
 	expires, err := checkTimes(u.claims, now)
 	if err != nil {
 		return session{}, err

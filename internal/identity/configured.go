@@ -1,0 +1,58 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/config"
+)
+
+// Surroundings are what a configuration needs to become one of an
+// [Authenticator].
+type Surroundings struct {
+	Read    func(path string) ([]byte, error) // of key sets on disk; required
+	Fetch   Fetcher                           // required when a provider has no key set on disk
+	Dev     bool                              // serve --dev: believe the built-in users
+	Started time.Time                         // required
+}
+
+// Configured returns the Config that powerbox.yaml asks for. Built-in users
+// without serve --dev are an error, not ignored: the file is not one for
+// production.
+func Configured(c *config.Config, s Surroundings) (Config, error) {
+	if len(c.Identity.Dev) > 0 && !s.Dev {
+		return Config{}, errors.New("identity.dev: there are built-in users, which anybody with the file can be; take them out, or use serve --dev on loopback")
+	}
+	out := Config{Fetch: s.Fetch, ProofWindow: c.Defaults.ProofWindow, Started: s.Started}
+	for _, p := range c.Identity.Providers {
+		provider, err := configuredProvider(p, s)
+		if err != nil {
+			return Config{}, err
+		}
+		out.Providers = append(out.Providers, provider)
+	}
+	for _, r := range c.Identity.Callers {
+		out.Callers = append(out.Callers, CallerRule(r))
+	}
+	for _, u := range c.Identity.Dev {
+		out.Dev = append(out.Dev, DevUser{Name: u.Name, Token: u.Token.Reveal(), Groups: u.Groups, Roles: u.Roles, Attributes: u.Attributes})
+	}
+	return out, nil
+}
+
+func configuredProvider(p config.Provider, s Surroundings) (Provider, error) {
+	out := Provider{
+		Issuer: p.Issuer, Audiences: p.Audience, JWKSURL: p.JWKSURL, Principal: p.Principal,
+		GroupsClaim: p.GroupsClaim, RolesClaim: p.RolesClaim, Attributes: p.Attributes,
+	}
+	if p.JWKSFile == "" {
+		return out, nil
+	}
+	keys, err := s.Read(string(p.JWKSFile))
+	if err != nil {
+		return Provider{}, fmt.Errorf("identity.providers: jwks_file of %s: %w", p.Issuer, err)
+	}
+	out.JWKS = keys
+	return out, nil
+}
