@@ -209,6 +209,17 @@ func TestGeneratedDocuments(t *testing.T) {
 	}
 }
 
+func TestExampleOfTheDocumentLoads(t *testing.T) {
+	_, after, _ := strings.Cut(string(config.Document()), "```yaml\n")
+	example, _, ok := strings.Cut(after, "```")
+	if c, problems := loadSections(t, []section{{"powerbox.yaml", example}}); !ok || c == nil {
+		t.Errorf("%s", problems)
+	}
+	if err := compile(t).Validate(asJSON(t, example)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestValuesOfAWholeConfiguration(t *testing.T) {
 	_, parts := sections(t, "testdata/whole.txtar")
 	c, problems := loadSections(t, parts[:len(parts)-1])

@@ -29,8 +29,38 @@ An operation is named ` + "`grant/operation`" + `, such as ` + "`documents:read/
 constraint is an object with a constraint_type, as in
 the token draft: ` + "`{constraint_type: one_of, values: [a, b]}`" + `.
 
+A whole file, for one agent with two skills:
+
+` + "```yaml" + `
+` + documentExample + "```" + `
+
 | key | type | default | environment | meaning |
 | --- | --- | --- | --- | --- |
+`
+
+// documentExample loads as it stands.
+const documentExample = `listen: 127.0.0.1:8700
+issuer:
+  url: https://powerbox.example.org
+identity:
+  providers:
+    - {issuer: https://login.example.org, audience: [https://powerbox.example.org]}
+  callers:
+    - {agent: orchestrator, client: orchestrator}
+agents:
+  - {id: documents, upstream: http://127.0.0.1:9001, mode: require, required: [documents:read/search]}
+offers:
+  documents:
+    - {id: documents:read, description: Read reports, operations: [retrieve, search], maximum_lifetime: 30m}
+skills:
+  documents:
+    - {skill: retrieve_document, grant: documents:read, operation: retrieve, handle: resourceHandle, effect: read}
+    - {skill: search_documents, grant: documents:read, operation: search, effect: read}
+scopes:
+  orchestrator: {documents: [documents:read/search]}
+resources:
+  documents: {file: catalogue.yaml}
+policies: [policies/*.cedar]
 `
 
 // Document returns docs/configuration.md: the table of all settings.
