@@ -103,10 +103,13 @@ func Derive(parent Verified, holder Signer, n Narrowing) (string, error) {
 		return "", err
 	}
 	compact, err := c.sign(holder, "")
+	if err == nil {
+		err = checkSize(parent.chain.links, []string{compact})
+	}
 	if err != nil {
 		return "", err
 	}
-	return compact, checkSize(parent.chain.links, []string{compact})
+	return compact, nil
 }
 
 // fits checks c against its parent in every dimension before it is signed.

@@ -1,0 +1,254 @@
+package token
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+func root(t testing.TB, change func(*Root)) (string, error) {
+	t.Helper()
+	r := Root{
+		ID: "root", Issuer: "https://agent.example", IssuedAt: at, Expires: at.Add(time.Hour), MaxDepth: 3,
+		Holder: keyOf(t, "holder", Ed25519).Public(), Tools: tools(t, readAndSearch),
+	}
+	change(&r)
+	return Mint(keyOf(t, "issuer", Ed25519), r)
+}
+
+func TestMintRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Root)
+		code   powerbox.Code
+	}{
+		"nothing wrong":       {func(*Root) {}, ""},
+		"private claim":       {func(r *Root) { r.Private = &Private{Capability: "c", Legacy: true} }, ""},
+		"no id":               {func(r *Root) { r.ID = "" }, CodeMissingClaim},
+		"long id":             {func(r *Root) { r.ID = strings.Repeat("x", 2000) }, CodeMissingClaim},
+		"issuer no URI":       {func(r *Root) { r.Issuer = "agent" }, CodeIssuer},
+		"no holder":           {func(r *Root) { r.Holder = PublicKey{} }, CodeMissingClaim},
+		"before 1970":         {func(r *Root) { r.IssuedAt = time.Unix(-1, 0) }, CodeLifetime},
+		"after 9999":          {func(r *Root) { r.Expires = time.Unix(maxTime+1, 0) }, CodeLifetime},
+		"no lifetime":         {func(r *Root) { r.Expires = r.IssuedAt }, CodeLifetime},
+		"91 days":             {func(r *Root) { r.Expires = r.IssuedAt.Add(91 * 24 * time.Hour) }, CodeLifetime},
+		"too deep":            {func(r *Root) { r.MaxDepth = 17 }, CodeDepth},
+		"negative depth":      {func(r *Root) { r.MaxDepth = -1 }, CodeDepth},
+		"too many tools":      {func(r *Root) { r.Tools = slices.Repeat(r.Tools, 200) }, CodeTooLarge},
+		"a tool twice":        {func(r *Root) { r.Tools = slices.Repeat(r.Tools, 2) }, CodeNotExpressible},
+		"too large":           {func(r *Root) { r.Private = &Private{Grant: strings.Repeat("x", 60_000)} }, CodeTooLarge},
+		"a pattern":           {func(r *Root) { r.Tools = []powerbox.Clause{{Pattern: scope(t, "a"), Shape: powerbox.AnyArguments()}} }, CodeNotExpressible},
+		"no arguments at all": {func(r *Root) { r.Tools[0].Shape = powerbox.Shape{} }, CodeNotExpressible},
+	} {
+		if _, err := root(t, c.change); codeOf(err) != c.code {
+			t.Errorf("%s: %v; want code %q", name, err, c.code)
+		}
+	}
+}
+
+func scope(t testing.TB, s string) powerbox.Pattern {
+	t.Helper()
+	p, err := powerbox.ParseScope(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestToolsSaysWhatATokenCanSay(t *testing.T) {
+	field := powerbox.Field{Name: "a", Constraint: powerbox.Wildcard{}, Required: true}
+	optional := powerbox.Field{Name: "a", Constraint: powerbox.Wildcard{}}
+	for name, c := range map[string]struct {
+		rest   powerbox.Rest
+		fields []powerbox.Field
+		code   powerbox.Code
+	}{
+		"any call":             {powerbox.RestAny, nil, ""},
+		"named arguments":      {powerbox.RestNone, []powerbox.Field{field}, ""},
+		"no arguments":         {powerbox.RestNone, nil, CodeNotExpressible},
+		"named and others":     {powerbox.RestAny, []powerbox.Field{field}, CodeNotExpressible},
+		"an optional argument": {powerbox.RestNone, []powerbox.Field{optional}, CodeNotExpressible},
+	} {
+		shape, err := powerbox.NewShape(c.rest, c.fields...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := powerbox.NewAuthority(powerbox.Window{Until: at}, 0, powerbox.Clause{Pattern: powerbox.ExactPattern(operation(t, "x")), Shape: shape})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clauses, err := Tools(a)
+		if codeOf(err) != c.code {
+			t.Errorf("%s: %v; want code %q", name, err, c.code)
+		}
+		if err != nil {
+			continue
+		}
+		again, err := ParseTools(ToolsJSON(clauses).AppendJSON(nil))
+		if err != nil || len(again) != 1 || !again[0].Shape.Equal(shape) {
+			t.Errorf("%s: does not come back: %v", name, err)
+		}
+	}
+}
+
+func TestParseToolsRefuses(t *testing.T) {
+	var many, wide []string
+	for i := range 300 {
+		many = append(many, `"t`+string(rune(0x100+i))+`":{}`)
+		wide = append(wide, `"a`+string(rune(0x100+i))+`":{"constraint_type":"wildcard"}`)
+	}
+	for text, code := range map[string]powerbox.Code{
+		`{`: CodeMalformed, `[]`: CodeMalformed, `{"":{}}`: CodeMalformed, `{"x":[]}`: CodeMalformed,
+		`{"` + strings.Repeat("x", 257) + `":{}}`:   CodeMalformed,
+		`{` + strings.Join(many, ",") + `}`:         CodeTooLarge,
+		`{"x":{` + strings.Join(wide, ",") + `}}`:   CodeTooLarge,
+		`{"x":{"a":{"constraint_type":"unheard"}}}`: CodeConstraint,
+	} {
+		if _, err := ParseTools([]byte(text)); codeOf(err) != code {
+			t.Errorf("%.40s: %v; want code %s", text, err, code)
+		}
+	}
+}
+
+// TestATK8_DeriveRefusesWhatVerificationWould: the two agree, whatever a holder
+// asks for.
+func TestATK8_DeriveRefuses(t *testing.T) {
+	f := newFamily(t, 1)
+	parent := f.verify(t)
+	for name, c := range map[string]struct {
+		change func(*Narrowing)
+		code   powerbox.Code
+		excess []powerbox.Code
+	}{
+		"nothing wrong":  {func(*Narrowing) {}, "", nil},
+		"a later expiry": {func(n *Narrowing) { n.Expires = at.Add(2 * time.Hour) }, CodeWidened, codes(powerbox.CodeExpired)},
+		"an earlier one": {func(n *Narrowing) { n.Expires = at.Add(time.Minute) }, "", nil},
+		"in the past":    {func(n *Narrowing) { n.Expires = at.Add(-time.Minute) }, CodeLifetime, nil},
+		"more depth":     {func(n *Narrowing) { n.MaxDepth = 15 }, CodeWidened, codes(powerbox.CodeDepth)},
+		"negative depth": {func(n *Narrowing) { n.MaxDepth = -1 }, CodeDepth, nil},
+		"another tool and value": {func(n *Narrowing) {
+			n.Tools = tools(t, `{"write":{},"read":{"path":{"constraint_type":"exact","value":"/q3"}}}`)
+		}, CodeWidened, codes(powerbox.CodeArgumentConstraint, powerbox.CodeOperation)},
+		"everything":        {func(n *Narrowing) { n.Expires, n.MaxDepth, n.Tools = at.Add(9*time.Hour), 16, tools(t, `{"write":{}}`) }, CodeWidened, codes(powerbox.CodeExpired, powerbox.CodeDepth, powerbox.CodeOperation)},
+		"no holder":         {func(n *Narrowing) { n.Holder = PublicKey{} }, CodeMissingClaim, nil},
+		"the root's id":     {func(n *Narrowing) { n.ID = "root" }, CodeDuplicateID, nil},
+		"an older clock":    {func(n *Narrowing) { n.Now = at.Add(-time.Hour) }, "", nil},
+		"a pattern":         {func(n *Narrowing) { n.Tools[0].Pattern = scope(t, "read") }, CodeNotExpressible, nil},
+		"a chain too large": {func(n *Narrowing) { n.ID = strings.Repeat("x", 1025) }, CodeMissingClaim, nil},
+	} {
+		n := Narrowing{ID: "next", Now: at, Tools: parent.Tools(), Holder: f.holders[0].Public()}
+		c.change(&n)
+		child, err := Derive(parent, f.holders[1], n)
+		if codeOf(err) != c.code {
+			t.Errorf("%s: %v; want code %q", name, err, c.code)
+		}
+		var wider *WiderError
+		if errors.As(err, &wider) {
+			got := []powerbox.Code{}
+			for _, e := range wider.Excess {
+				got = append(got, e.Code)
+			}
+			if d := cmp.Diff(c.excess, got); d != "" || !errors.Is(err, powerbox.ErrDenied) || !strings.Contains(err.Error(), "beyond") {
+				t.Errorf("%s: %v: %s", name, err, d)
+			}
+		}
+		if err != nil {
+			continue
+		}
+		u, err := ParseChain(append(parent.Tokens(), child))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if _, err := u.Verify(f.anchors, quiet(at)); err != nil {
+			t.Errorf("%s: derived and refused: %v", name, err)
+		}
+	}
+}
+
+func TestATK8_DeriveNeedsAVerifiedParentAndItsHolder(t *testing.T) {
+	f := newFamily(t, 1)
+	n := Narrowing{ID: "next", Now: at, Tools: tools(t, readAndSearch), Holder: f.holders[0].Public()}
+	if _, err := Derive(Verified{}, f.holders[1], n); codeOf(err) != CodeEmptyChain {
+		t.Error(err)
+	}
+	if _, err := Derive(f.verify(t), f.holders[0], n); codeOf(err) != CodeHolder {
+		t.Error(err)
+	}
+	if _, err := Derive(f.verify(t), brokenSigner{f.holders[1]}, n); err == nil {
+		t.Error("signed with a broken key")
+	}
+}
+
+// brokenSigner is a device that does not answer.
+type brokenSigner struct{ *PrivateKey }
+
+func (brokenSigner) Sign([]byte) ([]byte, error) { return nil, errors.New("no answer") }
+
+func TestDeriveRefusesAChainThatGrowsTooLarge(t *testing.T) {
+	var entries []string
+	for i := range 200 {
+		entries = append(entries, `"t`+string(rune(0x100+i))+`":{"a":{"constraint_type":"exact","value":"`+strings.Repeat("x", 170)+`"}}`)
+	}
+	f := newFamily(t, 0)
+	token, err := root(t, func(r *Root) {
+		r.MaxDepth, r.Holder, r.Tools = 16, f.holders[0].Public(), tools(t, `{`+strings.Join(entries, ",")+`}`)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.tokens, f.anchors = []string{token}, NewKeySet(keyOf(t, "issuer", Ed25519).Public())
+	for range 6 {
+		parent := f.verify(t)
+		child, err := Derive(parent, f.holders[0], Narrowing{
+			ID: "x" + strings.Repeat("x", len(f.tokens)), Now: at, Tools: parent.Tools(), MaxDepth: parent.Authority().Depth() - 1, Holder: f.holders[0].Public(),
+		})
+		if err != nil {
+			if codeOf(err) != CodeTooLarge || child != "" {
+				t.Error(child, err)
+			}
+			return
+		}
+		f.tokens = append(f.tokens, child)
+	}
+	t.Error("a chain of more than 256 KiB was made")
+}
+
+// TestATK55_DeriveHasTheBudgetOfVerification: what could not be verified is not
+// made.
+func TestATK55_DeriveHasTheBudgetOfVerification(t *testing.T) {
+	heavy := func(last string) []powerbox.Clause {
+		clauses := strings.Repeat(`{"constraint_type":"wildcard"},`, 250) + last
+		var arguments []string
+		for _, name := range strings.Split("abcdef", "") {
+			arguments = append(arguments, `"`+name+`":{"constraint_type":"all","constraints":[`+clauses+`]}`)
+		}
+		return tools(t, `{"use":{`+strings.Join(arguments, ",")+`}}`)
+	}
+	f := newFamily(t, 0)
+	token, err := root(t, func(r *Root) { r.Holder, r.Tools = f.holders[0].Public(), heavy(exact("1")) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.tokens = []string{token}
+	parent := f.verify(t)
+	n := Narrowing{ID: "next", Now: at, Tools: heavy(exact("1")), Holder: f.holders[0].Public()}
+	if _, err := Derive(parent, f.holders[0], n); codeOf(err) != CodeTooLarge {
+		t.Error(err)
+	}
+	c := claims{
+		id: "next", issuer: parent.chain.leaf().holder.URI(), issuedAt: at.Unix(), expires: at.Unix() + 60, depth: 1, maxDepth: 1,
+		holder: n.Holder, parentHash: parent.chain.leaf().hash, tools: n.Tools,
+	}
+	child, err := c.sign(f.holders[0], "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseChain([]string{token, child}); codeOf(err) != CodeTooLarge {
+		t.Error(err)
+	}
+}
