@@ -119,7 +119,7 @@ func TestProofsAreForTheConfiguredURL(t *testing.T) {
 	}
 }
 
-func TestProofsAreUsedOnce(t *testing.T) {
+func TestSEP11_ProofsAreUsedOnce(t *testing.T) {
 	k, other := holderKey(t), holderKey(t)
 	a := authenticator(t, identity.Config{ProofCapacity: 12}) // 4 of them for strangers
 	try := func(k *token.PrivateKey, id string, at time.Time) powerbox.Code {
@@ -214,7 +214,7 @@ func withCertificate(r *http.Request, c *x509.Certificate, verified bool) *http.
 	return r
 }
 
-func TestHolderByCertificate(t *testing.T) {
+func TestATK32_HolderByCertificate(t *testing.T) {
 	i := newIssuer(t)
 	plain, svid, two := certificate(t), certificate(t, "spiffe://pb.example/mail"), certificate(t, "spiffe://pb.example/a", "https://pb.example")
 	byKey := func(c *x509.Certificate) string { return "mtls:" + sha(c.RawSubjectPublicKeyInfo) }
