@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -49,13 +50,10 @@ func checkCase(v powerbox.Value) *Error {
 		return nil
 	}
 	members, _ := v.Members()
-	seen := make(map[string]string, len(members))
+	if one, other, ok := sameButCase(members); ok {
+		return invalidRequest(ReasonVariant, "members %q and %q of one object differ in letter case alone; readers would choose differently, send one", one, other)
+	}
 	for _, m := range members {
-		folded := foldCase(m.Name)
-		if other, ok := seen[folded]; ok {
-			return invalidRequest(ReasonVariant, "members %q and %q of one object differ in letter case alone; readers would choose differently, send one", other, m.Name)
-		}
-		seen[folded] = m.Name
 		if err := checkCase(m.Value); err != nil {
 			return err
 		}
@@ -63,15 +61,62 @@ func checkCase(v powerbox.Value) *Error {
 	return nil
 }
 
+// sameButCase finds two members whose names differ in letter case alone. A few
+// names in ASCII, which is what calls are made of, are compared in place.
+func sameButCase(members []powerbox.Member) (one, other string, found bool) {
+	if len(members) <= 12 && !slices.ContainsFunc(members, func(m powerbox.Member) bool { return !isASCII(m.Name) }) {
+		for i, m := range members {
+			for _, n := range members[:i] {
+				if len(m.Name) == len(n.Name) && strings.EqualFold(m.Name, n.Name) {
+					return n.Name, m.Name, true
+				}
+			}
+		}
+		return "", "", false
+	}
+	seen := make(map[string]string, len(members))
+	for _, m := range members {
+		folded := foldCase(m.Name)
+		if earlier, ok := seen[folded]; ok {
+			return earlier, m.Name, true
+		}
+		seen[folded] = m.Name
+	}
+	return "", "", false
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] > unicode.MaxASCII {
+			return false
+		}
+	}
+	return true
+}
+
 // names is a set of member names with what lenient readers take them for.
-type names map[string]string // folded name to exact name
+type names struct {
+	exact  map[string]bool
+	folded map[string]string // folded name to exact name
+}
 
 func newNames(exact ...string) names {
-	n := make(names, len(exact))
+	n := names{make(map[string]bool, len(exact)), make(map[string]string, len(exact))}
 	for _, name := range exact {
-		n[foldName(name)] = name
+		n.exact[name] = true
+		n.folded[foldName(name)] = name
 	}
 	return n
+}
+
+// variant returns the name that a lenient reader takes the given one for,
+// where an exact reader does not.
+func (n names) variant(name string) (exact string, ok bool) {
+	if n.exact[name] {
+		return "", false
+	}
+	exact, ok = n.folded[foldName(name)]
+	return exact, ok
 }
 
 // check refuses the members of an object that are one of the names to a
@@ -79,7 +124,7 @@ func newNames(exact ...string) names {
 func (n names) check(where string, v powerbox.Value) *Error {
 	members, _ := v.Members()
 	for _, m := range members {
-		if exact, ok := n[foldName(m.Name)]; ok && exact != m.Name {
+		if exact, ok := n.variant(m.Name); ok {
 			return invalidRequest(ReasonVariant, "%s has a member %q, which some readers take for %q; write %q", where, m.Name, exact, exact)
 		}
 	}
@@ -89,7 +134,7 @@ func (n names) check(where string, v powerbox.Value) *Error {
 // checkRaw is check for the members of a raw object.
 func (n names) checkRaw(where string, o rawObject) error {
 	for _, m := range o {
-		if exact, ok := n[foldName(m.name)]; ok && exact != m.name {
+		if exact, ok := n.variant(m.name); ok {
 			return fmt.Errorf("%s has a member %q, which some readers take for %q", where, m.name, exact)
 		}
 	}

@@ -127,12 +127,14 @@ func membersOf(params powerbox.Value) (*Members, *Error) {
 	return nil, invalidParams(ReasonMember, "params.metadata has a member %q; want one object under %s", name, ExtensionURI)
 }
 
+var foldedURI = foldCase(ExtensionURI)
+
 // ours returns the first member name that begins with the URI of the
 // extension, however it is spelt.
 func ours(metadata powerbox.Value) string {
 	members, _ := metadata.Members()
 	for _, m := range members {
-		rest, ok := strings.CutPrefix(foldCase(m.Name), foldCase(ExtensionURI))
+		rest, ok := strings.CutPrefix(foldCase(m.Name), foldedURI)
 		if ok && m.Name != ExtensionURI && (rest == "" || rest[0] == '/') {
 			return m.Name
 		}

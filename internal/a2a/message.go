@@ -99,7 +99,7 @@ func isPlainCall(data powerbox.Value) bool {
 // another one, to us.
 func checkCall(where string, data powerbox.Value) *Error {
 	members, _ := data.Members()
-	if !slices.ContainsFunc(members, func(m powerbox.Member) bool { return callNames[foldName(m.Name)] == "skill" }) {
+	if !slices.ContainsFunc(members, func(m powerbox.Member) bool { return callNames.folded[foldName(m.Name)] == "skill" }) {
 		return nil
 	}
 	if err := callNames.check(where, data); err != nil || !calls(data) {
