@@ -15,8 +15,8 @@ import (
 type Chains struct {
 	Memo        *token.Memo // required; remembers signatures, never verdicts
 	Revocations Revocations // required
-	// Started is when this gate began to remember proofs. Earlier proofs are
-	// refused: nobody knows whether they were used.
+	// Started is when this gate began to remember proofs, to the second. Earlier
+	// proofs are refused: nobody knows whether they were used.
 	Started time.Time
 }
 
@@ -38,7 +38,7 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	if err != nil {
 		return Held{}, refusal(err)
 	}
-	if proof.IssuedAt.Before(c.Started) {
+	if proof.IssuedAt.Unix() < c.Started.Unix() {
 		return Held{}, &Refusal{[]Reason{{Code: CodeReplay, Link: -1, Message: "the proof is older than this gateway's memory; sign a new one"}}}
 	}
 	lineage := strings.Split(private.Capability, "/")

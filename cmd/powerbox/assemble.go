@@ -241,7 +241,8 @@ func (i *instance) resources(agent string) ([]catalogue.Item, error) {
 		}
 		return catalogue.Parse(string(r.File), data, agent)
 	}
-	return catalogue.Parse("resources."+agent+".items", powerbox.List(r.Items...).AppendJSON(nil), agent)
+	inline := powerbox.Object(powerbox.Member{Name: "items", Value: powerbox.List(r.Items...)})
+	return catalogue.Parse("resources."+agent, inline.AppendJSON(nil), agent)
 }
 
 // policies loads and checks the Cedar policies.
@@ -343,11 +344,14 @@ func standing(names []string) (powerbox.Authority, error) {
 // front makes the gateway and the handler of everything.
 func (i *instance) front(a assembly, w *wiring) error {
 	client := outbound.New(outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()})
-	auth, err := i.authenticator(a, client)
+	started, err := i.started(a)
 	if err != nil {
 		return err
 	}
-	started := a.now()
+	auth, err := i.authenticator(a, started, client)
+	if err != nil {
+		return err
+	}
 	g := &gate.Gate{
 		Chains:      gate.Chains{Memo: token.NewMemo(memoBytes), Revocations: i.issuer, Started: started},
 		References:  server.References{Issuer: i.issuer},
@@ -385,6 +389,17 @@ func (i *instance) front(a assembly, w *wiring) error {
 	mux.HandleFunc("GET /readyz", i.ready)
 	i.handler = mux
 	return nil
+}
+
+// started is from when on proofs are believed. Proofs have whole seconds: after
+// a restart those of the running second may have been used before it, so they
+// are refused too.
+func (i *instance) started(a assembly) (time.Time, error) {
+	empty, err := i.store.Empty(context.Background())
+	if empty || err != nil {
+		return a.now(), err
+	}
+	return a.now().Add(time.Second), nil
 }
 
 // ready says whether calls can be decided and recorded.
@@ -440,8 +455,8 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 }
 
 // authenticator believes whom the configuration names.
-func (i *instance) authenticator(a assembly, fetch identity.Fetcher) (*identity.Authenticator, error) {
-	c := identity.Config{Fetch: fetch, ProofWindow: i.config.Defaults.ProofWindow, Started: a.now()}
+func (i *instance) authenticator(a assembly, started time.Time, fetch identity.Fetcher) (*identity.Authenticator, error) {
+	c := identity.Config{Fetch: fetch, ProofWindow: i.config.Defaults.ProofWindow, Started: started}
 	for _, p := range i.config.Identity.Providers {
 		provider := identity.Provider{
 			Issuer: p.Issuer, Audiences: p.Audience, JWKSURL: p.JWKSURL, Principal: p.Principal,

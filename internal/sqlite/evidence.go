@@ -124,6 +124,12 @@ func readCheckpoint(ctx context.Context, db queryer) (size int64, signed []byte,
 	return size, signed, nil
 }
 
+// Empty reports whether nothing has been recorded yet.
+func (s *Store) Empty(ctx context.Context) (bool, error) {
+	size, _, err := readCheckpoint(ctx, s.reads)
+	return size == 0, err
+}
+
 // ErrNoEvidence is returned by [Store.Export] while there is no record.
 var ErrNoEvidence = errors.New("sqlite: there is no evidence yet")
 
