@@ -1,0 +1,31 @@
+package holder
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// Invoke calls a skill of the agent under a capability (SEP-10) and returns
+// the result as the agent wrote it: a message or a task. Without a chain the
+// capability goes by reference, with the user's session. A refusal is a
+// [*Denied].
+func (c *Client) Invoke(ctx context.Context, agent Agent, held Capability, skill string, arguments powerbox.Value) (json.RawMessage, error) {
+	s, ok := agent.Skills[skill]
+	if !ok {
+		return nil, fmt.Errorf("holder: skill %q of %s maps to no operation; it has %v", skill, agent.Base, agent.skillNames())
+	}
+	params := []powerbox.Member{text("skill", skill), {Name: "arguments", Value: arguments}}
+	if held.Chain == nil {
+		return c.withSession(ctx, agent, "a2a/skill/invoke", powerbox.Object(optional(params, "capabilityId", held.ID)...))
+	}
+	return c.call(ctx, agent, "a2a/skill/invoke", powerbox.Object(params...), func(h http.Header, body []byte) error {
+		return c.present(h, agent, held.Chain, proven{s.Operation.String(), arguments}, token.Request{
+			Method: http.MethodPost, URL: agent.URL, Digest: token.DigestOf(body),
+		})
+	})
+}
