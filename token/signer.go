@@ -62,10 +62,7 @@ func newPrivateKey(algorithm Algorithm, secret []byte) (*PrivateKey, error) {
 			return nil, refuse(CodeMalformed, "private key: d is out of range")
 		}
 		k := &PrivateKey{public: PublicKey{algorithm: ES256}, ec: ec}
-		point, err := ec.PublicKey.Bytes()
-		if err != nil {
-			return nil, refuse(CodeMalformed, "private key: has no public point")
-		}
+		point, _ := ec.PublicKey.Bytes() // fails for points off the curve alone
 		copy(k.public.x[:], point[1:33])
 		copy(k.public.y[:], point[33:])
 		return k, nil
@@ -109,18 +106,18 @@ func (k *PrivateKey) Sign(signingInput []byte) ([]byte, error) {
 		return ed25519.Sign(k.ed, signingInput), nil
 	}
 	digest := sha256.Sum256(signingInput)
-	der, err := k.ec.Sign(nil, digest[:], crypto.SHA256)
-	if err != nil {
-		return nil, fmt.Errorf("signing with ES256: %w", err)
-	}
 	var point struct{ R, S *big.Int }
-	if _, err := asn1.Unmarshal(der, &point); err != nil {
-		return nil, fmt.Errorf("signing with ES256: %w", err)
+	der, err := k.ec.Sign(nil, digest[:], crypto.SHA256)
+	if err == nil {
+		_, err = asn1.Unmarshal(der, &point)
 	}
-	signature := make([]byte, 64)
-	point.R.FillBytes(signature[:32])
-	point.S.FillBytes(signature[32:])
-	return signature, nil
+	var signature []byte
+	if err == nil {
+		signature = make([]byte, 64)
+		point.R.FillBytes(signature[:32])
+		point.S.FillBytes(signature[32:])
+	}
+	return signature, err
 }
 
 // JWK returns the private key itself as a JWK, for a file with mode 0600.

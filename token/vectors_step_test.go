@@ -340,6 +340,8 @@ func proofVectors() []forged {
 		{"step-7g-string", 1, proofClaim("iat", "1800000000"), codes(CodeMalformed)},
 		{"ATK-13-proof-typ-token", 1, typed(TypeToken), codes(CodeType)},
 		{"ATK-13-proof-typ-dpop", 1, typed("dpop+jwt"), codes(CodeType)},
+		{"step-7-too-large", 1, func(f *forgery) { f.proof = nil; f.Proof = strings.Repeat("A", MaxTokenBytes+1) }, codes(CodeTooLarge)},
+		{"step-7-no-id", 1, both(proofClaim("jti", nil), proofClaim("req", object{"m": 1})), codes(CodeMissingClaim)},
 		{"proof-req-malformed", 1, proofClaim("req", object{"m": 1}), codes(CodeMalformed)},
 	}
 }
