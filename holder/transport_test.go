@@ -150,7 +150,7 @@ func TestTransportWithoutCapabilityHasTheSession(t *testing.T) {
 }
 
 // A capability and its proof never go to another place than its agent.
-func TestATK_TransportSignsForNobodyElse(t *testing.T) {
+func TestATK35_TransportSignsForNobodyElse(t *testing.T) {
 	a, c := newAgent(t), newClient(t)
 	to, cap1 := held(t, c, a)
 	transport := &holder.Transport{Client: c, Agent: to, Capability: cap1}

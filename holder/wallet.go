@@ -182,9 +182,9 @@ func Delegations(capabilities ...Capability) map[string]any {
 	return map[string]any{"delegations": handed}
 }
 
-// HolderParams are the params of our extension with which an agent publishes,
+// CardParams are the params of our extension with which an agent publishes,
 // in its own card, the key to delegate to.
-func HolderParams(key token.PublicKey) (map[string]any, error) {
+func CardParams(key token.PublicKey) (map[string]any, error) {
 	var jwk map[string]any
 	if err := json.Unmarshal(key.JWK().AppendJSON(nil), &jwk); err != nil {
 		return nil, fmt.Errorf("holder: key: %w", err)

@@ -124,7 +124,8 @@ func (c Context) check(audience string, now time.Time, body []byte) error {
 // value returns the claims of c.
 func (c Context) value() powerbox.Value {
 	ms := []powerbox.Member{
-		{Name: "iat", Value: number(c.IssuedAt.Unix())}, {Name: "exp", Value: number(c.Expires.Unix())},
+		{Name: "iat", Value: number(c.IssuedAt.Unix())},
+		{Name: "exp", Value: number(c.Expires.Unix())},
 		{Name: "authority", Value: c.Authority.JSON()},
 		{Name: "req", Value: powerbox.Object(textMember("d", c.Digest))},
 	}
