@@ -131,10 +131,11 @@ func describeExtension(c Call) []string {
 			b = append(b, fmt.Sprintf("operations=%v", p.Operations))
 		}
 		b = append(b, "purpose="+p.Purpose)
-		for name, v := range map[string]powerbox.Value{"query=": p.ResourceQuery, "arguments=": p.Arguments} {
-			if v.Kind() != powerbox.KindNull {
-				b = append(b, name+v.String())
-			}
+		if p.ResourceQuery.Kind() != powerbox.KindNull {
+			b = append(b, "query="+p.ResourceQuery.String())
+		}
+		if p.Arguments.Kind() != powerbox.KindNull {
+			b = append(b, "arguments="+p.Arguments.String())
 		}
 		if !p.Expires.IsZero() {
 			b = append(b, "expires="+p.Expires.Format(time.RFC3339))

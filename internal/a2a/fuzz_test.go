@@ -176,7 +176,7 @@ func FuzzFilterTasks(f *testing.F) {
 			t.Fatalf("not JSON: %s", got)
 		}
 		tasks := lenient.Tasks
-		if o, _ := readObject(response); o.get("jsonrpc") != nil {
+		if o, _ := readObject(response); o.get("result") != nil {
 			tasks = lenient.Result.Tasks
 		}
 		for _, task := range tasks {

@@ -23,8 +23,8 @@ func Learn(response []byte) []TaskRef {
 	if err != nil {
 		return nil
 	}
-	if o.get("jsonrpc") != nil {
-		if o, err = readObject(o.get("result")); err != nil {
+	if result := o.get("result"); result != nil {
+		if o, err = readObject(result); err != nil {
 			return nil
 		}
 	}
@@ -73,19 +73,18 @@ func FilterTasks(response []byte, keep func(TaskRef) bool) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("answer to ListTasks: %w", err)
 	}
+	if err := listNames.checkRaw("answer to ListTasks", o); err != nil {
+		return nil, err
+	}
 	base := 0
-	if o.get("jsonrpc") != nil {
-		i := o.index("result")
-		if i < 0 {
-			return response, nil
-		}
+	if i := o.index("result"); i >= 0 {
 		base = o[i].start
 		if o, err = readObject(o[i].value); err != nil {
 			return nil, fmt.Errorf("answer to ListTasks: result: %w", err)
 		}
-	}
-	if err := listNames.checkRaw("answer to ListTasks", o); err != nil {
-		return nil, err
+		if err := listNames.checkRaw("answer to ListTasks: result", o); err != nil {
+			return nil, err
+		}
 	}
 	var edits []edit
 	left := 0
@@ -103,7 +102,7 @@ func FilterTasks(response []byte, keep func(TaskRef) bool) ([]byte, error) {
 }
 
 var (
-	listNames = newNames("tasks", "totalSize")
+	listNames = newNames("result", "tasks", "totalSize")
 	taskNames = newNames("id", "contextId")
 )
 
