@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// vector is one file of testdata/vectors/token.
+type vector struct {
+	Name      string          `json:"name"`
+	Anchors   json.RawMessage `json:"anchors"`
+	Chain     json.RawMessage `json:"chain"`
+	Proof     string          `json:"proof"`
+	Operation string          `json:"operation"`
+	Arguments string          `json:"arguments"`
+	At        int64           `json:"at"`
+	Audience  string          `json:"audience"`
+	Revoked   []string        `json:"revoked"`
+	Decision  string          `json:"decision"`
+	Codes     []string        `json:"codes"`
+}
+
+func (v vector) arguments(t *testing.T) []string {
+	folder := t.TempDir()
+	file := func(name string, data []byte) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	args := []string{
+		"token", "verify", "--anchors", file("anchors", v.Anchors), "--chain", file("chain", v.Chain),
+		"--proof", file("proof", []byte(v.Proof)), "--operation", v.Operation, "--arguments", v.Arguments,
+		"--at", strconv.FormatInt(v.At, 10), "--output", "json",
+	}
+	if v.Audience != "" {
+		args = append(args, "--audience", v.Audience)
+	}
+	if len(v.Revoked) > 0 {
+		args = append(args, "--revoked", strings.Join(v.Revoked, ","))
+	}
+	return args
+}
+
+// TestTokenVerifyAnswersEveryVector runs the command over all vectors.
+func TestTokenVerifyAnswersEveryVector(t *testing.T) {
+	names, err := filepath.Glob("../../testdata/vectors/token/*.json")
+	if err != nil || len(names) < 300 {
+		t.Fatal(len(names), "vectors", err)
+	}
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v vector
+		if err := json.Unmarshal(data, &v); err != nil {
+			t.Fatal(name, err)
+		}
+		t.Run(v.Name, func(t *testing.T) { v.mustAnswer(t) })
+	}
+}
+
+func (v vector) mustAnswer(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := Run(t.Context(), v.arguments(t), func(string) string { return "" }, strings.NewReader(""), &stdout, &stderr)
+	var answer struct {
+		Decision  string
+		Reasons   []struct{ Code, Message string }
+		Authority json.RawMessage
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil {
+		t.Fatalf("%v: %s", err, &stdout)
+	}
+	codes := []string{}
+	for _, r := range answer.Reasons {
+		codes = append(codes, r.Code)
+	}
+	if d := cmp.Diff(v.Codes, codes); d != "" || answer.Decision != v.Decision {
+		t.Errorf("%s instead of %s: %s", answer.Decision, v.Decision, d)
+	}
+	if want := map[string]int{"allow": exitFine, "deny": exitDenied}[v.Decision]; code != want {
+		t.Errorf("exit code %d, want %d", code, want)
+	}
+	if stderr.Len() > 0 {
+		t.Errorf("standard error: %s", &stderr)
+	}
+}
