@@ -35,8 +35,8 @@ type Client struct {
 	// Key is the holder's. Required.
 	Key *token.PrivateKey
 	// Session returns the access token of the user behind the task for an
-	// audience, which is the public URL of an agent. Optional: without it there
-	// is no session, and so nothing can be requested.
+	// audience, which is the public URL of an agent, or "" for no session.
+	// Optional. Without a session nothing can be requested.
 	Session func(ctx context.Context, audience string) (string, error)
 	// HTTP makes the requests. Required.
 	HTTP *http.Client
@@ -72,6 +72,9 @@ func (c *Client) authorize(ctx context.Context, h http.Header, agent Agent, meth
 	access, err := c.Session(ctx, agent.Issuer)
 	if err != nil {
 		return fmt.Errorf("holder: session for %s: %w", agent.Issuer, err)
+	}
+	if access == "" {
+		return nil
 	}
 	id, err := c.newID()
 	if err != nil {
@@ -163,11 +166,14 @@ func (c *Client) call(ctx context.Context, agent Agent, method string, params po
 
 // withSession makes a call of the extension as the user behind the task.
 func (c *Client) withSession(ctx context.Context, agent Agent, method string, params powerbox.Value) (json.RawMessage, error) {
-	if c.Session == nil {
-		return nil, fmt.Errorf("holder: %s needs the user's session; set Client.Session", method)
-	}
 	return c.call(ctx, agent, method, params, func(h http.Header, _ []byte) error {
-		return c.authorize(ctx, h, agent, http.MethodPost, agent.URL)
+		if err := c.authorize(ctx, h, agent, http.MethodPost, agent.URL); err != nil {
+			return err
+		}
+		if h.Get("Authorization") == "" {
+			return fmt.Errorf("holder: %s needs the user's session, and there is none for %s", method, agent.Issuer)
+		}
+		return nil
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -74,6 +75,18 @@ func (w *Wallet) Of(agent string, now time.Time) []Capability {
 		if now.Before(c.Expires) {
 			out = append(out, c)
 		}
+	}
+	return out
+}
+
+// All returns what is held of every agent and has not expired.
+func (w *Wallet) All(now time.Time) []Capability {
+	w.mu.Lock()
+	agents := slices.Sorted(maps.Keys(w.held))
+	w.mu.Unlock()
+	var out []Capability
+	for _, agent := range agents {
+		out = append(out, w.Of(agent, now)...)
 	}
 	return out
 }
