@@ -58,7 +58,7 @@ func (a *agent) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Se
 		defer cancel()
 		defer context.AfterFunc(a.ctx, cancel)()
 
-		in := incoming(a.name, ec)
+		in := incoming(ctx, a.name, ec)
 		req, err := a.read(in, ec.Message)
 		if err != nil {
 			yield(nil, err)
@@ -182,13 +182,13 @@ func (a *agent) asTools() []Tool {
 	return own
 }
 
-func (a *agent) card(url string) *a2a.AgentCard {
+func (a *agent) card(cfg Agent) *a2a.AgentCard {
 	card := &a2a.AgentCard{
 		Name:                a.name,
 		Description:         a.description,
 		Version:             "1.0.0",
-		SupportedInterfaces: []*a2a.AgentInterface{a2a.NewAgentInterface(url, a2a.TransportProtocolJSONRPC)},
-		Capabilities:        a2a.AgentCapabilities{Streaming: true},
+		SupportedInterfaces: []*a2a.AgentInterface{a2a.NewAgentInterface(cfg.URL, a2a.TransportProtocolJSONRPC)},
+		Capabilities:        a2a.AgentCapabilities{Streaming: true, Extensions: cfg.Extensions},
 		DefaultInputModes:   []string{"text/plain", "application/json"},
 		DefaultOutputModes:  []string{"text/plain", "application/json"},
 	}
@@ -201,8 +201,8 @@ func (a *agent) card(url string) *a2a.AgentCard {
 // serve answers on the agent's listener until the town's context ends, and returns when the last connection and the last execution are gone.
 func (a *agent) serve(cfg Agent, log *slog.Logger) error {
 	mux := http.NewServeMux()
-	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(a.card(cfg.URL)))
-	mux.Handle("/", a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(a, a2asrv.WithLogger(log))))
+	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(a.card(cfg)))
+	mux.Handle("/", keepBody(a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(a, a2asrv.WithLogger(log)))))
 	srv := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 10 * time.Second,

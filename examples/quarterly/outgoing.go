@@ -23,6 +23,8 @@ type Incoming struct {
 	// Metadata is the request's, MessageMetadata that of the message in it.
 	Metadata, MessageMetadata map[string]any
 	TaskID, ContextID         string
+	// Body is the bytes of the request, to which a signed context is bound.
+	Body []byte
 }
 
 // Peer is an agent to be called: its name in the caller's configuration, and its base URL there.
@@ -143,11 +145,11 @@ func (a *agent) obey(ctx context.Context, in Incoming, text string) {
 }
 
 // incoming collects from an execution what an onward call may need.
-func incoming(agent string, ec *a2asrv.ExecutorContext) Incoming {
+func incoming(ctx context.Context, agent string, ec *a2asrv.ExecutorContext) Incoming {
 	in := Incoming{
 		Agent: agent, Headers: map[string][]string{}, Metadata: ec.Metadata,
 		TaskID: string(ec.TaskID), ContextID: ec.ContextID,
-		MessageMetadata: ec.Message.Metadata, Text: answerOf(ec.Message.Parts).Text,
+		MessageMetadata: ec.Message.Metadata, Text: answerOf(ec.Message.Parts).Text, Body: bodyOf(ctx),
 	}
 	for name, values := range ec.ServiceParams.List() {
 		in.Headers[name] = values

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -43,6 +44,8 @@ type Agent struct {
 	// Peers maps names of agents to the base URLs where this agent reaches them, its gateway's for instance. Optional: a usual peer
 	// that is missing here is called at its own URL. Any agent can be named, others are refused.
 	Peers map[string]string
+	// Extensions are declared by the agent's card. Optional. An agent that takes delegations publishes its key there ([Publishes]).
+	Extensions []a2a.AgentExtension
 }
 
 // Config configures a town.
