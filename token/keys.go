@@ -185,9 +185,19 @@ func textMember(name, text string) powerbox.Member {
 
 // Thumbprint returns the SHA-256 thumbprint of k (RFC 7638) in base64url.
 func (k PublicKey) Thumbprint() string {
-	// The JWK of ours has the required members alone, sorted, without spaces,
-	// which is what RFC 7638 section 3 hashes.
-	sum := sha256.Sum256(k.JWK().AppendJSON(nil))
+	// RFC 7638 section 3 hashes the required members, sorted, without spaces.
+	text := make([]byte, 0, 160)
+	switch k.algorithm {
+	case Ed25519:
+		text = append(text, `{"crv":"Ed25519","kty":"OKP","x":"`...)
+		text = base64.RawURLEncoding.AppendEncode(text, k.x[:])
+	case ES256:
+		text = append(text, `{"crv":"P-256","kty":"EC","x":"`...)
+		text = base64.RawURLEncoding.AppendEncode(text, k.x[:])
+		text = append(text, `","y":"`...)
+		text = base64.RawURLEncoding.AppendEncode(text, k.y[:])
+	}
+	sum := sha256.Sum256(append(text, `"}`...))
 	return encodeBase64(sum[:])
 }
 

@@ -54,6 +54,9 @@ func TestPublicKeysRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if DigestOf(k.JWK().AppendJSON(nil)) != k.Thumbprint() {
+			t.Errorf("%s: the thumbprint is not of the JWK", text)
+		}
 		again, err := ParsePublicKey(k.JWK().AppendJSON(nil))
 		if err != nil || again != k || k.IsZero() {
 			t.Errorf("%s: %v", text, err)
