@@ -41,6 +41,9 @@ type Context struct {
 	// says that the request is not bounded by handles, empty that there is no
 	// resource that it may touch.
 	Handles map[string]ContextHandle
+	// Delegated are capabilities of other agents that were handed over with the
+	// request; the agent is their holder and presents them by id (SEP-13).
+	Delegated []ContextDelegation
 	// Digest is the [DigestOf] the body that is forwarded. SignContext needs
 	// it; VerifyContext compares it with the body.
 	Digest string
@@ -50,6 +53,12 @@ type Context struct {
 type ContextHandle struct {
 	ID   string // as the agent knows it; required
 	Name string // for people
+}
+
+// ContextDelegation is a capability that was handed over.
+type ContextDelegation struct {
+	Agent      string // public URL of the agent that issued it; required
+	Capability string // id on record there; required
 }
 
 // SignContext returns c as a compact JWS. It refuses, with an [*Error], a
@@ -134,6 +143,13 @@ func (c Context) value() powerbox.Value {
 			ms = append(ms, textMember(t.name, *t.text))
 		}
 	}
+	if len(c.Delegated) > 0 {
+		delegated := make([]powerbox.Value, len(c.Delegated))
+		for i, d := range c.Delegated {
+			delegated[i] = powerbox.Object(textMember("agent", d.Agent), textMember("capability", d.Capability))
+		}
+		ms = append(ms, powerbox.Member{Name: "delegated", Value: powerbox.List(delegated...)})
+	}
 	if c.Handles != nil {
 		handles := make([]powerbox.Member, 0, len(c.Handles))
 		for name, h := range c.Handles {
@@ -171,7 +187,7 @@ func (c *Context) texts() []contextText {
 // could be a restriction, and both sides speak the version that typ names.
 func parseContext(v powerbox.Value) (Context, error) {
 	var c Context
-	known := map[string]bool{"iat": true, "exp": true, "authority": true, "handles": true, "req": true}
+	known := map[string]bool{"iat": true, "exp": true, "authority": true, "handles": true, "delegated": true, "req": true}
 	r := claimReader{object: v}
 	for _, t := range c.texts() {
 		known[t.name] = true
@@ -214,6 +230,26 @@ func (r *claimReader) contextRights(c *Context) {
 	if _, ok := r.object.Get("handles"); ok {
 		c.Handles = r.contextHandles()
 	}
+	if v, ok := r.object.Get("delegated"); ok {
+		c.Delegated = r.contextDelegated(v)
+	}
+}
+
+func (r *claimReader) contextDelegated(v powerbox.Value) []ContextDelegation {
+	elements, ok := v.Elements()
+	if !ok && r.err == nil {
+		r.err = refuse(CodeMalformed, "delegated is JSON %s; want an array", v.Kind())
+	}
+	var out []ContextDelegation
+	for _, e := range elements {
+		inner := claimReader{object: e}
+		d := ContextDelegation{Agent: inner.text("agent"), Capability: inner.text("capability")}
+		if inner.err != nil && r.err == nil {
+			r.err = prefixed("delegated: ", inner.err)
+		}
+		out = append(out, d)
+	}
+	return out
 }
 
 func (r *claimReader) contextHandles() map[string]ContextHandle {

@@ -25,7 +25,8 @@ func contextOf(t testing.TB) Context {
 		Principal: "user:alice", Holder: "key:abc", Capability: "cap-1", Root: "root-1", Mode: "require",
 		Basis: "capability", Decision: "d-1", Task: "t-1", Authority: authority,
 		Handles: map[string]ContextHandle{"h1": {ID: "q1-sales", Name: "Q1 Sales"}, "h2": {ID: "q1-financial"}},
-		Digest:  DigestOf([]byte(contextBody)),
+		Delegated: []ContextDelegation{{"https://mail.example", "cap-2"}, {"https://mail.example", "cap-3"}},
+		Digest:    DigestOf([]byte(contextBody)),
 	}
 }
 

@@ -188,6 +188,7 @@ func rootVectors() []forged {
 		{"step-3l-not-a-key", 0, claim(0, "cnf", object{"jwk": "x"}), bad},
 		{"step-3m-not-an-array", 0, details(0, `{}`), bad},
 		{"step-3m-empty", 0, details(0, `[]`), codes(CodeEmptyCapability)},
+		{"step-3m-empty-with-child", 1, both(details(0, `[]`), func(f *forgery) { f.links[1].tools(object{}) }), codes(CodeEmptyCapability)},
 		{"step-3m-other-type", 0, details(0, `[{"type":"other"}]`), codes(CodeEmptyCapability)},
 		{"step-3m-two", 0, details(0, `[{"type":"attenuating_agent_token","tools":{}},{"type":"attenuating_agent_token","tools":{"read":{}}}]`), bad},
 		{"step-3m-no-tools", 0, details(0, `[{"type":"attenuating_agent_token"}]`), missing},
