@@ -24,7 +24,7 @@ func contextOf(t testing.TB) Context {
 		Issuer: "https://agent.example", Audience: "documents", IssuedAt: at.UTC(), Expires: at.Add(time.Minute).UTC(),
 		Principal: "user:alice", Holder: "key:abc", Capability: "cap-1", Root: "root-1", Mode: "require",
 		Basis: "capability", Decision: "d-1", Task: "t-1", Authority: authority,
-		Handles: map[string]ContextHandle{"h1": {ID: "q1-sales", Name: "Q1 Sales"}, "h2": {ID: "q1-financial"}},
+		Handles:   map[string]ContextHandle{"h1": {ID: "q1-sales", Name: "Q1 Sales"}, "h2": {ID: "q1-financial"}},
 		Delegated: []ContextDelegation{{"https://mail.example", "cap-2"}, {"https://mail.example", "cap-3"}},
 		Digest:    DigestOf([]byte(contextBody)),
 	}
@@ -117,6 +117,12 @@ func TestATK13_ContextAttacks(t *testing.T) {
 		{"authority unreadable", claims(`"authority":{`, `"authority":{"all":true,`), CodeMalformed},
 		{"handles a list", claims(`"handles":{`, `"handles":[],"task":{`), CodeMalformed},
 		{"handle without id", claims(`"id":"q1-financial",`, ``), CodeMissingClaim},
+		{"delegated no array", func(r *request) {
+			c := good
+			c.Delegated = nil
+			r.compact = forged(header, strings.Replace(c.value().String(), `"iat"`, `"delegated":{},"iat"`, 1))
+		}, CodeMalformed},
+		{"delegated without agent", claims(`"agent":`, `"name":`), CodeMissingClaim},
 		{"handles no object", func(r *request) {
 			c := good
 			c.Handles = nil
