@@ -28,6 +28,7 @@ const (
 	CodeUnavailable        = "authorization_unavailable"
 	CodeForeignTask        = "task_foreign"
 	CodeHandle             = "handle_not_granted"
+	CodeOtherTask          = "task_not_the_capabilitys"
 )
 
 // Reason says why a call was denied. It names arguments and constraint types,
@@ -108,10 +109,11 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	g.against(call, held.Authority, now, "", &v)
 	g.layers(call, held.Origin, now, &v)
 	v.Reasons = append(v.Reasons, foreign(call, held)...)
+	v.Reasons = append(v.Reasons, otherTask(call, held)...)
 	if held.bound(call) {
 		v.Reasons = append(v.Reasons, notBound())
 	}
-	if why := g.Policy.Veto(call, held); why != "" {
+	if why := g.Policy.Veto(ctx, call, held); why != "" {
 		v.Reasons = append(v.Reasons, Reason{Code: CodeVeto, Link: -1, Message: why})
 	}
 	// A proof is used up last, by a call that would otherwise be allowed: an
@@ -257,6 +259,18 @@ func foreign(call *Call, held Held) []Reason {
 		return nil
 	}
 	return []Reason{{Code: CodeForeignTask, Link: -1, Message: "the call names a task or context that is not the caller's"}}
+}
+
+// otherTask refuses a call that names another task than the one that the
+// capability is for, and free text that names none, which would begin one
+// (SEP-22).
+func otherTask(call *Call, held Held) []Reason {
+	named := call.Task != "" || call.Context != ""
+	switch {
+	case held.Task == "", call.Task == held.Task, call.Context == held.Task, !named && !call.Free:
+		return nil
+	}
+	return []Reason{{Code: CodeOtherTask, Link: -1, Message: "the capability was issued for another task"}}
 }
 
 func undeclared(call *Call) []Reason {

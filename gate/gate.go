@@ -106,7 +106,8 @@ type Call struct {
 	// Request is what the proof's req claim must say.
 	Request token.Request
 	Action  string // action_type of the record
-	Task    string
+	Task    string // that the call names, "" for none
+	Context string // that the call names, "" for none
 	Purpose string
 	TraceID string
 	// Arguments are what the record keeps of the arguments, nil for nothing.
@@ -130,6 +131,7 @@ type Held struct {
 	Authority  powerbox.Authority
 	Links      []string // every id whose revocation ends it
 	Legacy     bool
+	Task       string // A2A task or context that it was issued for, "" for none
 	Origin     string // configured name of the holder, "" where it has none
 	ProofID    string // to be used once; "" for a reference
 	ProofUntil time.Time
@@ -157,7 +159,7 @@ type Revocations interface {
 // Policy can veto at use. It can only subtract.
 type Policy interface {
 	// Veto returns why the principal may not do it now, "" where it may.
-	Veto(call *Call, held Held) string
+	Veto(ctx context.Context, call *Call, held Held) string
 	// Digest names the policies that are in force.
 	Digest() string
 }

@@ -353,18 +353,18 @@ func (i *instance) front(a assembly, w *wiring) error {
 		return err
 	}
 	g := &gate.Gate{
-		Chains:      gate.Chains{Memo: token.NewMemo(memoBytes), Revocations: i.issuer, Started: started},
-		References:  server.References{Issuer: i.issuer},
+		Chains:      server.OnRecord{Resolver: gate.Chains{Memo: token.NewMemo(memoBytes), Revocations: i.issuer, Started: started}, Issuer: i.issuer},
+		References:  server.OnRecord{Resolver: server.References{Issuer: i.issuer}, Issuer: i.issuer},
 		Recorder:    server.Recorder{Store: i.store},
 		Revocations: i.issuer,
-		Policy:      server.Veto{Policy: w.policy},
+		Policy:      server.Veto{Issuer: i.issuer},
 		Replay:      gate.NewMemory(replayEntries),
 		RecorderID:  recorderID,
 		NewID:       func() (string, error) { return i.issuer.NewID("rec_") },
 		Now:         a.now, Log: a.log,
 	}
 	c := gateway.Config{
-		Gate: g, Identity: auth, Tasks: server.Tasks{Store: i.store},
+		Gate: g, Identity: auth, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
 		Issuing:   server.Issuing{Issuer: i.issuer, Recipient: w.recipient},
 		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer},
 		Cards:     client, Transport: client.Transport(),
@@ -429,7 +429,7 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 	out := gateway.Agent{
 		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, Keys: token.NewKeySet(agent.Signer.Public()), Signer: agent.Signer,
 		Skills: map[string]gateway.Skill{}, EnforcesContext: c.Enforces == "context", AdmitFreeText: c.AdmitFreeText == "unsafe",
-		RefuseAmbient: c.RefuseUndeclared, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
+		RefuseAmbient: c.RefuseUndeclared, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember,
 	}
 	for _, s := range agent.Skills {

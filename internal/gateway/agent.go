@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -116,6 +119,18 @@ func must(name string) powerbox.Operation {
 		panic("gateway: a reserved operation has a name: " + err.Error())
 	}
 	return op
+}
+
+// share returns the mode for one caller: that of the agent for the canary's
+// share of callers, and observe for the others. A caller always gets the same.
+// The share is for rolling a mode out, not a boundary: it is by the holder,
+// which a caller can change.
+func (a *agent) share(m gate.Mode, c identity.Caller) gate.Mode {
+	sum := sha256.Sum256([]byte(a.ID + "\x00" + c.Holder.ID + "\x00" + c.Principal))
+	if int(binary.BigEndian.Uint32(sum[:])%100) >= a.Canary {
+		return gate.Observe
+	}
+	return m
 }
 
 // card serves the agent's card with our URL, our extension and nothing that

@@ -25,8 +25,20 @@ func (g *Gateway) context(x *exchange) (string, error) {
 		Principal: principal(x, v, g), Holder: holder(x, v),
 		Capability: v.Held.Capability, Root: v.Held.Root,
 		Mode: string(x.mode), Basis: basis(v), Decision: v.Record.ID, Task: x.call.Task,
-		Authority: v.Under, Handles: handles, Digest: token.DigestOf(x.forward),
+		Authority: v.Under, Handles: handles, Delegated: g.delegations(x), Digest: token.DigestOf(x.forward),
 	})
+}
+
+// delegations are the capabilities of other agents that came with the call and
+// were narrowed for the agent behind (SEP-13).
+func (g *Gateway) delegations(x *exchange) []token.ContextDelegation {
+	var out []token.ContextDelegation
+	for _, d := range x.delegated {
+		if issuer, ok := g.agents[d.Agent]; ok {
+			out = append(out, token.ContextDelegation{Agent: issuer.URL, Capability: d.ID})
+		}
+	}
+	return out
 }
 
 func principal(x *exchange, v gate.Verdict, g *Gateway) string {

@@ -53,6 +53,7 @@ type Agent struct {
 	EnforcesContext bool
 	AdmitFreeText   bool
 	RefuseAmbient   bool
+	Canary          int      // share of callers in percent that the mode holds for
 	DenyStatus      int      // HTTP status of a denial: 200 or 403
 	InvokeNative    bool     // the agent knows a2a/skill/invoke itself
 	Methods         []string // further methods that may pass, by exact name
@@ -71,9 +72,10 @@ type Issuing interface {
 	Attenuate(ctx context.Context, agent string, caller identity.Caller, p a2a.AttenuateParams) (a2a.CapabilitiesResult, error)
 	Revoke(ctx context.Context, agent string, caller identity.Caller, p a2a.RevokeParams) (a2a.RevokeResult, error)
 	List(ctx context.Context, agent string, caller identity.Caller) (a2a.CapabilitiesResult, error)
-	// Delegate narrows a capability that the caller holds, for itself or, where
-	// recipient is an agent's name, for that agent (SEP-13).
-	Delegate(ctx context.Context, caller identity.Caller, capability string, a a2a.Attenuation, recipient string) (Delegated, error)
+	// Delegate narrows a capability that the caller holds for a task at an agent:
+	// one of that agent for the caller itself, which goes on presenting it, and
+	// one of another agent for that agent, which becomes its holder (SEP-13).
+	Delegate(ctx context.Context, caller identity.Caller, capability string, a a2a.Attenuation, at string) (Delegated, error)
 }
 
 // Delegated is a capability that a task runs under.
@@ -89,6 +91,8 @@ type Tasks interface {
 	Owner(ctx context.Context, agent, task string) (Owner, bool, error)
 	// Bind remembers the owner and returns who the first one was.
 	Bind(ctx context.Context, agent, task string, owner Owner) (Owner, error)
+	// End ends the capabilities that were issued for a task, which has ended.
+	End(ctx context.Context, agent, task string) error
 }
 
 // Resources tells what a handle stands for.

@@ -32,6 +32,7 @@ type exchange struct {
 	verdict  gate.Verdict
 	// delegated are capabilities of other agents that the task was given.
 	delegated []Delegated
+	ended     bool // the task that the capability is for has ended
 }
 
 // rpc handles one JSON-RPC request: decode, authenticate, decide, record,
@@ -58,6 +59,7 @@ func (g *Gateway) rpc(w http.ResponseWriter, r *http.Request, a *agent, skill st
 	x.call = call
 	caller, consumed, err := g.config.Identity.Authenticate(r, a.URL, g.config.Now())
 	x.caller, x.consumed = caller, consumed
+	x.mode = a.share(x.mode, caller)
 	if err != nil && (x.mode != gate.Observe || call.Method.IsExtension()) {
 		g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
 		return
@@ -116,7 +118,7 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 	c := &gate.Call{
 		Target: &x.view.target, Mode: x.mode, Origin: g.config.Origin,
 		Caller: gate.Caller{Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID},
-		Task:   x.call.Task, Action: "a2a." + x.call.Method.String(), TraceID: traceID(x.request),
+		Task:   x.call.Task, Context: x.call.Context, Action: "a2a." + x.call.Method.String(), TraceID: traceID(x.request),
 		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.body)},
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
 	}
@@ -259,21 +261,15 @@ func (g *Gateway) presented(x *exchange, c *gate.Call) error {
 // the agent behind, which becomes their holder.
 func (g *Gateway) attenuated(x *exchange, c *gate.Call, m *a2a.Members) error {
 	for _, id := range m.Capabilities {
-		narrowing, narrowed := m.Attenuations[id]
-		own, err := g.config.Issuing.Delegate(x.request.Context(), x.caller, id, narrowing, "")
+		d, err := g.config.Issuing.Delegate(x.request.Context(), x.caller, id, m.Attenuations[id], x.ID)
 		if err != nil {
 			return err
 		}
-		if own.Agent == x.ID {
-			c.Presented = append(c.Presented, gate.Presented{Reference: own.ID})
+		if d.Agent == x.ID {
+			c.Presented = append(c.Presented, gate.Presented{Reference: d.ID})
 			continue
 		}
-		handed, err := g.config.Issuing.Delegate(x.request.Context(), x.caller, id, narrowing, x.ID)
-		if err != nil {
-			return err
-		}
-		x.delegated = append(x.delegated, handed)
-		_ = narrowed
+		x.delegated = append(x.delegated, d)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -27,8 +28,17 @@ type Capability struct {
 	RevocationID string // "rv_..."
 	Attenuable   bool
 	Legacy       bool // wraps a service without capability support (SEP-3)
+	Subject      Subject
+	PolicyDigest string // the policies that it was issued under
 	Created      time.Time
 	Expires      time.Time
+}
+
+// Subject is what was known of the principal at issue, so that policy can be
+// asked again at use, when there may be no session (see [Issuer.Vetoed]).
+type Subject struct {
+	Groups, Roles []string
+	Attributes    map[string]json.RawMessage // JSON values
 }
 
 // Handle is the opaque name of one resource with what a person may see of it.

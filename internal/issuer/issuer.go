@@ -169,6 +169,7 @@ type Issuer struct {
 	config  Config
 	agents  map[string]*Agent
 	revoked atomic.Pointer[revocations]
+	known   known
 
 	mu     sync.Mutex // guards random and the replacement of revoked
 	random io.Reader

@@ -256,6 +256,7 @@ func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller
 		ID: id, Root: id, Agent: agent.ID, Grant: grant.ID, Principal: caller.Principal,
 		Holder: caller.Holder.ID, Requester: caller.Agent, Purpose: req.Purpose, Task: req.Task,
 		RevocationID: revocation, Attenuable: grant.Attenuable, Legacy: grant.Legacy,
+		Subject: subjectOf(caller), PolicyDigest: i.config.Policy.Digest(),
 	}, nil
 }
 
@@ -289,7 +290,7 @@ func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability,
 	}
 	met := powerbox.Authority{}
 	for n, clauses := range [][]powerbox.Clause{offer, wanted, allowed} {
-		a, err := powerbox.NewAuthority(window, grant.MaximumDepth, append(clauses, reserved...)...)
+		a, err := powerbox.NewAuthority(window, depthOf(grant), append(clauses, reserved...)...)
 		if err != nil {
 			return powerbox.Authority{}, fmt.Errorf("grant %q: %w", grant.ID, err)
 		}
@@ -300,6 +301,15 @@ func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability,
 		met = met.Meet(a)
 	}
 	return met, nil
+}
+
+// depthOf is how often a capability of a grant may be passed on. What may not
+// be attenuated may not be derived from offline either (SEP-12).
+func depthOf(g Grant) int {
+	if !g.Attenuable {
+		return 0
+	}
+	return g.MaximumDepth
 }
 
 // shape is what policy allows of one operation: the handles of the resources
@@ -396,7 +406,7 @@ func (i *Issuer) checkRequires(r Reader, caller identity.Caller, issued []Capabi
 			}
 			held, err := r.HeldBy(c.Agent, caller.Holder.ID)
 			if err != nil || !slices.ContainsFunc(held, func(o Capability) bool {
-				return o.Grant == needed && o.Principal == caller.Principal && o.Expires.After(i.config.Now()) && !i.RevokedAny(o.Lineage())
+				return o.Grant == needed && o.Principal == caller.Principal && o.Expires.After(i.config.Now()) && !i.RevokedAny(o.Links())
 			}) {
 				return refuse(CodeRequiresMissing, "grant %q is issued only together with %q, or to a holder of it", c.Grant, needed)
 			}

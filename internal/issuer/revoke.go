@@ -137,6 +137,34 @@ func (i *Issuer) revoke(ctx context.Context, record evidence.Record, target stri
 	return r, nil
 }
 
+// taskTarget is what a revocation names to end every capability of a task.
+func taskTarget(agent, task string) string { return "task:" + agent + "/" + task }
+
+// Links returns every id whose revocation ends c: its lineage and, where it is
+// for a task, that task (SEP-22).
+func (c Capability) Links() []string {
+	if c.Task == "" {
+		return c.Lineage()
+	}
+	return append(c.Lineage(), taskTarget(c.Agent, c.Task))
+}
+
+// EndTask ends every capability that was issued for a task of an agent, since
+// the task has ended (SEP-22).
+func (i *Issuer) EndTask(ctx context.Context, agent, task string) error {
+	target := taskTarget(agent, task)
+	if i.Revoked(target) {
+		return nil
+	}
+	record, err := i.newRecord(agent, identity.Caller{Agent: i.config.Recorder}, "task.end", evidence.Intent{Operation: OperationCapability})
+	if err != nil {
+		return err
+	}
+	record.TaskID = task
+	_, err = i.revoke(ctx, record, target, i.config.Now().Add(i.config.MaximumLifetime), i.config.Recorder)
+	return err
+}
+
 // List returns what a holder holds of one agent and can still use, newest
 // first.
 func (i *Issuer) List(ctx context.Context, agentID string, caller identity.Caller) ([]Capability, error) {
@@ -151,7 +179,7 @@ func (i *Issuer) List(ctx context.Context, agentID string, caller identity.Calle
 	})
 	now := i.config.Now()
 	return slices.DeleteFunc(held, func(c Capability) bool {
-		return c.Principal != caller.Principal || !c.Expires.After(now) || i.RevokedAny(c.Lineage())
+		return c.Principal != caller.Principal || !c.Expires.After(now) || i.RevokedAny(c.Links())
 	}), err
 }
 
@@ -176,7 +204,7 @@ func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *R
 		return refuse(CodeCapabilityUnknown, "you hold no such capability of this agent")
 	case caller.Principal != "" && c.Principal != caller.Principal:
 		return refuse(CodeNotPrincipal, "the capability was issued for another user than the session's")
-	case i.RevokedAny(c.Lineage()):
+	case i.RevokedAny(c.Links()):
 		return refuse(CodeCapabilityRevoked, "the capability, or one that it descends from, has been revoked")
 	case !c.Expires.After(now):
 		return refuse(CodeCapabilityExpired, "the capability has expired")

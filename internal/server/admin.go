@@ -229,7 +229,7 @@ func (a *Admin) capability(r *http.Request) (any, error) {
 		ID: c.ID, Agent: c.Agent, Grant: c.Grant, Root: c.Root, Ancestors: c.Ancestors, Principal: c.Principal,
 		Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Operations: c.Operations(),
 		Authority: c.Authority.JSON().AppendJSON(nil), RevocationID: c.RevocationID, Created: c.Created, Expires: c.Expires,
-		Legacy: c.Legacy, Revoked: a.Issuer.RevokedAny(c.Lineage()), Expired: !c.Expires.After(a.Now()),
+		Legacy: c.Legacy, Revoked: a.Issuer.RevokedAny(c.Links()), Expired: !c.Expires.After(a.Now()),
 	}
 	for _, h := range c.Handles {
 		s.Resources = append(s.Resources, h.Resource)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -18,11 +17,11 @@ type References struct{ Issuer *issuer.Issuer }
 // Resolve implements [gate.Resolver]. An unknown id, and one of another agent
 // or holder, get one answer.
 func (r References) Resolve(ctx context.Context, call *gate.Call, p gate.Presented, _ time.Time) (gate.Held, error) {
-	c, err := r.Issuer.Capability(ctx, p.Reference)
-	if err != nil && !errors.Is(err, issuer.ErrNotFound) {
+	c, err := r.Issuer.OnRecord(ctx, p.Reference)
+	if err != nil {
 		return gate.Held{}, err
 	}
-	if err != nil || c.Agent != call.Target.ID || c.Holder != call.Caller.Holder || call.Caller.Holder == "" {
+	if c.ID == "" || c.Agent != call.Target.ID || c.Holder != call.Caller.Holder || call.Caller.Holder == "" {
 		return gate.Held{}, &gate.Refusal{Reasons: []gate.Reason{{
 			Code: gate.CodeCapabilityUnknown, Link: -1, Message: "the caller holds no such capability of this agent",
 		}}}
@@ -48,7 +47,10 @@ func (r Recorder) Record(ctx context.Context, record evidence.Record) (evidence.
 }
 
 // Tasks keeps the owners of tasks in the issuer's store.
-type Tasks struct{ Store issuer.Store }
+type Tasks struct {
+	Store  issuer.Store
+	Issuer *issuer.Issuer
+}
 
 // Owner returns to whom a task or context belongs.
 func (t Tasks) Owner(ctx context.Context, agent, task string) (struct{ Root, Principal, Holder string }, bool, error) {
@@ -60,6 +62,11 @@ func (t Tasks) Owner(ctx context.Context, agent, task string) (struct{ Root, Pri
 		return err
 	})
 	return o, known, err
+}
+
+// End ends the capabilities that were issued for a task.
+func (t Tasks) End(ctx context.Context, agent, task string) error {
+	return t.Issuer.EndTask(ctx, agent, task)
 }
 
 // Bind remembers the owner of a task or context; the first one stays.
@@ -95,26 +102,64 @@ func (r Resources) Open(agentID, root, handle string) (id, name string, ok bool)
 	return id, "", true
 }
 
-// Held returns the handles of a capability on record.
+// Held returns the handles of a capability on record, as far as policy still
+// gives them.
 func (r Resources) Held(ctx context.Context, capability string) ([]string, error) {
-	c, err := r.Issuer.Capability(ctx, capability)
-	if errors.Is(err, issuer.ErrNotFound) {
-		return nil, nil
+	c, err := r.Issuer.OnRecord(ctx, capability)
+	if err != nil {
+		return nil, err
 	}
-	handles := make([]string, len(c.Handles))
-	for i, h := range c.Handles {
-		handles[i] = h.Handle
+	handles := []string{}
+	for _, h := range r.Issuer.Permitted(c) {
+		handles = append(handles, h.Handle)
 	}
-	return handles, err
+	return handles, nil
 }
 
-// Veto asks the issuer's policy again at use. It can only subtract.
-type Veto struct{ Policy issuer.Policy }
+// Veto asks the issuer's policy again at use, where it is another than at
+// issue. It can only subtract.
+type Veto struct{ Issuer *issuer.Issuer }
 
-// Veto implements [gate.Policy]. The session's groups and roles are not part
-// of a capability, so what policy says of them was settled at issue; what is
-// left to subtract at use is nothing yet.
-func (v Veto) Veto(*gate.Call, gate.Held) string { return "" }
+// Veto implements [gate.Policy]. A capability whose record cannot be read is
+// vetoed: whether the user may still do it is not known.
+func (v Veto) Veto(ctx context.Context, call *gate.Call, held gate.Held) string {
+	c, err := v.Issuer.OnRecord(ctx, held.OnRecord)
+	if err != nil {
+		return "whether the user's policy still allows it cannot be told now"
+	}
+	if operation, vetoed := v.Issuer.Vetoed(c, call.Attempts); vetoed {
+		return "the user's policy has changed and no longer allows " + operation
+	}
+	return ""
+}
 
 // Digest implements [gate.Policy].
-func (v Veto) Digest() string { return v.Policy.Digest() }
+func (v Veto) Digest() string { return v.Issuer.PolicyDigest() }
+
+// OnRecord resolves a capability and adds what the issuer has on record of it:
+// the task that it is for, and ends with (SEP-22).
+type OnRecord struct {
+	Resolver gate.Resolver
+	Issuer   *issuer.Issuer
+}
+
+// Resolve implements [gate.Resolver]. A chain whose capability is not on record
+// was not issued here, whatever key signed it.
+func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented, now time.Time) (gate.Held, error) {
+	held, err := r.Resolver.Resolve(ctx, call, p, now)
+	if err != nil {
+		return gate.Held{}, err
+	}
+	c, err := r.Issuer.OnRecord(ctx, held.OnRecord)
+	if err != nil {
+		return gate.Held{}, err
+	}
+	if c.ID == "" || c.Agent != call.Target.ID {
+		return gate.Held{}, &gate.Refusal{Reasons: []gate.Reason{{
+			Code: gate.CodeCapabilityUnknown, Link: 0, Message: "the token's capability is not on record at this agent",
+		}}}
+	}
+	held.Task = c.Task
+	held.Links = append(held.Links, c.Links()...)
+	return held, nil
+}

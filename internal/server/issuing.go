@@ -136,23 +136,24 @@ func (s Issuing) List(ctx context.Context, agent string, caller identity.Caller)
 	return result(held), nil
 }
 
-// Delegate narrows a capability that the caller holds, for itself or for the
-// agent that a task is sent to (SEP-13).
-func (s Issuing) Delegate(ctx context.Context, caller identity.Caller, id string, a a2a.Attenuation, recipient string) (struct{ Agent, ID string }, error) {
+// Delegate narrows a capability that the caller holds for a task at an agent:
+// one of that agent for the caller, one of another for that agent (SEP-13).
+func (s Issuing) Delegate(ctx context.Context, caller identity.Caller, id string, a a2a.Attenuation, at string) (struct{ Agent, ID string }, error) {
 	parent, err := s.Issuer.Held(ctx, caller, id)
 	if err != nil {
 		return struct{ Agent, ID string }{}, worded(err)
 	}
 	n := narrowing(a)
-	if recipient == "" && n.Handles == nil && n.Operations == nil && n.Expires.IsZero() {
-		return struct{ Agent, ID string }{parent.Agent, parent.ID}, nil
-	}
-	if recipient != "" {
-		holder, ok := s.Recipient(recipient)
+	if parent.Agent == at {
+		if n.Handles == nil && n.Operations == nil && n.Expires.IsZero() {
+			return struct{ Agent, ID string }{parent.Agent, parent.ID}, nil
+		}
+	} else {
+		holder, ok := s.Recipient(at)
 		if !ok {
 			return struct{ Agent, ID string }{}, invalid("capabilities: the agent that the task is sent to has no key or client id in the configuration, so nothing can be handed to it")
 		}
-		n.Recipient, n.Agent = holder, recipient
+		n.Recipient, n.Agent = holder, at
 	}
 	child, err := s.Issuer.Narrow(ctx, parent.Agent, caller, parent.ID, n)
 	return struct{ Agent, ID string }{child.Agent, child.ID}, worded(err)
