@@ -77,7 +77,7 @@ func newRoot(p *program) *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newServe(p), newToken(p))
+	root.AddCommand(newDemo(p), newServe(p), newToken(p))
 	p.watch(root)
 	return root
 }
