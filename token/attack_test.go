@@ -38,7 +38,7 @@ func TestATK4_NothingIsTruncated(t *testing.T) {
 	deny(t, "ATK-4 longest name and one more", 0, func(f *forgery) {
 		f.links[0].tools(object{long: object{}})
 		f.Operation = long + "b"
-		f.proof.claims["aat_tool"] = long
+		f.proof.claims["aplacetool"] = long
 	}, CodeMalformed)
 	deny(t, "ATK-4 a tool beyond the longest name", 0, func(f *forgery) { f.links[0].tools(object{long + "b": object{}}) }, CodeMalformed)
 	deny(t, "ATK-4 more tools than a token may have", 0, func(f *forgery) {
@@ -70,8 +70,8 @@ func TestATK5_WhatIsAbsentIsNothing(t *testing.T) {
 // TestATK6_ChainsCannotBeRearranged takes two honest chains of the same holders
 // and puts their tokens together in every other way.
 func TestATK6_ChainsCannotBeRearranged(t *testing.T) {
-	a, b := newFamily(t, 3), family{}
-	b = a
+	a := newFamily(t, 3)
+	b := a
 	b.tokens, b.holders = slices.Clone(a.tokens[:1]), slices.Clone(a.holders[:1])
 	for range 3 {
 		b.derive(t, func(n *Narrowing) { n.ID += " b"; n.Tools = tools(t, `{"search":{}}`) })
@@ -150,19 +150,19 @@ func TestATK7_UnknownKeysAreRefused(t *testing.T) {
 func TestATK10_EveryFlippedByteIsNoticed(t *testing.T) {
 	f := newFamily(t, 1)
 	for i, token := range f.tokens {
-		for at_ := 0; at_ < len(token); at_++ {
+		for place := 0; place < len(token); place++ {
 			for _, c := range []byte("A-.=x") {
-				if token[at_] == c {
+				if token[place] == c {
 					continue
 				}
 				tokens := slices.Clone(f.tokens)
-				tokens[i] = token[:at_] + string(c) + token[at_+1:]
+				tokens[i] = token[:place] + string(c) + token[place+1:]
 				u, err := ParseChain(tokens)
 				if err == nil {
 					_, err = u.Verify(f.anchors, quiet(at))
 				}
 				if err == nil {
-					t.Fatalf("ATK-10: token %d, byte %d, %q: accepted", i, at_, c)
+					t.Fatalf("ATK-10: token %d, byte %d, %q: accepted", i, place, c)
 				}
 			}
 		}
@@ -225,11 +225,11 @@ func TestATK13_TypesAreNotConfused(t *testing.T) {
 	for _, typ := range []any{nil, "JWT"} {
 		deny(t, fmt.Sprintf("ATK-13 the leaf as proof, typ %v", typ), 1, func(f *forgery) {
 			f.proof.header["typ"], f.proof.claims = typ, maps.Clone(f.leaf().claims)
-			f.proof.claims["aat_id"], f.proof.claims["aat_tool"], f.proof.claims["hta"] = nil, nil, nil
+			f.proof.claims["aplaceid"], f.proof.claims["aplacetool"], f.proof.claims["hta"] = nil, nil, nil
 		}, CodeMissingClaim)
 		deny(t, fmt.Sprintf("ATK-13 a proof as leaf, typ %v", typ), 1, func(f *forgery) {
 			f.leaf().header["typ"] = typ
-			f.leaf().raw = `{"jti":"p","iat":1800000000,"aat_id":"token-a","aat_tool":"read","hta":{}}`
+			f.leaf().raw = `{"jti":"p","iat":1800000000,"aplaceid":"token-a","aplacetool":"read","hta":{}}`
 		}, CodeMissingClaim)
 	}
 }

@@ -20,8 +20,9 @@ func appendCanonical(b []byte, v powerbox.Value) ([]byte, error) {
 		return appendList(b, v)
 	case powerbox.KindObject:
 		return appendObject(b, v)
+	default:
+		return v.AppendJSON(b), nil
 	}
-	return v.AppendJSON(b), nil
 }
 
 // appendNumber relies on Decimal's form being that of ECMAScript but for the

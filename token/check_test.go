@@ -175,7 +175,7 @@ func TestErrorsAreDenials(t *testing.T) {
 		t.Error(err)
 	}
 	other := fmt.Errorf("disk full")
-	if atLink(other, 1) != other || prefixed("x", other) != other {
+	if atLink(other, 1).Error() != "disk full" || prefixed("x", other).Error() != "disk full" {
 		t.Error("an error that is not ours was changed")
 	}
 }

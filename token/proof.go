@@ -53,8 +53,10 @@ func SignProof(holder Signer, p Proof) (string, error) {
 		return "", refuse(CodeMissingClaim, "a proof needs an id, a token id, an operation and arguments, an object")
 	}
 	ms := []powerbox.Member{
-		textMember("jti", p.ID), {Name: "iat", Value: number(p.IssuedAt.Unix())},
-		textMember("aat_id", p.TokenID), textMember("aat_tool", p.Operation), {Name: "hta", Value: p.Arguments},
+		textMember("jti", p.ID),
+		{Name: "iat", Value: number(p.IssuedAt.Unix())},
+		textMember("aat_id", p.TokenID), textMember("aat_tool", p.Operation),
+		{Name: "hta", Value: p.Arguments},
 	}
 	if p.Audience != "" {
 		ms = append(ms, textMember("aat_aud", p.Audience))

@@ -135,7 +135,7 @@ func (k *PrivateKey) JWK() []byte {
 func (k *PrivateKey) String() string { return "private key of " + k.public.URI() }
 
 // Format implements [fmt.Formatter]: every verb prints [PrivateKey.String].
-func (k *PrivateKey) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
+func (k *PrivateKey) Format(f fmt.State, _ rune) { fmt.Fprint(f, k.String()) }
 
 // LogValue implements [slog.LogValuer] with [PrivateKey.String].
 func (k *PrivateKey) LogValue() slog.Value { return slog.StringValue(k.String()) }

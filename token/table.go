@@ -73,21 +73,21 @@ func (t *table) covers(parent, child powerbox.Constraint) bool {
 	if t.steps--; t.steps < 0 {
 		return false
 	}
+	if c, ok := child.(powerbox.ExactValue); ok {
+		return coversExact(parent, c.Value)
+	}
 	switch p := parent.(type) {
 	case powerbox.Wildcard:
 		return true
 	case powerbox.ExactValue:
-		c, ok := child.(powerbox.ExactValue)
-		return ok && p.Value.Equal(c.Value)
+		return false
 	case powerbox.Range:
-		return t.interval(p, child)
+		c, ok := child.(powerbox.Range)
+		return ok && tighter(p.Min, c.Min, p.MinExclusive, c.MinExclusive, 1) &&
+			tighter(p.Max, c.Max, p.MaxExclusive, c.MaxExclusive, -1)
 	case powerbox.OneOf:
-		switch c := child.(type) {
-		case powerbox.ExactValue:
-			return p.Admits(c.Value)
-		case powerbox.OneOf:
-			return t.subset(c.Values, p.Values)
-		}
+		c, ok := child.(powerbox.OneOf)
+		return ok && t.subset(c.Values, p.Values)
 	case powerbox.NotOneOf:
 		c, ok := child.(powerbox.NotOneOf)
 		return ok && t.subset(p.Excluded, c.Excluded)
@@ -104,21 +104,19 @@ func (t *table) covers(parent, child powerbox.Constraint) bool {
 		c, ok := child.(powerbox.AnyOf)
 		return ok && t.any(p.Constraints, c.Constraints)
 	case powerbox.PathUnder, powerbox.URLMatch, powerbox.CIDR, powerbox.Glob:
-		if c, ok := child.(powerbox.ExactValue); ok {
-			return p.Admits(c.Value)
-		}
-		return parent.Type() == child.Type() && powerbox.ConstraintCovers(parent, child)
 	}
-	return false
+	// What is left is path, url, cidr and glob.
+	return parent.Type() == child.Type() && powerbox.ConstraintCovers(parent, child)
 }
 
-func (t *table) interval(p powerbox.Range, child powerbox.Constraint) bool {
-	switch c := child.(type) {
-	case powerbox.ExactValue:
-		return p.Admits(c.Value)
-	case powerbox.Range:
-		return tighter(p.Min, c.Min, p.MinExclusive, c.MinExclusive, 1) &&
-			tighter(p.Max, c.Max, p.MaxExclusive, c.MaxExclusive, -1)
+// coversExact is the row of the table for a derived exact value: not_one_of,
+// contains, subset, all and any are no targets for it, whatever they admit.
+func coversExact(parent powerbox.Constraint, value powerbox.Value) bool {
+	switch parent.(type) {
+	case powerbox.Wildcard, powerbox.ExactValue, powerbox.Range, powerbox.OneOf,
+		powerbox.PathUnder, powerbox.URLMatch, powerbox.CIDR, powerbox.Glob:
+		return parent.Admits(value)
+	case powerbox.NotOneOf, powerbox.Contains, powerbox.Subset, powerbox.All, powerbox.AnyOf:
 	}
 	return false
 }

@@ -349,8 +349,10 @@ func number(n int64) powerbox.Value { return powerbox.Number(powerbox.Int(n)) }
 func (c *claims) value() powerbox.Value {
 	ms := []powerbox.Member{
 		textMember("jti", c.id), textMember("iss", c.issuer),
-		{Name: "iat", Value: number(c.issuedAt)}, {Name: "exp", Value: number(c.expires)},
-		{Name: "del_depth", Value: number(int64(c.depth))}, {Name: "del_max_depth", Value: number(int64(c.maxDepth))},
+		{Name: "iat", Value: number(c.issuedAt)},
+		{Name: "exp", Value: number(c.expires)},
+		{Name: "del_depth", Value: number(int64(c.depth))},
+		{Name: "del_max_depth", Value: number(int64(c.maxDepth))},
 		{Name: "cnf", Value: powerbox.Object(powerbox.Member{Name: "jwk", Value: c.holder.JWK()})},
 		{Name: "authorization_details", Value: powerbox.List(powerbox.Object(
 			textMember("type", capabilityType), powerbox.Member{Name: "tools", Value: ToolsJSON(c.tools)}))},

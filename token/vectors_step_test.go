@@ -94,13 +94,13 @@ func formVectors() []forged {
 	edit := func(i int, e func(string) string) func(f *forgery) {
 		return func(f *forgery) { f.links[i].edit = e }
 	}
-	raw := func(i int, old, new string) func(f *forgery) {
+	raw := func(i int, old, with string) func(f *forgery) {
 		return func(f *forgery) {
 			data, err := json.Marshal(f.links[i].claims)
 			if err != nil {
 				f.t.Fatal(err)
 			}
-			f.links[i].raw = strings.Replace(string(data), old, new, 1)
+			f.links[i].raw = strings.Replace(string(data), old, with, 1)
 		}
 	}
 	reordered := func(f *forgery) {
