@@ -331,3 +331,26 @@ func BenchmarkDerive(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkRefuse shows what refusals cost that need no signature.
+func BenchmarkRefuse(b *testing.B) {
+	f := newFamily(b, 2)
+	wide := vectorOf(b, 1, func(f *forgery) { f.links[1].tools(object{"write": object{}}) })
+	tokens, err := ParseChainFile(wide.Chain)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, chain := range map[string][]string{
+		"garbage":           {"eyJhbGciOiJFZERTQSJ9." + strings.Repeat("x", 800) + "." + strings.Repeat("A", 86)},
+		"an over-wide link": tokens,
+		"a reordered chain": {f.tokens[0], f.tokens[2], f.tokens[1]},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := ParseChain(chain); err == nil {
+					b.Fatal("accepted")
+				}
+			}
+		})
+	}
+}
