@@ -75,6 +75,32 @@ func TestSEP12_NarrowRefusesWhatIsWider(t *testing.T) {
 	}
 }
 
+// An operation that takes a handle and none of those that are kept is gone.
+func TestNarrowDropsOperationsWithoutTheirHandles(t *testing.T) {
+	a, c := newAgent(t), newClient(t)
+	const opDelete = "documents/documents:read/delete"
+	a.answer = func(_ string, _ powerbox.Value, key token.PublicKey) string {
+		return `"result":{"capabilities":[` + capabilityJSON("cap_1", a.mint(t, "cap_1", key, func(r *token.Root) {
+			more, err := token.ParseTools([]byte(`{"` + opDelete + `":{"resourceHandle":{"constraint_type":"one_of","values":["h-2"]}}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Tools = append(r.Tools, more...)
+		})) + `]}`
+	}
+	got, err := c.Request(t.Context(), discover(t, c, a), holder.RequestParams{Grants: []string{"documents:read"}, Purpose: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := c.Narrow(got[0], holder.Narrowing{Handles: []string{"h-1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"retrieve", "search"}, one.Operations); diff != "" {
+		t.Errorf("operations (-want +got):\n%s", diff)
+	}
+}
+
 // What narrowing leaves never permits what it was narrowed from does not.
 func TestNarrowIsNeverWider(t *testing.T) {
 	a, c := newAgent(t), newClient(t)
@@ -169,6 +195,13 @@ func TestWalletRefuses(t *testing.T) {
 		if err := w.Receive(metadata, now); err != nil {
 			t.Errorf("%v: %v; want nothing", metadata, err)
 		}
+	}
+	mine := holder.NewWallet(c.Key.Public())
+	if err := mine.Receive(under(map[string]any{"delegations": []any{map[string]any{"agent": "http://x.example", "chain": wide.Chain}}}), now); err == nil {
+		t.Error("a chain was taken for one of another agent")
+	}
+	if err := mine.Receive(under(holder.Delegations(wide)), now); err != nil {
+		t.Error(err)
 	}
 	own := &holder.Wallet{}
 	var last error

@@ -334,6 +334,12 @@ func TestDelegationsServeOneRequest(t *testing.T) {
 	if err := say(quarterly.Incoming{Agent: quarterly.Summariser, TaskID: "t-3"}, quarterly.Documents); err == nil || !strings.Contains(err.Error(), "capability is required") {
 		t.Errorf("another request: %v; want a refusal for want of a capability", err)
 	}
+	if err := say(quarterly.Incoming{Agent: quarterly.Summariser, Metadata: with.Metadata}, quarterly.Documents); err != nil {
+		t.Errorf("with the delegation, outside a task: %v", err)
+	}
+	if err := say(quarterly.Incoming{Agent: quarterly.Summariser}, quarterly.Documents); err == nil {
+		t.Error("what came outside a task served again")
+	}
 	stolen := quarterly.Incoming{Agent: quarterly.Mail, TaskID: "t-4", Metadata: with.Metadata}
 	if err := say(stolen, quarterly.Documents); err == nil {
 		t.Error("a delegation for another key was taken in")
