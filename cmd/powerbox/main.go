@@ -77,7 +77,10 @@ func newRoot(p *program) *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newDemo(p), newServe(p), newToken(p))
+	root.AddCommand(
+		newDemo(p), newServe(p), newRequest(p), newNarrow(p), newCall(p), newMode(p), newRevoke(p),
+		newCan(p), newEvidence(p), newToken(p), newKeys(p), newConfig(p), newVersion(p),
+	)
 	p.watch(root)
 	return root
 }

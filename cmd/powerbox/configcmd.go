@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/config"
+)
+
+func newConfig(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check and show the configuration",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigCheck(p), newConfigPrint(p), &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of powerbox.yaml",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := p.stdout.Write(config.Schema())
+			return err
+		},
+	})
+	return cmd
+}
+
+func newConfigCheck(p *program) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Say everything that is wrong with the configuration, its policies and catalogues: exit 4 if anything is",
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", defaultConfig, "configuration `file`")
+	output := outputFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		c, err := p.loadConfig(file)
+		if err == nil {
+			_, err = engineOf(c)
+		}
+		problems := problemTexts(err)
+		var status error
+		if err != nil {
+			status = &exitStatus{code: exitInvalid}
+		}
+		if *output == "json" {
+			return errors.Join(p.printJSON(map[string]any{"ok": err == nil, "problems": problems}), status)
+		}
+		for _, text := range problems {
+			fmt.Fprintln(p.stdout, text)
+		}
+		if err == nil {
+			fmt.Fprintf(p.stdout, "%s is good: %d agents\n", file, len(c.Agents))
+		}
+		return status
+	}
+	return cmd
+}
+
+// problemTexts are the single problems of a configuration.
+func problemTexts(err error) []string {
+	texts := []string{}
+	var problems config.Problems
+	switch {
+	case err == nil:
+	case errors.As(err, &problems):
+		for _, problem := range problems {
+			texts = append(texts, problem.String())
+		}
+	default:
+		texts = append(texts, err.Error())
+	}
+	return texts
+}
+
+func newConfigPrint(p *program) *cobra.Command {
+	var file string
+	var effective bool
+	cmd := &cobra.Command{
+		Use:   "print --effective",
+		Short: "Print the configuration as it holds: defaults and environment in, secrets masked",
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", defaultConfig, "configuration `file`")
+	cmd.Flags().BoolVar(&effective, "effective", false, "print what holds (required: the file itself is yours to read)")
+	required(cmd, "effective")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		c, err := p.loadConfig(file)
+		if err != nil {
+			return invalid(err)
+		}
+		data, err := c.Effective()
+		if err != nil {
+			return err
+		}
+		_, err = p.stdout.Write(data)
+		return err
+	}
+	return cmd
+}

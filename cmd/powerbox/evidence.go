@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+func newEvidence(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "evidence",
+		Short: "List, export and verify the records of what was decided",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newEvidenceVerify(p), newEvidenceExport(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p))
+	return cmd
+}
+
+func newEvidenceVerify(p *program) *cobra.Command {
+	var trustFile string
+	cmd := &cobra.Command{
+		Use:   "verify FILE --trust FILE",
+		Short: "Verify an exported bundle against pinned keys, offline: exit 4 if anything is wrong",
+		Args:  cobra.ExactArgs(1),
+	}
+	output := outputFlag(cmd)
+	cmd.Flags().StringVar(&trustFile, "trust", "", "`file` with the keys to trust, from powerbox evidence trust (required)")
+	required(cmd, "trust")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		data, err := p.readFile(trustFile)
+		if err != nil {
+			return err
+		}
+		trust, err := evidence.ParseTrust(data)
+		if err != nil {
+			return invalid(fmt.Errorf("%s: %w", trustFile, err))
+		}
+		bundle, err := p.readFile(args[0])
+		if err != nil {
+			return err
+		}
+		report, err := evidence.Verify(bytes.NewReader(bundle), trust)
+		if err != nil {
+			return err
+		}
+		return p.printReport(report, *output)
+	}
+	return cmd
+}
+
+func (p *program) printReport(r evidence.Report, output string) error {
+	if output == "json" {
+		if err := p.printJSON(struct {
+			Verdict evidence.Verdict `json:"verdict"`
+			evidence.Report
+		}{r.Verdict(), r}); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(p.stdout, "%s: %d records in %d chains of %s, %d with an outcome that was never told\n",
+			r.Verdict(), r.Records, len(r.Chains), r.Origin, len(r.Pending))
+		for _, problem := range r.Problems {
+			fmt.Fprintf(p.stdout, "  line %d: %s: %s\n", problem.Line, problem.Kind, problem.Message)
+		}
+	}
+	if r.Verdict() != evidence.OK {
+		return &exitStatus{code: exitInvalid}
+	}
+	return nil
+}
+
+func newEvidenceExport(p *program) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{Use: "export [--out FILE]", Short: "Write the bundle of all evidence"}
+	o := addOperatorFlags(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		response, err := op.open(cmd.Context(), http.MethodGet, "/v1/evidence/bundle", nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }() // it was read; nothing is lost
+		return p.writeOut(out, 0o644, func(w io.Writer) error {
+			_, err := io.Copy(w, response.Body)
+			return err
+		})
+	}
+	return cmd
+}
+
+func newEvidenceTrust(p *program) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "trust [--out FILE]",
+		Short: "Write the public keys that a verifier pins; keep them apart from the evidence",
+	}
+	o := addOperatorFlags(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		var trust json.RawMessage
+		if err := op.get(cmd.Context(), "/v1/evidence/trust", &trust); err != nil {
+			return err
+		}
+		return p.writeOut(out, 0o644, func(w io.Writer) error {
+			_, err := w.Write(append(trust, '\n'))
+			return err
+		})
+	}
+	return cmd
+}
+
+// writeOut writes to standard output, or to a file that is whole or not there.
+func (p *program) writeOut(name string, mode os.FileMode, write func(io.Writer) error) error {
+	if name == "" || name == "-" {
+		return write(p.stdout)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".powerbox-*")
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	err = errors.Join(err, f.Chmod(mode), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// recordQuery selects records.
+type recordQuery struct {
+	agent, requester, decision string
+	since                      time.Duration
+	limit                      int
+}
+
+// records returns what the server has, newest first.
+func (o *operator) records(ctx context.Context, q recordQuery) ([]evidence.Record, error) {
+	v := url.Values{"limit": {strconv.Itoa(q.limit)}}
+	for name, value := range map[string]string{"agent": q.agent, "requester": q.requester, "decision": q.decision} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	if q.since > 0 {
+		v.Set("since", o.now().Add(-q.since).UTC().Format(time.RFC3339))
+	}
+	var raw []json.RawMessage
+	if err := o.get(ctx, "/v1/records?"+v.Encode(), &raw); err != nil {
+		return nil, err
+	}
+	records := make([]evidence.Record, len(raw))
+	for i, data := range raw {
+		s, err := evidence.ParseSealed(data)
+		if err != nil {
+			return nil, fmt.Errorf("a record of the server: %w", err)
+		}
+		records[i] = s.Record()
+	}
+	return records, nil
+}
+
+func newEvidenceList(p *program) *cobra.Command {
+	var q recordQuery
+	cmd := &cobra.Command{Use: "list", Short: "List records, newest first"}
+	output := outputFlag(cmd)
+	o := addOperatorFlags(cmd)
+	cmd.Flags().StringVar(&q.agent, "agent", "", "records of this agent alone")
+	cmd.Flags().StringVar(&q.requester, "requester", "", "records of this caller alone")
+	cmd.Flags().StringVar(&q.decision, "decision", "", "ALLOW, DENY or ABSTAIN alone")
+	cmd.Flags().DurationVar(&q.since, "since", 0, "how far back, such as 24h")
+	cmd.Flags().IntVar(&q.limit, "limit", 1000, "how many at most")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch q.decision {
+		case "", "ALLOW", "DENY", "ABSTAIN":
+		default:
+			return usage(fmt.Errorf("--decision is %q; want ALLOW, DENY or ABSTAIN", q.decision))
+		}
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		records, err := op.records(cmd.Context(), q)
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.printRecordsJSON(records)
+		}
+		w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "TIME\tDECISION\tAGENT\tREQUESTER\tOPERATION\tOUTCOME\tRECORD")
+		for _, r := range records {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Time.Format(time.RFC3339), r.Decision, r.AgentID,
+				r.Details.Requester, r.Intent.Operation, r.OutcomeStatus, r.ID)
+		}
+		return w.Flush()
+	}
+	return cmd
+}
+
+// recordJSON is a record with its time as the stored form has it.
+type recordJSON struct {
+	evidence.Record
+	Time time.Time `json:"timestamp_utc"`
+}
+
+func (p *program) printRecordsJSON(records []evidence.Record) error {
+	out := make([]recordJSON, len(records))
+	for i, r := range records {
+		out[i] = recordJSON{r, r.Time}
+	}
+	return p.printJSON(out)
+}
+
+func newEvidenceShow(p *program) *cobra.Command {
+	cmd := &cobra.Command{Use: "show ID", Short: "Print one record as it is stored", Args: cobra.ExactArgs(1)}
+	o := addOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		var record json.RawMessage
+		if err := op.get(cmd.Context(), "/v1/records/"+url.PathEscape(args[0]), &record); err != nil {
+			return fmt.Errorf("record %s: %w", args[0], err)
+		}
+		fmt.Fprintln(p.stdout, string(record))
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/holder"
+)
+
+// sessionEnv holds the user's access token.
+const sessionEnv = "POWERBOX_SESSION"
+
+// holderFlags say as whom a holder's verb acts.
+type holderFlags struct {
+	key, session, sessionFile string
+}
+
+func (h *holderFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&h.key, "key", "", "`file` with the holder's key, from powerbox keys new")
+	cmd.Flags().StringVar(&h.session, "session", "", "the user's access `token`; other users of the machine may see it: prefer --session-file or "+sessionEnv)
+	cmd.Flags().StringVar(&h.sessionFile, "session-file", "", "`file` with the user's access token")
+	cmd.MarkFlagsMutuallyExclusive("session", "session-file")
+}
+
+// holderClient is the client of the flags. Without a session it has none.
+func (p *program) holderClient(h holderFlags) (*holder.Client, error) {
+	if h.key == "" {
+		return nil, usage(errors.New("--key is missing; make a key with: powerbox keys new holder.jwk"))
+	}
+	key, err := holder.LoadKey(h.key)
+	if err != nil {
+		return nil, err
+	}
+	client := &holder.Client{Key: key, HTTP: newHTTPClient(), Now: p.now, Random: rand.Reader}
+	session, err := p.session(h)
+	if session != "" {
+		client.Session = func(context.Context, string) (string, error) { return session, nil }
+	}
+	return client, err
+}
+
+// session returns the user's access token, "" for none.
+func (p *program) session(h holderFlags) (string, error) {
+	switch {
+	case h.session != "":
+		return h.session, nil
+	case h.sessionFile != "":
+		data, err := p.readFile(h.sessionFile)
+		text := strings.TrimSpace(string(data))
+		if err == nil && text == "" {
+			err = fmt.Errorf("%s is empty; want an access token", h.sessionFile)
+		}
+		return text, err
+	}
+	return p.env(sessionEnv), nil
+}
+
+// capabilityJSON is a capability in a file and on standard output. The tokens
+// in it are bound to the holder's key.
+type capabilityJSON struct {
+	ID           string       `json:"id"`
+	Agent        string       `json:"agent"`
+	Grant        string       `json:"grant"`
+	Operations   []string     `json:"operations"`
+	Handles      []handleJSON `json:"handles"`
+	Expires      time.Time    `json:"expires"`
+	RevocationID string       `json:"revocationId,omitempty"`
+	Principal    string       `json:"principal,omitempty"`
+	Task         string       `json:"task,omitempty"`
+	Legacy       bool         `json:"legacy,omitempty"`
+	Chain        []string     `json:"chain,omitempty"`
+}
+
+type handleJSON struct {
+	Handle      string `json:"handle"`
+	DisplayName string `json:"displayName,omitempty"`
+}
+
+// capabilityFile is what request and narrow write, and narrow, call, revoke
+// and explain read.
+type capabilityFile struct {
+	Capabilities []capabilityJSON `json:"capabilities"`
+}
+
+func fileOf(held []holder.Capability) capabilityFile {
+	f := capabilityFile{Capabilities: make([]capabilityJSON, len(held))}
+	for i, c := range held {
+		handles := make([]handleJSON, len(c.Handles))
+		for n, h := range c.Handles {
+			handles[n] = handleJSON(h)
+		}
+		f.Capabilities[i] = capabilityJSON{
+			c.ID, c.Agent, c.Grant, append([]string{}, c.Operations...), handles, c.Expires.UTC(),
+			c.RevocationID, c.Principal, c.Task, c.Legacy, c.Chain,
+		}
+	}
+	return f
+}
+
+// readCapabilities reads a capability file.
+func (p *program) readCapabilities(name string) ([]holder.Capability, error) {
+	data, err := p.readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	held, err := parseCapabilities(data)
+	if err != nil {
+		return nil, invalid(fmt.Errorf("%s is no capability file: %w; want one that powerbox request wrote", name, err))
+	}
+	return held, nil
+}
+
+func parseCapabilities(data []byte) ([]holder.Capability, error) {
+	var f capabilityFile
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return nil, err
+	}
+	if len(f.Capabilities) == 0 {
+		return nil, errors.New("it holds no capability")
+	}
+	held := make([]holder.Capability, len(f.Capabilities))
+	for i, c := range f.Capabilities {
+		if c.ID == "" || c.Agent == "" {
+			return nil, fmt.Errorf("capabilities[%d] has no id or no agent", i)
+		}
+		held[i] = holder.Capability{
+			ID: c.ID, Agent: c.Agent, Grant: c.Grant, Chain: c.Chain, Operations: c.Operations, Expires: c.Expires,
+			RevocationID: c.RevocationID, Principal: c.Principal, Task: c.Task, Legacy: c.Legacy,
+		}
+		for _, h := range c.Handles {
+			held[i].Handles = append(held[i].Handles, holder.Handle(h))
+		}
+	}
+	return held, nil
+}
+
+// printCapabilities prints what is held and writes it to a file, when one is
+// named.
+func (p *program) printCapabilities(held []holder.Capability, out, output string) error {
+	f := fileOf(held)
+	if out != "" {
+		err := p.writeOut(out, 0o600, func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			return e.Encode(f)
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stderr, "powerbox: wrote %s\n", out)
+	}
+	if output == "json" {
+		return p.printJSON(f)
+	}
+	for _, c := range f.Capabilities {
+		p.printCapability(c)
+	}
+	return nil
+}
+
+func (p *program) printCapability(c capabilityJSON) {
+	fmt.Fprintf(p.stdout, "%s  %s\n", c.ID, c.Grant)
+	fmt.Fprintf(p.stdout, "  agent      %s\n", c.Agent)
+	fmt.Fprintf(p.stdout, "  may        %s\n", strings.Join(c.Operations, ", "))
+	for _, h := range c.Handles {
+		fmt.Fprintf(p.stdout, "  resource   %q as %s\n", h.DisplayName, h.Handle)
+	}
+	fmt.Fprintf(p.stdout, "  until      %s\n", c.Expires.Format(time.RFC3339))
+	if c.RevocationID != "" {
+		fmt.Fprintf(p.stdout, "  revoke by  %s\n", c.RevocationID)
+	}
+	if len(c.Chain) == 0 {
+		fmt.Fprintln(p.stdout, "  by reference only: every call needs the user's session")
+	}
+}
+
+// deniedJSON is a denial on standard output.
+type deniedJSON struct {
+	Denied     bool     `json:"denied"`
+	Code       string   `json:"code"`
+	Message    string   `json:"message"`
+	Missing    []string `json:"missing,omitempty"`
+	DecisionID string   `json:"decision,omitempty"`
+	Fix        string   `json:"fix,omitempty"`
+	Retryable  bool     `json:"retryable"`
+}
+
+// denied prints a denial, which is an answer, and passes other errors on.
+func (p *program) denied(err error, output string) error {
+	var d *holder.Denied
+	if !errors.As(err, &d) {
+		return err
+	}
+	if output == "json" {
+		if err := p.printJSON(deniedJSON{true, string(d.Code), d.Message, d.Missing, d.DecisionID, d.Fix, d.Retryable}); err != nil {
+			return err
+		}
+		return &exitStatus{code: exitDenied}
+	}
+	fmt.Fprintf(p.stdout, "denied: %s\n  reason    %s\n", d.Message, d.Code)
+	if d.DecisionID != "" {
+		fmt.Fprintf(p.stdout, "  decision  %s\n", d.DecisionID)
+	}
+	if len(d.Missing) > 0 {
+		fmt.Fprintf(p.stdout, "  missing   %s\n", strings.Join(d.Missing, ", "))
+	}
+	if d.Fix != "" {
+		fmt.Fprintf(p.stdout, "  fix       %s\n", d.Fix)
+	}
+	if d.DecisionID != "" {
+		fmt.Fprintf(p.stderr, "powerbox: an operator can ask why with: powerbox explain %s\n", d.DecisionID)
+	}
+	return &exitStatus{code: exitDenied}
+}
+
+// expiry reads --expires: how long from now, or a time.
+func expiry(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return now.Add(d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, usage(fmt.Errorf("--expires is %q; want how long, such as 30m, or a time, such as 2026-01-02T15:04:05Z", text))
+	}
+	return t, nil
+}
+
+// oneOf returns the capability of a grant, or the only one.
+func oneOf(held []holder.Capability, grant string) (holder.Capability, error) {
+	if grant == "" && len(held) == 1 {
+		return held[0], nil
+	}
+	i := slices.IndexFunc(held, func(c holder.Capability) bool { return c.Grant == grant })
+	if i < 0 {
+		var grants []string
+		for _, c := range held {
+			grants = append(grants, c.Grant)
+		}
+		return holder.Capability{}, usage(fmt.Errorf("the file has capabilities of %s; name one with --grant", strings.Join(grants, ", ")))
+	}
+	return held[i], nil
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+func newKeys(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "keys",
+		Short: "List the server's keys; make keys for holders",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newKeysList(p), newKeysNew(p), newKeysPublic(p))
+	return cmd
+}
+
+// keyStatus is one key file, without what is in it.
+type keyStatus struct {
+	Name       string `json:"name"`
+	File       string `json:"file"`
+	Mode       string `json:"mode"`
+	Thumbprint string `json:"thumbprint,omitempty"` // RFC 7638, of the public key
+	Problem    string `json:"problem,omitempty"`
+}
+
+func newKeysList(p *program) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{Use: "list", Short: "List the server's keys with their files and modes; never the keys"}
+	cmd.Flags().StringVarP(&file, "config", "c", defaultConfig, "configuration `file`")
+	output := outputFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		c, err := p.loadConfig(file)
+		if err != nil {
+			return err
+		}
+		keys, err := listKeys(filepath.Join(string(c.Issuer.Directory), "keys"))
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.printJSON(keys)
+		}
+		w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "KEY\tMODE\tTHUMBPRINT\tFILE")
+		for _, k := range keys {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.Name, k.Mode, k.Thumbprint, k.File)
+		}
+		return w.Flush()
+	}
+	return cmd
+}
+
+// listKeys describes the key files of a directory, without making any.
+func listKeys(dir string) ([]keyStatus, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("there is no %s yet; powerbox serve makes it", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	keys := []keyStatus{}
+	for _, e := range entries {
+		name, isKey := strings.CutSuffix(e.Name(), ".jwk")
+		if !isKey {
+			if name, isKey = strings.CutSuffix(e.Name(), ".secret"); !isKey {
+				continue
+			}
+		}
+		k := keyStatus{Name: name, File: filepath.Join(dir, e.Name())}
+		k.describe()
+		keys = append(keys, k)
+	}
+	return keys, nil
+}
+
+func (k *keyStatus) describe() {
+	info, err := os.Stat(k.File)
+	if err != nil {
+		k.Problem = err.Error()
+		return
+	}
+	k.Mode = fmt.Sprintf("%04o", info.Mode().Perm())
+	if info.Mode().Perm()&0o077 != 0 {
+		k.Problem = fmt.Sprintf("others can read it; run chmod 600 %s, and replace the key if it was seen", k.File)
+		return
+	}
+	if k.Thumbprint, err = publicThumbprint(k.Name, k.File); err != nil {
+		k.Problem = "it cannot be read as a key: " + err.Error()
+	}
+}
+
+// publicThumbprint is that of the public half, "" for a secret that has none.
+func publicThumbprint(name, file string) (string, error) {
+	data, err := os.ReadFile(file) //nolint:gosec // a key file of the operator's directory
+	if err != nil {
+		return "", err
+	}
+	if strings.HasSuffix(file, ".jwk") {
+		key, err := token.ParsePrivateKey(data)
+		if err != nil {
+			return "", err
+		}
+		return key.Public().Thumbprint(), nil
+	}
+	seed, err := base64.RawURLEncoding.DecodeString(strings.TrimSpace(string(data)))
+	if err != nil || len(seed) != ed25519.SeedSize {
+		return "", errors.New("want 32 bytes in base64url")
+	}
+	if name != "evidence" && name != "checkpoint" {
+		return "", nil
+	}
+	public, err := evidence.NewKey(ed25519.NewKeyFromSeed(seed).Public(), recorderID)
+	return public.ID, err
+}
+
+func newKeysNew(p *program) *cobra.Command {
+	var algorithm string
+	cmd := &cobra.Command{
+		Use:   "new FILE",
+		Short: "Make a holder's key in a new file of mode 0600; prints its thumbprint",
+		Args:  cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&algorithm, "algorithm", "Ed25519", "Ed25519 or ES256")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		a, ok := map[string]token.Algorithm{"Ed25519": token.Ed25519, "ES256": token.ES256}[algorithm]
+		if !ok {
+			return usage(fmt.Errorf("--algorithm is %q; want Ed25519 or ES256", algorithm))
+		}
+		key, err := holder.NewKeyFile(args[0], a, rand.Reader)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(p.stdout, key.Public().Thumbprint())
+		return nil
+	}
+	return cmd
+}
+
+func newKeysPublic(p *program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "public FILE",
+		Short: "Print the public JWK of a holder's key",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			key, err := holder.LoadKey(args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(p.stdout, key.Public().JWK().String())
+			return nil
+		},
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+func newMode(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mode [AGENT [MODE]]",
+		Short: "Show or set how much is enforced for an agent: observe, scoped, prefer or require",
+		Long: "Mode shows what is in force now, for all agents or one, or sets it. What is set here goes over the\n" +
+			"configuration until it is set again; who set it is on record.",
+		Args: cobra.MaximumNArgs(2),
+	}
+	output := outputFlag(cmd)
+	o := addOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		if len(args) == 2 {
+			return p.setMode(cmd, op, args[0], args[1], *output)
+		}
+		agents, err := op.agents(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return p.showModes(agents, args, *output)
+	}
+	return cmd
+}
+
+func (p *program) setMode(cmd *cobra.Command, op *operator, agent, mode, output string) error {
+	var answer struct {
+		Agent  string `json:"agent"`
+		Mode   string `json:"mode"`
+		Before string `json:"before"`
+	}
+	err := op.call(cmd.Context(), http.MethodPut, "/v1/agents/"+url.PathEscape(agent)+"/mode", map[string]string{"mode": mode}, &answer)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return p.printJSON(answer)
+	}
+	fmt.Fprintf(p.stdout, "%s is in mode %s (it was in %s)\n", answer.Agent, answer.Mode, answer.Before)
+	return nil
+}
+
+func (p *program) showModes(agents []agentStatus, only []string, output string) error {
+	shown := []agentStatus{}
+	for _, a := range agents {
+		if len(only) == 0 || only[0] == a.ID {
+			shown = append(shown, a)
+		}
+	}
+	if len(shown) == 0 && len(only) > 0 {
+		return fmt.Errorf("no agent %q is protected here; there are %s", only[0], agentNames(agents))
+	}
+	if output == "json" {
+		return p.printJSON(shown)
+	}
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "AGENT\tMODE\tURL")
+	for _, a := range shown {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", a.ID, a.Mode, a.URL)
+	}
+	return w.Flush()
+}
+
+func agentNames(agents []agentStatus) []string {
+	names := make([]string, len(agents))
+	for i, a := range agents {
+		names[i] = a.ID
+	}
+	return names
+}

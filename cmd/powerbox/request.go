@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/holder"
+)
+
+// requestFlags are what a request asks for.
+type requestFlags struct {
+	holder     holderFlags
+	params     holder.RequestParams
+	collection string
+	filters    []string
+	expires    string
+	out        string
+}
+
+func newRequest(p *program) *cobra.Command {
+	var r requestFlags
+	cmd := &cobra.Command{
+		Use:   "request AGENT_URL --grant GRANT --purpose TEXT --key FILE",
+		Short: "Ask an agent for a capability for one task; exit 3 when it is refused",
+		Example: "  powerbox request http://127.0.0.1:8700/agents/documents --grant documents:read --purpose 'Summarize the quarter' \\\n" +
+			"    --collection reports --filter quarter=2025-Q1 --key holder.jwk --session-file alice.session --out capability.json",
+		Args: cobra.ExactArgs(1),
+	}
+	output := outputFlag(cmd)
+	f := cmd.Flags()
+	f.StringSliceVar(&r.params.Grants, "grant", nil, "grant to ask for; may be repeated (required)")
+	f.StringVar(&r.params.Purpose, "purpose", "", "what the task is, in your own words (required)")
+	f.StringSliceVar(&r.params.Operations, "operation", nil, "operation of the grants; all of theirs where absent")
+	f.StringVar(&r.collection, "collection", "", "collection of resources to ask for")
+	f.StringArrayVar(&r.filters, "filter", nil, "attribute=text, or attribute:=JSON, that the resources must have")
+	f.StringVar(&r.expires, "expires", "", "how long, such as 30m, or until when")
+	f.StringVar(&r.params.Task, "task", "", "A2A task or context that it is for")
+	f.BoolVar(&r.params.Push, "push", false, "ask for push notifications as well")
+	f.StringVar(&r.out, "out", "", "capability `file` to write, with mode 0600")
+	r.holder.add(cmd)
+	required(cmd, "grant", "purpose", "key")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := p.holderClient(r.holder)
+		if err != nil {
+			return err
+		}
+		if client.Session == nil {
+			return usage(fmt.Errorf("a request is made for a user; give the access token by --session-file or %s", sessionEnv))
+		}
+		if r.params.Query, err = query(r.collection, r.filters); err != nil {
+			return err
+		}
+		if r.params.Expires, err = expiry(r.expires, p.now()); err != nil {
+			return err
+		}
+		agent, err := client.Discover(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		held, err := client.Request(cmd.Context(), agent, r.params)
+		if err != nil {
+			return p.denied(err, *output)
+		}
+		return p.printCapabilities(held, r.out, *output)
+	}
+	return cmd
+}
+
+// query is the resource query of the flags; null where they ask for none.
+func query(collection string, filters []string) (powerbox.Value, error) {
+	if collection == "" {
+		if len(filters) > 0 {
+			return powerbox.Value{}, usage(fmt.Errorf("--filter %q selects in a collection; add --collection", filters[0]))
+		}
+		return powerbox.Value{}, nil
+	}
+	var members []powerbox.Member
+	for _, f := range filters {
+		name, text, ok := strings.Cut(f, "=")
+		if !ok || name == "" || name == ":" {
+			return powerbox.Value{}, usage(fmt.Errorf("--filter is %q; want attribute=text or attribute:=JSON", f))
+		}
+		value := powerbox.String(text)
+		if plain, isJSON := strings.CutSuffix(name, ":"); isJSON {
+			var err error
+			if value, err = powerbox.ParseValue([]byte(text)); err != nil {
+				return powerbox.Value{}, usage(fmt.Errorf("--filter %s: %w", plain, err))
+			}
+			name = plain
+		}
+		members = append(members, powerbox.Member{Name: name, Value: value})
+	}
+	all := []powerbox.Member{{Name: "collection", Value: powerbox.String(collection)}}
+	if len(members) > 0 {
+		all = append(all, powerbox.Member{Name: "filter", Value: powerbox.Object(members...)})
+	}
+	return powerbox.Object(all...), nil
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// build says what binary this is.
+type build struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Commit   string `json:"commit"`
+	Modified bool   `json:"modified"`
+	Platform string `json:"platform"`
+}
+
+func newVersion(p *program) *cobra.Command {
+	cmd := &cobra.Command{Use: "version", Short: "Say which version this is, and what it was built from"}
+	output := outputFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		b := readBuild()
+		if *output == "json" {
+			return p.printJSON(b)
+		}
+		changed := ""
+		if b.Modified {
+			changed = " with changes"
+		}
+		fmt.Fprintf(p.stdout, "powerbox %s (%s, %s, commit %s%s)\n", b.Version, b.Go, b.Platform, b.Commit, changed)
+		return nil
+	}
+	return cmd
+}
+
+func readBuild() build {
+	b := build{Version: "unknown", Go: runtime.Version(), Commit: "unknown", Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
