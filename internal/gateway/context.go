@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -20,13 +21,30 @@ func (g *Gateway) context(x *exchange) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	under, err := x.under(v.Under)
+	if err != nil {
+		return "", err
+	}
 	return token.SignContext(x.Signer, token.Context{
 		Issuer: x.URL, Audience: x.ID, IssuedAt: now, Expires: now.Add(contextLife),
 		Principal: principal(x, v, g), Holder: holder(x, v),
 		Capability: v.Held.Capability, Root: v.Held.Root,
 		Mode: string(x.mode), Basis: basis(v), Decision: v.Record.ID, Task: x.call.Task,
-		Authority: v.Under, Handles: handles, Delegated: g.delegations(x), Digest: token.DigestOf(x.forward),
+		Authority: under, Handles: handles, Delegated: g.delegations(x), Digest: token.DigestOf(x.forward),
 	})
+}
+
+// under is what the agent behind may do for this call: what the verdict says,
+// and at the URL of a skill no operation but that skill's. The words that come
+// with it could ask for another one.
+func (x *exchange) under(a powerbox.Authority) (powerbox.Authority, error) {
+	if x.skill == "" || !x.isNamed {
+		return a, nil
+	}
+	kept := slices.DeleteFunc(slices.Clone(a.Clauses()), func(c powerbox.Clause) bool {
+		return !c.Pattern.Matches(x.mapped.Operation) && !slices.ContainsFunc(reserved, c.Pattern.Matches)
+	})
+	return powerbox.NewAuthority(a.Window(), a.Depth(), kept...)
 }
 
 // delegations are the capabilities of other agents that came with the call and
