@@ -78,7 +78,7 @@ func newRoot(p *program) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(
-		newDemo(p), newServe(p), newRequest(p), newNarrow(p), newCall(p), newMode(p), newRevoke(p),
+		newDemo(p), newInit(p), newServe(p), newRequest(p), newNarrow(p), newCall(p), newMode(p), newRevoke(p),
 		newCan(p), newEvidence(p), newToken(p), newKeys(p), newConfig(p), newVersion(p),
 	)
 	p.watch(root)

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/outbound"
+)
+
+// draft is a configuration in the making.
+type draft struct {
+	agent, id, out, user string
+	card                 a2a.CardView
+	skills               []draftSkill
+	token                string // of the built-in user
+}
+
+// draftSkill is a skill with what its name suggests.
+type draftSkill struct {
+	id, operation string
+	read          bool
+}
+
+func (s draftSkill) effect() string { return map[bool]string{true: "read", false: "write"}[s.read] }
+
+func newInit(p *program) *cobra.Command {
+	var d draft
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "init --agent URL",
+		Short: "Read an agent's card and write a powerbox.yaml that observes it",
+		Long: "Init guesses from the card which operation each skill is, and whether it changes anything. Every guess is\n" +
+			"marked in the file. Nothing is enforced yet: the mode is observe.",
+	}
+	f := cmd.Flags()
+	f.StringVar(&d.agent, "agent", "", "`URL` of the agent, as its clients have it (required)")
+	f.StringVar(&d.id, "id", "", "name of the agent here; made from its card where absent")
+	f.StringVar(&d.out, "out", defaultConfig, "`file` to write; policies and a catalogue go beside it")
+	f.StringVar(&d.user, "user", "dev", "name of a built-in user for trying things out")
+	f.BoolVar(&force, "force", false, "write over files that are there")
+	required(cmd, "agent")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := d.read(cmd.Context()); err != nil {
+			return err
+		}
+		files, err := d.files(rand.Reader)
+		if err != nil {
+			return err
+		}
+		if err := writeFiles(files, force); err != nil {
+			return err
+		}
+		if _, err := p.loadConfig(d.out); err != nil {
+			return fmt.Errorf("what was written does not load, which is a fault of powerbox: %w", err)
+		}
+		return p.printDraft(d, files)
+	}
+	return cmd
+}
+
+// read fetches the card and guesses.
+func (d *draft) read(ctx context.Context) error {
+	d.agent = strings.TrimRight(d.agent, "/")
+	client := outbound.New(outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks(), MaxBytes: a2a.MaxCardBytes})
+	raw, _, err := client.Get(ctx, d.agent+"/.well-known/agent-card.json", "application/json")
+	if err != nil {
+		return fmt.Errorf("%w\nno card could be read; want the URL that its clients have, below which .well-known/agent-card.json is", err)
+	}
+	if d.card, err = a2a.ReadCard(raw); err != nil {
+		return fmt.Errorf("the card of %s: %w", d.agent, err)
+	}
+	if d.card.URL == "" {
+		return fmt.Errorf("the card of %s: %w", d.agent, a2a.ErrNoJSONRPC)
+	}
+	if d.id == "" {
+		d.id = nameOf(d.card.Name)
+	}
+	for _, skill := range d.card.Skills {
+		d.skills = append(d.skills, draftSkill{skill, operationOf(skill), reads(skill)})
+	}
+	if len(d.skills) == 0 {
+		return fmt.Errorf("the card of %s has no skills, so there is nothing that could be granted", d.agent)
+	}
+	return nil
+}
+
+// nameOf makes a name of the configuration from that of a card.
+func nameOf(card string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '-'
+	}, card)
+	name = strings.Trim(name[:min(len(name), 64)], "-")
+	if name == "" {
+		return "agent"
+	}
+	return name
+}
+
+// operationOf makes the name of an operation from that of a skill.
+func operationOf(skill string) string {
+	name := strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' || r == '/' || r == '*' {
+			return '_'
+		}
+		return r
+	}, skill)
+	return strings.TrimPrefix(name[:min(len(name), 128)], "a2a.")
+}
+
+// readVerbs are words in the names of skills that change nothing. Whatever has
+// none of them is taken to write.
+var readVerbs = []string{
+	"answer", "browse", "check", "compare", "count", "describe", "explain", "fetch", "find", "get", "hello", "inspect", "list", "lookup",
+	"query", "read", "retrieve", "search", "show", "status", "summarise", "summarize", "translate", "validate", "view",
+}
+
+// writeVerbs are stronger: read_and_delete writes.
+var writeVerbs = []string{
+	"add", "approve", "archive", "book", "buy", "cancel", "change", "create", "delete", "drop", "edit", "insert", "mail", "move", "order",
+	"pay", "post", "publish", "put", "remove", "save", "send", "set", "store", "transfer", "update", "upload", "write",
+}
+
+func reads(skill string) bool {
+	words := strings.FieldsFunc(strings.ToLower(skill), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	has := func(verbs []string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(verbs, w) })
+	}
+	return has(readVerbs) && !has(writeVerbs)
+}
+
+// draftFile is one file to write.
+type draftFile struct {
+	name string
+	mode os.FileMode
+	text string
+}
+
+// files are all files of the draft. What holds the built-in user's token is
+// for its owner alone.
+func (d *draft) files(random io.Reader) ([]draftFile, error) {
+	secret := make([]byte, 24)
+	if _, err := io.ReadFull(random, secret); err != nil {
+		return nil, err
+	}
+	d.token = base64.RawURLEncoding.EncodeToString(secret)
+	dir := filepath.Dir(d.out)
+	return []draftFile{
+		{d.out, 0o600, d.yaml()},
+		{filepath.Join(dir, "policies", d.id+".cedar"), 0o644, d.cedar()},
+		{filepath.Join(dir, "resources", d.id+".yaml"), 0o644, d.catalogue()},
+		{filepath.Join(dir, d.user+".session"), 0o600, d.token + "\n"},
+	}, nil
+}
+
+// writeFiles writes all files or none that is there already.
+func writeFiles(files []draftFile, force bool) error {
+	for _, f := range files {
+		if _, err := os.Stat(f.name); err == nil && !force {
+			return fmt.Errorf("%s is there already; use --force to write over it, or --out for another place", f.name)
+		}
+	}
+	for _, f := range files {
+		if err := os.MkdirAll(filepath.Dir(f.name), 0o755); err != nil { //nolint:gosec // policies are no secret
+			return err
+		}
+		if err := os.WriteFile(f.name, []byte(f.text), f.mode); err != nil {
+			return err
+		}
+		if err := os.Chmod(f.name, f.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printDraft says what was guessed and what to do next.
+func (p *program) printDraft(d draft, files []draftFile) error {
+	for _, f := range files {
+		fmt.Fprintf(p.stdout, "wrote %s\n", f.name)
+	}
+	fmt.Fprintf(p.stdout, "guessed, please check:\n")
+	for _, s := range d.skills {
+		fmt.Fprintf(p.stdout, "  skill %s is operation %s:%s/%s\n", s.id, d.id, s.effect(), s.operation)
+	}
+	fmt.Fprintf(p.stdout, "  a message that names no skill needs all of them\n")
+	_, err := fmt.Fprintf(p.stdout, "next:\n  powerbox config check%s\n  powerbox serve --dev%s\n  point the clients of %s at http://127.0.0.1:8700/agents/%s\n  powerbox report%s\n",
+		d.flag(), d.flag(), d.agent, d.id, d.flag())
+	return err
+}
+
+// flag is what the next commands need to find the file.
+func (d *draft) flag() string {
+	if d.out == defaultConfig {
+		return ""
+	}
+	return " -c " + d.out
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// yaml is the configuration of the draft. Comments are for whoever reads it
+// next, which a program that writes YAML would not give.
+func (d *draft) yaml() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Written by powerbox init from the card of %s.\n", strconv.Quote(d.card.Name))
+	b.WriteString("# Lines with \"# guess\" are guesses: look at each. Nothing is enforced while the mode is observe.\n")
+	b.WriteString("# All settings: docs/configuration.md\n")
+	b.WriteString("include: [powerbox.d/*.yaml] # what you add, such as callers and scopes\n")
+	b.WriteString("identity:\n  # A built-in user for trying things out; works with serve --dev alone. Replace it by providers.\n")
+	fmt.Fprintf(&b, "  dev:\n    - {name: %s, token: %s}\n", d.user, quoted(d.token))
+	fmt.Fprintf(&b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", d.id, quoted(d.agent))
+	fmt.Fprintf(&b, "    # What a message needs that names no skill: it could ask for anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
+	d.offers(&b)
+	fmt.Fprintf(&b, "skills:\n  %s:\n", d.id)
+	for _, s := range d.skills {
+		fmt.Fprintf(&b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess\n", quoted(s.id), d.id+":"+s.effect(), quoted(s.operation), s.effect())
+	}
+	fmt.Fprintf(&b, "# Name the argument that takes a resource with handle: NAME, and list the resources, to grant single ones.\n")
+	fmt.Fprintf(&b, "resources:\n  %s: {file: resources/%s.yaml}\n", d.id, d.id)
+	fmt.Fprintf(&b, "policies: [policies/*.cedar]\n")
+	return b.String()
+}
+
+// offers writes a grant for what reads and one for what writes, as far as
+// there are skills for it.
+func (d *draft) offers(b *strings.Builder) {
+	fmt.Fprintf(b, "offers:\n  %s:\n", d.id)
+	for _, effect := range []string{"read", "write"} {
+		var names []string
+		for _, s := range d.skills {
+			if s.effect() == effect {
+				names = append(names, quoted(s.operation))
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "    - {id: %q, description: %s, operations: [%s]} # guess\n", d.id+":"+effect,
+			quoted(map[string]string{"read": "Look, and change nothing", "write": "Change things"}[effect]), strings.Join(names, ", "))
+	}
+}
+
+// qualified are the operations of the draft as grant/operation.
+func (d *draft) qualified(only func(draftSkill) bool) []string {
+	var names []string
+	for _, s := range d.skills {
+		if only == nil || only(s) {
+			names = append(names, quoted(d.id+":"+s.effect()+"/"+s.operation))
+		}
+	}
+	return names
+}
+
+// quoted is text as YAML and JSON both have it.
+func quoted(s string) string { return strconv.Quote(s) }
+
+// cedar permits the built-in user what the draft offers.
+func (d *draft) cedar() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "// Written by powerbox init. Who may be granted what of agent %s.\n", d.id)
+	fmt.Fprintf(&b, "// What no policy permits is refused. Test with: powerbox explain policy --principal user:%s --operation ...\n", d.user)
+	for _, effect := range []string{"read", "write"} {
+		if len(d.qualified(func(s draftSkill) bool { return s.effect() == effect })) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "permit(\n  principal == User::%q,\n  action in Action::%q,\n  resource in Agent::%q\n);\n", "user:"+d.user, d.id+"/"+d.id+":"+effect, d.id)
+	}
+	return b.String()
+}
+
+// catalogue is a stub with an example that is a comment.
+func (d *draft) catalogue() string {
+	return fmt.Sprintf("# Resources of agent %s that can be asked for, one by one. None so far.\n"+
+		"# - {collection: reports, id: q1-sales, name: Q1 Sales Report, attributes: {quarter: 2025-Q1}}\nitems: []\n", d.id)
+}
