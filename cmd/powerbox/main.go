@@ -79,7 +79,7 @@ func newRoot(p *program) *cobra.Command {
 	}
 	root.AddCommand(
 		newDemo(p), newInit(p), newServe(p), newRequest(p), newNarrow(p), newCall(p), newMode(p), newRevoke(p),
-		newCan(p), newEvidence(p), newToken(p), newKeys(p), newConfig(p), newVersion(p),
+		newReport(p), newCan(p), newEvidence(p), newToken(p), newKeys(p), newConfig(p), newVersion(p),
 	)
 	p.watch(root)
 	return root

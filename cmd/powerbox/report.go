@@ -1,0 +1,402 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+)
+
+func newReport(p *program) *cobra.Command {
+	q := recordQuery{limit: 100000}
+	var grants bool
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Say who called what, and what would be denied at which level",
+		Long: "Report reads the records of calls. scoped says how many calls a caller's scope would not have allowed; it\n" +
+			"becomes less with the scopes that --grants prints. require says how many need a capability that nobody\n" +
+			"presented, and how many could not have had one. --grants prints the scopes that cover what was observed, as\n" +
+			"a file for the include of powerbox.yaml: read it before you use it, since whatever was called is in it.",
+	}
+	output := outputFlag(cmd)
+	o := addOperatorFlags(cmd)
+	cmd.Flags().StringVar(&q.agent, "agent", "", "calls of this agent alone")
+	cmd.Flags().DurationVar(&q.since, "since", 24*time.Hour, "how far back")
+	cmd.Flags().BoolVar(&grants, "grants", false, "print a file of scopes that cover what was observed")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		records, err := op.records(cmd.Context(), q)
+		if err != nil {
+			return err
+		}
+		if len(records) == q.limit {
+			fmt.Fprintf(p.stderr, "powerbox: only the last %d records were read; use --since for less\n", q.limit)
+		}
+		r := summarise(records)
+		r.Since = p.now().Add(-q.since).UTC().Truncate(time.Second)
+		switch {
+		case grants && *output == "json":
+			return p.printJSON(r.grants())
+		case grants:
+			return p.printGrants(r)
+		case *output == "json":
+			return p.printJSON(r)
+		}
+		return p.printUse(r)
+	}
+	return cmd
+}
+
+// use is what one caller did with one operation of one agent.
+type use struct {
+	Caller    string   `json:"caller"` // configured name, holder id, or unknown
+	Agent     string   `json:"agent"`
+	Operation string   `json:"operation"` // grant/operation, or unknown
+	Calls     int      `json:"calls"`
+	Allowed   int      `json:"allowed"`
+	Denied    int      `json:"denied"`
+	Observed  int      `json:"observed"` // let through by mode observe alone
+	AtScoped  level    `json:"scoped"`
+	AtRequire level    `json:"require"`
+	Reasons   []string `json:"reasons"` // codes of the denials, and of those there would be
+}
+
+// level is what a mode would have done with the calls.
+type level struct {
+	// Denied could not go on as things are.
+	Denied int `json:"denied"`
+	// Mendable are those of the denied that only lack what the caller could
+	// have: a scope, or a capability.
+	Mendable int `json:"mendable"`
+}
+
+// report is who called what.
+type report struct {
+	Since time.Time `json:"since"`
+	Uses  []use     `json:"uses"`
+}
+
+// summarise counts the calls in records. Records of issuing and of outcomes
+// are not calls.
+func summarise(records []evidence.Record) report {
+	type key struct{ caller, agent, operation string }
+	uses := map[key]*use{}
+	for _, r := range records {
+		if r.Details.OutcomeOf != "" || !strings.HasPrefix(r.ActionType, "a2a.") {
+			continue
+		}
+		for _, operation := range operationsOf(r) {
+			k := key{r.Details.Requester, r.AgentID, operation}
+			if uses[k] == nil {
+				uses[k] = &use{Caller: k.caller, Agent: k.agent, Operation: k.operation, Reasons: []string{}}
+			}
+			uses[k].count(r)
+		}
+	}
+	out := report{Uses: []use{}}
+	for _, u := range uses {
+		slices.Sort(u.Reasons)
+		out.Uses = append(out.Uses, *u)
+	}
+	slices.SortFunc(out.Uses, func(a, b use) int {
+		return cmp.Or(strings.Compare(a.Caller, b.Caller), strings.Compare(a.Agent, b.Agent), strings.Compare(a.Operation, b.Operation))
+	})
+	return out
+}
+
+// unnamed is the operation of a call that names nothing that is configured.
+const unnamed = "unknown"
+
+// operationsOf are the operations that a call needed, as scopes name them. What
+// A2A itself does with a message comes with every operation and is left out,
+// unless the call was about nothing else.
+func operationsOf(r evidence.Record) []string {
+	var names []string
+	if r.Details.Gate != nil {
+		for _, name := range r.Details.Gate.Required {
+			if name, ok := strings.CutPrefix(name, r.AgentID+"/"); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) > 0 {
+		return names
+	}
+	if name := r.Intent.Operation; strings.HasPrefix(name, "a2a.") && name != "a2a.message" {
+		return []string{name}
+	}
+	return []string{unnamed}
+}
+
+func (u *use) count(r evidence.Record) {
+	u.Calls++
+	for _, reason := range r.Details.Reasons {
+		if !slices.Contains(u.Reasons, reason.Code) {
+			u.Reasons = append(u.Reasons, reason.Code)
+		}
+	}
+	switch r.Decision {
+	case evidence.Allow:
+		u.Allowed++
+	case evidence.Deny:
+		u.Denied++
+	case evidence.Abstain:
+		u.Observed++
+	}
+	u.AtScoped.add(wouldScoped(r))
+	u.AtRequire.add(wouldRequire(r))
+}
+
+// outcome is what a mode would have done with one call.
+type outcome uint8
+
+const (
+	goesOn   outcome = iota
+	mendable         // denied for want of a scope or a capability that there could be
+	refused          // denied whatever the caller brings
+)
+
+func (l *level) add(o outcome) {
+	if o == goesOn {
+		return
+	}
+	l.Denied++
+	if o == mendable {
+		l.Mendable++
+	}
+}
+
+// underCapability reports a call that was decided on a capability.
+func underCapability(r evidence.Record) bool {
+	return r.Details.Capability != "" && r.Decision != evidence.Abstain
+}
+
+// wouldScoped says what scoped would have done: whatever observe noted beside
+// the missing capability is what scoped denies (see gate).
+func wouldScoped(r evidence.Record) outcome {
+	if r.Decision == evidence.Allow {
+		// Allowed on a capability or a scope. A fallback of prefer was not held
+		// against a scope, but nothing says that it would fail.
+		return goesOn
+	}
+	return worst(r, r.Decision == evidence.Deny, func(code string) outcome {
+		switch code {
+		case gate.CodeCapabilityRequired, gate.CodeUndeclaredAmbient, "free_text_unsafe":
+			return goesOn
+		case gate.CodeScope:
+			return ofNamed(r)
+		}
+		return refused
+	})
+}
+
+// wouldRequire says what require would have done. That nobody presented a
+// capability does not make everything refused: it is mendable where the caller
+// is known and the operation is offered.
+func wouldRequire(r evidence.Record) outcome {
+	if underCapability(r) && r.Decision == evidence.Allow {
+		return goesOn
+	}
+	if r.Decision == evidence.Allow {
+		return ofKnown(r)
+	}
+	return worst(r, true, func(code string) outcome {
+		switch code {
+		case gate.CodeCapabilityRequired, gate.CodeUndeclaredAmbient, gate.CodeScope:
+			return ofKnown(r)
+		case "free_text_unsafe":
+			return goesOn
+		}
+		return refused
+	})
+}
+
+// worst is the worst of what the reasons of a call mean.
+func worst(r evidence.Record, denied bool, of func(code string) outcome) outcome {
+	var out outcome
+	for _, reason := range r.Details.Reasons {
+		out = max(out, of(reason.Code))
+	}
+	if denied && len(r.Details.Reasons) == 0 {
+		return refused
+	}
+	return out
+}
+
+// ofKnown is what can be mended for a caller that proved who it is.
+func ofKnown(r evidence.Record) outcome {
+	if r.Details.Requester == unknownCaller || r.Details.Requester == "" {
+		return refused
+	}
+	return mendable
+}
+
+// ofNamed is what a scope can mend: callers have scopes by their configured
+// names.
+func ofNamed(r evidence.Record) outcome {
+	if !isNamed(r.Details.Requester) {
+		return refused
+	}
+	return mendable
+}
+
+// unknownCaller is the requester of a record whose caller showed nothing.
+const unknownCaller = "unknown"
+
+// isNamed reports whether a requester is a name of the configuration; what
+// proved a key, client or certificate without having a name has a colon in it.
+func isNamed(requester string) bool {
+	return requester != "" && requester != unknownCaller && !strings.Contains(requester, ":")
+}
+
+func (p *program) printUse(r report) error {
+	if len(r.Uses) == 0 {
+		fmt.Fprintf(p.stdout, "no calls since %s\n", r.Since.Format(time.RFC3339))
+		return nil
+	}
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CALLER\tAGENT\tOPERATION\tCALLS\tALLOWED\tDENIED\tOBSERVED\tSCOPED WOULD\tREQUIRE WOULD")
+	for _, u := range r.Uses {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", u.Caller, u.Agent, u.Operation, u.Calls, u.Allowed, u.Denied, u.Observed,
+			u.AtScoped.text("a scope"), u.AtRequire.text("a capability"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, line := range r.advice() {
+		fmt.Fprintln(p.stdout, line)
+	}
+	return nil
+}
+
+// text says what a level would do: how many it denies, and how many of these
+// only want what the caller could have.
+func (l level) text(want string) string {
+	switch {
+	case l.Denied == 0:
+		return "allow"
+	case l.Mendable == l.Denied:
+		return fmt.Sprintf("want %s for %d", want, l.Mendable)
+	case l.Mendable == 0:
+		return fmt.Sprintf("deny %d", l.Denied)
+	}
+	return fmt.Sprintf("deny %d, want %s for %d", l.Denied-l.Mendable, want, l.Mendable)
+}
+
+// advice says what stands between these calls and more enforcement.
+func (r report) advice() []string {
+	var lines []string
+	var unnamedCalls, anonymous, unnamedOperation, scope int
+	for _, u := range r.Uses {
+		scope += u.AtScoped.Mendable
+		switch {
+		case u.Caller == unknownCaller:
+			anonymous += u.Calls
+		case !isNamed(u.Caller):
+			unnamedCalls += u.Calls
+		}
+		if u.Operation == unnamed {
+			unnamedOperation += u.Calls
+		}
+	}
+	add := func(n int, format string) {
+		if n > 0 {
+			lines = append(lines, fmt.Sprintf(format, n))
+		}
+	}
+	add(scope, "%d calls are outside their caller's scope: powerbox report --grants prints scopes that cover them")
+	add(unnamedCalls, "%d calls are of callers without a name: name them in identity.callers")
+	add(anonymous, "%d calls are of callers that showed nothing: they need a session, a key or a certificate before anything can be granted to them")
+	add(unnamedOperation, "%d calls name nothing that is configured: see powerbox evidence list, and skills in the configuration")
+	return lines
+}
+
+// grantFile is the scopes section that covers what was observed.
+type grantFile struct {
+	Scopes map[string]map[string][]string `json:"scopes"`
+	// Unnamed callers proved something but have no name in the configuration.
+	Unnamed map[string][]string `json:"unnamed"`
+	// Left counts calls that no scope can cover, by reason.
+	Left map[string]int `json:"left_out"`
+}
+
+func (r report) grants() grantFile {
+	g := grantFile{Scopes: map[string]map[string][]string{}, Unnamed: map[string][]string{}, Left: map[string]int{}}
+	for _, u := range r.Uses {
+		switch {
+		case strings.HasPrefix(u.Operation, "a2a."):
+			// Comes with every scope.
+		case u.Operation == unnamed:
+			g.Left["nothing that is configured was named"] += u.Calls
+		case u.Caller == unknownCaller:
+			g.Left["the caller showed nothing"] += u.Calls
+		case u.Observed+u.Allowed == 0:
+			g.Left["they were denied"] += u.Calls
+		case !isNamed(u.Caller):
+			g.Unnamed[u.Caller] = append(g.Unnamed[u.Caller], u.Agent+": "+u.Operation)
+		default:
+			if g.Scopes[u.Caller] == nil {
+				g.Scopes[u.Caller] = map[string][]string{}
+			}
+			g.Scopes[u.Caller][u.Agent] = append(g.Scopes[u.Caller][u.Agent], u.Operation)
+		}
+	}
+	return g
+}
+
+// printGrants prints a file for include. What cannot be in it is said in
+// comments, so that nobody takes it for complete.
+func (p *program) printGrants(r report) error {
+	g := r.grants()
+	fmt.Fprintf(p.stdout, "# Scopes that cover what was observed since %s. Read it: whatever was called is in it.\n", r.Since.Format(time.RFC3339))
+	fmt.Fprintln(p.stdout, "# Put it into a file that powerbox.yaml includes; a scope is what a caller may do without a capability.")
+	if len(g.Scopes) > 0 {
+		fmt.Fprintln(p.stdout, "scopes:")
+	}
+	for _, caller := range slices.Sorted(maps.Keys(g.Scopes)) {
+		fmt.Fprintf(p.stdout, "  %s:\n", caller)
+		for _, agent := range slices.Sorted(maps.Keys(g.Scopes[caller])) {
+			fmt.Fprintf(p.stdout, "    %s:\n", agent)
+			for _, operation := range g.Scopes[caller][agent] {
+				fmt.Fprintf(p.stdout, "      - %s\n", quoted(operation))
+			}
+		}
+	}
+	for _, caller := range slices.Sorted(maps.Keys(g.Unnamed)) {
+		fmt.Fprintf(p.stdout, "# not in it: %s has no name. Add it to identity.callers, as %s, and observe again. It called:\n", caller, callerRule(caller))
+		for _, operation := range g.Unnamed[caller] {
+			fmt.Fprintf(p.stdout, "#   %s\n", operation)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(g.Left)) {
+		fmt.Fprintf(p.stdout, "# not in it: %d calls, because %s\n", g.Left[why], why)
+	}
+	if len(g.Scopes) == 0 {
+		return &exitStatus{exitError, errors.New("nothing that was observed can be put into scopes; the comments say why")}
+	}
+	return nil
+}
+
+// callerRule is the line of identity.callers that names a holder.
+func callerRule(holder string) string {
+	kind, value, _ := strings.Cut(holder, ":")
+	switch kind {
+	case "key", "client", "mtls":
+		return fmt.Sprintf("{agent: NAME, %s: %s}", kind, quoted(value))
+	case "spiffe":
+		return fmt.Sprintf("{agent: NAME, spiffe: %s}", quoted(holder))
+	}
+	return "{agent: NAME, key: THUMBPRINT} with a key of its own"
+}
