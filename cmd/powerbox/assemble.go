@@ -370,7 +370,7 @@ func (i *instance) front(a assembly, w *wiring) error {
 		Cards:     client, Transport: client.Transport(),
 		Mode: i.admin.Mode, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
 		Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
-		BodyLimit: int(i.config.Defaults.BodyLimit), Now: a.now, Log: a.log,
+		BodyLimit: int(i.config.Defaults.BodyLimit), Rate: i.config.Defaults.RequestRate, Now: a.now, Log: a.log,
 	}
 	for n, agent := range i.config.Agents {
 		front, err := i.gatewayAgent(agent, w.agents[n])

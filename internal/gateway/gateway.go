@@ -130,6 +130,7 @@ type Config struct {
 	Pseudonym func(agent, principal string) string
 	Redact    func(arguments powerbox.Value) []byte
 	BodyLimit int
+	Rate      int // calls per second and caller; 0 for no limit
 	Now       func() time.Time
 	Log       *slog.Logger
 }
@@ -142,6 +143,8 @@ type Gateway struct {
 	config Config
 	agents map[string]*agent
 	mux    *http.ServeMux
+
+	limiter *limiter
 }
 
 // New returns the gateway for the configured agents.
@@ -153,7 +156,7 @@ func New(c Config) (*Gateway, error) {
 	if c.BodyLimit <= 0 {
 		return nil, errors.New("gateway: BodyLimit must be positive")
 	}
-	g := &Gateway{config: c, agents: map[string]*agent{}, mux: http.NewServeMux()}
+	g := &Gateway{config: c, agents: map[string]*agent{}, mux: http.NewServeMux(), limiter: newLimiter(c.Rate)}
 	for _, a := range c.Agents {
 		if _, err := url.Parse(a.Upstream); err != nil || a.ID == "" || a.URL == "" || a.Signer == nil {
 			return nil, fmt.Errorf("gateway: agent %q needs an id, a public URL, an upstream URL and a signer", a.ID)

@@ -1,0 +1,61 @@
+package gateway
+
+import (
+	"net"
+	"net/http"
+	"sync"
+
+	"golang.org/x/time/rate"
+
+	"github.com/powerbox-project/powerbox/internal/a2a"
+)
+
+// maxCallers bounds how many callers a limiter remembers. Beyond it all are
+// forgotten at once, which gives each of them one fresh burst.
+const maxCallers = 1 << 16
+
+// limiter bounds the rate of every caller by itself.
+type limiter struct {
+	perSecond int
+
+	mu      sync.Mutex
+	callers map[string]*rate.Limiter
+}
+
+func newLimiter(perSecond int) *limiter {
+	return &limiter{perSecond: perSecond, callers: map[string]*rate.Limiter{}}
+}
+
+// allow reports whether a caller may make one more call now.
+func (l *limiter) allow(g *Gateway, caller string) bool {
+	if l.perSecond == 0 {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.callers) >= maxCallers {
+		clear(l.callers)
+	}
+	one := l.callers[caller]
+	if one == nil {
+		one = rate.NewLimiter(rate.Limit(l.perSecond), l.perSecond)
+		l.callers[caller] = one
+	}
+	return one.AllowN(g.config.Now(), 1)
+}
+
+// limit answers a caller that is too fast, and reports whether it was. Who has
+// proven nothing is known by the address that it calls from; headers that
+// speak of another one decide nothing.
+func (g *Gateway) limit(w http.ResponseWriter, x *exchange) bool {
+	caller := x.caller.Holder.ID
+	if caller == "" {
+		caller, _, _ = net.SplitHostPort(x.request.RemoteAddr)
+	}
+	if g.limiter.allow(g, caller) {
+		return false
+	}
+	w.Header().Set("Retry-After", "1")
+	g.deny(w, x, a2a.Denial{Reason: "rate_limited", Message: "this caller makes more calls than the operator allows", Retryable: true})
+	return true
+}
