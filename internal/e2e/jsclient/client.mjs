@@ -1,0 +1,68 @@
+// An A2A client as its author would write it on the JavaScript SDK. It knows
+// nothing of Powerbox: it is given the URL of an agent's card and what to do,
+// and prints one line of JSON for every answer and every event.
+//
+//   node client.mjs CARD-URL COMMAND [ARGUMENT...]
+//   node client.mjs CARD-URL < commands     one JSON array per line
+//
+// Commands: card | send TEXT | stream TEXT | skill NAME JSON | get TASK |
+// cancel TASK | list. The argument "$task" is the task that was answered last.
+// A2A_TOKEN in the environment is sent as a bearer token.
+
+import { createInterface } from 'node:readline';
+import { AgentCard, ListTasksResponse, Message, SendMessageRequest, StreamResponse, Task } from '@a2a-js/sdk';
+import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, createAuthenticatingFetchWithRetry } from '@a2a-js/sdk/client';
+
+const [cardURL, ...argument] = process.argv.slice(2);
+if (!cardURL) {
+  console.error('usage: node client.mjs CARD-URL [COMMAND [ARGUMENT...]]');
+  process.exit(2);
+}
+
+const token = process.env.A2A_TOKEN;
+const fetchImpl = !token ? fetch : createAuthenticatingFetchWithRetry(fetch, {
+  headers: async () => ({ Authorization: `Bearer ${token}` }),
+  shouldRetryWithHeaders: async () => undefined,
+});
+const client = await new ClientFactory({
+  transports: [new JsonRpcTransportFactory({ fetchImpl })],
+  cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
+}).createFromUrl(cardURL, '');
+
+let lastTask = '';
+
+function print(value) {
+  lastTask = value.task?.id ?? (value.status ? value.id : undefined) ?? lastTask;
+  console.log(JSON.stringify(value));
+}
+
+const message = (part) => SendMessageRequest.fromJSON({
+  message: { messageId: crypto.randomUUID(), role: 'ROLE_USER', parts: [part] },
+});
+
+const answer = (result) => print('messageId' in result ? Message.toJSON(result) : Task.toJSON(result));
+
+const commands = {
+  card: async () => print(AgentCard.toJSON(await client.getAgentCard())),
+  send: async (text) => answer(await client.sendMessage(message({ text }))),
+  stream: async (text) => {
+    for await (const event of client.sendMessageStream(message({ text }))) print(StreamResponse.toJSON(event));
+  },
+  skill: async (skill, json) => answer(await client.sendMessage(message({ data: { skill, arguments: JSON.parse(json) } }))),
+  get: async (id) => print(Task.toJSON(await client.getTask({ tenant: '', id }))),
+  cancel: async (id) => print(Task.toJSON(await client.cancelTask({ tenant: '', id }))),
+  list: async () => print(ListTasksResponse.toJSON(await client.listTasks({ tenant: '', contextId: '', status: 0, pageToken: '' }))),
+};
+
+async function run([command, ...args]) {
+  if (!Object.hasOwn(commands, command)) throw new Error(`no command ${command}; there are ${Object.keys(commands)}`);
+  try {
+    await commands[command](...args.map((a) => (a === '$task' ? lastTask : a)));
+  } catch (e) {
+    // The code is the JSON-RPC one; data has google.rpc.ErrorInfo.
+    console.log(JSON.stringify({ error: { name: e.name, code: e.envelopeCode, message: e.message, data: e.data } }));
+  }
+}
+
+if (argument.length > 0) await run(argument);
+else for await (const line of createInterface({ input: process.stdin })) await run(JSON.parse(line));
