@@ -241,7 +241,7 @@ func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Cal
 	if refusal := i.usable(parent, agentID, caller); refusal != nil {
 		return Capability{}, i.denied(ctx, record, refusal)
 	}
-	child, refusal := i.narrow(parent, n)
+	child, refusal := i.narrow(parent, caller, n)
 	if refusal != nil {
 		return Capability{}, i.denied(ctx, record, refusal)
 	}
@@ -256,7 +256,7 @@ func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Cal
 	})
 }
 
-func (i *Issuer) narrow(parent Capability, n Narrowing) (Capability, *Refusal) {
+func (i *Issuer) narrow(parent Capability, caller identity.Caller, n Narrowing) (Capability, *Refusal) {
 	agent, ok := i.agents[parent.Agent]
 	if !ok {
 		return Capability{}, refuse(CodeAgentUnknown, "no agent %q is protected here", parent.Agent)
@@ -277,8 +277,9 @@ func (i *Issuer) narrow(parent Capability, n Narrowing) (Capability, *Refusal) {
 	if err := errors.Join(errID, errRevocation); err != nil {
 		return Capability{}, refuse(CodeNothingGranted, "%v", err)
 	}
-	recipient := identity.Caller{Principal: parent.Principal, Holder: n.Recipient, Agent: n.Agent}
+	recipient := caller
 	if n.Recipient.ID != "" {
+		recipient = identity.Caller{Principal: parent.Principal, Holder: n.Recipient, Agent: n.Agent}
 		child.Holder, child.Requester = n.Recipient.ID, n.Agent
 	}
 	if n.Task != "" {
