@@ -45,7 +45,7 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	return Held{
 		Capability: v.ID(), OnRecord: lineage[len(lineage)-1], Root: lineage[0], Principal: private.Principal,
 		Holder: "key:" + v.Holder().Thumbprint(), Authority: v.Authority(),
-		Links: append(lineage, v.IDs()...), Legacy: private.Legacy,
+		Links: append(lineage, v.IDs()...), Chain: v.Tokens(), Legacy: private.Legacy,
 		ProofID: v.Holder().Thumbprint() + "/" + proof.ID, ProofUntil: now.Add(2 * token.ProofWindow),
 	}, nil
 }

@@ -130,6 +130,7 @@ type Held struct {
 	Holder     string
 	Authority  powerbox.Authority
 	Links      []string // every id whose revocation ends it
+	Chain      []string // the verified chain, root first; nil for a reference
 	Legacy     bool
 	Task       string // A2A task or context that it was issued for, "" for none
 	Origin     string // configured name of the holder, "" where it has none

@@ -94,7 +94,9 @@ func (g *Gateway) handles(x *exchange) (map[string]token.ContextHandle, error) {
 		if err != nil {
 			return nil, err
 		}
-		listed = held
+		if listed, err = x.withinChain(held, v.Held.Chain); err != nil {
+			return nil, err
+		}
 	}
 	out := map[string]token.ContextHandle{}
 	for _, h := range listed {
@@ -103,6 +105,30 @@ func (g *Gateway) handles(x *exchange) (map[string]token.ContextHandle, error) {
 		}
 	}
 	return out, nil
+}
+
+// withinChain leaves the handles that every link of a chain admits: a link that
+// keeps only operations without a handle must not bring back what one before
+// it has taken away (SEP-12).
+func (x *exchange) withinChain(handles, chain []string) ([]string, error) {
+	if len(chain) < 2 {
+		return handles, nil
+	}
+	u, err := token.ParseChain(chain)
+	if err != nil {
+		return nil, err
+	}
+	kept := slices.Clone(handles)
+	for _, link := range u.Describe() {
+		a, err := powerbox.NewAuthority(powerbox.Window{Until: link.Expires}, 0, link.Tools...)
+		if err != nil {
+			return nil, err
+		}
+		if listed, bounded := x.listedHandles(a); bounded {
+			kept = slices.DeleteFunc(kept, func(h string) bool { return !slices.Contains(listed, h) })
+		}
+	}
+	return kept, nil
 }
 
 // listedHandles returns the handles that an authority admits, and whether any
