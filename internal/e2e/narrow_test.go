@@ -12,8 +12,8 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// derive narrows a chain offline to tools, for the same key.
-func (c *caller) derive(chain []string, keep func(powerbox.Clause) (powerbox.Clause, bool)) []string {
+// keep narrows a chain offline to what is kept of its tools, for the same key.
+func (c *caller) keep(chain []string, keep func(powerbox.Clause) (powerbox.Clause, bool)) []string {
 	c.w.t.Helper()
 	u, err := token.ParseChain(chain)
 	if err != nil {
@@ -46,7 +46,7 @@ func TestSEP12_NarrowedHandlesStayNarrowed(t *testing.T) {
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	one := c.ResourceHandles[0].Handle
-	chain := alice.derive([]string{c.Token}, func(t powerbox.Clause) (powerbox.Clause, bool) {
+	chain := alice.keep([]string{c.Token}, func(t powerbox.Clause) (powerbox.Clause, bool) {
 		if t.Pattern.Name() != opRetrieve {
 			return t, true
 		}
@@ -56,7 +56,7 @@ func TestSEP12_NarrowedHandlesStayNarrowed(t *testing.T) {
 		}
 		return powerbox.Clause{Pattern: t.Pattern, Shape: shape}, true
 	})
-	chain = alice.derive(chain, func(t powerbox.Clause) (powerbox.Clause, bool) { return t, t.Pattern.Name() != opRetrieve })
+	chain = alice.keep(chain, func(t powerbox.Clause) (powerbox.Clause, bool) { return t, t.Pattern.Name() != opRetrieve })
 	args := map[string]any{"query": "financial"}
 	a := alice.present("documents", data("search_documents", args), proven{chain: chain, operation: opSearch, arguments: args})
 	if a.Error != nil {
