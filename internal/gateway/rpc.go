@@ -59,6 +59,9 @@ func (g *Gateway) rpc(w http.ResponseWriter, r *http.Request, a *agent, skill st
 	x.call = call
 	caller, consumed, err := g.config.Identity.Authenticate(r, a.URL, g.config.Now())
 	x.caller, x.consumed = caller, consumed
+	if g.limit(w, x) {
+		return
+	}
 	x.mode = a.share(x.mode, caller)
 	if err != nil && (x.mode != gate.Observe || call.Method.IsExtension()) {
 		g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
@@ -295,7 +298,14 @@ func (g *Gateway) owns(x *exchange, c *gate.Call) error {
 	}
 	c.Owns = func(held gate.Held) bool {
 		mine := g.ownerOf(x, held)
-		return !slices.ContainsFunc(owners, func(o Owner) bool { return o != mine })
+		for n, o := range owners {
+			// A capability that was issued for the very task was issued to its
+			// owner.
+			if o != mine && (held.Task != names[n] || o.Principal != held.Principal) {
+				return false
+			}
+		}
+		return true
 	}
 	return nil
 }

@@ -237,6 +237,7 @@ const (
 	CodeNotAttenuable     Code = "not_attenuable"
 	CodeWider             Code = "attenuation_wider"
 	CodeDelegationDepth   Code = "delegation_depth"
+	CodeTaskUnknown       Code = "task_unknown"
 )
 
 // Refusal is a denial of the issuer. It is [powerbox.ErrDenied].

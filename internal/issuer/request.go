@@ -366,10 +366,16 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 		record.Details.Granted = append(record.Details.Granted, issued[n].Authority.Names()...)
 	}
 	record.Details.Capability = capabilityIDs(issued)
+	if slices.ContainsFunc(issued, func(c Capability) bool { return c.Legacy }) {
+		record.Details.Reasons = append(record.Details.Reasons, evidence.Reason{Code: "legacy_grant", Message: "a legacy grant wraps a service without capability support: reduced security"})
+	}
 	record.OutcomeStatus = evidence.Achieved
 	var refusal *Refusal
 	err := i.config.Store.Update(ctx, func(tx Tx) error {
 		if refusal = i.checkRequires(tx, caller, issued); refusal != nil {
+			return refusal
+		}
+		if refusal = i.checkTask(tx, caller, issued[0]); refusal != nil {
 			return refusal
 		}
 		for _, c := range issued {
@@ -392,6 +398,31 @@ func capabilityIDs(cs []Capability) string {
 		ids[n] = c.ID
 	}
 	return strings.Join(ids, ",")
+}
+
+// checkTask refuses a capability for a task or context that is not the
+// caller's: the caller holds the root capability that it belongs to, or made it
+// without one. One that does not exist gets the same answer (SEP-22, ATK-18).
+func (i *Issuer) checkTask(r Reader, caller identity.Caller, c Capability) *Refusal {
+	if c.Task == "" {
+		return nil
+	}
+	unknown := refuse(CodeTaskUnknown, "no task or context of yours has the id %q; leave task out to have a capability for the purpose alone", c.Task)
+	owner, known, err := r.TaskOwner(c.Agent, c.Task)
+	if err != nil || !known || owner.Principal != i.Pseudonym(c.Agent, caller.Principal) || i.Revoked(taskTarget(c.Agent, c.Task)) {
+		return unknown
+	}
+	if owner.Root != "" {
+		root, err := r.Capability(owner.Root)
+		if err != nil {
+			return unknown
+		}
+		owner.Holder = root.Holder
+	}
+	if owner.Holder != caller.Holder.ID {
+		return unknown
+	}
+	return nil
 }
 
 // checkRequires refuses a grant without every grant that it requires, in the
