@@ -39,6 +39,9 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 	default:
 		r.Decision = evidence.Deny
 	}
+	if v.Held.Legacy {
+		r.Details.Reasons = append(r.Details.Reasons, evidence.Reason{Code: "legacy_grant", Message: "the capability wraps a service without capability support: reduced security"})
+	}
 	if call.Target.AdmitFreeText && call.Free {
 		r.Details.Reasons = append(r.Details.Reasons, evidence.Reason{Code: "free_text_unsafe", Message: "free text was admitted because the operator wrote admit_free_text: unsafe"})
 	}
