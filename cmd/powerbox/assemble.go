@@ -426,8 +426,14 @@ func (w *wiring) recipient(agent string) (identity.Holder, bool) {
 }
 
 func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Agent, error) {
+	// With names, so that a token that names another key is told from a broken
+	// one (SEP-11).
+	keys, err := token.ParseKeySet(token.JWKS(agent.Signer.Public()).AppendJSON(nil))
+	if err != nil {
+		return gateway.Agent{}, err
+	}
 	out := gateway.Agent{
-		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, Keys: token.NewKeySet(agent.Signer.Public()), Signer: agent.Signer,
+		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, Keys: keys, Signer: agent.Signer,
 		Skills: map[string]gateway.Skill{}, EnforcesContext: c.Enforces == "context", AdmitFreeText: c.AdmitFreeText == "unsafe",
 		RefuseAmbient: c.RefuseUndeclared, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember,
