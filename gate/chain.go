@@ -22,17 +22,18 @@ type Chains struct {
 
 // Resolve implements [Resolver].
 func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Time) (Held, error) {
-	v, err := c.Memo.Verify(token.JoinChain(p.Chain), call.Target.Anchors, token.Options{Now: now, Revoked: c.Revocations.Revoked})
+	anchors, issuer := call.Target.anchors(p.Chain)
+	v, err := c.Memo.Verify(token.JoinChain(p.Chain), anchors, token.Options{Now: now, Revoked: c.Revocations.Revoked})
 	if err != nil {
 		return Held{}, refusal(err)
 	}
-	if v.Issuer() != call.Target.URL {
+	if v.Issuer() != issuer {
 		// The key is the agent's own, but the token names another issuer.
 		return Held{}, &Refusal{[]Reason{{Code: string(token.CodeIssuer), Link: 0, Message: "the root token was not issued by this agent"}}}
 	}
-	private, ok := v.Private()
-	if !ok {
-		return Held{}, &Refusal{[]Reason{{Code: string(token.CodeMissingClaim), Link: 0, Message: "the root token does not say which capability it is"}}}
+	held, err := heldBy(v, call.Target, issuer)
+	if err != nil {
+		return Held{}, err
 	}
 	proof, err := c.proof(v, call, p.Proof, now)
 	if err != nil {
@@ -41,13 +42,47 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	if proof.IssuedAt.Unix() < c.Started.Unix() {
 		return Held{}, &Refusal{[]Reason{{Code: CodeReplay, Link: -1, Message: "the proof is older than this gateway's memory; sign a new one"}}}
 	}
+	held.ProofID, held.ProofUntil = v.Holder().Thumbprint()+"/"+proof.ID, now.Add(2*token.ProofWindow)
+	return held, nil
+}
+
+// anchors returns the keys under which a chain must verify, and the issuer that
+// its root must name: the agent itself, or one of the issuers that are pinned
+// for it. What the token says of its issuer chooses between pinned key sets and
+// nothing else.
+func (t *Target) anchors(chain []string) (token.KeySet, string) {
+	if len(t.Foreign) == 0 || len(chain) == 0 {
+		return t.Anchors, t.URL
+	}
+	root, err := token.ParseChain(chain[:1])
+	if err != nil {
+		return t.Anchors, t.URL
+	}
+	issuer := root.Describe()[0].Issuer
+	if keys, pinned := t.Foreign[issuer]; pinned && issuer != t.URL {
+		return keys, issuer
+	}
+	return t.Anchors, t.URL
+}
+
+// heldBy is what a verified chain amounts to. Another issuer's private claim is
+// its own business, and handles of ours do not open under its capabilities.
+func heldBy(v token.Verified, target *Target, issuer string) (Held, error) {
+	held := Held{
+		Capability: v.ID(), Holder: "key:" + v.Holder().Thumbprint(), Authority: v.Authority(), Links: v.IDs(), Chain: v.Tokens(),
+	}
+	if issuer != target.URL {
+		held.Foreign, held.Root = issuer, issuer+"#"+held.Links[0]
+		return held, nil
+	}
+	private, ok := v.Private()
+	if !ok {
+		return Held{}, &Refusal{[]Reason{{Code: string(token.CodeMissingClaim), Link: 0, Message: "the root token does not say which capability it is"}}}
+	}
 	lineage := strings.Split(private.Capability, "/")
-	return Held{
-		Capability: v.ID(), OnRecord: lineage[len(lineage)-1], Root: lineage[0], Principal: private.Principal,
-		Holder: "key:" + v.Holder().Thumbprint(), Authority: v.Authority(),
-		Links: append(lineage, v.IDs()...), Chain: v.Tokens(), Legacy: private.Legacy,
-		ProofID: v.Holder().Thumbprint() + "/" + proof.ID, ProofUntil: now.Add(2 * token.ProofWindow),
-	}, nil
+	held.OnRecord, held.Root, held.Principal = lineage[len(lineage)-1], lineage[0], private.Principal
+	held.Links, held.Legacy = append(lineage, held.Links...), private.Legacy
+	return held, nil
 }
 
 // proof checks that the holder meant this very call: its first attempt, at

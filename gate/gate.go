@@ -52,14 +52,17 @@ func ParseMode(s string) (Mode, error) {
 
 // Target is an agent as its gate knows it.
 type Target struct {
-	ID              string               // required
-	URL             string               // required; public URL, the audience of proofs
-	Caps            powerbox.Authority   // what its skills map to (GATE-4)
-	Required        []powerbox.Operation // what a message that names no skill needs (GATE-5)
-	Anchors         token.KeySet         // the keys that it issues under, and no others (SEP-16)
-	EnforcesContext bool                 // whether it decides every effect by the forwarded context
-	AdmitFreeText   bool                 // unsafe: free text under a constrained capability
-	RefuseAmbient   bool                 // in prefer: refuse a fallback that was not declared
+	ID       string               // required
+	URL      string               // required; public URL, the audience of proofs
+	Caps     powerbox.Authority   // what its skills map to (GATE-4)
+	Required []powerbox.Operation // what a message that names no skill needs (GATE-5)
+	Anchors  token.KeySet         // the keys that it issues under (SEP-16)
+	// Foreign are other issuers whose capabilities the agent accepts, by issuer
+	// URI; none unless an operator lists them.
+	Foreign         map[string]token.KeySet
+	EnforcesContext bool // whether it decides every effect by the forwarded context
+	AdmitFreeText   bool // unsafe: free text under a constrained capability
+	RefuseAmbient   bool // in prefer: refuse a fallback that was not declared
 }
 
 // Presented is what a call carries to show its authority.
@@ -132,6 +135,7 @@ type Held struct {
 	Links      []string // every id whose revocation ends it
 	Chain      []string // the verified chain, root first; nil for a reference
 	Legacy     bool
+	Foreign    string // issuer, where that is not the agent itself
 	Task       string // A2A task or context that it was issued for, "" for none
 	Origin     string // configured name of the holder, "" where it has none
 	ProofID    string // to be used once; "" for a reference

@@ -438,6 +438,20 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		RefuseAmbient: c.RefuseUndeclared, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember,
 	}
+	for _, root := range c.TrustRoots {
+		data, err := os.ReadFile(string(root.JWKSFile))
+		if err != nil {
+			return gateway.Agent{}, fmt.Errorf("agents, %s, trust_roots: %w", c.ID, err)
+		}
+		keys, err := token.ParseKeySet(data)
+		if err != nil {
+			return gateway.Agent{}, fmt.Errorf("agents, %s, trust_roots, %s: %w", c.ID, root.JWKSFile, err)
+		}
+		if out.Foreign == nil {
+			out.Foreign = map[string]token.KeySet{}
+		}
+		out.Foreign[root.Issuer] = keys
+	}
 	for _, s := range agent.Skills {
 		op, err := powerbox.ParseOperation(s.Qualified(agent.ID))
 		if err != nil {

@@ -163,10 +163,11 @@ func (l *lockedBuffer) String() string {
 
 // options change the configuration of a town.
 type options struct {
-	mode     string // of both agents; require where empty
-	agent    string // further lines under the documents agent
-	extra    string // further top-level sections
-	policies string // instead of the default policies
+	mode     string            // of both agents; require where empty
+	agent    string            // further lines under the documents agent
+	extra    string            // further top-level sections
+	policies string            // instead of the default policies
+	files    map[string]string // further files beside the configuration
 }
 
 const aliceToken = "alice-session-token"
@@ -196,6 +197,9 @@ func start(t *testing.T, o options) *town {
 	port := freePort(t)
 	w.url = "http://127.0.0.1:" + port
 	w.write("policies.cedar", o.policies)
+	for name, text := range o.files {
+		w.write(name, text)
+	}
 	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, port, aliceToken, bobToken, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, o.extra))
 	w.boot()
 	return w

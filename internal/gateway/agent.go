@@ -81,7 +81,7 @@ func (a *agent) fetch(ctx context.Context) (*view, error) {
 // the skills on its card map to (GATE-4).
 func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 	t := gate.Target{
-		ID: a.ID, URL: a.URL, Required: a.Required, Anchors: a.Keys,
+		ID: a.ID, URL: a.URL, Required: a.Required, Anchors: a.Keys, Foreign: a.Foreign,
 		EnforcesContext: a.EnforcesContext, AdmitFreeText: a.AdmitFreeText, RefuseAmbient: a.RefuseAmbient,
 	}
 	var clauses []powerbox.Clause

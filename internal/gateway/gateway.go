@@ -46,7 +46,8 @@ type Agent struct {
 	URL             string // required; public URL
 	Upstream        string // required; base URL of the agent's card
 	Keys            token.KeySet
-	Signer          token.Signer // signs the context header
+	Foreign         map[string]token.KeySet // other issuers that are accepted
+	Signer          token.Signer            // signs the context header
 	Skills          map[string]Skill
 	Grants          []a2a.CardGrant
 	Required        []powerbox.Operation
