@@ -78,8 +78,8 @@ func newRoot(p *program) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(
-		newDemo(p), newInit(p), newServe(p), newRequest(p), newNarrow(p), newCall(p), newMode(p), newRevoke(p),
-		newReport(p), newCan(p), newEvidence(p), newToken(p), newKeys(p), newConfig(p), newVersion(p),
+		newDemo(p), newInit(p), newDoctor(p), newServe(p), newRequest(p), newNarrow(p), newCall(p), newMode(p), newRevoke(p),
+		newExplain(p), newReport(p), newCan(p), newEvidence(p), newToken(p), newKeys(p), newConfig(p), newVersion(p),
 	)
 	p.watch(root)
 	return root

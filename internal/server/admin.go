@@ -55,6 +55,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/agents", serve(a, a.agents))
 	mux.HandleFunc("PUT /v1/agents/{agent}/mode", serve(a, a.setMode))
 	mux.HandleFunc("POST /v1/revocations", serve(a, a.revoke))
+	mux.HandleFunc("GET /v1/revoked", serve(a, a.revoked))
 	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
 	mux.HandleFunc("GET /v1/records", serve(a, a.records))
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
@@ -194,6 +195,17 @@ func (a *Admin) revoke(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return map[string]any{"target": rev.Target, "sequence": rev.Sequence, "at": rev.At}, nil
+}
+
+// revoked tells which of the given ids have been revoked.
+func (a *Admin) revoked(r *http.Request) (any, error) {
+	revoked := []string{}
+	for _, id := range r.URL.Query()["id"] {
+		if a.Issuer.Revoked(id) {
+			revoked = append(revoked, id)
+		}
+	}
+	return map[string]any{"revoked": revoked}, nil
 }
 
 // CapabilityStatus is a capability as operators see it: with its real

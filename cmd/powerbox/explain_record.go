@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// storedCapability is a capability as the server tells operators.
+type storedCapability struct {
+	ID         string    `json:"id"`
+	Agent      string    `json:"agent"`
+	Grant      string    `json:"grant"`
+	Ancestors  []string  `json:"ancestors"`
+	Principal  string    `json:"principal"`
+	Holder     string    `json:"holder"`
+	Requester  string    `json:"requester"`
+	Purpose    string    `json:"purpose"`
+	Task       string    `json:"task"`
+	Operations []string  `json:"operations"`
+	Resources  []string  `json:"resources"`
+	Expires    time.Time `json:"expires"`
+	Legacy     bool      `json:"legacy"`
+	Revoked    bool      `json:"revoked"`
+	Expired    bool      `json:"expired"`
+}
+
+func (x *explainer) stored(ctx context.Context, id string) (storedCapability, error) {
+	var c storedCapability
+	o, err := x.server()
+	if err != nil {
+		return c, err
+	}
+	if err := o.get(ctx, "/v1/capabilities/"+url.PathEscape(id), &c); err != nil {
+		return c, fmt.Errorf("capability %s: %w", id, err)
+	}
+	return c, nil
+}
+
+// capability explains a capability on record: the tree from its root to it.
+func (x *explainer) capability(ctx context.Context, id string) (explanation, error) {
+	c, err := x.stored(ctx, id)
+	if err != nil {
+		return explanation{}, err
+	}
+	e := explanation{Kind: "capability", ID: id, Verdict: "holds"}
+	var before *storedCapability
+	for _, step := range append(slices.Clone(c.Ancestors), id) {
+		s, err := x.stored(ctx, step)
+		if err != nil {
+			return explanation{}, err
+		}
+		e.Hops = append(e.Hops, s.hop(before))
+		before = &s
+	}
+	e.fact("agent", "%s at %s", c.Agent, x.urlOf(c.Agent))
+	e.fact("may", "%s", strings.Join(c.Operations, ", "))
+	e.fact("grant", "%s", c.Grant)
+	e.fact("for", "%s, by %s", c.Principal, orNobody(c.Requester, c.Holder))
+	e.fact("purpose", "%q (the requester's words)", c.Purpose)
+	e.fact("task", "%s", c.Task)
+	if len(c.Resources) > 0 {
+		e.fact("resources", "%s", strings.Join(c.Resources, ", "))
+	}
+	if c.Legacy {
+		e.note("it wraps a service without capability support: reduced security")
+	}
+	request := fmt.Sprintf("powerbox request %s --grant %s --purpose '...' --key FILE --out capability.json", x.urlOf(c.Agent), c.Grant)
+	if c.Revoked {
+		e.fail(gate.CodeRevoked, "it, or one that it descends from, was revoked")
+	}
+	if c.Expired {
+		e.fail(string(powerbox.CodeExpired), "it expired at "+shortTime(c.Expires))
+	}
+	if e.First != nil {
+		e.Verdict, e.Fix = "fails", "ask again: "+request
+	}
+	return e, nil
+}
+
+func orNobody(name, otherwise string) string {
+	if name != "" {
+		return name
+	}
+	return otherwise
+}
+
+// hop says what a capability has less than its parent.
+func (c storedCapability) hop(parent *storedCapability) hop {
+	h := hop{ID: c.ID, Holder: c.Holder, Expires: shortTime(c.Expires), Narrowed: []string{}, Holds: !c.Revoked && !c.Expired}
+	switch {
+	case c.Revoked:
+		h.Problem = "revoked, or one above it"
+	case c.Expired:
+		h.Problem = "expired"
+	}
+	if parent == nil {
+		return h
+	}
+	for _, op := range parent.Operations {
+		if !slices.Contains(c.Operations, op) {
+			h.Narrowed = append(h.Narrowed, "without "+op)
+		}
+	}
+	if n := len(parent.Resources) - len(c.Resources); n > 0 {
+		h.Narrowed = append(h.Narrowed, fmt.Sprintf("%d of %d resources", len(c.Resources), len(parent.Resources)))
+	}
+	if d := parent.Expires.Sub(c.Expires); d > 0 {
+		h.Narrowed = append(h.Narrowed, fmt.Sprintf("expires %s earlier", d.Truncate(time.Second)))
+	}
+	if c.Holder != parent.Holder {
+		h.Narrowed = append(h.Narrowed, "for another holder")
+	}
+	return h
+}
+
+// decision explains a record: who tried what, what each layer had, and why it
+// was decided as it was.
+func (x *explainer) decision(ctx context.Context, id string) (explanation, error) {
+	o, err := x.server()
+	if err != nil {
+		return explanation{}, err
+	}
+	var raw json.RawMessage
+	if err := o.get(ctx, "/v1/records/"+url.PathEscape(id), &raw); err != nil {
+		return explanation{}, fmt.Errorf("decision %s: %w", id, err)
+	}
+	sealed, err := evidence.ParseSealed(raw)
+	if err != nil {
+		return explanation{}, invalid(err)
+	}
+	r := sealed.Record()
+	e := explanation{Kind: "decision", ID: id, Verdict: verdictOf(r)}
+	e.describe(r)
+	told := map[failure]bool{} // two attempts of a call may fail for the same reason
+	for _, reason := range r.Details.Reasons {
+		if f := (failure{reason.Code, reason.Message}); !told[f] {
+			told[f] = true
+			e.fail(f.Code, f.Message)
+		}
+	}
+	if e.First != nil {
+		e.Fix = x.decisionFix(r)
+	}
+	return e, x.under(ctx, r, &e)
+}
+
+// under adds the capability that a decision was made on.
+func (x *explainer) under(ctx context.Context, r evidence.Record, e *explanation) error {
+	id := r.Details.Capability
+	if id == "" || r.ActionType == "capability.revoke" {
+		return nil
+	}
+	c, err := x.capability(ctx, id)
+	if errors.Is(err, errNotThere) {
+		e.note("%s was derived offline by a holder; its chain is not kept here: explain the holder's capability file", id)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e.Hops = c.Hops
+	if c.First != nil {
+		e.note("the capability does not hold any more: %s", c.First.Message)
+	}
+	return nil
+}
+
+func verdictOf(r evidence.Record) string {
+	switch r.Decision {
+	case evidence.Allow:
+		return "allowed"
+	case evidence.Deny:
+		return "denied"
+	case evidence.Abstain:
+		if len(r.Details.Reasons) > 0 {
+			return "let through, since the agent is only observed; otherwise denied"
+		}
+		return "let through, since the agent is only observed"
+	}
+	return string(r.Decision)
+}
+
+func (e *explanation) describe(r evidence.Record) {
+	d := r.Details
+	e.fact("when", "%s", shortTime(r.Time))
+	e.fact("who", "%s%s", d.Requester, prefixed(" for ", d.Principal))
+	e.fact("what", "%s at agent %s (%s)", r.Intent.Operation, r.AgentID, r.ActionType)
+	if r.Intent.Purpose != "" {
+		e.fact("purpose", "%q (the requester's words)", r.Intent.Purpose)
+	}
+	e.fact("mode", "%s", d.Mode)
+	e.fact("held", "%s", strings.Join(d.Granted, ", "))
+	if g := d.Gate; g != nil {
+		e.fact("required", "%s", strings.Join(g.Required, ", "))
+		e.fact("effective", "%s", strings.Join(g.Allowed, ", "))
+		e.fact("missing", "%s", strings.Join(g.Missing, ", "))
+	}
+	e.fact("task", "%s", r.TaskID)
+	e.fact("outcome", "%s", string(r.OutcomeStatus))
+	e.fact("outcome of", "%s", d.OutcomeOf)
+	e.fact("policies", "%s", d.PolicyDigest)
+}
+
+func prefixed(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
+// decisionFix is what would mend the first thing that failed.
+func (x *explainer) decisionFix(r evidence.Record) string {
+	first := r.Details.Reasons[0]
+	agent, operation := r.AgentID, first.Operation
+	if operation == "" {
+		operation = r.Intent.Operation
+	}
+	grant := "GRANT"
+	if parts := strings.Split(operation, "/"); len(parts) == 3 {
+		grant = parts[1]
+	}
+	local := strings.TrimPrefix(operation, agent+"/")
+	request := fmt.Sprintf("powerbox request %s --grant %s --purpose '...' --key FILE --out capability.json", x.urlOf(agent), grant)
+	switch first.Code {
+	case gate.CodeScope:
+		if !isNamed(r.Details.Requester) {
+			return fmt.Sprintf("name the caller in identity.callers, such as %s, and give it a scope; or: %s", callerRule(r.Details.Requester), request)
+		}
+		return fmt.Sprintf("add %q to scopes.%s.%s (powerbox report --grants prints what was observed), or: %s", local, r.Details.Requester, agent, request)
+	case gate.CodeCaps, "skill_unmapped":
+		return fmt.Sprintf("map the skill to an operation in skills.%s of the configuration", agent)
+	case gate.CodeHandle, string(powerbox.CodeArgumentConstraint):
+		return "ask for what is needed: " + request + " --collection NAME --filter attribute=value"
+	case gate.CodeMessageNotBound:
+		return fmt.Sprintf("name the skill: powerbox call %s --skill SKILL --arguments JSON --capability FILE --key FILE", x.urlOf(agent))
+	case gate.CodeNotHolder, string(token.CodeHolder), string(token.CodeProofSignature):
+		return "call with the key that the capability is bound to, or have it delegated: powerbox narrow --delegate KEY"
+	case gate.CodeReplay, string(token.CodeProofTime):
+		return "sign a new proof for every call, with a clock that is right: powerbox doctor"
+	case gate.CodeVeto, "nothing_granted":
+		return fmt.Sprintf("ask the policies: powerbox explain policy --principal user:NAME --operation %s", operation)
+	case gate.CodeForeignTask:
+		return "name a task of your own"
+	}
+	return request
+}
