@@ -123,6 +123,9 @@ type Veto struct{ Issuer *issuer.Issuer }
 // Veto implements [gate.Policy]. A capability whose record cannot be read is
 // vetoed: whether the user may still do it is not known.
 func (v Veto) Veto(ctx context.Context, call *gate.Call, held gate.Held) string {
+	if held.Foreign != "" {
+		return "" // the user behind it is the other issuer's, of whom policy knows nothing
+	}
 	c, err := v.Issuer.OnRecord(ctx, held.OnRecord)
 	if err != nil {
 		return "whether the user's policy still allows it cannot be told now"
@@ -147,8 +150,8 @@ type OnRecord struct {
 // was not issued here, whatever key signed it.
 func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented, now time.Time) (gate.Held, error) {
 	held, err := r.Resolver.Resolve(ctx, call, p, now)
-	if err != nil {
-		return gate.Held{}, err
+	if err != nil || held.Foreign != "" {
+		return held, err // what another issuer gave is on its record, not on ours
 	}
 	c, err := r.Issuer.OnRecord(ctx, held.OnRecord)
 	if err != nil {
