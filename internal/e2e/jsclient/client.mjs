@@ -7,7 +7,8 @@
 //
 // Commands: card | send TEXT | stream TEXT | skill NAME JSON | get TASK |
 // cancel TASK | list. The argument "$task" is the task that was answered last.
-// A2A_TOKEN in the environment is sent as a bearer token.
+// A2A_TOKEN in the environment is sent as a bearer token. A2A_LEGACY turns on
+// what the SDK has for agents that speak version 0.3 of the protocol.
 
 import { createInterface } from 'node:readline';
 import { AgentCard, ListTasksResponse, Message, SendMessageRequest, StreamResponse, Task } from '@a2a-js/sdk';
@@ -24,9 +25,10 @@ const fetchImpl = !token ? fetch : createAuthenticatingFetchWithRetry(fetch, {
   headers: async () => ({ Authorization: `Bearer ${token}` }),
   shouldRetryWithHeaders: async () => undefined,
 });
+const legacyCompat = { enabled: Boolean(process.env.A2A_LEGACY) };
 const client = await new ClientFactory({
-  transports: [new JsonRpcTransportFactory({ fetchImpl })],
-  cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
+  transports: [new JsonRpcTransportFactory({ fetchImpl, legacyCompat })],
+  cardResolver: new DefaultAgentCardResolver({ fetchImpl, legacyCompat }),
 }).createFromUrl(cardURL, '');
 
 let lastTask = '';
