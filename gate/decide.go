@@ -246,7 +246,7 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 		// What scoped would say, and that require would say no.
 		v := g.scoped(call, now)
 		v.Allowed, v.Basis, v.Under = false, OnNothing, powerbox.Authority{}
-		v.Reasons = append(v.Reasons, needed)
+		v.Reasons = append(append(v.Reasons, needed), undeclared(call)...)
 		return v
 	case Scoped:
 	}
