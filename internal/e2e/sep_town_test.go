@@ -246,3 +246,40 @@ func allowed(t *testing.T, a answer) {
 		t.Errorf("refused: %d %s", a.Status, a.Raw)
 	}
 }
+
+// rewrite changes a file of the configuration.
+func (w *town) rewrite(name, from, to string) {
+	w.t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.dir, name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if !strings.Contains(string(data), from) {
+		w.t.Fatalf("%s has no %q", name, from)
+	}
+	w.write(name, strings.ReplaceAll(string(data), from, to))
+}
+
+// settled is a caller whose proofs are believed: those of the second in which
+// a server started again are not.
+func (w *town) settled(session string) *caller {
+	w.t.Helper()
+	c := w.caller(session)
+	w.settle(c)
+	return c
+}
+
+func (w *town) settle(c *caller) {
+	w.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C {
+		a := c.call("documents", "a2a/capabilities/list", map[string]any{})
+		if a.Error == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("no proof is believed: %s", a.Raw)
+		}
+	}
+}
