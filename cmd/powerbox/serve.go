@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,6 +54,9 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev bool) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen: %w", err), i.Close())
 	}
+	if listener, err = secure(listener, c.Issuer.TLS); err != nil {
+		return errors.Join(err, i.Close())
+	}
 	if dev && !loopback(listener.Addr()) {
 		return errors.Join(errors.New("--dev listens on loopback addresses only; set listen to 127.0.0.1"), listener.Close(), i.Close())
 	}
@@ -61,6 +66,31 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev bool) error {
 	}
 	log.InfoContext(ctx, "serving", slog.String("listen", listener.Addr().String()), slog.String("url", c.Issuer.URL), slog.Int("agents", len(c.Agents)))
 	return errors.Join(run(ctx, listener, i.handler), i.Close())
+}
+
+// secure puts TLS on a listener where the configuration has a certificate. A
+// client certificate is asked for, and believed only when one of the configured
+// authorities signed it.
+func secure(l net.Listener, c config.TLS) (net.Listener, error) {
+	if c.Certificate == "" {
+		return l, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(string(c.Certificate), string(c.Key))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("issuer.tls: %w", err), l.Close())
+	}
+	settings := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	if c.ClientCA != "" {
+		pem, err := os.ReadFile(string(c.ClientCA))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("issuer.tls.client_ca: %w", err), l.Close())
+		}
+		settings.ClientCAs, settings.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
+		if !settings.ClientCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.Join(fmt.Errorf("issuer.tls.client_ca: %s holds no certificate in PEM form", c.ClientCA), l.Close())
+		}
+	}
+	return tls.NewListener(l, settings), nil
 }
 
 func loopback(a net.Addr) bool {

@@ -54,6 +54,7 @@ func check(c *Config, d *decoder) {
 		k.agents = append(k.agents, a.ID)
 	}
 	k.checkTimes()
+	k.checkTLS()
 	k.checkProviders()
 	k.checkCallers()
 	k.checkDev()
@@ -91,6 +92,18 @@ func (k checker) checkTimes() {
 	}
 	if l := k.Issuer.MaximumLifetime; l > maximumLifetime {
 		k.place("issuer.maximum_lifetime", "%s is longer than %s", shortDuration(l), shortDuration(maximumLifetime))
+	}
+}
+
+// checkTLS wants certificate and key together, and TLS where callers are to
+// prove themselves by certificate.
+func (k checker) checkTLS() {
+	t := k.Issuer.TLS
+	if (t.Certificate == "") != (t.Key == "") {
+		k.place("issuer.tls", "has only one of certificate and key; want both")
+	}
+	if t.ClientCA != "" && t.Certificate == "" {
+		k.place("issuer.tls.client_ca", "needs certificate and key: client certificates come with TLS")
 	}
 }
 

@@ -33,6 +33,14 @@ type Issuer struct {
 	URL             string        `key:"url" default:"http://127.0.0.1:8700" format:"origin" doc:"Public base URL; agents live at URL/agents/ID."`
 	Directory       Path          `key:"directory" default:"powerbox-data" doc:"Where keys (mode 0600) and the store are, relative to the file."`
 	MaximumLifetime time.Duration `key:"maximum_lifetime" default:"1h" doc:"Longest lifetime of a capability (SEP-8)."`
+	TLS             TLS           `key:"tls" doc:"How serve speaks TLS. Without a certificate it speaks plain HTTP, for loopback or behind a proxy that terminates TLS."`
+}
+
+// TLS is how the server proves itself and what it asks of callers.
+type TLS struct {
+	Certificate Path `key:"certificate" doc:"PEM file with the server's certificate chain."`
+	Key         Path `key:"key" doc:"PEM file with its private key."`
+	ClientCA    Path `key:"client_ca" doc:"PEM file with the authorities for client certificates. A caller may then be the holder of a certificate (identity.callers, mtls or spiffe)."`
 }
 
 // Identity says whom to believe.

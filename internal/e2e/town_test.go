@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -138,6 +139,7 @@ type town struct {
 	t         *testing.T
 	dir       string
 	url       string
+	tls       *tls.Config
 	documents *stock
 	mail      *stock
 	process   *exec.Cmd
@@ -168,6 +170,10 @@ type options struct {
 	extra    string            // further top-level sections
 	policies string            // instead of the default policies
 	files    map[string]string // further files beside the configuration
+	issuer   string            // further lines under issuer
+	callers  string            // further lines under identity
+	scheme   string            // http where empty
+	tls      *tls.Config       // how the harness itself speaks to the server
 }
 
 const aliceToken = "alice-session-token"
@@ -195,20 +201,25 @@ func start(t *testing.T, o options) *town {
 		o.policies = defaultPolicies
 	}
 	port := freePort(t)
-	w.url = "http://127.0.0.1:" + port
+	if o.scheme == "" {
+		o.scheme = "http"
+	}
+	w.url, w.tls = o.scheme+"://127.0.0.1:"+port, o.tls
 	w.write("policies.cedar", o.policies)
 	for name, text := range o.files {
 		w.write(name, text)
 	}
-	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, port, aliceToken, bobToken, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, o.extra))
+	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, o.extra))
 	w.boot()
 	return w
 }
 
 const configuration = `listen: 127.0.0.1:%s
 issuer:
-  url: http://127.0.0.1:%s
+  url: %s
+%s
 identity:
+%s
   dev:
     - {name: alice, token: %s}
     - {name: bob, token: %s}
@@ -295,7 +306,8 @@ func (w *town) boot() {
 		case <-deadline:
 			w.t.Fatalf("powerbox is not ready\n%s", w.log)
 		case <-tick.C:
-			r, err := http.Get(w.url + "/readyz")
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: w.tls, DisableKeepAlives: true}, Timeout: 5 * time.Second}
+			r, err := client.Get(w.url + "/readyz")
 			if err == nil {
 				_ = r.Body.Close()
 				if r.StatusCode == http.StatusOK {
