@@ -189,9 +189,13 @@ func nodeClient(t *testing.T, cardURL, bearer string) *exec.Cmd {
 	if _, err := os.Stat(filepath.Join("jsclient", "node_modules", "@a2a-js", "sdk")); err != nil {
 		t.Fatal("the JavaScript SDK is not installed: run make test-deps, or npm ci in internal/e2e/jsclient")
 	}
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Fatal("node is not installed: run make test-deps, or install Node.js 20 or newer")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, "node", filepath.Join("jsclient", "client.mjs"), cardURL)
+	cmd := exec.CommandContext(ctx, node, filepath.Join("jsclient", "client.mjs"), cardURL)
 	cmd.Env = append(os.Environ(), "A2A_TOKEN="+bearer)
 	return cmd
 }
