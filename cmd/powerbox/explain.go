@@ -89,7 +89,7 @@ func newExplain(p *program) *cobra.Command {
 		Use:   "explain THING",
 		Short: "Explain a token, a capability, a decision or a policy: what holds, what fails first, what would mend it",
 		Long: "THING is a file with a capability or a chain, a compact token, the id of a capability (cap_...) or the id\n" +
-			"of a decision (rec_...). Ids are looked up at the server. What a token says is verified under the keys that\n" +
+			"of a decision (rec_...); last is the newest denial. Ids are looked up at the server. What a token says is verified under the keys that\n" +
 			"its issuer publishes, or those of --anchors. For policies see: powerbox explain policy --help",
 		Args: cobra.ExactArgs(1),
 	}
@@ -128,6 +128,12 @@ func (x *explainer) explain(ctx context.Context, thing string) (explanation, err
 	if x.operator != nil {
 		if agents, err := x.operator.agents(ctx); err == nil {
 			x.agents = agents // only for the commands that mend; without a server they name no URL
+		}
+	}
+	if thing == "last" {
+		var err error
+		if thing, err = x.lastDenied(ctx); err != nil {
+			return explanation{}, err
 		}
 	}
 	switch {

@@ -124,6 +124,22 @@ func (c storedCapability) hop(parent *storedCapability) hop {
 	return h
 }
 
+// lastDenied is the id of the newest decision that was a denial.
+func (x *explainer) lastDenied(ctx context.Context) (string, error) {
+	o, err := x.server()
+	if err != nil {
+		return "", err
+	}
+	records, err := o.records(ctx, recordQuery{decision: string(evidence.Deny), limit: 1})
+	if err == nil && len(records) == 0 {
+		err = errors.New("nothing was denied yet")
+	}
+	if err != nil {
+		return "", err
+	}
+	return records[0].ID, nil
+}
+
 // decision explains a record: who tried what, what each layer had, and why it
 // was decided as it was.
 func (x *explainer) decision(ctx context.Context, id string) (explanation, error) {

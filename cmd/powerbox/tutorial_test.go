@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The blocks of docs/tutorial.md. "sh setup" is run in the repository, "sh
+// background URL" goes on running and is ready when the URL answers; another
+// one of the same URL stops it first. A text block after a block says lines
+// that its output has, in any spacing; ... stands for anything.
+var block = regexp.MustCompile("(?s)```(sh|text)([^\n]*)\n(.*?)```")
+
+// reader does what the tutorial says.
+type reader struct {
+	*testing.T
+	dir     string
+	env     []string
+	ports   *strings.Replacer
+	running map[string]*exec.Cmd
+	output  string
+}
+
+// TestTutorial runs the commands of docs/tutorial.md, from the first to the
+// last, and looks for what it promises.
+func TestTutorial(t *testing.T) {
+	text, err := os.ReadFile("../../docs/tutorial.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, server := freeAddress(t), freeAddress(t)
+	r := &reader{T: t, dir: t.TempDir(), running: map[string]*exec.Cmd{}}
+	r.ports = strings.NewReplacer("127.0.0.1:9101", agent, "127.0.0.1:8700", server)
+	bin := filepath.Join(t.TempDir(), "bin")
+	r.env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"POWERBOX_LISTEN="+server, "POWERBOX_ISSUER_URL=http://"+server)
+	t.Cleanup(r.stopAll)
+	blocks := block.FindAllStringSubmatch(string(text), -1)
+	if len(blocks) < 20 {
+		t.Fatalf("%d blocks in the tutorial", len(blocks))
+	}
+	for _, b := range blocks {
+		kind, info, body := b[1], strings.Fields(b[2]), r.ports.Replace(b[3])
+		switch {
+		case kind == "text":
+			r.expect(body)
+		case len(info) == 2 && info[0] == "background":
+			r.background(r.ports.Replace(info[1]), body)
+		case len(info) == 1 && info[0] == "setup":
+			r.run("../..", body)
+		default:
+			r.run(r.dir, body)
+		}
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func (r *reader) run(dir, script string) {
+	r.Helper()
+	cmd := exec.CommandContext(r.Context(), "sh", "-e", "-c", script)
+	cmd.Dir, cmd.Env = dir, r.env
+	out, err := cmd.CombinedOutput()
+	r.output = string(out)
+	if err != nil {
+		r.Fatalf("%v\n%s\n%s", err, script, out)
+	}
+}
+
+func (r *reader) expect(text string) {
+	r.Helper()
+	output := strings.Join(strings.Fields(r.output), " ")
+	for line := range strings.Lines(text) {
+		parts := strings.Split(strings.Join(strings.Fields(line), " "), "...")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		if !regexp.MustCompile(strings.Join(parts, ".*?")).MatchString(output) {
+			r.Fatalf("the tutorial promises %q; there is\n%s", strings.TrimSpace(line), r.output)
+		}
+	}
+}
+
+// background starts a program and waits until its URL answers.
+func (r *reader) background(url, script string) {
+	r.Helper()
+	restarted := r.stop(url)
+	begin := time.Now()
+	var log bytes.Buffer
+	cmd := exec.Command("sh", "-c", "exec "+script) //nolint:noctx // it is stopped in order, not by a context
+	cmd.Dir, cmd.Env, cmd.Stderr, cmd.Stdout = r.dir, r.env, &log, &log
+	if err := cmd.Start(); err != nil {
+		r.Fatal(err)
+	}
+	r.running[url] = cmd
+	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.Fatalf("%s does not answer", url)
+		case now := <-tick.C:
+			// A server that was started again believes no proofs of the seconds
+			// in which it may have been running before.
+			if restarted && now.Before(begin.Truncate(time.Second).Add(3*time.Second)) {
+				continue
+			}
+			if answers(ctx, url) {
+				return
+			}
+		}
+	}
+}
+
+func answers(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+}
+
+func (r *reader) stop(url string) bool {
+	cmd, ok := r.running[url]
+	if !ok {
+		return false
+	}
+	delete(r.running, url)
+	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	_ = cmd.Wait()
+	return true
+}
+
+func (r *reader) stopAll() {
+	for url := range r.running {
+		r.stop(url)
+	}
+}
