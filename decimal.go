@@ -149,6 +149,16 @@ func (d Decimal) Int64() (int64, bool) {
 	if int(d.exponent) < len(d.digits) || d.exponent > 19 {
 		return 0, false
 	}
+	if d.exponent <= 18 && !d.negative { // any of them fits
+		n := int64(0)
+		for i := range int(d.exponent) {
+			n *= 10
+			if i < len(d.digits) {
+				n += int64(d.digits[i] - '0')
+			}
+		}
+		return n, true
+	}
 	n, err := strconv.ParseInt(d.String(), 10, 64)
 	return n, err == nil
 }

@@ -50,11 +50,19 @@ func DecodeValue(data []byte, limits Limits) (Value, error) {
 	return v, nil
 }
 
+// decoder collects the parts of whatever is being read on two stacks, from
+// which each array and each object takes its own, in one piece of the right
+// size.
 type decoder struct {
-	src   string
-	pos   int
-	depth int // levels left
+	src     string
+	pos     int
+	depth   int // levels left
+	values  []Value
+	members []Member
 }
+
+// firstParts is how many parts a stack has room for at first.
+const firstParts = 16
 
 func (d *decoder) fail(format string, args ...any) error {
 	return &SyntaxError{d.pos, fmt.Sprintf(format, args...)}
@@ -82,9 +90,9 @@ func (d *decoder) value() (Value, error) {
 	d.space()
 	switch c := d.peek(); {
 	case c == '{':
-		return d.nested(d.object)
+		return d.object()
 	case c == '[':
-		return d.nested(d.array)
+		return d.array()
 	case c == '"':
 		s, err := d.string()
 		return Value{kind: KindString, text: s}, err
@@ -110,57 +118,73 @@ func (d *decoder) word() (Value, error) {
 	return Value{}, d.fail("want a value")
 }
 
-func (d *decoder) nested(read func() (Value, error)) (Value, error) {
+// open consumes an opening bracket and reports whether anything follows before
+// the closing one, which it consumes too where nothing does.
+func (d *decoder) open(closing byte) (bool, error) {
 	if d.depth == 0 {
-		return Value{}, d.fail("nested too deep")
+		return false, d.fail("nested too deep")
+	}
+	d.pos++
+	if d.space(); d.peek() == closing {
+		d.pos++
+		return false, nil
 	}
 	d.depth--
-	d.pos++
-	v, err := read()
-	d.depth++
-	return v, err
+	return true, nil
 }
 
 func (d *decoder) array() (Value, error) {
-	v := Value{kind: KindList}
-	if d.space(); d.peek() == ']' {
-		d.pos++
-		return v, nil
+	more, err := d.open(']')
+	if err != nil || !more {
+		return Value{kind: KindList}, err
 	}
-	for {
+	start := len(d.values)
+	for more {
 		e, err := d.value()
 		if err != nil {
 			return Value{}, err
 		}
-		v.list = append(v.list, e)
-		more, err := d.separator(']')
-		if err != nil || !more {
-			return v, err
+		if d.values == nil {
+			d.values = make([]Value, 0, d.room())
+		}
+		d.values = append(d.values, e)
+		if more, err = d.separator(']'); err != nil {
+			return Value{}, err
 		}
 	}
+	d.depth++
+	list := append([]Value(nil), d.values[start:]...)
+	d.values = d.values[:start]
+	return Value{kind: KindList, list: list}, nil
 }
 
 func (d *decoder) object() (Value, error) {
-	v := Value{kind: KindObject}
-	if d.space(); d.peek() == '}' {
-		d.pos++
-		return v, nil
+	more, err := d.open('}')
+	if err != nil || !more {
+		return Value{kind: KindObject}, err
 	}
-	for {
+	if d.members == nil {
+		d.members = make([]Member, 0, d.room())
+	}
+	start := len(d.members)
+	for more {
 		m, err := d.member()
 		if err != nil {
 			return Value{}, err
 		}
-		v.members = append(v.members, m)
-		more, err := d.separator('}')
-		if err != nil {
+		d.members = append(d.members, m)
+		if more, err = d.separator('}'); err != nil {
 			return Value{}, err
 		}
-		if !more {
-			return v, d.sortMembers(v.members)
-		}
 	}
+	d.depth++
+	members := append([]Member(nil), d.members[start:]...)
+	d.members = d.members[:start]
+	return Value{kind: KindObject, members: members}, d.sortMembers(members)
 }
+
+// room returns how many parts the first stack needs at most, or firstParts.
+func (d *decoder) room() int { return min(firstParts, 1+strings.Count(d.src, ",")) }
 
 func (d *decoder) member() (Member, error) {
 	if d.space(); d.peek() != '"' {
@@ -194,7 +218,10 @@ func (d *decoder) separator(closing byte) (bool, error) {
 }
 
 func (d *decoder) sortMembers(ms []Member) error {
-	slices.SortFunc(ms, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	if ascending(ms) {
+		return nil
+	}
+	slices.SortFunc(ms, compareMembers)
 	for i := 1; i < len(ms); i++ {
 		if ms[i].Name == ms[i-1].Name {
 			return d.fail("member %q occurs twice in one object", ms[i].Name)
@@ -205,7 +232,7 @@ func (d *decoder) sortMembers(ms []Member) error {
 
 func (d *decoder) number() (Value, error) {
 	end := d.pos
-	for end < len(d.src) && strings.IndexByte("+-.eE0123456789", d.src[end]) >= 0 {
+	for end < len(d.src) && inNumber(d.src[end]) {
 		end++
 	}
 	n, err := ParseDecimal(d.src[d.pos:end])
@@ -216,22 +243,32 @@ func (d *decoder) number() (Value, error) {
 	return Number(n), nil
 }
 
+func inNumber(c byte) bool {
+	return c >= '0' && c <= '9' || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E'
+}
+
 // string reads a string literal. Without escapes, which is the common case,
 // the result shares the input's memory.
 func (d *decoder) string() (string, error) {
 	start := d.pos + 1
+	bits := byte(0) // of all bytes; the highest tells whether it is all ASCII
 	for i := start; i < len(d.src); i++ {
-		switch c := d.src[i]; {
-		case c == '"':
+		c := d.src[i]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			bits |= c
+			continue
+		}
+		switch c {
+		case '"':
 			s := d.src[start:i]
-			if !utf8.ValidString(s) {
+			if bits >= utf8.RuneSelf && !utf8.ValidString(s) {
 				return "", d.fail("string is not UTF-8")
 			}
 			d.pos = i + 1
 			return s, nil
-		case c == '\\':
+		case '\\':
 			return d.escaped(start, i)
-		case c < 0x20:
+		default:
 			d.pos = i
 			return "", d.fail("control character 0x%02x in a string; escape it", c)
 		}

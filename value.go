@@ -31,12 +31,14 @@ func (k Kind) String() string {
 // Value is a JSON value with exact numbers. It is immutable. The zero Value is
 // null.
 type Value struct {
-	kind    Kind
-	truth   bool
-	number  Decimal
-	text    string
-	list    []Value
-	members []Member // sorted by name, names unique
+	kind Kind
+	// A number's sign, exponent and digits lie where a boolean and a string do,
+	// so that values are small: see Decimal for what they mean.
+	truth    bool
+	exponent int32
+	text     string
+	list     []Value
+	members  []Member // sorted by name, names unique
 }
 
 // Member is one member of an object.
@@ -49,7 +51,9 @@ type Member struct {
 func Bool(b bool) Value { return Value{kind: KindBool, truth: b} }
 
 // Number returns a number value.
-func Number(d Decimal) Value { return Value{kind: KindNumber, number: d} }
+func Number(d Decimal) Value {
+	return Value{kind: KindNumber, truth: d.negative, exponent: d.exponent, text: d.digits}
+}
 
 // String returns a string value; s must be UTF-8.
 func String(s string) Value { return Value{kind: KindString, text: s} }
@@ -61,7 +65,10 @@ func List(vs ...Value) Value { return Value{kind: KindList, list: slices.Clone(v
 // is kept, so that callers can override.
 func Object(members ...Member) Value {
 	sorted := slices.Clone(members)
-	slices.SortStableFunc(sorted, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	if ascending(sorted) {
+		return Value{kind: KindObject, members: sorted}
+	}
+	slices.SortStableFunc(sorted, compareMembers)
 	out := sorted[:0]
 	for _, m := range sorted {
 		if n := len(out); n > 0 && out[n-1].Name == m.Name {
@@ -73,18 +80,47 @@ func Object(members ...Member) Value {
 	return Value{kind: KindObject, members: out}
 }
 
+func compareMembers(a, b Member) int { return strings.Compare(a.Name, b.Name) }
+
+// ascending reports whether ms are in order of their names, none of which
+// occurs twice.
+func ascending(ms []Member) bool {
+	for i := 1; i < len(ms); i++ {
+		if ms[i-1].Name >= ms[i].Name {
+			return false
+		}
+	}
+	return true
+}
+
 // Kind returns what v is.
 func (v Value) Kind() Kind { return v.kind }
 
 // Text returns the string that v is, and false where it is none.
-func (v Value) Text() (string, bool) { return v.text, v.kind == KindString }
+func (v Value) Text() (string, bool) {
+	if v.kind != KindString {
+		return "", false
+	}
+	return v.text, true
+}
 
 // Decimal returns the number that v is, and false where it is none.
-func (v Value) Decimal() (Decimal, bool) { return v.number, v.kind == KindNumber }
+func (v Value) Decimal() (Decimal, bool) {
+	if v.kind != KindNumber {
+		return Decimal{}, false
+	}
+	return v.decimal(), true
+}
+
+// decimal returns the number that v is known to be.
+func (v *Value) decimal() Decimal { return Decimal{v.truth, v.text, v.exponent} }
 
 // Truth returns the boolean that v is, and false as its second result where
 // it is none.
-func (v Value) Truth() (value, ok bool) { return v.truth, v.kind == KindBool }
+func (v Value) Truth() (value, ok bool) {
+	isBool := v.kind == KindBool
+	return isBool && v.truth, isBool
+}
 
 // Elements returns the elements of an array, which the caller must not change,
 // and false where v is none.
@@ -119,7 +155,7 @@ func (v Value) Compare(w Value) int {
 	case KindBool:
 		return cmp.Compare(truthRank(v.truth), truthRank(w.truth))
 	case KindNumber:
-		return v.number.Compare(w.number)
+		return v.decimal().Compare(w.decimal())
 	case KindString:
 		return strings.Compare(v.text, w.text)
 	case KindList:
@@ -159,7 +195,7 @@ func (v Value) AppendJSON(b []byte) []byte {
 		}
 		return append(b, "false"...)
 	case KindNumber:
-		return append(b, v.number.String()...)
+		return append(b, v.decimal().String()...)
 	case KindString:
 		return appendQuoted(b, v.text)
 	case KindList:
