@@ -261,7 +261,7 @@ func (a Authority) JSON() Value {
 
 // ParseAuthority reads the object form.
 func ParseAuthority(v Value) (Authority, error) {
-	o, err := readObject("authority", v)
+	o, err := readObject(reading{kind: "authority"}, v)
 	if err != nil {
 		return Authority{}, err
 	}
@@ -300,7 +300,7 @@ func ParseAuthority(v Value) (Authority, error) {
 }
 
 func parseClause(v Value) (Clause, error) {
-	o, err := readObject("operation", v)
+	o, err := readObject(reading{kind: "operation"}, v)
 	if err != nil {
 		return Clause{}, err
 	}

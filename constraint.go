@@ -316,7 +316,7 @@ func (p *constraintParser) constraint(v Value, depth int) (Constraint, error) {
 	if !ok {
 		return nil, fmt.Errorf("constraint has no constraint_type; want one of %s", strings.Join(constraintTypes, ", "))
 	}
-	o := objectReader{of: fmt.Sprintf("constraint %.64q", constraintType), rest: v.members}
+	o := objectReader{of: reading{"constraint", constraintType}, members: v.members}
 	o.take("constraint_type")
 	c, err := p.typed(constraintType, &o, depth)
 	if err != nil {
@@ -381,7 +381,7 @@ func (p *constraintParser) exact(o *objectReader) (Constraint, error) {
 
 // count takes v and all that it is made of from the budget, and refuses
 // strings that are too long.
-func (p *constraintParser) count(of string, v Value) error {
+func (p *constraintParser) count(of reading, v Value) error {
 	if n := len(v.text); n > MaxConstraintBytes {
 		return fmt.Errorf("%s: a string has %d bytes; want at most %d", of, n, MaxConstraintBytes)
 	}
@@ -468,15 +468,29 @@ func parseRange(o *objectReader) (Constraint, error) {
 
 // objectReader takes members out of an object and refuses what is left.
 type objectReader struct {
-	of   string
-	rest []Member
+	of      reading
+	members []Member
+	// taken has a bit for each of the first 64 members. No object that is read
+	// here has that many, so that one with more has some left in any case.
+	taken uint64
+}
+
+// reading is what an objectReader reads, for errors, which are rarer than
+// objects: it is worded for them alone.
+type reading struct{ kind, name string }
+
+func (r reading) String() string {
+	if r.name == "" {
+		return r.kind
+	}
+	return fmt.Sprintf("%s %.64q", r.kind, r.name)
 }
 
 func (o *objectReader) take(name string) (Value, bool) {
-	for i, m := range o.rest {
-		if m.Name == name {
-			o.rest = slices.Concat(o.rest[:i], o.rest[i+1:])
-			return m.Value, true
+	for i := range o.members {
+		if o.members[i].Name == name && o.taken>>i&1 == 0 {
+			o.taken |= 1 << i
+			return o.members[i].Value, true
 		}
 	}
 	return Value{}, false
@@ -487,8 +501,10 @@ func (o *objectReader) missing(name string) error {
 }
 
 func (o *objectReader) finish() error {
-	if len(o.rest) > 0 {
-		return fmt.Errorf("%s: member %.64q is unknown", o.of, o.rest[0].Name)
+	for i := range o.members {
+		if o.taken>>i&1 == 0 {
+			return fmt.Errorf("%s: member %.64q is unknown", o.of, o.members[i].Name)
+		}
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func parsePath(o *objectReader) (Constraint, error) {
 		return nil, err
 	}
 	if !plainPath(root) {
-		return nil, wantPath(o.of+": root", root)
+		return nil, wantPath(o.of.String()+": root", root)
 	}
 	return PathUnder{root}, nil
 }
@@ -265,14 +265,14 @@ func (p *constraintParser) url(o *objectReader) (Constraint, error) {
 			}
 		}
 	}
-	if !slices.ContainsFunc(o.rest, func(m Member) bool { return m.Name == "path_prefix" }) {
+	if !slices.ContainsFunc(o.members, func(m Member) bool { return m.Name == "path_prefix" }) {
 		return c, nil
 	}
 	if c.Prefix, err = o.text("path_prefix"); err != nil {
 		return nil, err
 	}
 	if !plainPath(c.Prefix) {
-		return nil, wantPath(o.of+": path_prefix", c.Prefix)
+		return nil, wantPath(o.of.String()+": path_prefix", c.Prefix)
 	}
 	return c, nil
 }

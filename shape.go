@@ -211,7 +211,7 @@ func (s Shape) JSON() Value {
 
 // ParseShape reads the object form.
 func ParseShape(v Value) (Shape, error) {
-	o, err := readObject("shape", v)
+	o, err := readObject(reading{kind: "shape"}, v)
 	if err != nil {
 		return Shape{}, err
 	}
@@ -241,7 +241,7 @@ func ParseShape(v Value) (Shape, error) {
 }
 
 func parseField(m Member) (Field, error) {
-	o, err := readObject(fmt.Sprintf("argument %.64q", m.Name), m.Value)
+	o, err := readObject(reading{"argument", m.Name}, m.Value)
 	if err != nil {
 		return Field{}, err
 	}
@@ -261,11 +261,11 @@ func parseField(m Member) (Field, error) {
 	return Field{m.Name, c, truth}, o.finish()
 }
 
-func readObject(of string, v Value) (objectReader, error) {
+func readObject(of reading, v Value) (objectReader, error) {
 	if v.kind != KindObject {
 		return objectReader{}, fmt.Errorf("%s is %s; want an object", of, aKind(v.kind))
 	}
-	return objectReader{of: of, rest: v.members}, nil
+	return objectReader{of: of, members: v.members}, nil
 }
 
 func (o *objectReader) object(name string) ([]Member, bool) {
