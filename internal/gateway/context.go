@@ -88,18 +88,21 @@ func (g *Gateway) handles(x *exchange) (map[string]token.ContextHandle, error) {
 	if v.Basis != gate.OnCapability {
 		return nil, nil
 	}
+	held, err := g.config.Resources.Held(x.request.Context(), v.Held.OnRecord)
+	if err != nil {
+		return nil, err
+	}
 	listed, bounded := x.listedHandles(v.Under)
 	if !bounded {
-		held, err := g.config.Resources.Held(x.request.Context(), v.Held.OnRecord)
-		if err != nil {
-			return nil, err
-		}
 		if listed, err = x.withinChain(held, v.Held.Chain); err != nil {
 			return nil, err
 		}
 	}
 	out := map[string]token.ContextHandle{}
 	for _, h := range listed {
+		if !slices.Contains(held, h) {
+			continue // policy has taken it away since
+		}
 		if id, name, ok := g.config.Resources.Open(x.ID, v.Held.Root, h); ok {
 			out[h] = token.ContextHandle{ID: id, Name: name}
 		}
