@@ -125,7 +125,10 @@ func (h house) mutateOne(ctx context.Context, c check) (bool, error) {
 		return false, err
 	}
 	var out, stderr bytes.Buffer
-	cmd := h.goCommand(ctx, c.folder, "test", "-json", "-count=1", "-vet=off", "-overlay", overlay, "-run", runPattern(c.test), ".")
+	cmd := h.goCommand(ctx, c.folder, "test", "-json", "-count=1", "-vet=off", "-run", runPattern(c.test), ".")
+	// By the environment, so that a test which builds the program builds the
+	// mutant as well.
+	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	exit := cmd.Run()
 	return c.verdict(out.String()+stderr.String(), exit)
