@@ -36,6 +36,10 @@ func newConfigCheck(p *program) *cobra.Command {
 	output := outputFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		c, err := p.loadConfig(file)
+		var wrong config.Problems
+		if err != nil && !errors.As(err, &wrong) {
+			return err
+		}
 		if err == nil {
 			_, err = engineOf(c)
 		}
@@ -56,6 +60,16 @@ func newConfigCheck(p *program) *cobra.Command {
 		return status
 	}
 	return cmd
+}
+
+// wrongConfig makes what is wrong in a configuration invalid; a file that
+// cannot be read is an error like any other.
+func wrongConfig(err error) error {
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		return invalid(err)
+	}
+	return err
 }
 
 // problemTexts are the single problems of a configuration.
@@ -87,7 +101,7 @@ func newConfigPrint(p *program) *cobra.Command {
 	cmd.RunE = func(*cobra.Command, []string) error {
 		c, err := p.loadConfig(file)
 		if err != nil {
-			return invalid(err)
+			return wrongConfig(err)
 		}
 		data, err := c.Effective()
 		if err != nil {

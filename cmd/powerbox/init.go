@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 )
 
@@ -57,11 +58,11 @@ func newInit(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := writeFiles(files, force); err != nil {
+		if err := d.loads(); err != nil {
 			return err
 		}
-		if _, err := p.loadConfig(d.out); err != nil {
-			return fmt.Errorf("what was written does not load, which is a fault of powerbox: %w", err)
+		if err := writeFiles(files, force); err != nil {
+			return err
 		}
 		return p.printDraft(d, files)
 	}
@@ -166,6 +167,15 @@ func (d *draft) files(random io.Reader) ([]draftFile, error) {
 		{filepath.Join(dir, "resources", d.id+".yaml"), 0o644, d.catalogue()},
 		{filepath.Join(dir, d.user+".session"), 0o600, d.token + "\n"},
 	}, nil
+}
+
+// loads checks that the configuration would load, before anything is written.
+func (d *draft) loads() error {
+	text := d.yaml()
+	if _, err := config.Load(d.out, func(string) ([]byte, error) { return []byte(text), nil }, nil); err != nil {
+		return usage(fmt.Errorf("with this --id and --user the configuration would not load: %w", err))
+	}
+	return nil
 }
 
 // writeFiles writes all files or none that is there already.

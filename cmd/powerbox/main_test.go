@@ -17,7 +17,8 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Setup:               scriptSetup(t, buildStock(t)),
+		Cmds:                scriptCommands(),
 	})
 }
 

@@ -23,7 +23,7 @@ import (
 
 // operatorTokenEnv holds the operator's token where the server's directory is
 // on another machine.
-const operatorTokenEnv = "POWERBOX_OPERATOR_TOKEN" //nolint:gosec // the name of a variable, not a token
+const operatorTokenEnv = "POWERBOX_OPERATOR_TOKEN"
 
 // callTimeout bounds one call of a verb. Streams are not for verbs.
 const callTimeout = time.Minute
@@ -73,7 +73,7 @@ func (p *program) operator(o *operatorFlags) (*operator, error) {
 // operatorToken reads the token that the server made when it first started.
 func operatorToken(c *config.Config) (string, error) {
 	name := filepath.Join(string(c.Issuer.Directory), "keys", "operator.secret")
-	data, err := os.ReadFile(name) //nolint:gosec // the operator's own directory
+	data, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("there is no %s yet; start the server once with powerbox serve, or set %s", name, operatorTokenEnv)
 	}

@@ -105,7 +105,7 @@ func (r *reader) background(url, script string) {
 	restarted := r.stop(url)
 	begin := time.Now()
 	var log bytes.Buffer
-	cmd := exec.Command("sh", "-c", "exec "+script) //nolint:noctx // it is stopped in order, not by a context
+	cmd := exec.Command("sh", "-c", "exec "+script)
 	cmd.Dir, cmd.Env, cmd.Stderr, cmd.Stdout = r.dir, r.env, &log, &log
 	if err := cmd.Start(); err != nil {
 		r.Fatal(err)

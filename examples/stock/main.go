@@ -8,8 +8,8 @@ import (
 	"flag"
 	"fmt"
 	"iter"
-	"log"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -58,5 +58,6 @@ func main() {
 	mux.Handle("/invoke", a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(notes{})))
 	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(card))
 	server := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	log.Fatal(server.ListenAndServe())
+	fmt.Fprintln(os.Stderr, "stock:", server.ListenAndServe())
+	os.Exit(1)
 }
