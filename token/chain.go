@@ -21,13 +21,14 @@ func parseLink(compact string, root bool) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := parseClaims(j.payload, root)
-	if err != nil {
+	l := &link{jws: j, compact: compact}
+	l.payload = powerbox.Value{}
+	if l.claims, err = parseClaims(j.payload, root); err != nil {
 		return nil, err
 	}
-	j.payload = powerbox.Value{}
 	sum := sha256.Sum256([]byte(j.signed))
-	return &link{jws: j, claims: *c, compact: compact, hash: encodeBase64(sum[:])}, nil
+	l.hash = encodeBase64(sum[:])
+	return l, nil
 }
 
 // Unverified is a chain that has the form of one: within the limits, parsed,
@@ -38,35 +39,88 @@ type Unverified struct{ links []*link }
 // ParseChain parses a chain, root first (draft, section 7, steps 1 and 2, and
 // of steps 3 to 5 what needs neither keys nor a clock). Errors are [*Error].
 func ParseChain(tokens []string) (Unverified, error) {
-	links, err := extend(nil, tokens)
+	links, err := extend(nil, tokens, powerbox.Operation{})
 	return Unverified{links}, err
 }
 
-// extend parses tokens as the continuation of known, links that were parsed
-// and linked before.
-func extend(known []*link, tokens []string) ([]*link, error) {
+// checkForm checks the number and the sizes of tokens that continue known.
+func checkForm(known []*link, tokens []string) error {
 	switch n := len(known) + len(tokens); {
 	case n == 0:
-		return nil, refuse(CodeEmptyChain, "the chain has no token")
+		return refuse(CodeEmptyChain, "the chain has no token")
 	case n > MaxDepth+1:
-		return nil, refuse(CodeTooDeep, "the chain has %d tokens; want at most %d", n, MaxDepth+1)
+		return refuse(CodeTooDeep, "the chain has %d tokens; want at most %d", n, MaxDepth+1)
 	}
-	if err := checkSize(known, tokens); err != nil {
+	return checkSize(known, tokens)
+}
+
+// extend parses tokens as the continuation of known, links that were parsed
+// and linked before. With an operation, the last token must name it.
+func extend(known []*link, tokens []string, op powerbox.Operation) ([]*link, error) {
+	if err := checkForm(known, tokens); err != nil {
 		return nil, err
 	}
 	links := append(make([]*link, 0, len(known)+len(tokens)), known...)
-	for _, compact := range tokens {
-		i := len(links)
-		l, err := parseLink(compact, i == 0)
+	links = append(links, make([]*link, len(tokens))...)
+	compared, err := lastFirst(links, tokens, op)
+	if err != nil {
+		return nil, err
+	}
+	for i := len(known); i < len(links); i++ {
+		if links[i] == nil {
+			links[i], err = parseLink(tokens[i-len(known)], i == 0)
+		}
 		if err == nil {
-			err = follow(links, l)
+			err = follow(links[:i], links[i])
+		}
+		if err == nil && i > 0 && (i < len(links)-1 || !compared) {
+			err = links[i].checkTools(links[i-1])
 		}
 		if err != nil {
 			return nil, atLink(err, i)
 		}
-		links = append(links, l)
 	}
 	return links, nil
+}
+
+// lastFirst parses the last of tokens, and the one before it, into the last of
+// links. What a holder adds stands at the end, so that a token that goes too
+// far costs two readings, however long the chain is. It refuses what the walk
+// from the root would refuse, and reports whether it has compared the tools of
+// the two already.
+func lastFirst(links []*link, tokens []string, op powerbox.Operation) (compared bool, err error) {
+	n, known := len(links), len(links)-len(tokens)
+	for i := n - 1; i >= max(known, n-2); i-- {
+		l, err := parseLink(tokens[i-known], i == 0)
+		if err == nil && i == n-1 {
+			err = l.serves(op)
+		}
+		if err != nil {
+			return false, atLink(err, i)
+		}
+		links[i] = l
+	}
+	// Nothing is left to read before the two, or they belong to different
+	// chains, about which the walk has more to say.
+	if len(tokens) <= 2 || links[n-1].checkPlace(links[n-2]) != nil {
+		return false, nil
+	}
+	if err := links[n-1].checkTools(links[n-2]); err != nil {
+		return false, atLink(err, n-1)
+	}
+	return true, nil
+}
+
+// serves refuses an operation that l does not name. Neither the zero operation
+// nor a token without a capability is judged here.
+func (l *link) serves(op powerbox.Operation) error {
+	if op.IsZero() || !l.hasEntry {
+		return nil
+	}
+	if _, ok := findTool(l.tools, op.String()); !ok {
+		return refuse(powerbox.CodeOperation, "does not name the operation %s", quote(op.String()))
+	}
+	return nil
 }
 
 func checkSize(known []*link, tokens []string) error {
@@ -85,8 +139,8 @@ func checkSize(known []*link, tokens []string) error {
 	return nil
 }
 
-// follow checks that l may stand after links, as far as that needs no key and
-// no clock.
+// follow checks that l may stand after links, as far as that needs no key, no
+// clock and no look at what it permits.
 func follow(links []*link, l *link) error {
 	for _, other := range links {
 		if other.id == l.id {
@@ -96,7 +150,7 @@ func follow(links []*link, l *link) error {
 	if len(links) == 0 {
 		return l.checkRoot()
 	}
-	return l.checkChild(links[len(links)-1])
+	return l.checkPlace(links[len(links)-1])
 }
 
 // checkRoot is step 3 of the draft's section 7 without keys and times.
@@ -114,8 +168,8 @@ func (l *link) checkRoot() error {
 	return nil
 }
 
-// checkChild is step 4 of the draft's section 7 without keys and times.
-func (l *link) checkChild(parent *link) error {
+// checkPlace is step 4 of the draft's section 7 without keys, times and tools.
+func (l *link) checkPlace(parent *link) error {
 	switch {
 	case !l.hasParent:
 		return refuse(CodeMissingClaim, "has no par_hash")
@@ -134,6 +188,12 @@ func (l *link) checkChild(parent *link) error {
 	case l.parentHash != parent.hash:
 		return refuse(CodeParentHash, "par_hash is not the hash of the token before it")
 	}
+	return nil
+}
+
+// checkTools is step 4p of the draft's section 7: nothing goes beyond the
+// parent.
+func (l *link) checkTools(parent *link) error {
 	wider, ok := excess(parent.tools, l.tools)
 	if !ok {
 		return refuse(CodeTooLarge, "comparing it with its parent takes too many steps")
@@ -162,6 +222,11 @@ type Options struct {
 	// every call. Required: nil refuses. [UnsafeNothingRevoked] for those who
 	// have no list.
 	Revoked func(id string) bool
+	// Operation is what the chain is to be used for. Optional: where it is set,
+	// a chain whose last token does not name it is refused before any signature
+	// is checked. That saves work and decides nothing: whoever sets it still
+	// asks [powerbox.Decide].
+	Operation powerbox.Operation
 }
 
 // UnsafeNothingRevoked is the Revoked of somebody who has no list of what is
@@ -189,6 +254,9 @@ func complete(links []*link, signed int, anchors *KeySet, o Options) (Verified, 
 		return Verified{}, refuse(CodeEmptyChain, "the chain has no token")
 	}
 	c := newChain(links)
+	if err := c.leaf().serves(o.Operation); err != nil {
+		return Verified{}, atLink(err, len(links)-1)
+	}
 	if err := c.checkTimes(o.Now); err != nil {
 		return Verified{}, err
 	}

@@ -77,8 +77,8 @@ func refuse(code powerbox.Code, format string, args ...any) error {
 
 // atLink returns err as one about the token at that index.
 func atLink(err error, link int) error {
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		return err
 	}
 	return &Error{e.Code, link, e.Message}
@@ -86,8 +86,8 @@ func atLink(err error, link int) error {
 
 // prefixed returns err, an *Error, with text before its message.
 func prefixed(text string, err error) error {
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		return err
 	}
 	return &Error{e.Code, e.Link, text + e.Message}

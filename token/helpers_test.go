@@ -86,15 +86,21 @@ func newFamily(t testing.TB, hops int) family {
 	return f
 }
 
-// derive adds a token for a new holder.
+// derive adds a token for a new holder, whose algorithm is not that of the
+// last one.
 func (f *family) derive(t testing.TB, change func(*Narrowing)) {
 	t.Helper()
-	name := "holder " + strings.Repeat("i", len(f.tokens))
 	algorithm := Ed25519
 	if len(f.tokens)%2 == 1 {
 		algorithm = ES256
 	}
-	next := keyOf(t, name, algorithm)
+	f.passOn(t, algorithm, change)
+}
+
+// passOn adds a token for a new holder.
+func (f *family) passOn(t testing.TB, algorithm Algorithm, change func(*Narrowing)) {
+	t.Helper()
+	next := keyOf(t, "holder "+strings.Repeat("i", len(f.tokens)), algorithm)
 	parent := f.verify(t)
 	n := Narrowing{
 		ID: "child " + strings.Repeat("i", len(f.tokens)), Now: at, Tools: parent.Tools(),

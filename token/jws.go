@@ -43,33 +43,55 @@ func parseJWS(compact, typ string) (jws, error) {
 	if len(compact) > MaxTokenBytes {
 		return jws{}, refuse(CodeTooLarge, "has %d bytes; want at most %d", len(compact), MaxTokenBytes)
 	}
-	parts := strings.Split(compact, ".")
-	if len(parts) != 3 {
-		return jws{}, refuse(CodeMalformed, "has %d parts; want a compact JWS: header, payload and signature joined by '.'", len(parts))
+	if dots := strings.Count(compact, "."); dots != 2 {
+		return jws{}, refuse(CodeMalformed, "has %d parts; want a compact JWS: header, payload and signature joined by '.'", dots+1)
 	}
-	head, err := parsePart("header", parts[0], powerbox.Limits{Bytes: maxHeaderBytes, Depth: 16})
+	first := strings.IndexByte(compact, '.')
+	last := first + 1 + strings.IndexByte(compact[first+1:], '.')
+	h, err := readHeader(compact[:first], typ)
 	if err != nil {
 		return jws{}, err
 	}
-	h, err := parseHeader(head, typ)
-	if err != nil {
-		return jws{}, err
-	}
-	payload, err := parsePart("payload", parts[1], powerbox.Limits{Bytes: MaxTokenBytes, Depth: maxJSONDepth})
-	if err != nil {
-		return jws{}, err
-	}
-	signature, err := decodeBase64(parts[2])
+	// Before the payload, which is longer.
+	signature, err := decodeBase64(compact[last+1:])
 	if err != nil || len(signature) != 64 {
 		return jws{}, refuse(CodeMalformed, "signature has %d bytes; want 64 in base64url without padding", len(signature))
 	}
-	return jws{h, payload, compact[:len(parts[0])+1+len(parts[1])], signature}, nil
+	payload, err := parsePart("payload", compact[first+1:last], powerbox.Limits{Bytes: MaxTokenBytes, Depth: maxJSONDepth})
+	if err != nil {
+		return jws{}, err
+	}
+	return jws{h, payload, compact[:last], signature}, nil
+}
+
+// The headers that sign writes where there is no kid, as they stand in a JWS.
+// Nearly every token and proof has one of them.
+const (
+	tokenHeaderEdDSA = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdCtqd3QifQ"
+	tokenHeaderES256 = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdCtqd3QifQ"
+	proofHeaderEdDSA = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdC1wb3Arand0In0"
+	proofHeaderES256 = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdC1wb3Arand0In0"
+)
+
+// readHeader reads a header, by its bytes alone where it is a common one.
+func readHeader(part, typ string) (header, error) {
+	switch {
+	case typ == TypeToken && part == tokenHeaderEdDSA, typ == TypeProof && part == proofHeaderEdDSA:
+		return header{algorithm: Ed25519}, nil
+	case typ == TypeToken && part == tokenHeaderES256, typ == TypeProof && part == proofHeaderES256:
+		return header{algorithm: ES256}, nil
+	}
+	head, err := parsePart("header", part, powerbox.Limits{Bytes: maxHeaderBytes, Depth: 16})
+	if err != nil {
+		return header{}, err
+	}
+	return parseHeader(head, typ)
 }
 
 func parsePart(name, part string, limits powerbox.Limits) (powerbox.Value, error) {
 	b, err := decodeBase64(part)
 	if err != nil {
-		return powerbox.Value{}, refuse(CodeMalformed, "%s is %v", name, err)
+		return powerbox.Value{}, refuse(CodeMalformed, "%s is not base64url without padding: %v", name, err)
 	}
 	v, err := powerbox.DecodeValue(b, limits)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"math/big"
 	"slices"
 	"strings"
@@ -101,11 +102,11 @@ func publicMembers(v powerbox.Value) (PublicKey, error) {
 }
 
 func keyPoint(v powerbox.Value) (PublicKey, error) {
-	switch kind := member(v, "kty") + " " + member(v, "crv"); kind {
-	case "OKP Ed25519":
+	switch kty, crv := member(v, "kty"), member(v, "crv"); {
+	case kty == "OKP" && crv == "Ed25519":
 		x, err := coordinate(v, "x")
 		return PublicKey{algorithm: Ed25519, x: x}, err
-	case "EC P-256":
+	case kty == "EC" && crv == "P-256":
 		x, err := coordinate(v, "x")
 		if err != nil {
 			return PublicKey{}, err
@@ -120,7 +121,7 @@ func keyPoint(v powerbox.Value) (PublicKey, error) {
 		}
 		return k, nil
 	default:
-		return PublicKey{}, refuse(CodeAlgorithm, "key: kty and crv are %q; want OKP with Ed25519, or EC with P-256", kind)
+		return PublicKey{}, refuse(CodeAlgorithm, "key: kty and crv are %q; want OKP with Ed25519, or EC with P-256", kty+" "+crv)
 	}
 }
 
@@ -140,20 +141,24 @@ func coordinate(v powerbox.Value, name string) (c [32]byte, err error) {
 	return c, nil
 }
 
-// decodeBase64 decodes base64url as JOSE has it: no padding, no line breaks, no
-// bits beyond the last byte.
+// jose is base64url as JOSE has it: no padding, no bits beyond the last byte.
+var jose = base64.RawURLEncoding.Strict()
+
+var errLineBreak = errors.New("it has a line break")
+
+// decodeBase64 decodes base64url as JOSE has it, without line breaks, which
+// the encoding by itself would skip.
 func decodeBase64(s string) ([]byte, error) {
-	if strings.ContainsAny(s, "\r\n") {
-		return nil, refuse(CodeMalformed, "base64url has a line break")
+	if strings.IndexByte(s, '\n') >= 0 || strings.IndexByte(s, '\r') >= 0 {
+		return nil, errLineBreak
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	if err != nil {
-		return nil, refuse(CodeMalformed, "not base64url without padding: %v", err)
-	}
-	return b, nil
+	return jose.DecodeString(s)
 }
 
-func encodeBase64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+func encodeBase64(b []byte) string {
+	var text [96]byte // enough for hashes, coordinates and signatures
+	return string(jose.AppendEncode(text[:0], b))
+}
 
 func (k PublicKey) ecdsa() (*ecdsa.PublicKey, error) {
 	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, k.x[:], k.y[:]))

@@ -53,7 +53,16 @@ func (m *Memo) Verify(chain string, anchors KeySet, o Options) (Verified, error)
 	if len(chain) > MaxChainBytes+MaxDepth {
 		return Verified{}, refuse(CodeTooLarge, "the chain has more than %d bytes", MaxChainBytes)
 	}
+	// What has no form is not even hashed.
+	if len(chain) > MaxTokenBytes {
+		if err := checkForm(nil, SplitChain(chain)); err != nil {
+			return Verified{}, err
+		}
+	}
 	if c, ok := m.recall(chain, &anchors); ok {
+		if err := c.leaf().serves(o.Operation); err != nil {
+			return Verified{}, atLink(err, len(c.links)-1)
+		}
 		if err := c.checkTimes(o.Now); err != nil {
 			return Verified{}, err
 		}
@@ -62,8 +71,12 @@ func (m *Memo) Verify(chain string, anchors KeySet, o Options) (Verified, error)
 		}
 		return Verified{c}, nil
 	}
-	known, prefix := m.longestPrefix(chain, &anchors)
-	links, err := extend(known, SplitChain(strings.TrimPrefix(chain[len(prefix):], ",")))
+	tokens := SplitChain(chain)
+	if err := checkForm(nil, tokens); err != nil {
+		return Verified{}, err
+	}
+	known := m.longestPrefix(chain, tokens, &anchors)
+	links, err := extend(known, tokens[len(known):], o.Operation)
 	if err != nil {
 		return Verified{}, err
 	}
@@ -74,15 +87,16 @@ func (m *Memo) Verify(chain string, anchors KeySet, o Options) (Verified, error)
 	return v, err
 }
 
-// longestPrefix returns the tokens of the longest shorter chain that m knows,
-// and its bytes.
-func (m *Memo) longestPrefix(chain string, anchors *KeySet) ([]*link, string) {
-	for i := strings.LastIndexByte(chain, ','); i >= 0; i = strings.LastIndexByte(chain[:i], ',') {
-		if c, ok := m.recall(chain[:i], anchors); ok {
-			return c.links, chain[:i]
+// longestPrefix returns the links of the longest chain that m knows and that
+// tokens, which are those of the chain, continue.
+func (m *Memo) longestPrefix(chain string, tokens []string, anchors *KeySet) []*link {
+	for i := len(tokens) - 1; i > 0; i-- {
+		chain = chain[:len(chain)-len(tokens[i])-1]
+		if c, ok := m.recall(chain, anchors); ok {
+			return c.links
 		}
 	}
-	return nil, ""
+	return nil
 }
 
 func (m *Memo) hash(bytes string, anchors *KeySet) uint64 {
@@ -118,7 +132,7 @@ func (m *Memo) remember(bytes string, anchors *KeySet, c *chain, known int) {
 	defer m.mu.Unlock()
 	m.add(m.hash(bytes, anchors), memory{bytes, anchors.fingerprint, c})
 	for n := len(c.links) - 1; n > known; n-- {
-		bytes = bytes[:strings.LastIndexByte(bytes, ',')]
+		bytes = bytes[:len(bytes)-len(c.links[n].compact)-1]
 		prefix := newChain(c.links[:n])
 		if !prefix.leaf().hasEntry {
 			continue

@@ -18,9 +18,7 @@ func excess(parent, child []powerbox.Clause) (wider []powerbox.Excess, ok bool) 
 	t := table{steps: maxSteps}
 	for _, c := range child {
 		name := c.Pattern.Name()
-		i, found := slices.BinarySearchFunc(parent, name, func(p powerbox.Clause, name string) int {
-			return compareNames(p.Pattern.Name(), name)
-		})
+		i, found := findTool(parent, name)
 		if !found {
 			wider = append(wider, powerbox.Excess{Code: powerbox.CodeOperation, Operation: name})
 			continue
@@ -28,6 +26,13 @@ func excess(parent, child []powerbox.Clause) (wider []powerbox.Excess, ok bool) 
 		wider = append(wider, t.shape(name, parent[i].Shape, c.Shape)...)
 	}
 	return wider, t.steps >= 0
+}
+
+// findTool returns the place of a tool among tools in order of their names.
+func findTool(tools []powerbox.Clause, name string) (int, bool) {
+	return slices.BinarySearchFunc(tools, name, func(c powerbox.Clause, name string) int {
+		return compareNames(c.Pattern.Name(), name)
+	})
 }
 
 func compareNames(a, b string) int {

@@ -68,9 +68,9 @@ func (c *claims) from() int64 {
 
 // parseClaims reads the claims that every token has. Claims that the draft does
 // not define are ignored, as its section 3.4 asks.
-func parseClaims(v powerbox.Value, root bool) (*claims, error) {
+func parseClaims(v powerbox.Value, root bool) (claims, error) {
 	r := claimReader{object: v}
-	c := &claims{
+	c := claims{
 		id:        r.text("jti"),
 		issuer:    r.text("iss"),
 		issuedAt:  r.integer("iat", maxTime),
@@ -86,7 +86,7 @@ func parseClaims(v powerbox.Value, root bool) (*claims, error) {
 	if _, c.hasParent = v.Get("par_hash"); c.hasParent {
 		c.parentHash = r.text("par_hash")
 	}
-	r.capability(c)
+	r.capability(&c)
 	if root {
 		c.private = r.private()
 	}
@@ -334,8 +334,10 @@ func (p Private) value() powerbox.Value {
 
 // isURI reports whether s is an absolute URI (RFC 3986 section 4.3) in ASCII.
 func isURI(s string) bool {
-	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("<>\"{}|\\^`", r) }) {
-		return false
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("<>\"{}|\\^`", c) >= 0 {
+			return false
+		}
 	}
 	u, err := url.Parse(s)
 	return err == nil && u.Scheme != "" && (u.Opaque != "" || u.Host != "" || u.Path != "")
