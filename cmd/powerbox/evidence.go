@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,17 +49,26 @@ func newEvidenceVerify(p *program) *cobra.Command {
 		if err != nil {
 			return invalid(fmt.Errorf("%s: %w", trustFile, err))
 		}
-		bundle, err := p.readFile(args[0])
-		if err != nil {
-			return err
-		}
-		report, err := evidence.Verify(bytes.NewReader(bundle), trust)
+		report, err := p.verifyBundle(args[0], trust)
 		if err != nil {
 			return err
 		}
 		return p.printReport(report, *output)
 	}
 	return cmd
+}
+
+// verifyBundle reads a bundle as it verifies it: one can be long.
+func (p *program) verifyBundle(name string, trust evidence.Trust) (evidence.Report, error) {
+	if name == "-" {
+		return evidence.Verify(p.stdin, trust)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return evidence.Report{}, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return evidence.Verify(bufio.NewReader(f), trust)
 }
 
 func (p *program) printReport(r evidence.Report, output string) error {

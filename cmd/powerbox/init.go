@@ -86,13 +86,30 @@ func (d *draft) read(ctx context.Context) error {
 	if d.id == "" {
 		d.id = nameOf(d.card.Name)
 	}
-	for _, skill := range d.card.Skills {
-		d.skills = append(d.skills, draftSkill{skill, operationOf(skill), reads(skill)})
-	}
-	if len(d.skills) == 0 {
+	if len(d.card.Skills) == 0 {
 		return fmt.Errorf("the card of %s has no skills, so there is nothing that could be granted", d.agent)
 	}
+	d.guess()
 	return nil
+}
+
+// guess makes an operation of every skill. Two skills are never the same
+// operation, whatever their names have in common.
+func (d *draft) guess() {
+	taken := map[string]bool{}
+	var skills []string
+	for _, skill := range d.card.Skills {
+		if slices.Contains(skills, skill) {
+			continue // a card that lists a skill twice has one of that name
+		}
+		skills = append(skills, skill)
+		name := operationOf(skill)
+		for n := 2; taken[name]; n++ {
+			name = fmt.Sprintf("%s_%d", operationOf(skill), n)
+		}
+		taken[name] = true
+		d.skills = append(d.skills, draftSkill{skill, name, reads(skill)})
+	}
 }
 
 // nameOf makes a name of the configuration from that of a card.
@@ -113,6 +130,9 @@ func nameOf(card string) string {
 	return name
 }
 
+// maxGuess leaves room for a number behind the name of an operation.
+const maxGuess = 100
+
 // operationOf makes the name of an operation from that of a skill.
 func operationOf(skill string) string {
 	name := strings.Map(func(r rune) rune {
@@ -121,7 +141,11 @@ func operationOf(skill string) string {
 		}
 		return r
 	}, skill)
-	return strings.TrimPrefix(name[:min(len(name), 128)], "a2a.")
+	name = name[:min(len(name), maxGuess)]
+	if name == "" || strings.HasPrefix(name, "a2a.") {
+		return "skill_" + strings.TrimPrefix(name, "a2a.")
+	}
+	return name
 }
 
 // readVerbs are words in the names of skills that change nothing. Whatever has

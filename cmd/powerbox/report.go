@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 )
@@ -80,6 +81,8 @@ type level struct {
 	// Mendable are those of the denied that only lack what the caller could
 	// have: a scope, or a capability.
 	Mendable int `json:"mendable"`
+	// Unknown were allowed without anybody looking at what this mode would.
+	Unknown int `json:"unknown"`
 }
 
 // report is who called what.
@@ -164,17 +167,21 @@ type outcome uint8
 
 const (
 	goesOn   outcome = iota
+	untold           // the record does not say
 	mendable         // denied for want of a scope or a capability that there could be
 	refused          // denied whatever the caller brings
 )
 
 func (l *level) add(o outcome) {
-	if o == goesOn {
-		return
-	}
-	l.Denied++
-	if o == mendable {
+	switch o {
+	case goesOn:
+	case untold:
+		l.Unknown++
+	case mendable:
+		l.Denied++
 		l.Mendable++
+	case refused:
+		l.Denied++
 	}
 }
 
@@ -187,8 +194,9 @@ func underCapability(r evidence.Record) bool {
 // the missing capability is what scoped denies (see gate).
 func wouldScoped(r evidence.Record) outcome {
 	if r.Decision == evidence.Allow {
-		// Allowed on a capability or a scope. A fallback of prefer was not held
-		// against a scope, but nothing says that it would fail.
+		if strings.HasSuffix(r.Details.Mode, "/"+string(gate.OnAmbient)) {
+			return untold // the fallback of prefer is not held against a scope
+		}
 		return goesOn
 	}
 	return worst(r, r.Decision == evidence.Deny, func(code string) outcome {
@@ -214,7 +222,7 @@ func wouldRequire(r evidence.Record) outcome {
 	}
 	return worst(r, true, func(code string) outcome {
 		switch code {
-		case gate.CodeCapabilityRequired, gate.CodeUndeclaredAmbient, gate.CodeScope:
+		case gate.CodeCapabilityRequired, gate.CodeUndeclaredAmbient, gate.CodeScope, gate.CodeRevoked, string(powerbox.CodeExpired):
 			return ofKnown(r)
 		case "free_text_unsafe":
 			return goesOn
@@ -284,15 +292,20 @@ func (p *program) printUse(r report) error {
 // text says what a level would do: how many it denies, and how many of these
 // only want what the caller could have.
 func (l level) text(want string) string {
-	switch {
-	case l.Denied == 0:
-		return "allow"
-	case l.Mendable == l.Denied:
-		return fmt.Sprintf("want %s for %d", want, l.Mendable)
-	case l.Mendable == 0:
-		return fmt.Sprintf("deny %d", l.Denied)
+	var parts []string
+	if n := l.Denied - l.Mendable; n > 0 {
+		parts = append(parts, fmt.Sprintf("deny %d", n))
 	}
-	return fmt.Sprintf("deny %d, want %s for %d", l.Denied-l.Mendable, want, l.Mendable)
+	if l.Mendable > 0 {
+		parts = append(parts, fmt.Sprintf("want %s for %d", want, l.Mendable))
+	}
+	if l.Unknown > 0 {
+		parts = append(parts, fmt.Sprintf("not known for %d", l.Unknown))
+	}
+	if len(parts) == 0 {
+		return "allow"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // advice says what stands between these calls and more enforcement.

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+)
+
+// called is a record of one call as the gate writes it.
+func called(decision evidence.Decision, requester, mode, capability string, codes ...string) evidence.Record {
+	r := evidence.Record{
+		AgentID: "notes", ActionType: "a2a.SendMessage", Decision: decision,
+		Intent: evidence.Intent{Operation: "notes/notes:read/read_note"},
+		Details: evidence.Details{
+			Requester: requester, Mode: mode, Capability: capability,
+			Gate: &evidence.Gate{Required: []string{"notes/notes:read/read_note", "a2a.message"}},
+		},
+	}
+	for _, c := range codes {
+		r.Details.Reasons = append(r.Details.Reasons, evidence.Reason{Code: c})
+	}
+	return r
+}
+
+// TestReportSaysWhatEachLevelWouldDo holds every kind of record against both
+// levels. That nobody presents capabilities must not make everything denied.
+func TestReportSaysWhatEachLevelWouldDo(t *testing.T) {
+	fine, want, deny, unknown := level{}, level{Denied: 1, Mendable: 1}, level{Denied: 1}, level{Unknown: 1}
+	for name, c := range map[string]struct {
+		record          evidence.Record
+		scoped, require level
+	}{
+		"within its scope":              {called(evidence.Abstain, "a", "observe", "", gate.CodeCapabilityRequired), fine, want},
+		"outside its scope":             {called(evidence.Abstain, "a", "observe", "", gate.CodeScope, gate.CodeCapabilityRequired), want, want},
+		"not offered":                   {called(evidence.Abstain, "a", "observe", "", gate.CodeCaps, gate.CodeCapabilityRequired), deny, deny},
+		"caller without a name":         {called(evidence.Abstain, "key:x", "observe", "", gate.CodeScope, gate.CodeCapabilityRequired), deny, want},
+		"caller that showed nothing":    {called(evidence.Abstain, "unknown", "observe", "", gate.CodeScope, gate.CodeCapabilityRequired), deny, deny},
+		"on a capability":               {called(evidence.Allow, "a", "observe/capability", "cap_1"), fine, fine},
+		"capability that was revoked":   {called(evidence.Abstain, "a", "observe", "cap_1", gate.CodeRevoked), deny, want},
+		"capability for less":           {called(evidence.Abstain, "a", "observe", "cap_1", "operation_not_granted"), deny, deny},
+		"on its scope":                  {called(evidence.Allow, "a", "scoped/standing", ""), fine, want},
+		"denied by its scope":           {called(evidence.Deny, "a", "scoped", "", gate.CodeScope), want, want},
+		"on the fallback":               {called(evidence.Allow, "a", "prefer/ambient", "", gate.CodeUndeclaredAmbient), unknown, want},
+		"denied for want of one":        {called(evidence.Deny, "a", "require", "", gate.CodeCapabilityRequired), fine, want},
+		"denied without a reason":       {called(evidence.Deny, "a", "require", ""), deny, deny},
+		"somebody else's task":          {called(evidence.Abstain, "a", "observe", "", gate.CodeForeignTask, gate.CodeCapabilityRequired), deny, deny},
+		"free text that was let pass":   {called(evidence.Abstain, "a", "observe", "", gate.CodeCapabilityRequired, "free_text_unsafe"), fine, want},
+		"free text that cannot be held": {called(evidence.Abstain, "a", "observe", "", gate.CodeMessageNotBound, gate.CodeCapabilityRequired), deny, deny},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := summarise([]evidence.Record{c.record})
+			if len(r.Uses) != 1 || r.Uses[0].Calls != 1 || r.Uses[0].Operation != "notes:read/read_note" {
+				t.Fatalf("%+v", r.Uses)
+			}
+			if d := cmp.Diff([]level{c.scoped, c.require}, []level{r.Uses[0].AtScoped, r.Uses[0].AtRequire}); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestReportCountsCalls leaves out what is no call: outcomes, and the issuing
+// of capabilities.
+func TestReportCountsCalls(t *testing.T) {
+	outcome := called(evidence.Abstain, "a", "observe", "")
+	outcome.Details.OutcomeOf = "rec_1"
+	issued := called(evidence.Allow, "a", "", "cap_1")
+	issued.ActionType = "capability.request"
+	read := called(evidence.Allow, "a", "require/capability", "cap_1")
+	read.Details.Gate.Required, read.Intent.Operation = []string{"a2a.task.read"}, "a2a.task.read"
+	r := summarise([]evidence.Record{outcome, issued, read})
+	if len(r.Uses) != 1 || r.Uses[0].Operation != "a2a.task.read" || r.Uses[0].Allowed != 1 {
+		t.Errorf("%+v", r.Uses)
+	}
+	if g := r.grants(); len(g.Scopes)+len(g.Left)+len(g.Unnamed) != 0 {
+		t.Errorf("reading a task comes with every scope: %+v", g)
+	}
+}
