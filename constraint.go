@@ -253,7 +253,7 @@ func constraintList(cs []Constraint) Value {
 	for i, c := range cs {
 		vs[i] = c.JSON()
 	}
-	return Value{kind: KindList, list: vs}
+	return listOf(vs)
 }
 
 // inside returns the constraints that c is made of; none but for all and any.
@@ -316,7 +316,7 @@ func (p *constraintParser) constraint(v Value, depth int) (Constraint, error) {
 	if !ok {
 		return nil, fmt.Errorf("constraint has no constraint_type; want one of %s", strings.Join(constraintTypes, ", "))
 	}
-	o := objectReader{of: reading{"constraint", constraintType}, members: v.members}
+	o := objectReader{of: reading{"constraint", constraintType}, members: v.fields()}
 	o.take("constraint_type")
 	c, err := p.typed(constraintType, &o, depth)
 	if err != nil {
@@ -388,12 +388,12 @@ func (p *constraintParser) count(of reading, v Value) error {
 	if p.nodes--; p.nodes < 0 {
 		return fmt.Errorf("%s: more than %d values", of, MaxConstraintNodes)
 	}
-	for _, e := range v.list {
+	for _, e := range v.elements() {
 		if err := p.count(of, e); err != nil {
 			return err
 		}
 	}
-	for _, m := range v.members {
+	for _, m := range v.fields() {
 		if err := p.count(of, String(m.Name)); err != nil {
 			return err
 		}

@@ -50,19 +50,32 @@ func DecodeValue(data []byte, limits Limits) (Value, error) {
 	return v, nil
 }
 
-// decoder collects the parts of whatever is being read on two stacks, from
-// which each array and each object takes its own, in one piece of the right
-// size.
+// decoder collects the parts of whatever is being read on one stack, from which
+// each array and each object takes its own, in one piece of the right size.
 type decoder struct {
-	src     string
-	pos     int
-	depth   int // levels left
-	values  []Value
-	members []Member
+	src   string
+	pos   int
+	depth int      // levels left
+	stack []Member // without names where they are elements
 }
 
-// firstParts is how many parts a stack has room for at first.
-const firstParts = 16
+// firstRoom is how many parts the stack has room for at first.
+const firstRoom = 16
+
+func (d *decoder) push(m Member) {
+	if d.stack == nil {
+		d.stack = make([]Member, 0, min(firstRoom, 1+strings.Count(d.src, ",")))
+	}
+	d.stack = append(d.stack, m)
+}
+
+// pop takes what was pushed from start on. It is to be copied before the next
+// push.
+func (d *decoder) pop(start int) []Member {
+	top := d.stack[start:]
+	d.stack = d.stack[:start]
+	return top
+}
 
 func (d *decoder) fail(format string, args ...any) error {
 	return &SyntaxError{d.pos, fmt.Sprintf(format, args...)}
@@ -138,24 +151,24 @@ func (d *decoder) array() (Value, error) {
 	if err != nil || !more {
 		return Value{kind: KindList}, err
 	}
-	start := len(d.values)
+	start := len(d.stack)
 	for more {
 		e, err := d.value()
 		if err != nil {
 			return Value{}, err
 		}
-		if d.values == nil {
-			d.values = make([]Value, 0, d.room())
-		}
-		d.values = append(d.values, e)
+		d.push(Member{Value: e})
 		if more, err = d.separator(']'); err != nil {
 			return Value{}, err
 		}
 	}
 	d.depth++
-	list := append([]Value(nil), d.values[start:]...)
-	d.values = d.values[:start]
-	return Value{kind: KindList, list: list}, nil
+	top := d.pop(start)
+	list := make([]Value, len(top))
+	for i := range top {
+		list[i] = top[i].Value
+	}
+	return listOf(list), nil
 }
 
 func (d *decoder) object() (Value, error) {
@@ -163,28 +176,21 @@ func (d *decoder) object() (Value, error) {
 	if err != nil || !more {
 		return Value{kind: KindObject}, err
 	}
-	if d.members == nil {
-		d.members = make([]Member, 0, d.room())
-	}
-	start := len(d.members)
+	start := len(d.stack)
 	for more {
 		m, err := d.member()
 		if err != nil {
 			return Value{}, err
 		}
-		d.members = append(d.members, m)
+		d.push(m)
 		if more, err = d.separator('}'); err != nil {
 			return Value{}, err
 		}
 	}
 	d.depth++
-	members := append([]Member(nil), d.members[start:]...)
-	d.members = d.members[:start]
-	return Value{kind: KindObject, members: members}, d.sortMembers(members)
+	members := slices.Clone(d.pop(start))
+	return objectOf(members), d.sortMembers(members)
 }
-
-// room returns how many parts the first stack needs at most, or firstParts.
-func (d *decoder) room() int { return min(firstParts, 1+strings.Count(d.src, ",")) }
 
 func (d *decoder) member() (Member, error) {
 	if d.space(); d.peek() != '"' {

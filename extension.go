@@ -85,7 +85,7 @@ func stringList(ss []string) Value {
 	for i, s := range ss {
 		vs[i] = String(s)
 	}
-	return Value{kind: KindList, list: vs}
+	return listOf(vs)
 }
 
 // Admits implements [Constraint].

@@ -99,7 +99,7 @@ func (s Shape) prohibits(op Operation, args Value) []Reason {
 	if s.rest == RestAny {
 		return reasons
 	}
-	for _, m := range args.members {
+	for _, m := range args.fields() {
 		if _, ok := s.Field(m.Name); !ok {
 			reasons = append(reasons, Reason{Code: CodeArgumentUnknown, Operation: op.name, Argument: m.Name})
 		}
@@ -265,7 +265,7 @@ func readObject(of reading, v Value) (objectReader, error) {
 	if v.kind != KindObject {
 		return objectReader{}, fmt.Errorf("%s is %s; want an object", of, aKind(v.kind))
 	}
-	return objectReader{of: of, members: v.members}, nil
+	return objectReader{of: of, members: v.fields()}, nil
 }
 
 func (o *objectReader) object(name string) ([]Member, bool) {

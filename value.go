@@ -37,8 +37,13 @@ type Value struct {
 	truth    bool
 	exponent int32
 	text     string
-	list     []Value
-	members  []Member // sorted by name, names unique
+	parts    *parts // nil for what has none
+}
+
+// parts are what an array or an object is made of.
+type parts struct {
+	list    []Value
+	members []Member // sorted by name, names unique
 }
 
 // Member is one member of an object.
@@ -59,14 +64,22 @@ func Number(d Decimal) Value {
 func String(s string) Value { return Value{kind: KindString, text: s} }
 
 // List returns an array value.
-func List(vs ...Value) Value { return Value{kind: KindList, list: slices.Clone(vs)} }
+func List(vs ...Value) Value { return listOf(slices.Clone(vs)) }
+
+// listOf returns an array that keeps vs itself.
+func listOf(vs []Value) Value {
+	if len(vs) == 0 {
+		return Value{kind: KindList}
+	}
+	return Value{kind: KindList, parts: &parts{list: vs}}
+}
 
 // Object returns an object value. Where a name occurs twice the later member
 // is kept, so that callers can override.
 func Object(members ...Member) Value {
 	sorted := slices.Clone(members)
 	if ascending(sorted) {
-		return Value{kind: KindObject, members: sorted}
+		return objectOf(sorted)
 	}
 	slices.SortStableFunc(sorted, compareMembers)
 	out := sorted[:0]
@@ -77,7 +90,15 @@ func Object(members ...Member) Value {
 		}
 		out = append(out, m)
 	}
-	return Value{kind: KindObject, members: out}
+	return objectOf(out)
+}
+
+// objectOf returns an object that keeps ms itself; they are in order.
+func objectOf(ms []Member) Value {
+	if len(ms) == 0 {
+		return Value{kind: KindObject}
+	}
+	return Value{kind: KindObject, parts: &parts{members: ms}}
 }
 
 func compareMembers(a, b Member) int { return strings.Compare(a.Name, b.Name) }
@@ -124,21 +145,41 @@ func (v Value) Truth() (value, ok bool) {
 
 // Elements returns the elements of an array, which the caller must not change,
 // and false where v is none.
-func (v Value) Elements() ([]Value, bool) { return v.list, v.kind == KindList }
+func (v Value) Elements() ([]Value, bool) { return v.elements(), v.kind == KindList }
 
 // Members returns the members of an object in order of their names, which the
 // caller must not change, and false where v is none.
-func (v Value) Members() ([]Member, bool) { return v.members, v.kind == KindObject }
+func (v Value) Members() ([]Member, bool) { return v.fields(), v.kind == KindObject }
+
+func (v *Value) elements() []Value {
+	if v.parts == nil {
+		return nil
+	}
+	return v.parts.list
+}
+
+func (v *Value) fields() []Member {
+	if v.parts == nil {
+		return nil
+	}
+	return v.parts.members
+}
 
 // Get returns the member of an object by its exact name.
 func (v Value) Get(name string) (Value, bool) {
-	i, ok := slices.BinarySearchFunc(v.members, name, func(m Member, name string) int {
-		return strings.Compare(m.Name, name)
-	})
-	if !ok {
-		return Value{}, false
+	members := v.fields()
+	from, to := 0, len(members)
+	for from < to {
+		switch i := (from + to) / 2; {
+		case members[i].Name == name:
+			return members[i].Value, true
+		case members[i].Name < name:
+			from = i + 1
+		default:
+			to = i
+		}
 	}
-	return v.members[i].Value, true
+	return Value{}, false
 }
 
 // Equal reports whether v and w are the same JSON value: numbers by value,
@@ -159,9 +200,9 @@ func (v Value) Compare(w Value) int {
 	case KindString:
 		return strings.Compare(v.text, w.text)
 	case KindList:
-		return slices.CompareFunc(v.list, w.list, Value.Compare)
+		return slices.CompareFunc(v.elements(), w.elements(), Value.Compare)
 	case KindObject:
-		return slices.CompareFunc(v.members, w.members, func(a, b Member) int {
+		return slices.CompareFunc(v.fields(), w.fields(), func(a, b Member) int {
 			if c := strings.Compare(a.Name, b.Name); c != 0 {
 				return c
 			}
@@ -200,7 +241,7 @@ func (v Value) AppendJSON(b []byte) []byte {
 		return appendQuoted(b, v.text)
 	case KindList:
 		b = append(b, '[')
-		for i, e := range v.list {
+		for i, e := range v.elements() {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -209,7 +250,7 @@ func (v Value) AppendJSON(b []byte) []byte {
 		return append(b, ']')
 	case KindObject:
 		b = append(b, '{')
-		for i, m := range v.members {
+		for i, m := range v.fields() {
 			if i > 0 {
 				b = append(b, ',')
 			}
