@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,16 +17,16 @@ func (d *draft) yaml() string {
 	b.WriteString("# All settings: docs/configuration.md\n")
 	b.WriteString("include: [powerbox.d/*.yaml] # what you add, such as callers and scopes\n")
 	b.WriteString("identity:\n  # A built-in user for trying things out; works with serve --dev alone. Replace it by providers.\n")
-	fmt.Fprintf(&b, "  dev:\n    - {name: %s, token: %s}\n", d.user, quoted(d.token))
-	fmt.Fprintf(&b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", d.id, quoted(d.agent))
+	fmt.Fprintf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), quoted(d.token))
+	fmt.Fprintf(&b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), quoted(d.agent))
 	fmt.Fprintf(&b, "    # What a message needs that names no skill: it could ask for anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
 	d.offers(&b)
-	fmt.Fprintf(&b, "skills:\n  %s:\n", d.id)
+	fmt.Fprintf(&b, "skills:\n  %s:\n", bare(d.id))
 	for _, s := range d.skills {
 		fmt.Fprintf(&b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess\n", quoted(s.id), d.id+":"+s.effect(), quoted(s.operation), s.effect())
 	}
 	fmt.Fprintf(&b, "# Name the argument that takes a resource with handle: NAME, and list the resources, to grant single ones.\n")
-	fmt.Fprintf(&b, "resources:\n  %s: {file: resources/%s.yaml}\n", d.id, d.id)
+	fmt.Fprintf(&b, "resources:\n  %s: {file: %s}\n", bare(d.id), quoted("resources/"+d.id+".yaml"))
 	fmt.Fprintf(&b, "policies: [policies/*.cedar]\n")
 	return b.String()
 }
@@ -32,7 +34,7 @@ func (d *draft) yaml() string {
 // offers writes a grant for what reads and one for what writes, as far as
 // there are skills for it.
 func (d *draft) offers(b *strings.Builder) {
-	fmt.Fprintf(b, "offers:\n  %s:\n", d.id)
+	fmt.Fprintf(b, "offers:\n  %s:\n", bare(d.id))
 	for _, effect := range []string{"read", "write"} {
 		var names []string
 		for _, s := range d.skills {
@@ -61,6 +63,18 @@ func (d *draft) qualified(only func(draftSkill) bool) []string {
 
 // quoted is text as YAML and JSON both have it.
 func quoted(s string) string { return strconv.Quote(s) }
+
+// bareName is a name that YAML takes for text without quotes.
+var bareName = regexp.MustCompile(`^[a-z][a-z0-9-]{2,}$`)
+
+// bare is a name, in quotes only where YAML could take it for something else:
+// a number, or one of its words.
+func bare(s string) string {
+	if bareName.MatchString(s) && !slices.Contains([]string{"null", "true", "false", "yes", "off"}, s) {
+		return s
+	}
+	return quoted(s)
+}
 
 // cedar permits the built-in user what the draft offers.
 func (d *draft) cedar() string {
