@@ -207,11 +207,16 @@ func (h Held) bound(call *Call) bool {
 	if !call.Free || call.Target.EnforcesContext || call.Target.AdmitFreeText {
 		return false
 	}
-	return constrained(h.Authority)
+	return constrained(h.Authority, call.FreeOf)
 }
 
-func constrained(a powerbox.Authority) bool {
+// constrained reports whether an operation that content can be about is held to
+// arguments.
+func constrained(a powerbox.Authority, about powerbox.Operation) bool {
 	return slices.ContainsFunc(a.Clauses(), func(c powerbox.Clause) bool {
+		if about != (powerbox.Operation{}) && !c.Pattern.Matches(about) {
+			return false
+		}
 		return len(c.Shape.Fields()) > 0 || c.Shape.Rest() == powerbox.RestNone
 	})
 }
@@ -291,7 +296,7 @@ func (g *Gate) scoped(call *Call, now time.Time) Verdict {
 	g.against(call, scope, now, CodeScope, &v)
 	g.against(call, call.Target.Caps, now, CodeCaps, &v)
 	v.Reasons = append(v.Reasons, foreign(call, Held{})...)
-	if call.Free && !call.Target.EnforcesContext && !call.Target.AdmitFreeText && constrained(scope) {
+	if call.Free && !call.Target.EnforcesContext && !call.Target.AdmitFreeText && constrained(scope, call.FreeOf) {
 		v.Reasons = append(v.Reasons, notBound())
 	}
 	if len(v.Reasons) > 0 {

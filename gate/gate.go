@@ -103,6 +103,9 @@ type Call struct {
 	Handle string
 	// Free reports content that names no skill: text, files, other data.
 	Free bool
+	// FreeOf is the one operation that the free content can be about, where the
+	// binding says so; the zero one for any.
+	FreeOf powerbox.Operation
 	// Write reports an effect that must not happen twice for one proof.
 	Write   bool
 	Ambient bool // the caller declares that it relies on ambient authority

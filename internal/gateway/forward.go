@@ -97,12 +97,11 @@ func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context s
 	r.Out.ContentLength = int64(len(x.forward))
 	r.Out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.forward)), nil }
 	h := r.Out.Header
-	for name := range h {
-		if strings.HasPrefix(http.CanonicalHeaderKey(name), "Powerbox-") {
-			h.Del(name)
-		}
-	}
+	stripOurs(h)
 	h.Del("DPoP")
+	// What an upgraded connection carries, nobody checks.
+	h.Del("Connection")
+	h.Del("Upgrade")
 	if x.consumed {
 		h.Del("Authorization")
 	}
@@ -115,19 +114,28 @@ func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context s
 	h.Set(HeaderContext, context)
 }
 
+// stripOurs deletes the headers under our names. A server that hands headers on
+// as environment variables takes an underscore for a dash.
+func stripOurs(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(strings.ToLower(strings.ReplaceAll(name, "_", "-")), "powerbox-") {
+			delete(h, name)
+		}
+	}
+}
+
 // answer looks at an answer before it goes to the caller: the tasks in it
 // become the caller's before the caller can know of them.
 func (g *Gateway) answer(r *http.Response, x *exchange) error {
 	h := r.Header
-	for name := range h {
-		if strings.HasPrefix(http.CanonicalHeaderKey(name), "Powerbox-") {
-			h.Del(name)
-		}
-	}
+	stripOurs(h)
 	if x.call.Method.IsMessage() || x.call.Method == a2a.GetTask {
 		g.activate(h, x)
 	}
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	if kind == "text/event-stream" && x.call.Method == a2a.ListTasks && x.mode != gate.Observe {
+		return errors.New("the answer to ListTasks is a stream, from which the tasks of others cannot be cut")
+	}
 	if kind == "text/event-stream" {
 		r.Body = g.stream(r.Body, x)
 		return nil
@@ -172,7 +180,7 @@ func (g *Gateway) learn(x *exchange, body []byte) ([]byte, error) {
 		mine := g.ownerOf(x, x.verdict.Held)
 		return a2a.FilterTasks(body, func(t a2a.TaskRef) bool {
 			o, known, err := g.config.Tasks.Owner(ctx, x.ID, t.Task)
-			return err == nil && known && o == mine
+			return err == nil && known && o == mine && mine != Owner{}
 		})
 	}
 	return body, g.bind(ctx, x, body)

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -201,6 +203,21 @@ func (g *Gateway) Check(ctx context.Context) map[string]error {
 		}
 	}
 	return problems
+}
+
+// checkContentType refuses a body that the agent behind might read as something
+// else than JSON in UTF-8, which is how it was checked (ATK-27).
+func checkContentType(h http.Header) error {
+	values := h.Values("Content-Type")
+	if len(values) != 1 {
+		return fmt.Errorf("the request has %d Content-Type headers; want application/json", len(values))
+	}
+	kind, params, err := mime.ParseMediaType(values[0])
+	charset, named := params["charset"]
+	if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") || named && !strings.EqualFold(charset, "utf-8") {
+		return fmt.Errorf("Content-Type %q is not accepted; want application/json, in UTF-8", values[0])
+	}
+	return nil
 }
 
 // readBody reads a body within the limit. Compressed bodies are refused: what

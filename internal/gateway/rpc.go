@@ -67,11 +67,37 @@ func (g *Gateway) rpc(w http.ResponseWriter, r *http.Request, a *agent, skill st
 		g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
 		return
 	}
+	if x.mode != gate.Observe {
+		if err := checkContentType(r.Header); err != nil {
+			http.Error(w, err.Error(), http.StatusUnsupportedMediaType)
+			return
+		}
+	}
 	if decodeError != nil && (x.mode != gate.Observe || call.Method.IsExtension()) {
-		g.deny(w, x, decodeError.Denial())
+		g.malformed(w, x, decodeError)
 		return
 	}
 	g.dispatch(w, x, decodeError)
+}
+
+// malformed answers what nothing can be decided about with the protocol's own
+// error. Where it is known who sent it, it is on record.
+func (g *Gateway) malformed(w http.ResponseWriter, x *exchange, wrong *a2a.Error) {
+	d := wrong.Denial()
+	if x.caller.Holder.ID != "" {
+		call, err := g.gateCall(x, wrong)
+		if err != nil {
+			g.refused(w, x, err)
+			return
+		}
+		call.Mode = gate.Require // nothing of it goes on, whatever the agent's mode
+		if x.verdict, err = g.config.Gate.Check(x.request.Context(), call); err != nil {
+			g.unavailable(w, x, "the refusal could not be recorded", err)
+			return
+		}
+		d.DecisionID = x.verdict.Record.ID
+	}
+	g.deny(w, x, d)
 }
 
 // header collects what an A2A client says beside the body. The version may
@@ -94,7 +120,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.
 		return
 	case a2a.Unknown:
 		if decodeError == nil && x.mode != gate.Observe && !slices.Contains(x.Methods, x.call.Wire) {
-			g.deny(w, x, a2a.MethodNotFound(x.call.Wire).Denial())
+			g.malformed(w, x, a2a.MethodNotFound(x.call.Wire))
 			return
 		}
 	default:
@@ -208,9 +234,10 @@ func (g *Gateway) messageAttempts(x *exchange, c *gate.Call, task powerbox.Value
 		return nil
 	}
 	// Content beside a named skill could ask for anything else. A stock client
-	// at the URL of a skill can send nothing but content, and its skill is what
-	// is decided (level L1).
-	c.Free = x.call.Message.Loose && !(found && x.skill != "")
+	// at the URL of a skill can send nothing but content: it is about that skill
+	// (level L1), whose arguments it must not be able to choose.
+	atSkill := found && x.skill != ""
+	c.Free = x.call.Message.Loose
 	if found {
 		mapped, ok := x.Skills[named.Skill]
 		if !ok || !slices.Contains(x.view.card.Skills, named.Skill) {
@@ -218,12 +245,15 @@ func (g *Gateway) messageAttempts(x *exchange, c *gate.Call, task powerbox.Value
 			return nil
 		}
 		x.named, x.mapped, x.isNamed = named, mapped, true
+		if atSkill {
+			c.FreeOf = mapped.Operation
+		}
 		c.Write, c.Handle, c.Arguments = mapped.Write, mapped.Handle, g.config.Redact(named.Arguments)
 		if err := try(c, mapped.Operation, named.Arguments); err != nil {
 			return err
 		}
 	}
-	if c.Free || !found {
+	if c.Free && !atSkill || !found {
 		c.Free = true
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
 	}
@@ -298,6 +328,9 @@ func (g *Gateway) owns(x *exchange, c *gate.Call) error {
 	}
 	c.Owns = func(held gate.Held) bool {
 		mine := g.ownerOf(x, held)
+		if mine == (Owner{}) {
+			return false // two callers of whom nothing is known are not the same one
+		}
 		for n, o := range owners {
 			// A capability that was issued for the very task was issued to its
 			// owner.
