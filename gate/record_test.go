@@ -1,0 +1,82 @@
+package gate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// Every attempt names origin, target, required, allowed and missing.
+func TestGATE10_RecordMembers(t *testing.T) {
+	w := newTown(t)
+	call := w.present(w.call(Require, try(t, "read"), try(t, "a2a.message")), w.minted(clauses(t, "read", "a2a.message", "search")))
+	call.Task, call.Purpose, call.TraceID, call.Arguments = "task-1", "a purpose", "trace-1", []byte(`{"handle":"string"}`)
+	call.Scope = func(string) powerbox.Authority { return authority(t, "read", "a2a.message") }
+	got := w.check(call).Record
+	want := evidence.Record{
+		ID: got.ID, AgentID: "documents", TaskID: "task-1", ActionType: "a2a.SendMessage", Intent: evidence.Intent{Operation: "read", Purpose: "a purpose"},
+		Decision: evidence.Allow, OutcomeStatus: evidence.Pending, Time: at,
+		Details: evidence.Details{
+			Recorder: "serve", Requester: "orchestrator", Principal: "pw_alice", TraceID: "trace-1", Attempt: "invocation", Capability: "cap_2",
+			Granted: []string{"a2a.message", "read", "search"}, Exercised: []string{"read", "a2a.message"}, Mode: "require/capability", PolicyDigest: "policy-1",
+			Gate:      &evidence.Gate{Origin: "orchestrator", Target: "documents", Required: []string{"read", "a2a.message"}, Allowed: []string{"a2a.message", "read"}},
+			Arguments: []byte(`{"handle":"string"}`),
+			ChainID:   got.Details.ChainID, SigningKeyID: got.Details.SigningKeyID,
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("GATE-10 allowed (-want +got):\n%s", diff)
+	}
+	denied := w.call(Require, try(t, "delete"))
+	denied.Origin = func(string) string { return "" }
+	denied.Caller = Caller{}
+	got = w.check(denied).Record
+	gate := &evidence.Gate{Origin: "unknown", Target: "documents", Required: []string{"delete"}, Allowed: []string{}, Missing: []string{"delete"}}
+	if diff := cmp.Diff(gate, got.Details.Gate); diff != "" || got.Decision != evidence.Deny || got.OutcomeStatus != "" {
+		t.Errorf("GATE-10 denied (-want +got):\n%s", diff)
+	}
+	call = w.call(Require)
+	if got = w.check(call).Record; got.Intent.Operation != "unknown" || got.Details.Requester != call.Caller.Holder || got.Details.Principal != "pw_alice" {
+		t.Errorf("GATE-10 nothing is known: %+v", got)
+	}
+	call.Caller.Name = "mailer"
+	if got = w.check(call).Record; got.Details.Requester != "mailer" {
+		t.Errorf("GATE-10 the caller is %q", got.Details.Requester)
+	}
+}
+
+func TestSEP3_LegacyUseIsMarked(t *testing.T) {
+	w := newTown(t)
+	me := "key:" + w.holder.Public().Thumbprint()
+	w.records["cap_9"] = Held{Capability: "cap_9", Holder: me, Authority: authority(t, "read"), Legacy: true}
+	call := w.call(Require, try(t, "read"))
+	call.Presented = []Presented{{Reference: "cap_9"}}
+	call.Origin = func(string) string { return "" }
+	got := w.check(call).Record
+	if len(got.Details.Reasons) != 1 || got.Details.Reasons[0].Code != "legacy_grant" || got.Details.Requester != me {
+		t.Errorf("SEP-3 %+v", got.Details)
+	}
+}
+
+func TestATK9_Memory(t *testing.T) {
+	m := NewMemory(2)
+	use := func(id string, after time.Duration) bool { return m.Use(id, at.Add(after+time.Minute), at.Add(after)) }
+	for _, c := range []struct {
+		id    string
+		after time.Duration
+		want  bool
+	}{
+		{"a", 0, true}, {"a", 0, false}, {"a", 59 * time.Second, false}, {"b", 59 * time.Second, true},
+		{"c", 60 * time.Second, false},                                // full: forgetting one would let it be used again
+		{"c", 75 * time.Second, true}, {"b", 75 * time.Second, false}, // a's time is over
+		{"a", 5 * time.Minute, true},
+	} {
+		if got := use(c.id, c.after); got != c.want {
+			t.Errorf("ATK-9 %s after %s: %t", c.id, c.after, got)
+		}
+	}
+}
