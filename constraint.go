@@ -199,7 +199,10 @@ func (AnyOf) Type() string { return "any" }
 
 // typed returns the object form of a constraint.
 func typed(constraintType string, members ...Member) Value {
-	return Object(append(members, Member{"constraint_type", String(constraintType)})...)
+	// First, where it stands in the order of most names.
+	all := make([]Member, 0, len(members)+1)
+	all = append(all, Member{"constraint_type", String(constraintType)})
+	return Object(append(all, members...)...)
 }
 
 // JSON implements [Constraint].

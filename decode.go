@@ -24,7 +24,9 @@ type SyntaxError struct {
 	Message string
 }
 
-func (e *SyntaxError) Error() string { return fmt.Sprintf("JSON at byte %d: %s", e.Offset, e.Message) }
+func (e *SyntaxError) Error() string {
+	return "JSON at byte " + strconv.Itoa(e.Offset) + ": " + e.Message
+}
 
 // ParseValue decodes one JSON value of at most 1 MiB and 64 levels. See
 // [DecodeValue].
@@ -77,8 +79,10 @@ func (d *decoder) pop(start int) []Member {
 	return top
 }
 
-func (d *decoder) fail(format string, args ...any) error {
-	return &SyntaxError{d.pos, fmt.Sprintf(format, args...)}
+func (d *decoder) fail(message string) error { return &SyntaxError{d.pos, message} }
+
+func (d *decoder) failf(format string, args ...any) error {
+	return d.fail(fmt.Sprintf(format, args...))
 }
 
 func (d *decoder) space() {
@@ -201,7 +205,7 @@ func (d *decoder) member() (Member, error) {
 		return Member{}, err
 	}
 	if d.space(); d.peek() != ':' {
-		return Member{}, d.fail("want ':' after member name %.64q", name)
+		return Member{}, d.failf("want ':' after member name %.64q", name)
 	}
 	d.pos++
 	v, err := d.value()
@@ -220,7 +224,7 @@ func (d *decoder) separator(closing byte) (bool, error) {
 		d.pos++
 		return false, nil
 	}
-	return false, d.fail("want ',' or '%c'", closing)
+	return false, d.failf("want ',' or '%c'", closing)
 }
 
 func (d *decoder) sortMembers(ms []Member) error {
@@ -230,7 +234,7 @@ func (d *decoder) sortMembers(ms []Member) error {
 	slices.SortFunc(ms, compareMembers)
 	for i := 1; i < len(ms); i++ {
 		if ms[i].Name == ms[i-1].Name {
-			return d.fail("member %q occurs twice in one object", ms[i].Name)
+			return d.failf("member %q occurs twice in one object", ms[i].Name)
 		}
 	}
 	return nil
@@ -243,7 +247,7 @@ func (d *decoder) number() (Value, error) {
 	}
 	n, err := ParseDecimal(d.src[d.pos:end])
 	if err != nil {
-		return Value{}, d.fail("%v", err)
+		return Value{}, d.failf("%v", err)
 	}
 	d.pos = end
 	return Number(n), nil
@@ -276,7 +280,7 @@ func (d *decoder) string() (string, error) {
 			return d.escaped(start, i)
 		default:
 			d.pos = i
-			return "", d.fail("control character 0x%02x in a string; escape it", c)
+			return "", d.failf("control character 0x%02x in a string; escape it", c)
 		}
 	}
 	return "", d.fail("string has no end")
@@ -294,7 +298,7 @@ func (d *decoder) escaped(start, at int) (string, error) {
 			}
 			return string(b), nil
 		case c < 0x20:
-			return "", d.fail("control character 0x%02x in a string; escape it", c)
+			return "", d.failf("control character 0x%02x in a string; escape it", c)
 		case c != '\\':
 			b = append(b, c)
 			d.pos++
@@ -319,7 +323,7 @@ func (d *decoder) escape() (rune, error) {
 		return rune("\"\\/\b\f\n\r\t"[i]), nil
 	}
 	if c != 'u' {
-		return 0, d.fail("unknown escape \\%c", c)
+		return 0, d.failf("unknown escape \\%c", c)
 	}
 	r, ok := d.hex4(d.pos + 2)
 	if !ok {

@@ -268,13 +268,17 @@ func (v Value) AppendJSON(b []byte) []byte {
 func appendQuoted(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
+	written := 0
 	for i := range len(s) {
 		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[written:i]...)
+		written = i + 1
 		switch {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
 		case c >= 0x20:
-			b = append(b, c)
+			b = append(b, '\\', c)
 		case c == '\b':
 			b = append(b, `\b`...)
 		case c == '\t':
@@ -289,5 +293,5 @@ func appendQuoted(b []byte, s string) []byte {
 			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
 	}
-	return append(b, '"')
+	return append(append(b, s[written:]...), '"')
 }
