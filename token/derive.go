@@ -53,8 +53,11 @@ func (c *claims) sign(signer Signer, kid string) (string, error) {
 		return "", err
 	}
 	c.tools = tools
-	return sign(signer, TypeToken, kid, c.value().AppendJSON(nil))
+	return sign(signer, TypeToken, kid, c.value().AppendJSON(make([]byte, 0, firstPayload)))
 }
+
+// firstPayload is room for most payloads, in bytes.
+const firstPayload = 1 << 10
 
 // Narrowing is what a holder leaves in a token that it derives.
 type Narrowing struct {
@@ -142,9 +145,9 @@ func (c *claims) widerThan(parent *link) (wider []powerbox.Excess) {
 }
 
 func sortedByName(clauses []powerbox.Clause) []powerbox.Clause {
-	return slices.SortedFunc(slices.Values(clauses), func(a, b powerbox.Clause) int {
-		return compareNames(a.Pattern.Name(), b.Pattern.Name())
-	})
+	sorted := slices.Clone(clauses)
+	slices.SortFunc(sorted, func(a, b powerbox.Clause) int { return compareNames(a.Pattern.Name(), b.Pattern.Name()) })
+	return sorted
 }
 
 // Tools returns the operations of an authority as tools of a token. It refuses

@@ -146,18 +146,23 @@ func (j jws) verify(key PublicKey) error {
 
 // sign returns payload as a compact JWS.
 func sign(signer Signer, typ, kid string, payload []byte) (string, error) {
-	members := []powerbox.Member{textMember("alg", signer.Public().algorithm.String()), textMember("typ", typ)}
+	alg := powerbox.String(signer.Public().algorithm.String())
+	head := append(make([]byte, 0, 128), `{"alg":`...)
+	head = alg.AppendJSON(head)
 	if kid != "" {
-		members = append(members, textMember("kid", kid))
+		head = powerbox.String(kid).AppendJSON(append(head, `,"kid":`...))
 	}
-	signed := encodeBase64(powerbox.Object(members...).AppendJSON(nil)) + "." + encodeBase64(payload)
-	signature, err := signer.Sign([]byte(signed))
+	head = append(powerbox.String(typ).AppendJSON(append(head, `,"typ":`...)), '}')
+	compact := make([]byte, 0, jose.EncodedLen(len(head))+jose.EncodedLen(len(payload))+jose.EncodedLen(64)+len(".."))
+	compact = append(jose.AppendEncode(compact, head), '.')
+	compact = jose.AppendEncode(compact, payload)
+	signature, err := signer.Sign(compact[:len(compact):len(compact)])
 	if err != nil {
 		return "", err
 	}
-	compact := signed + "." + encodeBase64(signature)
+	compact = jose.AppendEncode(append(compact, '.'), signature)
 	if len(compact) > MaxTokenBytes {
 		return "", refuse(CodeTooLarge, "has %d bytes; want at most %d", len(compact), MaxTokenBytes)
 	}
-	return compact, nil
+	return string(compact), nil
 }

@@ -172,16 +172,14 @@ func (k PublicKey) IsZero() bool { return k.algorithm == 0 }
 
 // JWK returns k as a JSON Web Key without kid.
 func (k PublicKey) JWK() powerbox.Value {
-	ms := []powerbox.Member{{Name: "x", Value: powerbox.String(encodeBase64(k.x[:]))}}
+	x := textMember("x", encodeBase64(k.x[:]))
 	switch k.algorithm {
 	case Ed25519:
-		ms = append(ms, textMember("kty", "OKP"), textMember("crv", "Ed25519"))
+		return powerbox.Object(textMember("crv", "Ed25519"), textMember("kty", "OKP"), x)
 	case ES256:
-		ms = append(ms, textMember("kty", "EC"), textMember("crv", "P-256"), textMember("y", encodeBase64(k.y[:])))
-	default:
-		return powerbox.Value{}
+		return powerbox.Object(textMember("crv", "P-256"), textMember("kty", "EC"), x, textMember("y", encodeBase64(k.y[:])))
 	}
-	return powerbox.Object(ms...)
+	return powerbox.Value{}
 }
 
 func textMember(name, text string) powerbox.Member {

@@ -349,16 +349,17 @@ func number(n int64) powerbox.Value { return powerbox.Number(powerbox.Int(n)) }
 
 // value returns the claims as a payload.
 func (c *claims) value() powerbox.Value {
-	ms := []powerbox.Member{
-		textMember("jti", c.id), textMember("iss", c.issuer),
-		{Name: "iat", Value: number(c.issuedAt)},
-		{Name: "exp", Value: number(c.expires)},
-		{Name: "del_depth", Value: number(int64(c.depth))},
-		{Name: "del_max_depth", Value: number(int64(c.maxDepth))},
-		{Name: "cnf", Value: powerbox.Object(powerbox.Member{Name: "jwk", Value: c.holder.JWK()})},
-		{Name: "authorization_details", Value: powerbox.List(powerbox.Object(
-			textMember("type", capabilityType), powerbox.Member{Name: "tools", Value: ToolsJSON(c.tools)}))},
-	}
+	// In order of their names, which saves sorting them.
+	ms := append(make([]powerbox.Member, 0, 10),
+		powerbox.Member{Name: "authorization_details", Value: powerbox.List(powerbox.Object(
+			powerbox.Member{Name: "tools", Value: ToolsJSON(c.tools)}, textMember("type", capabilityType)))},
+		powerbox.Member{Name: "cnf", Value: powerbox.Object(powerbox.Member{Name: "jwk", Value: c.holder.JWK()})},
+		powerbox.Member{Name: "del_depth", Value: number(int64(c.depth))},
+		powerbox.Member{Name: "del_max_depth", Value: number(int64(c.maxDepth))},
+		powerbox.Member{Name: "exp", Value: number(c.expires)},
+		powerbox.Member{Name: "iat", Value: number(c.issuedAt)},
+		textMember("iss", c.issuer), textMember("jti", c.id),
+	)
 	if c.parentHash != "" {
 		ms = append(ms, textMember("par_hash", c.parentHash))
 	}
