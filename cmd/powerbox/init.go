@@ -61,7 +61,7 @@ func newInit(p *program) *cobra.Command {
 		if err := d.loads(); err != nil {
 			return err
 		}
-		if err := writeFiles(files, force); err != nil {
+		if err := p.writeFiles(files, force); err != nil {
 			return err
 		}
 		return p.printDraft(d, files)
@@ -203,7 +203,7 @@ func (d *draft) loads() error {
 }
 
 // writeFiles writes all files or none that is there already.
-func writeFiles(files []draftFile, force bool) error {
+func (p *program) writeFiles(files []draftFile, force bool) error {
 	for _, f := range files {
 		if _, err := os.Stat(f.name); err == nil && !force {
 			return fmt.Errorf("%s is there already; use --force to write over it, or --out for another place", f.name)
@@ -213,10 +213,11 @@ func writeFiles(files []draftFile, force bool) error {
 		if err := os.MkdirAll(filepath.Dir(f.name), 0o755); err != nil { //nolint:gosec // policies are no secret
 			return err
 		}
-		if err := os.WriteFile(f.name, []byte(f.text), f.mode); err != nil {
+		err := p.writeOut(f.name, f.mode, func(w io.Writer) error {
+			_, err := io.WriteString(w, f.text)
 			return err
-		}
-		if err := os.Chmod(f.name, f.mode); err != nil {
+		})
+		if err != nil {
 			return err
 		}
 	}

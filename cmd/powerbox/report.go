@@ -72,6 +72,8 @@ type use struct {
 	AtScoped  level    `json:"scoped"`
 	AtRequire level    `json:"require"`
 	Reasons   []string `json:"reasons"` // codes of the denials, and of those there would be
+
+	grantable int // calls that went on and that a scope can cover
 }
 
 // level is what a mode would have done with the calls.
@@ -158,7 +160,11 @@ func (u *use) count(r evidence.Record) {
 	case evidence.Abstain:
 		u.Observed++
 	}
-	u.AtScoped.add(wouldScoped(r))
+	scoped := wouldScoped(r)
+	u.AtScoped.add(scoped)
+	if r.Decision != evidence.Deny && scoped != refused {
+		u.grantable++
+	}
 	u.AtRequire.add(wouldRequire(r))
 }
 
@@ -355,10 +361,10 @@ func (r report) grants() grantFile {
 			g.Left["nothing that is configured was named"] += u.Calls
 		case u.Caller == unknownCaller:
 			g.Left["the caller showed nothing"] += u.Calls
-		case u.Observed+u.Allowed == 0:
-			g.Left["they were denied"] += u.Calls
 		case !isNamed(u.Caller):
 			g.Unnamed[u.Caller] = append(g.Unnamed[u.Caller], u.Agent+": "+u.Operation)
+		case u.grantable == 0:
+			g.Left["they were denied, or would be whatever the scope"] += u.Calls
 		default:
 			if g.Scopes[u.Caller] == nil {
 				g.Scopes[u.Caller] = map[string][]string{}

@@ -79,3 +79,22 @@ func TestReportCountsCalls(t *testing.T) {
 		t.Errorf("reading a task comes with every scope: %+v", g)
 	}
 }
+
+// TestReportGrantsNothingThatWasDenied: what was denied, or tried under a
+// capability that did not reach so far, is no reason to grant it.
+func TestReportGrantsNothingThatWasDenied(t *testing.T) {
+	for name, r := range map[string]evidence.Record{
+		"denied":                called(evidence.Deny, "a", "scoped", "", gate.CodeScope),
+		"beyond its capability": called(evidence.Abstain, "a", "observe", "cap_1", "operation_not_granted"),
+		"not offered":           called(evidence.Abstain, "a", "observe", "", gate.CodeCaps, gate.CodeCapabilityRequired),
+	} {
+		if g := summarise([]evidence.Record{r}).grants(); len(g.Scopes) != 0 || len(g.Left) != 1 {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
+	seen := called(evidence.Abstain, "a", "observe", "", gate.CodeScope, gate.CodeCapabilityRequired)
+	want := map[string]map[string][]string{"a": {"notes": {"notes:read/read_note"}}}
+	if d := cmp.Diff(want, summarise([]evidence.Record{seen}).grants().Scopes); d != "" {
+		t.Error(d)
+	}
+}
