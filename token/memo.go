@@ -28,7 +28,6 @@ type Memo struct {
 
 // memory is one verified prefix.
 type memory struct {
-	bytes       string // the tokens joined by commas
 	fingerprint [32]byte
 	chain       *chain
 }
@@ -59,7 +58,8 @@ func (m *Memo) Verify(chain string, anchors KeySet, o Options) (Verified, error)
 			return Verified{}, err
 		}
 	}
-	if c, ok := m.recall(chain, &anchors); ok {
+	sum := m.hash(chain, &anchors)
+	if c, ok := m.recall(sum, chain, &anchors); ok {
 		if err := c.leaf().serves(o.Operation); err != nil {
 			return Verified{}, atLink(err, len(c.links)-1)
 		}
@@ -76,13 +76,16 @@ func (m *Memo) Verify(chain string, anchors KeySet, o Options) (Verified, error)
 		return Verified{}, err
 	}
 	known := m.longestPrefix(chain, tokens, &anchors)
+	for i := len(known); i < len(tokens); i++ {
+		tokens[i] = strings.Clone(tokens[i]) // what is remembered keeps no header alive
+	}
 	links, err := extend(known, tokens[len(known):], o.Operation)
 	if err != nil {
 		return Verified{}, err
 	}
 	v, err := complete(links, len(known), &anchors, o)
 	if err == nil {
-		m.remember(chain, &anchors, v.chain, len(known))
+		m.remember(sum, chain, &anchors, v.chain, len(known))
 	}
 	return v, err
 }
@@ -92,7 +95,7 @@ func (m *Memo) Verify(chain string, anchors KeySet, o Options) (Verified, error)
 func (m *Memo) longestPrefix(chain string, tokens []string, anchors *KeySet) []*link {
 	for i := len(tokens) - 1; i > 0; i-- {
 		chain = chain[:len(chain)-len(tokens[i])-1]
-		if c, ok := m.recall(chain, anchors); ok {
+		if c, ok := m.recall(m.hash(chain, anchors), chain, anchors); ok {
 			return c.links
 		}
 	}
@@ -103,34 +106,46 @@ func (m *Memo) hash(bytes string, anchors *KeySet) uint64 {
 	return maphash.String(m.seed, bytes) ^ binary.LittleEndian.Uint64(anchors.fingerprint[:])
 }
 
-// recall returns the chain of those very bytes, verified under that very key
-// set.
-func (m *Memo) recall(bytes string, anchors *KeySet) (*chain, bool) {
-	sum := m.hash(bytes, anchors)
+// recall returns the chain of those very bytes, whose hash is sum, verified
+// under that very key set.
+func (m *Memo) recall(sum uint64, bytes string, anchors *KeySet) (*chain, bool) {
 	m.mu.RLock()
 	known, young := m.young[sum]
 	if !young {
 		known = m.old[sum]
 	}
 	m.mu.RUnlock()
-	if known.chain == nil || known.bytes != bytes || known.fingerprint != anchors.fingerprint {
+	if known.chain == nil || known.fingerprint != anchors.fingerprint || !known.chain.is(bytes) {
 		return nil, false
 	}
 	if !young {
 		m.mu.Lock()
-		m.add(sum, known)
+		m.add(sum, len(bytes), known)
 		m.mu.Unlock()
 	}
 	return known.chain, true
 }
 
-// remember keeps c and its prefixes of more than known tokens, as far as each
-// could be presented itself.
-func (m *Memo) remember(bytes string, anchors *KeySet, c *chain, known int) {
-	bytes = strings.Clone(bytes)
+// is reports whether bytes are the tokens of c joined by commas.
+func (c *chain) is(bytes string) bool {
+	ok := true
+	for i, l := range c.links {
+		if i > 0 && ok {
+			bytes, ok = strings.CutPrefix(bytes, ",")
+		}
+		if ok {
+			bytes, ok = strings.CutPrefix(bytes, l.compact)
+		}
+	}
+	return ok && bytes == ""
+}
+
+// remember keeps c, whose bytes have the hash sum, and its prefixes of more
+// than known tokens, as far as each could be presented itself.
+func (m *Memo) remember(sum uint64, bytes string, anchors *KeySet, c *chain, known int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.add(m.hash(bytes, anchors), memory{bytes, anchors.fingerprint, c})
+	m.add(sum, len(bytes), memory{anchors.fingerprint, c})
 	for n := len(c.links) - 1; n > known; n-- {
 		bytes = bytes[:len(bytes)-len(c.links[n].compact)-1]
 		prefix := newChain(c.links[:n])
@@ -138,13 +153,14 @@ func (m *Memo) remember(bytes string, anchors *KeySet, c *chain, known int) {
 			continue
 		}
 		prefix.setAuthority()
-		m.add(m.hash(bytes, anchors), memory{bytes, anchors.fingerprint, prefix})
+		m.add(m.hash(bytes, anchors), len(bytes), memory{anchors.fingerprint, prefix})
 	}
 }
 
-// add makes room by forgetting the old generation.
-func (m *Memo) add(sum uint64, known memory) {
-	cost := memoryBase + memoryFactor*len(known.bytes)
+// add makes room for a chain of that many bytes by forgetting the old
+// generation.
+func (m *Memo) add(sum uint64, bytes int, known memory) {
+	cost := memoryBase + memoryFactor*bytes
 	if _, ok := m.young[sum]; ok || cost > m.budget {
 		return
 	}
