@@ -302,7 +302,7 @@ func TestSEP22_CapabilityIsForItsTask(t *testing.T) {
 		t.Errorf("SEP-22 a new task: %s", a.Raw)
 	}
 	allowed(t, alice.under([]string{child.Token}, handle))
-	allowed(t, about(c, task, "finish it")) // the agent completes the task
+	allowed(t, about(whole, task, "finish it")) // the agent completes the task, whoever asked it to
 	for name, held := range map[string]granted{"SEP-22 after the end": c, "SEP-22 a child, after the end": child} {
 		if a := alice.under([]string{held.Token}, handle); a.reason() != "revoked" {
 			t.Errorf("%s: %s", name, a.Raw)

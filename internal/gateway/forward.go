@@ -188,11 +188,7 @@ func (g *Gateway) learn(x *exchange, body []byte) ([]byte, error) {
 
 // bind remembers whose the tasks and contexts in an answer are.
 func (g *Gateway) bind(ctx context.Context, x *exchange, payload []byte) error {
-	for _, task := range a2a.Ended(payload) {
-		if task == x.verdict.Held.Task {
-			x.ended = true
-		}
-	}
+	x.ended = append(x.ended, a2a.Ended(payload)...)
 	for _, t := range a2a.Learn(payload) {
 		for _, id := range []string{t.Task, t.Context} {
 			if id == "" || id == x.call.Task || id == x.call.Context {
@@ -217,8 +213,8 @@ func isError(body []byte) bool {
 // be written: a decision without an outcome is reported as unknown.
 func (g *Gateway) finish(x *exchange, status evidence.OutcomeStatus) {
 	ctx := context.WithoutCancel(x.request.Context())
-	if x.ended {
-		if err := g.config.Tasks.End(ctx, x.ID, x.verdict.Held.Task); err != nil {
+	for _, task := range x.ended {
+		if err := g.config.Tasks.End(ctx, x.ID, task); err != nil {
 			g.config.Log.ErrorContext(ctx, "the capabilities of an ended task stay until they expire", "agent", x.ID, "error", err)
 		}
 	}

@@ -32,7 +32,7 @@ type exchange struct {
 	verdict  gate.Verdict
 	// delegated are capabilities of other agents that the task was given.
 	delegated []Delegated
-	ended     bool // the task that the capability is for has ended
+	ended     []string // tasks that the answer says have ended
 }
 
 // rpc handles one JSON-RPC request: decode, authenticate, decide, record,

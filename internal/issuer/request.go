@@ -379,7 +379,7 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 			return refusal
 		}
 		for _, c := range issued {
-			if err := tx.PutCapability(c); err != nil {
+			if err := putCapability(tx, c); err != nil {
 				return err
 			}
 		}
@@ -390,6 +390,16 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 		return refusal, nil
 	}
 	return nil, err
+}
+
+// putCapability stores a capability and that its task has one.
+func putCapability(tx Tx, c Capability) error {
+	if c.Task != "" {
+		if _, err := tx.BindTask(c.Agent, namedTask(c.Task), Owner{Root: c.Root}); err != nil {
+			return err
+		}
+	}
+	return tx.PutCapability(c)
 }
 
 func capabilityIDs(cs []Capability) string {

@@ -199,3 +199,22 @@ func TestGATE4_CapsAreWhatSkillsMapTo(t *testing.T) {
 		t.Error("an operation without a name is offered")
 	}
 }
+
+// What a caller may not see changes neither the answer nor the work for it: as
+// often as for what does not exist is policy asked.
+func TestSEP5_HiddenIsAsMuchWorkAsAbsent(t *testing.T) {
+	w := newTown(t)
+	bob := caller(t, "user:bob")
+	ask := func(quarter string) (string, int) {
+		w.asked = nil
+		_, err := w.issuer.Request(t.Context(), "documents", bob, issuer.Request{
+			Grants: []string{"read"}, Purpose: "p", Query: query(t, powerbox.Member{Name: "quarter", Value: powerbox.String(quarter)}),
+		})
+		return string(refusal(t, err)) + err.Error(), len(w.asked)
+	}
+	hidden, work := ask("Q1")
+	absent, other := ask("Q9")
+	if hidden != absent || work != other || work == 0 {
+		t.Errorf("hidden: %s after %d questions\nabsent: %s after %d", hidden, work, absent, other)
+	}
+}

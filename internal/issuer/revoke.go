@@ -149,12 +149,20 @@ func (c Capability) Links() []string {
 	return append(c.Lineage(), taskTarget(c.Agent, c.Task))
 }
 
+// namedTask is under which the store remembers that a capability names a task.
+func namedTask(task string) string { return "named:" + task }
+
 // EndTask ends every capability that was issued for a task of an agent, since
-// the task has ended (SEP-22).
+// the task has ended (SEP-22). Where none was, nothing happens.
 func (i *Issuer) EndTask(ctx context.Context, agent, task string) error {
-	target := taskTarget(agent, task)
-	if i.Revoked(target) {
-		return nil
+	target, named := taskTarget(agent, task), false
+	err := i.config.Store.View(ctx, func(r Reader) error {
+		var err error
+		_, named, err = r.TaskOwner(agent, namedTask(task))
+		return err
+	})
+	if err != nil || !named || i.Revoked(target) {
+		return err
 	}
 	record, err := i.newRecord(agent, identity.Caller{Agent: i.config.Recorder}, "task.end", evidence.Intent{Operation: OperationCapability})
 	if err != nil {
@@ -248,7 +256,7 @@ func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Cal
 	record.Details.Capability, record.Details.Granted = child.ID, child.Authority.Names()
 	record.OutcomeStatus = evidence.Achieved
 	return child, i.config.Store.Update(ctx, func(tx Tx) error {
-		if err := tx.PutCapability(child); err != nil {
+		if err := putCapability(tx, child); err != nil {
 			return err
 		}
 		_, err := tx.Append(record)
