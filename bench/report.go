@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+)
+
+var layout = template.Must(template.New("layout").Parse(`# Performance
+
+Measured with peers and product in one program, in the same run, one after the
+other in every round. A number is process CPU time (user and system, garbage
+collection included) unless it says otherwise. Reached is the median of the
+rounds' ratios, the quartile is the one on the bad side, and a goal is met where
+the quartile meets it. Times depend on the machine; ratios are what to quote.
+
+To repeat it:
+
+    make bench
+
+or, with this page as the result, ` + "`cd bench && go run . -write`" + `.
+
+{{.Facts}}
+
+| row | against | goal | reached | quartile | |
+| --- | --- | --- | --- | --- | --- |
+{{range .Results}}{{.}}
+{{end}}| warm, allocations | - | 0 | {{.Allocs}} | {{.Allocs}} | {{if eq .Allocs 0.0}}met{{else}}**missed**{{end}} |
+
+A link is one signed token; 3 links are a root and two narrower ones. Cold means
+that the chain is seen for the first time and remembered; warm, that it has been
+seen before, with the revocation of every link looked up among 10,000. go-ucan's
+work has a proof of possession in it, so ours has one in that row. Chain only is
+a SQLite table with the same records, seals, signatures, group commit and
+durability, but no tree, no checkpoint and no look-ups by agent, task or outcome.
+
+## What each took
+
+Median over the rounds.
+
+| | CPU us |
+| --- | --- |
+{{range .Times}}| {{.Name}} | {{.Value}} |
+{{end}}
+| | |
+| --- | --- |
+{{range .Others}}| {{.Name}} | {{.Value}} |
+{{end}}
+## Peers
+
+{{range .Peers}}- {{.}}
+{{end}}`))
+
+type line struct{ Name, Value string }
+
+// report writes the page.
+func (f *field) report(w io.Writer, rounds []round, cell time.Duration) error {
+	var results []result
+	for _, g := range goals() {
+		results = append(results, g.judge(rounds))
+	}
+	times, others := lines(rounds)
+	return layout.Execute(w, map[string]any{
+		"Facts": facts(f.now, len(rounds), cell), "Results": results, "Allocs": f.allocs,
+		"Times": times, "Others": others, "Peers": peers(),
+	})
+}
+
+// lines returns the medians by name: CPU times, and what has a unit of its own.
+func lines(rounds []round) (times, others []line) {
+	values := map[string][]float64{}
+	for _, r := range rounds {
+		for name, v := range r {
+			values[name] = append(values[name], v)
+		}
+	}
+	var names []string
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		median := quantile(values[name], 0.5)
+		if strings.HasSuffix(name, " ms") || strings.HasSuffix(name, " per second") {
+			others = append(others, line{name, number(median)})
+			continue
+		}
+		times = append(times, line{name, number(median / 1e3)})
+	}
+	return times, others
+}
+
+// facts is one paragraph on where and when.
+func facts(now time.Time, rounds int, cell time.Duration) string {
+	return fmt.Sprintf("%s, %s, %s/%s, %d CPUs (%s), %d rounds of %s for each contestant, ten times that for appends.",
+		now.UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor(), rounds, cell)
+}
+
+// processor is the CPU's name where the system tells it.
+func processor() string {
+	data, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "model unknown"
+	}
+	for l := range bytes.Lines(data) {
+		if name, value, ok := strings.Cut(string(l), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "model unknown"
+}
+
+// peers lists the modules that were measured, as they were built.
+func peers() []string {
+	measured := []string{
+		"github.com/biscuit-auth/biscuit-go/v2", "github.com/ucan-wg/go-ucan", "github.com/golang-jwt/jwt/v5", "github.com/superfly/macaroon",
+		"github.com/cedar-policy/cedar-go", "github.com/open-policy-agent/opa", "modernc.org/sqlite",
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return measured
+	}
+	var out []string
+	for _, m := range info.Deps {
+		if slices.Contains(measured, m.Path) {
+			out = append(out, m.Path+" "+m.Version)
+		}
+	}
+	return out
+}
