@@ -3,9 +3,6 @@ package sqlite
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -19,40 +16,6 @@ import (
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-func testConfig(t *testing.T) (Config, evidence.Trust) {
-	t.Helper()
-	_, recordKey, _ := ed25519.GenerateKey(rand.Reader)
-	_, logKey, _ := ed25519.GenerateKey(rand.Reader)
-	signer, err := evidence.NewEd25519Signer(recordKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkpoint, vkey, err := evidence.NewLogSigner("example.org/log", logKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := evidence.NewKey(recordKey.Public(), "serve")
-	if err != nil {
-		t.Fatal(err)
-	}
-	trust, err := evidence.ParseTrust(mustJSON(t, map[string]any{"logs": []string{vkey}, "keys": []any{map[string]any{"jwk": key}}}))
-	if err != nil {
-		t.Logf("trust form: %v", err)
-	}
-	return Config{
-		Path: filepath.Join(t.TempDir(), "powerbox.db"), Signer: signer, Origin: "example.org/log", Checkpoint: checkpoint, Random: rand.Reader,
-	}, trust
-}
-
-func mustJSON(t *testing.T, v any) []byte {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 func openStore(t *testing.T, c Config) *Store {
 	t.Helper()
@@ -72,8 +35,8 @@ func record(id string) evidence.Record {
 }
 
 func TestEXT25_AppendsByManyProducersFormOneChain(t *testing.T) {
-	config, _ := testConfig(t)
-	s := openStore(t, config)
+	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
+	s := openStore(t, f.config)
 	var wg sync.WaitGroup
 	for p := range 16 {
 		wg.Go(func() {
@@ -89,20 +52,15 @@ func TestEXT25_AppendsByManyProducersFormOneChain(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	var out bytes.Buffer
-	if err := s.Export(t.Context(), &out, nil); err != nil {
-		t.Fatal(err)
-	}
-	report, err := evidence.Verify(&out, evidence.Trust{})
-	t.Logf("%+v %v", report, err)
-	if n := strings.Count(out.String(), "record_id"); n != 0 && n != 160 {
-		t.Errorf("%d records", n)
+	report := f.verify(t, s)
+	if report.Verdict() != evidence.OK || report.Records != 160 || report.Size != 160 || len(report.Chains) != 1 {
+		t.Errorf("%+v", report)
 	}
 }
 
 func TestEXT27_AFailedChangeLeavesNothing(t *testing.T) {
-	config, _ := testConfig(t)
-	s := openStore(t, config)
+	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
+	s := openStore(t, f.config)
 	boom := errors.New("boom")
 	err := s.Update(t.Context(), func(tx issuer.Tx) error {
 		if _, err := tx.Append(record("rec_1")); err != nil {
@@ -129,9 +87,9 @@ func TestEXT27_AFailedChangeLeavesNothing(t *testing.T) {
 }
 
 func TestOneProcessOneStore(t *testing.T) {
-	config, _ := testConfig(t)
-	openStore(t, config)
-	if _, err := Open(context.Background(), config); err == nil || !strings.Contains(err.Error(), "locked") {
+	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
+	openStore(t, f.config)
+	if _, err := Open(context.Background(), f.config); err == nil || !strings.Contains(err.Error(), "locked") {
 		t.Errorf("second open: %v", err)
 	}
 }
