@@ -62,7 +62,7 @@ func appendUntilKilled(path string) {
 // acknowledged, and what it leaves behind verifies.
 func TestEXT27_AKilledProcessLosesNoAcknowledgedRecord(t *testing.T) {
 	f := newFixture(t.TempDir() + "/powerbox.db")
-	random := mathrand.New(mathrand.NewPCG(1, 2)) //nolint:gosec // chooses moments, no secrets
+	random := mathrand.New(mathrand.NewPCG(1, 2))
 	acknowledged := map[string]bool{}
 	for n := range 10 {
 		for _, id := range f.killed(t, 1+random.IntN(300)) {
@@ -79,7 +79,7 @@ func TestEXT27_AKilledProcessLosesNoAcknowledgedRecord(t *testing.T) {
 // records, and returns all that it acknowledged.
 func (f fixture) killed(t *testing.T, n int) []string {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
+	c := exec.CommandContext(t.Context(), os.Args[0])
 	c.Env = append(os.Environ(), killedStore+"="+f.config.Path)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()

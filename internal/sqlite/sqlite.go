@@ -48,6 +48,8 @@ type Store struct {
 	writes *sql.DB
 	conn   *sql.Conn // the only one of writes
 
+	statements *statements // of conn; for the writer alone once Open is done
+
 	changes chan *change
 	closing chan struct{}
 	done    chan struct{}
@@ -97,6 +99,7 @@ func (s *Store) open(ctx context.Context) error {
 	if s.conn, err = s.writes.Conn(ctx); err != nil {
 		return fmt.Errorf("sqlite: %s: %w", s.config.Path, err)
 	}
+	s.statements = &statements{conn: s.conn, prepared: map[string]*sql.Stmt{}}
 	return s.check(ctx)
 }
 
@@ -170,7 +173,7 @@ func (s *Store) Close() error {
 func (s *Store) release() error {
 	var errs []error
 	if s.conn != nil {
-		errs = append(errs, s.conn.Close())
+		errs = append(errs, s.statements.close(), s.conn.Close())
 	}
 	for _, db := range []*sql.DB{s.reads, s.writes} {
 		if db != nil {

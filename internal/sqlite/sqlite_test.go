@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -89,7 +88,7 @@ func TestEXT27_AFailedChangeLeavesNothing(t *testing.T) {
 func TestOneProcessOneStore(t *testing.T) {
 	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
 	openStore(t, f.config)
-	if _, err := Open(context.Background(), f.config); err == nil || !strings.Contains(err.Error(), "locked") {
+	if _, err := Open(t.Context(), f.config); err == nil || !strings.Contains(err.Error(), "locked") {
 		t.Errorf("second open: %v", err)
 	}
 }

@@ -94,19 +94,19 @@ func (s *Store) commit(batch []*change) {
 }
 
 func (s *Store) transact(ctx context.Context, run func(*transaction) error) error {
-	if _, err := s.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+	if _, err := s.statements.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	t := &transaction{reader: reader{ctx, s.conn}, config: s.config, heads: map[string]evidence.Head{}}
+	t := &transaction{reader: reader{ctx, s.statements}, config: s.config, heads: map[string]evidence.Head{}}
 	err := run(t)
 	if t.broken != nil {
 		err = t.broken
 	}
 	if err == nil {
-		_, err = s.conn.ExecContext(ctx, "COMMIT")
+		_, err = s.statements.ExecContext(ctx, "COMMIT")
 	}
 	if err != nil {
-		_, rollback := s.conn.ExecContext(ctx, "ROLLBACK")
+		_, rollback := s.statements.ExecContext(ctx, "ROLLBACK")
 		// A transaction that SQLite has ended by itself cannot be ended again.
 		_ = rollback
 	}
