@@ -2,6 +2,7 @@ package gate
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -105,11 +106,22 @@ func kindOf(call *Call) string {
 func reasonsOf(reasons []Reason) []evidence.Reason {
 	var out []evidence.Reason
 	for _, r := range reasons {
-		e := evidence.Reason{Code: r.Code, Operation: r.Operation, Argument: r.Argument, Constraint: r.Constraint, Message: r.Message}
+		e := evidence.Reason{Code: r.Code, Operation: shortened(r.Operation), Argument: shortened(r.Argument), Constraint: r.Constraint, Message: shortened(r.Message)}
 		if r.Link >= 0 {
 			e.Link = &r.Link
 		}
 		out = append(out, e)
 	}
 	return out
+}
+
+// maxReason bounds the texts of a reason on record. They repeat what callers
+// wrote: a long one must not keep the refusal from being recorded.
+const maxReason = 1024
+
+func shortened(s string) string {
+	if len(s) <= maxReason {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxReason], "") + "..."
 }

@@ -142,6 +142,9 @@ func (c *Call) parse() *Error {
 	return r.err
 }
 
+// maxID bounds the ids of tasks and contexts, which go on record (ATK-4).
+const maxID = 1024
+
 // target collects what a call names in several places.
 type target struct {
 	what  string
@@ -160,6 +163,8 @@ func (t *target) add(r *objectReader, name string) {
 
 func (t *target) addText(where, value string) {
 	switch {
+	case len(value) > maxID:
+		t.err = invalidParams(ReasonTask, "%s has %d bytes; want at most %d", where, len(value), maxID)
 	case value == "" || value == t.value:
 	case t.value == "":
 		t.where, t.value = where, value

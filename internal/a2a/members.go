@@ -52,7 +52,7 @@ func parseMembers(where string, v powerbox.Value) (*Members, *Error) {
 		Capabilities: r.texts("capabilities"),
 		Chain:        r.texts("chain"),
 		Proof:        r.text("proof"),
-		Purpose:      r.text("purpose"),
+		Purpose:      r.bounded(r.text("purpose"), "purpose"),
 		Ambient:      r.flag("ambient"),
 	}
 	if arguments := r.object("arguments"); arguments.Kind() == powerbox.KindObject {

@@ -152,7 +152,7 @@ func parseRequest(params powerbox.Value) (*RequestParams, *Error) {
 	p := &RequestParams{
 		Grants:        r.texts("grants"),
 		Operations:    r.texts("operations"),
-		Purpose:       r.required("purpose"),
+		Purpose:       r.bounded(r.required("purpose"), "purpose"),
 		ResourceQuery: r.object("resourceQuery"),
 		Arguments:     r.object("arguments"),
 		Expires:       r.time("expires"),

@@ -79,6 +79,18 @@ func (r *objectReader) required(name string) string {
 	return s
 }
 
+// maxWords bounds what goes on record in a caller's own words: it is recorded
+// whole or refused, never cut (ATK-4).
+const maxWords = 4096
+
+// bounded refuses text that is too long for a record.
+func (r *objectReader) bounded(s, name string) string {
+	if len(s) > maxWords {
+		r.fail(ReasonParams, "%s has %d bytes; want at most %d", r.at(name), len(s), maxWords)
+	}
+	return s
+}
+
 // texts reads an array of strings, each once and none empty. It is nil when
 // absent; an empty array is refused, because a reader might take it for
 // everything.
