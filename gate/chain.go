@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -111,5 +112,9 @@ func refusal(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	return &Refusal{[]Reason{{Code: string(e.Code), Link: e.Link, Message: e.Message}}}
+	message := e.Message
+	if e.Link >= 0 {
+		message = fmt.Sprintf("token %d of the chain: %s", e.Link+1, message)
+	}
+	return &Refusal{[]Reason{{Code: string(e.Code), Link: e.Link, Message: message}}}
 }

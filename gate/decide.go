@@ -188,7 +188,7 @@ func layered(call *Call, r powerbox.Reason, layer string) Reason {
 func (g *Gate) layers(call *Call, origin string, now time.Time, v *Verdict) {
 	g.against(call, call.Target.Caps, now, CodeCaps, v)
 	if call.Scope != nil {
-		g.against(call, call.Scope(origin), now, CodeScope, v)
+		g.against(call, call.scope(origin), now, CodeScope, v)
 	}
 }
 
@@ -285,14 +285,25 @@ func undeclared(call *Call) []Reason {
 	return []Reason{{Code: CodeUndeclaredAmbient, Link: -1, Message: "the call relied on ambient authority without saying so"}}
 }
 
+// scope is Scope(A) of a caller, which holds no operation where nothing is
+// configured. It has not expired then: it never began.
+func (c *Call) scope(origin string) powerbox.Authority {
+	var a powerbox.Authority
+	if c.Scope != nil {
+		a = c.Scope(origin)
+	}
+	if a.IsEmpty() {
+		// Without clauses there is nothing that could be refused.
+		a, _ = powerbox.NewAuthority(powerbox.Window{Until: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}, 0)
+	}
+	return a
+}
+
 // scoped decides under the caller's configured scope alone. A caller without a
 // name, or without a scope, has none.
 func (g *Gate) scoped(call *Call, now time.Time) Verdict {
 	var v Verdict
-	scope := powerbox.Authority{}
-	if call.Scope != nil {
-		scope = call.Scope(call.Caller.Name)
-	}
+	scope := call.scope(call.Caller.Name)
 	g.against(call, scope, now, CodeScope, &v)
 	g.against(call, call.Target.Caps, now, CodeCaps, &v)
 	v.Reasons = append(v.Reasons, foreign(call, Held{})...)

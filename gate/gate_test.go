@@ -183,7 +183,7 @@ func TestGATE1_Layers(t *testing.T) {
 		{"read", "search", "read", []string{CodeScope}},
 		{"read", "read", "search", []string{CodeCaps}},
 		{"search", "search", "search", []string{"operation_not_granted", CodeCaps, CodeScope}},
-		{"read", "", "read", []string{CodeScope, CodeScope}}, // its window is over, too
+		{"read", "", "read", []string{CodeScope}},
 	} {
 		w := newTown(t)
 		w.target.Caps = authority(t, c.caps)

@@ -295,6 +295,16 @@ func (p issuerPolicy) Digest() string { return p.engine.Digest() }
 // configuration tells it. Without a scopes section there is no Scope(A).
 func (i *instance) scopes(w *wiring) error {
 	made := map[string]powerbox.Authority{}
+	nothing, err := standing(nil)
+	if err != nil {
+		return err
+	}
+	scope := func(origin, agent string) powerbox.Authority {
+		if a, ok := made[origin+"\x00"+agent]; ok {
+			return a
+		}
+		return nothing
+	}
 	for origin, agents := range i.config.Scopes {
 		for agent, operations := range agents {
 			names := slices.Clone(operations)
@@ -316,10 +326,10 @@ func (i *instance) scopes(w *wiring) error {
 		w.caps[agent.ID] = a
 	}
 	if len(i.config.Scopes) > 0 {
-		w.scopes = func(origin, agent string) powerbox.Authority { return made[origin+"\x00"+agent] }
+		w.scopes = scope
 	}
 	w.can = func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision {
-		return powerbox.Decide(attempt, made[origin+"\x00"+agent].Meet(w.caps[agent]), w.now())
+		return powerbox.Decide(attempt, scope(origin, agent).Meet(w.caps[agent]), w.now())
 	}
 	return nil
 }
@@ -348,7 +358,11 @@ func (i *instance) front(a assembly, w *wiring) error {
 	if err != nil {
 		return err
 	}
-	auth, err := i.authenticator(a, started, client)
+	believed, err := identity.Configured(i.config, identity.Surroundings{Read: os.ReadFile, Fetch: client, Dev: a.dev, Started: started})
+	if err != nil {
+		return err
+	}
+	auth, err := identity.New(believed)
 	if err != nil {
 		return err
 	}
@@ -386,7 +400,7 @@ func (i *instance) front(a assembly, w *wiring) error {
 	mux.Handle("/agents/", i.gateway)
 	mux.Handle("/v1/", i.admin.Handler())
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", i.ready)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { i.ready(w, r, a.now().Before(started)) })
 	i.handler = mux
 	return nil
 }
@@ -402,8 +416,13 @@ func (i *instance) started(a assembly) (time.Time, error) {
 	return a.now().Add(time.Second), nil
 }
 
-// ready says whether calls can be decided and recorded.
-func (i *instance) ready(w http.ResponseWriter, r *http.Request) {
+// ready says whether calls can be decided and recorded. Early is the time after
+// a restart in which proofs are still refused.
+func (i *instance) ready(w http.ResponseWriter, r *http.Request, early bool) {
+	if early {
+		http.Error(w, "proofs of this second may have been used before the restart", http.StatusServiceUnavailable)
+		return
+	}
 	err := i.store.View(r.Context(), func(rd issuer.Reader) error {
 		_, err := rd.Revocations(i.issuer.RevocationSequence())
 		return err
@@ -472,32 +491,6 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		out.Required = append(out.Required, op)
 	}
 	return out, nil
-}
-
-// authenticator believes whom the configuration names.
-func (i *instance) authenticator(a assembly, started time.Time, fetch identity.Fetcher) (*identity.Authenticator, error) {
-	c := identity.Config{Fetch: fetch, ProofWindow: i.config.Defaults.ProofWindow, Started: started}
-	for _, p := range i.config.Identity.Providers {
-		provider := identity.Provider{
-			Issuer: p.Issuer, Audiences: p.Audience, JWKSURL: p.JWKSURL, Principal: p.Principal,
-			GroupsClaim: p.GroupsClaim, RolesClaim: p.RolesClaim, Attributes: p.Attributes,
-		}
-		if p.JWKSFile != "" {
-			data, err := os.ReadFile(string(p.JWKSFile))
-			if err != nil {
-				return nil, fmt.Errorf("identity.providers: %w", err)
-			}
-			provider.JWKS = data
-		}
-		c.Providers = append(c.Providers, provider)
-	}
-	for _, r := range i.config.Identity.Callers {
-		c.Callers = append(c.Callers, identity.CallerRule{Agent: r.Agent, Key: r.Key, Client: r.Client, MTLS: r.MTLS, SPIFFE: r.SPIFFE})
-	}
-	for _, u := range i.config.Identity.Dev {
-		c.Dev = append(c.Dev, identity.DevUser{Name: u.Name, Token: u.Token.Reveal(), Groups: u.Groups, Roles: u.Roles, Attributes: u.Attributes})
-	}
-	return identity.New(c)
 }
 
 // redaction returns what records keep of arguments: nothing, everything, or

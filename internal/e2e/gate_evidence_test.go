@@ -42,7 +42,7 @@ func evidenced(t *testing.T) (w *town, yes, no recorded) {
 func TestEXT21_RecordMembers(t *testing.T) {
 	_, yes, no := evidenced(t)
 	for name, missing := range map[string]bool{
-		"record_id": yes.ID == "", "agent_id": yes.AgentID != "documents", "action_type": yes.Action != "a2a.a2a/skill/invoke",
+		"record_id": yes.ID == "", "agent_id": yes.AgentID != "documents", "action_type": yes.Action != "a2a.skill.invoke",
 		"intent": yes.Intent.Operation != opRetrieve, "decision": yes.Decision != "ALLOW" || no.Decision != "DENY",
 		"outcome_status": yes.Status != "PENDING" || no.Status != "", "timestamp_utc": !strings.HasSuffix(yes.Timestamp, "Z"),
 		"prev_record_hash": len(yes.Prev) != 64, "record_hash": len(yes.Hash) != 64, "signature": yes.Signature == "",

@@ -147,7 +147,7 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 	c := &gate.Call{
 		Target: &x.view.target, Mode: x.mode, Origin: g.config.Origin,
 		Caller: gate.Caller{Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID},
-		Task:   x.call.Task, Context: x.call.Context, Action: "a2a." + x.call.Method.String(), TraceID: traceID(x.request),
+		Task:   x.call.Task, Context: x.call.Context, Action: action(x.call), TraceID: traceID(x.request),
 		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.body)},
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
 	}
@@ -165,6 +165,14 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 		return nil, err
 	}
 	return c, g.owns(x, c)
+}
+
+// action names what a record is about: a2a.SendMessage, a2a.skill.invoke.
+func action(call a2a.Call) string {
+	if call.Method.IsExtension() {
+		return strings.ReplaceAll(call.Method.String(), "/", ".")
+	}
+	return "a2a." + call.Method.String()
 }
 
 // target is the URL that a proof must name: the agent's public URL, with the
@@ -369,6 +377,8 @@ func (g *Gateway) denial(x *exchange) a2a.Denial {
 	switch d.Reason {
 	case gate.CodeCapabilityRequired:
 		d.Fix = "request a capability with a2a/capabilities/request at " + x.URL
+	case string(powerbox.CodeOperation):
+		d.Fix = "if the user's task needs it, request a capability for it with a2a/capabilities/request at " + x.URL
 	case gate.CodeReplay:
 		d.Retryable, d.Fix = true, "sign a new proof"
 	case gate.CodeMessageNotBound:
