@@ -76,9 +76,6 @@ func (m *Memo) Verify(chain string, anchors KeySet, o Options) (Verified, error)
 		return Verified{}, err
 	}
 	known := m.longestPrefix(chain, tokens, &anchors)
-	for i := len(known); i < len(tokens); i++ {
-		tokens[i] = strings.Clone(tokens[i]) // what is remembered keeps no header alive
-	}
 	links, err := extend(known, tokens[len(known):], o.Operation)
 	if err != nil {
 		return Verified{}, err
@@ -126,6 +123,13 @@ func (m *Memo) recall(sum uint64, bytes string, anchors *KeySet) (*chain, bool) 
 	return known.chain, true
 }
 
+// own makes the text of l its own, so that what is remembered keeps no header
+// alive. Nobody else has l yet.
+func (l *link) own() {
+	l.compact = strings.Clone(l.compact)
+	l.signed = l.compact[:len(l.signed)]
+}
+
 // is reports whether bytes are the tokens of c joined by commas.
 func (c *chain) is(bytes string) bool {
 	ok := true
@@ -143,6 +147,9 @@ func (c *chain) is(bytes string) bool {
 // remember keeps c, whose bytes have the hash sum, and its prefixes of more
 // than known tokens, as far as each could be presented itself.
 func (m *Memo) remember(sum uint64, bytes string, anchors *KeySet, c *chain, known int) {
+	for _, l := range c.links[known:] {
+		l.own()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.add(sum, len(bytes), memory{anchors.fingerprint, c})
