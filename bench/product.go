@@ -264,13 +264,14 @@ func (p *product) refuse(memo func() *token.Memo, attempt powerbox.Attempt, chai
 	})
 }
 
-// garbage is what has nothing to do with a token, in several forms.
-func (p *product) garbage() []string {
-	return []string{
-		strings.Repeat("x", 900),
-		"eyJhbGciOiJFZERTQSJ9." + strings.Repeat("x", 800) + "." + strings.Repeat("A", 86),
-		p.chain[:len(p.chain)/4],
-		strings.Replace(p.chain, ".", "..", 1),
+// garbage is what is no chain, by what is wrong with it.
+func (p *product) garbage() map[string]string {
+	return map[string]string{
+		"no token":         strings.Repeat("x", 900),
+		"no header":        "eyJhbGciOiJFZERTQSJ9." + strings.Repeat("x", 800) + "." + strings.Repeat("A", 86),
+		"a token cut off":  p.chain[:len(p.chain)/4],
+		"a part too many":  strings.Replace(p.chain, ".", "..", 1),
+		"a link cut short": p.chain[:len(p.chain)-1],
 	}
 }
 

@@ -40,6 +40,8 @@ seen before, with the revocation of every link looked up among 10,000. go-ucan's
 work has a proof of possession in it, so ours has one in that row. Chain only is
 a SQLite table with the same records, seals, signatures, group commit and
 durability, but no tree, no checkpoint and no look-ups by agent, task or outcome.
+Records a second and latencies are wall clock, with whatever else the machine was
+doing in them; fsync is measured beside them.
 
 ## What each took
 

@@ -130,7 +130,9 @@ func (f *field) refusals(three *product) {
 	warm := token.NewMemo(1 << 20)
 	err := three.authorize(warm, three.chain, three.read)
 	known := func() *token.Memo { return warm }
-	f.add("refuse garbage", three.refuse(known, three.read, three.garbage()...), err)
+	for what, chain := range three.garbage() {
+		f.add("refuse garbage: "+what, three.refuse(known, three.read, chain), err)
+	}
 	f.add("refuse a wrong operation", three.refuse(known, three.write, three.chain), err)
 	wide, err := three.tooWide()
 	f.add("refuse an over-wide link, prefix known", three.refuse(known, three.read, wide), err)
@@ -182,7 +184,11 @@ func goals() []goal {
 		faster("warm, 3 links, revocation of each looked up", "warm", "superfly's cache", 12),
 		within("attenuate", "attenuate", "one Ed25519 signature", 1.3),
 		faster("attenuate", "attenuate", "biscuit-go attenuate", 3),
-		microseconds("refuse garbage", "refuse garbage", 2),
+		microseconds("refuse garbage: no token", "refuse garbage: no token", 2),
+		microseconds("refuse garbage: no header", "refuse garbage: no header", 2),
+		microseconds("refuse garbage: a token cut off", "refuse garbage: a token cut off", 2),
+		microseconds("refuse garbage: a part too many", "refuse garbage: a part too many", 2),
+		microseconds("refuse garbage: a link cut short", "refuse garbage: a link cut short", 2),
 		microseconds("refuse a wrong operation, warm", "refuse a wrong operation", 2),
 		within("refuse an over-wide link, prefix known", "refuse an over-wide link, prefix known", "cold, 4 links", 0.1),
 		within("refuse an over-wide link, cold", "refuse an over-wide link, cold", "cold, 4 links", 0.1),
