@@ -91,7 +91,7 @@ func changed(t *testing.T, s, before, after string) string {
 }
 
 // search presents a chain, well-formed or not, for search_documents, which needs
-// no arguments.
+// no arguments, by the method of the extension and by a message.
 func (c *caller) search(chain ...string) answer {
 	c.w.t.Helper()
 	p := proven{chain: chain, operation: opSearch, tokenID: "unknown"}
@@ -104,7 +104,12 @@ func (c *caller) search(chain ...string) answer {
 			p.tokenID = claims.ID
 		}
 	}
-	return c.present("documents", data("search_documents", nil), p)
+	invoked := c.present("documents", invoke("search_documents", nil, ""), p)
+	sent := c.present("documents", data("search_documents", nil), p)
+	if invoked.reason() != sent.reason() {
+		c.w.t.Errorf("invoked: %s\nsent: %s", invoked.Raw, sent.Raw)
+	}
+	return sent
 }
 
 // forget empties what an agent keeps of what reached it.
