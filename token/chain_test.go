@@ -114,7 +114,7 @@ func TestCommonHeadersAreThoseThatAreWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 			part, _, _ := strings.Cut(compact, ".")
-			if !slices.Contains([]string{tokenHeaderEdDSA, tokenHeaderES256, proofHeaderEdDSA, proofHeaderES256}, part) {
+			if !slices.Contains([]string{linkHeaderEdDSA, linkHeaderES256, proofHeaderEdDSA, proofHeaderES256}, part) {
 				t.Errorf("%s, %s: %s is not among the common headers", typ, algorithm, part)
 			}
 			for _, read := range []string{TypeToken, TypeProof, TypeContext} {

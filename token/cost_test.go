@@ -122,3 +122,41 @@ func BenchmarkRefused(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkWrongOperation shows a good chain that is used for an operation
+// which it does not permit: known, with every reason of the denial, and not
+// known, refused for its last token.
+func BenchmarkWrongOperation(b *testing.B) {
+	f := line(b, 3)
+	chain := JoinChain(f.tokens)
+	m := NewMemo(1 << 20)
+	if _, err := m.Verify(chain, f.anchors, quiet(at)); err != nil {
+		b.Fatal(err)
+	}
+	other := operation(b, "write")
+	attempt, err := powerbox.Invocation(other, powerbox.Object())
+	if err != nil {
+		b.Fatal(err)
+	}
+	asked := quiet(at)
+	asked.Operation = other
+	b.Run("known, decided", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			v, err := m.Verify(chain, f.anchors, quiet(at))
+			if err != nil || powerbox.Decide(attempt, v.Authority(), at).Allowed {
+				b.Fatal(err)
+			}
+		}
+	})
+	for name, memo := range map[string]*Memo{"known, refused": m, "cold, refused": NewMemo(1 << 20)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := memo.Verify(chain, f.anchors, asked); codeOf(err) != powerbox.CodeOperation {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -67,8 +67,8 @@ func parseJWS(compact, typ string) (jws, error) {
 // The headers that sign writes where there is no kid, as they stand in a JWS.
 // Nearly every token and proof has one of them.
 const (
-	tokenHeaderEdDSA = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdCtqd3QifQ"
-	tokenHeaderES256 = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdCtqd3QifQ"
+	linkHeaderEdDSA = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdCtqd3QifQ"
+	linkHeaderES256 = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdCtqd3QifQ"
 	proofHeaderEdDSA = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdC1wb3Arand0In0"
 	proofHeaderES256 = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdC1wb3Arand0In0"
 )
@@ -76,9 +76,9 @@ const (
 // readHeader reads a header, by its bytes alone where it is a common one.
 func readHeader(part, typ string) (header, error) {
 	switch {
-	case typ == TypeToken && part == tokenHeaderEdDSA, typ == TypeProof && part == proofHeaderEdDSA:
+	case typ == TypeToken && part == linkHeaderEdDSA, typ == TypeProof && part == proofHeaderEdDSA:
 		return header{algorithm: Ed25519}, nil
-	case typ == TypeToken && part == tokenHeaderES256, typ == TypeProof && part == proofHeaderES256:
+	case typ == TypeToken && part == linkHeaderES256, typ == TypeProof && part == proofHeaderES256:
 		return header{algorithm: ES256}, nil
 	}
 	head, err := parsePart("header", part, powerbox.Limits{Bytes: maxHeaderBytes, Depth: 16})
