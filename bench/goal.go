@@ -22,9 +22,9 @@ func within(row, ours, other string, want float64) goal {
 	return goal{row: row, against: other, want: want, atMost: true, unit: "x", value: ratio(ours, other)}
 }
 
-// microseconds wants ours to take at most that long.
-func microseconds(row, ours string, want float64) goal {
-	return goal{row: row, against: "-", want: want, atMost: true, unit: " us", value: func(r round) float64 { return r[ours] / 1e3 }}
+// refusal wants a refusal to take at most 2 us.
+func refusal(row, ours string) goal {
+	return goal{row: row, against: "-", want: 2, atMost: true, unit: " us", value: func(r round) float64 { return r[ours] / 1e3 }}
 }
 
 func ratio(over, under string) func(round) float64 {
