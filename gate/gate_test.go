@@ -318,6 +318,17 @@ func TestGATE11_SameAnswer(t *testing.T) {
 			t.Errorf("GATE-11 %s, then %s", want, got)
 		}
 	}
+	// Nor does it matter in which order the capabilities come.
+	w := newTown(t)
+	missing := func(first, second string) []string {
+		call := w.call(Require, try(t, "read"), try(t, "search"))
+		w.present(call, w.minted(clauses(t, first)))
+		w.present(call, w.minted(clauses(t, second)))
+		return w.check(call).Missing
+	}
+	if diff := cmp.Diff(missing("read", "search"), missing("search", "read")); diff != "" {
+		t.Errorf("GATE-11 the order decides:\n%s", diff)
+	}
 }
 
 // Nothing is allowed unless its record is durable, but where the operator
