@@ -67,8 +67,8 @@ func parseJWS(compact, typ string) (jws, error) {
 // The headers that sign writes where there is no kid, as they stand in a JWS.
 // Nearly every token and proof has one of them.
 const (
-	linkHeaderEdDSA = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdCtqd3QifQ"
-	linkHeaderES256 = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdCtqd3QifQ"
+	linkHeaderEdDSA  = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdCtqd3QifQ"
+	linkHeaderES256  = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdCtqd3QifQ"
 	proofHeaderEdDSA = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdC1wb3Arand0In0"
 	proofHeaderES256 = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdC1wb3Arand0In0"
 )
