@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -292,8 +291,12 @@ func TestSEP22_TaskOfTheCapability(t *testing.T) {
 		task, context string
 		free, allowed bool
 	}{
-		{"task-1", "", true, true}, {"", "task-1", true, true}, {"", "", false, true},
-		{"", "", true, false}, {"task-2", "", false, false}, {"", "context-2", true, false},
+		{"task-1", "", true, true},
+		{"", "task-1", true, true},
+		{"", "", false, true},
+		{"", "", true, false},
+		{"task-2", "", false, false},
+		{"", "context-2", true, false},
 	} {
 		call := w.call(Require, try(t, "read"))
 		call.Presented, call.Task, call.Context, call.Free = []Presented{{Reference: "cap_9"}}, c.task, c.context, c.free
@@ -337,17 +340,17 @@ func TestEXT27_NoRecordNoVerdict(t *testing.T) {
 	w := newTown(t)
 	w.ledger.broken = errors.New("disk full")
 	call := w.present(w.call(Require, try(t, "read")), w.minted(clauses(t, "read")))
-	if v, err := w.gate.Check(context.Background(), call); !errors.Is(err, evidence.ErrNotWritten) || v.Allowed {
+	if v, err := w.gate.Check(t.Context(), call); !errors.Is(err, evidence.ErrNotWritten) || v.Allowed {
 		t.Errorf("require: %+v, %v", v, err)
 	}
 	if v := w.check(w.call(Observe, try(t, "read"))); !v.Allowed || !strings.Contains(w.log.String(), "disk full") {
 		t.Errorf("observe: %+v\n%s", v, w.log)
 	}
 	w.gate.NewID = func() (string, error) { return "", errors.New("no randomness") }
-	if v, err := w.gate.Check(context.Background(), call); err == nil || v.Allowed {
+	if v, err := w.gate.Check(t.Context(), call); err == nil || v.Allowed {
 		t.Errorf("without an id: %+v", v)
 	}
-	if err := w.gate.Outcome(context.Background(), Verdict{Record: evidence.Record{OutcomeStatus: evidence.Pending}}, evidence.Achieved, nil); err == nil {
+	if err := w.gate.Outcome(t.Context(), Verdict{Record: evidence.Record{OutcomeStatus: evidence.Pending}}, evidence.Achieved, nil); err == nil {
 		t.Error("an outcome without an id")
 	}
 }
@@ -355,17 +358,17 @@ func TestEXT27_NoRecordNoVerdict(t *testing.T) {
 func TestEXT25_Outcome(t *testing.T) {
 	w := newTown(t)
 	v := w.check(w.present(w.call(Require, try(t, "read")), w.minted(clauses(t, "read"))))
-	if err := w.gate.Outcome(context.Background(), v, evidence.Achieved, nil); err != nil {
+	if err := w.gate.Outcome(t.Context(), v, evidence.Achieved, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.ledger.sealed[1].Record(); got.OutcomeStatus != evidence.Achieved || got.Details.OutcomeOf != v.Record.ID {
 		t.Errorf("the outcome is %+v", got)
 	}
 	denied := w.check(w.call(Require, try(t, "read")))
-	if err := w.gate.Outcome(context.Background(), denied, evidence.Achieved, nil); err != nil || len(w.ledger.sealed) != 3 {
+	if err := w.gate.Outcome(t.Context(), denied, evidence.Achieved, nil); err != nil || len(w.ledger.sealed) != 3 {
 		t.Errorf("a denial has an outcome: %v", err)
 	}
-	if err := w.gate.Outcome(context.Background(), v, "NONSENSE", nil); err == nil {
+	if err := w.gate.Outcome(t.Context(), v, "NONSENSE", nil); err == nil {
 		t.Error("an outcome that does not exist is recorded")
 	}
 }

@@ -70,9 +70,13 @@ func TestATK9_Memory(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{
-		{"a", 0, true}, {"a", 0, false}, {"a", 59 * time.Second, false}, {"b", 59 * time.Second, true},
-		{"c", 60 * time.Second, false},                                // full: forgetting one would let it be used again
-		{"c", 75 * time.Second, true}, {"b", 75 * time.Second, false}, // a's time is over
+		{"a", 0, true},
+		{"a", 0, false},
+		{"a", 59 * time.Second, false},
+		{"b", 59 * time.Second, true},
+		{"c", 60 * time.Second, false}, // full: forgetting one would let it be used again
+		{"c", 75 * time.Second, true},
+		{"b", 75 * time.Second, false}, // a's time is over
 		{"a", 5 * time.Minute, true},
 	} {
 		if got := use(c.id, c.after); got != c.want {
