@@ -86,7 +86,7 @@ type Agent struct {
 	ID               string      `key:"id" required:"true" format:"id" doc:"Name of the agent: letters a-z, digits and '-'."`
 	Upstream         string      `key:"upstream" required:"true" format:"url" doc:"URL of the agent behind."`
 	Mode             string      `key:"mode" enum:"observe,scoped,prefer,require" doc:"How much is enforced (SEP-18). Default: defaults.mode."`
-	Canary           int         `key:"canary" default:"100" min:"0" max:"100" doc:"Share of calls, in percent, that the mode holds for; the others are observed."`
+	Canary           int         `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, that the mode holds for; the others are observed. A caller always gets the same."`
 	Enforces         string      `key:"enforces" default:"none" enum:"none,context" doc:"Whether the agent itself enforces the signed context (context) or not (none)."`
 	AdmitFreeText    string      `key:"admit_free_text" enum:"unsafe" doc:"unsafe admits free text under a capability with constrained operations, although the agent enforces nothing; every record says so."`
 	Required         []string    `key:"required" doc:"Operations (grant/operation) that free text needs. None: free text is refused."`
