@@ -43,7 +43,9 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	if proof.IssuedAt.Unix() < c.Started.Unix() {
 		return Held{}, &Refusal{[]Reason{{Code: CodeReplay, Link: -1, Message: "the proof is older than this gateway's memory; sign a new one"}}}
 	}
-	held.ProofID, held.ProofUntil = v.Holder().Thumbprint()+"/"+proof.ID, now.Add(2*token.ProofWindow)
+	// Times in proofs are whole seconds, so a proof is good until the second
+	// after its window.
+	held.ProofID, held.ProofUntil = v.Holder().Thumbprint()+"/"+proof.ID, proof.IssuedAt.Add(token.ProofWindow+time.Second)
 	return held, nil
 }
 

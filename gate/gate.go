@@ -105,9 +105,7 @@ type Call struct {
 	Free bool
 	// FreeOf is the one operation that the free content can be about, where the
 	// binding says so; the zero one for any.
-	FreeOf powerbox.Operation
-	// Write reports an effect that must not happen twice for one proof.
-	Write   bool
+	FreeOf  powerbox.Operation
 	Ambient bool // the caller declares that it relies on ambient authority
 	// Request is what the proof's req claim must say.
 	Request token.Request

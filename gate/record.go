@@ -46,7 +46,7 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 	if v.Held.Foreign != "" {
 		r.Details.Reasons = append(r.Details.Reasons, evidence.Reason{Code: "foreign_issuer", Message: "the capability was issued by " + v.Held.Foreign})
 	}
-	if call.Target.AdmitFreeText && call.Free {
+	if v.Allowed && call.Target.AdmitFreeText && call.Free {
 		r.Details.Reasons = append(r.Details.Reasons, evidence.Reason{Code: "free_text_unsafe", Message: "free text was admitted because the operator wrote admit_free_text: unsafe"})
 	}
 	return r, nil

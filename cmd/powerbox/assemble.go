@@ -129,6 +129,7 @@ type wiring struct {
 	sealer  *catalogue.Sealer
 	policy  issuerPolicy
 	agents  []*issuer.Agent
+	callers []config.CallerRule
 	origins map[string]string // configured name of an agent by its holder id
 	scopes  func(origin, agent string) powerbox.Authority
 	caps    map[string]powerbox.Authority
@@ -137,7 +138,7 @@ type wiring struct {
 }
 
 func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
-	w := &wiring{origins: map[string]string{}, caps: map[string]powerbox.Authority{}, now: a.now}
+	w := &wiring{callers: i.config.Identity.Callers, origins: map[string]string{}, caps: map[string]powerbox.Authority{}, now: a.now}
 	handleKey, err := i.ring.Secret("handles")
 	if err != nil {
 		return nil, err
@@ -227,6 +228,16 @@ func skillShape(s config.Skill) (powerbox.Shape, error) {
 		fields = append(fields, powerbox.Field{Name: s.Handle, Constraint: powerbox.Wildcard{}, Required: true})
 	}
 	return powerbox.NewShape(powerbox.RestNone, fields...)
+}
+
+// declaredShape is what configuration says of a skill's arguments, for callers
+// with a capability or without: the declared ones and no others, or any. That
+// there is a handle binds only those who were given one.
+func declaredShape(s config.Skill) (powerbox.Shape, error) {
+	if len(s.Arguments) == 0 {
+		return powerbox.AnyArguments(), nil
+	}
+	return skillShape(s)
 }
 
 func (i *instance) resources(agent string) ([]catalogue.Item, error) {
@@ -434,11 +445,12 @@ func (i *instance) ready(w http.ResponseWriter, r *http.Request, early bool) {
 	fmt.Fprintln(w, "ready")
 }
 
-// recipient is the holder that a configured agent is.
+// recipient is the holder that a configured agent is: the first that the
+// configuration names.
 func (w *wiring) recipient(agent string) (identity.Holder, bool) {
-	for holder, name := range w.origins {
-		if name == agent {
-			return identity.Holder{ID: holder}, true
+	for _, c := range w.callers {
+		if c.Agent == agent {
+			return identity.Holder{ID: holderID(c)}, true
 		}
 	}
 	return identity.Holder{}, false
@@ -471,12 +483,16 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		}
 		out.Foreign[root.Issuer] = keys
 	}
-	for _, s := range agent.Skills {
-		op, err := powerbox.ParseOperation(s.Qualified(agent.ID))
+	for _, s := range i.config.Skills[c.ID] {
+		op, err := powerbox.ParseOperation(issuer.Qualify(c.ID, s.Grant, s.Operation))
 		if err != nil {
 			return gateway.Agent{}, err
 		}
-		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Write, Shape: s.Shape}
+		shape, err := declaredShape(s)
+		if err != nil {
+			return gateway.Agent{}, fmt.Errorf("skills.%s, skill %q: %w", c.ID, s.Skill, err)
+		}
+		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Effect != "read", Shape: shape}
 	}
 	for _, g := range agent.Grants {
 		out.Grants = append(out.Grants, a2a.CardGrant{

@@ -15,6 +15,12 @@ import (
 // keep narrows a chain offline to what is kept of its tools, for the same key.
 func (c *caller) keep(chain []string, keep func(powerbox.Clause) (powerbox.Clause, bool)) []string {
 	c.w.t.Helper()
+	return c.keepFor(c.key.Public(), chain, keep)
+}
+
+// keepFor is keep for the holder of another key.
+func (c *caller) keepFor(holder token.PublicKey, chain []string, keep func(powerbox.Clause) (powerbox.Clause, bool)) []string {
+	c.w.t.Helper()
 	u, err := token.ParseChain(chain)
 	if err != nil {
 		c.w.t.Fatal(err)
@@ -30,7 +36,7 @@ func (c *caller) keep(chain []string, keep func(powerbox.Clause) (powerbox.Claus
 		}
 	}
 	compact, err := token.Derive(v, c.key, token.Narrowing{
-		ID: rand.Text(), Now: time.Now(), Tools: tools, MaxDepth: v.Authority().Depth() - 1, Holder: c.key.Public(),
+		ID: rand.Text(), Now: time.Now(), Tools: tools, MaxDepth: v.Authority().Depth() - 1, Holder: holder,
 	})
 	if err != nil {
 		c.w.t.Fatal(err)

@@ -135,6 +135,7 @@ type town struct {
 	dir       string
 	url       string
 	tls       *tls.Config
+	reader    *caller // an agent with a key and no session
 	documents *stock
 	mail      *stock
 	process   *exec.Cmd
@@ -167,8 +168,11 @@ type options struct {
 	files    map[string]string // further files beside the configuration
 	issuer   string            // further lines under issuer
 	callers  string            // further lines under identity
-	scheme   string            // http where empty
-	tls      *tls.Config       // how the harness itself speaks to the server
+	mail     string            // further members of the mail skill
+	// callersOf makes the lines of callers once the town has its reader.
+	callersOf func(*town) string
+	scheme    string      // http where empty
+	tls       *tls.Config // how the harness itself speaks to the server
 }
 
 const aliceToken = "alice-session-token"
@@ -199,12 +203,16 @@ func start(t *testing.T, o options) *town {
 	if o.scheme == "" {
 		o.scheme = "http"
 	}
+	w.reader = w.caller("")
+	if o.callersOf != nil {
+		o.callers = o.callersOf(w)
+	}
 	w.url, w.tls = o.scheme+"://127.0.0.1:"+port, o.tls
 	w.write("policies.cedar", o.policies)
 	for name, text := range o.files {
 		w.write(name, text)
 	}
-	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, o.extra))
+	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, o.mail, o.extra))
 	w.boot()
 	return w
 }
@@ -241,7 +249,7 @@ skills:
     - {skill: delete_document, grant: documents:write, operation: delete, handle: resourceHandle}
     - {skill: archive_document, grant: documents:admin, operation: archive}
   mail:
-    - {skill: send_mail, grant: mail:send, operation: send}
+    - {skill: send_mail, grant: mail:send, operation: send%s}
 resources:
   documents:
     items:

@@ -90,7 +90,7 @@ func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 		if !ok || slices.ContainsFunc(clauses, func(c powerbox.Clause) bool { return c.Pattern.Matches(s.Operation) }) {
 			continue
 		}
-		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(s.Operation), Shape: powerbox.AnyArguments()})
+		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(s.Operation), Shape: s.Shape})
 	}
 	for _, name := range reserved {
 		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(name), Shape: powerbox.AnyArguments()})

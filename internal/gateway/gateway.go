@@ -39,7 +39,7 @@ type Skill struct {
 	Operation powerbox.Operation
 	Handle    string // argument that takes a handle, "" for none
 	Write     bool
-	Shape     powerbox.Shape
+	Shape     powerbox.Shape // the arguments that are declared; any where none are
 }
 
 // Agent is one agent behind the gateway.
@@ -75,6 +75,8 @@ type Issuing interface {
 	Attenuate(ctx context.Context, agent string, caller identity.Caller, p a2a.AttenuateParams) (a2a.CapabilitiesResult, error)
 	Revoke(ctx context.Context, agent string, caller identity.Caller, p a2a.RevokeParams) (a2a.RevokeResult, error)
 	List(ctx context.Context, agent string, caller identity.Caller) (a2a.CapabilitiesResult, error)
+	// IssuerOf returns the agent that issued a capability that the caller holds.
+	IssuerOf(ctx context.Context, caller identity.Caller, capability string) (agent string, err error)
 	// Delegate narrows a capability that the caller holds for a task at an agent:
 	// one of that agent for the caller itself, which goes on presenting it, and
 	// one of another agent for that agent, which becomes its holder (SEP-13).

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/token"
 )
 
 // exchange is one request on its way through the gateway.
@@ -30,6 +28,7 @@ type exchange struct {
 	isNamed  bool
 	forward  []byte // what the agent gets
 	verdict  gate.Verdict
+	handed   []string // ids of other agents' capabilities, for the agent behind
 	// delegated are capabilities of other agents that the task was given.
 	delegated []Delegated
 	ended     []string // tasks that the answer says have ended
@@ -139,225 +138,16 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.
 		g.deny(w, x, g.denial(x))
 		return
 	}
+	if x.verdict.Basis != gate.OnCapability {
+		// A capability that was refused and only looked at speaks for nobody.
+		x.verdict.Held = gate.Held{}
+	}
+	if err := g.handOver(x); err != nil {
+		g.finish(x, evidence.Failed)
+		g.refused(w, x, err)
+		return
+	}
 	g.pass(w, x)
-}
-
-// gateCall words the exchange as the gate's call.
-func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, error) {
-	c := &gate.Call{
-		Target: &x.view.target, Mode: x.mode, Origin: g.config.Origin,
-		Caller: gate.Caller{Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID},
-		Task:   x.call.Task, Context: x.call.Context, Action: action(x.call), TraceID: traceID(x.request),
-		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.body)},
-		Ambient: x.request.Header.Get(HeaderAmbient) != "",
-	}
-	if g.config.Scope != nil {
-		c.Scope = func(origin string) powerbox.Authority { return g.config.Scope(origin, x.ID) }
-	}
-	if decodeError != nil {
-		c.Refused = []gate.Reason{{Code: decodeError.Reason, Link: -1, Message: decodeError.Message}}
-		return c, nil
-	}
-	if err := g.attempts(x, c); err != nil {
-		return nil, err
-	}
-	if err := g.presented(x, c); err != nil {
-		return nil, err
-	}
-	return c, g.owns(x, c)
-}
-
-// action names what a record is about: a2a.SendMessage, a2a.skill.invoke.
-func action(call a2a.Call) string {
-	if call.Method.IsExtension() {
-		return strings.ReplaceAll(call.Method.String(), "/", ".")
-	}
-	return "a2a." + call.Method.String()
-}
-
-// target is the URL that a proof must name: the agent's public URL, with the
-// skill where the URL names one.
-func (x *exchange) target() string {
-	if x.skill != "" {
-		return x.URL + "/skills/" + x.skill
-	}
-	return x.URL
-}
-
-// traceID returns the trace of a W3C traceparent header.
-func traceID(r *http.Request) string {
-	parts := strings.Split(r.Header.Get("traceparent"), "-")
-	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
-		return ""
-	}
-	return parts[1]
-}
-
-// attempts works out what the call tries.
-func (g *Gateway) attempts(x *exchange, c *gate.Call) error {
-	if m := x.call.Members; m != nil {
-		c.Purpose, c.Ambient = m.Purpose, c.Ambient || m.Ambient
-	}
-	task := taskArguments(x.call)
-	switch x.call.Method {
-	case a2a.SendMessage, a2a.SendStreamingMessage, a2a.SkillInvoke, a2a.TaskSend:
-		return g.messageAttempts(x, c, task)
-	case a2a.GetTask, a2a.SubscribeToTask, a2a.ListTasks:
-		return try(c, opRead, task)
-	case a2a.CancelTask:
-		c.Write = true
-		return try(c, opCancel, task)
-	case a2a.CreatePushConfig, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.DeletePushConfig:
-		return try(c, opPush, task)
-	case a2a.GetExtendedCard:
-		return try(c, opCard, powerbox.Object())
-	default:
-		// A method that only configuration knows: what it needs is what a
-		// message needs.
-		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
-		c.Free = true
-		return try(c, opMessage, task)
-	}
-}
-
-// taskArguments are the arguments of the reserved operations, by which a
-// capability can be bound to a task.
-func taskArguments(call a2a.Call) powerbox.Value {
-	var ms []powerbox.Member
-	if call.Task != "" {
-		ms = append(ms, powerbox.Member{Name: "task", Value: powerbox.String(call.Task)})
-	}
-	if call.Context != "" {
-		ms = append(ms, powerbox.Member{Name: "context", Value: powerbox.String(call.Context)})
-	}
-	return powerbox.Object(ms...)
-}
-
-// messageAttempts tries the named skill with its arguments, or, where nothing
-// is named, the admission of free text; both need the right to send messages.
-func (g *Gateway) messageAttempts(x *exchange, c *gate.Call, task powerbox.Value) error {
-	named, found, ambiguous := x.call.Naming(x.skill)
-	if ambiguous != nil {
-		c.Refused = append(c.Refused, gate.Reason{Code: ambiguous.Reason, Link: -1, Message: ambiguous.Message})
-		return nil
-	}
-	// Content beside a named skill could ask for anything else. A stock client
-	// at the URL of a skill can send nothing but content: it is about that skill
-	// (level L1), whose arguments it must not be able to choose.
-	atSkill := found && x.skill != ""
-	c.Free = x.call.Message.Loose
-	if found {
-		mapped, ok := x.Skills[named.Skill]
-		if !ok || !slices.Contains(x.view.card.Skills, named.Skill) {
-			c.Refused = append(c.Refused, gate.Reason{Code: "skill_unmapped", Link: -1, Message: "skill " + named.Skill + " maps to no operation here"})
-			return nil
-		}
-		x.named, x.mapped, x.isNamed = named, mapped, true
-		if atSkill {
-			c.FreeOf = mapped.Operation
-		}
-		c.Write, c.Handle, c.Arguments = mapped.Write, mapped.Handle, g.config.Redact(named.Arguments)
-		if err := try(c, mapped.Operation, named.Arguments); err != nil {
-			return err
-		}
-	}
-	if c.Free && !atSkill || !found {
-		c.Free = true
-		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
-	}
-	if x.call.Push != nil {
-		if err := try(c, opPush, task); err != nil {
-			return err
-		}
-	}
-	return try(c, opMessage, task)
-}
-
-// presented collects the capabilities that the call shows: by header, by
-// members of the request metadata, by reference.
-func (g *Gateway) presented(x *exchange, c *gate.Call) error {
-	h := x.request.Header
-	if values := h.Values(HeaderCapability); len(values) > 0 {
-		c.Presented = append(c.Presented, gate.Presented{Chain: token.SplitChain(strings.Join(values, ",")), Proof: h.Get(HeaderProof)})
-	}
-	m := x.call.Members
-	if m == nil {
-		return nil
-	}
-	if len(m.Chain) > 0 {
-		proof := m.Proof
-		if proof == "" {
-			proof = h.Get(HeaderProof)
-		}
-		c.Presented = append(c.Presented, gate.Presented{Chain: m.Chain, Proof: proof})
-	}
-	if m.CapabilityID != "" {
-		c.Presented = append(c.Presented, gate.Presented{Reference: m.CapabilityID})
-	}
-	return g.attenuated(x, c, m)
-}
-
-// attenuated narrows the capabilities that a task is sent with (SEP-13): those
-// of this agent are what the task runs under, those of others are handed to
-// the agent behind, which becomes their holder.
-func (g *Gateway) attenuated(x *exchange, c *gate.Call, m *a2a.Members) error {
-	for _, id := range m.Capabilities {
-		d, err := g.config.Issuing.Delegate(x.request.Context(), x.caller, id, m.Attenuations[id], x.ID)
-		if err != nil {
-			return err
-		}
-		if d.Agent == x.ID {
-			c.Presented = append(c.Presented, gate.Presented{Reference: d.ID})
-			continue
-		}
-		x.delegated = append(x.delegated, d)
-	}
-	return nil
-}
-
-// owns answers whether the tasks and contexts that a call names are the
-// caller's (ATK-18). In observe an unknown one is nobody's and may pass.
-func (g *Gateway) owns(x *exchange, c *gate.Call) error {
-	names := slices.DeleteFunc(append([]string{x.call.Task, x.call.Context}, x.call.ReferenceTasks...), func(s string) bool { return s == "" })
-	if len(names) == 0 {
-		return nil
-	}
-	owners := make([]Owner, 0, len(names))
-	for _, name := range names {
-		o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, name)
-		if err != nil {
-			return err
-		}
-		if !known {
-			c.Owns = func(gate.Held) bool { return false }
-			return nil
-		}
-		owners = append(owners, o)
-	}
-	c.Owns = func(held gate.Held) bool {
-		mine := g.ownerOf(x, held)
-		if mine == (Owner{}) {
-			return false // two callers of whom nothing is known are not the same one
-		}
-		for n, o := range owners {
-			// A capability that was issued for the very task was issued to its
-			// owner.
-			if o != mine && (held.Task != names[n] || o.Principal != held.Principal) {
-				return false
-			}
-		}
-		return true
-	}
-	return nil
-}
-
-// ownerOf is to whom what a call makes belongs: the root of the capability
-// that allowed it, and otherwise the caller.
-func (g *Gateway) ownerOf(x *exchange, held gate.Held) Owner {
-	if held.Root != "" {
-		return Owner{Root: held.Root, Principal: held.Principal}
-	}
-	return Owner{Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID}
 }
 
 // denial words a verdict for the caller.
@@ -430,14 +220,4 @@ func (g *Gateway) unavailable(w http.ResponseWriter, x *exchange, message string
 		code, reason = a2a.CodeUnauthorized, "evidence_unavailable"
 	}
 	g.deny(w, x, a2a.Denial{Code: code, Reason: reason, Message: message, Retryable: true})
-}
-
-// try adds an invocation to what the call tries.
-func try(c *gate.Call, op powerbox.Operation, args powerbox.Value) error {
-	attempt, err := powerbox.Invocation(op, args)
-	if err != nil {
-		return err
-	}
-	c.Attempts = append(c.Attempts, attempt)
-	return nil
 }

@@ -1,0 +1,252 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// gateCall words the exchange as the gate's call.
+func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, error) {
+	c := &gate.Call{
+		Target: &x.view.target, Mode: x.mode, Origin: g.config.Origin,
+		Caller: gate.Caller{Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID},
+		Task:   x.call.Task, Context: x.call.Context, Action: action(x.call), TraceID: traceID(x.request),
+		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.body)},
+		Ambient: x.request.Header.Get(HeaderAmbient) != "",
+	}
+	if g.config.Scope != nil {
+		c.Scope = func(origin string) powerbox.Authority { return g.config.Scope(origin, x.ID) }
+	}
+	if decodeError != nil {
+		c.Refused = []gate.Reason{{Code: decodeError.Reason, Link: -1, Message: decodeError.Message}}
+		return c, nil
+	}
+	if err := g.attempts(x, c); err != nil {
+		return nil, err
+	}
+	if err := g.presented(x, c); err != nil {
+		return nil, err
+	}
+	return c, g.owns(x, c)
+}
+
+// action names what a record is about: a2a.SendMessage, a2a.skill.invoke.
+func action(call a2a.Call) string {
+	if call.Method.IsExtension() {
+		return strings.ReplaceAll(call.Method.String(), "/", ".")
+	}
+	return "a2a." + call.Method.String()
+}
+
+// target is the URL that a proof must name: the agent's public URL, with the
+// skill where the URL names one.
+func (x *exchange) target() string {
+	if x.skill != "" {
+		return x.URL + "/skills/" + x.skill
+	}
+	return x.URL
+}
+
+// traceID returns the trace of a W3C traceparent header.
+func traceID(r *http.Request) string {
+	parts := strings.Split(r.Header.Get("traceparent"), "-")
+	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
+		return ""
+	}
+	return parts[1]
+}
+
+// attempts works out what the call tries.
+func (g *Gateway) attempts(x *exchange, c *gate.Call) error {
+	if m := x.call.Members; m != nil {
+		c.Purpose, c.Ambient = m.Purpose, c.Ambient || m.Ambient
+	}
+	task := taskArguments(x.call)
+	switch x.call.Method {
+	case a2a.SendMessage, a2a.SendStreamingMessage, a2a.SkillInvoke, a2a.TaskSend:
+		return g.messageAttempts(x, c, task)
+	case a2a.GetTask, a2a.SubscribeToTask, a2a.ListTasks:
+		return try(c, opRead, task)
+	case a2a.CancelTask:
+		return try(c, opCancel, task)
+	case a2a.CreatePushConfig, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.DeletePushConfig:
+		return try(c, opPush, task)
+	case a2a.GetExtendedCard:
+		return try(c, opCard, powerbox.Object())
+	default:
+		// A method that only configuration knows: what it needs is what a
+		// message needs.
+		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
+		c.Free = true
+		return try(c, opMessage, task)
+	}
+}
+
+// taskArguments are the arguments of the reserved operations, by which a
+// capability can be bound to a task.
+func taskArguments(call a2a.Call) powerbox.Value {
+	var ms []powerbox.Member
+	if call.Task != "" {
+		ms = append(ms, powerbox.Member{Name: "task", Value: powerbox.String(call.Task)})
+	}
+	if call.Context != "" {
+		ms = append(ms, powerbox.Member{Name: "context", Value: powerbox.String(call.Context)})
+	}
+	return powerbox.Object(ms...)
+}
+
+// messageAttempts tries the named skill with its arguments, or, where nothing
+// is named, the admission of free text; both need the right to send messages.
+func (g *Gateway) messageAttempts(x *exchange, c *gate.Call, task powerbox.Value) error {
+	named, found, ambiguous := x.call.Naming(x.skill)
+	if ambiguous != nil {
+		c.Refused = append(c.Refused, gate.Reason{Code: ambiguous.Reason, Link: -1, Message: ambiguous.Message})
+		return nil
+	}
+	// Content beside a named skill could ask for anything else. A stock client
+	// at the URL of a skill can send nothing but content: it is about that skill
+	// (level L1), whose arguments it must not be able to choose.
+	atSkill := found && x.skill != ""
+	c.Free = x.call.Message.Loose
+	if found {
+		mapped, ok := x.Skills[named.Skill]
+		if !ok || !slices.Contains(x.view.card.Skills, named.Skill) {
+			c.Refused = append(c.Refused, gate.Reason{Code: "skill_unmapped", Link: -1, Message: "skill " + named.Skill + " maps to no operation here"})
+			return nil
+		}
+		if name, rounded := roundedNumber(named.Arguments); rounded {
+			c.Refused = append(c.Refused, gate.Reason{Code: "argument_number", Link: -1, Operation: mapped.Operation.String(), Argument: name,
+				Message: "argument " + name + " holds a number that readers with double precision take for another one; send it as a string"})
+			return nil
+		}
+		x.named, x.mapped, x.isNamed = named, mapped, true
+		if atSkill {
+			c.FreeOf = mapped.Operation
+		}
+		c.Handle, c.Arguments = mapped.Handle, g.config.Redact(named.Arguments)
+		if err := try(c, mapped.Operation, named.Arguments); err != nil {
+			return err
+		}
+	}
+	if c.Free && !atSkill || !found {
+		c.Free = true
+		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
+	}
+	if x.call.Push != nil {
+		if err := try(c, opPush, task); err != nil {
+			return err
+		}
+	}
+	return try(c, opMessage, task)
+}
+
+// presented collects the capabilities that the call shows: by header, by
+// members of the request metadata, by reference.
+func (g *Gateway) presented(x *exchange, c *gate.Call) error {
+	h := x.request.Header
+	if values := h.Values(HeaderCapability); len(values) > 0 {
+		c.Presented = append(c.Presented, gate.Presented{Chain: token.SplitChain(strings.Join(values, ",")), Proof: h.Get(HeaderProof)})
+	}
+	m := x.call.Members
+	if m == nil {
+		return nil
+	}
+	if len(m.Chain) > 0 {
+		proof := m.Proof
+		if proof == "" {
+			proof = h.Get(HeaderProof)
+		}
+		c.Presented = append(c.Presented, gate.Presented{Chain: m.Chain, Proof: proof})
+	}
+	if m.CapabilityID != "" {
+		c.Presented = append(c.Presented, gate.Presented{Reference: m.CapabilityID})
+	}
+	return g.attenuated(x, c, m)
+}
+
+// maxCapabilities is how many capabilities one task can be sent with.
+const maxCapabilities = 16
+
+// attenuated narrows the capabilities that a task is sent with (SEP-13): those
+// of this agent are what the task runs under. Those of others are for the agent
+// behind, and are derived once the call is allowed.
+func (g *Gateway) attenuated(x *exchange, c *gate.Call, m *a2a.Members) error {
+	if len(m.Capabilities) > maxCapabilities {
+		c.Refused = append(c.Refused, gate.Reason{Code: a2a.ReasonParams, Link: -1, Message: "a task can be sent with at most 16 capabilities"})
+		return nil
+	}
+	for _, id := range m.Capabilities {
+		agent, err := g.config.Issuing.IssuerOf(x.request.Context(), x.caller, id)
+		if err != nil {
+			return err
+		}
+		if agent != x.ID {
+			x.handed = append(x.handed, id)
+			continue
+		}
+		own, err := g.config.Issuing.Delegate(x.request.Context(), x.caller, id, m.Attenuations[id], x.ID)
+		if err != nil {
+			return err
+		}
+		c.Presented = append(c.Presented, gate.Presented{Reference: own.ID})
+	}
+	return nil
+}
+
+// handOver makes the agent behind the holder of what the task was given of
+// other agents.
+func (g *Gateway) handOver(x *exchange) error {
+	for _, id := range x.handed {
+		d, err := g.config.Issuing.Delegate(x.request.Context(), x.caller, id, x.call.Members.Attenuations[id], x.ID)
+		if err != nil {
+			return err
+		}
+		x.delegated = append(x.delegated, d)
+	}
+	return nil
+}
+
+// try adds an invocation to what the call tries.
+func try(c *gate.Call, op powerbox.Operation, args powerbox.Value) error {
+	attempt, err := powerbox.Invocation(op, args)
+	if err != nil {
+		return err
+	}
+	c.Attempts = append(c.Attempts, attempt)
+	return nil
+}
+
+// roundedNumber finds a number in arguments that a reader with double precision
+// takes for another one, and names the argument. What is decided must be what
+// the agent behind reads (ATK-39).
+func roundedNumber(args powerbox.Value) (argument string, found bool) {
+	members, _ := args.Members()
+	for _, m := range members {
+		if holdsRounded(m.Value) {
+			return m.Name, true
+		}
+	}
+	return "", false
+}
+
+func holdsRounded(v powerbox.Value) bool {
+	if d, ok := v.Decimal(); ok {
+		f, err := strconv.ParseFloat(d.String(), 64)
+		if err != nil {
+			return true
+		}
+		read, err := powerbox.ParseDecimal(strconv.FormatFloat(f, 'g', -1, 64))
+		return err != nil || read != d
+	}
+	elements, _ := v.Elements()
+	members, _ := v.Members()
+	return slices.ContainsFunc(elements, holdsRounded) ||
+		slices.ContainsFunc(members, func(m powerbox.Member) bool { return holdsRounded(m.Value) })
+}

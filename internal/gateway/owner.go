@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"slices"
+
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+)
+
+// maxNamed is how many tasks and contexts one call can name.
+const maxNamed = 64
+
+// owns answers whether the tasks and contexts that a call names are the
+// caller's (ATK-18). In observe an unknown one is nobody's and may pass.
+func (g *Gateway) owns(x *exchange, c *gate.Call) error {
+	names := slices.DeleteFunc(append([]string{x.call.Task, x.call.Context}, x.call.ReferenceTasks...), func(s string) bool { return s == "" })
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) > maxNamed {
+		c.Refused = append(c.Refused, gate.Reason{Code: a2a.ReasonTask, Link: -1, Message: "a call can name at most 64 tasks and contexts"})
+		return nil
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	owners := make([]Owner, 0, len(names))
+	for _, name := range names {
+		o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, name)
+		if err != nil {
+			return err
+		}
+		if !known {
+			c.Owns = func(gate.Held) bool { return false }
+			return nil
+		}
+		owners = append(owners, o)
+	}
+	c.Owns = func(held gate.Held) bool {
+		mine := g.ownerOf(x, held)
+		if mine == (Owner{}) {
+			return false // two callers of whom nothing is known are not the same one
+		}
+		for n, o := range owners {
+			// A capability that was issued for the very task was issued to its
+			// owner.
+			if o != mine && (held.Task != names[n] || o.Principal != held.Principal) {
+				return false
+			}
+		}
+		return true
+	}
+	return nil
+}
+
+// ownerOf is to whom what a call makes belongs: the holder, under the root of
+// the capability that allowed it, and otherwise the caller. What somebody else
+// holds of the same root, narrowed for them, is theirs: a delegate neither sees
+// nor ends the tasks of whoever delegated to it.
+func (g *Gateway) ownerOf(x *exchange, held gate.Held) Owner {
+	if held.Holder != "" {
+		return Owner{Root: held.Root, Principal: held.Principal, Holder: held.Holder}
+	}
+	return Owner{Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID}
+}
