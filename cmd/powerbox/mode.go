@@ -14,7 +14,7 @@ func newMode(p *program) *cobra.Command {
 		Use:   "mode [AGENT [MODE]]",
 		Short: "Show or set how much is enforced for an agent: observe, scoped, prefer or require",
 		Long: "Mode shows what is in force now, for all agents or one, or sets it. What is set here goes over the\n" +
-			"configuration until it is set again; who set it is on record.",
+			"configuration until it is set again, or given back to it as configured; who set it is on record.",
 		Args: cobra.MaximumNArgs(2),
 	}
 	output := outputFlag(cmd)

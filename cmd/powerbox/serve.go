@@ -64,6 +64,14 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev bool) error {
 		log.WarnContext(ctx, "an agent cannot be reached yet; until its card can be read nothing of it is allowed",
 			slog.String("agent", agent), slog.Any("error", problem))
 	}
+	overridden, err := i.admin.Overridden(ctx)
+	if err != nil {
+		return errors.Join(err, listener.Close(), i.Close())
+	}
+	for agent, modes := range overridden {
+		log.WarnContext(ctx, "an operator set another mode than the configuration has; it stays in force until powerbox mode "+agent+" configured",
+			slog.String("agent", agent), slog.String("mode", modes[0]), slog.String("configured", modes[1]))
+	}
 	log.InfoContext(ctx, "serving", slog.String("listen", listener.Addr().String()), slog.String("url", c.Issuer.URL), slog.Int("agents", len(c.Agents)))
 	return errors.Join(run(ctx, listener, i.handler), i.Close())
 }

@@ -155,6 +155,25 @@ func (a *Admin) Mode(ctx context.Context, agent string) (gate.Mode, error) {
 	return gate.ParseMode(set)
 }
 
+// ModeConfigured takes back a mode that an operator set.
+const ModeConfigured = "configured"
+
+// Overridden returns the agents whose mode an operator set to another one than
+// the configuration has, with both.
+func (a *Admin) Overridden(ctx context.Context) (map[string][2]string, error) {
+	out := map[string][2]string{}
+	for _, s := range a.Agents {
+		mode, err := a.Mode(ctx, s.ID)
+		if err != nil {
+			return nil, err
+		}
+		if string(mode) != s.Mode {
+			out[s.ID] = [2]string{string(mode), s.Mode}
+		}
+	}
+	return out, nil
+}
+
 func (a *Admin) setMode(r *http.Request) (any, error) {
 	var body struct {
 		Mode string `json:"mode"`
@@ -166,18 +185,21 @@ func (a *Admin) setMode(r *http.Request) (any, error) {
 	if _, ok := a.Issuer.Agent(agent); !ok {
 		return nil, status{http.StatusNotFound, fmt.Sprintf("no agent %q is protected here", agent)}
 	}
-	mode, err := gate.ParseMode(body.Mode)
-	if err != nil {
-		return nil, status{http.StatusBadRequest, err.Error()}
+	set := body.Mode
+	if set == ModeConfigured {
+		set = ""
+	} else if _, err := gate.ParseMode(set); err != nil {
+		return nil, status{http.StatusBadRequest, err.Error() + ", or " + ModeConfigured + " for what the configuration says"}
 	}
 	before, err := a.Mode(r.Context(), agent)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Issuer.SetMode(r.Context(), "operator", agent, string(mode)); err != nil {
+	if err := a.Issuer.SetMode(r.Context(), "operator", agent, set); err != nil {
 		return nil, err
 	}
-	return map[string]string{"agent": agent, "mode": string(mode), "before": string(before)}, nil
+	mode, err := a.Mode(r.Context(), agent)
+	return map[string]string{"agent": agent, "mode": string(mode), "before": string(before)}, err
 }
 
 func (a *Admin) revoke(r *http.Request) (any, error) {

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/catalogue"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/policy"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// agents makes the issuer's view of the configured agents.
+func (i *instance) agents() ([]*issuer.Agent, error) {
+	var out []*issuer.Agent
+	for _, c := range i.config.Agents {
+		key, err := i.ring.Agent(c.ID)
+		if err != nil {
+			return nil, err
+		}
+		agent := &issuer.Agent{ID: c.ID, URL: i.agentURL(c.ID), Signer: key}
+		for _, o := range i.config.Offers[c.ID] {
+			agent.Grants = append(agent.Grants, issuer.Grant{
+				ID: o.ID, Description: o.Description, Operations: o.Operations, Attenuable: o.Attenuable, Legacy: o.Legacy,
+				Requires: o.Requires, MaximumLifetime: o.MaximumLifetime, MaximumDepth: o.MaximumDepth,
+			})
+		}
+		for _, s := range i.config.Skills[c.ID] {
+			shape, err := skillShape(s)
+			if err != nil {
+				return nil, fmt.Errorf("skills.%s, skill %q: %w", c.ID, s.Skill, err)
+			}
+			agent.Skills = append(agent.Skills, issuer.Skill{
+				Skill: s.Skill, Grant: s.Grant, Operation: s.Operation, Handle: s.Handle, Write: s.Effect != "read", Shape: shape,
+			})
+		}
+		if agent.Resources, err = i.resources(c.ID); err != nil {
+			return nil, err
+		}
+		out = append(out, agent)
+	}
+	return out, nil
+}
+
+// skillShape is the shape of a skill's arguments: those that are declared and
+// no others; the handle alone where only that is known; any where nothing is.
+func skillShape(s config.Skill) (powerbox.Shape, error) {
+	if len(s.Arguments) == 0 && s.Handle == "" {
+		return powerbox.AnyArguments(), nil
+	}
+	var fields []powerbox.Field
+	for name, c := range s.Arguments {
+		fields = append(fields, powerbox.Field{Name: name, Constraint: c.Constraint, Required: true})
+	}
+	if _, declared := s.Arguments[s.Handle]; s.Handle != "" && !declared {
+		fields = append(fields, powerbox.Field{Name: s.Handle, Constraint: powerbox.Wildcard{}, Required: true})
+	}
+	return powerbox.NewShape(powerbox.RestNone, fields...)
+}
+
+// declaredShape is what configuration says of a skill's arguments, for callers
+// with a capability or without: the declared ones and no others, or any. That
+// there is a handle binds only those who were given one.
+func declaredShape(s config.Skill) (powerbox.Shape, error) {
+	if len(s.Arguments) == 0 {
+		return powerbox.AnyArguments(), nil
+	}
+	return skillShape(s)
+}
+
+func (i *instance) resources(agent string) ([]catalogue.Item, error) {
+	r, ok := i.config.Resources[agent]
+	if !ok {
+		return nil, nil
+	}
+	if r.File != "" {
+		data, err := os.ReadFile(string(r.File))
+		if err != nil {
+			return nil, fmt.Errorf("resources.%s: %w", agent, err)
+		}
+		return catalogue.Parse(string(r.File), data, agent)
+	}
+	inline := powerbox.Object(powerbox.Member{Name: "items", Value: powerbox.List(r.Items...)})
+	return catalogue.Parse("resources."+agent, inline.AppendJSON(nil), agent)
+}
+
+// policies loads and checks the Cedar policies.
+func (i *instance) policies(agents []*issuer.Agent) (*policy.Engine, error) {
+	names, err := config.Files(i.config.Policies)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, name := range names {
+		if files[name], err = os.ReadFile(name); err != nil {
+			return nil, fmt.Errorf("policies: %w", err)
+		}
+	}
+	v := policy.Vocabulary{Attributes: map[string]catalogue.Type{}}
+	var items []catalogue.Item
+	for _, a := range agents {
+		items = append(items, a.Resources...)
+		for _, o := range i.config.Offers[a.ID] {
+			for _, op := range i.config.OperationsOf(a.ID, o) {
+				v.Operations = append(v.Operations, issuer.Qualify(a.ID, o.ID, op))
+			}
+		}
+	}
+	if v.Collections, err = catalogue.Collections(items); err != nil {
+		return nil, fmt.Errorf("resources: %w", err)
+	}
+	for _, u := range i.config.Identity.Dev {
+		for name, value := range u.Attributes {
+			if t, ok := catalogue.TypeOf(value); ok {
+				v.Attributes[name] = t
+			}
+		}
+	}
+	return policy.Load(files, v)
+}
+
+// issuerPolicy lets the issuer ask the policy engine.
+type issuerPolicy struct{ engine *policy.Engine }
+
+func (p issuerPolicy) Permits(c identity.Caller, agent, grant, operation string, r *catalogue.Item) issuer.Ruling {
+	a := p.engine.Permits(policy.Principal{ID: c.Principal, Groups: c.Groups, Roles: c.Roles, Attributes: c.Attributes},
+		issuer.Qualify(agent, grant, operation), r, agent, grant)
+	return issuer.Ruling{Allow: a.Allow, Policies: a.Policies, MaximumLifetime: a.MaximumLifetime, Approval: a.Approval}
+}
+
+func (p issuerPolicy) Digest() string { return p.engine.Digest() }
+
+// scopes makes Scope(A) for every configured caller, and Caps(B) as far as the
+// configuration tells it. Without a scopes section there is no Scope(A).
+func (i *instance) scopes(w *wiring) error {
+	made := map[string]powerbox.Authority{}
+	nothing, err := standing(nil)
+	if err != nil {
+		return err
+	}
+	scope := func(origin, agent string) powerbox.Authority {
+		if a, ok := made[origin+"\x00"+agent]; ok {
+			return a
+		}
+		return nothing
+	}
+	for origin, agents := range i.config.Scopes {
+		for agent, operations := range agents {
+			names := slices.Clone(operations)
+			for n := range names {
+				names[n] = agent + "/" + names[n]
+			}
+			a, err := standing(names)
+			if err != nil {
+				return fmt.Errorf("scopes.%s.%s: %w", origin, agent, err)
+			}
+			made[origin+"\x00"+agent] = a
+		}
+	}
+	for _, agent := range w.agents {
+		a, err := agent.Caps(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+		if err != nil {
+			return err
+		}
+		w.caps[agent.ID] = a
+	}
+	if len(i.config.Scopes) > 0 {
+		w.scopes = scope
+	}
+	w.can = func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision {
+		return powerbox.Decide(attempt, scope(origin, agent).Meet(w.caps[agent]), w.now())
+	}
+	return nil
+}
+
+// standing is an authority of exact operations with any arguments, together
+// with what A2A does with the tasks that they start.
+func standing(names []string) (powerbox.Authority, error) {
+	var clauses []powerbox.Clause
+	if len(names) > 0 {
+		names = append(names, issuer.OperationMessage, issuer.OperationTaskRead, issuer.OperationTaskCancel, issuer.OperationPush, issuer.OperationCard)
+	}
+	for _, name := range names {
+		op, err := powerbox.ParseOperation(name)
+		if err != nil {
+			return powerbox.Authority{}, err
+		}
+		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: powerbox.AnyArguments()})
+	}
+	return powerbox.NewAuthority(powerbox.Window{Until: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}, token.MaxDepth, clauses...)
+}
