@@ -76,8 +76,8 @@ type Revocation struct {
 	Until    time.Time // after this what it ends has expired anyway
 }
 
-// Owner is to whom a task belongs: whoever presented this root capability, or,
-// without one, this caller.
+// Owner is to whom a task belongs: the holder that started it, for its
+// principal, under the root of the capability that allowed it.
 type Owner struct {
 	Root      string // id of the root capability, "" without one
 	Principal string

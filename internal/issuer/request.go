@@ -422,13 +422,6 @@ func (i *Issuer) checkTask(r Reader, caller identity.Caller, c Capability) *Refu
 	if err != nil || !known || owner.Principal != i.Pseudonym(c.Agent, caller.Principal) || i.Revoked(taskTarget(c.Agent, c.Task)) {
 		return unknown
 	}
-	if owner.Root != "" {
-		root, err := r.Capability(owner.Root)
-		if err != nil {
-			return unknown
-		}
-		owner.Holder = root.Holder
-	}
 	if owner.Holder != caller.Holder.ID {
 		return unknown
 	}

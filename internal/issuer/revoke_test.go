@@ -127,10 +127,10 @@ func TestSEP22_EndOfTask(t *testing.T) {
 		}
 	}
 	me := w.issuer.Pseudonym("documents", "user:alice")
-	own("task-1", issuer.Owner{Root: root.ID, Principal: me})
+	own("task-1", issuer.Owner{Root: root.ID, Principal: me, Holder: alice.Holder.ID})
 	own("task-2", issuer.Owner{Principal: me, Holder: alice.Holder.ID})
 	own("task-3", issuer.Owner{Principal: me, Holder: "key:other"})
-	own("task-4", issuer.Owner{Root: "cap_gone", Principal: me})
+	own("task-4", issuer.Owner{Root: root.ID, Principal: me, Holder: "key:a-delegate"})
 	req := issuer.Request{Grants: []string{"read"}, Purpose: "p", Query: query(t)}
 	for task, want := range map[string]issuer.Code{"task-1": "", "task-2": "", "task-3": issuer.CodeTaskUnknown, "task-4": issuer.CodeTaskUnknown} {
 		req.Task = task
