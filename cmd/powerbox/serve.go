@@ -69,7 +69,7 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev bool) error {
 		return errors.Join(err, listener.Close(), i.Close())
 	}
 	for agent, modes := range overridden {
-		log.WarnContext(ctx, "an operator set another mode than the configuration has; it stays in force until powerbox mode "+agent+" configured",
+		log.WarnContext(ctx, "an operator set another mode than the configuration has; it stays in force until 'powerbox mode AGENT configured'",
 			slog.String("agent", agent), slog.String("mode", modes[0]), slog.String("configured", modes[1]))
 	}
 	log.InfoContext(ctx, "serving", slog.String("listen", listener.Addr().String()), slog.String("url", c.Issuer.URL), slog.Int("agents", len(c.Agents)))

@@ -175,8 +175,10 @@ type options struct {
 	tls       *tls.Config // how the harness itself speaks to the server
 }
 
-const aliceToken = "alice-session-token"
-const bobToken = "bob-session-token"
+const (
+	aliceToken = "alice-session-token"
+	bobToken   = "bob-session-token"
+)
 
 const defaultPolicies = `
 permit(principal == User::"user:alice", action in Action::"documents/documents:read", resource in Collection::"documents/reports");

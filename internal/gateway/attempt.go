@@ -122,8 +122,10 @@ func (g *Gateway) messageAttempts(x *exchange, c *gate.Call, task powerbox.Value
 			return nil
 		}
 		if name, rounded := roundedNumber(named.Arguments); rounded {
-			c.Refused = append(c.Refused, gate.Reason{Code: "argument_number", Link: -1, Operation: mapped.Operation.String(), Argument: name,
-				Message: "argument " + name + " holds a number that readers with double precision take for another one; send it as a string"})
+			c.Refused = append(c.Refused, gate.Reason{
+				Code: "argument_number", Link: -1, Operation: mapped.Operation.String(), Argument: name,
+				Message: "argument " + name + " holds a number that readers with double precision take for another one; send it as a string",
+			})
 			return nil
 		}
 		x.named, x.mapped, x.isNamed = named, mapped, true

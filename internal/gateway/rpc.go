@@ -214,7 +214,7 @@ func (g *Gateway) refused(w http.ResponseWriter, x *exchange, err error) {
 // unavailable answers when we ourselves cannot do our part. The cause is
 // logged and not told.
 func (g *Gateway) unavailable(w http.ResponseWriter, x *exchange, message string, err error) {
-	g.config.Log.ErrorContext(x.request.Context(), message, "agent", x.ID, "error", err)
+	g.config.Log.ErrorContext(x.request.Context(), "a call cannot be served", "agent", x.ID, "what", message, "error", err)
 	code, reason := a2a.CodeInternal, gate.CodeUnavailable
 	if errors.Is(err, evidence.ErrNotWritten) {
 		code, reason = a2a.CodeUnauthorized, "evidence_unavailable"

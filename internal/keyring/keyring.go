@@ -46,14 +46,14 @@ func Open(dir string, random io.Reader) (*Ring, error) {
 var keyName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
 
 // load returns what the file of that name holds, making it when it is missing.
-func (r *Ring) load(name string, make func() ([]byte, error)) ([]byte, error) {
+func (r *Ring) load(name string, generate func() ([]byte, error)) ([]byte, error) {
 	if !keyName.MatchString(name) {
 		return nil, fmt.Errorf("keys: %q cannot name a key; want lower-case letters, digits, '.' and '-'", name)
 	}
 	path := filepath.Join(r.dir, name)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return r.create(path, make)
+		return r.create(path, generate)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
@@ -61,7 +61,7 @@ func (r *Ring) load(name string, make func() ([]byte, error)) ([]byte, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("keys: %s can be read by others (mode %o); run chmod 600 %s, and replace the key if it was seen", path, info.Mode().Perm(), path)
 	}
-	data, err := os.ReadFile(path) //nolint:gosec // a name of ours in the operator's directory
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
@@ -70,8 +70,8 @@ func (r *Ring) load(name string, make func() ([]byte, error)) ([]byte, error) {
 
 // create writes a new key under a temporary name first, so that a half-written
 // one is never read.
-func (r *Ring) create(path string, make func() ([]byte, error)) ([]byte, error) {
-	data, err := make()
+func (r *Ring) create(path string, generate func() ([]byte, error)) ([]byte, error) {
+	data, err := generate()
 	if err != nil {
 		return nil, fmt.Errorf("keys: %s: %w", path, err)
 	}

@@ -1,0 +1,114 @@
+package keyring
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func open(t *testing.T) (*Ring, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "keys")
+	r, err := Open(dir, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, dir
+}
+
+func TestKeysStayTheSame(t *testing.T) {
+	r, _ := open(t)
+	first, err := r.Agent("documents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := r.Agent("documents")
+	if err != nil || first.Public() != again.Public() {
+		t.Errorf("the key changed: %v", err)
+	}
+	other, err := r.Agent("mail")
+	if err != nil || other.Public() == first.Public() {
+		t.Errorf("two agents have one key: %v", err)
+	}
+	a, errA := r.Secret("handles")
+	b, errB := r.Secret("handles")
+	if errA != nil || errB != nil || string(a) != string(b) || len(a) != 32 {
+		t.Errorf("a secret changed: %v, %v", errA, errB)
+	}
+}
+
+func TestEXT33_KeyFilesAreTheOwnersAlone(t *testing.T) {
+	r, dir := open(t)
+	if _, err := r.Agent("documents"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Evidence("serve"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Checkpoint("example.org/log"); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 3 {
+		t.Fatalf("%d files: %v", len(entries), err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v: %v", e.Name(), info.Mode(), err)
+		}
+	}
+	path := filepath.Join(dir, "agent-documents.jwk")
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Agent("documents"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a key that others can read was used: %v", err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, rand.Reader); err == nil || !strings.Contains(err.Error(), "chmod 700") {
+		t.Errorf("a directory that others can write to was opened: %v", err)
+	}
+}
+
+func TestDamageIsSaidWithoutTheKey(t *testing.T) {
+	r, dir := open(t)
+	for name, use := range map[string]func() error{
+		"agent-documents.jwk": func() error { _, err := r.Agent("documents"); return err },
+		"handles.secret":      func() error { _, err := r.Secret("handles"); return err },
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(`{"d":"very-secret-bytes"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := use(); err == nil || strings.Contains(err.Error(), "very-secret") || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"../escape", "UPPER", ""} {
+		if _, err := r.Secret(name); name != "" && err == nil {
+			t.Errorf("name %q was used", name)
+		}
+	}
+}
+
+func TestListNamesAndNeverShows(t *testing.T) {
+	r, dir := open(t)
+	if _, err := r.Agent("documents"); err != nil {
+		t.Fatal(err)
+	}
+	names, err := r.List()
+	if err != nil || fmt.Sprint(names) != "[agent-documents.jwk]" {
+		t.Errorf("got %v: %v", names, err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.List(); err == nil {
+		t.Error("a missing directory was listed")
+	}
+}
