@@ -111,63 +111,6 @@ func grantIDs(agent *Agent) []string {
 	return ids
 }
 
-// permitted is what policy allows the principal of one grant.
-type permitted struct {
-	rulings map[string]map[string]Ruling // by operation and resource id: those that allow
-	bare    map[string]Ruling            // by operation, on the agent itself
-	visible []catalogue.Item             // resources that any operation may touch, in order of their ids
-}
-
-// rule asks the policy about every operation of a grant, on the agent itself
-// and on every resource. What the caller may not see is gone before anything
-// else looks at it (SEP-5).
-func (i *Issuer) rule(agent *Agent, grant Grant, caller identity.Caller, operations []string) permitted {
-	p := permitted{rulings: map[string]map[string]Ruling{}, bare: map[string]Ruling{}}
-	for _, op := range operations {
-		p.bare[op] = i.config.Policy.Permits(caller, agent.ID, grant.ID, op, nil)
-		p.rulings[op] = map[string]Ruling{}
-		for n := range agent.Resources {
-			if r := i.config.Policy.Permits(caller, agent.ID, grant.ID, op, &agent.Resources[n]); r.Allow {
-				p.rulings[op][agent.Resources[n].ID] = r
-			}
-		}
-	}
-	for _, item := range agent.Resources {
-		if slices.ContainsFunc(operations, func(op string) bool { return p.rulings[op][item.ID].Allow }) {
-			p.visible = append(p.visible, item)
-		}
-	}
-	slices.SortFunc(p.visible, func(a, b catalogue.Item) int { return strings.Compare(a.ID, b.ID) })
-	return p
-}
-
-// allows reports whether an operation is allowed on the agent or on any
-// resource.
-func (p permitted) allows(operation string) bool {
-	return p.bare[operation].Allow || len(p.rulings[operation]) > 0
-}
-
-// terms joins what the deciding policies demand: the shortest lifetime, and an
-// approval where one wants it. Resources that were not selected do not count.
-func (p permitted) terms(operations []string, selected []catalogue.Item, maximum time.Duration) (lifetime time.Duration, approval string) {
-	lifetime = maximum
-	join := func(r Ruling) {
-		if r.Allow && r.MaximumLifetime > 0 {
-			lifetime = min(lifetime, r.MaximumLifetime)
-		}
-		if r.Allow && r.Approval != "" {
-			approval = r.Approval
-		}
-	}
-	for _, op := range operations {
-		join(p.bare[op])
-		for _, item := range selected {
-			join(p.rulings[op][item.ID])
-		}
-	}
-	return lifetime, approval
-}
-
 // grant makes the capability of one grant.
 func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Request) (Capability, *Refusal) {
 	offered := agent.operationsOf(grant)
@@ -176,7 +119,8 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 	if refusal != nil {
 		return Capability{}, refusal
 	}
-	lifetime, approval := p.terms(asked(offered, req), selected, i.config.MaximumLifetime)
+	p.selected = selected
+	lifetime, approval := p.terms(asked(offered, req), i.config.MaximumLifetime)
 	if approval != "" {
 		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of a %s, which this server cannot ask for yet", grant.ID, approval)
 	}
@@ -216,14 +160,6 @@ func asked(offered []string, req Request) []string {
 		return offered
 	}
 	return slices.DeleteFunc(slices.Clone(offered), func(op string) bool { return !slices.Contains(req.Operations, op) })
-}
-
-func agentOperations(p permitted) []string {
-	var names []string
-	for op := range p.bare {
-		names = append(names, op)
-	}
-	return names
 }
 
 // until is the earliest of everything that bounds a lifetime (SEP-8).
@@ -312,22 +248,6 @@ func depthOf(g Grant) int {
 	return g.MaximumDepth
 }
 
-// shape is what policy allows of one operation: the handles of the resources
-// that it may touch, or any call where the operation takes no handle.
-func (p permitted) shape(operation, handle string, c Capability) (powerbox.Shape, bool, error) {
-	if handle == "" {
-		return powerbox.AnyArguments(), p.allows(operation), nil
-	}
-	var values []powerbox.Value
-	for _, h := range c.Handles {
-		if p.rulings[operation][h.Resource].Allow {
-			values = append(values, powerbox.String(h.Handle))
-		}
-	}
-	shape, err := powerbox.NewShape(powerbox.RestAny, powerbox.Field{Name: handle, Constraint: powerbox.OneOf{Values: values}, Required: true})
-	return shape, len(values) > 0, err
-}
-
 // reserved are the operations that every capability has: to start and go on
 // with a task, to read it and to cancel it; push notifications on request.
 func (i *Issuer) reserved(req Request) ([]powerbox.Clause, error) {
@@ -350,10 +270,10 @@ func (i *Issuer) reserved(req Request) ([]powerbox.Clause, error) {
 func (i *Issuer) nothing(grant Grant, p permitted, req Request) *Refusal {
 	r := refuse(CodeNothingGranted, "nothing of grant %q is left after what was requested and what the user's policy allows", grant.ID)
 	switch {
-	case !slices.ContainsFunc(agentOperations(p), p.allows):
+	case !p.anything():
 		r.Details = append(r.Details, "the user's policy allows none of its operations")
 	case req.Query == nil:
-		r.Details = append(r.Details, "its operations take resources and the request has no resourceQuery")
+		r.Details = append(r.Details, "policy allows its operations on resources only and the request has no resourceQuery")
 	default:
 		r.Details = append(r.Details, "no resource that the user may access matches the resourceQuery, or no requested operation applies to it")
 	}
