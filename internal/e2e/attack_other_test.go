@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/token"
@@ -190,6 +191,9 @@ func TestATK35_NoUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	body := string(text("SendMessage", "hello"))
 	_, err = io.WriteString(conn, "POST /agents/documents HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: "+
 		strconv.Itoa(len(body))+"\r\n\r\n"+body)
