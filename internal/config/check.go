@@ -290,6 +290,7 @@ func (k checker) checkSkills() {
 		k.unique(at, "skill", len(skills), func(i int) string { return skills[i].Skill })
 		for i, s := range skills {
 			path := fmt.Sprintf("%s[%d]", at, i)
+			k.agrees(path, at, skills[:i], s)
 			k.operation(path+".operation", agent, s.Grant, s.Operation)
 			k.checkOperationName(path+".operation", agent, s.Grant, s.Operation)
 			if _, ok := s.Arguments[s.Handle]; s.Handle != "" && s.Arguments != nil && !ok {
@@ -299,6 +300,24 @@ func (k checker) checkSkills() {
 				k.place(path+".arguments", "%d arguments; want at most %d", n, powerbox.MaxArguments)
 			}
 		}
+	}
+}
+
+// agrees reports a skill that takes other arguments than an earlier one of the
+// same operation. What is granted is the operation: a capability that one skill
+// limits to its resources must not go further by way of another.
+func (k checker) agrees(path, at string, earlier []Skill, s Skill) {
+	i := slices.IndexFunc(earlier, func(o Skill) bool { return o.Grant == s.Grant && o.Operation == s.Operation })
+	if i < 0 {
+		return
+	}
+	first, of := earlier[i], fmt.Sprintf("%s[%d], which is operation %s/%s too", at, i, s.Grant, s.Operation)
+	if first.Handle != s.Handle {
+		k.place(path+".handle", "%q is another than %q of %s; want the same, or an operation of its own", s.Handle, first.Handle, of)
+	}
+	same := func(a, b Constraint) bool { return a.JSON().Equal(b.JSON()) }
+	if (first.Arguments == nil) != (s.Arguments == nil) || !maps.EqualFunc(first.Arguments, s.Arguments, same) {
+		k.place(path+".arguments", "differ from those of %s; want the same, or an operation of its own", of)
 	}
 }
 
