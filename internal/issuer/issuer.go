@@ -78,6 +78,21 @@ func (a *Agent) Skill(name string) (Skill, bool) {
 	return a.Skills[i], true
 }
 
+// check refuses two skills of one operation that take other arguments. What is
+// granted is the operation, whose arguments [Agent.shapeOf] takes from the
+// first: by way of the other its restriction to resources would be gone.
+func (a *Agent) check() error {
+	for n, s := range a.Skills {
+		for _, o := range a.Skills[:n] {
+			if o.Grant == s.Grant && o.Operation == s.Operation && (o.Handle != s.Handle || !o.Shape.Equal(s.Shape)) {
+				return fmt.Errorf("issuer: agent %q: skills %q and %q are both operation %s of grant %q and take other arguments; want the same, or two operations",
+					a.ID, o.Skill, s.Skill, s.Operation, s.Grant)
+			}
+		}
+	}
+	return nil
+}
+
 // operationsOf returns what a grant holds, with "*" expanded.
 func (a *Agent) operationsOf(g Grant) []string {
 	if !slices.Contains(g.Operations, "*") {
@@ -185,6 +200,9 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 	}
 	i := &Issuer{config: config, agents: map[string]*Agent{}, random: config.Random}
 	for _, a := range config.Agents {
+		if err := a.check(); err != nil {
+			return nil, err
+		}
 		i.agents[a.ID] = a
 	}
 	i.revoked.Store(&revocations{ids: map[string]time.Time{}})

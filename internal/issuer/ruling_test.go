@@ -1,9 +1,11 @@
 package issuer_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
@@ -43,6 +45,22 @@ func TestSEP7_OperationWithoutHandleNeedsARuling(t *testing.T) {
 		}
 		if err == nil && got[0].Expires.Sub(noon) != c.lifetime {
 			t.Errorf("SEP-8 %s: for %s; want %s", name, got[0].Expires.Sub(noon), c.lifetime)
+		}
+	}
+}
+
+// One operation has one set of arguments, whichever skill it is asked by.
+func TestSEP10_SkillsOfOneOperationAgree(t *testing.T) {
+	w := newTown(t)
+	mapped := w.agent.Skills
+	for name, s := range map[string]issuer.Skill{
+		"without the handle": {Skill: "other", Grant: "read", Operation: "retrieve", Shape: mapped[0].Shape},
+		"any arguments":      {Skill: "other", Grant: "read", Operation: "retrieve", Handle: "handle", Shape: powerbox.AnyArguments()},
+	} {
+		w.agent.Skills = append(mapped[:len(mapped):len(mapped)], s)
+		_, err := issuer.New(t.Context(), w.config)
+		if err == nil || !strings.Contains(err.Error(), `"retrieve_document" and "other" are both operation retrieve of grant "read"`) {
+			t.Errorf("SEP-10 %s: %v", name, err)
 		}
 	}
 }
