@@ -81,7 +81,7 @@ func (i *instance) started(a assembly) (time.Time, error) {
 	if empty || err != nil {
 		return a.now(), err
 	}
-	return a.now().Add(time.Second), nil
+	return a.now().Truncate(time.Second).Add(time.Second), nil
 }
 
 // ready says whether calls can be decided and recorded. Early is the time after
