@@ -1,9 +1,7 @@
 package issuer
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/powerbox-project/powerbox"
@@ -37,23 +35,6 @@ func (c Capability) subject() (identity.Caller, error) {
 		out.Attributes[name] = v
 	}
 	return out, nil
-}
-
-// OnRecord returns the capability of an id from memory, or from the store the
-// first time: a capability never changes. The zero Capability stands for one
-// that is not on record.
-func (i *Issuer) OnRecord(ctx context.Context, id string) (Capability, error) {
-	if c, ok := i.known.get(id); ok {
-		return c, nil
-	}
-	c, err := i.Capability(ctx, id)
-	if errors.Is(err, ErrNotFound) {
-		return Capability{}, nil
-	}
-	if err == nil {
-		i.known.put(c)
-	}
-	return c, err
 }
 
 // Vetoed returns the first operation of attempts that the policies in force

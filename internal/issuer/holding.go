@@ -1,0 +1,85 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/powerbox-project/powerbox/internal/identity"
+)
+
+// List returns what a holder holds of one agent and can still use, newest
+// first.
+func (i *Issuer) List(ctx context.Context, agentID string, caller identity.Caller) ([]Capability, error) {
+	if refusal := checkCaller(caller); refusal != nil {
+		return nil, refusal
+	}
+	var held []Capability
+	err := i.config.Store.View(ctx, func(r Reader) error {
+		var err error
+		held, err = r.HeldBy(agentID, caller.Holder.ID)
+		return err
+	})
+	now := i.config.Now()
+	return slices.DeleteFunc(held, func(c Capability) bool {
+		return c.Principal != caller.Principal || !c.Expires.After(now) || i.RevokedAny(c.Links())
+	}), err
+}
+
+// Capability returns what a reference stands for, whoever asks; whether it may
+// be used is for the caller of this to check.
+func (i *Issuer) Capability(ctx context.Context, id string) (Capability, error) {
+	var c Capability
+	err := i.config.Store.View(ctx, func(r Reader) error {
+		var err error
+		c, err = r.Capability(id)
+		return err
+	})
+	return c, err
+}
+
+// usable refuses a capability that cannot be used now, by this caller.
+func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *Refusal {
+	switch now := i.config.Now(); {
+	case c.Agent != agentID, c.Holder != caller.Holder.ID:
+		// The same words for another agent's and another holder's: an id must
+		// not tell whether it exists.
+		return refuse(CodeCapabilityUnknown, "you hold no such capability of this agent")
+	case caller.Principal != "" && c.Principal != caller.Principal:
+		return refuse(CodeNotPrincipal, "the capability was issued for another user than the session's")
+	case i.RevokedAny(c.Links()):
+		return refuse(CodeCapabilityRevoked, "the capability, or one that it descends from, has been revoked")
+	case !c.Expires.After(now):
+		return refuse(CodeCapabilityExpired, "the capability has expired")
+	}
+	return nil
+}
+
+// Held returns a capability of any agent that the caller holds and can use.
+func (i *Issuer) Held(ctx context.Context, caller identity.Caller, id string) (Capability, error) {
+	c, err := i.Capability(ctx, id)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Capability{}, err
+	}
+	if refusal := i.usable(c, c.Agent, caller); refusal != nil {
+		return Capability{}, refusal
+	}
+	return c, nil
+}
+
+// OnRecord returns the capability of an id from memory, or from the store the
+// first time: a capability never changes. The zero Capability stands for one
+// that is not on record.
+func (i *Issuer) OnRecord(ctx context.Context, id string) (Capability, error) {
+	if c, ok := i.known.get(id); ok {
+		return c, nil
+	}
+	c, err := i.Capability(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return Capability{}, nil
+	}
+	if err == nil {
+		i.known.put(c)
+	}
+	return c, err
+}

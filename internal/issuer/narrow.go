@@ -1,0 +1,154 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/identity"
+)
+
+// Narrowing is what an attenuation asks for (SEP-12). Nil and zero members
+// keep what the parent has.
+type Narrowing struct {
+	Handles    []string
+	Operations []string
+	Expires    time.Time
+	// Recipient becomes the holder; the zero value keeps the parent's holder.
+	Recipient identity.Holder
+	// Agent is the configured name of the recipient.
+	Agent string
+	Task  string
+}
+
+// Narrow issues a child that is no wider than its parent. Anything wider is
+// refused, and the refusal names what is wider.
+func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Caller, parentID string, n Narrowing) (Capability, error) {
+	record, err := i.newRecord(agentID, caller, "capability.attenuate", evidence.Intent{
+		Operation: OperationCapability, Details: details(map[string]any{"parent": parentID}),
+	})
+	if err != nil {
+		return Capability{}, err
+	}
+	parent, err := i.Capability(ctx, parentID)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Capability{}, err
+	}
+	if refusal := i.usable(parent, agentID, caller); refusal != nil {
+		return Capability{}, i.denied(ctx, record, refusal)
+	}
+	child, refusal := i.narrow(parent, caller, n)
+	if refusal != nil {
+		return Capability{}, i.denied(ctx, record, refusal)
+	}
+	record.Details.Capability, record.Details.Granted = child.ID, child.Authority.Names()
+	record.OutcomeStatus = evidence.Achieved
+	return child, i.config.Store.Update(ctx, func(tx Tx) error {
+		if err := putCapability(tx, child); err != nil {
+			return err
+		}
+		_, err := tx.Append(record)
+		return err
+	})
+}
+
+func (i *Issuer) narrow(parent Capability, caller identity.Caller, n Narrowing) (Capability, *Refusal) {
+	agent, ok := i.agents[parent.Agent]
+	if !ok {
+		return Capability{}, refuse(CodeAgentUnknown, "no agent %q is protected here", parent.Agent)
+	}
+	if !parent.Attenuable {
+		return Capability{}, refuse(CodeNotAttenuable, "capabilities of grant %q cannot be attenuated", parent.Grant)
+	}
+	if wider := wider(parent, n); len(wider) > 0 {
+		return Capability{}, &Refusal{Code: CodeWider, Message: "the attenuation is wider than its parent", Details: wider}
+	}
+	child := parent
+	child.Ancestors = parent.Lineage()
+	child.Created = i.config.Now().UTC().Truncate(time.Second)
+	child.Token = ""
+	var errID, errRevocation error
+	child.ID, errID = i.NewID("cap_")
+	child.RevocationID, errRevocation = i.NewID("rv_")
+	if err := errors.Join(errID, errRevocation); err != nil {
+		return Capability{}, refuse(CodeNothingGranted, "%v", err)
+	}
+	recipient := caller
+	if n.Recipient.ID != "" {
+		recipient = identity.Caller{Principal: parent.Principal, Holder: n.Recipient, Agent: n.Agent}
+		child.Holder, child.Requester = n.Recipient.ID, n.Agent
+	}
+	if n.Task != "" {
+		child.Task = n.Task
+	}
+	authority, err := narrowed(agent, parent, n)
+	if err != nil {
+		return Capability{}, refuse(CodeDelegationDepth, "%v", err)
+	}
+	child.Authority, child.Expires = authority, authority.Window().Until
+	if n.Handles != nil {
+		child.Handles = slices.DeleteFunc(slices.Clone(parent.Handles), func(h Handle) bool { return !slices.Contains(n.Handles, h.Handle) })
+	}
+	if len(child.Operations()) == 0 {
+		return Capability{}, refuse(CodeNothingGranted, "nothing is left of the capability after the attenuation")
+	}
+	return i.mint(agent, recipient, child)
+}
+
+// wider lists everything in which a narrowing goes beyond the parent.
+func wider(parent Capability, n Narrowing) []string {
+	var out []string
+	for _, h := range n.Handles {
+		if !slices.ContainsFunc(parent.Handles, func(p Handle) bool { return p.Handle == h }) {
+			out = append(out, fmt.Sprintf("resourceHandles: %q is not in the capability", h))
+		}
+	}
+	for _, op := range n.Operations {
+		if !slices.Contains(parent.Operations(), op) {
+			out = append(out, fmt.Sprintf("operations: %q is not in the capability", op))
+		}
+	}
+	if n.Expires.After(parent.Expires) {
+		out = append(out, fmt.Sprintf("expires: %s is later than %s", n.Expires.UTC().Format(time.RFC3339), parent.Expires.UTC().Format(time.RFC3339)))
+	}
+	return out
+}
+
+// narrowed meets the parent's authority with what is kept.
+func narrowed(agent *Agent, parent Capability, n Narrowing) (powerbox.Authority, error) {
+	depth := parent.Authority.Depth()
+	if n.Recipient.ID != "" && n.Recipient.ID != parent.Holder {
+		if depth--; depth < 0 {
+			return powerbox.Authority{}, errors.New("the capability may not be passed on to another holder")
+		}
+	}
+	window := parent.Authority.Window()
+	if !n.Expires.IsZero() {
+		window.Until = n.Expires.UTC().Truncate(time.Second)
+	}
+	var clauses []powerbox.Clause
+	for _, c := range parent.Authority.Clauses() {
+		name, ours := Unqualify(parent.Agent, parent.Grant, c.Pattern.Name())
+		if ours && n.Operations != nil && !slices.Contains(n.Operations, name) {
+			continue
+		}
+		shape := powerbox.AnyArguments()
+		if _, handle := agent.shapeOf(parent.Grant, name); ours && handle != "" && n.Handles != nil {
+			values := make([]powerbox.Value, len(n.Handles))
+			for k, h := range n.Handles {
+				values[k] = powerbox.String(h)
+			}
+			var err error
+			if shape, err = powerbox.NewShape(powerbox.RestAny, powerbox.Field{Name: handle, Constraint: powerbox.OneOf{Values: values}, Required: true}); err != nil {
+				return powerbox.Authority{}, err
+			}
+		}
+		clauses = append(clauses, powerbox.Clause{Pattern: c.Pattern, Shape: shape})
+	}
+	kept, err := powerbox.NewAuthority(window, depth, clauses...)
+	return parent.Authority.Meet(kept), err
+}
