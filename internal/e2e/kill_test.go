@@ -5,8 +5,10 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,6 +58,7 @@ func TestEXT27_KilledWhileManyAppend(t *testing.T) {
 		}
 		target := (round + 1) * 150
 		for enough := false; !enough; {
+			runtime.Gosched()
 			mu.Lock()
 			enough = len(acknowledged) >= target
 			mu.Unlock()
@@ -65,6 +68,9 @@ func TestEXT27_KilledWhileManyAppend(t *testing.T) {
 		}
 		stop()
 		wg.Wait()
+		for syscall.Kill(w.process.Process.Pid, 0) == nil {
+			runtime.Gosched() // it holds the lock of the store until it is gone
+		}
 		began := time.Now()
 		w.boot()
 		t.Logf("killed after %d answers; ready again after %v, the rest of the second in which old proofs are refused among it", len(acknowledged), time.Since(began).Round(time.Millisecond))
