@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -41,9 +42,10 @@ func (i *Issuer) Capability(ctx context.Context, id string) (Capability, error) 
 // usable refuses a capability that cannot be used now, by this caller.
 func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *Refusal {
 	switch now := i.config.Now(); {
-	case c.Agent != agentID, c.Holder != caller.Holder.ID:
-		// The same words for another agent's and another holder's: an id must
-		// not tell whether it exists.
+	case c.ID == "", caller.Holder.ID == "", c.Agent != agentID, c.Holder != caller.Holder.ID:
+		// The same words for what is not on record, another agent's and another
+		// holder's, and before all others: an id must not tell whether it exists,
+		// and nobody holds what has no holder.
 		return refuse(CodeCapabilityUnknown, "you hold no such capability of this agent")
 	case caller.Principal != "" && c.Principal != caller.Principal:
 		return refuse(CodeNotPrincipal, "the capability was issued for another user than the session's")
@@ -55,16 +57,32 @@ func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *R
 	return nil
 }
 
-// Held returns a capability of any agent that the caller holds and can use.
+// Held returns a capability of any agent that the caller holds and can use. A
+// refusal is recorded where it is known who asks: in the chain of the agent
+// that issued the capability, or of the issuer itself where none did.
 func (i *Issuer) Held(ctx context.Context, caller identity.Caller, id string) (Capability, error) {
 	c, err := i.Capability(ctx, id)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return Capability{}, err
 	}
-	if refusal := i.usable(c, c.Agent, caller); refusal != nil {
+	refusal := i.usable(c, c.Agent, caller)
+	if refusal == nil {
+		return c, nil
+	}
+	if requester(caller) == "" {
 		return Capability{}, refusal
 	}
-	return c, nil
+	agentID := c.Agent
+	if agentID == "" {
+		agentID = issuerItself
+	}
+	record, err := i.newRecord(agentID, caller, "capability.use", evidence.Intent{
+		Operation: OperationCapability, Details: details(map[string]any{"capability": id}),
+	})
+	if err != nil {
+		return Capability{}, err
+	}
+	return Capability{}, i.denied(ctx, record, refusal)
 }
 
 // OnRecord returns the capability of an id from memory, or from the store the

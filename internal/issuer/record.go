@@ -10,6 +10,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
+// issuerItself stands for the agent in records that are about none.
+const issuerItself = "powerbox"
+
 // Pseudonym returns the name that a principal has in the tokens and the
 // evidence of one agent: the same for the same principal and agent, and of no
 // use to link it with another agent's.

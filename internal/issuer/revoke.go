@@ -107,7 +107,7 @@ func (i *Issuer) RevokeAsOperator(ctx context.Context, operator, target string) 
 		return Revocation{}, err
 	}
 	if agentID == "" {
-		agentID = "powerbox"
+		agentID = issuerItself
 	}
 	record, err := i.newRecord(agentID, identity.Caller{Agent: operator}, "capability.revoke", evidence.Intent{Operation: OperationCapability})
 	if err != nil {
