@@ -29,7 +29,7 @@ func (h house) fuzz(ctx context.Context, args []string) error {
 			continue
 		}
 		h.printf("== %s for %s\n", key, each)
-		cmd := h.goCommand(ctx, f.folder, "test", "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", each, ".")
+		cmd := h.goCommand(ctx, f.folder, "test", "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzzminimizetime", "10x", "-fuzztime", each, ".")
 		cmd.Stdout = h.stdout
 		if err := cmd.Run(); err != nil {
 			h.printf("%s: %v\n", key, err)
