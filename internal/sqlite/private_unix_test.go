@@ -1,0 +1,32 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// What is on the disk is for its owner alone, whatever the umask lets through.
+func TestTheFilesAreForTheirOwnerAlone(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	dir := filepath.Join(t.TempDir(), "data")
+	s := openStore(t, newFixture(filepath.Join(dir, "powerbox.db")).config)
+	put(t, s, capability("cap_1"))
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 4 {
+		t.Fatalf("%v, %v; want the file, its log, its index of the log and its lock", entries, err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s is %v, %v; want 0600", e.Name(), info.Mode(), err)
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder is %v, %v; want 0700", info.Mode(), err)
+	}
+}
