@@ -9,22 +9,24 @@ import (
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
-// List returns what a holder holds of one agent and can still use, newest
-// first.
+// listLimit is how many capabilities a list has at the most.
+const listLimit = 256
+
+// List returns what a holder holds of one agent for the principal of its
+// session and can still use, newest first: those of the newest 256 that are
+// not revoked.
 func (i *Issuer) List(ctx context.Context, agentID string, caller identity.Caller) ([]Capability, error) {
 	if refusal := checkCaller(caller); refusal != nil {
 		return nil, refusal
 	}
+	query := HeldQuery{Agent: agentID, Holder: caller.Holder.ID, Principal: caller.Principal, After: i.config.Now(), Limit: listLimit}
 	var held []Capability
 	err := i.config.Store.View(ctx, func(r Reader) error {
 		var err error
-		held, err = r.HeldBy(agentID, caller.Holder.ID)
+		held, err = r.HeldBy(query)
 		return err
 	})
-	now := i.config.Now()
-	return slices.DeleteFunc(held, func(c Capability) bool {
-		return c.Principal != caller.Principal || !c.Expires.After(now) || i.RevokedAny(c.Links())
-	}), err
+	return slices.DeleteFunc(held, func(c Capability) bool { return i.RevokedAny(c.Links()) }), err
 }
 
 // Capability returns what a reference stands for, whoever asks; whether it may

@@ -315,7 +315,7 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 // putCapability stores a capability and that its task has one.
 func putCapability(tx Tx, c Capability) error {
 	if c.Task != "" {
-		if _, err := tx.BindTask(c.Agent, namedTask(c.Task), Owner{Root: c.Root}); err != nil {
+		if err := tx.NameTask(c.Agent, c.Task); err != nil {
 			return err
 		}
 	}
@@ -348,8 +348,13 @@ func (i *Issuer) checkTask(r Reader, caller identity.Caller, c Capability) *Refu
 	return nil
 }
 
+// requiresLimit is how many live capabilities of a required grant are looked
+// at: this happens inside the transaction, which everybody waits for.
+const requiresLimit = 64
+
 // checkRequires refuses a grant without every grant that it requires, in the
-// same request or held already (SEP-2).
+// same request or held already (SEP-2). Where the newest [requiresLimit] of a
+// holder are all revoked, an older one does not help.
 func (i *Issuer) checkRequires(r Reader, caller identity.Caller, issued []Capability) *Refusal {
 	for _, c := range issued {
 		agent := i.agents[c.Agent]
@@ -358,10 +363,10 @@ func (i *Issuer) checkRequires(r Reader, caller identity.Caller, issued []Capabi
 			if slices.ContainsFunc(issued, func(o Capability) bool { return o.Grant == needed }) {
 				continue
 			}
-			held, err := r.HeldBy(c.Agent, caller.Holder.ID)
-			if err != nil || !slices.ContainsFunc(held, func(o Capability) bool {
-				return o.Grant == needed && o.Principal == caller.Principal && o.Expires.After(i.config.Now()) && !i.RevokedAny(o.Links())
-			}) {
+			held, err := r.HeldBy(HeldQuery{
+				Agent: c.Agent, Holder: caller.Holder.ID, Principal: caller.Principal, Grant: needed, After: i.config.Now(), Limit: requiresLimit,
+			})
+			if err != nil || !slices.ContainsFunc(held, func(o Capability) bool { return !i.RevokedAny(o.Links()) }) {
 				return refuse(CodeRequiresMissing, "grant %q is issued only together with %q, or to a holder of it", c.Grant, needed)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/token"
 )
 
 // revocations is the set that every check reads, replaced as a whole so that
@@ -47,7 +48,7 @@ func (i *Issuer) loadRevocations(ctx context.Context) error {
 }
 
 // learn adds revocations to the set and forgets those whose targets have
-// expired anyway.
+// expired anyway. Of two for one target the longer counts.
 func (i *Issuer) learn(rs ...Revocation) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -57,7 +58,7 @@ func (i *Issuer) learn(rs ...Revocation) {
 	maps.DeleteFunc(next.ids, func(_ string, until time.Time) bool { return until.Before(now) })
 	for _, r := range rs {
 		next.sequence = max(next.sequence, r.Sequence)
-		if !r.Until.Before(now) {
+		if !r.Until.Before(now) && r.Until.After(next.ids[r.Target]) {
 			next.ids[r.Target] = r.Until
 		}
 	}
@@ -88,9 +89,11 @@ func (i *Issuer) Revoke(ctx context.Context, agentID string, caller identity.Cal
 }
 
 // RevokeAsOperator ends whatever target names: a capability id, a revocation
-// id, the id of a root token or the hash of a derived link.
+// id, the id of a root token or the hash of a derived link. What is not on
+// record stays revoked for as long as any token can live, since nothing here
+// says when it ends.
 func (i *Issuer) RevokeAsOperator(ctx context.Context, operator, target string) (Revocation, error) {
-	agentID, id, until := "", target, i.config.Now().Add(i.config.MaximumLifetime)
+	agentID, id, until := "", target, i.config.Now().Add(token.MaxLifetime)
 	err := i.config.Store.View(ctx, func(r Reader) error {
 		for _, find := range []func(string) (Capability, error){r.Capability, r.CapabilityByRevocation} {
 			c, err := find(target)
@@ -148,16 +151,13 @@ func (c Capability) Links() []string {
 	return append(c.Lineage(), taskTarget(c.Agent, c.Task))
 }
 
-// namedTask is under which the store remembers that a capability names a task.
-func namedTask(task string) string { return "named:" + task }
-
 // EndTask ends every capability that was issued for a task of an agent, since
 // the task has ended (SEP-22). Where none was, nothing happens.
 func (i *Issuer) EndTask(ctx context.Context, agent, task string) error {
 	target, named := taskTarget(agent, task), false
 	err := i.config.Store.View(ctx, func(r Reader) error {
 		var err error
-		_, named, err = r.TaskOwner(agent, namedTask(task))
+		named, err = r.TaskNamed(agent, task)
 		return err
 	})
 	if err != nil || !named || i.Revoked(target) {
@@ -168,6 +168,6 @@ func (i *Issuer) EndTask(ctx context.Context, agent, task string) error {
 		return err
 	}
 	record.TaskID = task
-	_, err = i.revoke(ctx, record, target, i.config.Now().Add(i.config.MaximumLifetime), i.config.Recorder)
+	_, err = i.revoke(ctx, record, target, i.config.Now().Add(token.MaxLifetime), i.config.Recorder)
 	return err
 }

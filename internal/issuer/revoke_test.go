@@ -13,6 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/token"
 )
 
 func TestSEP12_NarrowIsNeverWider(t *testing.T) {
@@ -111,7 +112,7 @@ func TestSEP20_Revoke(t *testing.T) {
 		t.Errorf("recorded as %+v", r)
 	}
 	// What has expired anyway is forgotten.
-	w.now = noon.Add(3 * time.Hour)
+	w.now = noon.Add(token.MaxLifetime + time.Hour)
 	if _, err := w.issuer.RevokeAsOperator(t.Context(), "operator", "another"); err != nil || w.issuer.Revoked(c.ID) {
 		t.Errorf("kept for ever: %v", err)
 	}
@@ -150,6 +151,58 @@ func TestSEP22_EndOfTask(t *testing.T) {
 	}
 	if r := w.last(); r.ActionType != "task.end" || r.TaskID != "task-1" {
 		t.Errorf("SEP-22 recorded as %+v", r)
+	}
+}
+
+// What is not on record is revoked for as long as a token can live, a task
+// that has ended likewise, and revoking again only makes it longer.
+func TestSEP20_UnknownTargetsOutliveTheirTokens(t *testing.T) {
+	w := newTown(t)
+	alice := caller(t, "user:alice")
+	root := w.read(alice)
+	bind := func(tx issuer.Tx) error {
+		_, err := tx.BindTask("documents", "task-1", issuer.Owner{Root: root.ID, Principal: w.issuer.Pseudonym("documents", "user:alice"), Holder: alice.Holder.ID})
+		return err
+	}
+	if err := w.store.Update(t.Context(), bind); err != nil {
+		t.Fatal(err)
+	}
+	c := w.request(alice, issuer.Request{Grants: []string{"read"}, Purpose: "p", Query: query(t), Task: "task-1"})[0]
+	if err := w.issuer.EndTask(t.Context(), "documents", "task-1"); err != nil {
+		t.Fatal(err)
+	}
+	operator := func(target string, until time.Duration, sequence int64) {
+		r, err := w.issuer.RevokeAsOperator(t.Context(), "operator", target)
+		if err != nil || !r.Until.Equal(noon.Add(until)) || r.Sequence != sequence {
+			t.Errorf("SEP-20 %s: %+v, %v", target, r, err)
+		}
+	}
+	operator("hash-of-a-link", token.MaxLifetime, 2)
+	w.now = noon.Add(time.Hour)
+	operator("hash-of-a-link", token.MaxLifetime+time.Hour, 2)
+	w.now = noon.Add(-time.Hour) // a clock that was set back does not shorten it
+	operator("hash-of-a-link", token.MaxLifetime-time.Hour, 2)
+	// A revocation makes the set forget what has ended: from memory the longer
+	// end counts, and from the store.
+	w.now = noon.Add(token.MaxLifetime + time.Minute)
+	operator("another", 2*token.MaxLifetime+time.Minute, 3)
+	if !w.issuer.Revoked("hash-of-a-link") || w.issuer.RevokedAny(c.Links()) {
+		t.Error("SEP-20 in memory the longer end does not count, or a shorter one is kept")
+	}
+	w.now = noon.Add(token.MaxLifetime - time.Second)
+	w.restart()
+	if !w.issuer.RevokedAny(c.Links()) {
+		t.Error("SEP-22 the end of a task is forgotten before its tokens end")
+	}
+	w.now = noon.Add(token.MaxLifetime + time.Minute)
+	w.restart()
+	if !w.issuer.Revoked("hash-of-a-link") || w.issuer.RevokedAny(c.Links()) {
+		t.Error("SEP-20 the longer end does not count, or a shorter one is kept")
+	}
+	w.now = noon.Add(token.MaxLifetime + 2*time.Hour)
+	w.restart()
+	if w.issuer.Revoked("hash-of-a-link") {
+		t.Error("SEP-20 kept for ever")
 	}
 }
 

@@ -33,13 +33,15 @@ type Reader interface {
 	// CapabilityByRevocation returns the capability of that revocation id, or
 	// [ErrNotFound].
 	CapabilityByRevocation(id string) (Capability, error)
-	// HeldBy returns what a holder holds of one agent, newest first.
-	HeldBy(agent, holder string) ([]Capability, error)
+	// HeldBy returns what a holder holds, newest first.
+	HeldBy(query HeldQuery) ([]Capability, error)
 	// Revocations returns the revocations behind a sequence number, in order.
 	Revocations(after int64) ([]Revocation, error)
 	// TaskOwner returns to whom a task or context of an agent belongs, and
 	// false where it is not known.
 	TaskOwner(agent, task string) (Owner, bool, error)
+	// TaskNamed reports whether a capability was issued for a task or context.
+	TaskNamed(agent, task string) (bool, error)
 	// Record returns one evidence record, or [ErrNotFound].
 	Record(id string) (evidence.Sealed, error)
 	// Records returns the records that match, newest first.
@@ -55,12 +57,26 @@ type Tx interface {
 	Append(record evidence.Record) (evidence.Sealed, error)
 	PutCapability(c Capability) error
 	// Revoke stores a revocation under the next sequence number, which it
-	// returns. Revoking twice returns the first number.
+	// returns. Revoking twice returns the first number and keeps the first
+	// revocation, except that the later Until of the two counts.
 	Revoke(r Revocation) (int64, error)
 	// BindTask remembers the owner of a task or context. It keeps the first
 	// owner and returns who that is.
 	BindTask(agent, task string, owner Owner) (Owner, error)
+	// NameTask remembers that a capability was issued for a task or context.
+	NameTask(agent, task string) error
 	SetMode(agent, mode string) error
+}
+
+// HeldQuery selects the capabilities of one holder for one principal at one
+// agent. All members but Grant are required.
+type HeldQuery struct {
+	Agent     string
+	Holder    string
+	Principal string
+	Grant     string    // "" for every grant
+	After     time.Time // those that expire after this
+	Limit     int       // of how many, 1 at least
 }
 
 // RecordQuery selects records; empty members select everything.

@@ -83,7 +83,10 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
-	var err error
+	err := createPrivate(s.config.Path)
+	if err != nil {
+		return err
+	}
 	if s.writes, err = open(s.config.Path, "rwc"); err != nil {
 		return err
 	}
@@ -101,6 +104,20 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	s.statements = &statements{conn: s.conn, prepared: map[string]*sql.Stmt{}}
 	return s.check(ctx)
+}
+
+// createPrivate makes the file for its owner alone when it is missing, before
+// SQLite would make it readable for others; the files beside it get the same
+// mode from SQLite. The mode of a file that exists is its owner's choice.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	return f.Close()
 }
 
 func open(path, mode string) (*sql.DB, error) {
@@ -121,12 +138,16 @@ func open(path, mode string) (*sql.DB, error) {
 	return db, nil
 }
 
-func migrate(ctx context.Context, db *sql.DB) error {
+func newProvider(db *sql.DB) (*goose.Provider, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	return goose.NewProvider(goose.DialectSQLite3, db, files)
+}
+
+func migrate(ctx context.Context, db *sql.DB) error {
+	provider, err := newProvider(db)
 	if err != nil {
 		return err
 	}

@@ -59,8 +59,8 @@ func (t *transaction) PutCapability(c issuer.Capability) error {
 		return err
 	}
 	_, err = t.db.ExecContext(t.ctx,
-		"INSERT INTO capability (id, root, agent, holder, principal, revocation_id, expires, created, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		c.ID, c.Root, c.Agent, c.Holder, c.Principal, c.RevocationID, c.Expires.Unix(), c.Created.UnixMilli(), data)
+		"INSERT INTO capability (id, root, agent, holder, principal, grant_id, revocation_id, expires, created, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		c.ID, c.Root, c.Agent, c.Holder, c.Principal, c.Grant, c.RevocationID, c.Expires.Unix(), c.Created.UnixMilli(), data)
 	if err != nil {
 		return fmt.Errorf("sqlite: capability %s: %w", c.ID, err)
 	}
@@ -77,9 +77,20 @@ func (r reader) CapabilityByRevocation(id string) (issuer.Capability, error) {
 	return first(r.capabilities("SELECT body FROM capability WHERE revocation_id = ?", id))
 }
 
+// heldBy selects by reading nothing but one index, and of that only what is
+// live; bodies are read of what is selected.
+const heldBy = `SELECT body FROM capability WHERE rowid IN (
+		SELECT rowid FROM capability
+		WHERE agent = ? AND holder = ? AND principal = ? AND expires > ? AND (? = '' OR grant_id = ?)
+		ORDER BY created DESC, rowid DESC LIMIT ?)
+	ORDER BY created DESC, rowid DESC`
+
 // HeldBy implements [issuer.Reader].
-func (r reader) HeldBy(agent, holder string) ([]issuer.Capability, error) {
-	return r.capabilities("SELECT body FROM capability WHERE agent = ? AND holder = ? ORDER BY created DESC, id", agent, holder)
+func (r reader) HeldBy(q issuer.HeldQuery) ([]issuer.Capability, error) {
+	if q.Limit < 1 {
+		return nil, errors.New("sqlite: held by: Limit must be 1 at least")
+	}
+	return r.capabilities(heldBy, q.Agent, q.Holder, q.Principal, q.After.Unix(), q.Grant, q.Grant, q.Limit)
 }
 
 func (r reader) capabilities(query string, args ...any) ([]issuer.Capability, error) {
@@ -100,7 +111,7 @@ func (r reader) capabilities(query string, args ...any) ([]issuer.Capability, er
 // Revoke implements [issuer.Tx].
 func (t *transaction) Revoke(r issuer.Revocation) (int64, error) {
 	var sequence int64
-	err := t.db.QueryRowContext(t.ctx, "SELECT sequence FROM revocation WHERE target = ?", r.Target).Scan(&sequence)
+	err := t.db.QueryRowContext(t.ctx, "UPDATE revocation SET until = MAX(until, ?) WHERE target = ? RETURNING sequence", r.Until.Unix(), r.Target).Scan(&sequence)
 	if err == nil {
 		return sequence, nil
 	}
@@ -162,6 +173,24 @@ func (t *transaction) BindTask(agent, task string, o issuer.Owner) (issuer.Owner
 	}
 	owner, _, err := t.TaskOwner(agent, task)
 	return owner, err
+}
+
+// TaskNamed implements [issuer.Reader].
+func (r reader) TaskNamed(agent, task string) (bool, error) {
+	var named bool
+	err := r.db.QueryRowContext(r.ctx, "SELECT EXISTS (SELECT 1 FROM named_task WHERE agent = ? AND task = ?)", agent, task).Scan(&named)
+	if err != nil {
+		return false, fmt.Errorf("sqlite: named task: %w", err)
+	}
+	return named, nil
+}
+
+// NameTask implements [issuer.Tx].
+func (t *transaction) NameTask(agent, task string) error {
+	if _, err := t.db.ExecContext(t.ctx, "INSERT INTO named_task (agent, task) VALUES (?, ?) ON CONFLICT DO NOTHING", agent, task); err != nil {
+		return fmt.Errorf("sqlite: named task: %w", err)
+	}
+	return nil
 }
 
 // Mode implements [issuer.Reader].

@@ -1,0 +1,207 @@
+package sqlite
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox/internal/issuer"
+)
+
+func heldIDs(t *testing.T, s *Store, q issuer.HeldQuery) string {
+	t.Helper()
+	var ids []string
+	err := s.View(t.Context(), func(r issuer.Reader) error {
+		held, err := r.HeldBy(q)
+		for _, c := range held {
+			ids = append(ids, c.ID)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestWhatIsHeld(t *testing.T) {
+	s := newStore(t)
+	for n, change := range []func(*issuer.Capability){
+		func(*issuer.Capability) {},
+		func(c *issuer.Capability) { c.Grant = "documents:write" },
+		func(c *issuer.Capability) { c.Expires = noon.Add(time.Minute) },
+		func(c *issuer.Capability) { c.Holder = "key:xyz" },
+		func(c *issuer.Capability) { c.Principal = "user:bob" },
+		func(c *issuer.Capability) { c.Agent = "mail" },
+		func(*issuer.Capability) {},
+	} {
+		c := capability(fmt.Sprintf("cap_%d", n))
+		c.Created = noon.Add(time.Duration(n) * time.Second)
+		change(&c)
+		put(t, s, c)
+	}
+	whole := issuer.HeldQuery{Agent: "documents", Holder: "key:abc", Principal: "user:alice", After: noon, Limit: 9}
+	for name, c := range map[string]struct {
+		change func(*issuer.HeldQuery)
+		want   string
+	}{
+		"newest first":      {func(*issuer.HeldQuery) {}, "cap_6 cap_2 cap_1 cap_0"},
+		"of one grant":      {func(q *issuer.HeldQuery) { q.Grant = "documents:write" }, "cap_1"},
+		"live":              {func(q *issuer.HeldQuery) { q.After = noon.Add(time.Minute) }, "cap_6 cap_1 cap_0"},
+		"as many":           {func(q *issuer.HeldQuery) { q.Limit = 2 }, "cap_6 cap_2"},
+		"another holder":    {func(q *issuer.HeldQuery) { q.Holder = "key:xyz" }, "cap_3"},
+		"another principal": {func(q *issuer.HeldQuery) { q.Principal = "user:bob" }, "cap_4"},
+		"another agent":     {func(q *issuer.HeldQuery) { q.Agent = "mail" }, "cap_5"},
+		"nobody":            {func(q *issuer.HeldQuery) { q.Holder = "" }, ""},
+	} {
+		q := whole
+		c.change(&q)
+		if got := heldIDs(t, s, q); got != c.want {
+			t.Errorf("%s: %q; want %q", name, got, c.want)
+		}
+	}
+	err := s.View(t.Context(), func(r issuer.Reader) error { _, err := r.HeldBy(issuer.HeldQuery{}); return err })
+	if err == nil {
+		t.Error("without a limit it answers")
+	}
+}
+
+// What has expired is not walked through: the index begins at what is live.
+func TestWhatIsHeldIsFoundByIndex(t *testing.T) {
+	s := newStore(t)
+	rows, err := s.reads.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+heldBy, "a", "h", "p", 1, "", "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	plan := ""
+	for rows.Next() {
+		var step string
+		if err := rows.Scan(new(int), new(int), new(int), &step); err != nil {
+			t.Fatal(err)
+		}
+		plan += step + "\n"
+	}
+	if err := rows.Err(); err != nil || !strings.Contains(plan, "USING COVERING INDEX capability_held (agent=? AND holder=? AND principal=? AND expires>?)") {
+		t.Errorf("the plan is %v\n%s", err, plan)
+	}
+}
+
+// Revoking again never shortens, and has the first number.
+func TestSEP20_TheLaterEndOfARevocationCounts(t *testing.T) {
+	s := newStore(t)
+	for _, hours := range []time.Duration{1, 3, 2} {
+		err := s.Update(t.Context(), func(tx issuer.Tx) error {
+			n, err := tx.Revoke(issuer.Revocation{Target: "cap_1", By: fmt.Sprint("by ", int(hours)), At: noon, Until: noon.Add(hours * time.Hour)})
+			if n != 1 {
+				t.Errorf("number %d", n)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.View(t.Context(), func(r issuer.Reader) error {
+		got, err := r.Revocations(0)
+		want := []issuer.Revocation{{Sequence: 1, Target: "cap_1", By: "by 1", At: noon, Until: noon.Add(3 * time.Hour)}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A task whose id an agent made up is never taken for one that has capabilities.
+func TestATaskIsNamedByACapabilityAlone(t *testing.T) {
+	s := newStore(t)
+	err := s.Update(t.Context(), func(tx issuer.Tx) error {
+		if err := tx.NameTask("documents", "task-1"); err != nil {
+			return err
+		}
+		if _, err := tx.BindTask("documents", "named:task-2", issuer.Owner{Principal: "user:eve"}); err != nil {
+			return err
+		}
+		return tx.NameTask("documents", "task-1")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named(t, s, map[string]bool{"task-1": true, "task-2": false, "named:task-1": false})
+}
+
+func named(t *testing.T, s *Store, want map[string]bool) {
+	t.Helper()
+	err := s.View(t.Context(), func(r issuer.Reader) error {
+		for task, want := range want {
+			if got, err := r.TaskNamed("documents", task); err != nil || got != want {
+				t.Errorf("%s is named: %t, %v", task, got, err)
+			}
+			if _, known, err := r.TaskOwner("documents", "named:task-1"); err != nil || known {
+				t.Errorf("an owner of a name: %t, %v", known, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A file of the first schema goes on with what it has.
+func TestTheFirstSchemaIsBroughtUpToDate(t *testing.T) {
+	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
+	db, err := sql.Open("sqlite", "file:"+f.config.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := newProvider(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.UpTo(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	body := must(encode(capability("cap_1")))
+	for _, insert := range []struct {
+		query string
+		args  []any
+	}{
+		{
+			"INSERT INTO capability (id, root, agent, holder, principal, revocation_id, expires, created, body) VALUES ('cap_1', 'cap_1', 'documents', 'key:abc', 'user:alice', 'rv_1', ?, 0, ?)",
+			[]any{noon.Add(time.Hour).Unix(), body},
+		},
+		{"INSERT INTO capability (id, root, agent, holder, principal, revocation_id, expires, created, body) VALUES ('cap_2', '', '', '', '', 'rv_2', 0, 0, CAST('{' AS BLOB))", nil},
+		{"INSERT INTO task (agent, task, root, principal, holder) VALUES ('documents', 'named:task-1', 'cap_1', '', ''), ('documents', 'named:task-2', '', 'user:eve', '')", nil},
+	} {
+		if _, err := db.ExecContext(t.Context(), insert.query, insert.args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, f.config)
+	q := issuer.HeldQuery{Agent: "documents", Holder: "key:abc", Principal: "user:alice", Grant: "documents:read", After: noon, Limit: 1}
+	if got := heldIDs(t, s, q); got != "cap_1" {
+		t.Errorf("held is %q", got)
+	}
+	named(t, s, map[string]bool{"task-1": true, "task-2": false})
+	if err := s.View(t.Context(), func(r issuer.Reader) error {
+		o, known, err := r.TaskOwner("documents", "named:task-2")
+		if !known || o.Principal != "user:eve" {
+			t.Errorf("the task of an agent: %+v, %t", o, known)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
