@@ -123,6 +123,8 @@ func (c *Call) parse() *Error {
 		return r.err
 	}
 	r.join(paramNames.check("params", c.Params))
+	message, _ := c.Params.Get("message")
+	r.join(checkKept(message))
 	if c.Method.IsExtension() {
 		r.join(c.parseExtension())
 	} else {
@@ -131,7 +133,6 @@ func (c *Call) parse() *Error {
 		c.Members = members
 	}
 	if c.Method.IsMessage() {
-		message, _ := c.Params.Get("message")
 		m, err := parseMessage(message)
 		r.join(err)
 		c.Message = m

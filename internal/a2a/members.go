@@ -62,7 +62,11 @@ func parseMembers(where string, v powerbox.Value) (*Members, *Error) {
 		r.fail(ReasonParams, "%s has arguments and no skill; name the skill", where)
 	}
 	m.Attenuations = r.attenuations(m.Capabilities)
-	for i, e := range r.elements("delegations") {
+	delegations := r.elements("delegations")
+	if !r.short("delegations", len(delegations)) {
+		return m, r.err
+	}
+	for i, e := range delegations {
 		at := openStrict(r.at("delegations")+"["+strconv.Itoa(i)+"]", e, "agent", "chain")
 		d := Delegation{Agent: at.required("agent"), Chain: at.texts("chain")}
 		if d.Chain == nil {
@@ -78,7 +82,7 @@ func parseMembers(where string, v powerbox.Value) (*Members, *Error) {
 // capabilities only (SEP-13).
 func (r *objectReader) attenuations(listed []string) map[string]Attenuation {
 	members, _ := r.object("attenuations").Members()
-	if len(members) == 0 {
+	if len(members) == 0 || !r.short("attenuations", len(members)) {
 		return nil
 	}
 	out := make(map[string]Attenuation, len(members))
@@ -102,15 +106,20 @@ func parseAttenuation(where string, v powerbox.Value) (Attenuation, *Error) {
 	return a, r.err
 }
 
-// membersOf finds the members of a call of the core protocol. They belong in
-// the metadata of the request: that of a message is kept by agents in its
-// history, and a member on its own key is one that we would overlook.
-func membersOf(params powerbox.Value) (*Members, *Error) {
-	if message, ok := params.Get("message"); ok {
-		if metadata, _ := message.Get("metadata"); ours(metadata) != "" {
-			return nil, invalidParams(ReasonMember, "params.message.metadata has a member %q; it belongs in params.metadata, since agents keep a message's metadata", ours(metadata))
-		}
+// checkKept refuses members of the extension in the metadata of a message,
+// which agents keep in their history, whatever method carries the message.
+func checkKept(message powerbox.Value) *Error {
+	metadata, _ := message.Get("metadata")
+	if name := ours(metadata); name != "" {
+		return invalidParams(ReasonMember, "params.message.metadata has a member %q; it belongs in params.metadata, since agents keep a message's metadata", name)
 	}
+	return nil
+}
+
+// membersOf finds the members of a call of the core protocol. They belong in
+// the metadata of the request, under one key: a member on its own key is one
+// that we would overlook.
+func membersOf(params powerbox.Value) (*Members, *Error) {
 	r := open("params", params)
 	metadata := r.object("metadata")
 	if r.err != nil {

@@ -91,6 +91,18 @@ func (r *objectReader) bounded(s, name string) string {
 	return s
 }
 
+// maxList bounds what a call can list. Nobody has been authenticated when it is
+// read, so a long list must not cost more than a short one (ATK-55).
+const maxList = 256
+
+// short reports whether a list is within [maxList], and refuses it otherwise.
+func (r *objectReader) short(name string, n int) bool {
+	if n > maxList {
+		r.fail(ReasonParams, "%s lists %d elements; want at most %d", r.at(name), n, maxList)
+	}
+	return n <= maxList
+}
+
 // texts reads an array of strings, each once and none empty. It is nil when
 // absent; an empty array is refused, because a reader might take it for
 // everything.
@@ -103,7 +115,10 @@ func (r *objectReader) texts(name string) []string {
 	if !ok || len(elements) == 0 {
 		r.fail(ReasonParams, "%s is not an array of at least one string; leave it out or name what is meant", r.at(name))
 	}
-	var out []string
+	if !r.short(name, len(elements)) {
+		return nil
+	}
+	out := make([]string, 0, len(elements))
 	for _, e := range elements {
 		s, _ := e.Text()
 		if s == "" || slices.Contains(out, s) {
