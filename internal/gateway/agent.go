@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
@@ -23,10 +25,21 @@ type agent struct {
 	Agent
 	gateway *Gateway
 
-	mu      sync.Mutex // guards the fields below; held while a card is fetched
+	fetches singleflight.Group // at most one fetch of the card at a time
+
+	mu      sync.Mutex // guards the fields below
 	fetched time.Time
 	current *view
+	failed  time.Time
+	failure error // of the last fetch; nil when it went well
 }
+
+const (
+	// fetchTime bounds one fetch of a card, whoever waits for it.
+	fetchTime = 10 * time.Second
+	// failureLife is how long a fetch that failed is not tried again.
+	failureLife = 2 * time.Second
+)
 
 // view is what one version of a card amounts to.
 type view struct {
@@ -37,25 +50,64 @@ type view struct {
 
 func newAgent(a Agent, g *Gateway) *agent { return &agent{Agent: a, gateway: g} }
 
-// view returns the agent as its card describes it, fetching the card when what
-// is known is too old. A card that cannot be had is an error: the last one is
-// used for as long as ten times its life, and after that the agent has no
-// skills.
+// view returns the agent as its card describes it. A card that is too old is
+// fetched again while the last one is used, for as long as ten times its life;
+// after that the agent has no skills, and callers wait for the fetch. It is not
+// one caller's: who gives up ends it for nobody else.
 func (a *agent) view(ctx context.Context) (*view, error) {
+	usable, fresh, err := a.known()
+	if fresh || err != nil {
+		return usable, err
+	}
+	fetch := a.fetches.DoChan("", a.refresh)
+	if usable != nil {
+		return usable, nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("card of agent %q: %w", a.ID, ctx.Err())
+	case r := <-fetch:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(*view), nil
+	}
+}
+
+// known returns the view that can be used now, nil where there is none, and
+// whether to leave it at that: it is new enough, or the last fetch failed only
+// just now, which without a view is an error.
+func (a *agent) known() (usable *view, fresh bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.gateway.config.Now()
-	if a.current != nil && now.Sub(a.fetched) < cardLife {
-		return a.current, nil
+	age := now.Sub(a.fetched)
+	fresh = a.current != nil && age < cardLife
+	if a.current != nil && age < 10*cardLife {
+		usable = a.current
 	}
-	v, err := a.fetch(ctx)
-	if err != nil {
-		if a.current != nil && now.Sub(a.fetched) < 10*cardLife {
-			return a.current, nil
+	if !fresh && a.failure != nil && now.Sub(a.failed) < failureLife {
+		if usable == nil {
+			return nil, false, a.failure
 		}
-		return nil, fmt.Errorf("card of agent %q: %w", a.ID, err)
+		fresh = true
 	}
-	a.current, a.fetched = v, now
+	return usable, fresh, nil
+}
+
+// refresh fetches the card and keeps what came of it.
+func (a *agent) refresh() (any, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTime)
+	defer cancel()
+	v, err := a.fetch(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.gateway.config.Now()
+	if err != nil {
+		a.failed, a.failure = now, fmt.Errorf("card of agent %q: %w", a.ID, err)
+		return nil, a.failure
+	}
+	a.current, a.fetched, a.failure = v, now, nil
 	return v, nil
 }
 
@@ -143,17 +195,11 @@ func (g *Gateway) card(w http.ResponseWriter, r *http.Request, a *agent, skill s
 		http.Error(w, "the agent's card cannot be had now", http.StatusBadGateway)
 		return
 	}
-	public := a.URL
-	if skill != "" {
-		if _, mapped := a.Skills[skill]; !mapped || !slices.Contains(v.card.Skills, skill) {
-			http.Error(w, "no such skill", http.StatusNotFound)
-			return
-		}
-		public += "/skills/" + skill
+	if _, mapped := a.Skills[skill]; skill != "" && (!mapped || !slices.Contains(v.card.Skills, skill)) {
+		http.Error(w, "no such skill", http.StatusNotFound)
+		return
 	}
-	card, err := a2a.RewriteCard(v.raw, a2a.Rewrite{
-		PublicURL: public, Grants: a.Grants, Params: a.params(), LegacyMember: a.LegacyMember, OnlySkill: skill,
-	})
+	card, err := a2a.RewriteCard(v.raw, a.rewritten(skill))
 	if err != nil {
 		g.config.Log.ErrorContext(r.Context(), "card not rewritten", "agent", a.ID, "error", err)
 		http.Error(w, "the agent's card cannot be served", http.StatusBadGateway)
@@ -162,6 +208,16 @@ func (g *Gateway) card(w http.ResponseWriter, r *http.Request, a *agent, skill s
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "public, max-age=60")
 	_, _ = w.Write(card) // the client has gone: nobody is left to tell
+}
+
+// rewritten is what becomes of a card of the agent at its URL, or at that of a
+// skill.
+func (a *agent) rewritten(skill string) a2a.Rewrite {
+	public := a.URL
+	if skill != "" {
+		public += "/skills/" + skill
+	}
+	return a2a.Rewrite{PublicURL: public, Grants: a.Grants, Params: a.params(), LegacyMember: a.LegacyMember, OnlySkill: skill}
 }
 
 // params are the members of our extension's params that say how to make a

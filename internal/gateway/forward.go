@@ -6,12 +6,15 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
@@ -41,6 +44,11 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 		g.unavailable(w, x, "the context for the agent behind could not be signed", err)
 		return
 	}
+	// Once a connection was had, the agent behind may have acted.
+	var reached atomic.Bool
+	request := x.request.WithContext(httptrace.WithClientTrace(x.request.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { reached.Store(true) },
+	}))
 	proxy := httputil.ReverseProxy{
 		Transport:     g.config.Transport,
 		FlushInterval: -1, // events pass as they come
@@ -49,14 +57,55 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 		},
 		ModifyResponse: func(r *http.Response) error { return g.answer(r, x) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			g.finish(x, evidence.Failed)
-			g.unavailable(w, x, "the agent behind did not answer", err)
+			if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" && !reached.Load() {
+				g.finish(x, evidence.Failed)
+				g.unavailable(w, x, "the agent behind cannot be reached", err)
+				return
+			}
+			g.end(x)
+			g.unknown(w, x, err)
 		},
 	}
 	h := w.Header()
 	h.Set(HeaderDecision, x.verdict.Record.ID)
 	h.Set(HeaderOutcome, "forwarded")
-	proxy.ServeHTTP(w, x.request)
+	proxy.ServeHTTP(w, request)
+}
+
+// unknown answers where the agent behind may have done what it was asked, and
+// nothing can be said about that. No outcome is recorded, so that evidence says
+// the same.
+func (g *Gateway) unknown(w http.ResponseWriter, x *exchange, err error) {
+	g.config.Log.ErrorContext(x.request.Context(), "the outcome of a call is unknown", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
+	d := a2a.Denial{
+		Code: a2a.CodeInternal, Reason: "outcome_unknown", DecisionID: x.verdict.Record.ID, Retryable: !x.writes(), At: g.config.Now(),
+		Message: "the call went to the agent behind and no answer that can be passed on came back, so its outcome is unknown",
+	}
+	if !d.Retryable {
+		d.Fix = "find out what became of it before it is repeated"
+	}
+	h := w.Header()
+	h.Set(HeaderOutcome, "unknown")
+	answer, kind := d.JSONRPC(x.call.ID), "application/json"
+	if x.call.Streaming {
+		answer, kind = d.Event(x.call.ID), "text/event-stream"
+	}
+	h.Set("Content-Type", kind)
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(answer) // the client has gone: nobody is left to tell
+}
+
+// writes reports whether the call may have changed something. What is not
+// known to read may.
+func (x *exchange) writes() bool {
+	switch x.call.Method {
+	case a2a.GetTask, a2a.ListTasks, a2a.SubscribeToTask, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.GetExtendedCard:
+		return false
+	case a2a.SendMessage, a2a.SendStreamingMessage, a2a.SkillInvoke, a2a.TaskSend:
+		return !x.isNamed || x.mapped.Write || x.call.Message.Loose
+	default:
+		return true
+	}
 }
 
 // compose makes the message for an agent that does not know our methods.
@@ -90,7 +139,7 @@ func (x *exchange) version() string {
 // checked, without the credentials that are ours, with the signed context.
 func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context string) {
 	u := *upstream
-	u.RawQuery = x.request.URL.RawQuery
+	u.RawQuery = x.query(upstream.RawQuery)
 	r.Out.URL, r.Out.Host = &u, u.Host
 	// Nothing in between may undo what the checked bytes say.
 	r.Out.Body = io.NopCloser(bytes.NewReader(x.forward))
@@ -112,6 +161,23 @@ func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context s
 		h.Set("Content-Type", "application/json")
 	}
 	h.Set(HeaderContext, context)
+}
+
+// query is that of the agent's card, with what the caller may add to it: in
+// observe everything, otherwise the version, by which the call was read. What
+// else is in there nobody checks.
+func (x *exchange) query(own string) string {
+	added := x.request.URL.RawQuery
+	if x.mode != gate.Observe {
+		version := x.request.URL.Query().Get("A2A-Version")
+		if added = ""; version != "" && x.request.Header.Get("A2A-Version") == "" && bytes.Equal(x.forward, x.body) {
+			added = url.Values{"A2A-Version": {version}}.Encode()
+		}
+	}
+	if own != "" && added != "" {
+		own += "&"
+	}
+	return own + added
 }
 
 // stripOurs deletes the headers under our names. A server that hands headers on
@@ -136,6 +202,10 @@ func (g *Gateway) answer(r *http.Response, x *exchange) error {
 	if kind == "text/event-stream" && x.call.Method == a2a.ListTasks && x.mode != gate.Observe {
 		return errors.New("the answer to ListTasks is a stream, from which the tasks of others cannot be cut")
 	}
+	card := x.asksForCard()
+	if kind == "text/event-stream" && card {
+		return errors.New("the answer to GetExtendedAgentCard is a stream, in which a card cannot be rewritten")
+	}
 	if kind == "text/event-stream" {
 		r.Body = g.stream(r.Body, x)
 		return nil
@@ -151,6 +221,12 @@ func (g *Gateway) answer(r *http.Response, x *exchange) error {
 	if body, err = g.learn(x, body); err != nil {
 		return err
 	}
+	if card {
+		// It would lead past the gateway, in every mode.
+		if body, err = a2a.RewriteCardAnswer(body, x.rewritten(x.skill)); err != nil {
+			return err
+		}
+	}
 	status := evidence.Achieved
 	if r.StatusCode >= http.StatusBadRequest || isError(body) {
 		status = evidence.Failed
@@ -160,6 +236,13 @@ func (g *Gateway) answer(r *http.Response, x *exchange) error {
 	r.ContentLength = int64(len(body))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
+}
+
+// asksForCard reports whether the answer holds a card, also where the call
+// could not be read to its end and observe let it through.
+func (x *exchange) asksForCard() bool {
+	m, _ := a2a.ParseMethod(x.call.Wire)
+	return m == a2a.GetExtendedCard
 }
 
 // activate echoes our extension where the caller asked for it (EXT-36) and the
@@ -209,16 +292,23 @@ func isError(body []byte) bool {
 	return bytes.Contains(head, []byte(`"error"`)) && !bytes.Contains(head, []byte(`"result"`))
 }
 
-// finish records the outcome. The answer does not wait for whether that could
-// be written: a decision without an outcome is reported as unknown.
+// finish records the outcome. An outcome that cannot be written fails nothing:
+// the call has been made, and a decision without an outcome is reported as
+// unknown. Where the outcome is unknown to us, [Gateway.end] alone is called.
 func (g *Gateway) finish(x *exchange, status evidence.OutcomeStatus) {
+	g.end(x)
+	ctx := context.WithoutCancel(x.request.Context())
+	if err := g.config.Gate.Outcome(ctx, x.verdict, status, nil); err != nil {
+		g.config.Log.ErrorContext(ctx, "an outcome was not recorded", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
+	}
+}
+
+// end ends the capabilities of the tasks that the answer said have ended.
+func (g *Gateway) end(x *exchange) {
 	ctx := context.WithoutCancel(x.request.Context())
 	for _, task := range x.ended {
 		if err := g.config.Tasks.End(ctx, x.ID, task); err != nil {
 			g.config.Log.ErrorContext(ctx, "the capabilities of an ended task stay until they expire", "agent", x.ID, "error", err)
 		}
-	}
-	if err := g.config.Gate.Outcome(ctx, x.verdict, status, nil); err != nil {
-		g.config.Log.ErrorContext(ctx, "an outcome was not recorded", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
 	}
 }

@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// rawAgent is an agent behind that answers what its author never meant to.
+type rawAgent struct {
+	*stock
+	cards atomic.Int32 // how often its card was asked for
+	card  http.HandlerFunc
+	call  http.HandlerFunc
+	query atomic.Value // the raw query of the last call
+}
+
+func newRawAgent(t *testing.T) *rawAgent {
+	t.Helper()
+	a := &rawAgent{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			a.cards.Add(1)
+			if a.card != nil {
+				a.card(w, r)
+				return
+			}
+			fmt.Fprint(w, a.cardText("?tenant=t1"))
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		a.query.Store(r.URL.RawQuery)
+		a.call(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	a.stock = &stock{url: srv.URL, close: srv.Close}
+	return a
+}
+
+// cardText is its card, with more behind the URL of its interface.
+func (a *rawAgent) cardText(more string) string {
+	return fmt.Sprintf(`{"name":"Documents","description":"d","version":"1","capabilities":{"streaming":true},"defaultInputModes":["text"],"defaultOutputModes":["text"],
+"skills":[{"id":"search_documents","name":"s","description":"s","tags":["t"]},{"id":"delete_document","name":"d","description":"d","tags":["t"]}],
+"supportedInterfaces":[{"url":"%[1]s/invoke%[2]s","protocolBinding":"JSONRPC","protocolVersion":"1.0"},{"url":"grpc.internal.example:443","protocolBinding":"GRPC","protocolVersion":"1.0"}]}`, a.url, more)
+}
+
+// says makes every answer to a call the given one.
+func (a *rawAgent) says(kind, body string) {
+	a.call = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		fmt.Fprint(w, body)
+	}
+}
+
+// The extended card leads past the gateway as the public one would.
+func TestSEP1_ExtendedCardsAreRewritten(t *testing.T) {
+	a := newRawAgent(t)
+	w := behind(t, a.stock, "observe", "")
+	ask := func(kind, body string) answer {
+		a.says(kind, body)
+		return w.post(w.agentURL("documents"), rpc("GetExtendedAgentCard", map[string]any{}), nil)
+	}
+	plain := `{"jsonrpc":"2.0","id":1,"result":` + a.cardText("") + `}`
+	for name, c := range map[string]struct{ kind, body string }{
+		"whole":            {"application/json", `{"jsonrpc":"2.0","id":1,"result":` + a.cardText("?tenant=t1") + `}`},
+		"another spelling": {"application/json", strings.Replace(plain, `"result"`, `"Result"`, 1)},
+		"no JSON":          {"application/json", a.cardText("") + "x"},
+		"stream":           {"text/event-stream", "data: " + strings.ReplaceAll(plain, "\n", "") + "\n\n"},
+	} {
+		got := ask(c.kind, c.body)
+		if bytes.Contains(got.Raw, []byte(a.url)) || bytes.Contains(got.Raw, []byte("grpc.internal.example")) {
+			t.Errorf("%s: an address behind the gateway reaches the caller: %s", name, got.Raw)
+		}
+		if name == "whole" && !bytes.Contains(got.Result, []byte(w.agentURL("documents"))) {
+			t.Errorf("%s: no card at our URL: %s", name, got.Raw)
+		}
+		if name != "whole" && (got.Error == nil || got.Error.Code != -32603) {
+			t.Errorf("%s: %s; want -32603", name, got.Raw)
+		}
+	}
+}
+
+// What may have been done must not be reported as refused.
+func TestATK2_LostAnswersAreUnknown(t *testing.T) {
+	a := newRawAgent(t)
+	w := behind(t, a.stock, "observe", "")
+	a.call = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	for method, c := range map[string]struct {
+		body      []byte
+		retryable string
+	}{
+		"delete":     {data("delete_document", map[string]any{}), "false"},
+		"search":     {data("search_documents", map[string]any{}), "true"},
+		"words":      {text("SendMessage", "hello"), "false"},
+		"GetTask":    {rpc("GetTask", map[string]any{"id": "t"}), "true"},
+		"CancelTask": {rpc("CancelTask", map[string]any{"id": "t"}), "false"},
+		"stream":     {text("SendStreamingMessage", "hello"), "false"},
+	} {
+		got := w.post(w.agentURL("documents"), c.body, nil)
+		if got.Error == nil || got.Header.Get("Powerbox-Outcome") != "unknown" || got.reason() != "outcome_unknown" ||
+			got.Error.Data[0].Metadata["retryable"] != c.retryable || !strings.Contains(got.Error.Message, "outcome is unknown") {
+			t.Errorf("%s: %s %s; want unknown, retryable %s", method, got.Header.Get("Powerbox-Outcome"), got.Raw, c.retryable)
+		}
+	}
+	a.close()
+	http.DefaultClient.CloseIdleConnections()
+	if got := w.post(w.agentURL("documents"), text("SendMessage", "hello"), nil); got.reason() != "authorization_unavailable" || got.Header.Get("Powerbox-Outcome") != "denied" {
+		t.Errorf("an agent that was never reached: %s", got.Raw)
+	}
+}
+
+// A task in an event that only the end of the stream ends is the caller's.
+func TestATK18_TheLastEventOfAStreamIsBound(t *testing.T) {
+	a := newRawAgent(t)
+	a.says("text/event-stream", `data: {"jsonrpc":"2.0","id":1,"result":{"task":{"id":"task-last","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}}`)
+	w := start(t, options{mode: "prefer"})
+	w.rewrite("powerbox.yaml", w.documents.url, a.url)
+	w.again(func() {})
+	alice, bob := w.settled(aliceToken), w.settled(bobToken)
+	got := alice.send("documents", rpc("SendStreamingMessage", map[string]any{"message": map[string]any{"messageId": "m", "role": "ROLE_USER", "parts": []any{skillPart("search_documents", map[string]any{})["data"]}}}))
+	if !bytes.Contains(got.Raw, []byte("task-last")) {
+		t.Fatalf("no stream: %s", got.Raw)
+	}
+	a.says("application/json", `{"jsonrpc":"2.0","id":1,"result":{"id":"task-last","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}`)
+	if got := bob.send("documents", rpc("GetTask", map[string]any{"id": "task-last"})); got.Error == nil || got.Error.Code != -32001 {
+		t.Errorf("another's task: %s", got.Raw)
+	}
+	if got := alice.send("documents", rpc("GetTask", map[string]any{"id": "task-last"})); got.Error != nil {
+		t.Errorf("one's own task: %s", got.Raw)
+	}
+}
+
+// What the caller adds to the URL goes on in observe alone.
+func TestATK22_QueriesThatNobodyChecks(t *testing.T) {
+	a := newRawAgent(t)
+	a.says("application/json", `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	for mode, want := range map[string]string{"observe": "tenant=t1&A2A-Version=1.0&admin=1", "prefer": "tenant=t1&A2A-Version=1.0"} {
+		w := behind(t, a.stock, mode, "")
+		r, err := http.Post(w.agentURL("documents")+"?A2A-Version=1.0&admin=1", "application/json", bytes.NewReader(data("search_documents", map[string]any{})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+		if got, _ := a.query.Load().(string); got != want {
+			t.Errorf("%s: the agent behind got ?%s; want ?%s", mode, got, want)
+		}
+	}
+}
+
+// One caller that gives up takes the card from nobody else, and a card that
+// cannot be had is not asked for by every call.
+func TestATK56_CardsAreFetchedOnce(t *testing.T) {
+	a := newRawAgent(t)
+	entered, release := make(chan struct{}, 100), make(chan struct{})
+	a.card = func(w http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		select {
+		case <-release:
+			http.Error(w, "no", http.StatusInternalServerError)
+		case <-r.Context().Done():
+		}
+	}
+	w := &town{t: t, dir: t.TempDir(), documents: a.stock}
+	go func() { <-entered; close(release) }() // the check at the start
+	w.serve("observe", "")
+	a.cards.Store(0)
+	for range 20 {
+		_ = w.post(w.agentURL("documents"), text("SendMessage", "hello"), nil)
+	}
+	if n := a.cards.Load(); n > 3 {
+		t.Errorf("a card that failed was fetched %d times by 20 calls; want it remembered", n)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, w.agentURL("documents")+cardPath, http.NoBody)
+	if r, err := http.DefaultClient.Do(req); err == nil {
+		_ = r.Body.Close()
+	}
+}
