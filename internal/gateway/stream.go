@@ -61,6 +61,11 @@ func (s *stream) Read(p []byte) (int, error) {
 		return s.cut(p, reason)
 	}
 	_, _ = s.frames.Write(p[:n]) // never fails
+	if err != nil {
+		// SDKs read an event that the stream ends in; they get the end after it
+		// was looked at.
+		s.frames.Close()
+	}
 	if s.err != nil {
 		s.gateway.config.Log.ErrorContext(s.exchange.request.Context(), "a stream was cut", "agent", s.exchange.ID, "error", s.err)
 		return s.cut(p, gate.Reason{Code: gate.CodeUnavailable, Message: "the stream cannot go on"})
