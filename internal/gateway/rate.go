@@ -3,11 +3,13 @@ package gateway
 import (
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 
 	"golang.org/x/time/rate"
 
 	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
 // maxCallers bounds how many callers a limiter remembers. Beyond it all are
@@ -44,15 +46,27 @@ func (l *limiter) allow(g *Gateway, caller string) bool {
 	return one.AllowN(g.config.Now(), 1)
 }
 
-// limit answers a caller that is too fast, and reports whether it was. Who has
-// proven nothing is known by the address that it calls from; headers that
-// speak of another one decide nothing.
-func (g *Gateway) limit(w http.ResponseWriter, x *exchange) bool {
-	caller := x.caller.Holder.ID
-	if caller == "" {
-		caller, _, _ = net.SplitHostPort(x.request.RemoteAddr)
+// limited is by what a caller's rate is counted. It must not be free to make, as
+// a key is: who has no session, no verified certificate or client and no
+// configured name is known by the address that it calls from. Headers that
+// speak of another address decide nothing.
+func limited(c identity.Caller, remote string) string {
+	switch holder := c.Holder.ID; {
+	case c.Principal != "" || c.Agent != "":
+		return "caller:" + c.Agent + "\x00" + c.Principal
+	case holder != "" && !strings.HasPrefix(holder, "key:"):
+		return holder
 	}
-	if g.limiter.allow(g, caller) {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	return "address:" + host
+}
+
+// limit answers a caller that is too fast, and reports whether it was.
+func (g *Gateway) limit(w http.ResponseWriter, x *exchange) bool {
+	if g.limiter.allow(g, limited(x.caller, x.request.RemoteAddr)) {
 		return false
 	}
 	w.Header().Set("Retry-After", "1")
