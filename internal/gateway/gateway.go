@@ -1,7 +1,12 @@
 // Package gateway is the reverse proxy in front of agents. It reads the bytes
 // of a call, has the gate decide, and forwards the very bytes that were
-// checked. It never changes a body; what it adds is a signed context header,
-// what it takes away are credentials that are its own.
+// checked. What it adds is a signed context header, what it takes away are
+// credentials that are its own.
+//
+// Bodies pass as they are, with these exceptions: the methods of the extension
+// become messages for an agent that does not know them; cards, also those in
+// answers, get our URLs; tasks of others are cut out of lists; a stream that may
+// not go on ends with an event of ours.
 package gateway
 
 import (
@@ -188,8 +193,42 @@ func (g *Gateway) routes() {
 	handle("GET /agents/{agent}/.well-known/jwks.json", g.keys)
 	handle("GET /agents/{agent}/skills/{skill}/.well-known/agent-card.json", g.card)
 	for _, path := range []string{"/agents/{agent}", "/agents/{agent}/{$}", "/agents/{agent}/skills/{skill}", "/agents/{agent}/skills/{skill}/{$}"} {
-		handle("POST "+path, g.rpc)
+		handle("POST "+path, g.timely(g.rpc))
 	}
+}
+
+// bodyTime is how long the body of a request may take. Answers have no such
+// limit, since they may be streams.
+const bodyTime = 30 * time.Second
+
+// timely bounds the time in which a body has to come.
+func (g *Gateway) timely(serve func(http.ResponseWriter, *http.Request, *agent, string)) func(http.ResponseWriter, *http.Request, *agent, string) {
+	return func(w http.ResponseWriter, r *http.Request, a *agent, skill string) {
+		control := http.NewResponseController(w)
+		if err := control.SetReadDeadline(g.config.Now().Add(bodyTime)); err != nil {
+			g.config.Log.ErrorContext(r.Context(), "no deadline for a body", "error", err)
+			http.Error(w, "this server cannot bound the time of a body", http.StatusInternalServerError)
+			return
+		}
+		r.Body = timelyBody{r.Body, control}
+		serve(w, r, a, skill)
+	}
+}
+
+// timelyBody lifts the deadline at its end. Where the end was not reached the
+// deadline stays: the server still reads the rest.
+type timelyBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+// Read implements io.Reader.
+func (b timelyBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		_ = b.control.SetReadDeadline(time.Time{}) // it could be set
+	}
+	return n, err
 }
 
 // ServeHTTP implements [http.Handler].
