@@ -29,7 +29,6 @@ func TestATK55_ListsAreShort(t *testing.T) {
 		at     string
 	}{
 		"grants":       {"a2a/capabilities/request", map[string]any{"grants": numbered(maxList + 1), "purpose": "p"}, "grants"},
-		"chain":        {"a2a/capabilities/revoke", map[string]any{"chain": numbered(maxList + 1), "proof": "p"}, "chain"},
 		"attenuations": {"a2a/task/send", map[string]any{"message": map[string]any{}, "capabilities": numbered(maxList), "attenuations": attenuations}, "attenuations"},
 		"delegations": {"SendMessage", map[string]any{
 			"message": map[string]any{"parts": []any{}}, "metadata": map[string]any{ExtensionURI: map[string]any{"delegations": delegations}},

@@ -50,7 +50,7 @@ func parseMembers(where string, v powerbox.Value) (*Members, *Error) {
 		Skill:        r.text("skill"),
 		CapabilityID: r.text("capabilityId"),
 		Capabilities: r.texts("capabilities"),
-		Chain:        r.texts("chain"),
+		Chain:        r.chain("chain"),
 		Proof:        r.text("proof"),
 		Purpose:      r.bounded(r.text("purpose"), "purpose"),
 		Ambient:      r.flag("ambient"),
@@ -68,7 +68,7 @@ func parseMembers(where string, v powerbox.Value) (*Members, *Error) {
 	}
 	for i, e := range delegations {
 		at := openStrict(r.at("delegations")+"["+strconv.Itoa(i)+"]", e, "agent", "chain")
-		d := Delegation{Agent: at.required("agent"), Chain: at.texts("chain")}
+		d := Delegation{Agent: at.required("agent"), Chain: at.chain("chain")}
 		if d.Chain == nil {
 			at.fail(ReasonParams, "%s is missing; want an array of compact JWS, root first", at.at("chain"))
 		}

@@ -128,7 +128,7 @@ func (c *Call) parseExtension() *Error {
 		err = r.err
 	case CapabilitiesRevoke:
 		r := openStrict("params", c.Params, "revocationId", "chain", "proof", "tenant")
-		c.Revoke = &RevokeParams{RevocationID: r.text("revocationId"), Chain: r.texts("chain"), Proof: r.text("proof")}
+		c.Revoke = &RevokeParams{RevocationID: r.text("revocationId"), Chain: r.chain("chain"), Proof: r.text("proof")}
 		if (c.Revoke.RevocationID == "") == (c.Revoke.Chain == nil) {
 			r.fail(ReasonParams, "params wants either revocationId, or chain with proof")
 		}

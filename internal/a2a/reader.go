@@ -103,10 +103,21 @@ func (r *objectReader) short(name string, n int) bool {
 	return n <= maxList
 }
 
-// texts reads an array of strings, each once and none empty. It is nil when
+// texts reads a list of strings, each once and none empty. It is nil when
 // absent; an empty array is refused, because a reader might take it for
 // everything.
 func (r *objectReader) texts(name string) []string {
+	if v, ok := r.get(name); ok {
+		if elements, _ := v.Elements(); !r.short(name, len(elements)) {
+			return nil
+		}
+	}
+	return r.chain(name)
+}
+
+// chain is texts of any length: a chain that is too long is refused by whoever
+// verifies it, before its signatures, and on record. Its cost is linear.
+func (r *objectReader) chain(name string) []string {
 	v, ok := r.get(name)
 	if !ok {
 		return nil
@@ -115,15 +126,13 @@ func (r *objectReader) texts(name string) []string {
 	if !ok || len(elements) == 0 {
 		r.fail(ReasonParams, "%s is not an array of at least one string; leave it out or name what is meant", r.at(name))
 	}
-	if !r.short(name, len(elements)) {
-		return nil
-	}
-	out := make([]string, 0, len(elements))
+	out, seen := make([]string, 0, len(elements)), make(map[string]bool, len(elements))
 	for _, e := range elements {
 		s, _ := e.Text()
-		if s == "" || slices.Contains(out, s) {
+		if s == "" || seen[s] {
 			r.fail(ReasonParams, "%s holds an element that is empty, no string, or there twice", r.at(name))
 		}
+		seen[s] = true
 		out = append(out, s)
 	}
 	return out
