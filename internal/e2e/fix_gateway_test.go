@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -220,33 +219,5 @@ func TestATK55_KeysGiveNoRate(t *testing.T) {
 	}
 	if limited == 0 {
 		t.Error("20 calls at once with 20 keys all pass at 2 calls per second")
-	}
-}
-
-// stall begins a call, sends half of its body and returns what comes back.
-func (w *town) stall(wait time.Duration) (string, error) {
-	c, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(wait)); err != nil {
-		return "", err
-	}
-	if _, err := fmt.Fprint(c, "POST /agents/documents HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"); err != nil {
-		return "", err
-	}
-	got, err := io.ReadAll(c)
-	return string(got), err
-}
-
-// A body that does not come ends by itself; an answer may take its time.
-func TestATK55_SlowBodiesEnd(t *testing.T) {
-	t.Parallel()
-	a := newRawAgent(t)
-	w := behind(t, a.stock, "observe", "")
-	got, err := w.stall(40 * time.Second)
-	if err != nil || !strings.Contains(got, "400 Bad Request") {
-		t.Errorf("half a body: %v %q; want it refused within 30 seconds", err, got)
 	}
 }
