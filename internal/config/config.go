@@ -123,7 +123,7 @@ type Skill struct {
 	Operation string                `key:"operation" required:"true" format:"operation" doc:"The one operation that the skill is."`
 	Handle    string                `key:"handle" doc:"Argument that names a resource by its handle."`
 	Effect    string                `key:"effect" default:"write" enum:"read,write" doc:"Whether it changes anything."`
-	Arguments map[string]Constraint `key:"arguments" doc:"All arguments that the skill may have, each with a constraint. Absent: any."`
+	Arguments map[string]Constraint `key:"arguments" doc:"All arguments that the skill takes, each with a constraint: a call has exactly these. Absent: any. Skills of one operation must agree in arguments and handle."`
 }
 
 // Resources is the catalogue of one agent: exactly one of the two.
