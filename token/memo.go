@@ -99,8 +99,12 @@ func (m *Memo) longestPrefix(chain string, tokens []string, anchors *KeySet) []*
 	return nil
 }
 
+// hash finds the place of a chain. The end of a chain is a signature, which
+// tells chains apart as well as all their bytes do; those are compared anyway.
 func (m *Memo) hash(bytes string, anchors *KeySet) uint64 {
-	return maphash.String(m.seed, bytes) ^ binary.LittleEndian.Uint64(anchors.fingerprint[:])
+	const tail = 64
+	end := maphash.String(m.seed, bytes[max(0, len(bytes)-tail):])
+	return end ^ uint64(len(bytes)) ^ binary.LittleEndian.Uint64(anchors.fingerprint[:])
 }
 
 // recall returns the chain of those very bytes, whose hash is sum, verified
