@@ -30,13 +30,7 @@ func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
 	if err := t.insert(sealed); err != nil {
 		return evidence.Sealed{}, notWritten(err)
 	}
-	next := sealed.Head()
-	hash := next.Hash
-	if _, err := t.db.ExecContext(t.ctx, "UPDATE chain SET next = ?, hash = ? WHERE agent = ? AND recorder = ?",
-		next.Sequence, hash[:], record.AgentID, record.Details.Recorder); err != nil {
-		return evidence.Sealed{}, notWritten(err)
-	}
-	t.heads[chainKey(record)] = next
+	t.heads[chainKey(record)] = sealed.Head()
 	t.leaves = append(t.leaves, evidence.Leaf(sealed))
 	return sealed, nil
 }
@@ -46,8 +40,23 @@ func notWritten(err error) error {
 }
 
 // chainKey names the chain of a record: one for an agent and a recorder.
-func chainKey(record evidence.Record) string {
-	return record.AgentID + "\x00" + record.Details.Recorder
+func chainKey(record evidence.Record) chainName {
+	return chainName{record.AgentID, record.Details.Recorder}
+}
+
+type chainName struct{ agent, recorder string }
+
+// storeHeads writes where each chain of the batch ends: once for a chain, as
+// the appends of a batch find it in memory.
+func (t *transaction) storeHeads() error {
+	for name, head := range t.heads {
+		hash := head.Hash
+		if _, err := t.db.ExecContext(t.ctx, "UPDATE chain SET next = ?, hash = ? WHERE agent = ? AND recorder = ?",
+			head.Sequence, hash[:], name.agent, name.recorder); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *transaction) head(record evidence.Record) (evidence.Head, error) {

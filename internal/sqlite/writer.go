@@ -97,7 +97,7 @@ func (s *Store) transact(ctx context.Context, run func(*transaction) error) erro
 	if _, err := s.statements.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	t := &transaction{reader: reader{ctx, s.statements}, config: s.config, heads: map[string]evidence.Head{}}
+	t := &transaction{reader: reader{ctx, s.statements}, config: s.config, heads: map[chainName]evidence.Head{}}
 	err := run(t)
 	if t.broken != nil {
 		err = t.broken
@@ -118,7 +118,7 @@ func (s *Store) transact(ctx context.Context, run func(*transaction) error) erro
 type transaction struct {
 	reader
 	config Config
-	heads  map[string]evidence.Head // by agent, as they are after the changes so far
+	heads  map[chainName]evidence.Head // by chain, as they are after the changes so far
 	leaves [][]byte
 	size   int64 // records in the log before the leaves; read by the first append
 	loaded bool
@@ -161,18 +161,21 @@ func (t *transaction) takeBack() error {
 	return err
 }
 
-func cloneHeads(heads map[string]evidence.Head) map[string]evidence.Head {
-	clone := make(map[string]evidence.Head, len(heads))
+func cloneHeads(heads map[chainName]evidence.Head) map[chainName]evidence.Head {
+	clone := make(map[chainName]evidence.Head, len(heads))
 	for agent, head := range heads {
 		clone[agent] = head
 	}
 	return clone
 }
 
-// grow brings the new leaves into the tree and signs the checkpoint over them.
+// grow stores the heads, brings the new leaves into the tree and signs the checkpoint over them.
 func (t *transaction) grow() error {
 	if len(t.leaves) == 0 {
 		return nil
+	}
+	if err := t.storeHeads(); err != nil {
+		return err
 	}
 	stored, size, root, err := evidence.Grow(t.size, t, t.leaves)
 	if err != nil {
