@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -27,11 +28,8 @@ func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
 	if err != nil {
 		return evidence.Sealed{}, notWritten(err)
 	}
-	if err := t.insert(sealed); err != nil {
-		return evidence.Sealed{}, notWritten(err)
-	}
-	t.heads[chainKey(record)] = sealed.Head()
-	t.leaves = append(t.leaves, evidence.Leaf(sealed))
+	t.move(chainKey(record), sealed.Head())
+	t.pending = append(t.pending, sealed)
 	return sealed, nil
 }
 
@@ -51,7 +49,7 @@ type chainName struct{ agent, recorder string }
 func (t *transaction) storeHeads() error {
 	for name, head := range t.heads {
 		hash := head.Hash
-		if _, err := t.db.ExecContext(t.ctx, "UPDATE chain SET next = ?, hash = ? WHERE agent = ? AND recorder = ?",
+		if _, err := t.raw.ExecContext(t.ctx, "UPDATE chain SET next = ?, hash = ? WHERE agent = ? AND recorder = ?",
 			head.Sequence, hash[:], name.agent, name.recorder); err != nil {
 			return err
 		}
@@ -61,6 +59,9 @@ func (t *transaction) storeHeads() error {
 
 func (t *transaction) head(record evidence.Record) (evidence.Head, error) {
 	if head, ok := t.heads[chainKey(record)]; ok {
+		return head, nil
+	}
+	if head, ok := t.tail.heads[chainKey(record)]; ok {
 		return head, nil
 	}
 	var chain, hash []byte
@@ -93,20 +94,107 @@ func (t *transaction) loadSize() error {
 	if t.loaded {
 		return nil
 	}
-	size, _, err := readCheckpoint(t.ctx, t.db)
+	if t.tail.known {
+		t.size, t.loaded = t.tail.size, true
+		return nil
+	}
+	size, _, err := readCheckpoint(t.ctx, t.raw)
 	t.size, t.loaded = size, err == nil
 	return err
 }
 
-func (t *transaction) insert(s evidence.Sealed) error {
-	r := s.Record()
-	chain := r.Details.ChainID
-	_, err := t.db.ExecContext(t.ctx,
-		`INSERT INTO record (place, id, chain, sequence, agent, requester, task, operation, decision, outcome_of, time, bytes)
-		 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.size+int64(len(t.leaves)), r.ID, chain[:], r.Details.Sequence, r.AgentID, r.Details.Requester, r.TaskID,
-		r.Intent.Operation, string(r.Decision), r.Details.OutcomeOf, r.Time.UnixMilli(), s.Bytes())
+// grow writes the records of the batch, brings their leaves into the tree and
+// signs the checkpoint over them.
+func (t *transaction) grow() error {
+	if len(t.pending) == 0 {
+		return nil
+	}
+	leaves := make([][]byte, len(t.pending))
+	rows := newRows("record", "place", "id", "chain", "sequence", "agent", "requester", "task", "operation", "decision", "outcome_of", "time", "bytes")
+	for i, s := range t.pending {
+		leaves[i] = evidence.Leaf(s)
+		r := s.Record()
+		chain := r.Details.ChainID
+		rows.add(t.size+int64(i), r.ID, chain[:], r.Details.Sequence, r.AgentID, r.Details.Requester, r.TaskID,
+			r.Intent.Operation, string(r.Decision), r.Details.OutcomeOf, r.Time.UnixMilli(), s.Bytes())
+	}
+	if err := errors.Join(t.storeHeads(), rows.insert(t.ctx, t.raw)); err != nil {
+		return err
+	}
+	var root tlog.Hash
+	var size int64
+	var err error
+	if t.grown, size, root, err = evidence.Grow(t.size, t, leaves); err != nil {
+		return err
+	}
+	hashes := newRows("tree", "place", "hash")
+	first := tlog.StoredHashCount(t.size)
+	for i := range t.grown {
+		hashes.add(first+int64(i), t.grown[i][:])
+	}
+	if err := hashes.insert(t.ctx, t.raw); err != nil {
+		return err
+	}
+	signed, err := evidence.SignCheckpoint(evidence.Checkpoint{Origin: t.config.Origin, Size: size, Root: root}, t.config.Checkpoint)
+	if err != nil {
+		return err
+	}
+	_, err = t.raw.ExecContext(t.ctx, "INSERT INTO checkpoint (only, size, note) VALUES (0, ?, ?) ON CONFLICT (only) DO UPDATE SET size = excluded.size, note = excluded.note", size, signed)
 	return err
+}
+
+// rows are inserted together, in few statements.
+type rows struct {
+	head  string // INSERT INTO ... VALUES
+	row   string // (?, ...)
+	width int
+	args  []any
+}
+
+func newRows(table string, columns ...string) *rows {
+	return &rows{
+		head:  "INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES ",
+		row:   "(" + strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",") + ")",
+		width: len(columns),
+	}
+}
+
+func (r *rows) add(values ...any) { r.args = append(r.args, values...) }
+
+// insert writes the rows in powers of two, so that there are few texts to
+// compile.
+func (r *rows) insert(ctx context.Context, db queryer) error {
+	args := r.args
+	for n := 64; len(args) > 0; {
+		if n*r.width > len(args) {
+			n /= 2
+			continue
+		}
+		text := r.head + strings.TrimSuffix(strings.Repeat(r.row+",", n), ",")
+		if _, err := db.ExecContext(ctx, text, args[:n*r.width]...); err != nil {
+			return err
+		}
+		args = args[n*r.width:]
+	}
+	return nil
+}
+
+// ReadHashes implements tlog.HashReader over the stored tree, the end of which
+// the writer remembers.
+func (t *transaction) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	hashes := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		if hash, ok := t.tail.hashes[index]; ok {
+			hashes[i] = hash
+			continue
+		}
+		read, err := (reader{t.ctx, t.raw}).ReadHashes(indexes[i : i+1])
+		if err != nil {
+			return nil, err
+		}
+		hashes[i] = read[0]
+	}
+	return hashes, nil
 }
 
 // ReadHashes implements tlog.HashReader over the stored tree.

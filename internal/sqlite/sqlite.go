@@ -50,6 +50,8 @@ type Store struct {
 
 	statements *statements // of conn; for the writer alone once Open is done
 
+	tail tail // the writer's alone
+
 	changes chan *change
 	closing chan struct{}
 	done    chan struct{}
