@@ -44,19 +44,6 @@ func chainKey(record evidence.Record) chainName {
 
 type chainName struct{ agent, recorder string }
 
-// storeHeads writes where each chain of the batch ends: once for a chain, as
-// the appends of a batch find it in memory.
-func (t *transaction) storeHeads() error {
-	for name, head := range t.heads {
-		hash := head.Hash
-		if _, err := t.raw.ExecContext(t.ctx, "UPDATE chain SET next = ?, hash = ? WHERE agent = ? AND recorder = ?",
-			head.Sequence, hash[:], name.agent, name.recorder); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (t *transaction) head(record evidence.Record) (evidence.Head, error) {
 	if head, ok := t.heads[chainKey(record)]; ok {
 		return head, nil
@@ -64,17 +51,23 @@ func (t *transaction) head(record evidence.Record) (evidence.Head, error) {
 	if head, ok := t.tail.heads[chainKey(record)]; ok {
 		return head, nil
 	}
-	var chain, hash []byte
-	var next int64
-	err := t.db.QueryRowContext(t.ctx, "SELECT chain, next, hash FROM chain WHERE agent = ? AND recorder = ?",
-		record.AgentID, record.Details.Recorder).Scan(&chain, &next, &hash)
+	var chain []byte
+	err := t.raw.QueryRowContext(t.ctx, "SELECT chain FROM chain WHERE agent = ? AND recorder = ?",
+		record.AgentID, record.Details.Recorder).Scan(&chain)
 	if errors.Is(err, sql.ErrNoRows) {
 		return t.found(record)
 	}
 	if err != nil {
 		return evidence.Head{}, err
 	}
-	return evidence.Head{ChainID: evidence.ChainID(chain), Sequence: next, Hash: evidence.Hash(hash)}, nil
+	last, err := first((reader{t.ctx, t.raw}).sealed("SELECT bytes FROM record WHERE chain = ? ORDER BY sequence DESC LIMIT 1", chain))
+	if errors.Is(err, issuer.ErrNotFound) {
+		return evidence.Genesis(evidence.ChainID(chain)), nil
+	}
+	if err != nil {
+		return evidence.Head{}, err
+	}
+	return last.Head(), nil
 }
 
 // found starts the chain of an agent and recorder.
@@ -83,11 +76,9 @@ func (t *transaction) found(record evidence.Record) (evidence.Head, error) {
 	if _, err := io.ReadFull(t.config.Random, id[:]); err != nil {
 		return evidence.Head{}, err
 	}
-	head := evidence.Genesis(id)
-	hash := head.Hash
-	_, err := t.db.ExecContext(t.ctx, "INSERT INTO chain (agent, recorder, chain, next, hash) VALUES (?, ?, ?, ?, ?)",
-		record.AgentID, record.Details.Recorder, id[:], head.Sequence, hash[:])
-	return head, err
+	_, err := t.db.ExecContext(t.ctx, "INSERT INTO chain (agent, recorder, chain) VALUES (?, ?, ?)",
+		record.AgentID, record.Details.Recorder, id[:])
+	return evidence.Genesis(id), err
 }
 
 func (t *transaction) loadSize() error {
@@ -118,7 +109,7 @@ func (t *transaction) grow() error {
 		rows.add(t.size+int64(i), r.ID, chain[:], r.Details.Sequence, r.AgentID, r.Details.Requester, r.TaskID,
 			r.Intent.Operation, string(r.Decision), r.Details.OutcomeOf, r.Time.UnixMilli(), s.Bytes())
 	}
-	if err := errors.Join(t.storeHeads(), rows.insert(t.ctx, t.raw)); err != nil {
+	if err := rows.insert(t.ctx, t.raw); err != nil {
 		return err
 	}
 	var root tlog.Hash
