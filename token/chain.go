@@ -43,7 +43,8 @@ func ParseChain(tokens []string) (Unverified, error) {
 	return Unverified{links}, err
 }
 
-// checkForm checks the number and the sizes of tokens that continue known.
+// checkForm checks number, form and sizes of tokens that continue known, before
+// any of them is read.
 func checkForm(known []*link, tokens []string) error {
 	switch n := len(known) + len(tokens); {
 	case n == 0:
@@ -51,7 +52,15 @@ func checkForm(known []*link, tokens []string) error {
 	case n > MaxDepth+1:
 		return refuse(CodeTooDeep, "the chain has %d tokens; want at most %d", n, MaxDepth+1)
 	}
-	return checkSize(known, tokens)
+	if err := checkSize(known, tokens); err != nil {
+		return err
+	}
+	for i, compact := range tokens {
+		if err := checkParts(compact); err != nil {
+			return atLink(err, len(known)+i)
+		}
+	}
+	return nil
 }
 
 // extend parses tokens as the continuation of known, links that were parsed

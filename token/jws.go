@@ -1,6 +1,7 @@
 package token
 
 import (
+	"encoding/base64"
 	"slices"
 	"strings"
 
@@ -43,8 +44,8 @@ func parseJWS(compact, typ string) (jws, error) {
 	if len(compact) > MaxTokenBytes {
 		return jws{}, refuse(CodeTooLarge, "has %d bytes; want at most %d", len(compact), MaxTokenBytes)
 	}
-	if dots := strings.Count(compact, "."); dots != 2 {
-		return jws{}, refuse(CodeMalformed, "has %d parts; want a compact JWS: header, payload and signature joined by '.'", dots+1)
+	if err := checkParts(compact); err != nil {
+		return jws{}, err
 	}
 	first := strings.IndexByte(compact, '.')
 	last := first + 1 + strings.IndexByte(compact[first+1:], '.')
@@ -165,4 +166,12 @@ func sign(signer Signer, typ, kid string, payload []byte) (string, error) {
 		return "", refuse(CodeTooLarge, "has %d bytes; want at most %d", len(compact), MaxTokenBytes)
 	}
 	return string(compact), nil
+}
+
+// checkParts refuses what does not have the three parts of a compact JWS.
+func checkParts(compact string) error {
+	if dots := strings.Count(compact, "."); dots != 2 {
+		return refuse(CodeMalformed, "has %d parts; want a compact JWS: header, payload and signature joined by '.'", dots+1)
+	}
+	return nil
 }
