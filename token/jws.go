@@ -1,7 +1,6 @@
 package token
 
 import (
-	"encoding/base64"
 	"slices"
 	"strings"
 
