@@ -141,7 +141,8 @@ func (d *demo) asUser(ctx context.Context, url string) (string, error) {
 // unprotected is act 0.
 func (d *demo) unprotected(ctx context.Context) error {
 	d.out.act("Act 0: without Powerbox")
-	town, err := d.newTown(ctx, func(string) map[string]string { return nil }, nil)
+	alone := &quarterly.Guarded{} // behind no gateway: it has no URL
+	town, err := d.newTown(ctx, func(string) map[string]string { return nil }, alone.Handles)
 	if err != nil {
 		return err
 	}
@@ -150,6 +151,8 @@ func (d *demo) unprotected(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.out.say("In the report stands, put there by somebody else:")
+	d.out.say("  %s", d.out.red(quarterly.Injection))
 	d.told(town, summary)
 	d.out.say("The outbox of the mail agent:")
 	for _, l := range town.Outbox() {

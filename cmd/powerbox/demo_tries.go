@@ -389,6 +389,6 @@ func (d *demo) cost(ctx context.Context) error {
 		return err
 	}
 	d.out.say("  one call of a2a-go's client, median of 30: direct %s; through the gateway, with a proof signed by the caller,", direct.Round(10*time.Microsecond))
-	d.out.say("  verified, decided and durably recorded: %s", through.Round(10*time.Microsecond))
+	d.out.say("  verified, decided and durably recorded, which is most of it: %s", through.Round(10*time.Microsecond))
 	return nil
 }

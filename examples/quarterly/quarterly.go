@@ -1,10 +1,11 @@
 // Package quarterly is a small town of A2A agents that share a company's quarterly reports: documents keeps them, mail sends letters,
 // summariser reads a document and tells what is in it, orchestrator finds the document that a user means and has it summarised.
-// They are what their authors would write on a2a-go (A2A 1.0, JSON-RPC) and know nothing of capabilities.
+// They are what their authors would write on a2a-go (A2A 1.0, JSON-RPC) and package holder: an agent whose peer's card offers
+// capabilities asks for what its work needs.
 //
 // One report carries an injected instruction, and the [Model] of every agent obeys what it reads, as a hijacked model does. Wired
 // directly, the town mails the salary table to a stranger. Nothing in the agents changes when they are protected: only the URLs of
-// their peers ([Agent].Peers) and the client with which they call them ([Config].Outgoing).
+// their peers ([Agent].Peers) and of the gateway in front ([Guarded].URL).
 //
 // Laws: an agent talks to another only through Outgoing; every such call is on record in [Town.Calls]; once [Town.Close] has
 // returned, no agent listens or works any more.
