@@ -5,8 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -47,8 +50,10 @@ type instance struct {
 type assembly struct {
 	config *config.Config
 	dev    bool // admit the built-in users
-	now    func() time.Time
-	log    *slog.Logger
+	// newStore begins a store for keys that have been used with another one.
+	newStore bool
+	now      func() time.Time
+	log      *slog.Logger
 }
 
 // assemble puts an instance together. Whatever is missing for security is an
@@ -77,6 +82,10 @@ func (i *instance) Close() error {
 }
 
 func (i *instance) open(ctx context.Context, a assembly) error {
+	path := filepath.Join(string(i.config.Issuer.Directory), "powerbox.db")
+	if err := i.checkStore(path, a.newStore); err != nil {
+		return err
+	}
 	signer, recordKey, err := i.ring.Evidence(recorderID)
 	if err != nil {
 		return err
@@ -86,7 +95,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		return err
 	}
 	i.store, err = sqlite.Open(ctx, sqlite.Config{
-		Path:   filepath.Join(string(i.config.Issuer.Directory), "powerbox.db"),
+		Path:   path,
 		Signer: signer, Origin: i.config.Evidence.Origin, Checkpoint: checkpoint, Random: rand.Reader,
 	})
 	if err != nil {
@@ -109,6 +118,19 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		i.admin.Agents = append(i.admin.Agents, server.AgentStatus{ID: agent.ID, URL: i.agentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode})
 	}
 	return i.front(a, w)
+}
+
+// checkStore refuses keys without the store that belongs to them: modes that an
+// operator set, revocations and evidence would be gone without a word.
+func (i *instance) checkStore(path string, anew bool) error {
+	used, err := i.ring.InUse()
+	if err != nil || !used || anew {
+		return err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the keys in %s have been used and the store %s is gone: restore both from one backup, or begin a new one with --new-store: modes, revocations and evidence of the old one are lost", i.config.Issuer.Directory, path)
+	}
+	return nil
 }
 
 func (i *instance) agentURL(id string) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/powerbox-project/powerbox/evidence"
 )
@@ -26,12 +28,13 @@ func newEvidence(p *program) *cobra.Command {
 		Short: "List, export and verify the records of what was decided",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEvidenceVerify(p), newEvidenceExport(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p))
+	cmd.AddCommand(newEvidenceVerify(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p))
 	return cmd
 }
 
 func newEvidenceVerify(p *program) *cobra.Command {
 	var trustFile string
+	var seen []string
 	cmd := &cobra.Command{
 		Use:   "verify FILE --trust FILE",
 		Short: "Verify an exported bundle against pinned keys, offline: exit 4 if anything is wrong",
@@ -39,6 +42,7 @@ func newEvidenceVerify(p *program) *cobra.Command {
 	}
 	output := outputFlag(cmd)
 	cmd.Flags().StringVar(&trustFile, "trust", "", "`file` with the keys to trust, from powerbox evidence trust (required)")
+	cmd.Flags().StringArrayVar(&seen, "seen", nil, "`file` with a checkpoint of the same log that was kept before (powerbox evidence checkpoint): a log that was cut back or rewritten since is found, even signed anew")
 	required(cmd, "trust")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		data, err := p.readFile(trustFile)
@@ -49,6 +53,9 @@ func newEvidenceVerify(p *program) *cobra.Command {
 		if err != nil {
 			return invalid(fmt.Errorf("%s: %w", trustFile, err))
 		}
+		if trust.Seen, err = p.checkpoints(seen, trust); err != nil {
+			return err
+		}
 		report, err := p.verifyBundle(args[0], trust)
 		if err != nil {
 			return err
@@ -56,6 +63,56 @@ func newEvidenceVerify(p *program) *cobra.Command {
 		return p.printReport(report, *output)
 	}
 	return cmd
+}
+
+// checkpoints opens checkpoints that were kept, under the pinned keys.
+func (p *program) checkpoints(files []string, trust evidence.Trust) ([]evidence.Checkpoint, error) {
+	var known []note.Verifier
+	for _, key := range trust.CheckpointKeys {
+		v, err := note.NewVerifier(key)
+		if err != nil {
+			return nil, invalid(err)
+		}
+		known = append(known, v)
+	}
+	var out []evidence.Checkpoint
+	for _, name := range files {
+		data, err := p.readFile(name)
+		if err != nil {
+			return nil, err
+		}
+		c, err := evidence.OpenCheckpoint(data, known...)
+		if err != nil {
+			return nil, invalid(fmt.Errorf("%s: %w", name, err))
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// newEvidenceCheckpoint takes the checkpoint out of a bundle, to be kept where
+// the log's keeper cannot reach it.
+func newEvidenceCheckpoint(p *program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "checkpoint FILE",
+		Short: "Print the checkpoint of an exported bundle, to keep elsewhere and verify later bundles with (--seen)",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			data, err := p.readFile(args[0])
+			if err != nil {
+				return err
+			}
+			lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
+			var last struct {
+				Checkpoint string `json:"checkpoint"`
+			}
+			if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || last.Checkpoint == "" {
+				return invalid(fmt.Errorf("%s does not end in a checkpoint; want a bundle from powerbox evidence export", args[0]))
+			}
+			fmt.Fprint(p.stdout, last.Checkpoint)
+			return nil
+		},
+	}
 }
 
 // verifyBundle reads a bundle as it verifies it: one can be long.

@@ -22,7 +22,7 @@ const defaultConfig = "powerbox.yaml"
 
 func newServe(p *program) *cobra.Command {
 	var file string
-	var dev bool
+	var dev, newStore bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run issuer and gateway in front of the configured agents",
@@ -32,21 +32,22 @@ func newServe(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.serve(cmd.Context(), c, dev)
+			return p.serve(cmd.Context(), c, dev, newStore)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", defaultConfig, "configuration `file`")
 	cmd.Flags().BoolVar(&dev, "dev", false, "admit the built-in users of identity.dev; NOT SAFE outside experiments")
+	cmd.Flags().BoolVar(&newStore, "new-store", false, "begin a new store for keys that were used with one that is gone")
 	return cmd
 }
 
 // serve runs until ctx ends, and then lets calls that are under way finish.
-func (p *program) serve(ctx context.Context, c *config.Config, dev bool) error {
+func (p *program) serve(ctx context.Context, c *config.Config, dev, newStore bool) error {
 	log := slog.New(slog.NewJSONHandler(p.stderr, nil))
 	if dev {
 		fmt.Fprintln(p.stderr, "NOT SAFE: --dev admits built-in users with fixed tokens. Use it for experiments on this machine only.")
 	}
-	i, err := assemble(ctx, assembly{config: c, dev: dev, now: p.now, log: log})
+	i, err := assemble(ctx, assembly{config: c, dev: dev, newStore: newStore, now: p.now, log: log})
 	if err != nil {
 		return err
 	}

@@ -282,10 +282,10 @@ func freePort(t *testing.T) string {
 }
 
 // boot starts the binary and waits until it is ready.
-func (w *town) boot() {
+func (w *town) boot(flags ...string) {
 	w.t.Helper()
 	w.log = &lockedBuffer{}
-	w.process = exec.Command(binary, "serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev")
+	w.process = exec.Command(binary, append([]string{"serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev"}, flags...)...)
 	w.process.Stderr = w.log
 	if err := w.process.Start(); err != nil {
 		w.t.Fatal(err)

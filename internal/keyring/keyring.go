@@ -126,6 +126,16 @@ func (r *Ring) Secret(name string) ([]byte, error) {
 	return b, nil
 }
 
+// InUse reports whether a server has used the ring before: whether there is a
+// key that signs records.
+func (r *Ring) InUse() (bool, error) {
+	_, err := os.Stat(filepath.Join(r.dir, "evidence.secret"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Evidence returns the key that signs records and its public form for the
 // recorder of that name.
 func (r *Ring) Evidence(recorder string) (evidence.Signer, evidence.Key, error) {

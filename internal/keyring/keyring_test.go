@@ -45,8 +45,14 @@ func TestEXT33_KeyFilesAreTheOwnersAlone(t *testing.T) {
 	if _, err := r.Agent("documents"); err != nil {
 		t.Fatal(err)
 	}
+	if used, err := r.InUse(); used || err != nil {
+		t.Errorf("a new ring is in use: %v", err)
+	}
 	if _, _, err := r.Evidence("serve"); err != nil {
 		t.Fatal(err)
+	}
+	if used, err := r.InUse(); !used || err != nil {
+		t.Errorf("a ring with an evidence key is not in use: %v", err)
 	}
 	if _, _, err := r.Checkpoint("example.org/log"); err != nil {
 		t.Fatal(err)
