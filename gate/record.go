@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/token"
 )
 
 // record words a verdict as evidence: origin, target, required, allowed and
@@ -29,6 +30,16 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 			Mode: string(call.Mode), RevocationSequence: g.Revocations.RevocationSequence(), PolicyDigest: g.Policy.Digest(),
 			Reasons: reasonsOf(v.Reasons), Arguments: call.Arguments,
 		},
+	}
+	if v.Held.Capability == "" {
+		// Who is refused before it could be verified is still worth knowing to
+		// whoever looks into it.
+		if holder, capability := claimed(call); holder != "" {
+			r.Details.Capability = capability
+			if r.Details.Requester == unknown {
+				r.Details.Requester, r.Details.Gate.Origin = holder, holder
+			}
+		}
 	}
 	switch {
 	case call.Mode == Observe && v.Basis != OnCapability:
@@ -86,7 +97,25 @@ func requesterOf(call *Call, v *Verdict) string {
 	case call.Caller.Holder != "":
 		return call.Caller.Holder
 	}
-	return "unknown"
+	return unknown
+}
+
+// unknown is the requester of whom nothing was shown.
+const unknown = "unknown"
+
+// claimed is who the first presented chain says that its holder is and which
+// token it is, where it has the form of a chain. Nobody has verified it.
+func claimed(call *Call) (holder, capability string) {
+	for _, p := range call.Presented {
+		u, err := token.ParseChain(p.Chain)
+		if err != nil {
+			continue
+		}
+		links := u.Describe()
+		last := links[len(links)-1]
+		return "unverified:key:" + last.Holder[strings.LastIndexByte(last.Holder, ':')+1:], "unverified:" + last.ID
+	}
+	return "", ""
 }
 
 func principalOf(call *Call, v *Verdict) string {

@@ -42,8 +42,14 @@ func TestSEP16_ForeignIssuersOnlyWhenPinned(t *testing.T) {
 		if record := string(w.operator("GET", "/v1/records/"+a.Header.Get("Powerbox-Decision"), nil)); !strings.Contains(record, "foreign_issuer") {
 			t.Errorf("the record does not say that the issuer is foreign: %s", record)
 		}
-		if a := c.present("mail", data("send_mail", nil), proven{chain: chain, operation: "mail/mail:send/send"}); a.reason() == "" {
-			t.Errorf("accepted at an agent for which nothing is pinned: %s", a.Raw)
+		refused := c.present("mail", data("send_mail", nil), proven{chain: chain, operation: "mail/mail:send/send"})
+		if refused.reason() == "" {
+			t.Errorf("accepted at an agent for which nothing is pinned: %s", refused.Raw)
+		}
+		// Nobody has verified it, and yet the record says who was claimed.
+		who := "unverified:key:" + c.key.Public().Thumbprint()
+		if record := string(w.operator("GET", "/v1/records/"+refused.Header.Get("Powerbox-Decision"), nil)); !strings.Contains(record, who) {
+			t.Errorf("the record does not have %s: %s", who, record)
 		}
 		// Its own issuer URL under the partner's key is no way in either.
 		forged := []string{foreignRoot(t, partner, w.agentURL("documents"), c.key.Public(), opSearch)}
