@@ -141,9 +141,6 @@ func (t *Town) Close() error {
 // URL is the base URL at which the named agent itself listens, whatever its card says.
 func (t *Town) URL(agent string) string { return t.urls[agent] }
 
-// Peers is the wiring of the named agent: the agents that it calls, and where.
-func (t *Town) Peers(agent string) map[string]string { return maps.Clone(t.peers[agent]) }
-
 // Outbox is every letter that has left the town, oldest first.
 func (t *Town) Outbox() []Letter { return t.outbox.letters() }
 

@@ -134,6 +134,8 @@ func (d Denial) Text() string {
 		parts = append(parts, "repeating it without them is of no use")
 	case d.Retryable:
 		parts = append(parts, "it may be repeated once later")
+	case d.Fix != "":
+		parts = append(parts, "do not repeat the call as it is")
 	default:
 		parts = append(parts, "the decision is final, so do not repeat the call or look for another way")
 	}
