@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,7 +34,9 @@ func TestATK43_KeysWithoutTheirStoreDoNotStart(t *testing.T) {
 		}
 	}
 	args := []string{"serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev"}
-	out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a server that starts would stay
+	defer cancel()
+	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "--new-store") {
 		t.Errorf("it started: %v\n%s", err, out)
 	}
