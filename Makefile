@@ -45,9 +45,11 @@ fix:
 	$(GOFILES) | xargs $(TOOL) gofumpt -w
 
 test: test-deps
+	@# As on machines other than amd64, which have no assembly for it.
+	@go test -tags purego ./eddsa
 	@$(HOUSE) test
 
-# The clients in JavaScript need node, and npm for their packages.
+# The clients in JavaScript need node, and npm for their packages; those in Python need Debian's packages.
 test-deps:
 	@set -e; \
 	if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
@@ -60,6 +62,11 @@ test-deps:
 	  if [ ! "$$dir/node_modules/.package-lock.json" -nt "$$lock" ]; then \
 	    echo "npm ci in $$dir"; (cd "$$dir" && npm ci --ignore-scripts --no-audit --no-fund); fi; \
 	done
+	@# The agents and verifiers in Python are run by Debian's own, whose standard library has no Ed25519.
+	@/usr/bin/python3 -c 'import cryptography' 2>/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get install -y --no-install-recommends python3 python3-cryptography || { apt-get update && apt-get install -y --no-install-recommends python3 python3-cryptography; }; \
+	  else echo "the tests need /usr/bin/python3 with cryptography (Debian: apt-get install python3-cryptography)" >&2; exit 1; fi; }
 	@# The stock a2a command has modules of its own, which no test should have to fetch.
 	@go build -modfile=internal/e2e/stock.mod -o /dev/null github.com/a2aproject/a2a-go/v2/cmd/a2a
 

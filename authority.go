@@ -3,6 +3,7 @@ package powerbox
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -144,16 +145,20 @@ func (e Excess) String() string {
 	case CodeDepth:
 		return "it could be passed on more often"
 	case CodeOperation:
-		return fmt.Sprintf("operation %q is not in the wider authority", e.Operation)
+		return "operation " + strconv.Quote(e.Operation) + " is not in the wider authority"
 	case CodeArgumentMissing:
-		return fmt.Sprintf("operation %q: argument %q is required (%s) and would not be", e.Operation, e.Argument, e.ConstraintType)
+		return e.where() + " is required (" + e.ConstraintType + ") and would not be"
 	case CodeArgumentUnknown:
-		return fmt.Sprintf("operation %q: argument %q is not permitted", e.Operation, e.Argument)
+		return e.where() + " is not permitted"
 	case CodeArgumentConstraint:
-		return fmt.Sprintf("operation %q: argument %q would go beyond its %s constraint", e.Operation, e.Argument, e.ConstraintType)
+		return e.where() + " would go beyond its " + e.ConstraintType + " constraint"
 	default:
 		return string(e.Code)
 	}
+}
+
+func (e Excess) where() string {
+	return "operation " + strconv.Quote(e.Operation) + ": argument " + strconv.Quote(e.Argument)
 }
 
 // Covers reports whether every attempt that b admits at any time is admitted

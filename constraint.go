@@ -200,8 +200,7 @@ func (AnyOf) Type() string { return "any" }
 // typed returns the object form of a constraint.
 func typed(constraintType string, members ...Member) Value {
 	// First, where it stands in the order of most names.
-	all := make([]Member, 0, len(members)+1)
-	all = append(all, Member{"constraint_type", String(constraintType)})
+	all := append(make([]Member, 0, 5), Member{"constraint_type", String(constraintType)})
 	return Object(append(all, members...)...)
 }
 

@@ -41,9 +41,13 @@ func DecodeValue(data []byte, limits Limits) (Value, error) {
 	if len(data) > limits.Bytes {
 		return Value{}, &SyntaxError{limits.Bytes, fmt.Sprintf("input has %d bytes; want at most %d", len(data), limits.Bytes)}
 	}
+	if at, ok := beginsValue(data); !ok {
+		return Value{}, &SyntaxError{at, wantValue}
+	}
 	d := decoder{src: string(data), depth: limits.Depth}
-	v, err := d.value()
-	if err != nil {
+	var v Value
+	var room [firstRoom]Member
+	if err := d.value(&v, room[:0]); err != nil {
 		return Value{}, err
 	}
 	if d.space(); d.pos != len(d.src) {
@@ -52,32 +56,33 @@ func DecodeValue(data []byte, limits Limits) (Value, error) {
 	return v, nil
 }
 
-// decoder collects the parts of whatever is being read on one stack, from which
-// each array and each object takes its own, in one piece of the right size.
+const wantValue = "want a value"
+
+// beginsValue reports whether data begins like a value, and where: what does not
+// is refused before any of it is copied.
+func beginsValue(data []byte) (at int, ok bool) {
+	for at < len(data) && isSpace(data[at]) {
+		at++
+	}
+	return at, at < len(data) && (data[at] == '-' || data[at] >= '0' && data[at] <= '9' || strings.IndexByte(`{["tfn`, data[at]) >= 0)
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// decoder collects the parts of arrays and objects on one stack, from which each
+// copies its own, in one piece of the right size. The stack is handed down with
+// what the callers have on it and is theirs again when the call returns: what
+// was put on top of it may be overwritten. It is no part of the decoder because
+// then Go would have to allocate it.
 type decoder struct {
 	src   string
 	pos   int
-	depth int      // levels left
-	stack []Member // without names where they are elements
+	depth int // levels left
 }
 
-// firstRoom is how many parts the stack has room for at first.
+// firstRoom is how many parts the stack has room for at first, which is enough
+// for most inputs.
 const firstRoom = 16
-
-func (d *decoder) push(m Member) {
-	if d.stack == nil {
-		d.stack = make([]Member, 0, min(firstRoom, 1+strings.Count(d.src, ",")))
-	}
-	d.stack = append(d.stack, m)
-}
-
-// pop takes what was pushed from start on. It is to be copied before the next
-// push.
-func (d *decoder) pop(start int) []Member {
-	top := d.stack[start:]
-	d.stack = d.stack[:start]
-	return top
-}
 
 func (d *decoder) fail(message string) error { return &SyntaxError{d.pos, message} }
 
@@ -86,13 +91,8 @@ func (d *decoder) failf(format string, args ...any) error {
 }
 
 func (d *decoder) space() {
-	for d.pos < len(d.src) {
-		switch d.src[d.pos] {
-		case ' ', '\t', '\n', '\r':
-			d.pos++
-		default:
-			return
-		}
+	for d.pos < len(d.src) && isSpace(d.src[d.pos]) {
+		d.pos++
 	}
 }
 
@@ -103,36 +103,41 @@ func (d *decoder) peek() byte {
 	return 0
 }
 
-func (d *decoder) value() (Value, error) {
+// value reads one value. It writes into what the caller has, like all that
+// follow, since values are big enough for copying them to cost.
+func (d *decoder) value(into *Value, stack []Member) error {
 	d.space()
 	switch c := d.peek(); {
 	case c == '{':
-		return d.object()
+		return d.object(into, stack)
 	case c == '[':
-		return d.array()
+		return d.array(into, stack)
 	case c == '"':
 		s, err := d.string()
-		return Value{kind: KindString, text: s}, err
+		*into = Value{kind: KindString, text: s}
+		return err
 	case c == '-' || c >= '0' && c <= '9':
-		return d.number()
+		return d.number(into)
 	}
-	return d.word()
+	return d.word(into)
 }
 
-func (d *decoder) word() (Value, error) {
+func (d *decoder) word(into *Value) error {
 	rest := d.src[d.pos:]
 	switch {
 	case strings.HasPrefix(rest, "null"):
 		d.pos += 4
-		return Value{}, nil
+		*into = Value{}
 	case strings.HasPrefix(rest, "true"):
 		d.pos += 4
-		return Bool(true), nil
+		*into = Bool(true)
 	case strings.HasPrefix(rest, "false"):
 		d.pos += 5
-		return Bool(false), nil
+		*into = Bool(false)
+	default:
+		return d.fail(wantValue)
 	}
-	return Value{}, d.fail("want a value")
+	return nil
 }
 
 // open consumes an opening bracket and reports whether anything follows before
@@ -141,75 +146,68 @@ func (d *decoder) open(closing byte) (bool, error) {
 	if d.depth == 0 {
 		return false, d.fail("nested too deep")
 	}
+	d.depth--
 	d.pos++
 	if d.space(); d.peek() == closing {
 		d.pos++
 		return false, nil
 	}
-	d.depth--
 	return true, nil
 }
 
-func (d *decoder) array() (Value, error) {
+func (d *decoder) array(into *Value, stack []Member) error {
 	more, err := d.open(']')
-	if err != nil || !more {
-		return Value{kind: KindList}, err
-	}
-	start := len(d.stack)
-	for more {
-		e, err := d.value()
-		if err != nil {
-			return Value{}, err
+	start := len(stack)
+	var e Member
+	for more && err == nil {
+		if err = d.value(&e.Value, stack); err != nil {
+			return err
 		}
-		d.push(Member{Value: e})
-		if more, err = d.separator(']'); err != nil {
-			return Value{}, err
-		}
+		stack = append(stack, e)
+		more, err = d.separator(']')
 	}
-	d.depth++
-	top := d.pop(start)
-	list := make([]Value, len(top))
-	for i := range top {
-		list[i] = top[i].Value
-	}
-	return listOf(list), nil
-}
-
-func (d *decoder) object() (Value, error) {
-	more, err := d.open('}')
-	if err != nil || !more {
-		return Value{kind: KindObject}, err
-	}
-	start := len(d.stack)
-	for more {
-		m, err := d.member()
-		if err != nil {
-			return Value{}, err
-		}
-		d.push(m)
-		if more, err = d.separator('}'); err != nil {
-			return Value{}, err
-		}
-	}
-	d.depth++
-	members := slices.Clone(d.pop(start))
-	return objectOf(members), d.sortMembers(members)
-}
-
-func (d *decoder) member() (Member, error) {
-	if d.space(); d.peek() != '"' {
-		return Member{}, d.fail("want a member name in double quotes")
-	}
-	name, err := d.string()
 	if err != nil {
-		return Member{}, err
+		return err
+	}
+	*into = copyList(stack[start:])
+	d.depth++
+	return nil
+}
+
+func (d *decoder) object(into *Value, stack []Member) error {
+	more, err := d.open('}')
+	start := len(stack)
+	var m Member
+	for more && err == nil {
+		if err = d.member(&m, stack); err != nil {
+			return err
+		}
+		stack = append(stack, m)
+		more, err = d.separator('}')
+	}
+	if err != nil {
+		return err
+	}
+	if err := d.sortMembers(stack[start:]); err != nil {
+		return err
+	}
+	*into = copyObject(stack[start:])
+	d.depth++
+	return nil
+}
+
+func (d *decoder) member(into *Member, stack []Member) (err error) {
+	if d.space(); d.peek() != '"' {
+		return d.fail("want a member name in double quotes")
+	}
+	if into.Name, err = d.string(); err != nil {
+		return err
 	}
 	if d.space(); d.peek() != ':' {
-		return Member{}, d.failf("want ':' after member name %.64q", name)
+		return d.failf("want ':' after member name %.64q", into.Name)
 	}
 	d.pos++
-	v, err := d.value()
-	return Member{name, v}, err
+	return d.value(&into.Value, stack)
 }
 
 // separator consumes a comma or the closing bracket and reports whether an
@@ -240,17 +238,18 @@ func (d *decoder) sortMembers(ms []Member) error {
 	return nil
 }
 
-func (d *decoder) number() (Value, error) {
+func (d *decoder) number(into *Value) error {
 	end := d.pos
 	for end < len(d.src) && inNumber(d.src[end]) {
 		end++
 	}
 	n, err := ParseDecimal(d.src[d.pos:end])
 	if err != nil {
-		return Value{}, d.failf("%v", err)
+		return d.failf("%v", err)
 	}
 	d.pos = end
-	return Number(n), nil
+	*into = Number(n)
+	return nil
 }
 
 func inNumber(c byte) bool {

@@ -124,7 +124,11 @@ func plainPath(p string) bool {
 // rewritten reports whether some target turns r into something else: control
 // characters, the other slash, escapes, and what NFKC folds to '.', '/', '\\'.
 func rewritten(r rune) bool {
-	return r < 0x20 || r >= 0x7f && r < 0xa0 || strings.ContainsRune("\\%\u2024\u2025\u2026\ufe52\uff0e\uff0f\uff3c", r)
+	switch r {
+	case '\\', '%', '\u2024', '\u2025', '\u2026', '\ufe52', '\uff0e', '\uff0f', '\uff3c':
+		return true
+	}
+	return r < 0x20 || r >= 0x7f && r < 0xa0
 }
 
 func wantPath(name, p string) error {

@@ -77,10 +77,10 @@ func listOf(vs []Value) Value {
 // Object returns an object value. Where a name occurs twice the later member
 // is kept, so that callers can override.
 func Object(members ...Member) Value {
-	sorted := slices.Clone(members)
-	if ascending(sorted) {
-		return objectOf(sorted)
+	if ascending(members) {
+		return copyObject(members)
 	}
+	sorted := slices.Clone(members)
 	slices.SortStableFunc(sorted, compareMembers)
 	out := sorted[:0]
 	for _, m := range sorted {
@@ -99,6 +99,61 @@ func objectOf(ms []Member) Value {
 		return Value{kind: KindObject}
 	}
 	return Value{kind: KindObject, parts: &parts{members: ms}}
+}
+
+// Most arrays and objects in what is signed have few parts. Theirs lie behind
+// them, in one piece of memory.
+type (
+	oneElement struct {
+		parts
+		room [1]Value
+	}
+	oneMember struct {
+		parts
+		room [1]Member
+	}
+	twoMembers struct {
+		parts
+		room [2]Member
+	}
+	threeMembers struct {
+		parts
+		room [3]Member
+	}
+)
+
+// copyList returns an array of the values of ms.
+func copyList(ms []Member) Value {
+	if len(ms) == 1 {
+		p := &oneElement{room: [1]Value{ms[0].Value}}
+		p.list = p.room[:]
+		return Value{kind: KindList, parts: &p.parts}
+	}
+	list := make([]Value, len(ms))
+	for i := range ms {
+		list[i] = ms[i].Value
+	}
+	return listOf(list)
+}
+
+// copyObject returns an object of the members ms, which are in order.
+func copyObject(ms []Member) Value {
+	switch len(ms) {
+	case 1:
+		p := &oneMember{room: [1]Member(ms)}
+		p.members = p.room[:]
+		return Value{kind: KindObject, parts: &p.parts}
+	case 2:
+		p := &twoMembers{room: [2]Member(ms)}
+		p.members = p.room[:]
+		return Value{kind: KindObject, parts: &p.parts}
+	case 3:
+		p := &threeMembers{room: [3]Member(ms)}
+		p.members = p.room[:]
+		return Value{kind: KindObject, parts: &p.parts}
+	default:
+		return objectOf(slices.Clone(ms))
+	}
 }
 
 func compareMembers(a, b Member) int { return strings.Compare(a.Name, b.Name) }
@@ -170,10 +225,11 @@ func (v Value) Get(name string) (Value, bool) {
 	members := v.fields()
 	from, to := 0, len(members)
 	for from < to {
-		switch i := (from + to) / 2; {
-		case members[i].Name == name:
+		i := (from + to) / 2
+		switch c := strings.Compare(members[i].Name, name); {
+		case c == 0:
 			return members[i].Value, true
-		case members[i].Name < name:
+		case c < 0:
 			from = i + 1
 		default:
 			to = i

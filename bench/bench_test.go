@@ -128,7 +128,7 @@ func TestReport(t *testing.T) {
 	rounds, err := play(trials, 2, cell, func(string) {})
 	must(t, err)
 	var out bytes.Buffer
-	must(t, newField(time.Now(), "").report(&out, rounds, cell))
+	must(t, newField(time.Now(), "", "").report(&out, rounds, cell))
 	if !strings.Contains(out.String(), "| cold, 3 links | biscuit-go | at least 3.00x |") {
 		t.Error(out.String())
 	}

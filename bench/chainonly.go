@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
+	"runtime"
+	"strings"
 
 	_ "modernc.org/sqlite" // the driver, the same as the product's
 
@@ -17,7 +19,7 @@ import (
 // record in it can be proven to a stranger.
 type chainOnly struct {
 	db      *sql.DB
-	insert  *sql.Stmt
+	inserts map[int]*sql.Stmt // by the number of rows
 	signer  evidence.Signer
 	heads   map[string]evidence.Head
 	waiting chan waiting
@@ -39,7 +41,7 @@ func (l *ledger) openChainOnly(dir string) (appender, error) {
 	}
 	db.SetMaxOpenConns(1)
 	c := &chainOnly{
-		db: db, signer: l.signer, heads: map[string]evidence.Head{},
+		db: db, signer: l.signer, heads: map[string]evidence.Head{}, inserts: map[int]*sql.Stmt{},
 		waiting: make(chan waiting, chainOnlyBatch), done: make(chan struct{}),
 	}
 	ctx := context.Background()
@@ -47,8 +49,11 @@ func (l *ledger) openChainOnly(dir string) (appender, error) {
 		bytes BLOB NOT NULL, UNIQUE (agent, sequence)) STRICT`); err != nil {
 		return nil, err
 	}
-	if c.insert, err = db.PrepareContext(ctx, "INSERT INTO evidence (agent, sequence, bytes) VALUES (?, ?, ?)"); err != nil {
-		return nil, err
+	for n := 1; n <= 64; n *= 2 {
+		text := "INSERT OR ROLLBACK INTO evidence (agent, sequence, bytes) VALUES " + strings.TrimSuffix(strings.Repeat("(?,?,?),", n), ",") //nolint:gosec // marks alone are added
+		if c.inserts[n], err = db.PrepareContext(ctx, text); err != nil {
+			return nil, err
+		}
 	}
 	go c.write(ctx)
 	return c, nil
@@ -65,16 +70,13 @@ func (c *chainOnly) Append(record evidence.Record) error {
 func (c *chainOnly) Close() error {
 	close(c.waiting)
 	<-c.done
-	return errors.Join(c.insert.Close(), c.db.Close())
+	return c.db.Close() // and its statements
 }
 
 func (c *chainOnly) write(ctx context.Context) {
 	defer close(c.done)
 	for first := range c.waiting {
-		batch := []waiting{first}
-		for len(batch) < chainOnlyBatch && len(c.waiting) > 0 {
-			batch = append(batch, <-c.waiting)
-		}
+		batch := c.gather(first)
 		err := c.commit(ctx, batch)
 		for _, w := range batch {
 			w.result <- err
@@ -82,30 +84,54 @@ func (c *chainOnly) write(ctx context.Context) {
 	}
 }
 
+// gather lets those who are about to bring a record do so, as the product does.
+func (c *chainOnly) gather(first waiting) []waiting {
+	batch := []waiting{first}
+	for yielded := false; len(batch) < chainOnlyBatch; {
+		select {
+		case w, open := <-c.waiting:
+			if !open {
+				return batch
+			}
+			batch, yielded = append(batch, w), false
+		default:
+			if yielded {
+				return batch
+			}
+			runtime.Gosched()
+			yielded = true
+		}
+	}
+	return batch
+}
+
 func (c *chainOnly) commit(ctx context.Context, batch []waiting) error {
 	tx, err := c.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	insert := tx.StmtContext(ctx, c.insert)
+	var args []any
 	for _, w := range batch {
-		if err := c.seal(ctx, insert, w.record); err != nil {
+		head, ok := c.heads[w.record.AgentID]
+		if !ok {
+			head = evidence.Genesis(evidence.ChainID{byte(len(c.heads))})
+		}
+		sealed, err := evidence.Seal(head, w.record, c.signer)
+		if err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
+		c.heads[w.record.AgentID] = sealed.Head()
+		args = append(args, w.record.AgentID, head.Sequence, sealed.Bytes())
+	}
+	for n := 64; len(args) > 0; {
+		if 3*n > len(args) {
+			n /= 2
+			continue
+		}
+		if _, err := tx.StmtContext(ctx, c.inserts[n]).ExecContext(ctx, args[:3*n]...); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		args = args[3*n:]
 	}
 	return tx.Commit()
-}
-
-func (c *chainOnly) seal(ctx context.Context, insert *sql.Stmt, record evidence.Record) error {
-	head, ok := c.heads[record.AgentID]
-	if !ok {
-		head = evidence.Genesis(evidence.ChainID{byte(len(c.heads))})
-	}
-	sealed, err := evidence.Seal(head, record, c.signer)
-	if err != nil {
-		return err
-	}
-	c.heads[record.AgentID] = sealed.Head()
-	_, err = insert.ExecContext(ctx, record.AgentID, head.Sequence, sealed.Bytes())
-	return err
 }

@@ -6,6 +6,7 @@ replace github.com/powerbox-project/powerbox => ../
 
 require (
 	github.com/MetaMask/go-did-it v1.0.0-pre1
+	github.com/a2aproject/a2a-go/v2 v2.4.0
 	github.com/biscuit-auth/biscuit-go/v2 v2.2.0
 	github.com/cedar-policy/cedar-go v1.9.0
 	github.com/golang-jwt/jwt/v5 v5.3.1
@@ -15,6 +16,9 @@ require (
 	github.com/superfly/macaroon v0.3.0
 	github.com/ucan-wg/go-ucan v1.1.0
 	golang.org/x/mod v0.42.0
+	golang.org/x/sys v0.49.0
+	google.golang.org/grpc v1.84.0
+	google.golang.org/protobuf v1.36.12
 	modernc.org/sqlite v1.60.1
 )
 
@@ -53,6 +57,7 @@ require (
 	github.com/multiformats/go-multihash v0.2.3 // indirect
 	github.com/multiformats/go-varint v0.0.7 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/oasisprotocol/curve25519-voi v0.0.0-20230904125328-1f23a7beb09a // indirect
 	github.com/oklog/ulid/v2 v2.1.2 // indirect
 	github.com/polydawn/refmt v0.89.0 // indirect
 	github.com/pressly/goose/v3 v3.28.0 // indirect
@@ -72,10 +77,12 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
-	golang.org/x/exp v0.0.0-20260824195058-e88cd73687aa // indirect
-	golang.org/x/sync v0.23.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
+	golang.org/x/exp v0.0.0-20260908205506-85c1c2202aba // indirect
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect
 	lukechampine.com/blake3 v1.3.0 // indirect
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect

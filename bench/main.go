@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -21,20 +25,40 @@ func main() {
 
 // run measures and prints. A goal that is missed is no error: a machine's
 // speed decides no test.
-func run(args []string, now time.Time, stdout, stderr io.Writer) error {
+func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
+	if len(args) > 0 && args[0] == peerVerb {
+		return runPeer(args[1:])
+	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	rounds := flags.Int("rounds", 6, "rounds; fewer than 6 are for trying things out")
 	cell := flags.Duration("cell", 100*time.Millisecond, "how long each contestant runs in a round")
 	dir := flags.String("dir", "", "folder on the disk that evidence is to be written to; default the system's temporary one")
+	only := flags.String("only", "", "run the trials of one part alone, for trying things out: chains or gateway")
+	name := flags.String("trial", "", "run only the trials with this in their name, for profiling one")
+	soaking := flags.Duration("soak", 0, "measure nothing; drive the binary for this long with 32 callers and as long with 512")
 	write := flags.Bool("write", false, "also write "+page)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	f := newField(now, *dir)
+	old, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	if *soaking > 0 {
+		var out bytes.Buffer
+		if err := runSoak(context.Background(), *dir, *soaking, io.MultiWriter(stdout, &out)); err != nil || !*write {
+			return err
+		}
+		return os.WriteFile(page, []byte(withSoak(string(old), out.String())), 0o644) //nolint:gosec // a page of the documentation
+	}
+	f := newField(now, *dir, *only)
+	f.soak = soakOf(string(old))
+	defer func() { err = errors.Join(err, f.close()) }()
 	if err := f.fill(); err != nil {
 		return err
 	}
+	f.trials = slices.DeleteFunc(f.trials, func(t trial) bool { return !strings.Contains(t.name, *name) })
 	all, err := play(f.trials, *rounds, *cell, func(line string) { fmt.Fprintln(stderr, line) })
 	if err != nil {
 		return err

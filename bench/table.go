@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
@@ -13,16 +14,36 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
+// The parts of the table.
+const (
+	partChains  = "chains"
+	partGateway = "gateway"
+)
+
 // field collects the trials of the table and the first thing that went wrong.
 type field struct {
 	now    time.Time
 	dir    string
 	trials []trial
 	err    error
-	allocs float64 // of one warm authorization
+	allocs float64  // of one warm authorization
+	only   string   // the part to run alone, partChains or partGateway; "" for both
+	soak   string   // the section about the last soak
+	peers  []string // modules with versions that are not this program's
+	// closers end what was started.
+	closers []func() error
 }
 
-func newField(now time.Time, dir string) *field { return &field{now: now, dir: dir} }
+func newField(now time.Time, dir, only string) *field { return &field{now: now, dir: dir, only: only} }
+
+// close ends what was started.
+func (f *field) close() error {
+	var err error
+	for _, c := range f.closers {
+		err = errors.Join(err, c())
+	}
+	return err
+}
 
 func (f *field) add(name string, j job, err error) {
 	if err != nil {
@@ -41,11 +62,24 @@ func (f *field) chain(links int) *product {
 
 // fill prepares every trial.
 func (f *field) fill() error {
-	macaroon.RegisterCaveatType(&files{})
 	f.primitives()
+	if f.only != partGateway {
+		f.chains()
+	} else {
+		f.trials = append(f.trials, fsyncTrial("fsync", f.dir))
+	}
+	if f.err == nil && f.only != partChains {
+		f.err = f.gatewayRows(context.Background())
+	}
+	return f.err
+}
+
+// chains prepares everything but the gateway.
+func (f *field) chains() {
+	macaroon.RegisterCaveatType(&files{})
 	three := f.chain(3)
 	if f.err != nil {
-		return f.err
+		return
 	}
 	f.cold(three)
 	f.warm(three)
@@ -54,7 +88,6 @@ func (f *field) fill() error {
 	f.refusals(three)
 	f.decisions(three)
 	f.evidence()
-	return f.err
 }
 
 func (f *field) primitives() {
@@ -172,7 +205,17 @@ func (f *field) evidence() {
 }
 
 // goals are the rows of the table.
-func goals() []goal {
+func (f *field) goals() []goal {
+	switch f.only {
+	case partChains:
+		return chainGoals()
+	case partGateway:
+		return gatewayGoals()
+	}
+	return append(chainGoals(), gatewayGoals()...)
+}
+
+func chainGoals() []goal {
 	return []goal{
 		faster("cold, 3 links", "cold", "biscuit-go", 3),
 		faster("cold with the holder's proof, 3 links", "cold with proof", "go-ucan", 4),

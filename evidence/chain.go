@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,30 +40,59 @@ type Sealed struct {
 // (EXT-22) and signs the 32 bytes of that hash (EXT-23). The algorithm and the
 // key id are inside the hash, so that neither can be swapped.
 func Seal(head Head, record Record, signer Signer) (Sealed, error) {
+	return sealSigned(head, record, signer, Each)
+}
+
+// SealCovered is [Seal] for a record of a batch. It has no signature of its own
+// until [Sealed.Sign] gives it one, which the last record of every chain in the
+// batch needs: its hash stands on those of all before it. That records are
+// covered so is inside the hash of each.
+func SealCovered(head Head, record Record, signer Signer) (Sealed, error) {
+	return sealSigned(head, record, signer, Batched)
+}
+
+func sealSigned(head Head, record Record, signer Signer, how Signatures) (Sealed, error) {
 	if signer == nil {
 		return Sealed{}, errors.New("evidence: no signer; records are signed")
 	}
-	record.Details.SigningKeyID = signer.KeyID()
+	record.Details.SigningKeyID, record.Details.Signatures = signer.KeyID(), how
 	sealed, err := seal(head, wire{Record: record, Algorithm: signer.Algorithm()})
 	if err != nil {
 		return Sealed{}, err
 	}
-	signature, err := signer.Sign(sealed.wire.Hash[:])
-	if err != nil {
-		return Sealed{}, fmt.Errorf("evidence: record %q is not signed: %w", record.ID, err)
+	if how == Batched {
+		sealed.full = sealed.wire.full(sealed.body)
+		return sealed, nil
 	}
-	sealed.signature = signature
-	sealed.wire.Signature = base64.RawURLEncoding.EncodeToString(signature)
-	sealed.full = sealed.wire.full(sealed.body)
-	return sealed, nil
+	return sealed.Sign(signer)
+}
+
+// Sign returns the record with the signer's signature over its hash. The signer
+// is the one that it was sealed for.
+func (s Sealed) Sign(signer Signer) (Sealed, error) {
+	if key := s.wire.Details.SigningKeyID; key != signer.KeyID() {
+		return Sealed{}, fmt.Errorf("evidence: record %q was sealed for key %q, not %q", s.wire.ID, key, signer.KeyID())
+	}
+	signature, err := signer.Sign(s.wire.Hash[:])
+	if err != nil {
+		return Sealed{}, fmt.Errorf("evidence: record %q is not signed: %w", s.wire.ID, err)
+	}
+	s.signature = signature
+	s.wire.Signature = base64.RawURLEncoding.EncodeToString(signature)
+	s.full = s.wire.full(s.body)
+	return s, nil
 }
 
 // SealUnsafeUnsigned is [Seal] without a signature. The hash is then the one
 // that the extension document's section 7.2 has, byte for byte. [Verify] never
 // accepts such a record.
 func SealUnsafeUnsigned(head Head, record Record) (Sealed, error) {
-	record.Details.SigningKeyID = ""
-	return seal(head, wire{Record: record})
+	record.Details.SigningKeyID, record.Details.Signatures = "", Each
+	sealed, err := seal(head, wire{Record: record})
+	if err == nil {
+		sealed.full = sealed.wire.full(sealed.body)
+	}
+	return sealed, err
 }
 
 func seal(head Head, w wire) (Sealed, error) {
@@ -78,13 +108,14 @@ func seal(head Head, w wire) (Sealed, error) {
 	}
 	hash := digest(head.Hash, body)
 	w.Prev, w.Hash = &head.Hash, &hash
-	return Sealed{wire: w, body: body, full: w.full(body)}, nil
+	return Sealed{wire: w, body: body}, nil
 }
 
 // digest is the record hash: SHA-256 over the previous hash as 64 lower-case
 // hex characters and the canonical body (EXT-22).
 func digest(prev Hash, body []byte) Hash {
-	return sha256.Sum256(append([]byte(prev.String()), body...))
+	whole := make([]byte, 0, 2*len(prev)+len(body))
+	return sha256.Sum256(append(hex.AppendEncode(whole, prev[:]), body...))
 }
 
 // ParseSealed reads one stored record. It is strict: the bytes must be canonical
@@ -92,6 +123,15 @@ func digest(prev Hash, body []byte) Hash {
 // has one form. Errors say what is wrong with the form; hash and signature are
 // not looked at.
 func ParseSealed(data []byte) (Sealed, error) {
+	if quick, ok := quickSealed(data); ok {
+		return quick, nil
+	}
+	return slowSealed(data)
+}
+
+// slowSealed is [ParseSealed] by way of encoding/json and [Canonical], which say
+// what is wrong with a record.
+func slowSealed(data []byte) (Sealed, error) {
 	var w wire
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
@@ -112,7 +152,7 @@ func ParseSealed(data []byte) (Sealed, error) {
 	if err := w.check(); err != nil {
 		return Sealed{}, err
 	}
-	body, err := w.body()
+	body, err := w.slowBody()
 	if err != nil {
 		return Sealed{}, err
 	}
@@ -163,6 +203,10 @@ func (s Sealed) Hash() Hash { return *s.wire.Hash }
 
 // Algorithm returns signature_algorithm, empty for an unsigned record.
 func (s Sealed) Algorithm() string { return s.wire.Algorithm }
+
+// Covered reports whether the record has no signature of its own and says that
+// a later one of its chain covers it.
+func (s Sealed) Covered() bool { return s.wire.Details.Signatures == Batched && len(s.signature) == 0 }
 
 // Head returns where the next record of the chain goes.
 func (s Sealed) Head() Head {

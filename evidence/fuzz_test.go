@@ -15,6 +15,7 @@ func FuzzCanonical(f *testing.F) {
 func FuzzParseSealed(f *testing.F) {
 	key := newTestLog(f).keys[0]
 	f.Fuzz(func(t *testing.T, data []byte) {
+		agreed(t, data)
 		sealed, err := ParseSealed(data)
 		if err != nil {
 			return

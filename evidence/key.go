@@ -12,7 +12,10 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/powerbox-project/powerbox/eddsa"
 )
 
 // The signature algorithms of records (EXT-23). ML-DSA joins with long retention
@@ -157,25 +160,69 @@ func (k Key) public() (crypto.PublicKey, error) {
 
 // verify checks a signature. The key decides the algorithm.
 func (k Key) verify(message, signature []byte) error {
-	public, err := k.public()
-	if err != nil {
-		return err
-	}
-	ok := false
-	switch public := public.(type) {
-	case ed25519.PublicKey:
-		ok = ed25519.Verify(public, message, signature)
-	case *ecdsa.PublicKey:
-		if len(signature) == 64 {
-			sum := sha256.Sum256(message)
-			r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
-			ok = ecdsa.Verify(public, sum[:], r, s)
+	holds, known := usedKeys.get(k)
+	if !known {
+		public, err := k.public()
+		if err != nil {
+			return err
 		}
+		holds = checkUnder(public)
 	}
-	if !ok {
+	if !holds(message, signature) {
 		return fmt.Errorf("signature does not verify with key %s", k.ID)
 	}
+	if !known {
+		usedKeys.put(k, holds)
+	}
 	return nil
+}
+
+// check reports whether a signature is one of message under a certain key.
+type check func(message, signature []byte) bool
+
+// checkUnder returns the check of a key that [Key.public] returned.
+func checkUnder(public crypto.PublicKey) check {
+	if public, ok := public.(ed25519.PublicKey); ok {
+		return eddsa.NewKey([ed25519.PublicKeySize]byte(public)).Verify
+	}
+	point, _ := public.(*ecdsa.PublicKey)
+	return func(message, signature []byte) bool {
+		if len(signature) != 64 {
+			return false
+		}
+		sum := sha256.Sum256(message)
+		r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
+		return ecdsa.Verify(point, sum[:], r, s)
+	}
+}
+
+// usedKeys are keys under which a signature held. One recorder signs thousands
+// of records, and to read its key for each would cost a tenth of their checks. A
+// key is known by all that its description says.
+var usedKeys keyCache
+
+// maxUsedKeys bounds the cache, to less than 256 KiB. Beyond it, it begins anew.
+const maxUsedKeys = 64
+
+type keyCache struct {
+	mu     sync.Mutex
+	checks map[Key]check
+}
+
+func (c *keyCache) get(k Key) (check, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	holds, ok := c.checks[k]
+	return holds, ok
+}
+
+func (c *keyCache) put(k Key, holds check) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.checks == nil || len(c.checks) >= maxUsedKeys {
+		c.checks = map[Key]check{}
+	}
+	c.checks[k] = holds
 }
 
 // PinnedKey is a key that the verifier trusts, and for what.

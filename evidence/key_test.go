@@ -122,3 +122,34 @@ func sign(t *testing.T, key Key, message string) []byte {
 	must(t, err)
 	return signature
 }
+
+// TestUsedKeysAreBounded also sees that a key whose signature does not hold is
+// not kept.
+func TestUsedKeysAreBounded(t *testing.T) {
+	message := []byte("hash")
+	for i := range 2*maxUsedKeys + 1 {
+		private := ed25519.NewKeyFromSeed(append(make([]byte, 31), byte(i)))
+		public, _ := private.Public().(ed25519.PublicKey)
+		key, err := NewKey(public, "recorder")
+		must(t, err)
+		if key.verify([]byte("another"), ed25519.Sign(private, message)) == nil {
+			t.Fatal("a signature over something else holds")
+		}
+		if _, ok := usedKeys.get(key); ok {
+			t.Fatal("a key whose signature did not hold is kept")
+		}
+		for range 3 {
+			must(t, key.verify(message, ed25519.Sign(private, message)))
+		}
+		if _, ok := usedKeys.get(key); !ok || len(usedKeys.checks) > maxUsedKeys {
+			t.Fatalf("kept: %t, of %d keys; want at most %d", ok, len(usedKeys.checks), maxUsedKeys)
+		}
+		if key.verify([]byte("another"), ed25519.Sign(private, message)) == nil {
+			t.Fatal("under a key that is kept, a signature over something else holds")
+		}
+		key.ID = "another"
+		if key.verify(message, ed25519.Sign(private, message)) == nil {
+			t.Fatal("a changed description of a key that is kept passes")
+		}
+	}
+}

@@ -20,7 +20,8 @@ const leafForm = "powerbox-evidence/v1\n"
 func Leaf(s Sealed) []byte {
 	chain, prev, hash := s.wire.Details.ChainID, s.Prev(), s.Hash()
 	signature := sha256.Sum256(s.signature)
-	leaf := append([]byte(leafForm), chain[:]...)
+	leaf := append(make([]byte, 0, len(leafForm)+len(chain)+8+3*len(hash)), leafForm...)
+	leaf = append(leaf, chain[:]...)
 	leaf = binary.BigEndian.AppendUint64(leaf, uint64(s.wire.Details.Sequence))
 	leaf = append(leaf, prev[:]...)
 	leaf = append(leaf, hash[:]...)
@@ -35,7 +36,7 @@ func Grow(size int64, hashes tlog.HashReader, leaves [][]byte) (stored []tlog.Ha
 	if size < 0 {
 		return nil, 0, tlog.Hash{}, fmt.Errorf("evidence: tree of size %d", size)
 	}
-	grown := overlay{base: hashes, from: tlog.StoredHashCount(size)}
+	grown := overlay{base: hashes, from: tlog.StoredHashCount(size), added: make(Hashes, 0, 2*len(leaves)+64)}
 	for _, leaf := range leaves {
 		added, err := tlog.StoredHashes(size, leaf, &grown)
 		if err != nil {
@@ -68,9 +69,12 @@ func (o *overlay) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 			old = append(old, index)
 		}
 	}
-	read, err := o.base.ReadHashes(old)
-	if err != nil {
-		return nil, err
+	var read []tlog.Hash
+	if len(old) > 0 {
+		var err error
+		if read, err = o.base.ReadHashes(old); err != nil {
+			return nil, err
+		}
 	}
 	if len(read) != len(old) {
 		return nil, fmt.Errorf("evidence: %d stored hashes read, %d asked for", len(read), len(old))

@@ -84,7 +84,9 @@ func ParseProof(data []byte) (Proof, error) {
 // VerifyRecord checks one record that was handed out with its proof: form, hash,
 // signature by a pinned key, and the entry in the log (EXT-26). It returns the
 // checkpoint that covers the record, to be kept for [Trust.Seen]. It says
-// nothing about the record's neighbours: that takes a bundle and [Verify].
+// nothing about the record's neighbours: that takes a bundle and [Verify]. Where
+// [Trust.Batches] admits a record without a signature of its own
+// ([Sealed.Covered]), what covers it here is that of the checkpoint alone.
 func VerifyRecord(stored, proof []byte, trust Trust) (Checkpoint, error) {
 	ready, err := trust.prepare()
 	if err != nil {
@@ -102,7 +104,11 @@ func VerifyRecord(stored, proof []byte, trust Trust) (Checkpoint, error) {
 	if !ok {
 		return Checkpoint{}, fmt.Errorf("evidence: record %q is signed with key %q, which is not pinned", record.ID, record.Details.SigningKeyID)
 	}
-	if err := errors.Join(sealed.CheckSignature(key.Key), key.allows(record)); err != nil {
+	err = sealed.CheckSignature(key.Key)
+	if ready.batches && sealed.Covered() {
+		err = nil
+	}
+	if err := errors.Join(err, key.allows(record)); err != nil {
 		return Checkpoint{}, err
 	}
 	parsed, err := ParseProof(proof)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -73,6 +72,7 @@ type Details struct {
 	ChainID            ChainID         `json:"chain_id"`                 // set by [Seal]
 	Sequence           int64           `json:"sequence"`                 // set by [Seal]; the first is 0
 	Recorder           string          `json:"recorder"`                 // required, who wrote it
+	Signatures         Signatures      `json:"signatures,omitempty"`     // set by [Seal] and [SealCovered]
 	SigningKeyID       string          `json:"signing_key_id,omitempty"` // set by [Seal]; absent when unsigned
 	Requester          string          `json:"requester,omitempty"`
 	Principal          string          `json:"principal,omitempty"` // pairwise, for whom
@@ -89,6 +89,17 @@ type Details struct {
 	Reasons            []Reason        `json:"reasons,omitempty"`
 	Arguments          json.RawMessage `json:"arguments,omitempty"` // a JSON object, redacted by the caller
 }
+
+// Signatures says which records of a chain its recorder signs.
+type Signatures string
+
+// The ways to sign. With Batched, a record may be covered by the signature of a
+// later one of its chain, over a hash that every record before it is part of. A
+// verifier has to be told that this is enough ([Trust.Batches]).
+const (
+	Each    Signatures = ""
+	Batched Signatures = "batch"
+)
 
 // Gate is the pre-flight check of one edge, as the gating document names it.
 type Gate struct {
@@ -171,18 +182,21 @@ func (r *Record) checkValues() error {
 	default:
 		return fmt.Errorf("outcome_status %q; ACHIEVED, FAILED, PARTIAL, PENDING or none is needed", r.OutcomeStatus)
 	}
+	if r.Details.Signatures != Each && r.Details.Signatures != Batched {
+		return fmt.Errorf("powerbox.signatures %q; batch or none is needed", r.Details.Signatures)
+	}
 	if year := r.Time.UTC().Year(); r.Time.IsZero() || year < 1 || year > 9999 {
 		return errors.New("timestamp_utc is missing or not in the years 1 to 9999")
 	}
 	if r.Details.RevocationSequence < 0 || r.Details.Sequence < 0 {
 		return errors.New("sequence or revocation_sequence is negative")
 	}
-	objects := map[string]json.RawMessage{
-		"outcome": r.Outcome, "intent.details": r.Intent.Details, "powerbox.arguments": r.Details.Arguments,
-	}
-	for name, object := range objects {
-		if object != nil && !bytes.HasPrefix(bytes.TrimLeft(object, " \t\r\n"), []byte("{")) {
-			return fmt.Errorf("%s is not a JSON object", name)
+	for _, member := range [...]struct {
+		name   string
+		object json.RawMessage
+	}{{"outcome", r.Outcome}, {"intent.details", r.Intent.Details}, {"powerbox.arguments", r.Details.Arguments}} {
+		if member.object != nil && !bytes.HasPrefix(bytes.TrimLeft(member.object, " \t\r\n"), []byte("{")) {
+			return fmt.Errorf("%s is not a JSON object", member.name)
 		}
 	}
 	return nil
@@ -193,36 +207,52 @@ func (r *Record) checkValues() error {
 // different records could have one hash; hence every text is looked at.
 func (r *Record) texts() func(yield func(name, text string) bool) {
 	d := &r.Details
-	single := []string{
-		"record_id", r.ID, "agent_id", r.AgentID, "task_id", r.TaskID, "action_type", r.ActionType,
-		"intent.operation", r.Intent.Operation, "intent.purpose", r.Intent.Purpose,
-		"recorder", d.Recorder, "signing_key_id", d.SigningKeyID, "requester", d.Requester,
-		"principal", d.Principal, "trace_id", d.TraceID, "attempt", d.Attempt, "capability", d.Capability,
-		"outcome_of", d.OutcomeOf, "mode", d.Mode, "policy_digest", d.PolicyDigest,
-	}
-	add := func(name string, texts ...string) {
-		for _, text := range texts {
-			single = append(single, name, text)
-		}
-	}
-	add("granted", d.Granted...)
-	add("exercised", d.Exercised...)
-	if g := d.Gate; g != nil {
-		add("gate", g.Origin, g.Target)
-		add("gate.required", g.Required...)
-		add("gate.allowed", g.Allowed...)
-		add("gate.missing", g.Missing...)
-	}
-	for _, reason := range d.Reasons {
-		add("reasons", reason.Code, reason.Operation, reason.Argument, reason.Constraint, reason.Message)
-	}
 	return func(yield func(name, text string) bool) {
-		for i := 0; i < len(single); i += 2 {
-			if !yield(single[i], single[i+1]) {
+		for _, one := range [...]struct{ name, text string }{
+			{"record_id", r.ID},
+			{"agent_id", r.AgentID},
+			{"task_id", r.TaskID},
+			{"action_type", r.ActionType},
+			{"intent.operation", r.Intent.Operation},
+			{"intent.purpose", r.Intent.Purpose},
+			{"recorder", d.Recorder},
+			{"signing_key_id", d.SigningKeyID},
+			{"requester", d.Requester},
+			{"principal", d.Principal},
+			{"trace_id", d.TraceID},
+			{"attempt", d.Attempt},
+			{"capability", d.Capability},
+			{"outcome_of", d.OutcomeOf},
+			{"mode", d.Mode},
+			{"policy_digest", d.PolicyDigest},
+		} {
+			if !yield(one.name, one.text) {
+				return
+			}
+		}
+		all := func(name string, texts ...string) bool {
+			for _, text := range texts {
+				if !yield(name, text) {
+					return false
+				}
+			}
+			return true
+		}
+		if !all("granted", d.Granted...) || !all("exercised", d.Exercised...) || !d.Gate.texts(all) {
+			return
+		}
+		for _, reason := range d.Reasons {
+			if !all("reasons", reason.Code, reason.Operation, reason.Argument, reason.Constraint, reason.Message) {
 				return
 			}
 		}
 	}
+}
+
+// texts shows every text to all, until one is enough. A nil g has none.
+func (g *Gate) texts(all func(name string, texts ...string) bool) bool {
+	return g == nil || all("gate", g.Origin, g.Target) && all("gate.required", g.Required...) &&
+		all("gate.allowed", g.Allowed...) && all("gate.missing", g.Missing...)
 }
 
 // wire is a record with everything that its JSON has.
@@ -235,9 +265,9 @@ type wire struct {
 	Algorithm string `json:"signature_algorithm,omitempty"`
 }
 
-// body returns the canonical bytes that are hashed: the record without
-// record_hash, prev_record_hash and signature (EXT-22).
-func (w wire) body() ([]byte, error) {
+// slowBody is [wire.body] by way of encoding/json and [Canonical], which say
+// what is wrong with a record.
+func (w wire) slowBody() ([]byte, error) {
 	w.Prev, w.Hash, w.Signature = nil, nil, ""
 	data, err := json.Marshal(w)
 	if err != nil {
@@ -250,27 +280,31 @@ func (w wire) body() ([]byte, error) {
 // places where the order of RFC 8785 has them. The marks cannot be missed: the
 // members after "powerbox" are texts, and in a canonical text a quotation mark
 // is escaped, so the last occurrence of each mark is the member itself.
-func (w wire) full(body []byte) []byte {
-	hashes := fmt.Sprintf(`,"prev_record_hash":"%s","record_hash":"%s"`, w.Prev, w.Hash)
-	text := insertBefore(string(body), `,"record_id":"`, hashes)
-	if w.Signature != "" {
-		// With task_id and timestamp_utc behind it, signature_algorithm or the
-		// first of these is what follows the signature.
-		mark := `,"timestamp_utc":"`
-		if w.TaskID != "" {
-			mark = `,"task_id":"`
-		}
-		if w.Algorithm != "" {
-			mark = `,"signature_algorithm":"`
-		}
-		text = insertBefore(text, mark, `,"signature":"`+w.Signature+`"`)
+func (w *wire) full(body []byte) []byte {
+	at := bytes.LastIndex(body, []byte(`,"record_id":"`))
+	text := append(make([]byte, 0, len(body)+len(w.Signature)+256), body[:at]...)
+	text = append(text, `,"prev_record_hash":"`...)
+	text = hex.AppendEncode(text, w.Prev[:])
+	text = append(text, `","record_hash":"`...)
+	text = append(hex.AppendEncode(text, w.Hash[:]), '"')
+	if w.Signature == "" {
+		return append(text, body[at:]...)
 	}
-	return []byte(text)
-}
-
-func insertBefore(text, mark, addition string) string {
-	at := strings.LastIndex(text, mark)
-	return text[:at] + addition + text[at:]
+	// With task_id and timestamp_utc behind it, signature_algorithm or the
+	// first of these is what follows the signature.
+	mark := `,"timestamp_utc":"`
+	if w.TaskID != "" {
+		mark = `,"task_id":"`
+	}
+	if w.Algorithm != "" {
+		mark = `,"signature_algorithm":"`
+	}
+	behind := bytes.LastIndex(body, []byte(mark))
+	text = append(text, body[at:behind]...)
+	text = append(text, `,"signature":"`...)
+	text = append(text, w.Signature...)
+	text = append(text, '"')
+	return append(text, body[behind:]...)
 }
 
 // ChainID names one chain: 16 random bytes, 32 lower-case hex characters in
@@ -299,10 +333,10 @@ func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 func (h *Hash) UnmarshalText(text []byte) error { return unhex(h[:], text) }
 
 func unhex(into, text []byte) error {
-	decoded, err := hex.DecodeString(string(text))
-	if err != nil || len(decoded) != len(into) || bytes.ContainsAny(text, "ABCDEF") {
-		return fmt.Errorf("evidence: %d lower-case hex characters expected, %d characters found", 2*len(into), len(text))
+	if len(text) == 2*len(into) && !bytes.ContainsAny(text, "ABCDEF") {
+		if _, err := hex.Decode(into, text); err == nil {
+			return nil
+		}
 	}
-	copy(into, decoded)
-	return nil
+	return fmt.Errorf("evidence: %d lower-case hex characters expected, %d characters found", 2*len(into), len(text))
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -20,6 +21,10 @@ type Trust struct {
 	CheckpointKeys []string `json:"checkpoint_keys"`
 	// RecordKeys are the keys that may sign records. Required.
 	RecordKeys []PinnedKey `json:"record_keys"`
+	// Batches says that a record need not have a signature of its own where it
+	// says so and a later record of its chain is signed by its key ([Batched]).
+	// Optional; without it every record has to be signed.
+	Batches bool `json:"batches,omitempty"`
 	// Seen are checkpoints of the same log that the verifier has opened before.
 	// Optional; with one, a log that was cut back or rewritten is found even when
 	// its keeper signs it anew (ATK-43, ATK-44).
@@ -39,7 +44,7 @@ func ParseTrust(data []byte) (Trust, error) {
 
 // prepare checks everything that is pinned before a byte of a bundle is read.
 func (t Trust) prepare() (known, error) {
-	ready := known{keys: map[string]PinnedKey{}, seen: t.Seen}
+	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen}
 	for _, text := range t.CheckpointKeys {
 		verifier, err := note.NewVerifier(text)
 		if err != nil {
@@ -74,6 +79,8 @@ type known struct {
 	log  []note.Verifier
 	keys map[string]PinnedKey
 	seen []Checkpoint
+
+	batches bool
 }
 
 // Kind names what is wrong with a line of a bundle.
@@ -126,6 +133,7 @@ type Report struct {
 	Size     int64         `json:"size"`    // entries that the checkpoint covers
 	Root     string        `json:"root"`    // base64
 	Records  int           `json:"records"` // records read
+	Covered  int           `json:"covered"` // of these, without a signature of their own, under that of a later record of their chain
 	Chains   []ChainReport `json:"chains"`
 	Pending  []string      `json:"outcome_unknown"` // records whose outcome was never told
 	Problems []Problem     `json:"problems"`        // every one, by line
@@ -162,7 +170,7 @@ func Verify(r io.Reader, trust Trust) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	v := verifier{known: ready, reported: map[problemKey]bool{}, ids: map[string]seenID{}, settled: map[string]bool{}}
+	v := verifier{known: ready, reported: map[problemKey]bool{}, ids: map[string]seenID{}, names: map[string]string{}, settled: map[string]bool{}}
 	lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
 	for {
 		line, err := lines.next()
@@ -191,6 +199,7 @@ type verifier struct {
 	line       int
 	entries    []entry
 	ids        map[string]seenID // by record id
+	names      map[string]string // of agents and recorders
 	unreadable int               // lines whose record is not known
 	excuses    []int             // lines, unreadable or damaged, that can each explain one record missing from a chain
 	gaps       int64             // records that are missing from chains and that nothing explains
@@ -220,8 +229,10 @@ type entry struct {
 	sequence        int64
 	prev, hash      Hash
 	leaf            tlog.Hash
-	damaged         bool // its bytes are not what was hashed: nothing it says counts
-	unsigned        bool // its signature does not hold
+	damaged         bool   // its bytes are not what was hashed: nothing it says counts
+	unsigned        bool   // its signature does not hold
+	key             string // id of the key that signed it, or that a later record must be signed by
+	covered         bool   // it has no signature of its own
 	repeated        bool
 	pending         bool
 }
@@ -284,7 +295,7 @@ func (v *verifier) readRecord(line []byte) {
 	}
 	record := sealed.Record()
 	e := entry{
-		line: v.line, id: record.ID, agent: record.AgentID, recorder: record.Details.Recorder,
+		line: v.line, id: strings.Clone(record.ID), agent: v.name(record.AgentID), recorder: v.name(record.Details.Recorder),
 		chain: record.Details.ChainID, sequence: record.Details.Sequence,
 		prev: sealed.Prev(), hash: sealed.Hash(), leaf: tlog.RecordHash(Leaf(sealed)),
 		pending: record.OutcomeStatus == Pending,
@@ -299,9 +310,20 @@ func (v *verifier) readRecord(line []byte) {
 	}
 	if !e.damaged {
 		v.checkUnique(&e)
-		v.settled[record.Details.OutcomeOf] = true
+		v.settled[strings.Clone(record.Details.OutcomeOf)] = true
 	}
 	v.entries = append(v.entries, e)
+}
+
+// name returns a text that does not keep the record it is in: there are few
+// agents and recorders, and many records.
+func (v *verifier) name(text string) string {
+	known, ok := v.names[text]
+	if !ok {
+		known = strings.Clone(text)
+		v.names[known] = known
+	}
+	return known
 }
 
 // checkUnique finds an id that was used before (EXT-24). The same record again
@@ -323,11 +345,13 @@ func (v *verifier) checkSigner(sealed Sealed, e *entry) {
 		v.problem(UnknownKey, e, "record %q is signed with key %q, which is not pinned", e.id, record.Details.SigningKeyID)
 		return
 	}
-	if err := sealed.CheckSignature(key.Key); err != nil {
+	e.covered = v.batches && ok && sealed.Covered()
+	if err := sealed.CheckSignature(key.Key); err != nil && !e.covered {
 		e.unsigned = true
 		v.problem(BadSignature, e, "%v", err)
 		return
 	}
+	e.key = key.ID
 	if err := key.allows(record); err != nil {
 		v.problem(KeyNotAllowed, e, "record %q: %v", e.id, err)
 	}

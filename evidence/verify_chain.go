@@ -40,6 +40,26 @@ func (v *verifier) checkChain(chain []*entry) {
 		}
 		v.checkLink(sorted[:i+1], e)
 	}
+	v.checkCovered(sorted)
+}
+
+// checkCovered looks, from the end of a chain, for the signature that covers a
+// record without one: that of the next record that has one, where every hash in
+// between stands on the one before, and of the key that the record names.
+func (v *verifier) checkCovered(sorted []*entry) {
+	signer, next := "", (*entry)(nil)
+	for _, e := range slices.Backward(sorted) {
+		switch {
+		case !e.covered:
+			signer = e.key // none where its signature does not hold
+		case signer == e.key && next.sequence == e.sequence+1 && next.prev == e.hash:
+			v.report.Covered++
+		default:
+			signer, e.unsigned = "", true
+			v.problem(BadSignature, e, "record %q has no signature of its own, and none of a later record of its chain covers it", e.id)
+		}
+		next = e
+	}
 }
 
 func bySequence(a, b *entry) int { return cmp.Compare(a.sequence, b.sequence) }

@@ -74,6 +74,9 @@ func heldBy(v token.Verified, target *Target, issuer string) (Held, error) {
 	held := Held{
 		Capability: v.ID(), Holder: "key:" + v.Holder().Thumbprint(), Authority: v.Authority(), Links: v.IDs(), Chain: v.Tokens(),
 	}
+	for _, h := range v.Holders()[:len(held.Chain)-1] {
+		held.Through = append(held.Through, "key:"+h.Thumbprint())
+	}
 	if issuer != target.URL {
 		held.Foreign, held.Root = issuer, issuer+"#"+held.Links[0]
 		return held, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,8 @@ const (
 	CodeCapabilityRequired = "capability_required"
 	CodeCapabilityUnknown  = "capability_unknown"
 	CodeRevoked            = "revoked"
+	CodeFrozen             = "frozen"
+	CodeStale              = "revocations_stale"
 	CodeNotHolder          = "caller_not_holder"
 	CodePrincipal          = "principal_mismatch"
 	CodeReplay             = "proof_replayed"
@@ -58,12 +61,26 @@ func (r *Refusal) Is(target error) bool { return target == powerbox.ErrDenied }
 
 // decide answers a call without recording it.
 func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
+	if why, stopped := g.frozen(call, Held{}); stopped {
+		return Verdict{Reasons: append([]Reason{why}, call.Refused...)}
+	}
+	if g.Revocations.Stale(call.Reads) {
+		// Whatever else holds may have been taken back.
+		g.Log.WarnContext(ctx, "revocations and freezes are not known any more", slog.String("agent", call.Target.ID), slog.String("mode", string(call.Mode)))
+		return g.observe(call, Verdict{Reasons: append([]Reason{stale}, call.Refused...)})
+	}
 	if len(call.Refused) > 0 {
 		v := Verdict{Reasons: call.Refused}
 		return g.observe(call, v)
 	}
 	if len(call.Presented) == 0 {
-		return g.observe(call, g.withoutCapability(call, now))
+		v := g.withoutCapability(call, now)
+		if v.Allowed {
+			if why := call.last(); len(why) > 0 {
+				v = Verdict{Reasons: why}
+			}
+		}
+		return g.observe(call, v)
 	}
 	// Each capability is decided alone and one allow suffices; the reasons of
 	// a denial are those of all of them.
@@ -76,15 +93,30 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 		all.Reasons = append(all.Reasons, v.Reasons...)
 		all.Missing = append(all.Missing, v.Missing...)
 		all.Held = v.Held
+		if slices.ContainsFunc(v.Reasons, isFrozen) {
+			// It is what to tell the caller, whatever else fails.
+			all.Reasons = append(v.Reasons, all.Reasons[:len(all.Reasons)-len(v.Reasons)]...)
+		}
 	}
 	slices.Sort(all.Missing)
 	all.Missing = slices.Compact(all.Missing)
 	return g.observe(call, all)
 }
 
-// observe lets a denied call go on where the operator only looks on.
+// last returns why a call that everything else allows is denied.
+func (c *Call) last() []Reason {
+	if c.Last != nil {
+		if why := c.Last(); why != nil {
+			return []Reason{*why}
+		}
+	}
+	return nil
+}
+
+// observe lets a denied call go on where the operator only looks on, unless an
+// operator has stopped it.
 func (g *Gate) observe(call *Call, v Verdict) Verdict {
-	if call.Mode == Observe && !v.Allowed {
+	if call.Mode == Observe && !v.Allowed && !slices.ContainsFunc(v.Reasons, isFrozen) {
 		v.Allowed, v.Basis = true, OnAmbient
 	}
 	return v
@@ -105,6 +137,10 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 		held.Origin = call.Caller.Name
 	}
 	v := Verdict{Held: held}
+	if why, stopped := g.frozen(call, held); stopped {
+		v.Reasons = []Reason{why}
+		return v
+	}
 	v.Reasons = g.standing(call, held)
 	g.against(call, held.Authority, now, "", &v)
 	g.layers(call, held.Origin, now, &v)
@@ -116,9 +152,12 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	if why := g.Policy.Veto(ctx, call, held); why != "" {
 		v.Reasons = append(v.Reasons, Reason{Code: CodeVeto, Link: -1, Message: why})
 	}
+	if len(v.Reasons) == 0 {
+		v.Reasons = call.last()
+	}
 	// A proof is used up last, by a call that would otherwise be allowed: an
 	// attacker must not be able to burn it (ATK-9).
-	if len(v.Reasons) == 0 && held.ProofID != "" && !g.Replay.Use(held.ProofID, held.ProofUntil, now) {
+	if len(v.Reasons) == 0 && held.ProofID != "" && !g.use(call, held, now) {
 		v.Reasons = append(v.Reasons, Reason{Code: CodeReplay, Link: -1, Message: "the proof was used before; sign a new one for every call"})
 	}
 	if len(v.Reasons) > 0 {
@@ -127,6 +166,14 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	v.Allowed, v.Basis = true, OnCapability
 	v.Under = g.under(call, held.Origin, held.Authority)
 	return v
+}
+
+// use uses up the proof of a call.
+func (g *Gate) use(call *Call, held Held, now time.Time) bool {
+	if r, ok := g.Replay.(EffectReplay); ok {
+		return r.UseFor(call.Reads, held.ProofID, held.ProofUntil, now)
+	}
+	return g.Replay.Use(held.ProofID, held.ProofUntil, now)
 }
 
 func (g *Gate) resolve(ctx context.Context, call *Call, p Presented, now time.Time) (Held, error) {

@@ -6,7 +6,7 @@
 // Caps(B) meet Scope(A) meet the capability, and Required must lie within it
 // (GATE-1); several capabilities are never joined; policy can only subtract;
 // nothing is allowed unless its record is durable, except where the operator
-// chose to look on; the same call under the same declarations has the same
+// chose to look on; what an operator has frozen is denied in every mode; the same call under the same declarations has the same
 // answer, whoever is asked (GATE-11).
 //
 // The package knows no protocol, no store and no clock. What it needs is in
@@ -103,6 +103,8 @@ type Call struct {
 	Handle string
 	// Free reports content that names no skill: text, files, other data.
 	Free bool
+	// Reads reports that the call is known to change nothing.
+	Reads bool
 	// FreeOf is the one operation that the free content can be about, where the
 	// binding says so; the zero one for any.
 	FreeOf  powerbox.Operation
@@ -120,6 +122,13 @@ type Call struct {
 	// whoever presents held, or, with the zero Held, to the caller. nil where
 	// the call names none.
 	Owns func(held Held) bool
+	// Last is asked when everything else allows the call, before a proof is used
+	// up; a reason denies it. nil asks nothing.
+	Last func() *Reason
+	// Denied is asked when the call is denied, nil for nobody: what its record says
+	// of the denials before it, nil for nothing, and whether it is recorded at all.
+	// What is allowed is recorded in any case.
+	Denied func(v Verdict) (note *Reason, recorded bool)
 	// Refused are reasons that the decoder already found; the call is denied
 	// and recorded.
 	Refused []Reason
@@ -134,6 +143,7 @@ type Held struct {
 	Holder     string
 	Authority  powerbox.Authority
 	Links      []string // every id whose revocation ends it
+	Through    []string // holders that passed it on, root's first; freezing one freezes it
 	Chain      []string // the verified chain, root first; nil for a reference
 	Legacy     bool
 	Foreign    string // issuer, where that is not the agent itself
@@ -155,11 +165,21 @@ type Recorder interface {
 	Record(ctx context.Context, r evidence.Record) (evidence.Sealed, error)
 }
 
-// Revocations tells what has been revoked.
+// Revocations tells what has been revoked, and what an operator has frozen.
 type Revocations interface {
 	Revoked(id string) bool
-	// RevocationSequence is how far the answer is known.
+	// Frozen reports whether a freeze is in force for an id: of a capability, a
+	// token, a derived link or a holder, "agent:" with a configured name, or the
+	// pseudonym of a principal.
+	Frozen(id string) bool
+	// Stale reports whether the answers are too old to be relied on, for a call
+	// that is known to change nothing or for any other.
+	Stale(reads bool) bool
+	// RevocationSequence is how far the answers are known.
 	RevocationSequence() int64
+	// Changed returns a channel that is closed when an answer may have become
+	// another one. It is asked for before the answers are.
+	Changed() <-chan struct{}
 }
 
 // Policy can veto at use. It can only subtract.
@@ -177,7 +197,14 @@ type Replay interface {
 	Use(id string, until, now time.Time) bool
 }
 
-// Gate decides calls. Every field but Log is required.
+// EffectReplay is a [Replay] that is told what kind of call a proof is for. One
+// that is shared by several gateways can then let calls that change nothing go
+// on while the others cannot be asked.
+type EffectReplay interface {
+	UseFor(reads bool, id string, until, now time.Time) bool
+}
+
+// Gate decides calls. Every field but Log and Took is required.
 type Gate struct {
 	Chains      Resolver // for chains with a proof
 	References  Resolver // for capabilities on record
@@ -189,6 +216,8 @@ type Gate struct {
 	NewID       func() (string, error)
 	Now         func() time.Time
 	Log         *slog.Logger
+	// Took is told how long the steps decide and record took, nil for nobody.
+	Took func(ctx context.Context, step, agent string, d time.Duration)
 }
 
 // Basis says what a call was allowed on.
@@ -211,6 +240,8 @@ type Verdict struct {
 	Reasons []Reason           // why it was denied, or would have been
 	Missing []string           // required operations that are not within the effective authority
 	Record  evidence.Record    // what was recorded
+
+	call *Call // whose answer it is; nil for none
 }
 
 // Check resolves, decides and records one call, in this order, and returns
@@ -219,11 +250,24 @@ type Verdict struct {
 func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	now := g.Now()
 	v := g.decide(ctx, call, now)
+	v.call = call
+	begin := g.took(ctx, "decide", call, now)
+	var note *Reason
+	if !v.Allowed && call.Denied != nil {
+		recorded := false
+		if note, recorded = call.Denied(v); !recorded {
+			return v, nil
+		}
+	}
 	record, err := g.record(call, &v, now)
 	if err != nil {
 		return Verdict{}, err
 	}
+	if note != nil {
+		record.Details.Reasons = append(record.Details.Reasons, reasonsOf([]Reason{*note})...)
+	}
 	sealed, err := g.Recorder.Record(ctx, record)
+	g.took(ctx, "record", call, begin)
 	switch {
 	case err == nil:
 		v.Record = sealed.Record()
@@ -237,9 +281,28 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	return v, nil
 }
 
-// Recheck reports why a verdict no longer holds: the capability has expired or
-// one of its links was revoked. Streams ask before every event.
+// took tells how long a step took and returns when the next one begins.
+func (g *Gate) took(ctx context.Context, step string, call *Call, begin time.Time) time.Time {
+	if g.Took == nil {
+		return begin
+	}
+	end := g.Now()
+	g.Took(ctx, step, call.Target.ID, end.Sub(begin))
+	return end
+}
+
+// Recheck reports why a verdict no longer holds: an operator stopped what it is
+// about, the capability has expired or one of its links was revoked. Streams ask
+// before every event, and [Gate.Await] in between.
 func (g *Gate) Recheck(v Verdict) (Reason, bool) {
+	if v.call != nil {
+		if why, stopped := g.frozen(v.call, v.Held); stopped {
+			return why, false
+		}
+		if g.Revocations.Stale(v.call.Reads) && v.call.Mode != Observe {
+			return stale, false
+		}
+	}
 	if v.Basis != OnCapability {
 		return Reason{}, true
 	}

@@ -212,6 +212,22 @@ func TestGATE1_Layers(t *testing.T) {
 }
 
 // Several capabilities are never joined: each is decided alone.
+// TestATK17_LastIsAskedLast: what costs something, or tells somebody, is asked
+// of those alone whom nothing else keeps out.
+func TestATK17_LastIsAskedLast(t *testing.T) {
+	for presents, want := range map[bool]int{false: 0, true: 1} {
+		w := newTown(t)
+		call, asked := w.call(Require, try(t, "read")), 0
+		call.Last = func() *Reason { asked++; return nil }
+		if presents {
+			w.present(call, w.minted(clauses(t, "read")))
+		}
+		if v := w.check(call); v.Allowed != presents || asked != want {
+			t.Errorf("ATK-17 presents %t: allowed %t, asked %d times; want %d", presents, v.Allowed, asked, want)
+		}
+	}
+}
+
 func TestGATE2_CapabilitiesAreNotJoined(t *testing.T) {
 	w := newTown(t)
 	call := w.call(Require, try(t, "read"), try(t, "search"))

@@ -42,7 +42,7 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 		}
 	}
 	switch {
-	case call.Mode == Observe && v.Basis != OnCapability:
+	case call.Mode == Observe && v.Allowed && v.Basis != OnCapability:
 		r.Decision, r.OutcomeStatus = evidence.Abstain, evidence.Pending
 	case v.Allowed:
 		r.Decision, r.OutcomeStatus = evidence.Allow, evidence.Pending

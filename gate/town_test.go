@@ -44,7 +44,10 @@ func (l *ledger) Record(_ context.Context, r evidence.Record) (evidence.Sealed, 
 type revoked map[string]bool
 
 func (r revoked) Revoked(id string) bool    { return r[id] }
+func (r revoked) Frozen(id string) bool     { return r["frozen "+id] }
+func (r revoked) Stale(reads bool) bool     { return r["stale"] && (!reads || !r["extended"]) }
 func (r revoked) RevocationSequence() int64 { return int64(len(r)) }
+func (r revoked) Changed() <-chan struct{}  { return nil }
 
 // veto is a policy that says no for a reason, or "" for yes.
 type veto string

@@ -72,7 +72,13 @@ func (c *Client) Discover(ctx context.Context, base string) (Agent, error) {
 	case response.StatusCode != http.StatusOK:
 		return Agent{}, fmt.Errorf("holder: card at %s: HTTP status %s; want 200", base, response.Status)
 	}
-	a, err := readAgent(base, raw)
+	return ReadAgent(base, raw)
+}
+
+// ReadAgent reads the card that was found at a base URL, as [Client.Discover]
+// does.
+func ReadAgent(base string, raw []byte) (Agent, error) {
+	a, err := readAgent(strings.TrimRight(base, "/"), raw)
 	if err != nil {
 		return Agent{}, fmt.Errorf("holder: card at %s: %w", base, err)
 	}
@@ -84,9 +90,15 @@ func readAgent(base string, raw []byte) (Agent, error) {
 	if err != nil {
 		return Agent{}, err
 	}
-	a := Agent{Base: base, Name: view.Name, URL: view.URL}
-	if a.URL == "" {
-		return Agent{}, a2a.ErrNoJSONRPC
+	// An agent that is protected takes the methods of the extension where it takes
+	// HTTP+JSON, too.
+	at, ok := view.Interface(a2a.JSONRPC, "")
+	if !ok {
+		at, ok = view.Interface(a2a.HTTPJSON, "")
+	}
+	a := Agent{Base: base, Name: view.Name, URL: at.URL}
+	if !ok && !view.Protectable() {
+		return Agent{}, a2a.ErrNoInterface
 	}
 	card, err := powerbox.DecodeValue(raw, powerbox.Limits{Bytes: a2a.MaxCardBytes, Depth: 64})
 	if err != nil {
@@ -109,6 +121,9 @@ func readAgent(base string, raw []byte) (Agent, error) {
 	}
 	a.Negotiates = true
 	a.Issuer, _ = issuer.Text()
+	if a.URL == "" {
+		a.URL = a.Issuer // it takes the methods of the extension there, whatever else
+	}
 	if err := a.checkIssuer(); err != nil {
 		return Agent{}, err
 	}

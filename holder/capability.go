@@ -45,6 +45,7 @@ type RequestParams struct {
 	Expires time.Time // zero for as long as the issuer allows
 	Task    string    // A2A task or context that it is for; "" for the purpose alone
 	Push    bool      // whether push notifications are wanted as well
+	Card    bool      // whether the extended card is wanted as well
 }
 
 // Request asks the agent for capabilities on behalf of the user behind the
@@ -60,6 +61,9 @@ func (c *Client) Request(ctx context.Context, agent Agent, p RequestParams) ([]C
 	}
 	if p.Push {
 		ms = append(ms, powerbox.Member{Name: "push", Value: powerbox.Bool(true)})
+	}
+	if p.Card {
+		ms = append(ms, powerbox.Member{Name: "card", Value: powerbox.Bool(true)})
 	}
 	ms = optional(optional(ms, "task", p.Task), "expires", timeText(p.Expires))
 	return c.capabilities(ctx, agent, "a2a/capabilities/request", powerbox.Object(ms...))
@@ -138,6 +142,11 @@ func (c *Client) capabilities(ctx context.Context, agent Agent, method string, p
 	if err != nil {
 		return nil, err
 	}
+	return c.readCapabilities(agent, method, raw)
+}
+
+// readCapabilities takes in the result of a method of the extension.
+func (c *Client) readCapabilities(agent Agent, method string, raw json.RawMessage) ([]Capability, error) {
 	var result struct {
 		Capabilities []wireCapability `json:"capabilities"`
 		Pending      *struct {
@@ -154,9 +163,11 @@ func (c *Client) capabilities(ctx context.Context, agent Agent, method string, p
 	}
 	out := make([]Capability, len(result.Capabilities))
 	for i, w := range result.Capabilities {
-		if out[i], err = c.accept(agent, w); err != nil {
+		held, err := c.accept(agent, w)
+		if err != nil {
 			return nil, fmt.Errorf("holder: %s: capability %q: %w", method, w.ID, err)
 		}
+		out[i] = held
 	}
 	return out, nil
 }

@@ -177,6 +177,14 @@ func (c *Client) withSession(ctx context.Context, agent Agent, method string, pa
 	})
 }
 
+// withKey makes a call of the extension as the holder of the key, for whatever
+// user the capabilities are.
+func (c *Client) withKey(ctx context.Context, agent Agent, method string, params powerbox.Value) (json.RawMessage, error) {
+	return c.call(ctx, agent, method, params, func(h http.Header, _ []byte) error {
+		return c.proveKey(h, http.MethodPost, agent.URL)
+	})
+}
+
 // readAnswer returns the result of a JSON-RPC response, or its error.
 func readAnswer(response *http.Response) (json.RawMessage, error) {
 	defer func() { _ = response.Body.Close() }() // it was read; nothing is lost

@@ -122,12 +122,17 @@ func (n Narrowing) tools(held Capability, parent []powerbox.Clause) ([]powerbox.
 func (n Narrowing) shape(held Capability, s powerbox.Shape, seen map[string]bool) (powerbox.Shape, bool, error) {
 	fields := slices.Clone(s.Fields())
 	for i, f := range fields {
-		list, ok := f.Constraint.(powerbox.OneOf)
-		if !ok || !slices.ContainsFunc(list.Values, func(v powerbox.Value) bool { return n.isHandle(held, v) }) {
+		var values []powerbox.Value
+		if c, ok := f.Constraint.(powerbox.OneOf); ok {
+			values = c.Values
+		} else if c, ok := f.Constraint.(powerbox.ExactValue); ok {
+			values = []powerbox.Value{c.Value} // the only one
+		}
+		if !slices.ContainsFunc(values, func(v powerbox.Value) bool { return n.isHandle(held, v) }) {
 			continue
 		}
 		var left []powerbox.Value
-		for _, v := range list.Values {
+		for _, v := range values {
 			if h, _ := v.Text(); slices.Contains(n.Handles, h) {
 				left = append(left, v)
 				seen[h] = true
@@ -136,7 +141,9 @@ func (n Narrowing) shape(held Capability, s powerbox.Shape, seen map[string]bool
 		if len(left) == 0 {
 			return s, false, nil
 		}
-		fields[i].Constraint = powerbox.OneOf{Values: left}
+		if len(left) < len(values) {
+			fields[i].Constraint = powerbox.OneOf{Values: left}
+		}
 	}
 	narrowed, err := powerbox.NewShape(s.Rest(), fields...)
 	return narrowed, true, err

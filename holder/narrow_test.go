@@ -101,6 +101,31 @@ func TestNarrowDropsOperationsWithoutTheirHandles(t *testing.T) {
 	}
 }
 
+// Where there is one resource, its handle is the only value and no list of one.
+func TestNarrowToTheOnlyHandle(t *testing.T) {
+	a, c := newAgent(t), newClient(t)
+	a.answer = func(_ string, _ powerbox.Value, key token.PublicKey) string {
+		return `"result":{"capabilities":[` + capabilityJSON("cap_1", a.mint(t, "cap_1", key, func(r *token.Root) {
+			only, err := token.ParseTools([]byte(`{"` + opRetrieve + `":{"resourceHandle":{"constraint_type":"exact","value":"h-1"}}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Tools = only
+		})) + `]}`
+	}
+	got, err := c.Request(t.Context(), discover(t, c, a), holder.RequestParams{Grants: []string{"documents:read"}, Purpose: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := c.Narrow(got[0], holder.Narrowing{Handles: []string{"h-1"}})
+	if err != nil || cmp.Diff([]string{"retrieve"}, one.Operations) != "" {
+		t.Errorf("%v, %v", one.Operations, err)
+	}
+	if _, err := c.Narrow(got[0], holder.Narrowing{Handles: []string{"h-2"}}); err == nil {
+		t.Error("narrowed to a handle that is another one")
+	}
+}
+
 // What narrowing leaves never permits what it was narrowed from does not.
 func TestNarrowIsNeverWider(t *testing.T) {
 	a, c := newAgent(t), newClient(t)
@@ -254,5 +279,19 @@ func TestKeyFiles(t *testing.T) {
 		if _, err := holder.LoadKey(path); err == nil {
 			t.Errorf("%s was a key", path)
 		}
+	}
+}
+
+func TestWalletForgetsWhatHasExpired(t *testing.T) {
+	w := holder.NewWallet(newKey(t).Public())
+	for i := range 200 {
+		at := now.Add(time.Duration(i) * time.Hour)
+		w.Forget(at)
+		if err := w.Add(holder.Capability{ID: "cap", Agent: "http://a.example", Expires: at.Add(time.Minute)}); err != nil {
+			t.Fatalf("after %d: %v", i, err)
+		}
+	}
+	if all := w.All(now); len(all) != 1 {
+		t.Errorf("holds %d", len(all))
 	}
 }

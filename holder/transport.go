@@ -16,16 +16,6 @@ import (
 // maxBody bounds the body of a call that is signed.
 const maxBody = 16 << 20
 
-// The operations that stand for what A2A itself does with a task (design,
-// section 2). No skill maps to them.
-const (
-	operationMessage    = "a2a.message"
-	operationTaskRead   = "a2a.task.read"
-	operationTaskCancel = "a2a.task.cancel"
-	operationPush       = "a2a.push"
-	operationCard       = "a2a.card"
-)
-
 // Transport puts a capability and its proof on the calls that any stock A2A
 // client makes of one agent over JSON-RPC. The bytes of a call stay as they
 // are. It is safe for use by several goroutines.
@@ -154,34 +144,19 @@ func (t *Transport) proves(r *http.Request, body []byte) (proven, error) {
 	if decodeError != nil {
 		return proven{}, fmt.Errorf("the call cannot be signed: %w", decodeError)
 	}
-	task := taskArguments(call)
-	switch call.Method {
-	case a2a.GetTask, a2a.SubscribeToTask, a2a.ListTasks:
-		return proven{operationTaskRead, task}, nil
-	case a2a.CancelTask:
-		return proven{operationTaskCancel, task}, nil
-	case a2a.CreatePushConfig, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.DeletePushConfig:
-		return proven{operationPush, task}, nil
-	case a2a.GetExtendedCard:
-		return proven{operationCard, powerbox.Object()}, nil
-	case a2a.SendMessage, a2a.SendStreamingMessage, a2a.SkillInvoke, a2a.TaskSend:
-		return t.provesMessage(call, task)
-	default:
-		return proven{operationMessage, task}, nil
+	about, ambiguous := call.Proves(t.Agent.urlSkill(), t.Agent.operationOf)
+	if ambiguous != nil {
+		return proven{}, fmt.Errorf("the call cannot be signed: %w", ambiguous)
 	}
+	return proven{about.Operation, about.Arguments}, nil
 }
 
-func (t *Transport) provesMessage(call a2a.Call, task powerbox.Value) (proven, error) {
-	named, found, ambiguous := call.Naming(t.Agent.urlSkill())
-	switch s, mapped := t.Agent.Skills[named.Skill]; {
-	case ambiguous != nil:
-		return proven{}, fmt.Errorf("the call cannot be signed: %w", ambiguous)
-	case found && mapped:
-		return proven{s.Operation.String(), named.Arguments}, nil
-	case call.Push != nil:
-		return proven{operationPush, task}, nil
+// operationOf is what a skill maps to, "" for nothing.
+func (a Agent) operationOf(skill string) string {
+	if s, ok := a.Skills[skill]; ok {
+		return s.Operation.String()
 	}
-	return proven{operationMessage, task}, nil
+	return ""
 }
 
 // urlSkill returns the skill that the agent's URL stands for, "" for none.
@@ -191,10 +166,4 @@ func (a Agent) urlSkill() string {
 		return ""
 	}
 	return strings.TrimRight(skill, "/")
-}
-
-// taskArguments are the arguments of the reserved operations, by which a
-// capability can be bound to a task.
-func taskArguments(call a2a.Call) powerbox.Value {
-	return powerbox.Object(optional(optional(nil, "task", call.Task), "context", call.Context)...)
 }

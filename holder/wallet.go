@@ -65,6 +65,19 @@ func (w *Wallet) Add(capabilities ...Capability) error {
 	return nil
 }
 
+// Forget drops what has expired, for a wallet that is kept for long: it counts
+// against what the wallet takes.
+func (w *Wallet) Forget(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for agent, all := range w.held {
+		left := slices.DeleteFunc(all, func(c Capability) bool { return !now.Before(c.Expires) })
+		if w.held[agent] = left; len(left) == 0 {
+			delete(w.held, agent)
+		}
+	}
+}
+
 // Of returns what is held of the agent with that public URL and has not
 // expired, newest last.
 func (w *Wallet) Of(agent string, now time.Time) []Capability {

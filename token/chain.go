@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/eddsa"
 )
 
 // link is one token of a chain, parsed. It is immutable.
@@ -14,7 +15,13 @@ type link struct {
 	claims
 	compact string
 	hash    string // base64url SHA-256 of the signing input, as in par_hash
+	// again is for the holder's key once l is remembered: there are more
+	// signatures under it to come, of proofs and of tokens that continue the chain.
+	again *eddsa.Key
 }
+
+// holderKey returns the key that the next link and proofs are signed with.
+func (l *link) holderKey() keptKey { return keptKey{l.holder, l.again} }
 
 func parseLink(compact string, root bool) (*link, error) {
 	j, err := parseJWS(compact, TypeToken)
@@ -26,7 +33,8 @@ func parseLink(compact string, root bool) (*link, error) {
 	if l.claims, err = parseClaims(j.payload, root); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(j.signed))
+	var room [usualPart]byte
+	sum := sha256.Sum256(append(room[:0], j.signed...))
 	l.hash = encodeBase64(sum[:])
 	return l, nil
 }
@@ -192,7 +200,7 @@ func (l *link) checkPlace(parent *link) error {
 		return refuse(CodeExpiryWidened, "exp is after the parent's")
 	case l.issuedAt < parent.issuedAt:
 		return refuse(CodeIssuedBeforeParent, "iat is before the parent's")
-	case l.issuer != parent.holder.URI():
+	case !parent.holder.isNamed(l.issuer):
 		return refuse(CodeIssuer, "iss is not the thumbprint of the parent's holder key")
 	case l.parentHash != parent.hash:
 		return refuse(CodeParentHash, "par_hash is not the hash of the token before it")
@@ -208,7 +216,7 @@ func (l *link) checkTools(parent *link) error {
 		return refuse(CodeTooLarge, "comparing it with its parent takes too many steps")
 	}
 	if len(wider) > 0 {
-		return refuse(CodeWidened, "goes beyond its parent: %s", sentences(wider))
+		return refusal(CodeWidened, "goes beyond its parent: "+sentences(wider))
 	}
 	return nil
 }
@@ -322,7 +330,7 @@ func checkSignatures(links []*link, signed int, anchors *KeySet) error {
 		if i == 0 {
 			err = anchors.verifyRoot(links[0])
 		} else {
-			err = links[i].verify(links[i-1].holder)
+			err = links[i].verify(links[i-1].holderKey())
 		}
 		if err != nil {
 			return atLink(err, i)

@@ -50,7 +50,7 @@ func BenchmarkPrimitives(b *testing.B) {
 	signed := []byte(j.signed)
 	b.Run("verify", func(b *testing.B) {
 		for b.Loop() {
-			if !ed25519.Verify(key.x[:], signed, j.signature) {
+			if !ed25519.Verify(key.x[:], signed, j.signature[:]) {
 				b.Fatal("does not verify")
 			}
 		}

@@ -144,20 +144,28 @@ func (c *claims) widerThan(parent *link) (wider []powerbox.Excess) {
 	return wider
 }
 
+// sortedByName returns clauses themselves where they are in order.
 func sortedByName(clauses []powerbox.Clause) []powerbox.Clause {
-	sorted := slices.Clone(clauses)
-	slices.SortFunc(sorted, func(a, b powerbox.Clause) int { return compareNames(a.Pattern.Name(), b.Pattern.Name()) })
-	return sorted
+	if slices.IsSortedFunc(clauses, compareClauses) {
+		return clauses
+	}
+	return slices.SortedFunc(slices.Values(clauses), compareClauses)
+}
+
+func compareClauses(a, b powerbox.Clause) int {
+	return compareNames(a.Pattern.Name(), b.Pattern.Name())
 }
 
 // Tools returns the operations of an authority as tools of a token. It refuses
 // with code not_expressible what a tools map cannot say (design: towards AAT
 // only by narrowing): patterns that are not exact, optional arguments, named
 // arguments beside arbitrary ones, and a call without any argument.
-func Tools(a powerbox.Authority) ([]powerbox.Clause, error) { return expressible(a.Clauses()) }
+func Tools(a powerbox.Authority) ([]powerbox.Clause, error) {
+	return expressible(slices.Clone(a.Clauses()))
+}
 
-// expressible returns clauses in order of their names if a tools map can hold
-// them.
+// expressible returns clauses in order of their names, themselves where they
+// are, if a tools map can hold them.
 func expressible(clauses []powerbox.Clause) ([]powerbox.Clause, error) {
 	if len(clauses) > powerbox.MaxOperations {
 		return nil, refuse(CodeTooLarge, "has %d tools; want at most %d", len(clauses), powerbox.MaxOperations)

@@ -72,7 +72,11 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return powerbox.ErrDenied }
 
 func refuse(code powerbox.Code, format string, args ...any) error {
-	return &Error{Code: code, Link: NoLink, Message: fmt.Sprintf(format, args...)}
+	return refusal(code, fmt.Sprintf(format, args...))
+}
+
+func refusal(code powerbox.Code, message string) error {
+	return &Error{Code: code, Link: NoLink, Message: message}
 }
 
 // atLink returns err as one about the token at that index.

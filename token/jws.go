@@ -1,8 +1,10 @@
 package token
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/powerbox-project/powerbox"
 )
@@ -33,7 +35,7 @@ type jws struct {
 	header    header
 	payload   powerbox.Value
 	signed    string // the signing input: header and payload as they came
-	signature []byte
+	signature [64]byte
 }
 
 // parseJWS parses a compact JWS (RFC 7515 section 7.1) whose typ is absent,
@@ -53,7 +55,8 @@ func parseJWS(compact, typ string) (jws, error) {
 		return jws{}, err
 	}
 	// Before the payload, which is longer.
-	signature, err := decodeBase64(compact[last+1:])
+	var room [96]byte
+	signature, err := appendDecoded(room[:0], compact[last+1:])
 	if err != nil || len(signature) != 64 {
 		return jws{}, refuse(CodeMalformed, "signature has %d bytes; want 64 in base64url without padding", len(signature))
 	}
@@ -61,8 +64,12 @@ func parseJWS(compact, typ string) (jws, error) {
 	if err != nil {
 		return jws{}, err
 	}
-	return jws{h, payload, compact[:last], signature}, nil
+	return jws{h, payload, compact[:last], [64]byte(signature)}, nil
 }
+
+// usualPart is more than most parts of a token have, in bytes. What is decoded
+// or hashed and then not needed any more takes no memory of its own up to it.
+const usualPart = 1 << 10
 
 // The headers that sign writes where there is no kid, as they stand in a JWS.
 // Nearly every token and proof has one of them.
@@ -89,13 +96,14 @@ func readHeader(part, typ string) (header, error) {
 }
 
 func parsePart(name, part string, limits powerbox.Limits) (powerbox.Value, error) {
-	b, err := decodeBase64(part)
+	var room [usualPart]byte
+	b, err := appendDecoded(room[:0], part)
 	if err != nil {
 		return powerbox.Value{}, refuse(CodeMalformed, "%s is not base64url without padding: %v", name, err)
 	}
 	v, err := powerbox.DecodeValue(b, limits)
 	if err != nil {
-		return powerbox.Value{}, refuse(CodeMalformed, "%s: %v", name, err)
+		return powerbox.Value{}, refusal(CodeMalformed, name+": "+err.Error())
 	}
 	if v.Kind() != powerbox.KindObject {
 		return powerbox.Value{}, refuse(CodeMalformed, "%s is JSON %s; want an object", name, v.Kind())
@@ -133,12 +141,17 @@ func parseHeader(v powerbox.Value, typ string) (header, error) {
 	return h, nil
 }
 
+// inputs are for signing inputs as bytes, which a check would have Go allocate.
+var inputs = sync.Pool{New: func() any { return new([usualPart]byte) }}
+
 // verify checks the signature of j under key. The key decides the algorithm.
-func (j jws) verify(key PublicKey) error {
+func (j jws) verify(key keptKey) error {
 	if j.header.algorithm != key.algorithm {
 		return refuse(CodeAlgorithm, "header: alg is for %s; the key is for %s", j.header.algorithm, key.algorithm)
 	}
-	if !key.Verify([]byte(j.signed), j.signature) {
+	room, _ := inputs.Get().(*[usualPart]byte)
+	defer inputs.Put(room)
+	if !key.Verify(append(room[:0], j.signed...), j.signature[:]) {
 		return refuse(CodeSignature, "the signature does not verify under %s", key)
 	}
 	return nil
@@ -146,17 +159,10 @@ func (j jws) verify(key PublicKey) error {
 
 // sign returns payload as a compact JWS.
 func sign(signer Signer, typ, kid string, payload []byte) (string, error) {
-	alg := powerbox.String(signer.Public().algorithm.String())
-	head := append(make([]byte, 0, 128), `{"alg":`...)
-	head = alg.AppendJSON(head)
-	if kid != "" {
-		head = powerbox.String(kid).AppendJSON(append(head, `,"kid":`...))
-	}
-	head = append(powerbox.String(typ).AppendJSON(append(head, `,"typ":`...)), '}')
-	compact := make([]byte, 0, jose.EncodedLen(len(head))+jose.EncodedLen(len(payload))+jose.EncodedLen(64)+len(".."))
-	compact = append(jose.AppendEncode(compact, head), '.')
+	var room [2 * usualPart]byte
+	compact := append(appendHeader(room[:0], signer.Public().algorithm, typ, kid), '.')
 	compact = jose.AppendEncode(compact, payload)
-	signature, err := signer.Sign(compact[:len(compact):len(compact)])
+	signature, err := signInput(signer, compact)
 	if err != nil {
 		return "", err
 	}
@@ -165,6 +171,29 @@ func sign(signer Signer, typ, kid string, payload []byte) (string, error) {
 		return "", refuse(CodeTooLarge, "has %d bytes; want at most %d", len(compact), MaxTokenBytes)
 	}
 	return string(compact), nil
+}
+
+// appendHeader appends a header as it stands in a JWS.
+func appendHeader(b []byte, algorithm Algorithm, typ, kid string) []byte {
+	if algorithm == Ed25519 && typ == TypeToken && kid == "" {
+		return append(b, linkHeaderEdDSA...) // what holders write all the time
+	}
+	head := append(make([]byte, 0, 128), `{"alg":`...)
+	head = powerbox.String(algorithm.String()).AppendJSON(head)
+	if kid != "" {
+		head = powerbox.String(kid).AppendJSON(append(head, `,"kid":`...))
+	}
+	head = append(powerbox.String(typ).AppendJSON(append(head, `,"typ":`...)), '}')
+	return jose.AppendEncode(b, head)
+}
+
+// signInput returns the signature of input, of which a [Signer] that is not ours
+// gets a copy: it may keep what it is given.
+func signInput(signer Signer, input []byte) ([]byte, error) {
+	if key, ok := signer.(*PrivateKey); ok {
+		return key.Sign(input)
+	}
+	return signer.Sign(bytes.Clone(input))
 }
 
 // checkParts refuses what does not have the three parts of a compact JWS.

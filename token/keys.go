@@ -2,7 +2,6 @@ package token
 
 import (
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/sha256"
 	"encoding/base64"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/eddsa"
 )
 
 // Algorithm is a signature algorithm. There is none for "none", and none that
@@ -133,7 +133,8 @@ func member(v powerbox.Value, name string) string {
 }
 
 func coordinate(v powerbox.Value, name string) (c [32]byte, err error) {
-	b, err := decodeBase64(member(v, name))
+	var room [48]byte
+	b, err := appendDecoded(room[:0], member(v, name))
 	if err != nil || len(b) != len(c) {
 		return c, refuse(CodeMalformed, "key: %s has %d bytes; want 32 in base64url without padding", name, len(b))
 	}
@@ -148,11 +149,14 @@ var errLineBreak = errors.New("it has a line break")
 
 // decodeBase64 decodes base64url as JOSE has it, without line breaks, which
 // the encoding by itself would skip.
-func decodeBase64(s string) ([]byte, error) {
+func decodeBase64(s string) ([]byte, error) { return appendDecoded(nil, s) }
+
+// appendDecoded is decodeBase64 that appends to b.
+func appendDecoded(b []byte, s string) ([]byte, error) {
 	if strings.IndexByte(s, '\n') >= 0 || strings.IndexByte(s, '\r') >= 0 {
-		return nil, errLineBreak
+		return b, errLineBreak
 	}
-	return jose.DecodeString(s)
+	return jose.AppendDecode(b, []byte(s))
 }
 
 func encodeBase64(b []byte) string {
@@ -188,24 +192,47 @@ func textMember(name, text string) powerbox.Member {
 
 // Thumbprint returns the SHA-256 thumbprint of k (RFC 7638) in base64url.
 func (k PublicKey) Thumbprint() string {
-	// RFC 7638 section 3 hashes the required members, sorted, without spaces.
-	text := make([]byte, 0, 160)
+	var room [usualName]byte
+	return string(k.appendThumbprint(room[:0]))
+}
+
+func (k PublicKey) appendThumbprint(b []byte) []byte {
+	sum := sha256.Sum256(k.appendJWK(make([]byte, 0, 160)))
+	return jose.AppendEncode(b, sum[:])
+}
+
+// appendJWK appends the required members of k as a JWK, sorted, without spaces:
+// what RFC 7638 section 3 hashes, and what [PublicKey.JWK] is as JSON.
+func (k PublicKey) appendJWK(b []byte) []byte {
 	switch k.algorithm {
 	case Ed25519:
-		text = append(text, `{"crv":"Ed25519","kty":"OKP","x":"`...)
-		text = base64.RawURLEncoding.AppendEncode(text, k.x[:])
+		b = append(b, `{"crv":"Ed25519","kty":"OKP","x":"`...)
+		b = jose.AppendEncode(b, k.x[:])
 	case ES256:
-		text = append(text, `{"crv":"P-256","kty":"EC","x":"`...)
-		text = base64.RawURLEncoding.AppendEncode(text, k.x[:])
-		text = append(text, `","y":"`...)
-		text = base64.RawURLEncoding.AppendEncode(text, k.y[:])
+		b = append(b, `{"crv":"P-256","kty":"EC","x":"`...)
+		b = jose.AppendEncode(b, k.x[:])
+		b = append(b, `","y":"`...)
+		b = jose.AppendEncode(b, k.y[:])
 	}
-	sum := sha256.Sum256(append(text, `"}`...))
-	return encodeBase64(sum[:])
+	return append(b, `"}`...)
 }
 
 // URI returns the thumbprint as a URI (RFC 9278).
-func (k PublicKey) URI() string { return ThumbprintURI + k.Thumbprint() }
+func (k PublicKey) URI() string {
+	var room [usualName]byte
+	return string(k.appendURI(room[:0]))
+}
+
+func (k PublicKey) appendURI(b []byte) []byte { return k.appendThumbprint(append(b, ThumbprintURI...)) }
+
+// isNamed reports whether uri is that of k.
+func (k PublicKey) isNamed(uri string) bool {
+	var room [usualName]byte
+	return uri == string(k.appendURI(room[:0]))
+}
+
+// usualName is room for the URI of a key, in bytes.
+const usualName = 96
 
 // String returns the thumbprint URI.
 func (k PublicKey) String() string { return k.URI() }
@@ -214,11 +241,32 @@ func (k PublicKey) String() string { return k.URI() }
 func (k PublicKey) Verify(message, signature []byte) bool {
 	switch k.algorithm {
 	case Ed25519:
-		return ed25519.Verify(k.x[:], message, signature)
+		return eddsa.Verify(k.x[:], message, signature)
 	case ES256:
 		return k.verifyES256(message, signature)
 	}
 	return false
+}
+
+// keptKey is a key that is kept where signatures under it may be checked again.
+type keptKey struct {
+	PublicKey
+	again *eddsa.Key // nil for other algorithms, and where the key is seen for the first time
+}
+
+func (k PublicKey) keep() keptKey {
+	if k.algorithm != Ed25519 {
+		return keptKey{PublicKey: k}
+	}
+	return keptKey{k, eddsa.NewKey(k.x)}
+}
+
+// Verify is [PublicKey.Verify], faster from the second time on.
+func (k keptKey) Verify(message, signature []byte) bool {
+	if k.again == nil {
+		return k.PublicKey.Verify(message, signature)
+	}
+	return k.again.Verify(message, signature)
 }
 
 func (k PublicKey) verifyES256(message, signature []byte) bool {

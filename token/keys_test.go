@@ -118,7 +118,7 @@ func TestKeySet(t *testing.T) {
 	if err != nil || s.Len() != 2 {
 		t.Fatal(s.Len(), err)
 	}
-	if got := s.candidates(header{kid: b.Thumbprint(), hasKid: true}); len(got) != 1 || got[0] != b {
+	if got := s.candidates(header{kid: b.Thumbprint(), hasKid: true}); len(got) != 1 || got[0].PublicKey != b {
 		t.Errorf("kid selects %v", got)
 	}
 }

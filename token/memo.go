@@ -36,7 +36,7 @@ type memory struct {
 // much.
 const (
 	memoryFactor = 6
-	memoryBase   = 1 << 10
+	memoryBase   = 3 << 10
 )
 
 // NewMemo returns a memo that uses about that many bytes. It forgets the oldest
@@ -128,8 +128,9 @@ func (m *Memo) recall(sum uint64, bytes string, anchors *KeySet) (*chain, bool) 
 }
 
 // own makes the text of l its own, so that what is remembered keeps no header
-// alive. Nobody else has l yet.
+// alive, and keeps its key. Nobody else has l yet.
 func (l *link) own() {
+	l.again = l.holder.keep().again
 	l.compact = strings.Clone(l.compact)
 	l.signed = l.compact[:len(l.signed)]
 }

@@ -94,7 +94,7 @@ func (v Verified) CheckProof(compact string, want Expected) (Proof, error) {
 	if err := p.check(v.ID(), want); err != nil {
 		return Proof{}, err
 	}
-	if err := j.verify(v.Holder()); err != nil {
+	if err := j.verify(v.chain.leaf().holderKey()); err != nil {
 		var refused *Error
 		if errors.As(err, &refused) && refused.Code == CodeSignature {
 			refused.Code = CodeProofSignature

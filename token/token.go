@@ -265,8 +265,9 @@ func parseShape(v powerbox.Value) (powerbox.Shape, error) {
 	case len(arguments) > powerbox.MaxArguments:
 		return powerbox.Shape{}, refuse(CodeTooLarge, "has %d arguments; want at most %d", len(arguments), powerbox.MaxArguments)
 	}
-	fields := make([]powerbox.Field, len(arguments))
-	for i, a := range arguments {
+	var room [4]powerbox.Field // NewShape copies them
+	fields := room[:0]
+	for _, a := range arguments {
 		if nestsDeeper(a.Value, powerbox.MaxConstraintDepth) {
 			return powerbox.Shape{}, refuse(CodeTooDeep, "argument %q: constraint nests deeper than %d", a.Name, powerbox.MaxConstraintDepth)
 		}
@@ -274,7 +275,7 @@ func parseShape(v powerbox.Value) (powerbox.Shape, error) {
 		if err != nil {
 			return powerbox.Shape{}, refuse(CodeConstraint, "argument %q: %v", a.Name, err)
 		}
-		fields[i] = powerbox.Field{Name: a.Name, Constraint: c, Required: true}
+		fields = append(fields, powerbox.Field{Name: a.Name, Constraint: c, Required: true})
 	}
 	return powerbox.NewShape(powerbox.RestNone, fields...)
 }
@@ -357,9 +358,9 @@ func (c *claims) appendPayload(b []byte) []byte {
 	integer := func(name string, n int64) {
 		b = strconv.AppendInt(append(b, name...), n, 10)
 	}
-	b = ToolsJSON(c.tools).AppendJSON(append(b, `{"authorization_details":[{"tools":`...))
+	b = appendTools(append(b, `{"authorization_details":[{"tools":`...), c.tools)
 	text(`,"type":`, capabilityType)
-	b = c.holder.JWK().AppendJSON(append(b, `}],"cnf":{"jwk":`...))
+	b = c.holder.appendJWK(append(b, `}],"cnf":{"jwk":`...))
 	integer(`},"del_depth":`, int64(c.depth))
 	integer(`,"del_max_depth":`, int64(c.maxDepth))
 	integer(`,"exp":`, c.expires)
@@ -371,6 +372,27 @@ func (c *claims) appendPayload(b []byte) []byte {
 	}
 	if c.private != nil {
 		b = c.private.value().AppendJSON(append(b, `,"`+privateClaim+`":`...))
+	}
+	return append(b, '}')
+}
+
+// appendTools appends what [ToolsJSON] returns for clauses in order of their
+// names, without building it.
+func appendTools(b []byte, clauses []powerbox.Clause) []byte {
+	b = append(b, '{')
+	for i, c := range clauses {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(powerbox.String(c.Pattern.Name()).AppendJSON(b), ':', '{')
+		for j, f := range c.Shape.Fields() {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			b = append(powerbox.String(f.Name).AppendJSON(b), ':')
+			b = f.Constraint.JSON().AppendJSON(b)
+		}
+		b = append(b, '}')
 	}
 	return append(b, '}')
 }

@@ -2,7 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -12,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -22,7 +28,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/keyring"
 	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/signed"
 	"github.com/powerbox-project/powerbox/internal/sqlite"
+	"github.com/powerbox-project/powerbox/internal/telemetry"
 )
 
 // recorderID is the name under which one process writes its records.
@@ -43,7 +51,21 @@ type instance struct {
 	issuer  *issuer.Issuer
 	gateway *gateway.Gateway
 	admin   *server.Admin
+	feedKey signed.Key
 	handler http.Handler
+	// read reads what the configuration refers to; os.ReadFile where it is nil.
+	read func(string) ([]byte, error)
+	grpc []grpcFront
+	// telemetry is nil where nothing is counted or traced.
+	telemetry *telemetry.Telemetry
+	sources   []*source                  // files that are read again
+	settings  atomic.Pointer[tls.Config] // of TLS, as handshakes take them
+}
+
+// grpcFront is where the gRPC of one agent is taken.
+type grpcFront struct {
+	agent, listen, address string
+	handler                http.Handler
 }
 
 // assembly is what an instance is made of beside its configuration.
@@ -73,17 +95,13 @@ func assemble(ctx context.Context, a assembly) (*instance, error) {
 	return i, nil
 }
 
-// Close ends the store.
-func (i *instance) Close() error {
-	if i.store == nil {
-		return nil
-	}
-	return i.store.Close()
-}
-
 func (i *instance) open(ctx context.Context, a assembly) error {
 	path := filepath.Join(string(i.config.Issuer.Directory), "powerbox.db")
 	if err := i.checkStore(path, a.newStore); err != nil {
+		return err
+	}
+	var err error
+	if i.telemetry, err = newTelemetry(ctx, i.config.Telemetry.Listen, i.config.Telemetry.Traces); err != nil {
 		return err
 	}
 	signer, recordKey, err := i.ring.Evidence(recorderID)
@@ -95,8 +113,10 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		return err
 	}
 	i.store, err = sqlite.Open(ctx, sqlite.Config{
-		Path:   path,
-		Signer: signer, Origin: i.config.Evidence.Origin, Checkpoint: checkpoint, Random: rand.Reader,
+		Path:    path,
+		Batches: i.config.Evidence.Signatures == "batch",
+		Signer:  signer, Origin: i.config.Evidence.Origin, Checkpoint: checkpoint, Random: rand.Reader,
+		Now: a.now, Committed: i.committed(),
 	})
 	if err != nil {
 		return err
@@ -105,19 +125,26 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if err != nil {
 		return err
 	}
+	if i.feedKey, err = i.ring.Feed(); err != nil {
+		return err
+	}
 	operator, err := i.ring.Secret("operator")
 	if err != nil {
 		return err
 	}
 	i.admin = &server.Admin{
 		Issuer: i.issuer, Store: i.store, Exporter: i.store, Token: base64.RawURLEncoding.EncodeToString(operator),
-		Keys: []evidence.Key{recordKey}, Now: a.now, Log: a.log, Can: w.can,
-		Trust: evidence.Trust{CheckpointKeys: []string{verifier}, RecordKeys: []evidence.PinnedKey{{Key: recordKey, Agents: []string{"*"}}}},
+		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: []evidence.Key{recordKey}, Now: a.now, Log: a.log, Can: w.can,
+		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: []evidence.PinnedKey{{Key: recordKey, Agents: []string{"*"}}}},
 	}
 	for _, agent := range i.config.Agents {
-		i.admin.Agents = append(i.admin.Agents, server.AgentStatus{ID: agent.ID, URL: i.agentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode})
+		status := server.AgentStatus{ID: agent.ID, URL: i.agentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary}
+		for _, r := range agent.Modes {
+			status.Rules = append(status.Rules, server.ModeRule(r))
+		}
+		i.admin.Agents = append(i.admin.Agents, status)
 	}
-	return i.front(a, w)
+	return errors.Join(i.watch(a.log), i.front(ctx, a, w))
 }
 
 // checkStore refuses keys without the store that belongs to them: modes that an
@@ -134,12 +161,19 @@ func (i *instance) checkStore(path string, anew bool) error {
 }
 
 func (i *instance) agentURL(id string) string {
-	return strings.TrimSuffix(i.config.Issuer.URL, "/") + "/agents/" + id
+	base := i.config.Issuer.URL
+	for _, c := range i.config.Agents {
+		if c.ID == id && c.GatewayURL != "" {
+			base = c.GatewayURL
+		}
+	}
+	return strings.TrimSuffix(base, "/") + "/agents/" + id
 }
 
 // wiring is what issuer and gateway share.
 type wiring struct {
 	sealer  *catalogue.Sealer
+	pages   cipher.AEAD
 	policy  issuerPolicy
 	agents  []*issuer.Agent
 	callers []config.CallerRule
@@ -159,6 +193,9 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 	if w.sealer, err = catalogue.NewSealer(handleKey); err != nil {
 		return nil, err
 	}
+	if w.pages, err = sealPages(handleKey); err != nil {
+		return nil, err
+	}
 	for _, c := range i.config.Identity.Callers {
 		w.origins[holderID(c)] = c.Agent
 	}
@@ -176,10 +213,33 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 		return nil, err
 	}
 	i.issuer, err = issuer.New(ctx, issuer.Config{
-		Store: i.store, Policy: w.policy, Sealer: w.sealer, Agents: w.agents, Recorder: recorderID,
+		Store: i.store, Policy: w.policy, Sealer: w.sealer, Agents: w.agents, Callers: w.callerNames(), Recorder: recorderID,
 		Pairwise: pairwise, MaximumLifetime: i.config.Issuer.MaximumLifetime, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
 	return w, err
+}
+
+// callerNames are the configured names of calling agents.
+func (w *wiring) callerNames() []string {
+	var names []string
+	for _, c := range w.callers {
+		names = append(names, c.Agent)
+	}
+	return names
+}
+
+// sealPages is what seals the tokens of pages, under a key that is derived from
+// that of handles, which all gateways of an agent have.
+func sealPages(handleKey []byte) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, handleKey, nil, "powerbox tokens of pages", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
 }
 
 // holderID is the holder that a rule of the configuration names.

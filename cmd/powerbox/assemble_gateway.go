@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,17 +13,19 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/feed"
 	"github.com/powerbox-project/powerbox/internal/gateway"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/sidecar"
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// front makes the gateway and the handler of everything.
-func (i *instance) front(a assembly, w *wiring) error {
-	client := outbound.New(outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()})
+// front makes the gateway, and then the handler of everything.
+func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
+	client := outbound.New(upstreamPolicy())
 	started, err := i.started(a)
 	if err != nil {
 		return err
@@ -49,10 +53,14 @@ func (i *instance) front(a assembly, w *wiring) error {
 		Gate: g, Identity: auth, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
 		Issuing:   server.Issuing{Issuer: i.issuer, Recipient: w.recipient},
 		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer},
-		Cards:     client, Transport: client.Transport(),
-		Mode: i.admin.Mode, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
+		Cards:     client, Transport: client.Transport(), HTTP2: client.HTTP2(),
+		PushAddress: pushAddress, Pages: w.pages,
+		Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
 		Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
-		BodyLimit: int(i.config.Defaults.BodyLimit), Rate: i.config.Defaults.RequestRate, Now: a.now, Log: a.log,
+		BodyLimit: int(i.config.Defaults.BodyLimit), BodyTime: i.config.Limits.BodyTime, Streams: i.config.Limits.Streams, Denials: i.config.Limits.Denials, Rate: i.config.Defaults.RequestRate, Now: a.now, Log: a.log,
+	}
+	if i.telemetry != nil {
+		c.Observer, g.Took = i.telemetry, i.telemetry.Took
 	}
 	for n, agent := range i.config.Agents {
 		front, err := i.gatewayAgent(agent, w.agents[n])
@@ -64,8 +72,49 @@ func (i *instance) front(a assembly, w *wiring) error {
 	if i.gateway, err = gateway.New(c); err != nil {
 		return err
 	}
+	return errors.Join(i.grpcFronts(), i.serveOn(ctx, a, w, started))
+}
+
+// grpcFronts notes where the gRPC of each agent is taken.
+func (i *instance) grpcFronts() error {
+	for _, agent := range i.config.Agents {
+		if agent.GRPC.Listen == "" || agent.GatewayURL != "" {
+			continue
+		}
+		handler, err := i.gateway.GRPC(agent.ID)
+		if err != nil {
+			return err
+		}
+		i.grpc = append(i.grpc, grpcFront{agent.ID, agent.GRPC.Listen, agent.GRPC.Address, handler})
+	}
+	return nil
+}
+
+// serveOn makes the handler of everything.
+func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started time.Time) error {
+	publisher, err := feed.NewPublisher(feed.PublisherConfig{
+		Source: server.Events{Issuer: i.issuer, Store: i.store}, Key: i.feedKey, Issuer: i.config.Issuer.URL,
+		Heartbeat: i.config.Issuer.Feed.Heartbeat, Streams: i.config.Issuer.Feed.Streams, Done: ctx.Done(), Now: a.now, Log: a.log,
+	})
+	if err != nil {
+		return fmt.Errorf("issuer.feed: %w", err)
+	}
+	apart, err := i.apart(ctx, a, w, started)
+	if err != nil {
+		return err
+	}
+	may := func(r *http.Request) (context.Context, bool) {
+		if i.admin.IsOperator(r) {
+			return r.Context(), true
+		}
+		return apart.MayFollow(r)
+	}
 	mux := http.NewServeMux()
-	mux.Handle("/agents/", i.gateway)
+	mux.Handle("/agents/", i.here(i.gateway))
+	mux.Handle("GET "+feed.PathEvents, server.Feed(publisher, may))
+	mux.Handle("GET "+feed.PathSnapshot, server.Feed(publisher, may))
+	mux.Handle("POST /v1/gateway/", apart.Handler())
+	mux.Handle("POST "+sidecar.PathShip, apart.Handler())
 	mux.Handle("/v1/", i.admin.Handler())
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { i.ready(w, r, a.now().Before(started)) })
@@ -87,6 +136,10 @@ func (i *instance) started(a assembly) (time.Time, error) {
 // ready says whether calls can be decided and recorded. Early is the time after
 // a restart in which proofs are still refused.
 func (i *instance) ready(w http.ResponseWriter, r *http.Request, early bool) {
+	if i.gateway.Draining() {
+		http.Error(w, "the server is being stopped", http.StatusServiceUnavailable)
+		return
+	}
 	if early {
 		http.Error(w, "proofs of this second may have been used before the restart", http.StatusServiceUnavailable)
 		return
@@ -100,6 +153,15 @@ func (i *instance) ready(w http.ResponseWriter, r *http.Request, early bool) {
 		return
 	}
 	fmt.Fprintln(w, "ready")
+}
+
+// pushAddress says why events may not be posted to an address.
+func pushAddress(ctx context.Context, address string, private bool) error {
+	policy := outbound.Policy{}
+	if private {
+		policy = outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()}
+	}
+	return policy.Check(ctx, address)
 }
 
 // recipient is the holder that a configured agent is: the first that the
@@ -121,13 +183,16 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		return gateway.Agent{}, err
 	}
 	out := gateway.Agent{
-		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, Keys: keys, Signer: agent.Signer,
+		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Keys: keys, Signer: agent.Signer,
 		Skills: map[string]gateway.Skill{}, EnforcesContext: c.Enforces == "context", AdmitFreeText: c.AdmitFreeText == "unsafe",
-		RefuseAmbient: c.RefuseUndeclared, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
+		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember,
 	}
+	if err := i.behind(c, &out); err != nil {
+		return gateway.Agent{}, err
+	}
 	for _, root := range c.TrustRoots {
-		data, err := os.ReadFile(string(root.JWKSFile))
+		data, err := i.readFile(string(root.JWKSFile))
 		if err != nil {
 			return gateway.Agent{}, fmt.Errorf("agents, %s, trust_roots: %w", c.ID, err)
 		}
@@ -164,6 +229,54 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		out.Required = append(out.Required, op)
 	}
 	return out, nil
+}
+
+// readFile reads what the configuration refers to.
+func (i *instance) readFile(name string) ([]byte, error) {
+	if i.read != nil {
+		return i.read(name)
+	}
+	return os.ReadFile(name)
+}
+
+// modeRules are the modes of an agent for some callers and grants.
+func modeRules(c config.Agent) ([]gateway.ModeRule, error) {
+	var rules []gateway.ModeRule
+	for _, r := range c.Modes {
+		mode, err := gate.ParseMode(r.Mode)
+		if err != nil {
+			return nil, fmt.Errorf("agents, %s, modes: %w", c.ID, err)
+		}
+		rules = append(rules, gateway.ModeRule{Caller: r.Caller, Grant: r.Grant, Mode: mode, Canary: r.Canary})
+	}
+	return rules, nil
+}
+
+// behind says how the agent itself is reached, in which modes, and by whom its
+// card is signed.
+func (i *instance) behind(c config.Agent, out *gateway.Agent) error {
+	rules, err := modeRules(c)
+	if err != nil {
+		return err
+	}
+	out.Modes = rules
+	if err := i.upstreamTLS(c, out); err != nil {
+		return err
+	}
+	if c.CardKeys == "" {
+		return nil
+	}
+	data, err := i.readFile(string(c.CardKeys))
+	if err == nil {
+		err = json.Unmarshal(data, &out.CardKeys)
+	}
+	if err == nil && len(out.CardKeys.Keys) == 0 {
+		err = errors.New("it holds no key; want a JSON Web Key Set")
+	}
+	if err != nil {
+		return fmt.Errorf("agents, %s, card_keys: %w", c.ID, err)
+	}
+	return nil
 }
 
 // redaction returns what records keep of arguments: nothing, everything, or

@@ -56,7 +56,11 @@ func newCall(p *program) *cobra.Command {
 		if err != nil {
 			return p.denied(err, *output)
 		}
-		fmt.Fprintln(p.stdout, string(result))
+		if *output == "json" {
+			fmt.Fprintln(p.stdout, string(result))
+			return nil
+		}
+		fmt.Fprintln(p.stdout, answerText(result))
 		return nil
 	}
 	return cmd

@@ -55,7 +55,7 @@ func newConfigCheck(p *program) *cobra.Command {
 			fmt.Fprintln(p.stdout, text)
 		}
 		if err == nil {
-			fmt.Fprintf(p.stdout, "%s is good: %d agents\n", file, len(c.Agents))
+			fmt.Fprintf(p.stdout, "%s is good: %s\n", file, many(len(c.Agents), "agent"))
 		}
 		return status
 	}

@@ -84,7 +84,7 @@ func (p *program) demo(ctx context.Context, keep bool) (err error) {
 		return fmt.Errorf("act 1: %w", err)
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	for _, act := range []func(context.Context) error{d.protected, d.tries, d.radius, d.audit, d.cost} {
+	for _, act := range []func(context.Context) error{d.protected, d.tries, d.stream, d.radius, d.audit, d.cost} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -230,7 +230,9 @@ func (d *demo) raise(ctx context.Context, dir string) (end func() error, err err
 	}
 	serving, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- run(serving, listener, d.instance.handler) }()
+	go func() {
+		done <- d.instance.serving(slog.New(slog.DiscardHandler)).all(serving, []front{{listener: listener, handler: d.instance.handler}})
+	}()
 	return func() error {
 		err := d.town.Close()
 		stop()
@@ -271,14 +273,14 @@ func (d *demo) protected(ctx context.Context) error {
 	}
 	for _, c := range d.outgoing.Held(quarterly.Orchestrator) {
 		if len(c.Handles) > 0 {
-			d.out.say("The orchestrator asked for %s and was given %s on %d documents: %s", c.Grant, strings.Join(c.Operations, ", "), len(c.Handles), names(c.Handles))
+			d.out.say("The orchestrator asked for %s and was given %s on %s: %s", c.Grant, strings.Join(c.Operations, ", "), many(len(c.Handles), "document"), names(c.Handles))
 		}
 	}
 	for _, c := range d.outgoing.Held(quarterly.Summariser) {
 		d.out.say("It derived, offline, for the summariser: %s on one of them, until %s", strings.Join(c.Operations, ", "), c.Expires.Local().Format("15:04:05"))
 	}
 	d.told(d.town, summary)
-	d.out.say("The outbox of the mail agent: %d letters", len(d.town.Outbox()))
+	d.out.say("The outbox of the mail agent: %s", many(len(d.town.Outbox()), "letter"))
 	if len(d.town.Outbox()) > 0 {
 		d.failures = append(d.failures, "a letter left")
 	}
@@ -307,7 +309,7 @@ func (d *demo) radius(context.Context) error {
 		}
 		on := ""
 		if agent == quarterly.Documents {
-			on = fmt.Sprintf(" on %d documents", documents)
+			on = " on " + many(documents, "document")
 		}
 		d.out.say("    %s", d.out.red(fmt.Sprintf("%-10s %s%s", agent, strings.Join(all, ", "), on)))
 	}

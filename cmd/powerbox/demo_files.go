@@ -18,7 +18,7 @@ agents:
   - {id: orchestrator, upstream: "@UP_ORCHESTRATOR", mode: require, required: [report:make/report]}
 offers:
   documents:
-    - {id: documents:read, description: Read documents that the user may access, operations: [retrieve, search, list], maximum_lifetime: 10m}
+    - {id: documents:read, description: Read documents that the user may access, operations: [retrieve, search, list, follow], maximum_lifetime: 10m}
     - {id: documents:write, description: Create and delete documents, operations: [create, delete], requires: [documents:read]}
   mail:
     - {id: mail:send, description: Send mail for the company, operations: [send]}
@@ -31,6 +31,7 @@ skills:
     - {skill: retrieve_document, grant: documents:read, operation: retrieve, handle: resourceHandle, effect: read}
     - {skill: search_documents, grant: documents:read, operation: search, effect: read}
     - {skill: list_documents, grant: documents:read, operation: list, effect: read}
+    - {skill: follow_document, grant: documents:read, operation: follow, handle: resourceHandle, effect: read}
     - {skill: create_document, grant: documents:write, operation: create}
     - {skill: delete_document, grant: documents:write, operation: delete, handle: resourceHandle}
   mail:
@@ -41,6 +42,7 @@ skills:
     - {skill: report, grant: report:make, operation: report, effect: read}
 scopes:
   user:
+    documents: [documents:read/follow]
     orchestrator: [report:make/report]
   orchestrator:
     documents: [documents:read/retrieve, documents:read/search]

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -42,6 +39,8 @@ type doctor struct {
 	config   *config.Config
 	http     *http.Client
 	findings []finding
+	past     bool // whether to try the ways past the gateway
+	clocked  bool // whether a clock was compared
 }
 
 func (d *doctor) ok(check, format string, args ...any) {
@@ -54,14 +53,19 @@ func (d *doctor) find(check, status, remedy, format string, args ...any) {
 
 func newDoctor(p *program) *cobra.Command {
 	var file string
+	var bypass bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong with the set-up, each with its remedy: exit 1 if something is broken",
+		Long: "Doctor looks at the configuration, the keys, the policies, the disk, the running server, the clocks and the agents behind. Each finding\n" +
+			"is ok, warning or broken, and comes with its remedy. It exits with 0 where nothing is broken, and with 1 where something is. With --bypass\n" +
+			"it also tries, from this machine and without any credential, whether the agents take calls past the gateway.",
 	}
 	output := outputFlag(cmd)
 	cmd.Flags().StringVarP(&file, "config", "c", defaultConfig, "configuration `file`")
+	cmd.Flags().BoolVar(&bypass, "bypass", false, "try to reach the agents past the gateway, at the addresses that their cards name")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		d := &doctor{program: p, http: newHTTPClient()}
+		d := &doctor{program: p, http: newHTTPClient(), past: bypass}
 		d.examine(cmd.Context(), file)
 		return d.print(*output)
 	}
@@ -77,7 +81,7 @@ func (d *doctor) examine(ctx context.Context, file string) {
 		return
 	}
 	d.config = c
-	d.ok("configuration", "%s loads: %d agents", file, len(c.Agents))
+	d.ok("configuration", "%s loads: %s", file, many(len(c.Agents), "agent"))
 	d.keys()
 	d.policies()
 	d.store()
@@ -86,20 +90,6 @@ func (d *doctor) examine(ctx context.Context, file string) {
 	for _, a := range c.Agents {
 		d.agent(ctx, a)
 	}
-}
-
-func (d *doctor) keys() {
-	keys, err := listKeys(filepath.Join(string(d.config.Issuer.Directory), "keys"))
-	if err != nil {
-		d.find("keys", warning, "start the server once: powerbox serve", "%v", err)
-		return
-	}
-	for _, k := range keys {
-		if k.Problem != "" {
-			d.find("keys", broken, fmt.Sprintf("chmod 600 %s, or restore it from a backup", k.File), "%s: %s", k.Name, k.Problem)
-		}
-	}
-	d.ok("keys", "%d keys in %s", len(keys), d.config.Issuer.Directory)
 }
 
 func (d *doctor) policies() {
@@ -115,51 +105,7 @@ func (d *doctor) policies() {
 		d.find("policies", warning, "add a policy file to policies; see powerbox explain policy", "there are no policies, so that nothing can be granted to anybody")
 		return
 	}
-	d.ok("policies", "%d files, %s", len(files), loaded.engine.Digest())
-}
-
-// slowSync is the time of a durable write from which on calls suffer.
-const slowSync = 50 * time.Millisecond
-
-// store measures what every record waits for.
-func (d *doctor) store() {
-	dir := string(d.config.Issuer.Directory)
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		d.find("evidence", warning, "start the server once: powerbox serve", "%s does not exist yet", dir)
-		return
-	}
-	took, err := syncTime(dir, d.now)
-	switch {
-	case err != nil:
-		d.find("evidence", broken, fmt.Sprintf("make %s writable for the server's user, and check that the disk has room", dir), "no record can be written: %v", err)
-	case took > slowSync:
-		d.find("evidence", warning, "use a faster disk: every decision waits for it", "a durable write takes %s", took.Round(time.Microsecond))
-	default:
-		d.ok("evidence", "a durable write in %s takes %s", dir, took.Round(time.Microsecond))
-	}
-}
-
-// syncTime is the median of a few durable writes.
-func syncTime(dir string, now func() time.Time) (time.Duration, error) {
-	f, err := os.CreateTemp(dir, ".doctor-*")
-	if err != nil {
-		return 0, err
-	}
-	var times []time.Duration
-	for range 5 {
-		begin := now()
-		_, err = f.Write(make([]byte, 1024))
-		if err = errors.Join(err, f.Sync()); err != nil {
-			break
-		}
-		times = append(times, now().Sub(begin))
-	}
-	err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-	if err != nil {
-		return 0, err
-	}
-	slices.SortFunc(times, cmp.Compare[time.Duration])
-	return times[len(times)/2], nil
+	d.ok("policies", "%s, %s", many(len(files), "file"), loaded.engine.Digest())
 }
 
 func (d *doctor) identity() {
@@ -191,8 +137,9 @@ func (d *doctor) server(ctx context.Context) {
 		return
 	}
 	d.ok("server", "%s is ready", base)
-	d.clock(response.Header.Get("Date"), begin)
+	d.clock("the server's", response.Header.Get("Date"), begin)
 	d.headers(ctx, base)
+	d.itself(ctx, base)
 }
 
 func (d *doctor) head(ctx context.Context, address string, headers ...string) (*http.Response, time.Time, error) {
@@ -211,18 +158,23 @@ func (d *doctor) head(ctx context.Context, address string, headers ...string) (*
 	return response, begin, response.Body.Close()
 }
 
-func (d *doctor) clock(date string, begin time.Time) {
+// clock compares this machine's clock with what another one says, once.
+func (d *doctor) clock(whose, date string, begin time.Time) {
+	if d.clocked {
+		return
+	}
 	theirs, err := http.ParseTime(date)
 	if err != nil {
-		d.find("clock", warning, "let whatever stands in front of the server keep its Date header", "the server does not tell the time")
+		d.find("clock", warning, "let whatever stands in between keep the Date header", "%s clock is not told: the answer has no Date", whose)
 		return
 	}
+	d.clocked = true
 	if off := theirs.Sub(begin).Abs(); off > clockLimit {
-		d.find("clock", broken, "synchronise both clocks, with NTP for instance", "the server's clock and this one differ by %s; proofs are refused beyond %s",
-			off.Round(time.Second), d.config.Defaults.ProofWindow)
+		d.find("clock", broken, "synchronise both clocks, with NTP for instance", "%s clock and this one differ by %s; proofs are refused beyond %s",
+			whose, off.Round(time.Second), d.config.Defaults.ProofWindow)
 		return
 	}
-	d.ok("clock", "the server's clock and this one agree within %s", clockLimit)
+	d.ok("clock", "%s clock and this one agree within %s", whose, clockLimit)
 }
 
 // headerBudget is what a chain and its proof may need in headers.
@@ -240,24 +192,45 @@ func (d *doctor) headers(ctx context.Context, base string) {
 // agent holds an agent's card against its configuration.
 func (d *doctor) agent(ctx context.Context, a config.Agent) {
 	check := "agent " + a.ID
-	client := outbound.New(outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks(), MaxBytes: a2a.MaxCardBytes})
-	raw, _, err := client.Get(ctx, strings.TrimRight(a.Upstream, "/")+"/.well-known/agent-card.json", "application/json")
+	client, err := d.way(a)
+	if err != nil {
+		d.find(check, broken, "mend the files of agents.tls", "%v", err)
+		return
+	}
+	begin := d.now()
+	raw, header, err := client.Get(ctx, strings.TrimRight(a.Upstream, "/")+"/.well-known/agent-card.json", "application/json")
 	if err != nil {
 		d.find(check, broken, "start the agent, or mend agents.upstream", "its card cannot be read: %v", err)
 		return
 	}
+	d.clock("the agent's", header.Get("Date"), begin)
 	card, err := a2a.ReadCard(raw)
-	if err == nil && card.URL == "" {
-		err = a2a.ErrNoJSONRPC
+	if err == nil && !card.Protectable() {
+		err = a2a.ErrNoInterface
 	}
 	if err != nil {
-		d.find(check, broken, "have the agent offer JSON-RPC, and a card as A2A has it", "its card: %v", err)
+		d.find(check, broken, "have the agent offer one of them, and a card as A2A has it", "its card: %v", err)
 		return
 	}
 	if card.Signed {
-		d.find(check, warning, "tell clients that pin the agent's signature", "its card is signed; the signature is taken off, since the card that clients see is another")
+		d.find(check, warning, "set agents.card_keys to have it verified here, and tell clients that pin the agent's key", "its card is signed; the card that clients see is another, and signed by this gateway")
 	}
 	d.skills(check, a, card)
+	if d.past {
+		d.bypass(ctx, a, card)
+	}
+}
+
+// way is how the server reaches an agent.
+func (d *doctor) way(a config.Agent) (*outbound.Client, error) {
+	if a.TLS == (config.UpstreamTLS{}) {
+		policy := upstreamPolicy()
+		policy.MaxBytes = a2a.MaxCardBytes
+		return outbound.New(policy), nil
+	}
+	own := &ownWay{}
+	_, err := own.source(a).read(true)
+	return own.client.Load(), err
 }
 
 func (d *doctor) skills(check string, a config.Agent, card a2a.CardView) {
@@ -277,7 +250,7 @@ func (d *doctor) skills(check string, a config.Agent, card a2a.CardView) {
 		}
 	}
 	if good {
-		d.ok(check, "its card and the configuration agree: %d skills at %s", len(card.Skills), card.URL)
+		d.ok(check, "its card and the configuration agree: %s at %s", many(len(card.Skills), "skill"), card.Interfaces[0].URL)
 	}
 }
 

@@ -137,8 +137,11 @@ func (p *program) printReport(r evidence.Report, output string) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(p.stdout, "%s: %d records in %d chains of %s, %d with an outcome that was never told\n",
-			r.Verdict(), r.Records, len(r.Chains), r.Origin, len(r.Pending))
+		fmt.Fprintf(p.stdout, "%s: %s in %s of %s, %d with an outcome that was never told\n",
+			r.Verdict(), many(r.Records, "record"), many(len(r.Chains), "chain"), r.Origin, len(r.Pending))
+		if r.Covered > 0 {
+			fmt.Fprintf(p.stdout, "  %s covered by the signature of a later one of their chain, the others by one of their own\n", many(r.Covered, "record"))
+		}
 		for _, problem := range r.Problems {
 			fmt.Fprintf(p.stdout, "  line %d: %s: %s\n", problem.Line, problem.Kind, problem.Message)
 		}

@@ -32,6 +32,7 @@ type storedCapability struct {
 	Expires    time.Time `json:"expires"`
 	Legacy     bool      `json:"legacy"`
 	Revoked    bool      `json:"revoked"`
+	Frozen     bool      `json:"frozen"`
 	Expired    bool      `json:"expired"`
 }
 
@@ -79,14 +80,23 @@ func (x *explainer) capability(ctx context.Context, id string) (explanation, err
 	if c.Revoked {
 		e.fail(gate.CodeRevoked, "it, or one that it descends from, was revoked")
 	}
+	if c.Frozen {
+		e.fail(gate.CodeFrozen, "an operator stopped it, or its agent, holder or user")
+	}
 	if c.Expired {
 		e.fail(string(powerbox.CodeExpired), "it expired at "+shortTime(c.Expires))
 	}
 	if e.First != nil {
 		e.Verdict, e.Fix = "fails", "ask again: "+request
+		if e.First.Code == gate.CodeFrozen {
+			e.Fix = thawFix
+		}
 	}
 	return e, nil
 }
+
+// thawFix mends what is frozen.
+const thawFix = "see who stopped it and why with powerbox freeze; powerbox thaw TARGET --reason '...' lets it go on"
 
 func orNobody(name, otherwise string) string {
 	if name != "" {
@@ -97,10 +107,12 @@ func orNobody(name, otherwise string) string {
 
 // hop says what a capability has less than its parent.
 func (c storedCapability) hop(parent *storedCapability) hop {
-	h := hop{ID: c.ID, Holder: c.Holder, Expires: shortTime(c.Expires), Narrowed: []string{}, Holds: !c.Revoked && !c.Expired}
+	h := hop{ID: c.ID, Holder: c.Holder, Expires: shortTime(c.Expires), Narrowed: []string{}, Holds: !c.Revoked && !c.Expired && !c.Frozen}
 	switch {
 	case c.Revoked:
 		h.Problem = "revoked, or one above it"
+	case c.Frozen:
+		h.Problem = "frozen by an operator"
 	case c.Expired:
 		h.Problem = "expired"
 	}
@@ -157,7 +169,7 @@ func (x *explainer) decision(ctx context.Context, id string) (explanation, error
 	}
 	r := sealed.Record()
 	e := explanation{Kind: "decision", ID: id, Verdict: verdictOf(r)}
-	e.describe(r)
+	e.describe(x, r)
 	told := map[failure]bool{} // two attempts of a call may fail for the same reason
 	for _, reason := range r.Details.Reasons {
 		if f := (failure{reason.Code, reason.Message}); !told[f] {
@@ -174,7 +186,7 @@ func (x *explainer) decision(ctx context.Context, id string) (explanation, error
 // under adds the capability that a decision was made on.
 func (x *explainer) under(ctx context.Context, r evidence.Record, e *explanation) error {
 	id := r.Details.Capability
-	if id == "" || r.ActionType == "capability.revoke" {
+	if id == "" || r.ActionType == "capability.revoke" || strings.HasPrefix(r.ActionType, "operator.") {
 		return nil
 	}
 	c, err := x.capability(ctx, id)
@@ -207,7 +219,25 @@ func verdictOf(r evidence.Record) string {
 	return string(r.Decision)
 }
 
-func (e *explanation) describe(r evidence.Record) {
+// rulesOf words the rules that may have given a call its mode, beside the
+// agent's.
+func (x *explainer) rulesOf(r evidence.Record) string {
+	var texts []string
+	for _, a := range x.agents {
+		for _, rule := range a.Rules {
+			switch {
+			case a.ID != r.AgentID || a.Set:
+			case rule.Caller != "" && rule.Caller == r.Details.Requester:
+				texts = append(texts, fmt.Sprintf("%s for caller %s", share(rule.Mode, rule.Canary), rule.Caller))
+			case rule.Grant != "" && r.Details.Attempt == "invocation" && strings.HasPrefix(r.Intent.Operation, a.ID+"/"+rule.Grant+"/"):
+				texts = append(texts, fmt.Sprintf("%s for grant %s", share(rule.Mode, rule.Canary), rule.Grant))
+			}
+		}
+	}
+	return strings.Join(texts, "; then ")
+}
+
+func (e *explanation) describe(x *explainer, r evidence.Record) {
 	d := r.Details
 	e.fact("when", "%s", shortTime(r.Time))
 	e.fact("who", "%s%s", d.Requester, prefixed(" for ", d.Principal))
@@ -216,6 +246,7 @@ func (e *explanation) describe(r evidence.Record) {
 		e.fact("purpose", "%q (the requester's words)", r.Intent.Purpose)
 	}
 	e.fact("mode", "%s", d.Mode)
+	e.fact("mode rules", "%s", x.rulesOf(r))
 	e.fact("held", "%s", strings.Join(d.Granted, ", "))
 	if g := d.Gate; g != nil {
 		e.fact("required", "%s", strings.Join(g.Required, ", "))
@@ -268,6 +299,8 @@ func (x *explainer) decisionFix(r evidence.Record) string {
 		return fmt.Sprintf("ask the policies: powerbox explain policy --principal user:NAME --operation %s", operation)
 	case gate.CodeForeignTask:
 		return "name a task of your own"
+	case gate.CodeFrozen:
+		return thawFix
 	}
 	return request
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/token"
@@ -156,7 +157,7 @@ func fetchKeys(ctx context.Context, issuerURL string) (token.KeySet, error) {
 	return token.ParseKeySet(data)
 }
 
-// revoked asks the server which links were revoked.
+// revoked asks the server which links were revoked, and what of it is frozen.
 func (x *explainer) revoked(ctx context.Context, u token.Unverified, e *explanation) {
 	if x.operator == nil {
 		e.note("whether anything of it was revoked was not asked: no server is known here")
@@ -165,13 +166,21 @@ func (x *explainer) revoked(ctx context.Context, u token.Unverified, e *explanat
 	ids := map[string]int{}
 	for n, l := range u.Describe() {
 		ids[l.Hash] = n
+		ids["key:"+l.Holder[strings.LastIndexByte(l.Holder, ':')+1:]] = n
 	}
-	ids[u.Describe()[0].ID] = 0
+	root := u.Describe()[0]
+	ids[root.ID] = 0
+	for _, a := range x.agents {
+		if a.URL == root.Issuer {
+			ids[issuer.AgentTarget(a.ID)] = 0
+		}
+	}
 	if v, err := u.UnsafeTrustRoot(token.Options{Now: x.now(), Revoked: token.UnsafeNothingRevoked}); err == nil {
 		if private, ok := v.Private(); ok {
 			for _, id := range issuer.ParseLineage(private.Capability) {
 				ids[id] = 0
 			}
+			ids[private.Principal] = 0
 		}
 	}
 	query := url.Values{}
@@ -180,19 +189,28 @@ func (x *explainer) revoked(ctx context.Context, u token.Unverified, e *explanat
 	}
 	var answer struct {
 		Revoked []string `json:"revoked"`
+		Frozen  []string `json:"frozen"`
 	}
 	if err := x.operator.get(ctx, "/v1/revoked?"+query.Encode(), &answer); err != nil {
 		e.note("whether anything of it was revoked is not known: %v", err)
 		return
 	}
 	for _, id := range answer.Revoked {
-		from := ids[id]
-		for n := from; n < len(e.Hops); n++ {
-			e.Hops[n].Holds = false
-		}
-		e.Hops[from].Problem = "revoked"
+		e.dead(ids[id], "revoked")
 		e.fail(string(token.CodeRevoked), fmt.Sprintf("%s was revoked, and with it everything that descends from it", id))
 	}
+	for _, id := range answer.Frozen {
+		e.dead(ids[id], "frozen by an operator")
+		e.fail(gate.CodeFrozen, fmt.Sprintf("an operator stopped %s", id))
+	}
+}
+
+// dead marks a hop and everything that descends from it.
+func (e *explanation) dead(from int, problem string) {
+	for n := from; n < len(e.Hops); n++ {
+		e.Hops[n].Holds = false
+	}
+	e.Hops[from].Problem = problem
 }
 
 // tokenFix is the command that would mend a token.
@@ -206,6 +224,8 @@ func (x *explainer) tokenFix(code string, links []token.Link) string {
 	}
 	request := fmt.Sprintf("powerbox request %s --grant %s --purpose '...' --key FILE --out capability.json", root.Issuer, grant)
 	switch code {
+	case gate.CodeFrozen:
+		return thawFix
 	case string(token.CodeExpired), string(token.CodeRevoked):
 		return "ask again: " + request
 	case string(token.CodeSignature), string(token.CodeUnknownKey), string(token.CodeParentHash):

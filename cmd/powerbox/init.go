@@ -80,8 +80,8 @@ func (d *draft) read(ctx context.Context) error {
 	if d.card, err = a2a.ReadCard(raw); err != nil {
 		return fmt.Errorf("the card of %s: %w", d.agent, err)
 	}
-	if d.card.URL == "" {
-		return fmt.Errorf("the card of %s: %w", d.agent, a2a.ErrNoJSONRPC)
+	if !d.card.Protectable() {
+		return fmt.Errorf("the card of %s: %w", d.agent, a2a.ErrNoInterface)
 	}
 	if d.id == "" {
 		d.id = nameOf(d.card.Name)

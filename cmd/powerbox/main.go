@@ -32,6 +32,8 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks to end; from then on the second one ends at once.
+	context.AfterFunc(ctx, stop)
 	code := Run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -70,16 +72,27 @@ func Run(ctx context.Context, args []string, env func(string) string, stdin io.R
 // newRoot returns the tree of commands: one constructor for each file.
 func newRoot(p *program) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "powerbox",
-		Short:         "Least authority for AI agents",
+		Use:   "powerbox",
+		Short: "Least authority for AI agents",
+		Long: "Least authority for AI agents: an agent asks for what one task needs, every hop can only narrow it, it can be taken\n" +
+			"back in a moment, and every use leaves evidence.\n\n" +
+			"Exit codes:\n" +
+			"  0  fine, or allowed\n" +
+			"  1  an error\n" +
+			"  2  wrong use of the command\n" +
+			"  3  something is denied\n" +
+			"  4  something is invalid, or was tampered with",
+		Version:       readBuild().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
-		newDemo(p), newInit(p), newDoctor(p), newServe(p), newRequest(p), newNarrow(p), newCall(p), newMode(p), newRevoke(p),
-		newExplain(p), newReport(p), newCan(p), newEvidence(p), newToken(p), newKeys(p), newConfig(p), newVersion(p),
+		newDemo(p), newInit(p), newDoctor(p), newServe(p), newGateway(p), newAttach(p), newRequest(p), newNarrow(p), newCall(p), newMode(p),
+		newRevoke(p), newFreeze(p), newThaw(p), newFeed(p),
+		newExplain(p), newReport(p), newCan(p), newEvidence(p), newToken(p), newKeys(p), newConfig(p), newLogin(p), newVersion(p),
 	)
 	p.watch(root)
 	return root

@@ -69,7 +69,24 @@ func (p *program) showModes(agents []agentStatus, only []string, output string) 
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "AGENT\tMODE\tURL")
 	for _, a := range shown {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", a.ID, a.Mode, a.URL)
+		mode := a.Mode
+		if a.Canary < 100 {
+			mode = share(mode, a.Canary)
+		}
+		if a.Frozen {
+			mode += " (frozen)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", a.ID, mode, a.URL)
+		for _, r := range a.Rules {
+			about, over := "caller "+r.Caller, ""
+			if r.Grant != "" {
+				about = "grant " + r.Grant
+			}
+			if a.Set {
+				over = "; not in force, since a mode was set"
+			}
+			fmt.Fprintf(w, "\t%s\t%s\n", share(r.Mode, r.Canary), about+over)
+		}
 	}
 	return w.Flush()
 }
@@ -80,4 +97,12 @@ func agentNames(agents []agentStatus) []string {
 		names[i] = a.ID
 	}
 	return names
+}
+
+// share words a mode that holds for a part of the callers.
+func share(mode string, percent int) string {
+	if percent >= 100 {
+		return mode
+	}
+	return fmt.Sprintf("%s for %d %%, observe for the others", mode, percent)
 }

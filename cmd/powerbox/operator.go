@@ -177,6 +177,15 @@ type agentStatus struct {
 	URL      string `json:"url"`
 	Upstream string `json:"upstream"`
 	Mode     string `json:"mode"`
+	Frozen   bool   `json:"frozen,omitempty"`
+	Canary   int    `json:"canary"`
+	Rules    []struct {
+		Caller string `json:"caller,omitempty"`
+		Grant  string `json:"grant,omitempty"`
+		Mode   string `json:"mode"`
+		Canary int    `json:"canary"`
+	} `json:"rules,omitempty"`
+	Set bool `json:"set,omitempty"`
 }
 
 func (o *operator) agents(ctx context.Context) ([]agentStatus, error) {

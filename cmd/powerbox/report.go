@@ -46,6 +46,9 @@ func newReport(p *program) *cobra.Command {
 			fmt.Fprintf(p.stderr, "powerbox: only the last %d records were read; use --since for less\n", q.limit)
 		}
 		r := summarise(records)
+		if r.Frozen, err = op.freezes(cmd.Context()); err != nil {
+			return err
+		}
 		r.Since = p.now().Add(-q.since).UTC().Truncate(time.Second)
 		switch {
 		case grants && *output == "json":
@@ -91,6 +94,8 @@ type level struct {
 type report struct {
 	Since time.Time `json:"since"`
 	Uses  []use     `json:"uses"`
+	// Frozen is what operators have stopped, now.
+	Frozen []freezeEvent `json:"frozen"`
 }
 
 // summarise counts the calls in records. Records of issuing and of outcomes
@@ -110,7 +115,7 @@ func summarise(records []evidence.Record) report {
 			uses[k].count(r)
 		}
 	}
-	out := report{Uses: []use{}}
+	out := report{Uses: []use{}, Frozen: []freezeEvent{}}
 	for _, u := range uses {
 		slices.Sort(u.Reasons)
 		out.Uses = append(out.Uses, *u)
@@ -276,6 +281,9 @@ func isNamed(requester string) bool {
 }
 
 func (p *program) printUse(r report) error {
+	for _, f := range r.Frozen {
+		fmt.Fprintf(p.stdout, "frozen: %s since %s, by %s: %s\n", f.Target, shortTime(f.At), f.By, printable(f.Reason))
+	}
 	if len(r.Uses) == 0 {
 		fmt.Fprintf(p.stdout, "no calls since %s\n", r.Since.Format(time.RFC3339))
 		return nil
@@ -330,15 +338,15 @@ func (r report) advice() []string {
 			unnamedOperation += u.Calls
 		}
 	}
-	add := func(n int, format string) {
+	add := func(n int, which string) {
 		if n > 0 {
-			lines = append(lines, fmt.Sprintf(format, n))
+			lines = append(lines, many(n, "call")+" "+which)
 		}
 	}
-	add(scope, "%d calls are outside their caller's scope: powerbox report --grants prints scopes that cover them")
-	add(unnamedCalls, "%d calls are of callers without a name: name them in identity.callers")
-	add(anonymous, "%d calls are of callers that showed nothing: they need a session, a key or a certificate before anything can be granted to them")
-	add(unnamedOperation, "%d calls name nothing that is configured: see powerbox evidence list, and skills in the configuration")
+	add(scope, "outside the caller's scope: powerbox report --grants prints scopes that cover them")
+	add(unnamedCalls, "of callers without a name: name them in identity.callers")
+	add(anonymous, "of callers that showed nothing: they need a session, a key or a certificate before anything can be granted to them")
+	add(unnamedOperation, "to nothing that is configured: see powerbox evidence list, and skills in the configuration")
 	return lines
 }
 
@@ -400,7 +408,7 @@ func (p *program) printGrants(r report) error {
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(g.Left)) {
-		fmt.Fprintf(p.stdout, "# not in it: %d calls, because %s\n", g.Left[why], why)
+		fmt.Fprintf(p.stdout, "# not in it: %s, because %s\n", many(g.Left[why], "call"), why)
 	}
 	if len(g.Scopes) == 0 {
 		return &exitStatus{exitError, errors.New("nothing that was observed can be put into scopes; the comments say why")}

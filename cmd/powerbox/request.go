@@ -39,6 +39,7 @@ func newRequest(p *program) *cobra.Command {
 	f.StringVar(&r.expires, "expires", "", "how long, such as 30m, or until when")
 	f.StringVar(&r.params.Task, "task", "", "A2A task or context that it is for")
 	f.BoolVar(&r.params.Push, "push", false, "ask for push notifications as well")
+	f.BoolVar(&r.params.Card, "card", false, "ask for the agent's extended card as well")
 	f.StringVar(&r.out, "out", "", "capability `file` to write, with mode 0600")
 	r.holder.add(cmd)
 	required(cmd, "grant", "purpose", "key")

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
-	"time"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +16,11 @@ import (
 
 // defaultConfig is the file that every verb reads unless told otherwise.
 const defaultConfig = "powerbox.yaml"
+
+// gcPercent lets the heap grow to five times of what is in use before it is
+// collected, where GOGC says nothing: what is in use is small, some tens of MB
+// with a full memo, and collecting is a fifth of the time of a call otherwise.
+const gcPercent = 400
 
 func newServe(p *program) *cobra.Command {
 	var file string
@@ -31,6 +33,9 @@ func newServe(p *program) *cobra.Command {
 			c, err := config.Load(file, os.ReadFile, os.Environ())
 			if err != nil {
 				return err
+			}
+			if p.env("GOGC") == "" {
+				defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 			}
 			return p.serve(cmd.Context(), c, dev, newStore)
 		},
@@ -55,11 +60,14 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev, newStore boo
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen: %w", err), i.Close())
 	}
-	if listener, err = secure(listener, c.Issuer.TLS); err != nil {
+	fronts, err := i.listen(ctx, listener, log)
+	if err != nil {
 		return errors.Join(err, i.Close())
 	}
-	if dev && !loopback(listener.Addr()) {
-		return errors.Join(errors.New("--dev listens on loopback addresses only; set listen to 127.0.0.1"), listener.Close(), i.Close())
+	for _, f := range fronts {
+		if dev && !loopback(f.listener.Addr()) {
+			return errors.Join(errors.New("--dev listens on loopback addresses only; set listen, and agents.grpc.listen, to 127.0.0.1"), closeAll(fronts), i.Close())
+		}
 	}
 	for agent, problem := range i.gateway.Check(ctx) {
 		log.WarnContext(ctx, "an agent cannot be reached yet; until its card can be read nothing of it is allowed",
@@ -67,64 +75,17 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev, newStore boo
 	}
 	overridden, err := i.admin.Overridden(ctx)
 	if err != nil {
-		return errors.Join(err, listener.Close(), i.Close())
+		return errors.Join(err, closeAll(fronts), i.Close())
 	}
 	for agent, modes := range overridden {
 		log.WarnContext(ctx, "an operator set another mode than the configuration has; it stays in force until 'powerbox mode AGENT configured'",
 			slog.String("agent", agent), slog.String("mode", modes[0]), slog.String("configured", modes[1]))
 	}
 	log.InfoContext(ctx, "serving", slog.String("listen", listener.Addr().String()), slog.String("url", c.Issuer.URL), slog.Int("agents", len(c.Agents)))
-	return errors.Join(run(ctx, listener, i.handler), i.Close())
-}
-
-// secure puts TLS on a listener where the configuration has a certificate. A
-// client certificate is asked for, and believed only when one of the configured
-// authorities signed it.
-func secure(l net.Listener, c config.TLS) (net.Listener, error) {
-	if c.Certificate == "" {
-		return l, nil
-	}
-	certificate, err := tls.LoadX509KeyPair(string(c.Certificate), string(c.Key))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("issuer.tls: %w", err), l.Close())
-	}
-	settings := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	if c.ClientCA != "" {
-		pem, err := os.ReadFile(string(c.ClientCA))
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("issuer.tls.client_ca: %w", err), l.Close())
-		}
-		settings.ClientCAs, settings.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
-		if !settings.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.Join(fmt.Errorf("issuer.tls.client_ca: %s holds no certificate in PEM form", c.ClientCA), l.Close())
-		}
-	}
-	return tls.NewListener(l, settings), nil
+	return errors.Join(i.serving(log).all(ctx, fronts), i.Close())
 }
 
 func loopback(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
-}
-
-// run serves until ctx ends. Streams have no write deadline.
-func run(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- s.Serve(l) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	// Calls that are under way get their time; the context that ended is not
-	// theirs.
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if err := s.Shutdown(grace); err != nil {
-		return errors.Join(err, s.Close())
-	}
-	return nil
 }

@@ -25,14 +25,18 @@ func newVersion(p *program) *cobra.Command {
 		if *output == "json" {
 			return p.printJSON(b)
 		}
-		changed := ""
-		if b.Modified {
-			changed = " with changes"
-		}
-		fmt.Fprintf(p.stdout, "powerbox %s (%s, %s, commit %s%s)\n", b.Version, b.Go, b.Platform, b.Commit, changed)
+		fmt.Fprintln(p.stdout, b)
 		return nil
 	}
 	return cmd
+}
+
+func (b build) String() string {
+	changed := ""
+	if b.Modified {
+		changed = " with changes"
+	}
+	return fmt.Sprintf("powerbox %s (%s, %s, commit %s%s)", b.Version, b.Go, b.Platform, b.Commit, changed)
 }
 
 func readBuild() build {

@@ -28,6 +28,7 @@ type Answer struct {
 type skill struct {
 	id, name, description string
 	do                    func(ctx context.Context, in Incoming, args map[string]any) (Answer, error)
+	follow                func(ctx context.Context, in Incoming, args map[string]any) iter.Seq2[Answer, error] // instead of do: answers as they come
 }
 
 // agent is the part that the four have in common: an a2a-go executor that finds out which skill a message asks for, and does it.
@@ -64,7 +65,9 @@ func (a *agent) Execute(ctx context.Context, ec *a2asrv.ExecutorContext) iter.Se
 			yield(nil, err)
 			return
 		}
-		if a.asTask {
+		if follow := a.follows(req.Skill); follow != nil {
+			a.runFollowing(ec, follow(ctx, in, req.Arguments), yield)
+		} else if a.asTask {
 			a.runTask(ctx, ec, in, req, yield)
 		} else if answer, err := a.perform(ctx, in, req); err != nil {
 			yield(nil, err)
@@ -88,6 +91,40 @@ func (a *agent) runTask(ctx context.Context, ec *a2asrv.ExecutorContext, in Inco
 	if yield(a2a.NewArtifactEvent(ec, answer.parts()...), nil) {
 		yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateCompleted, nil), nil)
 	}
+}
+
+// runFollowing gives every answer as a piece of one artifact, while whoever asked listens.
+func (a *agent) runFollowing(ec *a2asrv.ExecutorContext, answers iter.Seq2[Answer, error], yield func(a2a.Event, error) bool) {
+	if !yield(a2a.NewSubmittedTask(ec, ec.Message), nil) || !yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateWorking, nil), nil) {
+		return
+	}
+	var artifact a2a.ArtifactID
+	for answer, err := range answers {
+		if err != nil {
+			why := a2a.NewMessageForTask(a2a.MessageRoleAgent, ec, a2a.NewTextPart(err.Error()))
+			yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateFailed, why), nil)
+			return
+		}
+		event := a2a.NewArtifactEvent(ec, answer.parts()...)
+		if artifact != "" {
+			event = a2a.NewArtifactUpdateEvent(ec, artifact, answer.parts()...)
+		}
+		artifact = event.Artifact.ID
+		if !yield(event, nil) {
+			return
+		}
+	}
+	yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateCompleted, nil), nil)
+}
+
+// follows returns how a skill answers piece by piece, nil where it does not.
+func (a *agent) follows(id string) func(context.Context, Incoming, map[string]any) iter.Seq2[Answer, error] {
+	for _, s := range a.skills {
+		if s.id == id {
+			return s.follow
+		}
+	}
+	return nil
 }
 
 // Cancel implements a2asrv.AgentExecutor.

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // documents is the agent that keeps the library.
@@ -17,11 +19,12 @@ type documents struct {
 
 func (d documents) skills() []skill {
 	return []skill{
-		{"search_documents", "Search documents", "Finds documents by words of their title: {query, collection?, quarter?}", d.search},
-		{"list_documents", "List documents", "Lists documents: {collection?, quarter?}", d.list},
-		{"retrieve_document", "Retrieve a document", "Gives the text of one document: {id} or {resourceHandle}", d.retrieve},
-		{"create_document", "Create a document", "Adds a document: {title, text, collection?, quarter?}", d.create},
-		{"delete_document", "Delete a document", "Removes one document: {id} or {resourceHandle}", d.remove},
+		{"search_documents", "Search documents", "Finds documents by words of their title: {query, collection?, quarter?}", d.search, nil},
+		{"list_documents", "List documents", "Lists documents: {collection?, quarter?}", d.list, nil},
+		{"retrieve_document", "Retrieve a document", "Gives the text of one document: {id} or {resourceHandle}", d.retrieve, nil},
+		{"create_document", "Create a document", "Adds a document: {title, text, collection?, quarter?}", d.create, nil},
+		{"delete_document", "Delete a document", "Removes one document: {id} or {resourceHandle}", d.remove, nil},
+		{"follow_document", "Follow a document", "Gives the lines of one document as they are written, for some seconds: {id} or {resourceHandle}", nil, d.follow},
 	}
 }
 
@@ -62,6 +65,35 @@ func (d documents) retrieve(_ context.Context, in Incoming, args map[string]any)
 		return Answer{}, err
 	}
 	return Answer{Text: doc.Text, Data: doc.entry()}, nil
+}
+
+// Followed documents gain a line every pace, and no more than lines of them.
+const (
+	pace  = 20 * time.Millisecond
+	lines = 500
+)
+
+func (d documents) follow(ctx context.Context, in Incoming, args map[string]any) iter.Seq2[Answer, error] {
+	return func(yield func(Answer, error) bool) {
+		doc, err := d.find(in, args)
+		if err != nil {
+			yield(Answer{}, err)
+			return
+		}
+		written := strings.FieldsFunc(doc.Text, func(r rune) bool { return r == '\n' })
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
+		for n := range lines {
+			if !yield(Answer{Text: written[n%len(written)]}, nil) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}
 }
 
 func (d documents) remove(_ context.Context, in Incoming, args map[string]any) (Answer, error) {

@@ -16,7 +16,7 @@ type outbox struct {
 }
 
 func (o *outbox) skills() []skill {
-	return []skill{{"send_mail", "Send mail", "Sends a mail: {to, subject, body}", o.send}}
+	return []skill{{"send_mail", "Send mail", "Sends a mail: {to, subject, body}", o.send, nil}}
 }
 
 func (o *outbox) send(_ context.Context, _ Incoming, args map[string]any) (Answer, error) {

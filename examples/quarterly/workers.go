@@ -17,9 +17,9 @@ func (t *Town) build(ctx context.Context, cfg Config) []*agent {
 		sum.agent, orch.agent,
 	}
 	sum.name, sum.description = Summariser, "Summarises a document of the documents agent."
-	sum.agent.skills = []skill{{"summarize", "Summarize", "Summarises one document: {document: {id} or {resourceHandle}}", sum.summarise}}
+	sum.agent.skills = []skill{{"summarize", "Summarize", "Summarises one document: {document: {id} or {resourceHandle}}", sum.summarise, nil}}
 	orch.name, orch.description = Orchestrator, "Finds the report that you mean and has it summarised."
-	orch.agent.skills = []skill{{"report", "Report", "Has a report summarised: {request}", orch.report}}
+	orch.agent.skills = []skill{{"report", "Report", "Has a report summarised: {request}", orch.report, nil}}
 	for _, a := range all {
 		a.ctx, a.peers, a.outgoing, a.record = ctx, t.peers[a.name], cfg.Outgoing, t.record
 		for _, peer := range all {

@@ -6,10 +6,25 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
+// Binding is a way in which calls and answers travel (A2A 1.0, section 5).
+type Binding uint8
+
+// The bindings. In HTTP+JSON and gRPC the form of version 0.3 is that of its
+// protobuf messages, which differs from that of JSON-RPC.
+const (
+	JSONRPC Binding = iota
+	HTTPJSON
+	GRPC
+)
+
+// String returns the name that cards have for the binding.
+func (b Binding) String() string { return [...]string{"JSONRPC", "HTTP+JSON", "GRPC"}[b] }
+
 // Call is one call of an agent, whatever binding and version it came by.
 type Call struct {
+	Binding    Binding
 	Method     Method
-	Wire       string         // the method's name as it was sent
+	Wire       string         // what the binding says for the method: its name, the HTTP method and path, the gRPC path
 	Version    string         // "1.0" or "0.3": what the caller says it speaks
 	ID         []byte         // raw JSON, to be given back with the answer; nil when it could not be read
 	Params     powerbox.Value // an object, {} when absent; anything when the method is Unknown
@@ -17,6 +32,7 @@ type Call struct {
 	Extensions []string       // extension URIs that the caller asks for
 	Streaming  bool           // the answer is a stream of events
 
+	PageToken      string // ListTasks alone: where to go on; "" for the beginning
 	Tenant         string
 	Task           string   // task that the call names; "" when none
 	Context        string   // context that the call names; "" when none
@@ -56,7 +72,7 @@ func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	if wrong := c.envelope(v); wrong != nil {
 		return c, wrong
 	}
-	raw, err := readObject(body)
+	raw, err := apart(body)
 	if err != nil {
 		return c, &Error{CodeParse, ReasonSyntax, err.Error()}
 	}
@@ -69,7 +85,9 @@ func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 		return c, &Error{CodeVersionNotSupported, ReasonVersion, "this version is not supported; send A2A-Version 1.0 or 0.3"}
 	}
 	c.Version, c.Extensions = version, header.extensions()
-	return c, c.parse()
+	var v03 bool
+	c.Method, v03 = ParseMethod(c.Wire)
+	return c, c.parse(v03)
 }
 
 // envelope reads what JSON-RPC 2.0 section 4 has around the parameters. A
@@ -110,10 +128,10 @@ func (c *Call) envelope(v powerbox.Value) *Error {
 	return nil
 }
 
-// parse reads the parameters.
-func (c *Call) parse() *Error {
-	var v03 bool
-	c.Method, v03 = ParseMethod(c.Wire)
+// parse reads the parameters, which every binding brings into the form that
+// JSON-RPC has. In v03 an id names the task also where 1.0 has that of a push
+// configuration.
+func (c *Call) parse(v03 bool) *Error {
 	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask
 	if c.Method == Unknown {
 		return nil
@@ -124,6 +142,15 @@ func (c *Call) parse() *Error {
 	}
 	r.join(paramNames.check("params", c.Params))
 	message, _ := c.Params.Get("message")
+	if c.Binding != JSONRPC {
+		// The field of 0.3 is request; readers of protobuf accept that name too.
+		if request, ok := c.Params.Get("request"); ok {
+			if message.Kind() == powerbox.KindObject {
+				r.fail(ReasonVariant, "params has message and request, which are one field to some readers; send message")
+			}
+			message = request
+		}
+	}
 	r.join(checkKept(message))
 	if c.Method.IsExtension() {
 		r.join(c.parseExtension())
@@ -133,12 +160,12 @@ func (c *Call) parse() *Error {
 		c.Members = members
 	}
 	if c.Method.IsMessage() {
-		m, err := parseMessage(message)
+		m, err := c.parseMessage(message)
 		r.join(err)
 		c.Message = m
 	}
 	if r.err == nil {
-		r.err = c.parseTargets(v03)
+		r.err = c.parseTargets(v03, message)
 	}
 	return r.err
 }
@@ -176,7 +203,7 @@ func (t *target) addText(where, value string) {
 
 // parseTargets finds tenant, task and context wherever the versions put them.
 // Agents differ in where they look, so all places have to agree (ATK-18).
-func (c *Call) parseTargets(v03 bool) *Error {
+func (c *Call) parseTargets(v03 bool, sent powerbox.Value) *Error {
 	tenant, task, context := target{what: "tenant"}, target{what: "task"}, target{what: "context"}
 	params := open("params", c.Params)
 	tenant.add(params, "tenant")
@@ -189,9 +216,12 @@ func (c *Call) parseTargets(v03 bool) *Error {
 	if c.idIsTask(v03) {
 		task.add(params, "id")
 	}
+	if c.Method == ListTasks {
+		c.PageToken = params.text("pageToken")
+	}
 	params.join(c.parsePush(params, &tenant, &task))
 	if c.Method.IsMessage() {
-		message := open("params.message", params.object("message"))
+		message := open("params.message", sent)
 		task.add(message, "taskId")
 		context.add(message, "contextId")
 		for _, e := range message.elements("referenceTaskIds") {
@@ -243,6 +273,10 @@ func (c *Call) parsePush(params *objectReader, tenant, task *target) *Error {
 	switch c.Method {
 	case CreatePushConfig:
 		c.Push = &Push{URL: params.text("url")}
+		c.Push.header("params", params)
+		if v, _ := params.get("config"); v.Kind() == powerbox.KindObject && c.Binding != JSONRPC {
+			return c.addConfig(open("params.config", v), tenant, task)
+		}
 		if v := params.object("pushNotificationConfig"); v.Kind() == powerbox.KindObject {
 			return c.addPush("params.pushNotificationConfig", v, tenant, task)
 		}
@@ -268,6 +302,20 @@ func (c *Call) parsePush(params *objectReader, tenant, task *target) *Error {
 	return nil
 }
 
+// addConfig reads a push configuration as the protobuf form of 0.3 has it: under
+// the name of a resource.
+func (c *Call) addConfig(config *objectReader, tenant, task *target) *Error {
+	config.join(configNames.check(config.where, config.value))
+	task.addText(config.at("name"), taskOfName(config.text("name")))
+	v := config.object("pushNotificationConfig")
+	if v.Kind() != powerbox.KindObject {
+		config.fail(ReasonParams, "%s is missing; want the configuration", config.at("pushNotificationConfig"))
+		return config.err
+	}
+	config.join(c.addPush(config.at("pushNotificationConfig"), v, tenant, task))
+	return config.err
+}
+
 // addPush reads one push configuration; two of different URLs are refused.
 func (c *Call) addPush(where string, v powerbox.Value, tenant, task *target) *Error {
 	r := open(where, v)
@@ -282,5 +330,35 @@ func (c *Call) addPush(where string, v powerbox.Value, tenant, task *target) *Er
 		r.fail(ReasonParams, "%s names another URL than the call does elsewhere; name one", where)
 	}
 	c.Push.URL = url
+	c.Push.header(where, r)
 	return r.err
 }
+
+// header reads what the agent will send with an event, token and credentials:
+// a line break in there would be a header of its own, of whatever is wanted
+// (ATK-17).
+func (p *Push) header(where string, r *objectReader) {
+	check := func(at, value string) {
+		if len(value) > maxPushText || strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+			r.fail(ReasonPush, "%s is longer than %d bytes or holds a control character", at, maxPushText)
+		}
+	}
+	check(r.at("url"), p.URL)
+	check(r.at("token"), r.text("token"))
+	v := r.object("authentication")
+	if v.Kind() != powerbox.KindObject {
+		return
+	}
+	a := open(r.at("authentication"), v)
+	check(a.at("credentials"), a.text("credentials"))
+	check(a.at("scheme"), a.text("scheme"))
+	for _, e := range a.elements("schemes") {
+		scheme, _ := e.Text()
+		check(a.at("schemes"), scheme)
+	}
+	r.join(a.err)
+	r.join(authenticationNames.check(where+".authentication", v))
+}
+
+// maxPushText bounds each text of a push configuration.
+const maxPushText = 4096

@@ -10,23 +10,18 @@ import (
 // MaxCardBytes is the length of the longest card that is read.
 const MaxCardBytes = 1 << 20
 
-// The binding that is protected in this version, as cards name it.
-const bindingJSONRPC = "JSONRPC"
-
-// ErrNoJSONRPC says that a card offers no interface that can be protected.
-var ErrNoJSONRPC = errors.New("the card has no interface with binding JSONRPC; only that one is protected in this version")
+// ErrNoInterface says that a card offers no interface that can be protected.
+var ErrNoInterface = errors.New("the card has no interface with binding JSONRPC, HTTP+JSON or GRPC, which are those that are protected")
 
 // CardView is what a card says that matters in front of the agent.
 type CardView struct {
 	Name              string
-	URL               string      // where the agent takes JSON-RPC; "" when nowhere
-	Tenant            string      // that clients echo there
-	Versions          []string    // protocol versions spoken at URL, such as 1.0, in order of preference
-	Interfaces        []Interface // every one, whatever its binding
+	Interfaces        []Interface // every one, whatever its binding, in order of preference
 	Skills            []string    // ids, in the card's order
 	Streaming         bool
 	PushNotifications bool
 	Signed            bool
+	Current           bool     // it has the form of 1.0, with that of 0.3 or without
 	Extensions        []string // URIs
 	Holder            []byte   // raw JWK of params.holder under our extension; nil when absent
 }
@@ -70,17 +65,7 @@ func ReadCard(raw []byte) (CardView, error) {
 		Streaming:         string(c.capabilities.get("streaming")) == "true",
 		PushNotifications: string(c.capabilities.get("pushNotifications")) == "true",
 		Signed:            isSet(c.top.get("signatures")),
-	}
-	for _, i := range v.Interfaces {
-		if i.Binding != bindingJSONRPC {
-			continue
-		}
-		if v.URL == "" {
-			v.URL, v.Tenant = i.URL, i.Tenant
-		}
-		if version := majorMinor(i.Version); v.URL == i.URL && !slices.Contains(v.Versions, version) {
-			v.Versions = append(v.Versions, version)
-		}
+		Current:           len(c.supported) > 0,
 	}
 	for _, s := range c.skills {
 		v.Skills = append(v.Skills, s.text("id"))
@@ -90,6 +75,46 @@ func ReadCard(raw []byte) (CardView, error) {
 	}
 	v.Holder, err = c.holder()
 	return v, err
+}
+
+// Interface returns where the agent takes calls of a binding and a version: the
+// first that the card names for both, or, for version "", the first of the
+// binding.
+func (v CardView) Interface(b Binding, version string) (Interface, bool) {
+	for _, i := range v.Interfaces {
+		if i.Binding == b.String() && i.URL != "" && (version == "" || majorMinor(i.Version) == version) {
+			return i, true
+		}
+	}
+	return Interface{}, false
+}
+
+// Speaks returns the versions that the agent speaks in a binding, in order of
+// preference.
+func (v CardView) Speaks(b Binding) []string {
+	var versions []string
+	for _, i := range v.Interfaces {
+		if version := majorMinor(i.Version); i.Binding == b.String() && !slices.Contains(versions, version) {
+			versions = append(versions, version)
+		}
+	}
+	return versions
+}
+
+// Protectable reports whether the card has an interface that can be protected.
+func (v CardView) Protectable() bool {
+	return slices.ContainsFunc([]Binding{JSONRPC, HTTPJSON, GRPC}, func(b Binding) bool { return len(v.Speaks(b)) > 0 })
+}
+
+// protected reports whether calls that come in front of the gateway for an
+// interface go on to that one: it is the first of its binding and version.
+func (v CardView) protected(i Interface) bool {
+	for _, b := range []Binding{JSONRPC, HTTPJSON, GRPC} {
+		if first, ok := v.Interface(b, majorMinor(i.Version)); ok && i.Binding == b.String() {
+			return first.URL == i.URL
+		}
+	}
+	return false
 }
 
 // majorMinor cuts the patch number off a protocol version.
@@ -187,7 +212,7 @@ func (c *card) preferred() string {
 	if binding := c.top.text("preferredTransport"); binding != "" {
 		return binding
 	}
-	return bindingJSONRPC
+	return JSONRPC.String()
 }
 
 // own returns the index of our extension in the card, -1 when it is not there.

@@ -71,7 +71,9 @@ func testCard(t *testing.T, path string) {
 
 // The extended card is a way to the agent as much as the public one.
 func TestRewriteCardAnswer(t *testing.T) {
-	to := Rewrite{PublicURL: "https://gate.example/a"}
+	to := func(card []byte) ([]byte, error) {
+		return RewriteCard(card, Rewrite{PublicURL: "https://gate.example/a"})
+	}
 	got, err := RewriteCardAnswer([]byte(` {"jsonrpc":"2.0", "result":{"url":"http://b/"}, "id" : 1}`), to)
 	if want := ` {"jsonrpc":"2.0", "result":{"url":"https://gate.example/a","capabilities":`; err != nil ||
 		!strings.HasPrefix(string(got), want) || !strings.HasSuffix(string(got), `}, "id" : 1}`) {

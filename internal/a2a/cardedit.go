@@ -20,19 +20,22 @@ type CardGrant struct {
 
 // Rewrite says how the card of an agent is to look in front of the gateway.
 type Rewrite struct {
-	PublicURL    string      // required: where clients are to send their calls
+	PublicURL    string      // required: where clients are to send calls of JSON-RPC and HTTP+JSON
+	GRPC         string      // where they are to send those of gRPC; "" where the gateway takes none
 	Grants       []CardGrant // advertised in the extension's params
 	Params       []byte      // further members of those params, a JSON object; nil for none
 	LegacyMember bool        // capabilityGrants also as a member of the card itself (SEP-1)
+	Required     bool        // callers must ask for our extension (EXT-36)
 	OnlySkill    string      // keep this skill alone; "" keeps all
 }
 
 const extensionDescription = "Capabilities for one task: request, narrow, present, delegate and revoke them."
 
-// RewriteCard returns the card that clients see. What is not protected in this
-// version is taken away: every interface that is not JSON-RPC or leads to
-// another URL than the one behind the gateway. Signatures are removed, since
-// they are no longer of this card. Every other value stays as it was written.
+// RewriteCard returns the card that clients see. What is not protected is taken
+// away: every interface of another binding, and every one that leads to another
+// URL than the one where calls of its binding and version go. Signatures are
+// removed, since they are no longer of this card. Every other value stays as it
+// was written.
 func RewriteCard(raw []byte, to Rewrite) ([]byte, error) {
 	c, err := openCard(raw)
 	if err != nil {
@@ -45,10 +48,12 @@ func RewriteCard(raw []byte, to Rewrite) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if view.URL == "" {
-		return nil, ErrNoJSONRPC
+	if !view.Protectable() {
+		return nil, ErrNoInterface
 	}
-	c.redirect(view.URL, to.PublicURL)
+	if !c.redirect(view, to) {
+		return nil, ErrNoInterface
+	}
 	c.top.drop("signatures")
 	if to.OnlySkill != "" {
 		if err := c.keepSkill(to.OnlySkill, view); err != nil {
@@ -65,9 +70,9 @@ func RewriteCard(raw []byte, to Rewrite) ([]byte, error) {
 	return c.top.bytes(), nil
 }
 
-// RewriteCardAnswer is RewriteCard for the card in the answer to
-// GetExtendedCard. An answer without a result stays as it is.
-func RewriteCardAnswer(response []byte, to Rewrite) ([]byte, error) {
+// RewriteCardAnswer does to the card in the answer to GetExtendedCard what
+// rewrite does. An answer without a result stays as it is.
+func RewriteCardAnswer(response []byte, rewrite func(card []byte) ([]byte, error)) ([]byte, error) {
 	o, err := readObject(response)
 	if err != nil {
 		return nil, fmt.Errorf("answer to GetExtendedAgentCard: %w", err)
@@ -79,44 +84,84 @@ func RewriteCardAnswer(response []byte, to Rewrite) ([]byte, error) {
 	if i < 0 {
 		return response, nil
 	}
-	card, err := RewriteCard(o[i].value, to)
+	card, err := rewrite(o[i].value)
 	if err != nil {
 		return nil, err
 	}
 	return splice(response, 0, []edit{{o[i].start, o[i].end, card}}), nil
 }
 
-// redirect points every remaining interface to the public URL. What 0.3 has is
-// dropped where none of it leads to the URL behind the gateway.
-func (c *card) redirect(private, public string) {
-	if c.top.get("supportedInterfaces") != nil {
-		c.top.set("supportedInterfaces", writeArray(keepInterfaces(c.supported, "protocolBinding", private, public)))
-	}
-	kept := keepInterfaces(c.additional, "transport", private, public)
-	if len(kept) == 0 && (c.preferred() != bindingJSONRPC || c.top.text("url") != private) {
-		for _, name := range []string{"url", "protocolVersion", "preferredTransport", "additionalInterfaces"} {
-			c.top.drop(name)
-		}
-		return
-	}
-	c.top.set("url", quote(public))
-	if c.preferred() != bindingJSONRPC {
-		c.top.set("preferredTransport", quote(bindingJSONRPC))
-	}
-	if c.top.get("additionalInterfaces") != nil {
-		c.top.set("additionalInterfaces", writeArray(kept))
+// at returns where the gateway takes a binding, "" for nowhere.
+func (to Rewrite) at(binding string) string {
+	switch binding {
+	case JSONRPC.String(), HTTPJSON.String():
+		return to.PublicURL
+	case GRPC.String():
+		return to.GRPC
+	default:
+		return ""
 	}
 }
 
-func keepInterfaces(all []rawObject, binding, private, public string) [][]byte {
-	var kept [][]byte
-	for _, o := range all {
-		if o.text(binding) == bindingJSONRPC && o.text("url") == private {
+// redirect points every remaining interface to the gateway. Of what 0.3 has the
+// first that remains is the preferred one; where none does all of it is dropped.
+// It reports whether any interface is left.
+func (c *card) redirect(view CardView, to Rewrite) bool {
+	left := false
+	if c.top.get("supportedInterfaces") != nil {
+		var kept [][]byte
+		for _, o := range c.supported {
+			i := Interface{o.text("url"), o.text("protocolBinding"), o.text("protocolVersion"), o.text("tenant")}
+			if public := to.at(i.Binding); public != "" && view.protected(i) {
+				o.set("url", quote(public))
+				kept, left = append(kept, o.bytes()), true
+			}
+		}
+		c.top.set("supportedInterfaces", writeArray(kept))
+	}
+	preferred, listed := c.older(view, to)
+	if preferred.URL == "" && len(listed) > 0 {
+		preferred = Interface{URL: listed[0].text("url"), Binding: listed[0].text("transport")}
+	}
+	if preferred.URL == "" {
+		for _, name := range []string{"url", "protocolVersion", "preferredTransport", "additionalInterfaces"} {
+			c.top.drop(name)
+		}
+		return left
+	}
+	if preferred.Binding != c.preferred() {
+		c.top.set("preferredTransport", quote(preferred.Binding))
+	}
+	c.top.set("url", quote(preferred.URL))
+	if c.top.get("additionalInterfaces") != nil {
+		all := make([][]byte, len(listed))
+		for n, o := range listed {
+			all[n] = o.bytes()
+		}
+		c.top.set("additionalInterfaces", writeArray(all))
+	}
+	return true
+}
+
+// older returns what remains of the interfaces of 0.3, with our URLs: the card's
+// own, zero where it does not remain, and those that it lists.
+func (c *card) older(view CardView, to Rewrite) (own Interface, listed []rawObject) {
+	version := c.top.text("protocolVersion")
+	if version == "" {
+		version = Version03
+	}
+	i := Interface{URL: c.top.text("url"), Binding: c.preferred(), Version: version}
+	if public := to.at(i.Binding); i.URL != "" && public != "" && view.protected(i) {
+		own = Interface{URL: public, Binding: i.Binding}
+	}
+	for _, o := range c.additional {
+		i := Interface{URL: o.text("url"), Binding: o.text("transport"), Version: version}
+		if public := to.at(i.Binding); public != "" && view.protected(i) {
 			o.set("url", quote(public))
-			kept = append(kept, o.bytes())
+			listed = append(listed, o)
 		}
 	}
-	return kept
+	return own, listed
 }
 
 // keepSkill makes a card of one skill, for the URL that stands for it.
@@ -153,7 +198,7 @@ func (c *card) advertise(to Rewrite, holder []byte) error {
 	var entry rawObject
 	entry.set("uri", quote(ExtensionURI))
 	entry.set("description", quote(extensionDescription))
-	entry.set("required", []byte("false"))
+	entry.set("required", strconv.AppendBool(nil, to.Required))
 	entry.set("params", params.bytes())
 
 	c.extensions = slices.DeleteFunc(c.extensions, func(e rawObject) bool { return e.text("uri") == ExtensionURI })

@@ -18,6 +18,7 @@ const (
 	CodeInternal            = -32603
 	CodeTaskNotFound        = -32001
 	CodePushNotSupported    = -32003
+	CodeExtensionRequired   = -32008
 	CodeVersionNotSupported = -32009
 	CodeUnauthenticated     = -31401
 	CodeUnauthorized        = -31403
@@ -32,27 +33,18 @@ const (
 	ReasonEnvelope   = "envelope"               // not a JSON-RPC 2.0 request
 	ReasonVariant    = "member_ambiguous"       // a member name that readers take differently
 	ReasonVersion    = "version_not_supported"  // neither 1.0 nor 0.3
+	ReasonExtension  = "extension_required"     // the agent demands an extension that the call does not ask for
 	ReasonMethod     = "method_unknown"         // not in the table
 	ReasonParams     = "params"                 // wrong type, or a required member is missing
 	ReasonMember     = "member_unknown"         // a member that does not exist
 	ReasonAttenuated = "attenuation_not_listed" // an attenuation of a capability that the call does not list
 	ReasonTask       = "task_ambiguous"         // two different tasks, contexts or tenants in one call
 	ReasonSkill      = "skill_ambiguous"        // two different skills, or arguments, in one call
+	ReasonPath       = "path"                   // a path that servers resolve differently
+	ReasonQuery      = "query"                  // a query that readers read differently
+	ReasonPush       = "push_address"           // events may not be posted there, or with that
 	ReasonNoTask     = "task_not_found"         // no such task, or not the caller's
 )
-
-// infoReasons are the reasons of google.rpc.ErrorInfo, in a2a-go's words.
-var infoReasons = map[int]string{
-	CodeParse:               "PARSE_ERROR",
-	CodeInvalidRequest:      "INVALID_REQUEST",
-	CodeMethodNotFound:      "METHOD_NOT_FOUND",
-	CodeInvalidParams:       "INVALID_PARAMS",
-	CodeTaskNotFound:        "TASK_NOT_FOUND",
-	CodePushNotSupported:    "PUSH_NOTIFICATION_NOT_SUPPORTED",
-	CodeVersionNotSupported: "VERSION_NOT_SUPPORTED",
-	CodeUnauthenticated:     "UNAUTHENTICATED",
-	CodeUnauthorized:        "UNAUTHORIZED",
-}
 
 // Error is what is wrong with a call before anything is decided about it. The
 // caller should mend the call; sending it again is of no use.
@@ -95,6 +87,7 @@ type Denial struct {
 	Retryable   bool      // the same call may succeed later
 	Fix         string    // what the caller can do instead; "" when nothing
 	DecisionID  string    // the evidence record
+	Task        string    // that the URL names, for what HTTP+JSON says of a task that is not there
 	ApprovalURL string    // where a person may be asked; "" when nobody may
 	At          time.Time // given to the caller as timestamp when not zero
 }
@@ -131,7 +124,7 @@ func (d Denial) Text() string {
 	case d.ApprovalURL != "":
 		parts = append(parts, "a person can approve it at "+d.ApprovalURL+", so do not repeat it before that")
 	case d.code() == CodeUnauthenticated:
-		parts = append(parts, "repeating it without them is of no use")
+		parts = append(parts, "repeating it with the same credentials, or none, is of no use")
 	case d.Retryable:
 		parts = append(parts, "it may be repeated once later")
 	case d.Fix != "":
@@ -160,56 +153,8 @@ func (d Denial) JSONRPC(id []byte) []byte {
 	b = append(b, `,"error":{"code":`...)
 	b = strconv.AppendInt(b, int64(d.code()), 10)
 	b = append(append(b, `,"message":`...), quote(d.Text())...)
-	b = append(append(b, `,"data":[`...), d.info()...)
+	b = append(append(b, `,"data":[`...), d.info(d.metadata(JSONRPC))...)
 	return append(b, "]}}"...)
-}
-
-// Event returns the response as one event of a stream. A streaming client of
-// a2a-go reads errors nowhere else.
-func (d Denial) Event(id []byte) []byte {
-	return append(append([]byte("data: "), d.JSONRPC(id)...), "\n\n"...)
-}
-
-// info returns the google.rpc.ErrorInfo. Only its metadata survives in every
-// binding and SDK, so everything of ours is in there.
-func (d Denial) info() []byte {
-	reason, ok := infoReasons[d.code()]
-	if !ok {
-		reason = "INTERNAL_ERROR"
-	}
-	var o rawObject
-	o.set("@type", quote("type.googleapis.com/google.rpc.ErrorInfo"))
-	o.set("domain", quote("a2a-protocol.org"))
-	if metadata := d.metadata(); len(metadata) > 0 {
-		o.set("metadata", metadata.bytes())
-	}
-	o.set("reason", quote(reason))
-	return o.bytes()
-}
-
-// metadata returns strings only, as ErrorInfo has it. The missing set is the
-// text of a JSON array, since an operation's name may contain any character.
-func (d Denial) metadata() rawObject {
-	var o rawObject
-	set := func(name, value string) {
-		if value != "" {
-			o.set(name, quote(value))
-		}
-	}
-	if d.code() != CodeTaskNotFound {
-		set("code", d.Reason)
-		set("retryable", strconv.FormatBool(d.Retryable))
-	}
-	if len(d.Missing) > 0 {
-		set("missing", string(quoteAll(d.missing())))
-	}
-	set("fix", d.Fix)
-	set("decision", d.DecisionID)
-	set("approvalUrl", d.ApprovalURL)
-	if !d.At.IsZero() {
-		set("timestamp", d.At.UTC().Format(time.RFC3339))
-	}
-	return o
 }
 
 // TaskNotFound is the answer for a task that does not exist and for one that

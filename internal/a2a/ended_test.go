@@ -19,8 +19,13 @@ func TestSEP22_EndedTasks(t *testing.T) {
 		`{"result":7}`:                                                                                    nil,
 		`[`:                                                                                               nil,
 	} {
-		if diff := cmp.Diff(want, Ended([]byte(response))); diff != "" {
+		if diff := cmp.Diff(want, ended(response)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", response, diff)
 		}
 	}
+}
+
+func ended(response string) []string {
+	_, ended := Told([]byte(response))
+	return ended
 }

@@ -200,3 +200,32 @@ func FuzzLearn(f *testing.F) {
 		}
 	})
 }
+
+// What a strict decoder has read is taken apart as a reader that checks takes it.
+func FuzzApart(f *testing.F) {
+	for _, c := range cases[decodeCase](f, "decode.json") {
+		f.Add(c.bytes())
+	}
+	for _, text := range []string{`{}`, ` { } `, "{\"a\":1,\n\"b\" : [1,{\"]\":\"}\"}] ,\"c\\u0064\":\"\\\\\",\"e\":\"\\\"\",\"f\":true}", `[1]`, `"{"`, `{"a":{}}`, `{"a":-1.5e3 }`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got, gotErr := apart(raw) // what is no JSON must not make it fail otherwise
+		if _, err := powerbox.DecodeValue(raw, testLimits); err != nil {
+			return
+		}
+		want, wantErr := readObject(raw)
+		if (gotErr == nil) != (wantErr == nil) {
+			t.Fatalf("%v; a reader that checks: %v", gotErr, wantErr)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%d members; want %d", len(got), len(want))
+		}
+		for i, m := range got {
+			w := want[i]
+			if m.name != w.name || !bytes.Equal(m.key, w.key) || !bytes.Equal(m.value, w.value) || m.start != w.start || m.end != w.end {
+				t.Errorf("member %d is %+v; want %+v", i, m, w)
+			}
+		}
+	})
+}

@@ -19,22 +19,38 @@ type TaskRef struct {
 // task's history or among the tasks of a list is not learned, since an agent
 // can quote there what it likes.
 func Learn(response []byte) []TaskRef {
+	refs, _ := Told(response)
+	return refs
+}
+
+// IsError reports whether an answer, or an event, is an error: it has a member
+// of that name itself and no result. What stands deeper was said by somebody.
+func IsError(response []byte) bool {
+	if !bytes.Contains(response, []byte(`"error"`)) {
+		return false // most of them; spelt otherwise it is no error that any client sees from an SDK
+	}
+	o, err := readObject(response)
+	return err == nil && o.get("error") != nil && o.get("result") == nil
+}
+
+// Told returns what [Learn] does, and the tasks among them that the answer says
+// have ended (SEP-22).
+func Told(response []byte) (refs []TaskRef, ended []string) {
 	o, err := readObject(response)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	if result := o.get("result"); result != nil {
-		if o, err = readObject(result); err != nil {
-			return nil
+		if o, err = apart(result); err != nil {
+			return nil, nil
 		}
 	}
-	var refs []TaskRef
 	for _, ref := range append(refsOfMembers(o), refOfKind(o)) {
 		if ref != (TaskRef{}) {
 			refs = append(refs, ref)
 		}
 	}
-	return refs
+	return refs, endedIn(o)
 }
 
 // refsOfMembers reads the form of 1.0, where the name of the one member says
@@ -44,7 +60,7 @@ func refsOfMembers(o rawObject) []TaskRef {
 	for _, of := range []struct{ member, id string }{
 		{"task", "id"}, {"message", "taskId"}, {"statusUpdate", "taskId"}, {"artifactUpdate", "taskId"},
 	} {
-		if inner, err := readObject(o.get(of.member)); err == nil {
+		if inner, err := apart(o.get(of.member)); err == nil {
 			refs = append(refs, TaskRef{inner.text(of.id), inner.text("contextId")})
 		}
 	}

@@ -16,29 +16,68 @@ type Message struct {
 
 var (
 	paramNames = newNames("tenant", "message", "configuration", "metadata", "id", "taskId", "contextId", "name", "parent",
-		"pushNotificationConfig", "pushNotificationConfigId", "taskPushNotificationConfig", "url", "token", "authentication")
+		"pushNotificationConfig", "pushNotificationConfigId", "taskPushNotificationConfig", "url", "token", "authentication", "request", "config", "configId", "pageToken")
 	messageNames       = newNames("messageId", "contextId", "taskId", "role", "parts", "metadata", "extensions", "referenceTaskIds", "kind", "content")
 	partNames          = newNames("kind", "type", "text", "file", "data", "raw", "url", "metadata", "filename", "mediaType")
 	configurationNames = newNames("acceptedOutputModes", "taskPushNotificationConfig", "pushNotificationConfig", "pushNotification", "historyLength", "returnImmediately", "blocking")
 	pushNames          = newNames("id", "taskId", "url", "token", "authentication", "tenant")
-	callNames          = newNames("skill", "arguments")
+	// The names of what comes with an event.
+	authenticationNames = newNames("scheme", "schemes", "credentials")
+	configNames         = newNames("name", "pushNotificationConfig")
+	callNames           = newNames("skill", "arguments")
 )
 
 // parseMessage reads the parts of both versions and of the seed: the member
 // text, raw, url or data says what a part is in 1.0, kind in 0.3, type in the
 // seed. A part that says several things is all of them.
-func parseMessage(v powerbox.Value) (Message, *Error) {
+// Where protobuf is spoken 0.3 wraps data once more, and has had its parts under
+// content, too.
+func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	r := open("params.message", v)
 	r.join(messageNames.check("params.message", v))
 	var m Message
 	parts := r.elements("parts")
+	wraps := c.Binding != JSONRPC && c.Version == Version03
 	for i, part := range parts {
+		if inner, wrapped := unwrapped(part); wraps && wrapped {
+			part = inner
+			m.Loose = m.Loose || c.Binding == HTTPJSON // to a reader of 0.3's own JSON it is data that calls nothing
+		}
 		r.join(m.add(fmt.Sprintf("params.message.parts[%d]", i), part))
 	}
-	if _, ok := r.get("content"); ok || len(parts) == 0 {
+	var content []powerbox.Value
+	if c.Binding != JSONRPC {
+		content = r.elements("content")
+	} else if _, ok := r.get("content"); ok {
 		m.Loose = true
 	}
+	if len(parts)+len(content) == 0 {
+		m.Loose = true
+	}
+	for i, part := range content {
+		part, _ = unwrapped(part)
+		r.join(m.add(fmt.Sprintf("params.message.content[%d]", i), part))
+	}
 	return m, r.err
+}
+
+// unwrapped takes the data of a part out of the message DataPart of 0.3, where
+// that has nothing besides.
+func unwrapped(part powerbox.Value) (inner powerbox.Value, wrapped bool) {
+	data, _ := part.Get("data")
+	value, ok := data.Get("data")
+	members, _ := part.Members()
+	if wrapper, _ := data.Members(); !ok || len(wrapper) != 1 {
+		return part, false
+	}
+	out := make([]powerbox.Member, 0, len(members))
+	for _, m := range members {
+		if m.Name == "data" {
+			m.Value = value
+		}
+		out = append(out, m)
+	}
+	return powerbox.Object(out...), true
 }
 
 func (m *Message) add(where string, part powerbox.Value) *Error {

@@ -2,7 +2,7 @@ package a2a
 
 import "strings"
 
-// ExtensionURI names the capability negotiation extension (SEP-24; ADR 0005).
+// ExtensionURI names the capability negotiation extension (SEP-24; ADR 5).
 const ExtensionURI = "https://github.com/powerbox-project/powerbox/extensions/capability-negotiation/v1"
 
 // The protocol versions that this package reads.

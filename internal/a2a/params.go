@@ -16,6 +16,7 @@ type RequestParams struct {
 	Expires       time.Time      // UTC; zero when absent
 	Task          string         // ours: task or context that the capability is for; "" for the purpose alone (SEP-22)
 	Push          bool           // ours: may also set push notifications for its tasks
+	Card          bool           // ours: may also read the extended card
 }
 
 // AttenuateParams are those of a2a/capabilities/attenuate (SEP-12).
@@ -148,7 +149,7 @@ func (c *Call) parseExtension() *Error {
 }
 
 func parseRequest(params powerbox.Value) (*RequestParams, *Error) {
-	r := openStrict("params", params, "grants", "operations", "purpose", "resourceQuery", "arguments", "expires", "task", "push", "tenant")
+	r := openStrict("params", params, "grants", "operations", "purpose", "resourceQuery", "arguments", "expires", "task", "push", "card", "tenant")
 	p := &RequestParams{
 		Grants:        r.texts("grants"),
 		Operations:    r.texts("operations"),
@@ -158,6 +159,7 @@ func parseRequest(params powerbox.Value) (*RequestParams, *Error) {
 		Expires:       r.time("expires"),
 		Task:          r.text("task"),
 		Push:          r.flag("push"),
+		Card:          r.flag("card"),
 	}
 	if p.Grants == nil {
 		r.fail(ReasonParams, "params.grants is missing; want at least one of the card's capabilityGrants")

@@ -56,6 +56,70 @@ func readObject(raw []byte) (rawObject, error) {
 	return o, err
 }
 
+// apart is readObject for bytes that are known to be JSON without duplicate
+// names, since a strict decoder has read them: it looks for the ends of members
+// and checks nothing. What it makes of anything else means nothing.
+func apart(raw []byte) (rawObject, error) {
+	at := skipSpace(raw, 0)
+	if at == len(raw) || raw[at] != '{' {
+		return nil, errWantObject
+	}
+	o := make(rawObject, 0, 8)
+	for at = skipSpace(raw, at+1); at < len(raw) && raw[at] == '"'; at = skipSpace(raw, at+1) {
+		key := raw[at:endOfValue(raw, at)]
+		m := rawMember{name: rawText(key), key: key}
+		m.start = skipSpace(raw, skipSpace(raw, at+len(key))+1) // behind the colon
+		m.end = endOfValue(raw, m.start)
+		m.value = raw[m.start:m.end:m.end]
+		o = append(o, m)
+		at = skipSpace(raw, m.end) // a comma or the end
+	}
+	return o, nil
+}
+
+func skipSpace(raw []byte, at int) int {
+	for at < len(raw) && (raw[at] == ' ' || raw[at] == '\t' || raw[at] == '\n' || raw[at] == '\r') {
+		at++
+	}
+	return min(at, len(raw))
+}
+
+// endOfValue returns the place behind the value that begins at a place.
+func endOfValue(raw []byte, at int) int {
+	for depth := 0; at < len(raw); at++ {
+		switch raw[at] {
+		case '"':
+			for at++; at < len(raw) && raw[at] != '"'; at++ {
+				if raw[at] == '\\' {
+					at++
+				}
+			}
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		default:
+			if depth > 0 || at+1 < len(raw) && !endsScalar(raw[at+1]) {
+				continue
+			}
+		}
+		if depth <= 0 {
+			return min(at+1, len(raw))
+		}
+	}
+	return len(raw)
+}
+
+// endsScalar reports whether a number or a word ends before c.
+func endsScalar(c byte) bool {
+	switch c {
+	case ' ', '\t', '\n', '\r', ',', ':', '}', ']':
+		return true
+	}
+	return false
+}
+
 // readArray takes an array apart.
 func readArray(raw []byte) ([][]byte, error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(raw))

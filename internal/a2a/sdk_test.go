@@ -70,7 +70,7 @@ func TestATK18_ForeignTaskLooksMissing(t *testing.T) {
 			denial := TaskNotFound(method, time.Unix(0, 0))
 			ours := denial.JSONRPC([]byte("7"))
 			if _, data, ok := strings.Cut(string(theirs), "\n"); ok && strings.HasPrefix(data, "data: ") {
-				theirs, ours = []byte(data), denial.Event([]byte("7"))
+				theirs, ours = []byte(data), denial.Event(JSONRPC, []byte("7"))
 			}
 			want := strings.TrimSpace(stamp.ReplaceAllString(string(theirs), ""))
 			got := strings.TrimSpace(stamp.ReplaceAllString(string(ours), ""))
@@ -92,7 +92,7 @@ func TestDenialReachesClient(t *testing.T) {
 		}
 		if call.Streaming {
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = w.Write(denial.Event(call.ID))
+			_, _ = w.Write(denial.Event(JSONRPC, call.ID))
 			return
 		}
 		_, _ = w.Write(denial.JSONRPC(call.ID))

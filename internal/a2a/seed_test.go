@@ -55,7 +55,7 @@ func TestSEP28_SeedCard(t *testing.T) {
 		t.Errorf("SEP-1 (-seed +we):\n%s", diff)
 	}
 	view, err := ReadCard(got)
-	if err != nil || view.URL != "https://g.example" || !cmp.Equal(view.Extensions, []string{ExtensionURI}) {
+	if err != nil || view.Interfaces[0].URL != "https://g.example" || !cmp.Equal(view.Extensions, []string{ExtensionURI}) {
 		t.Errorf("SEP-24 the card reads as %+v, %v", view, err)
 	}
 }

@@ -143,8 +143,8 @@ func TestDenial(t *testing.T) {
 			if diff := cmp.Diff(c.Want, string(c.Denial.JSONRPC([]byte("1")))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if want := fmt.Sprintf("data: %s\n\n", c.Want); want != string(c.Denial.Event([]byte("1"))) {
-				t.Errorf("event is %q", c.Denial.Event([]byte("1")))
+			if want := fmt.Sprintf("data: %s\n\n", c.Want); want != string(c.Denial.Event(JSONRPC, []byte("1"))) {
+				t.Errorf("event is %q", c.Denial.Event(JSONRPC, []byte("1")))
 			}
 		})
 	}

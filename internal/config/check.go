@@ -21,6 +21,9 @@ const (
 // whether the file has a value at a path.
 func (c *Config) complete(written func(path string) bool) {
 	for i := range c.Agents {
+		if g := &c.Agents[i].GRPC; g.Address == "" {
+			g.Address = g.Listen
+		}
 		if c.Agents[i].Mode == "" {
 			c.Agents[i].Mode = c.Defaults.Mode
 		}
@@ -178,7 +181,44 @@ func (k checker) checkAgents() {
 		for j, name := range a.Required {
 			k.qualified(fmt.Sprintf("%s.required[%d]", at, j), a.ID, name)
 		}
+		k.checkUpstreamTLS(at, a)
+		k.checkModes(at, a)
 		k.unique(at+".trust_roots", "issuer", len(a.TrustRoots), func(j int) string { return a.TrustRoots[j].Issuer })
+	}
+}
+
+// checkModes wants rules that say whom they are about, and name what there is.
+func (k checker) checkModes(at string, a Agent) {
+	callers := slices.Clone(k.agents)
+	for _, c := range k.Identity.Callers {
+		callers = append(callers, c.Agent)
+	}
+	for i, r := range a.Modes {
+		path := fmt.Sprintf("%s.modes[%d]", at, i)
+		switch {
+		case (r.Caller == "") == (r.Grant == ""):
+			k.place(path, "want exactly one of caller and grant")
+		case r.Caller != "":
+			k.known(path+".caller", "caller", r.Caller, callers)
+		default:
+			k.known(path+".grant", fmt.Sprintf("grant of agent %q called", a.ID), r.Grant, grantIDs(k.Offers[a.ID]))
+		}
+	}
+}
+
+// checkUpstreamTLS wants certificate and key together, and URLs that have TLS.
+func (k checker) checkUpstreamTLS(at string, a Agent) {
+	t := a.TLS
+	if t == (UpstreamTLS{}) {
+		return
+	}
+	if (t.Certificate == "") != (t.Key == "") {
+		k.place(at+".tls", "has only one of certificate and key; want both")
+	}
+	for _, u := range [][2]string{{"upstream", a.Upstream}, {"grpc.upstream", a.GRPC.Upstream}} {
+		if strings.HasPrefix(u[1], "http://") {
+			k.place(at+"."+u[0], "%q has no TLS, which tls says how to speak; want https", u[1])
+		}
 	}
 }
 

@@ -24,6 +24,8 @@ type Config struct {
 	Policies  []Path                         `key:"policies" doc:"Cedar policy files; patterns with * are allowed."`
 	Approvals Approvals                      `key:"approvals" doc:"Reserved; empty in this version."`
 	Evidence  Evidence                       `key:"evidence" doc:"What is recorded, and how safely."`
+	Telemetry Telemetry                      `key:"telemetry" doc:"What is counted and traced for those who run the server."`
+	Limits    Limits                         `key:"limits" doc:"What callers may use up."`
 	Defaults  Defaults                       `key:"defaults" doc:"What holds where an agent says nothing else."`
 	Include   []Path                         `key:"include" doc:"Further files; patterns with * are allowed. Lists are joined, and nothing may be set twice. Only the main file includes."`
 }
@@ -33,7 +35,14 @@ type Issuer struct {
 	URL             string        `key:"url" default:"http://127.0.0.1:8700" format:"origin" doc:"Public base URL; agents live at URL/agents/ID."`
 	Directory       Path          `key:"directory" default:"powerbox-data" doc:"Where keys (mode 0600) and the store are, relative to the file."`
 	MaximumLifetime time.Duration `key:"maximum_lifetime" default:"1h" doc:"Longest lifetime of a capability (SEP-8)."`
-	TLS             TLS           `key:"tls" doc:"How serve speaks TLS. Without a certificate it speaks plain HTTP, for loopback or behind a proxy that terminates TLS."`
+	Feed            Feed          `key:"feed" doc:"The signed feed of revocations and freezes, for gateways apart from the server."`
+	TLS             TLS           `key:"tls" doc:"How serve speaks TLS, at every address but that of telemetry. The files are read again when they change, or on SIGHUP. Without a certificate it speaks plain HTTP, for loopback or behind a proxy that terminates TLS."`
+}
+
+// Feed is the signed feed of revocations and freezes.
+type Feed struct {
+	Heartbeat time.Duration `key:"heartbeat" default:"5s" doc:"Time between two heartbeats; at most 15s."`
+	Streams   int           `key:"streams" default:"256" min:"1" max:"100000" doc:"How many followers are served at once."`
 }
 
 // TLS is how the server proves itself and what it asks of callers.
@@ -85,17 +94,55 @@ type DevUser struct {
 type Agent struct {
 	ID               string      `key:"id" required:"true" format:"id" doc:"Name of the agent: letters a-z, digits and '-'."`
 	Upstream         string      `key:"upstream" required:"true" format:"url" doc:"URL of the agent behind."`
+	GatewayURL       string      `key:"gateway_url" format:"origin" doc:"Public base URL of the agent's gateways, where they are apart from the server (powerbox gateway); the agent then lives at URL/agents/ID. Default: the server is its gateway."`
+	GRPC             AgentGRPC   `key:"grpc" doc:"Calls by gRPC. JSON-RPC and HTTP+JSON need no setting."`
+	TLS              UpstreamTLS `key:"tls" doc:"How the agent is reached over TLS, by every binding. With any of these set it is reached over TLS alone. Files are read again when they change."`
+	Push             AgentPush   `key:"push" doc:"Where callers may have events posted to."`
 	Mode             string      `key:"mode" enum:"observe,scoped,prefer,require" doc:"How much is enforced (SEP-18). Default: defaults.mode."`
+	Modes            []ModeRule  `key:"modes" doc:"Other modes for some callers, or for calls about some grants; the first that fits counts. An operator's powerbox mode goes over them."`
 	Canary           int         `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, that the mode holds for; the others are observed. A caller always gets the same."`
 	Enforces         string      `key:"enforces" default:"none" enum:"none,context" doc:"Whether the agent itself enforces the signed context (context) or not (none)."`
 	AdmitFreeText    string      `key:"admit_free_text" enum:"unsafe" doc:"unsafe admits free text under a capability with constrained operations, although the agent enforces nothing; every record says so."`
 	Required         []string    `key:"required" doc:"Operations (grant/operation) that free text needs. None: free text is refused."`
 	RefuseUndeclared bool        `key:"refuse_undeclared" doc:"In mode prefer, refuse callers that use ambient authority without saying so."`
+	NeedsExtension   bool        `key:"extension_required" doc:"Callers must ask for the extension (A2A-Extensions); the card says so, and others get ExtensionSupportRequired (EXT-36)."`
 	DenyStatus       int         `key:"deny_status" default:"200" enum:"200,403" doc:"HTTP status of a JSON-RPC denial; many clients lose the body of a 403."`
 	Invoke           string      `key:"invoke" default:"message" enum:"message,native" doc:"Whether a2a/skill/invoke reaches the agent as a message or as it is."`
 	UnknownMethods   []string    `key:"unknown_methods" doc:"Methods beyond A2A that are let through."`
 	CardLegacyMember bool        `key:"card_legacy_member" default:"true" doc:"Emit capabilityGrants at the top level of the card, too (SEP-1)."`
+	CardKeys         Path        `key:"card_keys" doc:"JWKS file. The agent's card must then be signed by one of its keys; nothing in the card adds to them. Absent: no signature is asked for."`
 	TrustRoots       []TrustRoot `key:"trust_roots" doc:"Other issuers whose capabilities are accepted, recorded as foreign. Default: none."`
+}
+
+// ModeRule is the mode of one caller, or of calls about one grant.
+type ModeRule struct {
+	Caller string `key:"caller" format:"id" doc:"Name of a calling agent, as in identity.callers. A caller that does not prove its name has the agent's mode."`
+	Grant  string `key:"grant" format:"grant" doc:"Grant of the agent: calls that name a skill of it and nothing else. Free text has the agent's mode."`
+	Mode   string `key:"mode" required:"true" enum:"observe,scoped,prefer,require" doc:"How much is enforced for them."`
+	Canary int    `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, that it holds for; the others are observed."`
+}
+
+// AgentGRPC is where calls by gRPC are taken. Their paths name no agent, so that
+// each agent has an address of its own.
+type AgentGRPC struct {
+	Listen   string `key:"listen" format:"address" doc:"Address on which calls by gRPC to this agent are taken, host:port. Absent: gRPC is not taken, and not on the card."`
+	Address  string `key:"address" format:"address" doc:"host:port that clients use. Default: listen."`
+	Upstream string `key:"upstream" format:"url" doc:"Where the agent takes gRPC, http for HTTP/2 without TLS. Default: what its card says, with TLS but on loopback."`
+}
+
+// UpstreamTLS is how an agent is reached over TLS.
+type UpstreamTLS struct {
+	CA          Path   `key:"ca" doc:"PEM file with the authorities that sign the agent's certificate. Absent: those of the system."`
+	Certificate Path   `key:"certificate" doc:"PEM file with the certificate chain that is shown to the agent (mTLS)."`
+	Key         Path   `key:"key" doc:"PEM file with its private key."`
+	ServerName  string `key:"server_name" doc:"Name that the agent's certificate must have. Absent: the host of its URL."`
+}
+
+// AgentPush says where events of an agent's tasks may be posted to. They leave
+// the agent without passing the gateway.
+type AgentPush struct {
+	Hosts   []string `key:"hosts" doc:"Hosts that events may be posted to; *.example.org is every host below it. Absent: every public host."`
+	Private bool     `key:"private" doc:"Whether addresses of this machine and of private networks are admitted, also without TLS."`
 }
 
 // TrustRoot is another issuer whose capabilities an agent accepts.
@@ -139,7 +186,15 @@ type Approvals struct{}
 type Evidence struct {
 	Origin     string `key:"origin" format:"log" doc:"Name of the log in its checkpoints. Default: host and path of issuer.url."`
 	Arguments  string `key:"arguments" default:"redacted" enum:"redacted,none,full" doc:"How much of the arguments records keep."`
+	Signatures string `key:"signatures" default:"record" enum:"record,batch" doc:"What is signed: every record, or of each agent's records that reach the disk together the last, which covers those before it."`
 	Durability string `key:"durability" default:"local" enum:"local" doc:"When an action may go on: local is after the gateway's own disk has the record."`
+}
+
+// Telemetry says what is counted and traced. No metric and no span names a
+// principal, an argument or a body.
+type Telemetry struct {
+	Listen string `key:"listen" format:"address" doc:"Address of the metrics for Prometheus, host:port, at /metrics without TLS and token: a loopback address, or one in a network of your own. Absent: none are kept."`
+	Traces bool   `key:"traces" doc:"Whether a span is made of every call and sent to where the OTEL_* variables of the environment say. The trace that a caller names goes on, and the agent behind gets ours."`
 }
 
 // Defaults hold where an agent says nothing else.
@@ -147,5 +202,18 @@ type Defaults struct {
 	Mode        string        `key:"mode" default:"observe" enum:"observe,scoped,prefer,require" doc:"Mode of agents that name none."`
 	ProofWindow time.Duration `key:"proof_window" default:"30s" doc:"How far the time of a proof may be from ours, both ways."`
 	BodyLimit   Size          `key:"body_limit" default:"4MiB" doc:"Largest request body."`
-	RequestRate int           `key:"request_rate" default:"0" min:"0" max:"1000000" doc:"Requests per second and caller; 0 is no limit."`
+	Drain       time.Duration `key:"drain" default:"10s" doc:"Time that calls and streams under way have to end, once the server is told to."`
+	DrainNotice time.Duration `key:"drain_notice" doc:"Time before that in which connections are still taken while /readyz says no, for a balancer to notice. Absent: none."`
+	RequestRate int           `key:"request_rate" default:"1000" min:"0" max:"1000000" doc:"Requests per second and caller; 0 is no limit."`
+}
+
+// Limits are what callers may use up at one listener, or one caller by itself.
+type Limits struct {
+	Connections int           `key:"connections" default:"8192" min:"1" max:"1000000" doc:"Connections at one address; further ones wait."`
+	Header      Size          `key:"header" default:"64KiB" doc:"Largest header of a request. A chain with its proof needs up to 8KiB."`
+	HeaderTime  time.Duration `key:"header_time" default:"10s" doc:"Time in which the header of a request has to come."`
+	IdleTime    time.Duration `key:"idle_time" default:"2m" doc:"Time after which a connection without a request is closed."`
+	BodyTime    time.Duration `key:"body_time" default:"30s" doc:"Time in which the body of a request has to come."`
+	Denials     int           `key:"denials" default:"120" min:"0" max:"1000000" doc:"Denials of one caller in a minute that are recorded one by one. Of more than that a part is recorded, with how many there were; 0 records all."`
+	Streams     int           `key:"streams" default:"256" min:"1" max:"1000000" doc:"Streams that one caller may have open."`
 }

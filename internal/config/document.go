@@ -67,7 +67,14 @@ policies: [policies/*.cedar]
 func Document() []byte {
 	var b strings.Builder
 	b.WriteString(documentHead)
-	for _, r := range describe() {
+	writeRows(&b, describe(), true)
+	return []byte(b.String())
+}
+
+// writeRows writes the rows of a table of settings, with or without their
+// variables.
+func writeRows(b *strings.Builder, rows []row, variables bool) {
+	for _, r := range rows {
 		def, env := "", ""
 		if r.required {
 			def = "required"
@@ -85,9 +92,11 @@ func Document() []byte {
 		if r.bounded {
 			meaning += fmt.Sprintf(" From %d to %d.", r.low, r.high)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.key, typeName(r.of), def, env, meaning)
+		if variables {
+			def += " | " + env
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", r.key, typeName(r.of), def, meaning)
 	}
-	return []byte(b.String())
 }
 
 // Schema returns docs/powerbox.schema.json: the JSON Schema (2020-12) of the

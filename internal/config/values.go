@@ -15,6 +15,9 @@ const masked = "********"
 // marshalled, it is masked.
 type Secret struct{ text string }
 
+// NewSecret returns a secret that was not read from a file.
+func NewSecret(text string) Secret { return Secret{text} }
+
 // Reveal returns the secret itself.
 func (s Secret) Reveal() string { return s.text }
 

@@ -13,8 +13,10 @@ import (
 
 // TestATK1_NoAmbientAuthority makes an agent that has broad rights act for one
 // that has few: what counts is what is presented, not who presents it.
-func TestATK1_NoAmbientAuthority(t *testing.T) {
-	w := start(t, options{})
+func TestATK1_NoAmbientAuthority(t *testing.T) { everywhere(t, tryATK1NoAmbientAuthority) }
+
+func tryATK1NoAmbientAuthority(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice, deputy := w.caller(aliceToken), w.caller(aliceToken)
 	own := deputy.request("documents", map[string]any{
 		"grants": []string{"documents:read", "documents:write"}, "purpose": "the deputy's own work",
@@ -48,9 +50,11 @@ func TestATK1_NoAmbientAuthority(t *testing.T) {
 
 // TestATK3_TheStricterOfTwoHolds gives one caller a permissive scope and a
 // stricter capability, and the reverse.
-func TestATK3_TheStricterOfTwoHolds(t *testing.T) {
+func TestATK3_TheStricterOfTwoHolds(t *testing.T) { everywhere(t, tryATK3TheStricterOfTwoHolds) }
+
+func tryATK3TheStricterOfTwoHolds(t *testing.T, on wire) {
 	key := newKey(t)
-	w := start(t, options{extra: named(t, map[string]*token.PrivateKey{"orchestrator": key}) + "scopes:\n  orchestrator:\n    documents: [documents:read/search]\n"})
+	w := start(t, options{on: on, extra: named(t, map[string]*token.PrivateKey{"orchestrator": key}) + "scopes:\n  orchestrator:\n    documents: [documents:read/search]\n"})
 	c := &caller{w, key, aliceToken}
 	held := c.reports()
 	w.repel(t, attack{"ATK-3 the scope is stricter", "outside_caller_scope", func() answer { return c.under([]string{held.Token}, held.ResourceHandles[0].Handle) }})
@@ -67,8 +71,10 @@ func TestATK3_TheStricterOfTwoHolds(t *testing.T) {
 
 // TestATK4_NothingIsTruncated sends names, handles and lists that are longer than
 // anything that a reader might cut.
-func TestATK4_NothingIsTruncated(t *testing.T) {
-	w := start(t, options{})
+func TestATK4_NothingIsTruncated(t *testing.T) { everywhere(t, tryATK4NothingIsTruncated) }
+
+func tryATK4NothingIsTruncated(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	handle := c.ResourceHandles[0].Handle
@@ -96,8 +102,10 @@ func TestATK4_NothingIsTruncated(t *testing.T) {
 
 // TestATK5_AbsentIsNothing leaves out, empties and nulls what a capability or a
 // request says.
-func TestATK5_AbsentIsNothing(t *testing.T) {
-	w := start(t, options{})
+func TestATK5_AbsentIsNothing(t *testing.T) { everywhere(t, tryATK5AbsentIsNothing) }
+
+func tryATK5AbsentIsNothing(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	ours := w.agentKey("documents")
@@ -148,7 +156,13 @@ func TestATK5_AbsentIsNothing(t *testing.T) {
 // open begins a task that stays open and returns its id and context.
 func (c *caller) open(held granted) (task, context string) {
 	c.w.t.Helper()
-	a := c.present("documents", text("SendMessage", "task open"), proven{chain: []string{held.Token}, operation: opMessage})
+	return c.opens("SendMessage", held)
+}
+
+// opens has a task begun by a method that sends a message.
+func (c *caller) opens(method string, held granted) (task, context string) {
+	c.w.t.Helper()
+	a := c.present("documents", text(method, "task open"), proven{chain: []string{held.Token}, operation: opMessage})
 	var result struct {
 		Task struct {
 			ID      string `json:"id"`
@@ -173,8 +187,10 @@ func about(method string, more map[string]any) []byte {
 // TestATK18_ForeignTasks tries to read, cancel, follow and go on with a task of
 // another user, and of another agent of the same user. The answer is the one
 // for a task that does not exist, byte for byte.
-func TestATK18_ForeignTasks(t *testing.T) {
-	w := start(t, options{agent: "    enforces: context"})
+func TestATK18_ForeignTasks(t *testing.T) { everywhere(t, tryATK18ForeignTasks) }
+
+func tryATK18ForeignTasks(t *testing.T, on wire) {
+	w := start(t, options{on: on, agent: "    enforces: context"})
 	alice, bob, other := w.caller(aliceToken), w.caller(bobToken), w.caller(aliceToken)
 	task, context := alice.open(alice.reports())
 	const none = "00000000-0000-7000-8000-000000000000"
@@ -205,9 +221,6 @@ func TestATK18_ForeignTasks(t *testing.T) {
 		{"a reference to it", opMessage, map[string]any{}, func(task, _ string) []byte {
 			return about("SendMessage", map[string]any{"referenceTaskIds": []string{task}})
 		}},
-		{"ListTasks of its context", "a2a.task.read", map[string]any{"context": ""}, func(_, context string) []byte {
-			return rpc("ListTasks", map[string]any{"contextId": context})
-		}},
 	}
 	for who, c := range map[string]*caller{"another user": bob, "another agent of the user": other} {
 		held := c.reports()
@@ -235,10 +248,43 @@ func TestATK18_ForeignTasks(t *testing.T) {
 		}
 	}
 	t.Run("ATK-18 ListTasks", func(t *testing.T) {
+		if on == (wire{"JSON-RPC", "0.3"}) {
+			return // in which the agent behind has no such method
+		}
 		held := bob.reports()
 		a := bob.present("documents", rpc("ListTasks", map[string]any{}), proven{chain: []string{held.Token}, operation: "a2a.task.read"})
-		if a.Error != nil && a.Error.Code == -31403 || strings.Contains(string(a.Raw), task) {
+		if a.Error != nil || strings.Contains(string(a.Raw), task) {
 			t.Errorf("%s", a.Raw)
+		}
+		mine := alice.reports()
+		own, _ := alice.open(mine)
+		a = alice.present("documents", rpc("ListTasks", map[string]any{}), proven{chain: []string{mine.Token}, operation: "a2a.task.read"})
+		if a.Error != nil || !strings.Contains(string(a.Raw), own) || strings.Contains(string(a.Raw), task) {
+			t.Errorf("its own is %s: %s", own, a.Raw)
+		}
+	})
+	t.Run("ATK-18 ListTasks of its context", func(t *testing.T) {
+		if on == (wire{"JSON-RPC", "0.3"}) {
+			return // as above
+		}
+		for _, c := range []*caller{bob, other} {
+			held := c.reports()
+			of := func(context string) (listed, string) {
+				a := c.present("documents", rpc("ListTasks", map[string]any{"contextId": context, "pageSize": 1}),
+					proven{chain: []string{held.Token}, operation: "a2a.task.read", arguments: map[string]any{"context": context}})
+				var page listed
+				if err := json.Unmarshal(a.Result, &page); err != nil || a.Error != nil {
+					t.Errorf("%v: %s", err, a.Raw)
+				}
+				return page, string(a.Raw)
+			}
+			page, foreign := of(context)
+			if _, unknown := of(none); len(page.Tasks) > 0 || page.Next != "" || foreign != unknown {
+				t.Errorf("another's context: %s\none that does not exist: %s", foreign, unknown)
+			}
+		}
+		if second, _ := alice.open(alice.reports()); second == "" {
+			t.Error("no second task")
 		}
 	})
 	t.Run("ATK-18 a capability for it", func(t *testing.T) {
@@ -261,8 +307,10 @@ func TestATK18_ForeignTasks(t *testing.T) {
 
 // TestATK18_NobodyIsNotSomebody has two callers of whom nothing is known, in the
 // mode that lets them pass: neither gets at the other's task.
-func TestATK18_NobodyIsNotSomebody(t *testing.T) {
-	w := start(t, options{mode: "prefer"})
+func TestATK18_NobodyIsNotSomebody(t *testing.T) { everywhere(t, tryATK18NobodyIsNotSomebody) }
+
+func tryATK18NobodyIsNotSomebody(t *testing.T, on wire) {
+	w := start(t, options{on: on, mode: "prefer"})
 	a := w.post(w.agentURL("documents"), text("SendMessage", "task open"), http.Header{})
 	var result struct {
 		Task struct {
@@ -291,9 +339,9 @@ func TestATK18_NobodyIsNotSomebody(t *testing.T) {
 // faceless is an answer without what differs from one call to the next.
 func faceless(a answer) string {
 	s := string(a.Raw)
-	for _, name := range []string{`"decisionId":"`, `"decision":"`, `"decision_id":"`, `"timestamp":"`} {
+	for _, name := range []string{`"decisionId":"`, `"decision":"`, `"decision_id":"`, `"timestamp":"`, `"taskId":"`, "map[decision:"} {
 		if i := strings.Index(s, name); i >= 0 {
-			end := strings.Index(s[i+len(name):], `"`)
+			end := strings.IndexAny(s[i+len(name):], `"]`)
 			s = s[:i+len(name)] + s[i+len(name)+end:]
 		}
 	}
@@ -302,8 +350,10 @@ func faceless(a answer) string {
 
 // TestATK19_Handles tries unknown, foreign, malformed and other roots' handles:
 // one answer for all of them.
-func TestATK19_Handles(t *testing.T) {
-	w := start(t, options{})
+func TestATK19_Handles(t *testing.T) { everywhere(t, tryATK19Handles) }
+
+func tryATK19Handles(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice, bob := w.caller(aliceToken), w.caller(bobToken)
 	c, second, bobs := alice.reports(), alice.reports(), bob.reports()
 	one := c.ResourceHandles[0].Handle

@@ -192,8 +192,10 @@ func TestATK28_Batches(t *testing.T) {
 
 // TestATK35_CredentialsAreConsumed looks at what the agent behind gets of what
 // callers prove themselves with.
-func TestATK35_CredentialsAreConsumed(t *testing.T) {
-	w := start(t, options{})
+func TestATK35_CredentialsAreConsumed(t *testing.T) { everywhere(t, tryATK35CredentialsAreConsumed) }
+
+func tryATK35CredentialsAreConsumed(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	body, h := alice.searching(c.Token)
@@ -244,8 +246,10 @@ func TestATK35_CredentialsAreConsumed(t *testing.T) {
 
 // TestATK38_PathsAreNoHandles gives paths where handles are wanted, and bends the
 // path of the URL itself.
-func TestATK38_PathsAreNoHandles(t *testing.T) {
-	w := start(t, options{})
+func TestATK38_PathsAreNoHandles(t *testing.T) { everywhere(t, tryATK38PathsAreNoHandles) }
+
+func tryATK38PathsAreNoHandles(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	one := c.ResourceHandles[0].Handle
@@ -281,8 +285,10 @@ func decimal(t *testing.T, s string) powerbox.Decimal {
 }
 
 // TestATK39_NumbersAreExact gives amounts that lose their value in a float64.
-func TestATK39_NumbersAreExact(t *testing.T) {
-	w := start(t, options{})
+func TestATK39_NumbersAreExact(t *testing.T) { everywhere(t, tryATK39NumbersAreExact) }
+
+func tryATK39NumbersAreExact(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	least, most := decimal(t, "0"), decimal(t, "9007199254740992")
 	chain := alice.keep([]string{alice.reports().Token}, func(cl powerbox.Clause) (powerbox.Clause, bool) {
@@ -351,8 +357,10 @@ func TestATK40_OneCanonicalForm(t *testing.T) {
 }
 
 // TestATK55_CapsComeFirst sends what is too deep, too long or too many.
-func TestATK55_CapsComeFirst(t *testing.T) {
-	w := start(t, options{})
+func TestATK55_CapsComeFirst(t *testing.T) { everywhere(t, tryATK55CapsComeFirst) }
+
+func tryATK55CapsComeFirst(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	ours := w.agentKey("documents")

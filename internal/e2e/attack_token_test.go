@@ -15,8 +15,10 @@ import (
 
 // TestATK6_ChainsAreNotRearranged presents chains that were cut, spliced and
 // reordered, each with a proof by the key that its last token names.
-func TestATK6_ChainsAreNotRearranged(t *testing.T) {
-	w := start(t, options{})
+func TestATK6_ChainsAreNotRearranged(t *testing.T) { everywhere(t, tryATK6ChainsAreNotRearranged) }
+
+func tryATK6ChainsAreNotRearranged(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice, sub := w.caller(aliceToken), w.caller("")
 	a, b := alice.reports(), alice.reports()
 	chain := alice.derive("documents", []string{a.Token}, token.Narrowing{Holder: sub.key.Public(), MaxDepth: 2})
@@ -42,8 +44,10 @@ func TestATK6_ChainsAreNotRearranged(t *testing.T) {
 }
 
 // TestATK7_UnknownKeys presents roots by keys that documents does not have.
-func TestATK7_UnknownKeys(t *testing.T) {
-	w := start(t, options{})
+func TestATK7_UnknownKeys(t *testing.T) { everywhere(t, tryATK7UnknownKeys) }
+
+func tryATK7UnknownKeys(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	mail := alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "tell the board"})[0]
@@ -88,7 +92,11 @@ func mustParse(t *testing.T, chain ...string) token.Unverified {
 // TestATK8_TheParentIsVerifiedAtEveryUse narrows, by the issuer and offline, what
 // is revoked, foreign or forged.
 func TestATK8_TheParentIsVerifiedAtEveryUse(t *testing.T) {
-	w := start(t, options{})
+	everywhere(t, tryATK8TheParentIsVerifiedAtEveryUse)
+}
+
+func tryATK8TheParentIsVerifiedAtEveryUse(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice, eve := w.caller(aliceToken), w.caller(bobToken)
 	c, gone := alice.reports(), alice.reports()
 	late := alice.derive("documents", []string{gone.Token}, token.Narrowing{Holder: alice.key.Public(), MaxDepth: 2})
@@ -114,7 +122,11 @@ func TestATK8_TheParentIsVerifiedAtEveryUse(t *testing.T) {
 // TestATK9_ARefusedCallUsesUpNoProof sends a proof with calls that are refused
 // before the call that it is for.
 func TestATK9_ARefusedCallUsesUpNoProof(t *testing.T) {
-	w := start(t, options{})
+	everywhere(t, tryATK9ARefusedCallUsesUpNoProof)
+}
+
+func tryATK9ARefusedCallUsesUpNoProof(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice, eve := w.caller(aliceToken), w.caller("")
 	c, gone := alice.reports(), alice.reports()
 	body, id := data("search_documents", nil), "the-proof-that-is-wanted"
@@ -137,8 +149,10 @@ func TestATK9_ARefusedCallUsesUpNoProof(t *testing.T) {
 
 // TestATK10_ForgedSignatures changes single bytes of a token and of a proof, and
 // writes operations of one's own into them.
-func TestATK10_ForgedSignatures(t *testing.T) {
-	w := start(t, options{})
+func TestATK10_ForgedSignatures(t *testing.T) { everywhere(t, tryATK10ForgedSignatures) }
+
+func tryATK10ForgedSignatures(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	header, payload, signature := parts(t, c.Token)
@@ -177,7 +191,11 @@ func TestATK10_ForgedSignatures(t *testing.T) {
 // TestATK11_TheKeyDecidesTheAlgorithm signs with what the header says and not
 // with what the key is for, the public key as an HMAC secret included.
 func TestATK11_TheKeyDecidesTheAlgorithm(t *testing.T) {
-	w := start(t, options{})
+	everywhere(t, tryATK11TheKeyDecidesTheAlgorithm)
+}
+
+func tryATK11TheKeyDecidesTheAlgorithm(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	header, payload, _ := parts(t, c.Token)
@@ -208,8 +226,10 @@ func TestATK11_TheKeyDecidesTheAlgorithm(t *testing.T) {
 }
 
 // TestATK12_NoneIsNoAlgorithm presents unsigned tokens and unsigned proofs.
-func TestATK12_NoneIsNoAlgorithm(t *testing.T) {
-	w := start(t, options{})
+func TestATK12_NoneIsNoAlgorithm(t *testing.T) { everywhere(t, tryATK12NoneIsNoAlgorithm) }
+
+func tryATK12NoneIsNoAlgorithm(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	_, payload, signature := parts(t, c.Token)
@@ -232,8 +252,10 @@ func TestATK12_NoneIsNoAlgorithm(t *testing.T) {
 
 // TestATK13_TypesAreNotConfused presents each thing that is signed where another
 // is wanted, under keys that are right for it.
-func TestATK13_TypesAreNotConfused(t *testing.T) {
-	w := start(t, options{})
+func TestATK13_TypesAreNotConfused(t *testing.T) { everywhere(t, tryATK13TypesAreNotConfused) }
+
+func tryATK13TypesAreNotConfused(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	body, honest := alice.searching(c.Token)
@@ -278,8 +300,10 @@ func TestATK13_TypesAreNotConfused(t *testing.T) {
 
 // TestATK14_HeadersChooseNoKey offers keys inside tokens, and key ids that would
 // mean something to a file system, a database or an HTTP client.
-func TestATK14_HeadersChooseNoKey(t *testing.T) {
-	w := start(t, options{})
+func TestATK14_HeadersChooseNoKey(t *testing.T) { everywhere(t, tryATK14HeadersChooseNoKey) }
+
+func tryATK14HeadersChooseNoKey(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	header, payload, _ := parts(t, c.Token)
@@ -328,8 +352,10 @@ func TestATK14_HeadersChooseNoKey(t *testing.T) {
 
 // TestATK21_Times presents tokens and proofs from other times, by the agent's
 // own key where a token is wanted.
-func TestATK21_Times(t *testing.T) {
-	w := start(t, options{})
+func TestATK21_Times(t *testing.T) { everywhere(t, tryATK21Times) }
+
+func tryATK21Times(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	ours := w.agentKey("documents")
@@ -384,8 +410,10 @@ func TestATK21_Times(t *testing.T) {
 
 // TestATK41_NothingWiderIsDerived presents links that their holder signed
 // honestly and that admit more than what they descend from.
-func TestATK41_NothingWiderIsDerived(t *testing.T) {
-	w := start(t, options{})
+func TestATK41_NothingWiderIsDerived(t *testing.T) { everywhere(t, tryATK41NothingWiderIsDerived) }
+
+func tryATK41NothingWiderIsDerived(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	base := alice.derive("documents", []string{c.Token}, token.Narrowing{Holder: alice.key.Public(), MaxDepth: 2})
@@ -431,8 +459,10 @@ func TestATK41_NothingWiderIsDerived(t *testing.T) {
 
 // TestATK2_OperationsAreExactNames tries names that begin, end or look like one
 // that is granted.
-func TestATK2_OperationsAreExactNames(t *testing.T) {
-	w := start(t, options{})
+func TestATK2_OperationsAreExactNames(t *testing.T) { everywhere(t, tryATK2OperationsAreExactNames) }
+
+func tryATK2OperationsAreExactNames(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	for _, skill := range []string{"search_documents_all", "search", "SEARCH_DOCUMENTS", "search_documents ", "search_documents/", "search.*", "search*", "*", "", "\u017fearch_documents", "search_document\u017f"} {

@@ -48,11 +48,13 @@ type answer struct {
 }
 
 type rpcError struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-	Data    []struct {
-		Metadata map[string]string `json:"metadata"`
-	} `json:"data"`
+	Code    int         `json:"code"`
+	Message string      `json:"message"`
+	Data    []errorData `json:"data"`
+}
+
+type errorData struct {
+	Metadata map[string]string `json:"metadata"`
 }
 
 // reason is the stable code of a denial, "" where the call was not denied.
@@ -69,6 +71,13 @@ func (a answer) reason() string {
 // post sends one body with headers and reads the answer.
 func (w *town) post(url string, body []byte, header http.Header) answer {
 	w.t.Helper()
+	if r, ok := w.encode(url, body); ok {
+		h := header.Clone()
+		if h == nil {
+			h = http.Header{}
+		}
+		return w.deliver(r, h)
+	}
 	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
@@ -93,14 +102,7 @@ func (w *town) post(url string, body []byte, header http.Header) answer {
 		w.t.Fatal(err)
 	}
 	a := answer{Status: r.StatusCode, Header: r.Header, Raw: raw}
-	payload := raw
-	if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
-		payload = bytes.TrimPrefix(bytes.TrimSpace(raw), []byte("data: "))
-		if i := bytes.Index(payload, []byte("\n")); i >= 0 {
-			payload = payload[:i]
-		}
-	}
-	_ = json.Unmarshal(payload, &a)
+	_ = json.Unmarshal(event(a), &a)
 	return a
 }
 
@@ -116,9 +118,17 @@ func rpc(method string, params any) []byte {
 func (c *caller) headers(url string) http.Header {
 	c.w.t.Helper()
 	h := http.Header{}
-	proof, err := token.SignDPoP(c.key, token.DPoPRequest{Method: http.MethodPost, URL: url, AccessToken: c.session, Now: time.Now()}, nonce())
-	if err != nil {
-		c.w.t.Fatal(err)
+	sign := func(method, url string) string {
+		u, _, _ := strings.Cut(url, "?")
+		proof, err := token.SignDPoP(c.key, token.DPoPRequest{Method: method, URL: u, AccessToken: c.session, Now: time.Now()}, nonce())
+		if err != nil {
+			c.w.t.Fatal(err)
+		}
+		return proof
+	}
+	proof := sign(http.MethodPost, url)
+	if c.w.sign != nil {
+		c.w.sign[proof] = sign
 	}
 	h.Set("DPoP", proof)
 	if c.session != "" {
@@ -230,7 +240,7 @@ func (c *caller) proof(agent string, body []byte, p proven) http.Header {
 	}
 	compact, err := token.SignProof(p.key, token.Proof{
 		ID: p.id, IssuedAt: p.at, TokenID: p.tokenID, Operation: p.operation, Arguments: value(c.w.t, p.arguments),
-		Audience: p.audience, Request: &token.Request{Method: http.MethodPost, URL: p.url, Digest: token.DigestOf(p.body)},
+		Audience: p.audience, Request: c.w.proofOf(p.url, p.body),
 	})
 	if err != nil {
 		c.w.t.Fatal(err)

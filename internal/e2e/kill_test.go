@@ -20,7 +20,7 @@ import (
 // the evidence afterwards, and the evidence must verify.
 func TestEXT27_KilledWhileManyAppend(t *testing.T) {
 	const clients, kills = 64, 5
-	w := start(t, options{})
+	w := start(t, options{extra: "defaults: {request_rate: 0}\n"})
 	var mu sync.Mutex
 	var acknowledged []string
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}

@@ -11,7 +11,11 @@ import (
 // sub-agent, which may read and cancel tasks like every holder: its own, not
 // those of the one that delegated to it.
 func TestATK18_ADelegateDoesNotOwnTheDelegatorsTasks(t *testing.T) {
-	w := start(t, options{agent: "    admit_free_text: unsafe"})
+	everywhere(t, tryATK18ADelegateDoesNotOwnTheDelegatorsTasks)
+}
+
+func tryATK18ADelegateDoesNotOwnTheDelegatorsTasks(t *testing.T, on wire) {
+	w := start(t, options{on: on, agent: "    admit_free_text: unsafe"})
 	alice, sub := w.caller(aliceToken), w.caller("")
 	c := alice.reports()
 	open := text("SendMessage", "task open")

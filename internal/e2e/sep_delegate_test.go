@@ -264,8 +264,10 @@ func onTask(task, s string) []byte {
 	}})
 }
 
-func TestSEP22_CapabilityIsForItsTask(t *testing.T) {
-	w := start(t, options{agent: "    enforces: context"})
+func TestSEP22_CapabilityIsForItsTask(t *testing.T) { everywhere(t, trySEP22CapabilityIsForItsTask) }
+
+func trySEP22CapabilityIsForItsTask(t *testing.T, on wire) {
+	w := start(t, options{on: on, agent: "    enforces: context"})
 	alice := w.caller(aliceToken)
 	whole := alice.reports()
 	task, other := alice.begun(whole), alice.begun(whole)

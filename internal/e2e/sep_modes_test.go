@@ -98,8 +98,10 @@ func TestSEP18_Scoped(t *testing.T) {
 	})
 }
 
-func TestSEP18_Prefer(t *testing.T) {
-	w := start(t, options{mode: "prefer"})
+func TestSEP18_Prefer(t *testing.T) { everywhere(t, trySEP18Prefer) }
+
+func trySEP18Prefer(t *testing.T, on wire) {
+	w := start(t, options{on: on, mode: "prefer"})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	args := map[string]any{"resourceHandle": c.ResourceHandles[0].Handle}
@@ -138,8 +140,10 @@ func TestSEP18_PreferRefusesUndeclared(t *testing.T) {
 	w.inMode(t, alice.ambient("documents", body), true, "prefer/ambient", "")
 }
 
-func TestSEP18_Require(t *testing.T) {
-	w := start(t, options{})
+func TestSEP18_Require(t *testing.T) { everywhere(t, trySEP18Require) }
+
+func trySEP18Require(t *testing.T, on wire) {
+	w := start(t, options{on: on})
 	alice := w.caller(aliceToken)
 	body := invoke("search_documents", nil, "")
 	w.inMode(t, alice.send("documents", body), false, "require", "capability_required")

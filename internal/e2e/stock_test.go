@@ -278,7 +278,7 @@ func seen(agent *stock, printed []string, base string) exchanged {
 		h := map[string]string{}
 		for name, values := range r.header {
 			if !slices.Contains(ofConnection, name) {
-				h[name] = strings.Join(values, " | ")
+				h[name] = same(strings.Join(values, " | "))
 			}
 		}
 		x.Headers = append(x.Headers, h)
@@ -293,7 +293,7 @@ var (
 	randomID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	clock    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
 	// ofConnection are the headers that belong to a connection or are ours.
-	ofConnection = []string{"Accept-Encoding", "Connection", "Content-Length", "Keep-Alive", "Transfer-Encoding", "Powerbox-Context"}
+	ofConnection = []string{"Accept-Encoding", "Connection", "Content-Length", "Grpc-Accept-Encoding", "Keep-Alive", "Transfer-Encoding", "Powerbox-Context"}
 )
 
 // TestSEP18_StockClientsInObserve has unmodified clients talk to an agent
@@ -339,7 +339,7 @@ func TestSEP18_StockClientsInObserve(t *testing.T) {
 }
 
 // TestSEP1_StockClientsReadTheCard has unmodified clients read the card: but for
-// the URL and the extension that is added, it is the agent's.
+// the URL, the extension that is added and the signature, it is the agent's.
 func TestSEP1_StockClientsReadTheCard(t *testing.T) {
 	a2aCommand := commandLine(t)
 	agent := newStepwise(t, unhindered())
@@ -357,6 +357,10 @@ func TestSEP1_StockClientsReadTheCard(t *testing.T) {
 			if len(all) != 2 || all[0].URI != direct.Capabilities.Extensions[0].URI {
 				t.Fatalf("extensions %+v; want theirs and ours", all)
 			}
+			if len(guarded.Signatures) != 1 {
+				t.Errorf("%d signatures; want the gateway's", len(guarded.Signatures))
+			}
+			guarded.Signatures = direct.Signatures
 			guarded.SupportedInterfaces[0].URL, guarded.Capabilities.Extensions = direct.SupportedInterfaces[0].URL, all[:1]
 			if diff := cmp.Diff(direct, guarded); diff != "" {
 				t.Errorf("the agent's card (-) and ours (+):\n%s", diff)

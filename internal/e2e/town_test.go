@@ -7,9 +7,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,7 +27,12 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	a2agrpcv0 "github.com/a2aproject/a2a-go/v2/a2agrpc/v0"
+	a2agrpcv1 "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
+	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
+	"google.golang.org/grpc"
 )
 
 // binary is the program under test, built once.
@@ -66,29 +74,59 @@ func newStock(t *testing.T, skills ...string) *stock {
 	t.Helper()
 	s := &stock{}
 	mux := http.NewServeMux()
-	srv := httptest.NewServer(mux)
+	srv := httptest.NewUnstartedServer(mux)
+	srv.Config.Protocols = new(http.Protocols)
+	srv.Config.Protocols.SetHTTP1(true)
+	srv.Config.Protocols.SetUnencryptedHTTP2(true)
+	srv.Start()
 	t.Cleanup(srv.Close)
 	s.url, s.close = srv.URL, srv.Close
+	at := strings.TrimPrefix(srv.URL, "http://")
 	card := &a2a.AgentCard{
 		Name: "Documents", Description: "Keeps documents", Version: "1.0.0",
-		SupportedInterfaces: []*a2a.AgentInterface{a2a.NewAgentInterface(srv.URL+"/invoke", a2a.TransportProtocolJSONRPC)},
-		DefaultInputModes:   []string{"text"}, DefaultOutputModes: []string{"text"},
-		Capabilities: a2a.AgentCapabilities{Streaming: true},
+		SupportedInterfaces: []*a2a.AgentInterface{
+			a2a.NewAgentInterface(srv.URL+"/invoke", a2a.TransportProtocolJSONRPC),
+			a2a.NewAgentInterface(srv.URL+"/rest", a2a.TransportProtocolHTTPJSON),
+			a2a.NewAgentInterface(at, a2a.TransportProtocolGRPC),
+			{URL: srv.URL + "/old", ProtocolBinding: a2a.TransportProtocolJSONRPC, ProtocolVersion: a2av0.Version},
+			{URL: srv.URL + "/oldrest", ProtocolBinding: a2a.TransportProtocolHTTPJSON, ProtocolVersion: a2av0.Version},
+			{URL: at, ProtocolBinding: a2a.TransportProtocolGRPC, ProtocolVersion: a2av0.Version},
+		},
+		DefaultInputModes: []string{"text"}, DefaultOutputModes: []string{"text"},
+		Capabilities: a2a.AgentCapabilities{Streaming: true, ExtendedAgentCard: true},
 	}
 	for _, name := range skills {
 		card.Skills = append(card.Skills, a2a.AgentSkill{ID: name, Name: name, Description: name, Tags: []string{"test"}})
 	}
-	rpc := a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(echo{}))
-	mux.Handle("/invoke", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	done := make(chan struct{})
+	t.Cleanup(func() { close(done) })
+	// It lists the tasks of everybody for everybody.
+	store := taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: func(context.Context) (string, error) { return "anybody", nil }})
+	handler := a2asrv.NewHandler(echo{done}, a2asrv.WithExtendedAgentCard(card), a2asrv.WithTaskStore(store))
+	services := grpc.NewServer()
+	a2agrpcv1.NewHandler(handler).RegisterWith(services)
+	a2agrpcv0.NewHandler(handler).RegisterWith(services)
+	for path, h := range map[string]http.Handler{
+		"/invoke": a2asrv.NewJSONRPCHandler(handler), "/rest/": http.StripPrefix("/rest", a2asrv.NewRESTHandler(handler)),
+		"/old": a2av0.NewJSONRPCHandler(handler), "/oldrest/": http.StripPrefix("/oldrest", a2av0.NewRESTHandler(handler)),
+		"/lf.a2a.v1.A2AService/": services, "/a2a.v1.A2AService/": services,
+	} {
+		mux.Handle(path, s.noting(h))
+	}
+	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(card))
+	return s
+}
+
+// noting keeps what reaches a handler.
+func (s *stock) noting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
 		s.requests = append(s.requests, received{body, r.Header.Clone()})
 		s.mu.Unlock()
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		rpc.ServeHTTP(w, r)
-	}))
-	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(card))
-	return s
+		next.ServeHTTP(w, r)
+	})
 }
 
 // got returns what reached the agent.
@@ -100,13 +138,20 @@ func (s *stock) got() []received {
 
 // echo answers a message whose text begins with "task" with a task, and every
 // other with a message.
-type echo struct{}
+type echo struct {
+	done <-chan struct{} // until then, what is asked for with the query "hang" goes on
+}
 
-func (echo) Execute(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
+func (e echo) Execute(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
 		text := ""
 		for _, p := range x.Message.Parts {
 			text += p.Text()
+			if b, _ := json.Marshal(p.Data()); strings.Contains(string(b), `"query":"hang"`) {
+				yield(a2a.NewSubmittedTask(x, x.Message), nil)
+				<-e.done
+				return
+			}
 		}
 		if !strings.HasPrefix(text, "task") && x.StoredTask == nil {
 			yield(a2a.NewMessage(a2a.MessageRoleAgent, a2a.NewTextPart("echo: "+text)), nil)
@@ -135,11 +180,15 @@ type town struct {
 	dir       string
 	url       string
 	tls       *tls.Config
-	reader    *caller // an agent with a key and no session
+	on        wire                                       // how calls are said
+	grpc      map[string]string                          // address of an agent's gRPC
+	sign      map[string]func(method, url string) string // makes a DPoP proof again for another URL
+	reader    *caller                                    // an agent with a key and no session
 	documents *stock
 	mail      *stock
 	process   *exec.Cmd
 	log       *lockedBuffer
+	apart     string // base URL of the documents agent's gateways, where they are apart
 }
 
 type lockedBuffer struct {
@@ -161,6 +210,7 @@ func (l *lockedBuffer) String() string {
 
 // options change the configuration of a town.
 type options struct {
+	on       wire              // how calls are said; JSON-RPC 1.0 where zero
 	mode     string            // of both agents; require where empty
 	agent    string            // further lines under the documents agent
 	extra    string            // further top-level sections
@@ -191,12 +241,16 @@ permit(principal == User::"user:alice", action in Action::"mail/mail:send", reso
 func start(t *testing.T, o options) *town {
 	t.Helper()
 	w := &town{
-		t: t, dir: t.TempDir(),
+		t: t, dir: t.TempDir(), on: o.on, grpc: map[string]string{}, sign: map[string]func(string, string) string{},
 		documents: newStock(t, "retrieve_document", "search_documents", "delete_document", "archive_document", "unmapped_skill"),
 		mail:      newStock(t, "send_mail"),
 	}
 	if o.mode == "" {
 		o.mode = "require"
+	}
+	if !strings.Contains(o.extra, "limits:") {
+		// Tests deny more in a second than callers are in a day, and look at each.
+		o.extra = strings.TrimRight(o.extra, "\n") + "\nlimits: {denials: 0}\n"
 	}
 	if o.policies == "" {
 		o.policies = defaultPolicies
@@ -214,8 +268,10 @@ func start(t *testing.T, o options) *town {
 	for name, text := range o.files {
 		w.write(name, text)
 	}
-	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, o.mail, o.extra))
+	o.agent = w.grpcLines("documents") + o.agent
+	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.mail, o.extra))
 	w.boot()
+	t.Cleanup(h2.CloseIdleConnections)
 	return w
 }
 
@@ -237,7 +293,7 @@ agents:
   - id: mail
     upstream: %s
     mode: %s
-offers:
+%soffers:
   documents:
     - {id: documents:read, description: Read documents, operations: [retrieve, search], maximum_depth: 3}
     - {id: documents:write, description: Change documents, operations: [delete], requires: [documents:read]}
@@ -270,15 +326,27 @@ func (w *town) write(name, text string) {
 	}
 }
 
+// A program's port is below those that the system gives to whoever asks for any,
+// or a connection of another test has it before the program does.
+const firstPort, lastPort = 15000, 32000
+
+// handedOut are the ports that a test of this process has.
+var handedOut sync.Map
+
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := strconv.Itoa(firstPort + rand.IntN(lastPort-firstPort))
+		if _, taken := handedOut.LoadOrStore(port, true); taken {
+			continue
+		}
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	t.Fatal("no port is free")
+	return ""
 }
 
 // boot starts the binary and waits until it is ready.
@@ -324,4 +392,9 @@ func (w *town) boot(flags ...string) {
 }
 
 // agentURL is the public URL of a protected agent.
-func (w *town) agentURL(agent string) string { return w.url + "/agents/" + agent }
+func (w *town) agentURL(agent string) string {
+	if agent == "documents" && w.apart != "" {
+		return w.apart + "/agents/" + agent
+	}
+	return w.url + "/agents/" + agent
+}

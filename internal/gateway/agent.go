@@ -3,8 +3,9 @@ package gateway
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
+	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
-	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/a2apb"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -48,7 +49,15 @@ type view struct {
 	target gate.Target
 }
 
-func newAgent(a Agent, g *Gateway) *agent { return &agent{Agent: a, gateway: g} }
+func newAgent(a Agent, g *Gateway) *agent {
+	if a.Transport == nil {
+		a.Transport, a.HTTP2 = g.config.Transport, g.config.HTTP2
+	}
+	if a.Cards == nil {
+		a.Cards = g.config.Cards
+	}
+	return &agent{Agent: a, gateway: g}
+}
 
 // view returns the agent as its card describes it. A card that is too old is
 // fetched again while the last one is used, for as long as ten times its life;
@@ -113,16 +122,21 @@ func (a *agent) refresh() (any, error) {
 
 func (a *agent) fetch(ctx context.Context) (*view, error) {
 	address := strings.TrimSuffix(a.Upstream, "/") + "/.well-known/agent-card.json"
-	raw, _, err := a.gateway.config.Cards.Get(ctx, address, "application/json")
+	raw, _, err := a.Cards.Get(ctx, address, "application/json")
 	if err != nil {
 		return nil, err
+	}
+	if len(a.CardKeys.Keys) > 0 {
+		if raw, err = a2apb.VerifyCard(raw, a.CardKeys); err != nil {
+			return nil, err
+		}
 	}
 	card, err := a2a.ReadCard(raw)
 	if err != nil {
 		return nil, err
 	}
-	if card.URL == "" {
-		return nil, a2a.ErrNoJSONRPC
+	if !card.Protectable() {
+		return nil, a2a.ErrNoInterface
 	}
 	v := &view{raw: raw, card: card}
 	v.target, err = a.target(card)
@@ -144,8 +158,8 @@ func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 		}
 		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(s.Operation), Shape: s.Shape})
 	}
-	for _, name := range reserved {
-		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(name), Shape: powerbox.AnyArguments()})
+	for _, name := range slices.Sorted(maps.Keys(reserved)) {
+		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(reserved[name]), Shape: powerbox.AnyArguments()})
 	}
 	var err error
 	t.Caps, err = powerbox.NewAuthority(powerbox.Window{Until: forever}, token.MaxDepth, clauses...)
@@ -155,15 +169,14 @@ func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 // forever is the end of windows that only other layers bound.
 var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// The operations that stand for what A2A does with a task.
-var (
-	opMessage = must("a2a.message")
-	opRead    = must("a2a.task.read")
-	opCancel  = must("a2a.task.cancel")
-	opPush    = must("a2a.push")
-	opCard    = must("a2a.card")
-	reserved  = []powerbox.Operation{opMessage, opRead, opCancel, opPush, opCard}
-)
+// reserved are the operations that stand for what A2A does with a task.
+var reserved = func() map[string]powerbox.Operation {
+	out := map[string]powerbox.Operation{}
+	for _, name := range []string{a2a.OperationMessage, a2a.OperationTaskRead, a2a.OperationTaskCancel, a2a.OperationPush, a2a.OperationCard} {
+		out[name] = must(name)
+	}
+	return out
+}()
 
 func must(name string) powerbox.Operation {
 	op, err := powerbox.ParseOperation(name)
@@ -171,18 +184,6 @@ func must(name string) powerbox.Operation {
 		panic("gateway: a reserved operation has a name: " + err.Error())
 	}
 	return op
-}
-
-// share returns the mode for one caller: that of the agent for the canary's
-// share of callers, and observe for the others. A caller always gets the same.
-// The share is for rolling a mode out, not a boundary: it is by the holder,
-// which a caller can change.
-func (a *agent) share(m gate.Mode, c identity.Caller) gate.Mode {
-	sum := sha256.Sum256([]byte(a.ID + "\x00" + c.Holder.ID + "\x00" + c.Principal))
-	if int(binary.BigEndian.Uint32(sum[:])%100) >= a.Canary {
-		return gate.Observe
-	}
-	return m
 }
 
 // card serves the agent's card with our URL, our extension and nothing that
@@ -199,15 +200,38 @@ func (g *Gateway) card(w http.ResponseWriter, r *http.Request, a *agent, skill s
 		http.Error(w, "no such skill", http.StatusNotFound)
 		return
 	}
-	card, err := a2a.RewriteCard(v.raw, a.rewritten(skill))
+	card, err := g.inFront(a, skill, v.raw)
 	if err != nil {
 		g.config.Log.ErrorContext(r.Context(), "card not rewritten", "agent", a.ID, "error", err)
 		http.Error(w, "the agent's card cannot be served", http.StatusBadGateway)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
+	sum := sha256.Sum256(card)
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
 	w.Header().Set("Cache-Control", "public, max-age=60")
+	w.Header().Set("ETag", tag)
+	if slices.ContainsFunc(strings.Split(r.Header.Get("If-None-Match"), ","), func(s string) bool { s = strings.TrimSpace(s); return s == tag || s == "*" || s == "W/"+tag }) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.Header().Set("Content-Type", typeJSON)
 	_, _ = w.Write(card) //nolint:gosec // JSON, under its own type; when the client has gone nobody is left to tell
+}
+
+// inFront makes the card that clients see of one of the agent's: with our URLs,
+// and signed by the agent's key here, since no other signature is of that card.
+// A card that cannot be signed has none.
+func (g *Gateway) inFront(a *agent, skill string, raw []byte) ([]byte, error) {
+	card, err := a2a.RewriteCard(raw, a.rewritten(skill))
+	if err != nil {
+		return nil, err
+	}
+	signed, err := a2apb.SignCard(card, a.Signer)
+	if err != nil {
+		g.config.Log.Warn("a card is served without a signature", "agent", a.ID, "error", err)
+		return card, nil
+	}
+	return signed, nil
 }
 
 // rewritten is what becomes of a card of the agent at its URL, or at that of a
@@ -217,7 +241,11 @@ func (a *agent) rewritten(skill string) a2a.Rewrite {
 	if skill != "" {
 		public += "/skills/" + skill
 	}
-	return a2a.Rewrite{PublicURL: public, Grants: a.Grants, Params: a.params(), LegacyMember: a.LegacyMember, OnlySkill: skill}
+	grpc := a.GRPC
+	if skill != "" {
+		grpc = "" // the URL is what names the skill, and gRPC has no path of ours
+	}
+	return a2a.Rewrite{PublicURL: public, GRPC: grpc, Grants: a.Grants, Params: a.params(), LegacyMember: a.LegacyMember, OnlySkill: skill, Required: a.NeedsExtension}
 }
 
 // params are the members of our extension's params that say how to make a

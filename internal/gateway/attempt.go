@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,9 +18,10 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 	c := &gate.Call{
 		Target: &x.view.target, Mode: x.mode, Origin: g.config.Origin,
 		Caller: gate.Caller{Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID},
-		Task:   x.call.Task, Context: x.call.Context, Action: action(x.call), TraceID: traceID(x.request),
-		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.body)},
+		Task:   x.call.Task, Context: x.call.Context, Action: action(x.call), TraceID: cmp.Or(x.trace, traceID(x.request)),
+		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.signed())},
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
+		Denied:  g.denied(x.request.Context(), x),
 	}
 	if g.config.Scope != nil {
 		c.Scope = func(origin string) powerbox.Authority { return g.config.Scope(origin, x.ID) }
@@ -31,8 +33,12 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 	if err := g.attempts(x, c); err != nil {
 		return nil, err
 	}
+	c.Reads = !x.writes()
 	if err := g.presented(x, c); err != nil {
 		return nil, err
+	}
+	if x.call.Push != nil {
+		c.Last = func() *gate.Reason { return g.pushable(x) }
 	}
 	return c, g.owns(x, c)
 }
@@ -43,15 +49,6 @@ func action(call a2a.Call) string {
 		return strings.ReplaceAll(call.Method.String(), "/", ".")
 	}
 	return "a2a." + call.Method.String()
-}
-
-// target is the URL that a proof must name: the agent's public URL, with the
-// skill where the URL names one.
-func (x *exchange) target() string {
-	if x.skill != "" {
-		return x.URL + "/skills/" + x.skill
-	}
-	return x.URL
 }
 
 // traceID returns the trace of a W3C traceparent header.
@@ -68,38 +65,21 @@ func (g *Gateway) attempts(x *exchange, c *gate.Call) error {
 	if m := x.call.Members; m != nil {
 		c.Purpose, c.Ambient = m.Purpose, c.Ambient || m.Ambient
 	}
-	task := taskArguments(x.call)
-	switch x.call.Method {
-	case a2a.SendMessage, a2a.SendStreamingMessage, a2a.SkillInvoke, a2a.TaskSend:
+	if c.Purpose == "" {
+		c.Purpose = purpose(x.request.Header)
+	}
+	task := x.call.TaskArguments()
+	if m := x.call.Method; m.IsMessage() || m == a2a.SkillInvoke {
 		return g.messageAttempts(x, c, task)
-	case a2a.GetTask, a2a.SubscribeToTask, a2a.ListTasks:
-		return try(c, opRead, task)
-	case a2a.CancelTask:
-		return try(c, opCancel, task)
-	case a2a.CreatePushConfig, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.DeletePushConfig:
-		return try(c, opPush, task)
-	case a2a.GetExtendedCard:
-		return try(c, opCard, powerbox.Object())
-	default:
+	}
+	operation := x.call.Method.Operation()
+	if operation == a2a.OperationMessage {
 		// A method that only configuration knows: what it needs is what a
 		// message needs.
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
 		c.Free = true
-		return try(c, opMessage, task)
 	}
-}
-
-// taskArguments are the arguments of the reserved operations, by which a
-// capability can be bound to a task.
-func taskArguments(call a2a.Call) powerbox.Value {
-	var ms []powerbox.Member
-	if call.Task != "" {
-		ms = append(ms, powerbox.Member{Name: "task", Value: powerbox.String(call.Task)})
-	}
-	if call.Context != "" {
-		ms = append(ms, powerbox.Member{Name: "context", Value: powerbox.String(call.Context)})
-	}
-	return powerbox.Object(ms...)
+	return try(c, reserved[operation], task)
 }
 
 // messageAttempts tries the named skill with its arguments, or, where nothing
@@ -142,21 +122,23 @@ func (g *Gateway) messageAttempts(x *exchange, c *gate.Call, task powerbox.Value
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
 	}
 	if x.call.Push != nil {
-		if err := try(c, opPush, task); err != nil {
+		if err := try(c, reserved[a2a.OperationPush], task); err != nil {
 			return err
 		}
 	}
-	return try(c, opMessage, task)
+	return try(c, reserved[a2a.OperationMessage], task)
 }
 
 // presented collects the capabilities that the call shows: by header, by
 // members of the request metadata, by reference.
 func (g *Gateway) presented(x *exchange, c *gate.Call) error {
-	h := x.request.Header
-	if values := h.Values(HeaderCapability); len(values) > 0 {
+	h, m := x.request.Header, x.call.Members
+	// A proof whose capability was left out is one that does not hold, and no
+	// call of a caller without capabilities (ATK-54).
+	stray := h.Get(HeaderProof) != "" && (m == nil || len(m.Chain) == 0)
+	if values := h.Values(HeaderCapability); len(values) > 0 || stray {
 		c.Presented = append(c.Presented, gate.Presented{Chain: token.SplitChain(strings.Join(values, ",")), Proof: h.Get(HeaderProof)})
 	}
-	m := x.call.Members
 	if m == nil {
 		return nil
 	}

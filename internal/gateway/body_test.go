@@ -14,8 +14,8 @@ import (
 // A body that does not come ends by itself; one that came leaves the answer all
 // the time that it takes.
 func TestATK55_SlowBodiesEnd(t *testing.T) {
-	const left = 200 * time.Millisecond // of bodyTime, by a clock that is behind
-	g := &Gateway{config: Config{Now: func() time.Time { return time.Now().Add(left - bodyTime) }}}
+	const bodyTime, left = 30 * time.Second, 200 * time.Millisecond // left of bodyTime, by a clock that is behind
+	g := &Gateway{config: Config{BodyTime: bodyTime, Now: func() time.Time { return time.Now().Add(left - bodyTime) }}}
 	serve := g.timely(func(w http.ResponseWriter, r *http.Request, _ *agent, _ string) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			http.Error(w, "slow", http.StatusBadRequest)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -42,7 +43,7 @@ func (x *exchange) under(a powerbox.Authority) (powerbox.Authority, error) {
 		return a, nil
 	}
 	kept := slices.DeleteFunc(slices.Clone(a.Clauses()), func(c powerbox.Clause) bool {
-		return !c.Pattern.Matches(x.mapped.Operation) && !slices.ContainsFunc(reserved, c.Pattern.Matches)
+		return !c.Pattern.Matches(x.mapped.Operation) && !slices.ContainsFunc(slices.Collect(maps.Values(reserved)), c.Pattern.Matches)
 	})
 	return powerbox.NewAuthority(a.Window(), a.Depth(), kept...)
 }

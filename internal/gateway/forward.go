@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -32,7 +33,16 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 		g.unavailable(w, x, "the message for the agent behind could not be made", err)
 		return
 	}
-	upstream, err := url.Parse(x.view.card.URL)
+	if err := g.openPage(x); err != nil && !errors.Is(err, errPageToken) {
+		g.finish(x, evidence.Failed)
+		g.unavailable(w, x, "the list cannot be asked for", err)
+		return
+	} else if err != nil {
+		g.finish(x, evidence.Failed)
+		g.deny(w, x, a2a.Denial{Code: a2a.CodeInvalidParams, Reason: codePageToken, Message: err.Error(), DecisionID: x.verdict.Record.ID})
+		return
+	}
+	upstream, err := x.upstream()
 	if err != nil {
 		g.finish(x, evidence.Failed)
 		g.unavailable(w, x, "the agent's card names no usable URL", err)
@@ -50,10 +60,14 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 		GotConn: func(httptrace.GotConnInfo) { reached.Store(true) },
 	}))
 	proxy := httputil.ReverseProxy{
-		Transport:     g.config.Transport,
-		FlushInterval: -1, // events pass as they come
+		Transport: timed{x.transport(), g, x.ID},
+		// Events pass as they come, since ReverseProxy flushes what is a stream or
+		// has no length; everything else is whole and goes out in one piece. What
+		// is empty is not flushed: the status of gRPC would not be in its headers.
+		BufferPool: pieces,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			rewrite(r, x, upstream, context)
+			g.config.Observer.Continue(r.Out.Context(), r.Out.Header)
 		},
 		ModifyResponse: func(r *http.Response) error { return g.answer(r, x) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -72,46 +86,54 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 	proxy.ServeHTTP(w, request)
 }
 
+// pieceBytes is how much of an answer is copied at once.
+const pieceBytes = 32 << 10
+
+// pieces are the buffers that answers are copied through, kept for the next.
+var pieces = &pieceBuffers{sync.Pool{New: func() any { return new([pieceBytes]byte) }}}
+
+type pieceBuffers struct{ pool sync.Pool }
+
+// Get implements [httputil.BufferPool].
+func (p *pieceBuffers) Get() []byte { return p.pool.Get().(*[pieceBytes]byte)[:] }
+
+// Put implements [httputil.BufferPool].
+func (p *pieceBuffers) Put(b []byte) { p.pool.Put((*[pieceBytes]byte)(b)) }
+
 // unknown answers where the agent behind may have done what it was asked, and
 // nothing can be said about that. No outcome is recorded, so that evidence says
 // the same.
 func (g *Gateway) unknown(w http.ResponseWriter, x *exchange, err error) {
 	g.config.Log.ErrorContext(x.request.Context(), "the outcome of a call is unknown", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
 	d := a2a.Denial{
-		Code: a2a.CodeInternal, Reason: "outcome_unknown", DecisionID: x.verdict.Record.ID, Retryable: !x.writes(), At: g.config.Now(),
+		Code: a2a.CodeInternal, Reason: codeOutcomeUnknown, DecisionID: x.verdict.Record.ID, Retryable: !x.writes(), At: g.config.Now(),
 		Message: "the call went to the agent behind and no answer that can be passed on came back, so its outcome is unknown",
 	}
 	if !d.Retryable {
 		d.Fix = "find out what became of it before it is repeated"
 	}
-	h := w.Header()
-	h.Set(HeaderOutcome, "unknown")
-	answer, kind := d.JSONRPC(x.call.ID), "application/json"
-	if x.call.Streaming {
-		answer, kind = d.Event(x.call.ID), "text/event-stream"
-	}
-	h.Set("Content-Type", kind)
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(answer) // the client has gone: nobody is left to tell
+	w.Header().Set(HeaderOutcome, "unknown")
+	g.say(w, x, d)
 }
 
-// writes reports whether the call may have changed something. What is not
-// known to read may.
-func (x *exchange) writes() bool {
-	switch x.call.Method {
-	case a2a.GetTask, a2a.ListTasks, a2a.SubscribeToTask, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.GetExtendedCard:
-		return false
-	case a2a.SendMessage, a2a.SendStreamingMessage, a2a.SkillInvoke, a2a.TaskSend:
-		return !x.isNamed || x.mapped.Write || x.call.Message.Loose
-	default:
-		return true
+// transport is the way to the agent behind: gRPC needs HTTP/2.
+func (x *exchange) transport() http.RoundTripper {
+	if x.call.Binding == a2a.GRPC {
+		return x.HTTP2
 	}
+	return x.Transport
 }
 
 // compose makes the message for an agent that does not know our methods.
 // Everything else is forwarded as it was received.
 func (g *Gateway) compose(x *exchange) error {
-	if x.InvokeNative || x.call.Method != a2a.SkillInvoke && x.call.Method != a2a.TaskSend {
+	if x.call.Method != a2a.SkillInvoke && x.call.Method != a2a.TaskSend {
+		return nil
+	}
+	if len(x.view.card.Speaks(a2a.JSONRPC)) == 0 {
+		return errors.New("the agent behind takes no JSON-RPC, in which this method reaches it")
+	}
+	if x.InvokeNative {
 		return nil
 	}
 	id, err := g.config.Gate.NewID()
@@ -127,12 +149,9 @@ func (g *Gateway) compose(x *exchange) error {
 	return err
 }
 
-// version is the protocol version in which we speak to the agent behind.
-func (x *exchange) version() string {
-	if slices.Contains(x.view.card.Versions, a2a.Version1) {
-		return a2a.Version1
-	}
-	return a2a.Version03
+// composed reports whether what goes on is a message that was made here.
+func (x *exchange) composed() bool {
+	return x.call.Method.IsExtension() && !bytes.Equal(x.forward, x.body)
 }
 
 // rewrite addresses the request to the agent behind, with the bytes that were
@@ -141,22 +160,28 @@ func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context s
 	u := *upstream
 	u.RawQuery = x.query(upstream.RawQuery)
 	r.Out.URL, r.Out.Host = &u, u.Host
+	// A compressed answer could not be read for the tasks in it.
+	if x.call.Binding == a2a.GRPC {
+		r.Out.Header.Set("Grpc-Accept-Encoding", "identity")
+	}
 	// Nothing in between may undo what the checked bytes say.
 	r.Out.Body = io.NopCloser(bytes.NewReader(x.forward))
 	r.Out.ContentLength = int64(len(x.forward))
 	r.Out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.forward)), nil }
 	h := r.Out.Header
 	stripOurs(h)
-	h.Del("DPoP")
+	x.handOn(h)
+	if scheme, _, _ := strings.Cut(h.Get("Authorization"), " "); x.consumed || !strings.EqualFold(scheme, "DPoP") {
+		h.Del("DPoP") // another's belongs to another's token
+	}
 	// What an upgraded connection carries, nobody checks.
 	h.Del("Connection")
 	h.Del("Upgrade")
 	if x.consumed {
 		h.Del("Authorization")
 	}
-	// A compressed answer could not be read for the tasks in it.
 	h.Set("Accept-Encoding", "identity")
-	if !bytes.Equal(x.forward, x.body) {
+	if x.composed() {
 		h.Set("A2A-Version", x.version())
 		h.Set("Content-Type", "application/json")
 	}
@@ -166,11 +191,15 @@ func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context s
 // query is that of the agent's card, with what the caller may add to it: in
 // observe everything, otherwise the version, by which the call was read. What
 // else is in there nobody checks.
+// Where the query says what is asked for, it was read and is checked.
 func (x *exchange) query(own string) string {
 	added := x.request.URL.RawQuery
-	if x.mode != gate.Observe {
+	if x.pageQuery != "" {
+		added = x.pageQuery
+	}
+	if x.mode != gate.Observe && x.call.Binding != a2a.HTTPJSON {
 		version := x.request.URL.Query().Get("A2A-Version")
-		if added = ""; version != "" && x.request.Header.Get("A2A-Version") == "" && bytes.Equal(x.forward, x.body) {
+		if added = ""; version != "" && x.request.Header.Get("A2A-Version") == "" && !x.composed() {
 			added = url.Values{"A2A-Version": {version}}.Encode()
 		}
 	}
@@ -195,84 +224,130 @@ func stripOurs(h http.Header) {
 func (g *Gateway) answer(r *http.Response, x *exchange) error {
 	h := r.Header
 	stripOurs(h)
-	if x.call.Method.IsMessage() || x.call.Method == a2a.GetTask {
-		g.activate(h, x)
+	stripOurs(r.Trailer) // what is announced; what comes is looked at when it has come
+	g.activate(h, x)
+	if x.call.Binding == a2a.GRPC {
+		return g.grpcAnswer(r, x)
 	}
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
-	if kind == "text/event-stream" && x.call.Method == a2a.ListTasks && x.mode != gate.Observe {
+	if kind == typeEvents && x.call.Method == a2a.ListTasks && x.mode != gate.Observe {
 		return errors.New("the answer to ListTasks is a stream, from which the tasks of others cannot be cut")
 	}
 	card := x.asksForCard()
-	if kind == "text/event-stream" && card {
+	if kind == typeEvents && card {
 		return errors.New("the answer to GetExtendedAgentCard is a stream, in which a card cannot be rewritten")
 	}
-	if kind == "text/event-stream" {
-		r.Body = g.stream(r.Body, x)
+	if kind == typeEvents {
+		r.Body = g.stream(r, x)
 		return nil
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer+1))
+	body, err := whole(r)
 	if err != nil {
 		return err
 	}
-	_ = r.Body.Close() // it has been read to its end
-	if len(body) > maxAnswer {
-		return errors.New("the answer is larger than 16 MiB")
-	}
-	if body, err = g.learn(x, body); err != nil {
-		return err
-	}
-	if card {
-		// It would lead past the gateway, in every mode.
-		if body, err = a2a.RewriteCardAnswer(body, x.rewritten(x.skill)); err != nil {
+	good := r.StatusCode < http.StatusBadRequest
+	if good || x.call.Binding == a2a.JSONRPC {
+		if body, err = g.learn(r, x, body); err != nil {
 			return err
+		}
+		if card {
+			// It would lead past the gateway, in every mode.
+			if body, err = g.rewriteCard(x, body); err != nil {
+				return err
+			}
 		}
 	}
 	status := evidence.Achieved
-	if r.StatusCode >= http.StatusBadRequest || isError(body) {
+	if !good || x.call.Binding == a2a.JSONRPC && a2a.IsError(body) {
 		status = evidence.Failed
 	}
 	g.finish(x, status)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	r.ContentLength = int64(len(body))
+	if stripOurs(r.Trailer); len(r.Trailer) > 0 {
+		// Nothing comes behind a body whose length is told.
+		h.Del("Content-Length")
+		r.ContentLength = -1
+	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
+}
+
+// whole reads an answer to its end, within a limit.
+func whole(r *http.Response) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer+1))
+	if err != nil {
+		return nil, err
+	}
+	_ = r.Body.Close() // it has been read to its end
+	if len(body) > maxAnswer {
+		return nil, errors.New("the answer is larger than 16 MiB")
+	}
+	return body, nil
+}
+
+// rewriteCard gives the card in an answer our URLs. In HTTP+JSON the answer is
+// the card.
+func (g *Gateway) rewriteCard(x *exchange, body []byte) ([]byte, error) {
+	rewrite := func(card []byte) ([]byte, error) { return g.inFront(x.agent, x.skill, card) }
+	if x.call.Binding == a2a.HTTPJSON {
+		return rewrite(body)
+	}
+	return a2a.RewriteCardAnswer(body, rewrite)
 }
 
 // asksForCard reports whether the answer holds a card, also where the call
 // could not be read to its end and observe let it through.
 func (x *exchange) asksForCard() bool {
 	m, _ := a2a.ParseMethod(x.call.Wire)
-	return m == a2a.GetExtendedCard
+	route := x.call.Binding == a2a.HTTPJSON && x.request.Method == http.MethodGet && strings.HasSuffix(x.path, "/card") // of 0.3, whatever was said
+	return m == a2a.GetExtendedCard || x.call.Method == a2a.GetExtendedCard || route
 }
 
 // activate echoes our extension where the caller asked for it (EXT-36) and the
-// agent behind did not.
+// agent behind did not, under the name by which it was asked for: 0.3 has one of
+// its own.
 func (g *Gateway) activate(h http.Header, x *exchange) {
-	if slices.Contains(x.call.Extensions, a2a.ExtensionURI) && !strings.Contains(strings.Join(h.Values("A2A-Extensions"), ","), a2a.ExtensionURI) {
-		h.Add("A2A-Extensions", a2a.ExtensionURI)
+	if !slices.Contains(x.call.Extensions, a2a.ExtensionURI) {
+		return
+	}
+	for _, name := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
+		asked := strings.Contains(strings.Join(x.request.Header.Values(name), ","), a2a.ExtensionURI)
+		if asked && !strings.Contains(strings.Join(h.Values(name), ","), a2a.ExtensionURI) {
+			h.Add(name, a2a.ExtensionURI)
+		}
 	}
 }
 
 // learn binds the tasks of a whole answer, and cuts foreign ones out of a list.
-func (g *Gateway) learn(x *exchange, body []byte) ([]byte, error) {
+func (g *Gateway) learn(r *http.Response, x *exchange, body []byte) ([]byte, error) {
 	ctx := x.request.Context()
 	if x.call.Method == a2a.ListTasks {
 		if x.mode == gate.Observe {
 			return body, nil
 		}
-		mine := g.ownerOf(x, x.verdict.Held)
-		return a2a.FilterTasks(body, func(t a2a.TaskRef) bool {
-			o, known, err := g.config.Tasks.Owner(ctx, x.ID, t.Task)
-			return err == nil && known && o == mine && mine != Owner{}
-		})
+		if x.call.Binding == a2a.JSONRPC && a2a.IsError(body) {
+			return body, nil
+		}
+		return g.page(r, x, body)
 	}
 	return body, g.bind(ctx, x, body)
 }
 
+// mine tells the tasks that belong to whoever makes the call.
+func (g *Gateway) mine(ctx context.Context, x *exchange) func(a2a.TaskRef) bool {
+	mine := g.ownerOf(x, x.verdict.Held)
+	return func(t a2a.TaskRef) bool {
+		o, known, err := g.config.Tasks.Owner(ctx, x.ID, t.Task)
+		return err == nil && known && o == mine && mine != Owner{}
+	}
+}
+
 // bind remembers whose the tasks and contexts in an answer are.
 func (g *Gateway) bind(ctx context.Context, x *exchange, payload []byte) error {
-	x.ended = append(x.ended, a2a.Ended(payload)...)
-	for _, t := range a2a.Learn(payload) {
+	tasks, ended := a2a.Told(payload)
+	x.ended = append(x.ended, ended...)
+	for _, t := range tasks {
 		for _, id := range []string{t.Task, t.Context} {
 			if id == "" || id == x.call.Task || id == x.call.Context {
 				continue
@@ -285,17 +360,13 @@ func (g *Gateway) bind(ctx context.Context, x *exchange, payload []byte) error {
 	return nil
 }
 
-// isError reports whether a JSON-RPC answer has an error member. It is for the
-// outcome record alone; nothing is decided by it.
-func isError(body []byte) bool {
-	head := body[:min(len(body), 4096)]
-	return bytes.Contains(head, []byte(`"error"`)) && !bytes.Contains(head, []byte(`"result"`))
-}
-
 // finish records the outcome. An outcome that cannot be written fails nothing:
 // the call has been made, and a decision without an outcome is reported as
 // unknown. Where the outcome is unknown to us, [Gateway.end] alone is called.
 func (g *Gateway) finish(x *exchange, status evidence.OutcomeStatus) {
+	if status == evidence.Achieved {
+		g.pushes.deleted(x)
+	}
 	g.end(x)
 	ctx := context.WithoutCancel(x.request.Context())
 	if err := g.config.Gate.Outcome(ctx, x.verdict, status, nil); err != nil {

@@ -5,12 +5,14 @@
 //
 // Bodies pass as they are, with these exceptions: the methods of the extension
 // become messages for an agent that does not know them; cards, also those in
-// answers, get our URLs; tasks of others are cut out of lists; a stream that may
-// not go on ends with an event of ours.
+// answers, get our URLs; tasks of others are cut out of lists, whose page tokens
+// are sealed, and a context of somebody else is asked for as one that nobody has;
+// a stream that may not go on ends with an event of ours.
 package gateway
 
 import (
 	"context"
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +21,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
@@ -36,6 +41,7 @@ const (
 	HeaderContext    = "Powerbox-Context"
 	HeaderDecision   = "Powerbox-Decision"
 	HeaderOutcome    = "Powerbox-Outcome"
+	HeaderReason     = "Powerbox-Reason"
 	HeaderAmbient    = "Powerbox-Ambient"
 )
 
@@ -52,7 +58,10 @@ type Agent struct {
 	ID              string // required
 	URL             string // required; public URL
 	Upstream        string // required; base URL of the agent's card
+	GRPC            string // host:port where clients reach its gRPC, "" where that is not taken
+	GRPCUpstream    string // URL of the agent's gRPC instead of what its card says; "" for that
 	Keys            token.KeySet
+	CardKeys        jose.JSONWebKeySet      // of whom the agent's card must be signed; none asks for no signature
 	Foreign         map[string]token.KeySet // other issuers that are accepted
 	Signer          token.Signer            // signs the context header
 	Skills          map[string]Skill
@@ -61,11 +70,21 @@ type Agent struct {
 	EnforcesContext bool
 	AdmitFreeText   bool
 	RefuseAmbient   bool
-	Canary          int      // share of callers in percent that the mode holds for
-	DenyStatus      int      // HTTP status of a denial: 200 or 403
-	InvokeNative    bool     // the agent knows a2a/skill/invoke itself
-	Methods         []string // further methods that may pass, by exact name
-	LegacyMember    bool     // whether its card gets the top-level capabilityGrants
+	NeedsExtension  bool       // callers must ask for our extension (EXT-36)
+	Modes           []ModeRule // the first that is about a call counts
+	Canary          int        // share of callers in percent that the mode holds for
+	DenyStatus      int        // HTTP status of a denial: 200 or 403
+	PushHosts       []string   // hosts that events may be posted to, *.example.org for those below; any where none is named
+	PushPrivate     bool       // also on this machine and in private networks, without TLS
+	InvokeNative    bool       // the agent knows a2a/skill/invoke itself
+	Methods         []string   // further methods that may pass, by exact name
+	LegacyMember    bool       // whether its card gets the top-level capabilityGrants
+	// Encrypted says that the agent is reached over TLS alone, whatever its card
+	// names.
+	Encrypted bool
+	// The way to the agent where it has its own; nil for those of Config.
+	Transport, HTTP2 http.RoundTripper
+	Cards            Cards
 }
 
 // Authenticator says who makes a request. See the identity package.
@@ -119,7 +138,7 @@ type Cards interface {
 	Get(ctx context.Context, address, accept string) ([]byte, http.Header, error)
 }
 
-// Config is what a gateway needs. Every field is required.
+// Config is what a gateway needs. Every field but Observer and ModeSet is required.
 type Config struct {
 	Agents    []Agent
 	Gate      *gate.Gate
@@ -128,9 +147,13 @@ type Config struct {
 	Tasks     Tasks
 	Resources Resources
 	Cards     Cards
-	Transport http.RoundTripper
+	Transport http.RoundTripper // HTTP/1.1
+	HTTP2     http.RoundTripper // HTTP/2, without TLS where the URL says http: gRPC needs it
 	// Mode returns the mode of an agent now.
 	Mode func(ctx context.Context, agent string) (gate.Mode, error)
+	// ModeSet reports whether an operator set that mode, which then goes over the
+	// rules of the agent. nil where nobody can.
+	ModeSet func(ctx context.Context, agent string) (bool, error)
 	// Origin returns the configured name of the agent that a holder is.
 	Origin func(holder string) string
 	// Scope returns Scope(A) for a caller at an agent; nil where no scopes are
@@ -139,10 +162,20 @@ type Config struct {
 	// Pseudonym returns a principal's name at an agent.
 	Pseudonym func(agent, principal string) string
 	Redact    func(arguments powerbox.Value) []byte
+	// PushAddress returns why events may not be posted to an address, private ones
+	// admitted or not.
+	PushAddress func(ctx context.Context, address string, private bool) error
+	// Pages seals tokens of pages, without a nonce of the caller's. Gateways of one
+	// agent share its key.
+	Pages     cipher.AEAD
 	BodyLimit int
-	Rate      int // calls per second and caller; 0 for no limit
+	BodyTime  time.Duration // in which a body has to come
+	Denials   int           // of one caller in a minute that are recorded one by one; 0 records all
+	Streams   int           // that one caller may have open; 0 for no limit
+	Rate      int           // calls per second and caller; 0 for no limit
 	Now       func() time.Time
 	Log       *slog.Logger
+	Observer  Observer // nil for none
 }
 
 // cardLife is how long a card is used before it is fetched again.
@@ -155,18 +188,29 @@ type Gateway struct {
 	mux    *http.ServeMux
 
 	limiter *limiter
+	streams *holds
+	repeats *repeats
+	pushes  *counter
+
+	draining   atomic.Bool
+	ending     context.Context // ends when streams must
+	endStreams context.CancelFunc
 }
 
 // New returns the gateway for the configured agents.
 func New(c Config) (*Gateway, error) {
 	if c.Gate == nil || c.Identity == nil || c.Issuing == nil || c.Tasks == nil || c.Resources == nil || c.Cards == nil ||
-		c.Transport == nil || c.Mode == nil || c.Origin == nil || c.Pseudonym == nil || c.Redact == nil || c.Now == nil || c.Log == nil {
+		c.Transport == nil || c.HTTP2 == nil || c.Mode == nil || c.Origin == nil || c.Pseudonym == nil || c.Redact == nil || c.PushAddress == nil || c.Pages == nil || c.Now == nil || c.Log == nil {
 		return nil, errors.New("gateway: a required field of Config is missing")
 	}
-	if c.BodyLimit <= 0 {
-		return nil, errors.New("gateway: BodyLimit must be positive")
+	if c.BodyLimit <= 0 || c.BodyTime <= 0 {
+		return nil, errors.New("gateway: BodyLimit and BodyTime must be positive")
 	}
-	g := &Gateway{config: c, agents: map[string]*agent{}, mux: http.NewServeMux(), limiter: newLimiter(c.Rate)}
+	if c.Observer == nil {
+		c.Observer = unobserved{}
+	}
+	g := &Gateway{config: c, agents: map[string]*agent{}, mux: http.NewServeMux(), limiter: newLimiter(c.Rate), streams: newHolds(c.Streams), repeats: newRepeats(c.Denials), pushes: newCounter()}
+	g.ending, g.endStreams = context.WithCancel(context.Background())
 	for _, a := range c.Agents {
 		if _, err := url.Parse(a.Upstream); err != nil || a.ID == "" || a.URL == "" || a.Signer == nil {
 			return nil, fmt.Errorf("gateway: agent %q needs an id, a public URL, an upstream URL and a signer", a.ID)
@@ -193,19 +237,29 @@ func (g *Gateway) routes() {
 	handle("GET /agents/{agent}/.well-known/jwks.json", g.keys)
 	handle("GET /agents/{agent}/skills/{skill}/.well-known/agent-card.json", g.card)
 	for _, path := range []string{"/agents/{agent}", "/agents/{agent}/{$}", "/agents/{agent}/skills/{skill}", "/agents/{agent}/skills/{skill}/{$}"} {
-		handle("POST "+path, g.timely(g.rpc))
+		handle("POST "+path, g.timely(g.serve(a2a.JSONRPC)))
+		handle("GET "+path, postOnly)
+		handle("DELETE "+path, postOnly)
+	}
+	// What is no path of ours is one of HTTP+JSON, below a skill or not.
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		handle(method+" /agents/{agent}/{path...}", g.timely(g.serve(a2a.HTTPJSON)))
+		handle(method+" /agents/{agent}/skills/{skill}/{path...}", g.timely(g.serve(a2a.HTTPJSON)))
 	}
 }
 
-// bodyTime is how long the body of a request may take. Answers have no such
-// limit, since they may be streams.
-const bodyTime = 30 * time.Second
+// postOnly answers what is sent to the address of JSON-RPC and is none.
+func postOnly(w http.ResponseWriter, _ *http.Request, _ *agent, _ string) {
+	w.Header().Set("Allow", http.MethodPost)
+	http.Error(w, "calls of JSON-RPC come by POST", http.StatusMethodNotAllowed)
+}
 
-// timely bounds the time in which a body has to come.
+// timely bounds the time in which a body has to come. Answers have no such
+// limit, since they may be streams.
 func (g *Gateway) timely(serve func(http.ResponseWriter, *http.Request, *agent, string)) func(http.ResponseWriter, *http.Request, *agent, string) {
 	return func(w http.ResponseWriter, r *http.Request, a *agent, skill string) {
 		control := http.NewResponseController(w)
-		if err := control.SetReadDeadline(g.config.Now().Add(bodyTime)); err != nil {
+		if err := control.SetReadDeadline(g.config.Now().Add(g.config.BodyTime)); err != nil {
 			g.config.Log.ErrorContext(r.Context(), "no deadline for a body", "error", err)
 			http.Error(w, "this server cannot bound the time of a body", http.StatusInternalServerError)
 			return
@@ -247,9 +301,12 @@ func (g *Gateway) Check(ctx context.Context) map[string]error {
 }
 
 // checkContentType refuses a body that the agent behind might read as something
-// else than JSON in UTF-8, which is how it was checked (ATK-27).
-func checkContentType(h http.Header) error {
-	values := h.Values("Content-Type")
+// else than what it was checked as: JSON in UTF-8, or protobuf (ATK-27).
+func checkContentType(x *exchange) error {
+	b, values := x.call.Binding, x.request.Header.Values("Content-Type")
+	if b == a2a.GRPC || b == a2a.HTTPJSON && len(x.body) == 0 {
+		return nil // it came here by that type, or there is nothing to read
+	}
 	if len(values) != 1 {
 		return fmt.Errorf("the request has %d Content-Type headers; want application/json", len(values))
 	}

@@ -13,7 +13,11 @@ const maxNamed = 64
 // owns answers whether the tasks and contexts that a call names are the
 // caller's (ATK-18). In observe an unknown one is nobody's and may pass.
 func (g *Gateway) owns(x *exchange, c *gate.Call) error {
-	names := slices.DeleteFunc(append([]string{x.call.Task, x.call.Context}, x.call.ReferenceTasks...), func(s string) bool { return s == "" })
+	named := append([]string{x.call.Task, x.call.Context}, x.call.ReferenceTasks...)
+	if x.call.Method == a2a.ListTasks {
+		named = []string{x.call.Task} // of a context that is not the caller's the list is empty
+	}
+	names := slices.DeleteFunc(named, func(s string) bool { return s == "" })
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > maxNamed {
 		c.Refused = append(c.Refused, gate.Reason{Code: a2a.ReasonTask, Link: -1, Message: "a call can name at most 64 tasks and contexts"})

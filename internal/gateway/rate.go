@@ -3,6 +3,7 @@ package gateway
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 
@@ -60,6 +61,12 @@ func limited(c identity.Caller, remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
 		host = remote
+	}
+	// Who has one address of IPv6 has the 2^64 beside it.
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() && !ip.Is4In6() {
+		if prefix, err := ip.Prefix(64); err == nil {
+			host = prefix.String()
+		}
 	}
 	return "address:" + host
 }

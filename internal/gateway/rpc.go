@@ -4,75 +4,75 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
-	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
-// exchange is one request on its way through the gateway.
-type exchange struct {
-	*agent
-	view     *view
-	mode     gate.Mode
-	request  *http.Request
-	skill    string // named by the URL, "" for none
-	body     []byte // as received
-	caller   identity.Caller
-	consumed bool // the Authorization header is ours
-	call     a2a.Call
-	named    a2a.Named
-	mapped   Skill // zero where no skill is named
-	isNamed  bool
-	forward  []byte // what the agent gets
-	verdict  gate.Verdict
-	handed   []string // ids of other agents' capabilities, for the agent behind
-	// delegated are capabilities of other agents that the task was given.
-	delegated []Delegated
-	ended     []string // tasks that the answer says have ended
+// serve returns the handler of one binding: decode, authenticate, decide,
+// record, forward.
+func (g *Gateway) serve(b a2a.Binding) func(http.ResponseWriter, *http.Request, *agent, string) {
+	return func(w http.ResponseWriter, r *http.Request, a *agent, skill string) {
+		x := &exchange{agent: a, request: r, skill: skill, call: a2a.Call{Binding: b}}
+		if b == a2a.HTTPJSON {
+			x.path = pathBelow(r, skill)
+		}
+		g.observed(w, x)
+	}
 }
 
-// rpc handles one JSON-RPC request: decode, authenticate, decide, record,
-// forward.
-func (g *Gateway) rpc(w http.ResponseWriter, r *http.Request, a *agent, skill string) {
-	x := &exchange{agent: a, request: r, skill: skill}
+func (g *Gateway) handle(w http.ResponseWriter, x *exchange) {
+	r := x.request
 	body, status, err := g.readBody(r)
 	if err != nil {
-		http.Error(w, err.Error(), status)
+		g.unreadable(w, x, status, err)
 		return
 	}
 	x.body, x.forward = body, body
-	if x.mode, err = g.config.Mode(r.Context(), a.ID); err != nil {
+	if x.mode, err = g.config.Mode(r.Context(), x.ID); err != nil {
 		g.unavailable(w, x, "the mode of the agent cannot be told", err)
 		return
 	}
-	if x.view, err = a.view(r.Context()); err != nil {
+	if x.view, err = x.agent.view(r.Context()); err != nil {
 		g.unavailable(w, x, "the agent behind cannot be reached", err)
+		return
+	}
+	if b := x.call.Binding; b != a2a.JSONRPC && len(x.view.card.Speaks(b)) == 0 {
+		g.unoffered(w, x)
 		return
 	}
 	// In observe what HTTP can carry is carried; everywhere else what cannot be
 	// read is refused with the protocol's own error.
-	call, decodeError := a2a.Decode(body, header(r), powerbox.Limits{Bytes: g.config.BodyLimit, Depth: 64})
+	call, decodeError := x.decode(powerbox.Limits{Bytes: g.config.BodyLimit, Depth: 64})
 	x.call = call
-	caller, consumed, err := g.config.Identity.Authenticate(r, a.URL, g.config.Now())
+	caller, consumed, err := g.config.Identity.Authenticate(x.addressed(), x.URL, g.config.Now())
 	x.caller, x.consumed = caller, consumed
-	if g.limit(w, x) {
+	leave, admitted := g.admit(w, x)
+	if !admitted {
 		return
 	}
-	x.mode = a.share(x.mode, caller)
+	defer leave()
+	mode, failed := g.modeNow(r.Context(), x, decodeError == nil)
+	if failed != nil {
+		g.unavailable(w, x, "the mode of the agent cannot be told", failed)
+		return
+	}
+	x.mode = mode
 	if err != nil && (x.mode != gate.Observe || call.Method.IsExtension()) {
 		g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
 		return
 	}
 	if x.mode != gate.Observe {
-		if err := checkContentType(r.Header); err != nil {
-			http.Error(w, err.Error(), http.StatusUnsupportedMediaType)
+		if err := checkContentType(x); err != nil {
+			g.unreadable(w, x, http.StatusUnsupportedMediaType, err)
 			return
 		}
 	}
-	if decodeError != nil && (x.mode != gate.Observe || call.Method.IsExtension()) {
+	// A path that servers read differently could lead out of the agent's URL.
+	if decodeError != nil && (x.mode != gate.Observe || call.Method.IsExtension() || decodeError.Reason == a2a.ReasonPath) {
 		g.malformed(w, x, decodeError)
 		return
 	}
@@ -100,12 +100,10 @@ func (g *Gateway) malformed(w http.ResponseWriter, x *exchange, wrong *a2a.Error
 }
 
 // header collects what an A2A client says beside the body. The version may
-// come as a query parameter.
+// come as a query parameter; two versions are none that is supported.
 func header(r *http.Request) a2a.Header {
-	version := r.Header.Get("A2A-Version")
-	if version == "" {
-		version = r.URL.Query().Get("A2A-Version")
-	}
+	versions := append(r.Header.Values("A2A-Version"), r.URL.Query()["A2A-Version"]...)
+	version := strings.Join(slices.Compact(versions), ", ")
 	return a2a.Header{
 		Version:    version,
 		Extensions: append(r.Header.Values("A2A-Extensions"), r.Header.Values("X-A2A-Extensions")...),
@@ -124,6 +122,12 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.
 		}
 	default:
 	}
+	if decodeError == nil && x.mode != gate.Observe {
+		if wrong := x.unspoken(); wrong != nil {
+			g.malformed(w, x, wrong)
+			return
+		}
+	}
 	call, err := g.gateCall(x, decodeError)
 	if err != nil {
 		g.refused(w, x, err)
@@ -138,6 +142,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.
 		g.deny(w, x, g.denial(x))
 		return
 	}
+	g.pushes.count(x)
 	if x.verdict.Basis != gate.OnCapability {
 		// A capability that was refused and only looked at speaks for nobody.
 		x.verdict.Held = gate.Held{}
@@ -157,6 +162,9 @@ func (g *Gateway) denial(x *exchange) a2a.Denial {
 	for _, r := range v.Reasons {
 		if r.Code == gate.CodeForeignTask {
 			d = a2a.TaskNotFound(x.call.Method, g.config.Now())
+			if x.call.Method.NamesTask() && !x.call.Streaming {
+				d.Task = x.call.Task
+			}
 			d.DecisionID = v.Record.ID
 			return d
 		}
@@ -173,32 +181,10 @@ func (g *Gateway) denial(x *exchange) a2a.Denial {
 		d.Retryable, d.Fix = true, "sign a new proof"
 	case gate.CodeMessageNotBound:
 		d.Fix = "name the skill and its arguments in a data part {\"skill\", \"arguments\"}"
-	case gate.CodeUnavailable:
+	case gate.CodeUnavailable, gate.CodeStale:
 		d.Retryable = true
 	}
 	return d
-}
-
-// deny answers with a denial, in the form that the binding's clients read.
-func (g *Gateway) deny(w http.ResponseWriter, x *exchange, d a2a.Denial) {
-	h := w.Header()
-	if d.DecisionID != "" {
-		h.Set(HeaderDecision, d.DecisionID)
-	}
-	h.Set(HeaderOutcome, "denied")
-	status := http.StatusOK
-	if x.DenyStatus == http.StatusForbidden && (d.Code == 0 || d.Code == a2a.CodeUnauthorized) {
-		status = http.StatusForbidden
-	}
-	if x.call.Streaming && status == http.StatusOK {
-		h.Set("Content-Type", "text/event-stream")
-		w.WriteHeader(status)
-		_, _ = w.Write(d.Event(x.call.ID)) // the client has gone: nobody is left to tell
-		return
-	}
-	h.Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(d.JSONRPC(x.call.ID)) // as above
 }
 
 // refused answers an error of the issuer: with its denial where it is one.
@@ -217,7 +203,7 @@ func (g *Gateway) unavailable(w http.ResponseWriter, x *exchange, message string
 	g.config.Log.ErrorContext(x.request.Context(), "a call cannot be served", "agent", x.ID, "what", message, "error", err)
 	code, reason := a2a.CodeInternal, gate.CodeUnavailable
 	if errors.Is(err, evidence.ErrNotWritten) {
-		code, reason = a2a.CodeUnauthorized, "evidence_unavailable"
+		code, reason = a2a.CodeUnauthorized, codeNotRecorded
 	}
 	g.deny(w, x, a2a.Denial{Code: code, Reason: reason, Message: message, Retryable: true})
 }

@@ -1,31 +1,68 @@
 package gateway
 
 import (
+	"context"
+	"errors"
 	"io"
+	"net/http"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/a2apb"
 )
+
+// splitter calls back for every event whose bytes it is shown.
+type splitter interface {
+	io.Writer
+	Close()
+}
 
 // stream returns the events of an answer as they come. Before each piece goes
 // on, the tasks in it are bound and the capability is looked at again; when it
-// no longer holds, the stream ends with an error event.
-func (g *Gateway) stream(events io.ReadCloser, x *exchange) io.ReadCloser {
-	s := &stream{gateway: g, exchange: x, events: events}
-	s.frames = a2a.NewFrames(maxAnswer, s.event)
+// no longer holds, the stream ends with an error event, or in gRPC with the
+// status of one, also while nothing flows.
+func (g *Gateway) stream(r *http.Response, x *exchange) io.ReadCloser {
+	s := &stream{gateway: g, exchange: x, response: r, events: r.Body}
+	if x.call.Binding == a2a.GRPC {
+		s.frames = a2apb.NewFrames(maxAnswer, s.event)
+	} else {
+		s.frames = a2a.NewFrames(maxAnswer, s.event)
+	}
+	s.closed = g.config.Observer.Stream(x.request.Context(), x.ID)
+	s.unwatch = g.watch(x, func() { _ = s.events.Close() }) // the read under way fails, and the verdict with it
 	return s
+}
+
+// watch calls cut, once, when the verdict of an exchange no longer holds, and
+// until then costs nothing. The returned function ends the watch.
+func (g *Gateway) watch(x *exchange, cut func()) (unwatch func()) {
+	ctx, cancel := context.WithCancel(x.request.Context())
+	atEnd := context.AfterFunc(g.ending, cut)
+	go func() {
+		if _, good := g.config.Gate.Await(ctx, x.verdict); !good {
+			cut()
+		}
+	}()
+	return func() {
+		atEnd()
+		cancel()
+	}
 }
 
 type stream struct {
 	gateway  *Gateway
 	exchange *exchange
+	response *http.Response
 	events   io.ReadCloser
-	frames   *a2a.Frames
+	frames   splitter
 	last     []byte // what is still to be read when the stream was cut
 	err      error
 	over     bool
 	status   evidence.OutcomeStatus
+	unwatch  func()
+	closed   func(reason string) // tells the observer
+	reason   string              // for which it was cut, "" for none
 }
 
 // event is called for every whole event, before its last byte is passed on.
@@ -37,8 +74,13 @@ func (s *stream) event(payload []byte, whole bool) {
 		s.err = errTooLong
 		return
 	}
+	if s.exchange.call.Binding == a2a.GRPC {
+		if payload, s.err = a2apb.JSON(s.exchange.call.Wire, payload); s.err != nil {
+			return
+		}
+	}
 	s.status = evidence.Achieved
-	if isError(payload) {
+	if a2a.IsError(payload) {
 		s.status = evidence.Failed
 	}
 	s.err = s.gateway.bind(s.exchange.request.Context(), s.exchange, payload)
@@ -60,30 +102,53 @@ func (s *stream) Read(p []byte) (int, error) {
 	if reason, good := s.gateway.config.Gate.Recheck(s.exchange.verdict); !good {
 		return s.cut(p, reason)
 	}
+	if err != nil && s.gateway.ending.Err() != nil && !errors.Is(err, io.EOF) {
+		return s.cut(p, stopping())
+	}
 	_, _ = s.frames.Write(p[:n]) // never fails
 	if err != nil {
 		// SDKs read an event that the stream ends in; they get the end after it
 		// was looked at.
 		s.frames.Close()
+		s.trailed()
 	}
 	if s.err != nil {
-		s.gateway.config.Log.ErrorContext(s.exchange.request.Context(), "a stream was cut", "agent", s.exchange.ID, "error", s.err)
+		if ctx := s.exchange.request.Context(); ctx.Err() == nil { // a caller that leaves is nothing to look into
+			s.gateway.config.Log.ErrorContext(ctx, "a stream was cut", "agent", s.exchange.ID, "error", s.err)
+		}
 		return s.cut(p, gate.Reason{Code: gate.CodeUnavailable, Message: "the stream cannot go on"})
 	}
 	return n, err
 }
 
-// cut ends the stream with a terminal error event.
+// trailed takes the outcome of a call from the status that gRPC ends with.
+func (s *stream) trailed() {
+	stripOurs(s.response.Trailer)
+	if s.exchange.call.Binding == a2a.GRPC && s.err == nil {
+		s.status = grpcOutcome(s.response)
+	}
+}
+
+// cut ends the stream: with a terminal error event, or with the status of gRPC.
 func (s *stream) cut(p []byte, reason gate.Reason) (int, error) {
-	s.over, s.status = true, evidence.Partial
+	s.over, s.status, s.reason = true, evidence.Partial, reason.Code
 	d := a2a.Denial{Reason: reason.Code, Message: reason.Message, DecisionID: s.exchange.verdict.Record.ID, At: s.gateway.config.Now()}
-	// An event that was begun ends here, so that ours is one of its own.
-	s.last = append([]byte("\n\n"), d.Event(s.exchange.call.ID)...)
-	return s.Read(p)
+	if b := s.exchange.call.Binding; b != a2a.GRPC {
+		// An event that was begun ends here, so that ours is one of its own.
+		s.last = append([]byte("\n\n"), d.Event(b, s.exchange.call.ID)...)
+		return s.Read(p)
+	}
+	s.response.Trailer = http.Header{}
+	if err := a2apb.SetStatus(s.response.Trailer, d.GRPC()); err != nil {
+		return 0, err
+	}
+	return 0, io.EOF
 }
 
 // Close implements io.Closer.
 func (s *stream) Close() error {
+	s.unwatch()
+	s.closed(s.reason)
 	if s.status == "" {
 		s.status = evidence.Failed
 	}

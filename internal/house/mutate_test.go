@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,6 +57,32 @@ func TestParseChecksRefuses(t *testing.T) {
 				t.Error("no error")
 			}
 		})
+	}
+}
+
+// TestChecksCanBeRemoved holds testdata/checks.txt to the code as it is, which
+// make mutate would find out long after.
+func TestChecksCanBeRemoved(t *testing.T) {
+	root := mustRoot(t)
+	data, err := os.ReadFile(filepath.Join(root, checksFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks, err := parseChecks(string(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		src, err := os.ReadFile(filepath.Join(root, c.file))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if mutant, err := c.apply(string(src)); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if mutant == string(src) {
+			t.Errorf("%s: the text is the same without the check", c.name)
+		}
 	}
 }
 

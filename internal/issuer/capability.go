@@ -66,14 +66,30 @@ func (c Capability) Operations() []string {
 	return names
 }
 
-// Revocation ends a capability, or a link of a chain, and everything that
-// descends from it. Sequence numbers have no gaps.
+// Kind says what an event of the revocation sequence does.
+type Kind string
+
+// The kinds. A freeze is the reversible form of a revocation.
+const (
+	KindRevoke Kind = "revoke"
+	KindFreeze Kind = "freeze"
+	KindThaw   Kind = "thaw"
+	// KindExtend lets gateways apart go on for a while without news.
+	KindExtend Kind = "extend"
+)
+
+// Revocation is one event of the sequence of everything that stops authority,
+// or lets it go on: it ends a capability, or a link of a chain, and everything
+// that descends from it; or it freezes or thaws an agent, a principal, a holder
+// or a capability. Sequence numbers have no gaps.
 type Revocation struct {
 	Sequence int64
-	Target   string // capability id, token id, or hash of a derived link's signing input
+	Kind     Kind
+	Target   string // capability id, token id, or hash of a derived link's signing input; see [Issuer.Freeze] for the others
 	By       string
+	Reason   string // in the operator's words, "" for none
 	At       time.Time
-	Until    time.Time // after this what it ends has expired anyway
+	Until    time.Time // after this what it ends has expired anyway, or the extension is over; zero for a freeze and a thaw
 }
 
 // Owner is to whom a task belongs: the holder that started it, for its

@@ -55,8 +55,12 @@ func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *R
 		return refuse(CodeCapabilityRevoked, "the capability, or one that it descends from, has been revoked")
 	case !c.Expires.After(now):
 		return refuse(CodeCapabilityExpired, "the capability has expired")
+	case i.FrozenAny(c.Links()):
+		return refuse(CodeFrozen, "an operator stopped the capability, or one that it descends from; asking again does not help until an operator thaws it")
 	}
-	return nil
+	// Whoever the caller is, the user behind the capability is its own.
+	caller.Principal = c.Principal
+	return i.checkFrozen(c.Agent, caller)
 }
 
 // Held returns a capability of any agent that the caller holds and can use. A

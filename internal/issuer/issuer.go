@@ -1,5 +1,5 @@
 // Package issuer holds the use cases of issuing: request, narrow, revoke and
-// list. It is the only writer of state. Every use case is one transaction of
+// list, freeze and thaw, and the enrolment of gateways with what they ship. It is the only writer of state. Every use case is one transaction of
 // the [Store], with its evidence in it: what is not recorded did not happen,
 // and a denial is a record too.
 package issuer
@@ -164,12 +164,13 @@ type Ruling struct {
 	Approval        string        // who must approve, "" for nobody
 }
 
-// Config is what an issuer needs. Every field is required.
+// Config is what an issuer needs. Every field but Callers is required.
 type Config struct {
 	Store           Store
 	Policy          Policy
 	Sealer          *catalogue.Sealer
 	Agents          []*Agent
+	Callers         []string      // configured names of calling agents; optional
 	Recorder        string        // name under which records are written
 	Pairwise        []byte        // key of the pseudonyms of principals, 32 bytes
 	MaximumLifetime time.Duration // of any capability (SEP-8)
@@ -185,6 +186,7 @@ type Issuer struct {
 	agents  map[string]*Agent
 	revoked atomic.Pointer[revocations]
 	known   known
+	modes   modes
 
 	mu     sync.Mutex // guards random and the replacement of revoked
 	random io.Reader
@@ -205,8 +207,8 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 		}
 		i.agents[a.ID] = a
 	}
-	i.revoked.Store(&revocations{ids: map[string]time.Time{}})
-	return i, i.loadRevocations(ctx)
+	i.revoked.Store(&revocations{ids: map[string]time.Time{}, freezes: map[string]Revocation{}, changed: make(chan struct{})})
+	return i, errors.Join(i.loadRevocations(ctx), i.loadModes(ctx))
 }
 
 // Agent returns the agent of that id.
@@ -256,6 +258,7 @@ const (
 	CodeWider             Code = "attenuation_wider"
 	CodeDelegationDepth   Code = "delegation_depth"
 	CodeTaskUnknown       Code = "task_unknown"
+	CodeFrozen            Code = "frozen"
 )
 
 // Refusal is a denial of the issuer. It is [powerbox.ErrDenied].
@@ -295,22 +298,4 @@ func (i *Issuer) denied(ctx context.Context, record evidence.Record, r *Refusal)
 	}
 	r.Record = record.ID
 	return r
-}
-
-// SetMode changes the mode of an agent and records who did it.
-func (i *Issuer) SetMode(ctx context.Context, operator, agent, mode string) error {
-	record, err := i.newRecord(agent, identity.Caller{Agent: operator}, "agent.mode", evidence.Intent{
-		Operation: OperationCard, Details: details(map[string]any{"mode": mode}),
-	})
-	if err != nil {
-		return err
-	}
-	record.OutcomeStatus = evidence.Achieved
-	return i.config.Store.Update(ctx, func(tx Tx) error {
-		if err := tx.SetMode(agent, mode); err != nil {
-			return err
-		}
-		_, err := tx.Append(record)
-		return err
-	})
 }

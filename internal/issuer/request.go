@@ -22,6 +22,7 @@ type Request struct {
 	Operations []string         // narrower than the grants; empty for all of theirs
 	Task       string           // A2A task or context that it is for, "" for the purpose alone
 	Push       bool             // whether push notifications are wanted as well
+	Card       bool             // whether the extended card is wanted as well
 }
 
 // Request issues what the grants permit, the request asks and the policy
@@ -54,6 +55,9 @@ func (i *Issuer) prepare(agentID string, caller identity.Caller, req Request) ([
 		return nil, refuse(CodeAgentUnknown, "no agent %q is protected here", agentID)
 	}
 	if err := checkCaller(caller); err != nil {
+		return nil, err
+	}
+	if err := i.checkFrozen(agentID, caller); err != nil {
 		return nil, err
 	}
 	if err := i.checkRequest(agent, req); err != nil {
@@ -249,11 +253,15 @@ func depthOf(g Grant) int {
 }
 
 // reserved are the operations that every capability has: to start and go on
-// with a task, to read it and to cancel it; push notifications on request.
+// with a task, to read it and to cancel it; push notifications and the extended
+// card on request.
 func (i *Issuer) reserved(req Request) ([]powerbox.Clause, error) {
 	names := []string{OperationMessage, OperationTaskRead, OperationTaskCancel}
 	if req.Push {
 		names = append(names, OperationPush)
+	}
+	if req.Card {
+		names = append(names, OperationCard)
 	}
 	var clauses []powerbox.Clause
 	for _, name := range names {

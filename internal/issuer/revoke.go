@@ -17,7 +17,10 @@ import (
 // readers take no lock.
 type revocations struct {
 	sequence int64
-	ids      map[string]time.Time // until when an entry matters
+	ids      map[string]time.Time  // until when an entry matters
+	freezes  map[string]Revocation // by target, the last freeze or thaw
+	frozen   map[string]bool       // every id that a freeze in force stands for
+	changed  chan struct{}         // closed when the set is replaced
 }
 
 // Revoked reports whether one id, of a capability, a token or a derived link,
@@ -47,23 +50,45 @@ func (i *Issuer) loadRevocations(ctx context.Context) error {
 	})
 }
 
-// learn adds revocations to the set and forgets those whose targets have
-// expired anyway. Of two for one target the longer counts.
+// learn adds events to the set and forgets revocations whose targets have
+// expired anyway. Of two for one target the longer counts; of freezes and thaws
+// the last, in whichever order their callers come here.
 func (i *Issuer) learn(rs ...Revocation) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := i.config.Now()
 	old := i.revoked.Load()
-	next := &revocations{sequence: old.sequence, ids: maps.Clone(old.ids)}
+	next := &revocations{
+		sequence: old.sequence, ids: maps.Clone(old.ids), freezes: maps.Clone(old.freezes), frozen: map[string]bool{}, changed: make(chan struct{}),
+	}
 	maps.DeleteFunc(next.ids, func(_ string, until time.Time) bool { return until.Before(now) })
 	for _, r := range rs {
 		next.sequence = max(next.sequence, r.Sequence)
-		if !r.Until.Before(now) && r.Until.After(next.ids[r.Target]) {
+		switch {
+		case r.Kind == KindFreeze || r.Kind == KindThaw:
+			if r.Sequence > next.freezes[r.Target].Sequence {
+				next.freezes[r.Target] = r
+			}
+		case r.Kind == KindRevoke && !r.Until.Before(now) && r.Until.After(next.ids[r.Target]):
 			next.ids[r.Target] = r.Until
 		}
 	}
+	for _, f := range next.freezes {
+		if f.Kind == KindFreeze {
+			for _, id := range i.stops(f.Target) {
+				next.frozen[id] = true
+			}
+		}
+	}
 	i.revoked.Store(next)
+	close(old.changed)
 }
+
+// Stale implements gate.Revocations: where the set is made nothing is old.
+func (i *Issuer) Stale(bool) bool { return false }
+
+// Changed returns a channel that is closed at the next change of the set.
+func (i *Issuer) Changed() <-chan struct{} { return i.revoked.Load().changed }
 
 // Revoke ends a capability and everything that descends from it (SEP-20). The
 // holder may do it, the principal behind it, and an operator. Whoever else
@@ -120,9 +145,15 @@ func (i *Issuer) RevokeAsOperator(ctx context.Context, operator, target string) 
 }
 
 func (i *Issuer) revoke(ctx context.Context, record evidence.Record, target string, until time.Time, by string) (Revocation, error) {
-	r := Revocation{Target: target, By: by, At: i.config.Now(), Until: until}
+	r := Revocation{Kind: KindRevoke, Target: target, By: by, At: i.config.Now(), Until: until}
 	record.Details.Capability = target
 	record.OutcomeStatus = evidence.Achieved
+	return i.commitRevocation(ctx, record, r)
+}
+
+// commitRevocation writes a revocation, a freeze or a thaw, and its record in
+// one commit; it is in force when this returns.
+func (i *Issuer) commitRevocation(ctx context.Context, record evidence.Record, r Revocation) (Revocation, error) {
 	err := i.config.Store.Update(ctx, func(tx Tx) error {
 		var err error
 		if r.Sequence, err = tx.Revoke(r); err != nil {
@@ -133,7 +164,7 @@ func (i *Issuer) revoke(ctx context.Context, record evidence.Record, target stri
 		return err
 	})
 	if err != nil {
-		return Revocation{}, fmt.Errorf("revoking %s: %w", target, err)
+		return Revocation{}, fmt.Errorf("%s %s: %w", r.Kind, r.Target, err)
 	}
 	i.learn(r)
 	return r, nil

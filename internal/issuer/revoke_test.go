@@ -179,13 +179,16 @@ func TestSEP20_UnknownTargetsOutliveTheirTokens(t *testing.T) {
 	}
 	operator("hash-of-a-link", token.MaxLifetime, 2)
 	w.now = noon.Add(time.Hour)
-	operator("hash-of-a-link", token.MaxLifetime+time.Hour, 2)
+	operator("hash-of-a-link", token.MaxLifetime+time.Hour, 3)
 	w.now = noon.Add(-time.Hour) // a clock that was set back does not shorten it
-	operator("hash-of-a-link", token.MaxLifetime-time.Hour, 2)
+	r, err := w.issuer.RevokeAsOperator(t.Context(), "operator", "hash-of-a-link")
+	if err != nil || r.Sequence != 2 && r.Sequence != 3 {
+		t.Errorf("SEP-20 a shorter one is an event: %+v, %v", r, err)
+	}
 	// A revocation makes the set forget what has ended: from memory the longer
 	// end counts, and from the store.
 	w.now = noon.Add(token.MaxLifetime + time.Minute)
-	operator("another", 2*token.MaxLifetime+time.Minute, 3)
+	operator("another", 2*token.MaxLifetime+time.Minute, 4)
 	if !w.issuer.Revoked("hash-of-a-link") || w.issuer.RevokedAny(c.Links()) {
 		t.Error("SEP-20 in memory the longer end does not count, or a shorter one is kept")
 	}
@@ -314,6 +317,9 @@ func TestEXT27_NothingWithoutItsRecord(t *testing.T) {
 	if err := w.issuer.SetMode(t.Context(), "operator", "documents", "observe"); !errors.Is(err, evidence.ErrNotWritten) {
 		t.Errorf("changed: %v", err)
 	}
+	if mode := w.issuer.Mode("documents"); mode != "" {
+		t.Errorf("in force all the same: %q", mode)
+	}
 	// A refusal stands all the same.
 	_, err = w.issuer.Request(t.Context(), "documents", alice, issuer.Request{Grants: []string{"read"}})
 	if refusal(t, err) != issuer.CodePurposeMissing {
@@ -335,8 +341,15 @@ func TestSEP18_SetMode(t *testing.T) {
 	if err := w.store.View(t.Context(), func(r issuer.Reader) error { var err error; mode, err = r.Mode("documents"); return err }); err != nil || mode != "scoped" {
 		t.Errorf("%q, %v", mode, err)
 	}
+	if mode := w.issuer.Mode("documents"); mode != "scoped" {
+		t.Errorf("in force: %q", mode)
+	}
 	if r := w.last(); r.ActionType != "agent.mode" || r.Details.Requester != "operator" || !strings.Contains(string(r.Intent.Details), "scoped") {
 		t.Errorf("recorded as %+v", r)
+	}
+	w.restart()
+	if mode := w.issuer.Mode("documents"); mode != "scoped" {
+		t.Errorf("after a restart: %q", mode)
 	}
 }
 

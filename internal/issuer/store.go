@@ -3,6 +3,7 @@ package issuer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -12,6 +13,13 @@ import (
 // have. A caller must not learn from it whether the thing exists elsewhere.
 var ErrNotFound = errors.New("not found")
 
+// ErrNotNext is returned for a record that does not come next in its chain.
+var ErrNotNext = errors.New("the record does not come next in its chain")
+
+// ErrGap is an [ErrNotNext] of a record that others come before: the store was
+// restored from an older backup, perhaps, and they can be sent again.
+var ErrGap = fmt.Errorf("%w: others come before it", ErrNotNext)
+
 // Store keeps the issuer's state and its evidence. Two implementations pass
 // one contract suite.
 type Store interface {
@@ -20,7 +28,8 @@ type Store interface {
 	// happened; a failure to write wraps [evidence.ErrNotWritten]. Evidence
 	// appended by change, its leaves and a signed checkpoint over them commit
 	// together with the state. change may run while other changes share the
-	// same commit; it must not keep tx.
+	// same commit, and again from its beginning when one of them spoils it; it
+	// must not keep tx, nor add to what it sets outside.
 	Update(ctx context.Context, change func(tx Tx) error) error
 	// View runs read on one consistent snapshot.
 	View(ctx context.Context, read func(r Reader) error) error
@@ -46,6 +55,8 @@ type Reader interface {
 	Record(id string) (evidence.Sealed, error)
 	// Records returns the records that match, newest first.
 	Records(query RecordQuery) ([]evidence.Sealed, error)
+	// Gateways returns every gateway that was ever enrolled, oldest first.
+	Gateways() ([]Gateway, error)
 	// Mode returns the mode that an operator set for an agent, "" for none.
 	Mode(agent string) (string, error)
 }
@@ -55,10 +66,23 @@ type Tx interface {
 	Reader
 	// Append seals a record at the head of its agent's chain.
 	Append(record evidence.Record) (evidence.Sealed, error)
+	// AppendSealed takes a record that its recorder has sealed and returns the
+	// sequence of the one that comes next. A record that is there already, byte
+	// for byte, is no error; every other one that does not come next is
+	// [ErrNotNext], with the sequence that does.
+	AppendSealed(sealed evidence.Sealed) (next int64, err error)
+	// PutGatewayToken remembers a token that enrols one gateway.
+	PutGatewayToken(hash [32]byte, agent string, expires time.Time) error
+	// UseGatewayToken uses a token up and returns its agent, or [ErrNotFound]
+	// where there is none, it was used or it has expired.
+	UseGatewayToken(hash [32]byte, now time.Time) (agent string, err error)
+	// PutGateway stores a gateway, or what has become of it.
+	PutGateway(g Gateway) error
 	PutCapability(c Capability) error
-	// Revoke stores a revocation under the next sequence number, which it
-	// returns. Revoking twice returns the first number and keeps the first
-	// revocation, except that the later Until of the two counts.
+	// Revoke stores an event under the next sequence number, which it returns.
+	// Revoking what is revoked for as long already stores nothing and returns
+	// the first number; a later Until is an event of its own. A freeze and a
+	// thaw are always stored. No event is ever changed.
 	Revoke(r Revocation) (int64, error)
 	// BindTask remembers the owner of a task or context. It keeps the first
 	// owner and returns who that is.

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/signed"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -160,6 +161,25 @@ func (r *Ring) Checkpoint(origin string) (note.Signer, string, error) {
 		return nil, "", err
 	}
 	return evidence.NewLogSigner(origin, ed25519.NewKeyFromSeed(seed))
+}
+
+// Feed returns the key that signs the revocation feed and what else the server
+// tells its gateways.
+func (r *Ring) Feed() (signed.Key, error) {
+	seed, err := r.Secret("feed")
+	if err != nil {
+		return signed.Key{}, err
+	}
+	return signed.NewKey(seed)
+}
+
+// Gateway returns the key by which a gateway apart speaks to the server.
+func (r *Ring) Gateway() (signed.Key, error) {
+	seed, err := r.Secret("gateway")
+	if err != nil {
+		return signed.Key{}, err
+	}
+	return signed.NewKey(seed)
 }
 
 // List returns the names of the keys, for people; never the keys.

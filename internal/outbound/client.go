@@ -24,6 +24,7 @@ type Client struct {
 	encrypted *http.Client
 	plain     *http.Client
 	upstream  *http.Transport
+	http2     *http.Transport
 }
 
 // New returns a client that keeps to the policy.
@@ -34,11 +35,16 @@ func New(p Policy) *Client {
 	if p.MaxBytes <= 0 {
 		p.MaxBytes = DefaultMaxBytes
 	}
+	http2 := p.transport(false)
+	http2.Protocols = new(http.Protocols)
+	http2.Protocols.SetHTTP2(true)
+	http2.Protocols.SetUnencryptedHTTP2(true)
 	return &Client{
 		policy:    p,
 		encrypted: bounded(p.transport(false), p.Timeout),
 		plain:     bounded(p.transport(true), p.Timeout),
 		upstream:  p.transport(false),
+		http2:     http2,
 	}
 }
 
@@ -53,13 +59,17 @@ func bounded(t *http.Transport, timeout time.Duration) *http.Client {
 }
 
 func (p Policy) transport(namedOnly bool) *http.Transport {
+	settings := &tls.Config{MinVersion: tls.VersionTLS12}
+	if p.TLS != nil {
+		settings = p.TLS.Clone()
+	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
 		// Proxy stays nil: a proxy would resolve and dial in our place.
 		DialContext:            p.dialer(namedOnly).DialContext,
 		Protocols:              protocols,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSClientConfig:        settings,
 		TLSHandshakeTimeout:    handshakeTimeout,
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    idleConnections,
@@ -72,6 +82,10 @@ func (p Policy) transport(namedOnly bool) *http.Transport {
 // addresses as the policy has them, plain HTTP included, HTTP/1.1, no
 // compression, no bound on the time of an answer, since streams are long.
 func (c *Client) Transport() *http.Transport { return c.upstream }
+
+// HTTP2 returns the transport for gRPC to configured upstreams: as [Client.Transport],
+// but HTTP/2, which is spoken without TLS where the URL says http.
+func (c *Client) HTTP2() *http.Transport { return c.http2 }
 
 // Get returns the body and header of the answer to one GET that is 200 and not
 // larger than the policy allows. Accept is sent as the Accept header. Errors
@@ -113,6 +127,9 @@ func (c *Client) get(ctx context.Context, u *url.URL, accept string) ([]byte, ht
 	}
 	request.Header.Set("Accept", accept)
 	client := c.encrypted
+	if u.Scheme == "http" && c.policy.TLS != nil {
+		return nil, nil, errors.New("the address has no TLS, which is configured for it; want https")
+	}
 	if u.Scheme == "http" {
 		client = c.plain
 	}

@@ -1,4 +1,4 @@
-// Package outbound is the only way in which Powerbox calls out: for agent
+// Package outbound is the way in which server and gateways call out: for agent
 // cards, key sets, and configured upstreams.
 //
 // What it holds to:

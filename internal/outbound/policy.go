@@ -1,6 +1,8 @@
 package outbound
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -32,6 +34,9 @@ type Policy struct {
 	// MaxBytes bounds the body of an answer. Optional, default
 	// [DefaultMaxBytes].
 	MaxBytes int64
+	// TLS says what is believed and shown over TLS. Optional, default the system's
+	// authorities and no certificate. With it nothing goes out in the clear.
+	TLS *tls.Config
 }
 
 // PrivateNetworks returns the networks that organisations number themselves:
@@ -100,6 +105,34 @@ func (p Policy) guard(namedOnly bool) control {
 		}
 		return nil
 	}
+}
+
+// Check returns why an address may not be called, as it is resolved now; who
+// calls it has to look again. Every address of a name has to be allowed.
+func (p Policy) Check(ctx context.Context, address string) error {
+	u, err := parse(address)
+	if err != nil {
+		return err
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+	if err != nil || len(ips) == 0 {
+		return fmt.Errorf("the host %q cannot be resolved", u.Hostname())
+	}
+	guard := p.guard(u.Scheme == "http")
+	for _, ip := range ips {
+		network := "tcp6"
+		if ip = ip.Unmap(); ip.Is4() {
+			network = "tcp4"
+		}
+		if err := guard(network, net.JoinHostPort(ip.String(), port), nil); err != nil {
+			return fmt.Errorf("the host %q: %w", u.Hostname(), err)
+		}
+	}
+	return nil
 }
 
 // neverRule names the rule by which an address is refused whatever the policy

@@ -17,6 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/signed"
 )
 
 // Exporter writes the bundle of all evidence.
@@ -34,6 +35,9 @@ type Admin struct {
 	Keys     []evidence.Key // that sign records
 	Trust    evidence.Trust // what a verifier should pin
 	Agents   []AgentStatus
+	URL      string // public base URL
+	FeedKey  signed.Public
+	Gateways *Gateways // apart from the server
 	// Can decides what a configured caller could do at an agent, without a
 	// capability.
 	Can func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
@@ -47,6 +51,21 @@ type AgentStatus struct {
 	URL      string `json:"url"`
 	Upstream string `json:"upstream"`
 	Mode     string `json:"mode"` // as configured; the one in force may have been set since
+	Frozen   bool   `json:"frozen,omitempty"`
+	// Canary is the share of callers in percent that the configured mode holds
+	// for, Rules are the modes of some callers and grants; what an operator sets
+	// goes over them.
+	Canary int        `json:"canary"`
+	Rules  []ModeRule `json:"rules,omitempty"`
+	Set    bool       `json:"set,omitempty"` // whether an operator set the mode
+}
+
+// ModeRule is the mode of one caller at an agent, or of calls about one grant.
+type ModeRule struct {
+	Caller string `json:"caller,omitempty"`
+	Grant  string `json:"grant,omitempty"`
+	Mode   string `json:"mode"`
+	Canary int    `json:"canary"`
 }
 
 // Handler returns the interface.
@@ -56,10 +75,18 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("PUT /v1/agents/{agent}/mode", serve(a, a.setMode))
 	mux.HandleFunc("POST /v1/revocations", serve(a, a.revoke))
 	mux.HandleFunc("GET /v1/revoked", serve(a, a.revoked))
+	mux.HandleFunc("GET /v1/freezes", serve(a, a.freezes))
+	mux.HandleFunc("POST /v1/freezes", serve(a, a.stop(a.Issuer.Freeze)))
+	mux.HandleFunc("POST /v1/thaws", serve(a, a.stop(a.Issuer.Thaw)))
+	mux.HandleFunc("GET /v1/feed/key", serve(a, a.feedKey))
+	mux.HandleFunc("POST /v1/gateway-tokens", serve(a, a.gatewayToken))
+	mux.HandleFunc("GET /v1/gateways", serve(a, a.gateways))
+	mux.HandleFunc("DELETE /v1/gateways/{id}", serve(a, a.closeGateway))
+	mux.HandleFunc("POST /v1/feed/extension", serve(a, a.extend))
 	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
 	mux.HandleFunc("GET /v1/records", serve(a, a.records))
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
-	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Trust, nil }))
+	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
 	mux.HandleFunc("POST /v1/can", serve(a, a.can))
 	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)
 	return a.operatorOnly(mux)
@@ -68,14 +95,19 @@ func (a *Admin) Handler() http.Handler {
 // operatorOnly lets nobody in without the operator's token.
 func (a *Admin) operatorOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok || len(a.Token) < 32 || subtle.ConstantTimeCompare([]byte(given), []byte(a.Token)) != 1 {
+		if !a.IsOperator(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			problem(w, http.StatusUnauthorized, "the operator's token is missing or wrong; it is in operator.secret in the server's directory")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// IsOperator reports whether a request has the operator's token.
+func (a *Admin) IsOperator(r *http.Request) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && len(a.Token) >= 32 && subtle.ConstantTimeCompare([]byte(given), []byte(a.Token)) == 1
 }
 
 // status is an error with an HTTP status of its own.
@@ -86,32 +118,42 @@ type status struct {
 
 func (s status) Error() string { return s.message }
 
-// serve is the one way from a use case to an answer.
+// serve makes a use case a handler.
 func serve(a *Admin, do func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
 		answer, err := do(r)
-		var s status
-		switch {
-		case err == nil:
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Cache-Control", "no-store")
-			_ = json.NewEncoder(w).Encode(answer) // the client has gone: nobody is left to tell
-		case errors.As(err, &s):
-			problem(w, s.code, s.message)
-		case errors.Is(err, issuer.ErrNotFound):
-			problem(w, http.StatusNotFound, "there is nothing of that id")
-		default:
-			a.Log.ErrorContext(r.Context(), "operator call failed", slog.String("path", r.URL.Path), slog.Any("error", err))
-			problem(w, http.StatusInternalServerError, "the call failed; the server's log says why")
-		}
+		reply(w, r, a.Log, answer, err)
+	}
+}
+
+// reply is the one way from a use case to an answer.
+func reply(w http.ResponseWriter, r *http.Request, log *slog.Logger, answer any, err error) {
+	var s status
+	var target *issuer.TargetError
+	switch {
+	case err == nil:
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_ = json.NewEncoder(w).Encode(answer) // the client has gone: nobody is left to tell
+	case errors.As(err, &s):
+		problem(w, s.code, s.message)
+	case errors.As(err, &target):
+		problem(w, http.StatusBadRequest, target.Message)
+	case errors.Is(err, issuer.ErrNotFound):
+		problem(w, http.StatusNotFound, "there is nothing of that id")
+	case errors.Is(err, issuer.ErrNotNext):
+		problem(w, http.StatusConflict, err.Error())
+	default:
+		log.ErrorContext(r.Context(), "a call failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+		problem(w, http.StatusInternalServerError, "the call failed; the server's log says why")
 	}
 }
 
 func problem(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]any{"status": code, "detail": message}) // as in serve
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": code, "detail": message}) // as in reply
 }
 
 func decode(r *http.Request, into any) error {
@@ -130,29 +172,29 @@ func (a *Admin) agents(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[i].Mode = string(mode)
+		if out[i].Set, err = a.ModeSet(r.Context(), out[i].ID); err != nil {
+			return nil, err
+		}
+		out[i].Mode, out[i].Frozen = string(mode), a.Issuer.Frozen(issuer.AgentTarget(out[i].ID))
 	}
 	return out, nil
 }
 
 // Mode returns the mode that is in force for an agent: the one that an
 // operator set, and otherwise the configured one.
-func (a *Admin) Mode(ctx context.Context, agent string) (gate.Mode, error) {
-	set := ""
-	err := a.Store.View(ctx, func(r issuer.Reader) error {
-		var err error
-		set, err = r.Mode(agent)
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
+func (a *Admin) Mode(_ context.Context, agent string) (gate.Mode, error) {
+	set := a.Issuer.Mode(agent)
 	for _, s := range a.Agents {
 		if s.ID == agent && set == "" {
 			set = s.Mode
 		}
 	}
 	return gate.ParseMode(set)
+}
+
+// ModeSet reports whether an operator set the mode of an agent.
+func (a *Admin) ModeSet(_ context.Context, agent string) (bool, error) {
+	return a.Issuer.Mode(agent) != "", nil
 }
 
 // ModeConfigured takes back a mode that an operator set.
@@ -219,15 +261,18 @@ func (a *Admin) revoke(r *http.Request) (any, error) {
 	return map[string]any{"target": rev.Target, "sequence": rev.Sequence, "at": rev.At}, nil
 }
 
-// revoked tells which of the given ids have been revoked.
+// revoked tells which of the given ids have been revoked, and which are frozen.
 func (a *Admin) revoked(r *http.Request) (any, error) {
-	revoked := []string{}
+	revoked, frozen := []string{}, []string{}
 	for _, id := range r.URL.Query()["id"] {
 		if a.Issuer.Revoked(id) {
 			revoked = append(revoked, id)
 		}
+		if a.Issuer.Frozen(id) {
+			frozen = append(frozen, id)
+		}
 	}
-	return map[string]any{"revoked": revoked}, nil
+	return map[string]any{"revoked": revoked, "frozen": frozen}, nil
 }
 
 // CapabilityStatus is a capability as operators see it: with its real
@@ -251,6 +296,7 @@ type CapabilityStatus struct {
 	Expires      time.Time       `json:"expires"`
 	Legacy       bool            `json:"legacy,omitempty"`
 	Revoked      bool            `json:"revoked"`
+	Frozen       bool            `json:"frozen,omitempty"`
 	Expired      bool            `json:"expired"`
 }
 
@@ -264,6 +310,7 @@ func (a *Admin) capability(r *http.Request) (any, error) {
 		Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Operations: c.Operations(),
 		Authority: c.Authority.JSON().AppendJSON(nil), RevocationID: c.RevocationID, Created: c.Created, Expires: c.Expires,
 		Legacy: c.Legacy, Revoked: a.Issuer.RevokedAny(c.Links()), Expired: !c.Expires.After(a.Now()),
+		Frozen: a.Issuer.Stopped(c),
 	}
 	for _, h := range c.Handles {
 		s.Resources = append(s.Resources, h.Resource)
@@ -353,7 +400,7 @@ func (a *Admin) can(r *http.Request) (any, error) {
 // names.
 func (a *Admin) bundle(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
-	if err := a.Exporter.Export(r.Context(), w, a.Keys); err != nil {
+	if err := a.Exporter.Export(r.Context(), w, a.Gateways.Keys(a.Keys)); err != nil {
 		a.Log.ErrorContext(r.Context(), "evidence export failed", slog.Any("error", err))
 		problem(w, http.StatusInternalServerError, err.Error())
 	}

@@ -164,5 +164,12 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 	}
 	held.Task = c.Task
 	held.Links = append(held.Links, c.Links()...)
+	for _, id := range c.Ancestors {
+		a, err := r.Issuer.OnRecord(ctx, id)
+		if err != nil {
+			return gate.Held{}, err
+		}
+		held.Through = append(held.Through, a.Holder)
+	}
 	return held, nil
 }

@@ -3,13 +3,13 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
-
-	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuer"
@@ -17,18 +17,23 @@ import (
 
 // Append implements [issuer.Tx].
 func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
-	head, err := t.head(record)
+	name := chainKey(record)
+	head, err := t.head(name)
+	if err == nil && t.careful {
+		err = t.unused(record.ID)
+	}
 	if err != nil {
 		return evidence.Sealed{}, notWritten(err)
 	}
-	if err := t.loadSize(); err != nil {
-		return evidence.Sealed{}, notWritten(err)
+	seal := evidence.Seal
+	if t.config.Batches {
+		seal = evidence.SealCovered
 	}
-	sealed, err := evidence.Seal(head, record, t.config.Signer)
+	sealed, err := seal(head, record, t.config.Signer)
 	if err != nil {
 		return evidence.Sealed{}, notWritten(err)
 	}
-	t.move(chainKey(record), sealed.Head())
+	t.move(name, end{sealed.Head(), t.tail.size + int64(len(t.pending))})
 	t.pending = append(t.pending, sealed)
 	return sealed, nil
 }
@@ -37,60 +42,16 @@ func notWritten(err error) error {
 	return fmt.Errorf("sqlite: %w: %w", evidence.ErrNotWritten, err)
 }
 
-// chainKey names the chain of a record: one for an agent and a recorder.
-func chainKey(record evidence.Record) chainName {
-	return chainName{record.AgentID, record.Details.Recorder}
-}
-
-type chainName struct{ agent, recorder string }
-
-func (t *transaction) head(record evidence.Record) (evidence.Head, error) {
-	if head, ok := t.heads[chainKey(record)]; ok {
-		return head, nil
-	}
-	if head, ok := t.tail.heads[chainKey(record)]; ok {
-		return head, nil
-	}
-	var chain []byte
-	err := t.raw.QueryRowContext(t.ctx, "SELECT chain FROM chain WHERE agent = ? AND recorder = ?",
-		record.AgentID, record.Details.Recorder).Scan(&chain)
-	if errors.Is(err, sql.ErrNoRows) {
-		return t.found(record)
-	}
-	if err != nil {
-		return evidence.Head{}, err
-	}
-	last, err := first((reader{t.ctx, t.raw}).sealed("SELECT bytes FROM record WHERE chain = ? ORDER BY sequence DESC LIMIT 1", chain))
-	if errors.Is(err, issuer.ErrNotFound) {
-		return evidence.Genesis(evidence.ChainID(chain)), nil
-	}
-	if err != nil {
-		return evidence.Head{}, err
-	}
-	return last.Head(), nil
-}
-
-// found starts the chain of an agent and recorder.
-func (t *transaction) found(record evidence.Record) (evidence.Head, error) {
-	var id evidence.ChainID
-	if _, err := io.ReadFull(t.config.Random, id[:]); err != nil {
-		return evidence.Head{}, err
-	}
-	_, err := t.db.ExecContext(t.ctx, "INSERT INTO chain (agent, recorder, chain) VALUES (?, ?, ?)",
-		record.AgentID, record.Details.Recorder, id[:])
-	return evidence.Genesis(id), err
-}
-
-func (t *transaction) loadSize() error {
-	if t.loaded {
+// unused refuses the id of a record that is in the log, or waits in this batch.
+func (t *transaction) unused(id string) error {
+	_, err := (reader{t.ctx, t.raw}).Record(id)
+	waits := slices.ContainsFunc(t.pending, func(s evidence.Sealed) bool { return s.Record().ID == id })
+	switch {
+	case err == nil || waits:
+		return fmt.Errorf("record id %q is already used", id)
+	case errors.Is(err, issuer.ErrNotFound):
 		return nil
 	}
-	if t.tail.known {
-		t.size, t.loaded = t.tail.size, true
-		return nil
-	}
-	size, _, err := readCheckpoint(t.ctx, t.raw)
-	t.size, t.loaded = size, err == nil
 	return err
 }
 
@@ -100,38 +61,55 @@ func (t *transaction) grow() error {
 	if len(t.pending) == 0 {
 		return nil
 	}
-	leaves := make([][]byte, len(t.pending))
-	rows := newRows("record", "place", "id", "chain", "sequence", "agent", "requester", "task", "operation", "decision", "outcome_of", "time", "bytes")
+	if err := t.signEnds(); err != nil {
+		return err
+	}
+	// With OR ROLLBACK, SQLite keeps no copy of pages in case that a statement
+	// must be undone alone: none is, since the batch fails with it.
+	leaves, rows := make([][]byte, len(t.pending)), &rows{head: "INSERT OR ROLLBACK INTO record (place, id, time, bytes) VALUES ", row: "(?,?,?,?)", width: 4}
 	for i, s := range t.pending {
 		leaves[i] = evidence.Leaf(s)
 		r := s.Record()
-		chain := r.Details.ChainID
-		rows.add(t.size+int64(i), r.ID, chain[:], r.Details.Sequence, r.AgentID, r.Details.Requester, r.TaskID,
-			r.Intent.Operation, string(r.Decision), r.Details.OutcomeOf, r.Time.UnixMilli(), s.Bytes())
+		rows.add(t.tail.size+int64(i), r.ID, r.Time.UnixMilli(), s.Bytes())
 	}
 	if err := rows.insert(t.ctx, t.raw); err != nil {
 		return err
 	}
-	var root tlog.Hash
-	var size int64
-	var err error
-	if t.grown, size, root, err = evidence.Grow(t.size, t, leaves); err != nil {
+	grown, size, root, err := evidence.Grow(t.tail.size, t, leaves)
+	if err != nil {
 		return err
 	}
-	hashes := newRows("tree", "place", "hash")
-	first := tlog.StoredHashCount(t.size)
-	for i := range t.grown {
-		hashes.add(first+int64(i), t.grown[i][:])
+	t.grown = grown
+	if err := t.putHashes(); err != nil {
+		return err
 	}
-	if err := hashes.insert(t.ctx, t.raw); err != nil {
+	if t.noted, err = t.note(size); err != nil {
 		return err
 	}
 	signed, err := evidence.SignCheckpoint(evidence.Checkpoint{Origin: t.config.Origin, Size: size, Root: root}, t.config.Checkpoint)
 	if err != nil {
 		return err
 	}
-	_, err = t.raw.ExecContext(t.ctx, "INSERT INTO checkpoint (only, size, note) VALUES (0, ?, ?) ON CONFLICT (only) DO UPDATE SET size = excluded.size, note = excluded.note", size, signed)
+	_, err = t.raw.ExecContext(t.ctx, "INSERT OR REPLACE INTO checkpoint (only, size, note, heads) VALUES (0, ?, ?, ?)", size, signed, t.noted)
 	return err
+}
+
+// signEnds signs the last record of every chain of the batch, where the others
+// are covered by it.
+func (t *transaction) signEnds() error {
+	signed := map[chainName]bool{}
+	for i, s := range slices.Backward(t.pending) {
+		name := chainKey(s.Record())
+		if !s.Covered() || signed[name] {
+			continue
+		}
+		var err error
+		if t.pending[i], err = s.Sign(t.config.Signer); err != nil {
+			return err
+		}
+		signed[name] = true
+	}
+	return nil
 }
 
 // rows are inserted together, in few statements.
@@ -140,14 +118,6 @@ type rows struct {
 	row   string // (?, ...)
 	width int
 	args  []any
-}
-
-func newRows(table string, columns ...string) *rows {
-	return &rows{
-		head:  "INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES ",
-		row:   "(" + strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",") + ")",
-		width: len(columns),
-	}
 }
 
 func (r *rows) add(values ...any) { r.args = append(r.args, values...) }
@@ -170,52 +140,35 @@ func (r *rows) insert(ctx context.Context, db queryer) error {
 	return nil
 }
 
-// ReadHashes implements tlog.HashReader over the stored tree, the end of which
-// the writer remembers.
-func (t *transaction) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
-	hashes := make([]tlog.Hash, len(indexes))
-	for i, index := range indexes {
-		if hash, ok := t.tail.hashes[index]; ok {
-			hashes[i] = hash
-			continue
-		}
-		read, err := (reader{t.ctx, t.raw}).ReadHashes(indexes[i : i+1])
-		if err != nil {
-			return nil, err
-		}
-		hashes[i] = read[0]
-	}
-	return hashes, nil
+// checkpoint is what the file says of its log.
+type checkpoint struct {
+	size  int64
+	note  []byte // signed
+	heads int64  // records of which the rows of the chains tell the last
 }
 
-// ReadHashes implements tlog.HashReader over the stored tree.
-func (r reader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
-	hashes := make([]tlog.Hash, len(indexes))
-	for i, index := range indexes {
-		var hash []byte
-		if err := r.db.QueryRowContext(r.ctx, "SELECT hash FROM tree WHERE place = ?", index).Scan(&hash); err != nil {
-			return nil, fmt.Errorf("sqlite: stored hash %d: %w", index, err)
-		}
-		hashes[i] = tlog.Hash(hash)
-	}
-	return hashes, nil
-}
-
-func readCheckpoint(ctx context.Context, db queryer) (size int64, signed []byte, err error) {
-	err = db.QueryRowContext(ctx, "SELECT size, note FROM checkpoint").Scan(&size, &signed)
+// readCheckpoint returns the zero checkpoint for a log without records.
+func readCheckpoint(ctx context.Context, db queryer) (c checkpoint, err error) {
+	err = db.QueryRowContext(ctx, "SELECT size, note, heads FROM checkpoint").Scan(&c.size, &c.note, &c.heads)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil, nil
+		return checkpoint{}, nil
 	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("sqlite: checkpoint: %w", err)
+		return checkpoint{}, fmt.Errorf("sqlite: checkpoint: %w", err)
 	}
-	return size, signed, nil
+	return c, nil
 }
 
 // Empty reports whether nothing has been recorded yet.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
-	size, _, err := readCheckpoint(ctx, s.reads)
-	return size == 0, err
+	c, err := readCheckpoint(ctx, s.reads)
+	return c.size == 0, err
+}
+
+// Records returns how many records the log has.
+func (s *Store) Records(ctx context.Context) (int64, error) {
+	c, err := readCheckpoint(ctx, s.reads)
+	return c.size, err
 }
 
 // ErrNoEvidence is returned by [Store.Export] while there is no record.
@@ -229,16 +182,16 @@ func (s *Store) Export(ctx context.Context, w io.Writer, keys []evidence.Key) er
 		return fmt.Errorf("sqlite: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // a read has nothing to keep
-	size, signed, err := readCheckpoint(ctx, tx)
+	c, err := readCheckpoint(ctx, tx)
 	if err != nil {
 		return err
 	}
-	if size == 0 {
+	if c.size == 0 {
 		return ErrNoEvidence
 	}
 	r := reader{ctx, tx}
 	return evidence.WriteBundle(w, evidence.Export{
-		Keys: keys, Hashes: r, Checkpoint: signed,
+		Keys: keys, Hashes: &treeReader{reader: r}, Checkpoint: c.note,
 		Records: r.rawRecords("SELECT bytes FROM record ORDER BY place"),
 	})
 }
@@ -273,33 +226,78 @@ func (r reader) Record(id string) (evidence.Sealed, error) {
 	return first(r.sealed("SELECT bytes FROM record WHERE id = ?", id))
 }
 
-// Records implements [issuer.Reader].
+// Records implements [issuer.Reader]. SQLite looks for members in the stored
+// bytes, in which canonical JSON has each in one spelling. Whether one is the
+// record's own, and not that of an argument, is for the record to say.
 func (r reader) Records(q issuer.RecordQuery) ([]evidence.Sealed, error) {
-	limit := q.Limit
-	if limit == 0 {
-		limit = -1
-	}
 	since := int64(0)
 	if !q.Since.IsZero() {
 		since = q.Since.UnixMilli()
 	}
-	return r.sealed(`SELECT bytes FROM record
-		WHERE (? = '' OR agent = ?) AND (? = '' OR requester = ?) AND (? = '' OR task = ?) AND (? = '' OR operation = ?)
-		  AND (? = '' OR decision = ?) AND (? = '' OR outcome_of = ?) AND time >= ?
-		ORDER BY place DESC LIMIT ?`,
-		q.Agent, q.Agent, q.Requester, q.Requester, q.Task, q.Task, q.Operation, q.Operation,
-		string(q.Decision), string(q.Decision), q.OutcomeOf, q.OutcomeOf, since, limit)
+	query, args := "SELECT bytes FROM record WHERE time >= ?", []any{since}
+	for _, m := range members(q, evidence.Record{}) {
+		if m.wanted == "" {
+			continue
+		}
+		text, err := json.Marshal(map[string]string{m.name: m.wanted})
+		if err == nil {
+			text, err = evidence.Canonical(text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sqlite: records by %s: %w", m.name, err)
+		}
+		query, args = query+" AND instr(bytes, ?)", append(args, text[1:len(text)-1])
+	}
+	var out []evidence.Sealed
+	for s, err := range r.eachSealed(query+" ORDER BY place DESC", args...) {
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(members(q, s.Record()), func(m member) bool { return m.wanted != "" && m.wanted != m.has }) {
+			continue
+		}
+		if out = append(out, s); len(out) == q.Limit {
+			break
+		}
+	}
+	return out, nil
+}
+
+// member is a part of a record that a query can ask for.
+type member struct{ name, wanted, has string }
+
+func members(q issuer.RecordQuery, r evidence.Record) []member {
+	return []member{
+		{"agent_id", q.Agent, r.AgentID},
+		{"requester", q.Requester, r.Details.Requester},
+		{"task_id", q.Task, r.TaskID},
+		{"operation", q.Operation, r.Intent.Operation},
+		{"decision", string(q.Decision), string(r.Decision)},
+		{"outcome_of", q.OutcomeOf, r.Details.OutcomeOf},
+	}
+}
+
+func (r reader) eachSealed(query string, args ...any) iter.Seq2[evidence.Sealed, error] {
+	return func(yield func(evidence.Sealed, error) bool) {
+		for b, err := range r.rawRecords(query, args...) {
+			var s evidence.Sealed
+			if err == nil {
+				if s, err = evidence.ParseSealed(b); err != nil {
+					err = fmt.Errorf("sqlite: a stored record is damaged: %w", err)
+				}
+			}
+			if !yield(s, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 func (r reader) sealed(query string, args ...any) ([]evidence.Sealed, error) {
 	var out []evidence.Sealed
-	for b, err := range r.rawRecords(query, args...) {
+	for s, err := range r.eachSealed(query, args...) {
 		if err != nil {
 			return nil, err
-		}
-		s, err := evidence.ParseSealed(b)
-		if err != nil {
-			return nil, fmt.Errorf("sqlite: a stored record is damaged: %w", err)
 		}
 		out = append(out, s)
 	}

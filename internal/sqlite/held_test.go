@@ -92,14 +92,17 @@ func TestWhatIsHeldIsFoundByIndex(t *testing.T) {
 	}
 }
 
-// Revoking again never shortens, and has the first number.
+// Revoking again never shortens, and has the number of the event that stands;
+// only a longer one is an event of its own. No event changes, so that whoever
+// follows the sequence knows everything.
 func TestSEP20_TheLaterEndOfARevocationCounts(t *testing.T) {
 	s := newStore(t)
+	numbers := map[time.Duration]int64{1: 1, 3: 2, 2: 2}
 	for _, hours := range []time.Duration{1, 3, 2} {
 		err := s.Update(t.Context(), func(tx issuer.Tx) error {
-			n, err := tx.Revoke(issuer.Revocation{Target: "cap_1", By: fmt.Sprint("by ", int(hours)), At: noon, Until: noon.Add(hours * time.Hour)})
-			if n != 1 {
-				t.Errorf("number %d", n)
+			n, err := tx.Revoke(issuer.Revocation{Kind: issuer.KindRevoke, Target: "cap_1", By: fmt.Sprint("by ", int(hours)), At: noon, Until: noon.Add(hours * time.Hour)})
+			if n != numbers[hours] {
+				t.Errorf("%d hours have number %d", hours, n)
 			}
 			return err
 		})
@@ -109,7 +112,10 @@ func TestSEP20_TheLaterEndOfARevocationCounts(t *testing.T) {
 	}
 	err := s.View(t.Context(), func(r issuer.Reader) error {
 		got, err := r.Revocations(0)
-		want := []issuer.Revocation{{Sequence: 1, Target: "cap_1", By: "by 1", At: noon, Until: noon.Add(3 * time.Hour)}}
+		want := []issuer.Revocation{
+			{Sequence: 1, Kind: issuer.KindRevoke, Target: "cap_1", By: "by 1", At: noon, Until: noon.Add(time.Hour)},
+			{Sequence: 2, Kind: issuer.KindRevoke, Target: "cap_1", By: "by 3", At: noon, Until: noon.Add(3 * time.Hour)},
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}

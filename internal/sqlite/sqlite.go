@@ -1,7 +1,7 @@
 // Package sqlite keeps the issuer's state and its evidence in one SQLite file.
 //
 // One goroutine writes. It takes the changes that are waiting, runs them in
-// one transaction, each in a savepoint of its own, grows the Merkle tree by
+// one transaction, those that write state in a savepoint, grows the Merkle tree by
 // the leaves of the records that they appended, signs one checkpoint and
 // commits with synchronous FULL: a change that was answered is on the disk,
 // with its record, its leaf and a checkpoint over it.
@@ -19,12 +19,14 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"golang.org/x/mod/sumdb/note"
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/filelock"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
@@ -35,9 +37,14 @@ var migrations embed.FS
 type Config struct {
 	Path       string          // required; the file, made when it is missing
 	Signer     evidence.Signer // required; signs the records
+	Batches    bool            // of each chain, only the last record of a commit is signed; see [evidence.SealCovered]
 	Origin     string          // required; name of the log
 	Checkpoint note.Signer     // required; signs the checkpoints, its name is Origin
 	Random     io.Reader       // required; source of chain ids
+	// Committed is told of every commit how many changes shared it and how long
+	// it took to be on the disk; nil for nobody. It needs Now.
+	Committed func(changes int, took time.Duration)
+	Now       func() time.Time
 }
 
 // Store is an open SQLite file. Its methods can be called by many goroutines.
@@ -48,14 +55,18 @@ type Store struct {
 	writes *sql.DB
 	conn   *sql.Conn // the only one of writes
 
+	copies *sql.DB       // copies what was committed from the log into the file, beside the writer
+	copy   chan struct{} // one when there is enough to copy; closed when there will be no more
+	copied chan struct{} // closed when nothing is copied any more
+
 	statements *statements // of conn; for the writer alone once Open is done
 
 	tail tail // the writer's alone
 
+	handing sync.RWMutex // held while a change is handed to the writer
+	closed  bool
 	changes chan *change
-	closing chan struct{}
-	done    chan struct{}
-	once    sync.Once
+	done    chan struct{} // closed when the writer has ended
 }
 
 // Open opens the store and brings its schema up to date. It refuses a file
@@ -68,19 +79,23 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(config.Path), 0o700); err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
-	lock, err := lockFile(config.Path + ".lock")
+	lock, err := filelock.Take(config.Path + ".lock")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	if config.Committed == nil {
+		config.Committed, config.Now = func(int, time.Duration) {}, func() time.Time { return time.Time{} }
 	}
 	s := &Store{
 		config: config, lock: lock,
-		changes: make(chan *change, maxBatch),
-		closing: make(chan struct{}), done: make(chan struct{}),
+		changes: make(chan *change, maxBatch), done: make(chan struct{}),
+		copy: make(chan struct{}, 1), copied: make(chan struct{}),
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	go s.write()
+	go s.copyLog() //nolint:gosec // it lives as long as the store, not as long as its opening
 	return s, nil
 }
 
@@ -101,6 +116,10 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	s.reads.SetMaxOpenConns(8)
 	s.reads.SetMaxIdleConns(8)
+	if s.copies, err = open(s.config.Path, "rw"); err != nil {
+		return err
+	}
+	s.copies.SetMaxOpenConns(1)
 	if s.conn, err = s.writes.Conn(ctx); err != nil {
 		return fmt.Errorf("sqlite: %s: %w", s.config.Path, err)
 	}
@@ -167,11 +186,11 @@ func migrate(ctx context.Context, db *sql.DB) error {
 // check compares the checkpoint of the file with the configured key, so that
 // evidence is never continued under a key that cannot have signed it.
 func (s *Store) check(ctx context.Context) error {
-	size, signed, err := readCheckpoint(ctx, s.conn)
-	if err != nil || size == 0 {
+	c, err := readCheckpoint(ctx, s.conn)
+	if err != nil || c.size == 0 {
 		return err
 	}
-	opened, err := note.Open(signed, note.VerifierList(s.config.Checkpoint.(verifier)))
+	opened, err := note.Open(c.note, note.VerifierList(s.config.Checkpoint.(verifier)))
 	if err != nil || len(opened.Sigs) == 0 {
 		return fmt.Errorf("sqlite: %s: its checkpoint is not signed by the key of log %q; restore the key that belongs to this file", s.config.Path, s.config.Origin)
 	}
@@ -181,16 +200,20 @@ func (s *Store) check(ctx context.Context) error {
 // verifier is what a checkpoint signer is as well.
 type verifier interface{ note.Verifier }
 
-// Close ends the writer after the changes that it has taken, and closes the
+// Close ends the writer after the changes that it was given, and closes the
 // file.
 func (s *Store) Close() error {
-	var err error
-	s.once.Do(func() {
-		close(s.closing)
-		<-s.done
-		err = s.release()
-	})
-	return err
+	s.handing.Lock()
+	defer s.handing.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.changes)
+	<-s.done
+	close(s.copy)
+	<-s.copied
+	return s.release()
 }
 
 func (s *Store) release() error {
@@ -198,7 +221,7 @@ func (s *Store) release() error {
 	if s.conn != nil {
 		errs = append(errs, s.statements.close(), s.conn.Close())
 	}
-	for _, db := range []*sql.DB{s.reads, s.writes} {
+	for _, db := range []*sql.DB{s.reads, s.copies, s.writes} {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}

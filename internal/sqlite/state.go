@@ -111,25 +111,41 @@ func (r reader) capabilities(query string, args ...any) ([]issuer.Capability, er
 // Revoke implements [issuer.Tx].
 func (t *transaction) Revoke(r issuer.Revocation) (int64, error) {
 	var sequence int64
-	err := t.db.QueryRowContext(t.ctx, "UPDATE revocation SET until = MAX(until, ?) WHERE target = ? RETURNING sequence", r.Until.Unix(), r.Target).Scan(&sequence)
-	if err == nil {
-		return sequence, nil
+	if r.Kind == issuer.KindRevoke {
+		err := t.db.QueryRowContext(t.ctx, "SELECT sequence FROM revocation WHERE target = ? AND kind = 'revoke' AND until >= ? ORDER BY sequence LIMIT 1",
+			r.Target, unix(r.Until)).Scan(&sequence)
+		if err == nil {
+			return sequence, nil
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return 0, fmt.Errorf("sqlite: revocation: %w", err)
+		}
 	}
-	if !errors.Is(err, sql.ErrNoRows) {
-		return 0, fmt.Errorf("sqlite: revocation: %w", err)
+	switch r.Kind {
+	case issuer.KindRevoke, issuer.KindFreeze, issuer.KindThaw, issuer.KindExtend:
+	default:
+		return 0, fmt.Errorf("sqlite: revocation of %q has kind %q; want revoke, freeze, thaw or extend", r.Target, r.Kind)
 	}
-	err = t.db.QueryRowContext(t.ctx,
-		"INSERT INTO revocation (sequence, target, by, at, until) SELECT COALESCE(MAX(sequence), 0) + 1, ?, ?, ?, ? FROM revocation RETURNING sequence",
-		r.Target, r.By, r.At.Unix(), r.Until.Unix()).Scan(&sequence)
+	err := t.db.QueryRowContext(t.ctx, `INSERT INTO revocation (sequence, kind, target, by, reason, at, until)
+		SELECT COALESCE(MAX(sequence), 0) + 1, ?, ?, ?, ?, ?, ? FROM revocation RETURNING sequence`,
+		string(r.Kind), r.Target, r.By, r.Reason, r.At.Unix(), unix(r.Until)).Scan(&sequence)
 	if err != nil {
 		return 0, fmt.Errorf("sqlite: revocation: %w", err)
 	}
 	return sequence, nil
 }
 
+// unix is 0 for the zero time, which stands for no end.
+func unix(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
 // Revocations implements [issuer.Reader].
 func (r reader) Revocations(after int64) ([]issuer.Revocation, error) {
-	rows, err := r.db.QueryContext(r.ctx, "SELECT sequence, target, by, at, until FROM revocation WHERE sequence > ? ORDER BY sequence", after)
+	rows, err := r.db.QueryContext(r.ctx, "SELECT sequence, kind, target, by, reason, at, until FROM revocation WHERE sequence > ? ORDER BY sequence", after)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: revocations: %w", err)
 	}
@@ -138,10 +154,13 @@ func (r reader) Revocations(after int64) ([]issuer.Revocation, error) {
 	for rows.Next() {
 		var one issuer.Revocation
 		var at, until int64
-		if err := rows.Scan(&one.Sequence, &one.Target, &one.By, &at, &until); err != nil {
+		if err := rows.Scan(&one.Sequence, &one.Kind, &one.Target, &one.By, &one.Reason, &at, &until); err != nil {
 			return nil, fmt.Errorf("sqlite: revocations: %w", err)
 		}
-		one.At, one.Until = time.Unix(at, 0).UTC(), time.Unix(until, 0).UTC()
+		one.At = time.Unix(at, 0).UTC()
+		if until != 0 {
+			one.Until = time.Unix(until, 0).UTC()
+		}
 		out = append(out, one)
 	}
 	if err := rows.Err(); err != nil {

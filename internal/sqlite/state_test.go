@@ -85,7 +85,7 @@ func TestRevocationsHaveNoGaps(t *testing.T) {
 		wg.Go(func() {
 			for i := range 10 {
 				err := s.Update(t.Context(), func(tx issuer.Tx) error {
-					one := issuer.Revocation{Target: fmt.Sprintf("cap_%d_%d", p, i), By: "alice", At: noon, Until: noon.Add(time.Hour)}
+					one := issuer.Revocation{Kind: issuer.KindRevoke, Target: fmt.Sprintf("cap_%d_%d", p, i), By: "alice", At: noon, Until: noon.Add(time.Hour)}
 					first, err := tx.Revoke(one)
 					if again, _ := tx.Revoke(one); again != first {
 						t.Errorf("revoked twice: %d and %d", first, again)
@@ -200,4 +200,41 @@ func TestRecordsAreSelected(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Freezes and thaws are in the sequence of revocations, and every one is kept.
+func TestFreezesShareTheSequence(t *testing.T) {
+	s := newStore(t)
+	want := []issuer.Revocation{
+		{Kind: issuer.KindRevoke, Target: "cap_1", By: "alice", At: noon, Until: noon.Add(time.Hour)},
+		{Kind: issuer.KindFreeze, Target: "cap_1", By: "operator", Reason: "odd calls", At: noon},
+		{Kind: issuer.KindFreeze, Target: "cap_1", By: "operator", Reason: "more of them", At: noon},
+		{Kind: issuer.KindThaw, Target: "cap_1", By: "operator", Reason: "explained", At: noon},
+	}
+	for i := range want {
+		want[i].Sequence = int64(i + 1)
+		err := s.Update(t.Context(), func(tx issuer.Tx) error {
+			n, err := tx.Revoke(want[i])
+			if n != want[i].Sequence {
+				t.Errorf("event %d got number %d", i+1, n)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Update(t.Context(), func(tx issuer.Tx) error { _, err := tx.Revoke(issuer.Revocation{Target: "cap_2"}); return err }); err == nil {
+		t.Error("an event of no kind was stored")
+	}
+	err := s.View(t.Context(), func(r issuer.Reader) error {
+		got, err := r.Revocations(0)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

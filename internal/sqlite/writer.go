@@ -5,9 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuer"
@@ -20,56 +23,83 @@ const maxBatch = 256
 type change struct {
 	ctx    context.Context
 	run    func(issuer.Tx) error
-	result chan error
+	answer func(error)
 }
 
 var errClosed = fmt.Errorf("sqlite: the store is closed: %w", evidence.ErrNotWritten)
 
 // Update implements [issuer.Store].
 func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
-	c := &change{ctx, run, make(chan error, 1)}
-	select {
-	case s.changes <- c:
-	case <-s.closing:
-		return errClosed
-	case <-ctx.Done():
-		return ctx.Err()
+	result := make(chan error, 1)
+	if err := s.hand(&change{ctx: ctx, run: run, answer: func(err error) { result <- err }}); err != nil {
+		return err
 	}
 	// From here on the change may commit, so its true result is awaited even
 	// when the caller has gone: nobody is told "no" for what happened.
+	return <-result
+}
+
+// hand gives a change to the writer, which answers every one that it is given.
+func (s *Store) hand(c *change) error {
+	s.handing.RLock()
+	defer s.handing.RUnlock()
+	if s.closed {
+		return errClosed
+	}
 	select {
-	case err := <-c.result:
-		return err
-	case <-s.done:
-		select {
-		case err := <-c.result:
-			return err
-		default:
-			return errClosed
-		}
+	case s.changes <- c:
+		return nil
+	case <-c.ctx.Done():
+		return c.ctx.Err()
 	}
 }
+
+// copyEvery is the number of commits after which what they wrote is copied from
+// the log into the file: some hundred pages, so that it takes a few milliseconds.
+const copyEvery = 256
 
 func (s *Store) write() {
 	defer close(s.done)
-	for {
-		select {
-		case <-s.closing:
-			return
-		case first := <-s.changes:
-			s.commit(s.gather(first))
+	commits := 0
+	for first := range s.changes {
+		s.commit(s.gather(first))
+		if commits++; commits%copyEvery == 0 {
+			select {
+			case s.copy <- struct{}{}:
+			default: // it is being copied
+			}
 		}
 	}
 }
 
+// copyLog copies the write-ahead log into the file while the writer goes on,
+// which it would otherwise do itself, all at once, with everybody waiting. Where
+// this fails the writer still does so when the log has its full length, which is
+// also where the log begins anew.
+func (s *Store) copyLog() {
+	defer close(s.copied)
+	for range s.copy {
+		_, _ = s.copies.ExecContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)")
+	}
+}
+
+// gather takes the changes that wait, and lets those who are about to bring one
+// do so: a commit costs the disk the same for one change as for many.
 func (s *Store) gather(first *change) []*change {
 	batch := []*change{first}
-	for len(batch) < maxBatch {
+	for yielded := false; len(batch) < maxBatch; {
 		select {
-		case c := <-s.changes:
-			batch = append(batch, c)
+		case c, more := <-s.changes:
+			if !more {
+				return batch
+			}
+			batch, yielded = append(batch, c), false
 		default:
-			return batch
+			if yielded {
+				return batch
+			}
+			runtime.Gosched()
+			yielded = true
 		}
 	}
 	return batch
@@ -80,43 +110,61 @@ func (s *Store) gather(first *change) []*change {
 func (s *Store) commit(batch []*change) {
 	// The batch belongs to many callers: none of them may cancel it.
 	ctx := context.Background()
-	results := make([]error, len(batch))
-	err := s.transact(ctx, func(t *transaction) error {
-		for i, c := range batch {
-			results[i] = t.change(c)
-		}
-		return t.grow()
-	})
+	results, err := s.try(ctx, batch, false)
+	if usedTwice(err) {
+		// The file refuses an id only when all records are written, and does
+		// not say whose it is. So the changes run again, and each id is looked
+		// up before: the change that repeats one fails alone.
+		results, err = s.try(ctx, batch, true)
+	}
 	for i, c := range batch {
 		if results[i] == nil && err != nil {
 			results[i] = fmt.Errorf("sqlite: %w: %w", evidence.ErrNotWritten, err)
 		}
-		c.result <- results[i]
+		c.answer(results[i])
 	}
 }
 
-func (s *Store) transact(ctx context.Context, run func(*transaction) error) error {
+// usedTwice tells whether the id of a record is in the file already.
+func usedTwice(err error) bool {
+	var refused *sqlite.Error
+	return errors.As(err, &refused) && refused.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE
+}
+
+// try runs a batch in one transaction and returns what became of each change,
+// and of all of them.
+func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]error, error) {
+	results := make([]error, len(batch))
 	if _, err := s.statements.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return err
+		return results, err
 	}
-	t := &transaction{config: s.config, raw: s.statements, tail: &s.tail, heads: map[chainName]evidence.Head{}}
+	t := &transaction{
+		config: s.config, raw: s.statements, tail: &s.tail, careful: careful,
+		ends: make(map[chainName]end, len(batch)), pending: make([]evidence.Sealed, 0, len(batch)),
+	}
 	t.reader = reader{ctx, (*lazy)(t)}
-	err := run(t)
+	for i, c := range batch {
+		results[i] = t.change(c)
+	}
+	err := t.grow()
 	if t.broken != nil {
 		err = t.broken
 	}
 	if err == nil {
-		_, err = s.statements.ExecContext(ctx, "COMMIT")
+		begin := s.config.Now()
+		if _, err = s.statements.ExecContext(ctx, "COMMIT"); err == nil {
+			s.config.Committed(len(batch), s.config.Now().Sub(begin))
+		}
 	}
 	if err != nil {
 		s.tail = tail{} // what is known of the file is read anew
 		_, rollback := s.statements.ExecContext(ctx, "ROLLBACK")
 		// A transaction that SQLite has ended by itself cannot be ended again.
 		_ = rollback
-		return err
+		return results, err
 	}
 	s.tail.follow(t)
-	return nil
+	return results, nil
 }
 
 // transaction is what a batch of changes shares. Nothing that is appended is
@@ -127,20 +175,20 @@ type transaction struct {
 	config  Config
 	raw     *statements
 	tail    *tail
-	heads   map[chainName]evidence.Head // by chain, as they are after the changes so far
-	pending []evidence.Sealed           // records of the batch, in the order of the log
-	grown   []tlog.Hash                 // hashes that the batch adds to the tree
-	size    int64                       // records in the log before the batch; known after the first append
-	loaded  bool
-	saved   bool // the change under way has a savepoint
+	ends    map[chainName]end // of the chains that moved, after the changes so far
+	pending []evidence.Sealed // records of the batch, in the order of the log
+	grown   []tlog.Hash       // hashes that the batch adds to the tree
+	noted   int64             // what the tail's becomes
+	careful bool              // ids of records are looked up before they are used
+	saved   bool              // the change under way has a savepoint
 	undo    []undone
 	broken  error // the transaction ended by itself; nothing of it may be answered with yes
 }
 
-// undone is the head of a chain before a change moved it.
+// undone is the end of a chain before a change moved it.
 type undone struct {
 	name  chainName
-	head  evidence.Head
+	end   end
 	known bool
 }
 
@@ -164,9 +212,9 @@ func (t *transaction) change(c *change) error {
 	t.pending = t.pending[:before]
 	for i := len(t.undo) - 1; i >= 0; i-- {
 		if u := t.undo[i]; u.known {
-			t.heads[u.name] = u.head
+			t.ends[u.name] = u.end
 		} else {
-			delete(t.heads, u.name)
+			delete(t.ends, u.name)
 		}
 	}
 	if t.saved {
@@ -176,10 +224,10 @@ func (t *transaction) change(c *change) error {
 }
 
 // move notes where a chain ends now.
-func (t *transaction) move(name chainName, head evidence.Head) {
-	old, known := t.heads[name]
+func (t *transaction) move(name chainName, to end) {
+	old, known := t.ends[name]
 	t.undo = append(t.undo, undone{name, old, known})
-	t.heads[name] = head
+	t.ends[name] = to
 }
 
 // save makes the savepoint of the change under way, before its first write.
@@ -231,40 +279,4 @@ func (l *lazy) QueryRowContext(ctx context.Context, query string, args ...any) *
 		}
 	}
 	return l.raw.QueryRowContext(ctx, query, args...)
-}
-
-// tail is what the writer remembers of the end of its file, so that it need not
-// be read for every batch. The zero tail knows nothing.
-type tail struct {
-	heads  map[chainName]evidence.Head
-	hashes map[int64]tlog.Hash
-	size   int64
-	known  bool // whether size is
-}
-
-// What a tail holds at the most.
-const (
-	maxHeads  = 1 << 16
-	maxHashes = 1 << 14
-)
-
-// follow takes over what a batch that has committed did.
-func (k *tail) follow(t *transaction) {
-	if len(t.pending) == 0 {
-		return
-	}
-	if k.heads == nil || len(k.heads) > maxHeads {
-		k.heads = map[chainName]evidence.Head{}
-	}
-	for name, head := range t.heads {
-		k.heads[name] = head
-	}
-	if k.hashes == nil || len(k.hashes) > maxHashes {
-		k.hashes = map[int64]tlog.Hash{}
-	}
-	first := tlog.StoredHashCount(t.size)
-	for i, hash := range t.grown {
-		k.hashes[first+int64(i)] = hash
-	}
-	k.size, k.known = t.size+int64(len(t.pending)), true
 }

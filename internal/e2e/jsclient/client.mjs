@@ -6,13 +6,19 @@
 //   node client.mjs CARD-URL < commands     one JSON array per line
 //
 // Commands: card | send TEXT | stream TEXT | skill NAME JSON | get TASK |
-// cancel TASK | list. The argument "$task" is the task that was answered last.
-// A2A_TOKEN in the environment is sent as a bearer token. A2A_LEGACY turns on
-// what the SDK has for agents that speak version 0.3 of the protocol.
+// cancel TASK | list | subscribe TASK. The argument "$task" is the task that was
+// answered last. A2A_TOKEN in the environment is sent as a bearer token,
+// A2A_METADATA is JSON that goes into the metadata of requests, A2A_HEADERS JSON
+// of service parameters. A2A_LEGACY turns on what the SDK has for agents that
+// speak version 0.3 of the protocol. The binding is the one that the card
+// prefers.
 
 import { createInterface } from 'node:readline';
 import { AgentCard, ListTasksResponse, Message, SendMessageRequest, StreamResponse, Task } from '@a2a-js/sdk';
-import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, createAuthenticatingFetchWithRetry } from '@a2a-js/sdk/client';
+import {
+  ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory, createAuthenticatingFetchWithRetry,
+} from '@a2a-js/sdk/client';
+import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 
 const [cardURL, ...argument] = process.argv.slice(2);
 if (!cardURL) {
@@ -26,8 +32,24 @@ const fetchImpl = !token ? fetch : createAuthenticatingFetchWithRetry(fetch, {
   shouldRetryWithHeaders: async () => undefined,
 });
 const legacyCompat = { enabled: Boolean(process.env.A2A_LEGACY) };
+// What goes with every call on every binding. gRPC knows no fetch, and so takes
+// the token here.
+const parameters = (grpc) => ({
+  ...JSON.parse(process.env.A2A_HEADERS ?? '{}'), ...(grpc && token ? { authorization: `Bearer ${token}` } : {}),
+});
+const interceptor = {
+  before: async (call) => {
+    const grpc = client.transport.protocolName === 'GRPC';
+    call.options = { ...call.options, serviceParameters: { ...call.options?.serviceParameters, ...parameters(grpc) } };
+  },
+  after: async () => {},
+};
 const client = await new ClientFactory({
-  transports: [new JsonRpcTransportFactory({ fetchImpl, legacyCompat })],
+  transports: [
+    new JsonRpcTransportFactory({ fetchImpl, legacyCompat }), new RestTransportFactory({ fetchImpl, legacyCompat }),
+    new GrpcTransportFactory({ legacyCompat }),
+  ],
+  clientConfig: { interceptors: [interceptor] },
   cardResolver: new DefaultAgentCardResolver({ fetchImpl, legacyCompat }),
 }).createFromUrl(cardURL, '');
 
@@ -40,6 +62,7 @@ function print(value) {
 
 const message = (part) => SendMessageRequest.fromJSON({
   message: { messageId: crypto.randomUUID(), role: 'ROLE_USER', parts: [part] },
+  metadata: process.env.A2A_METADATA && JSON.parse(process.env.A2A_METADATA),
 });
 
 const answer = (result) => print('messageId' in result ? Message.toJSON(result) : Task.toJSON(result));
@@ -54,6 +77,9 @@ const commands = {
   get: async (id) => print(Task.toJSON(await client.getTask({ tenant: '', id }))),
   cancel: async (id) => print(Task.toJSON(await client.cancelTask({ tenant: '', id }))),
   list: async () => print(ListTasksResponse.toJSON(await client.listTasks({ tenant: '', contextId: '', status: 0, pageToken: '' }))),
+  subscribe: async (id) => {
+    for await (const event of client.resubscribeTask({ tenant: '', id })) print(StreamResponse.toJSON(event));
+  },
 };
 
 async function run([command, ...args]) {
@@ -61,8 +87,15 @@ async function run([command, ...args]) {
   try {
     await commands[command](...args.map((a) => (a === '$task' ? lastTask : a)));
   } catch (e) {
-    // The code is the JSON-RPC one; data has google.rpc.ErrorInfo.
-    console.log(JSON.stringify({ error: { name: e.name, code: e.envelopeCode, message: e.message, data: e.data } }));
+    // The code is the JSON-RPC one; data has google.rpc.ErrorInfo. The status is
+    // that of HTTP, where headers of the answer are kept, or of gRPC, whose
+    // details come as bytes.
+    const refused = e.headers?.['powerbox-outcome'] === 'denied';
+    console.log(JSON.stringify({ error: {
+      name: e.name, code: e.envelopeCode, status: e.statusCode ?? e.status, message: e.message, data: e.data,
+      metadata: e.metadata, details: e.statusDetailsBin?.toString('latin1'),
+      decision: refused ? e.headers['powerbox-decision'] : undefined,
+    } }));
   }
 }
 

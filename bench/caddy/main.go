@@ -1,0 +1,40 @@
+// Command caddy runs Caddy's reverse_proxy handler alone, behind TLS with
+// client certificates like everybody in the rows of the gateway:
+//
+//	caddy LISTEN UPSTREAM FOLDER
+//
+// FOLDER has server.pem, server.key and ca.pem. It is a module of its own, since
+// it needs more than the rest of bench together.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/caddyserver/caddy/v2"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	_ "github.com/caddyserver/caddy/v2/modules/caddytls"
+)
+
+const configuration = `{"admin":{"disabled":true,"config":{"persist":false}},
+ "logging":{"logs":{"default":{"level":"ERROR"}}},
+ "apps":{
+  "tls":{"certificates":{"load_files":[{"certificate":%q,"key":%q}]}},
+  "http":{"servers":{"s":{"listen":[%q],"automatic_https":{"disable":true},"strict_sni_host":false,
+   "tls_connection_policies":[{"client_authentication":{"ca":{"provider":"file","pem_files":[%q]},"mode":"verify_if_given"}}],
+   "routes":[{"handle":[{"handler":"reverse_proxy",
+    "transport":{"protocol":"http","keep_alive":{"max_idle_conns_per_host":256}},
+    "upstreams":[{"dial":%q}]}]}]}}}}}`
+
+func main() {
+	listen, upstream, folder := os.Args[1], os.Args[2], os.Args[3]
+	in := func(name string) string { return filepath.Join(folder, name) }
+	text := fmt.Sprintf(configuration, in("server.pem"), in("server.key"), listen, in("ca.pem"), upstream)
+	if err := caddy.Load([]byte(text), true); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	select {}
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The contestants that are this program are the tests' own binary here.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == peerVerb {
+		fmt.Fprintln(os.Stderr, runPeer(os.Args[2:]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// Every contestant of the gateway's rows gives the answer of the agent behind;
+// ours gives it to nobody who may not have it, and no proof is good twice.
+func TestContestantsOfTheGateway(t *testing.T) {
+	world, err := newTown(t.Context(), t.TempDir(), "agent", "", "signatures: batch")
+	must(t, err)
+	defer func() { must(t, world.close()) }()
+	fronts, err := world.peers(t.Context())
+	must(t, err)
+	reference, err := world.byReference(t.Context(), byReference)
+	must(t, err)
+	ours, err := world.withProofs(t.Context())
+	must(t, err)
+	ours = append([]*front{reference}, ours...)
+	into := round{}
+	for _, f := range append(fronts, ours...) {
+		must(t, f.cpuTrial().measure(into, time.Millisecond))
+		if into[f.name] <= 0 {
+			t.Errorf("%s took no time", f.name)
+		}
+	}
+	must(t, ours[0].paceTrial().measure(into, time.Millisecond))
+	_, handle, err := world.reference(t.Context())
+	must(t, err)
+	for name, raw := range map[string][]byte{
+		"no capability":   rawRequest(world.address, nil, sendMessage(handle, "")),
+		"an unknown one":  rawRequest(world.address, nil, sendMessage(handle, "cap_0")),
+		"a proof, again":  ours[1].request(0),
+		"another handle":  rawRequest(world.address, nil, sendMessage("rh_other", "cap_0")),
+		"a changed proof": []byte(strings.Replace(string(ours[1].request(1)), "Summarize", "Summarise", 1)),
+	} {
+		conns, err := ours[0].load.dialAll(t.Context(), 1)
+		must(t, err)
+		if err := ours[0].load.call(conns[0], raw); err == nil || !strings.Contains(err.Error(), "-31403") {
+			t.Errorf("%s: %v", name, err)
+		}
+		must(t, closeConns(conns))
+	}
+}

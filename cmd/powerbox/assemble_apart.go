@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// apart makes the server's side of gateways apart from it.
+func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.Time) (*server.Gateways, error) {
+	g := &server.Gateways{
+		Issuer: i.issuer, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer}, Agents: i.gateway, Key: i.feedKey, URL: i.config.Issuer.URL,
+		Setup: func(agent string) (sidecar.Setup, error) { return i.setup(a, w, agent) },
+		Mode:  i.admin.Mode, ModeSet: i.admin.ModeSet, Used: gate.NewMemory(replayEntries), Began: began.Truncate(time.Second), Now: a.now, Log: a.log,
+	}
+	i.admin.Gateways = g
+	return g, g.Load(ctx)
+}
+
+// here lets calls through to the agents whose gateway is this server's own.
+func (i *instance) here(next http.Handler) http.Handler {
+	elsewhere := map[string]string{}
+	for _, c := range i.config.Agents {
+		if c.GatewayURL != "" {
+			elsewhere[c.ID] = i.agentURL(c.ID)
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/agents/"), "/")
+		if url, ok := elsewhere[id]; ok {
+			http.Error(w, "the gateway of this agent is at "+url, http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// setup is what a gateway of one agent is made of: what the configuration says
+// of that agent, and the files that it refers to.
+func (i *instance) setup(a assembly, w *wiring, id string) (sidecar.Setup, error) {
+	out := sidecar.Setup{Files: map[string][]byte{}, Names: map[string]string{}}
+	c := *i.config
+	c.Agents, c.Policies, c.Resources, c.Include = nil, nil, nil, nil
+	c.Issuer.TLS = config.TLS{}
+	c.Offers = map[string][]config.Offer{id: i.config.Offers[id]}
+	c.Skills = map[string][]config.Skill{id: i.config.Skills[id]}
+	c.Scopes = map[string]map[string][]string{}
+	for caller, agents := range i.config.Scopes {
+		// A caller without a scope here still is one: nothing is allowed to it.
+		c.Scopes[caller] = map[string][]string{}
+		if operations, ok := agents[id]; ok {
+			c.Scopes[caller][id] = operations
+		}
+	}
+	for _, u := range c.Identity.Dev {
+		out.Dev = append(out.Dev, sidecar.DevUser{Name: u.Name, Token: u.Token.Reveal()})
+	}
+	c.Identity.Dev = nil
+	if !a.dev {
+		out.Dev = nil
+	}
+	if err := i.setupAgent(w, id, &c, &out); err != nil {
+		return out, err
+	}
+	text, err := c.Effective()
+	out.Configuration = string(text)
+	return out, err
+}
+
+func (i *instance) setupAgent(w *wiring, id string, c *config.Config, out *sidecar.Setup) error {
+	var err error
+	if out.Sealing, err = i.ring.Secret("handles"); err != nil {
+		return err
+	}
+	var files []config.Path
+	for n, agent := range i.config.Agents {
+		if agent.ID != id {
+			continue
+		}
+		c.Agents = []config.Agent{agent}
+		c.Agents[0].GRPC = config.AgentGRPC{} // has an address of its own at every gateway
+		if agent.CardKeys != "" {
+			files = append(files, agent.CardKeys)
+		}
+		out.Issuing = token.JWKS(w.agents[n].Signer.Public()).AppendJSON(nil)
+		for _, item := range w.agents[n].Resources {
+			out.Names[item.ID] = item.Name
+		}
+		for _, root := range agent.TrustRoots {
+			files = append(files, root.JWKSFile)
+		}
+	}
+	if len(c.Agents) == 0 {
+		return fmt.Errorf("no agent %q is protected here", id)
+	}
+	for _, p := range c.Identity.Providers {
+		if p.JWKSFile != "" {
+			files = append(files, p.JWKSFile)
+		}
+	}
+	for _, f := range files {
+		if out.Files[string(f)], err = os.ReadFile(string(f)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,514 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/catalogue"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/feed"
+	"github.com/powerbox-project/powerbox/internal/gateway"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/keyring"
+	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/spool"
+	"github.com/powerbox-project/powerbox/internal/telemetry"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// gatewayKeys are the keys of a gateway apart from the server.
+type gatewayKeys struct {
+	state   string
+	ring    *keyring.Ring
+	own     signed.Key        // speaks to the server
+	record  signed.Public     // signs records
+	context *token.PrivateKey // signs contexts for the agent behind
+}
+
+// apartGateway is a running gateway apart from the server.
+type apartGateway struct {
+	options  gatewayOptions
+	keys     *gatewayKeys
+	enrolled enrolment
+	client   *sidecar.Client
+	remote   *sidecar.Remote
+	follower *feed.Subscriber
+	spool    *spool.Spool
+	replay   *gate.Memory
+	memo     *token.Memo
+	started  time.Time // proofs before it are not believed
+	upstream *outbound.Client
+	face     atomic.Pointer[face]
+	now      func() time.Time
+	log      *slog.Logger
+
+	telemetry *telemetry.Telemetry // nil where nothing is counted or traced
+
+	mu       sync.Mutex // guards the fields below
+	made     []*gateway.Gateway
+	draining bool
+}
+
+// face is the gateway under one configuration of the server.
+type face struct {
+	setup   sidecar.Setup
+	config  *config.Config
+	gateway *gateway.Gateway
+	sources []*source
+}
+
+// statusEvery is how often a gateway asks how much is enforced.
+const statusEvery = 2 * time.Second
+
+// runGateway runs until ctx ends.
+func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
+	g := &apartGateway{options: o, now: p.now, log: gatewayLog(p)}
+	if err := g.open(ctx); err != nil {
+		return errors.Join(err, g.close())
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
+	if err == nil {
+		err = listenOn(p, o, listener)
+	}
+	if err != nil {
+		return errors.Join(err, g.close())
+	}
+	fronts, err := g.fronts(ctx, listener)
+	if err != nil {
+		return errors.Join(err, g.close())
+	}
+	background, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { g.follower.Run(background) })
+	wg.Go(func() { g.spool.Ship(background, g.client.Send, g.log) })
+	wg.Go(func() { g.remote.Follow(background, statusEvery, func(s sidecar.Status) { g.renew(background, s) }) })
+	g.log.InfoContext(ctx, "gateway", slog.String("listen", listener.Addr().String()), slog.String("id", g.enrolled.Gateway), slog.String("agent", g.enrolled.Agent))
+	err = g.serving().all(ctx, fronts)
+	stop()
+	wg.Wait()
+	return errors.Join(err, g.close())
+}
+
+// fronts are the addresses of the gateway: that of HTTP, and that of gRPC where
+// it is taken. After an error none of them is open.
+func (g *apartGateway) fronts(ctx context.Context, main net.Listener) ([]front, error) {
+	public := g.face.Load().gateway.URL(g.enrolled.Agent)
+	limit := g.face.Load().config.Limits.Connections
+	fronts := []front{{listener: netutil.LimitListener(main, limit), handler: guardHosts(main.Addr(), g.handler(), public)}}
+	if g.options.metrics != "" {
+		f, err := listenTelemetry(ctx, g.telemetry, g.options.metrics, g.log)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(fronts))
+		}
+		fronts = append(fronts, f)
+	}
+	if g.options.grpc == "" {
+		return fronts, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", g.options.grpc)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--grpc-listen: %w", err), closeAll(fronts))
+	}
+	if g.options.dev && !loopback(l.Addr()) {
+		return nil, errors.Join(errors.New("--dev listens on loopback addresses only"), l.Close(), closeAll(fronts))
+	}
+	return append(fronts, front{listener: netutil.LimitListener(l, limit), handler: guardHosts(l.Addr(), http.HandlerFunc(g.serveGRPC), g.options.address)}), nil
+}
+
+// serveGRPC serves under the configuration that is in force.
+func (g *apartGateway) serveGRPC(w http.ResponseWriter, r *http.Request) {
+	h, err := g.face.Load().gateway.GRPC(g.enrolled.Agent)
+	if err != nil {
+		http.Error(w, "there is no such agent", http.StatusNotFound)
+		return
+	}
+	h.ServeHTTP(w, r)
+}
+
+func (g *apartGateway) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), spanTime)
+	defer cancel()
+	err := g.telemetry.Close(ctx)
+	if g.spool != nil {
+		err = errors.Join(err, g.spool.Close())
+	}
+	return err
+}
+
+func (g *apartGateway) open(ctx context.Context) error {
+	var err error
+	if g.telemetry, err = newTelemetry(ctx, g.options.metrics, g.options.traces); err != nil {
+		return err
+	}
+	if g.keys, err = openGatewayKeys(g.options.state); err != nil {
+		return err
+	}
+	if g.enrolled, err = g.keys.enrolled(); err != nil {
+		return err
+	}
+	g.upstream = outbound.New(outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()})
+	g.client = &sidecar.Client{Server: g.enrolled.Server, Key: g.keys.own, Transport: g.upstream.Transport(), Now: g.now}
+	f, err := g.load(ctx)
+	if err != nil {
+		return err
+	}
+	if err := g.follow(); err != nil {
+		return err
+	}
+	signer, _, err := g.keys.ring.Evidence(g.enrolled.Gateway)
+	if err != nil {
+		return err
+	}
+	if g.spool, err = spool.Open(spool.Config{
+		Dir: filepath.Join(g.options.state, "spool"), Agent: g.enrolled.Agent, Recorder: g.enrolled.Gateway, Signer: signer, Random: rand.Reader,
+	}); err != nil {
+		return err
+	}
+	g.replay, g.memo, g.started = gate.NewMemory(replayEntries), token.NewMemo(memoBytes), g.now()
+	if g.spool.Next() > 0 {
+		g.started = g.started.Truncate(time.Second).Add(time.Second)
+	}
+	g.remote = &sidecar.Remote{Client: g.client, Agent: g.enrolled.Agent, Log: g.log}
+	g.remote.SetStatus(sidecar.Status{Mode: f.setup.Mode, ModeSet: f.setup.ModeSet, PolicyDigest: f.setup.PolicyDigest, ContextKeys: f.setup.ContextKeys, Digest: f.setup.Digest})
+	watched := g.telemetry.Watch(telemetry.State{RevocationSequence: g.follower.RevocationSequence, Records: g.spool.Next})
+	return errors.Join(watched, g.front(f))
+}
+
+// load asks the server what the gateway is made of.
+func (g *apartGateway) load(ctx context.Context) (*face, error) {
+	var err error
+	f := &face{}
+	if f.setup, err = g.client.Setup(ctx, g.enrolled.Feed, g.enrolled.Gateway); err != nil {
+		return nil, fmt.Errorf("the setup cannot be had: %w", err)
+	}
+	if f.config, err = config.Load("the server's setup", f.read, nil); err != nil {
+		return nil, err
+	}
+	return f, f.dev(g.options.dev)
+}
+
+// renew takes over another configuration of the server. Calls that are under way
+// end under the one that they began with.
+func (g *apartGateway) renew(ctx context.Context, s sidecar.Status) {
+	if s.Digest == g.face.Load().setup.Digest {
+		return
+	}
+	f, err := g.load(ctx)
+	if err == nil {
+		err = g.front(f)
+	}
+	if err != nil {
+		g.log.ErrorContext(ctx, "the server's configuration has changed and cannot be taken over; the one before it stays", slog.Any("error", err))
+		return
+	}
+	g.log.InfoContext(ctx, "the server's configuration has changed and was taken over")
+}
+
+// read is what the setup's configuration refers to.
+func (f *face) read(name string) ([]byte, error) {
+	if name == "the server's setup" {
+		return []byte(f.setup.Configuration), nil
+	}
+	if data, ok := f.setup.Files[name]; ok {
+		return data, nil
+	}
+	return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+}
+
+// dev takes over the built-in users, where both sides say so.
+func (f *face) dev(admit bool) error {
+	if admit == (len(f.setup.Dev) > 0) {
+		for _, u := range f.setup.Dev {
+			f.config.Identity.Dev = append(f.config.Identity.Dev, config.DevUser{Name: u.Name, Token: config.NewSecret(u.Token)})
+		}
+		return nil
+	}
+	if admit {
+		return errors.New("--dev: the server does not run with --dev, or has no built-in users")
+	}
+	return nil // without --dev nobody built in is admitted
+}
+
+// follow makes the subscriber, which goes on from where it was.
+func (g *apartGateway) follow() error {
+	name := filepath.Join(g.options.state, "feed")
+	floor := int64(0)
+	text, err := os.ReadFile(name)
+	if err == nil {
+		floor, err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	g.follower, err = feed.New(feed.Config{
+		Server: g.enrolled.Server, Issuer: g.enrolled.Server, Keys: []signed.Public{g.enrolled.Feed}, Transport: g.upstream.Transport(),
+		Lease: g.options.lease, Floor: floor, Authorize: g.client.Authorize, Now: g.now, Log: g.log,
+		Moved: func(n int64) {
+			err := os.WriteFile(name+".new", []byte(strconv.FormatInt(n, 10)), 0o600)
+			if err == nil {
+				err = os.Rename(name+".new", name)
+			}
+			if err != nil {
+				g.log.Error("how far revocations are known is not kept over a restart", slog.Any("error", err))
+			}
+		},
+	})
+	return err
+}
+
+// front puts the gateway together and in place.
+func (g *apartGateway) front(f *face) error {
+	sealer, err := catalogue.NewSealer(f.setup.Sealing)
+	if err != nil {
+		return err
+	}
+	pages, err := sealPages(f.setup.Sealing)
+	if err != nil {
+		return err
+	}
+	started := g.started
+	if g.face.Load() != nil {
+		// What sessions proved before is forgotten with the old configuration.
+		started = g.now().Truncate(time.Second).Add(time.Second)
+	}
+	believed, err := identity.Configured(f.config, identity.Surroundings{Read: f.read, Fetch: g.upstream, Dev: g.options.dev, Started: started})
+	if err != nil {
+		return err
+	}
+	auth, err := identity.New(believed)
+	if err != nil {
+		return err
+	}
+	wiring := &wiring{origins: map[string]string{}, caps: map[string]powerbox.Authority{}, now: g.now}
+	for _, c := range f.config.Identity.Callers {
+		wiring.origins[holderID(c)] = c.Agent
+	}
+	i := &instance{config: f.config, read: f.read}
+	if err := i.scopes(wiring); err != nil {
+		return err
+	}
+	agent, err := g.agent(i, f)
+	if err != nil {
+		return err
+	}
+	chains := gate.Chains{Memo: g.memo, Revocations: g.follower, Started: g.started}
+	c := gateway.Config{
+		Agents: []gateway.Agent{agent},
+		Gate: &gate.Gate{
+			Chains:     sidecar.OnRecord{Remote: g.remote, Resolver: chains},
+			References: sidecar.OnRecord{Remote: g.remote, Resolver: sidecar.References{Remote: g.remote}},
+			Recorder:   g.spool, Revocations: g.follower, Policy: g.remote,
+			Replay:     sidecar.Replay{Remote: g.remote, Own: g.replay},
+			RecorderID: g.enrolled.Gateway, NewID: recordIDs(g.now), Now: g.now, Log: g.log,
+		},
+		Identity: sidecar.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: sidecar.Issuing{},
+		Resources: sidecar.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream, Transport: g.upstream.Transport(), HTTP2: g.upstream.HTTP2(),
+		PushAddress: pushAddress, Pages: pages, Mode: g.remote.Mode, ModeSet: g.remote.ModeSet,
+		Origin: func(holder string) string { return wiring.origins[holder] }, Scope: wiring.scopes, Pseudonym: g.remote.Pseudonym,
+		Redact: redaction(f.config.Evidence.Arguments), BodyLimit: int(f.config.Defaults.BodyLimit), BodyTime: f.config.Limits.BodyTime, Streams: f.config.Limits.Streams, Denials: f.config.Limits.Denials, Rate: f.config.Defaults.RequestRate, Now: g.now, Log: g.log,
+	}
+	if f.gateway, err = gateway.New(g.observed(c)); err != nil {
+		return err
+	}
+	f.sources = i.sources
+	g.put(f)
+	return nil
+}
+
+// observed has the meter told of what becomes of calls, where there is one.
+func (g *apartGateway) observed(c gateway.Config) gateway.Config {
+	if g.telemetry != nil {
+		c.Observer, c.Gate.Took = g.telemetry, g.telemetry.Took
+	}
+	return c
+}
+
+// put puts a configuration in place.
+func (g *apartGateway) put(f *face) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.draining {
+		f.gateway.Drain()
+	}
+	g.made = append(g.made, f.gateway)
+	g.face.Store(f)
+}
+
+// serving is how the gateway serves, within the limits of the server's
+// configuration as it was at the start.
+func (g *apartGateway) serving() serving {
+	c := g.face.Load().config
+	return serving{
+		limits: c.Limits, notice: c.Defaults.DrainNotice, drain: c.Defaults.Drain, streams: g,
+		sources: func() []*source { return g.face.Load().sources }, log: g.log,
+	}
+}
+
+// Drain has no new streams begin, under whichever configuration.
+func (g *apartGateway) Drain() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.draining = true
+	for _, one := range g.made {
+		one.Drain()
+	}
+}
+
+// EndStreams ends every stream, also those that began under an earlier
+// configuration.
+func (g *apartGateway) EndStreams() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, one := range g.made {
+		one.EndStreams()
+	}
+}
+
+// agent is the agent behind, as the server's configuration has it.
+func (g *apartGateway) agent(i *instance, f *face) (gateway.Agent, error) {
+	c := f.config.Agents[0]
+	if g.options.upstream != "" {
+		c.Upstream = g.options.upstream
+	}
+	a := &issuer.Agent{ID: c.ID, URL: i.agentURL(c.ID), Signer: g.keys.context}
+	for _, o := range f.config.Offers[c.ID] {
+		a.Grants = append(a.Grants, issuer.Grant{ID: o.ID, Description: o.Description, Operations: o.Operations, Attenuable: o.Attenuable, Legacy: o.Legacy, Requires: o.Requires})
+	}
+	out, err := i.gatewayAgent(c, a)
+	if err != nil {
+		return out, err
+	}
+	if out.GRPC = g.options.address; out.GRPC == "" {
+		out.GRPC = g.options.grpc
+	}
+	// What it issues is signed by the server alone.
+	out.Keys, err = token.ParseKeySet(f.setup.Issuing)
+	return out, err
+}
+
+// recordIDs makes the ids of records.
+func recordIDs(now func() time.Time) func() (string, error) {
+	return func() (string, error) {
+		id, err := ulid.New(ulid.Timestamp(now()), rand.Reader)
+		return "rec_" + strings.ToLower(id.String()), err
+	}
+}
+
+// handler is the gateway with what the server answers in its stead.
+func (g *apartGateway) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/agents/", g.issuing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.face.Load().gateway.ServeHTTP(w, r) })))
+	mux.HandleFunc("GET /agents/"+g.enrolled.Agent+"/.well-known/jwks.json", func(w http.ResponseWriter, r *http.Request) {
+		set, err := g.remote.KeySet(g.face.Load().setup.Issuing)
+		if err != nil {
+			g.log.ErrorContext(r.Context(), "the keys cannot be told", slog.Any("error", err))
+			http.Error(w, "the keys cannot be told", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/jwk-set+json")
+		w.Header().Set("Cache-Control", "public, max-age=60")
+		_, _ = w.Write(set)
+	})
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if g.face.Load().gateway.Draining() {
+			http.Error(w, "the gateway is being stopped", http.StatusServiceUnavailable)
+			return
+		}
+		if g.follower.Stale(false) {
+			http.Error(w, "what was revoked is not known", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	return mux
+}
+
+// issuing passes calls that issue, list or end capabilities to the server as
+// they are: it finds out by itself who calls.
+func (g *apartGateway) issuing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		config := g.face.Load().config
+		limit, bodyTime := int64(config.Defaults.BodyLimit), config.Limits.BodyTime
+		if r.Method != http.MethodPost {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := http.NewResponseController(w).SetReadDeadline(g.now().Add(bodyTime)); err != nil {
+			http.Error(w, "this gateway cannot bound the time of a body", http.StatusInternalServerError)
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit+1))
+		if err != nil && int64(len(body)) <= limit {
+			http.Error(w, "the body could not be read", http.StatusBadRequest)
+			return
+		}
+		call, _ := a2a.Decode(body, a2a.Header{Version: r.Header.Get("A2A-Version")}, powerbox.Limits{Bytes: int(limit), Depth: 64})
+		switch call.Method {
+		case a2a.CapabilitiesRequest, a2a.CapabilitiesAttenuate, a2a.CapabilitiesRevoke, a2a.CapabilitiesList:
+			g.pass(w, r, body)
+		default:
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// pass sends one call to the server and the answer back.
+func (g *apartGateway) pass(w http.ResponseWriter, r *http.Request, body []byte) {
+	server, err := url.Parse(g.enrolled.Server + sidecar.PathIssue)
+	if err != nil {
+		http.Error(w, "the server's URL is none", http.StatusInternalServerError)
+		return
+	}
+	out := r.Clone(r.Context())
+	out.URL, out.Host, out.RequestURI = server, server.Host, ""
+	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	for _, h := range []string{"Connection", "Upgrade", "Te", "Trailer", "Transfer-Encoding", "Accept-Encoding"} {
+		out.Header.Del(h)
+	}
+	err = g.client.Sign(out, body)
+	var response *http.Response
+	if err == nil {
+		response, err = g.upstream.Transport().RoundTrip(out)
+	}
+	if err != nil {
+		g.log.ErrorContext(r.Context(), "the server does not answer", slog.Any("error", err))
+		http.Error(w, "capabilities cannot be issued now", http.StatusBadGateway)
+		return
+	}
+	defer func() { _ = response.Body.Close() }() // it was read
+	for _, h := range []string{"Content-Type", "Cache-Control", gateway.HeaderDecision, gateway.HeaderOutcome} {
+		if v := response.Header.Get(h); v != "" {
+			w.Header().Set(h, v)
+		}
+	}
+	w.WriteHeader(response.StatusCode)
+	_, _ = io.Copy(w, response.Body) // the client has gone: nobody is left to tell
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// keys looks at what only this server may know.
+func (d *doctor) keys() {
+	dir := filepath.Join(string(d.config.Issuer.Directory), "keys")
+	keys, err := listKeys(dir)
+	if err != nil {
+		d.find("keys", warning, "start the server once: powerbox serve", "%v", err)
+		return
+	}
+	var oldest time.Time
+	there := map[string]bool{}
+	for _, k := range keys {
+		there[k.Name] = true
+		if k.Problem != "" {
+			d.find("keys", broken, fmt.Sprintf("chmod 600 %s, or restore it from a backup", k.File), "%s: %s", k.Name, k.Problem)
+		}
+		if info, err := os.Stat(k.File); err == nil && (oldest.IsZero() || info.ModTime().Before(oldest)) {
+			oldest = info.ModTime()
+		}
+	}
+	wanted := []string{"operator", "handles", "pairwise", "evidence", "checkpoint", "feed"}
+	for _, a := range d.config.Agents {
+		wanted = append(wanted, "agent-"+a.ID)
+	}
+	if missing := slices.DeleteFunc(wanted, func(name string) bool { return there[name] }); len(missing) > 0 {
+		d.find("keys", warning, "start the server once; if it ran before, restore the folder from a backup", "%s: there is no %s yet", dir, strings.Join(missing, ", "))
+	}
+	if len(keys) > 0 {
+		d.ok("keys", "%s in %s, the oldest from %s", many(len(keys), "key"), dir, oldest.UTC().Format(time.DateOnly))
+	}
+}
+
+// many is a number of things, in words.
+func many(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// The times of a durable write from which on calls suffer, and from which on a
+// server is not of much use.
+const (
+	slowSync = 20 * time.Millisecond
+	deadSync = 200 * time.Millisecond
+)
+
+// syncs is how many writes are measured, within syncBudget.
+const (
+	syncs      = 200
+	syncBudget = 2 * time.Second
+)
+
+// store measures what every record waits for.
+func (d *doctor) store() {
+	dir := string(d.config.Issuer.Directory)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		d.find("evidence", warning, "start the server once: powerbox serve", "%s does not exist yet", dir)
+		return
+	}
+	times, err := syncTimes(dir, d.now)
+	if err != nil {
+		d.find("evidence", broken, fmt.Sprintf("make %s writable for the server's user, and check that the disk has room", dir), "no record can be written: %v", err)
+		return
+	}
+	p50, p99 := times[len(times)/2], times[len(times)*99/100]
+	told := fmt.Sprintf("a durable write in %s takes %s (p50), %s (p99)", dir, p50.Round(time.Microsecond), p99.Round(time.Microsecond))
+	switch {
+	case p50 > deadSync:
+		d.find("evidence", broken, "move issuer.directory to a local disk; network and shared disks are not for it", "%s; no call can be faster", told)
+	case p50 > slowSync || p99 > deadSync:
+		d.find("evidence", warning, "use a faster disk: every decision waits for it, although many share one write", "%s", told)
+	default:
+		d.ok("evidence", "%s", told)
+	}
+}
+
+// syncTimes are those of some durable writes, sorted.
+func syncTimes(dir string, now func() time.Time) ([]time.Duration, error) {
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return nil, err
+	}
+	var times []time.Duration
+	for begun := now(); len(times) < syncs && (len(times) == 0 || now().Sub(begun) < syncBudget); {
+		begin := now()
+		_, err = f.Write(make([]byte, 1024))
+		if err = errors.Join(err, f.Sync()); err != nil {
+			break
+		}
+		times = append(times, now().Sub(begin))
+	}
+	err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	slices.SortFunc(times, cmp.Compare[time.Duration])
+	return times, err
+}
+
+// itself asks whoever answers at issuer.url whether it is the server of this
+// configuration: it must have the keys that are here, and the agents.
+func (d *doctor) itself(ctx context.Context, base string) {
+	for _, a := range d.config.Agents {
+		file := filepath.Join(string(d.config.Issuer.Directory), "keys", "agent-"+a.ID+".jwk")
+		own, err := publicThumbprint("agent-"+a.ID, file)
+		if err != nil {
+			continue // keys says so
+		}
+		at := cmp.Or(a.GatewayURL, base)
+		address := strings.TrimSuffix(at, "/") + "/agents/" + a.ID + "/.well-known/jwks.json"
+		body, err := d.body(ctx, address)
+		if err != nil {
+			d.find("issuer url", broken, "have issuer.url be the address under which clients reach this server, and start it again", "%s is not answered as this server would: %v", address, err)
+			continue
+		}
+		if !strings.Contains(string(body), own) {
+			d.find("issuer url", broken, "look who answers there; issuer.url has to lead to the server with the keys in issuer.directory",
+				"%s is answered with other keys than those here: callers are not talking to this server", address)
+			continue
+		}
+		d.ok("issuer url", "%s has the keys of %s that are here", at, a.ID)
+	}
+	d.operated(ctx, base)
+}
+
+// operated holds the agents that the server has against those configured.
+func (d *doctor) operated(ctx context.Context, base string) {
+	token, err := operatorToken(d.config)
+	if err != nil || safeForToken(base) != nil {
+		return
+	}
+	op := &operator{base: base, token: token, http: d.http, now: d.now}
+	agents, err := op.agents(ctx)
+	if err != nil {
+		d.find("server", broken, "restart it with this configuration, or use the directory that it uses", "it does not take the operator's token of %s: %v", d.config.Issuer.Directory, err)
+		return
+	}
+	var here, there []string
+	for _, a := range d.config.Agents {
+		here = append(here, a.ID+" "+a.Upstream)
+	}
+	for _, a := range agents {
+		there = append(there, a.ID+" "+a.Upstream)
+	}
+	slices.Sort(here)
+	slices.Sort(there)
+	if !slices.Equal(here, there) {
+		d.find("server", warning, "restart it, so that it reads the configuration", "it runs with other agents than the file has: %s", strings.Join(there, ", "))
+	}
+}
+
+// body is what an address answers, where it is well.
+func (d *doctor) body(ctx context.Context, address string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := d.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read; nothing is lost
+	data, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("HTTP status %s", response.Status)
+	}
+	if err == nil && !json.Valid(data) {
+		err = errors.New("the answer is not JSON")
+	}
+	return data, err
+}

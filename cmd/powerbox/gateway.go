@@ -1,0 +1,303 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/feed"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/keyring"
+	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/internal/signed"
+)
+
+// defaultState is where a gateway keeps its keys and what the server does not
+// have yet.
+const defaultState = "powerbox-gateway"
+
+// gatewayOptions are the flags of a gateway that runs.
+type gatewayOptions struct {
+	state    string
+	listen   string
+	upstream string
+	grpc     string // where gRPC is taken, "" for nowhere
+	address  string // where clients reach that; "" for grpc
+	lease    time.Duration
+	dev      bool
+	metrics  string // address of the metrics, "" for none
+	traces   bool
+}
+
+func newGateway(p *program) *cobra.Command {
+	var o gatewayOptions
+	cmd := &cobra.Command{
+		Use:   "gateway",
+		Short: "Run a gateway apart from the server, in front of one agent",
+		Long: "The gateway decides by itself, keeps its records on its own disk until the server has them, and follows the\n" +
+			"feed of revocations: without news for the time of the lease it denies everything that it enforces. Enrol it\n" +
+			"first. The agent's gateway_url in the server's configuration says where it is reached.",
+		Example: "  powerbox gateway token --agent documents > token          # an operator, at the server\n" +
+			"  powerbox gateway enroll --server https://powerbox.example.org --token-file token\n" +
+			"  powerbox gateway --listen 0.0.0.0:8701 --upstream http://127.0.0.1:9001",
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.runGateway(cmd.Context(), o) },
+	}
+	cmd.Flags().StringVar(&o.state, "state", defaultState, "`directory` of the gateway's keys and records")
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8701", "`address` to listen on, host:port")
+	cmd.Flags().StringVar(&o.upstream, "upstream", "", "`URL` of the agent behind, where it is another than in the server's configuration")
+	cmd.Flags().StringVar(&o.grpc, "grpc-listen", "", "`address` to take gRPC on, host:port; without it gRPC is not taken")
+	cmd.Flags().StringVar(&o.address, "grpc-address", "", "`address` that clients use for gRPC; default that of --grpc-listen")
+	cmd.Flags().DurationVar(&o.lease, "lease", feed.MaxLease, "how long to go on without news of revocations; at most 30s")
+	cmd.Flags().BoolVar(&o.dev, "dev", false, "admit the built-in users of a server that runs with --dev; NOT SAFE outside experiments")
+	cmd.Flags().StringVar(&o.metrics, "telemetry", "", "`address` of the metrics for Prometheus, host:port, as telemetry.listen of a server")
+	cmd.Flags().BoolVar(&o.traces, "traces", false, "make a span of every call and send it to where OTEL_* says")
+	cmd.AddCommand(newGatewayToken(p), newGatewayEnroll(p), newGatewayList(p), newGatewayClose(p))
+	return cmd
+}
+
+func newGatewayToken(p *program) *cobra.Command {
+	var agent string
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use:     "token --agent ID",
+		Short:   "Make a token that enrols one gateway of an agent, once",
+		Example: "  powerbox gateway token --agent documents --ttl 15m > token",
+	}
+	output := outputFlag(cmd)
+	o := addOperatorFlags(cmd)
+	cmd.Flags().StringVar(&agent, "agent", "", "`id` of the agent that the gateway is in front of; required")
+	cmd.Flags().DurationVar(&ttl, "ttl", 15*time.Minute, "how long the token can be used")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if agent == "" {
+			return usage(errors.New("--agent is missing; want the id of the agent that the gateway is in front of"))
+		}
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		var t struct {
+			Token   string    `json:"token"`
+			Agent   string    `json:"agent"`
+			Expires time.Time `json:"expires"`
+		}
+		if err := op.call(cmd.Context(), http.MethodPost, "/v1/gateway-tokens", map[string]any{"agent": agent, "ttl": int(ttl.Seconds())}, &t); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.printJSON(t)
+		}
+		fmt.Fprintln(p.stdout, t.Token)
+		fmt.Fprintf(p.stderr, "it enrols one gateway of %s, once, until %s\n", t.Agent, shortTime(t.Expires))
+		return nil
+	}
+	return cmd
+}
+
+// enrolment is what a gateway keeps of its enrolment.
+type enrolment struct {
+	Server  string        `json:"server"`
+	Gateway string        `json:"gateway"`
+	Agent   string        `json:"agent"`
+	Feed    signed.Public `json:"feed"`
+}
+
+func newGatewayEnroll(p *program) *cobra.Command {
+	var server, file, state string
+	cmd := &cobra.Command{
+		Use:   "enroll --server URL --token-file FILE",
+		Short: "Make this gateway known to its server, with keys that are made here",
+		Long:  "The token holds the fingerprint of the server's key, which is pinned. To rotate the keys enrol a new state\nand close the old gateway.",
+	}
+	output := outputFlag(cmd)
+	cmd.Flags().StringVar(&server, "server", "", "`URL` of the server, its issuer.url; required")
+	cmd.Flags().StringVar(&file, "token-file", "", "`file` with the token, - for standard input; required")
+	cmd.Flags().StringVar(&state, "state", defaultState, "`directory` that the gateway's keys and records will be in")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if server == "" || file == "" {
+			return usage(errors.New("want --server URL and --token-file FILE"))
+		}
+		if err := safeForToken(server); err != nil {
+			return err
+		}
+		data, err := p.readFile(file)
+		if err != nil {
+			return err
+		}
+		fingerprint, secret, ok := issuer.SplitGatewayToken(string(data))
+		if !ok {
+			return usage(fmt.Errorf("%s holds no token of powerbox gateway token", file))
+		}
+		if _, err := os.Stat(filepath.Join(state, "enrolment.json")); err == nil {
+			return fmt.Errorf("%s is enrolled already; want another --state", state)
+		}
+		keys, err := openGatewayKeys(state)
+		if err != nil {
+			return err
+		}
+		e, err := sidecar.Enroll(cmd.Context(), newHTTPClient().Transport, server, fingerprint, keys.own,
+			sidecar.Enrolment{Secret: secret, Record: keys.record, Context: keys.context.Public().JWK().String()})
+		if err != nil {
+			return err
+		}
+		kept := enrolment{Server: e.Server, Gateway: e.Gateway, Agent: e.Agent, Feed: e.Feed}
+		if err := keys.keep(kept); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.printJSON(kept)
+		}
+		fmt.Fprintf(p.stdout, "enrolled %s in front of %s\n", e.Gateway, e.Agent)
+		return nil
+	}
+	return cmd
+}
+
+func newGatewayList(p *program) *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List the gateways that were ever enrolled"}
+	output := outputFlag(cmd)
+	o := addOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		var all []gatewayStatus
+		if err := op.get(cmd.Context(), "/v1/gateways", &all); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.printJSON(all)
+		}
+		w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "GATEWAY\tAGENT\tENROLLED\tCLOSED")
+		for _, g := range all {
+			closed := ""
+			if g.Closed != nil {
+				closed = shortTime(*g.Closed)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.ID, g.Agent, shortTime(g.Enrolled), closed)
+		}
+		return w.Flush()
+	}
+	return cmd
+}
+
+// gatewayStatus is a gateway as the server tells it.
+type gatewayStatus struct {
+	ID       string     `json:"id"`
+	Agent    string     `json:"agent"`
+	Key      string     `json:"key"`
+	Enrolled time.Time  `json:"enrolled"`
+	Closed   *time.Time `json:"closed,omitempty"`
+}
+
+func newGatewayClose(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "close GATEWAY", Short: "End a gateway: nothing of it is believed from now on", Args: cobra.ExactArgs(1),
+	}
+	output := outputFlag(cmd)
+	o := addOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		var g gatewayStatus
+		if err := op.call(cmd.Context(), http.MethodDelete, "/v1/gateways/"+url.PathEscape(args[0]), nil, &g); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.printJSON(g)
+		}
+		fmt.Fprintf(p.stdout, "closed %s of %s\n", g.ID, g.Agent)
+		return nil
+	}
+	return cmd
+}
+
+// openGatewayKeys makes or reads the keys of a gateway, in a directory that is
+// its owner's alone.
+func openGatewayKeys(state string) (*gatewayKeys, error) {
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(state)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s can be read by others (mode %o); run chmod 700 %s", state, info.Mode().Perm(), state)
+	}
+	ring, err := keyring.Open(filepath.Join(state, "keys"), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	k := &gatewayKeys{state: state, ring: ring}
+	if k.own, err = ring.Gateway(); err != nil {
+		return nil, err
+	}
+	if k.context, err = ring.Agent("context"); err != nil {
+		return nil, err
+	}
+	_, record, err := ring.Evidence("gateway")
+	if err != nil {
+		return nil, err
+	}
+	x, err := base64.RawURLEncoding.DecodeString(record.X)
+	if err != nil {
+		return nil, err
+	}
+	k.record, err = signed.ParsePublic(base64.RawURLEncoding.EncodeToString(x))
+	return k, err
+}
+
+func (k *gatewayKeys) keep(e enrolment) error {
+	data, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(k.state, "enrolment.json")
+	if err := os.WriteFile(name+".new", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// enrolled reads what was kept.
+func (k *gatewayKeys) enrolled() (enrolment, error) {
+	var e enrolment
+	name := filepath.Join(k.state, "enrolment.json")
+	data, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return e, fmt.Errorf("there is no %s; enrol the gateway first with powerbox gateway enroll", name)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &e)
+	}
+	return e, err
+}
+
+// listenOn opens the address of a gateway.
+func listenOn(p *program, o gatewayOptions, l net.Listener) error {
+	if o.dev && !loopback(l.Addr()) {
+		return errors.Join(errors.New("--dev listens on loopback addresses only"), l.Close())
+	}
+	if o.dev {
+		fmt.Fprintln(p.stderr, "NOT SAFE: --dev admits built-in users with fixed tokens. Use it for experiments on this machine only.")
+	}
+	return nil
+}
+
+func gatewayLog(p *program) *slog.Logger { return slog.New(slog.NewJSONHandler(p.stderr, nil)) }

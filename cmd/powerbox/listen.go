@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/powerbox-project/powerbox/internal/config"
+)
+
+// front is a listener with what answers on it.
+type front struct {
+	listener net.Listener
+	handler  http.Handler
+	plain    bool // without TLS
+}
+
+// listen opens the addresses of the agents that take gRPC, and puts TLS on all
+// of them and on the main one. After an error none of them is open.
+func (i *instance) listen(ctx context.Context, main net.Listener, log *slog.Logger) ([]front, error) {
+	fronts := []front{{listener: main, handler: guardHosts(main.Addr(), i.handler, i.config.Issuer.URL)}}
+	for _, g := range i.grpc {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", g.listen)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("agents, %s, grpc.listen: %w", g.agent, err), closeAll(fronts))
+		}
+		fronts = append(fronts, front{listener: l, handler: guardHosts(l.Addr(), g.handler, g.address)})
+	}
+	if i.config.Telemetry.Listen != "" {
+		f, err := listenTelemetry(ctx, i.telemetry, i.config.Telemetry.Listen, log)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(fronts))
+		}
+		fronts = append(fronts, f)
+	}
+	settings, err := i.listeningTLS()
+	if err != nil {
+		return nil, errors.Join(err, closeAll(fronts))
+	}
+	for n, f := range fronts {
+		fronts[n].listener = netutil.LimitListener(f.listener, i.config.Limits.Connections)
+		if settings != nil && !f.plain {
+			own, protocols := settings.Clone(), []string(nil)
+			if n > 0 {
+				protocols = []string{"h2"}
+			}
+			own.NextProtos, own.GetConfigForClient = protocols, i.current(protocols...)
+			fronts[n].listener = tls.NewListener(fronts[n].listener, own)
+		}
+	}
+	return fronts, nil
+}
+
+func closeAll(fronts []front) error {
+	var err error
+	for _, f := range fronts {
+		err = errors.Join(err, f.listener.Close())
+	}
+	return err
+}
+
+// serving is what fronts are served with.
+type serving struct {
+	limits        config.Limits
+	notice, drain time.Duration
+	streams       leaving
+	sources       func() []*source // files that are read again
+	log           *slog.Logger
+}
+
+// leaving is what has streams, which take their leave.
+type leaving interface {
+	Drain()
+	EndStreams()
+}
+
+// serving is how the server serves.
+func (i *instance) serving(log *slog.Logger) serving {
+	c := i.config
+	return serving{
+		limits: c.Limits, notice: c.Defaults.DrainNotice, drain: c.Defaults.Drain, streams: i.gateway,
+		sources: func() []*source { return i.sources }, log: log,
+	}
+}
+
+// all serves until ctx ends or one of the fronts fails, which ends all. What is
+// read from files is read again meanwhile.
+func (s serving) all(ctx context.Context, fronts []front) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGHUP)
+	defer signal.Stop(asked)
+	go reread(ctx, s.sources, asked, s.log)
+	servers := make([]*http.Server, len(fronts))
+	failed := make(chan error, len(fronts))
+	for n, f := range fronts {
+		servers[n] = s.server(f.handler)
+		go func() { failed <- servers[n].Serve(f.listener) }()
+	}
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	return errors.Join(err, s.end(servers))
+}
+
+// server is one within the configured limits. Streams have no write deadline.
+func (s serving) server(h http.Handler) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true) // gRPC needs HTTP/2, and on loopback has no TLS
+	return &http.Server{
+		Protocols: protocols, Handler: h, MaxHeaderBytes: int(s.limits.Header), ReadHeaderTimeout: s.limits.HeaderTime, IdleTimeout: s.limits.IdleTime,
+	}
+}
+
+// lastWords is the time that streams which are ended have to say so.
+const lastWords = time.Second
+
+// end ends the servers: /readyz says no and new streams are refused at once,
+// while whoever sends calls here learns of it; then nothing new is taken, and
+// what is under way has its time. A stream that is open after that ends with an
+// event that says why.
+func (s serving) end(servers []*http.Server) error {
+	s.streams.Drain()
+	s.log.Info("ending: no new streams; a second signal ends at once", slog.Duration("notice", s.notice), slog.Duration("drain", s.drain))
+	if s.notice > 0 {
+		<-time.After(s.notice)
+	}
+	soft, cancel := context.WithTimeout(context.Background(), s.drain+lastWords)
+	defer cancel()
+	last := time.AfterFunc(s.drain, s.streams.EndStreams)
+	defer last.Stop()
+	ended := make(chan error, len(servers))
+	for _, one := range servers {
+		go func() {
+			err := one.Shutdown(soft)
+			if err != nil {
+				err = errors.Join(fmt.Errorf("calls were cut off after defaults.drain (%s): %w", s.drain, err), one.Close())
+			}
+			ended <- err
+		}()
+	}
+	var err error
+	for range servers {
+		err = errors.Join(err, <-ended)
+	}
+	return err
+}
+
+// runAll serves until ctx ends or one of the fronts fails, which ends all.
+func runAll(ctx context.Context, fronts []front) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(fronts))
+	for _, f := range fronts {
+		go func() { ended <- run(ctx, f.listener, f.handler) }()
+	}
+	var err error
+	for range fronts {
+		err = errors.Join(err, <-ended)
+		cancel()
+	}
+	return err
+}
+
+// run serves until ctx ends. Streams have no write deadline.
+func run(ctx context.Context, l net.Listener, h http.Handler) error {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true) // gRPC needs HTTP/2, and on loopback has no TLS
+	s := &http.Server{
+		Protocols: protocols, Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- s.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	// Calls that are under way get their time; the context that ended is not
+	// theirs.
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := s.Shutdown(grace); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return nil
+}

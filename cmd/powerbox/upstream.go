@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/gateway"
+	"github.com/powerbox-project/powerbox/internal/outbound"
+)
+
+// ownWay is the way to one agent that has TLS settings of its own. Renewed files
+// make a new client; calls under way end on the one that they began on.
+type ownWay struct {
+	client atomic.Pointer[outbound.Client]
+}
+
+// Get implements [gateway.Cards].
+func (o *ownWay) Get(ctx context.Context, address, accept string) ([]byte, http.Header, error) {
+	return o.client.Load().Get(ctx, address, accept)
+}
+
+// way is a transport of whichever client is in use.
+type way func() http.RoundTripper
+
+// RoundTrip implements [http.RoundTripper].
+func (w way) RoundTrip(r *http.Request) (*http.Response, error) { return w().RoundTrip(r) }
+
+// upstreamPolicy is for the agents behind, whose addresses the operator names.
+func upstreamPolicy() outbound.Policy {
+	return outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()}
+}
+
+// source puts the files of an agent's TLS settings to use in its way.
+func (o *ownWay) source(agent config.Agent) *source {
+	c := agent.TLS
+	s := &source{setting: fmt.Sprintf("agents, %s, tls", agent.ID)}
+	if c.Certificate != "" {
+		s.files = append(s.files, c.Certificate, c.Key)
+	}
+	if c.CA != "" {
+		s.files = append(s.files, c.CA)
+	}
+	s.use = func(contents [][]byte) error {
+		settings := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
+		if c.Certificate != "" {
+			own, err := keyPair(contents)
+			if err != nil {
+				return err
+			}
+			settings.Certificates = []tls.Certificate{own}
+		}
+		if c.CA != "" {
+			pool, err := authorities(contents[len(contents)-1], c.CA)
+			if err != nil {
+				return fmt.Errorf("ca: %w", err)
+			}
+			settings.RootCAs = pool
+		}
+		policy := upstreamPolicy()
+		policy.TLS = settings
+		if old := o.client.Swap(outbound.New(policy)); old != nil {
+			old.Transport().CloseIdleConnections()
+			old.HTTP2().CloseIdleConnections()
+		}
+		return nil
+	}
+	return s
+}
+
+// upstreamTLS gives an agent with TLS settings its own way.
+func (i *instance) upstreamTLS(agent config.Agent, out *gateway.Agent) error {
+	if agent.TLS == (config.UpstreamTLS{}) {
+		return nil
+	}
+	own := &ownWay{}
+	s := own.source(agent)
+	if _, err := s.read(true); err != nil {
+		return err
+	}
+	if len(s.files) > 0 {
+		i.sources = append(i.sources, s)
+	}
+	out.Cards, out.Encrypted = own, true
+	out.Transport = way(func() http.RoundTripper { return own.client.Load().Transport() })
+	out.HTTP2 = way(func() http.RoundTripper { return own.client.Load().HTTP2() })
+	return nil
+}

@@ -1,0 +1,137 @@
+package evidence
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// formWriter writes the body of a record.
+type formWriter struct {
+	body []byte
+	sure bool
+}
+
+// quickBody is [wire.slowBody] for a record that has passed check, and false
+// where the form is not sure.
+func (w *wire) quickBody() ([]byte, bool) {
+	f := formWriter{body: append(make([]byte, 0, 1024), '{'), sure: true}
+	w.walk(&f)
+	return f.body, f.sure && len(f.body) <= maxQuick
+}
+
+func (f *formWriter) add(text string) { f.body = append(f.body, text...) }
+
+func (f *formWriter) name(name string) {
+	if f.body[len(f.body)-1] != '{' {
+		f.add(",")
+	}
+	f.add(`"`)
+	f.add(name)
+	f.add(`":`)
+}
+
+func (f *formWriter) quote(value string) {
+	if plain(value) {
+		f.add(`"`)
+		f.add(value)
+		f.add(`"`)
+		return
+	}
+	// It fails on broken UTF-8 alone, which check has refused.
+	f.body, _ = jsontext.AppendQuote(f.body, value)
+}
+
+// plain tells whether a text stands in JSON as it is.
+func plain(value string) bool {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *formWriter) text(name string, value *string) {
+	f.name(name)
+	f.quote(*value)
+}
+
+func (f *formWriter) optional(name string, value *string) {
+	if *value != "" {
+		f.text(name, value)
+	}
+}
+
+func (f *formWriter) list(name string, values *[]string) {
+	if len(*values) == 0 {
+		return
+	}
+	f.name(name)
+	separator := "["
+	for _, value := range *values {
+		f.add(separator)
+		f.quote(value)
+		separator = ","
+	}
+	f.add("]")
+}
+
+func (f *formWriter) object(name string, value *json.RawMessage) {
+	if len(*value) > 0 {
+		f.name(name)
+		f.sure = f.sure && canonicalObject(*value) == len(*value)
+		f.body = append(f.body, *value...)
+	}
+}
+
+func (f *formWriter) number(name string, value *int64) {
+	f.name(name)
+	f.sure = f.sure && *value <= maxInteger
+	f.body = strconv.AppendInt(f.body, *value, 10)
+}
+
+func (f *formWriter) link(name string, value **int) {
+	if *value != nil {
+		n := int64(**value)
+		f.number(name, &n)
+		f.sure = f.sure && n >= 0
+	}
+}
+
+func (f *formWriter) hex(name string, value []byte) {
+	f.name(name)
+	f.add(`"`)
+	f.body = hex.AppendEncode(f.body, value)
+	f.add(`"`)
+}
+
+func (f *formWriter) begins(name string) { f.opens(name, true) }
+
+func (f *formWriter) opens(name string, there bool) bool {
+	if there {
+		f.name(name)
+		f.add("{")
+	}
+	return there
+}
+
+func (f *formWriter) item(name string, index int, there bool) bool {
+	switch {
+	case there && index == 0:
+		f.name(name)
+		f.add("[{")
+	case there:
+		f.add(",{")
+	case index > 0:
+		f.add("]")
+	}
+	return there
+}
+
+func (f *formWriter) closes()         { f.add("}") }
+func (f *formWriter) hashes(*wire)    {}
+func (f *formWriter) signature(*wire) {}

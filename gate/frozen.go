@@ -1,0 +1,82 @@
+package gate
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// frozen reports that an operator has stopped whom a call is made by or for,
+// the agent that it is made at, or a capability that it is made under. A freeze
+// is in force in every mode. Beside ids of capabilities and holders and the
+// pseudonyms of principals it names agents, as "agent:" with their configured
+// name.
+func (g *Gate) frozen(call *Call, held Held) (Reason, bool) {
+	stopped := func(what string) (Reason, bool) {
+		return Reason{Code: CodeFrozen, Link: -1, Message: "an operator stopped " + what + "; asking again does not help until an operator thaws it"}, true
+	}
+	r := g.Revocations
+	for _, name := range append([]string{call.Caller.Name, held.Origin}, g.throughAgents(call, held)...) {
+		if name != "" && r.Frozen("agent:"+name) {
+			return stopped("the calling agent, or one that the capability came through")
+		}
+	}
+	switch {
+	case r.Frozen("agent:" + call.Target.ID):
+		return stopped("this agent")
+	case r.Frozen(call.Caller.Principal), r.Frozen(held.Principal):
+		return stopped("the user")
+	case r.Frozen(call.Caller.Holder), r.Frozen(held.Holder), slices.ContainsFunc(held.Through, r.Frozen):
+		return stopped("the caller, or a holder that the capability came through")
+	case slices.ContainsFunc(held.Links, r.Frozen):
+		return stopped("the capability, or one that it descends from")
+	}
+	return Reason{}, false
+}
+
+// throughAgents returns the configured names of the holders that a capability
+// came through: what a frozen agent has handed on is frozen with it.
+func (g *Gate) throughAgents(call *Call, held Held) []string {
+	names := make([]string, 0, len(held.Through))
+	for _, holder := range held.Through {
+		names = append(names, call.Origin(holder))
+	}
+	return names
+}
+
+// stale is the reason where it is not known what was revoked or frozen.
+var stale = Reason{Code: CodeStale, Link: -1, Message: "what was revoked or frozen is not known here now, so nothing goes on; try again in a moment"}
+
+// isFrozen recognises the reason that no mode lets a call go on with.
+func isFrozen(r Reason) bool { return r.Code == CodeFrozen }
+
+// Await returns when a verdict no longer holds, with the reason, or when ctx
+// ends; then good is true. Streams await while nothing flows, so that they end
+// with what they run under (ATK-24).
+func (g *Gate) Await(ctx context.Context, v Verdict) (why Reason, good bool) {
+	for {
+		// The channel first: what changes after the look closes it.
+		changed := g.Revocations.Changed()
+		if why, good = g.Recheck(v); !good {
+			return why, false
+		}
+		timer := time.NewTimer(g.untilExpiry(v))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return Reason{}, true
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// untilExpiry is how long a verdict can hold at the most.
+func (g *Gate) untilExpiry(v Verdict) time.Duration {
+	const longest, shortest = time.Hour, time.Millisecond
+	if v.Basis != OnCapability {
+		return longest
+	}
+	return min(max(v.Held.Authority.Window().Until.Sub(g.Now()), shortest), longest)
+}

@@ -1,0 +1,43 @@
+package a2a
+
+import (
+	"github.com/powerbox-project/powerbox"
+)
+
+// GRPCRequest is a request of the binding gRPC (A2A 1.0, section 10) after its
+// message was read. This package knows no protobuf; see internal/a2apb.
+type GRPCRequest struct {
+	Path    string // /lf.a2a.v1.A2AService/SendMessage
+	Method  Method
+	Version string // of the service that the path names
+	Params  []byte // the message in its JSON form
+	Unknown bool   // it has fields that its reader does not know
+}
+
+// DecodeGRPC is what [Decode] is for JSON-RPC. A message with fields that
+// nobody here can read may ask for anything, like free text.
+func DecodeGRPC(r GRPCRequest, header Header, limits powerbox.Limits) (Call, *Error) {
+	c := Call{Binding: GRPC, Wire: r.Path, Method: r.Method, Version: r.Version, Extensions: header.extensions(), Params: powerbox.Object()}
+	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask
+	if header.Version != "" {
+		if version, ok := header.version(); !ok || version != r.Version {
+			return c, &Error{CodeVersionNotSupported, ReasonVersion, "A2A-Version is not that of the gRPC service; this one speaks " + r.Version}
+		}
+	}
+	if c.Method == Unknown {
+		return c, nil
+	}
+	v, err := powerbox.DecodeValue(r.Params, limits)
+	if err != nil {
+		return c, &Error{CodeParse, ReasonSyntax, err.Error()}
+	}
+	c.Params, c.RawParams = v, r.Params
+	wrong := checkCase(v)
+	if wrong == nil {
+		wrong = c.parse(false)
+	}
+	if r.Unknown {
+		c.Message.Loose = true
+	}
+	return c, wrong
+}

@@ -1,0 +1,235 @@
+package a2a
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// HTTPRequest is a request of the binding HTTP+JSON (A2A 1.0, section 11).
+type HTTPRequest struct {
+	Method string // GET, POST or DELETE
+	Path   string // as it was sent, percent-encoding and all, from the interface's URL on: /message:send
+	Query  string // as it was sent, without the question mark
+	Body   []byte
+}
+
+// route is one path of the binding; {task} and {config} stand for one segment.
+type route struct {
+	http   string
+	path   []string
+	suffix string // after the task, such as :cancel
+	method Method
+}
+
+// routes are those of 1.0. 0.3 has them below /v1, and a name of its own for
+// the extended card. Text and protobuf of 1.0 disagree about how a task is
+// subscribed to, so that both are taken.
+var routes = []route{
+	{http: "POST", path: []string{"message:send"}, method: SendMessage},
+	{http: "POST", path: []string{"message:stream"}, method: SendStreamingMessage},
+	{http: "GET", path: []string{"tasks"}, method: ListTasks},
+	{http: "GET", path: []string{"tasks", "{task}"}, suffix: ":subscribe", method: SubscribeToTask},
+	{http: "POST", path: []string{"tasks", "{task}"}, suffix: ":subscribe", method: SubscribeToTask},
+	{http: "POST", path: []string{"tasks", "{task}"}, suffix: ":cancel", method: CancelTask},
+	{http: "GET", path: []string{"tasks", "{task}"}, method: GetTask},
+	{http: "POST", path: []string{"tasks", "{task}", "pushNotificationConfigs"}, method: CreatePushConfig},
+	{http: "GET", path: []string{"tasks", "{task}", "pushNotificationConfigs"}, method: ListPushConfigs},
+	{http: "GET", path: []string{"tasks", "{task}", "pushNotificationConfigs", "{config}"}, method: GetPushConfig},
+	{http: "DELETE", path: []string{"tasks", "{task}", "pushNotificationConfigs", "{config}"}, method: DeletePushConfig},
+	{http: "GET", path: []string{"extendedAgentCard"}, method: GetExtendedCard},
+	{http: "GET", path: []string{"card"}, method: GetExtendedCard},
+}
+
+// DecodeHTTP reads one request of HTTP+JSON. It is what [Decode] is for
+// JSON-RPC: what stands in path and query becomes parameters beside the body's.
+func DecodeHTTP(r HTTPRequest, header Header, limits powerbox.Limits) (Call, *Error) {
+	c := Call{Binding: HTTPJSON, Wire: r.Method + " " + r.Path, Params: powerbox.Object()}
+	if len(r.Body) > limits.Bytes {
+		return c, invalidRequest(ReasonTooLarge, "request has %d bytes; want at most %d", len(r.Body), limits.Bytes)
+	}
+	version, ok := header.version()
+	if !ok {
+		return c, &Error{CodeVersionNotSupported, ReasonVersion, "this version is not supported; send A2A-Version 1.0 or 0.3"}
+	}
+	c.Version, c.Extensions = version, header.extensions()
+	segments, wrong := segmentsOf(r.Path)
+	if wrong != nil {
+		return c, wrong
+	}
+	named := c.route(r.Method, segments)
+	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask
+	if c.Method == Unknown {
+		return c, nil
+	}
+	if wrong := c.body(r, limits); wrong != nil {
+		return c, wrong
+	}
+	if wrong := c.query(r.Query, limits); wrong != nil {
+		return c, wrong
+	}
+	for _, m := range named {
+		if wrong := c.add("the path", m); wrong != nil {
+			return c, wrong
+		}
+	}
+	return c, c.parse(false)
+}
+
+// segmentsOf takes a path apart. What servers resolve differently, such as
+// empty and dot segments or encoded separators, is refused (ATK-29).
+func segmentsOf(path string) ([]string, *Error) {
+	rest, ok := strings.CutPrefix(path, "/")
+	if !ok || len(path) > 4*maxID {
+		return nil, invalidRequest(ReasonPath, "the path does not begin with a slash or is longer than %d bytes", 4*maxID)
+	}
+	raw := strings.Split(rest, "/")
+	segments := make([]string, len(raw))
+	for i, s := range raw {
+		decoded, err := url.PathUnescape(s)
+		if err != nil || decoded == "" || decoded == "." || decoded == ".." || strings.ContainsAny(decoded, "/\\%;?#\x7f") || strings.ContainsFunc(decoded, func(r rune) bool { return r < ' ' }) {
+			return nil, invalidRequest(ReasonPath, "part %d of the path is empty, a dot, or holds a character that servers read differently", i+1)
+		}
+		segments[i] = decoded
+	}
+	return segments, nil
+}
+
+// route finds the method of a path, below a tenant or not, and returns what the
+// path names.
+func (c *Call) route(method string, segments []string) []powerbox.Member {
+	tenant := ""
+	if c.Version == Version03 {
+		if segments[0] == "v1" {
+			segments = segments[1:]
+		}
+	}
+	for range 2 {
+		for _, to := range routes {
+			if named, ok := to.match(method, segments); ok && (to.path[0] != "card" || c.Version == Version03) {
+				c.Method = to.method
+				if tenant != "" {
+					named = append(named, powerbox.Member{Name: "tenant", Value: powerbox.String(tenant)})
+				}
+				return named
+			}
+		}
+		if len(segments) < 2 {
+			break
+		}
+		tenant, segments = segments[0], segments[1:]
+	}
+	return nil
+}
+
+// match returns the parameters that a path of this route names.
+func (to route) match(method string, segments []string) ([]powerbox.Member, bool) {
+	if method != to.http || len(segments) != len(to.path) {
+		return nil, false
+	}
+	var named []powerbox.Member
+	for i, want := range to.path {
+		given := segments[i]
+		switch want {
+		case "{task}":
+			task, ok := strings.CutSuffix(given, to.suffix)
+			if !ok || task == "" {
+				return nil, false
+			}
+			named = append(named, powerbox.Member{Name: to.taskName(), Value: powerbox.String(task)})
+		case "{config}":
+			named = append(named, powerbox.Member{Name: "id", Value: powerbox.String(given)})
+		default:
+			if given != want {
+				return nil, false
+			}
+		}
+	}
+	return named, true
+}
+
+// taskName is the parameter of JSON-RPC that names the task.
+func (to route) taskName() string {
+	if len(to.path) == 2 {
+		return "id"
+	}
+	return "taskId"
+}
+
+// body reads the parameters in the body; only a POST has one.
+func (c *Call) body(r HTTPRequest, limits powerbox.Limits) *Error {
+	if len(r.Body) == 0 {
+		if c.Method.IsMessage() || c.Method == CreatePushConfig {
+			return &Error{CodeParse, ReasonSyntax, "the request has no body; want a JSON object"}
+		}
+		return nil
+	}
+	if r.Method != "POST" {
+		return invalidRequest(ReasonEnvelope, "a %s request has a body, which servers treat differently; leave it out", r.Method)
+	}
+	v, err := powerbox.DecodeValue(r.Body, limits)
+	if err != nil {
+		return &Error{CodeParse, ReasonSyntax, err.Error()}
+	}
+	if v.Kind() != powerbox.KindObject {
+		return invalidRequest(ReasonEnvelope, "the body is of type %s; want an object", v.Kind())
+	}
+	c.Params, c.RawParams = v, r.Body
+	return checkCase(v)
+}
+
+// query reads the parameters in the query. Where a body says what is meant the
+// query may give the version and nothing else.
+func (c *Call) query(raw string, limits powerbox.Limits) *Error {
+	if len(raw) > limits.Bytes {
+		return invalidRequest(ReasonTooLarge, "the query has %d bytes; want at most %d", len(raw), limits.Bytes)
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return invalidRequest(ReasonQuery, "the query cannot be read")
+	}
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var members []powerbox.Member
+	for _, name := range names {
+		switch given := values[name]; {
+		case len(given) > 1:
+			return invalidRequest(ReasonQuery, "the query has %q %d times; send it once", name, len(given))
+		case name == "A2A-Version":
+		case strings.EqualFold(name, "A2A-Version"):
+			return invalidRequest(ReasonVariant, "the query has %q, which some readers take for A2A-Version", name)
+		case c.Method.IsMessage() || c.Method == CreatePushConfig:
+			return invalidRequest(ReasonQuery, "the query has %q, and the body says what is meant; leave the query out", name)
+		default:
+			members = append(members, powerbox.Member{Name: name, Value: powerbox.String(given[0])})
+		}
+	}
+	if wrong := queryNames.check("the query", powerbox.Object(members...)); wrong != nil {
+		return wrong
+	}
+	for _, m := range members {
+		if wrong := c.add("the query", m); wrong != nil {
+			return wrong
+		}
+	}
+	return nil
+}
+
+var queryNames = newNames("tenant", "id", "taskId", "contextId", "name", "parent", "status", "pageSize", "pageToken", "historyLength",
+	"includeArtifacts", "statusTimestampAfter", "lastUpdatedAfter")
+
+// add takes a parameter that stands beside the body. Where the body, or the
+// query, has it too both must say the same: an agent reads either.
+func (c *Call) add(where string, m powerbox.Member) *Error {
+	if given, ok := c.Params.Get(m.Name); ok && given.Kind() != powerbox.KindNull && !given.Equal(m.Value) && !given.Equal(powerbox.String("")) {
+		return invalidParams(ReasonTask, "%s and the rest of the request give %q different values; give one", where, m.Name)
+	}
+	members, _ := c.Params.Members()
+	c.Params = powerbox.Object(append(slices.Clone(members), m)...)
+	return nil
+}

@@ -1,0 +1,76 @@
+package a2a
+
+import "github.com/powerbox-project/powerbox"
+
+// The operations that stand for what A2A itself does with a task (design,
+// section 2). No skill maps to them.
+const (
+	OperationMessage    = "a2a.message"
+	OperationTaskRead   = "a2a.task.read"
+	OperationTaskCancel = "a2a.task.cancel"
+	OperationPush       = "a2a.push"
+	OperationCard       = "a2a.card"
+)
+
+// Operation is the reserved operation that a call of the method needs, beside
+// what a message names: a2a.message for messages, and for methods that only
+// configuration knows.
+func (m Method) Operation() string {
+	switch m {
+	case GetTask, SubscribeToTask, ListTasks:
+		return OperationTaskRead
+	case CancelTask:
+		return OperationTaskCancel
+	case CreatePushConfig, GetPushConfig, ListPushConfigs, DeletePushConfig:
+		return OperationPush
+	case GetExtendedCard:
+		return OperationCard
+	default:
+		return OperationMessage
+	}
+}
+
+// Proven is what the proof of a call must name.
+type Proven struct {
+	Skill     string // that the call names and the agent maps; "" where it is about none
+	Operation string
+	Arguments powerbox.Value
+}
+
+// Proves works out what the proof of a call is about, as the gateway in front
+// of the agent does: the operation of the skill that is named, by the call or by
+// its URL, with its arguments, and otherwise the reserved operation for what
+// the call does with a task. operation returns what a skill maps to, "" for
+// nothing.
+func (c Call) Proves(urlSkill string, operation func(skill string) string) (Proven, *Error) {
+	task := c.TaskArguments()
+	if !c.Method.IsMessage() && c.Method != SkillInvoke {
+		return Proven{Operation: c.Method.Operation(), Arguments: task}, nil
+	}
+	named, found, ambiguous := c.Naming(urlSkill)
+	if ambiguous != nil {
+		return Proven{}, ambiguous
+	}
+	if found {
+		if op := operation(named.Skill); op != "" {
+			return Proven{named.Skill, op, named.Arguments}, nil
+		}
+	}
+	if c.Push != nil {
+		return Proven{Operation: OperationPush, Arguments: task}, nil
+	}
+	return Proven{Operation: OperationMessage, Arguments: task}, nil
+}
+
+// TaskArguments are the arguments of the reserved operations, by which a
+// capability can be bound to a task.
+func (c Call) TaskArguments() powerbox.Value {
+	var ms []powerbox.Member
+	if c.Task != "" {
+		ms = append(ms, powerbox.Member{Name: "task", Value: powerbox.String(c.Task)})
+	}
+	if c.Context != "" {
+		ms = append(ms, powerbox.Member{Name: "context", Value: powerbox.String(c.Context)})
+	}
+	return powerbox.Object(ms...)
+}

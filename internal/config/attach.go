@@ -1,0 +1,146 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// Attach is the whole configuration of powerbox attach, a file of its own: it
+// stands beside an agent and not beside the server. The tags are those of
+// [Config]; docs/attach.md has every key.
+type Attach struct {
+	Key          Path          `key:"key" doc:"File with the agent's key, of mode 0600: from powerbox keys new."`
+	Listen       string        `key:"listen" default:"127.0.0.1:8790" format:"address" doc:"Loopback address for the agent's own calls, host:port."`
+	Socket       Path          `key:"socket" doc:"Unix socket to make for /v1/request, /v1/derive and /v1/present; none without."`
+	SecretFile   Path          `key:"secret_file" doc:"File to write a secret of this run to, which every client then has to show; none without."`
+	SessionFile  Path          `key:"session_file" doc:"File with the user's access token, read again for every request; without one nothing can be asked for."`
+	Capabilities []Path        `key:"capabilities" doc:"Capability files, as powerbox request writes them."`
+	Agents       []AttachAgent `key:"agents" doc:"The protected agents that calls may go to."`
+	Inbound      AttachInbound `key:"inbound" doc:"The side on which the agent's own calls come in."`
+}
+
+// AttachAgent is one protected agent that calls may go to.
+type AttachAgent struct {
+	Name         string          `key:"name" required:"true" format:"id" doc:"Its name here: clients reach it at /agents/NAME."`
+	Card         string          `key:"card" required:"true" format:"url" doc:"URL of its card, or what is in front of /.well-known/agent-card.json."`
+	GRPC         string          `key:"grpc" format:"address" doc:"Loopback address for its gRPC, host:port; without one its card offers none."`
+	GRPCUpstream string          `key:"grpc_upstream" format:"url" doc:"URL of its gRPC instead of the address on its card."`
+	Request      []AttachRequest `key:"request" doc:"What is asked for where nothing that is held permits a call; the first that fits."`
+	Hand         []AttachHand    `key:"hand" doc:"What is handed over with a message to it."`
+	Floor        []string        `key:"floor" doc:"Skills that may be called for no task that is known, or \"*\". The default is nothing."`
+}
+
+// AttachRequest is one rule by which capabilities are asked for.
+type AttachRequest struct {
+	Skills     []string       `key:"skills" doc:"Skills that it is for; every call without."`
+	Grants     []string       `key:"grants" doc:"Grants to ask for; those of the skills without."`
+	Operations []string       `key:"operations" doc:"Operations of the grants; all of theirs without."`
+	Purpose    string         `key:"purpose" required:"true" doc:"What it is for, which is recorded."`
+	Query      powerbox.Value `key:"query" doc:"Resource query: {collection, filter}."`
+	Lifetime   time.Duration  `key:"lifetime" doc:"How long; as long as the issuer allows without."`
+	Push       bool           `key:"push" doc:"Whether push notifications are asked for as well."`
+	Card       bool           `key:"card" doc:"Whether the agent's extended card is asked for as well."`
+	Tasks      bool           `key:"tasks" doc:"Whether it is asked for tasks that came in as well: whoever may call the agent then has, through it, what the session's user may."`
+}
+
+// AttachHand is what is handed over with a message.
+type AttachHand struct {
+	Of       string        `key:"of" required:"true" doc:"Name of the agent whose skills they are."`
+	Skills   []string      `key:"skills" required:"true" doc:"Skills that the recipient may call, with the handles that the message names."`
+	Lifetime time.Duration `key:"lifetime" doc:"How long; as long as the capability without."`
+	Depth    int           `key:"depth" default:"0" min:"0" max:"16" doc:"How often it may be passed on further."`
+}
+
+// AttachInbound is the side on which the agent's own calls come in.
+type AttachInbound struct {
+	Listen  string `key:"listen" format:"address" doc:"Address that the agent's gateway reaches, host:port; no inbound side without."`
+	URL     string `key:"url" format:"url" doc:"That address as a URL, where it is another one than http://LISTEN."`
+	Forward string `key:"forward" format:"url" doc:"URL of the agent's own card, or what is in front of /.well-known/agent-card.json."`
+	Agent   string `key:"agent" format:"url" doc:"Public URL of the agent at its gateway, the issuer of contexts."`
+	ID      string `key:"id" format:"id" doc:"Its id there, the audience of contexts; the last part of agent without."`
+}
+
+// AttachTable returns the table of all settings, for docs/attach.md.
+func AttachTable() []byte {
+	var b strings.Builder
+	b.WriteString("| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
+	writeRows(&b, describeStruct(reflect.TypeFor[Attach](), "", false), false)
+	return []byte(b.String())
+}
+
+// LoadAttach reads the file of powerbox attach, as [Load] reads powerbox.yaml
+// but without includes and environment.
+func LoadAttach(path string, read func(string) ([]byte, error)) (*Attach, error) {
+	data, err := read(path)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	l := &loader{read: read, files: make(map[*yaml.Node]string)}
+	d := &decoder{loader: l, main: path, at: make(map[string]Problem)}
+	c := new(Attach)
+	d.structure(l.parse(path, data), reflect.ValueOf(c).Elem(), "")
+	if len(l.problems) == 0 {
+		c.check(d)
+	}
+	if len(l.problems) > 0 {
+		return nil, l.sorted()
+	}
+	return c, nil
+}
+
+// check reports what settings say about each other.
+func (c *Attach) check(d *decoder) {
+	var names []string
+	for i, a := range c.Agents {
+		at := fmt.Sprintf("agents[%d]", i)
+		if slices.Contains(names, a.Name) {
+			d.place(at+".name", "%q is used twice", a.Name)
+		}
+		names = append(names, a.Name)
+		if a.GRPC != "" && !loopbackAddress(a.GRPC) {
+			d.place(at+".grpc", "is %q; want a loopback address: whoever reaches it acts as the agent", a.GRPC)
+		}
+	}
+	for i, a := range c.Agents {
+		for k, h := range a.Hand {
+			if !slices.Contains(names, h.Of) || h.Of == a.Name {
+				d.place(fmt.Sprintf("agents[%d].hand[%d].of", i, k), "%q is no other agent here%s", h.Of, didYouMean(h.Of, names))
+			}
+		}
+	}
+	if !loopbackAddress(c.Listen) {
+		d.place("listen", "is %q; want a loopback address: whoever reaches it acts as the agent", c.Listen)
+	}
+	c.Inbound.check(d)
+}
+
+func (in *AttachInbound) check(d *decoder) {
+	if *in == (AttachInbound{}) {
+		return
+	}
+	for name, value := range map[string]string{"listen": in.Listen, "forward": in.Forward, "agent": in.Agent} {
+		if value == "" {
+			d.place("inbound", "%s is missing", name)
+		}
+	}
+	if in.URL == "" {
+		in.URL = "http://" + in.Listen
+	}
+	if in.ID == "" {
+		in.ID = in.Agent[strings.LastIndexByte(in.Agent, '/')+1:]
+	}
+}
+
+func loopbackAddress(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

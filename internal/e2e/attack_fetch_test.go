@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestATK15_CardsThatLeadElsewhere has the agent behind answer for its card with
+// a way to somewhere else, or with more than a card can be: nobody goes there,
+// and the agent is not used.
+func TestATK15_CardsThatLeadElsewhere(t *testing.T) {
+	var visited atomic.Int32
+	agent := newStock(t, "search_documents")
+	card := string((&town{t: t}).get(agent.url + cardPath))
+	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		visited.Add(1)
+		_, _ = io.WriteString(w, card)
+	}))
+	defer inside.Close()
+	for name, serve := range map[string]http.HandlerFunc{
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, inside.URL+cardPath, http.StatusFound)
+		},
+		"a permanent redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, inside.URL+cardPath, http.StatusPermanentRedirect)
+		},
+		"a card of 64 MiB": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.Repeat(" ", 64<<20)+card)
+		},
+		"an error with a card": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTeapot)
+			_, _ = io.WriteString(w, card)
+		},
+		"a page": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+		"an interface elsewhere that is no URL": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.ReplaceAll(card, agent.url, "file:///etc"))
+		},
+	} {
+		t.Run("ATK-15 "+name, func(t *testing.T) {
+			srv := httptest.NewServer(serve)
+			defer srv.Close()
+			w := start(t, options{mode: "prefer"})
+			w.again(func() { w.rewrite("powerbox.yaml", w.documents.url, srv.URL) })
+			alice := w.caller(aliceToken)
+			a := alice.send("documents", data("search_documents", map[string]any{}))
+			if a.Error == nil || visited.Load() > 0 || len(agent.got()) > 0 {
+				t.Errorf("%s; %d visits elsewhere", a.Raw, visited.Load())
+			}
+			if strings.Contains(string(a.Raw), inside.URL) {
+				t.Errorf("the caller is told where it led: %s", a.Raw)
+			}
+		})
+	}
+}
+
+// TestEXT38_AuthenticationStaysTheAgents has an agent with a key of its own: what
+// callers prove to it passes as it is, on every binding, and a capability is no
+// replacement for it, as it is none for a capability.
+func TestEXT38_AuthenticationStaysTheAgents(t *testing.T) {
+	everywhere(t, func(t *testing.T, on wire) {
+		w := start(t, options{on: on})
+		alice := w.caller(aliceToken)
+		held := alice.reports()
+		body := data("search_documents", map[string]any{})
+		for name, value := range map[string]string{
+			"Authorization": "Basic YWxpY2U6c2VjcmV0", "X-Api-Key": "k-1", "Cookie": "session=1", "Proxy-Authorization-Info": "x",
+		} {
+			h := alice.proof("documents", body, proven{chain: []string{held.Token}, operation: opSearch})
+			h.Set(name, value)
+			allowed(t, w.post(w.agentURL("documents"), body, h))
+			got := w.documents.got()
+			if len(got) != 1 || got[0].header.Get(name) != value {
+				t.Errorf("EXT-38 the agent got %v", got)
+			}
+			w.documents.forget()
+			w.repel(t, attack{"EXT-38 " + name + " and no capability", "capability_required", func() answer {
+				return w.post(w.agentURL("documents"), body, http.Header{name: {value}})
+			}})
+		}
+		// A capability says nothing about who the user is: what asks for that asks
+		// for a session.
+		a := w.post(w.agentURL("documents"), rpc("a2a/capabilities/list", map[string]any{}), alice.proof("documents", body, proven{chain: []string{held.Token}, operation: opSearch}))
+		if a.reason() != "unauthenticated" {
+			t.Errorf("EXT-38 a capability for a session: %s", a.Raw)
+		}
+	})
+}

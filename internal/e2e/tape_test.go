@@ -1,0 +1,331 @@
+package e2e
+
+import (
+	"bytes"
+	be "encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// take is one call and its answer, byte for byte.
+type take struct {
+	name      string
+	method    string // of HTTP; POST where empty
+	path      string // below the agent's URL of the binding
+	header    http.Header
+	body      string
+	operation string // that a proof names
+	arguments map[string]any
+	observe   bool // what only observe lets through
+
+	status int // 200 where 0
+	answer http.Header
+	// pieces are written one by one, each when the client has the one before.
+	// The answer of a call that is no stream is held at the gateway to its end.
+	pieces  []string
+	trailer http.Header
+}
+
+// passed is what a take looks like on both ends.
+type passed struct {
+	Line, Got, Answered             string
+	Status                          int
+	Header, AnswerHeader, AnswerEnd http.Header
+}
+
+// tape is an agent that answers what it is told, and keeps what it was asked.
+type tape struct {
+	t    *testing.T
+	url  string
+	next chan struct{} // one for every piece that the client has read
+	gone chan struct{} // one for every call whose client left in the middle
+
+	mu      sync.Mutex
+	playing take
+	saw     passed
+}
+
+func newTape(t *testing.T, on wire) *tape {
+	t.Helper()
+	p := &tape{t: t, next: make(chan struct{}), gone: make(chan struct{}, 1)}
+	mux := http.NewServeMux()
+	srv := unencrypted(t, mux)
+	p.url = srv.URL
+	at, and := interfaceOn(on, srv.URL), interfaceOn(wire{}, srv.URL) // attach asks for capabilities by the second
+	mux.HandleFunc(cardPath, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, tapedCard, at.URL, at.ProtocolBinding, at.ProtocolVersion, and.URL, and.ProtocolBinding, and.ProtocolVersion)
+	})
+	mux.HandleFunc("/", p.play)
+	return p
+}
+
+const tapedCard = `{"name": "Tape", "description": "Says what it is told", "version": "1", "defaultInputModes": ["text"], "defaultOutputModes": ["text"],
+"supportedInterfaces": [{"url": %q, "protocolBinding": %q, "protocolVersion": %q}, {"url": %q, "protocolBinding": %q, "protocolVersion": %q}], "capabilities": {"streaming": true},
+"skills": [{"id": "search_documents", "name": "s", "description": "s", "tags": ["t"]}, {"id": "delete_document", "name": "d", "description": "d", "tags": ["t"]}]}`
+
+func (p *tape) play(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		p.t.Error(err)
+	}
+	p.mu.Lock()
+	p.saw = passed{Line: r.Method + " " + r.RequestURI, Got: string(body), Header: r.Header.Clone()}
+	now := p.playing
+	p.mu.Unlock()
+	for name, values := range now.answer {
+		w.Header()[name] = values
+	}
+	for name := range now.trailer {
+		w.Header().Add("Trailer", name)
+	}
+	w.WriteHeader(now.status)
+	flush := http.NewResponseController(w)
+	for n, piece := range now.pieces {
+		if n > 0 {
+			select {
+			case <-p.next:
+			case <-r.Context().Done():
+				p.gone <- struct{}{}
+				return
+			case <-time.After(patience):
+				p.t.Errorf("%s: the client has not got piece %d", now.name, n)
+				return
+			}
+		}
+		_, _ = io.WriteString(w, piece)
+		if len(now.pieces) > 1 {
+			_ = flush.Flush()
+		}
+	}
+	for name, values := range now.trailer {
+		w.Header()[name] = values
+	}
+}
+
+// begin has the agent answer a take from now on.
+func (p *tape) begin(c take) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.playing = c
+}
+
+// request is the call of a take, with further headers.
+func (p *tape) request(base string, c take, added http.Header) *http.Request {
+	p.t.Helper()
+	req, err := http.NewRequest(c.method, base+c.path, strings.NewReader(c.body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, h := range []http.Header{c.header, added} {
+		for name, values := range h {
+			req.Header[name] = slices.Clone(values)
+		}
+	}
+	return req
+}
+
+// record makes one call at a URL and returns what both ends saw of it.
+func (p *tape) record(client *http.Client, base string, c take, added http.Header) passed {
+	p.t.Helper()
+	p.begin(c)
+	res, err := client.Do(p.request(base, c, added))
+	if err != nil {
+		p.t.Fatalf("%s: %v", c.name, err)
+	}
+	defer res.Body.Close()
+	var got bytes.Buffer
+	for n, piece := range c.pieces {
+		if _, err := io.CopyN(&got, res.Body, int64(len(piece))); err != nil {
+			p.t.Errorf("%s: piece %d: %v after %q", c.name, n, err, got.String())
+			break
+		}
+		if n < len(c.pieces)-1 {
+			select {
+			case p.next <- struct{}{}:
+			case <-time.After(patience):
+				p.t.Fatalf("%s: the agent does not go on after piece %d", c.name, n)
+			}
+		}
+	}
+	if _, err := io.Copy(&got, res.Body); err != nil {
+		p.t.Errorf("%s: %v", c.name, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := p.saw
+	seen.Answered, seen.Status, seen.AnswerHeader, seen.AnswerEnd = got.String(), res.StatusCode, res.Header, res.Trailer
+	for _, h := range []http.Header{seen.Header, seen.AnswerHeader} {
+		for name := range h {
+			if slices.Contains(ofConnection, name) || strings.HasPrefix(name, "Powerbox-") || name == "Date" || name == "Trailer" {
+				delete(h, name)
+			}
+		}
+	}
+	p.saw = passed{}
+	return seen
+}
+
+// framed is a message of gRPC.
+func framed(message string) string {
+	return string(be.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))) + message
+}
+
+// taping is the part of a configuration with somebody who can hold a capability.
+const taping = `identity: {dev: [{name: alice, token: ` + aliceToken + `}]}
+policies: [policies.cedar]
+`
+
+// TestWirePassesByteForByte makes calls that say more than today's protocol has,
+// and lets the agent answer so: nothing of it is lost or written anew between
+// the two, whether the gateway decides about the call or not, and whether the
+// client proves what it may itself or powerbox attach does that for it.
+func TestWirePassesByteForByte(t *testing.T) {
+	everywhere(t, func(t *testing.T, on wire) {
+		for _, how := range []string{"observe", "require", "attach"} {
+			t.Run(how, func(t *testing.T) {
+				p := newTape(t, on)
+				w := &town{t: t, dir: t.TempDir(), documents: &stock{url: p.url}, grpc: map[string]string{}}
+				w.write("policies.cedar", "permit(principal, action, resource);")
+				w.guard(strings.Replace(how, "attach", "require", 1), taping)
+				through, prove := w.taping(on, how)
+				client, direct := http.DefaultClient, interfaceOn(on, p.url).URL
+				if on.binding == overGRPC {
+					client, direct = h2, p.url
+				}
+				for _, c := range takes(on) {
+					if c = c.whole(); c.observe && how != "observe" {
+						continue
+					}
+					t.Run(c.name, func(t *testing.T) {
+						want, got := p.record(client, direct, c, nil), p.record(client, through, c, prove(c))
+						if how == "attach" {
+							announced(t, got)
+						}
+						// What the agent says under our names is nothing that we say.
+						maps.DeleteFunc(want.AnswerEnd, func(name string, _ []string) bool { return strings.HasPrefix(name, "Powerbox-") })
+						if diff := cmp.Diff(want, got); diff != "" {
+							t.Errorf("directly (-) and through the gateway (+):\n%s", diff)
+						}
+						if want.Line == "" || want.Got != c.body || want.Answered != strings.Join(c.pieces, "") {
+							t.Errorf("directly: %+v", want)
+						}
+					})
+				}
+			})
+		}
+	})
+}
+
+// announced takes out what the client would have said itself, had it known that a
+// gateway is on the way, and what the gateway answers to it.
+func announced(t *testing.T, got passed) {
+	t.Helper()
+	const name = "A2a-Extensions"
+	for end, h := range map[string]http.Header{"call": got.Header, "answer": got.AnswerHeader} {
+		without := slices.DeleteFunc(slices.Clone(h[name]), func(value string) bool { return value == extension })
+		if len(without) != len(h[name])-1 {
+			t.Errorf("%s of the %s: %q, want %s once", name, end, h[name], extension)
+		}
+		if h[name] = without; len(without) == 0 {
+			delete(h, name)
+		}
+	}
+}
+
+// taping returns where takes go to, and what is sent with each.
+func (w *town) taping(on wire, how string) (through string, prove func(take) http.Header) {
+	w.t.Helper()
+	through, address := w.agentURL("documents"), w.grpc["documents"]
+	prove = func(take) http.Header { return nil }
+	switch how {
+	case "require":
+		alice := w.caller(aliceToken)
+		held := alice.request("documents", map[string]any{"grants": []string{"documents:read"}, "purpose": "Search"})[0]
+		own := through
+		prove = func(c take) http.Header {
+			about := token.Request{Method: c.method, URL: own + c.path, Digest: token.DigestOf([]byte(c.body))}
+			if on.binding == overGRPC {
+				about.Digest = token.DigestOf([]byte(c.body[5:]))
+			}
+			return w.proofHeader(alice, held, c.operation, c.arguments, about)
+		}
+	case "attach":
+		address = "127.0.0.1:" + freePort(w.t)
+		a := w.attach("tape", newKey(w.t), "agents:\n  - name: documents\n    card: "+through+"\n    grpc: "+address+"\n    request: [{grants: [documents:read], purpose: Search}]\n",
+			"--session-file", w.sessionFile())
+		through = a.agentURL("documents")
+	}
+	if on.binding == overGRPC {
+		through = "http://" + address
+	}
+	return through, prove
+}
+
+// whole fills in what a take does not say.
+func (c take) whole() take {
+	if c.method == "" {
+		c.method = http.MethodPost
+	}
+	if c.status == 0 {
+		c.status = http.StatusOK
+	}
+	if c.operation == "" {
+		c.operation = opMessage
+	}
+	return c
+}
+
+// TestATrailersOnlyAnswerStaysOne repeats an answer of gRPC that is nothing but a
+// status: one set of headers, and the end of the stream with it. Clients built on
+// the C core lose a status that stands in headers behind which there is still an
+// end to come.
+func TestATrailersOnlyAnswerStaysOne(t *testing.T) {
+	on := wire{overGRPC, "1.0"}
+	p := newTape(t, on)
+	w := &town{t: t, dir: t.TempDir(), documents: &stock{url: p.url}, grpc: map[string]string{}}
+	w.write("policies.cedar", "permit(principal, action, resource);")
+	w.guard("observe", taping)
+	attached, _ := w.taping(on, "attach")
+	for _, c := range grpcTakes(on) {
+		if c.answer.Get("Grpc-Status") == "" {
+			continue
+		}
+		for name, at := range map[string]string{"": "http://" + w.grpc["documents"], " through attach": attached} {
+			w.staysOne(t, p, c.name+name, at, c.whole())
+		}
+	}
+}
+
+func (w *town) staysOne(t *testing.T, p *tape, name, at string, c take) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		p.begin(c)
+		// The body of an answer without one is of another type than a body in which
+		// nothing came.
+		answered := func(base string) (status, body string) {
+			res, err := h2.Do(p.request(base, c, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			return res.Header.Get("Grpc-Status"), fmt.Sprintf("%T", res.Body)
+		}
+		status, body := answered(p.url)
+		for n := range 500 {
+			if s, b := answered(at); s != status || b != body {
+				t.Fatalf("call %d: the status %q, with a body %s; want %q, with %s", n, s, b, status, body)
+			}
+		}
+	})
+}

@@ -1,0 +1,366 @@
+package feed
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/signed"
+)
+
+// Config is what a subscriber needs. Every field is required but Lease, Floor,
+// Authorize and Moved.
+type Config struct {
+	Server    string            // base URL of the server, or of a relay
+	Issuer    string            // public base URL of the server, as it signs
+	Keys      []signed.Public   // its feed keys, pinned
+	Transport http.RoundTripper // what it is fetched with
+	Lease     time.Duration     // 0 for [MaxLease], which is also the longest
+	Floor     int64             // number that was reached before, below which nothing is believed
+	Authorize func(*http.Request) error
+	Moved     func(sequence int64) // called with every number that is reached
+	Now       func() time.Time     // with a monotonic reading, as time.Now
+	Log       *slog.Logger
+}
+
+// Subscriber follows the feed. It is a gate.Revocations: its answers take no
+// lock.
+type Subscriber struct {
+	config Config
+	set    atomic.Pointer[set]
+
+	mu     sync.Mutex // guards what replaces set, and the fields below
+	synced bool       // whether the state is the server's, as of its number
+	last   int64      // time of the newest statement that was believed, Unix milliseconds
+	timer  *time.Timer
+}
+
+// set is everything that a check reads, replaced as a whole.
+type set struct {
+	State
+	lease    period
+	extended period
+	changed  chan struct{} // closed when an answer may have become another one
+}
+
+// period is a time from a moment on. It is over as soon as one of the two
+// clocks says so: the monotonic one stands still while a machine sleeps, the
+// other can be set back.
+type period struct {
+	from time.Time
+	long time.Duration
+}
+
+func (p period) over(now time.Time) bool {
+	return p.long <= 0 || now.Sub(p.from) >= p.long || now.Round(0).Sub(p.from.Round(0)) >= p.long
+}
+
+// left is how long the period goes on, 0 where it is over.
+func (p period) left(now time.Time) time.Duration {
+	if p.over(now) {
+		return 0
+	}
+	return p.long - now.Sub(p.from)
+}
+
+// New returns a subscriber that has heard nothing yet, and so is stale.
+func New(c Config) (*Subscriber, error) {
+	if c.Server == "" || c.Issuer == "" || len(c.Keys) == 0 || c.Transport == nil || c.Now == nil || c.Log == nil {
+		return nil, errors.New("feed: Server, Issuer, Keys, Transport, Now and Log are required")
+	}
+	if c.Lease == 0 {
+		c.Lease = MaxLease
+	}
+	if c.Lease < 0 || c.Lease > MaxLease {
+		return nil, fmt.Errorf("feed: a lease of %v; want at most %v", c.Lease, MaxLease)
+	}
+	s := &Subscriber{config: c}
+	s.set.Store(&set{State: State{Sequence: c.Floor}, changed: make(chan struct{})})
+	s.timer = time.AfterFunc(time.Hour, s.ended)
+	s.timer.Stop()
+	return s, nil
+}
+
+// Revoked implements gate.Revocations.
+func (s *Subscriber) Revoked(id string) bool { return s.set.Load().Revoked(id) }
+
+// Frozen implements gate.Revocations.
+func (s *Subscriber) Frozen(id string) bool { return s.set.Load().Frozen(id) }
+
+// RevocationSequence implements gate.Revocations.
+func (s *Subscriber) RevocationSequence() int64 { return s.set.Load().Sequence }
+
+// Changed implements gate.Revocations. The end of the lease is a change.
+func (s *Subscriber) Changed() <-chan struct{} { return s.set.Load().changed }
+
+// Stale implements gate.Revocations: it reports that the lease is over, and
+// with it the operator's extension, which is for calls that only read.
+func (s *Subscriber) Stale(reads bool) bool {
+	now, set := s.config.Now(), s.set.Load()
+	return set.lease.over(now) && (!reads || set.extended.over(now))
+}
+
+// Run follows the feed until ctx ends, over whatever goes wrong.
+func (s *Subscriber) Run(ctx context.Context) {
+	const shortest, longest = 50 * time.Millisecond, 2 * time.Second
+	for wait := shortest; ctx.Err() == nil; {
+		before := s.RevocationSequence()
+		heard, err := s.follow(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		s.config.Log.WarnContext(ctx, "the revocation feed was lost", slog.Any("error", err), slog.Bool("stale", s.Stale(false)))
+		if heard || s.RevocationSequence() != before {
+			wait = shortest
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+		wait = min(2*wait, longest)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer.Stop()
+}
+
+// errAgain marks what does not follow from what is known.
+var errAgain = errors.New("the state has to be read anew")
+
+// errBack is a rollback. It is never followed: whoever has gone back lacks what
+// was stopped since.
+var errBack = errors.New("the sequence has gone back")
+
+// follow reads the snapshot where that is needed, and then the stream. It
+// returns whether anything new was believed.
+func (s *Subscriber) follow(ctx context.Context) (heard bool, err error) {
+	if !s.inSync() {
+		if err := s.readSnapshot(ctx); err != nil {
+			return false, err
+		}
+		heard = true
+	}
+	more, err := s.readEvents(ctx)
+	if !errors.Is(err, errEnded) {
+		// Something was refused, or nothing came: what carries the stream is not
+		// to be relied on, and the snapshot says it all.
+		s.mu.Lock()
+		s.synced = false
+		s.mu.Unlock()
+	}
+	return heard || more, err
+}
+
+func (s *Subscriber) inSync() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.synced
+}
+
+// errEnded is the end of a stream that said nothing wrong.
+var errEnded = errors.New("the stream has ended")
+
+// get opens one resource of the feed. It fails where nothing at all is heard
+// for half of the lease, while there is time to ask again; the returned function
+// is called with every sign of life.
+func (s *Subscriber) get(ctx context.Context, path, accept string) (body io.ReadCloser, alive func(), err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	silence := time.AfterFunc(s.config.Lease/2, func() { cancel(errors.New("nothing was heard for half of the lease")) })
+	closing := func() error { silence.Stop(); cancel(nil); return nil }
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.config.Server, "/")+path, nil)
+	if err == nil && s.config.Authorize != nil {
+		err = s.config.Authorize(request)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, closing())
+	}
+	request.Header.Set("Accept", accept)
+	response, err := s.config.Transport.RoundTrip(request)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, nil, errors.Join(err, closing())
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, nil, errors.Join(fmt.Errorf("%s answers %s", path, response.Status), response.Body.Close(), closing())
+	}
+	return closer{response.Body, closing}, func() { silence.Reset(s.config.Lease / 2) }, nil
+}
+
+// closer closes more than its body.
+type closer struct {
+	io.ReadCloser
+	also func() error
+}
+
+// Close implements io.Closer.
+func (c closer) Close() error { return errors.Join(c.also(), c.ReadCloser.Close()) }
+
+func (s *Subscriber) readSnapshot(ctx context.Context) error {
+	body, _, err := s.get(ctx, PathSnapshot, "application/jwt")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }() // it was read
+	text, err := io.ReadAll(io.LimitReader(body, maxSnapshot+1))
+	if err != nil {
+		return err
+	}
+	if len(text) > maxSnapshot {
+		return fmt.Errorf("the snapshot has more than %d bytes", maxSnapshot)
+	}
+	return s.believe(TypeSnapshot, strings.TrimSpace(string(text)))
+}
+
+func (s *Subscriber) readEvents(ctx context.Context) (heard bool, err error) {
+	after := strconv.FormatInt(s.RevocationSequence(), 10)
+	body, alive, err := s.get(ctx, PathEvents+"?after="+after, "text/event-stream")
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = body.Close() }() // it has ended
+	lines := bufio.NewScanner(body)
+	lines.Buffer(make([]byte, 4096), maxStatement)
+	name := ""
+	for lines.Scan() {
+		field, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimPrefix(value, " ")
+		switch field {
+		case "event":
+			name = value
+		case "data":
+			typ := map[string]string{nameEvent: TypeEvent, nameHeartbeat: TypeHeartbeat}[name]
+			if err := s.believe(typ, value); err != nil {
+				return heard, err
+			}
+			heard = true
+			alive()
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return heard, err
+	}
+	return heard, errEnded
+}
+
+// believe opens one statement and takes over what it says.
+func (s *Subscriber) believe(typ, compact string) error {
+	var st Statement
+	if _, err := signed.Open(typ, s.config.Keys, compact, &st); err != nil {
+		return err
+	}
+	if st.Issuer != s.config.Issuer {
+		return fmt.Errorf("a statement is of %q; want %q", st.Issuer, s.config.Issuer)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.config.Now()
+	age := now.Sub(time.UnixMilli(st.Time)) // the server's time has no monotonic reading
+	if age >= s.config.Lease || age < -MaxLease {
+		return fmt.Errorf("a statement is %v old by the clock here; compare the clocks", age.Truncate(time.Millisecond))
+	}
+	if st.Time < s.last {
+		return errors.New("a statement is older than the one before it")
+	}
+	old := s.set.Load()
+	next := &set{State: old.State, lease: old.lease, extended: old.extended, changed: old.changed}
+	if err := next.take(typ, st, now); err != nil {
+		return err
+	}
+	s.replace(old, next, typ, st, now)
+	return nil
+}
+
+// take makes the state what a statement says.
+func (n *set) take(typ string, st Statement, now time.Time) error {
+	var err error
+	switch {
+	case st.Sequence < n.Sequence:
+		return fmt.Errorf("%w: to %d, from %d that was known; the server may have been restored from an old backup", errBack, st.Sequence, n.Sequence)
+	case typ == TypeSnapshot:
+		n.State, err = fromSnapshot(st, now)
+	case typ == TypeEvent && st.Event != nil && st.Event.Sequence == st.Sequence:
+		if st.Sequence == n.Sequence {
+			return fmt.Errorf("event %d came twice", st.Sequence)
+		}
+		if n.State, err = n.Apply(*st.Event, now); err != nil {
+			return fmt.Errorf("%w: %w", errAgain, err)
+		}
+	case typ == TypeHeartbeat && st.Event == nil:
+		if st.Sequence != n.Sequence {
+			return fmt.Errorf("%w: the sequence is at %d, and %d is known", errAgain, st.Sequence, n.Sequence)
+		}
+	default:
+		err = errors.New("a statement says something else than its type")
+	}
+	if err == nil && n.Digest != st.Digest {
+		err = fmt.Errorf("%w: the events up to %d are others than those that are known", errAgain, st.Sequence)
+	}
+	return err
+}
+
+// replace puts the next set in place, with its lease: an event says nothing
+// about how far the sequence has come since.
+func (s *Subscriber) replace(old, next *set, typ string, st Statement, now time.Time) {
+	age := max(now.Sub(time.UnixMilli(st.Time)), 0)
+	stale := old.lease.over(now)
+	if typ != TypeEvent && (st.Time > s.last || typ == TypeSnapshot) {
+		next.lease = period{now, s.config.Lease - age}
+	}
+	s.last = st.Time
+	if !next.State.extended.Equal(old.State.extended) || typ == TypeSnapshot {
+		next.extended = period{}
+		if next.State.extended.After(now) {
+			next.extended = period{now, min(next.State.extended.Sub(now.Round(0)), MaxExtension)}
+		}
+	}
+	s.synced = s.synced || typ == TypeSnapshot
+	if typ != TypeHeartbeat || stale {
+		next.changed = make(chan struct{})
+		defer close(old.changed)
+	}
+	s.set.Store(next)
+	s.wind(next, now)
+	if next.Sequence != old.Sequence && s.config.Moved != nil {
+		s.config.Moved(next.Sequence)
+	}
+}
+
+// wind sets the timer to the next moment at which answers become stale.
+func (s *Subscriber) wind(n *set, now time.Time) {
+	left := n.lease.left(now)
+	if left == 0 {
+		left = n.extended.left(now)
+	}
+	if left > 0 {
+		s.timer.Reset(left)
+	}
+}
+
+// ended tells everybody who waits that answers have become stale.
+func (s *Subscriber) ended() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, now := s.set.Load(), s.config.Now()
+	if left := old.lease.left(now); left > 0 {
+		s.timer.Reset(left)
+		return
+	}
+	next := *old
+	next.changed = make(chan struct{})
+	s.set.Store(&next)
+	close(old.changed)
+	s.wind(&next, now)
+}

@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/a2apb"
+)
+
+// The types of what we answer ourselves.
+const (
+	typeJSON   = "application/json"
+	typeEvents = "text/event-stream"
+	typeGRPC   = "application/grpc"
+)
+
+// deny answers with a denial.
+func (g *Gateway) deny(w http.ResponseWriter, x *exchange, d a2a.Denial) {
+	h := w.Header()
+	if d.DecisionID != "" {
+		h.Set(HeaderDecision, d.DecisionID)
+	}
+	h.Set(HeaderOutcome, "denied")
+	if d.Reason != "" {
+		h.Set(HeaderReason, d.Reason) // SDKs that lose the details keep headers
+	}
+	g.say(w, x, d)
+}
+
+// say writes a denial in the form that the binding's clients read.
+func (g *Gateway) say(w http.ResponseWriter, x *exchange, d a2a.Denial) {
+	h := w.Header()
+	x.said = d.Reason
+	if x.throttled {
+		d = again(w, d)
+	}
+	switch x.call.Binding {
+	case a2a.HTTPJSON:
+		// Of a task that is not there SDKs tell in the stream.
+		if status, body := d.HTTP(); !x.call.Streaming || d.Code != a2a.CodeTaskNotFound {
+			g.write(w, status, typeJSON, body)
+		} else {
+			g.write(w, http.StatusOK, typeEvents, d.Event(a2a.HTTPJSON, nil))
+		}
+	case a2a.GRPC:
+		if err := a2apb.SetStatus(h, d.GRPC()); err != nil {
+			g.config.Log.ErrorContext(x.request.Context(), "a denial was said without its details", "error", err)
+			h.Set("Grpc-Status", "7")
+		}
+		g.write(w, http.StatusOK, typeGRPC, nil)
+	default:
+		g.sayJSONRPC(w, x, d)
+	}
+}
+
+func (g *Gateway) sayJSONRPC(w http.ResponseWriter, x *exchange, d a2a.Denial) {
+	status := http.StatusOK
+	if x.DenyStatus == http.StatusForbidden && (d.Code == 0 || d.Code == a2a.CodeUnauthorized) {
+		status = http.StatusForbidden
+	}
+	if x.call.Streaming && status == http.StatusOK {
+		g.write(w, status, typeEvents, d.Event(a2a.JSONRPC, x.call.ID))
+		return
+	}
+	g.write(w, status, typeJSON, d.JSONRPC(x.call.ID))
+}
+
+func (g *Gateway) write(w http.ResponseWriter, status int, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client has gone: nobody is left to tell
+}
+
+// unoffered answers a binding that the agent behind does not have.
+func (g *Gateway) unoffered(w http.ResponseWriter, x *exchange) {
+	if x.call.Binding == a2a.HTTPJSON {
+		http.Error(w, "there is nothing here; the agent's card says where it is reached", http.StatusNotFound)
+		return
+	}
+	g.say(w, x, a2a.MethodNotFound(x.request.URL.Path).Denial())
+}
+
+// unreadable answers a request whose body cannot be had as it should be.
+func (g *Gateway) unreadable(w http.ResponseWriter, x *exchange, status int, err error) {
+	if x.call.Binding != a2a.GRPC {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	g.say(w, x, a2a.Denial{Code: a2a.CodeInvalidRequest, Reason: a2a.ReasonEnvelope, Message: err.Error()})
+}

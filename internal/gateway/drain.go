@@ -1,0 +1,41 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+)
+
+// codeStopping is the code of what a server that ends does not take any more.
+const codeStopping = "server_stopping"
+
+// retryStopping is after how many seconds another server, or this one again, may
+// be there.
+const retryStopping = 2
+
+// Drain has no new streams begin from now on. Other calls are still served.
+func (g *Gateway) Drain() { g.draining.Store(true) }
+
+// Draining reports whether the gateway is about to end.
+func (g *Gateway) Draining() bool { return g.draining.Load() }
+
+// EndStreams ends every open stream, with an event that says why.
+func (g *Gateway) EndStreams() { g.endStreams() }
+
+// stopping is why streams end with the server.
+func stopping() gate.Reason {
+	return gate.Reason{Code: codeStopping, Link: -1, Message: "this server is being stopped; subscribe to the task again"}
+}
+
+// leaving refuses a new stream while the server is about to end, and reports
+// whether it did.
+func (g *Gateway) leaving(w http.ResponseWriter, x *exchange) bool {
+	if !g.Draining() || !x.call.Streaming {
+		return false
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(retryStopping))
+	g.deny(w, x, a2a.Denial{Reason: codeStopping, Message: "this server is being stopped and begins no streams", Retryable: true})
+	return true
+}

@@ -1,0 +1,256 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/a2apb"
+	"github.com/powerbox-project/powerbox/internal/identity"
+)
+
+// exchange is one request on its way through the gateway.
+type exchange struct {
+	*agent
+	view    *view
+	mode    gate.Mode
+	request *http.Request
+	skill   string // named by the URL, "" for none
+	path    string // of HTTP+JSON, below the agent's URL, as it was sent
+	body    []byte // as received
+	// pageQuery is the query of HTTP+JSON with the agent's own token of a page; ""
+	// for the query that came.
+	pageQuery string
+	message   []byte // of gRPC, the body without its frame
+	caller    identity.Caller
+	consumed  bool // the Authorization header is ours
+	call      a2a.Call
+	named     a2a.Named
+	mapped    Skill // zero where no skill is named
+	isNamed   bool
+	forward   []byte // what the agent gets
+	verdict   gate.Verdict
+	handed    []string // ids of other agents' capabilities, for the agent behind
+	// delegated are capabilities of other agents that the task was given.
+	delegated []Delegated
+	ended     []string // tasks that the answer says have ended
+	trace     string   // id of the trace that the call is part of, "" for none
+	said      string   // the code that the caller was told, "" for none
+	throttled bool     // one of a burst of denials
+	signal    bool     // a burst of denials begins with it
+}
+
+// pathBelow returns the path below the agent's URL, or below that of its skill,
+// as it was sent: an encoded slash is not one.
+func pathBelow(r *http.Request, skill string) string {
+	above := 2 // agents, and the agent
+	if skill != "" {
+		above += 2
+	}
+	rest := r.URL.EscapedPath()
+	for range above {
+		_, rest, _ = strings.Cut(rest[1:], "/")
+		rest = "/" + rest
+	}
+	return rest
+}
+
+// decode reads the call as its binding has it.
+func (x *exchange) decode(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
+	r := x.request
+	switch x.call.Binding {
+	case a2a.HTTPJSON:
+		return a2a.DecodeHTTP(a2a.HTTPRequest{Method: r.Method, Path: x.path, Query: r.URL.RawQuery, Body: x.body}, header(r), limits)
+	case a2a.GRPC:
+		message, err := a2apb.Unframe(x.body)
+		x.message = message
+		call, wrong := a2apb.Decode(r.URL.Path, message, header(r), limits)
+		if err != nil {
+			wrong = &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: err.Error()}
+		}
+		return call, wrong
+	default:
+		return a2a.Decode(x.body, header(r), limits)
+	}
+}
+
+// signed returns the bytes that a proof is about: the request's body, and in
+// gRPC the message in it, which is what clients have in hand.
+func (x *exchange) signed() []byte {
+	if x.call.Binding == a2a.GRPC {
+		return x.message
+	}
+	return x.body
+}
+
+// target is the URL that a proof must name: the agent's public URL, with the
+// skill where the URL names one, and what the binding has below it.
+func (x *exchange) target() string {
+	target := x.URL
+	if x.skill != "" {
+		target += "/skills/" + x.skill
+	}
+	switch x.call.Binding {
+	case a2a.HTTPJSON:
+		target += x.path
+		if q := x.request.URL.RawQuery; q != "" {
+			target += "?" + q
+		}
+	case a2a.GRPC:
+		target += x.request.URL.Path
+	default:
+	}
+	return target
+}
+
+// addressed returns the request under the URL that its client means. That of
+// gRPC is, for proofs, below the agent's own, since its address says no more than
+// a port: a proof for one agent must be of no use at another.
+func (x *exchange) addressed() *http.Request {
+	if x.call.Binding != a2a.GRPC {
+		return x.request
+	}
+	r := *x.request
+	if own, err := url.Parse(x.URL); err == nil {
+		r.URL = own.JoinPath(r.URL.Path)
+	}
+	return &r
+}
+
+// asked is the version that the call names itself, "" where it names none.
+func (x *exchange) asked() string {
+	if x.call.Binding != a2a.GRPC && header(x.request).Version == "" {
+		return ""
+	}
+	return x.call.Version
+}
+
+// unspoken refuses what the agent behind does not speak: its own servers do not
+// look, and would read the call in another way than it was checked.
+func (x *exchange) unspoken() *a2a.Error {
+	if x.call.Method.IsExtension() {
+		return nil
+	}
+	if x.NeedsExtension && !slices.Contains(x.call.Extensions, a2a.ExtensionURI) {
+		return &a2a.Error{
+			Code: a2a.CodeExtensionRequired, Reason: a2a.ReasonExtension,
+			Message: "this agent is called with the extension " + a2a.ExtensionURI + " alone; name it in A2A-Extensions",
+		}
+	}
+	if _, ok := x.behind(); ok {
+		return nil
+	}
+	spoken := x.view.card.Speaks(x.call.Binding)
+	if len(spoken) == 0 {
+		return a2a.MethodNotFound(x.call.Wire)
+	}
+	return &a2a.Error{
+		Code: a2a.CodeVersionNotSupported, Reason: a2a.ReasonVersion,
+		Message: fmt.Sprintf("this agent does not speak A2A %s by %s; send A2A-Version %s", x.call.Version, x.call.Binding, strings.Join(spoken, " or ")),
+	}
+}
+
+// behind returns where the agent takes calls of this binding and version. A
+// call that does not say its version goes where the agent prefers.
+func (x *exchange) behind() (a2a.Interface, bool) {
+	card := x.view.card
+	if at, ok := card.Interface(x.call.Binding, x.call.Version); ok {
+		return at, true
+	}
+	if x.asked() == "" || x.mode == gate.Observe {
+		return card.Interface(x.call.Binding, "")
+	}
+	return a2a.Interface{}, false
+}
+
+// upstream is the URL of the agent behind to which the call goes.
+func (x *exchange) upstream() (*url.URL, error) {
+	u, err := x.addressBehind()
+	if err == nil && x.Encrypted && u.Scheme != "https" {
+		return nil, errors.New("the agent's card names a URL without TLS, and agents.tls has it reached over TLS alone")
+	}
+	return u, err
+}
+
+// addressBehind is the URL that the agent's card names for the call.
+func (x *exchange) addressBehind() (*url.URL, error) {
+	at, ok := x.behind()
+	if !ok {
+		return nil, fmt.Errorf("the agent has no interface for %s", x.call.Binding)
+	}
+	switch x.call.Binding {
+	case a2a.HTTPJSON:
+		base, own, _ := strings.Cut(at.URL, "?")
+		u, err := url.Parse(strings.TrimSuffix(base, "/") + x.path)
+		if err == nil {
+			u.RawQuery = own
+		}
+		return usable(u, err)
+	case a2a.GRPC:
+		u, err := grpcURL(at.URL, x.GRPCUpstream, x.Encrypted)
+		if err == nil {
+			u.Path = x.request.URL.Path
+		}
+		return u, err
+	default:
+		u, err := url.Parse(at.URL)
+		return usable(u, err)
+	}
+}
+
+func usable(u *url.URL, err error) (*url.URL, error) {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("the agent's card names no usable URL")
+	}
+	return u, nil
+}
+
+// grpcURL makes a URL of what a card names for gRPC, which is host:port. Beyond
+// this machine TLS is spoken, unless the operator names a URL without it.
+func grpcURL(named, configured string, encrypted bool) (*url.URL, error) {
+	if configured != "" {
+		named = configured
+	}
+	if strings.Contains(named, "://") {
+		u, err := url.Parse(named)
+		return usable(u, err)
+	}
+	host, _, err := net.SplitHostPort(named)
+	if err != nil {
+		return nil, errors.New("the agent's card names no usable address for gRPC")
+	}
+	scheme := "https"
+	if ip := net.ParseIP(host); !encrypted && (host == "localhost" || ip != nil && ip.IsLoopback()) {
+		scheme = "http"
+	}
+	return usable(&url.URL{Scheme: scheme, Host: named}, nil)
+}
+
+// version is the protocol version in which we compose messages for the agent
+// behind.
+func (x *exchange) version() string {
+	if slices.Contains(x.view.card.Speaks(a2a.JSONRPC), a2a.Version1) {
+		return a2a.Version1
+	}
+	return a2a.Version03
+}
+
+// writes reports whether the call may have changed something. What is not
+// known to read may.
+func (x *exchange) writes() bool {
+	switch x.call.Method {
+	case a2a.GetTask, a2a.ListTasks, a2a.SubscribeToTask, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.GetExtendedCard:
+		return false
+	case a2a.SendMessage, a2a.SendStreamingMessage, a2a.SkillInvoke, a2a.TaskSend:
+		return !x.isNamed || x.mapped.Write || x.call.Message.Loose
+	default:
+		return true
+	}
+}

@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/a2apb"
+)
+
+// GRPC returns the handler for the gRPC of one agent. Its paths name no agent,
+// so that every agent needs an address of its own.
+func (g *Gateway) GRPC(id string) (http.Handler, error) {
+	a, ok := g.agents[id]
+	if !ok {
+		return nil, fmt.Errorf("gateway: there is no agent %q", id)
+	}
+	serve := g.timely(g.serve(a2a.GRPC))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind := r.Header.Get("Content-Type")
+		if r.ProtoMajor != 2 || r.Method != http.MethodPost || kind != typeGRPC && kind != typeGRPC+"+proto" {
+			http.Error(w, "this address takes gRPC over HTTP/2 with protobuf", http.StatusUnsupportedMediaType)
+			return
+		}
+		serve(w, r, a, "")
+	}), nil
+}
+
+// URL returns the public URL of an agent, "" where there is none of that id.
+func (g *Gateway) URL(id string) string {
+	if a, ok := g.agents[id]; ok {
+		return a.URL
+	}
+	return ""
+}
+
+// grpcAnswer is answer for gRPC: one message, or a stream of them, and a status
+// behind.
+func (g *Gateway) grpcAnswer(r *http.Response, x *exchange) error {
+	if x.call.Streaming && r.Header.Get("Grpc-Status") == "" {
+		r.Body = g.stream(r, x)
+		return nil
+	}
+	body, err := whole(r)
+	if err != nil {
+		return err
+	}
+	stripOurs(r.Trailer)
+	status := grpcOutcome(r)
+	if len(body) > 0 && status == evidence.Achieved {
+		if body, err = g.grpcLearn(r, x, body); err != nil {
+			return err
+		}
+	}
+	g.finish(x, status)
+	r.Header.Del("Content-Length")
+	if r.ContentLength = -1; len(body) == 0 && len(r.Trailer) == 0 {
+		r.ContentLength = 0 // the headers say it all
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// grpcLearn is learn for one message in its frame. What cannot be read passes
+// in observe alone.
+func (g *Gateway) grpcLearn(r *http.Response, x *exchange, body []byte) ([]byte, error) {
+	message, err := a2apb.Unframe(body)
+	if err == nil && x.call.Method == a2a.GetExtendedCard {
+		if message, err = a2apb.RewriteCard(x.call.Wire, message, func(card []byte) ([]byte, error) { return g.inFront(x.agent, "", card) }); err == nil {
+			return a2apb.Frame(message), nil
+		}
+		return nil, err // it would lead past the gateway, in every mode
+	}
+	if err != nil || x.call.Method == a2a.Unknown {
+		return passing(x, body, err)
+	}
+	ctx := x.request.Context()
+	if x.call.Method == a2a.ListTasks {
+		if x.mode == gate.Observe {
+			return body, nil
+		}
+		if message, err = g.page(r, x, message); err != nil {
+			return nil, err
+		}
+		return a2apb.Frame(message), nil
+	}
+	payload, err := a2apb.JSON(x.call.Wire, message)
+	if err != nil {
+		return passing(x, body, err)
+	}
+	return body, g.bind(ctx, x, payload)
+}
+
+func passing(x *exchange, body []byte, err error) ([]byte, error) {
+	if x.mode == gate.Observe {
+		return body, nil
+	}
+	return body, err
+}
+
+// grpcOutcome is what the status of an answer says, which stands in the headers
+// where there is no message.
+func grpcOutcome(r *http.Response) evidence.OutcomeStatus {
+	status := r.Trailer.Get("Grpc-Status")
+	if status == "" {
+		status = r.Header.Get("Grpc-Status")
+	}
+	if status == "0" {
+		return evidence.Achieved
+	}
+	return evidence.Failed
+}

@@ -1,0 +1,187 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/a2apb"
+)
+
+// Tokens of pages are the agent's own, sealed for who asked: what stands in them
+// is nobody's business, and nobody goes on with another one's list. They are the
+// one thing in a request that is not forwarded as it came.
+
+// maxPages is how many pages of the agent are asked for until one task of the
+// caller's is found; then an empty page with a token goes on.
+const maxPages = 32
+
+// CodePageToken is the reason for a token of a page that is not the caller's.
+const codePageToken = "page_token"
+
+var errPageToken = errors.New("params.pageToken is not one that this caller was given here; begin again without")
+
+// paged reports whether the pages of a call are looked at.
+func (x *exchange) paged() bool { return x.call.Method == a2a.ListTasks && x.mode != gate.Observe }
+
+// openPage puts the agent's own token into a call that goes on from a page, and
+// a context that nobody has in the place of one that is not the caller's: the
+// agent answers as for any that does not exist.
+func (g *Gateway) openPage(x *exchange) error {
+	if !x.paged() {
+		return nil
+	}
+	known, err := g.knowsContext(x)
+	if err == nil && !known {
+		var nobodys string
+		if nobodys, err = g.config.Gate.NewID(); err == nil {
+			err = x.with("contextId", "context_id", nobodys)
+		}
+	}
+	if err != nil || x.call.PageToken == "" {
+		return err
+	}
+	token, err := g.unsealPage(x, x.call.PageToken)
+	if err != nil {
+		return err
+	}
+	return x.atPage(token)
+}
+
+// atPage makes what is forwarded ask for a page of the agent.
+func (x *exchange) atPage(token string) error { return x.with("pageToken", "page_token", token) }
+
+// with sets one parameter of what is forwarded, by its name and by that of its
+// field in protobuf.
+func (x *exchange) with(name, field, text string) error {
+	var err error
+	switch x.call.Binding {
+	case a2a.HTTPJSON:
+		query := x.pageQuery
+		if query == "" {
+			query = x.request.URL.RawQuery
+		}
+		x.pageQuery = a2a.QueryWithParam(query, name, text)
+	case a2a.GRPC:
+		message, wrong := a2apb.Unframe(x.forward)
+		if err = wrong; err == nil {
+			if message, err = a2apb.WithParam(x.call.Wire, message, field, text); err == nil {
+				x.forward = a2apb.Frame(message)
+			}
+		}
+	default:
+		x.forward, err = a2a.WithParam(x.forward, name, text)
+	}
+	return err
+}
+
+// page cuts the tasks of others out of a page, and asks for further ones until
+// there is a task of the caller's or none is left.
+func (g *Gateway) page(r *http.Response, x *exchange, body []byte) ([]byte, error) {
+	for n := 1; ; n++ {
+		kept, p, err := g.cut(x, body)
+		if err != nil {
+			return nil, err
+		}
+		if p.Next == "" {
+			return kept, nil
+		}
+		if p.Tasks > 0 || n == maxPages {
+			return g.withNext(x, kept, p.Next)
+		}
+		if body, err = g.nextPage(r.Request, x, p.Next); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// knowsContext reports whether the context whose tasks are listed is the
+// caller's, or none is named.
+func (g *Gateway) knowsContext(x *exchange) (bool, error) {
+	if x.call.Context == "" {
+		return true, nil
+	}
+	o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, x.call.Context)
+	return known && o == g.ownerOf(x, x.verdict.Held), err
+}
+
+// cut filters one page; in gRPC, of its message.
+func (g *Gateway) cut(x *exchange, body []byte) (kept []byte, p a2a.Page, err error) {
+	mine := g.mine(x.request.Context(), x)
+	if x.call.Binding == a2a.GRPC {
+		if kept, err = a2apb.FilterTasks(x.call.Wire, body, mine); err == nil {
+			p, err = a2apb.PageOf(x.call.Wire, kept)
+		}
+		return kept, p, err
+	}
+	if kept, err = a2a.FilterTasks(body, mine); err == nil {
+		p, err = a2a.PageOf(kept)
+	}
+	return kept, p, err
+}
+
+func (g *Gateway) withNext(x *exchange, body []byte, next string) ([]byte, error) {
+	token := g.sealPage(x, next)
+	if x.call.Binding == a2a.GRPC {
+		return a2apb.WithNextPage(x.call.Wire, body, token)
+	}
+	return a2a.WithNextPage(body, token)
+}
+
+// nextPage asks the agent again, as it was asked, for another page.
+func (g *Gateway) nextPage(asked *http.Request, x *exchange, token string) ([]byte, error) {
+	if err := x.atPage(token); err != nil {
+		return nil, err
+	}
+	again := asked.Clone(asked.Context())
+	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(x.forward)), int64(len(x.forward))
+	if x.call.Binding == a2a.HTTPJSON {
+		own := ""
+		if u, err := x.upstream(); err == nil {
+			own = u.RawQuery
+		}
+		again.URL.RawQuery = x.query(own)
+	}
+	r, err := x.transport().RoundTrip(again)
+	if err != nil {
+		return nil, err
+	}
+	body, err := whole(r)
+	if err != nil {
+		return nil, err
+	}
+	if r.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the next page is answered with %d", r.StatusCode)
+	}
+	if x.call.Binding == a2a.GRPC {
+		return a2apb.Unframe(body)
+	}
+	return body, nil
+}
+
+// owner names for whom a token is sealed.
+func (g *Gateway) pageOwner(x *exchange) []byte {
+	o := g.ownerOf(x, x.verdict.Held)
+	return []byte(x.ID + "\x00" + o.Root + "\x00" + o.Principal + "\x00" + o.Holder)
+}
+
+func (g *Gateway) sealPage(x *exchange, token string) string {
+	sealed := g.config.Pages.Seal(nil, nil, []byte(token), g.pageOwner(x)) //nolint:gosec // the nonce is random, and Pages puts it in front
+	return base64.RawURLEncoding.EncodeToString(sealed)
+}
+
+func (g *Gateway) unsealPage(x *exchange, token string) (string, error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(token)
+	if err == nil && len(sealed) >= g.config.Pages.Overhead() {
+		var plain []byte
+		if plain, err = g.config.Pages.Open(nil, nil, sealed, g.pageOwner(x)); err == nil {
+			return string(plain), nil
+		}
+	}
+	return "", errPageToken
+}

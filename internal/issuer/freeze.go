@@ -1,0 +1,241 @@
+package issuer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/identity"
+)
+
+// TargetError says that a target cannot be frozen or thawed, and what can be.
+type TargetError struct{ Message string }
+
+func (e *TargetError) Error() string { return e.Message }
+
+func noTarget(format string, args ...any) error {
+	return &TargetError{fmt.Sprintf(format, args...)}
+}
+
+// maxReason is the size of the longest reason in bytes.
+const maxReason = 1024
+
+// AgentTarget is what a freeze of an agent names.
+func AgentTarget(name string) string { return "agent:" + name }
+
+// Frozen reports whether a freeze is in force for an id: of a capability, a
+// token, a derived link or a holder, "agent:" with a configured name, or the
+// pseudonym of a principal.
+func (i *Issuer) Frozen(id string) bool { return i.revoked.Load().frozen[id] }
+
+// FrozenAny reports whether a freeze is in force for any of the ids.
+func (i *Issuer) FrozenAny(ids []string) bool {
+	frozen := i.revoked.Load().frozen
+	return len(frozen) > 0 && slices.ContainsFunc(ids, func(id string) bool { return frozen[id] })
+}
+
+// Freezes returns the freezes that are in force, oldest first.
+func (i *Issuer) Freezes() []Revocation {
+	out := []Revocation{}
+	for _, f := range i.revoked.Load().freezes {
+		if f.Kind == KindFreeze {
+			out = append(out, f)
+		}
+	}
+	slices.SortFunc(out, func(a, b Revocation) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	return out
+}
+
+// stops returns every id that a freeze of target stands for: itself, and for a
+// principal its pseudonym at every agent, since that is all that a gate knows.
+func (i *Issuer) stops(target string) []string {
+	ids := []string{target}
+	if maybePrincipal(target) {
+		for id := range i.agents {
+			ids = append(ids, i.Pseudonym(id, target))
+		}
+	}
+	return ids
+}
+
+// Outside returns the name of what a freeze is of, and every id that it stands
+// for, as they are told outside the server: users by their pseudonyms.
+func (i *Issuer) Outside(target string) (name string, ids []string) {
+	ids = i.stops(target)
+	if !isPrincipal(target) {
+		slices.Sort(ids[1:])
+		return target, ids
+	}
+	ids = ids[1:]
+	slices.Sort(ids)
+	return i.Pseudonym(issuerItself, target), ids
+}
+
+var pseudonym = regexp.MustCompile(`^pw_[0-9a-f]{24}$`)
+
+// notPrincipals begin the names of agents and holders.
+var notPrincipals = regexp.MustCompile(`^(agent|key|mtls|client|dev|spiffe):`)
+
+// maybePrincipal reports whether a user can have the name, also where a holder
+// can: what is frozen then is both.
+func maybePrincipal(target string) bool {
+	return strings.Contains(target, ":") && !strings.HasPrefix(target, "agent:") && !strings.HasPrefix(target, "key:")
+}
+
+func isPrincipal(target string) bool {
+	return strings.Contains(target, ":") && !notPrincipals.MatchString(target)
+}
+
+// Freeze stops what target names until it is thawed, in every mode: an agent
+// ("agent:documents"), at which nothing goes on and which can do nothing
+// elsewhere; a principal ("user:alice", or its pseudonym at one agent); a
+// holder ("key:..."); a capability ("cap_...", or its revocation id) with all
+// that descends from it. It is recorded with its reason.
+func (i *Issuer) Freeze(ctx context.Context, operator, target, reason string) (Revocation, error) {
+	target, agent, err := i.freezable(ctx, target)
+	if err != nil {
+		return Revocation{}, err
+	}
+	return i.stop(ctx, KindFreeze, operator, agent, target, reason)
+}
+
+// Thaw lifts a freeze. What is not frozen is refused, so that a mistaken name
+// is noticed.
+func (i *Issuer) Thaw(ctx context.Context, operator, target, reason string) (Revocation, error) {
+	if i.revoked.Load().freezes[target].Kind != KindFreeze {
+		resolved, _, err := i.freezable(ctx, target)
+		var unknown *TargetError
+		if err != nil && !errors.As(err, &unknown) {
+			return Revocation{}, err
+		}
+		if i.revoked.Load().freezes[resolved].Kind != KindFreeze {
+			return Revocation{}, noTarget("%q is not frozen; frozen are [%s]", target, strings.Join(i.frozenTargets(), ", "))
+		}
+		target = resolved
+	}
+	// What was frozen can be thawed, also when the agent is gone.
+	agent := issuerItself
+	if _, of, err := i.freezable(ctx, target); err == nil {
+		agent = of
+	}
+	return i.stop(ctx, KindThaw, operator, agent, target, reason)
+}
+
+func (i *Issuer) frozenTargets() []string {
+	var out []string
+	for _, f := range i.Freezes() {
+		out = append(out, f.Target)
+	}
+	return out
+}
+
+// freezable returns the target as it is stored and the agent in whose chain
+// the record belongs. A name that nothing here has is refused: an operator who
+// mistypes must not believe that something was stopped.
+func (i *Issuer) freezable(ctx context.Context, target string) (stored, agent string, err error) {
+	name, isAgent := strings.CutPrefix(target, "agent:")
+	_, protected := i.agents[name]
+	switch {
+	case isAgent && protected:
+		return target, name, nil
+	case isAgent && slices.Contains(i.config.Callers, name):
+		return target, issuerItself, nil
+	case isAgent:
+		return "", "", noTarget("no agent %q is configured; there are [%s]", name, strings.Join(i.agentNames(), ", "))
+	case strings.HasPrefix(target, "cap_"), strings.HasPrefix(target, "rv_"):
+		return i.freezableCapability(ctx, target)
+	case pseudonym.MatchString(target):
+		return target, issuerItself, nil
+	}
+	kind, rest, _ := strings.Cut(target, ":")
+	if kind == "" || rest == "" || len(target) > 256 || strings.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return "", "", noTarget("%q cannot be frozen; want agent:NAME, a principal such as user:alice or its pseudonym pw_..., a holder such as key:..., or a capability cap_...", target)
+	}
+	return target, issuerItself, nil
+}
+
+func (i *Issuer) freezableCapability(ctx context.Context, id string) (stored, agent string, err error) {
+	var c Capability
+	err = i.config.Store.View(ctx, func(r Reader) error {
+		find := r.Capability
+		if strings.HasPrefix(id, "rv_") {
+			find = r.CapabilityByRevocation
+		}
+		var err error
+		c, err = find(id)
+		return err
+	})
+	if errors.Is(err, ErrNotFound) {
+		return "", "", noTarget("no capability %q is on record; powerbox revoke takes ids that are not", id)
+	}
+	return c.ID, c.Agent, err
+}
+
+func (i *Issuer) agentNames() []string {
+	names := slices.Clone(i.config.Callers)
+	for id := range i.agents {
+		names = append(names, id)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// stop stores one event and its record in one transaction. Records name a
+// principal by the pseudonym that it has in the issuer's own chain.
+func (i *Issuer) stop(ctx context.Context, kind Kind, operator, agent, target, reason string) (Revocation, error) {
+	named := target
+	if isPrincipal(target) {
+		named = i.Pseudonym(issuerItself, target)
+	}
+	return i.event(ctx, agent, Revocation{Kind: kind, Target: target, By: operator, Reason: reason}, map[string]any{"target": named})
+}
+
+// event stores one event of the sequence, done by an operator for a reason,
+// with its record.
+func (i *Issuer) event(ctx context.Context, agent string, r Revocation, what map[string]any) (Revocation, error) {
+	if r.Reason = strings.TrimSpace(r.Reason); r.Reason == "" || len(r.Reason) > maxReason {
+		return Revocation{}, noTarget("the reason has %d bytes; want why it is done, in 1 to %d bytes", len(r.Reason), maxReason)
+	}
+	record, err := i.newRecord(agent, identity.Caller{Agent: r.By}, "operator."+string(r.Kind), evidence.Intent{
+		Operation: OperationCapability, Purpose: r.Reason, Details: details(what),
+	})
+	if err != nil {
+		return Revocation{}, err
+	}
+	if strings.HasPrefix(r.Target, "cap_") {
+		record.Details.Capability = r.Target
+	}
+	record.OutcomeStatus = evidence.Achieved
+	r.At = i.config.Now().UTC().Truncate(time.Second)
+	return i.commitRevocation(ctx, record, r)
+}
+
+// checkFrozen refuses a caller whom, or an agent at which, an operator has
+// stopped: what is frozen gets nothing new.
+func (i *Issuer) checkFrozen(agent string, caller identity.Caller) *Refusal {
+	for _, s := range []struct{ id, who string }{
+		{AgentTarget(agent), "this agent"},
+		{AgentTarget(caller.Agent), "the calling agent"},
+		{caller.Principal, "the user"},
+		{i.Pseudonym(agent, caller.Principal), "the user"},
+		{caller.Holder.ID, "the caller"},
+	} {
+		if i.Frozen(s.id) {
+			return refuse(CodeFrozen, "an operator stopped %s; asking again does not help until an operator thaws it", s.who)
+		}
+	}
+	return nil
+}
+
+// Stopped reports whether a freeze is in force for a capability, its agent, its
+// holder or the principal behind it.
+func (i *Issuer) Stopped(c Capability) bool {
+	ids := append(c.Links(), AgentTarget(c.Agent), AgentTarget(c.Requester), c.Holder, c.Principal, i.Pseudonym(c.Agent, c.Principal))
+	return i.FrozenAny(ids)
+}

@@ -1,0 +1,225 @@
+package issuer
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/signed"
+)
+
+// Gateway is a gateway apart from the server, in front of one agent.
+type Gateway struct {
+	ID       string          // also the name of its recorder, such as gw_01j...
+	Agent    string          // whose gateway it is
+	Key      signed.Public   // by which it speaks to the server
+	Record   evidence.Key    // that signs its records
+	Context  json.RawMessage // JWK of the key that signs what the agent behind is told
+	Enrolled time.Time
+	Closed   time.Time // from when it is believed no more; zero while it is open
+}
+
+// The bounds of tokens that enrol a gateway.
+const (
+	maxTokenLife = 24 * time.Hour
+	// tokenPrefix is the type of the tokens. Nothing else begins so (ATK-36).
+	tokenPrefix = "pbgw1_"
+)
+
+// tokenHash is what is stored of a token: never the token itself, and never what
+// another kind of token could hash to.
+func tokenHash(secret string) [32]byte {
+	return sha256.Sum256([]byte("powerbox gateway token\x00" + secret))
+}
+
+// GatewayToken makes a token that enrols one gateway of an agent, once, within
+// its time. It is shown once and stored as a hash. It holds the fingerprint of
+// the server's key, by which the gateway knows the server.
+func (i *Issuer) GatewayToken(ctx context.Context, operator, agent string, life time.Duration, server signed.Public) (text string, expires time.Time, err error) {
+	if _, ok := i.agents[agent]; !ok {
+		return "", expires, noTarget("no agent %q is protected here", agent)
+	}
+	if life <= 0 || life > maxTokenLife {
+		return "", expires, noTarget("a token for %v; want a time up to %v", life, maxTokenLife)
+	}
+	secret := make([]byte, 32)
+	i.mu.Lock()
+	_, err = io.ReadFull(i.random, secret)
+	i.mu.Unlock()
+	if err != nil {
+		return "", expires, fmt.Errorf("issuer: making a token: %w", err)
+	}
+	text = base64.RawURLEncoding.EncodeToString(secret)
+	expires = i.config.Now().Add(life).UTC().Truncate(time.Second)
+	record, err := i.newRecord(issuerItself, identity.Caller{Agent: operator}, "gateway.token", evidence.Intent{
+		Operation: OperationCapability, Details: details(map[string]any{"agent": agent, "expires": expires.Format(time.RFC3339)}),
+	})
+	if err != nil {
+		return "", expires, err
+	}
+	record.OutcomeStatus = evidence.Achieved
+	hash := tokenHash(text)
+	err = i.config.Store.Update(ctx, func(tx Tx) error {
+		if err := tx.PutGatewayToken(hash, agent, expires); err != nil {
+			return err
+		}
+		_, err := tx.Append(record)
+		return err
+	})
+	return tokenPrefix + server.ID() + "." + text, expires, err
+}
+
+// SplitGatewayToken returns the fingerprint of the server's key and the secret.
+func SplitGatewayToken(text string) (fingerprint, secret string, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
+	fingerprint, secret, both := strings.Cut(rest, ".")
+	return fingerprint, secret, ok && both && fingerprint != "" && secret != ""
+}
+
+// Enroll makes a gateway known by its keys, for the secret of a token, which is
+// used up. The enrolment is a record in the issuer's own chain, so that a
+// recorder that is left out of the evidence can be noticed.
+func (i *Issuer) Enroll(ctx context.Context, secret string, record signed.Public, g Gateway) (Gateway, error) {
+	var err error
+	if g.ID, err = i.NewID("gw_"); err != nil {
+		return Gateway{}, err
+	}
+	g.Enrolled, g.Closed = i.config.Now().UTC().Truncate(time.Second), time.Time{}
+	if g.Record, err = evidence.NewKey(ed25519.PublicKey(record.Bytes()), g.ID); err != nil {
+		return Gateway{}, err
+	}
+	refused, known := false, ""
+	err = i.config.Store.Update(ctx, func(tx Tx) error {
+		var err error
+		if g.Agent, err = tx.UseGatewayToken(tokenHash(secret), i.config.Now()); err != nil {
+			refused = errors.Is(err, ErrNotFound)
+			return err
+		}
+		if known, err = openWithKey(tx, g); err != nil || known != "" {
+			return errors.Join(err, errKnownKey)
+		}
+		if err := tx.PutGateway(g); err != nil {
+			return err
+		}
+		record, err := i.gatewayRecord("gateway", "gateway.enroll", g)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Append(record)
+		return err
+	})
+	if refused {
+		return Gateway{}, noTarget("the token is unknown, was used or has expired; have an operator make a new one with powerbox gateway token")
+	}
+	if known != "" {
+		return Gateway{}, noTarget("the key is that of gateway %s; have an operator end it with powerbox gateway close %s, or enrol with another --state", known, known)
+	}
+	return g, err
+}
+
+var errKnownKey = errors.New("another gateway has the key")
+
+// openWithKey is the open gateway that has the key of g, "" for none: requests
+// are told apart by their key.
+func openWithKey(tx Tx, g Gateway) (string, error) {
+	all, err := tx.Gateways()
+	for _, other := range all {
+		if other.Closed.IsZero() && other.Key.ID() == g.Key.ID() {
+			return other.ID, err
+		}
+	}
+	return "", err
+}
+
+// CloseGateway ends a gateway: nothing of it is believed from now on.
+func (i *Issuer) CloseGateway(ctx context.Context, operator, id string) (Gateway, error) {
+	var closed Gateway
+	err := i.config.Store.Update(ctx, func(tx Tx) error {
+		all, err := tx.Gateways()
+		if err != nil {
+			return err
+		}
+		for _, g := range all {
+			if g.ID == id && g.Closed.IsZero() {
+				closed = g
+			}
+		}
+		if closed.ID == "" {
+			return noTarget("no open gateway %q is enrolled", id)
+		}
+		closed.Closed = i.config.Now().UTC().Truncate(time.Second)
+		if err := tx.PutGateway(closed); err != nil {
+			return err
+		}
+		record, err := i.gatewayRecord(operator, "gateway.close", closed)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Append(record)
+		return err
+	})
+	return closed, err
+}
+
+func (i *Issuer) gatewayRecord(by, action string, g Gateway) (evidence.Record, error) {
+	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, action, evidence.Intent{
+		Operation: OperationCapability,
+		Details:   details(map[string]any{"agent": g.Agent, "gateway": g.ID, "key": g.Key, "record_key": g.Record.ID}),
+	})
+	record.OutcomeStatus = evidence.Achieved
+	return record, err
+}
+
+// Gateways returns every gateway that was ever enrolled.
+func (i *Issuer) Gateways(ctx context.Context) ([]Gateway, error) {
+	var out []Gateway
+	err := i.config.Store.View(ctx, func(r Reader) error {
+		var err error
+		out, err = r.Gateways()
+		return err
+	})
+	return out, err
+}
+
+// Ship takes records that a gateway has sealed, in order, and returns the
+// sequence of the one that comes next. A record of another agent or recorder,
+// or under another key, is refused, and with it all that follow.
+func (i *Issuer) Ship(ctx context.Context, g Gateway, records [][]byte) (next int64, err error) {
+	sealed := make([]evidence.Sealed, len(records))
+	for n, data := range records {
+		s, err := evidence.ParseSealed(data)
+		if err == nil {
+			err = s.CheckHash()
+		}
+		if err == nil {
+			err = s.CheckSignature(g.Record)
+		}
+		if r := s.Record(); err == nil && (r.AgentID != g.Agent || r.Details.Recorder != g.ID) {
+			err = fmt.Errorf("record %q is of agent %q by %q; want %q by %q", r.ID, r.AgentID, r.Details.Recorder, g.Agent, g.ID)
+		}
+		if err != nil {
+			return 0, noTarget("record %d of the shipment: %v", n, err)
+		}
+		sealed[n] = s
+	}
+	err = i.config.Store.Update(ctx, func(tx Tx) error {
+		for n, s := range sealed {
+			if next, err = tx.AppendSealed(s); n > 0 && errors.Is(err, ErrGap) {
+				return noTarget("record %d of the shipment does not follow the one before it", n) // nothing of it stays
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return next, err
+}

@@ -1,0 +1,456 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// Gateways is what gateways apart from the server ask of it. Each is in front of
+// one agent, and gets and gives what is that agent's alone.
+type Gateways struct {
+	Issuer *issuer.Issuer
+	Tasks  Tasks
+	Agents http.Handler // serves the agents' own paths, for the methods of issuing
+	Key    signed.Key   // signs what they are told
+	URL    string       // public base URL
+	// Setup is what a gateway of an agent is made of.
+	Setup func(agent string) (sidecar.Setup, error)
+	Mode  func(ctx context.Context, agent string) (gate.Mode, error)
+	// ModeSet reports whether an operator set that mode.
+	ModeSet func(ctx context.Context, agent string) (bool, error)
+	Used    *gate.Memory // proofs that were used at any gateway
+	Began   time.Time    // since when they are remembered
+	Now     func() time.Time
+	Log     *slog.Logger
+
+	loading sync.Mutex // held from reading known to replacing it
+	mu      sync.Mutex // guards the fields below
+	known   []issuer.Gateway
+	changed chan struct{}     // closed when known is replaced
+	digests map[string]string // of setups, by agent: they are of this process
+}
+
+// Load reads which gateways are enrolled.
+func (g *Gateways) Load(ctx context.Context) error {
+	g.loading.Lock() // what was read first is not put over what was read later
+	defer g.loading.Unlock()
+	all, err := g.Issuer.Gateways(context.WithoutCancel(ctx))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err == nil {
+		if g.changed != nil {
+			close(g.changed)
+		}
+		g.known, g.changed = all, make(chan struct{})
+	}
+	return err
+}
+
+// Known returns every gateway that was ever enrolled.
+func (g *Gateways) Known() []issuer.Gateway {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]issuer.Gateway(nil), g.known...)
+}
+
+// Handler returns the interface.
+func (g *Gateways) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+sidecar.PathEnroll, g.enroll)
+	handle := func(path string, do func(r *http.Request, of issuer.Gateway, body []byte) (any, error)) {
+		mux.HandleFunc("POST "+path, g.serve(do))
+	}
+	handle(sidecar.PathSetup, g.setup)
+	handle(sidecar.PathStatus, g.status)
+	handle(sidecar.PathCapability, g.capability)
+	handle(sidecar.PathVeto, g.veto)
+	handle(sidecar.PathTasks, g.tasks)
+	handle(sidecar.PathPseudonym, g.pseudonym)
+	handle(sidecar.PathProof, g.proof)
+	handle(sidecar.PathShip, g.ship)
+	mux.HandleFunc("POST "+sidecar.PathIssue, g.issue)
+	return mux
+}
+
+// maxGatewayBody is the largest request of a gateway.
+const maxGatewayBody = 8 << 20
+
+// Authenticate returns the gateway that made a request: one that is enrolled and
+// open, whose key signed method, path, body and time.
+func (g *Gateways) Authenticate(r *http.Request, body []byte) (issuer.Gateway, bool) {
+	compact, ok := strings.CutPrefix(r.Header.Get(sidecar.HeaderGateway), sidecar.Scheme)
+	if !ok {
+		return issuer.Gateway{}, false
+	}
+	var open []issuer.Gateway
+	var keys []signed.Public
+	for _, k := range g.Known() {
+		if k.Closed.IsZero() {
+			open, keys = append(open, k), append(keys, k.Key)
+		}
+	}
+	var c sidecar.Request
+	by, err := signed.Open(sidecar.TypeRequest, keys, compact, &c)
+	if err != nil {
+		return issuer.Gateway{}, false
+	}
+	age := g.Now().Sub(time.UnixMilli(c.Time))
+	sum := sha256.Sum256(body)
+	if c.Audience != g.URL || c.Method != r.Method || c.Path != r.URL.RequestURI() || c.Digest != base64.RawURLEncoding.EncodeToString(sum[:]) ||
+		age > sidecar.RequestWindow || age < -sidecar.RequestWindow {
+		return issuer.Gateway{}, false
+	}
+	for n, k := range keys {
+		if k == by {
+			return open[n], true
+		}
+	}
+	return issuer.Gateway{}, false
+}
+
+// MayFollow reports whether a request for the feed is a gateway's, and returns a
+// context that ends when the gateway is closed: without news it denies.
+func (g *Gateways) MayFollow(r *http.Request) (context.Context, bool) {
+	of, ok := g.Authenticate(r, nil)
+	if !ok {
+		return nil, false
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	go func() {
+		defer cancel()
+		for {
+			g.mu.Lock()
+			changed, open := g.changed, g.isOpen(of.ID)
+			g.mu.Unlock()
+			if !open {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+	}()
+	return ctx, true
+}
+
+// isOpen is called with the lock.
+func (g *Gateways) isOpen(id string) bool {
+	return slices.ContainsFunc(g.known, func(k issuer.Gateway) bool { return k.ID == id && k.Closed.IsZero() })
+}
+
+// serve is the one way from a gateway's request to an answer.
+func (g *Gateways) serve(do func(*http.Request, issuer.Gateway, []byte) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, of, ok := g.read(w, r)
+		if !ok {
+			return
+		}
+		answer, err := do(r, of, body)
+		reply(w, r, g.Log, answer, err)
+	}
+}
+
+func (g *Gateways) read(w http.ResponseWriter, r *http.Request) ([]byte, issuer.Gateway, bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxGatewayBody))
+	if err != nil {
+		problem(w, http.StatusBadRequest, "the body could not be read, or is too large")
+		return nil, issuer.Gateway{}, false
+	}
+	of, ok := g.Authenticate(r, body)
+	if !ok {
+		problem(w, http.StatusUnauthorized, "this is for enrolled gateways; compare the clocks, or enrol with powerbox gateway enroll")
+	}
+	return body, of, ok
+}
+
+func decodeBytes(body []byte, into any) error {
+	if err := json.Unmarshal(body, into); err != nil {
+		return status{http.StatusBadRequest, "body: " + err.Error()}
+	}
+	return nil
+}
+
+// enroll makes a gateway known. It needs no key of the gateway but the one that
+// it comes with, which must have signed the request: the token is what lets in.
+func (g *Gateways) enroll(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
+	var e sidecar.Enrolment
+	if err == nil {
+		err = decodeBytes(body, &e)
+	}
+	var said sidecar.Enrolment
+	if err == nil {
+		_, err = signed.Open(sidecar.TypeEnrolment, []signed.Public{e.Key}, r.Header.Get(sidecar.HeaderGateway), &said)
+	}
+	if err != nil || said != e {
+		problem(w, http.StatusBadRequest, "want the keys of the gateway, signed with its own")
+		return
+	}
+	public, err := token.ParsePublicKey([]byte(e.Context))
+	if err != nil {
+		problem(w, http.StatusBadRequest, "the key for contexts is none")
+		return
+	}
+	keys, _ := token.JWKS(public).Get("keys")
+	elements, _ := keys.Elements()
+	of, err := g.Issuer.Enroll(r.Context(), e.Secret, e.Record, issuer.Gateway{Key: e.Key, Context: elements[0].AppendJSON(nil)})
+	if err == nil {
+		err = g.Load(r.Context())
+	}
+	compact := ""
+	if err == nil {
+		compact, err = g.Key.Sign(sidecar.TypeEnrolled, sidecar.Enrolled{Server: g.URL, Gateway: of.ID, Agent: of.Agent, Key: e.Key, Feed: g.Key.Public()})
+	}
+	reply(w, r, g.Log, map[string]string{"enrolled": compact}, err)
+}
+
+// setup tells a gateway what it is made of, signed.
+func (g *Gateways) setup(r *http.Request, of issuer.Gateway, _ []byte) (any, error) {
+	s, err := g.Setup(of.Agent)
+	if err != nil {
+		return nil, err
+	}
+	s.Server, s.Gateway, s.Time = g.URL, of.ID, g.Now().UnixMilli()
+	mode, err := g.Mode(r.Context(), of.Agent)
+	if err != nil {
+		return nil, err
+	}
+	if s.ModeSet, err = g.ModeSet(r.Context(), of.Agent); err != nil {
+		return nil, err
+	}
+	s.Mode, s.PolicyDigest = string(mode), g.Issuer.PolicyDigest()
+	if s.Digest, err = g.digest(of.Agent); err != nil {
+		return nil, err
+	}
+	s.ContextKeys = g.contextKeys(of.Agent)
+	compact, err := g.Key.Sign(sidecar.TypeSetup, s)
+	return map[string]string{"setup": compact}, err
+}
+
+func (g *Gateways) status(r *http.Request, of issuer.Gateway, _ []byte) (any, error) {
+	mode, err := g.Mode(r.Context(), of.Agent)
+	if err != nil {
+		return nil, err
+	}
+	set, err := g.ModeSet(r.Context(), of.Agent)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := g.digest(of.Agent)
+	return sidecar.Status{Mode: string(mode), ModeSet: set, PolicyDigest: g.Issuer.PolicyDigest(), ContextKeys: g.contextKeys(of.Agent), Digest: digest}, err
+}
+
+// digest tells a gateway whether what it is made of has become another.
+func (g *Gateways) digest(agent string) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if d, ok := g.digests[agent]; ok {
+		return d, nil
+	}
+	s, err := g.Setup(agent)
+	if err != nil {
+		return "", err
+	}
+	body, err := json.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(body)
+	if g.digests == nil {
+		g.digests = map[string]string{}
+	}
+	g.digests[agent] = base64.RawURLEncoding.EncodeToString(sum[:])
+	return g.digests[agent], nil
+}
+
+// contextKeys are the keys by which the open gateways of an agent sign contexts.
+func (g *Gateways) contextKeys(agent string) []json.RawMessage {
+	keys := []json.RawMessage{}
+	for _, k := range g.Known() {
+		if k.Agent == agent && k.Closed.IsZero() {
+			keys = append(keys, k.Context)
+		}
+	}
+	return keys
+}
+
+// capability tells what is on record of a capability of the gateway's agent.
+// One of another agent is none.
+func (g *Gateways) capability(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
+	var q sidecar.CapabilityQuery
+	if err := decodeBytes(body, &q); err != nil {
+		return nil, err
+	}
+	c, err := g.Issuer.OnRecord(r.Context(), q.ID)
+	if err != nil || c.ID == "" || c.Agent != of.Agent {
+		return sidecar.Capability{}, err
+	}
+	out := sidecar.Capability{
+		ID: c.ID, Root: c.Root, Principal: g.Issuer.Pseudonym(c.Agent, c.Principal), Holder: c.Holder, Authority: c.Authority.JSON().AppendJSON(nil),
+		Lineage: c.Lineage(), Links: c.Links(), Legacy: c.Legacy, Task: c.Task, PolicyDigest: c.PolicyDigest,
+	}
+	for _, h := range g.Issuer.Permitted(c) {
+		out.Handles = append(out.Handles, h.Handle)
+	}
+	for _, id := range c.Ancestors {
+		a, err := g.Issuer.OnRecord(r.Context(), id)
+		if err != nil {
+			return nil, err
+		}
+		out.Through = append(out.Through, a.Holder)
+	}
+	return out, nil
+}
+
+// veto asks the policies that are in force about attempts under a capability.
+func (g *Gateways) veto(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
+	var q sidecar.VetoQuery
+	if err := decodeBytes(body, &q); err != nil {
+		return nil, err
+	}
+	c, err := g.Issuer.OnRecord(r.Context(), q.ID)
+	if err != nil {
+		return nil, err
+	}
+	if c.ID == "" || c.Agent != of.Agent {
+		return sidecar.Veto{Why: "the capability is not on record at this agent"}, nil
+	}
+	var attempts []powerbox.Attempt
+	for _, a := range q.Attempts {
+		attempt, err := a.Attempt()
+		if err != nil {
+			return nil, status{http.StatusBadRequest, "attempts: " + err.Error()}
+		}
+		attempts = append(attempts, attempt)
+	}
+	if operation, vetoed := g.Issuer.Vetoed(c, attempts); vetoed {
+		return sidecar.Veto{Why: "the user's policy has changed and no longer allows " + operation}, nil
+	}
+	return sidecar.Veto{}, nil
+}
+
+func (g *Gateways) tasks(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
+	var q sidecar.TaskQuery
+	if err := decodeBytes(body, &q); err != nil {
+		return nil, err
+	}
+	var out sidecar.TaskAnswer
+	var err error
+	switch q.Do {
+	case "owner":
+		out.Owner, out.Known, err = g.Tasks.Owner(r.Context(), of.Agent, q.Task)
+	case "bind":
+		out.Known = true
+		out.Owner, err = g.Tasks.Bind(r.Context(), of.Agent, q.Task, q.Owner)
+	case "end":
+		err = g.Tasks.End(r.Context(), of.Agent, q.Task)
+	default:
+		err = status{http.StatusBadRequest, "do is none of owner, bind and end"}
+	}
+	return out, err
+}
+
+func (g *Gateways) pseudonym(_ *http.Request, of issuer.Gateway, body []byte) (any, error) {
+	var q sidecar.PseudonymQuery
+	err := decodeBytes(body, &q)
+	return sidecar.PseudonymQuery{Name: g.Issuer.Pseudonym(of.Agent, q.Name)}, err
+}
+
+// proof uses up the proof of a call for all gateways of an agent. What may have
+// been used before this server began to remember is taken for used.
+func (g *Gateways) proof(_ *http.Request, of issuer.Gateway, body []byte) (any, error) {
+	var q sidecar.ProofQuery
+	if err := decodeBytes(body, &q); err != nil {
+		return nil, err
+	}
+	until, now := time.Unix(q.Until, 0), g.Now()
+	// One that is past by the clock here would not be remembered.
+	fresh := !until.Before(g.Began.Add(token.ProofWindow+time.Second)) && until.After(now) && !until.After(now.Add(3*token.ProofWindow))
+	return sidecar.ProofAnswer{Fresh: fresh && g.Used.Use(of.Agent+"/"+q.ID, until, now)}, nil
+}
+
+func (g *Gateways) ship(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
+	var q sidecar.Shipment
+	if err := decodeBytes(body, &q); err != nil {
+		return nil, err
+	}
+	records := make([][]byte, len(q.Records))
+	for n := range q.Records {
+		records[n] = q.Records[n]
+	}
+	next, err := g.Issuer.Ship(r.Context(), of, records)
+	if errors.Is(err, issuer.ErrGap) {
+		g.Log.WarnContext(r.Context(), "a gateway is asked for records again", slog.String("gateway", of.ID), slog.Int64("from", next))
+		err = nil
+	}
+	return sidecar.Shipped{Next: next}, err
+}
+
+// issues reports a method that issues, lists or ends capabilities.
+func issues(m a2a.Method) bool {
+	switch m { //nolint:exhaustive // these alone
+	case a2a.CapabilitiesRequest, a2a.CapabilitiesAttenuate, a2a.CapabilitiesRevoke, a2a.CapabilitiesList:
+		return true
+	}
+	return false
+}
+
+// issue answers the methods of the extension that issue or end capabilities, as
+// the caller sent them: who calls is found out here, from what the caller
+// proves, and never taken from the gateway.
+func (g *Gateways) issue(w http.ResponseWriter, r *http.Request) {
+	body, of, ok := g.read(w, r)
+	if !ok {
+		return
+	}
+	call, _ := a2a.Decode(body, a2a.Header{Version: r.Header.Get("A2A-Version")}, powerbox.Limits{Bytes: maxGatewayBody, Depth: 64})
+	if !issues(call.Method) {
+		problem(w, http.StatusBadRequest, "only the methods that issue, list or end capabilities are answered here")
+		return
+	}
+	inner := r.Clone(r.Context())
+	inner.URL.Path, inner.URL.RawPath, inner.URL.RawQuery = "/agents/"+of.Agent, "", ""
+	inner.TLS = nil // the certificate is the gateway's, and says nothing about the caller
+	inner.Header.Del(sidecar.HeaderGateway)
+	inner.Body, inner.ContentLength = io.NopCloser(strings.NewReader(string(body))), int64(len(body))
+	g.Agents.ServeHTTP(w, inner)
+}
+
+// Keys are the keys that sign records: the server's own and the gateways'.
+func (g *Gateways) Keys(own []evidence.Key) []evidence.Key {
+	keys := append([]evidence.Key(nil), own...)
+	for _, k := range g.Known() {
+		keys = append(keys, k.Record)
+	}
+	return keys
+}
+
+// Trust is what a verifier should pin: the gateways' keys for their agent alone.
+func (g *Gateways) Trust(own evidence.Trust) evidence.Trust {
+	own.RecordKeys = append([]evidence.PinnedKey(nil), own.RecordKeys...)
+	for _, k := range g.Known() {
+		own.RecordKeys = append(own.RecordKeys, evidence.PinnedKey{Key: k.Record, Agents: []string{k.Agent}})
+	}
+	return own
+}

@@ -1,0 +1,224 @@
+// Package sidecar is what a gateway apart from the server needs of it: the
+// server's side of what gateway.Config declares, over signed requests, with what
+// never changes kept locally.
+//
+// What is kept: capabilities on record, which never change; owners of tasks, of
+// whom the first stays; pseudonyms. What is not known and cannot be asked is
+// refused. Whether any of it was taken back is the feed's to say.
+package sidecar
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/signed"
+)
+
+// The paths of the server that gateways ask.
+const (
+	PathEnroll     = "/v1/gateway/enroll"
+	PathSetup      = "/v1/gateway/setup"
+	PathStatus     = "/v1/gateway/status"
+	PathCapability = "/v1/gateway/capability"
+	PathVeto       = "/v1/gateway/veto"
+	PathTasks      = "/v1/gateway/tasks"
+	PathPseudonym  = "/v1/gateway/pseudonym"
+	PathProof      = "/v1/gateway/proof"
+	PathIssue      = "/v1/gateway/issue"
+	PathShip       = "/v1/records/ship"
+)
+
+// The types of statements between gateways and server.
+const (
+	TypeRequest   = "powerbox-gateway-request+jwt"
+	TypeEnrolment = "powerbox-gateway-enrolment+jwt"
+	TypeEnrolled  = "powerbox-gateway-enrolled+jwt"
+	TypeSetup     = "powerbox-gateway-setup+jwt"
+)
+
+// HeaderGateway carries the statement of a gateway, behind [Scheme]. It is a
+// header of its own since Authorization is a caller's.
+const (
+	HeaderGateway = "Powerbox-Gateway"
+	Scheme        = "v1 "
+)
+
+// RequestWindow is how far the time of a request may be from the server's.
+const RequestWindow = time.Minute
+
+// Request is what a gateway signs of every request.
+type Request struct {
+	Audience string `json:"aud"` // public base URL of the server
+	Method   string `json:"m"`
+	Path     string `json:"p"`
+	Digest   string `json:"d"` // base64url SHA-256 of the body
+	Time     int64  `json:"t"` // Unix milliseconds
+}
+
+// Enrolment is what a gateway asks to be known by.
+type Enrolment struct {
+	Secret  string        `json:"secret"` // of the one-time token
+	Key     signed.Public `json:"key"`
+	Record  signed.Public `json:"record"`  // signs its records
+	Context string        `json:"context"` // JWK of what signs the context header
+}
+
+// Enrolled is the server's answer.
+type Enrolled struct {
+	Server  string        `json:"server"`
+	Gateway string        `json:"gateway"`
+	Agent   string        `json:"agent"`
+	Key     signed.Public `json:"key"`  // of the gateway
+	Feed    signed.Public `json:"feed"` // of the server
+}
+
+// Setup is what a gateway of an agent is made of. It has the key that opens
+// handles, and is for that gateway alone.
+type Setup struct {
+	Server        string            `json:"server"`
+	Gateway       string            `json:"gateway"`
+	Time          int64             `json:"t"`
+	Configuration string            `json:"configuration"` // powerbox.yaml with that agent alone
+	Files         map[string][]byte `json:"files"`         // what it refers to
+	Dev           []DevUser         `json:"dev,omitempty"` // only of a server with --dev
+	Issuing       json.RawMessage   `json:"issuing"`       // JWK Set that capabilities are issued under
+	ContextKeys   []json.RawMessage `json:"context_keys"`  // of all open gateways of the agent
+	Sealing       []byte            `json:"sealing"`       // key of handles
+	Names         map[string]string `json:"names"`         // of resources, by id
+	Mode          string            `json:"mode"`
+	ModeSet       bool              `json:"mode_set,omitempty"` // by an operator, over the rules of the configuration
+	PolicyDigest  string            `json:"policy_digest"`
+	Digest        string            `json:"digest"` // changes with what the gateway is made of
+}
+
+// String shows nothing of what is secret.
+func (s Setup) String() string { return "setup of gateway " + s.Gateway }
+
+// GoString is String.
+func (s Setup) GoString() string { return s.String() }
+
+// DevUser is a built-in user of a server that runs with --dev.
+type DevUser struct {
+	Name  string `json:"name"`
+	Token string `json:"token"`
+}
+
+// Status is what can change while a gateway runs.
+type Status struct {
+	Mode         string            `json:"mode"`
+	ModeSet      bool              `json:"mode_set,omitempty"` // as in Setup
+	PolicyDigest string            `json:"policy_digest"`
+	ContextKeys  []json.RawMessage `json:"context_keys"`
+	Digest       string            `json:"digest"` // of the setup
+}
+
+// CapabilityQuery asks for a capability on record.
+type CapabilityQuery struct {
+	ID string `json:"id"`
+}
+
+// Capability is what is on record of one; the zero one is none.
+type Capability struct {
+	ID           string          `json:"id"`
+	Root         string          `json:"root"`
+	Principal    string          `json:"principal"` // pseudonym
+	Holder       string          `json:"holder"`
+	Authority    json.RawMessage `json:"authority"`
+	Lineage      []string        `json:"lineage"`
+	Links        []string        `json:"links"`
+	Through      []string        `json:"through"`
+	Legacy       bool            `json:"legacy"`
+	Task         string          `json:"task"`
+	Handles      []string        `json:"handles"`
+	PolicyDigest string          `json:"policy_digest"`
+}
+
+// VetoQuery asks the policies about attempts under a capability.
+type VetoQuery struct {
+	ID       string    `json:"id"`
+	Attempts []Attempt `json:"attempts"`
+}
+
+// Veto is why not, "" where nothing is against it.
+type Veto struct {
+	Why string `json:"why"`
+}
+
+// Attempt is one attempt: an invocation, or an admission where Arguments is
+// absent.
+type Attempt struct {
+	Operations []string        `json:"operations"`
+	Arguments  json.RawMessage `json:"arguments,omitempty"`
+}
+
+// Attempt returns the attempt.
+func (a Attempt) Attempt() (powerbox.Attempt, error) {
+	var ops []powerbox.Operation
+	for _, name := range a.Operations {
+		op, err := powerbox.ParseOperation(name)
+		if err != nil {
+			return powerbox.Attempt{}, err
+		}
+		ops = append(ops, op)
+	}
+	if a.Arguments == nil || len(ops) != 1 {
+		return powerbox.Admission(ops...), nil
+	}
+	args, err := powerbox.ParseValue(a.Arguments)
+	if err != nil {
+		return powerbox.Attempt{}, err
+	}
+	return powerbox.Invocation(ops[0], args)
+}
+
+// attemptOf is the wire form of an attempt.
+func attemptOf(a powerbox.Attempt) Attempt {
+	var out Attempt
+	for _, op := range a.Required() {
+		out.Operations = append(out.Operations, op.String())
+	}
+	if !a.IsAdmission() {
+		out.Arguments = a.Arguments().AppendJSON(nil)
+	}
+	return out
+}
+
+// TaskQuery asks about the owner of a task: owner, bind or end.
+type TaskQuery struct {
+	Do    string                                   `json:"do"`
+	Task  string                                   `json:"task"`
+	Owner struct{ Root, Principal, Holder string } `json:"owner"`
+}
+
+// TaskAnswer is the owner, where it is known.
+type TaskAnswer struct {
+	Known bool                                     `json:"known"`
+	Owner struct{ Root, Principal, Holder string } `json:"owner"`
+}
+
+// PseudonymQuery has a principal's name, and in the answer its pseudonym.
+type PseudonymQuery struct {
+	Name string `json:"name"`
+}
+
+// ProofQuery uses up a proof.
+type ProofQuery struct {
+	ID    string `json:"id"`
+	Until int64  `json:"until"` // Unix seconds
+}
+
+// ProofAnswer says whether it was the first use.
+type ProofAnswer struct {
+	Fresh bool `json:"fresh"`
+}
+
+// Shipment is records in order.
+type Shipment struct {
+	Records []json.RawMessage `json:"records"`
+}
+
+// Shipped says which record comes next.
+type Shipped struct {
+	Next int64 `json:"next"`
+}

@@ -1,0 +1,120 @@
+package spool
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// A frame is magic, number of the batch (8 bytes), flags (1), length of the
+// payload (4), CRC-32C of these and the payload (4), payload. Numbers are big
+// endian. A batch is what one fsync covers; its last frame has flagLast.
+var magic = []byte("PBR1")
+
+const (
+	frameHeader = 4 + 8 + 1 + 4 + 4
+	flagLast    = 1
+	// maxRecord is the size of the largest record in bytes.
+	maxRecord = 4 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// frame is one record in a segment.
+type frame struct {
+	batch   uint64
+	last    bool
+	payload []byte
+	size    int // of the whole frame
+}
+
+func appendFrame(to []byte, batch uint64, last bool, payload []byte) []byte {
+	at := len(to)
+	to = append(to, magic...)
+	to = binary.BigEndian.AppendUint64(to, batch)
+	flags := byte(0)
+	if last {
+		flags = flagLast
+	}
+	to = append(to, flags)
+	to = binary.BigEndian.AppendUint32(to, uint32(len(payload))) // at most maxRecord
+	to = binary.BigEndian.AppendUint32(to, checksum(to[at+4:], payload))
+	return append(to, payload...)
+}
+
+func checksum(head, payload []byte) uint32 {
+	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, payload)
+}
+
+// readFrame reads the frame that data begins with, and false where there is
+// none that is whole.
+func readFrame(data []byte) (frame, bool) {
+	if len(data) < frameHeader || !bytes.HasPrefix(data, magic) {
+		return frame{}, false
+	}
+	length := int(binary.BigEndian.Uint32(data[13:]))
+	if length > maxRecord || length > len(data)-frameHeader {
+		return frame{}, false
+	}
+	payload := data[frameHeader : frameHeader+length]
+	if checksum(data[4:17], payload) != binary.BigEndian.Uint32(data[17:]) || data[12] > flagLast {
+		return frame{}, false
+	}
+	return frame{binary.BigEndian.Uint64(data[4:]), data[12] == flagLast, payload, frameHeader + length}, true
+}
+
+// errDamaged says that records that were acknowledged cannot be read. Nothing
+// goes on: the evidence has to be looked at by a person.
+var errDamaged = errors.New("the spool is damaged")
+
+// readSegment reads the frames of a segment that follow a frame before them. Of
+// the last segment it returns how many bytes are good: a batch that is not whole
+// was never acknowledged, unless a later one follows, which was begun only when
+// it was on the disk.
+func readSegment(data []byte, before frame, isLast bool) (frames []frame, good int, err error) {
+	previous := before
+	whole := 0 // frames and bytes up to the end of the last whole batch
+	for at := 0; at < len(data); {
+		f, ok := readFrame(data[at:])
+		if !ok || f.batch != next(previous) {
+			if !isLast || follows(data[at:], next(previous)) {
+				return nil, 0, fmt.Errorf("%w at byte %d", errDamaged, at)
+			}
+			break
+		}
+		frames, previous = append(frames, f), f
+		at += f.size
+		if f.last {
+			whole, good = len(frames), at
+		}
+	}
+	if !isLast && whole != len(frames) {
+		return nil, 0, fmt.Errorf("%w: its last batch is not whole", errDamaged)
+	}
+	return frames[:whole], good, nil
+}
+
+// next is the batch of the frame after f.
+func next(f frame) uint64 {
+	if f.last {
+		return f.batch + 1
+	}
+	return f.batch
+}
+
+// follows reports whether somewhere in data there is a frame of a later batch.
+func follows(data []byte, batch uint64) bool {
+	for at := 0; ; {
+		n := bytes.Index(data[at:], magic)
+		if n < 0 {
+			return false
+		}
+		at += n
+		if f, ok := readFrame(data[at:]); ok && f.batch > batch {
+			return true
+		}
+		at++
+	}
+}

@@ -1,0 +1,264 @@
+// Package spool keeps the records of a gateway apart from the server in
+// append-only files, until the server has them.
+//
+// The laws: a record that was answered is on the disk (fsync, shared by what
+// waits); the files hold one chain of one agent and one recorder, sealed and
+// signed here; what was never acknowledged may be cut off after a crash, what
+// was may not; a spool that cannot write any more writes nothing more.
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/filelock"
+)
+
+// Config is what a spool needs. Every field but the bounds is required.
+type Config struct {
+	Dir      string          // made with mode 0700 where it is missing
+	Agent    string          // whose records these are
+	Recorder string          // under which name they are written
+	Signer   evidence.Signer // signs them
+	Random   io.Reader       // source of the chain's id
+	Segment  int64           // bytes after which a segment ends; 0 for 16 MiB
+	Limit    int64           // bytes that wait for the server at the most; 0 for 1 GiB
+}
+
+const (
+	defaultSegment = 16 << 20
+	defaultLimit   = 1 << 30
+	maxBatch       = 256
+	suffix         = ".seg"
+)
+
+// segment is one file.
+type segment struct {
+	first int64 // sequence of its first record
+	count int64
+	size  int64
+	path  string
+}
+
+// Spool is an open spool. Its methods can be called by many goroutines.
+type Spool struct {
+	config Config
+	lock   *os.File
+
+	requests chan *request
+	closing  chan struct{}
+	done     chan struct{}
+	once     sync.Once
+
+	// The writer's alone once Open is done.
+	file  *os.File
+	batch uint64
+	fault error
+
+	mu       sync.Mutex // guards the fields below
+	head     evidence.Head
+	segments []segment
+	shipped  int64 // sequence of the first record that the server does not have
+	appended chan struct{}
+}
+
+// request is one record on its way to the disk.
+type request struct {
+	ctx    context.Context //nolint:containedctx // lives as long as one append
+	record evidence.Record
+	result chan result
+}
+
+type result struct {
+	sealed evidence.Sealed
+	err    error
+}
+
+// Open opens the spool of a directory and recovers it. It refuses one that
+// another process has open, or whose acknowledged records cannot be read.
+func Open(c Config) (*Spool, error) {
+	if c.Dir == "" || c.Agent == "" || c.Recorder == "" || c.Signer == nil || c.Random == nil {
+		return nil, errors.New("spool: Dir, Agent, Recorder, Signer and Random are required")
+	}
+	if c.Segment == 0 {
+		c.Segment = defaultSegment
+	}
+	if c.Limit == 0 {
+		c.Limit = defaultLimit
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	lock, err := filelock.Take(filepath.Join(c.Dir, "lock"))
+	if err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	s := &Spool{
+		config: c, lock: lock, requests: make(chan *request, maxBatch), closing: make(chan struct{}), done: make(chan struct{}),
+		appended: make(chan struct{}),
+	}
+	if err := s.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("spool: %s: %w", c.Dir, err), s.release())
+	}
+	go s.write()
+	return s, nil
+}
+
+// Close ends the spool after the records that it has taken.
+func (s *Spool) Close() error {
+	var err error
+	s.once.Do(func() {
+		close(s.closing)
+		<-s.done
+		err = s.release()
+	})
+	return err
+}
+
+func (s *Spool) release() error {
+	var err error
+	if s.file != nil {
+		err = s.file.Close()
+	}
+	return errors.Join(err, s.lock.Close())
+}
+
+// recover reads what is there.
+func (s *Spool) recover() error {
+	if err := s.chain(); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.config.Dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		if !ok {
+			continue
+		}
+		first, err := strconv.ParseInt(name, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%s is no segment; want the number of its first record", e.Name())
+		}
+		s.segments = append(s.segments, segment{first: first, path: filepath.Join(s.config.Dir, e.Name())})
+	}
+	slices.SortFunc(s.segments, func(a, b segment) int { return int(a.first - b.first) })
+	previous := frame{last: true}
+	for n := range s.segments {
+		if previous, err = s.recoverSegment(n, previous); err != nil {
+			return fmt.Errorf("%s: %w", s.segments[n].path, err)
+		}
+	}
+	s.batch = next(previous)
+	return s.readShipped()
+}
+
+// chain reads the id of the chain, or makes it.
+func (s *Spool) chain() error {
+	path := filepath.Join(s.config.Dir, "chain")
+	text, err := os.ReadFile(path)
+	var id evidence.ChainID
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := io.ReadFull(s.config.Random, id[:]); err != nil {
+			return err
+		}
+		s.head = evidence.Genesis(id)
+		return replace(path, []byte(id.String()))
+	}
+	if err == nil {
+		err = id.UnmarshalText(text)
+	}
+	s.head = evidence.Genesis(id)
+	return err
+}
+
+// recoverSegment reads one segment and follows the chain through it.
+func (s *Spool) recoverSegment(n int, previous frame) (frame, error) {
+	g := &s.segments[n]
+	data, err := os.ReadFile(g.path)
+	if err != nil {
+		return previous, err
+	}
+	if n == 0 {
+		// What was before it is at the server: it begins wherever it begins.
+		if f, ok := readFrame(data); ok {
+			previous = frame{batch: f.batch - 1, last: true}
+		}
+	}
+	isLast := n == len(s.segments)-1
+	frames, good, err := readSegment(data, previous, isLast)
+	if err != nil {
+		return previous, err
+	}
+	for i, f := range frames {
+		if err := s.follow(f.payload, g.first+int64(i), n == 0 && i == 0); err != nil {
+			return previous, fmt.Errorf("%w: %w", errDamaged, err)
+		}
+		previous = f
+	}
+	if g.first != s.head.Sequence-int64(len(frames)) {
+		return previous, fmt.Errorf("%w: its name says that it begins with record %d", errDamaged, g.first)
+	}
+	g.count, g.size = int64(len(frames)), int64(good)
+	if good < len(data) {
+		return previous, os.Truncate(g.path, int64(good))
+	}
+	return previous, nil
+}
+
+// follow checks that a record is the next of the chain.
+func (s *Spool) follow(payload []byte, sequence int64, begins bool) error {
+	sealed, err := evidence.ParseSealed(payload)
+	if err != nil {
+		return err
+	}
+	if err := sealed.CheckHash(); err != nil {
+		return err
+	}
+	d := sealed.Record().Details
+	if begins {
+		s.head.Sequence, s.head.Hash = sequence, sealed.Prev()
+	}
+	if d.ChainID != s.head.ChainID || d.Sequence != s.head.Sequence || sealed.Prev() != s.head.Hash {
+		return fmt.Errorf("record %q is not the next of the chain", sealed.Record().ID)
+	}
+	s.head = sealed.Head()
+	return nil
+}
+
+// replace writes a small file as a whole.
+func replace(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

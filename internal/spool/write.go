@@ -1,0 +1,183 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+var errClosed = fmt.Errorf("spool: it is closed: %w", evidence.ErrNotWritten)
+
+// Record implements gate.Recorder: it returns when the record is on the disk.
+func (s *Spool) Record(ctx context.Context, r evidence.Record) (evidence.Sealed, error) {
+	q := &request{ctx, r, make(chan result, 1)}
+	select {
+	case s.requests <- q:
+	case <-s.closing:
+		return evidence.Sealed{}, errClosed
+	case <-ctx.Done():
+		return evidence.Sealed{}, ctx.Err()
+	}
+	// From here on it may be written, so its true result is awaited even when
+	// the caller has gone.
+	select {
+	case out := <-q.result:
+		return out.sealed, out.err
+	case <-s.done:
+		select {
+		case out := <-q.result:
+			return out.sealed, out.err
+		default:
+			return evidence.Sealed{}, errClosed
+		}
+	}
+}
+
+func (s *Spool) write() {
+	defer close(s.done)
+	for {
+		select {
+		case <-s.closing:
+			return
+		case first := <-s.requests:
+			batch := []*request{first}
+			for more := true; more && len(batch) < maxBatch; {
+				select {
+				case q := <-s.requests:
+					batch = append(batch, q)
+				default:
+					more = false
+				}
+			}
+			s.commit(batch)
+		}
+	}
+}
+
+// commit writes a batch, waits for the disk, and answers.
+func (s *Spool) commit(batch []*request) {
+	results := make([]result, len(batch))
+	head := s.head // only this goroutine moves it
+	var payloads [][]byte
+	for i, q := range batch {
+		sealed, err := s.seal(head, q)
+		if err != nil {
+			results[i].err = fmt.Errorf("spool: %w: %w", evidence.ErrNotWritten, err)
+			continue
+		}
+		results[i].sealed, head = sealed, sealed.Head()
+		payloads = append(payloads, sealed.Bytes())
+	}
+	err := s.append(payloads)
+	for i, q := range batch {
+		if results[i].err == nil && err != nil {
+			results[i] = result{err: fmt.Errorf("spool: %w: %w", evidence.ErrNotWritten, err)}
+		}
+		q.result <- results[i]
+	}
+}
+
+func (s *Spool) seal(head evidence.Head, q *request) (evidence.Sealed, error) {
+	if err := q.ctx.Err(); err != nil {
+		return evidence.Sealed{}, err
+	}
+	if q.record.AgentID != s.config.Agent || q.record.Details.Recorder != s.config.Recorder {
+		return evidence.Sealed{}, fmt.Errorf("a record of %s by %s does not belong into the chain of %s by %s",
+			q.record.AgentID, q.record.Details.Recorder, s.config.Agent, s.config.Recorder)
+	}
+	sealed, err := evidence.Seal(head, q.record, s.config.Signer)
+	if err == nil && len(sealed.Bytes()) > maxRecord {
+		err = fmt.Errorf("a record of %d bytes; want at most %d", len(sealed.Bytes()), maxRecord)
+	}
+	return sealed, err
+}
+
+// append makes records durable. After a write that failed nobody knows what is
+// on the disk, so that nothing is written any more until the spool is opened
+// anew.
+func (s *Spool) append(payloads [][]byte) error {
+	if s.fault != nil || len(payloads) == 0 {
+		return s.fault
+	}
+	var data []byte
+	for i, p := range payloads {
+		data = appendFrame(data, s.batch, i == len(payloads)-1, p)
+	}
+	if waiting := s.waiting() + int64(len(data)); waiting > s.config.Limit {
+		return fmt.Errorf("%d bytes would wait for the server; want at most %d: is the server reached?", waiting, s.config.Limit)
+	}
+	file, err := s.current()
+	if err == nil {
+		_, err = file.Write(data)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		s.fault = fmt.Errorf("the spool cannot be written and has to be opened anew: %w", err)
+		return s.fault
+	}
+	last, err := evidence.ParseSealed(payloads[len(payloads)-1])
+	if err != nil {
+		s.fault = err
+		return err
+	}
+	s.batch++
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := &s.segments[len(s.segments)-1]
+	g.count, g.size = g.count+int64(len(payloads)), g.size+int64(len(data))
+	s.head = last.Head()
+	close(s.appended)
+	s.appended = make(chan struct{})
+	return nil
+}
+
+// current is the file that is written to: a new one where the last is full.
+func (s *Spool) current() (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.segments)
+	if s.file != nil && s.segments[n-1].size < s.config.Segment {
+		return s.file, nil
+	}
+	if s.file == nil && n > 0 && s.segments[n-1].size < s.config.Segment {
+		var err error
+		s.file, err = os.OpenFile(s.segments[n-1].path, os.O_WRONLY|os.O_APPEND, 0o600)
+		return s.file, err
+	}
+	path := filepath.Join(s.config.Dir, fmt.Sprintf("%020d%s", s.head.Sequence, suffix))
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syncDir(s.config.Dir); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if s.file != nil {
+		if err := s.file.Close(); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+	}
+	s.file = file
+	s.segments = append(s.segments, segment{first: s.head.Sequence, path: path})
+	return file, nil
+}
+
+// waiting is how many bytes the segments hold that the server does not have all
+// of.
+func (s *Spool) waiting() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var n int64
+	for _, g := range s.segments {
+		if g.first+g.count > s.shipped {
+			n += g.size
+		}
+	}
+	return n
+}

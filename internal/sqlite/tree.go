@@ -1,0 +1,91 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// putHashes stores the hashes that the batch adds to the tree, in one row.
+func (t *transaction) putHashes() error {
+	hashes := make([]byte, 0, len(t.grown)*tlog.HashSize)
+	for _, hash := range t.grown {
+		hashes = append(hashes, hash[:]...)
+	}
+	_, err := t.raw.ExecContext(t.ctx, "INSERT INTO tree (place, hashes) VALUES (?, ?)", tlog.StoredHashCount(t.tail.size), hashes)
+	return err
+}
+
+// ReadHashes implements tlog.HashReader over the stored tree, the edge of
+// which the writer remembers.
+func (t *transaction) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	stored := treeReader{reader: reader{t.ctx, t.raw}}
+	hashes := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		hash, ok := t.tail.hashes[index]
+		if !ok {
+			var err error
+			if hash, err = stored.hash(index); err != nil {
+				return nil, err
+			}
+		}
+		hashes[i] = hash
+	}
+	return hashes, nil
+}
+
+// edge returns the places of the roots of the whole subtrees that a tree of this
+// size is made of. It grows from them.
+func edge(size int64) []int64 {
+	var places []int64
+	for ; size > 0; size &= size - 1 {
+		level := bits.TrailingZeros64(uint64(size))
+		places = append(places, tlog.StoredHashIndex(level, size>>level-1))
+	}
+	return places
+}
+
+// treeReader reads the stored tree. It keeps the row that it read last, since
+// neighbours are asked for together.
+type treeReader struct {
+	reader
+	first  int64 // place of the first hash of the row
+	hashes []byte
+}
+
+// ReadHashes implements tlog.HashReader.
+func (r *treeReader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	hashes := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		var err error
+		if hashes[i], err = r.hash(index); err != nil {
+			return nil, err
+		}
+	}
+	return hashes, nil
+}
+
+func (r *treeReader) hash(index int64) (tlog.Hash, error) {
+	hash, ok := r.inRow(index)
+	if ok {
+		return hash, nil
+	}
+	err := r.db.QueryRowContext(r.ctx, "SELECT place, hashes FROM tree WHERE place <= ? ORDER BY place DESC LIMIT 1", index).Scan(&r.first, &r.hashes)
+	if hash, ok = r.inRow(index); err == nil && !ok {
+		err = errors.New("it is missing")
+	}
+	if err != nil {
+		return tlog.Hash{}, fmt.Errorf("sqlite: stored hash %d: %w", index, err)
+	}
+	return hash, nil
+}
+
+func (r *treeReader) inRow(index int64) (tlog.Hash, bool) {
+	at := (index - r.first) * tlog.HashSize
+	if at < 0 || at+tlog.HashSize > int64(len(r.hashes)) {
+		return tlog.Hash{}, false
+	}
+	return tlog.Hash(r.hashes[at : at+tlog.HashSize]), true
+}

@@ -1,0 +1,219 @@
+// Package telemetry counts and traces what a server does, for the people who
+// run it. It is the only package beside cmd that links OpenTelemetry.
+//
+// Its laws: every label is from a set that configuration or code bounds, so that
+// no caller can make the number of series grow; nothing names a principal, a
+// task, an argument or a path; nothing is decided by it.
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+)
+
+// Build says which program this is.
+type Build struct{ Version, Commit, Go string }
+
+// State is what is read when the metrics are asked for.
+type State struct {
+	RevocationSequence func() int64
+	Records            func() int64 // evidence records in the store
+}
+
+// Telemetry is the meter of one server and, where it traces, its tracer. The
+// zero pointer is none: its methods do nothing.
+type Telemetry struct {
+	registry *prometheus.Registry
+	provider *sdk.MeterProvider
+	tracing  *tracing // nil where there are no traces
+
+	calls, denials, streamsCut, signals metric.Int64Counter
+	streams                             metric.Int64UpDownCounter
+	decide, record, upstream            metric.Float64Histogram
+	commit                              metric.Float64Histogram
+	batch                               metric.Int64Histogram
+}
+
+// seconds are the borders between times, from a memory access to a slow agent.
+var seconds = metric.WithExplicitBucketBoundaries(.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
+
+// New returns a meter with a registry of its own.
+func New(b Build) (*Telemetry, error) {
+	t := &Telemetry{registry: prometheus.NewRegistry()}
+	for _, c := range []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
+		if err := t.registry.Register(c); err != nil {
+			return nil, fmt.Errorf("telemetry: %w", err)
+		}
+	}
+	e, err := exporter.New(exporter.WithRegisterer(t.registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	t.provider = sdk.NewMeterProvider(sdk.WithReader(e))
+	m := instruments{Meter: t.provider.Meter("powerbox")}
+	t.calls = m.counter("powerbox.calls", "Calls by agent, binding, method, decision, basis and mode.")
+	t.denials = m.counter("powerbox.denials", "Reasons why calls were denied, or in mode observe would have been.")
+	t.streamsCut = m.counter("powerbox.streams.cut", "Streams that were ended before the agent behind ended them, by reason.")
+	t.signals = m.counter("powerbox.hijack.signals", "Bursts of denials of one caller.")
+	t.streams, err = m.Int64UpDownCounter("powerbox.streams.open", metric.WithDescription("Streams that are open."))
+	m.note(err)
+	t.decide = m.times("powerbox.decide.duration", "Time to resolve and decide a call.")
+	t.record = m.times("powerbox.record.duration", "Time until the record of a call was durable.")
+	t.upstream = m.times("powerbox.upstream.duration", "Time until the agent behind began to answer.")
+	t.commit = m.times("powerbox.commit.duration", "Time of one durable commit of the store, which many records may share.")
+	t.batch, err = m.Int64Histogram("powerbox.commit.changes", metric.WithDescription("Changes that shared one commit of the store."),
+		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128, 256))
+	m.note(err)
+	m.info(b)
+	return t, m.err
+}
+
+// instruments makes instruments and keeps the first error.
+type instruments struct {
+	metric.Meter
+	err error
+}
+
+func (m *instruments) note(err error) {
+	if m.err == nil {
+		m.err = err
+	}
+}
+
+func (m *instruments) counter(name, meaning string) metric.Int64Counter {
+	c, err := m.Int64Counter(name, metric.WithDescription(meaning))
+	m.note(err)
+	return c
+}
+
+func (m *instruments) times(name, meaning string) metric.Float64Histogram {
+	h, err := m.Float64Histogram(name, metric.WithDescription(meaning), metric.WithUnit("s"), seconds)
+	m.note(err)
+	return h
+}
+
+func (m *instruments) info(b Build) {
+	is := metric.WithAttributes(attribute.String("version", b.Version), attribute.String("commit", b.Commit), attribute.String("go", b.Go))
+	_, err := m.Int64ObservableGauge("powerbox.build.info", metric.WithDescription("What the program was built from; always 1."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(1, is)
+			return nil
+		}))
+	m.note(err)
+}
+
+// Watch reads the state of a server whenever the metrics are asked for.
+func (t *Telemetry) Watch(s State) error {
+	if t == nil {
+		return nil
+	}
+	m := instruments{Meter: t.provider.Meter("powerbox")}
+	for _, g := range []struct {
+		name, meaning string
+		read          func() int64
+	}{
+		{"powerbox.revocation.sequence", "Number of the last revocation, freeze or thaw that is in force.", s.RevocationSequence},
+		{"powerbox.evidence.records", "Records in the log of evidence.", s.Records},
+	} {
+		_, err := m.Int64ObservableGauge(g.name, metric.WithDescription(g.meaning),
+			metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+				o.Observe(g.read())
+				return nil
+			}))
+		m.note(err)
+	}
+	return m.err
+}
+
+// Handler answers with the metrics, as text that Prometheus reads.
+func (t *Telemetry) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// Close sends the spans that wait and ends.
+func (t *Telemetry) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	if t.tracing != nil {
+		return t.tracing.provider.Shutdown(ctx)
+	}
+	return nil
+}
+
+// Seen is one call that is over: gateway.Seen.
+type Seen = struct {
+	Agent, Binding, Method, Decision, Basis, Mode string
+	Reasons                                       []string
+	DecisionID                                    string
+	Signal                                        bool
+}
+
+// End counts a call that is over, and ends its span.
+func (t *Telemetry) End(ctx context.Context, s Seen) {
+	if t == nil {
+		return
+	}
+	agent, mode := attribute.String("agent", s.Agent), attribute.String("mode", s.Mode)
+	t.calls.Add(ctx, 1, metric.WithAttributes(agent, attribute.String("binding", s.Binding), attribute.String("method", s.Method),
+		attribute.String("decision", s.Decision), attribute.String("basis", s.Basis), mode))
+	for _, code := range s.Reasons {
+		t.denials.Add(ctx, 1, metric.WithAttributes(agent, attribute.String("reason", code), mode))
+	}
+	if s.Signal {
+		t.signals.Add(ctx, 1, metric.WithAttributes(agent))
+	}
+	t.tracing.end(ctx, s)
+}
+
+// Took notes how long a step of a call took: decide, record or upstream.
+func (t *Telemetry) Took(ctx context.Context, step, agent string, d time.Duration) {
+	if t == nil {
+		return
+	}
+	h := map[string]metric.Float64Histogram{"decide": t.decide, "record": t.record, "upstream": t.upstream}[step]
+	if h != nil {
+		h.Record(ctx, d.Seconds(), metric.WithAttributes(attribute.String("agent", agent)))
+	}
+}
+
+// Stream counts a stream as open until closed is called, with the reason for
+// which it was cut, "" where it ended by itself.
+func (t *Telemetry) Stream(ctx context.Context, agent string) (closed func(reason string)) {
+	if t == nil {
+		return func(string) {}
+	}
+	of := attribute.String("agent", agent)
+	t.streams.Add(ctx, 1, metric.WithAttributes(of))
+	return func(reason string) {
+		t.streams.Add(ctx, -1, metric.WithAttributes(of))
+		if reason != "" {
+			t.streamsCut.Add(ctx, 1, metric.WithAttributes(of, attribute.String("reason", reason)))
+		}
+	}
+}
+
+// Committed notes one durable commit of the store.
+func (t *Telemetry) Committed(changes int, took time.Duration) {
+	if t == nil {
+		return
+	}
+	t.commit.Record(context.Background(), took.Seconds())
+	t.batch.Record(context.Background(), int64(changes))
+}
+
+// spanName is what a span of a call is called.
+func spanName(s Seen) string { return strings.TrimSpace("powerbox " + s.Method) }
