@@ -36,7 +36,8 @@ func (h house) mutate(ctx context.Context, only []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", checksFile, err)
 	}
-	ran, survived := 0, 0
+	ran := 0
+	var unnoticed []string
 	for _, c := range checks {
 		if !c.chosen(only) {
 			continue
@@ -45,12 +46,12 @@ func (h house) mutate(ctx context.Context, only []string) error {
 		caught, err := h.mutateOne(ctx, c)
 		if err != nil {
 			h.printf("BAD       %s: %v\n", c.name, err)
-			survived++
+			unnoticed = append(unnoticed, c.name)
 			continue
 		}
 		if !caught {
 			h.printf("SURVIVED  %s: %s passes without it\n", c.name, c.test)
-			survived++
+			unnoticed = append(unnoticed, c.name)
 			continue
 		}
 		h.printf("caught    %s: %s:%s fails\n", c.name, c.folder, c.test)
@@ -60,8 +61,17 @@ func (h house) mutate(ctx context.Context, only []string) error {
 			return err
 		}
 	}
-	h.printf("%d checks removed, %d noticed by their tests\n", ran, ran-survived)
-	if survived > 0 {
+	return h.printMutated(ran, unnoticed)
+}
+
+// printMutated ends the run. It repeats what was not noticed, since the line of
+// it is far up in the log of a long run.
+func (h house) printMutated(ran int, unnoticed []string) error {
+	for _, name := range unnoticed {
+		h.printf("not noticed: %s\n", name)
+	}
+	h.printf("%d checks removed, %d noticed by their tests\n", ran, ran-len(unnoticed))
+	if len(unnoticed) > 0 {
 		return errFailed
 	}
 	return nil
