@@ -52,7 +52,7 @@ func newPolyglot(t *testing.T, on wire, step <-chan struct{}, more ...wire) *sto
 		card.Skills = append(card.Skills, a2a.AgentSkill{ID: name, Name: name, Description: name, Tags: []string{"test"}})
 	}
 	store := taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: func(context.Context) (string, error) { return "anybody", nil }})
-	handler := a2asrv.NewHandler(stepwise{step}, a2asrv.WithTaskStore(store), a2asrv.WithExtendedAgentCard(card))
+	handler := settled{a2asrv.NewHandler(stepwise{step}, a2asrv.WithTaskStore(store), a2asrv.WithExtendedAgentCard(card))}
 	services := grpc.NewServer()
 	a2agrpcv1.NewHandler(handler).RegisterWith(services)
 	a2agrpcv0.NewHandler(handler).RegisterWith(services)

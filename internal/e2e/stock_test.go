@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +96,25 @@ func said(m *a2a.Message) string {
 	return strings.Join(words, " ")
 }
 
+// settled is a handler that lets an execution end before it cancels its task.
+// The SDK's own joins the two for a moment after the answer of the execution
+// went out, and then says of a task that can be cancelled that it cannot.
+type settled struct{ a2asrv.RequestHandler }
+
+func (s settled) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (*a2a.Task, error) {
+	for {
+		task, err := s.RequestHandler.CancelTask(ctx, req)
+		if !errors.Is(err, a2a.ErrTaskNotCancelable) {
+			return task, err
+		}
+		now, gone := s.GetTask(ctx, &a2a.GetTaskRequest{ID: req.ID})
+		if gone != nil || now.Status.State.Terminal() || ctx.Err() != nil {
+			return task, err
+		}
+		runtime.Gosched()
+	}
+}
+
 // newStepwise serves a stepwise agent that lists tasks for everybody.
 func newStepwise(t *testing.T, step <-chan struct{}) *stock {
 	t.Helper()
@@ -113,7 +133,7 @@ func newStepwise(t *testing.T, step <-chan struct{}) *stock {
 		card.Skills = append(card.Skills, a2a.AgentSkill{ID: name, Name: name, Description: name, Tags: []string{"test"}})
 	}
 	store := taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: func(context.Context) (string, error) { return "anybody", nil }})
-	rpc := a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(stepwise{step}, a2asrv.WithTaskStore(store)))
+	rpc := a2asrv.NewJSONRPCHandler(settled{a2asrv.NewHandler(stepwise{step}, a2asrv.WithTaskStore(store))})
 	mux.Handle("/invoke", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
