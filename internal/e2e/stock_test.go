@@ -96,22 +96,39 @@ func said(m *a2a.Message) string {
 	return strings.Join(words, " ")
 }
 
-// settled is a handler that lets an execution end before it cancels its task.
-// The SDK's own joins the two for a moment after the answer of the execution
-// went out, and then says of a task that can be cancelled that it cannot.
+// settled is a handler that lets an execution end before it cancels its task or
+// has its end followed. The SDK's own joins what comes in the moment after the
+// answer went out to the execution, and then answers in another way: that a task
+// cannot be cancelled that can, with a stream of a task that has ended.
 type settled struct{ a2asrv.RequestHandler }
+
+// ended reports whether the task will have no more events.
+func (s settled) ended(ctx context.Context, id a2a.TaskID) bool {
+	task, err := s.GetTask(ctx, &a2a.GetTaskRequest{ID: id})
+	return err != nil || task.Status.State.Terminal() || ctx.Err() != nil
+}
 
 func (s settled) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (*a2a.Task, error) {
 	for {
 		task, err := s.RequestHandler.CancelTask(ctx, req)
-		if !errors.Is(err, a2a.ErrTaskNotCancelable) {
-			return task, err
-		}
-		now, gone := s.GetTask(ctx, &a2a.GetTaskRequest{ID: req.ID})
-		if gone != nil || now.Status.State.Terminal() || ctx.Err() != nil {
+		if !errors.Is(err, a2a.ErrTaskNotCancelable) || s.ended(ctx, req.ID) {
 			return task, err
 		}
 		runtime.Gosched()
+	}
+}
+
+func (s settled) SubscribeToTask(ctx context.Context, req *a2a.SubscribeToTaskRequest) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		for again := true; again; runtime.Gosched() {
+			over := s.ended(ctx, req.ID)
+			for e, err := range s.RequestHandler.SubscribeToTask(ctx, req) {
+				again = over && err == nil && ctx.Err() == nil
+				if !again && !yield(e, err) {
+					return
+				}
+			}
+		}
 	}
 }
 
