@@ -157,8 +157,8 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	}
 	// A proof is used up last, by a call that would otherwise be allowed: an
 	// attacker must not be able to burn it (ATK-9).
-	if len(v.Reasons) == 0 && held.ProofID != "" && !g.use(call, held, now) {
-		v.Reasons = append(v.Reasons, Reason{Code: CodeReplay, Link: -1, Message: "the proof was used before; sign a new one for every call"})
+	if len(v.Reasons) == 0 && held.ProofID != "" {
+		v.Reasons = g.use(call, held, now)
 	}
 	if len(v.Reasons) > 0 {
 		return v
@@ -168,12 +168,22 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	return v
 }
 
-// use uses up the proof of a call.
-func (g *Gate) use(call *Call, held Held, now time.Time) bool {
+// use uses up the proof of a call, and returns why it does not serve.
+func (g *Gate) use(call *Call, held Held, now time.Time) []Reason {
+	fresh, err := false, error(nil)
 	if r, ok := g.Replay.(EffectReplay); ok {
-		return r.UseFor(call.Reads, held.ProofID, held.ProofUntil, now)
+		fresh, err = r.UseFor(call.Reads, held.ProofID, held.ProofUntil, now)
+	} else {
+		fresh = g.Replay.Use(held.ProofID, held.ProofUntil, now)
 	}
-	return g.Replay.Use(held.ProofID, held.ProofUntil, now)
+	switch {
+	case err != nil:
+		return []Reason{{Code: CodeUnavailable, Link: -1, Message: "whether the proof was used before cannot be told now; sign a new one in a moment"}}
+	case !fresh:
+		return []Reason{{Code: CodeReplay, Link: -1, Message: "the proof was used before; sign a new one for every call"}}
+	default:
+		return nil
+	}
 }
 
 func (g *Gate) resolve(ctx context.Context, call *Call, p Presented, now time.Time) (Held, error) {

@@ -201,7 +201,9 @@ type Replay interface {
 // that is shared by several gateways can then let calls that change nothing go
 // on while the others cannot be asked.
 type EffectReplay interface {
-	UseFor(reads bool, id string, until, now time.Time) bool
+	// UseFor is Use. An error says that whether id was used cannot be told now:
+	// the call is denied as one that may be tried again.
+	UseFor(reads bool, id string, until, now time.Time) (bool, error)
 }
 
 // Gate decides calls. Every field but Log and Took is required.

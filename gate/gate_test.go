@@ -171,6 +171,31 @@ func TestATK9_ProofIsUsedOnce(t *testing.T) {
 	}
 }
 
+// shared is a replay that does not know, unless a call only reads.
+type shared struct{ Memory }
+
+func (*shared) UseFor(reads bool, _ string, _, _ time.Time) (bool, error) {
+	if reads {
+		return true, nil
+	}
+	return true, errors.New("nobody answers")
+}
+
+// A proof of which nobody can say whether it was used is not one that was.
+func TestATK20_WhetherAProofWasUsedIsNotKnown(t *testing.T) {
+	w := newTown(t)
+	w.gate.Replay = &shared{}
+	call := w.present(w.call(Require, try(t, "read")), w.minted(clauses(t, "read")))
+	if v := w.check(call); v.Allowed || !cmp.Equal(codes(v), []string{CodeUnavailable}) {
+		t.Errorf("a call that changes something: %t %+v", v.Allowed, v.Reasons)
+	}
+	call = w.present(w.call(Require, try(t, "read")), w.minted(clauses(t, "read")))
+	call.Reads = true
+	if v := w.check(call); !v.Allowed {
+		t.Errorf("one that reads: %+v", v.Reasons)
+	}
+}
+
 // Effective is Caps(B) meet Scope(A) meet the capability.
 func TestGATE1_Layers(t *testing.T) {
 	for _, c := range []struct {

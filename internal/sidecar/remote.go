@@ -323,23 +323,29 @@ type Replay struct {
 }
 
 // Use implements gate.Replay.
-func (r Replay) Use(id string, until, now time.Time) bool { return r.UseFor(false, id, until, now) }
+func (r Replay) Use(id string, until, now time.Time) bool {
+	fresh, err := r.UseFor(false, id, until, now)
+	return fresh && err == nil
+}
 
 // UseFor implements gate.EffectReplay.
-func (r Replay) UseFor(reads bool, id string, until, now time.Time) bool {
+func (r Replay) UseFor(reads bool, id string, until, now time.Time) (bool, error) {
 	if !r.Own.Use(id, until, now) {
-		return false
+		return false, nil
 	}
 	if reads && now.UnixMilli() < r.silent.Load() {
-		return true
+		return true, nil
 	}
 	var a ProofAnswer
 	if err := r.Client.call(context.Background(), PathProof, ProofQuery{id, until.Unix()}, &a); err != nil {
 		r.Log.Warn("whether a proof was used at another gateway cannot be told", slog.Bool("reads", reads), slog.Any("error", err))
 		r.silent.Store(now.Add(silence).UnixMilli())
-		return reads
+		if reads {
+			return true, nil
+		}
+		return false, err
 	}
-	return a.Fresh
+	return a.Fresh, nil
 }
 
 // Issuing refuses what a gateway apart cannot do itself; the methods that issue

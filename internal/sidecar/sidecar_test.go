@@ -182,7 +182,11 @@ func TestATK24_UsersWithoutPseudonym(t *testing.T) {
 func TestATK20_ProofsAreSharedByGateways(t *testing.T) {
 	r, a := newRemote(t)
 	replay := Replay{r, gate.NewMemory(10)}
-	use := func(reads bool, id string) bool { return replay.UseFor(reads, id, noon.Add(time.Minute), noon) }
+	at := func(reads bool, id string, now time.Time) string {
+		fresh, err := replay.UseFor(reads, id, noon.Add(time.Minute), now)
+		return fmt.Sprint(fresh, err != nil)
+	}
+	use := func(reads bool, id string) bool { return at(reads, id, noon) == "true false" }
 	a.by[PathProof] = ProofAnswer{Fresh: true}
 	if !use(false, "1") || use(true, "1") {
 		t.Error("ATK-20 once here")
@@ -192,12 +196,12 @@ func TestATK20_ProofsAreSharedByGateways(t *testing.T) {
 		t.Error("ATK-20 used elsewhere")
 	}
 	a.down = true
-	if !use(true, "3") || use(true, "3") || use(false, "4") || replay.Use("5", noon.Add(time.Minute), noon) {
+	if !use(true, "3") || use(true, "3") || at(false, "4", noon) != "false true" || replay.Use("5", noon.Add(time.Minute), noon) {
 		t.Error("ATK-20 without the server")
 	}
 	// It is back, and knows that these were used elsewhere.
 	a.down = false
-	if !use(true, "6") || use(false, "7") || replay.UseFor(true, "8", noon.Add(time.Minute), noon.Add(silence)) {
+	if !use(true, "6") || use(false, "7") || at(true, "8", noon.Add(silence)) != "false false" {
 		t.Error("ATK-20 reads alone do not ask again, and for a moment only")
 	}
 }
