@@ -140,7 +140,7 @@ func (c *Call) parse(v03 bool) *Error {
 	if r.err != nil {
 		return r.err
 	}
-	r.join(paramNames.check("params", c.Params))
+	r.join(paramNames.checkBut(c.alias(), "params", c.Params))
 	message, _ := c.Params.Get("message")
 	if c.Binding != JSONRPC {
 		// The field of 0.3 is request; readers of protobuf accept that name too.
@@ -168,6 +168,19 @@ func (c *Call) parse(v03 bool) *Error {
 		r.err = c.parseTargets(v03, message)
 	}
 	return r.err
+}
+
+// contextField is what protobuf calls the context of a list.
+const contextField = "context_id"
+
+// alias is a further name that a parameter may have. A list may name its context
+// as protobuf does, which clients of JSON-RPC do: an agent that does not read it
+// lists more, and of that the caller sees what is the caller's.
+func (c *Call) alias() string {
+	if c.Method == ListTasks && c.Binding == JSONRPC {
+		return contextField
+	}
+	return ""
 }
 
 // maxID bounds the ids of tasks and contexts, which go on record (ATK-4).
@@ -210,6 +223,9 @@ func (c *Call) parseTargets(v03 bool, sent powerbox.Value) *Error {
 	if !c.Method.IsExtension() {
 		task.add(params, "taskId")
 		context.add(params, "contextId")
+		if alias := c.alias(); alias != "" {
+			context.add(params, alias)
+		}
 		task.addText("params.name", taskOfName(params.text("name")))
 		task.addText("params.parent", taskOfName(params.text("parent")))
 	}

@@ -67,8 +67,9 @@ func inside(response []byte) (rawObject, int, error) {
 }
 
 // WithParam puts a text among the parameters of a call of JSON-RPC, in the place
-// of the one that it has under that name, or where it has none.
-func WithParam(body []byte, name, text string) ([]byte, error) {
+// of the one that it has under that name, or where it has none, and in the place
+// of the one under the name that the field has in protobuf.
+func WithParam(body []byte, name, field, text string) ([]byte, error) {
 	o, err := readObject(body)
 	if err != nil {
 		return nil, err
@@ -85,8 +86,11 @@ func WithParam(body []byte, name, text string) ([]byte, error) {
 		return nil, err
 	}
 	i := inner.index(name)
-	if i < 0 {
+	if i < 0 || inner.index(field) >= 0 {
 		inner.set(name, quote(text))
+		if inner.index(field) >= 0 {
+			inner.set(field, quote(text))
+		}
 		return splice(body, 0, []edit{{o[params].start, o[params].end, inner.bytes()}}), nil
 	}
 	return splice(body, o[params].start, []edit{{inner[i].start, inner[i].end, quote(text)}}), nil

@@ -103,6 +103,7 @@ type Agent struct {
 	Canary           int         `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, that the mode holds for; the others are observed. A caller always gets the same."`
 	Enforces         string      `key:"enforces" default:"none" enum:"none,context" doc:"Whether the agent itself enforces the signed context (context) or not (none)."`
 	AdmitFreeText    string      `key:"admit_free_text" enum:"unsafe" doc:"unsafe admits free text under a capability with constrained operations, although the agent enforces nothing; every record says so."`
+	ClientContexts   bool        `key:"client_contexts" doc:"Callers may choose the id of a new context, which is then theirs; otherwise a context that did not come from the agent is none. Only for an agent whose contexts all began behind its gateway: one that it made before would be whose who names it first."`
 	Required         []string    `key:"required" doc:"Operations (grant/operation) that free text needs. None: free text is refused."`
 	RefuseUndeclared bool        `key:"refuse_undeclared" doc:"In mode prefer, refuse callers that use ambient authority without saying so."`
 	NeedsExtension   bool        `key:"extension_required" doc:"Callers must ask for the extension (A2A-Extensions); the card says so, and others get ExtensionSupportRequired (EXT-36)."`

@@ -40,6 +40,7 @@ type exchange struct {
 	handed    []string // ids of other agents' capabilities, for the agent behind
 	// delegated are capabilities of other agents that the task was given.
 	delegated []Delegated
+	claims    bool     // the context that it names is nobody's yet, and will be the caller's
 	ended     []string // tasks that the answer says have ended
 	trace     string   // id of the trace that the call is part of, "" for none
 	said      string   // the code that the caller was told, "" for none

@@ -26,33 +26,56 @@ func (g *Gateway) owns(x *exchange, c *gate.Call) error {
 	if len(names) == 0 {
 		return nil
 	}
-	owners := make([]Owner, 0, len(names))
+	owners := make(map[string]Owner, len(names))
 	for _, name := range names {
 		o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, name)
 		if err != nil {
 			return err
 		}
+		if !known && x.claimable(name) {
+			x.claims = true
+			continue
+		}
 		if !known {
 			c.Owns = func(gate.Held) bool { return false }
 			return nil
 		}
-		owners = append(owners, o)
+		owners[name] = o
 	}
 	c.Owns = func(held gate.Held) bool {
 		mine := g.ownerOf(x, held)
 		if mine == (Owner{}) {
 			return false // two callers of whom nothing is known are not the same one
 		}
-		for n, o := range owners {
+		for name, o := range owners {
 			// A capability that was issued for the very task was issued to its
 			// owner.
-			if o != mine && (held.Task != names[n] || o.Principal != held.Principal) {
+			if o != mine && (held.Task != name || o.Principal != held.Principal) {
 				return false
 			}
 		}
 		return true
 	}
 	return nil
+}
+
+// claimable reports whether a name that nobody has may be taken by the call: by
+// a message, for its context, where callers choose those.
+func (x *exchange) claimable(name string) bool {
+	return x.ClientContexts && x.mode != gate.Observe && x.call.Method.IsMessage() && x.call.Task == "" && name == x.call.Context &&
+		!slices.Contains(x.call.ReferenceTasks, name)
+}
+
+// claim makes the context that the call names the caller's, before the agent
+// behind hears of it. Where two claim one at a time the first has it, and false
+// says that it was the other.
+func (g *Gateway) claim(x *exchange) (bool, error) {
+	if !x.claims {
+		return true, nil
+	}
+	mine := g.ownerOf(x, x.verdict.Held)
+	first, err := g.config.Tasks.Bind(x.request.Context(), x.ID, x.call.Context, mine)
+	return first == mine, err
 }
 
 // ownerOf is to whom what a call makes belongs: the holder, under the root of

@@ -75,7 +75,7 @@ func (x *exchange) with(name, field, text string) error {
 			}
 		}
 	default:
-		x.forward, err = a2a.WithParam(x.forward, name, text)
+		x.forward, err = a2a.WithParam(x.forward, name, field, text)
 	}
 	return err
 }

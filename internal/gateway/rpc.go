@@ -147,12 +147,42 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.
 		// A capability that was refused and only looked at speaks for nobody.
 		x.verdict.Held = gate.Held{}
 	}
-	if err := g.handOver(x); err != nil {
-		g.finish(x, evidence.Failed)
-		g.refused(w, x, err)
+	if !g.prepared(w, x) {
 		return
 	}
 	g.pass(w, x)
+}
+
+// prepared does what a call that was allowed needs before it goes on. Where that
+// fails the call is answered and has no effect.
+func (g *Gateway) prepared(w http.ResponseWriter, x *exchange) bool {
+	owned, err := g.claim(x)
+	if err == nil && owned {
+		err = g.handOver(x)
+	}
+	switch {
+	case err != nil:
+		g.finish(x, evidence.Failed)
+		g.refused(w, x, err)
+		return false
+	case !owned:
+		g.finish(x, evidence.Failed)
+		g.deny(w, x, g.foreign(x))
+		return false
+	default:
+		return true
+	}
+}
+
+// foreign words that a task or context is not the caller's as the agent behind
+// words that there is none.
+func (g *Gateway) foreign(x *exchange) a2a.Denial {
+	d := a2a.TaskNotFound(x.call.Method, g.config.Now())
+	if x.call.Method.NamesTask() && !x.call.Streaming {
+		d.Task = x.call.Task
+	}
+	d.DecisionID = x.verdict.Record.ID
+	return d
 }
 
 // denial words a verdict for the caller.
@@ -161,12 +191,7 @@ func (g *Gateway) denial(x *exchange) a2a.Denial {
 	d := a2a.Denial{DecisionID: v.Record.ID, Missing: v.Missing, At: g.config.Now()}
 	for _, r := range v.Reasons {
 		if r.Code == gate.CodeForeignTask {
-			d = a2a.TaskNotFound(x.call.Method, g.config.Now())
-			if x.call.Method.NamesTask() && !x.call.Streaming {
-				d.Task = x.call.Task
-			}
-			d.DecisionID = v.Record.ID
-			return d
+			return g.foreign(x)
 		}
 	}
 	if len(v.Reasons) > 0 {

@@ -88,11 +88,17 @@ func TestATK36_EnrolmentTokensAreUsedOnceInTime(t *testing.T) {
 		return secret
 	}
 	used, late := make1(time.Minute), make1(time.Minute)
-	try := func(secret string) error {
+	with := func(secret string, key signed.Public) error {
 		_, err := w.issuer.Enroll(t.Context(), secret, key, issuer.Gateway{Key: key})
 		return err
 	}
-	if err := try(used); err != nil {
+	// Each with a key that no gateway has, so that the token alone is at fault.
+	keys := byte(1)
+	try := func(secret string) error {
+		keys++
+		return with(secret, seeded(t, keys).Public())
+	}
+	if err := with(used, key); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.last(); r.ActionType != "gateway.enroll" || r.AgentID != "powerbox" || !strings.Contains(string(r.Intent.Details), `"agent":"documents"`) {
@@ -103,12 +109,12 @@ func TestATK36_EnrolmentTokensAreUsedOnceInTime(t *testing.T) {
 		t.Errorf("ATK-36 a second time: %v", err)
 	}
 	twice := make1(time.Minute)
-	if err := try(twice); !errors.As(err, &e) || !strings.Contains(e.Message, "the key is that of gateway gw_") {
+	if err := with(twice, key); !errors.As(err, &e) || !strings.Contains(e.Message, "the key is that of gateway gw_") {
 		t.Errorf("ATK-36 a key that a gateway has: %v", err)
 	}
 	w.now = w.now.Add(time.Minute)
 	for name, secret := range map[string]string{"used": used, "late": late, "unknown": "x", "empty": ""} {
-		if err := try(secret); !errors.As(err, &e) {
+		if err := try(secret); !errors.As(err, &e) || !strings.Contains(e.Message, "the token is unknown, was used or has expired") {
 			t.Errorf("ATK-36 %s: %v", name, err)
 		}
 	}

@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestATK18_ContextsOfClients has callers choose the ids of contexts, where the
+// operator lets them: whoever is first has it, a call that is refused takes
+// nothing, and without the setting there is no such context.
+func TestATK18_ContextsOfClients(t *testing.T) {
+	everywhere(t, func(t *testing.T, on wire) {
+		w := start(t, options{on: on, agent: "    enforces: context\n    client_contexts: true"})
+		alice, bob := w.caller(aliceToken), w.caller(bobToken)
+		holds := map[*caller]granted{alice: alice.reports(), bob: bob.reports()}
+		say := func(c *caller, under granted, context string) answer {
+			return c.present("documents", about("SendMessage", map[string]any{"contextId": context}),
+				proven{chain: []string{under.Token}, operation: opMessage, arguments: map[string]any{"context": context}})
+		}
+		for _, try := range []struct {
+			name    string
+			who     *caller
+			context string
+			mine    bool
+		}{
+			{"a new one", alice, "one", true},
+			{"another's", bob, "one", false},
+			{"its own", alice, "one", true},
+			{"a new one of another", bob, "two", true},
+			{"that of the other", alice, "two", false},
+		} {
+			a := say(try.who, holds[try.who], try.context)
+			if try.mine && a.Error != nil || !try.mine && (a.Error == nil || a.Error.Code != -32001) {
+				t.Errorf("ATK-18 %s: %s", try.name, a.Raw)
+			}
+		}
+		if a := say(bob, holds[alice], "three"); a.Error == nil {
+			t.Errorf("ATK-18 under a capability of another: %s", a.Raw)
+		}
+		if a := say(alice, holds[alice], "three"); a.Error != nil {
+			t.Errorf("ATK-18 a call that was refused took the context: %s", a.Raw)
+		}
+		without := start(t, options{on: on, agent: "    enforces: context"})
+		c := without.caller(aliceToken)
+		if a := say(c, c.reports(), "one"); a.Error == nil || a.Error.Code != -32001 {
+			t.Errorf("ATK-18 without the setting: %s", a.Raw)
+		}
+	})
+}
+
+// TestATK18_ListsByTheFieldOfProtobuf lists tasks by context_id, which clients of
+// JSON-RPC send: the context is the caller's or there is none, also to an agent
+// that reads it.
+func TestATK18_ListsByTheFieldOfProtobuf(t *testing.T) {
+	w := start(t, options{agent: "    enforces: context"})
+	alice, bob := w.caller(aliceToken), w.caller(bobToken)
+	task, context := alice.open(alice.reports())
+	const none = "00000000-0000-7000-8000-000000000000"
+	list := func(c *caller, params map[string]any, of string) answer {
+		held := c.reports()
+		return c.present("documents", rpc("ListTasks", params), proven{chain: []string{held.Token}, operation: "a2a.task.read", arguments: map[string]any{"context": of}})
+	}
+	held := alice.reports()
+	own, _ := alice.open(held)
+	mine := alice.present("documents", rpc("ListTasks", map[string]any{}), proven{chain: []string{held.Token}, operation: "a2a.task.read"})
+	if mine.Error != nil || !strings.Contains(string(mine.Raw), own) || strings.Contains(string(mine.Raw), task) {
+		t.Errorf("ATK-18 the caller's own: %s", mine.Raw)
+	}
+	for name, params := range map[string]map[string]any{
+		"alone":            {"context_id": context},
+		"under both names": {"context_id": context, "contextId": context},
+	} {
+		w.documents.forget()
+		foreign := list(bob, params, context)
+		if foreign.Error != nil || strings.Contains(string(foreign.Raw), task) {
+			t.Errorf("ATK-18 %s: %s", name, foreign.Raw)
+		}
+		for _, r := range w.documents.got() {
+			if strings.Contains(string(r.body), context) {
+				t.Errorf("ATK-18 %s: the agent is asked for another's context: %s", name, r.body)
+			}
+		}
+	}
+	if a := list(bob, map[string]any{"context_id": context, "contextId": none}, context); a.Error == nil || a.Error.Code != -32602 {
+		t.Errorf("ATK-18 two contexts: %s", a.Raw)
+	}
+	if a := list(bob, map[string]any{"page_token": "AAAA"}, ""); a.Error == nil {
+		t.Errorf("ATK-27 another field of protobuf: %s", a.Raw)
+	}
+}
