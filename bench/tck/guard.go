@@ -33,7 +33,7 @@ const serveConfiguration = `listen: %[1]s
 issuer: {url: "http://%[1]s"}
 identity: {dev: [{name: tester, token: ` + session + `}]}
 agents:
-  - {id: tck, upstream: "%[2]s", mode: %[3]s, required: [tck:use/talk], enforces: context, grpc: {listen: "%[4]s"}, push: {private: true}, card_legacy_member: false}
+  - {id: tck, upstream: "%[2]s", mode: %[3]s, required: [tck:use/talk], enforces: context, client_contexts: true, grpc: {listen: "%[4]s"}, push: {private: true}, card_legacy_member: false}
 offers:
   tck: [{id: tck:use, description: Use the agent, operations: [talk]}]
 skills:

@@ -67,8 +67,8 @@ func inside(response []byte) (rawObject, int, error) {
 }
 
 // WithParam puts a text among the parameters of a call of JSON-RPC, in the place
-// of the one that it has under that name, or where it has none, and in the place
-// of the one under the name that the field has in protobuf.
+// of the one that it has under that name and of the one under the name that the
+// field has in protobuf, or, where it has neither, under the first.
 func WithParam(body []byte, name, field, text string) ([]byte, error) {
 	o, err := readObject(body)
 	if err != nil {
@@ -85,15 +85,17 @@ func WithParam(body []byte, name, field, text string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := inner.index(name)
-	if i < 0 || inner.index(field) >= 0 {
-		inner.set(name, quote(text))
-		if inner.index(field) >= 0 {
-			inner.set(field, quote(text))
+	var edits []edit
+	for _, m := range inner {
+		if m.name == name || m.name == field {
+			edits = append(edits, edit{m.start, m.end, quote(text)})
 		}
+	}
+	if edits == nil {
+		inner.set(name, quote(text))
 		return splice(body, 0, []edit{{o[params].start, o[params].end, inner.bytes()}}), nil
 	}
-	return splice(body, o[params].start, []edit{{inner[i].start, inner[i].end, quote(text)}}), nil
+	return splice(body, o[params].start, edits), nil
 }
 
 // QueryWithParam is WithParam for the query of HTTP+JSON.
