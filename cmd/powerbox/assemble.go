@@ -7,7 +7,6 @@ import (
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -58,8 +56,7 @@ type instance struct {
 	grpc []grpcFront
 	// telemetry is nil where nothing is counted or traced.
 	telemetry *telemetry.Telemetry
-	sources   []*source                  // files that are read again
-	settings  atomic.Pointer[tls.Config] // of TLS, as handshakes take them
+	sources   []*source // files that are read again
 }
 
 // grpcFront is where the gRPC of one agent is taken.

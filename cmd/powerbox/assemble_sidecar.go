@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,7 +63,8 @@ type apartGateway struct {
 	spool    *spool.Spool
 	replay   *gate.Memory
 	memo     *token.Memo
-	started  time.Time // proofs before it are not believed
+	started  time.Time    // proofs before it are not believed
+	tls      *listenerTLS // nil where it is not spoken
 	upstream *outbound.Client
 	face     atomic.Pointer[face]
 	now      func() time.Time
@@ -120,7 +122,7 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 func (g *apartGateway) fronts(ctx context.Context, main net.Listener) ([]front, error) {
 	public := g.face.Load().gateway.URL(g.enrolled.Agent)
 	limit := g.face.Load().config.Limits.Connections
-	fronts := []front{{listener: netutil.LimitListener(main, limit), handler: guardHosts(main.Addr(), g.handler(), public)}}
+	fronts := []front{{listener: g.tls.on(netutil.LimitListener(main, limit)), handler: guardHosts(main.Addr(), g.handler(), public)}}
 	if g.options.metrics != "" {
 		f, err := listenTelemetry(ctx, g.telemetry, g.options.metrics, g.log)
 		if err != nil {
@@ -138,7 +140,7 @@ func (g *apartGateway) fronts(ctx context.Context, main net.Listener) ([]front, 
 	if g.options.dev && !loopback(l.Addr()) {
 		return nil, errors.Join(errors.New("--dev listens on loopback addresses only"), l.Close(), closeAll(fronts))
 	}
-	return append(fronts, front{listener: netutil.LimitListener(l, limit), handler: guardHosts(l.Addr(), http.HandlerFunc(g.serveGRPC), g.options.address)}), nil
+	return append(fronts, front{listener: g.tls.on(netutil.LimitListener(l, limit), "h2"), handler: guardHosts(l.Addr(), http.HandlerFunc(g.serveGRPC), g.options.address)}), nil
 }
 
 // serveGRPC serves under the configuration that is in force.
@@ -164,6 +166,9 @@ func (g *apartGateway) close() error {
 func (g *apartGateway) open(ctx context.Context) error {
 	var err error
 	if g.telemetry, err = newTelemetry(ctx, g.options.metrics, g.options.traces); err != nil {
+		return err
+	}
+	if g.tls, err = newListenerTLS("--tls-certificate", g.options.tls); err != nil {
 		return err
 	}
 	if g.keys, err = openGatewayKeys(g.options.state); err != nil {
@@ -366,8 +371,17 @@ func (g *apartGateway) serving() serving {
 	c := g.face.Load().config
 	return serving{
 		limits: c.Limits, notice: c.Defaults.DrainNotice, drain: c.Defaults.Drain, streams: g,
-		sources: func() []*source { return g.face.Load().sources }, log: g.log,
+		sources: g.sources, log: g.log,
 	}
+}
+
+// sources are the files that are read again.
+func (g *apartGateway) sources() []*source {
+	all := slices.Clone(g.face.Load().sources)
+	if g.tls != nil {
+		all = append(all, g.tls.source)
+	}
+	return all
 }
 
 // Drain has no new streams begin, under whichever configuration.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/feed"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/keyring"
@@ -38,6 +39,7 @@ type gatewayOptions struct {
 	lease    time.Duration
 	dev      bool
 	metrics  string // address of the metrics, "" for none
+	tls      config.TLS
 	traces   bool
 }
 
@@ -52,7 +54,12 @@ func newGateway(p *program) *cobra.Command {
 		Example: "  powerbox gateway token --agent documents > token          # an operator, at the server\n" +
 			"  powerbox gateway enroll --server https://powerbox.example.org --token-file token\n" +
 			"  powerbox gateway --listen 0.0.0.0:8701 --upstream http://127.0.0.1:9001",
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.runGateway(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (o.tls.Certificate == "") != (o.tls.Key == "") || o.tls.ClientCA != "" && o.tls.Key == "" {
+				return usage(errors.New("want --tls-certificate and --tls-key together, and --client-ca only with them"))
+			}
+			return p.runGateway(cmd.Context(), o)
+		},
 	}
 	cmd.Flags().StringVar(&o.state, "state", defaultState, "`directory` of the gateway's keys and records")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8701", "`address` to listen on, host:port")
@@ -62,6 +69,9 @@ func newGateway(p *program) *cobra.Command {
 	cmd.Flags().DurationVar(&o.lease, "lease", feed.MaxLease, "how long to go on without news of revocations; at most 30s")
 	cmd.Flags().BoolVar(&o.dev, "dev", false, "admit the built-in users of a server that runs with --dev; NOT SAFE outside experiments")
 	cmd.Flags().StringVar(&o.metrics, "telemetry", "", "`address` of the metrics for Prometheus, host:port, as telemetry.listen of a server")
+	cmd.Flags().StringVar((*string)(&o.tls.Certificate), "tls-certificate", "", "PEM `file` with the gateway's certificate chain; without it TLS is not spoken. Read again when it changes")
+	cmd.Flags().StringVar((*string)(&o.tls.Key), "tls-key", "", "PEM `file` with its private key")
+	cmd.Flags().StringVar((*string)(&o.tls.ClientCA), "client-ca", "", "PEM `file` with the authorities for client certificates")
 	cmd.Flags().BoolVar(&o.traces, "traces", false, "make a span of every call and send it to where OTEL_* says")
 	cmd.AddCommand(newGatewayToken(p), newGatewayEnroll(p), newGatewayList(p), newGatewayClose(p))
 	return cmd

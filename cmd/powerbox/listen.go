@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,19 +42,21 @@ func (i *instance) listen(ctx context.Context, main net.Listener, log *slog.Logg
 		}
 		fronts = append(fronts, f)
 	}
-	settings, err := i.listeningTLS()
+	settings, err := newListenerTLS("issuer.tls", i.config.Issuer.TLS)
 	if err != nil {
 		return nil, errors.Join(err, closeAll(fronts))
 	}
+	if settings != nil {
+		i.sources = append(i.sources, settings.source)
+	}
 	for n, f := range fronts {
 		fronts[n].listener = netutil.LimitListener(f.listener, i.config.Limits.Connections)
-		if settings != nil && !f.plain {
-			own, protocols := settings.Clone(), []string(nil)
-			if n > 0 {
-				protocols = []string{"h2"}
-			}
-			own.NextProtos, own.GetConfigForClient = protocols, i.current(protocols...)
-			fronts[n].listener = tls.NewListener(fronts[n].listener, own)
+		switch {
+		case f.plain:
+		case n > 0:
+			fronts[n].listener = settings.on(fronts[n].listener, "h2")
+		default:
+			fronts[n].listener = settings.on(fronts[n].listener)
 		}
 	}
 	return fronts, nil

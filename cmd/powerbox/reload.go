@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/config"
@@ -83,19 +85,26 @@ func reread(ctx context.Context, sources func() []*source, asked <-chan os.Signa
 	}
 }
 
-// listeningTLS returns how TLS is spoken, with the files as they are now, nil
-// where the configuration has no certificate. A client certificate is asked for,
-// and believed only when one of the configured authorities signed it.
-func (i *instance) listeningTLS() (*tls.Config, error) {
-	c := i.config.Issuer.TLS
+// listenerTLS is how TLS is spoken on listeners. Handshakes take the settings in
+// use; connections that are open keep theirs.
+type listenerTLS struct {
+	settings atomic.Pointer[tls.Config]
+	source   *source // the files that it is read from
+}
+
+// newListenerTLS returns how TLS is spoken, with the files as they are now, nil
+// where there is no certificate. A client certificate is asked for, and believed
+// only when one of the authorities signed it.
+func newListenerTLS(setting string, c config.TLS) (*listenerTLS, error) {
 	if c.Certificate == "" {
 		return nil, nil
 	}
-	s := &source{setting: "issuer.tls", files: []config.Path{c.Certificate, c.Key}}
+	l := &listenerTLS{}
+	l.source = &source{setting: setting, files: []config.Path{c.Certificate, c.Key}}
 	if c.ClientCA != "" {
-		s.files = append(s.files, c.ClientCA)
+		l.source.files = append(l.source.files, c.ClientCA)
 	}
-	s.use = func(contents [][]byte) error {
+	l.source.use = func(contents [][]byte) error {
 		certificate, err := keyPair(contents)
 		if err != nil {
 			return err
@@ -110,25 +119,26 @@ func (i *instance) listeningTLS() (*tls.Config, error) {
 				return fmt.Errorf("client_ca: %w", err)
 			}
 		}
-		i.settings.Store(settings)
+		l.settings.Store(settings)
 		return nil
 	}
-	if _, err := s.read(true); err != nil {
-		return nil, err
-	}
-	i.sources = append(i.sources, s)
-	// Handshakes take what is in use; connections that are open keep theirs.
-	return &tls.Config{MinVersion: tls.VersionTLS12}, nil
+	_, err := l.source.read(true)
+	return l, err
 }
 
-// current gives every handshake the settings in use, with the protocols of its
-// listener.
-func (i *instance) current(protocols ...string) func(*tls.ClientHelloInfo) (*tls.Config, error) {
-	return func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		own := i.settings.Load().Clone()
-		own.NextProtos = protocols
-		return own, nil
+// on puts TLS on a listener, with its protocols; nil leaves it as it is.
+func (l *listenerTLS) on(inner net.Listener, protocols ...string) net.Listener {
+	if l == nil {
+		return inner
 	}
+	return tls.NewListener(inner, &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			own := l.settings.Load().Clone()
+			own.NextProtos = protocols
+			return own, nil
+		},
+	})
 }
 
 func keyPair(contents [][]byte) (tls.Certificate, error) {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ type replica struct {
 	state   string
 	address string
 	flags   []string
+	tls     *tls.Config // of clients, nil where it speaks no TLS
 	process *exec.Cmd
 	log     *lockedBuffer
 }
@@ -99,7 +101,11 @@ func (r *replica) boot() {
 		}
 	})
 	eventually(t, 20*time.Second, func() string { return "the gateway is not ready\n" + r.log.String() }, func() bool {
-		response, err := http.Get("http://" + r.address + "/readyz")
+		client, scheme := http.DefaultClient, "http://"
+		if r.tls != nil {
+			client, scheme = r.client(), "https://"
+		}
+		response, err := client.Get(scheme + r.address + "/readyz")
 		if err != nil {
 			return false
 		}

@@ -92,7 +92,11 @@ func (w *town) post(url string, body []byte, header http.Header) answer {
 	if req.Header.Get("A2A-Version") == "" {
 		req.Header.Set("A2A-Version", "1.0")
 	}
-	r, err := http.DefaultClient.Do(req)
+	client := http.DefaultClient
+	if w.client != nil {
+		client = w.client
+	}
+	r, err := client.Do(req)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -188,7 +188,8 @@ type town struct {
 	mail      *stock
 	process   *exec.Cmd
 	log       *lockedBuffer
-	apart     string // base URL of the documents agent's gateways, where they are apart
+	apart     string       // base URL of the documents agent's gateways, where they are apart
+	client    *http.Client // that posts; nil for the default one
 }
 
 type lockedBuffer struct {
