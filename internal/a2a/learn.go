@@ -26,11 +26,24 @@ func Learn(response []byte) []TaskRef {
 // IsError reports whether an answer, or an event, is an error: it has a member
 // of that name itself and no result. What stands deeper was said by somebody.
 func IsError(response []byte) bool {
+	_, wrong := ErrorCode(response)
+	return wrong
+}
+
+// ErrorCode returns the code of a response that is an error, 0 where it has none
+// that is an integer.
+func ErrorCode(response []byte) (code int64, wrong bool) {
 	if !bytes.Contains(response, []byte(`"error"`)) {
-		return false // most of them; spelt otherwise it is no error that any client sees from an SDK
+		return 0, false // most of them; spelt otherwise it is no error that any client sees from an SDK
 	}
 	o, err := readObject(response)
-	return err == nil && o.get("error") != nil && o.get("result") == nil
+	if err != nil || o.get("error") == nil || o.get("result") != nil {
+		return 0, false
+	}
+	if inner, err := readObject(o.get("error")); err == nil {
+		code, _ = strconv.ParseInt(string(inner.get("code")), 10, 64)
+	}
+	return code, true
 }
 
 // Told returns what [Learn] does, and the tasks among them that the answer says

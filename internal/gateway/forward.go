@@ -29,28 +29,28 @@ const maxAnswer = 16 << 20
 // pass forwards a call that was allowed and the answer to it.
 func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 	if err := g.compose(x); err != nil {
-		g.finish(x, evidence.Failed)
+		g.finish(x, notTheAgent(evidence.Failed))
 		g.unavailable(w, x, "the message for the agent behind could not be made", err)
 		return
 	}
 	if err := g.openPage(x); err != nil && !errors.Is(err, errPageToken) {
-		g.finish(x, evidence.Failed)
+		g.finish(x, notTheAgent(evidence.Failed))
 		g.unavailable(w, x, "the list cannot be asked for", err)
 		return
 	} else if err != nil {
-		g.finish(x, evidence.Failed)
+		g.finish(x, notTheAgent(evidence.Failed))
 		g.deny(w, x, a2a.Denial{Code: a2a.CodeInvalidParams, Reason: codePageToken, Message: err.Error(), DecisionID: x.verdict.Record.ID})
 		return
 	}
 	upstream, err := x.upstream()
 	if err != nil {
-		g.finish(x, evidence.Failed)
+		g.finish(x, notTheAgent(evidence.Failed))
 		g.unavailable(w, x, "the agent's card names no usable URL", err)
 		return
 	}
 	context, err := g.context(x)
 	if err != nil {
-		g.finish(x, evidence.Failed)
+		g.finish(x, notTheAgent(evidence.Failed))
 		g.unavailable(w, x, "the context for the agent behind could not be signed", err)
 		return
 	}
@@ -72,7 +72,7 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 		ModifyResponse: func(r *http.Response) error { return g.answer(r, x) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" && !reached.Load() {
-				g.finish(x, evidence.Failed)
+				g.finish(x, outcome{status: evidence.Failed})
 				g.unavailable(w, x, "the agent behind cannot be reached", err)
 				return
 			}
@@ -257,11 +257,7 @@ func (g *Gateway) answer(r *http.Response, x *exchange) error {
 			}
 		}
 	}
-	status := evidence.Achieved
-	if !good || x.call.Binding == a2a.JSONRPC && a2a.IsError(body) {
-		status = evidence.Failed
-	}
-	g.finish(x, status)
+	g.finish(x, outcomeOf(r, x, body))
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	r.ContentLength = int64(len(body))
 	if stripOurs(r.Trailer); len(r.Trailer) > 0 {
@@ -358,20 +354,6 @@ func (g *Gateway) bind(ctx context.Context, x *exchange, payload []byte) error {
 		}
 	}
 	return nil
-}
-
-// finish records the outcome. An outcome that cannot be written fails nothing:
-// the call has been made, and a decision without an outcome is reported as
-// unknown. Where the outcome is unknown to us, [Gateway.end] alone is called.
-func (g *Gateway) finish(x *exchange, status evidence.OutcomeStatus) {
-	if status == evidence.Achieved {
-		g.pushes.deleted(x)
-	}
-	g.end(x)
-	ctx := context.WithoutCancel(x.request.Context())
-	if err := g.config.Gate.Outcome(ctx, x.verdict, status, nil); err != nil {
-		g.config.Log.ErrorContext(ctx, "an outcome was not recorded", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
-	}
 }
 
 // end ends the capabilities of the tasks that the answer said have ended.

@@ -50,13 +50,13 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *exchange) error {
 		return err
 	}
 	stripOurs(r.Trailer)
-	status := grpcOutcome(r)
-	if len(body) > 0 && status == evidence.Achieved {
+	became := grpcOutcome(r)
+	if len(body) > 0 && became.status == evidence.Achieved {
 		if body, err = g.grpcLearn(r, x, body); err != nil {
 			return err
 		}
 	}
-	g.finish(x, status)
+	g.finish(x, became)
 	r.Header.Del("Content-Length")
 	if r.ContentLength = -1; len(body) == 0 && len(r.Trailer) == 0 {
 		r.ContentLength = 0 // the headers say it all
@@ -100,17 +100,4 @@ func passing(x *exchange, body []byte, err error) ([]byte, error) {
 		return body, nil
 	}
 	return body, err
-}
-
-// grpcOutcome is what the status of an answer says, which stands in the headers
-// where there is no message.
-func grpcOutcome(r *http.Response) evidence.OutcomeStatus {
-	status := r.Trailer.Get("Grpc-Status")
-	if status == "" {
-		status = r.Header.Get("Grpc-Status")
-	}
-	if status == "0" {
-		return evidence.Achieved
-	}
-	return evidence.Failed
 }

@@ -162,11 +162,11 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *exchange) bool {
 	}
 	switch {
 	case err != nil:
-		g.finish(x, evidence.Failed)
+		g.finish(x, notTheAgent(evidence.Failed))
 		g.refused(w, x, err)
 		return false
 	case !owned:
-		g.finish(x, evidence.Failed)
+		g.finish(x, notTheAgent(evidence.Failed))
 		g.deny(w, x, g.foreign(x))
 		return false
 	default:

@@ -10,6 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/a2apb"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // splitter calls back for every event whose bytes it is shown.
@@ -59,7 +60,8 @@ type stream struct {
 	last     []byte // what is still to be read when the stream was cut
 	err      error
 	over     bool
-	status   evidence.OutcomeStatus
+	ended    bool // the agent ended it
+	became   outcome
 	unwatch  func()
 	closed   func(reason string) // tells the observer
 	reason   string              // for which it was cut, "" for none
@@ -79,9 +81,9 @@ func (s *stream) event(payload []byte, whole bool) {
 			return
 		}
 	}
-	s.status = evidence.Achieved
-	if a2a.IsError(payload) {
-		s.status = evidence.Failed
+	s.became = outcome{status: evidence.Achieved}
+	if code, wrong := a2a.ErrorCode(payload); wrong {
+		s.became = failed(aboutInput(code))
 	}
 	s.err = s.gateway.bind(s.exchange.request.Context(), s.exchange, payload)
 }
@@ -107,6 +109,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 	_, _ = s.frames.Write(p[:n]) // never fails
 	if err != nil {
+		s.ended = errors.Is(err, io.EOF)
 		// SDKs read an event that the stream ends in; they get the end after it
 		// was looked at.
 		s.frames.Close()
@@ -125,13 +128,13 @@ func (s *stream) Read(p []byte) (int, error) {
 func (s *stream) trailed() {
 	stripOurs(s.response.Trailer)
 	if s.exchange.call.Binding == a2a.GRPC && s.err == nil {
-		s.status = grpcOutcome(s.response)
+		s.became = grpcOutcome(s.response)
 	}
 }
 
 // cut ends the stream: with a terminal error event, or with the status of gRPC.
 func (s *stream) cut(p []byte, reason gate.Reason) (int, error) {
-	s.over, s.status, s.reason = true, evidence.Partial, reason.Code
+	s.over, s.became, s.reason = true, notTheAgent(evidence.Partial), reason.Code
 	d := a2a.Denial{Reason: reason.Code, Message: reason.Message, DecisionID: s.exchange.verdict.Record.ID, At: s.gateway.config.Now()}
 	if b := s.exchange.call.Binding; b != a2a.GRPC {
 		// An event that was begun ends here, so that ours is one of its own.
@@ -149,9 +152,12 @@ func (s *stream) cut(p []byte, reason gate.Reason) (int, error) {
 func (s *stream) Close() error {
 	s.unwatch()
 	s.closed(s.reason)
-	if s.status == "" {
-		s.status = evidence.Failed
+	if s.became.status == "" {
+		s.became = failed(false)
 	}
-	s.gateway.finish(s.exchange, s.status)
+	if !s.over && !s.ended && s.exchange.request.Context().Err() != nil {
+		s.became.cause = trust.CauseCaller
+	}
+	s.gateway.finish(s.exchange, s.became)
 	return s.events.Close()
 }

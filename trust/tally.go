@@ -1,0 +1,77 @@
+package trust
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// Causes of outcomes that say nothing about the agent, in the member cause of an
+// outcome (EXT-18). The gateway observes them; an agent cannot write them.
+const (
+	CauseCaller  = "caller_left"   // the caller broke it off
+	CauseInput   = "bad_input"     // the agent was asked for something that is none
+	CauseGateway = "not_the_agent" // it did not come to the agent, or was cut on the way
+)
+
+// Tally counts the outcomes of one agent. The records come verified, each chain
+// in its order. Its memory grows with the decisions that have no outcome yet.
+type Tally struct {
+	Agent  string
+	open   map[string]bool // decisions whose outcome has not come
+	counts Counts
+}
+
+// Add takes one more record.
+func (t *Tally) Add(r evidence.Record) {
+	if r.AgentID != t.Agent {
+		return
+	}
+	if r.Details.OutcomeOf == "" {
+		if r.Decision == evidence.Allow && r.OutcomeStatus == evidence.Pending && works(r) {
+			if t.open == nil {
+				t.open = map[string]bool{}
+			}
+			t.open[r.ID] = true
+		}
+		return
+	}
+	if !t.open[r.Details.OutcomeOf] || r.OutcomeStatus == evidence.Pending {
+		return
+	}
+	delete(t.open, r.Details.OutcomeOf)
+	if excused(r.Outcome) {
+		return
+	}
+	switch r.OutcomeStatus {
+	case evidence.Achieved:
+		t.counts.Achieved++
+	case evidence.Failed:
+		t.counts.Failed++
+	case evidence.Partial:
+		t.counts.Partial++
+	case evidence.Pending:
+	}
+}
+
+// Counts are what was added so far.
+func (t *Tally) Counts() Counts { return t.counts }
+
+// works reports whether a decision let the agent do something. Reading what it
+// did, as often as one likes, is no work of its.
+func works(r evidence.Record) bool {
+	op := r.Intent.Operation
+	return op == "a2a.message" || !strings.HasPrefix(op, "a2a.")
+}
+
+// excused reports whether an outcome says nothing about the agent.
+func excused(outcome json.RawMessage) bool {
+	var o struct {
+		Cause string `json:"cause"`
+	}
+	if json.Unmarshal(outcome, &o) != nil {
+		return false
+	}
+	return o.Cause == CauseCaller || o.Cause == CauseInput || o.Cause == CauseGateway
+}
