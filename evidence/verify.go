@@ -364,7 +364,7 @@ func (v *verifier) readLeaves(line []byte) {
 		return
 	}
 	data, err := base64.StdEncoding.Strict().DecodeString(part.Leaves)
-	if err != nil || len(data)%tlog.HashSize != 0 {
+	if err != nil || len(data)%tlog.HashSize != 0 || strings.ContainsAny(part.Leaves, "\r\n") {
 		v.problem(Malformed, nil, "leaves: base64 of whole hashes of %d bytes expected", tlog.HashSize)
 		return
 	}
