@@ -379,12 +379,7 @@ type stage struct {
 }
 
 func newStage(w io.Writer, env func(string) string) *stage {
-	f, ok := w.(*os.File)
-	if !ok || env("NO_COLOR") != "" || env("TERM") == "dumb" {
-		return &stage{w: w}
-	}
-	info, err := f.Stat()
-	return &stage{w, err == nil && info.Mode()&os.ModeCharDevice != 0}
+	return &stage{w, env("NO_COLOR") == "" && env("TERM") != "dumb" && isTerminal(w)}
 }
 
 func (s *stage) say(format string, args ...any) { fmt.Fprintf(s.w, format+"\n", args...) }
