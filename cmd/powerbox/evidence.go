@@ -32,7 +32,7 @@ func newEvidence(p *program) *cobra.Command {
 }
 
 func newEvidenceVerify(p *program) *cobra.Command {
-	var trustFile string
+	var trustFile, resumeFile string
 	var seen []string
 	cmd := &cobra.Command{
 		Use:   "verify FILE --trust FILE",
@@ -42,8 +42,9 @@ func newEvidenceVerify(p *program) *cobra.Command {
 	output := outputFlag(cmd)
 	cmd.Flags().StringVar(&trustFile, "trust", "", "`file` with the keys to trust, from powerbox evidence trust (required)")
 	cmd.Flags().StringArrayVar(&seen, "seen", nil, "`file` with a checkpoint of the same log that was kept before (powerbox evidence checkpoint): a log that was cut back or rewritten since is found, even signed anew")
+	cmd.Flags().StringVar(&resumeFile, "resume", "", "`file` that remembers which signatures held, to go on after an interruption or with a later bundle; keep it as you keep the trust file")
 	required(cmd, "trust")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		data, err := p.readFile(trustFile)
 		if err != nil {
 			return err
@@ -55,7 +56,14 @@ func newEvidenceVerify(p *program) *cobra.Command {
 		if trust.Seen, err = p.checkpoints(seen, trust); err != nil {
 			return err
 		}
-		report, err := p.verifyBundle(args[0], trust)
+		if resumeFile != "" {
+			memory, errResume := resume(resumeFile, data, &trust)
+			if errResume != nil {
+				return errResume
+			}
+			defer func() { err = errors.Join(err, memory.Close()) }()
+		}
+		report, err := p.verifyBundle(cmd.Context(), args[0], trust)
 		if err != nil {
 			return err
 		}
@@ -128,7 +136,7 @@ func newEvidenceVerifier(p *program) *cobra.Command {
 }
 
 // verifyBundle reads a bundle as it verifies it: one can be long.
-func (p *program) verifyBundle(name string, trust evidence.Trust) (evidence.Report, error) {
+func (p *program) verifyBundle(ctx context.Context, name string, trust evidence.Trust) (evidence.Report, error) {
 	if name == "-" {
 		return evidence.Verify(p.stdin, trust)
 	}
@@ -137,7 +145,7 @@ func (p *program) verifyBundle(name string, trust evidence.Trust) (evidence.Repo
 		return evidence.Report{}, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	shown := p.showProgress(f)
+	shown := p.showProgress(ctx, f)
 	defer shown.clear()
 	return evidence.Verify(bufio.NewReader(shown), trust)
 }

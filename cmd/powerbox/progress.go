@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 // progress is a file that tells a person how much of it was read, and about when
 // the rest will be.
 type progress struct {
+	ctx   context.Context //nolint:containedctx // a reader is asked to end between two reads
 	in    io.Reader
 	out   io.Writer // nil where nobody looks
 	now   func() time.Time
@@ -23,8 +25,8 @@ type progress struct {
 const tellEvery = 200 * time.Millisecond
 
 // showProgress reads f, and tells about it on stderr where that is a terminal.
-func (p *program) showProgress(f *os.File) *progress {
-	shown := &progress{in: f, now: p.now, begun: p.now()}
+func (p *program) showProgress(ctx context.Context, f *os.File) *progress {
+	shown := &progress{ctx: ctx, in: f, now: p.now, begun: p.now()}
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && isTerminal(p.stderr) {
 		shown.out, shown.total = p.stderr, info.Size()
 	}
@@ -41,8 +43,11 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. It fails once the program is asked to end.
 func (s *progress) Read(b []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
 	n, err := s.in.Read(b)
 	s.done += int64(n)
 	if now := s.now(); s.out != nil && now.Sub(s.told) >= tellEvery {

@@ -150,9 +150,7 @@ func TestEXT26_AuditorsPath(t *testing.T) {
 	flip := func(in, mark string) []byte {
 		from := bytes.Index(bundle, []byte(in))
 		at := from + bytes.Index(bundle[from:], []byte(mark)) + len(mark) + 2
-		spoilt := bytes.Clone(bundle)
-		spoilt[at] ^= 1
-		return spoilt
+		return otherAt(bundle, at)
 	}
 	record := `"decision":"DENY"` // a part of the only denial, from where its members are looked for
 	for name, c := range map[string]struct {
@@ -182,6 +180,20 @@ func TestEXT26_AuditorsPath(t *testing.T) {
 			t.Errorf("%s: want %v, got %+v", name, c.want, got)
 		}
 	}
+}
+
+// otherAt is a bundle with another digit or letter in one place.
+func otherAt(bundle []byte, at int) []byte {
+	spoilt := bytes.Clone(bundle)
+	switch c := spoilt[at]; {
+	case '0' <= c && c <= '9':
+		spoilt[at] ^= 1
+	case c == 'A':
+		spoilt[at] = 'B'
+	default:
+		spoilt[at] = 'A'
+	}
+	return spoilt
 }
 
 func without(parts [][]byte, n int) []byte {
@@ -365,5 +377,41 @@ func recomputed(t *testing.T, a *auditor, lines string) {
 	a.has("lines.jsonl", []byte(strings.Replace(lines, `"decision":"DENY"`, `"decision":"ALLOW"`, 1)))
 	if out, code := a.runs("/usr/bin/python3", "chains.py", "lines.jsonl"); code != 1 || !strings.Contains(out, "is not what was hashed") {
 		t.Errorf("EXT-22 a changed record: exit %d\n%s", code, out)
+	}
+}
+
+// TestEXT26_ResumedVerification goes on with what an earlier run found, for the
+// trust file and the signatures of that run alone.
+func TestEXT26_ResumedVerification(t *testing.T) {
+	w, _, no := evidenced(t)
+	a := w.handed()
+	bundle := a.bundle()
+	records := bytes.Count(bundle, []byte(`{"action_type"`))
+	verify := func(want int) {
+		t.Helper()
+		out, code := a.runs(filepath.Join(a.dir, "powerbox"), "evidence", "verify", "bundle.jsonl", "--trust", "trust.json", "--resume", "held")
+		info, err := os.Stat(filepath.Join(a.dir, "held"))
+		if err != nil || code != map[bool]int{true: 0, false: 4}[bytes.Equal(a.bundle(), bundle)] || info.Size() != int64(64+32*want) {
+			t.Errorf("EXT-26 exit %d, %v %+v, want %d records\n%s", code, err, info, want, out)
+		}
+	}
+	a.has("bundle.jsonl", bytes.Join(bytes.SplitAfter(bundle, []byte("\n"))[:3], nil))
+	verify(2)
+	a.has("bundle.jsonl", bundle)
+	verify(records)
+	verify(records)
+	at := bytes.Index(bundle, []byte(`"record_id":"`+no.ID))
+	at += bytes.Index(bundle[at:], []byte(`"signature":"`)) + len(`"signature":"`) + 5
+	spoilt := otherAt(bundle, at)
+	a.has("bundle.jsonl", spoilt)
+	verify(records) // the other signature of a known record is not known
+	trust, err := os.ReadFile(filepath.Join(a.dir, "trust.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.has("trust.json", append(trust, ' '))
+	verify(records - 1) // another trust file begins anew
+	if out, code := a.runs(filepath.Join(a.dir, "powerbox"), "evidence", "verify", "bundle.jsonl", "--trust", "trust.json", "--resume", "bundle.jsonl"); code != 4 || !bytes.Equal(a.bundle(), spoilt) {
+		t.Errorf("EXT-26 a bundle as the file of --resume: exit %d\n%s", code, out)
 	}
 }
