@@ -415,3 +415,18 @@ func TestEXT26_TheScriptIsTheFile(t *testing.T) {
 		t.Error("verify.mjs imports something, and does not run in a browser")
 	}
 }
+
+// TestEXT26_TheScriptRunsInAPage takes away what Node has and browsers have not.
+func TestEXT26_TheScriptRunsInAPage(t *testing.T) {
+	l := newTestLog(t).fill(40, 1, 2)
+	trust, err := canonicalValue(l.trust())
+	must(t, err)
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "bundle"), l.bundle(), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "trust"), trust, 0o600))
+	cmd := exec.CommandContext(t.Context(), "node", filepath.Join("testdata", "page.mjs"), filepath.Join(dir, "bundle"), filepath.Join(dir, "trust"))
+	out, err := cmd.CombinedOutput()
+	if want := strings.Repeat("[\"ok\",40,0]\n", 3); err != nil || string(out) != want {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

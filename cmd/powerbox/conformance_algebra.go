@@ -29,7 +29,8 @@ func answerAdmits(data []byte) ([]answered, error) {
 	return each(data, func(v struct {
 		Constraint, Value json.RawMessage
 		Admits            bool
-	}) (answered, error) {
+	},
+	) (answered, error) {
 		var q questions
 		c, value := q.constraint(v.Constraint), q.value(v.Value)
 		if q.err != nil {
@@ -43,7 +44,8 @@ func answerCovers(data []byte) ([]answered, error) {
 	return each(data, func(v struct {
 		Parent, Child json.RawMessage
 		Covers        bool
-	}) (answered, error) {
+	},
+	) (answered, error) {
 		var q questions
 		parent, child := q.constraint(v.Parent), q.constraint(v.Child)
 		if q.err != nil {
@@ -68,7 +70,8 @@ func answerScope(data []byte) ([]answered, error) {
 	return each(data, func(v struct {
 		Scope, Operation string
 		Parses, Matches  bool
-	}) (answered, error) {
+	},
+	) (answered, error) {
 		pattern, err := powerbox.ParseScope(v.Scope)
 		if err != nil || !v.Parses {
 			return answered{got: fmt.Sprint(err == nil), want: fmt.Sprint(v.Parses)}, nil
@@ -84,7 +87,8 @@ func answerDecide(data []byte) ([]answered, error) {
 		Operation                     string
 		At                            int64
 		Allowed                       bool
-	}) (answered, error) {
+	},
+	) (answered, error) {
 		var q questions
 		authority, err := powerbox.ParseAuthority(q.value(v.Authority))
 		operation, errOperation := powerbox.ParseOperation(v.Operation)

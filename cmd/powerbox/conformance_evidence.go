@@ -35,7 +35,8 @@ func answerRecords(data []byte) ([]answered, error) {
 		Prev                     string `json:"prev_record_hash"`
 		Hash                     string `json:"record_hash"`
 		LeafHash                 string `json:"leaf_hash"`
-	}) (answered, error) {
+	},
+	) (answered, error) {
 		sum := sha256.Sum256([]byte(v.Prev + v.Body))
 		a := answered{v.Name, hex.EncodeToString(sum[:]), v.Hash}
 		sealed, err := evidence.ParseSealed([]byte(v.Stored))

@@ -83,24 +83,24 @@ func (a *auditor) audits(args ...string) finding {
 	args = append([]string{"bundle.jsonl", "--trust", "trust.json", "--output", "json"}, args...)
 	first, code := a.runs(filepath.Join(a.dir, "powerbox"), append([]string{"evidence", "verify"}, args...)...)
 	second, other := a.runs(node(a.t), append([]string{"verify.mjs"}, args...)...)
-	var go_, js finding
-	for text, into := range map[string]*finding{first: &go_, second: &js} {
+	var ours, js finding
+	for text, into := range map[string]*finding{first: &ours, second: &js} {
 		if err := json.Unmarshal([]byte(text), into); err != nil {
 			a.t.Fatalf("%v\n%s", err, text)
 		}
 	}
-	for i := range go_.Problems {
-		if i < len(js.Problems) && js.Problems[i].Message != "" && go_.Problems[i].Message != "" {
-			js.Problems[i].Message = go_.Problems[i].Message
+	for i := range ours.Problems {
+		if i < len(js.Problems) && js.Problems[i].Message != "" && ours.Problems[i].Message != "" {
+			js.Problems[i].Message = ours.Problems[i].Message
 		}
 	}
-	if diff := cmp.Diff(go_, js, cmpopts.EquateEmpty()); diff != "" || code != other {
+	if diff := cmp.Diff(ours, js, cmpopts.EquateEmpty()); diff != "" || code != other {
 		a.t.Errorf("the binary (-, exit %d) and verify.mjs (+, exit %d) disagree\n%s", code, other, diff)
 	}
-	if want := map[bool]int{true: 0, false: 4}[go_.Verdict == "ok"]; code != want {
-		a.t.Errorf("exit %d with verdict %s", code, go_.Verdict)
+	if want := map[bool]int{true: 0, false: 4}[ours.Verdict == "ok"]; code != want {
+		a.t.Errorf("exit %d with verdict %s", code, ours.Verdict)
 	}
-	return go_
+	return ours
 }
 
 // handed exports the evidence of a town as its operator does, and hands it to an
