@@ -139,8 +139,8 @@ func slowSealed(data []byte) (Sealed, error) {
 		return Sealed{}, fmt.Errorf("evidence: not a record: %w", err)
 	}
 	var err error
-	if w.Time, err = time.Parse(timestampForm, w.Timestamp); err != nil {
-		return Sealed{}, fmt.Errorf("evidence: record %q has a timestamp_utc that is not like %s", w.ID, timestampForm)
+	if w.Time, err = parseTimestamp(w.Timestamp); err != nil {
+		return Sealed{}, fmt.Errorf("evidence: record %q: %w", w.ID, err)
 	}
 	if w.Prev == nil || w.Hash == nil {
 		return Sealed{}, fmt.Errorf("evidence: record %q has no prev_record_hash or no record_hash", w.ID)
@@ -163,6 +163,16 @@ func slowSealed(data []byte) (Sealed, error) {
 		return Sealed{}, fmt.Errorf("evidence: record %q is not in its one canonical form at byte %d; exact member names, RFC 8785 order and spelling are needed", w.ID, at)
 	}
 	return Sealed{wire: w, signature: signature, body: body, full: full}, nil
+}
+
+// parseTimestamp reads timestamp_utc in its one form. time.Parse takes more: one
+// digit for the hour, and a comma.
+func parseTimestamp(text string) (time.Time, error) {
+	at, err := time.Parse(timestampForm, text)
+	if err != nil || len(text) != len(timestampForm) || text[len(timestampForm)-5] != '.' {
+		return time.Time{}, fmt.Errorf("timestamp_utc is not like %s", timestampForm)
+	}
+	return at, nil
 }
 
 // difference returns the first byte at which a and b differ, or -1.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -35,7 +34,7 @@ func quickSealed(data []byte) (Sealed, bool) {
 	f.keep(f.at)
 	s.body = f.body
 	var errTime, errSignature error
-	s.wire.Time, errTime = time.Parse(timestampForm, s.wire.Timestamp)
+	s.wire.Time, errTime = parseTimestamp(s.wire.Timestamp)
 	s.signature, errSignature = unbase64(s.wire.Signature)
 	return s, f.sure && f.at == len(data) && errTime == nil && errSignature == nil && s.wire.check() == nil
 }

@@ -273,7 +273,13 @@ func (w wire) slowBody() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("evidence: record %q: %w", w.ID, err)
 	}
-	return Canonical(data)
+	// encoding/json may write six bytes for one, which does not make a record
+	// too large: the limit is on what is hashed.
+	body, err := canonical(data, 6*MaxRecord)
+	if err == nil && len(body) > MaxRecord {
+		err = fmt.Errorf("evidence: record %q has %d bytes, at most %d are allowed", w.ID, len(body), MaxRecord)
+	}
+	return body, err
 }
 
 // full puts the two hashes and the signature into a canonical body, at the

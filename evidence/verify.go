@@ -29,6 +29,8 @@ type Trust struct {
 	// Optional; with one, a log that was cut back or rewritten is found even when
 	// its keeper signs it anew (ATK-43, ATK-44).
 	Seen []Checkpoint `json:"-"`
+	// Checked remembers signatures that held under this trust. Optional.
+	Checked *Checked `json:"-"`
 }
 
 // ParseTrust reads a JSON file with checkpoint_keys and record_keys. Unknown
@@ -44,7 +46,7 @@ func ParseTrust(data []byte) (Trust, error) {
 
 // prepare checks everything that is pinned before a byte of a bundle is read.
 func (t Trust) prepare() (known, error) {
-	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen}
+	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen, checked: t.Checked}
 	for _, text := range t.CheckpointKeys {
 		verifier, err := note.NewVerifier(text)
 		if err != nil {
@@ -81,6 +83,7 @@ type known struct {
 	seen []Checkpoint
 
 	batches bool
+	checked *Checked
 }
 
 // Kind names what is wrong with a line of a bundle.
@@ -346,7 +349,7 @@ func (v *verifier) checkSigner(sealed Sealed, e *entry) {
 		return
 	}
 	e.covered = v.batches && ok && sealed.Covered()
-	if err := sealed.CheckSignature(key.Key); err != nil && !e.covered {
+	if err := v.checked.signature(sealed, e.leaf, key.Key); err != nil && !e.covered {
 		e.unsigned = true
 		v.problem(BadSignature, e, "%v", err)
 		return
@@ -364,7 +367,7 @@ func (v *verifier) readLeaves(line []byte) {
 		return
 	}
 	data, err := base64.StdEncoding.Strict().DecodeString(part.Leaves)
-	if err != nil || len(data)%tlog.HashSize != 0 {
+	if err != nil || len(data)%tlog.HashSize != 0 || strings.ContainsAny(part.Leaves, "\r\n") {
 		v.problem(Malformed, nil, "leaves: base64 of whole hashes of %d bytes expected", tlog.HashSize)
 		return
 	}

@@ -169,6 +169,10 @@ var tampers = []struct {
 		b[7] = []byte(`{"leaves":"AAAA"}` + "\n")
 		return b
 	}, []string{"malformed@8", "missing_tail@9"}},
+	{"leaves with a line feed", func(_ *testLog, b [][]byte) [][]byte {
+		b[7] = bytes.Replace(b[7], []byte(`"leaves":"`), []byte(`"leaves":"\n`), 1)
+		return b
+	}, []string{"malformed@8", "missing_tail@9"}},
 	{"leaves in another form", func(_ *testLog, b [][]byte) [][]byte {
 		b[7] = []byte(`{"leaves":1}` + "\n")
 		return b

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -21,7 +20,6 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/examples/quarterly"
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/internal/config"
@@ -84,7 +82,7 @@ func (p *program) demo(ctx context.Context, keep bool) (err error) {
 		return fmt.Errorf("act 1: %w", err)
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	for _, act := range []func(context.Context) error{d.protected, d.tries, d.stream, d.radius, d.audit, d.cost} {
+	for _, act := range []func(context.Context) error{d.protected, d.tries, d.stream, d.radius, d.cost, d.audit} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -320,41 +318,6 @@ func (d *demo) radius(context.Context) error {
 	return nil
 }
 
-// audit exports the evidence, verifies it with nothing but pinned keys, flips
-// one byte and verifies again.
-func (d *demo) audit(ctx context.Context) error {
-	d.out.act("The evidence")
-	var bundle bytes.Buffer
-	if err := d.instance.store.Export(ctx, &bundle, d.instance.admin.Keys); err != nil {
-		return err
-	}
-	report, err := evidence.Verify(bytes.NewReader(bundle.Bytes()), d.instance.admin.Trust)
-	if err != nil {
-		return err
-	}
-	d.out.say("  exported %d records in %d chains, %d bytes; verified with two pinned keys and no server: %s", report.Records, len(report.Chains), bundle.Len(), d.out.green(string(report.Verdict())))
-	if report.Verdict() != evidence.OK {
-		d.failures = append(d.failures, "the evidence does not verify")
-	}
-	damaged := bytes.Clone(bundle.Bytes())
-	denial := bytes.Index(damaged, []byte(`"decision":"DENY"`))
-	mark := []byte(`"timestamp_utc":"`)
-	at := denial + bytes.Index(damaged[denial:], mark) + len(mark) + len("2026-01-02T15:04:05.00")
-	damaged[at] ^= 1 // the last digit of the milliseconds
-	report, err = evidence.Verify(bytes.NewReader(damaged), d.instance.admin.Trust)
-	if err != nil {
-		return err
-	}
-	d.out.say("  one bit flipped in the time of a denial: %s", d.out.red(string(report.Verdict())))
-	for _, p := range report.Problems[:min(2, len(report.Problems))] {
-		d.out.say("    line %d, %s: %s", p.Line, p.Kind, p.Message)
-	}
-	if report.Verdict() == evidence.OK {
-		d.failures = append(d.failures, "a flipped byte was not found")
-	}
-	return nil
-}
-
 // keepRunning leaves everything up until the program is interrupted.
 func (d *demo) keepRunning(ctx context.Context) {
 	d.out.act("Still running; end it with Ctrl-C")
@@ -379,12 +342,7 @@ type stage struct {
 }
 
 func newStage(w io.Writer, env func(string) string) *stage {
-	f, ok := w.(*os.File)
-	if !ok || env("NO_COLOR") != "" || env("TERM") == "dumb" {
-		return &stage{w: w}
-	}
-	info, err := f.Stat()
-	return &stage{w, err == nil && info.Mode()&os.ModeCharDevice != 0}
+	return &stage{w, env("NO_COLOR") == "" && env("TERM") != "dumb" && isTerminal(w)}
 }
 
 func (s *stage) say(format string, args ...any) { fmt.Fprintf(s.w, format+"\n", args...) }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -28,12 +27,12 @@ func newEvidence(p *program) *cobra.Command {
 		Short: "List, export and verify the records of what was decided",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEvidenceVerify(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p))
+	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p))
 	return cmd
 }
 
 func newEvidenceVerify(p *program) *cobra.Command {
-	var trustFile string
+	var trustFile, resumeFile string
 	var seen []string
 	cmd := &cobra.Command{
 		Use:   "verify FILE --trust FILE",
@@ -43,8 +42,9 @@ func newEvidenceVerify(p *program) *cobra.Command {
 	output := outputFlag(cmd)
 	cmd.Flags().StringVar(&trustFile, "trust", "", "`file` with the keys to trust, from powerbox evidence trust (required)")
 	cmd.Flags().StringArrayVar(&seen, "seen", nil, "`file` with a checkpoint of the same log that was kept before (powerbox evidence checkpoint): a log that was cut back or rewritten since is found, even signed anew")
+	cmd.Flags().StringVar(&resumeFile, "resume", "", "`file` that remembers which signatures held, to go on after an interruption or with a later bundle; keep it as you keep the trust file")
 	required(cmd, "trust")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		data, err := p.readFile(trustFile)
 		if err != nil {
 			return err
@@ -56,7 +56,14 @@ func newEvidenceVerify(p *program) *cobra.Command {
 		if trust.Seen, err = p.checkpoints(seen, trust); err != nil {
 			return err
 		}
-		report, err := p.verifyBundle(args[0], trust)
+		if resumeFile != "" {
+			memory, errResume := resume(resumeFile, data, &trust)
+			if errResume != nil {
+				return errResume
+			}
+			defer func() { err = errors.Join(err, memory.Close()) }()
+		}
+		report, err := p.verifyBundle(cmd.Context(), args[0], trust)
 		if err != nil {
 			return err
 		}
@@ -115,8 +122,21 @@ func newEvidenceCheckpoint(p *program) *cobra.Command {
 	}
 }
 
+// newEvidenceVerifier prints the verifier for those who do not run this binary.
+func newEvidenceVerifier(p *program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verifier",
+		Short: "Print verify.mjs, which verifies bundles in Node or a browser without this binary",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(p.stdout, evidence.JavaScript())
+			return err
+		},
+	}
+}
+
 // verifyBundle reads a bundle as it verifies it: one can be long.
-func (p *program) verifyBundle(name string, trust evidence.Trust) (evidence.Report, error) {
+func (p *program) verifyBundle(ctx context.Context, name string, trust evidence.Trust) (evidence.Report, error) {
 	if name == "-" {
 		return evidence.Verify(p.stdin, trust)
 	}
@@ -125,7 +145,9 @@ func (p *program) verifyBundle(name string, trust evidence.Trust) (evidence.Repo
 		return evidence.Report{}, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	return evidence.Verify(bufio.NewReader(f), trust)
+	shown := p.showProgress(ctx, f)
+	defer shown.clear()
+	return evidence.Verify(bufio.NewReader(shown), trust)
 }
 
 func (p *program) printReport(r evidence.Report, output string) error {
@@ -150,29 +172,6 @@ func (p *program) printReport(r evidence.Report, output string) error {
 		return &exitStatus{code: exitInvalid}
 	}
 	return nil
-}
-
-func newEvidenceExport(p *program) *cobra.Command {
-	var out string
-	cmd := &cobra.Command{Use: "export [--out FILE]", Short: "Write the bundle of all evidence"}
-	o := addOperatorFlags(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		op, err := p.operator(o)
-		if err != nil {
-			return err
-		}
-		response, err := op.open(cmd.Context(), http.MethodGet, "/v1/evidence/bundle", nil)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = response.Body.Close() }() // it was read; nothing is lost
-		return p.writeOut(out, 0o644, func(w io.Writer) error {
-			_, err := io.Copy(w, response.Body)
-			return err
-		})
-	}
-	return cmd
 }
 
 func newEvidenceTrust(p *program) *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The blocks of docs/tutorial.md. "sh setup" is run in the repository, "sh
+// The blocks of docs/tutorial.md and docs/auditing.md. "sh setup" is run in the repository, "sh
 // background URL" goes on running and is ready when the URL answers; another
 // one of the same URL stops it first. A text block after a block says lines
 // that its output has, in any spacing; ... stands for anything.
@@ -31,10 +31,16 @@ type reader struct {
 	output  string
 }
 
-// TestTutorial runs the commands of docs/tutorial.md, from the first to the
-// last, and looks for what it promises.
-func TestTutorial(t *testing.T) {
-	text, err := os.ReadFile("../../docs/tutorial.md")
+// TestTutorial runs the commands of docs/tutorial.md.
+func TestTutorial(t *testing.T) { follow(t, "../../docs/tutorial.md", 20) }
+
+// TestEXT26_EXT41_AuditorsGuide runs the commands of docs/auditing.md.
+func TestEXT26_EXT41_AuditorsGuide(t *testing.T) { follow(t, "../../docs/auditing.md", 20) }
+
+// follow runs the commands of a page, from the first to the last, and looks for
+// what it promises.
+func follow(t *testing.T, page string, least int) {
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +52,8 @@ func TestTutorial(t *testing.T) {
 		"POWERBOX_LISTEN="+server, "POWERBOX_ISSUER_URL=http://"+server)
 	t.Cleanup(r.stopAll)
 	blocks := block.FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 20 {
-		t.Fatalf("%d blocks in the tutorial", len(blocks))
+	if len(blocks) < least {
+		t.Fatalf("%d blocks in %s", len(blocks), page)
 	}
 	for _, b := range blocks {
 		kind, info, body := b[1], strings.Fields(b[2]), r.ports.Replace(b[3])
@@ -94,7 +100,7 @@ func (r *reader) expect(text string) {
 			parts[i] = regexp.QuoteMeta(parts[i])
 		}
 		if !regexp.MustCompile(strings.Join(parts, ".*?")).MatchString(output) {
-			r.Fatalf("the tutorial promises %q; there is\n%s", strings.TrimSpace(line), r.output)
+			r.Fatalf("the page promises %q; there is\n%s", strings.TrimSpace(line), r.output)
 		}
 	}
 }

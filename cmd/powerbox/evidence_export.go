@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// exportFormats are the forms of an export, by their names.
+var exportFormats = []string{"bundle", "jsonl", "ocsf"}
+
+func newEvidenceExport(p *program) *cobra.Command {
+	var out, format, from string
+	cmd := &cobra.Command{
+		Use:   "export [--format bundle|jsonl|ocsf] [--out FILE]",
+		Short: "Write all evidence: a bundle to verify, or lines for a SIEM",
+		Long: "Write all evidence.\n\n" +
+			"  bundle  what powerbox evidence verify and verify.mjs verify: records, leaves of the log, signed checkpoint\n" +
+			"  jsonl   the records alone, one a line, byte for byte as they were hashed\n" +
+			"  ocsf    one OCSF event a line (API Activity), for a SIEM; the record is in raw_data\n\n" +
+			"Lines prove nothing by themselves: keep the bundle too.",
+		Args: cobra.NoArgs,
+	}
+	o := addOperatorFlags(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
+	cmd.Flags().StringVar(&format, "format", "bundle", "bundle, jsonl or ocsf")
+	cmd.Flags().StringVar(&from, "from", "", "a bundle in a `file` instead of the server's evidence; it is not verified")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		write, err := exporter(format)
+		if err != nil {
+			return usage(err)
+		}
+		in, err := p.bundle(cmd.Context(), o, from)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = in.Close() }() // it was read; nothing is lost
+		return p.writeOut(out, 0o644, func(w io.Writer) error { return write(w, in) })
+	}
+	return cmd
+}
+
+// bundle opens a bundle in a file, or that of the server.
+func (p *program) bundle(ctx context.Context, o *operatorFlags, from string) (io.ReadCloser, error) {
+	if from != "" {
+		return os.Open(from)
+	}
+	op, err := p.operator(o)
+	if err != nil {
+		return nil, err
+	}
+	response, err := op.open(ctx, http.MethodGet, "/v1/evidence/bundle", nil)
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}
+
+// exporter returns what turns a bundle into a format. It holds one line at a
+// time.
+func exporter(format string) (func(io.Writer, io.Reader) error, error) {
+	switch format {
+	case "bundle":
+		return func(w io.Writer, in io.Reader) error {
+			_, err := io.Copy(w, in)
+			return err
+		}, nil
+	case "jsonl":
+		return func(w io.Writer, in io.Reader) error {
+			return eachRecord(w, in, func(record []byte) ([]byte, error) { return record, nil })
+		}, nil
+	case "ocsf":
+		return func(w io.Writer, in io.Reader) error { return eachRecord(w, in, ocsf) }, nil
+	}
+	return nil, fmt.Errorf("--format is %q; want one of %v", format, exportFormats)
+}
+
+// maxExportLine is the longest line of a bundle, in bytes.
+const maxExportLine = 1 << 20
+
+// eachRecord writes a line for each record of a bundle. The bundle ends with its
+// checkpoint, or it was cut off on its way.
+func eachRecord(w io.Writer, in io.Reader, form func(record []byte) ([]byte, error)) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxExportLine)
+	out := bufio.NewWriter(w)
+	number, whole := 0, false
+	for lines.Scan() {
+		line := lines.Bytes()
+		number++
+		whole = bytes.HasPrefix(line, []byte(`{"checkpoint":`))
+		if number == 1 || whole || bytes.HasPrefix(line, []byte(`{"leaves":`)) {
+			continue
+		}
+		text, err := form(line)
+		if err != nil {
+			return fmt.Errorf("line %d of the bundle: %w", number, err)
+		}
+		if _, err := out.Write(append(text, '\n')); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(lines.Err(), out.Flush()); err != nil {
+		return err
+	}
+	if !whole {
+		return invalid(fmt.Errorf("the bundle ends on line %d without its checkpoint: it was cut off", number))
+	}
+	return nil
+}
+
+// ocsf is one record as an event of the Open Cybersecurity Schema Framework.
+func ocsf(line []byte) ([]byte, error) {
+	sealed, err := evidence.ParseSealed(line)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	return marshalLine(ocsfEvent(sealed))
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// progress is a file that tells a person how much of it was read, and about when
+// the rest will be.
+type progress struct {
+	ctx   context.Context //nolint:containedctx // a reader is asked to end between two reads
+	in    io.Reader
+	out   io.Writer // nil where nobody looks
+	now   func() time.Time
+	total int64 // bytes
+
+	begun, told time.Time
+	done        int64
+}
+
+// tellEvery is how long a person waits for the next figure.
+const tellEvery = 200 * time.Millisecond
+
+// showProgress reads f, and tells about it on stderr where that is a terminal.
+func (p *program) showProgress(ctx context.Context, f *os.File) *progress {
+	shown := &progress{ctx: ctx, in: f, now: p.now, begun: p.now()}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && isTerminal(p.stderr) {
+		shown.out, shown.total = p.stderr, info.Size()
+	}
+	return shown
+}
+
+// isTerminal tells whether a person sees what is written.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Read implements io.Reader. It fails once the program is asked to end.
+func (s *progress) Read(b []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := s.in.Read(b)
+	s.done += int64(n)
+	if now := s.now(); s.out != nil && now.Sub(s.told) >= tellEvery {
+		s.told = now
+		fmt.Fprintf(s.out, "\r\x1b[K%s", progressText(s.done, s.total, now.Sub(s.begun)))
+	}
+	return n, err
+}
+
+// clear takes the last figure away.
+func (s *progress) clear() {
+	if s.out != nil {
+		fmt.Fprint(s.out, "\r\x1b[K")
+	}
+}
+
+// progressText is a bar with the time that is left at the pace so far. A file may
+// grow while it is read.
+func progressText(done, total int64, taken time.Duration) string {
+	total = max(total, done, 1)
+	const width = 30
+	bar := make([]byte, width)
+	for i := range bar {
+		bar[i] = ' '
+		if int64(i)*total < done*width {
+			bar[i] = '#'
+		}
+	}
+	left := "?"
+	if done > 0 && taken > 0 {
+		left = time.Duration(float64(taken) * float64(total-done) / float64(done)).Round(time.Second).String()
+	}
+	return fmt.Sprintf("[%s] %3d %% of %.1f MiB, %s left", bar, 100*done/total, float64(total)/(1<<20), left)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestProgressText(t *testing.T) {
+	for _, c := range []struct {
+		done, total int64
+		taken       time.Duration
+		want        string
+	}{
+		{0, 4 << 20, 0, "[                              ]   0 % of 4.0 MiB, ? left"},
+		{1 << 20, 4 << 20, 10 * time.Second, "[########                      ]  25 % of 4.0 MiB, 30s left"},
+		{4 << 20, 4 << 20, time.Minute, "[##############################] 100 % of 4.0 MiB, 0s left"},
+		{6 << 20, 4 << 20, time.Minute, "[##############################] 100 % of 6.0 MiB, 0s left"},
+	} {
+		if got := progressText(c.done, c.total, c.taken); got != c.want {
+			t.Errorf("%d of %d:\n%q, want\n%q", c.done, c.total, got, c.want)
+		}
+	}
+}
+
+// TestProgressIsForPeople shows the bar at most every 200 ms, and nothing where
+// nobody looks.
+func TestProgressIsForPeople(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var seen strings.Builder
+	ctx, cancel := context.WithCancel(t.Context())
+	shown := &progress{ctx: ctx, in: strings.NewReader("12345678"), out: &seen, now: func() time.Time { return now }, total: 8, begun: now}
+	for range 4 {
+		now = now.Add(100 * time.Millisecond)
+		if _, err := io.ReadFull(shown, make([]byte, 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown.clear()
+	if got := strings.Count(seen.String(), "left"); got != 2 || !strings.HasSuffix(seen.String(), "\r\x1b[K") {
+		t.Errorf("%d figures in %q", got, seen.String())
+	}
+	cancel()
+	if _, err := shown.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("reads go on after the program was asked to end: %v", err)
+	}
+	p := &program{stderr: &seen, now: time.Now}
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if quiet := p.showProgress(t.Context(), f); quiet.out != nil {
+		t.Error("a bar where stderr is no terminal")
+	}
+}

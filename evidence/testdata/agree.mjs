@@ -1,0 +1,50 @@
+// Says what verify.mjs finds. Each line of the input is one case:
+//
+//   {"trust": JSON text, "seen": [signed checkpoint], "bundle": base64, "lacks": [algorithm]}
+//   {"trust": JSON text, "record": text, "proof": text}
+//   {"canonical": text}
+//   {"sealed": text}
+//   {"leaves": [hex]}
+//   {"public": hex, "message": text, "signature": hex}
+//
+// Each line of the output is its answer.
+
+import { createInterface } from 'node:readline';
+import { canonical, checker, openCheckpoint, parseTrust, readRecord, treeRoot, verify, verifyRecord } from '../verify.mjs';
+
+// without is a WebCrypto that lacks algorithms.
+const without = (names) => ({
+  importKey: (form, bytes, algorithm, ...rest) => {
+    if (names.includes(algorithm.name)) throw new DOMException('Unrecognized algorithm name', 'NotSupportedError');
+    return crypto.subtle.importKey(form, bytes, algorithm, ...rest);
+  },
+  verify: (...args) => crypto.subtle.verify(...args),
+});
+
+const hex = (bytes) => Buffer.from(bytes).toString('hex');
+
+async function answer(asked) {
+  if (asked.canonical !== undefined) return { text: canonical(new TextEncoder().encode(asked.canonical)) };
+  if (asked.sealed !== undefined) {
+    const r = await readRecord(new TextEncoder().encode(asked.sealed));
+    return { body: Buffer.from(r.body).toString(), hash: r.real, leaf: hex(r.bare), leaf_hash: hex(r.leaf) };
+  }
+  if (asked.leaves) {
+    const hashes = asked.leaves.map((leaf) => crypto.subtle.digest('SHA-256', Buffer.from(`00${leaf}`, 'hex')));
+    return { text: Buffer.from(await treeRoot((await Promise.all(hashes)).map((hash) => new Uint8Array(hash))), 'base64').toString('hex') };
+  }
+  if (asked.public) {
+    const holds = await checker('Ed25519', Buffer.from(asked.public, 'hex'), crypto.subtle);
+    return { text: String(await holds(new TextEncoder().encode(asked.message ?? ''), Buffer.from(asked.signature, 'hex'))) };
+  }
+  const trust = await parseTrust(asked.trust, asked.lacks && { subtle: without(asked.lacks) });
+  if (asked.record !== undefined) return { text: await verifyRecord(asked.record, asked.proof, trust) };
+  const seen = [];
+  for (const signed of asked.seen ?? []) seen.push(await openCheckpoint(signed, trust));
+  return { report: await verify(Uint8Array.from(Buffer.from(asked.bundle, 'base64')), trust, { seen }) };
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const said = await answer(JSON.parse(line)).catch((wrong) => ({ error: wrong.message }));
+  console.log(JSON.stringify(said));
+}

@@ -1,0 +1,1037 @@
+// Verifies an evidence bundle of Powerbox with nothing but pinned keys: no server, no package, no Go. It is the second
+// implementation of what "powerbox evidence verify" does, runs in Node 20 or newer and in a browser, and needs WebCrypto alone.
+//
+//   node verify.mjs BUNDLE --trust TRUST [--seen CHECKPOINT]... [--output json]
+//
+// It exits with 0 where all is well, 4 where something is wrong, 5 where this platform lacks an algorithm (which says nothing of
+// the bundle), 2 on a wrong use and 1 on any other error. In a page:
+//
+//   import { parseTrust, verify } from './verify.mjs';
+//   const report = await verify(file, await parseTrust(text)); // a File, a Response's body, a Uint8Array
+//
+// The format is that of evidence/bundle.go, the checks are those of docs/auditing.md, and testdata/vectors/evidence is what both
+// implementations agree on. Keys come from the trust file, never from the bundle.
+
+const maxLine = 1 << 20; // bytes of a line with its line feed
+const maxRecord = 60 << 10; // bytes of what is hashed of a record
+const maxDepth = 64; // arrays and objects inside each other
+const maxText = 4096; // bytes of one text of a record
+const maxCheckpoint = 512 << 10; // bytes
+const bundleForm = 'powerbox-evidence-bundle/v1';
+const leafForm = 'powerbox-evidence/v1\n';
+const proofForm = 'c2sp.org/tlog-proof@v1';
+const genesis = '0'.repeat(64);
+
+const encoder = new TextEncoder();
+const utf8 = (text) => encoder.encode(text);
+const size = (text) => (text.length * 3 <= maxText ? text.length : utf8(text).length); // enough to compare with a limit
+const quote = JSON.stringify;
+
+// decode refuses bytes that are not UTF-8, and keeps a byte order mark, which no form of ours has.
+function decode(bytes) {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new Error('not UTF-8');
+  }
+}
+
+// --- JSON: I-JSON (RFC 7493) by a reader of its own, since JSON.parse takes the last of two members and rounds numbers ---
+
+// Num is a number as it is written. Its value is exactly that of the text, or it would have been refused.
+class Num {
+  constructor(text) {
+    this.text = text;
+    this.value = Number(text);
+    checkNumber(text, this.value);
+  }
+}
+
+// checkNumber refuses what a 64-bit float would change without a word (ATK-39).
+function checkNumber(text, value) {
+  if (!Number.isFinite(value)) throw new Error(`number ${text} is too large for a 64-bit float; write it as a string`);
+  if (Object.is(value, -0)) throw new Error(`number ${text} is minus zero; write 0`);
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) throw new Error(`integer ${text} is beyond 2^53-1; write it as a string`);
+  const given = decimal(text);
+  const kept = decimal(String(value));
+  if (given.digits !== kept.digits || given.exponent !== kept.exponent) throw new Error(`number ${text} has more digits than a 64-bit float keeps`);
+}
+
+// decimal splits a number into its significant digits and the power of ten of the last one.
+function decimal(text) {
+  const [mantissa, power = '0'] = text.toLowerCase().replace('-', text[0] === '-' ? '' : '-').split('e');
+  const [whole, fraction = ''] = mantissa.split('.');
+  const digits = (whole + fraction).replace(/^0+/, '');
+  const trimmed = digits.replace(/0+$/, '');
+  if (trimmed === '') return { digits: '', exponent: 0 };
+  const limit = 2 ** 31;
+  const shift = Math.max(-limit, Math.min(limit, Number(power)));
+  return { digits: trimmed, exponent: shift - fraction.length + digits.length - trimmed.length };
+}
+
+const lone = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/;
+const escapes = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
+
+// Reader reads one JSON text: objects become Maps, numbers become Nums.
+class Reader {
+  constructor(text) {
+    this.text = text;
+    this.at = 0;
+  }
+
+  whole() {
+    const value = this.value(0);
+    this.space();
+    if (this.at !== this.text.length) this.fail('one JSON value expected');
+    return value;
+  }
+
+  fail(what) {
+    throw new Error(`${what} at character ${this.at} of the JSON`);
+  }
+
+  // match takes what a sticky expression finds here.
+  match(expression) {
+    expression.lastIndex = this.at;
+    const found = expression.exec(this.text);
+    if (found) this.at = expression.lastIndex;
+    return found?.[0];
+  }
+
+  space() {
+    this.match(/[ \t\n\r]*/y);
+  }
+
+  // next tells whether the next character is this one, and takes it.
+  next(character) {
+    this.space();
+    if (this.text[this.at] !== character) return false;
+    this.at++;
+    return true;
+  }
+
+  value(depth) {
+    this.space();
+    switch (this.text[this.at]) {
+      case '{':
+        return this.object(this.deeper(depth));
+      case '[':
+        return this.array(this.deeper(depth));
+      case '"':
+        return this.string();
+    }
+    const word = this.match(/true|false|null/y);
+    if (word) return { true: true, false: false, null: null }[word];
+    const number = this.match(/-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y);
+    if (number === undefined) this.fail('no JSON value');
+    return new Num(number);
+  }
+
+  deeper(depth) {
+    if (depth === maxDepth) this.fail(`nested deeper than ${maxDepth} levels`);
+    return depth + 1;
+  }
+
+  object(depth) {
+    const members = new Map();
+    this.at++;
+    if (this.next('}')) return members;
+    do {
+      this.space();
+      const name = this.text[this.at] === '"' ? this.string() : this.fail('no name of a member');
+      if (members.has(name)) this.fail(`member ${quote(name)} is there twice`);
+      if (!this.next(':')) this.fail('no colon');
+      members.set(name, this.value(depth));
+    } while (this.next(','));
+    if (!this.next('}')) this.fail('an object does not end');
+    return members;
+  }
+
+  array(depth) {
+    const values = [];
+    this.at++;
+    if (this.next(']')) return values;
+    do values.push(this.value(depth));
+    while (this.next(','));
+    if (!this.next(']')) this.fail('an array does not end');
+    return values;
+  }
+
+  string() {
+    let out = '';
+    this.at++;
+    for (;;) {
+      out += this.match(/[^"\\\u0000-\u001f]*/y);
+      const end = this.text[this.at++];
+      if (end === '"') break;
+      if (end !== '\\') this.fail('a text does not end, or has a control character');
+      out += this.escape();
+    }
+    if (lone.test(out)) this.fail('half a surrogate pair');
+    return out;
+  }
+
+  escape() {
+    const kind = this.text[this.at++];
+    if (kind !== 'u') return escapes[kind] ?? this.fail('an unknown escape');
+    const digits = this.match(/[0-9a-fA-F]{4}/y) ?? this.fail('an escape without four hex digits');
+    return String.fromCharCode(parseInt(digits, 16));
+  }
+}
+
+// write is RFC 8785 for what Reader read: JSON.stringify has its spelling of texts and numbers, sort its order (UTF-16).
+function write(value) {
+  if (value instanceof Num) return String(value.value);
+  if (value instanceof Map) return `{${[...value.keys()].sort().map((name) => `${quote(name)}:${write(value.get(name))}`).join(',')}}`;
+  if (Array.isArray(value)) return `[${value.map(write).join(',')}]`;
+  return quote(value);
+}
+
+// canonical returns the one form of a JSON text (RFC 8785), and refuses every text that two readers could read differently.
+export function canonical(bytes, limit = maxRecord) {
+  if (bytes.length > limit) throw new Error(`JSON of ${bytes.length} bytes, at most ${limit} are allowed`);
+  return write(new Reader(decode(bytes)).whole());
+}
+
+// exactly reads a line that must already be in its one form.
+function exactly(bytes) {
+  const text = decode(bytes);
+  const value = new Reader(text).whole();
+  if (write(value) !== text) throw new Error('not in its one canonical form (RFC 8785)');
+  return value;
+}
+
+// --- Shapes: which members there are, and of what kind. A name with ? may be missing, and is not empty where it is there ---
+
+const isText = (value) => typeof value === 'string';
+const short = (value) => isText(value) && size(value) <= maxText;
+const list = (value) => Array.isArray(value) && value.length > 0 && value.every(short);
+const object = (value) => value instanceof Map;
+const integer = (value) => value instanceof Num && Number.isInteger(value.value);
+const natural = (value) => integer(value) && value.value >= 0;
+const oneOf = (...words) => (value) => words.includes(value);
+const hex = (digits) => (value) => isText(value) && value.length === digits && /^[0-9a-f]*$/.test(value);
+const shape = (members) => (value) => fits(value, members);
+
+function fits(value, members) {
+  if (!object(value)) return false;
+  let known = 0;
+  for (const [name, kind] of Object.entries(members)) {
+    const optional = name.endsWith('?');
+    const member = value.get(optional ? name.slice(0, -1) : name);
+    if (member === undefined && optional) continue;
+    if (member === undefined || !kind(member) || (optional && member === '')) return false;
+    known++;
+  }
+  return known === value.size;
+}
+
+const reason = shape({ 'argument?': short, code: short, 'constraint?': short, 'link?': integer, 'message?': short, 'operation?': short });
+const record = {
+  action_type: short,
+  agent_id: short,
+  decision: oneOf('ALLOW', 'DENY', 'ABSTAIN'),
+  intent: shape({ 'details?': object, operation: short, 'purpose?': short }),
+  'outcome?': object,
+  'outcome_status?': oneOf('ACHIEVED', 'FAILED', 'PARTIAL', 'PENDING'),
+  powerbox: shape({
+    'arguments?': object,
+    'attempt?': short,
+    'capability?': short,
+    chain_id: hex(32),
+    'exercised?': list,
+    'gate?': shape({ 'allowed?': list, 'missing?': list, origin: short, 'required?': list, target: short }),
+    'granted?': list,
+    'mode?': short,
+    'outcome_of?': short,
+    'policy_digest?': short,
+    'principal?': short,
+    'reasons?': (value) => Array.isArray(value) && value.length > 0 && value.every(reason),
+    recorder: short,
+    'requester?': short,
+    revocation_sequence: natural,
+    sequence: natural,
+    'signatures?': oneOf('batch'),
+    'signing_key_id?': short,
+    'trace_id?': short,
+  }),
+  prev_record_hash: hex(64),
+  record_hash: hex(64),
+  record_id: short,
+  'signature?': isText,
+  'signature_algorithm?': isText,
+  'task_id?': short,
+  timestamp_utc: short,
+};
+
+const key = { alg: isText, crv: isText, kid: isText, kty: isText, recorder: isText, x: isText, 'y?': isText };
+const header = shape({ format: isText, keys: (value) => value === null || (Array.isArray(value) && value.every(shape(key))), origin: isText });
+const texts = (value) => Array.isArray(value) && value.every(isText);
+const pinned = shape({ ...key, agents: texts, 'not_after?': isText, 'not_before?': isText });
+const trusted = shape({ 'batches?': oneOf(true), checkpoint_keys: texts, record_keys: (value) => Array.isArray(value) && value.every(pinned) });
+
+// --- Bytes ---
+
+const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+
+// unbase64 decodes base64 with padding; strict refuses stray bits at its end.
+function unbase64(text, strict = true) {
+  if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) return null;
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  return strict && base64(bytes) !== text ? null : bytes;
+}
+
+function base64(bytes) {
+  let text = '';
+  for (let i = 0; i < bytes.length; i += 3) {
+    const bits = (bytes[i] << 16) | ((bytes[i + 1] ?? 0) << 8) | (bytes[i + 2] ?? 0);
+    for (let digit = 0; digit < 4; digit++) text += i + digit <= bytes.length ? alphabet[(bits >> (18 - 6 * digit)) & 63] : '=';
+  }
+  return text;
+}
+
+const unbase64url = (text) => (/[^A-Za-z0-9_-]/.test(text) ? null : unbase64(text.replaceAll('-', '+').replaceAll('_', '/') + '='.repeat(-text.length & 3)));
+const base64url = (bytes) => base64(bytes).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+
+function concat(...parts) {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+const sha256 = async (...parts) => new Uint8Array(await globalThis.crypto.subtle.digest('SHA-256', concat(...parts)));
+
+// --- Keys ---
+
+// algorithms says how WebCrypto has each algorithm of records. What a platform lacks is unverifiable, never ok.
+const algorithms = {
+  Ed25519: { take: { name: 'Ed25519' }, check: { name: 'Ed25519' }, signature: 64 },
+  ES256: { take: { name: 'ECDSA', namedCurve: 'P-256' }, check: { name: 'ECDSA', hash: 'SHA-256' }, signature: 64 },
+};
+
+// checker returns a function that says of a message and a signature: true, false, or undefined where the platform lacks the
+// algorithm. A P-256 key that is no point of the curve is refused, as in Go; an Ed25519 key that is none verifies nothing.
+export async function checker(algorithm, bytes, subtle) {
+  const { take, check, signature } = algorithms[algorithm];
+  let public_;
+  try {
+    public_ = await subtle.importKey('raw', bytes, take, false, ['verify']);
+  } catch (wrong) {
+    if (wrong.name === 'NotSupportedError') return async () => undefined;
+    if (algorithm === 'ES256') throw new Error('it is not a point of P-256');
+    return async () => false;
+  }
+  return async (message, given) => {
+    if (given.length !== signature) return false;
+    try {
+      return await subtle.verify(check, public_, given, message);
+    } catch (wrong) {
+      if (wrong.name === 'NotSupportedError') return undefined;
+      throw wrong;
+    }
+  };
+}
+
+async function thumbprint(k) {
+  const y = k.kty === 'EC' ? `,"y":"${k.y ?? ''}"` : '';
+  return base64url(await sha256(utf8(`{"crv":"${k.crv}","kty":"${k.kty}","x":"${k.x}"${y}}`)));
+}
+
+async function recordKey(k, subtle) {
+  const x = unbase64url(k.x);
+  const y = unbase64url(k.y ?? '');
+  if (!x || !y) throw new Error(`key ${quote(k.kid)}: x and y are base64url without padding`);
+  if (k.kid !== (await thumbprint(k))) throw new Error(`key ${quote(k.kid)}: kid must be the RFC 7638 thumbprint, ${await thumbprint(k)}`);
+  const kind = `${k.kty} ${k.crv} ${k.alg} ${x.length} ${y.length}`;
+  if (kind === 'OKP Ed25519 Ed25519 32 0') return checker('Ed25519', x, subtle);
+  if (kind === 'EC P-256 ES256 32 32') return checker('ES256', concat([4], x, y), subtle);
+  throw new Error(`key ${quote(k.kid)}: OKP Ed25519 or EC P-256 with its own algorithm is needed`);
+}
+
+const spaces = /[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
+const validName = (name) => name !== '' && !spaces.test(name) && !name.includes('+');
+
+// logKey reads a verifier key (C2SP signed-note vkey).
+async function logKey(text, subtle) {
+  const [, name, hash, encoded] = /^([^+]*)\+([0-9a-fA-F]{8})\+(.*)$/s.exec(text) ?? [];
+  const bytes = unbase64(encoded ?? '!', false);
+  if (!bytes || bytes.length !== 33 || bytes[0] !== 1 || !validName(name)) throw new Error(`checkpoint key ${quote(text)} is no Ed25519 verifier key`);
+  const id = hexOf((await sha256(utf8(`${name}\n`), bytes)).slice(0, 4));
+  if (id !== hash.toLowerCase()) throw new Error(`checkpoint key ${quote(text)} does not have its own hash`);
+  return { name, id, holds: await checker('Ed25519', bytes.slice(1), subtle) };
+}
+
+// instant returns nanoseconds since 1970 of an RFC 3339 time as Go writes it, which is the only form.
+function instant(text) {
+  const [, day, fraction = '', sign, hours, minutes] = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{0,8}[1-9]))?(?:Z|([+-])(\d\d):(\d\d))$/.exec(text) ?? [];
+  const wall = day && moment(`${day}.000Z`);
+  if (wall === undefined || wall === null || Number(hours ?? 0) > 23 || Number(minutes ?? 0) > 59 || (sign && hours + minutes === '0000')) {
+    throw new Error(`time ${quote(text)} is not RFC 3339 in its one form`);
+  }
+  const away = BigInt(`${sign === '-' ? '-' : ''}${Number(hours ?? 0) * 60 + Number(minutes ?? 0)}`) * 60_000n;
+  return (BigInt(wall) - away) * 1_000_000n + BigInt(fraction.padEnd(9, '0'));
+}
+
+// moment returns milliseconds since 1970 of a time as records have it, or null.
+function moment(text) {
+  if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(text)) return null;
+  const time = new Date(text);
+  return Number.isNaN(time.getTime()) || time.toISOString() !== text ? null : time.getTime();
+}
+
+const zeroTime = moment('0001-01-01T00:00:00.000Z');
+
+// parseTrust reads the trust file: what is pinned, checked before a byte of a bundle is read. options.subtle stands in for the
+// platform's WebCrypto.
+export async function parseTrust(data, options = {}) {
+  const subtle = options.subtle ?? globalThis.crypto.subtle;
+  const bytes = isText(data) ? utf8(data) : data;
+  const file = new Reader(canonical(bytes, maxLine)).whole();
+  if (!trusted(file)) throw new Error('trust file: a member is misspelt, missing or of another kind');
+  const trust = { log: [], keys: new Map(), batches: file.has('batches'), subtle };
+  for (const text of file.get('checkpoint_keys')) trust.log.push(await logKey(text, subtle));
+  for (const members of file.get('record_keys')) await pin(trust, Object.fromEntries(members));
+  if (!trust.log.length || !trust.keys.size) throw new Error('nothing is pinned: at least one checkpoint key and one record key are needed');
+  return trust;
+}
+
+async function pin(trust, k) {
+  const holds = await recordKey(k, trust.subtle);
+  if (!k.recorder || !k.agents.length) throw new Error(`pinned key ${quote(k.kid)} has no recorder or no agents`);
+  if (trust.keys.has(k.kid)) throw new Error(`key ${quote(k.kid)} is pinned twice`);
+  const at = (text) => (text === undefined ? undefined : instant(text));
+  const [from, to] = [at(k.not_before), at(k.not_after)];
+  if ([from, to].includes(BigInt(zeroTime) * 1_000_000n)) throw new Error(`pinned key ${quote(k.kid)} has a time that means none`);
+  trust.keys.set(k.kid, { ...k, from, to, holds });
+}
+
+// --- Checkpoints (C2SP signed-note and tlog-checkpoint) ---
+
+// Wrong is what is wrong with a checkpoint, with its kind.
+class Wrong extends Error {
+  constructor(kind, message) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+const malformed = (message) => new Wrong('malformed', `checkpoint: ${message}`);
+
+// signatureLine reads one line under a checkpoint.
+function signatureLine(line) {
+  const cut = line.indexOf(' ', 2);
+  const [name, text] = cut < 0 ? [line.slice(2), ''] : [line.slice(2, cut), line.slice(cut + 1)];
+  const bytes = text && unbase64(text, false);
+  if (!line.startsWith('\u2014 ') || !validName(name) || !bytes || bytes.length < 5) throw malformed('malformed note');
+  return { line, name, text, id: hexOf(bytes.slice(0, 4)), signature: bytes.slice(4) };
+}
+
+// openCheckpoint returns origin, size (a BigInt) and root of a signed checkpoint, or throws a Wrong. lacking says that its
+// signature could not be checked here.
+export async function openCheckpoint(signed, trust) {
+  if (utf8(signed).length > maxCheckpoint) throw malformed('too large');
+  const split = signed.lastIndexOf('\n\n');
+  if (split < 0 || !signed.endsWith('\n') || split + 2 === signed.length || /[\u0000-\u0009\u000b-\u001f]/.test(signed)) throw malformed('malformed note');
+  const text = signed.slice(0, split + 1);
+  const lines = signed.slice(split + 2, -1).split('\n');
+  const { names, strangers, repeated, lacking, stray } = await signers(text, lines, trust);
+  if (!names.size) throw new Wrong('unknown_key', `checkpoint: note has no verifiable signatures, but ${strangers} of keys that are not pinned`);
+  if (repeated) throw malformed('a signature line is there twice');
+  if (stray) throw malformed(`signature of ${quote(stray)} is not strict base64`);
+  const checkpoint = readCheckpoint(text);
+  if (!names.has(checkpoint.origin)) throw malformed(`no signature of a known key of the name ${quote(checkpoint.origin)}`);
+  return { ...checkpoint, lacking };
+}
+
+async function signers(text, lines, trust) {
+  const seen = new Set();
+  const found = { names: new Set(), strangers: 0, repeated: false, lacking: false, stray: '' };
+  for (const [index, each] of lines.entries()) {
+    const line = signatureLine(each);
+    if (index === 100) throw malformed('malformed note');
+    const known = trust.log.filter((k) => k.name === line.name && k.id === line.id);
+    if (known.length > 1) throw malformed(`two keys ${line.name}+${line.id} are pinned`);
+    if (unbase64(line.text) === null) found.stray ||= line.name;
+    const mark = known.length ? `${line.name}+${line.id}` : each;
+    if (seen.has(mark)) {
+      found.repeated = true;
+      continue;
+    }
+    seen.add(mark);
+    if (!known.length) {
+      found.strangers++;
+      continue;
+    }
+    const holds = await known[0].holds(utf8(text), line.signature);
+    if (holds === false) throw new Wrong('bad_signature', `checkpoint: invalid signature for key ${line.name}+${line.id}`);
+    found.lacking ||= holds === undefined;
+    found.names.add(line.name);
+  }
+  return found;
+}
+
+function readCheckpoint(text) {
+  const lines = text.split('\n');
+  const root = unbase64(lines[2] ?? '');
+  const decimals = /^(?:0|[1-9][0-9]{0,18})$/.test(lines[1] ?? '');
+  if (lines.length !== 4 || lines[0] === '' || !decimals || BigInt(lines[1]) >= 1n << 63n || root?.length !== 32) {
+    throw malformed('not in its one form: origin, size, root');
+  }
+  return { origin: lines[0], size: BigInt(lines[1]), root: lines[2] };
+}
+
+// --- The tree (RFC 6962) ---
+
+const leafHash = (leaf) => sha256([0], leaf);
+const nodeHash = (left, right) => sha256([1], left, right);
+
+// treeRoot returns the root of all hashes, as base64. An odd hash at the end of a level goes up as it is.
+export async function treeRoot(leaves) {
+  if (!leaves.length) return base64(await sha256());
+  let level = leaves;
+  while (level.length > 1) {
+    const above = [];
+    for (let from = 0; from < level.length; from += 2048) {
+      const pairs = [];
+      for (let i = from; i < Math.min(from + 2048, level.length); i += 2) pairs.push(i + 1 < level.length ? nodeHash(level[i], level[i + 1]) : level[i]);
+      above.push(...(await Promise.all(pairs)));
+    }
+    level = above;
+  }
+  return base64(level[0]);
+}
+
+// climb returns the root that an inclusion proof leads to, or null.
+async function climb(hashes, from, to, index, leaf) {
+  if (to - from === 1n) return hashes.length ? null : leaf;
+  if (!hashes.length) return null;
+  let half = 1n;
+  while (half * 2n < to - from) half *= 2n;
+  const left = index < from + half;
+  const rest = hashes.slice(0, -1);
+  const below = await (left ? climb(rest, from, from + half, index, leaf) : climb(rest, from + half, to, index, leaf));
+  const beside = hashes.at(-1);
+  return below && (left ? nodeHash(below, beside) : nodeHash(beside, below));
+}
+
+// --- Records ---
+
+// readRecord reads a stored record: its members, what is hashed of it, and its place in the tree. It throws where the record is
+// not in its one form.
+export async function readRecord(bytes) {
+  const whole = exactly(bytes);
+  if (!fits(whole, record)) throw new Error('not a record: a member is misspelt, missing, empty, too long or of another kind');
+  const get = (name) => whole.get(name);
+  const own = (name) => get('powerbox').get(name);
+  const time = moment(get('timestamp_utc'));
+  const signature = unbase64url(get('signature') ?? '');
+  const required = [get('record_id'), get('agent_id'), get('action_type'), get('intent').get('operation'), own('recorder')];
+  if (required.includes('')) throw new Error(`record ${quote(get('record_id'))} lacks what every record has`);
+  if (time === null || get('timestamp_utc') < '0001' || time === zeroTime) throw new Error(`record ${quote(get('record_id'))} has no timestamp_utc like 2006-01-02T15:04:05.000Z`);
+  if (!signature) throw new Error(`record ${quote(get('record_id'))}: signature is not base64url without padding`);
+  const body = new Map([...whole].filter(([name]) => !['record_hash', 'prev_record_hash', 'signature'].includes(name)));
+  const hashed = utf8(write(body));
+  if (hashed.length > maxRecord) throw new Error(`record ${quote(get('record_id'))} has ${hashed.length} bytes, at most ${maxRecord} are allowed`);
+  const prev = get('prev_record_hash');
+  const sequence = new DataView(new ArrayBuffer(8));
+  sequence.setBigUint64(0, BigInt(own('sequence').value));
+  const stated = get('record_hash');
+  const leaf = concat(utf8(leafForm), unhex(own('chain_id')), new Uint8Array(sequence.buffer), unhex(prev), unhex(stated), await sha256(signature));
+  return {
+    id: get('record_id'), agent: get('agent_id'), recorder: own('recorder'), chain: own('chain_id'), sequence: own('sequence').value,
+    prev, hash: stated, real: hexOf(await sha256(utf8(prev), hashed)), body: hashed, bare: leaf, leaf: await leafHash(leaf),
+    time: BigInt(time) * 1_000_000n, keyID: own('signing_key_id') ?? '', algorithm: get('signature_algorithm') ?? '', signature,
+    batched: own('signatures') === 'batch', pending: get('outcome_status') === 'PENDING', outcomeOf: own('outcome_of') ?? '',
+  };
+}
+
+// checkSignature says what is wrong with a record's signature, '' for nothing, undefined where the platform cannot say.
+async function checkSignature(r, k) {
+  if (!r.signature.length) return `record ${quote(r.id)} is not signed`;
+  if (r.algorithm !== k.alg) return `record ${quote(r.id)} says algorithm ${quote(r.algorithm)}, its key is for ${quote(k.alg)}`;
+  const holds = await k.holds(unhex(r.hash), r.signature);
+  return holds === undefined ? undefined : holds ? '' : `record ${quote(r.id)}: signature does not verify with key ${k.kid}`;
+}
+
+// notAllowed says why a key may not have signed a record.
+function notAllowed(k, r) {
+  if (r.recorder !== k.recorder) return `key ${k.kid} belongs to recorder ${quote(k.recorder)}, not ${quote(r.recorder)}`;
+  if (!k.agents.includes('*') && !k.agents.includes(r.agent)) return `key ${k.kid} is not pinned for agent ${quote(r.agent)}`;
+  if ((k.from !== undefined && r.time < k.from) || (k.to !== undefined && r.time > k.to)) return `key ${k.kid} was not in use at that time`;
+  return '';
+}
+
+// verifyRecord checks one record that was handed out with its proof (C2SP tlog-proof). It returns 'ok' or 'unverifiable', and
+// throws where anything is wrong.
+export async function verifyRecord(stored, proof, trust) {
+  const r = await readRecord(isText(stored) ? utf8(stored) : stored);
+  if (r.real !== r.hash) throw new Error(`record ${quote(r.id)} hashes to ${r.real}, but states ${r.hash}`);
+  const k = trust.keys.get(r.keyID);
+  if (!k) throw new Error(`record ${quote(r.id)} is signed with key ${quote(r.keyID)}, which is not pinned`);
+  const covered = trust.batches && r.batched && !r.signature.length;
+  const wrong = covered ? '' : await checkSignature(r, k);
+  if (wrong || notAllowed(k, r)) throw new Error(wrong || notAllowed(k, r));
+  const { index, hashes, signed } = readProof(isText(proof) ? proof : decode(proof));
+  const checkpoint = await openCheckpoint(signed, trust);
+  const root = index < 0n || index >= checkpoint.size ? null : await climb(hashes, 0n, checkpoint.size, index, r.leaf);
+  if (!root || base64(root) !== checkpoint.root) throw new Error(`proof does not hold: entry ${index} of ${checkpoint.origin}`);
+  return wrong === undefined || checkpoint.lacking ? 'unverifiable' : 'ok';
+}
+
+function readProof(text) {
+  const [above] = text.split('\n\n', 1);
+  const [form, second, ...rest] = above.split('\n');
+  const index = /^index (0|[1-9][0-9]{0,18})$/.exec(second ?? '')?.[1];
+  const hashes = rest.map((line) => unbase64(line));
+  if (utf8(text).length > maxCheckpoint || above.length === text.length || form !== proofForm || index === undefined || rest.length > 63 || hashes.some((h) => h?.length !== 32)) {
+    throw new Error('proof is not in its one form');
+  }
+  return { index: BigInt(index), hashes, signed: text.slice(above.length + 2) };
+}
+
+// --- Bundles ---
+
+// lines yields every line of a source without its line feed, or says why there is no more.
+async function* lines(source) {
+  let held = [];
+  let length = 0;
+  for await (const chunk of chunks(source)) {
+    let from = 0;
+    for (let to = chunk.indexOf(10); to >= 0; to = chunk.indexOf(10, from)) {
+      if (length + to - from + 1 > maxLine) return yield { wrong: `line is longer than ${maxLine} bytes` };
+      yield { line: held.length ? concat(...held, chunk.subarray(from, to)) : chunk.subarray(from, to) };
+      [held, length, from] = [[], 0, to + 1];
+    }
+    if (from < chunk.length) held.push(chunk.subarray(from));
+    length += chunk.length - from;
+    if (length >= maxLine) return yield { wrong: `line is longer than ${maxLine} bytes` };
+  }
+  if (length) yield { wrong: 'last line has no line feed: the file is cut off' };
+}
+
+async function* chunks(source) {
+  if (source instanceof Uint8Array) return yield source;
+  if (source?.stream) source = source.stream();
+  if (!source?.getReader) return yield* source;
+  const reader = source.getReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
+}
+
+// ahead runs work on up to 64 lines at once, and gives its results in order.
+async function* ahead(source, work) {
+  const running = [];
+  for await (const each of source) {
+    running.push(work(each));
+    if (running.length === 64) yield await running.shift();
+  }
+  for (const each of running) yield await each;
+}
+
+const begins = (line, mark) => mark.every((byte, at) => line[at] === byte);
+const leavesMark = utf8('{"leaves":');
+const checkpointMark = utf8('{"checkpoint":');
+
+// verify reads a bundle and checks every line, hash, signature and chain, and that the records are exactly those under the signed
+// checkpoint, in its order. It returns the report of "powerbox evidence verify --output json" with one verdict and one count
+// more: unverifiable. options.seen are checkpoints of the log that openCheckpoint has opened before.
+export async function verify(source, trust, options = {}) {
+  const v = new Verifier(trust, options.seen ?? []);
+  let number = 0;
+  const work = async (given) => {
+    const line = ++number;
+    const isRecord = given.line && line > 1 && !begins(given.line, checkpointMark) && !begins(given.line, leavesMark);
+    return { ...given, number: line, read: isRecord ? await examine(given.line, trust) : undefined };
+  };
+  let stopped = false;
+  for await (const each of ahead(lines(source), work)) {
+    v.line = each.number;
+    stopped = each.wrong !== undefined;
+    if (stopped) v.problem('malformed', null, each.wrong);
+    else await v.take(each);
+  }
+  if (!stopped) v.line = number + 1;
+  return v.finish();
+}
+
+// examine does what needs nothing but one line of a record.
+async function examine(line, trust) {
+  try {
+    const r = await readRecord(line);
+    const k = trust.keys.get(r.keyID);
+    const wrong = r.real === r.hash && k ? await checkSignature(r, k) : '';
+    delete r.body;
+    delete r.bare;
+    return { r, wrong };
+  } catch (refused) {
+    return { refused };
+  }
+}
+
+class Verifier {
+  constructor(trust, seen) {
+    Object.assign(this, { trust, seen, line: 0, entries: [], ids: new Map(), settled: new Set(), reported: new Set() });
+    Object.assign(this, { unreadable: 0, excuses: [], gaps: 0, leaves: [], checkpoint: null, ended: 0, origin: '' });
+    this.report = { verdict: 'ok', origin: '', size: 0, root: '', records: 0, covered: 0, unverifiable: 0, chains: [], outcome_unknown: [], problems: [] };
+  }
+
+  // problem notes what is wrong, once per kind and line. Without an entry it is the line that is being read.
+  problem(kind, entry, message) {
+    const line = entry ? entry.line : this.line;
+    if (this.reported.has(`${kind}@${line}`)) return;
+    this.reported.add(`${kind}@${line}`);
+    const of = entry ? { record_id: entry.id, chain_id: entry.chain, sequence: entry.sequence } : { sequence: 0 };
+    this.report.problems.push({ kind, line, ...of, message });
+  }
+
+  async take({ line, read }) {
+    if (this.line === 1) this.takeHeader(line);
+    else if (this.ended) this.problem('malformed', null, 'there is something behind the checkpoint, which is the last line');
+    else if (read) this.takeRecord(read);
+    else if (begins(line, checkpointMark)) await this.takeCheckpoint(line);
+    else this.takeLeaves(line);
+  }
+
+  // exact reads a line that is no record.
+  exact(name, line, kind) {
+    try {
+      const value = exactly(line);
+      if (kind(value)) return value;
+      throw new Error('a member is misspelt, missing or of another kind');
+    } catch (refused) {
+      this.problem('malformed', null, `${name}: ${refused.message}`);
+      return null;
+    }
+  }
+
+  takeHeader(line) {
+    const value = this.exact('header', line, header);
+    if (!value) return;
+    if (value.get('format') !== bundleForm) this.problem('malformed', null, `header: format ${quote(value.get('format'))}; this verifier reads ${quote(bundleForm)}`);
+    this.report.origin = value.get('origin');
+    for (const given of value.get('keys') ?? []) {
+      const k = this.trust.keys.get(given.get('kid'));
+      const same = k && Object.keys(key).every((name) => k[name.replace('?', '')] === given.get(name.replace('?', '')));
+      if (!same) this.problem('unknown_key', null, `header: key ${quote(given.get('kid'))} of recorder ${quote(given.get('recorder'))} is not pinned, or is pinned differently`);
+    }
+  }
+
+  takeRecord({ r, wrong, refused }) {
+    if (refused) {
+      this.unreadable++;
+      this.excuses.push(this.line);
+      this.problem('malformed', null, `record: ${refused.message}`);
+      return;
+    }
+    const e = { ...r, line: this.line, damaged: r.real !== r.hash, unsigned: false, key: '', covered: false, repeated: false };
+    this.report.records++;
+    if (e.damaged) {
+      this.excuses.push(this.line);
+      this.problem('flipped_byte', e, `record ${quote(e.id)} hashes to ${r.real}, but states ${r.hash}`);
+    } else {
+      this.checkSigner(e, wrong);
+      this.checkUnique(e);
+      this.settled.add(e.outcomeOf);
+    }
+    this.entries.push(e);
+  }
+
+  checkSigner(e, wrong) {
+    const k = this.trust.keys.get(e.keyID);
+    if (!k) {
+      if (e.signature.length) return this.problem('unknown_key', e, `record ${quote(e.id)} is signed with key ${quote(e.keyID)}, which is not pinned`);
+      wrong = `record ${quote(e.id)} is not signed`;
+    }
+    e.covered = Boolean(this.trust.batches && k && e.batched && !e.signature.length);
+    if (wrong && !e.covered) {
+      e.unsigned = true;
+      return this.problem('bad_signature', e, wrong);
+    }
+    if (wrong === undefined) this.report.unverifiable++;
+    e.key = k.kid;
+    const why = notAllowed(k, e);
+    if (why) this.problem('key_not_allowed', e, `record ${quote(e.id)}: ${why}`);
+  }
+
+  // checkUnique finds an id that was used before. The same record again has no place in its chain; another one with that id has.
+  checkUnique(e) {
+    const first = this.ids.get(e.id);
+    if (!first) return this.ids.set(e.id, { line: e.line, hash: e.hash });
+    e.repeated = first.hash === e.hash;
+    this.problem('duplicate', e, `record id ${quote(e.id)} is already on line ${first.line}`);
+  }
+
+  takeLeaves(line) {
+    const value = this.exact('leaves', line, shape({ leaves: isText }));
+    if (!value) return;
+    const bytes = unbase64(value.get('leaves'));
+    if (!bytes || bytes.length % 32) return this.problem('malformed', null, 'leaves: base64 of whole hashes of 32 bytes expected');
+    for (let at = 0; at < bytes.length; at += 32) this.leaves.push(bytes.slice(at, at + 32));
+  }
+
+  async takeCheckpoint(line) {
+    this.ended = this.line;
+    const value = this.exact('checkpoint', line, shape({ checkpoint: isText }));
+    if (!value) return;
+    try {
+      this.checkpoint = await openCheckpoint(value.get('checkpoint'), this.trust);
+      if (this.checkpoint.lacking) this.report.unverifiable++;
+    } catch (wrong) {
+      if (!wrong.kind) throw wrong;
+      this.problem(wrong.kind, null, wrong.message);
+    }
+  }
+
+  async finish() {
+    this.checkChains();
+    if (!this.ended) this.problem('missing_tail', null, 'the bundle ends without a checkpoint: whatever stood behind is cut off');
+    if (this.checkpoint) await this.checkTree(this.checkpoint);
+    const { report } = this;
+    report.outcome_unknown = this.entries.filter((e) => e.pending && !this.settled.has(e.id)).map((e) => e.id);
+    report.problems.sort((a, b) => a.line - b.line);
+    report.verdict = verdict(report);
+    return report;
+  }
+
+  // --- chains ---
+
+  checkChains() {
+    const chains = new Map();
+    for (const e of this.entries) {
+      if (e.damaged || e.repeated) continue;
+      if (!chains.has(e.chain)) chains.set(e.chain, []);
+      chains.get(e.chain).push(e);
+    }
+    for (const chain of chains.values()) this.checkChain(chain);
+  }
+
+  checkChain(chain) {
+    this.checkOrder(chain);
+    const sorted = [...chain].sort(bySequence);
+    const [first] = sorted;
+    this.report.chains.push({ chain_id: first.chain, agent_id: first.agent, recorder: first.recorder, records: sorted.length, hash: sorted.at(-1).hash });
+    this.checkGenesis(first);
+    for (let i = 1; i < sorted.length; i++) {
+      const e = sorted[i];
+      if (e.agent !== first.agent || e.recorder !== first.recorder) {
+        this.problem('foreign_record', e, `record ${quote(e.id)} is of agent ${quote(e.agent)} and recorder ${quote(e.recorder)} in a chain of ${quote(first.agent)} and ${quote(first.recorder)}`);
+      }
+      this.checkLink(sorted, i);
+    }
+    this.checkCovered(sorted);
+  }
+
+  // checkOrder compares the chain as it stands with the chain in order. The later of two records with one sequence has no place.
+  checkOrder(chain) {
+    const places = new Set();
+    const standing = chain.filter((e) => !places.has(e.sequence) && places.add(e.sequence));
+    const sorted = [...standing].sort(bySequence);
+    standing.forEach((e, i) => {
+      if (e !== sorted[i]) this.problem('swapped', e, `record ${quote(e.id)} has sequence ${e.sequence} and stands where its chain has ${sorted[i].sequence}`);
+    });
+  }
+
+  checkGenesis(first) {
+    if (first.sequence === 0) {
+      if (first.prev !== genesis) this.problem('broken_link', first, `record ${quote(first.id)} is the first of its chain and names a record before it`);
+      return;
+    }
+    const missing = this.unexplained(0, first.line, first.sequence);
+    if (missing > 0) this.problem('missing_head', first, `the first ${missing} records of the chain are missing: it begins with sequence ${first.sequence}`);
+  }
+
+  checkLink(sorted, i) {
+    const [before, e] = [sorted[i - 1], sorted[i]];
+    const step = e.sequence - before.sequence;
+    if (step === 0) {
+      this.problem('fork', e, `records ${quote(before.id)} (line ${before.line}) and ${quote(e.id)} have one chain and sequence ${e.sequence}: its recorder tells two histories`);
+    } else if (step === 1) {
+      if (!follows(sorted, i)) this.problem('broken_link', e, `record ${quote(e.id)} follows a record with hash ${e.prev}, but ${quote(before.id)} has hash ${before.hash}`);
+    } else {
+      const missing = this.unexplained(Math.min(before.line, e.line), Math.max(before.line, e.line), step - 1);
+      if (missing > 0) this.problem('missing_middle', e, `${missing} records are missing before ${quote(e.id)}: sequence ${e.sequence} follows ${before.sequence}`);
+    }
+  }
+
+  // checkCovered looks, from the end of a chain, for the signature that covers a record without one: that of the next record that
+  // has one, of the same key, where every hash in between stands on the one before.
+  checkCovered(sorted) {
+    let signer = '';
+    let next = null;
+    for (const e of [...sorted].reverse()) {
+      if (!e.covered) {
+        signer = e.key;
+      } else if (signer === e.key && next.sequence === e.sequence + 1 && next.prev === e.hash) {
+        this.report.covered++;
+      } else {
+        signer = '';
+        e.unsigned = true;
+        this.problem('bad_signature', e, `record ${quote(e.id)} has no signature of its own, and none of a later record of its chain covers it`);
+      }
+      next = e;
+    }
+  }
+
+  // unexplained says how many of the records that miss between two lines cannot be those on damaged lines there.
+  unexplained(after, before, missing) {
+    this.excuses = this.excuses.filter((line) => {
+      if (missing === 0 || line <= after || line >= before) return true;
+      missing--;
+      return false;
+    });
+    this.gaps += missing;
+    return missing;
+  }
+
+  // --- the tree ---
+
+  async checkTree(checkpoint) {
+    this.report.size = checkpoint.size <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(checkpoint.size) : String(checkpoint.size);
+    this.report.root = checkpoint.root;
+    this.line = this.ended;
+    const listed = BigInt(this.leaves.length);
+    if (checkpoint.origin !== this.report.origin) this.problem('malformed', null, `the checkpoint is of log ${quote(checkpoint.origin)}, the header of ${quote(this.report.origin)}`);
+    if (listed < checkpoint.size) {
+      this.problem('missing_tail', null, `the checkpoint covers ${checkpoint.size} entries, the bundle lists ${listed}`);
+    } else if (listed > checkpoint.size || (await treeRoot(this.leaves)) !== checkpoint.root) {
+      this.problem('root_mismatch', null, `the listed entries are not those of the checkpoint; by itself, the root of the records ${await this.rootOfRecords(checkpoint)}`);
+    } else {
+      this.compare();
+    }
+    for (const seen of this.seen) await this.checkSeen(checkpoint, seen);
+  }
+
+  async rootOfRecords(checkpoint) {
+    const same = BigInt(this.entries.length) === checkpoint.size && (await treeRoot(this.entries.map((e) => e.leaf))) === checkpoint.root;
+    return same ? 'agrees with the checkpoint, so the list was changed' : 'does not agree with the checkpoint either';
+  }
+
+  // checkSeen holds the bundle against a checkpoint that was kept: a log only grows (ATK-43), and for everybody alike (ATK-44).
+  async checkSeen(checkpoint, seen) {
+    if (seen.origin !== checkpoint.origin) return;
+    if (seen.size > checkpoint.size) {
+      this.problem('missing_tail', null, `a checkpoint of ${seen.size} entries was seen before, this one covers ${checkpoint.size}: the log was cut back`);
+    } else if (seen.size <= BigInt(this.leaves.length) && (await treeRoot(this.leaves.slice(0, Number(seen.size)))) !== seen.root) {
+      this.problem('fork', null, `the first ${seen.size} entries are not those of a checkpoint that was seen before: the log was rewritten, or shows different histories`);
+    }
+  }
+
+  // compare holds every record against the listed entries, which the checkpoint has signed.
+  compare() {
+    const places = new Map(this.leaves.map((leaf, place) => [hexOf(leaf), place]));
+    const found = [];
+    let strangers = 0;
+    for (const e of this.entries) {
+      const place = places.get(hexOf(e.leaf));
+      if (e.repeated) continue;
+      if (place !== undefined) {
+        found.push({ place, e });
+        continue;
+      }
+      strangers++;
+      if (!e.damaged && !e.unsigned) this.problem('not_in_log', e, `record ${quote(e.id)} is not in the log that the checkpoint covers: it was added, replaced or signed again`);
+    }
+    const sorted = found.map((f) => f.place).sort((a, b) => a - b);
+    found.forEach(({ place, e }, i) => {
+      if (place !== sorted[i]) this.problem('swapped', e, `record ${quote(e.id)} is entry ${place} of the log and stands in the place of entry ${sorted[i]}`);
+    });
+    this.checkMissing(new Set(sorted), strangers);
+  }
+
+  // checkMissing names entries without a record that no gap of a chain and no damaged line explains.
+  checkMissing(found, strangers) {
+    const tail = this.leaves.length - found.size - strangers - this.unreadable - this.gaps;
+    if (tail <= 0) return;
+    let place = 0;
+    while (found.has(place)) place++;
+    this.problem('missing_tail', null, `${tail} records from the end of a chain, or a whole chain, are missing; the first log entry without a record is ${place}`);
+  }
+}
+
+const bySequence = (a, b) => a.sequence - b.sequence;
+
+// follows tells whether a record names one with the sequence before its own, of which a fork has several.
+function follows(sorted, at) {
+  const e = sorted[at];
+  for (let i = at - 1; i >= 0 && sorted[i].sequence === e.sequence - 1; i--) if (sorted[i].hash === e.prev) return true;
+  return false;
+}
+
+function verdict(report) {
+  if (report.problems.some((p) => p.kind !== 'malformed')) return 'tampered';
+  if (report.problems.length) return 'malformed';
+  return report.unverifiable ? 'unverifiable' : 'ok';
+}
+
+// --- The command line of Node ---
+
+const many = (n, what) => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+function text(report) {
+  const out = [`${report.verdict}: ${many(report.records, 'record')} in ${many(report.chains.length, 'chain')} of ${report.origin}, ${report.outcome_unknown.length} with an outcome that was never told`];
+  if (report.covered) out.push(`  ${many(report.covered, 'record')} covered by the signature of a later one of their chain, the others by one of their own`);
+  if (report.unverifiable) out.push(`  ${many(report.unverifiable, 'signature')} of an algorithm that this platform lacks: nothing is known of them`);
+  return [...out, ...report.problems.map((p) => `  line ${p.line}: ${p.kind}: ${p.message}`)].join('\n');
+}
+
+function readArguments(given) {
+  const found = { bundle: '', trust: '', seen: [], output: 'text' };
+  for (let i = 0; i < given.length; i++) {
+    const [flag, value = given[i + 1]] = given[i].startsWith('--') ? given[i].split(/=(.*)/s, 2) : [''];
+    if (flag === '') found.bundle = found.bundle ? undefined : given[i];
+    else if (flag === '--seen') found.seen.push(value);
+    else if (flag === '--trust' || flag === '--output') found[flag.slice(2)] = value;
+    else return null;
+    if (flag !== '' && !given[i].includes('=')) i++;
+  }
+  return found.bundle && found.trust && ['text', 'json'].includes(found.output) && !found.seen.includes(undefined) ? found : null;
+}
+
+async function main(given) {
+  const { createReadStream, promises } = await import('node:fs');
+  const read = readArguments(given);
+  if (!read) {
+    console.error('usage: node verify.mjs BUNDLE --trust TRUST [--seen CHECKPOINT]... [--output json]');
+    return 2;
+  }
+  const files = await Promise.all([read.trust, ...read.seen].map((name) => promises.readFile(name)));
+  let trust;
+  const seen = [];
+  try {
+    trust = await parseTrust(files[0]);
+    for (const file of files.slice(1)) seen.push(await openCheckpoint(decode(file), trust));
+  } catch (wrong) {
+    console.error(`verify.mjs: what is trusted is not usable: ${wrong.message}`);
+    return 4;
+  }
+  const report = await verify(read.bundle === '-' ? process.stdin : createReadStream(read.bundle), trust, { seen });
+  report.unverifiable += seen.filter((checkpoint) => checkpoint.lacking).length;
+  report.verdict = verdict(report);
+  console.log(read.output === 'json' ? JSON.stringify(report, null, 2) : text(report));
+  return { ok: 0, unverifiable: 5 }[report.verdict] ?? 4;
+}
+
+// isProgram tells whether Node was started with this file.
+async function isProgram() {
+  if (!globalThis.process?.versions?.node || !process.argv[1]) return false;
+  const [{ realpathSync }, { pathToFileURL }] = await Promise.all([import('node:fs'), import('node:url')]);
+  try {
+    return import.meta.url === pathToFileURL(realpathSync(process.argv[1])).href;
+  } catch {
+    return false;
+  }
+}
+
+if (await isProgram()) {
+  try {
+    process.exitCode = await main(process.argv.slice(2));
+  } catch (wrong) {
+    console.error(`verify.mjs: ${wrong.message}`);
+    process.exitCode = 1;
+  }
+}
