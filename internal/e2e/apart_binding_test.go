@@ -1,0 +1,59 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestATK29_AGatewayApartOnEveryBinding has two gateways apart from the server
+// take every binding and version: a task that one of them learned of is its
+// owner's at both, and what is refused at the server's own is refused here.
+func TestATK29_AGatewayApartOnEveryBinding(t *testing.T) {
+	everywhere(t, func(t *testing.T, on wire) {
+		w, _ := startApart(t, 2, options{on: on, agent: "    enforces: context"}, "--lease", "2s")
+		alice, bob := w.caller(aliceToken), w.caller(bobToken)
+		held, other := alice.reports(), bob.reports()
+		for range 4 {
+			if a := alice.looksUp(held); a.Error != nil {
+				t.Fatalf("ATK-29 %s\n%s", a.Raw, w.log)
+			}
+		}
+		handle := held.ResourceHandles[0].Handle
+		body := data("delete_document", map[string]any{"resourceHandle": handle})
+		a := alice.present("documents", body, proven{chain: []string{held.Token}, operation: opDelete, arguments: map[string]any{"resourceHandle": handle}})
+		if a.reason() != "operation_not_granted" || a.Error.Code != -31403 {
+			t.Errorf("ATK-29 another operation: %s", a.Raw)
+		}
+		task, _ := alice.open(held)
+		read := func(c *caller, with granted) answer {
+			return c.present("documents", rpc("GetTask", map[string]any{"id": task}), proven{chain: []string{with.Token}, operation: "a2a.task.read", arguments: map[string]any{"task": task}})
+		}
+		for range 4 {
+			if a := read(alice, held); a.Error != nil {
+				t.Errorf("ATK-18 its own task: %s", a.Raw)
+			}
+			if a := read(bob, other); a.Error == nil || a.Error.Code != -32001 {
+				t.Errorf("ATK-18 another's task: %s", a.Raw)
+			}
+		}
+		// The same proof at one and at the other.
+		body = data("search_documents", map[string]any{})
+		h := alice.proof("documents", body, proven{chain: []string{held.Token}, operation: opSearch})
+		through := 0
+		for range 4 {
+			if a := w.post(w.agentURL("documents"), body, h.Clone()); a.Error == nil {
+				through++
+			} else if a.reason() != "proof_replayed" {
+				t.Errorf("ATK-20 %s", a.Raw)
+			}
+		}
+		if through != 1 {
+			t.Errorf("ATK-20 one proof let %d calls through at two gateways", through)
+		}
+		w.operator(http.MethodPost, "/v1/revocations", map[string]string{"target": held.ID})
+		eventually(t, time.Second, func() string { return "a revocation is not known after a second" }, func() bool { return alice.looksUp(held).reason() == "revoked" })
+		killed(t, w.process)
+		eventually(t, 4*time.Second, func() string { return "ATK-25 calls go on after the lease is over" }, func() bool { return bob.looksUp(other).reason() == "revocations_stale" })
+	})
+}
