@@ -29,6 +29,10 @@ type Trust struct {
 	// Optional; with one, a log that was cut back or rewritten is found even when
 	// its keeper signs it anew (ATK-43, ATK-44).
 	Seen []Checkpoint `json:"-"`
+	// Witnesses must have cosigned the checkpoint, as many as Quorum.Number says.
+	// Optional; with them, a history that was shown to one verifier alone, or that
+	// goes back behind another, is not believed (EXT-35, ATK-43, ATK-44).
+	Quorum Quorum `json:"-"`
 }
 
 // ParseTrust reads a JSON file with checkpoint_keys and record_keys. Unknown
@@ -44,7 +48,10 @@ func ParseTrust(data []byte) (Trust, error) {
 
 // prepare checks everything that is pinned before a byte of a bundle is read.
 func (t Trust) prepare() (known, error) {
-	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen}
+	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen, quorum: t.Quorum}
+	if err := t.Quorum.usable(); err != nil {
+		return known{}, err
+	}
 	for _, text := range t.CheckpointKeys {
 		verifier, err := note.NewVerifier(text)
 		if err != nil {
@@ -80,6 +87,7 @@ type known struct {
 	keys map[string]PinnedKey
 	seen []Checkpoint
 
+	quorum  Quorum
 	batches bool
 }
 
@@ -103,6 +111,7 @@ const (
 	Stranger      Kind = "foreign_record"  // another agent's or recorder's record in a chain
 	NotInLog      Kind = "not_in_log"      // whole and signed, but not what was logged
 	RootMismatch  Kind = "root_mismatch"   // the tree is not the one that was signed
+	NotWitnessed  Kind = "not_witnessed"   // too few pinned witnesses have cosigned the checkpoint
 	Malformed     Kind = "malformed"       // not readable
 )
 
@@ -134,6 +143,7 @@ type Report struct {
 	Root     string        `json:"root"`    // base64
 	Records  int           `json:"records"` // records read
 	Covered  int           `json:"covered"` // of these, without a signature of their own, under that of a later record of their chain
+	Cosigned []Cosignature `json:"cosigned,omitempty"` // which pinned witnesses have cosigned the checkpoint
 	Chains   []ChainReport `json:"chains"`
 	Pending  []string      `json:"outcome_unknown"` // records whose outcome was never told
 	Problems []Problem     `json:"problems"`        // every one, by line
@@ -393,6 +403,19 @@ func (v *verifier) readCheckpoint(line []byte) {
 		v.problem(Malformed, nil, "%v", err)
 	default:
 		v.checkpoint = &checkpoint
+		v.checkQuorum([]byte(last.Checkpoint))
+	}
+}
+
+// checkQuorum asks for the cosignatures that the verifier demands.
+func (v *verifier) checkQuorum(signed []byte) {
+	var err error
+	v.report.Cosigned, err = v.quorum.Check(signed)
+	switch {
+	case errors.Is(err, ErrNotWitnessed):
+		v.problem(NotWitnessed, nil, "%v", err)
+	case err != nil:
+		v.problem(BadSignature, nil, "%v", err)
 	}
 }
 
