@@ -79,8 +79,7 @@ func (k WitnessKey) Verify(message, signature []byte) bool {
 		return false
 	}
 	at := binary.BigEndian.Uint64(signature)
-	key := eddsa.NewKey([ed25519.PublicKeySize]byte([]byte(k.public)))
-	return at <= math.MaxInt64 && key.Verify(cosigned(string(message), at), signature[timeBytes:])
+	return at <= math.MaxInt64 && eddsa.Verify([]byte(k.public), cosigned(string(message), at), signature[timeBytes:])
 }
 
 // cosigned is what a witness signs.
@@ -163,6 +162,21 @@ func TakeCosignature(signed, answer []byte, witness WitnessKey) (string, error) 
 	return fmt.Sprintf("— %s %s\n", line.Name, line.Base64), nil
 }
 
+// OnlySignedBy returns a signed note with the signatures of these keys and no
+// other line, so that what a stranger put under it is not kept. Errors are those of
+// note.Open.
+func OnlySignedBy(signed []byte, keys ...note.Verifier) ([]byte, error) {
+	opened, err := note.Open(signed, note.VerifierList(keys...))
+	if err != nil {
+		return nil, fmt.Errorf("evidence: signed note: %w", err)
+	}
+	text := opened.Text + "\n"
+	for _, line := range opened.Sigs {
+		text += fmt.Sprintf("— %s %s\n", line.Name, line.Base64)
+	}
+	return []byte(text), nil
+}
+
 // ErrNotWitnessed says that too few of the pinned witnesses have cosigned.
 var ErrNotWitnessed = errors.New("evidence: not witnessed")
 
@@ -176,7 +190,7 @@ type Quorum struct {
 
 // Check returns who has cosigned; [ErrNotWitnessed] where they are too few.
 func (q Quorum) Check(signed []byte) ([]Cosignature, error) {
-	if err := q.usable(); err != nil {
+	if err := q.Usable(); err != nil {
 		return nil, err
 	}
 	have, err := Cosignatures(signed, q.Witnesses...)
@@ -186,8 +200,8 @@ func (q Quorum) Check(signed []byte) ([]Cosignature, error) {
 	return have, err
 }
 
-// usable refuses a quorum that one witness could fill twice, or nobody at all.
-func (q Quorum) usable() error {
+// Usable refuses a quorum that one witness could fill twice, or nobody at all.
+func (q Quorum) Usable() error {
 	names, keys := map[string]bool{}, map[string]bool{}
 	for _, key := range q.Witnesses {
 		if key.name == "" || names[key.name] || keys[key.public] {

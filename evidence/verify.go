@@ -49,7 +49,7 @@ func ParseTrust(data []byte) (Trust, error) {
 // prepare checks everything that is pinned before a byte of a bundle is read.
 func (t Trust) prepare() (known, error) {
 	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen, quorum: t.Quorum}
-	if err := t.Quorum.usable(); err != nil {
+	if err := t.Quorum.Usable(); err != nil {
 		return known{}, err
 	}
 	for _, text := range t.CheckpointKeys {
@@ -139,10 +139,10 @@ const (
 // Report is what [Verify] found.
 type Report struct {
 	Origin   string        `json:"origin"`
-	Size     int64         `json:"size"`    // entries that the checkpoint covers
-	Root     string        `json:"root"`    // base64
-	Records  int           `json:"records"` // records read
-	Covered  int           `json:"covered"` // of these, without a signature of their own, under that of a later record of their chain
+	Size     int64         `json:"size"`               // entries that the checkpoint covers
+	Root     string        `json:"root"`               // base64
+	Records  int           `json:"records"`            // records read
+	Covered  int           `json:"covered"`            // of these, without a signature of their own, under that of a later record of their chain
 	Cosigned []Cosignature `json:"cosigned,omitempty"` // which pinned witnesses have cosigned the checkpoint
 	Chains   []ChainReport `json:"chains"`
 	Pending  []string      `json:"outcome_unknown"` // records whose outcome was never told

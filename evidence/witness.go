@@ -32,7 +32,7 @@ var (
 // NewSubmission makes the submission of a signed checkpoint for a witness that has
 // cosigned the log at size old. Hashes are those of the stored tree.
 func NewSubmission(old int64, hashes tlog.HashReader, signed []byte) (Submission, error) {
-	checkpoint, err := checkpointOf(signed)
+	checkpoint, err := ReadCheckpoint(signed)
 	if err != nil {
 		return Submission{}, err
 	}
@@ -45,8 +45,9 @@ func NewSubmission(old int64, hashes tlog.HashReader, signed []byte) (Submission
 	return s, nil
 }
 
-// checkpointOf reads the text of a signed checkpoint, and looks at no signature.
-func checkpointOf(signed []byte) (Checkpoint, error) {
+// ReadCheckpoint reads the text of a signed checkpoint, and looks at no signature:
+// what it returns is somebody's claim. See [OpenCheckpoint].
+func ReadCheckpoint(signed []byte) (Checkpoint, error) {
 	text, _, _ := strings.Cut(string(signed), "\n\n")
 	return parseCheckpoint(text + "\n")
 }
@@ -90,7 +91,7 @@ func ParseSubmission(data []byte) (Submission, error) {
 
 // Origin returns the log that is submitted, as the checkpoint says by itself.
 func (s Submission) Origin() (string, error) {
-	checkpoint, err := checkpointOf(s.Checkpoint)
+	checkpoint, err := ReadCheckpoint(s.Checkpoint)
 	return checkpoint.Origin, err
 }
 
@@ -100,7 +101,7 @@ func (s Submission) Origin() (string, error) {
 // [ErrNotSigned], [ErrOldSize], [ErrOtherRoot], [ErrProof], or say that the
 // submission is malformed.
 func (s Submission) Check(kept Checkpoint, keys ...note.Verifier) (Checkpoint, error) {
-	claimed, err := checkpointOf(s.Checkpoint)
+	claimed, err := ReadCheckpoint(s.Checkpoint)
 	if err != nil {
 		return Checkpoint{}, err
 	}
