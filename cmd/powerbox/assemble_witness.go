@@ -41,7 +41,11 @@ func (i *instance) watched(ctx context.Context, verifier string, log *slog.Logge
 		return fmt.Errorf("evidence.witnesses: %w", err)
 	}
 	i.public = server.NewPublic(i.store, i.asker.Cosign, log)
-	return i.explainStart(i.asker.Start(ctx))
+	err = i.explainStart(i.asker.Start(ctx))
+	if errors.Is(err, witness.ErrUnwitnessed) {
+		err = fmt.Errorf("%w\nA witness that does not know the log yet has to be told its key: %s", err, verifier)
+	}
+	return err
 }
 
 // explainStart says what to do about a store that is not served.

@@ -35,6 +35,9 @@ func (f *verifyFlags) add(cmd *cobra.Command) {
 
 // trust reads what the flags name.
 func (p *program) trust(f verifyFlags) (evidence.Trust, error) {
+	if f.proof != "" && len(f.seen) > 0 {
+		return evidence.Trust{}, usage(errors.New("--seen needs a bundle: one record with its proof does not show how the log goes on from an earlier checkpoint"))
+	}
 	data, err := p.readFile(f.trust)
 	if err != nil {
 		return evidence.Trust{}, err
