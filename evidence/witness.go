@@ -149,7 +149,7 @@ func ParseTilePath(path string) (tlog.Tile, error) {
 		level = "-"
 	}
 	tile, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s/%s", TileHeight, level, rest))
-	if err != nil || !strings.HasPrefix(path, "tile/") {
+	if err != nil || tile.L > 63 || !strings.HasPrefix(path, "tile/") {
 		return tlog.Tile{}, fmt.Errorf("evidence: %q is not the path of a tile; want tile/LEVEL/INDEX, such as tile/0/x001/234.p/56", path)
 	}
 	return tile, nil
