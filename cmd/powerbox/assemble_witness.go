@@ -28,7 +28,7 @@ func (i *instance) watched(ctx context.Context, verifier string, log *slog.Logge
 	e := i.config.Evidence
 	c := witness.AskerConfig{
 		Log: i.store, Key: own, Call: outbound.New(upstreamPolicy()), Quorum: e.Quorum, Period: e.WitnessPeriod,
-		UnsafeStart: e.StartUnwatched == "unsafe", Slog: log,
+		UnsafeStart: e.StartUnwitnessed == "unsafe", Slog: log,
 	}
 	for n, w := range e.Witnesses {
 		key, err := evidence.ParseWitnessKey(w.Key)

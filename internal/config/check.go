@@ -113,7 +113,7 @@ func (k checker) checkWitnesses() {
 		k.place("evidence.witness_period", "%s is not from %s to %s", shortDuration(p), shortDuration(minimumPeriod), shortDuration(maximumPeriod))
 	}
 	switch n := len(e.Witnesses); {
-	case n == 0 && (e.Quorum > 0 || e.StartUnwatched != ""):
+	case n == 0 && (e.Quorum > 0 || e.StartUnwitnessed != ""):
 		k.place("evidence.witnesses", "are missing, and quorum or start_unwitnessed is there")
 	case n > 0 && (e.Quorum > n || 2*e.Quorum <= n):
 		k.place("evidence.quorum", "%d of %d witnesses; want from %d to %d: of fewer, two checkpoints that contradict each other could both be cosigned", e.Quorum, n, n/2+1, n)

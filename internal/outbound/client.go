@@ -114,7 +114,7 @@ func (c *Client) Post(ctx context.Context, address, contentType string, body []b
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
 	if err == nil {
 		request.Header.Set("Content-Type", contentType)
-		status, answer, _, err = c.do(request)
+		status, answer, _, err = c.do(request, func(int) error { return nil })
 	}
 	if err != nil {
 		return 0, nil, fmt.Errorf("POST %s: %w", redacted(u), err)
@@ -145,19 +145,13 @@ func (c *Client) get(ctx context.Context, u *url.URL, accept string) ([]byte, ht
 		return nil, nil, err
 	}
 	request.Header.Set("Accept", accept)
-	status, body, header, err := c.do(request)
-	if err == nil {
-		err = checkStatus(status)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return body, header, nil
+	_, body, header, err := c.do(request, checkStatus)
+	return body, header, err
 }
 
-// do makes one call and reads the answer, which is not larger than the policy
-// allows.
-func (c *Client) do(request *http.Request) (status int, body []byte, header http.Header, err error) {
+// do makes one call and, where the status will do, reads the answer, which is not
+// larger than the policy allows.
+func (c *Client) do(request *http.Request, check func(status int) error) (status int, body []byte, header http.Header, err error) {
 	client := c.encrypted
 	if request.URL.Scheme == "http" && c.policy.TLS != nil {
 		return 0, nil, nil, errors.New("the address has no TLS, which is configured for it; want https")
@@ -170,6 +164,9 @@ func (c *Client) do(request *http.Request) (status int, body []byte, header http
 		return 0, nil, nil, cause(err)
 	}
 	defer response.Body.Close()
+	if err := check(response.StatusCode); err != nil {
+		return 0, nil, nil, err
+	}
 	body, err = io.ReadAll(io.LimitReader(response.Body, c.policy.MaxBytes+1))
 	if err != nil {
 		return 0, nil, nil, cause(err)
