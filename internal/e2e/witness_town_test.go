@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -192,11 +193,14 @@ func (w *town) covers(size int64) {
 // notServed starts the server, which must not serve, and returns what it says.
 func (w *town) notServed(flags ...string) string {
 	w.t.Helper()
-	_, talk, code := ran(w.t, append([]string{"serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev"}, flags...)...)
-	if code != 1 {
-		w.t.Fatalf("serve ended with %d\n%s", code, talk)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second) // a server that starts would stay
+	defer cancel()
+	talk, err := exec.CommandContext(ctx, binary, append([]string{"serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev"}, flags...)...).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		w.t.Fatalf("serve ended with %v\n%s", err, talk)
 	}
-	return talk
+	return string(talk)
 }
 
 // copied copies what the server keeps.

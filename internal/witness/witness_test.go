@@ -335,7 +335,9 @@ func TestATK43_AStoreThatIsBehindIsFoundAtTheStart(t *testing.T) {
 	if err := lone.asker(t, behind, 2, false).Cosign(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := v.asker(t, behind, 2, false).Run(t.Context()); !errors.Is(err, witness.ErrContradicted) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // it would go on
+	defer cancel()
+	if err := v.asker(t, behind, 2, false).Run(ctx); !errors.Is(err, witness.ErrContradicted) {
 		t.Error(err)
 	}
 }
