@@ -115,7 +115,7 @@ func (c Cosigner) Cosign(checkpoint Checkpoint, at time.Time) string {
 	signature := binary.BigEndian.AppendUint32(nil, c.key.id)
 	signature = binary.BigEndian.AppendUint64(signature, seconds)
 	signature = append(signature, c.sign(cosigned(checkpoint.String(), seconds))...)
-	return fmt.Sprintf("— %s %s\n", c.key.name, base64.StdEncoding.EncodeToString(signature))
+	return fmt.Sprintf("\u2014 %s %s\n", c.key.name, base64.StdEncoding.EncodeToString(signature))
 }
 
 // Cosignature is what one witness said of a checkpoint.
@@ -159,7 +159,7 @@ func TakeCosignature(signed, answer []byte, witness WitnessKey) (string, error) 
 		return "", fmt.Errorf("evidence: answer of witness %q: %w", witness.name, err)
 	}
 	line := opened.Sigs[0]
-	return fmt.Sprintf("— %s %s\n", line.Name, line.Base64), nil
+	return fmt.Sprintf("\u2014 %s %s\n", line.Name, line.Base64), nil
 }
 
 // OnlySignedBy returns a signed note with the signatures of these keys and no
@@ -172,7 +172,7 @@ func OnlySignedBy(signed []byte, keys ...note.Verifier) ([]byte, error) {
 	}
 	text := opened.Text + "\n"
 	for _, line := range opened.Sigs {
-		text += fmt.Sprintf("— %s %s\n", line.Name, line.Base64)
+		text += fmt.Sprintf("\u2014 %s %s\n", line.Name, line.Base64)
 	}
 	return []byte(text), nil
 }

@@ -37,7 +37,7 @@ func TestEXT35_CosignaturesAreThoseOfTheText(t *testing.T) {
 	must(t, err)
 	l := newTestLog(t).fill(3, 1)
 	line := c.Cosign(l.checkpoint(), time.Unix(1679315147, 0))
-	encoded, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "— witness.example.com/w1 ")
+	encoded, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "\u2014 witness.example.com/w1 ")
 	data, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil || !ok || len(data) != 4+8+64 {
 		t.Fatalf("%q: %v", line, err)

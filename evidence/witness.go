@@ -143,9 +143,10 @@ const TileHeight = 8
 // tile of entries has level -1.
 func ParseTilePath(path string) (tlog.Tile, error) {
 	level, rest, _ := strings.Cut(strings.TrimPrefix(path, "tile/"), "/")
-	if level == "entries" {
-		level = "data"
-	} else if level == "data" {
+	switch level {
+	case "entries":
+		level = "data" // as tlog calls it
+	case "data":
 		level = "-"
 	}
 	tile, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s/%s", TileHeight, level, rest))

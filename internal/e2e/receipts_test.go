@@ -44,13 +44,13 @@ func TestATK45_AReceiptProvesWhatItSays(t *testing.T) {
 
 	// A note is its text and, behind an empty line, the signatures.
 	cut := func(proof string) (text string, signatures []string) {
-		at := strings.Index(proof, "\n— ") + 1
+		at := strings.Index(proof, "\n\u2014 ") + 1
 		return proof[:at], strings.SplitAfter(proof[at:], "\n")
 	}
 	lines := func(proof, name string) string {
 		_, all := cut(proof)
 		for _, line := range all {
-			if strings.HasPrefix(line, "— "+name+" ") {
+			if strings.HasPrefix(line, "\u2014 "+name+" ") {
 				return line
 			}
 		}
