@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -233,12 +234,11 @@ func TestATK43_ARestoredBackupIsNotServed(t *testing.T) {
 	// The operator's word lets it start, until the witnesses are back.
 	w.under(", start_unwitnessed: unsafe", one, two, three)
 	w.boot()
-	ended := w.process
+	pid := w.process.Process.Pid
 	one.boot()
 	two.boot()
-	eventually(t, 20*time.Second, func() string { return "it goes on\n" + w.log.String() }, func() bool { return strings.Contains(w.log.String(), "the store is behind") })
+	eventually(t, 20*time.Second, func() string { return "it goes on\n" + w.log.String() }, func() bool { return syscall.Kill(pid, 0) != nil && strings.Contains(w.log.String(), "the store is behind") })
 	three.boot()
-	_ = ended
 
 	w.under("", one, two, three)
 	for _, name := range []string{"powerbox.db", "powerbox.db-wal", "powerbox.db-shm"} {
