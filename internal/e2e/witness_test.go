@@ -237,7 +237,9 @@ func TestATK43_ARestoredBackupIsNotServed(t *testing.T) {
 	pid := w.process.Process.Pid
 	one.boot()
 	two.boot()
-	eventually(t, 20*time.Second, func() string { return "it goes on\n" + w.log.String() }, func() bool { return syscall.Kill(pid, 0) != nil && strings.Contains(w.log.String(), "the store is behind") })
+	eventually(t, 20*time.Second, func() string { return "it goes on\n" + w.log.String() }, func() bool {
+		return syscall.Kill(pid, 0) != nil && strings.Contains(w.log.String(), "the store is behind")
+	})
 	three.boot()
 
 	w.under("", one, two, three)
