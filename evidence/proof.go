@@ -119,5 +119,8 @@ func VerifyRecord(stored, proof []byte, trust Trust) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, err
 	}
+	if _, err := ready.quorum.Check(parsed.Checkpoint); err != nil {
+		return Checkpoint{}, err
+	}
 	return checkpoint, checkpoint.CheckInclusion(parsed.Hashes, parsed.Index, Leaf(sealed))
 }

@@ -31,6 +31,10 @@ type Trust struct {
 	Seen []Checkpoint `json:"-"`
 	// Checked remembers signatures that held under this trust. Optional.
 	Checked *Checked `json:"-"`
+	// Witnesses must have cosigned the checkpoint, as many as Quorum.Number says.
+	// Optional; with them, a history that was shown to one verifier alone, or that
+	// goes back behind another, is not believed (EXT-35, ATK-43, ATK-44).
+	Quorum Quorum `json:"-"`
 }
 
 // ParseTrust reads a JSON file with checkpoint_keys and record_keys. Unknown
@@ -46,7 +50,10 @@ func ParseTrust(data []byte) (Trust, error) {
 
 // prepare checks everything that is pinned before a byte of a bundle is read.
 func (t Trust) prepare() (known, error) {
-	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen, checked: t.Checked}
+	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen, checked: t.Checked, quorum: t.Quorum}
+	if err := t.Quorum.Usable(); err != nil {
+		return known{}, err
+	}
 	for _, text := range t.CheckpointKeys {
 		verifier, err := note.NewVerifier(text)
 		if err != nil {
@@ -82,6 +89,7 @@ type known struct {
 	keys map[string]PinnedKey
 	seen []Checkpoint
 
+	quorum  Quorum
 	batches bool
 	checked *Checked
 }
@@ -106,6 +114,7 @@ const (
 	Stranger      Kind = "foreign_record"  // another agent's or recorder's record in a chain
 	NotInLog      Kind = "not_in_log"      // whole and signed, but not what was logged
 	RootMismatch  Kind = "root_mismatch"   // the tree is not the one that was signed
+	NotWitnessed  Kind = "not_witnessed"   // too few pinned witnesses have cosigned the checkpoint
 	Malformed     Kind = "malformed"       // not readable
 )
 
@@ -133,10 +142,11 @@ const (
 // Report is what [Verify] found.
 type Report struct {
 	Origin   string        `json:"origin"`
-	Size     int64         `json:"size"`    // entries that the checkpoint covers
-	Root     string        `json:"root"`    // base64
-	Records  int           `json:"records"` // records read
-	Covered  int           `json:"covered"` // of these, without a signature of their own, under that of a later record of their chain
+	Size     int64         `json:"size"`               // entries that the checkpoint covers
+	Root     string        `json:"root"`               // base64
+	Records  int           `json:"records"`            // records read
+	Covered  int           `json:"covered"`            // of these, without a signature of their own, under that of a later record of their chain
+	Cosigned []Cosignature `json:"cosigned,omitempty"` // which pinned witnesses have cosigned the checkpoint
 	Chains   []ChainReport `json:"chains"`
 	Pending  []string      `json:"outcome_unknown"` // records whose outcome was never told
 	Problems []Problem     `json:"problems"`        // every one, by line
@@ -396,6 +406,19 @@ func (v *verifier) readCheckpoint(line []byte) {
 		v.problem(Malformed, nil, "%v", err)
 	default:
 		v.checkpoint = &checkpoint
+		v.checkQuorum([]byte(last.Checkpoint))
+	}
+}
+
+// checkQuorum asks for the cosignatures that the verifier demands.
+func (v *verifier) checkQuorum(signed []byte) {
+	var err error
+	v.report.Cosigned, err = v.quorum.Check(signed)
+	switch {
+	case errors.Is(err, ErrNotWitnessed):
+		v.problem(NotWitnessed, nil, "%v", err)
+	case err != nil:
+		v.problem(BadSignature, nil, "%v", err)
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/signed"
 	"github.com/powerbox-project/powerbox/internal/sqlite"
 	"github.com/powerbox-project/powerbox/internal/telemetry"
+	"github.com/powerbox-project/powerbox/internal/witness"
 )
 
 // recorderID is the name under which one process writes its records.
@@ -51,6 +52,8 @@ type instance struct {
 	admin   *server.Admin
 	feedKey signed.Key
 	handler http.Handler
+	public  *server.Public
+	asker   *witness.Asker // nil without witnesses
 	// read reads what the configuration refers to; os.ReadFile where it is nil.
 	read func(string) ([]byte, error)
 	grpc []grpcFront
@@ -118,6 +121,10 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if err != nil {
 		return err
 	}
+	// Before anything is recorded: a store that was rolled back must not go on.
+	if err := i.watched(ctx, verifier, a.log); err != nil {
+		return err
+	}
 	w, err := i.wire(ctx, a)
 	if err != nil {
 		return err
@@ -130,7 +137,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		return err
 	}
 	i.admin = &server.Admin{
-		Issuer: i.issuer, Store: i.store, Exporter: i.store, Token: base64.RawURLEncoding.EncodeToString(operator),
+		Issuer: i.issuer, Store: i.store, Exporter: i.store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
 		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: []evidence.Key{recordKey}, Now: a.now, Log: a.log, Can: w.can,
 		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: []evidence.PinnedKey{{Key: recordKey, Agents: []string{"*"}}}},
 	}

@@ -27,36 +27,34 @@ func newEvidence(p *program) *cobra.Command {
 		Short: "List, export and verify the records of what was decided",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p))
+	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p))
 	return cmd
 }
 
 func newEvidenceVerify(p *program) *cobra.Command {
-	var trustFile, resumeFile string
-	var seen []string
+	var f verifyFlags
+	var resumeFile string
 	cmd := &cobra.Command{
 		Use:   "verify FILE --trust FILE",
-		Short: "Verify an exported bundle against pinned keys, offline: exit 4 if anything is wrong",
+		Short: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong",
 		Args:  cobra.ExactArgs(1),
 	}
 	output := outputFlag(cmd)
-	cmd.Flags().StringVar(&trustFile, "trust", "", "`file` with the keys to trust, from powerbox evidence trust (required)")
-	cmd.Flags().StringArrayVar(&seen, "seen", nil, "`file` with a checkpoint of the same log that was kept before (powerbox evidence checkpoint): a log that was cut back or rewritten since is found, even signed anew")
+	f.add(cmd)
 	cmd.Flags().StringVar(&resumeFile, "resume", "", "`file` that remembers which signatures held, to go on after an interruption or with a later bundle; keep it as you keep the trust file")
-	required(cmd, "trust")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		data, err := p.readFile(trustFile)
+		trust, err := p.trust(f)
 		if err != nil {
 			return err
 		}
-		trust, err := evidence.ParseTrust(data)
-		if err != nil {
-			return invalid(fmt.Errorf("%s: %w", trustFile, err))
-		}
-		if trust.Seen, err = p.checkpoints(seen, trust); err != nil {
-			return err
+		if f.proof != "" {
+			return p.verifyRecord(args[0], f.proof, trust, *output)
 		}
 		if resumeFile != "" {
+			data, errResume := p.readFile(f.trust)
+			if errResume != nil {
+				return errResume
+			}
 			memory, errResume := resume(resumeFile, data, &trust)
 			if errResume != nil {
 				return errResume
@@ -163,6 +161,9 @@ func (p *program) printReport(r evidence.Report, output string) error {
 			r.Verdict(), many(r.Records, "record"), many(len(r.Chains), "chain"), r.Origin, len(r.Pending))
 		if r.Covered > 0 {
 			fmt.Fprintf(p.stdout, "  %s covered by the signature of a later one of their chain, the others by one of their own\n", many(r.Covered, "record"))
+		}
+		for _, c := range r.Cosigned {
+			fmt.Fprintf(p.stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
 		}
 		for _, problem := range r.Problems {
 			fmt.Fprintf(p.stdout, "  line %d: %s: %s\n", problem.Line, problem.Kind, problem.Message)

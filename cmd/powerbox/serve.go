@@ -82,7 +82,12 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev, newStore boo
 			slog.String("agent", agent), slog.String("mode", modes[0]), slog.String("configured", modes[1]))
 	}
 	log.InfoContext(ctx, "serving", slog.String("listen", listener.Addr().String()), slog.String("url", c.Issuer.URL), slog.Int("agents", len(c.Agents)))
-	return errors.Join(i.serving(log).all(ctx, fronts), i.Close())
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	asked := i.askOn(ctx, stop)
+	err = i.serving(log).all(ctx, fronts)
+	stop(nil)
+	return errors.Join(err, <-asked, i.Close())
 }
 
 func loopback(a net.Addr) bool {

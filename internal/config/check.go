@@ -13,7 +13,9 @@ import (
 
 const (
 	minimumDevToken    = 8
-	maximumProofWindow = 5 * time.Minute     // proofs are remembered for twice as long
+	maximumProofWindow = 5 * time.Minute // proofs are remembered for twice as long
+	minimumPeriod      = 100 * time.Millisecond
+	maximumPeriod      = time.Hour
 	maximumLifetime    = 90 * 24 * time.Hour // of a token, in the token draft
 )
 
@@ -41,6 +43,9 @@ func (c *Config) complete(written func(path string) bool) {
 	if u, err := url.Parse(c.Issuer.URL); c.Evidence.Origin == "" && err == nil {
 		c.Evidence.Origin = u.Host + u.Path
 	}
+	if n := len(c.Evidence.Witnesses); n > 0 && c.Evidence.Quorum == 0 {
+		c.Evidence.Quorum = n/2 + 1
+	}
 }
 
 // checker looks at what settings say about each other.
@@ -57,6 +62,7 @@ func check(c *Config, d *decoder) {
 		k.agents = append(k.agents, a.ID)
 	}
 	k.checkTimes()
+	k.checkWitnesses()
 	k.checkTLS()
 	k.checkProviders()
 	k.checkCallers()
@@ -95,6 +101,22 @@ func (k checker) checkTimes() {
 	}
 	if l := k.Issuer.MaximumLifetime; l > maximumLifetime {
 		k.place("issuer.maximum_lifetime", "%s is longer than %s", shortDuration(l), shortDuration(maximumLifetime))
+	}
+}
+
+// checkWitnesses wants a quorum that two checkpoints which contradict each other
+// cannot both have.
+func (k checker) checkWitnesses() {
+	e := k.Evidence
+	k.unique("evidence.witnesses", "url", len(e.Witnesses), func(i int) string { return e.Witnesses[i].URL })
+	if p := e.WitnessPeriod; p < minimumPeriod || p > maximumPeriod {
+		k.place("evidence.witness_period", "%s is not from %s to %s", shortDuration(p), shortDuration(minimumPeriod), shortDuration(maximumPeriod))
+	}
+	switch n := len(e.Witnesses); {
+	case n == 0 && (e.Quorum > 0 || e.StartUnwitnessed != ""):
+		k.place("evidence.witnesses", "are missing, and quorum or start_unwitnessed is there")
+	case n > 0 && (e.Quorum > n || 2*e.Quorum <= n):
+		k.place("evidence.quorum", "%d of %d witnesses; want from %d to %d: of fewer, two checkpoints that contradict each other could both be cosigned", e.Quorum, n, n/2+1, n)
 	}
 }
 

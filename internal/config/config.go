@@ -189,6 +189,17 @@ type Evidence struct {
 	Arguments  string `key:"arguments" default:"redacted" enum:"redacted,none,full" doc:"How much of the arguments records keep."`
 	Signatures string `key:"signatures" default:"record" enum:"record,batch" doc:"What is signed: every record, or of each agent's records that reach the disk together the last, which covers those before it."`
 	Durability string `key:"durability" default:"local" enum:"local" doc:"When an action may go on: local is after the gateway's own disk has the record."`
+
+	Witnesses        []Witness     `key:"witnesses" doc:"Who is asked to cosign the log's checkpoints (C2SP tlog-witness), best in other hands than the server. At start each is asked whether the store is behind or beside what it has cosigned; if it is, nothing is served."`
+	Quorum           int           `key:"quorum" default:"0" min:"0" max:"100" doc:"How many witnesses must have cosigned, more than half of them; 0 is just more than half."`
+	WitnessPeriod    time.Duration `key:"witness_period" default:"10s" doc:"Time between two rounds of asking; from 100ms to 1h."`
+	StartUnwitnessed string        `key:"start_unwitnessed" enum:"unsafe" doc:"unsafe lets serve start although fewer witnesses than the quorum answer: a store that was rolled back is then found only when they do."`
+}
+
+// Witness cosigns the checkpoints of the log.
+type Witness struct {
+	URL string `key:"url" required:"true" format:"origin" doc:"Where it takes checkpoints: what is in front of /add-checkpoint. Plain http goes to loopback and private addresses alone."`
+	Key string `key:"key" required:"true" doc:"Its key, as powerbox witness key prints it: NAME+HASH+BASE64."`
 }
 
 // Telemetry says what is counted and traced. No metric and no span names a

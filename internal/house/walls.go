@@ -63,8 +63,8 @@ func walls() []wall {
 			refuses: either(heavy, sql, under("internal", "holder", "cmd", "examples")),
 		},
 		{
-			why:     "gateway, attach, feed, sidecar, spool, holder and integrations never reach the issuer or a store: cmd hands them in-process implementations",
-			applies: under("internal/gateway", "internal/attach", "internal/feed", "internal/signed", "internal/sidecar", "internal/spool", "holder", "integrations"),
+			why:     "gateway, attach, feed, sidecar, spool, witness, holder and integrations never reach the issuer or a store: cmd hands them in-process implementations",
+			applies: under("internal/gateway", "internal/attach", "internal/feed", "internal/signed", "internal/sidecar", "internal/spool", "internal/witness", "holder", "integrations"),
 			refuses: either(store, under("internal/issuer", "internal/catalogue", "internal/registry", "internal/approval",
 				"internal/sqlite", "internal/postgres", "internal/storetest")),
 		},

@@ -129,8 +129,10 @@ func (r *Ring) Secret(name string) ([]byte, error) {
 
 // InUse reports whether a server has used the ring before: whether there is a
 // key that signs records.
-func (r *Ring) InUse() (bool, error) {
-	_, err := os.Stat(filepath.Join(r.dir, "evidence.secret"))
+func (r *Ring) InUse() (bool, error) { return r.has("evidence.secret") }
+
+func (r *Ring) has(name string) (bool, error) {
+	_, err := os.Stat(filepath.Join(r.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -161,6 +163,18 @@ func (r *Ring) Checkpoint(origin string) (note.Signer, string, error) {
 		return nil, "", err
 	}
 	return evidence.NewLogSigner(origin, ed25519.NewKeyFromSeed(seed))
+}
+
+// HasWitness reports whether the ring has the key of a witness already.
+func (r *Ring) HasWitness() (bool, error) { return r.has("witness.secret") }
+
+// Witness returns the key by which a witness of that name cosigns.
+func (r *Ring) Witness(name string) (evidence.Cosigner, error) {
+	seed, err := r.Secret("witness")
+	if err != nil {
+		return evidence.Cosigner{}, err
+	}
+	return evidence.NewCosigner(name, ed25519.NewKeyFromSeed(seed))
 }
 
 // Feed returns the key that signs the revocation feed and what else the server

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -103,6 +104,24 @@ func (c *Client) Get(ctx context.Context, address, accept string) ([]byte, http.
 	return body, header, nil
 }
 
+// Post sends a body and returns status and body of the answer, whatever the status
+// is. Addresses, sizes and errors are as with [Client.Get].
+func (c *Client) Post(ctx context.Context, address, contentType string, body []byte) (status int, answer []byte, err error) {
+	u, err := parse(address)
+	if err != nil {
+		return 0, nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	if err == nil {
+		request.Header.Set("Content-Type", contentType)
+		status, answer, _, err = c.do(request, func(int) error { return nil })
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("POST %s: %w", redacted(u), err)
+	}
+	return status, answer, nil
+}
+
 func parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -126,29 +145,36 @@ func (c *Client) get(ctx context.Context, u *url.URL, accept string) ([]byte, ht
 		return nil, nil, err
 	}
 	request.Header.Set("Accept", accept)
+	_, body, header, err := c.do(request, checkStatus)
+	return body, header, err
+}
+
+// do makes one call and, where the status will do, reads the answer, which is not
+// larger than the policy allows.
+func (c *Client) do(request *http.Request, check func(status int) error) (status int, body []byte, header http.Header, err error) {
 	client := c.encrypted
-	if u.Scheme == "http" && c.policy.TLS != nil {
-		return nil, nil, errors.New("the address has no TLS, which is configured for it; want https")
+	if request.URL.Scheme == "http" && c.policy.TLS != nil {
+		return 0, nil, nil, errors.New("the address has no TLS, which is configured for it; want https")
 	}
-	if u.Scheme == "http" {
+	if request.URL.Scheme == "http" {
 		client = c.plain
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, nil, cause(err)
+		return 0, nil, nil, cause(err)
 	}
 	defer response.Body.Close()
-	if err := checkStatus(response); err != nil {
-		return nil, nil, err
+	if err := check(response.StatusCode); err != nil {
+		return 0, nil, nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, c.policy.MaxBytes+1))
+	body, err = io.ReadAll(io.LimitReader(response.Body, c.policy.MaxBytes+1))
 	if err != nil {
-		return nil, nil, cause(err)
+		return 0, nil, nil, cause(err)
 	}
 	if int64(len(body)) > c.policy.MaxBytes {
-		return nil, nil, fmt.Errorf("the answer is larger than %d bytes", c.policy.MaxBytes)
+		return 0, nil, nil, fmt.Errorf("the answer is larger than %d bytes", c.policy.MaxBytes)
 	}
-	return body, response.Header, nil
+	return response.StatusCode, body, response.Header, nil
 }
 
 // cause drops the URL that net/http puts around its errors, query and all.
@@ -159,12 +185,12 @@ func cause(err error) error {
 	return err
 }
 
-func checkStatus(r *http.Response) error {
+func checkStatus(code int) error {
 	switch {
-	case r.StatusCode == http.StatusOK:
+	case code == http.StatusOK:
 		return nil
-	case r.StatusCode >= 300 && r.StatusCode < 400:
-		return fmt.Errorf("the answer is a redirect (%d), which is not followed; configure the final address", r.StatusCode)
+	case code >= 300 && code < 400:
+		return fmt.Errorf("the answer is a redirect (%d), which is not followed; configure the final address", code)
 	}
-	return fmt.Errorf("the answer is %d; want 200", r.StatusCode)
+	return fmt.Errorf("the answer is %d; want 200", code)
 }

@@ -198,3 +198,29 @@ func TestTransportKeepsToThePolicy(t *testing.T) {
 		t.Error("transport is not tuned for upstreams")
 	}
 }
+
+func TestPostReturnsWhateverTheStatusIs(t *testing.T) {
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			io.WriteString(w, strings.Repeat("x", 2000))
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusConflict)
+		io.WriteString(w, r.Method+" "+r.Header.Get("Content-Type")+" "+string(body))
+	})
+	c := outbound.New(outbound.Policy{AllowLoopback: true, MaxBytes: 1000})
+	status, body, err := c.Post(t.Context(), address, "text/plain", []byte("hello"))
+	if err != nil || status != http.StatusConflict || string(body) != "POST text/plain hello" {
+		t.Errorf("%d %q %v", status, body, err)
+	}
+	if _, _, err := c.Post(t.Context(), address+"/long?secret", "text/plain", nil); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a long answer: %v", err)
+	}
+	if _, _, err := outbound.New(outbound.Policy{}).Post(t.Context(), address, "text/plain", nil); err == nil {
+		t.Error("loopback is reached by a policy that does not name it")
+	}
+	if _, _, err := c.Post(t.Context(), "ftp://x", "text/plain", nil); err == nil {
+		t.Error("ftp")
+	}
+}

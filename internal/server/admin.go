@@ -31,6 +31,7 @@ type Admin struct {
 	Issuer   *issuer.Issuer
 	Store    issuer.Store
 	Exporter Exporter
+	Public   *Public        // what anybody may see of the log
 	Token    string         // required; at least 32 characters
 	Keys     []evidence.Key // that sign records
 	Trust    evidence.Trust // what a verifier should pin
@@ -89,6 +90,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
 	mux.HandleFunc("POST /v1/can", serve(a, a.can))
 	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)
+	mux.HandleFunc("GET /v1/evidence/proof/{id}", a.proof)
 	return a.operatorOnly(mux)
 }
 
@@ -400,7 +402,7 @@ func (a *Admin) can(r *http.Request) (any, error) {
 // names.
 func (a *Admin) bundle(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
-	if err := a.Exporter.Export(r.Context(), w, a.Gateways.Keys(a.Keys)); err != nil {
+	if err := a.Public.export(r.Context(), w, a.Gateways.Keys(a.Keys), a.Exporter); err != nil {
 		a.Log.ErrorContext(r.Context(), "evidence export failed", slog.Any("error", err))
 		problem(w, http.StatusInternalServerError, err.Error())
 	}

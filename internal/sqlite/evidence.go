@@ -177,6 +177,12 @@ var ErrNoEvidence = errors.New("sqlite: there is no evidence yet")
 // Export writes the bundle of everything that is recorded, as of one moment
 // (EXT-41).
 func (s *Store) Export(ctx context.Context, w io.Writer, keys []evidence.Key) error {
+	return s.exportUnder(ctx, w, keys, nil)
+}
+
+// exportUnder writes what a signed checkpoint of the log covers; what the latest
+// does, where it is nil.
+func (s *Store) exportUnder(ctx context.Context, w io.Writer, keys []evidence.Key, signed []byte) error {
 	tx, err := s.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("sqlite: %w", err)
@@ -189,10 +195,17 @@ func (s *Store) Export(ctx context.Context, w io.Writer, keys []evidence.Key) er
 	if c.size == 0 {
 		return ErrNoEvidence
 	}
+	if signed != nil {
+		covered, err := evidence.OpenCheckpoint(signed, s.config.Checkpoint.(verifier))
+		if err != nil || covered.Size > c.size {
+			return errors.Join(errors.New("sqlite: the cosigned checkpoint is not one of this file"), err)
+		}
+		c.size, c.note = covered.Size, signed
+	}
 	r := reader{ctx, tx}
 	return evidence.WriteBundle(w, evidence.Export{
 		Keys: keys, Hashes: &treeReader{reader: r}, Checkpoint: c.note,
-		Records: r.rawRecords("SELECT bytes FROM record ORDER BY place"),
+		Records: r.rawRecords("SELECT bytes FROM record WHERE place < ? ORDER BY place", c.size),
 	})
 }
 

@@ -1,0 +1,179 @@
+package evidence
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Submission is what a log asks of a witness (C2SP tlog-witness, add-checkpoint):
+// to cosign a checkpoint, with the proof that it goes on from the one that the
+// witness has cosigned last.
+type Submission struct {
+	Old        int64 // size of the checkpoint that the witness cosigned last, 0 for none
+	Proof      tlog.TreeProof
+	Checkpoint []byte // signed note
+}
+
+// The errors of a submission that a witness answers in ways of their own. A proof
+// that does not hold is [ErrProof].
+var (
+	ErrNotSigned = errors.New("evidence: not signed by a key of the log")
+	ErrOldSize   = errors.New("evidence: not the size that was cosigned last")
+	ErrOtherRoot = errors.New("evidence: another tree of the size that was cosigned last")
+)
+
+// NewSubmission makes the submission of a signed checkpoint for a witness that has
+// cosigned the log at size old. Hashes are those of the stored tree.
+func NewSubmission(old int64, hashes tlog.HashReader, signed []byte) (Submission, error) {
+	checkpoint, err := ReadCheckpoint(signed)
+	if err != nil {
+		return Submission{}, err
+	}
+	s := Submission{Old: old, Checkpoint: signed}
+	if old > 0 && old < checkpoint.Size {
+		if s.Proof, err = tlog.ProveTree(checkpoint.Size, old, hashes); err != nil {
+			return Submission{}, fmt.Errorf("evidence: proof of %s from size %d to %d: %w", checkpoint.Origin, old, checkpoint.Size, err)
+		}
+	}
+	return s, nil
+}
+
+// ReadCheckpoint reads the text of a signed checkpoint, and looks at no signature:
+// what it returns is somebody's claim. See [OpenCheckpoint].
+func ReadCheckpoint(signed []byte) (Checkpoint, error) {
+	text, _, _ := strings.Cut(string(signed), "\n\n")
+	return parseCheckpoint(text + "\n")
+}
+
+// String returns the body of the request.
+func (s Submission) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "old %d\n", s.Old)
+	for _, hash := range s.Proof {
+		text.WriteString(base64.StdEncoding.EncodeToString(hash[:]) + "\n")
+	}
+	text.WriteString("\n")
+	text.Write(s.Checkpoint)
+	return text.String()
+}
+
+// ParseSubmission reads what String writes and nothing else.
+func ParseSubmission(data []byte) (Submission, error) {
+	if len(data) > maxCheckpoint {
+		return Submission{}, fmt.Errorf("evidence: submission of %d bytes, at most %d are allowed", len(data), maxCheckpoint)
+	}
+	head, checkpoint, _ := strings.Cut(string(data), "\n\n")
+	lines := strings.Split(head, "\n")
+	old, err := strconv.ParseInt(strings.TrimPrefix(lines[0], "old "), 10, 64)
+	if err != nil || old < 0 || len(lines) > 1+maxProof {
+		return Submission{}, fmt.Errorf("evidence: submission does not begin with a line like: old 12, and up to %d hashes", maxProof)
+	}
+	s := Submission{Old: old, Checkpoint: []byte(checkpoint)}
+	for i, line := range lines[1:] {
+		hash, err := tlog.ParseHash(line)
+		if err != nil {
+			return Submission{}, fmt.Errorf("evidence: line %d of the submission is not the base64 of 32 bytes", i+2)
+		}
+		s.Proof = append(s.Proof, hash)
+	}
+	if s.String() != string(data) {
+		return Submission{}, errors.New("evidence: submission is not in its one form")
+	}
+	return s, nil
+}
+
+// Origin returns the log that is submitted, as the checkpoint says by itself.
+func (s Submission) Origin() (string, error) {
+	checkpoint, err := ReadCheckpoint(s.Checkpoint)
+	return checkpoint.Origin, err
+}
+
+// Check decides whether a witness may cosign. Kept is what it has cosigned last of
+// this log, the zero Checkpoint for nothing; keys are those of the log. It
+// returns the checkpoint that the witness has to keep before it cosigns. Errors are
+// [ErrNotSigned], [ErrOldSize], [ErrOtherRoot], [ErrProof], or say that the
+// submission is malformed.
+func (s Submission) Check(kept Checkpoint, keys ...note.Verifier) (Checkpoint, error) {
+	claimed, err := ReadCheckpoint(s.Checkpoint)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	checkpoint, err := OpenCheckpoint(s.Checkpoint, keys...)
+	switch {
+	case err != nil:
+		return Checkpoint{}, fmt.Errorf("%w: %w", ErrNotSigned, err)
+	case s.Old > claimed.Size:
+		return Checkpoint{}, fmt.Errorf("evidence: old size %d is larger than that of the checkpoint, %d", s.Old, claimed.Size)
+	case s.Old != kept.Size:
+		return Checkpoint{}, fmt.Errorf("%w: %d, which is %d", ErrOldSize, s.Old, kept.Size)
+	case s.Old == 0 || s.Old == checkpoint.Size:
+		return checkpoint, s.checkUnproven(kept, checkpoint)
+	}
+	return checkpoint, checkpoint.CheckConsistency(s.Proof, kept)
+}
+
+// checkUnproven is for what needs no proof: the first checkpoint of a log, and
+// the same again.
+func (s Submission) checkUnproven(kept, checkpoint Checkpoint) error {
+	if len(s.Proof) > 0 {
+		return fmt.Errorf("%w: there is nothing to prove from size %d to %d, and yet there are hashes", ErrProof, s.Old, checkpoint.Size)
+	}
+	root := kept.Root
+	if kept.Size == 0 {
+		root, _ = tlog.TreeHash(0, nil) // of the empty tree, which reads nothing
+	}
+	if s.Old == checkpoint.Size && checkpoint.Root != root {
+		return fmt.Errorf("%w, %d", ErrOtherRoot, s.Old)
+	}
+	return nil
+}
+
+// TileHeight is the height of a C2SP tile: 256 hashes.
+const TileHeight = 8
+
+// ParseTilePath reads the path of a tile below a log's prefix (C2SP tlog-tiles):
+// tile/LEVEL/INDEX or tile/entries/INDEX, with .p/WIDTH for a partial tile. The
+// tile of entries has level -1.
+func ParseTilePath(path string) (tlog.Tile, error) {
+	level, rest, _ := strings.Cut(strings.TrimPrefix(path, "tile/"), "/")
+	switch level {
+	case "entries":
+		level = "data" // as tlog calls it
+	case "data":
+		level = "-"
+	}
+	tile, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s/%s", TileHeight, level, rest))
+	if err != nil || tile.L > 63 || !strings.HasPrefix(path, "tile/") {
+		return tlog.Tile{}, fmt.Errorf("evidence: %q is not the path of a tile; want tile/LEVEL/INDEX, such as tile/0/x001/234.p/56", path)
+	}
+	return tile, nil
+}
+
+// TileWithin reports whether a tree of this size has the tile, as wide as it is.
+func TileWithin(tile tlog.Tile, size int64) bool {
+	level := max(tile.L, 0) * TileHeight
+	if level > 56 {
+		return false
+	}
+	hashes := size >> level
+	full := hashes >> TileHeight
+	return tile.N < full || tile.N == full && int64(tile.W) <= hashes&(1<<TileHeight-1)
+}
+
+// EntryBundle is the content of a tile of entries: every leaf behind its length.
+func EntryBundle(leaves [][]byte) []byte {
+	var out []byte
+	for _, leaf := range leaves {
+		// A leaf has 149 bytes.
+		out = append(out, byte(len(leaf)>>8), byte(len(leaf)))
+		out = append(out, leaf...)
+	}
+	return slices.Clip(out)
+}
