@@ -134,6 +134,14 @@ type PartySigner interface {
 	Sign(message []byte) ([]byte, error)
 }
 
+// AsParty returns a signer of tokens as one of scope tokens.
+func AsParty(s Signer) PartySigner { return classicSigner{s} }
+
+type classicSigner struct{ Signer }
+
+// Party implements [PartySigner].
+func (s classicSigner) Party() PartyKey { return s.Public().Party() }
+
 // Party implements [PartySigner].
 func (k *PrivateKey) Party() PartyKey { return k.public.Party() }
 
@@ -182,7 +190,9 @@ func (k *LatticeKey) Party() PartyKey { return PartyKey{lattice: k.key.PublicKey
 
 // Sign implements [PartySigner], deterministically: a weak random source cannot
 // give the key away.
-func (k *LatticeKey) Sign(message []byte) ([]byte, error) { return k.key.SignDeterministic(message, nil) }
+func (k *LatticeKey) Sign(message []byte) ([]byte, error) {
+	return k.key.SignDeterministic(message, nil)
+}
 
 // JWK returns the private key itself as a JWK, for a file with mode 0600.
 func (k *LatticeKey) JWK() []byte {
