@@ -123,11 +123,6 @@ func ParseScopeToken(data []byte) (*ScopeToken, error) {
 	if err != nil {
 		return nil, fails(CodeMalformed, OfToken, err.Error())
 	}
-	return ScopeTokenOf(v)
-}
-
-// ScopeTokenOf is [ParseScopeToken] for what was decoded already.
-func ScopeTokenOf(v powerbox.Value) (*ScopeToken, error) {
 	r := statementReader{value: v, at: OfToken}
 	r.exactly(tokenMembers)
 	t := &ScopeToken{claims: ScopeClaims{Issuer: r.text("issuer", maxPartyBytes), Subject: r.text("subject", maxPartyBytes)}}
@@ -143,11 +138,6 @@ func ParseLinks(data []byte) ([]*DelegationLink, error) {
 	if err != nil {
 		return nil, fails(CodeMalformed, 0, err.Error())
 	}
-	return LinksOf(v)
-}
-
-// LinksOf is [ParseLinks] for what was decoded already.
-func LinksOf(v powerbox.Value) ([]*DelegationLink, error) {
 	elements, ok := v.Elements()
 	switch {
 	case !ok:
@@ -157,14 +147,11 @@ func LinksOf(v powerbox.Value) ([]*DelegationLink, error) {
 	case len(elements) > MaxDepth:
 		return nil, fails(CodeExceedsMaxDepth, 0, tooDeep(len(elements), MaxDepth))
 	}
-	links, total := make([]*DelegationLink, len(elements)), 0
+	links := make([]*DelegationLink, len(elements))
 	for i, e := range elements {
 		var err error
 		if links[i], err = linkOf(e, i); err != nil {
 			return nil, err
-		}
-		if total += len(links[i].signed) + len(links[i].signature); total > MaxChainBytes {
-			return nil, fails(CodeTooLarge, i, "the chain has more than "+strconv.Itoa(MaxChainBytes)+" bytes")
 		}
 	}
 	return links, nil
@@ -314,7 +301,7 @@ func parseInstant(s string) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	for i := range seconds {
-		if (instantForm[i] == '0') != digits(s[i:i+1]) {
+		if digit := instantForm[i] == '0'; digit != digits(s[i:i+1]) || !digit && s[i] != instantForm[i] {
 			return time.Time{}, false
 		}
 	}
