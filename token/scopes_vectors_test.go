@@ -351,6 +351,8 @@ func malformedScopes() []scopeCase {
 		"scope-not-ASCII":         scopes("trаde"),
 		"scope-a-number":          inToken(`"trade.execute"`, `1`),
 		"ATK-21-time-with-offset": inToken(`T12:00:00Z`, `T12:00:00+00:00`),
+		"time-with-a-space":       inToken(`T12:00:00Z`, ` 12:00:00Z`),
+		"time-with-a-letter":      inToken(`T12:00:00Z`, `T1a:00:00Z`),
 		"time-lower-case":         inToken(`T12:00:00Z`, `t12:00:00z`),
 		"time-without-seconds":    inToken(`T12:00:00Z`, `T12:00Z`),
 		"time-one-digit":          inToken(`T12:00:00Z`, `T2:00:00.0Z`),
