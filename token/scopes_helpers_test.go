@@ -158,3 +158,11 @@ func replaced(t testing.TB, before, after string) func(string) string {
 		return strings.Replace(text, before, after, 1)
 	}
 }
+
+// misnamed signs with one key and names the algorithm of another.
+type misnamed struct {
+	PartySigner
+	party PartyKey
+}
+
+func (m misnamed) Party() PartyKey { return m.party }

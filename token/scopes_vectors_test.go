@@ -204,7 +204,10 @@ func textReasons() []scopeCase {
 		{name: "invalid_signature-by-another", links: 1, change: func(f *scopeForgery) { f.chain[0].signer = partyOf(f.t, "mallory") }, reason: CodeInvalidSignature},
 		{name: "invalid_signature-of-the-token", change: func(f *scopeForgery) { f.edit = replaced(f.t, "portfolio.read", "portfolio.write") }, reason: CodeInvalidSignature, at: OfToken},
 		{name: "invalid_signature-by-the-subject", change: func(f *scopeForgery) { f.signer = partyOf(f.t, manager) }, reason: CodeInvalidSignature, at: OfToken},
-		{name: "invalid_signature-algorithm-of-another-key", change: func(f *scopeForgery) { f.edit = replaced(f.t, `"Ed25519"`, `"ES256"`) }, reason: CodeInvalidSignature, at: OfToken},
+		{name: "invalid_signature-algorithm-of-another-key", change: func(f *scopeForgery) { f.signer = misnamed{f.signer, partyOf(f.t, router).Party()} }, reason: CodeInvalidSignature, at: OfToken},
+		{name: "invalid_signature-link-algorithm-of-another-key", links: 2, change: func(f *scopeForgery) {
+			f.chain[1].signer = misnamed{partyOf(f.t, router), partyOf(f.t, market).Party()}
+		}, reason: CodeInvalidSignature, at: 1},
 		{name: "invalid_signature-algorithm-none", change: func(f *scopeForgery) { f.edit = replaced(f.t, `"Ed25519"`, `"none"`) }, reason: CodeInvalidSignature, at: OfToken},
 		{name: "invalid_signature-algorithm-EdDSA", change: func(f *scopeForgery) { f.edit = replaced(f.t, `"Ed25519"`, `"EdDSA"`) }, reason: CodeInvalidSignature, at: OfToken},
 		{name: "invalid_signature-link-of-ML-DSA-87", links: 3, change: func(f *scopeForgery) {
