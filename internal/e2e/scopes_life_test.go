@@ -42,8 +42,9 @@ func (w *town) must(args ...string) string {
 }
 
 // TestEXT13_FromIssueToCallByCommands does the whole life with the program alone:
-// keys, a scope token, a link made offline, its verification from files, the call
-// of the delegate, and what is refused on the way.
+// keys, a scope token, a link made offline (EXT-8), its verification from files
+// with the result of EXT-11, the call of the delegate, and what is refused on the
+// way.
 func TestEXT13_FromIssueToCallByCommands(t *testing.T) {
 	w := start(t, options{})
 	at := w.agentURL("documents")

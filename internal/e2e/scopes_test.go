@@ -238,7 +238,7 @@ func spoilt(statement, member string) string {
 }
 
 // TestEXT9_ChainsThroughTheGateway breaks a chain in every way of EXT-9 and
-// EXT-10.
+// EXT-10. One fault in one link refuses all of it (EXT-12).
 func TestEXT9_ChainsThroughTheGateway(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		s := newScopeTown(t, options{on: on})
@@ -273,12 +273,12 @@ func TestEXT9_ChainsThroughTheGateway(t *testing.T) {
 			attack{"invalid_signature", "invalid_signature", try(s.bob, json.RawMessage(spoilt(string(signed(whole)), "delegation_proof")))},
 			attack{"ATK-7 unknown_key", "unknown_key", try(s.bob, with(func(c *token.LinkClaims) { c.Delegator = "reader" }))},
 			attack{"scope_escalation", "scope_escalation", try(s.bob, s.toBob("e1", "documents"))},
-			attack{"scope_escalation further on", "scope_escalation", try(carol, s.toBob("e2", scopeSearch), on2("e3", scopeRetrieve))},
+			attack{"EXT-12 scope_escalation further on", "scope_escalation", try(carol, s.toBob("e2", scopeSearch), on2("e3", scopeRetrieve))},
 			attack{"expired", "expired", try(s.bob, with(func(c *token.LinkClaims) { c.IssuedAt, c.ExpiresAt = now.Add(-time.Minute), now.Add(-time.Second) }))},
 			attack{"temporal_exceeds_parent", "temporal_exceeds_parent", try(s.bob, with(func(c *token.LinkClaims) { c.ExpiresAt = s.until.Add(time.Second) }))},
 			attack{"ATK-6 chain_discontinuity", "chain_discontinuity", try(carol, on2("d", scopeSearch))},
 			attack{"ATK-6 reordered", "chain_discontinuity", try(s.bob, on2("d", scopeSearch), s.toBob("d2", scopeSearch))},
-			attack{"not_yet_valid", "not_yet_valid", try(s.bob, with(func(c *token.LinkClaims) { c.IssuedAt = now.Add(time.Minute) }))},
+			attack{"EXT-10 not_yet_valid", "not_yet_valid", try(s.bob, with(func(c *token.LinkClaims) { c.IssuedAt = now.Add(time.Minute) }))},
 			attack{"missing_nonce", "missing_nonce", try(s.bob, json.RawMessage(strings.Replace(string(signed(whole)), `"nonce":"w",`, "", 1)))},
 			attack{"nonce_reused", "nonce_reused", try(s.key, s.alice.link(s.alice.did(), []string{scopeSearch}, s.until, "r"), s.alice.link(s.alice.did(), []string{scopeSearch}, s.until, "r"))},
 			attack{"not the delegate", "delegate_not_caller", try(carol, s.toBob("c", scopeSearch))},
