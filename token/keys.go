@@ -22,7 +22,6 @@ type Algorithm uint8
 const (
 	Ed25519 Algorithm = iota + 1 // RFC 8032; EdDSA or Ed25519 in a header
 	ES256                        // ECDSA on P-256 with SHA-256, RFC 7518 section 3.4
-	MLDSA87                      // FIPS 204; of parties to scope tokens alone, see [PartyKey]
 )
 
 // String returns the name that headers of ours carry.
@@ -32,8 +31,6 @@ func (a Algorithm) String() string {
 		return "EdDSA"
 	case ES256:
 		return "ES256"
-	case MLDSA87:
-		return nameMLDSA87
 	}
 	return "none"
 }

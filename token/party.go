@@ -60,20 +60,16 @@ func latticeKey(v powerbox.Value) (PartyKey, error) {
 	return PartyKey{lattice: k}, nil
 }
 
-// Algorithm returns the one algorithm of k.
-func (k PartyKey) Algorithm() Algorithm {
-	if k.lattice != nil {
-		return MLDSA87
+// Algorithm returns the name that the one algorithm of k has in a scope token
+// (EXT-6).
+func (k PartyKey) Algorithm() string {
+	switch {
+	case k.lattice != nil:
+		return nameMLDSA87
+	case k.classic.algorithm == Ed25519:
+		return "Ed25519"
 	}
-	return k.classic.algorithm
-}
-
-// name is what the algorithm is called in a scope token (EXT-6).
-func (k PartyKey) name() string {
-	if a := k.Algorithm(); a != Ed25519 {
-		return a.String()
-	}
-	return "Ed25519"
+	return k.classic.algorithm.String()
 }
 
 // Verify reports whether signature is one of message under k.

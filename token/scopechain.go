@@ -141,7 +141,7 @@ func (o *ScopeOptions) signed(s *statement, signer string, at int) error {
 		return fails(CodeUnknownKey, at, "the key of its signer is not known")
 	}
 	for _, k := range keys {
-		if k.name() == s.algorithm && k.Verify(s.signed, s.signature) {
+		if k.Algorithm() == s.algorithm && k.Verify(s.signed, s.signature) {
 			return nil
 		}
 	}

@@ -185,9 +185,9 @@ type statementReader struct {
 	err   error
 }
 
-func (r *statementReader) fail(reason powerbox.Code, message string) {
+func (r *statementReader) fail(message string) {
 	if r.err == nil {
-		r.err = fails(reason, r.at, message)
+		r.err = fails(CodeMalformed, r.at, message)
 	}
 }
 
@@ -196,16 +196,16 @@ func (r *statementReader) fail(reason powerbox.Code, message string) {
 func (r *statementReader) exactly(names []string) {
 	members, ok := r.value.Members()
 	if !ok {
-		r.fail(CodeMalformed, "is JSON "+r.value.Kind().String()+"; want an object")
+		r.fail("is JSON " + r.value.Kind().String() + "; want an object")
 	}
 	for _, m := range members {
 		if !slices.Contains(names, m.Name) {
-			r.fail(CodeMalformed, "has an unknown member; want "+strings.Join(names, ", "))
+			r.fail("has an unknown member; want " + strings.Join(names, ", "))
 		}
 	}
 	for _, name := range names {
 		if _, ok := r.value.Get(name); !ok {
-			r.fail(CodeMalformed, "has no "+name)
+			r.fail("has no " + name)
 		}
 	}
 }
@@ -214,7 +214,7 @@ func (r *statementReader) text(name string, limit int) string {
 	v, _ := r.value.Get(name)
 	s, ok := v.Text()
 	if !ok || s == "" || len(s) > limit {
-		r.fail(CodeMalformed, name+"; want a string of 1 to "+strconv.Itoa(limit)+" bytes")
+		r.fail(name + "; want a string of 1 to " + strconv.Itoa(limit) + " bytes")
 	}
 	return s
 }
@@ -226,12 +226,12 @@ func (r *statementReader) statement(signature string) statement {
 		issuedAt: r.instant("issued_at"), expiresAt: r.instant("expires_at"), algorithm: r.text("algorithm", maxAlgorithmBytes),
 	}
 	if s.expiresAt.Before(s.issuedAt) {
-		r.fail(CodeMalformed, "expires_at is before issued_at")
+		r.fail("expires_at is before issued_at")
 	}
 	s.scopes, s.patterns = r.scopes()
 	var err error
 	if s.signature, err = decodeBase64(r.text(signature, maxSignatureBytes)); err != nil {
-		r.fail(CodeMalformed, signature+" is not base64url without padding")
+		r.fail(signature + " is not base64url without padding")
 	}
 	if r.err == nil {
 		members, _ := r.value.Members()
@@ -252,7 +252,7 @@ func (r *statementReader) scopes() ([]string, []powerbox.Pattern) {
 	v, _ := r.value.Get("scopes")
 	elements, ok := v.Elements()
 	if !ok || len(elements) == 0 || len(elements) > powerbox.MaxOperations {
-		r.fail(CodeMalformed, "scopes; want an array of 1 to "+strconv.Itoa(powerbox.MaxOperations)+" scopes")
+		r.fail("scopes; want an array of 1 to " + strconv.Itoa(powerbox.MaxOperations) + " scopes")
 		return nil, nil
 	}
 	texts := make([]string, len(elements))
@@ -261,7 +261,7 @@ func (r *statementReader) scopes() ([]string, []powerbox.Pattern) {
 	}
 	patterns, err := parseScopes(texts)
 	if err != nil {
-		r.fail(CodeMalformed, "scopes: "+err.Error())
+		r.fail("scopes: " + err.Error())
 	}
 	return texts, patterns
 }
@@ -287,7 +287,7 @@ func (r *statementReader) instant(name string) time.Time {
 	s, _ := v.Text()
 	t, ok := parseInstant(s)
 	if !ok {
-		r.fail(CodeMalformed, name+"; want a time such as 2026-03-04T12:00:00Z")
+		r.fail(name + "; want a time such as 2026-03-04T12:00:00Z")
 	}
 	return t
 }
@@ -340,7 +340,7 @@ func SignLink(signer PartySigner, c LinkClaims) ([]byte, error) {
 }
 
 func signStatement(signer PartySigner, signature string, members []powerbox.Member) ([]byte, error) {
-	members = append(members, textMember("algorithm", signer.Party().name()))
+	members = append(members, textMember("algorithm", signer.Party().Algorithm()))
 	proof, err := signer.Sign(canonicalWithout(members, signature))
 	if err != nil {
 		return nil, err
