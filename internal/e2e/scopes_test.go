@@ -367,3 +367,29 @@ const (
 )
 
 var letter = map[string]any{"to": "x"}
+
+// TestEXT5_TheHeaderGoesWithEveryMethod starts a task under a scope token and its
+// link, and reads it: methods without metadata have the header alone. Another
+// holder of a link to the same token does not see the task (ATK-18).
+func TestEXT5_TheHeaderGoesWithEveryMethod(t *testing.T) {
+	everywhere(t, func(t *testing.T, on wire) {
+		s := newScopeTown(t, options{on: on, agent: "    enforces: context"})
+		link := s.toBob("1", scopeRetrieve)
+		begun := s.bob.inHeader("documents", text("SendMessage", "task open"), s.held.Token, link)
+		var result struct{ Task struct{ ID string } }
+		if err := json.Unmarshal(begun.Result, &result); err != nil || result.Task.ID == "" {
+			t.Fatalf("%v %s", err, begun.Raw)
+		}
+		read := rpc("GetTask", map[string]any{"id": result.Task.ID})
+		allowed(t, s.bob.inHeader("documents", read, s.held.Token, link))
+		if a := s.bob.inHeader("documents", read, s.held.Token); a.reason() != "subject_not_caller" {
+			t.Errorf("without the link: %s", a.Raw)
+		}
+		carol := s.caller("")
+		other := s.alice.link(carol.did(), []string{scopeSearch}, s.until, "2")
+		before := len(s.documents.got())
+		if a := carol.inHeader("documents", read, s.held.Token, other); a.Error == nil || len(s.documents.got()) != before {
+			t.Errorf("another holder's task: %s", a.Raw)
+		}
+	})
+}
