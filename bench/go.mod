@@ -25,6 +25,7 @@ require (
 exclude google.golang.org/genproto v0.0.0-20200526211855-cb27e3aa2013
 
 require (
+	filippo.io/mldsa v1.0.0 // indirect
 	github.com/agnivade/levenshtein v1.2.1 // indirect
 	github.com/alecthomas/participle/v2 v2.0.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

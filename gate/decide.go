@@ -155,6 +155,9 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	if len(v.Reasons) == 0 {
 		v.Reasons = call.last()
 	}
+	if len(v.Reasons) == 0 {
+		v.Reasons = g.name(ctx, held, now)
+	}
 	// A proof is used up last, by a call that would otherwise be allowed: an
 	// attacker must not be able to burn it (ATK-9).
 	if len(v.Reasons) == 0 && held.ProofID != "" {
@@ -187,6 +190,12 @@ func (g *Gate) use(call *Call, held Held, now time.Time) []Reason {
 }
 
 func (g *Gate) resolve(ctx context.Context, call *Call, p Presented, now time.Time) (Held, error) {
+	if p.Scopes != nil {
+		if g.Scopes == nil {
+			return Held{}, &Refusal{[]Reason{{Code: CodeScopesNotTaken, Link: -1, Message: "scope tokens are not taken at this gateway; present a token chain"}}}
+		}
+		return g.Scopes.Resolve(ctx, call, p, now)
+	}
 	if len(p.Chain) == 0 && p.Proof == "" {
 		return g.References.Resolve(ctx, call, p, now)
 	}

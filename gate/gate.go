@@ -70,10 +70,13 @@ type Presented struct {
 	Chain     []string // compact tokens, root first
 	Proof     string
 	Reference string // id of a capability on record
+	Scopes    *PresentedScopes
 }
 
 // IsZero reports whether nothing is presented.
-func (p Presented) IsZero() bool { return len(p.Chain) == 0 && p.Proof == "" && p.Reference == "" }
+func (p Presented) IsZero() bool {
+	return len(p.Chain) == 0 && p.Proof == "" && p.Reference == "" && p.Scopes == nil
+}
 
 // Caller is who makes the call, as authentication found it. Nothing of it
 // comes from the message.
@@ -142,9 +145,10 @@ type Held struct {
 	Principal  string // pseudonym
 	Holder     string
 	Authority  powerbox.Authority
-	Links      []string // every id whose revocation ends it
-	Through    []string // holders that passed it on, root's first; freezing one freezes it
-	Chain      []string // the verified chain, root first; nil for a reference
+	Links      []string    // every id whose revocation ends it
+	Through    []string    // holders that passed it on, root's first; freezing one freezes it
+	Chain      []string    // the verified chain, root first; nil for a reference
+	Named      []NamedLink // links of a scope token, which take their nonces with the call
 	Legacy     bool
 	Foreign    string // issuer, where that is not the agent itself
 	Task       string // A2A task or context that it was issued for, "" for none
@@ -206,10 +210,12 @@ type EffectReplay interface {
 	UseFor(reads bool, id string, until, now time.Time) (bool, error)
 }
 
-// Gate decides calls. Every field but Log and Took is required.
+// Gate decides calls. Every field but Scopes, Nonces, Log and Took is required.
 type Gate struct {
 	Chains      Resolver // for chains with a proof
 	References  Resolver // for capabilities on record
+	Scopes      Resolver // for scope tokens; nil takes none
+	Nonces      Nonces   // required where Scopes is set
 	Recorder    Recorder
 	Revocations Revocations
 	Policy      Policy

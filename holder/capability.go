@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -26,6 +27,11 @@ type Capability struct {
 	Principal    string // the user behind, as the agent calls them
 	Task         string
 	Legacy       bool // wraps a service without capability support: reduced security
+	// ScopeToken and Links are JSON texts, where it was issued as a scope token
+	// (EXT-5): Chain is nil then, and Operations of what a link passes on are
+	// scopes.
+	ScopeToken string
+	Links      []string
 }
 
 // Handle is the opaque name of one resource, and what a person may see of it.
@@ -46,6 +52,8 @@ type RequestParams struct {
 	Task    string    // A2A task or context that it is for; "" for the purpose alone
 	Push    bool      // whether push notifications are wanted as well
 	Card    bool      // whether the extended card is wanted as well
+	// ScopeToken asks for a scope token instead of an attenuating token.
+	ScopeToken bool
 }
 
 // Request asks the agent for capabilities on behalf of the user behind the
@@ -64,6 +72,9 @@ func (c *Client) Request(ctx context.Context, agent Agent, p RequestParams) ([]C
 	}
 	if p.Card {
 		ms = append(ms, powerbox.Member{Name: "card", Value: powerbox.Bool(true)})
+	}
+	if p.ScopeToken {
+		ms = append(ms, text("format", a2a.FormatScopeToken))
 	}
 	ms = optional(optional(ms, "task", p.Task), "expires", timeText(p.Expires))
 	return c.capabilities(ctx, agent, "a2a/capabilities/request", powerbox.Object(ms...))
@@ -184,6 +195,10 @@ func (c *Client) accept(agent Agent, w wireCapability) (Capability, error) {
 	}
 	if w.Token == "" || w.Token == w.ID {
 		return out, nil // by reference only
+	}
+	if strings.HasPrefix(w.Token, "{") {
+		out.ScopeToken = w.Token
+		return out, c.acceptScopes(agent, w.Token)
 	}
 	verified, err := trusted([]string{w.Token}, c.Now())
 	switch {

@@ -11,7 +11,8 @@ import (
 )
 
 // Invoke calls a skill of the agent under a capability (SEP-10) and returns
-// the result as the agent wrote it: a message or a task. Without a chain the
+// the result as the agent wrote it: a message or a task. A scope token
+// goes in a header, with a proof of the key; without token and chain the
 // capability goes by reference, with the user's session. A refusal is a
 // [*Denied].
 func (c *Client) Invoke(ctx context.Context, agent Agent, held Capability, skill string, arguments powerbox.Value) (json.RawMessage, error) {
@@ -20,6 +21,11 @@ func (c *Client) Invoke(ctx context.Context, agent Agent, held Capability, skill
 		return nil, fmt.Errorf("holder: skill %q of %s maps to no operation; it has %v", skill, agent.Base, agent.skillNames())
 	}
 	params := []powerbox.Member{text("skill", skill), {Name: "arguments", Value: arguments}}
+	if held.ScopeToken != "" {
+		return c.call(ctx, agent, "a2a/skill/invoke", powerbox.Object(params...), func(h http.Header, _ []byte) error {
+			return c.presentScopes(h, agent, held)
+		})
+	}
 	if held.Chain == nil {
 		return c.withSession(ctx, agent, "a2a/skill/invoke", powerbox.Object(optional(params, "capabilityId", held.ID)...))
 	}

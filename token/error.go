@@ -47,6 +47,21 @@ const (
 	CodeProofRequest       powerbox.Code = "proof_request"
 )
 
+// The codes of scope tokens and delegation links, beside those above that mean
+// the same. The first five are the words of the extension's section 5.2 (EXT-9).
+const (
+	CodeExceedsMaxDepth       powerbox.Code = "exceeds_max_depth"
+	CodeInvalidSignature      powerbox.Code = "invalid_signature"
+	CodeScopeEscalation       powerbox.Code = "scope_escalation"
+	CodeTemporalExceedsParent powerbox.Code = "temporal_exceeds_parent"
+	CodeChainDiscontinuity    powerbox.Code = "chain_discontinuity"
+	CodeNonceMissing          powerbox.Code = "missing_nonce"
+	CodeNonceReused           powerbox.Code = "nonce_reused"
+	CodeNotSubject            powerbox.Code = "subject_not_caller"
+	CodeNotDelegate           powerbox.Code = "delegate_not_caller"
+	CodeScope                 powerbox.Code = "insufficient_scope"
+)
+
 // NoLink is the Link of an error that is about no token of the chain.
 const NoLink = -1
 

@@ -40,6 +40,15 @@ func (s *KeySet) add(k namedKey) {
 	h.Sum(s.fingerprint[:0])
 }
 
+// Parties returns the keys of the set, as those of a party to scope tokens.
+func (s KeySet) Parties() []PartyKey {
+	out := make([]PartyKey, len(s.keys))
+	for i, k := range s.keys {
+		out[i] = k.key.Party()
+	}
+	return out
+}
+
 // ParseKeySet reads a JWK Set (RFC 7517 section 5). Keys that this package
 // cannot use are left out, as the RFC asks; a key with a private member
 // refuses the set, since its owner has published a secret. A kid is an opaque

@@ -39,8 +39,12 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		return err
 	}
 	g := &gate.Gate{
-		Chains:      server.OnRecord{Resolver: gate.Chains{Memo: token.NewMemo(memoBytes), Revocations: i.issuer, Started: started}, Issuer: i.issuer},
-		References:  server.OnRecord{Resolver: server.References{Issuer: i.issuer}, Issuer: i.issuer},
+		Chains:     server.OnRecord{Resolver: gate.Chains{Memo: token.NewMemo(memoBytes), Revocations: i.issuer, Started: started}, Issuer: i.issuer},
+		References: server.OnRecord{Resolver: server.References{Issuer: i.issuer}, Issuer: i.issuer},
+		Scopes: server.OnRecord{Issuer: i.issuer, Resolver: gate.Scopes{
+			Records: server.ScopeRecords{Issuer: i.issuer}, Revocations: i.issuer, MaxLifetime: i.config.Issuer.MaximumLifetime,
+		}},
+		Nonces:      server.Nonces{Store: i.store},
 		Recorder:    server.Recorder{Store: i.store},
 		Revocations: i.issuer,
 		Policy:      server.Veto{Issuer: i.issuer},

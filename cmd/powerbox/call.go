@@ -78,7 +78,7 @@ func (p *program) call(ctx context.Context, client *holder.Client, agent holder.
 	if err != nil {
 		return nil, err
 	}
-	if len(under.Chain) == 0 && client.Session == nil {
+	if len(under.Chain) == 0 && under.ScopeToken == "" && client.Session == nil {
 		return nil, usage(fmt.Errorf("the capability is by reference only, so the call needs the user's session; use --session-file or %s", sessionEnv))
 	}
 	return client.Invoke(ctx, agent, under, c.skill, arguments)

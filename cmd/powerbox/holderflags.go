@@ -79,6 +79,9 @@ type capabilityJSON struct {
 	Task         string       `json:"task,omitempty"`
 	Legacy       bool         `json:"legacy,omitempty"`
 	Chain        []string     `json:"chain,omitempty"`
+	// A scope token and its links as they are presented.
+	ScopeToken json.RawMessage   `json:"scopeToken,omitempty"`
+	Links      []json.RawMessage `json:"links,omitempty"`
 }
 
 type handleJSON struct {
@@ -101,7 +104,10 @@ func fileOf(held []holder.Capability) capabilityFile {
 		}
 		f.Capabilities[i] = capabilityJSON{
 			c.ID, c.Agent, c.Grant, append([]string{}, c.Operations...), handles, c.Expires.UTC(),
-			c.RevocationID, c.Principal, c.Task, c.Legacy, c.Chain,
+			c.RevocationID, c.Principal, c.Task, c.Legacy, c.Chain, json.RawMessage(c.ScopeToken), nil,
+		}
+		for _, l := range c.Links {
+			f.Capabilities[i].Links = append(f.Capabilities[i].Links, json.RawMessage(l))
 		}
 	}
 	return f
@@ -137,13 +143,26 @@ func parseCapabilities(data []byte) ([]holder.Capability, error) {
 		}
 		held[i] = holder.Capability{
 			ID: c.ID, Agent: c.Agent, Grant: c.Grant, Chain: c.Chain, Operations: c.Operations, Expires: c.Expires,
-			RevocationID: c.RevocationID, Principal: c.Principal, Task: c.Task, Legacy: c.Legacy,
+			RevocationID: c.RevocationID, Principal: c.Principal, Task: c.Task, Legacy: c.Legacy, ScopeToken: compact(c.ScopeToken),
+		}
+		for _, l := range c.Links {
+			held[i].Links = append(held[i].Links, compact(l))
 		}
 		for _, h := range c.Handles {
 			held[i].Handles = append(held[i].Handles, holder.Handle(h))
 		}
 	}
 	return held, nil
+}
+
+// compact returns JSON that was decoded without the spaces of the file: in a
+// header they would cost.
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return "" // absent
+	}
+	return b.String()
 }
 
 // printCapabilities prints what is held and writes it to a file, when one is
@@ -181,7 +200,9 @@ func (p *program) printCapability(c capabilityJSON) {
 	if c.RevocationID != "" {
 		fmt.Fprintf(p.stdout, "  revoke by  %s\n", c.RevocationID)
 	}
-	if len(c.Chain) == 0 {
+	if len(c.ScopeToken) > 0 {
+		fmt.Fprintf(p.stdout, "  as         scope token with %d links\n", len(c.Links))
+	} else if len(c.Chain) == 0 {
 		fmt.Fprintln(p.stdout, "  by reference only: every call needs the user's session")
 	}
 }

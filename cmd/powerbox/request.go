@@ -40,6 +40,7 @@ func newRequest(p *program) *cobra.Command {
 	f.StringVar(&r.params.Task, "task", "", "A2A task or context that it is for")
 	f.BoolVar(&r.params.Push, "push", false, "ask for push notifications as well")
 	f.BoolVar(&r.params.Card, "card", false, "ask for the agent's extended card as well")
+	f.BoolVar(&r.params.ScopeToken, "scope-token", false, "ask for a scope token of the authorization extension")
 	f.StringVar(&r.out, "out", "", "capability `file` to write, with mode 0600")
 	r.holder.add(cmd)
 	required(cmd, "grant", "purpose", "key")

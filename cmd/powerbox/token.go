@@ -21,7 +21,7 @@ func newToken(p *program) *cobra.Command {
 		Short: "Verify, inspect, derive and issue capability tokens, offline",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTokenVerify(p), newTokenInspect(p), newTokenDerive(p), newTokenIssue(p))
+	cmd.AddCommand(newTokenVerify(p), newTokenVerifyScopes(p), newTokenInspect(p), newTokenDerive(p), newTokenIssue(p))
 	return cmd
 }
 

@@ -22,7 +22,18 @@ type Members struct {
 	Purpose      string                 // in the agent's own words
 	Ambient      bool                   // the caller declares that it acts on ambient authority (SEP-18)
 	Delegations  []Delegation           // capabilities handed over with the message
+	// ScopeToken and Links are what the authorization extension has under keys of
+	// its own (EXT-5, EXT-8), as they stand there; nil where they do not.
+	ScopeToken *powerbox.Value
+	Links      *powerbox.Value
 }
+
+// The members of the authorization extension in request metadata.
+const (
+	AuthorizationURI = "urn:a2a:ext:authorization:v1"
+	MemberScopeToken = AuthorizationURI + "/capability_token"
+	MemberLinks      = AuthorizationURI + "/delegation_chain"
+)
 
 // Attenuation narrows a capability. What is nil or zero stays as it was.
 type Attenuation struct {
@@ -110,7 +121,14 @@ func parseAttenuation(where string, v powerbox.Value) (Attenuation, *Error) {
 // which agents keep in their history, whatever method carries the message.
 func checkKept(message powerbox.Value) *Error {
 	metadata, _ := message.Get("metadata")
-	if name := ours(metadata); name != "" {
+	name := ours(metadata)
+	if _, there := metadata.Get(MemberScopeToken); there && name == "" {
+		name = MemberScopeToken
+	}
+	if _, there := metadata.Get(MemberLinks); there && name == "" {
+		name = MemberLinks
+	}
+	if name != "" {
 		return invalidParams(ReasonMember, "params.message.metadata has a member %q; it belongs in params.metadata, since agents keep a message's metadata", name)
 	}
 	return nil
@@ -126,14 +144,46 @@ func membersOf(params powerbox.Value) (*Members, *Error) {
 		return nil, r.err
 	}
 	name := ours(metadata)
+	var m *Members
 	switch name {
 	case "":
-		return nil, nil
 	case ExtensionURI:
 		v, _ := metadata.Get(name)
-		return parseMembers("params.metadata["+ExtensionURI+"]", v)
+		var err *Error
+		if m, err = parseMembers("params.metadata["+ExtensionURI+"]", v); err != nil {
+			return m, err
+		}
+	default:
+		return nil, invalidParams(ReasonMember, "params.metadata has a member %q; want one object under %s", name, ExtensionURI)
 	}
-	return nil, invalidParams(ReasonMember, "params.metadata has a member %q; want one object under %s", name, ExtensionURI)
+	return scopesOf(metadata, m)
+}
+
+// scopesOf finds scope token and links. What a reader that ignores letter case
+// would take for them is refused: this one would overlook it (ATK-27).
+func scopesOf(metadata powerbox.Value, m *Members) (*Members, *Error) {
+	members, _ := metadata.Members()
+	for _, member := range members {
+		at := -1
+		for n, name := range []string{MemberScopeToken, MemberLinks} {
+			if foldCase(member.Name) == foldCase(name) {
+				at = n
+			}
+			if at == n && member.Name != name {
+				return nil, invalidParams(ReasonMember, "params.metadata has a member %q; want %s", member.Name, name)
+			}
+		}
+		if at >= 0 && m == nil {
+			m = &Members{}
+		}
+		switch at {
+		case 0:
+			m.ScopeToken = &member.Value
+		case 1:
+			m.Links = &member.Value
+		}
+	}
+	return m, nil
 }
 
 var foldedURI = foldCase(ExtensionURI)

@@ -17,7 +17,11 @@ type RequestParams struct {
 	Task          string         // ours: task or context that the capability is for; "" for the purpose alone (SEP-22)
 	Push          bool           // ours: may also set push notifications for its tasks
 	Card          bool           // ours: may also read the extended card
+	ScopeToken    bool           // ours: format is scope_token, the token of EXT-5, instead of an AAT
 }
+
+// FormatScopeToken is the format of a request that asks for scope tokens.
+const FormatScopeToken = "scope_token"
 
 // AttenuateParams are those of a2a/capabilities/attenuate (SEP-12).
 type AttenuateParams struct {
@@ -149,7 +153,7 @@ func (c *Call) parseExtension() *Error {
 }
 
 func parseRequest(params powerbox.Value) (*RequestParams, *Error) {
-	r := openStrict("params", params, "grants", "operations", "purpose", "resourceQuery", "arguments", "expires", "task", "push", "card", "tenant")
+	r := openStrict("params", params, "grants", "operations", "purpose", "resourceQuery", "arguments", "expires", "task", "push", "card", "format", "tenant")
 	p := &RequestParams{
 		Grants:        r.texts("grants"),
 		Operations:    r.texts("operations"),
@@ -160,6 +164,13 @@ func parseRequest(params powerbox.Value) (*RequestParams, *Error) {
 		Task:          r.text("task"),
 		Push:          r.flag("push"),
 		Card:          r.flag("card"),
+	}
+	switch format := r.text("format"); format {
+	case "":
+	case FormatScopeToken:
+		p.ScopeToken = true
+	default:
+		r.fail(ReasonParams, "params.format is %q; want %s, or nothing for an attenuating token", format, FormatScopeToken)
 	}
 	if p.Grants == nil {
 		r.fail(ReasonParams, "params.grants is missing; want at least one of the card's capabilityGrants")

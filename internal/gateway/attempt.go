@@ -130,7 +130,7 @@ func (g *Gateway) messageAttempts(x *exchange, c *gate.Call, task powerbox.Value
 }
 
 // presented collects the capabilities that the call shows: by header, by
-// members of the request metadata, by reference.
+// members of the request metadata, by reference, as scope tokens.
 func (g *Gateway) presented(x *exchange, c *gate.Call) error {
 	h, m := x.request.Header, x.call.Members
 	// A proof whose capability was left out is one that does not hold, and no
@@ -139,6 +139,7 @@ func (g *Gateway) presented(x *exchange, c *gate.Call) error {
 	if values := h.Values(HeaderCapability); len(values) > 0 || stray {
 		c.Presented = append(c.Presented, gate.Presented{Chain: token.SplitChain(strings.Join(values, ",")), Proof: h.Get(HeaderProof)})
 	}
+	c.Presented = append(c.Presented, scopesPresented(h, m)...)
 	if m == nil {
 		return nil
 	}

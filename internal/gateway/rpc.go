@@ -49,7 +49,8 @@ func (g *Gateway) handle(w http.ResponseWriter, x *exchange) {
 	call, decodeError := x.decode(powerbox.Limits{Bytes: g.config.BodyLimit, Depth: 64})
 	x.call = call
 	caller, consumed, err := g.config.Identity.Authenticate(x.addressed(), x.URL, g.config.Now())
-	x.caller, x.consumed = caller, consumed
+	_, scopes := scopeCredential(r.Header)
+	x.caller, x.consumed = caller, consumed || scopes
 	leave, admitted := g.admit(w, x)
 	if !admitted {
 		return

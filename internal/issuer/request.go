@@ -23,6 +23,7 @@ type Request struct {
 	Task       string           // A2A task or context that it is for, "" for the purpose alone
 	Push       bool             // whether push notifications are wanted as well
 	Card       bool             // whether the extended card is wanted as well
+	ScopeToken bool             // whether it is wanted as a scope token (EXT-5)
 }
 
 // Request issues what the grants permit, the request asks and the policy
@@ -144,6 +145,9 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 		return Capability{}, i.nothing(grant, p, req)
 	}
 	c.Created, c.Expires = now, c.Authority.Window().Until
+	if req.ScopeToken {
+		return i.mintScopes(agent, caller, c)
+	}
 	return i.mint(agent, caller, c)
 }
 

@@ -51,6 +51,9 @@ type Reader interface {
 	TaskOwner(agent, task string) (Owner, bool, error)
 	// TaskNamed reports whether a capability was issued for a task or context.
 	TaskNamed(agent, task string) (bool, error)
+	// LinkNamed returns the hash of the delegation link that a nonce names, ""
+	// where it names none (EXT-14).
+	LinkNamed(id string) (string, error)
 	// Record returns one evidence record, or [ErrNotFound].
 	Record(id string) (evidence.Sealed, error)
 	// Records returns the records that match, newest first.
@@ -90,6 +93,9 @@ type Tx interface {
 	// NameTask remembers that a capability was issued for a task or context.
 	NameTask(agent, task string) error
 	SetMode(agent, mode string) error
+	// NameLink remembers which link a nonce names until that link has ended. It
+	// keeps the first one and returns which that is.
+	NameLink(id, link string, until, now time.Time) (string, error)
 }
 
 // HeldQuery selects the capabilities of one holder for one principal at one

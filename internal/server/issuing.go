@@ -48,7 +48,7 @@ func worded(err error) error {
 
 // Request answers a2a/capabilities/request (SEP-4).
 func (s Issuing) Request(ctx context.Context, agent string, caller identity.Caller, p a2a.RequestParams) (a2a.CapabilitiesResult, error) {
-	req := issuer.Request{Grants: p.Grants, Operations: p.Operations, Purpose: p.Purpose, Expires: p.Expires, Task: p.Task, Push: p.Push, Card: p.Card}
+	req := issuer.Request{Grants: p.Grants, Operations: p.Operations, Purpose: p.Purpose, Expires: p.Expires, Task: p.Task, Push: p.Push, Card: p.Card, ScopeToken: p.ScopeToken}
 	if p.ResourceQuery.Kind() != powerbox.KindNull {
 		q, err := catalogue.ParseQuery(p.ResourceQuery)
 		if err != nil {
