@@ -63,6 +63,7 @@ type Target struct {
 	EnforcesContext bool // whether it decides every effect by the forwarded context
 	AdmitFreeText   bool // unsafe: free text under a constrained capability
 	RefuseAmbient   bool // in prefer: refuse a fallback that was not declared
+	Links           int  // how many delegation links a scope token may come with; 0 refuses them (EXT-42)
 }
 
 // Presented is what a call carries to show its authority.

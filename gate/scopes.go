@@ -14,6 +14,9 @@ import (
 // CodeScopesNotTaken is the reason of a gate that has no record of scope tokens.
 const CodeScopesNotTaken = "scope_tokens_not_taken"
 
+// CodeDelegation is the reason of a target that accepts no delegation links.
+const CodeDelegation = "delegation_not_supported"
+
 // PresentedScopes is a scope token with its links as they came, JSON. Links is
 // nil where none came.
 type PresentedScopes struct{ Token, Links []byte }
@@ -52,13 +55,16 @@ func (s Scopes) Resolve(ctx context.Context, call *Call, p Presented, now time.T
 	if err != nil {
 		return Held{}, scopeRefusal(err)
 	}
+	if len(links) > 0 && call.Target.Links == 0 {
+		return Held{}, &Refusal{[]Reason{{Code: CodeDelegation, Link: 0, Message: "this agent accepts no delegation links, as its card says; present a token of your own"}}}
+	}
 	issued, err := s.Records.Issued(ctx, call.Target, t.Hash())
 	if err != nil {
 		return Held{}, err
 	}
 	v, err := token.VerifyScopes(t, links, token.ScopeOptions{
 		Now: now, Revoked: s.Revocations.Revoked, Caller: call.Caller.Holder,
-		MaxDepth: issued.Held.Authority.Depth(), MaxLifetime: s.MaxLifetime,
+		MaxDepth: min(issued.Held.Authority.Depth(), call.Target.Links), MaxLifetime: s.MaxLifetime,
 		Keys: func(id string) []token.PartyKey {
 			if id != call.Target.URL {
 				return nil

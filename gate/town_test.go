@@ -114,7 +114,7 @@ func newTown(t *testing.T) *town {
 	w.ledger = &ledger{signer: signer}
 	w.target = Target{
 		ID: "documents", URL: agentURL, Anchors: token.NewKeySet(w.issuer.Public()),
-		Caps: authority(t, "read", "search", "a2a.message"), Required: operations(t, "read"),
+		Caps: authority(t, "read", "search", "a2a.message"), Required: operations(t, "read"), Links: 16,
 	}
 	w.gate = &Gate{
 		Chains:     Chains{Memo: token.NewMemo(1 << 20), Revocations: w.revoked, Started: at.Add(-time.Minute)},

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -194,6 +197,9 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember, ClientContexts: c.ClientContexts,
 	}
+	if out.Scopes, err = i.scopesOf(c); err != nil {
+		return gateway.Agent{}, err
+	}
 	if err := i.behind(c, &out); err != nil {
 		return gateway.Agent{}, err
 	}
@@ -302,4 +308,32 @@ func redaction(how string) func(powerbox.Value) []byte {
 		}
 		return powerbox.Object(kinds...).AppendJSON(nil)
 	}
+}
+
+// scopesOf are the parameters of the authorization extension of an agent.
+func (i *instance) scopesOf(c config.Agent) (gateway.Scopes, error) {
+	a := c.Authorization
+	out := gateway.Scopes{
+		Model: a.Model, Required: a.RequiredScopes, Delegation: a.Delegation, MaxDepth: a.MaxDepth, Evidence: a.EvidenceRequired,
+		Lifetime: i.config.Issuer.MaximumLifetime,
+	}
+	known := map[string]string{}
+	for _, o := range i.config.Offers[c.ID] {
+		for _, op := range i.config.OperationsOf(c.ID, o) {
+			known[issuer.ScopeOf(o.ID, op)] = issuer.Qualify(c.ID, o.ID, op)
+		}
+	}
+	for _, scope := range a.RequiredScopes {
+		name, ok := known[scope]
+		if !ok {
+			return out, fmt.Errorf("agents, %s, authorization.required_scopes: nothing that the agent offers has the scope %q; there are %s",
+				c.ID, scope, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+		op, err := powerbox.ParseOperation(name)
+		if err != nil {
+			return out, err
+		}
+		out.Operations = append(out.Operations, op)
+	}
+	return out, nil
 }

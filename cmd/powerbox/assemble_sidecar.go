@@ -421,6 +421,9 @@ func (g *apartGateway) agent(i *instance, f *face) (gateway.Agent, error) {
 	if out.GRPC = g.options.address; out.GRPC == "" {
 		out.GRPC = g.options.grpc
 	}
+	// Scope tokens are not taken here, which the card must not say otherwise. What
+	// every call needs stays.
+	out.Scopes.Model = ""
 	// What it issues is signed by the server alone.
 	out.Keys, err = token.ParseKeySet(f.setup.Issuing)
 	return out, err

@@ -27,7 +27,13 @@ type Rewrite struct {
 	LegacyMember bool        // capabilityGrants also as a member of the card itself (SEP-1)
 	Required     bool        // callers must ask for our extension (EXT-36)
 	OnlySkill    string      // keep this skill alone; "" keeps all
+	// Scopes are the params of the authorization extension, a JSON object; nil
+	// leaves that extension as it is.
+	Scopes         []byte
+	ScopesRequired bool // callers must ask for it
 }
+
+const scopesDescription = "Scope tokens, delegation links and evidence."
 
 const extensionDescription = "Capabilities for one task: request, narrow, present, delegate and revoke them."
 
@@ -201,14 +207,28 @@ func (c *card) advertise(to Rewrite, holder []byte) error {
 	entry.set("required", strconv.AppendBool(nil, to.Required))
 	entry.set("params", params.bytes())
 
-	c.extensions = slices.DeleteFunc(c.extensions, func(e rawObject) bool { return e.text("uri") == ExtensionURI })
-	all := make([][]byte, 0, len(c.extensions)+1)
-	for _, e := range append(c.extensions, entry) {
-		all = append(all, e.bytes())
+	c.declare(ExtensionURI, entry)
+	if to.Scopes != nil {
+		var scopes rawObject
+		scopes.set("uri", quote(AuthorizationURI))
+		scopes.set("description", quote(scopesDescription))
+		scopes.set("required", strconv.AppendBool(nil, to.ScopesRequired))
+		scopes.set("params", to.Scopes)
+		c.declare(AuthorizationURI, scopes)
+	}
+	all := make([][]byte, len(c.extensions))
+	for n, e := range c.extensions {
+		all[n] = e.bytes()
 	}
 	c.capabilities.set("extensions", writeArray(all))
 	c.top.set("capabilities", c.capabilities.bytes())
 	return nil
+}
+
+// declare puts an extension at the end, in place of one of that URI.
+func (c *card) declare(uri string, entry rawObject) {
+	c.extensions = slices.DeleteFunc(c.extensions, func(e rawObject) bool { return e.text("uri") == uri })
+	c.extensions = append(c.extensions, entry)
 }
 
 func writeGrants(grants []CardGrant) []byte {

@@ -103,6 +103,7 @@ type Agent struct {
 	Canary           int         `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, that the mode holds for; the others are observed. A caller always gets the same."`
 	Enforces         string      `key:"enforces" default:"none" enum:"none,context" doc:"Whether the agent itself enforces the signed context (context) or not (none)."`
 	AdmitFreeText    string      `key:"admit_free_text" enum:"unsafe" doc:"unsafe admits free text under a capability with constrained operations, although the agent enforces nothing; every record says so."`
+	Authorization    AgentScopes `key:"authorization" doc:"What the agent's card says under the authorization extension (urn:a2a:ext:authorization:v1), and what is then so."`
 	ClientContexts   bool        `key:"client_contexts" doc:"Callers may choose the id of a new context, which is then theirs; otherwise a context that did not come from the agent is none. Only for an agent whose contexts all began behind its gateway: one that it made before would be whose who names it first."`
 	Required         []string    `key:"required" doc:"Operations (grant/operation) that free text needs. None: free text is refused."`
 	RefuseUndeclared bool        `key:"refuse_undeclared" doc:"In mode prefer, refuse callers that use ambient authority without saying so."`
@@ -137,6 +138,16 @@ type UpstreamTLS struct {
 	Certificate Path   `key:"certificate" doc:"PEM file with the certificate chain that is shown to the agent (mTLS)."`
 	Key         Path   `key:"key" doc:"PEM file with its private key."`
 	ServerName  string `key:"server_name" doc:"Name that the agent's certificate must have. Absent: the host of its URL."`
+}
+
+// AgentScopes are the parameters of the authorization extension (EXT-1). They
+// bind: what the card says is enforced (EXT-42).
+type AgentScopes struct {
+	Model            string   `key:"model" default:"CAPABILITY" enum:"CAPABILITY" doc:"The authorization model."`
+	RequiredScopes   []string `key:"required_scopes" doc:"Scopes that every call needs, beside what it does: GRANT.OPERATION of the agent's offers, with ':' as a dot."`
+	Delegation       bool     `key:"delegation" default:"true" doc:"Whether chains of delegation links are accepted."`
+	MaxDepth         int      `key:"max_delegation_depth" default:"16" min:"0" max:"16" doc:"How many links a chain may have; a grant may allow fewer. 0 accepts none."`
+	EvidenceRequired bool     `key:"evidence_required" doc:"Callers must ask for the extension (A2A-Extensions), by which they say that they know of the evidence: every answer names its record."`
 }
 
 // AgentPush says where events of an agent's tasks may be posted to. They leave

@@ -70,7 +70,7 @@ func TestSEP1_CardAdvertisesGrants(t *testing.T) {
 			t.Errorf("top-level member with %q (-want +got):\n%s", line, diff)
 		}
 		e := got.Capabilities.Extensions
-		if len(e) != 1 || e[0].URI != extension {
+		if len(e) != 2 || e[0].URI != extension || e[1].URI != authorizationURI {
 			t.Fatalf("SEP-24 the extensions are %+v", e)
 		}
 		if diff := cmp.Diff(want, e[0].Params.CapabilityGrants); diff != "" {

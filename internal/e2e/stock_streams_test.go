@@ -135,7 +135,7 @@ func TestSEP1_StockClientsReadTheExtendedCard(t *testing.T) {
 					}
 					at.URL = direct.SupportedInterfaces[min(n, len(direct.SupportedInterfaces)-1)].URL
 				}
-				if n := len(through.Capabilities.Extensions); n != 1 || through.Capabilities.Extensions[0].URI != extension {
+				if n := len(through.Capabilities.Extensions); n != 2 || through.Capabilities.Extensions[0].URI != extension {
 					t.Errorf("extensions %+v; want ours", through.Capabilities.Extensions)
 				}
 				through.Capabilities.Extensions, through.Signatures = nil, direct.Signatures

@@ -391,8 +391,8 @@ func TestSEP1_StockClientsReadTheCard(t *testing.T) {
 				t.Error(diff)
 			}
 			all := guarded.Capabilities.Extensions
-			if len(all) != 2 || all[0].URI != direct.Capabilities.Extensions[0].URI {
-				t.Fatalf("extensions %+v; want theirs and ours", all)
+			if len(all) != 3 || all[0].URI != direct.Capabilities.Extensions[0].URI {
+				t.Fatalf("extensions %+v; want theirs and our two", all)
 			}
 			if len(guarded.Signatures) != 1 {
 				t.Errorf("%d signatures; want the gateway's", len(guarded.Signatures))

@@ -149,6 +149,7 @@ func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 	t := gate.Target{
 		ID: a.ID, URL: a.URL, Required: a.Required, Anchors: a.Keys, Foreign: a.Foreign,
 		EnforcesContext: a.EnforcesContext, AdmitFreeText: a.AdmitFreeText, RefuseAmbient: a.RefuseAmbient,
+		Links: a.Scopes.links(),
 	}
 	var clauses []powerbox.Clause
 	for _, name := range card.Skills {
@@ -245,7 +246,7 @@ func (a *agent) rewritten(skill string) a2a.Rewrite {
 	if skill != "" {
 		grpc = "" // the URL is what names the skill, and gRPC has no path of ours
 	}
-	return a2a.Rewrite{PublicURL: public, GRPC: grpc, Grants: a.Grants, Params: a.params(), LegacyMember: a.LegacyMember, OnlySkill: skill, Required: a.NeedsExtension}
+	return a2a.Rewrite{PublicURL: public, GRPC: grpc, Grants: a.Grants, Params: a.params(), LegacyMember: a.LegacyMember, OnlySkill: skill, Required: a.NeedsExtension, Scopes: a.Scopes.params(), ScopesRequired: a.Scopes.Evidence}
 }
 
 // params are the members of our extension's params that say how to make a

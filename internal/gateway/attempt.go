@@ -33,6 +33,9 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 	if err := g.attempts(x, c); err != nil {
 		return nil, err
 	}
+	if len(x.Scopes.Operations) > 0 {
+		c.Attempts = append(c.Attempts, powerbox.Admission(x.Scopes.Operations...))
+	}
 	c.Reads = !x.writes()
 	if err := g.presented(x, c); err != nil {
 		return nil, err

@@ -139,10 +139,10 @@ func (x *exchange) unspoken() *a2a.Error {
 	if x.call.Method.IsExtension() {
 		return nil
 	}
-	if x.NeedsExtension && !slices.Contains(x.call.Extensions, a2a.ExtensionURI) {
+	if uri := x.unasked(); uri != "" {
 		return &a2a.Error{
 			Code: a2a.CodeExtensionRequired, Reason: a2a.ReasonExtension,
-			Message: "this agent is called with the extension " + a2a.ExtensionURI + " alone; name it in A2A-Extensions",
+			Message: "this agent is called with the extension " + uri + " alone; name it in A2A-Extensions",
 		}
 	}
 	if _, ok := x.behind(); ok {
@@ -156,6 +156,18 @@ func (x *exchange) unspoken() *a2a.Error {
 		Code: a2a.CodeVersionNotSupported, Reason: a2a.ReasonVersion,
 		Message: fmt.Sprintf("this agent does not speak A2A %s by %s; send A2A-Version %s", x.call.Version, x.call.Binding, strings.Join(spoken, " or ")),
 	}
+}
+
+// unasked is an extension that callers must ask for and this one does not, ""
+// where there is none (EXT-36, EXT-42).
+func (x *exchange) unasked() string {
+	if x.NeedsExtension && !slices.Contains(x.call.Extensions, a2a.ExtensionURI) {
+		return a2a.ExtensionURI
+	}
+	if x.Scopes.Evidence && !slices.Contains(x.call.Extensions, a2a.AuthorizationURI) {
+		return a2a.AuthorizationURI
+	}
+	return ""
 }
 
 // behind returns where the agent takes calls of this binding and version. A

@@ -304,13 +304,15 @@ func (x *exchange) asksForCard() bool {
 // agent behind did not, under the name by which it was asked for: 0.3 has one of
 // its own.
 func (g *Gateway) activate(h http.Header, x *exchange) {
-	if !slices.Contains(x.call.Extensions, a2a.ExtensionURI) {
-		return
-	}
-	for _, name := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
-		asked := strings.Contains(strings.Join(x.request.Header.Values(name), ","), a2a.ExtensionURI)
-		if asked && !strings.Contains(strings.Join(h.Values(name), ","), a2a.ExtensionURI) {
-			h.Add(name, a2a.ExtensionURI)
+	for _, uri := range []string{a2a.ExtensionURI, a2a.AuthorizationURI} {
+		if !slices.Contains(x.call.Extensions, uri) {
+			continue
+		}
+		for _, name := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
+			asked := strings.Contains(strings.Join(x.request.Header.Values(name), ","), uri)
+			if asked && !strings.Contains(strings.Join(h.Values(name), ","), uri) {
+				h.Add(name, uri)
+			}
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
+	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 )
@@ -17,6 +19,54 @@ const SchemeScopes = "A2A-Capability"
 // maxScopeHeader is the budget of a header. What is longer, as with ML-DSA-87,
 // has its place in the metadata of the request.
 const maxScopeHeader = 8 << 10
+
+// Scopes are the parameters of the authorization extension, which the card shows
+// and the gateway enforces (EXT-1, EXT-42).
+type Scopes struct {
+	Model      string
+	Required   []string             // scopes, as the card has them
+	Operations []powerbox.Operation // the same as operations, which every call needs
+	Delegation bool
+	MaxDepth   int           // of a chain of links
+	Evidence   bool          // callers must ask for the extension
+	Lifetime   time.Duration // longest of a token or link (EXT-39)
+	Revocation string        // URL of the revocation endpoint
+}
+
+// links is how many links a chain may have.
+func (s Scopes) links() int {
+	if !s.Delegation {
+		return 0
+	}
+	return s.MaxDepth
+}
+
+// params are the parameters as the card has them, nil where it does not speak of
+// the extension.
+func (s Scopes) params() []byte {
+	if s.Model == "" {
+		return nil
+	}
+	required := make([]powerbox.Value, len(s.Required))
+	for n, scope := range s.Required {
+		required[n] = powerbox.String(scope)
+	}
+	number := func(n int64) powerbox.Value { return powerbox.Number(powerbox.Int(n)) }
+	members := []powerbox.Member{
+		{Name: "authorization_model", Value: powerbox.String(s.Model)},
+		{Name: "delegation_supported", Value: powerbox.Bool(s.links() > 0)},
+		{Name: "max_delegation_depth", Value: number(int64(s.links()))},
+		{Name: "evidence_required", Value: powerbox.Bool(s.Evidence)},
+		{Name: "credential_lifetime_seconds", Value: number(int64(s.Lifetime / time.Second))},
+	}
+	if len(required) > 0 { // readers differ in whether what is empty stays, and with it in what is signed
+		members = append(members, powerbox.Member{Name: "required_scopes", Value: powerbox.List(required...)})
+	}
+	if s.Revocation != "" {
+		members = append(members, powerbox.Member{Name: "revocation_endpoint", Value: powerbox.String(s.Revocation)})
+	}
+	return powerbox.Object(members...).AppendJSON(nil)
+}
 
 // scopeCredential returns the credentials of a header under that scheme.
 func scopeCredential(h http.Header) (string, bool) {

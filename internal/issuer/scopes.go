@@ -31,7 +31,7 @@ func (c Capability) Scopes() (map[string]string, bool) {
 		}
 		scope := qualified // push and card have dotted names
 		if name, ours := Unqualify(c.Agent, c.Grant, qualified); ours {
-			scope = strings.NewReplacer(":", ".", "/", ".").Replace(c.Grant + "." + name)
+			scope = ScopeOf(c.Grant, name)
 		}
 		p, err := powerbox.ParseScope(scope)
 		if err != nil || p.Kind() != powerbox.Subtree || seen[scope] {
@@ -40,6 +40,11 @@ func (c Capability) Scopes() (map[string]string, bool) {
 		out[qualified], seen[scope] = scope, true
 	}
 	return out, true
+}
+
+// ScopeOf is the scope of an operation of a grant.
+func ScopeOf(grant, operation string) string {
+	return strings.NewReplacer(":", ".", "/", ".").Replace(grant + "." + operation)
 }
 
 // mintScopes signs a scope token for whoever asks: a holder with a key is its
