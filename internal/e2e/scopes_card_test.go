@@ -160,3 +160,46 @@ func TestEXT42_ParamsBind(t *testing.T) {
 		}
 	})
 }
+
+// TestEXT37_EachPartWorksAlone has authorization without delegation, both, evidence
+// without either, and all three, for callers that know what they need of it.
+func TestEXT37_EachPartWorksAlone(t *testing.T) {
+	everywhere(t, func(t *testing.T, on wire) {
+		for name, c := range map[string]struct {
+			agent                 string
+			mode                  string
+			delegates, must, told bool // links are accepted; a token is needed; callers must know of evidence
+		}{
+			"authorization alone":          {"{delegation: false}", "require", false, true, false},
+			"authorization and delegation": {"{}", "require", true, true, false},
+			"evidence alone":               {"{delegation: false, evidence_required: true}", "observe", false, false, true},
+			"all three":                    {"{evidence_required: true}", "require", true, true, true},
+		} {
+			s := newScopeTown(t, options{on: on, agent: "    authorization: " + c.agent})
+			s.run("mode", "documents", c.mode)
+			call := func(who *caller, body []byte) answer {
+				h := who.headers(s.agentURL("documents"))
+				if c.told {
+					h["A2a-Extensions"] = []string{authorizationURI}
+				}
+				return s.post(s.agentURL("documents"), body, h)
+			}
+			a := call(s.key, s.search())
+			allowed(t, a)
+			if r := s.decided(a); r.Decision != "ALLOW" {
+				t.Errorf("EXT-37 %s: the record says %s", name, r.Decision)
+			}
+			a = call(s.bob, s.search(s.toBob("n", scopeSearch)))
+			if (a.Error == nil) != (c.delegates || !c.must) {
+				t.Errorf("EXT-37 %s, a link: %s", name, a.Raw)
+			}
+			a = call(s.key, data("search_documents", map[string]any{}))
+			if (a.Error == nil) == c.must {
+				t.Errorf("EXT-37 %s, without a token: %s", name, a.Raw)
+			}
+			if r := s.decided(a); r.ID == "" {
+				t.Errorf("EXT-37 %s: a call without a record: %s", name, a.Raw)
+			}
+		}
+	})
+}
