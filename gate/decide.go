@@ -25,6 +25,7 @@ const (
 	CodeReplay             = "proof_replayed"
 	CodeScope              = "outside_caller_scope"
 	CodeCaps               = "not_offered_by_agent"
+	CodeByPolicy           = "outside_role"
 	CodeVeto               = "policy_veto"
 	CodeMessageNotBound    = "message_not_bound"
 	CodeUndeclaredAmbient  = "ambient_not_declared"
@@ -244,6 +245,8 @@ func layered(call *Call, r powerbox.Reason, layer string) Reason {
 	switch layer {
 	case CodeScope:
 		out.Code, out.Message = CodeScope, fmt.Sprintf("the calling agent's scope does not allow it: %s", out.Message)
+	case CodeByPolicy:
+		out.Code, out.Message = CodeByPolicy, fmt.Sprintf("policy does not allow it to the caller's role or attributes: %s", out.Message)
 	case CodeCaps:
 		out.Code, out.Message = CodeCaps, fmt.Sprintf("the agent's skills do not map to it: %s", out.Message)
 	}
@@ -293,6 +296,13 @@ func notBound() Reason {
 
 // withoutCapability decides a call that presents nothing.
 func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
+	if call.ByPolicy != nil && call.Mode != Observe {
+		// Where nothing else could allow the call, what policy says of it is the
+		// answer.
+		if v := g.byPolicy(call, now); v.Allowed || call.Mode == Require {
+			return v
+		}
+	}
 	needed := Reason{Code: CodeCapabilityRequired, Link: -1, Message: "a capability is required; request one with a2a/capabilities/request"}
 	switch call.Mode {
 	case Require:
@@ -358,6 +368,12 @@ func (c *Call) scope(origin string) powerbox.Authority {
 	if c.Scope != nil {
 		a = c.Scope(origin)
 	}
+	return unexpired(a)
+}
+
+// unexpired is an authority that says of nothing that it has expired, where it
+// holds nothing.
+func unexpired(a powerbox.Authority) powerbox.Authority {
 	if a.IsEmpty() {
 		// Without clauses there is nothing that could be refused.
 		a, _ = powerbox.NewAuthority(powerbox.Window{Until: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}, 0)
@@ -371,15 +387,32 @@ func (g *Gate) scoped(call *Call, now time.Time) Verdict {
 	var v Verdict
 	scope := call.scope(call.Caller.Name)
 	g.against(call, scope, now, CodeScope, &v)
+	return g.own(call, scope, now, OnStanding, v)
+}
+
+// byPolicy decides under what policy allows the caller alone.
+func (g *Gate) byPolicy(call *Call, now time.Time) Verdict {
+	var v Verdict
+	allowed := unexpired(call.ByPolicy())
+	g.against(call, allowed, now, CodeByPolicy, &v)
+	if call.Scope != nil {
+		g.against(call, call.scope(call.Caller.Name), now, CodeScope, &v)
+	}
+	return g.own(call, allowed, now, OnPolicy, v)
+}
+
+// own decides what remains of a call under an authority that is the caller's own,
+// and not a capability's.
+func (g *Gate) own(call *Call, a powerbox.Authority, now time.Time, basis Basis, v Verdict) Verdict {
 	g.against(call, call.Target.Caps, now, CodeCaps, &v)
 	v.Reasons = append(v.Reasons, foreign(call, Held{})...)
-	if call.Free && !call.Target.EnforcesContext && !call.Target.AdmitFreeText && constrained(scope, call.FreeOf) {
+	if call.Free && !call.Target.EnforcesContext && !call.Target.AdmitFreeText && constrained(a, call.FreeOf) {
 		v.Reasons = append(v.Reasons, notBound())
 	}
 	if len(v.Reasons) > 0 {
 		return v
 	}
-	v.Allowed, v.Basis = true, OnStanding
-	v.Under = g.under(call, call.Caller.Name, scope)
+	v.Allowed, v.Basis = true, basis
+	v.Under = g.under(call, call.Caller.Name, a)
 	return v
 }

@@ -103,6 +103,10 @@ type Call struct {
 	// this one: nothing where no scope is configured for it. nil where scopes
 	// are not configured at all, which leaves the capability alone to decide.
 	Scope func(origin string) powerbox.Authority
+	// ByPolicy returns what policy allows the authenticated caller without a
+	// capability, where that is the agent's authorization model: ROLE or ATTRIBUTE
+	// (EXT-2). nil where a capability is, or nobody was authenticated.
+	ByPolicy func() powerbox.Authority
 	// Handle is the name of the argument that takes a handle, "" for none.
 	Handle string
 	// Free reports content that names no skill: text, files, other data.
@@ -237,6 +241,7 @@ const (
 	OnNothing    Basis = ""
 	OnCapability Basis = "capability"
 	OnStanding   Basis = "standing" // the caller's configured scope
+	OnPolicy     Basis = "policy"   // what policy allows the caller's role or attributes
 	OnAmbient    Basis = "ambient"  // whatever the agent behind permits
 )
 

@@ -63,7 +63,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		Cards:     client, Transport: client.Transport(), HTTP2: client.HTTP2(),
 		PushAddress: pushAddress, Pages: w.pages,
 		Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
-		Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
+		ByPolicy: i.issuer.ByPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
 		BodyLimit: int(i.config.Defaults.BodyLimit), BodyTime: i.config.Limits.BodyTime, Streams: i.config.Limits.Streams, Denials: i.config.Limits.Denials, Rate: i.config.Defaults.RequestRate, Now: a.now, Log: a.log,
 	}
 	if i.telemetry != nil {

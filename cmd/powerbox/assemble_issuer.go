@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -101,6 +103,13 @@ func (i *instance) policies(agents []*issuer.Agent) (*policy.Engine, error) {
 			return nil, fmt.Errorf("policies: %w", err)
 		}
 	}
+	for _, a := range i.config.Agents {
+		if len(a.Authorization.Roles) > 0 {
+			if files["agents, "+a.ID+", authorization.roles"], err = i.rolePolicies(a); err != nil {
+				return nil, err
+			}
+		}
+	}
 	v := policy.Vocabulary{Attributes: map[string]catalogue.Type{}}
 	var items []catalogue.Item
 	for _, a := range agents {
@@ -122,6 +131,32 @@ func (i *instance) policies(agents []*issuer.Agent) (*policy.Engine, error) {
 		}
 	}
 	return policy.Load(files, v)
+}
+
+// rolePolicies are the policies that a table of roles amounts to: one engine
+// decides, whoever wrote what it decides by (EXT-2).
+func (i *instance) rolePolicies(a config.Agent) ([]byte, error) {
+	grants := map[string]config.Offer{}
+	for _, o := range i.config.Offers[a.ID] {
+		grants[o.ID] = o
+	}
+	var text []byte
+	for _, role := range slices.Sorted(maps.Keys(a.Authorization.Roles)) {
+		for _, what := range a.Authorization.Roles[role] {
+			grant, operation, single := strings.Cut(what, "/")
+			o, offered := grants[grant]
+			if !offered || single && !slices.Contains(i.config.OperationsOf(a.ID, o), operation) {
+				return nil, fmt.Errorf("agents, %s, authorization.roles, %s: %q is no grant of the agent, and no operation of one (grant/operation); grants are %s",
+					a.ID, role, what, strings.Join(slices.Sorted(maps.Keys(grants)), ", "))
+			}
+			action := fmt.Sprintf("action in Action::%q", a.ID+"/"+grant)
+			if single {
+				action = fmt.Sprintf("action == Action::%q", issuer.Qualify(a.ID, grant, operation))
+			}
+			text = fmt.Appendf(text, "permit(principal in Role::%q, %s, resource);\n", role, action)
+		}
+	}
+	return text, nil
 }
 
 // issuerPolicy lets the issuer ask the policy engine.

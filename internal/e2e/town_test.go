@@ -219,6 +219,7 @@ type options struct {
 	files    map[string]string // further files beside the configuration
 	issuer   string            // further lines under issuer
 	callers  string            // further lines under identity
+	dev      string            // further built-in users, whole lines
 	mail     string            // further members of the mail skill
 	// callersOf makes the lines of callers once the town has its reader.
 	callersOf func(*town) string
@@ -270,7 +271,7 @@ func start(t *testing.T, o options) *town {
 		w.write(name, text)
 	}
 	o.agent = w.grpcLines("documents") + o.agent
-	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.mail, o.extra))
+	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, o.dev, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.mail, o.extra))
 	w.boot()
 	t.Cleanup(h2.CloseIdleConnections)
 	return w
@@ -285,7 +286,7 @@ identity:
   dev:
     - {name: alice, token: %s}
     - {name: bob, token: %s}
-agents:
+%sagents:
   - id: documents
     upstream: %s
     mode: %s

@@ -26,6 +26,9 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 	if g.config.Scope != nil {
 		c.Scope = func(origin string) powerbox.Authority { return g.config.Scope(origin, x.ID) }
 	}
+	if g.config.ByPolicy != nil && x.Scopes.byPolicy() && x.caller.Principal != "" {
+		c.ByPolicy = func() powerbox.Authority { return g.config.ByPolicy(x.ID, x.caller) }
+	}
 	if decodeError != nil {
 		c.Refused = []gate.Reason{{Code: decodeError.Reason, Link: -1, Message: decodeError.Message}}
 		return c, nil

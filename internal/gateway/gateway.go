@@ -161,6 +161,9 @@ type Config struct {
 	// Scope returns Scope(A) for a caller at an agent; nil where no scopes are
 	// configured at all.
 	Scope func(origin, agent string) powerbox.Authority
+	// ByPolicy returns what policy allows a caller at an agent without a
+	// capability; nil where that cannot be asked.
+	ByPolicy func(agent string, caller identity.Caller) powerbox.Authority
 	// Pseudonym returns a principal's name at an agent.
 	Pseudonym func(agent, principal string) string
 	Redact    func(arguments powerbox.Value) []byte

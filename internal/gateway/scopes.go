@@ -33,6 +33,13 @@ type Scopes struct {
 	Revocation string        // URL of the revocation endpoint
 }
 
+// modelCapability is the model in which nothing is allowed without a capability.
+const modelCapability = "CAPABILITY"
+
+// byPolicy reports whether a caller needs no capability for what policy allows
+// its role or attributes (EXT-2).
+func (s Scopes) byPolicy() bool { return s.Model != "" && s.Model != modelCapability }
+
 // links is how many links a chain may have.
 func (s Scopes) links() int {
 	if !s.Delegation {
