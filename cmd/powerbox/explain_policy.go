@@ -18,11 +18,23 @@ import (
 type policies struct {
 	engine *policy.Engine
 	agents map[string]*issuer.Agent
+	config *config.Config
+}
+
+// operations are what an agent offers, by qualified names.
+func (l policies) operations(agent string) []string {
+	var all []string
+	for _, o := range l.config.Offers[agent] {
+		for _, op := range l.config.OperationsOf(agent, o) {
+			all = append(all, issuer.Qualify(agent, o.ID, op))
+		}
+	}
+	return all
 }
 
 func engineOf(c *config.Config) (policies, error) {
 	i := &instance{config: c}
-	p := policies{agents: map[string]*issuer.Agent{}}
+	p := policies{agents: map[string]*issuer.Agent{}, config: c}
 	var agents []*issuer.Agent
 	for _, a := range c.Agents {
 		resources, err := i.resources(a.ID)
