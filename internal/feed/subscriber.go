@@ -93,6 +93,11 @@ func New(c Config) (*Subscriber, error) {
 // Revoked implements gate.Revocations.
 func (s *Subscriber) Revoked(id string) bool { return s.set.Load().Revoked(id) }
 
+// Ended implements gate.Revocations.
+func (s *Subscriber) Ended(of, name string, issued time.Time) bool {
+	return s.set.Load().Ended(of, name, issued)
+}
+
 // Frozen implements gate.Revocations.
 func (s *Subscriber) Frozen(id string) bool { return s.set.Load().Frozen(id) }
 

@@ -44,6 +44,8 @@ type Reader interface {
 	CapabilityByRevocation(id string) (Capability, error)
 	// HeldBy returns what a holder holds, newest first.
 	HeldBy(query HeldQuery) ([]Capability, error)
+	// Live hands over every capability that expires after a time, oldest first.
+	Live(after time.Time, visit func(Capability)) error
 	// Revocations returns the revocations behind a sequence number, in order.
 	Revocations(after int64) ([]Revocation, error)
 	// TaskOwner returns to whom a task or context of an agent belongs, and
