@@ -111,7 +111,7 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	wg.Go(func() { g.follower.Run(background) })
 	wg.Go(func() { g.spool.Ship(background, g.client.Send, g.log) })
 	wg.Go(func() {
-		g.remote.Follow(background, statusEvery, g.moved, g.follower.RevocationSequence, func(s sidecar.Status) { g.renew(background, s) })
+		g.remote.Follow(background, statusEvery, g.moved, g.reached, func(s sidecar.Status) { g.renew(background, s) })
 	})
 	g.log.InfoContext(ctx, "gateway", slog.String("listen", listener.Addr().String()), slog.String("id", g.enrolled.Gateway), slog.String("agent", g.enrolled.Agent))
 	err = g.serving().all(ctx, fronts)
@@ -292,6 +292,11 @@ func (g *apartGateway) follow() error {
 		},
 	})
 	return err
+}
+
+// reached is how far the feed was followed, for the server to know.
+func (g *apartGateway) reached() sidecar.StatusQuery {
+	return sidecar.StatusQuery{Sequence: g.follower.RevocationSequence(), Lease: g.follower.Lease().Milliseconds()}
 }
 
 // front puts the gateway together and in place.

@@ -20,7 +20,6 @@ var errLaggards = errors.New("not every gateway has said that it has the revocat
 // reached is where a revocation has come, as the server tells it.
 type reached struct {
 	Sequence int64      `json:"sequence"`
-	Over     time.Time  `json:"over"`
 	Reads    *time.Time `json:"reads,omitempty"`
 	Done     bool       `json:"done"`
 	Gateways []struct {
@@ -29,6 +28,7 @@ type reached struct {
 		Has      bool       `json:"has"`
 		Sequence int64      `json:"sequence"`
 		Reported *time.Time `json:"reported,omitempty"`
+		Over     time.Time  `json:"over"`
 	} `json:"gateways"`
 }
 

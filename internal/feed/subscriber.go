@@ -107,6 +107,9 @@ func (s *Subscriber) RevocationSequence() int64 { return s.set.Load().Sequence }
 // Changed implements gate.Revocations. The end of the lease is a change.
 func (s *Subscriber) Changed() <-chan struct{} { return s.set.Load().changed }
 
+// Lease is for how long the answers are good without news.
+func (s *Subscriber) Lease() time.Duration { return s.config.Lease }
+
 // Stale implements gate.Revocations: it reports that the lease is over, and
 // with it the operator's extension, which is for calls that only read.
 func (s *Subscriber) Stale(reads bool) bool {

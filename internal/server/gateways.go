@@ -254,7 +254,7 @@ func (g *Gateways) status(r *http.Request, of issuer.Gateway, body []byte) (any,
 	if err := decodeBytes(body, &q); err != nil {
 		return nil, err
 	}
-	g.heard(of.ID, q.Sequence)
+	g.heard(of.ID, q)
 	mode, err := g.Mode(r.Context(), of.Agent)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/feed"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/sidecar"
 )
 
 // maxVictims is how many capabilities an answer lists. The count is of all.
@@ -89,29 +90,31 @@ func (a *Admin) revoked(r *http.Request) (any, error) {
 // report is how far a gateway had followed the feed when it last said so.
 type report struct {
 	sequence int64
+	lease    time.Duration
 	at       time.Time
 }
 
-// heard notes what a gateway says. A number that goes back is what a gateway
-// says that begins anew.
-func (g *Gateways) heard(id string, sequence int64) {
+// heard notes what a gateway says.
+func (g *Gateways) heard(id string, q sidecar.StatusQuery) {
+	lease := time.Duration(q.Lease) * time.Millisecond
+	if lease <= 0 || lease > feed.MaxLease {
+		lease = feed.MaxLease
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.reports == nil {
 		g.reports = map[string]report{}
 	}
-	g.reports[id] = report{sequence, g.Now()}
+	g.reports[id] = report{q.Sequence, lease, g.Now()}
 }
 
 // Reached is where an event of the feed has come (EXT-16).
 type Reached struct {
 	Sequence int64 `json:"sequence"`
-	// Over is when the lease of a gateway ends that has not heard of the event.
-	// From then on it denies, by a clock that is right; but reads go on until
-	// Reads, where an operator has extended the lease.
-	Over  time.Time  `json:"over"`
+	// Reads is until when gateways whose lease is over go on with reads all the
+	// same, since an operator has extended it; absent where nobody has.
 	Reads *time.Time `json:"reads,omitempty"`
-	// Done says that nobody is waited for: each gateway has it, or Over has come.
+	// Done says that nobody is waited for: each gateway has it or denies.
 	Done     bool             `json:"done"`
 	Gateways []GatewayReached `json:"gateways"`
 }
@@ -123,6 +126,9 @@ type GatewayReached struct {
 	Has      bool       `json:"has"`                // it enforces the event
 	Sequence int64      `json:"sequence"`           // how far it said that it is
 	Reported *time.Time `json:"reported,omitempty"` // when; absent for never since the server started
+	// Over is when its lease ends if it has not heard of the event: what it knew
+	// before was told before the event was made. It denies from then on.
+	Over time.Time `json:"over"`
 }
 
 // reached tells which gateways have an event.
@@ -131,14 +137,15 @@ func (a *Admin) reached(r *http.Request) (any, error) {
 	if err != nil || n < 1 {
 		return nil, status{http.StatusBadRequest, "sequence must be the number of a revocation, from 1"}
 	}
-	at, err := a.made(r, n)
+	made, err := a.made(r, n)
 	if err != nil {
 		return nil, err
 	}
-	return a.Gateways.reached(n, at, a.Issuer.ExtendedUntil()), nil
+	return a.Gateways.reached(n, made, a.Issuer.ExtendedUntil()), nil
 }
 
-// made returns when an event was made, to the second after.
+// made returns when an event was made, or up to a second later: times are stored
+// in whole seconds, and what the feed said last before it is as old as that.
 func (a *Admin) made(r *http.Request, n int64) (time.Time, error) {
 	var all []issuer.Revocation
 	err := a.Store.View(r.Context(), func(rd issuer.Reader) error {
@@ -146,39 +153,33 @@ func (a *Admin) made(r *http.Request, n int64) (time.Time, error) {
 		all, err = rd.Revocations(n - 1)
 		return err
 	})
-	if err != nil || len(all) == 0 {
-		return time.Time{}, orNotFound(err)
+	switch {
+	case err != nil:
+		return time.Time{}, err
+	case len(all) == 0:
+		return time.Time{}, issuer.ErrNotFound
 	}
 	return all[0].At.Add(time.Second), nil
 }
 
-func orNotFound(err error) error {
-	if err == nil {
-		return issuer.ErrNotFound
-	}
-	return err
-}
-
 func (g *Gateways) reached(n int64, made, extended time.Time) Reached {
 	now := g.Now()
-	out := Reached{Sequence: n, Over: made.Add(feed.MaxLease), Gateways: []GatewayReached{}}
-	if extended.After(out.Over) && extended.After(now) {
+	out := Reached{Sequence: n, Done: true, Gateways: []GatewayReached{}}
+	if extended.After(now) {
 		out.Reads = &extended
 	}
-	all := true
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, k := range g.known {
 		if !k.Closed.IsZero() {
 			continue
 		}
-		one := GatewayReached{ID: k.ID, Agent: k.Agent}
+		one := GatewayReached{ID: k.ID, Agent: k.Agent, Over: made.Add(feed.MaxLease)}
 		if said, ok := g.reports[k.ID]; ok {
-			one.Has, one.Sequence, one.Reported = said.sequence >= n, said.sequence, &said.at
+			one.Has, one.Sequence, one.Reported, one.Over = said.sequence >= n, said.sequence, &said.at, made.Add(said.lease)
 		}
-		all = all && one.Has
+		out.Done = out.Done && (one.Has || !now.Before(one.Over))
 		out.Gateways = append(out.Gateways, one)
 	}
-	out.Done = all || !now.Before(out.Over)
 	return out
 }

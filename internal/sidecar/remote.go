@@ -90,7 +90,7 @@ func (r *Remote) Status() Status {
 // feed has gone on, until ctx ends, and tells it. On the way the server learns
 // from reached how far that is. What was said last stays while the server does
 // not answer: the lease of the feed bounds it.
-func (r *Remote) Follow(ctx context.Context, every time.Duration, moved <-chan struct{}, reached func() int64, tell func(Status)) {
+func (r *Remote) Follow(ctx context.Context, every time.Duration, moved <-chan struct{}, reached func() StatusQuery, tell func(Status)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -101,7 +101,7 @@ func (r *Remote) Follow(ctx context.Context, every time.Duration, moved <-chan s
 		case <-tick.C:
 		}
 		var s Status
-		if err := r.Client.call(ctx, PathStatus, StatusQuery{reached()}, &s); err != nil {
+		if err := r.Client.call(ctx, PathStatus, reached(), &s); err != nil {
 			r.Log.WarnContext(ctx, "the server does not say how much is enforced", slog.Any("error", err))
 			continue
 		}

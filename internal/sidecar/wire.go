@@ -108,6 +108,7 @@ type DevUser struct {
 // is revoked up to there is enforced by it.
 type StatusQuery struct {
 	Sequence int64 `json:"sequence"`
+	Lease    int64 `json:"lease"` // its own, in ms
 }
 
 // Status is what can change while a gateway runs.
