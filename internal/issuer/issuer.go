@@ -188,6 +188,7 @@ type Issuer struct {
 	revoked atomic.Pointer[revocations]
 	known   known
 	modes   modes
+	lists   statusLists
 
 	mu     sync.Mutex // guards random and the replacement of revoked
 	random io.Reader

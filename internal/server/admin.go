@@ -85,6 +85,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("DELETE /v1/gateways/{id}", serve(a, a.closeGateway))
 	mux.HandleFunc("POST /v1/feed/extension", serve(a, a.extend))
 	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
+	mux.HandleFunc("POST /v1/capabilities/{id}/status", serve(a, a.statusPlace))
 	mux.HandleFunc("GET /v1/records", serve(a, a.records))
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
