@@ -276,7 +276,7 @@ func (g *apartGateway) follow() error {
 	}
 	g.follower, err = feed.New(feed.Config{
 		Server: g.enrolled.Server, Issuer: g.enrolled.Server, Keys: []signed.Public{g.enrolled.Feed}, Transport: g.upstream.Transport(),
-		Lease: g.options.lease, Floor: floor, Authorize: g.client.Authorize, Now: g.now, Log: g.log,
+		Lease: g.options.lease, Lazy: g.options.lazy, Floor: floor, Authorize: g.client.Authorize, Now: g.now, Log: g.log,
 		Moved: func(n int64) {
 			select {
 			case g.moved <- struct{}{}:

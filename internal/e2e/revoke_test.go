@@ -403,3 +403,31 @@ func TestEXT16_WaitUntilEverybodyHasIt(t *testing.T) {
 		}
 	}
 }
+
+// TestEXT17_LazyGateway: where the operator of a gateway says so, it asks now and
+// then, holds no stream open, and denies when its lease is over. By default, and
+// beyond half of the lease, it does not.
+func TestEXT17_LazyGateway(t *testing.T) {
+	w, all := startApart(t, 1, options{}, "--lease", "2s", "--lazy", "500ms")
+	alice := w.caller(aliceToken)
+	held, other := alice.reports(), alice.reports()
+	allowed(t, alice.looksUp(held))
+	out, talk, code := w.exits("revoke", "--wait", held.ID)
+	if code != 0 || !strings.Contains(out, "has it") {
+		t.Fatalf("EXT-17 %d %s%s", code, out, talk)
+	}
+	if a := alice.looksUp(held); a.reason() != "revoked" {
+		t.Errorf("EXT-17 after it has asked: %s", a.Raw)
+	}
+	allowed(t, alice.looksUp(other))
+	killed(t, w.process)
+	eventually(t, 6*time.Second, func() string { return "EXT-17 calls go on after the lease is over" }, func() bool { return alice.looksUp(other).reason() == "revocations_stale" })
+	if strings.Contains(all[0].log.String(), "/v1/feed?after") {
+		t.Errorf("EXT-17 it follows the stream: %s", all[0].log)
+	}
+	refused := exec.CommandContext(t.Context(), binary, "gateway", "--state", all[0].state, "--listen", "127.0.0.1:0", "--dev", "--lazy", "16s")
+	w.boot()
+	if out, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(out), "want at most 15s") {
+		t.Errorf("EXT-17 beyond half of the lease: %v %s", err, out)
+	}
+}

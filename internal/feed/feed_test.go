@@ -535,3 +535,55 @@ func TestEXT15_Epochs(t *testing.T) {
 		t.Errorf("kept or forgotten wrongly: %v", err)
 	}
 }
+
+// TestEXT17_Lazy: a subscriber that asks now and then knows after that time, and
+// denies as every other when its lease is over.
+func TestEXT17_Lazy(t *testing.T) {
+	in(t, func(t *testing.T) {
+		w := newTown(t)
+		c := w.subscriber.config
+		for _, wrong := range []time.Duration{-1, 16 * time.Second} {
+			c.Lazy = wrong
+			if _, err := New(c); err == nil {
+				t.Errorf("EXT-17 verified anew every %v", wrong)
+			}
+		}
+		c.Lazy = 10 * time.Second
+		var err error
+		if w.subscriber, err = New(c); err != nil {
+			t.Fatal(err)
+		}
+		w.run()
+		after(time.Second)
+		w.history.add(Event{Kind: Revoke, Name: "cap_1"})
+		after(8 * time.Second)
+		if w.subscriber.Revoked("cap_1") || w.subscriber.Stale(false) {
+			t.Error("EXT-17 known before it asks, or stale")
+		}
+		after(2 * time.Second)
+		if !w.subscriber.Revoked("cap_1") || w.subscriber.RevocationSequence() != 1 {
+			t.Error("EXT-17 not known after it asked")
+		}
+		w.wire.set(func(w *wire) {
+			w.cut = true
+			for _, path := range w.paths {
+				if path != PathSnapshot {
+					t.Errorf("EXT-17 it asks for %s", path)
+				}
+			}
+		})
+		after(28 * time.Second)
+		if w.subscriber.Stale(false) {
+			t.Error("EXT-17 stale before the lease is over")
+		}
+		after(3 * time.Second)
+		if !w.subscriber.Stale(false) {
+			t.Error("EXT-17 fresh after the lease is over")
+		}
+		w.wire.set(func(w *wire) { w.cut = false })
+		after(time.Minute)
+		if w.subscriber.Stale(false) {
+			t.Error("EXT-17 stale with the server back")
+		}
+	})
+}
