@@ -60,7 +60,7 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)
-	lines.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+	lines.Split(func(data []byte, _ bool) (int, []byte, error) {
 		if n := bytes.Index(data, []byte("\n\n")); n >= 0 {
 			return n + 2, data[:n+2], nil
 		}
@@ -103,7 +103,7 @@ func TestATK25_LiesAboutTheRunningFeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })

@@ -249,8 +249,13 @@ func TestEXT15_Bulk(t *testing.T) {
 		t.Errorf("EXT-15 after a restart: %s", a.Raw)
 	}
 	for _, wrong := range [][]string{
-		{"--issued-by", "nobody"}, {"--held-by", "agent:nobody"}, {"--delegated-by", "nothing"}, {"--for", "agent:planner"},
-		{"--issued-by", "documents", "--for", "user:alice"}, {}, {"cap_1", "--for", "user:alice"},
+		{"--issued-by", "nobody"},
+		{"--held-by", "agent:nobody"},
+		{"--delegated-by", "nothing"},
+		{"--for", "agent:planner"},
+		{"--issued-by", "documents", "--for", "user:alice"},
+		{},
+		{"cap_1", "--for", "user:alice"},
 	} {
 		if out, talk, code := w.exits(append([]string{"revoke"}, wrong...)...); code == 0 || out != "" || talk == "" {
 			t.Errorf("revoke %v: %d %s", wrong, code, out)

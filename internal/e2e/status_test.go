@@ -48,7 +48,7 @@ func TestEXT15_StatusList(t *testing.T) {
 		if err != nil || response.Header.Get("Content-Type") != "application/statuslist+jwt" {
 			t.Fatalf("%s %v: %s", response.Status, err, compact)
 		}
-		signed, err := jose.ParseSigned(string(compact), []jose.SignatureAlgorithm{jose.EdDSA, jose.ES256})
+		signed, err := jose.ParseSignedCompact(string(compact), []jose.SignatureAlgorithm{jose.EdDSA, jose.ES256})
 		if err != nil {
 			t.Fatal(err)
 		}

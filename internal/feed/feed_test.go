@@ -515,8 +515,13 @@ func TestEXT15_Epochs(t *testing.T) {
 			issued   int64
 			want     bool
 		}{
-			{"holder", "key:a", 100, true}, {"holder", "key:a", 101, false}, {"holder", "key:b", 100, true}, {"holder", "key:c", 120, true},
-			{"holder", "key:c", 121, false}, {"holder", "key:d", 1, false}, {"delegator", "key:a", 1, false},
+			{"holder", "key:a", 100, true},
+			{"holder", "key:a", 101, false},
+			{"holder", "key:b", 100, true},
+			{"holder", "key:c", 120, true},
+			{"holder", "key:c", 121, false},
+			{"holder", "key:d", 1, false},
+			{"delegator", "key:a", 1, false},
 		} {
 			if got := s.Ended(c.of, c.name, time.Unix(c.issued, 0)); got != c.want {
 				t.Errorf("%s: %s %s issued at %d: %t", name, c.of, c.name, c.issued, got)
