@@ -37,9 +37,13 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 	only := flags.String("only", "", "run the trials of one part alone, for trying things out: chains or gateway")
 	name := flags.String("trial", "", "run only the trials with this in their name, for profiling one")
 	soaking := flags.Duration("soak", 0, "measure nothing; drive the binary for this long with 32 callers and as long with 512")
+	fan := flags.Int("fanout", 0, "measure a revocation to so many subscribers of the feed, and as many open streams, and nothing else")
 	write := flags.Bool("write", false, "also write "+page)
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *fan > 0 {
+		return runFanout(context.Background(), *dir, *fan, stdout)
 	}
 	old, err := os.ReadFile(page)
 	if err != nil {

@@ -26,6 +26,7 @@ const peerVerb = "peer"
 //	peer agent LISTEN                       the agent behind
 //	peer handler LISTEN FOLDER              a handler that answers itself, behind TLS
 //	peer httputil LISTEN FOLDER UPSTREAM    httputil.ReverseProxy, tuned, behind TLS
+//	peer quiet LISTEN                       an agent whose streams stay open
 //	peer stock LISTEN                       an agent on a2a-go, for the soak
 func runPeer(args []string) error {
 	if len(args) < 2 {
@@ -35,6 +36,9 @@ func runPeer(args []string) error {
 	switch {
 	case role == "agent" && len(rest) == 1:
 		s := &http.Server{Addr: rest[0], Handler: stub(rest[0]), ReadHeaderTimeout: time.Minute}
+		return s.ListenAndServe()
+	case role == "quiet" && len(rest) == 1:
+		s := &http.Server{Addr: rest[0], Handler: quiet(rest[0]), ReadHeaderTimeout: time.Minute}
 		return s.ListenAndServe()
 	case role == "stock" && len(rest) == 1:
 		return stock(rest[0]).ListenAndServe()

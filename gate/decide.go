@@ -207,11 +207,8 @@ func (g *Gate) resolve(ctx context.Context, call *Call, p Presented, now time.Ti
 // link, the session's principal and, for references, the holder.
 func (g *Gate) standing(call *Call, held Held) []Reason {
 	var out []Reason
-	for n, id := range held.Links {
-		if g.Revocations.Revoked(id) {
-			out = append(out, Reason{Code: CodeRevoked, Link: n, Message: "the capability, or one that it descends from, has been revoked"})
-			break
-		}
+	if n, yes := g.revoked(call, held); yes {
+		out = append(out, Reason{Code: CodeRevoked, Link: n, Message: "the capability, or one that it descends from, has been revoked"})
 	}
 	if call.Caller.Principal != "" && held.Principal != "" && call.Caller.Principal != held.Principal {
 		out = append(out, Reason{Code: CodePrincipal, Link: -1, Message: "the capability was issued for another user than the session's"})

@@ -120,8 +120,11 @@ type switched struct {
 	changed chan struct{}
 }
 
-func (s *switched) has(id string) bool        { s.mu.Lock(); defer s.mu.Unlock(); return s.ids[id] }
-func (s *switched) Revoked(id string) bool    { return s.has(id) }
+func (s *switched) has(id string) bool     { s.mu.Lock(); defer s.mu.Unlock(); return s.ids[id] }
+func (s *switched) Revoked(id string) bool { return s.has(id) }
+func (s *switched) Ended(of, name string, _ time.Time) bool {
+	return s.has(of + " " + name)
+}
 func (s *switched) Frozen(id string) bool     { return s.has("frozen " + id) }
 func (s *switched) Stale(bool) bool           { return s.has("stale") }
 func (s *switched) RevocationSequence() int64 { return 0 }

@@ -151,7 +151,8 @@ type Held struct {
 	Holder     string
 	Authority  powerbox.Authority
 	Links      []string    // every id whose revocation ends it
-	Through    []string    // holders that passed it on, root's first; freezing one freezes it
+	Through    []string    // holders that it came through, root's first; freezing one freezes it
+	Issued     time.Time   // its root, by the issuer's clock
 	Chain      []string    // the verified chain, root first; nil for a reference
 	Named      []NamedLink // links of a scope token, which take their nonces with the call
 	Legacy     bool
@@ -177,6 +178,9 @@ type Recorder interface {
 // Revocations tells what has been revoked, and what an operator has frozen.
 type Revocations interface {
 	Revoked(id string) bool
+	// Ended reports whether everything that name stands for and that was issued
+	// up to a time has been revoked; of is one of the Bulk constants.
+	Ended(of, name string, issued time.Time) bool
 	// Frozen reports whether a freeze is in force for an id: of a capability, a
 	// token, a derived link or a holder, "agent:" with a configured name, or the
 	// pseudonym of a principal.
@@ -323,10 +327,8 @@ func (g *Gate) Recheck(v Verdict) (Reason, bool) {
 	if !g.Now().Before(v.Held.Authority.Window().Until) {
 		return Reason{Code: string(powerbox.CodeExpired), Message: "the capability expired while the call was under way"}, false
 	}
-	for _, id := range v.Held.Links {
-		if g.Revocations.Revoked(id) {
-			return Reason{Code: CodeRevoked, Message: "the capability was revoked while the call was under way"}, false
-		}
+	if _, yes := g.revoked(v.call, v.Held); yes {
+		return Reason{Code: CodeRevoked, Message: "the capability was revoked while the call was under way"}, false
 	}
 	return Reason{}, true
 }

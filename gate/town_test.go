@@ -43,7 +43,10 @@ func (l *ledger) Record(_ context.Context, r evidence.Record) (evidence.Sealed, 
 // revoked are ids that have been revoked.
 type revoked map[string]bool
 
-func (r revoked) Revoked(id string) bool    { return r[id] }
+func (r revoked) Revoked(id string) bool { return r[id] }
+func (r revoked) Ended(of, name string, issued time.Time) bool {
+	return r[of+" "+name] && !issued.After(at)
+}
 func (r revoked) Frozen(id string) bool     { return r["frozen "+id] }
 func (r revoked) Stale(reads bool) bool     { return r["stale"] && (!reads || !r["extended"]) }
 func (r revoked) RevocationSequence() int64 { return int64(len(r)) }

@@ -115,12 +115,22 @@ func (c *Client) List(ctx context.Context, agent Agent) ([]Capability, error) {
 	return c.capabilities(ctx, agent, "a2a/capabilities/list", powerbox.Object())
 }
 
-// Revoke ends a capability and everything that descends from it (SEP-20).
+// Revoke ends a capability and everything that descends from it (SEP-20). What
+// was derived offline is ended by showing its chain, with the key of any of its
+// holders: the one that made it, one before that, or its own (EXT-15).
 func (c *Client) Revoke(ctx context.Context, agent Agent, held Capability) error {
 	if held.RevocationID == "" {
-		return errors.New("holder: the capability has no revocation id; revoke the one that it was derived from")
+		return c.revokeLink(ctx, agent, held)
 	}
 	_, err := c.withSession(ctx, agent, "a2a/capabilities/revoke", powerbox.Object(text("revocationId", held.RevocationID)))
+	return err
+}
+
+func (c *Client) revokeLink(ctx context.Context, agent Agent, held Capability) error {
+	if len(held.Chain) < 2 {
+		return errors.New("holder: the capability has no revocation id and no chain of derived links; ask an operator to revoke it")
+	}
+	_, err := c.withKey(ctx, agent, "a2a/capabilities/revoke", powerbox.Object(powerbox.Member{Name: "chain", Value: texts(held.Chain)}))
 	return err
 }
 

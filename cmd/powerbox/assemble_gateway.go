@@ -122,6 +122,7 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 	mux.Handle("GET "+feed.PathSnapshot, server.Feed(publisher, may))
 	mux.Handle("POST /v1/gateway/", apart.Handler())
 	mux.Handle("POST "+sidecar.PathShip, apart.Handler())
+	mux.Handle("GET "+server.PathStatusLists+"{agent}", i.admin.StatusLists())
 	mux.Handle("/v1/", i.admin.Handler())
 	mux.HandleFunc("GET /checkpoint", i.public.Checkpoint)
 	mux.HandleFunc("GET /tile/", i.public.Tile)

@@ -67,6 +67,7 @@ type apartGateway struct {
 	tls      *listenerTLS // nil where it is not spoken
 	upstream *outbound.Client
 	face     atomic.Pointer[face]
+	moved    chan struct{} // holds one when the feed has gone on since the server was told
 	now      func() time.Time
 	log      *slog.Logger
 
@@ -90,7 +91,7 @@ const statusEvery = 2 * time.Second
 
 // runGateway runs until ctx ends.
 func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
-	g := &apartGateway{options: o, now: p.now, log: gatewayLog(p)}
+	g := &apartGateway{options: o, moved: make(chan struct{}, 1), now: p.now, log: gatewayLog(p)}
 	if err := g.open(ctx); err != nil {
 		return errors.Join(err, g.close())
 	}
@@ -109,7 +110,9 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { g.follower.Run(background) })
 	wg.Go(func() { g.spool.Ship(background, g.client.Send, g.log) })
-	wg.Go(func() { g.remote.Follow(background, statusEvery, func(s sidecar.Status) { g.renew(background, s) }) })
+	wg.Go(func() {
+		g.remote.Follow(background, statusEvery, g.moved, g.reached, func(s sidecar.Status) { g.renew(background, s) })
+	})
 	g.log.InfoContext(ctx, "gateway", slog.String("listen", listener.Addr().String()), slog.String("id", g.enrolled.Gateway), slog.String("agent", g.enrolled.Agent))
 	err = g.serving().all(ctx, fronts)
 	stop()
@@ -273,8 +276,12 @@ func (g *apartGateway) follow() error {
 	}
 	g.follower, err = feed.New(feed.Config{
 		Server: g.enrolled.Server, Issuer: g.enrolled.Server, Keys: []signed.Public{g.enrolled.Feed}, Transport: g.upstream.Transport(),
-		Lease: g.options.lease, Floor: floor, Authorize: g.client.Authorize, Now: g.now, Log: g.log,
+		Lease: g.options.lease, Lazy: g.options.lazy, Floor: floor, Authorize: g.client.Authorize, Now: g.now, Log: g.log,
 		Moved: func(n int64) {
+			select {
+			case g.moved <- struct{}{}:
+			default:
+			}
 			err := os.WriteFile(name+".new", []byte(strconv.FormatInt(n, 10)), 0o600)
 			if err == nil {
 				err = os.Rename(name+".new", name)
@@ -285,6 +292,11 @@ func (g *apartGateway) follow() error {
 		},
 	})
 	return err
+}
+
+// reached is how far the feed was followed, for the server to know.
+func (g *apartGateway) reached() sidecar.StatusQuery {
+	return sidecar.StatusQuery{Sequence: g.follower.RevocationSequence(), Lease: g.follower.Lease().Milliseconds()}
 }
 
 // front puts the gateway together and in place.

@@ -20,6 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/examples/quarterly"
 	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -58,7 +59,7 @@ func (d *demo) tries(ctx context.Context) error {
 	if err := legitimate(ctx); err != nil {
 		d.failures = append(d.failures, "the summariser's own document could not be read: "+err.Error())
 	}
-	if _, err := d.instance.issuer.RevokeAsOperator(ctx, "operator", parent.ID); err != nil {
+	if _, err := d.instance.issuer.RevokeAsOperator(ctx, "operator", issuer.Target{ID: parent.ID}); err != nil {
 		return err
 	}
 	d.attempt(ctx, try{"its own document, after the orchestrator's capability was revoked", []string{"revoked"}, legitimate})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func newFeed(p *program) *cobra.Command {
 			"deny everything that they enforce (code revocations_stale).",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newFeedExtend(p), newFeedKey(p))
+	cmd.AddCommand(newFeedExtend(p), newFeedKey(p), newFeedStatus(p))
 	return cmd
 }
 
@@ -98,6 +99,43 @@ func newFeedKey(p *program) *cobra.Command {
 			return p.printJSON(k)
 		}
 		fmt.Fprintln(p.stdout, k.Key)
+		return nil
+	}
+	return cmd
+}
+
+func newFeedStatus(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status CAPABILITY",
+		Short: "Print where verifiers that are not ours find the status of a capability",
+		Long: "It is a place in the Token Status List of the agent (draft-ietf-oauth-status-list), signed under the agent's issuing\n" +
+			"key and good for 30 seconds: 0 valid, 1 revoked, 2 frozen. A capability has no place before this is asked.\n" +
+			"Gateways do not read it: they follow the feed. Links that holders derive offline are not in it.",
+		Args: cobra.ExactArgs(1),
+	}
+	output := outputFlag(cmd)
+	o := addOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		var s struct {
+			Capability string `json:"capability"`
+			Status     struct {
+				List struct {
+					Index int    `json:"idx"`
+					URI   string `json:"uri"`
+				} `json:"status_list"`
+			} `json:"status"`
+		}
+		if err := op.call(cmd.Context(), http.MethodPost, "/v1/capabilities/"+url.PathEscape(args[0])+"/status", nil, &s); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.printJSON(s)
+		}
+		fmt.Fprintf(p.stdout, "%s is at %d of %s\n", s.Capability, s.Status.List.Index, s.Status.List.URI)
 		return nil
 	}
 	return cmd

@@ -37,6 +37,7 @@ type gatewayOptions struct {
 	grpc     string // where gRPC is taken, "" for nowhere
 	address  string // where clients reach that; "" for grpc
 	lease    time.Duration
+	lazy     time.Duration
 	dev      bool
 	metrics  string // address of the metrics, "" for none
 	tls      config.TLS
@@ -66,6 +67,7 @@ func newGateway(p *program) *cobra.Command {
 	cmd.Flags().StringVar(&o.upstream, "upstream", "", "`URL` of the agent behind, where it is another than in the server's configuration")
 	cmd.Flags().StringVar(&o.grpc, "grpc-listen", "", "`address` to take gRPC on, host:port; without it gRPC is not taken")
 	cmd.Flags().StringVar(&o.address, "grpc-address", "", "`address` that clients use for gRPC; default that of --grpc-listen")
+	cmd.Flags().DurationVar(&o.lazy, "lazy", 0, "learn of revocations by asking so often, at most half of the lease, and hold no stream open; 0 for at once")
 	cmd.Flags().DurationVar(&o.lease, "lease", feed.MaxLease, "how long to go on without news of revocations; at most 30s")
 	cmd.Flags().BoolVar(&o.dev, "dev", false, "admit the built-in users of a server that runs with --dev; NOT SAFE outside experiments")
 	cmd.Flags().StringVar(&o.metrics, "telemetry", "", "`address` of the metrics for Prometheus, host:port, as telemetry.listen of a server")

@@ -28,6 +28,7 @@ const (
 	exitUsage   = 2
 	exitDenied  = 3
 	exitInvalid = 4
+	exitLags    = 5
 )
 
 func main() {
@@ -81,7 +82,8 @@ func newRoot(p *program) *cobra.Command {
 			"  1  an error\n" +
 			"  2  wrong use of the command\n" +
 			"  3  something is denied\n" +
-			"  4  something is invalid, or was tampered with",
+			"  4  something is invalid, or was tampered with\n" +
+			"  5  revoked, and not every gateway said that it has it (revoke --wait)",
 		Version:       readBuild().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -10,53 +10,145 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// revokeFlags say what is revoked, and how.
+type revokeFlags struct {
+	capability                      string // file
+	issuer, holder, delegator, user string
+	dryRun, wait                    bool
+}
+
 func newRevoke(p *program) *cobra.Command {
 	var h holderFlags
-	var file string
+	var f revokeFlags
 	cmd := &cobra.Command{
-		Use:   "revoke TARGET | revoke --capability FILE --key FILE --session-file FILE",
-		Short: "End a capability and everything that descends from it",
-		Long: "An operator names a capability id, a revocation id, the id of a token or the hash of a derived link.\n" +
-			"A holder gives back what it has, with its key and the user's session.",
-		Args: cobra.MaximumNArgs(1),
+		Use:   "revoke TARGET | --issued-by AGENT | --held-by HOLDER | --delegated-by HOLDER | --for USER | --capability FILE",
+		Short: "End a capability, or everything of somebody, and all that descends from it",
+		Long: "An operator names a capability id, a revocation id, the id of a token or the hash of a derived link; or a file with\n" +
+			"a capability whose last link was derived offline. In bulk, everything goes that was issued up to now, in one event,\n" +
+			"whatever its number: what an agent has issued, what a holder holds, what it has handed on to others (what it holds\n" +
+			"itself stays), what was issued for a user. HOLDER is key:THUMBPRINT, another holder's id, or agent:NAME.\n" +
+			"Times count in whole seconds: what is issued later in the same second goes, too.\n\n" +
+			"A holder gives back what it has, or ends a link that it handed on, with its key.\n\n" +
+			"--dry-run lists what on record would die. --wait returns when every gateway apart from the server has the\n" +
+			"revocation, with 0; or when the lease of those that lag is over, so that they deny, with 5 and their names.",
+		Example: "  powerbox revoke cap_01j8 --dry-run\n  powerbox revoke --delegated-by agent:planner --wait\n  powerbox revoke --issued-by documents",
+		Args:    cobra.MaximumNArgs(1),
 	}
 	output := outputFlag(cmd)
 	o := addOperatorFlags(cmd)
-	cmd.Flags().StringVar(&file, "capability", "", "capability `file` to give back, as its holder")
+	cmd.Flags().StringVar(&f.capability, "capability", "", "capability `file`; with --key as a holder of it, otherwise as an operator")
+	cmd.Flags().StringVar(&f.issuer, "issued-by", "", "everything that the protected `agent` has issued until now")
+	cmd.Flags().StringVar(&f.holder, "held-by", "", "everything that the `holder` holds, or that came through it")
+	cmd.Flags().StringVar(&f.delegator, "delegated-by", "", "everything that the `holder` has handed on")
+	cmd.Flags().StringVar(&f.user, "for", "", "everything that was issued for the `user`, such as user:alice")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "list what would die, and revoke nothing")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until every gateway has it, or denies")
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	h.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 1 && file == "":
-			return p.revokeAsOperator(cmd.Context(), o, args[0], *output)
-		case len(args) == 0 && file != "":
-			return p.revokeAsHolder(cmd.Context(), h, file, *output)
+		if h.key != "" {
+			if f != (revokeFlags{capability: f.capability}) || f.capability == "" || len(args) > 0 {
+				return usage(errors.New("a holder, with --key, names --capability FILE and nothing else"))
+			}
+			return p.revokeAsHolder(cmd.Context(), h, f.capability, *output)
 		}
-		return usage(errors.New("want either TARGET, as an operator, or --capability FILE, as the holder"))
+		bodies, err := p.revokeBodies(f, args)
+		if err != nil {
+			return err
+		}
+		return p.revokeAsOperator(cmd.Context(), o, f, bodies, *output)
 	}
 	return cmd
+}
+
+// revokeBodies is what the server is asked, one request for each capability of a
+// file and one otherwise.
+func (p *program) revokeBodies(f revokeFlags, args []string) ([]map[string]any, error) {
+	body := map[string]any{}
+	for name, value := range map[string]string{"issuer": f.issuer, "holder": f.holder, "delegator": f.delegator, "principal": f.user} {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	if len(args) == 1 {
+		body["target"] = args[0]
+	}
+	if (f.capability != "") == (len(body) > 0) || len(body) > 1 {
+		return nil, usage(errors.New("want one of TARGET, --issued-by, --held-by, --delegated-by, --for and --capability"))
+	}
+	if f.capability == "" {
+		return []map[string]any{body}, nil
+	}
+	held, err := p.readCapabilities(f.capability)
+	if err != nil {
+		return nil, err
+	}
+	var out []map[string]any
+	for _, c := range held {
+		one := map[string]any{"target": c.ID}
+		if len(c.Chain) > 0 {
+			one = map[string]any{"chain": c.Chain}
+		}
+		out = append(out, one)
+	}
+	return out, nil
 }
 
 // revocation is the server's answer.
 type revocation struct {
 	Target   string    `json:"target"`
+	Kind     string    `json:"kind"`
 	Sequence int64     `json:"sequence"`
 	At       time.Time `json:"at"`
+	Reached  *reached  `json:"reached,omitempty"` // with --wait
 }
 
-func (p *program) revokeAsOperator(ctx context.Context, o *operatorFlags, target, output string) error {
+func (p *program) revokeAsOperator(ctx context.Context, o *operatorFlags, f revokeFlags, bodies []map[string]any, output string) error {
 	op, err := p.operator(o)
 	if err != nil {
 		return err
 	}
+	var lag error
+	for _, body := range bodies {
+		if f.dryRun {
+			err = p.dryRun(ctx, op, body, output)
+		} else {
+			err = p.revokeOne(ctx, op, f, body, output)
+		}
+		if errors.Is(err, errLaggards) {
+			lag, err = err, nil
+		}
+		if err != nil {
+			return fmt.Errorf("revoke: %w", err)
+		}
+	}
+	return lag
+}
+
+func (p *program) revokeOne(ctx context.Context, op *operator, f revokeFlags, body map[string]any, output string) error {
 	var r revocation
-	if err := op.call(ctx, http.MethodPost, "/v1/revocations", map[string]string{"target": target}, &r); err != nil {
-		return fmt.Errorf("revoke %s: %w", target, err)
+	err := op.call(ctx, http.MethodPost, "/v1/revocations", body, &r)
+	if err != nil {
+		return err
 	}
-	if output == "json" {
-		return p.printJSON(r)
+	if output != "json" {
+		fmt.Fprintf(p.stdout, "revoked %s (revocation %d)\n", r.Target, r.Sequence)
 	}
-	fmt.Fprintf(p.stdout, "revoked %s (revocation %d)\n", r.Target, r.Sequence)
-	return nil
+	if f.wait {
+		if r.Reached, err = p.await(ctx, op, r.Sequence); err != nil {
+			return err
+		}
+	}
+	switch {
+	case output == "json":
+		err = p.printJSON(r)
+	case f.wait:
+		p.printReached(r.Reached)
+	}
+	if err == nil && r.Reached != nil && len(r.Reached.laggards()) > 0 {
+		return &exitStatus{exitLags, errLaggards}
+	}
+	return err
 }
 
 func (p *program) revokeAsHolder(ctx context.Context, h holderFlags, file, output string) error {

@@ -30,7 +30,8 @@ type AttenuateParams struct {
 }
 
 // RevokeParams are those of a2a/capabilities/revoke (SEP-20): a revocation id,
-// or a chain with a proof of an ancestor's holder.
+// or a chain, whose last link is meant, with a proof of one of its holders where
+// the caller is none.
 type RevokeParams struct {
 	RevocationID string
 	Chain        []string
@@ -135,10 +136,10 @@ func (c *Call) parseExtension() *Error {
 		r := openStrict("params", c.Params, "revocationId", "chain", "proof", "tenant")
 		c.Revoke = &RevokeParams{RevocationID: r.text("revocationId"), Chain: r.chain("chain"), Proof: r.text("proof")}
 		if (c.Revoke.RevocationID == "") == (c.Revoke.Chain == nil) {
-			r.fail(ReasonParams, "params wants either revocationId, or chain with proof")
+			r.fail(ReasonParams, "params wants either revocationId, or chain, with proof where the caller is neither a holder nor the user of it")
 		}
-		if (c.Revoke.Chain == nil) != (c.Revoke.Proof == "") {
-			r.fail(ReasonParams, "params wants chain and proof together")
+		if c.Revoke.Chain == nil && c.Revoke.Proof != "" {
+			r.fail(ReasonParams, "params has proof, which goes with chain")
 		}
 		err = r.err
 	case CapabilitiesList:

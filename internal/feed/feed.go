@@ -69,6 +69,9 @@ const (
 	Freeze Kind = "freeze" // stops the ids in Targets until the thaw of the same Name
 	Thaw   Kind = "thaw"   // lifts the freeze of the same Name
 	Extend Kind = "extend" // lets reads go on without news until Until
+	// Epoch ends everything of which Targets are the issuer, the holder or
+	// whatever Of says, and whose root was issued up to Before (EXT-15).
+	Epoch Kind = "epoch"
 )
 
 // Event is one event of the sequence, as it is told outside the server: users
@@ -78,7 +81,9 @@ type Event struct {
 	Kind     Kind     `json:"kind"`
 	Name     string   `json:"name"`
 	Targets  []string `json:"targets,omitempty"`
-	Until    int64    `json:"until,omitempty"` // Unix seconds after which it does not matter; 0 for no end
+	Of       string   `json:"of,omitempty"`     // of an epoch, as package gate names it
+	Before   int64    `json:"before,omitempty"` // of an epoch, Unix seconds, that second included
+	Until    int64    `json:"until,omitempty"`  // Unix seconds after which it does not matter; 0 for no end
 }
 
 // Digest is a running digest of all events up to one number.
@@ -125,7 +130,8 @@ type State struct {
 	revoked  ends
 	freezes  map[string][]string // by name, the ids that it stops
 	frozen   map[string]bool     // all of these ids
-	extended time.Time           // until when reads may go on without news
+	epochs   epochs
+	extended time.Time // until when reads may go on without news
 }
 
 // Revoked reports whether an id has been revoked.
@@ -153,6 +159,9 @@ func (s State) with(e Event, now time.Time) (State, error) {
 	switch e.Kind {
 	case Revoke:
 		s.revoked = s.revoked.with(e.Name, e.Until, now)
+		return s, nil
+	case Epoch:
+		s.epochs = s.epochs.with(e, now)
 		return s, nil
 	case Extend:
 		s.extended = time.Unix(e.Until, 0)
@@ -190,6 +199,7 @@ func (s State) Entries(now time.Time) []Event {
 	for name, ids := range s.freezes {
 		out = append(out, Event{Kind: Freeze, Name: name, Targets: ids})
 	}
+	out = append(out, s.epochs.entries(now)...)
 	slices.SortFunc(out, func(a, b Event) int { return compare(a, b) })
 	if s.extended.After(now) {
 		out = append(out, Event{Kind: Extend, Name: "lease", Until: s.extended.Unix()})

@@ -484,3 +484,111 @@ func TestATK25_HeldBackStatements(t *testing.T) {
 		}
 	})
 }
+
+// An epoch ends what was issued up to it, in the stream and in a snapshot, and is
+// forgotten with what it ended.
+func TestEXT15_Epochs(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	event := func(n, before, until int64, names ...string) Event {
+		return Event{Sequence: n, Kind: Epoch, Of: "holder", Name: names[0], Targets: names, Before: before, Until: until}
+	}
+	var s State
+	for n, e := range []Event{
+		event(1, 100, now.Unix()+50, "key:a", "key:b"),
+		event(2, 90, now.Unix()+10, "key:a"), // earlier in both: nothing becomes good again
+		event(3, 120, 0, "key:c"),
+		event(4, 110, now.Unix()+10, "key:c"),
+		event(5, 10, now.Unix()-1, "key:gone"),
+	} {
+		var err error
+		if s, err = s.Apply(e, now); err != nil {
+			t.Fatalf("event %d: %v", n+1, err)
+		}
+	}
+	restored, err := fromSnapshot(Statement{Sequence: 5, Entries: s.Entries(now)}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]State{"the stream": s, "a snapshot": restored} {
+		for _, c := range []struct {
+			of, name string
+			issued   int64
+			want     bool
+		}{
+			{"holder", "key:a", 100, true},
+			{"holder", "key:a", 101, false},
+			{"holder", "key:b", 100, true},
+			{"holder", "key:c", 120, true},
+			{"holder", "key:c", 121, false},
+			{"holder", "key:d", 1, false},
+			{"delegator", "key:a", 1, false},
+		} {
+			if got := s.Ended(c.of, c.name, time.Unix(c.issued, 0)); got != c.want {
+				t.Errorf("%s: %s %s issued at %d: %t", name, c.of, c.name, c.issued, got)
+			}
+		}
+		if !s.Ended("holder", "key:a", time.Time{}) {
+			t.Errorf("%s: what was issued nobody knows when is good", name)
+		}
+	}
+	if restored.Ended("holder", "key:gone", time.Unix(1, 0)) {
+		t.Error("a snapshot has what does not matter any more")
+	}
+	later := now.Add(time.Minute)
+	s, err = s.Apply(event(6, 1, later.Unix()+9, "key:z"), later)
+	if err != nil || s.Ended("holder", "key:a", time.Unix(1, 0)) || !s.Ended("holder", "key:c", time.Unix(1, 0)) {
+		t.Errorf("kept or forgotten wrongly: %v", err)
+	}
+}
+
+// TestEXT17_Lazy: a subscriber that asks now and then knows after that time, and
+// denies as every other when its lease is over.
+func TestEXT17_Lazy(t *testing.T) {
+	in(t, func(t *testing.T) {
+		w := newTown(t)
+		c := w.subscriber.config
+		for _, wrong := range []time.Duration{-1, 16 * time.Second} {
+			c.Lazy = wrong
+			if _, err := New(c); err == nil {
+				t.Errorf("EXT-17 verified anew every %v", wrong)
+			}
+		}
+		c.Lazy = 10 * time.Second
+		var err error
+		if w.subscriber, err = New(c); err != nil {
+			t.Fatal(err)
+		}
+		w.run()
+		after(time.Second)
+		w.history.add(Event{Kind: Revoke, Name: "cap_1"})
+		after(8 * time.Second)
+		if w.subscriber.Revoked("cap_1") || w.subscriber.Stale(false) {
+			t.Error("EXT-17 known before it asks, or stale")
+		}
+		after(2 * time.Second)
+		if !w.subscriber.Revoked("cap_1") || w.subscriber.RevocationSequence() != 1 {
+			t.Error("EXT-17 not known after it asked")
+		}
+		w.wire.set(func(w *wire) {
+			w.cut = true
+			for _, path := range w.paths {
+				if path != PathSnapshot {
+					t.Errorf("EXT-17 it asks for %s", path)
+				}
+			}
+		})
+		after(28 * time.Second)
+		if w.subscriber.Stale(false) {
+			t.Error("EXT-17 stale before the lease is over")
+		}
+		after(3 * time.Second)
+		if !w.subscriber.Stale(false) {
+			t.Error("EXT-17 fresh after the lease is over")
+		}
+		w.wire.set(func(w *wire) { w.cut = false })
+		after(time.Minute)
+		if w.subscriber.Stale(false) {
+			t.Error("EXT-17 stale with the server back")
+		}
+	})
+}

@@ -17,14 +17,15 @@ import (
 	"github.com/powerbox-project/powerbox/internal/signed"
 )
 
-// Config is what a subscriber needs. Every field is required but Lease, Floor,
-// Authorize and Moved.
+// Config is what a subscriber needs. Every field is required but Lease, Lazy,
+// Floor, Authorize and Moved.
 type Config struct {
 	Server    string            // base URL of the server, or of a relay
 	Issuer    string            // public base URL of the server, as it signs
 	Keys      []signed.Public   // its feed keys, pinned
 	Transport http.RoundTripper // what it is fetched with
 	Lease     time.Duration     // 0 for [MaxLease], which is also the longest
+	Lazy      time.Duration     // verify anew by the snapshot so often, and follow no stream; 0 to follow it (EXT-17)
 	Floor     int64             // number that was reached before, below which nothing is believed
 	Authorize func(*http.Request) error
 	Moved     func(sequence int64) // called with every number that is reached
@@ -83,6 +84,9 @@ func New(c Config) (*Subscriber, error) {
 	if c.Lease < 0 || c.Lease > MaxLease {
 		return nil, fmt.Errorf("feed: a lease of %v; want at most %v", c.Lease, MaxLease)
 	}
+	if c.Lazy < 0 || c.Lazy > c.Lease/2 {
+		return nil, fmt.Errorf("feed: verified anew every %v; want at most %v, half of the lease", c.Lazy, c.Lease/2)
+	}
 	s := &Subscriber{config: c}
 	s.set.Store(&set{State: State{Sequence: c.Floor}, changed: make(chan struct{})})
 	s.timer = time.AfterFunc(time.Hour, s.ended)
@@ -93,6 +97,11 @@ func New(c Config) (*Subscriber, error) {
 // Revoked implements gate.Revocations.
 func (s *Subscriber) Revoked(id string) bool { return s.set.Load().Revoked(id) }
 
+// Ended implements gate.Revocations.
+func (s *Subscriber) Ended(of, name string, issued time.Time) bool {
+	return s.set.Load().Ended(of, name, issued)
+}
+
 // Frozen implements gate.Revocations.
 func (s *Subscriber) Frozen(id string) bool { return s.set.Load().Frozen(id) }
 
@@ -101,6 +110,9 @@ func (s *Subscriber) RevocationSequence() int64 { return s.set.Load().Sequence }
 
 // Changed implements gate.Revocations. The end of the lease is a change.
 func (s *Subscriber) Changed() <-chan struct{} { return s.set.Load().changed }
+
+// Lease is for how long the answers are good without news.
+func (s *Subscriber) Lease() time.Duration { return s.config.Lease }
 
 // Stale implements gate.Revocations: it reports that the lease is over, and
 // with it the operator's extension, which is for calls that only read.
@@ -114,25 +126,44 @@ func (s *Subscriber) Run(ctx context.Context) {
 	const shortest, longest = 50 * time.Millisecond, 2 * time.Second
 	for wait := shortest; ctx.Err() == nil; {
 		before := s.RevocationSequence()
-		heard, err := s.follow(ctx)
+		heard, err := s.hear(ctx)
 		if ctx.Err() != nil {
 			break
+		}
+		if err == nil {
+			wait = shortest
+			pause(ctx, s.config.Lazy)
+			continue
 		}
 		s.config.Log.WarnContext(ctx, "the revocation feed was lost", slog.Any("error", err), slog.Bool("stale", s.Stale(false)))
 		if heard || s.RevocationSequence() != before {
 			wait = shortest
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		pause(ctx, wait)
 		wait = min(2*wait, longest)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer.Stop()
+}
+
+// hear listens until something fails, or, where it is lazy, asks once: then no
+// error means that everything is known as of now.
+func (s *Subscriber) hear(ctx context.Context) (heard bool, err error) {
+	if s.config.Lazy > 0 {
+		return false, s.readSnapshot(ctx)
+	}
+	return s.follow(ctx)
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // errAgain marks what does not follow from what is known.

@@ -8,9 +8,11 @@ import (
 
 // issue answers the extension's methods that ask for capabilities or end them.
 // They need a session like every other method (SEP-23). To narrow what is held
-// the holder is enough: it could do so offline.
+// the holder is enough: it could do so offline; and to end a link of a chain that
+// it shows, which it may have made offline.
 func (g *Gateway) issue(w http.ResponseWriter, x *exchange) {
-	if x.caller.Holder.ID == "" || x.caller.Principal == "" && x.call.Method != a2a.CapabilitiesAttenuate {
+	alone := x.call.Method == a2a.CapabilitiesAttenuate || x.call.Method == a2a.CapabilitiesRevoke && x.call.Revoke.Chain != nil
+	if x.caller.Holder.ID == "" || x.caller.Principal == "" && !alone {
 		g.deny(w, x, a2a.Denial{
 			Code: a2a.CodeUnauthenticated, Reason: "unauthenticated",
 			Message: "this method needs the user's access token for this agent and a holder: a DPoP proof, a client certificate or a client id",

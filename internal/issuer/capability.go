@@ -32,6 +32,18 @@ type Capability struct {
 	PolicyDigest string // the policies that it was issued under
 	Created      time.Time
 	Expires      time.Time
+	// Rooted is when the root was issued, the zero time for a root, and Through
+	// are the holders that it came through, root's first.
+	Rooted  time.Time
+	Through []string
+}
+
+// Issued returns when the root of c was issued.
+func (c Capability) Issued() time.Time {
+	if len(c.Ancestors) == 0 {
+		return c.Created
+	}
+	return c.Rooted
 }
 
 // Subject is what was known of the principal at issue, so that policy can be
@@ -76,6 +88,9 @@ const (
 	KindThaw   Kind = "thaw"
 	// KindExtend lets gateways apart go on for a while without news.
 	KindExtend Kind = "extend"
+	// KindEpoch ends everything of one issuer, holder, delegator or user that
+	// was issued up to then.
+	KindEpoch Kind = "epoch"
 )
 
 // Revocation is one event of the sequence of everything that stops authority,

@@ -26,7 +26,7 @@ func (i *Issuer) List(ctx context.Context, agentID string, caller identity.Calle
 		held, err = r.HeldBy(query)
 		return err
 	})
-	return slices.DeleteFunc(held, func(c Capability) bool { return i.RevokedAny(c.Links()) }), err
+	return slices.DeleteFunc(held, func(c Capability) bool { return i.Dead(c) }), err
 }
 
 // Capability returns what a reference stands for, whoever asks; whether it may
@@ -51,7 +51,7 @@ func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *R
 		return refuse(CodeCapabilityUnknown, "you hold no such capability of this agent")
 	case caller.Principal != "" && c.Principal != caller.Principal:
 		return refuse(CodeNotPrincipal, "the capability was issued for another user than the session's")
-	case i.RevokedAny(c.Links()):
+	case i.Dead(c):
 		return refuse(CodeCapabilityRevoked, "the capability, or one that it descends from, has been revoked")
 	case !c.Expires.After(now):
 		return refuse(CodeCapabilityExpired, "the capability has expired")

@@ -164,16 +164,17 @@ type Ruling struct {
 	Approval        string        // who must approve, "" for nobody
 }
 
-// Config is what an issuer needs. Every field but Callers is required.
+// Config is what an issuer needs. Every field but Callers and Origin is required.
 type Config struct {
 	Store           Store
 	Policy          Policy
 	Sealer          *catalogue.Sealer
 	Agents          []*Agent
-	Callers         []string      // configured names of calling agents; optional
-	Recorder        string        // name under which records are written
-	Pairwise        []byte        // key of the pseudonyms of principals, 32 bytes
-	MaximumLifetime time.Duration // of any capability (SEP-8)
+	Callers         []string                   // configured names of calling agents; optional
+	Origin          func(holder string) string // configured name of a holder, "" for none; optional
+	Recorder        string                     // name under which records are written
+	Pairwise        []byte                     // key of the pseudonyms of principals, 32 bytes
+	MaximumLifetime time.Duration              // of any capability (SEP-8)
 	Now             func() time.Time
 	Random          io.Reader
 	Log             *slog.Logger
@@ -187,6 +188,7 @@ type Issuer struct {
 	revoked atomic.Pointer[revocations]
 	known   known
 	modes   modes
+	lists   statusLists
 
 	mu     sync.Mutex // guards random and the replacement of revoked
 	random io.Reader
@@ -200,6 +202,9 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 	if config.Recorder == "" || len(config.Pairwise) != 32 || config.MaximumLifetime <= 0 {
 		return nil, errors.New("issuer: Recorder, a Pairwise key of 32 bytes and a positive MaximumLifetime are required")
 	}
+	if config.Origin == nil {
+		config.Origin = func(string) string { return "" }
+	}
 	i := &Issuer{config: config, agents: map[string]*Agent{}, random: config.Random}
 	for _, a := range config.Agents {
 		if err := a.check(); err != nil {
@@ -207,7 +212,7 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 		}
 		i.agents[a.ID] = a
 	}
-	i.revoked.Store(&revocations{ids: map[string]time.Time{}, freezes: map[string]Revocation{}, changed: make(chan struct{})})
+	i.revoked.Store(&revocations{ids: map[string]time.Time{}, freezes: map[string]Revocation{}, epochs: map[bulk]epoch{}, changed: make(chan struct{})})
 	return i, errors.Join(i.loadRevocations(ctx), i.loadModes(ctx))
 }
 

@@ -69,6 +69,7 @@ func (i *Issuer) narrow(parent Capability, caller identity.Caller, n Narrowing) 
 	}
 	child := parent
 	child.Ancestors = parent.Lineage()
+	child.Rooted, child.Through = parent.Issued(), append(slices.Clone(parent.Through), parent.Holder)
 	child.Created = i.config.Now().UTC().Truncate(time.Second)
 	child.Token = ""
 	var errID, errRevocation error

@@ -378,7 +378,7 @@ func (i *Issuer) checkRequires(r Reader, caller identity.Caller, issued []Capabi
 			held, err := r.HeldBy(HeldQuery{
 				Agent: c.Agent, Holder: caller.Holder.ID, Principal: caller.Principal, Grant: needed, After: i.config.Now(), Limit: requiresLimit,
 			})
-			if err != nil || !slices.ContainsFunc(held, func(o Capability) bool { return !i.RevokedAny(o.Links()) }) {
+			if err != nil || !slices.ContainsFunc(held, func(o Capability) bool { return !i.Dead(o) }) {
 				return refuse(CodeRequiresMissing, "grant %q is issued only together with %q, or to a holder of it", c.Grant, needed)
 			}
 		}

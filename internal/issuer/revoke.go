@@ -20,7 +20,9 @@ type revocations struct {
 	ids      map[string]time.Time  // until when an entry matters
 	freezes  map[string]Revocation // by target, the last freeze or thaw
 	frozen   map[string]bool       // every id that a freeze in force stands for
-	changed  chan struct{}         // closed when the set is replaced
+	epochs   map[bulk]epoch
+	extended time.Time     // until when gateways read without news
+	changed  chan struct{} // closed when the set is replaced
 }
 
 // Revoked reports whether one id, of a capability, a token or a derived link,
@@ -56,22 +58,23 @@ func (i *Issuer) loadRevocations(ctx context.Context) error {
 func (i *Issuer) learn(rs ...Revocation) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	now := i.config.Now()
 	old := i.revoked.Load()
+	i.revoked.Store(i.after(old, rs...))
+	close(old.changed)
+}
+
+// after returns what a set is after more events.
+func (i *Issuer) after(old *revocations, rs ...Revocation) *revocations {
+	now := i.config.Now()
 	next := &revocations{
-		sequence: old.sequence, ids: maps.Clone(old.ids), freezes: maps.Clone(old.freezes), frozen: map[string]bool{}, changed: make(chan struct{}),
+		sequence: old.sequence, ids: maps.Clone(old.ids), freezes: maps.Clone(old.freezes), frozen: map[string]bool{}, epochs: maps.Clone(old.epochs),
+		extended: old.extended, changed: make(chan struct{}),
 	}
 	maps.DeleteFunc(next.ids, func(_ string, until time.Time) bool { return until.Before(now) })
+	maps.DeleteFunc(next.epochs, func(_ bulk, e epoch) bool { return e.until.Before(now) })
 	for _, r := range rs {
 		next.sequence = max(next.sequence, r.Sequence)
-		switch {
-		case r.Kind == KindFreeze || r.Kind == KindThaw:
-			if r.Sequence > next.freezes[r.Target].Sequence {
-				next.freezes[r.Target] = r
-			}
-		case r.Kind == KindRevoke && !r.Until.Before(now) && r.Until.After(next.ids[r.Target]):
-			next.ids[r.Target] = r.Until
-		}
+		next.apply(i, r, now)
 	}
 	for _, f := range next.freezes {
 		if f.Kind == KindFreeze {
@@ -80,8 +83,23 @@ func (i *Issuer) learn(rs ...Revocation) {
 			}
 		}
 	}
-	i.revoked.Store(next)
-	close(old.changed)
+	return next
+}
+
+// apply adds what one event does to a set that nobody reads yet.
+func (s *revocations) apply(i *Issuer, r Revocation, now time.Time) {
+	switch {
+	case r.Kind == KindFreeze || r.Kind == KindThaw:
+		if r.Sequence > s.freezes[r.Target].Sequence {
+			s.freezes[r.Target] = r
+		}
+	case r.Kind == KindRevoke && !r.Until.Before(now) && r.Until.After(s.ids[r.Target]):
+		s.ids[r.Target] = r.Until
+	case r.Kind == KindEpoch && !r.Until.Before(now):
+		s.end(i, r)
+	case r.Kind == KindExtend:
+		s.extended = r.Until
+	}
 }
 
 // Stale implements gate.Revocations: where the set is made nothing is old.
@@ -111,37 +129,6 @@ func (i *Issuer) Revoke(ctx context.Context, agentID string, caller identity.Cal
 		return Revocation{}, err
 	}
 	return i.revoke(ctx, record, c.ID, c.Expires, requester(caller))
-}
-
-// RevokeAsOperator ends whatever target names: a capability id, a revocation
-// id, the id of a root token or the hash of a derived link. What is not on
-// record stays revoked for as long as any token can live, since nothing here
-// says when it ends.
-func (i *Issuer) RevokeAsOperator(ctx context.Context, operator, target string) (Revocation, error) {
-	agentID, id, until := "", target, i.config.Now().Add(token.MaxLifetime)
-	err := i.config.Store.View(ctx, func(r Reader) error {
-		for _, find := range []func(string) (Capability, error){r.Capability, r.CapabilityByRevocation} {
-			c, err := find(target)
-			if err == nil {
-				agentID, id, until = c.Agent, c.ID, c.Expires
-			}
-			if err != nil && !errors.Is(err, ErrNotFound) {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return Revocation{}, err
-	}
-	if agentID == "" {
-		agentID = issuerItself
-	}
-	record, err := i.newRecord(agentID, identity.Caller{Agent: operator}, "capability.revoke", evidence.Intent{Operation: OperationCapability})
-	if err != nil {
-		return Revocation{}, err
-	}
-	return i.revoke(ctx, record, id, until, operator)
 }
 
 func (i *Issuer) revoke(ctx context.Context, record evidence.Record, target string, until time.Time, by string) (Revocation, error) {

@@ -104,7 +104,7 @@ func TestSEP20_Revoke(t *testing.T) {
 		t.Error("a revocation is forgotten with the process")
 	}
 	for _, target := range []string{other.ID, other.RevocationID, "hash-of-a-link"} {
-		if r, err := w.issuer.RevokeAsOperator(t.Context(), "operator", target); err != nil || !w.issuer.Revoked(r.Target) {
+		if r, err := w.issuer.RevokeAsOperator(t.Context(), "operator", issuer.Target{ID: target}); err != nil || !w.issuer.Revoked(r.Target) {
 			t.Errorf("by an operator: %+v, %v", r, err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestSEP20_Revoke(t *testing.T) {
 	}
 	// What has expired anyway is forgotten.
 	w.now = noon.Add(token.MaxLifetime + time.Hour)
-	if _, err := w.issuer.RevokeAsOperator(t.Context(), "operator", "another"); err != nil || w.issuer.Revoked(c.ID) {
+	if _, err := w.issuer.RevokeAsOperator(t.Context(), "operator", issuer.Target{ID: "another"}); err != nil || w.issuer.Revoked(c.ID) {
 		t.Errorf("kept for ever: %v", err)
 	}
 }
@@ -172,7 +172,7 @@ func TestSEP20_UnknownTargetsOutliveTheirTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	operator := func(target string, until time.Duration, sequence int64) {
-		r, err := w.issuer.RevokeAsOperator(t.Context(), "operator", target)
+		r, err := w.issuer.RevokeAsOperator(t.Context(), "operator", issuer.Target{ID: target})
 		if err != nil || !r.Until.Equal(noon.Add(until)) || r.Sequence != sequence {
 			t.Errorf("SEP-20 %s: %+v, %v", target, r, err)
 		}
@@ -181,7 +181,7 @@ func TestSEP20_UnknownTargetsOutliveTheirTokens(t *testing.T) {
 	w.now = noon.Add(time.Hour)
 	operator("hash-of-a-link", token.MaxLifetime+time.Hour, 3)
 	w.now = noon.Add(-time.Hour) // a clock that was set back does not shorten it
-	r, err := w.issuer.RevokeAsOperator(t.Context(), "operator", "hash-of-a-link")
+	r, err := w.issuer.RevokeAsOperator(t.Context(), "operator", issuer.Target{ID: "hash-of-a-link"})
 	if err != nil || r.Sequence != 2 && r.Sequence != 3 {
 		t.Errorf("SEP-20 a shorter one is an event: %+v, %v", r, err)
 	}

@@ -44,8 +44,12 @@ type Reader interface {
 	CapabilityByRevocation(id string) (Capability, error)
 	// HeldBy returns what a holder holds, newest first.
 	HeldBy(query HeldQuery) ([]Capability, error)
+	// Live hands over every capability that expires after a time, oldest first.
+	Live(after time.Time, visit func(Capability)) error
 	// Revocations returns the revocations behind a sequence number, in order.
 	Revocations(after int64) ([]Revocation, error)
+	// StatusPlaces returns the places in an agent's status list, by capability.
+	StatusPlaces(agent string) (map[string]int, error)
 	// TaskOwner returns to whom a task or context of an agent belongs, and
 	// false where it is not known.
 	TaskOwner(agent, task string) (Owner, bool, error)
@@ -87,6 +91,10 @@ type Tx interface {
 	// the first number; a later Until is an event of its own. A freeze and a
 	// thaw are always stored. No event is ever changed.
 	Revoke(r Revocation) (int64, error)
+	// PutStatusPlace gives a capability a place in its agent's status list, and
+	// returns false where the place is taken or the capability has one. The
+	// places of what has expired are free.
+	PutStatusPlace(c Capability, place int, now time.Time) (bool, error)
 	// BindTask remembers the owner of a task or context. It keeps the first
 	// owner and returns who that is.
 	BindTask(agent, task string, owner Owner) (Owner, error)

@@ -75,6 +75,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/agents", serve(a, a.agents))
 	mux.HandleFunc("PUT /v1/agents/{agent}/mode", serve(a, a.setMode))
 	mux.HandleFunc("POST /v1/revocations", serve(a, a.revoke))
+	mux.HandleFunc("GET /v1/revocations/{sequence}/gateways", serve(a, a.reached))
 	mux.HandleFunc("GET /v1/revoked", serve(a, a.revoked))
 	mux.HandleFunc("GET /v1/freezes", serve(a, a.freezes))
 	mux.HandleFunc("POST /v1/freezes", serve(a, a.stop(a.Issuer.Freeze)))
@@ -85,6 +86,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("DELETE /v1/gateways/{id}", serve(a, a.closeGateway))
 	mux.HandleFunc("POST /v1/feed/extension", serve(a, a.extend))
 	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
+	mux.HandleFunc("POST /v1/capabilities/{id}/status", serve(a, a.statusPlace))
 	mux.HandleFunc("GET /v1/records", serve(a, a.records))
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
@@ -246,37 +248,6 @@ func (a *Admin) setMode(r *http.Request) (any, error) {
 	return map[string]string{"agent": agent, "mode": string(mode), "before": string(before)}, err
 }
 
-func (a *Admin) revoke(r *http.Request) (any, error) {
-	var body struct {
-		Target string `json:"target"`
-	}
-	if err := decode(r, &body); err != nil {
-		return nil, err
-	}
-	if body.Target == "" {
-		return nil, status{http.StatusBadRequest, "target is missing; want a capability id, a revocation id or the hash of a derived link"}
-	}
-	rev, err := a.Issuer.RevokeAsOperator(r.Context(), "operator", body.Target)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{"target": rev.Target, "sequence": rev.Sequence, "at": rev.At}, nil
-}
-
-// revoked tells which of the given ids have been revoked, and which are frozen.
-func (a *Admin) revoked(r *http.Request) (any, error) {
-	revoked, frozen := []string{}, []string{}
-	for _, id := range r.URL.Query()["id"] {
-		if a.Issuer.Revoked(id) {
-			revoked = append(revoked, id)
-		}
-		if a.Issuer.Frozen(id) {
-			frozen = append(frozen, id)
-		}
-	}
-	return map[string]any{"revoked": revoked, "frozen": frozen}, nil
-}
-
 // CapabilityStatus is a capability as operators see it: with its real
 // resources, without its token.
 type CapabilityStatus struct {
@@ -311,7 +282,7 @@ func (a *Admin) capability(r *http.Request) (any, error) {
 		ID: c.ID, Agent: c.Agent, Grant: c.Grant, Root: c.Root, Ancestors: c.Ancestors, Principal: c.Principal,
 		Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Operations: c.Operations(),
 		Authority: c.Authority.JSON().AppendJSON(nil), RevocationID: c.RevocationID, Created: c.Created, Expires: c.Expires,
-		Legacy: c.Legacy, Revoked: a.Issuer.RevokedAny(c.Links()), Expired: !c.Expires.After(a.Now()),
+		Legacy: c.Legacy, Revoked: a.Issuer.Dead(c), Expired: !c.Expires.After(a.Now()),
 		Frozen: a.Issuer.Stopped(c),
 	}
 	for _, h := range c.Handles {

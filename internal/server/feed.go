@@ -38,6 +38,10 @@ func (e Events) outside(r issuer.Revocation) feed.Event {
 	if !r.Until.IsZero() {
 		out.Until = r.Until.Unix()
 	}
+	if r.Kind == issuer.KindEpoch {
+		out.Of, out.Name, out.Targets = e.Issuer.OutsideBulk(r)
+		out.Before = r.At.Unix()
+	}
 	if r.Kind == issuer.KindFreeze || r.Kind == issuer.KindThaw {
 		out.Name, out.Targets = e.Issuer.Outside(r.Target)
 	}

@@ -47,6 +47,7 @@ type Gateways struct {
 	known   []issuer.Gateway
 	changed chan struct{}     // closed when known is replaced
 	digests map[string]string // of setups, by agent: they are of this process
+	reports map[string]report // what open gateways said last, by id, to this process
 }
 
 // Load reads which gateways are enrolled.
@@ -248,7 +249,12 @@ func (g *Gateways) setup(r *http.Request, of issuer.Gateway, _ []byte) (any, err
 	return map[string]string{"setup": compact}, err
 }
 
-func (g *Gateways) status(r *http.Request, of issuer.Gateway, _ []byte) (any, error) {
+func (g *Gateways) status(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
+	var q sidecar.StatusQuery
+	if err := decodeBytes(body, &q); err != nil {
+		return nil, err
+	}
+	g.heard(of.ID, q)
 	mode, err := g.Mode(r.Context(), of.Agent)
 	if err != nil {
 		return nil, err
@@ -308,7 +314,7 @@ func (g *Gateways) capability(r *http.Request, of issuer.Gateway, body []byte) (
 	}
 	out := sidecar.Capability{
 		ID: c.ID, Root: c.Root, Principal: g.Issuer.Pseudonym(c.Agent, c.Principal), Holder: c.Holder, Authority: c.Authority.JSON().AppendJSON(nil),
-		Lineage: c.Lineage(), Links: c.Links(), Legacy: c.Legacy, Task: c.Task, PolicyDigest: c.PolicyDigest,
+		Issued: c.Issued().Unix(), Lineage: c.Lineage(), Links: c.Links(), Legacy: c.Legacy, Task: c.Task, PolicyDigest: c.PolicyDigest,
 	}
 	for _, h := range g.Issuer.Permitted(c) {
 		out.Handles = append(out.Handles, h.Handle)

@@ -164,12 +164,15 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 	}
 	held.Task = c.Task
 	held.Links = append(held.Links, c.Links()...)
+	held.Issued = c.Issued()
+	var before []string
 	for _, id := range c.Ancestors {
 		a, err := r.Issuer.OnRecord(ctx, id)
 		if err != nil {
 			return gate.Held{}, err
 		}
-		held.Through = append(held.Through, a.Holder)
+		before = append(before, a.Holder)
 	}
+	held.Through = append(before, held.Through...)
 	return held, nil
 }

@@ -115,12 +115,17 @@ func narrowing(a a2a.Attenuation) issuer.Narrowing {
 	return issuer.Narrowing{Handles: a.ResourceHandles, Operations: a.Operations, Expires: a.Expires}
 }
 
-// Revoke answers a2a/capabilities/revoke (SEP-20).
+// Revoke answers a2a/capabilities/revoke (SEP-20). A link is named by its hash in
+// the answer.
 func (s Issuing) Revoke(ctx context.Context, agent string, caller identity.Caller, p a2a.RevokeParams) (a2a.RevokeResult, error) {
-	if p.RevocationID == "" {
-		return a2a.RevokeResult{}, invalid("revocationId is missing; revoking a link by its chain is not supported yet")
+	var r issuer.Revocation
+	var err error
+	if p.Chain != nil {
+		r, err = s.Issuer.RevokeLink(ctx, agent, caller, p.Chain, p.Proof)
+		p.RevocationID = r.Target
+	} else {
+		r, err = s.Issuer.Revoke(ctx, agent, caller, p.RevocationID)
 	}
-	r, err := s.Issuer.Revoke(ctx, agent, caller, p.RevocationID)
 	if err != nil {
 		return a2a.RevokeResult{}, worded(err)
 	}

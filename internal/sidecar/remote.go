@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,20 +86,22 @@ func (r *Remote) Status() Status {
 	return r.status
 }
 
-// Follow asks for the status every so often, until ctx ends, and tells it. What
-// was said last stays while the server does not answer: the lease of the feed
-// bounds it.
-func (r *Remote) Follow(ctx context.Context, every time.Duration, tell func(Status)) {
+// Follow asks for the status every so often, and as soon as moved says that the
+// feed has gone on, until ctx ends, and tells it. On the way the server learns
+// from reached how far that is. What was said last stays while the server does
+// not answer: the lease of the feed bounds it.
+func (r *Remote) Follow(ctx context.Context, every time.Duration, moved <-chan struct{}, reached func() StatusQuery, tell func(Status)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-moved:
 		case <-tick.C:
 		}
 		var s Status
-		if err := r.Client.call(ctx, PathStatus, struct{}{}, &s); err != nil {
+		if err := r.Client.call(ctx, PathStatus, reached(), &s); err != nil {
 			r.Log.WarnContext(ctx, "the server does not say how much is enforced", slog.Any("error", err))
 			continue
 		}
@@ -181,7 +184,8 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 		return gate.Held{}, unknown()
 	}
 	held.Task = c.Task
-	held.Links, held.Through = append(held.Links, c.Links...), append(held.Through, c.Through...)
+	held.Links, held.Through = append(held.Links, c.Links...), append(slices.Clone(c.Through), held.Through...)
+	held.Issued = time.Unix(c.Issued, 0)
 	return held, nil
 }
 

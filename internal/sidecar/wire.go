@@ -104,6 +104,13 @@ type DevUser struct {
 	Token string `json:"token"`
 }
 
+// StatusQuery tells, on the way, how far the gateway has followed the feed: what
+// is revoked up to there is enforced by it.
+type StatusQuery struct {
+	Sequence int64 `json:"sequence"`
+	Lease    int64 `json:"lease"` // its own, in ms
+}
+
 // Status is what can change while a gateway runs.
 type Status struct {
 	Mode         string            `json:"mode"`
@@ -128,6 +135,7 @@ type Capability struct {
 	Lineage      []string        `json:"lineage"`
 	Links        []string        `json:"links"`
 	Through      []string        `json:"through"`
+	Issued       int64           `json:"issued"` // its root, Unix seconds
 	Legacy       bool            `json:"legacy"`
 	Task         string          `json:"task"`
 	Handles      []string        `json:"handles"`

@@ -93,6 +93,21 @@ func (r reader) HeldBy(q issuer.HeldQuery) ([]issuer.Capability, error) {
 	return r.capabilities(heldBy, q.Agent, q.Holder, q.Principal, q.After.Unix(), q.Grant, q.Grant, q.Limit)
 }
 
+// Live implements [issuer.Reader].
+func (r reader) Live(after time.Time, visit func(issuer.Capability)) error {
+	for data, err := range r.rawRecords("SELECT body FROM capability WHERE expires > ? ORDER BY rowid", after.Unix()) {
+		if err != nil {
+			return err
+		}
+		c, err := decode(data)
+		if err != nil {
+			return err
+		}
+		visit(c)
+	}
+	return nil
+}
+
 func (r reader) capabilities(query string, args ...any) ([]issuer.Capability, error) {
 	var out []issuer.Capability
 	for data, err := range r.rawRecords(query, args...) {
@@ -122,9 +137,9 @@ func (t *transaction) Revoke(r issuer.Revocation) (int64, error) {
 		}
 	}
 	switch r.Kind {
-	case issuer.KindRevoke, issuer.KindFreeze, issuer.KindThaw, issuer.KindExtend:
+	case issuer.KindRevoke, issuer.KindFreeze, issuer.KindThaw, issuer.KindExtend, issuer.KindEpoch:
 	default:
-		return 0, fmt.Errorf("sqlite: revocation of %q has kind %q; want revoke, freeze, thaw or extend", r.Target, r.Kind)
+		return 0, fmt.Errorf("sqlite: revocation of %q has kind %q; want revoke, freeze, thaw, extend or epoch", r.Target, r.Kind)
 	}
 	err := t.db.QueryRowContext(t.ctx, `INSERT INTO revocation (sequence, kind, target, by, reason, at, until)
 		SELECT COALESCE(MAX(sequence), 0) + 1, ?, ?, ?, ?, ?, ? FROM revocation RETURNING sequence`,

@@ -1,0 +1,259 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// bulk is what one event ends everything of: one of the gate's Bulk constants
+// and a name.
+type bulk struct{ of, name string }
+
+// epoch is up to when what was issued is dead, and until when that matters.
+type epoch struct{ before, until time.Time }
+
+// Bulk names what one event ends everything of (EXT-15). One member is set. A
+// holder, or delegator, is a holder's id such as key:..., or agent:NAME for
+// every holder of that configured name.
+type Bulk struct {
+	Issuer    string // everything that this agent has issued: its epoch
+	Holder    string // everything that it holds, or that came through it
+	Delegator string // everything that it has handed on to another; what it holds itself stays
+	Principal string // everything that was issued for this user
+}
+
+// target returns what is stored.
+func (i *Issuer) target(b Bulk) (of bulk, err error) {
+	var set []bulk
+	for _, one := range []bulk{
+		{gate.BulkIssuer, b.Issuer}, {gate.BulkHolder, b.Holder}, {gate.BulkDelegator, b.Delegator}, {gate.BulkPrincipal, b.Principal},
+	} {
+		if one.name != "" {
+			set = append(set, one)
+		}
+	}
+	if len(set) != 1 {
+		return bulk{}, noTarget("%d things to revoke are named; want one of target (a capability id, a revocation id or the hash of a derived link), chain, issuer, holder, delegator and principal", len(set))
+	}
+	of = set[0]
+	name, isAgent := strings.CutPrefix(of.name, "agent:")
+	switch {
+	case of.of == gate.BulkIssuer:
+		if _, ok := i.agents[name]; !ok {
+			return bulk{}, noTarget("no agent %q is protected here; there are [%s]", name, strings.Join(i.agentNames(), ", "))
+		}
+		return bulk{gate.BulkIssuer, name}, nil
+	case of.of == gate.BulkPrincipal && (isAgent || !isPrincipal(of.name)):
+		return bulk{}, noTarget("%q is no user; want one such as user:alice", of.name)
+	case isAgent && !slices.Contains(i.config.Callers, name):
+		return bulk{}, noTarget("no calling agent %q is configured; there are [%s]", name, strings.Join(i.config.Callers, ", "))
+	case isAgent && of.of == gate.BulkHolder:
+		return bulk{gate.BulkAgent, name}, nil
+	case isAgent:
+		return bulk{gate.BulkDelegatingAgent, name}, nil
+	}
+	if kind, rest, _ := strings.Cut(of.name, ":"); kind == "" || rest == "" || len(of.name) > 256 || strings.ContainsFunc(of.name, unprintable) {
+		return bulk{}, noTarget("%q is no holder; want key:THUMBPRINT, client:ID, a SPIFFE id, or agent:NAME for every holder of that name", of.name)
+	}
+	return of, nil
+}
+
+func unprintable(r rune) bool { return r <= ' ' || r == 0x7f }
+
+func (b bulk) String() string { return b.of + ":" + b.name }
+
+func parseBulk(target string) bulk {
+	of, name, _ := strings.Cut(target, ":")
+	return bulk{of, name}
+}
+
+// names returns what a bulk is told as outside the server: a user by the
+// pseudonym at every agent.
+func (i *Issuer) names(b bulk) []string {
+	if b.of != gate.BulkPrincipal {
+		return []string{b.name}
+	}
+	var all []string
+	for id := range i.agents {
+		all = append(all, i.Pseudonym(id, b.name))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// OutsideBulk returns what an event of [KindEpoch] ends everything of, as it is
+// told outside the server.
+func (i *Issuer) OutsideBulk(r Revocation) (of, name string, names []string) {
+	b := parseBulk(r.Target)
+	if b.of == gate.BulkPrincipal {
+		return b.of, i.Pseudonym(issuerItself, b.name), i.names(b)
+	}
+	return b.of, b.name, i.names(b)
+}
+
+// end adds an event to a set that nobody reads yet.
+func (s *revocations) end(i *Issuer, r Revocation) {
+	b := parseBulk(r.Target)
+	for _, name := range i.names(b) {
+		old := s.epochs[bulk{b.of, name}]
+		s.epochs[bulk{b.of, name}] = epoch{later(old.before, r.At.Truncate(time.Second)), later(old.until, r.Until)}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// ended is what [gate.Revocations] calls Ended, of one set. Times count in
+// whole seconds, as the store and the feed have them.
+func (s *revocations) ended(of, name string, issued time.Time) bool {
+	e, ok := s.epochs[bulk{of, name}]
+	return ok && issued.Unix() <= e.before.Unix()
+}
+
+// Ended implements gate.Revocations.
+func (i *Issuer) Ended(of, name string, issued time.Time) bool {
+	return i.revoked.Load().ended(of, name, issued)
+}
+
+// Dead reports whether a capability has been revoked, by itself, with what it
+// descends from, or along with others.
+func (i *Issuer) Dead(c Capability) bool { return i.dead(i.revoked.Load(), c) }
+
+func (i *Issuer) dead(s *revocations, c Capability) bool {
+	if slices.ContainsFunc(c.Links(), func(id string) bool { _, ok := s.ids[id]; return ok }) {
+		return true
+	}
+	line := gate.Line{
+		Issuer: c.Agent, Principal: i.Pseudonym(c.Agent, c.Principal), Holders: append(slices.Clone(c.Through), c.Holder), Issued: c.Issued(), Origin: i.config.Origin,
+	}
+	return line.Ended(s.ended)
+}
+
+// planned is an event that has not happened, with the record that it will have.
+func (i *Issuer) planned(ctx context.Context, operator string, t Target) (Revocation, evidence.Record, error) {
+	now := i.config.Now()
+	r := Revocation{Kind: KindRevoke, By: operator, At: now, Until: now.Add(token.MaxLifetime)}
+	agent, err := i.plan(ctx, &r, t)
+	if err != nil {
+		return r, evidence.Record{}, err
+	}
+	named := r.Target
+	if b := parseBulk(r.Target); r.Kind == KindEpoch && b.of == gate.BulkPrincipal {
+		named = b.of + ":" + i.Pseudonym(issuerItself, b.name)
+	}
+	record, err := i.newRecord(agent, identity.Caller{Agent: operator}, "capability.revoke", evidence.Intent{
+		Operation: OperationCapability, Details: details(map[string]any{"target": named}),
+	})
+	if r.Kind == KindRevoke {
+		record.Details.Capability = r.Target
+	}
+	record.OutcomeStatus = evidence.Achieved
+	return r, record, err
+}
+
+// plan fills in what a target amounts to, and returns the agent in whose chain
+// the record belongs.
+func (i *Issuer) plan(ctx context.Context, r *Revocation, t Target) (agent string, err error) {
+	switch {
+	case t.ID != "" && t.Chain == nil && t.All == (Bulk{}):
+		r.Target = t.ID
+		c, err := i.find(ctx, t.ID)
+		if errors.Is(err, ErrNotFound) {
+			return issuerItself, nil
+		}
+		if err == nil {
+			r.Target, r.Until = c.ID, c.Expires
+		}
+		return c.Agent, err
+	case t.ID == "" && t.Chain != nil && t.All == (Bulk{}):
+		s, err := i.show(t.Chain)
+		if err != nil {
+			return "", err
+		}
+		r.Target, r.Until = s.target, s.until
+		return s.agent.ID, nil
+	case t.ID != "" || t.Chain != nil:
+		return "", noTarget("more than one of target, chain and a bulk is named; want one")
+	}
+	b, err := i.target(t.All)
+	if err != nil {
+		return "", err
+	}
+	r.Kind, r.Target, r.At = KindEpoch, b.String(), r.At.UTC().Truncate(time.Second)
+	if b.of == gate.BulkIssuer {
+		return b.name, nil
+	}
+	return issuerItself, nil
+}
+
+// find returns what is on record under the id of a capability or of its
+// revocation, or [ErrNotFound].
+func (i *Issuer) find(ctx context.Context, id string) (Capability, error) {
+	var c Capability
+	err := i.config.Store.View(ctx, func(r Reader) error {
+		var err error
+		if c, err = r.Capability(id); errors.Is(err, ErrNotFound) {
+			c, err = r.CapabilityByRevocation(id)
+		}
+		return err
+	})
+	return c, err
+}
+
+// Target is what an operator revokes: one thing with all that descends from it,
+// or everything of somebody.
+type Target struct {
+	ID    string   // capability id, revocation id, id of a root token, hash of a derived link
+	Chain []string // whose last link is meant, which may never have been seen here
+	All   Bulk
+}
+
+// RevokeAsOperator ends what t names, in one event. What is not on record stays
+// revoked for as long as any token can live, since nothing here says when it
+// ends.
+func (i *Issuer) RevokeAsOperator(ctx context.Context, operator string, t Target) (Revocation, error) {
+	r, record, err := i.planned(ctx, operator, t)
+	if err != nil {
+		return Revocation{}, err
+	}
+	return i.commitRevocation(ctx, record, r)
+}
+
+// Victims returns the capabilities on record that [Issuer.RevokeAsOperator]
+// would end now, by the same rule that enforces it, and up to how many of them;
+// count is of all. Links that holders derived offline are not on record.
+func (i *Issuer) Victims(ctx context.Context, t Target, limit int) (dying []Capability, count int, r Revocation, err error) {
+	if r, _, err = i.planned(ctx, "", t); err != nil {
+		return nil, 0, r, err
+	}
+	now := i.revoked.Load()
+	then := i.after(now, r)
+	err = i.config.Store.View(ctx, func(rd Reader) error {
+		dying, count = nil, 0
+		return rd.Live(i.config.Now(), func(c Capability) {
+			if i.dead(now, c) || !i.dead(then, c) {
+				return
+			}
+			if count++; len(dying) < limit {
+				dying = append(dying, c)
+			}
+		})
+	})
+	return dying, count, r, err
+}
+
+// ExtendedUntil returns until when gateways apart go on with reads without news,
+// the zero time where nobody extended that.
+func (i *Issuer) ExtendedUntil() time.Time { return i.revoked.Load().extended }
