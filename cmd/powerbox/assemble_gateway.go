@@ -316,7 +316,7 @@ func (i *instance) scopesOf(c config.Agent) (gateway.Scopes, error) {
 	a := c.Authorization
 	out := gateway.Scopes{
 		Model: a.Model, Required: a.RequiredScopes, Delegation: a.Delegation, MaxDepth: a.MaxDepth, Evidence: a.EvidenceRequired,
-		Lifetime: i.config.Issuer.MaximumLifetime,
+		Lifetime: i.config.Issuer.MaximumLifetime, Revocation: i.config.Issuer.URL + "/v1/revocations",
 	}
 	known := map[string]string{}
 	for _, o := range i.config.Offers[c.ID] {

@@ -346,6 +346,37 @@ func TestEXT15_RevokedLinksAndTokens(t *testing.T) {
 	}
 }
 
+// TestEXT15_BulkOfLinks ends everything that a delegator passed on by links, and
+// everything of a later holder, with one event each. What the delegator holds
+// itself stays.
+func TestEXT15_BulkOfLinks(t *testing.T) {
+	everywhere(t, func(t *testing.T, on wire) {
+		s := newScopeTown(t, options{on: on})
+		carol := s.caller("")
+		first, other := s.toBob("1", scopeSearch), s.alice.link(carol.did(), []string{scopeSearch}, s.until, "o")
+		second := s.bob.link(carol.did(), []string{scopeSearch}, s.until, "2")
+		allowed(t, s.bob.sends("documents", s.search(first)))
+		allowed(t, carol.sends("documents", s.search(first, second)))
+		allowed(t, carol.sends("documents", s.search(other)))
+		ended := func(what string, a answer) {
+			t.Helper()
+			if a.reason() != "revoked" {
+				t.Errorf("EXT-15 %s: %s", what, a.Raw)
+			}
+		}
+		s.run("revoke", "--delegated-by", "key:"+s.bob.key.Public().Thumbprint())
+		ended("what bob passed on", carol.sends("documents", s.search(first, second)))
+		allowed(t, s.bob.sends("documents", s.search(first)))
+		allowed(t, carol.sends("documents", s.search(other)))
+		s.run("revoke", "--delegated-by", "key:"+s.alice.key.Public().Thumbprint())
+		ended("what alice passed on", s.bob.sends("documents", s.search(first)))
+		ended("also to another", carol.sends("documents", s.search(other)))
+		allowed(t, s.key.sends("documents", s.search()))
+		s.run("revoke", "--held-by", "key:"+s.alice.key.Public().Thumbprint())
+		ended("all of alice", s.key.sends("documents", s.search()))
+	})
+}
+
 // TestEXT39_LongestLife shortens the longest accepted life: what was issued
 // before for longer is refused.
 func TestEXT39_LongestLife(t *testing.T) {
