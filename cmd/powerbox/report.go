@@ -20,6 +20,7 @@ import (
 func newReport(p *program) *cobra.Command {
 	q := recordQuery{limit: 100000}
 	var grants bool
+	var since time.Duration
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Say who called what, and what would be denied at which level",
@@ -31,13 +32,14 @@ func newReport(p *program) *cobra.Command {
 	output := outputFlag(cmd)
 	o := addOperatorFlags(cmd)
 	cmd.Flags().StringVar(&q.agent, "agent", "", "calls of this agent alone")
-	cmd.Flags().DurationVar(&q.since, "since", 24*time.Hour, "how far back")
+	cmd.Flags().DurationVar(&since, "since", 24*time.Hour, "how far back")
 	cmd.Flags().BoolVar(&grants, "grants", false, "print a file of scopes that cover what was observed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op, err := p.operator(o)
 		if err != nil {
 			return err
 		}
+		q.since = p.now().Add(-since).UTC()
 		records, err := op.records(cmd.Context(), q)
 		if err != nil {
 			return err
@@ -49,7 +51,7 @@ func newReport(p *program) *cobra.Command {
 		if r.Frozen, err = op.freezes(cmd.Context()); err != nil {
 			return err
 		}
-		r.Since = p.now().Add(-q.since).UTC().Truncate(time.Second)
+		r.Since = q.since.Truncate(time.Second)
 		switch {
 		case grants && *output == "json":
 			return p.printJSON(r.grants())

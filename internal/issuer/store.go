@@ -53,8 +53,10 @@ type Reader interface {
 	TaskNamed(agent, task string) (bool, error)
 	// Record returns one evidence record, or [ErrNotFound].
 	Record(id string) (evidence.Sealed, error)
-	// Records returns the records that match, newest first.
-	Records(query RecordQuery) ([]evidence.Sealed, error)
+	// Records returns a page of the records that match, newest first: the last
+	// of the log is the first. [ErrNotFound] means that there is no record of
+	// the id in Before.
+	Records(query RecordQuery) (RecordPage, error)
 	// Gateways returns every gateway that was ever enrolled, oldest first.
 	Gateways() ([]Gateway, error)
 	// Mode returns the mode that an operator set for an agent, "" for none.
@@ -105,12 +107,27 @@ type HeldQuery struct {
 
 // RecordQuery selects records; empty members select everything.
 type RecordQuery struct {
-	Agent     string
-	Requester string
-	Task      string
-	Operation string
-	Decision  evidence.Decision
-	OutcomeOf string
-	Since     time.Time
-	Limit     int // 0 for no limit
+	Agent      string
+	Requester  string
+	Principal  string
+	Task       string
+	Trace      string
+	Operation  string
+	Capability string
+	Decision   evidence.Decision
+	OutcomeOf  string
+	// Since and Until are about the time of records, both included. Since is
+	// looked up by the time in their ids ([Issuer.NewID]).
+	Since, Until time.Time
+	Before       string // id of a record: those that the log has before it
+	Limit        int    // 0 for no limit
+	// Scan is how many records are looked at, at the most; 0 for all. A page
+	// can be empty and have a next one.
+	Scan int
+}
+
+// RecordPage is a part of what a query selects.
+type RecordPage struct {
+	Records []evidence.Sealed
+	Next    string // what Before is for the next page, "" after the last
 }

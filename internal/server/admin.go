@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -84,7 +83,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("DELETE /v1/gateways/{id}", serve(a, a.closeGateway))
 	mux.HandleFunc("POST /v1/feed/extension", serve(a, a.extend))
 	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
-	mux.HandleFunc("GET /v1/records", serve(a, a.records))
+	mux.HandleFunc("GET /v1/records", a.records)
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
 	mux.HandleFunc("POST /v1/can", serve(a, a.can))
@@ -316,37 +315,6 @@ func (a *Admin) capability(r *http.Request) (any, error) {
 		s.Resources = append(s.Resources, h.Resource)
 	}
 	return s, nil
-}
-
-func (a *Admin) records(r *http.Request) (any, error) {
-	q := r.URL.Query()
-	query := issuer.RecordQuery{
-		Agent: q.Get("agent"), Requester: q.Get("requester"), Task: q.Get("task"), Operation: q.Get("operation"),
-		Decision: evidence.Decision(q.Get("decision")), OutcomeOf: q.Get("outcome_of"), Limit: 1000,
-	}
-	if limit := q.Get("limit"); limit != "" {
-		n, err := strconv.Atoi(limit)
-		if err != nil || n < 1 || n > 100000 {
-			return nil, status{http.StatusBadRequest, "limit must be a number from 1 to 100000"}
-		}
-		query.Limit = n
-	}
-	if since := q.Get("since"); since != "" {
-		t, err := time.Parse(time.RFC3339, since)
-		if err != nil {
-			return nil, status{http.StatusBadRequest, "since must be a time such as 2026-01-02T15:04:05Z"}
-		}
-		query.Since = t
-	}
-	var out []json.RawMessage
-	err := a.Store.View(r.Context(), func(rd issuer.Reader) error {
-		sealed, err := rd.Records(query)
-		for _, s := range sealed {
-			out = append(out, s.Bytes())
-		}
-		return err
-	})
-	return out, err
 }
 
 func (a *Admin) record(r *http.Request) (any, error) {
