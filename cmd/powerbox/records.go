@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -28,6 +27,7 @@ type recordQuery struct {
 
 	since, until time.Time
 	before       string // id of a record: those that the log has before it
+	id           string // of the one record that is wanted, in a bundle
 	limit        int    // 0 for all
 }
 
@@ -49,16 +49,30 @@ func collect(ctx context.Context, from recordSource, q recordQuery) ([]evidence.
 	return out, nil
 }
 
+// record looks one record up.
+func (o *operator) record(ctx context.Context, id string) (evidence.Record, error) {
+	var raw json.RawMessage
+	if err := o.get(ctx, "/v1/records/"+url.PathEscape(id), &raw); err != nil {
+		return evidence.Record{}, err
+	}
+	s, err := evidence.ParseSealed(raw)
+	if err != nil {
+		return evidence.Record{}, invalid(err)
+	}
+	return s.Record(), nil
+}
+
 // records returns what the server has, newest first.
 func (o *operator) records(ctx context.Context, q recordQuery) ([]evidence.Record, error) {
 	return collect(ctx, o, q)
 }
 
-// member is what one flag and one member of a record have in common.
+// recordMember is what one flag and one member of a record have in common.
 type recordMember struct{ name, wanted, has string }
 
 func (q recordQuery) members(r evidence.Record) []recordMember {
 	return []recordMember{
+		{"id", q.id, r.ID},
 		{"agent", q.agent, r.AgentID},
 		{"requester", q.requester, r.Details.Requester},
 		{"principal", q.principal, r.Details.Principal},
@@ -279,6 +293,3 @@ func (p *program) moment(flag, text string) (time.Time, error) {
 	}
 	return at.UTC(), nil
 }
-
-// errSourceless is for what only a server knows.
-var errSourceless = errors.New("a bundle has records alone; ask the server, without --from")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -44,6 +45,9 @@ type Reader interface {
 	CapabilityByRevocation(id string) (Capability, error)
 	// HeldBy returns what a holder holds, newest first.
 	HeldBy(query HeldQuery) ([]Capability, error)
+	// Live returns the capabilities that expire after a moment, in the order in
+	// which they were issued: a parent comes before its children.
+	Live(after time.Time) iter.Seq2[Capability, error]
 	// Revocations returns the revocations behind a sequence number, in order.
 	Revocations(after int64) ([]Revocation, error)
 	// TaskOwner returns to whom a task or context of an agent belongs, and

@@ -82,6 +82,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/gateways", serve(a, a.gateways))
 	mux.HandleFunc("DELETE /v1/gateways/{id}", serve(a, a.closeGateway))
 	mux.HandleFunc("POST /v1/feed/extension", serve(a, a.extend))
+	mux.HandleFunc("GET /v1/capabilities", serve(a, a.capabilities))
 	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
 	mux.HandleFunc("GET /v1/records", a.records)
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
@@ -304,6 +305,25 @@ func (a *Admin) capability(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.status(c), nil
+}
+
+// capabilities tells what a holder can still use, and those to whom it passed
+// something on.
+func (a *Admin) capabilities(r *http.Request) (any, error) {
+	holder := r.URL.Query().Get("holder")
+	if holder == "" {
+		return nil, status{http.StatusBadRequest, "holder is missing; want the configured name of an agent, or a holder such as key:THUMBPRINT"}
+	}
+	live, err := a.Issuer.LiveOf(r.Context(), holder)
+	out := make([]CapabilityStatus, len(live))
+	for n, c := range live {
+		out[n] = a.status(c)
+	}
+	return out, err
+}
+
+func (a *Admin) status(c issuer.Capability) CapabilityStatus {
 	s := CapabilityStatus{
 		ID: c.ID, Agent: c.Agent, Grant: c.Grant, Root: c.Root, Ancestors: c.Ancestors, Principal: c.Principal,
 		Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Operations: c.Operations(),
@@ -314,7 +334,7 @@ func (a *Admin) capability(r *http.Request) (any, error) {
 	for _, h := range c.Handles {
 		s.Resources = append(s.Resources, h.Resource)
 	}
-	return s, nil
+	return s
 }
 
 func (a *Admin) record(r *http.Request) (any, error) {

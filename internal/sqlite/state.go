@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -91,6 +92,21 @@ func (r reader) HeldBy(q issuer.HeldQuery) ([]issuer.Capability, error) {
 		return nil, errors.New("sqlite: held by: Limit must be 1 at least")
 	}
 	return r.capabilities(heldBy, q.Agent, q.Holder, q.Principal, q.After.Unix(), q.Grant, q.Grant, q.Limit)
+}
+
+// Live implements [issuer.Reader].
+func (r reader) Live(after time.Time) iter.Seq2[issuer.Capability, error] {
+	return func(yield func(issuer.Capability, error) bool) {
+		for data, err := range r.rawRecords("SELECT body FROM capability WHERE expires > ? ORDER BY rowid", after.Unix()) {
+			var c issuer.Capability
+			if err == nil {
+				c, err = decode(data)
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 func (r reader) capabilities(query string, args ...any) ([]issuer.Capability, error) {
