@@ -164,11 +164,11 @@ func (x *explainer) decision(ctx context.Context, id string) (explanation, error
 	}
 	e := explanation{Kind: "decision", ID: id, Verdict: verdictOf(r)}
 	e.describe(x, r)
-	told := map[failure]bool{} // two attempts of a call may fail for the same reason
+	told := map[[2]string]bool{} // two attempts of a call may fail for the same reason
 	for _, reason := range r.Details.Reasons {
-		if f := (failure{reason.Code, reason.Message}); !told[f] {
+		if f := [2]string{reason.Code, reason.Message}; !told[f] {
 			told[f] = true
-			e.fail(f.Code, f.Message)
+			e.fail(reason.Code, reason.Message)
 		}
 	}
 	if e.First != nil {
