@@ -115,9 +115,6 @@ func (p possession) add(r evidence.Record) {
 			p.of(d.Requester, r.AgentID, localName(r, name)).Granted = true
 		}
 	}
-	if strings.HasPrefix(r.ActionType, "capability.") {
-		return // who asks for a capability has it, and has used nothing of it
-	}
 	for _, name := range d.Exercised {
 		if reserved(name) {
 			continue

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,4 +116,48 @@ func TestEXT28_QueriesThatCannotBeMeant(t *testing.T) {
 			t.Errorf("%s: %s", query, response.Status)
 		}
 	}
+}
+
+// TestEXT28_IncidentNamesWhomItPassedOnTo: what an agent narrowed for another one
+// is that one's, is live, and dies with what it came from.
+func TestEXT28_IncidentNamesWhomItPassedOnTo(t *testing.T) {
+	w := investigate(t)
+	mail := w.planner.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "tell the board"})[0]
+	message := map[string]any{"role": "user", "parts": []any{map[string]any{"type": "text", "text": "Summarize this document"}}}
+	allowed(t, w.planner.call("documents", "a2a/task/send", map[string]any{"message": message, "capabilities": []string{w.read.ID, mail.ID}}))
+	handed := w.sent().Delegated
+	if len(handed) != 1 || handed[0].Capability == mail.ID {
+		t.Fatalf("handed over: %+v", handed)
+	}
+	got := readIncident(t, w.run("trace", "--incident", "planner", "--output", "json"))
+	if want := handed[0].Capability + " to documents"; !slices.Contains(got.delegated, want) || !slices.Contains(got.live, handed[0].Capability) {
+		t.Errorf("EXT-28: want %s in %+v", want, got)
+	}
+	if slices.Contains(got.commands, "powerbox revoke "+handed[0].Capability) || !slices.Contains(got.commands, "powerbox revoke "+mail.ID) {
+		t.Errorf("EXT-28: what it came from is to be revoked, and takes it along: %v", got.commands)
+	}
+	w.run("revoke", mail.ID)
+	if after := readIncident(t, w.run("trace", "--incident", "planner", "--output", "json")); slices.Contains(after.live, handed[0].Capability) {
+		t.Errorf("EXT-28: what was passed on is live after the revocation: %v", after.live)
+	}
+}
+
+// TestEXT28_DenialsLinkToTheCatalogue: in every binding a refusal says where its
+// code is explained.
+func TestEXT28_DenialsLinkToTheCatalogue(t *testing.T) {
+	page, err := os.ReadFile("../../docs/denials.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	everywhere(t, func(t *testing.T, on wire) {
+		w := start(t, options{on: on})
+		a := w.caller(aliceToken).send("documents", data("search_documents", nil))
+		if a.reason() != "capability_required" {
+			t.Fatalf("%s", a.Raw)
+		}
+		_, anchor, ok := strings.Cut(a.Error.Data[0].Metadata["doc"], "/docs/denials.md#")
+		if !ok || anchor != a.reason() || !strings.Contains(string(page), `<a id="`+anchor+`">`) {
+			t.Errorf("EXT-28 it links to %q", a.Error.Data[0].Metadata["doc"])
+		}
+	})
 }
