@@ -29,6 +29,7 @@ type recordQuery struct {
 	before       string // id of a record: those that the log has before it
 	id           string // of the one record that is wanted, in a bundle
 	limit        int    // 0 for all
+	anyOrder     bool   // whether the order does not matter, so that nothing need be kept
 }
 
 // recordSource has records: the log of a server, or a bundle.
@@ -163,57 +164,62 @@ func (o *operator) page(ctx context.Context, v url.Values) (raw []json.RawMessag
 // bundleFile is a bundle in a file. It is read as it is and not verified.
 type bundleFile struct{ name string }
 
-// each reads the file from its beginning, since the last of the log is at its
-// end, and keeps what it yields.
+// each reads the file from its beginning, while the last of the log is at its end:
+// what it yields is kept until then, but for a query in any order.
 func (b bundleFile) each(_ context.Context, q recordQuery) iter.Seq2[evidence.Record, error] {
 	return func(yield func(evidence.Record, error) bool) {
-		kept, err := b.read(q)
-		if err != nil {
-			yield(evidence.Record{}, fmt.Errorf("%s: %w", b.name, err))
-			return
+		var kept []evidence.Record
+		for r, err := range b.read(q) {
+			if err != nil {
+				yield(evidence.Record{}, fmt.Errorf("%s: %w", b.name, err))
+				return
+			}
+			if q.anyOrder {
+				if !yield(r, nil) {
+					return
+				}
+				continue
+			}
+			if kept = append(kept, r); q.limit > 0 && len(kept) >= 2*q.limit {
+				kept = append(kept[:0], kept[len(kept)-q.limit:]...)
+			}
 		}
-		for _, r := range slices.Backward(kept) {
-			if !yield(r, nil) {
+		for n, r := range slices.Backward(kept) {
+			if q.limit > 0 && n < len(kept)-q.limit || !yield(r, nil) {
 				return
 			}
 		}
 	}
 }
 
-// read returns the last records of the file that match, oldest first.
-func (b bundleFile) read(q recordQuery) ([]evidence.Record, error) {
-	f, err := os.Open(b.name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	var kept []evidence.Record
-	for line, err := range bundleLines(f) {
+// read yields the records of the file that match, as the log has them.
+func (b bundleFile) read(q recordQuery) iter.Seq2[evidence.Record, error] {
+	return func(yield func(evidence.Record, error) bool) {
+		f, err := os.Open(b.name)
 		if err != nil {
-			return nil, err
+			yield(evidence.Record{}, err)
+			return
 		}
-		s, err := evidence.ParseSealed(line.text)
-		if err != nil {
-			return nil, invalid(line.wrong(err))
+		defer func() { _ = f.Close() }() // it was only read
+		for line, err := range bundleLines(f) {
+			var s evidence.Sealed
+			if err == nil {
+				if s, err = evidence.ParseSealed(line.text); err != nil {
+					err = invalid(line.wrong(err))
+				}
+			}
+			r := s.Record()
+			if err == nil && q.before != "" && r.ID == q.before {
+				return
+			}
+			if (err != nil || q.selects(r)) && !yield(r, err) || err != nil {
+				return
+			}
 		}
-		r := s.Record()
-		if r.ID == q.before && q.before != "" {
-			return kept, nil
-		}
-		if !q.selects(r) {
-			continue
-		}
-		if kept = append(kept, r); q.limit > 0 && len(kept) >= 2*q.limit {
-			kept = append(kept[:0], kept[len(kept)-q.limit:]...)
+		if q.before != "" {
+			yield(evidence.Record{}, usage(fmt.Errorf("there is no record %s", q.before)))
 		}
 	}
-	if q.before != "" {
-		return nil, usage(fmt.Errorf("there is no record %s", q.before))
-	}
-	if q.limit > 0 && len(kept) > q.limit {
-		kept = kept[len(kept)-q.limit:]
-	}
-	return kept, nil
 }
 
 // bundleLine is a line of a bundle with a record. Its text holds until the next

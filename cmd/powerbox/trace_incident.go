@@ -96,7 +96,7 @@ func (p *program) exportBundle(ctx context.Context, op *operator, name string) e
 func (in *incident) gather(ctx context.Context, from recordSource) error {
 	own, through, came := tally{}, tally{}, tally{}
 	traces, passed := map[string]bool{}, map[string]int{}
-	for r, err := range from.each(ctx, recordQuery{requester: in.Agent, since: in.Since}) {
+	for r, err := range from.each(ctx, recordQuery{requester: in.Agent, since: in.Since, anyOrder: true}) {
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (in *incident) gather(ctx context.Context, from recordSource) error {
 			in.Delegated = append(in.Delegated, delegation{r.Details.Capability, parentOf(r), r.AgentID, "", orEmpty(r.Details.Granted), r.ID})
 		}
 	}
-	for r, err := range from.each(ctx, recordQuery{since: in.Since}) {
+	for r, err := range from.each(ctx, recordQuery{since: in.Since, anyOrder: true}) {
 		if err != nil {
 			return err
 		}

@@ -165,6 +165,7 @@ func scopePattern(name string) (powerbox.Pattern, bool) {
 // for. It keeps counts and no records.
 func usageOf(ctx context.Context, from recordSource, agent string, q recordQuery) (usageReport, error) {
 	held, let := possession{}, summary{}
+	q.anyOrder = true
 	asked, asking := q, q
 	asked.agent, asking.requester = agent, agent
 	for _, q := range []recordQuery{asked, asking} {

@@ -96,7 +96,7 @@ func (r reader) floor(q issuer.RecordQuery, to int64) (int64, error) {
 		return 0, nil
 	}
 	var since ulid.ULID
-	if err := since.SetTime(uint64(max(0, q.Since.Add(-idSlack).UnixMilli()))); err != nil { //nolint:gosec // not negative
+	if err := since.SetTime(uint64(max(0, q.Since.Add(-idSlack).UnixMilli()))); err != nil {
 		return 0, err
 	}
 	floor := to
