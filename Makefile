@@ -88,6 +88,7 @@ bench:
 generate:
 	go generate ./...
 	$(HOUSE) conformance -write
+	$(HOUSE) denials -write
 
 dist:
 	@rm -rf dist && mkdir dist

@@ -11,8 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -218,91 +216,6 @@ func (p *program) writeOut(name string, mode os.FileMode, write func(io.Writer) 
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
-}
-
-// recordQuery selects records.
-type recordQuery struct {
-	agent, requester, decision string
-	since                      time.Duration
-	limit                      int
-}
-
-// records returns what the server has, newest first.
-func (o *operator) records(ctx context.Context, q recordQuery) ([]evidence.Record, error) {
-	v := url.Values{"limit": {strconv.Itoa(q.limit)}}
-	for name, value := range map[string]string{"agent": q.agent, "requester": q.requester, "decision": q.decision} {
-		if value != "" {
-			v.Set(name, value)
-		}
-	}
-	if q.since > 0 {
-		v.Set("since", o.now().Add(-q.since).UTC().Format(time.RFC3339))
-	}
-	var raw []json.RawMessage
-	if err := o.get(ctx, "/v1/records?"+v.Encode(), &raw); err != nil {
-		return nil, err
-	}
-	records := make([]evidence.Record, len(raw))
-	for i, data := range raw {
-		s, err := evidence.ParseSealed(data)
-		if err != nil {
-			return nil, fmt.Errorf("a record of the server: %w", err)
-		}
-		records[i] = s.Record()
-	}
-	return records, nil
-}
-
-func newEvidenceList(p *program) *cobra.Command {
-	var q recordQuery
-	cmd := &cobra.Command{Use: "list", Short: "List records, newest first"}
-	output := outputFlag(cmd)
-	o := addOperatorFlags(cmd)
-	cmd.Flags().StringVar(&q.agent, "agent", "", "records of this agent alone")
-	cmd.Flags().StringVar(&q.requester, "requester", "", "records of this caller alone")
-	cmd.Flags().StringVar(&q.decision, "decision", "", "ALLOW, DENY or ABSTAIN alone")
-	cmd.Flags().DurationVar(&q.since, "since", 0, "how far back, such as 24h")
-	cmd.Flags().IntVar(&q.limit, "limit", 1000, "how many at most")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		switch q.decision {
-		case "", "ALLOW", "DENY", "ABSTAIN":
-		default:
-			return usage(fmt.Errorf("--decision is %q; want ALLOW, DENY or ABSTAIN", q.decision))
-		}
-		op, err := p.operator(o)
-		if err != nil {
-			return err
-		}
-		records, err := op.records(cmd.Context(), q)
-		if err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.printRecordsJSON(records)
-		}
-		w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "TIME\tDECISION\tAGENT\tREQUESTER\tOPERATION\tOUTCOME\tRECORD")
-		for _, r := range records {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Time.Format(time.RFC3339), r.Decision, r.AgentID,
-				r.Details.Requester, r.Intent.Operation, r.OutcomeStatus, r.ID)
-		}
-		return w.Flush()
-	}
-	return cmd
-}
-
-// recordJSON is a record with its time as the stored form has it.
-type recordJSON struct {
-	evidence.Record
-	Time time.Time `json:"timestamp_utc"`
-}
-
-func (p *program) printRecordsJSON(records []evidence.Record) error {
-	out := make([]recordJSON, len(records))
-	for i, r := range records {
-		out[i] = recordJSON{r, r.Time}
-	}
-	return p.printJSON(out)
 }
 
 func newEvidenceShow(p *program) *cobra.Command {

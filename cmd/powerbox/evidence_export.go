@@ -2,9 +2,7 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -84,38 +82,22 @@ func exporter(format string) (func(io.Writer, io.Reader) error, error) {
 	return nil, fmt.Errorf("--format is %q; want one of %v", format, exportFormats)
 }
 
-// maxExportLine is the longest line of a bundle, in bytes.
-const maxExportLine = 1 << 20
-
-// eachRecord writes a line for each record of a bundle. The bundle ends with its
-// checkpoint, or it was cut off on its way.
+// eachRecord writes a line for each record of a bundle.
 func eachRecord(w io.Writer, in io.Reader, form func(record []byte) ([]byte, error)) error {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxExportLine)
 	out := bufio.NewWriter(w)
-	number, whole := 0, false
-	for lines.Scan() {
-		line := lines.Bytes()
-		number++
-		whole = bytes.HasPrefix(line, []byte(`{"checkpoint":`))
-		if number == 1 || whole || bytes.HasPrefix(line, []byte(`{"leaves":`)) {
-			continue
-		}
-		text, err := form(line)
+	for line, err := range bundleLines(in) {
 		if err != nil {
-			return fmt.Errorf("line %d of the bundle: %w", number, err)
+			return err
+		}
+		text, err := form(line.text)
+		if err != nil {
+			return line.wrong(err)
 		}
 		if _, err := out.Write(append(text, '\n')); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(lines.Err(), out.Flush()); err != nil {
-		return err
-	}
-	if !whole {
-		return invalid(fmt.Errorf("the bundle ends on line %d without its checkpoint: it was cut off", number))
-	}
-	return nil
+	return out.Flush()
 }
 
 // ocsf is one record as an event of the Open Cybersecurity Schema Framework.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -50,6 +51,7 @@ type fact struct {
 type failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	Doc     string `json:"doc"` // where the code is explained
 }
 
 func (e *explanation) fact(name, format string, args ...any) {
@@ -64,7 +66,7 @@ func (e *explanation) note(format string, args ...any) {
 
 // fail notes a check that does not hold; the first is what to look at.
 func (e *explanation) fail(code, message string) {
-	f := failure{code, message}
+	f := failure{code, message, a2a.DocOf(code)}
 	if e.First == nil {
 		e.First = &f
 		return
@@ -208,6 +210,7 @@ func (p *program) printExplained(e explanation) {
 	}
 	if e.First != nil {
 		fmt.Fprintf(p.stdout, "  fails first %s: %s\n", e.First.Code, e.First.Message)
+		fmt.Fprintf(p.stdout, "  see         %s\n", e.First.Doc)
 	}
 	for _, f := range e.More {
 		fmt.Fprintf(p.stdout, "  fails too   %s: %s\n", f.Code, f.Message)

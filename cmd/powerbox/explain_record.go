@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -159,22 +158,17 @@ func (x *explainer) decision(ctx context.Context, id string) (explanation, error
 	if err != nil {
 		return explanation{}, err
 	}
-	var raw json.RawMessage
-	if err := o.get(ctx, "/v1/records/"+url.PathEscape(id), &raw); err != nil {
+	r, err := o.record(ctx, id)
+	if err != nil {
 		return explanation{}, fmt.Errorf("decision %s: %w", id, err)
 	}
-	sealed, err := evidence.ParseSealed(raw)
-	if err != nil {
-		return explanation{}, invalid(err)
-	}
-	r := sealed.Record()
 	e := explanation{Kind: "decision", ID: id, Verdict: verdictOf(r)}
 	e.describe(x, r)
-	told := map[failure]bool{} // two attempts of a call may fail for the same reason
+	told := map[[2]string]bool{} // two attempts of a call may fail for the same reason
 	for _, reason := range r.Details.Reasons {
-		if f := (failure{reason.Code, reason.Message}); !told[f] {
+		if f := [2]string{reason.Code, reason.Message}; !told[f] {
 			told[f] = true
-			e.fail(f.Code, f.Message)
+			e.fail(reason.Code, reason.Message)
 		}
 	}
 	if e.First != nil {

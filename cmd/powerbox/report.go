@@ -18,8 +18,9 @@ import (
 )
 
 func newReport(p *program) *cobra.Command {
-	q := recordQuery{limit: 100000}
+	var q recordQuery
 	var grants bool
+	var since time.Duration
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Say who called what, and what would be denied at which level",
@@ -31,30 +32,31 @@ func newReport(p *program) *cobra.Command {
 	output := outputFlag(cmd)
 	o := addOperatorFlags(cmd)
 	cmd.Flags().StringVar(&q.agent, "agent", "", "calls of this agent alone")
-	cmd.Flags().DurationVar(&q.since, "since", 24*time.Hour, "how far back")
+	cmd.Flags().DurationVar(&since, "since", 24*time.Hour, "how far back")
 	cmd.Flags().BoolVar(&grants, "grants", false, "print a file of scopes that cover what was observed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op, err := p.operator(o)
 		if err != nil {
 			return err
 		}
-		records, err := op.records(cmd.Context(), q)
-		if err != nil {
-			return err
+		q.since = p.now().Add(-since).UTC()
+		calls := summary{}
+		for record, err := range op.each(cmd.Context(), q) {
+			if err != nil {
+				return err
+			}
+			calls.add(record)
 		}
-		if len(records) == q.limit {
-			fmt.Fprintf(p.stderr, "powerbox: only the last %d records were read; use --since for less\n", q.limit)
-		}
-		r := summarise(records)
+		r := report{Uses: calls.list()}
 		if r.Frozen, err = op.freezes(cmd.Context()); err != nil {
 			return err
 		}
-		r.Since = p.now().Add(-q.since).UTC().Truncate(time.Second)
+		r.Since = q.since.Truncate(time.Second)
 		switch {
 		case grants && *output == "json":
 			return p.printJSON(r.grants())
 		case grants:
-			return p.printGrants(r)
+			return p.printGrants(r, "that cover what was observed")
 		case *output == "json":
 			return p.printJSON(r)
 		}
@@ -98,29 +100,39 @@ type report struct {
 	Frozen []freezeEvent `json:"frozen"`
 }
 
-// summarise counts the calls in records. Records of issuing and of outcomes
-// are not calls.
+// summary counts calls, by caller, agent and operation.
+type summary map[[3]string]*use
+
+// summarise counts the calls in records.
 func summarise(records []evidence.Record) report {
-	type key struct{ caller, agent, operation string }
-	uses := map[key]*use{}
+	s := summary{}
 	for _, r := range records {
-		if r.Details.OutcomeOf != "" || !strings.HasPrefix(r.ActionType, "a2a.") {
-			continue
-		}
-		for _, operation := range operationsOf(r) {
-			k := key{r.Details.Requester, r.AgentID, operation}
-			if uses[k] == nil {
-				uses[k] = &use{Caller: k.caller, Agent: k.agent, Operation: k.operation, Reasons: []string{}}
-			}
-			uses[k].count(r)
-		}
+		s.add(r)
 	}
-	out := report{Uses: []use{}, Frozen: []freezeEvent{}}
-	for _, u := range uses {
+	return report{Uses: s.list(), Frozen: []freezeEvent{}}
+}
+
+// add counts a call. Records of issuing and of outcomes are none.
+func (s summary) add(r evidence.Record) {
+	if r.Details.OutcomeOf != "" || !strings.HasPrefix(r.ActionType, "a2a.") {
+		return
+	}
+	for _, operation := range operationsOf(r) {
+		k := [3]string{r.Details.Requester, r.AgentID, operation}
+		if s[k] == nil {
+			s[k] = &use{Caller: k[0], Agent: k[1], Operation: k[2], Reasons: []string{}}
+		}
+		s[k].count(r)
+	}
+}
+
+func (s summary) list() []use {
+	out := []use{}
+	for _, u := range s {
 		slices.Sort(u.Reasons)
-		out.Uses = append(out.Uses, *u)
+		out = append(out, *u)
 	}
-	slices.SortFunc(out.Uses, func(a, b use) int {
+	slices.SortFunc(out, func(a, b use) int {
 		return cmp.Or(strings.Compare(a.Caller, b.Caller), strings.Compare(a.Agent, b.Agent), strings.Compare(a.Operation, b.Operation))
 	})
 	return out
@@ -383,11 +395,15 @@ func (r report) grants() grantFile {
 	return g
 }
 
-// printGrants prints a file for include. What cannot be in it is said in
+// printGrants prints a file for include: the scopes, in words. What cannot be in it is said in
 // comments, so that nobody takes it for complete.
-func (p *program) printGrants(r report) error {
+func (p *program) printGrants(r report, which string) error {
 	g := r.grants()
-	fmt.Fprintf(p.stdout, "# Scopes that cover what was observed since %s. Read it: whatever was called is in it.\n", r.Since.Format(time.RFC3339))
+	since := "the beginning"
+	if !r.Since.IsZero() {
+		since = r.Since.Format(time.RFC3339)
+	}
+	fmt.Fprintf(p.stdout, "# Scopes %s since %s. Read it: whatever was called is in it.\n", which, since)
 	fmt.Fprintln(p.stdout, "# Put it into a file that powerbox.yaml includes; a scope is what a caller may do without a capability.")
 	if len(g.Scopes) > 0 {
 		fmt.Fprintln(p.stdout, "scopes:")

@@ -77,6 +77,19 @@ func (d Denial) GRPC() RPCStatus {
 
 const domain = "a2a-protocol.org"
 
+// catalogue is the page that has an anchor for every code; a test holds it to the
+// code.
+const catalogue = "https://github.com/powerbox-project/powerbox/blob/main/docs/denials.md"
+
+// DocOf returns where people read what a code means and what to do about it, ""
+// for no code. Nothing of the call is in it.
+func DocOf(code string) string {
+	if code == "" {
+		return ""
+	}
+	return catalogue + "#" + code
+}
+
 // Event returns the denial as one event of a stream of server-sent events. A
 // streaming client of a2a-go reads errors of JSON-RPC nowhere else.
 func (d Denial) Event(b Binding, id []byte) []byte {
@@ -112,6 +125,7 @@ func (d Denial) metadata(b Binding) rawObject {
 	unknown := d.code() == CodeTaskNotFound
 	if !unknown {
 		set("code", d.Reason)
+		set("doc", DocOf(d.Reason))
 		set("retryable", strconv.FormatBool(d.Retryable))
 	}
 	if unknown && b == HTTPJSON {

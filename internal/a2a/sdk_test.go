@@ -110,7 +110,7 @@ func TestDenialReachesClient(t *testing.T) {
 			t.Fatalf("client got %v; want permission denied", err)
 		}
 		metadata, _ := denied.ErrorInfo().Value["metadata"].(map[string]string)
-		want := map[string]string{"code": "operation_not_granted", "retryable": "false", "missing": `["a","b"]`, "decision": "d1"}
+		want := map[string]string{"code": "operation_not_granted", "retryable": "false", "missing": `["a","b"]`, "decision": "d1", "doc": DocOf("operation_not_granted")}
 		if diff := cmp.Diff(want, metadata); diff != "" {
 			t.Errorf("metadata (-want +got):\n%s", diff)
 		}

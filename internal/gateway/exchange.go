@@ -42,6 +42,7 @@ type exchange struct {
 	delegated []Delegated
 	claims    bool     // the context that it names is nobody's yet, and will be the caller's
 	ended     []string // tasks that the answer says have ended
+	begun     string   // the task that the answer says the message began, "" for none
 	trace     string   // id of the trace that the call is part of, "" for none
 	said      string   // the code that the caller was told, "" for none
 	throttled bool     // one of a burst of denials

@@ -346,6 +346,9 @@ func (g *Gateway) bind(ctx context.Context, x *exchange, payload []byte) error {
 	tasks, ended := a2a.Told(payload)
 	x.ended = append(x.ended, ended...)
 	for _, t := range tasks {
+		if x.begun == "" && x.call.Method.IsMessage() {
+			x.begun = t.Task
+		}
 		for _, id := range []string{t.Task, t.Context} {
 			if id == "" || id == x.call.Task || id == x.call.Context {
 				continue

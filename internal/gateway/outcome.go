@@ -82,7 +82,11 @@ func (g *Gateway) finish(x *exchange, o outcome) {
 	}
 	g.end(x)
 	ctx := context.WithoutCancel(x.request.Context())
-	if err := g.config.Gate.Outcome(ctx, x.verdict, o.status, o.detail()); err != nil {
+	v := x.verdict
+	if v.Record.TaskID == "" {
+		v.Record.TaskID = x.begun // nobody knew it when it was decided
+	}
+	if err := g.config.Gate.Outcome(ctx, v, o.status, o.detail()); err != nil {
 		g.config.Log.ErrorContext(ctx, "an outcome was not recorded", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
 	}
 }

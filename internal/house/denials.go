@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -20,7 +22,7 @@ var denialFolders = []string{".", "token", "gate", "internal/a2a", "internal/iss
 var (
 	codeName = regexp.MustCompile(`^([Cc]ode|[Rr]eason)[A-Z]\w*$`)
 	codeText = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
-	codeRow  = regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|")
+	codeRow  = regexp.MustCompile("(?m)^\\| (?:<a id=\"([a-z0-9_]+)\"></a>)?`([a-z0-9_]+)` \\|")
 	codeOf   = map[string]bool{"Denial": true, "Reason": true, "Error": true, "Denied": true}
 )
 
@@ -114,11 +116,31 @@ func literal(e ast.Expr) (string, bool) {
 	return text, err == nil
 }
 
-// describedCodes are the codes that the document has a row for.
-func describedCodes(document string) map[string]bool {
-	described := map[string]bool{}
+// describedCodes are the codes that the document has a row for, each with the
+// anchor that its row has.
+func describedCodes(document string) map[string]string {
+	described := map[string]string{}
 	for _, row := range codeRow.FindAllStringSubmatch(document, -1) {
-		described[row[1]] = true
+		described[row[2]] = row[1]
 	}
 	return described
+}
+
+// anchored gives every row the anchor that denials link to.
+func anchored(document string) string {
+	return codeRow.ReplaceAllString(document, "| <a id=\"$2\"></a>`$2` |")
+}
+
+// denials prints docs/denials.md with an anchor in every row, or writes it.
+func (h house) denials(args []string) error {
+	name := filepath.Join(h.root, denialsFile)
+	document, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if len(args) == 1 && args[0] == "-write" {
+		return os.WriteFile(name, []byte(anchored(string(document))), 0o644)
+	}
+	_, err = fmt.Fprint(h.stdout, anchored(string(document)))
+	return err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -26,11 +27,14 @@ func TestDenialsAreDescribed(t *testing.T) {
 	}
 	described := describedCodes(string(document))
 	for code, place := range codes {
-		if !described[code] {
+		if _, there := described[code]; !there {
 			t.Errorf("%s has no row for `%s` (%s)", denialsFile, code, place)
 		}
 	}
-	for code := range described {
+	for code, anchor := range described {
+		if anchor != code || strings.Count(string(document), `<a id="`+code+`">`) != 1 {
+			t.Errorf("%s: the row of `%s` does not have its anchor once, to which denials link; run house denials -write", denialsFile, code)
+		}
 		if codes[code] == "" {
 			t.Errorf("%s has a row for `%s`, which no code gives", denialsFile, code)
 		}

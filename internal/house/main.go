@@ -26,6 +26,7 @@ const usage = `usage: house VERB
   mutate [NAME]    remove the checks of testdata/checks.txt, one at a time
   fuzz [DURATION]  run every fuzz target (default 30s each)
   conformance      print docs/conformance.md; with -write, write it
+  denials          print docs/denials.md with an anchor in every row; with -write, write it
   modules          print the folder of every module
 `
 
@@ -73,6 +74,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return h.fuzz(ctx, rest)
 	case "conformance":
 		return h.conformance(rest)
+	case "denials":
+		return h.denials(rest)
 	case "modules":
 		return h.modules()
 	}

@@ -242,14 +242,18 @@ func (i *Issuer) Victims(ctx context.Context, t Target, limit int) (dying []Capa
 	then := i.after(now, r)
 	err = i.config.Store.View(ctx, func(rd Reader) error {
 		dying, count = nil, 0
-		return rd.Live(i.config.Now(), func(c Capability) {
+		for c, err := range rd.Live(i.config.Now()) {
+			if err != nil {
+				return err
+			}
 			if i.dead(now, c) || !i.dead(then, c) {
-				return
+				continue
 			}
 			if count++; len(dying) < limit {
 				dying = append(dying, c)
 			}
-		})
+		}
+		return nil
 	})
 	return dying, count, r, err
 }

@@ -91,6 +91,37 @@ func (i *Issuer) Held(ctx context.Context, caller identity.Caller, id string) (C
 	return Capability{}, i.denied(ctx, record, refusal)
 }
 
+// LiveOf returns what a holder can still use: the capabilities on record that were
+// issued to it, by its configured name or its holder id, and those that were
+// narrowed from them for others. Expired and revoked ones are left out, frozen
+// ones are not. At most 10,000 are returned.
+func (i *Issuer) LiveOf(ctx context.Context, holder string) ([]Capability, error) {
+	var out []Capability
+	its := map[string]bool{}
+	err := i.config.Store.View(ctx, func(r Reader) error {
+		for c, err := range r.Live(i.config.Now()) {
+			if err != nil {
+				return err
+			}
+			if c.Requester != holder && c.Holder != holder && !slices.ContainsFunc(c.Ancestors, func(id string) bool { return its[id] }) {
+				continue
+			}
+			its[c.ID] = true
+			if i.RevokedAny(c.Links()) {
+				continue
+			}
+			if out = append(out, c); len(out) == liveLimit {
+				return nil
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// liveLimit bounds what LiveOf returns.
+const liveLimit = 10000
+
 // OnRecord returns the capability of an id from memory, or from the store the
 // first time: a capability never changes. The zero Capability stands for one
 // that is not on record.

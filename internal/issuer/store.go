@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -44,8 +45,9 @@ type Reader interface {
 	CapabilityByRevocation(id string) (Capability, error)
 	// HeldBy returns what a holder holds, newest first.
 	HeldBy(query HeldQuery) ([]Capability, error)
-	// Live hands over every capability that expires after a time, oldest first.
-	Live(after time.Time, visit func(Capability)) error
+	// Live returns the capabilities that expire after a moment, in the order in
+	// which they were issued: a parent comes before its children.
+	Live(after time.Time) iter.Seq2[Capability, error]
 	// Revocations returns the revocations behind a sequence number, in order.
 	Revocations(after int64) ([]Revocation, error)
 	// StatusPlaces returns the places in an agent's status list, by capability.
@@ -60,8 +62,10 @@ type Reader interface {
 	LinkNamed(id string) (string, error)
 	// Record returns one evidence record, or [ErrNotFound].
 	Record(id string) (evidence.Sealed, error)
-	// Records returns the records that match, newest first.
-	Records(query RecordQuery) ([]evidence.Sealed, error)
+	// Records returns a page of the records that match, newest first: the last
+	// of the log is the first. [ErrNotFound] means that there is no record of
+	// the id in Before.
+	Records(query RecordQuery) (RecordPage, error)
 	// Gateways returns every gateway that was ever enrolled, oldest first.
 	Gateways() ([]Gateway, error)
 	// Mode returns the mode that an operator set for an agent, "" for none.
@@ -119,12 +123,27 @@ type HeldQuery struct {
 
 // RecordQuery selects records; empty members select everything.
 type RecordQuery struct {
-	Agent     string
-	Requester string
-	Task      string
-	Operation string
-	Decision  evidence.Decision
-	OutcomeOf string
-	Since     time.Time
-	Limit     int // 0 for no limit
+	Agent      string
+	Requester  string
+	Principal  string
+	Task       string
+	Trace      string
+	Operation  string
+	Capability string
+	Decision   evidence.Decision
+	OutcomeOf  string
+	// Since and Until are about the time of records, both included. Since is
+	// looked up by the time in their ids ([Issuer.NewID]).
+	Since, Until time.Time
+	Before       string // id of a record: those that the log has before it
+	Limit        int    // 0 for no limit
+	// Scan is how many records are looked at, at the most; 0 for all. A page
+	// can be empty and have a next one.
+	Scan int
+}
+
+// RecordPage is a part of what a query selects.
+type RecordPage struct {
+	Records []evidence.Sealed
+	Next    string // what Before is for the next page, "" after the last
 }

@@ -202,9 +202,9 @@ func (w *town) last() evidence.Record {
 	w.t.Helper()
 	var out evidence.Record
 	err := w.store.View(context.Background(), func(r issuer.Reader) error {
-		all, err := r.Records(issuer.RecordQuery{Limit: 1})
-		if err == nil && len(all) > 0 {
-			out = all[0].Record()
+		page, err := r.Records(issuer.RecordQuery{Limit: 1})
+		if err == nil && len(page.Records) > 0 {
+			out = page.Records[0].Record()
 		}
 		return err
 	})

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -85,9 +84,10 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/gateways", serve(a, a.gateways))
 	mux.HandleFunc("DELETE /v1/gateways/{id}", serve(a, a.closeGateway))
 	mux.HandleFunc("POST /v1/feed/extension", serve(a, a.extend))
+	mux.HandleFunc("GET /v1/capabilities", serve(a, a.capabilities))
 	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
 	mux.HandleFunc("POST /v1/capabilities/{id}/status", serve(a, a.statusPlace))
-	mux.HandleFunc("GET /v1/records", serve(a, a.records))
+	mux.HandleFunc("GET /v1/records", a.records)
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
 	mux.HandleFunc("POST /v1/can", serve(a, a.can))
@@ -278,6 +278,25 @@ func (a *Admin) capability(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.status(c), nil
+}
+
+// capabilities tells what a holder can still use, and those to whom it passed
+// something on.
+func (a *Admin) capabilities(r *http.Request) (any, error) {
+	holder := r.URL.Query().Get("holder")
+	if holder == "" {
+		return nil, status{http.StatusBadRequest, "holder is missing; want the configured name of an agent, or a holder such as key:THUMBPRINT"}
+	}
+	live, err := a.Issuer.LiveOf(r.Context(), holder)
+	out := make([]CapabilityStatus, len(live))
+	for n, c := range live {
+		out[n] = a.status(c)
+	}
+	return out, err
+}
+
+func (a *Admin) status(c issuer.Capability) CapabilityStatus {
 	s := CapabilityStatus{
 		ID: c.ID, Agent: c.Agent, Grant: c.Grant, Root: c.Root, Ancestors: c.Ancestors, Principal: c.Principal,
 		Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Operations: c.Operations(),
@@ -288,38 +307,7 @@ func (a *Admin) capability(r *http.Request) (any, error) {
 	for _, h := range c.Handles {
 		s.Resources = append(s.Resources, h.Resource)
 	}
-	return s, nil
-}
-
-func (a *Admin) records(r *http.Request) (any, error) {
-	q := r.URL.Query()
-	query := issuer.RecordQuery{
-		Agent: q.Get("agent"), Requester: q.Get("requester"), Task: q.Get("task"), Operation: q.Get("operation"),
-		Decision: evidence.Decision(q.Get("decision")), OutcomeOf: q.Get("outcome_of"), Limit: 1000,
-	}
-	if limit := q.Get("limit"); limit != "" {
-		n, err := strconv.Atoi(limit)
-		if err != nil || n < 1 || n > 100000 {
-			return nil, status{http.StatusBadRequest, "limit must be a number from 1 to 100000"}
-		}
-		query.Limit = n
-	}
-	if since := q.Get("since"); since != "" {
-		t, err := time.Parse(time.RFC3339, since)
-		if err != nil {
-			return nil, status{http.StatusBadRequest, "since must be a time such as 2026-01-02T15:04:05Z"}
-		}
-		query.Since = t
-	}
-	var out []json.RawMessage
-	err := a.Store.View(r.Context(), func(rd issuer.Reader) error {
-		sealed, err := rd.Records(query)
-		for _, s := range sealed {
-			out = append(out, s.Bytes())
-		}
-		return err
-	})
-	return out, err
+	return s
 }
 
 func (a *Admin) record(r *http.Request) (any, error) {

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -237,57 +236,6 @@ func (r reader) rawRecords(query string, args ...any) iter.Seq2[[]byte, error] {
 // Record implements [issuer.Reader].
 func (r reader) Record(id string) (evidence.Sealed, error) {
 	return first(r.sealed("SELECT bytes FROM record WHERE id = ?", id))
-}
-
-// Records implements [issuer.Reader]. SQLite looks for members in the stored
-// bytes, in which canonical JSON has each in one spelling. Whether one is the
-// record's own, and not that of an argument, is for the record to say.
-func (r reader) Records(q issuer.RecordQuery) ([]evidence.Sealed, error) {
-	since := int64(0)
-	if !q.Since.IsZero() {
-		since = q.Since.UnixMilli()
-	}
-	query, args := "SELECT bytes FROM record WHERE time >= ?", []any{since}
-	for _, m := range members(q, evidence.Record{}) {
-		if m.wanted == "" {
-			continue
-		}
-		text, err := json.Marshal(map[string]string{m.name: m.wanted})
-		if err == nil {
-			text, err = evidence.Canonical(text)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("sqlite: records by %s: %w", m.name, err)
-		}
-		query, args = query+" AND instr(bytes, ?)", append(args, text[1:len(text)-1])
-	}
-	var out []evidence.Sealed
-	for s, err := range r.eachSealed(query+" ORDER BY place DESC", args...) {
-		if err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(members(q, s.Record()), func(m member) bool { return m.wanted != "" && m.wanted != m.has }) {
-			continue
-		}
-		if out = append(out, s); len(out) == q.Limit {
-			break
-		}
-	}
-	return out, nil
-}
-
-// member is a part of a record that a query can ask for.
-type member struct{ name, wanted, has string }
-
-func members(q issuer.RecordQuery, r evidence.Record) []member {
-	return []member{
-		{"agent_id", q.Agent, r.AgentID},
-		{"requester", q.Requester, r.Details.Requester},
-		{"task_id", q.Task, r.TaskID},
-		{"operation", q.Operation, r.Intent.Operation},
-		{"decision", string(q.Decision), string(r.Decision)},
-		{"outcome_of", q.OutcomeOf, r.Details.OutcomeOf},
-	}
 }
 
 func (r reader) eachSealed(query string, args ...any) iter.Seq2[evidence.Sealed, error] {

@@ -203,8 +203,8 @@ func TestRecordsAreSelectedByTheirMembers(t *testing.T) {
 func selected(t *testing.T, s *Store, q issuer.RecordQuery) (ids []string) {
 	t.Helper()
 	err := s.View(t.Context(), func(r issuer.Reader) error {
-		found, err := r.Records(q)
-		for _, one := range found {
+		page, err := r.Records(q)
+		for _, one := range page.Records {
 			ids = append(ids, one.Record().ID)
 		}
 		return err

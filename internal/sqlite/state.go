@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -94,18 +95,18 @@ func (r reader) HeldBy(q issuer.HeldQuery) ([]issuer.Capability, error) {
 }
 
 // Live implements [issuer.Reader].
-func (r reader) Live(after time.Time, visit func(issuer.Capability)) error {
-	for data, err := range r.rawRecords("SELECT body FROM capability WHERE expires > ? ORDER BY rowid", after.Unix()) {
-		if err != nil {
-			return err
+func (r reader) Live(after time.Time) iter.Seq2[issuer.Capability, error] {
+	return func(yield func(issuer.Capability, error) bool) {
+		for data, err := range r.rawRecords("SELECT body FROM capability WHERE expires > ? ORDER BY rowid", after.Unix()) {
+			var c issuer.Capability
+			if err == nil {
+				c, err = decode(data)
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
 		}
-		c, err := decode(data)
-		if err != nil {
-			return err
-		}
-		visit(c)
 	}
-	return nil
 }
 
 func (r reader) capabilities(query string, args ...any) ([]issuer.Capability, error) {

@@ -189,9 +189,9 @@ func TestRecordsAreSelected(t *testing.T) {
 			"limited":           {issuer.RecordQuery{Limit: 1}, []string{"rec_2"}},
 			"denied":            {issuer.RecordQuery{Decision: evidence.Deny}, nil},
 		} {
-			sealed, err := r.Records(c.query)
+			page, err := r.Records(c.query)
 			var got []string
-			for _, one := range sealed {
+			for _, one := range page.Records {
 				got = append(got, one.Record().ID)
 			}
 			if diff := cmp.Diff(c.want, got); err != nil || diff != "" {

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// bundled writes records as a bundle has them, as far as listing reads it.
+func bundled(t *testing.T, n int, end string) bundleFile {
+	t.Helper()
+	lines := []string{`{"format":"powerbox-evidence-bundle/v1"}`}
+	head := evidence.Genesis(evidence.ChainID{})
+	for i := range n {
+		r := asked(i, "a", "b", "", evidence.Allow)
+		r.Details.Recorder = "r"
+		s, err := evidence.SealUnsafeUnsigned(head, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, lines = s.Head(), append(lines, string(s.Bytes()))
+	}
+	name := filepath.Join(t.TempDir(), "bundle.jsonl")
+	if err := os.WriteFile(name, []byte(strings.Join(append(lines, end), "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return bundleFile{name}
+}
+
+// TestRecordsOfABundle: the last of the log comes first, in pages as long as they
+// are asked for. What was cut off, or is no record, is an error and no shorter list.
+func TestRecordsOfABundle(t *testing.T) {
+	whole := bundled(t, 5, `{"checkpoint":"c"}`)
+	for name, c := range map[string]struct {
+		query recordQuery
+		want  string
+	}{
+		"all":                 {recordQuery{}, "[rec_4 rec_3 rec_2 rec_1 rec_0]"},
+		"two":                 {recordQuery{limit: 2}, "[rec_4 rec_3]"},
+		"three":               {recordQuery{limit: 3}, "[rec_4 rec_3 rec_2]"},
+		"two before":          {recordQuery{limit: 2, before: "rec_3"}, "[rec_2 rec_1]"},
+		"more than there are": {recordQuery{limit: 9, before: "rec_1"}, "[rec_0]"},
+		"none":                {recordQuery{agent: "nobody"}, "[]"},
+		"in any order":        {recordQuery{anyOrder: true}, "[rec_0 rec_1 rec_2 rec_3 rec_4]"},
+	} {
+		var ids []string
+		records, err := collect(t.Context(), whole, c.query)
+		for _, r := range records {
+			ids = append(ids, r.ID)
+		}
+		if diff := cmp.Diff(c.want, fmt.Sprint(ids)); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+	}
+	for name, b := range map[string]bundleFile{
+		"cut off": bundled(t, 2, `{"leaves":""}`), "spoilt": bundled(t, 2, "{}\n"+`{"checkpoint":"c"}`), "not there": {filepath.Join(t.TempDir(), "none")},
+	} {
+		for _, order := range []bool{true, false} {
+			if records, err := collect(t.Context(), b, recordQuery{anyOrder: order}); err == nil {
+				t.Errorf("%s: %d records and no error", name, len(records))
+			}
+		}
+	}
+	if _, err := collect(t.Context(), whole, recordQuery{before: "rec_9"}); err == nil {
+		t.Error("a page before a record that is not there")
+	}
+}

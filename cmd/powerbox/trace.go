@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// traceSpan is how far back a server's log is looked at. Authority lives for a
+// day at the most, and so do the tasks that it is for, mostly.
+const traceSpan = "168h"
+
+// traceLimit bounds what one tree is made of.
+const traceLimit = 5000
+
+func newTrace(p *program) *cobra.Command {
+	var since, incident, bundle string
+	cmd := &cobra.Command{
+		Use:   "trace TASK | TRACE_ID | RECORD | --incident AGENT",
+		Short: "Show every hop of a task: who asked whom for what, under what, what narrowed it, what was refused, what became of it",
+		Long: "TASK is the id of a task or context, TRACE_ID that of a trace (32 hex characters, W3C Trace Context), RECORD\n" +
+			"that of a decision (rec_...). The calls of a task are its own records and those of the same trace; a call\n" +
+			"stands under the one at the agent that made it.\n\n" +
+			"--incident AGENT shows what an agent, or a holder such as key:THUMBPRINT, has done since then: what it\n" +
+			"touched, whom it passed authority on to, what it can still use, and the commands that stop it.",
+		Example: "  powerbox trace rec_01m81030k8rktbf8fcyfezvy0d\n" +
+			"  powerbox trace task-1 --from bundle.jsonl --output json\n" +
+			"  powerbox trace --incident summariser --since 2h --bundle incident.jsonl",
+		Args: cobra.MaximumNArgs(1),
+	}
+	output := outputFlag(cmd)
+	o := addSourceFlags(cmd)
+	cmd.Flags().StringVar(&since, "since", traceSpan, "from when on: how long ago, such as 24h, or a time in RFC 3339; with --from all, if it is not set")
+	cmd.Flags().StringVar(&incident, "incident", "", "the `agent`, or holder, to look into")
+	cmd.Flags().StringVar(&bundle, "bundle", "", "with --incident, export all evidence as it is now to this `file`")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if (len(args) == 1) == (incident != "") || bundle != "" && (incident == "" || o.from != "") {
+			return usage(errors.New("want either a task, trace or record, or --incident AGENT; --bundle goes with --incident, at the server"))
+		}
+		if o.from != "" && !cmd.Flags().Changed("since") {
+			since = ""
+		}
+		at, err := p.moment("since", since)
+		if err != nil {
+			return err
+		}
+		from, err := p.source(o)
+		if err != nil {
+			return err
+		}
+		if incident != "" {
+			return p.incident(cmd.Context(), from, incident, at, bundle, *output)
+		}
+		t, err := tracer{from, at}.trace(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.printJSON(t)
+		}
+		return p.printTrace(t)
+	}
+	return cmd
+}
+
+// traced is the answer: a tree of calls.
+type traced struct {
+	Thing string     `json:"thing"`
+	Hops  []traceHop `json:"hops"`
+	// Truncated says that there are more records than a tree is made of.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// traceHop is one decision, with the calls that it led to.
+type traceHop struct {
+	Record    string            `json:"record_id"`
+	Time      time.Time         `json:"time"`
+	Requester string            `json:"requester"` // who asked
+	Agent     string            `json:"agent"`     // whom
+	Action    string            `json:"action"`
+	Operation string            `json:"operation"`
+	Purpose   string            `json:"purpose,omitempty"` // the requester's words
+	Principal string            `json:"principal,omitempty"`
+	Task      string            `json:"task,omitempty"`
+	Trace     string            `json:"trace,omitempty"`
+	Mode      string            `json:"mode,omitempty"`
+	Under     []traceStep       `json:"under"`    // how the authority came here, the root first
+	Narrowed  []string          `json:"narrowed"` // what was held and could not be used here
+	Missing   []string          `json:"missing"`
+	Decision  evidence.Decision `json:"decision"`
+	Reasons   []evidence.Reason `json:"reasons"`
+	// Outcome is what became of it; unknown where nobody said, and empty after a
+	// refusal.
+	Outcome string     `json:"outcome,omitempty"`
+	Hops    []traceHop `json:"hops"`
+}
+
+// traceStep is one capability by which authority was passed on.
+type traceStep struct {
+	Capability string   `json:"capability"`
+	Record     string   `json:"record_id,omitempty"` // by which it was issued, "" where that is not on record
+	By         string   `json:"by,omitempty"`        // who asked for it
+	Granted    []string `json:"granted"`
+	Narrowed   []string `json:"narrowed"` // what the one before had and it has not
+}
+
+// outcomeUnknown is the outcome of a decision of which nobody said what became.
+const outcomeUnknown = "unknown"
+
+// tracer makes trees of records.
+type tracer struct {
+	recordSource
+
+	since time.Time
+}
+
+var traceID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// trace finds the records of a thing, and of the traces that they belong to.
+func (t tracer) trace(ctx context.Context, thing string) (traced, error) {
+	found := gathered{records: map[string]evidence.Record{}}
+	var err error
+	switch {
+	case strings.HasPrefix(thing, "rec_"):
+		err = t.ofRecord(ctx, &found, thing)
+	case traceID.MatchString(thing):
+		err = t.add(ctx, &found, recordQuery{trace: thing})
+	default:
+		err = t.ofTask(ctx, &found, thing)
+	}
+	if err == nil && len(found.records) == 0 {
+		err = fmt.Errorf("there is no record of %q since then; see powerbox evidence list, and --since", thing)
+	}
+	if err != nil {
+		return traced{}, err
+	}
+	issued, err := t.issued(ctx, found)
+	return traced{thing, found.tree(issued), found.truncated}, err
+}
+
+// gathered are the records that a tree is made of.
+type gathered struct {
+	records   map[string]evidence.Record
+	truncated bool
+}
+
+func (t tracer) add(ctx context.Context, into *gathered, q recordQuery) error {
+	q.since, q.limit = t.since, traceLimit+1
+	for r, err := range t.each(ctx, q) {
+		if err != nil {
+			return err
+		}
+		if len(into.records) >= traceLimit {
+			into.truncated = true
+			return nil
+		}
+		into.records[r.ID] = r
+	}
+	return nil
+}
+
+// ofTask adds the records of a task, and those of the traces that it is part of.
+func (t tracer) ofTask(ctx context.Context, into *gathered, task string) error {
+	if err := t.add(ctx, into, recordQuery{task: task}); err != nil {
+		return err
+	}
+	// The decision about the call that began the task could not name it yet; what
+	// became of the call does.
+	for _, r := range slices.Collect(maps.Values(into.records)) {
+		of := r.Details.OutcomeOf
+		if _, there := into.records[of]; there || of == "" {
+			continue
+		}
+		first, err := t.record(ctx, of)
+		if err != nil {
+			return err
+		}
+		into.records[of] = first
+	}
+	for _, trace := range into.traces() {
+		if err := t.add(ctx, into, recordQuery{trace: trace}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofRecord adds a record with its trace, or else its task, or else what became of
+// it alone.
+func (t tracer) ofRecord(ctx context.Context, into *gathered, id string) error {
+	r, err := t.record(ctx, id)
+	if err != nil {
+		return err
+	}
+	into.records[r.ID] = r
+	switch {
+	case r.Details.TraceID != "":
+		return t.add(ctx, into, recordQuery{trace: r.Details.TraceID})
+	case r.TaskID != "":
+		return t.ofTask(ctx, into, r.TaskID)
+	}
+	return t.add(ctx, into, recordQuery{outcomeOf: id})
+}
+
+// record looks one record up.
+func (t tracer) record(ctx context.Context, id string) (evidence.Record, error) {
+	if o, ok := t.recordSource.(*operator); ok {
+		r, err := o.record(ctx, id)
+		if err != nil {
+			err = fmt.Errorf("record %s: %w", id, err)
+		}
+		return r, err
+	}
+	for r, err := range t.each(ctx, recordQuery{id: id}) {
+		return r, err
+	}
+	return evidence.Record{}, fmt.Errorf("record %s: %w", id, errNotThere)
+}
+
+func (g gathered) traces() []string {
+	var out []string
+	for _, r := range g.records {
+		if id := r.Details.TraceID; id != "" && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// issued returns the records by which the capabilities of a tree, and those that
+// they were narrowed from, were issued, by capability.
+func (t tracer) issued(ctx context.Context, of gathered) (map[string]evidence.Record, error) {
+	out := map[string]evidence.Record{}
+	looked := map[string]bool{"": true}
+	var wanted []string
+	for _, r := range of.records {
+		wanted = append(wanted, r.Details.Capability)
+	}
+	slices.Sort(wanted)
+	for len(wanted) > 0 {
+		id := wanted[0]
+		wanted = wanted[1:]
+		if looked[id] || !strings.HasPrefix(id, "cap_") {
+			continue // what was derived offline was issued by no record
+		}
+		looked[id] = true
+		for r, err := range t.each(ctx, recordQuery{capability: id, since: t.issuedAfter(id)}) {
+			if err != nil {
+				return nil, err
+			}
+			if issues(r) {
+				out[id] = r
+				wanted = append(wanted, parentOf(r))
+			}
+		}
+	}
+	return out, nil
+}
+
+// issuedAfter is when the record was made by which a capability was issued, or
+// before: its id says when it was.
+func (t tracer) issuedAfter(capability string) time.Time {
+	id, err := ulid.ParseStrict(strings.ToUpper(strings.TrimPrefix(capability, "cap_")))
+	if err != nil {
+		return t.since
+	}
+	return id.Timestamp().Add(-time.Minute)
+}
+
+// issues reports a record by which a capability was issued.
+func issues(r evidence.Record) bool {
+	return r.Decision == evidence.Allow && (r.ActionType == "capability.request" || r.ActionType == "capability.attenuate")
+}
+
+// parentOf is the capability that one was narrowed from, "" for a root.
+func parentOf(r evidence.Record) string {
+	var d struct {
+		Parent string `json:"parent"`
+	}
+	if r.ActionType != "capability.attenuate" || json.Unmarshal(r.Intent.Details, &d) != nil {
+		return ""
+	}
+	return d.Parent
+}
+
+// lineage is how a capability came about, the root first.
+func lineage(id string, issued map[string]evidence.Record) []traceStep {
+	var out []traceStep
+	for seen := map[string]bool{}; id != "" && !seen[id]; {
+		seen[id] = true
+		r, ok := issued[id]
+		step := traceStep{Capability: id, Granted: []string{}, Narrowed: []string{}}
+		if ok {
+			step.Record, step.By, step.Granted = r.ID, r.Details.Requester, orEmpty(r.Details.Granted)
+		}
+		out = append(out, step)
+		id = parentOf(r)
+	}
+	slices.Reverse(out)
+	for i := 1; i < len(out); i++ {
+		out[i].Narrowed = without(out[i-1].Granted, out[i].Granted)
+	}
+	return out
+}
+
+// without returns what is in the first list alone.
+func without(all, less []string) []string {
+	return slices.DeleteFunc(slices.Clone(orEmpty(all)), func(s string) bool { return slices.Contains(less, s) })
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

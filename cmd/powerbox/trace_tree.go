@@ -1,0 +1,141 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// tree puts every decision under the one at the agent that asked: the last one of
+// the same trace that let it begin. What belongs to none is at the top.
+func (g gathered) tree(issued map[string]evidence.Record) []traceHop {
+	outcomes := map[string]evidence.Record{}
+	var decisions []evidence.Record
+	for _, r := range g.records {
+		if of := r.Details.OutcomeOf; of == "" {
+			decisions = append(decisions, r)
+		} else if before, ok := outcomes[of]; !ok || before.Time.Before(r.Time) {
+			outcomes[of] = r
+		}
+	}
+	slices.SortFunc(decisions, func(a, b evidence.Record) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)) })
+	children := map[string][]evidence.Record{}
+	for i, r := range decisions {
+		parent := ""
+		for _, before := range slices.Backward(decisions[:i]) {
+			if leadsTo(before, r) {
+				parent = before.ID
+				break
+			}
+		}
+		children[parent] = append(children[parent], r)
+	}
+	var hops func(of string) []traceHop
+	hops = func(of string) []traceHop {
+		out := []traceHop{}
+		for _, r := range children[of] {
+			h := hopOf(r, issued, outcomes)
+			h.Hops = hops(r.ID)
+			out = append(out, h)
+		}
+		return out
+	}
+	return hops("")
+}
+
+// leadsTo reports whether one call can have led to another: the agent that it
+// came to is who asked next, in the same trace.
+func leadsTo(before, next evidence.Record) bool {
+	return before.AgentID == next.Details.Requester && before.Decision != evidence.Deny &&
+		before.Details.TraceID == next.Details.TraceID && next.Details.TraceID != ""
+}
+
+func hopOf(r evidence.Record, issued, outcomes map[string]evidence.Record) traceHop {
+	d := r.Details
+	h := traceHop{
+		Record: r.ID, Time: r.Time, Requester: d.Requester, Agent: r.AgentID, Action: r.ActionType, Operation: r.Intent.Operation,
+		Purpose: r.Intent.Purpose, Principal: d.Principal, Task: r.TaskID, Trace: d.TraceID, Mode: d.Mode,
+		Under: orEmpty(lineage(d.Capability, issued)), Narrowed: []string{}, Missing: []string{},
+		Decision: r.Decision, Reasons: orEmpty(d.Reasons), Outcome: string(r.OutcomeStatus),
+	}
+	if g := d.Gate; g != nil {
+		h.Missing = orEmpty(g.Missing)
+		if r.Decision == evidence.Allow {
+			h.Narrowed = without(d.Granted, g.Allowed)
+		}
+	}
+	if r.OutcomeStatus == evidence.Pending {
+		h.Outcome = outcomeUnknown
+		if o, ok := outcomes[r.ID]; ok {
+			h.Outcome = string(o.OutcomeStatus)
+		}
+	}
+	return h
+}
+
+// count counts the decisions of a tree.
+func count(hops []traceHop, decided evidence.Decision) int {
+	n := 0
+	for _, h := range hops {
+		n += count(h.Hops, decided)
+		if h.Decision == decided || decided == "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *program) printTrace(t traced) error {
+	fmt.Fprintf(p.stdout, "%s: %s, %d allowed, %d refused\n", t.Thing, many(count(t.Hops, ""), "decision"),
+		count(t.Hops, evidence.Allow), count(t.Hops, evidence.Deny))
+	for _, h := range t.Hops {
+		p.printTraceHop(h, "  ")
+	}
+	if t.Truncated {
+		fmt.Fprintf(p.stderr, "powerbox: there are more than %d records; the tree has the newest of them\n", traceLimit)
+	}
+	return nil
+}
+
+// printTraceHop prints one decision, and under it what it led to.
+func (p *program) printTraceHop(h traceHop, indent string) {
+	fmt.Fprintf(p.stdout, "%s%-7s %s -> %s  %s  %s\n", indent, decidedAs(h.Decision), printable(h.Requester), h.Agent, printable(h.Operation), h.Record)
+	line := func(name, format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); text != "" {
+			fmt.Fprintf(p.stdout, "%s        %-8s %s\n", indent, name, text)
+		}
+	}
+	line("when", "%s%s%s", shortTime(h.Time), prefixed(", task ", printable(h.Task)), prefixed(", for ", h.Principal))
+	line("why", "%s", printable(h.Purpose))
+	for _, s := range h.Under {
+		line("under", "%s%s%s", s.Capability, prefixed(", asked for by ", printable(s.By)), prefixed(", without ", strings.Join(s.Narrowed, ", ")))
+	}
+	if len(h.Under) == 0 {
+		line("under", "%s", prefixed("no capability; mode ", h.Mode))
+	}
+	line("less", "%s", strings.Join(h.Narrowed, ", "))
+	line("missing", "%s", printable(strings.Join(h.Missing, ", ")))
+	for _, r := range h.Reasons {
+		line("reason", "%s%s", r.Code, prefixed(": ", printable(r.Message)))
+	}
+	line("outcome", "%s", h.Outcome)
+	for _, next := range h.Hops {
+		p.printTraceHop(next, indent+"    ")
+	}
+}
+
+// decidedAs is a decision in a word.
+func decidedAs(d evidence.Decision) string {
+	switch d {
+	case evidence.Allow:
+		return "allowed"
+	case evidence.Deny:
+		return "refused"
+	case evidence.Abstain:
+		return "passed" // by mode observe alone
+	}
+	return string(d)
+}
