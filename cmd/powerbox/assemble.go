@@ -46,6 +46,7 @@ const (
 type instance struct {
 	config  *config.Config
 	ring    *keyring.Ring
+	issuing map[string]*keyring.Issuing // by agent
 	store   *sqlite.Store
 	issuer  *issuer.Issuer
 	gateway *gateway.Gateway
@@ -138,7 +139,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	}
 	i.admin = &server.Admin{
 		Issuer: i.issuer, Store: i.store, Exporter: i.store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
-		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: []evidence.Key{recordKey}, Now: a.now, Log: a.log, Can: w.can,
+		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: []evidence.Key{recordKey}, Now: a.now, Log: a.log, Can: w.can, Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
 		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: []evidence.PinnedKey{{Key: recordKey, Agents: []string{"*"}}}},
 	}
 	for _, agent := range i.config.Agents {
@@ -203,7 +204,7 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 	for _, c := range i.config.Identity.Callers {
 		w.origins[holderID(c)] = c.Agent
 	}
-	if w.agents, err = i.agents(); err != nil {
+	if w.agents, err = i.agents(a.now); err != nil {
 		return nil, err
 	}
 	if w.policy.engine, err = i.policies(w.agents); err != nil {
@@ -220,7 +221,21 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 		Store: i.store, Policy: w.policy, Sealer: w.sealer, Agents: w.agents, Callers: w.callerNames(), Recorder: recorderID,
 		Pairwise: pairwise, MaximumLifetime: i.config.Issuer.MaximumLifetime, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
-	return w, err
+	if err != nil {
+		return nil, err
+	}
+	return w, i.recordKeys(ctx)
+}
+
+// recordKeys has on record which key every agent signs with.
+func (i *instance) recordKeys(ctx context.Context) error {
+	for _, c := range i.config.Agents {
+		k := i.issuing[c.ID].Current()
+		if err := i.issuer.UsesKey(ctx, issuer.AgentKey{Agent: c.ID, Key: k.Key.Public().Thumbprint(), Renewed: k.Made}); err != nil {
+			return fmt.Errorf("the key of agent %s: %w", c.ID, err)
+		}
+	}
+	return nil
 }
 
 // callerNames are the configured names of calling agents.

@@ -71,6 +71,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		if err != nil {
 			return err
 		}
+		front.Keys, front.Published = i.issuing[agent.ID].Accepted, i.issuing[agent.ID].Published
 		c.Agents = append(c.Agents, front)
 	}
 	if i.gateway, err = gateway.New(c); err != nil {
@@ -182,14 +183,8 @@ func (w *wiring) recipient(agent string) (identity.Holder, bool) {
 }
 
 func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Agent, error) {
-	// With names, so that a token that names another key is told from a broken
-	// one (SEP-11).
-	keys, err := token.ParseKeySet(token.JWKS(agent.Signer.Public()).AppendJSON(nil))
-	if err != nil {
-		return gateway.Agent{}, err
-	}
 	out := gateway.Agent{
-		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Keys: keys, Signer: agent.Signer,
+		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Signer: agent.Signer,
 		Skills: map[string]gateway.Skill{}, EnforcesContext: c.Enforces == "context", AdmitFreeText: c.AdmitFreeText == "unsafe",
 		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember, ClientContexts: c.ClientContexts,

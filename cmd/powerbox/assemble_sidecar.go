@@ -410,7 +410,7 @@ func (g *apartGateway) agent(i *instance, f *face) (gateway.Agent, error) {
 	if g.options.upstream != "" {
 		c.Upstream = g.options.upstream
 	}
-	a := &issuer.Agent{ID: c.ID, URL: i.agentURL(c.ID), Signer: g.keys.context}
+	a := &issuer.Agent{ID: c.ID, URL: i.agentURL(c.ID), Signer: func() token.Signer { return g.keys.context }}
 	for _, o := range f.config.Offers[c.ID] {
 		a.Grants = append(a.Grants, issuer.Grant{ID: o.ID, Description: o.Description, Operations: o.Operations, Attenuable: o.Attenuable, Legacy: o.Legacy, Requires: o.Requires})
 	}
@@ -422,7 +422,8 @@ func (g *apartGateway) agent(i *instance, f *face) (gateway.Agent, error) {
 		out.GRPC = g.options.grpc
 	}
 	// What it issues is signed by the server alone.
-	out.Keys, err = token.ParseKeySet(f.setup.Issuing)
+	keys, err := token.ParseKeySet(f.setup.Issuing)
+	out.Keys, out.Published = func() token.KeySet { return keys }, func() []byte { return f.setup.Issuing }
 	return out, err
 }
 

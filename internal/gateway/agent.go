@@ -147,7 +147,7 @@ func (a *agent) fetch(ctx context.Context) (*view, error) {
 // the skills on its card map to (GATE-4).
 func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 	t := gate.Target{
-		ID: a.ID, URL: a.URL, Required: a.Required, Anchors: a.Keys, Foreign: a.Foreign,
+		ID: a.ID, URL: a.URL, Required: a.Required, Foreign: a.Foreign,
 		EnforcesContext: a.EnforcesContext, AdmitFreeText: a.AdmitFreeText, RefuseAmbient: a.RefuseAmbient,
 	}
 	var clauses []powerbox.Clause
@@ -226,7 +226,7 @@ func (g *Gateway) inFront(a *agent, skill string, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	signed, err := a2apb.SignCard(card, a.Signer)
+	signed, err := a2apb.SignCard(card, a.Signer())
 	if err != nil {
 		g.config.Log.Warn("a card is served without a signature", "agent", a.ID, "error", err)
 		return card, nil
@@ -271,5 +271,5 @@ func (a *agent) params() []byte {
 func (g *Gateway) keys(w http.ResponseWriter, _ *http.Request, a *agent, _ string) {
 	w.Header().Set("Content-Type", "application/jwk-set+json")
 	w.Header().Set("Cache-Control", "public, max-age=60")
-	_, _ = w.Write(token.JWKS(a.Signer.Public()).AppendJSON(nil)) // as above
+	_, _ = w.Write(a.Published()) //nolint:gosec // as above
 }

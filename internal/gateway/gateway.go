@@ -60,10 +60,11 @@ type Agent struct {
 	Upstream        string // required; base URL of the agent's card
 	GRPC            string // host:port where clients reach its gRPC, "" where that is not taken
 	GRPCUpstream    string // URL of the agent's gRPC instead of what its card says; "" for that
-	Keys            token.KeySet
+	Keys            func() token.KeySet     // that its capabilities are accepted under now (SEP-16, EXT-34)
+	Published       func() []byte           // JWK Set of them (EXT-33)
 	CardKeys        jose.JSONWebKeySet      // of whom the agent's card must be signed; none asks for no signature
 	Foreign         map[string]token.KeySet // other issuers that are accepted
-	Signer          token.Signer            // signs the context header
+	Signer          func() token.Signer     // of the context header, as of now
 	Skills          map[string]Skill
 	Grants          []a2a.CardGrant
 	Required        []powerbox.Operation

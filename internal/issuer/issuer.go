@@ -57,7 +57,7 @@ type Agent struct {
 	Grants    []Grant
 	Skills    []Skill
 	Resources []catalogue.Item
-	Signer    token.Signer
+	Signer    func() token.Signer // the key that signs now; it can be another one at the next call (EXT-34)
 }
 
 // Grant returns the agent's grant of that id.

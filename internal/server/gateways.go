@@ -34,6 +34,8 @@ type Gateways struct {
 	URL    string       // public base URL
 	// Setup is what a gateway of an agent is made of.
 	Setup func(agent string) (sidecar.Setup, error)
+	// Issues is the key set that an agent issues under now.
+	Issues func(agent string) string
 	Mode  func(ctx context.Context, agent string) (gate.Mode, error)
 	// ModeSet reports whether an operator set that mode.
 	ModeSet func(ctx context.Context, agent string) (bool, error)
@@ -46,8 +48,11 @@ type Gateways struct {
 	mu      sync.Mutex // guards the fields below
 	known   []issuer.Gateway
 	changed chan struct{}     // closed when known is replaced
-	digests map[string]string // of setups, by agent: they are of this process
+	digests map[string]digest // of setups, by agent: they are of this process
 }
+
+// digest is that of a setup, with the key set that the agent issues under.
+type digest struct{ under, setup string }
 
 // Load reads which gateways are enrolled.
 func (g *Gateways) Load(ctx context.Context) error {
@@ -265,8 +270,10 @@ func (g *Gateways) status(r *http.Request, of issuer.Gateway, _ []byte) (any, er
 func (g *Gateways) digest(agent string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if d, ok := g.digests[agent]; ok {
-		return d, nil
+	// What an agent issues under is all that changes while this process runs.
+	under := g.Issues(agent)
+	if d, ok := g.digests[agent]; ok && d.under == under {
+		return d.setup, nil
 	}
 	s, err := g.Setup(agent)
 	if err != nil {
@@ -278,10 +285,10 @@ func (g *Gateways) digest(agent string) (string, error) {
 	}
 	sum := sha256.Sum256(body)
 	if g.digests == nil {
-		g.digests = map[string]string{}
+		g.digests = map[string]digest{}
 	}
-	g.digests[agent] = base64.RawURLEncoding.EncodeToString(sum[:])
-	return g.digests[agent], nil
+	g.digests[agent] = digest{under, base64.RawURLEncoding.EncodeToString(sum[:])}
+	return g.digests[agent].setup, nil
 }
 
 // contextKeys are the keys by which the open gateways of an agent sign contexts.
