@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +61,7 @@ type instance struct {
 	grpc []grpcFront
 	// telemetry is nil where nothing is counted or traced.
 	telemetry *telemetry.Telemetry
+	scores    *server.Scores
 	sources   []*source // files that are read again
 }
 
@@ -142,14 +144,46 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: []evidence.Key{recordKey}, Now: a.now, Log: a.log, Can: w.can, Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
 		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: []evidence.PinnedKey{{Key: recordKey, Agents: []string{"*"}}}},
 	}
+	i.scores = &server.Scores{Log: i.store, Now: a.now, Slog: a.log}
+	i.admin.Scores = i.scores
 	for _, agent := range i.config.Agents {
+		i.scores.Agents = append(i.scores.Agents, agent.ID)
 		status := server.AgentStatus{ID: agent.ID, URL: i.agentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary}
 		for _, r := range agent.Modes {
 			status.Rules = append(status.Rules, server.ModeRule(r))
 		}
 		i.admin.Agents = append(i.admin.Agents, status)
 	}
+	if i.asksTrust() {
+		// Nothing is decided by scores that are not known yet.
+		if err := i.scores.Update(ctx); err != nil {
+			return fmt.Errorf("the scores of agents: %w", err)
+		}
+	}
 	return errors.Join(i.watch(a.log), i.front(ctx, a, w))
+}
+
+// asksTrust reports whether anything here needs a level of trust.
+func (i *instance) asksTrust() bool {
+	for _, agent := range i.config.Agents {
+		if agent.Trust != "" || slices.ContainsFunc(i.config.Skills[agent.ID], func(s config.Skill) bool { return s.Trust != "" }) {
+			return true
+		}
+	}
+	return false
+}
+
+// followScores keeps the scores up to date until ctx ends, where they are asked
+// for. What it returns is closed then.
+func (i *instance) followScores(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if i.asksTrust() {
+			i.scores.Follow(ctx)
+		}
+	}()
+	return done
 }
 
 // checkStore refuses keys without the store that belongs to them: modes that an

@@ -21,6 +21,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/internal/sidecar"
 	"github.com/powerbox-project/powerbox/token"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // front makes the gateway, and then the handler of everything.
@@ -49,6 +50,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		Revocations: i.issuer,
 		Policy:      server.Veto{Issuer: i.issuer},
 		Replay:      gate.NewMemory(replayEntries),
+		Standing:    i.scores,
 		RecorderID:  recorderID,
 		NewID:       func() (string, error) { return i.issuer.NewID("rec_") },
 		Now:         a.now, Log: a.log,
@@ -188,6 +190,7 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		Skills: map[string]gateway.Skill{}, EnforcesContext: c.Enforces == "context", AdmitFreeText: c.AdmitFreeText == "unsafe",
 		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember, ClientContexts: c.ClientContexts,
+		Trust: trust.Level(c.Trust),
 	}
 	if err := i.behind(c, &out); err != nil {
 		return gateway.Agent{}, err
@@ -215,7 +218,7 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		if err != nil {
 			return gateway.Agent{}, fmt.Errorf("skills.%s, skill %q: %w", c.ID, s.Skill, err)
 		}
-		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Effect != "read", Shape: shape}
+		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Effect != "read", Shape: shape, Trust: trust.Level(s.Trust)}
 	}
 	for _, g := range agent.Grants {
 		out.Grants = append(out.Grants, a2a.CardGrant{

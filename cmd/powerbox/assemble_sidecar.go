@@ -199,8 +199,8 @@ func (g *apartGateway) open(ctx context.Context) error {
 	if g.spool.Next() > 0 {
 		g.started = g.started.Truncate(time.Second).Add(time.Second)
 	}
-	g.remote = &sidecar.Remote{Client: g.client, Agent: g.enrolled.Agent, Log: g.log}
-	g.remote.SetStatus(sidecar.Status{Mode: f.setup.Mode, ModeSet: f.setup.ModeSet, PolicyDigest: f.setup.PolicyDigest, ContextKeys: f.setup.ContextKeys, Digest: f.setup.Digest})
+	g.remote = &sidecar.Remote{Client: g.client, Agent: g.enrolled.Agent, Log: g.log, Now: g.now}
+	g.remote.SetStatus(sidecar.Status{Mode: f.setup.Mode, ModeSet: f.setup.ModeSet, PolicyDigest: f.setup.PolicyDigest, ContextKeys: f.setup.ContextKeys, Digest: f.setup.Digest, Trust: f.setup.Trust})
 	watched := g.telemetry.Watch(telemetry.State{RevocationSequence: g.follower.RevocationSequence, Records: g.spool.Next})
 	return errors.Join(watched, g.front(f))
 }
@@ -329,6 +329,7 @@ func (g *apartGateway) front(f *face) error {
 			Chains:     sidecar.OnRecord{Remote: g.remote, Resolver: chains},
 			References: sidecar.OnRecord{Remote: g.remote, Resolver: sidecar.References{Remote: g.remote}},
 			Recorder:   g.spool, Revocations: g.follower, Policy: g.remote,
+			Standing:   g.remote,
 			Replay:     sidecar.Replay{Remote: g.remote, Own: g.replay},
 			RecorderID: g.enrolled.Gateway, NewID: recordIDs(g.now), Now: g.now, Log: g.log,
 		},

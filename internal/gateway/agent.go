@@ -19,6 +19,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/a2apb"
 	"github.com/powerbox-project/powerbox/token"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // agent is a configured agent with what its card says.
@@ -149,6 +150,7 @@ func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 	t := gate.Target{
 		ID: a.ID, URL: a.URL, Required: a.Required, Foreign: a.Foreign,
 		EnforcesContext: a.EnforcesContext, AdmitFreeText: a.AdmitFreeText, RefuseAmbient: a.RefuseAmbient,
+		Trust: a.thresholds(), TrustAny: a.Trust,
 	}
 	var clauses []powerbox.Clause
 	for _, name := range card.Skills {
@@ -164,6 +166,18 @@ func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 	var err error
 	t.Caps, err = powerbox.NewAuthority(powerbox.Window{Until: forever}, token.MaxDepth, clauses...)
 	return t, err
+}
+
+// thresholds are the levels of trust that operations need. Of two skills that are
+// one operation the higher one counts.
+func (a *agent) thresholds() map[string]trust.Level {
+	out := map[string]trust.Level{}
+	for _, s := range a.Skills {
+		if name := s.Operation.String(); s.Trust != "" && !out[name].Reaches(s.Trust) {
+			out[name] = s.Trust
+		}
+	}
+	return out
 }
 
 // forever is the end of windows that only other layers bound.

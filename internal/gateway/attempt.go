@@ -35,7 +35,7 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 	if err := g.attempts(x, c); err != nil {
 		return nil, err
 	}
-	c.Reads = !x.writes()
+	c.Reads, c.Cancels = !x.writes(), x.call.Method == a2a.CancelTask
 	if err := g.presented(x, c); err != nil {
 		return nil, err
 	}

@@ -46,9 +46,10 @@ type Admin struct {
 	// Issuing are the issuing keys of the agents, MaximumLifetime how long anything
 	// lives that they signed.
 	Issuing         map[string]*keyring.Issuing
+	Scores          *Scores
 	MaximumLifetime time.Duration
-	Now func() time.Time
-	Log *slog.Logger
+	Now             func() time.Time
+	Log             *slog.Logger
 }
 
 // AgentStatus is an agent as operators see it.
@@ -94,6 +95,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
 	mux.HandleFunc("POST /v1/agents/{agent}/keys", serve(a, a.rotate))
+	mux.HandleFunc("GET /v1/trust/{agent}", serve(a, a.trust))
 	mux.HandleFunc("POST /v1/can", serve(a, a.can))
 	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)
 	mux.HandleFunc("GET /v1/evidence/proof/{id}", a.proof)

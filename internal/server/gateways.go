@@ -22,6 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/sidecar"
 	"github.com/powerbox-project/powerbox/internal/signed"
 	"github.com/powerbox-project/powerbox/token"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // Gateways is what gateways apart from the server ask of it. Each is in front of
@@ -34,9 +35,11 @@ type Gateways struct {
 	URL    string       // public base URL
 	// Setup is what a gateway of an agent is made of.
 	Setup func(agent string) (sidecar.Setup, error)
+	// Levels are the levels of trust of the agents, by their names.
+	Levels func() map[string]trust.Level
 	// Issues is the key set that an agent issues under now.
 	Issues func(agent string) string
-	Mode  func(ctx context.Context, agent string) (gate.Mode, error)
+	Mode   func(ctx context.Context, agent string) (gate.Mode, error)
 	// ModeSet reports whether an operator set that mode.
 	ModeSet func(ctx context.Context, agent string) (bool, error)
 	Used    *gate.Memory // proofs that were used at any gateway
@@ -248,7 +251,7 @@ func (g *Gateways) setup(r *http.Request, of issuer.Gateway, _ []byte) (any, err
 	if s.Digest, err = g.digest(of.Agent); err != nil {
 		return nil, err
 	}
-	s.ContextKeys = g.contextKeys(of.Agent)
+	s.ContextKeys, s.Trust = g.contextKeys(of.Agent), g.Levels()
 	compact, err := g.Key.Sign(sidecar.TypeSetup, s)
 	return map[string]string{"setup": compact}, err
 }
@@ -263,7 +266,7 @@ func (g *Gateways) status(r *http.Request, of issuer.Gateway, _ []byte) (any, er
 		return nil, err
 	}
 	digest, err := g.digest(of.Agent)
-	return sidecar.Status{Mode: string(mode), ModeSet: set, PolicyDigest: g.Issuer.PolicyDigest(), ContextKeys: g.contextKeys(of.Agent), Digest: digest}, err
+	return sidecar.Status{Mode: string(mode), ModeSet: set, PolicyDigest: g.Issuer.PolicyDigest(), ContextKeys: g.contextKeys(of.Agent), Digest: digest, Trust: g.Levels()}, err
 }
 
 // digest tells a gateway whether what it is made of has become another.
