@@ -3,6 +3,7 @@ package keyring
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -175,7 +176,8 @@ func (i *Issuing) Current() AgentKey { return i.load().current }
 
 // Turn replaces the key of the agent. It is published at once and signs from a
 // time on, when those who keep what is published have it. What the one before
-// signed is accepted before until, and not any more where until has passed.
+// and those before that signed is accepted before until at the latest, and not any
+// more where until has passed.
 // The record of it comes first: noted is called with the new key before it is
 // written, and an error of it leaves everything as it was.
 func (i *Issuing) Turn(from, until time.Time, noted func(next, before AgentKey) error) (AgentKey, error) {
@@ -194,13 +196,55 @@ func (i *Issuing) Turn(from, until time.Time, noted func(next, before AgentKey) 
 	before.Until = until.UTC().Truncate(time.Second)
 	keep := before.Until.After(i.now())
 	if keep {
-		now.old = append([]AgentKey{before}, now.old...)
+		before.Until = i.ring.free(i.agent, before.Until)
 	}
 	if err := i.ring.turn(i.agent, made, before.Until, keep); err != nil {
 		return AgentKey{}, err
 	}
+	now.old = append([]AgentKey{before}, now.old...)
+	if now.old, err = i.ring.shorten(i.agent, now.old, before.Until, keep); err != nil {
+		return AgentKey{}, err
+	}
 	now.current, now.from = next, from
 	return next, i.put(now)
+}
+
+// shorten has no old key accepted for longer than until. Without keep they are
+// gone.
+func (r *Ring) shorten(agent string, old []AgentKey, until time.Time, keep bool) ([]AgentKey, error) {
+	var kept []AgentKey
+	for _, k := range old {
+		from := r.oldFile(agent, k.Until)
+		switch {
+		case !keep:
+			if err := os.Remove(from); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("keys: %w", err)
+			}
+			continue
+		case k.Until.After(until):
+			k.Until = r.free(agent, until)
+			if err := os.Rename(from, r.oldFile(agent, k.Until)); err != nil {
+				return nil, fmt.Errorf("keys: %w", err)
+			}
+		}
+		kept = append(kept, k)
+	}
+	return kept, nil
+}
+
+func (r *Ring) oldFile(agent string, until time.Time) string {
+	return filepath.Join(r.dir, "agent-"+agent+oldMark+strconv.FormatInt(until.Unix(), 10)+".jwk")
+}
+
+// free is the last second up to until that no other key of the agent has: files
+// are named by it.
+func (r *Ring) free(agent string, until time.Time) time.Time {
+	for {
+		if _, err := os.Lstat(r.oldFile(agent, until)); err != nil {
+			return until
+		}
+		until = until.Add(-time.Second)
+	}
 }
 
 // turn puts a new key in the place of that of an agent. There is a key in that
@@ -208,7 +252,7 @@ func (i *Issuing) Turn(from, until time.Time, noted func(next, before AgentKey) 
 // accepted still, and is gone otherwise.
 func (r *Ring) turn(agent string, next *token.PrivateKey, until time.Time, keep bool) error {
 	place := filepath.Join(r.dir, agentFile(agent))
-	kept := filepath.Join(r.dir, "agent-"+agent+oldMark+strconv.FormatInt(until.Unix(), 10)+".jwk")
+	kept := r.oldFile(agent, until)
 	var undo error
 	if keep {
 		if err := os.Link(place, kept); err != nil {
