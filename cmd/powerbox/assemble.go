@@ -62,6 +62,7 @@ type instance struct {
 	// telemetry is nil where nothing is counted or traced.
 	telemetry *telemetry.Telemetry
 	scores    *server.Scores
+	unused    bool // nothing had been recorded when it was opened
 	sources   []*source // files that are read again
 }
 
@@ -122,6 +123,9 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		Now: a.now, Committed: i.committed(),
 	})
 	if err != nil {
+		return err
+	}
+	if i.unused, err = i.store.Empty(ctx); err != nil {
 		return err
 	}
 	// Before anything is recorded: a store that was rolled back must not go on.

@@ -27,10 +27,7 @@ import (
 // front makes the gateway, and then the handler of everything.
 func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	client := outbound.New(upstreamPolicy())
-	started, err := i.started(a)
-	if err != nil {
-		return err
-	}
+	started := i.started(a)
 	believed, err := identity.Configured(i.config, identity.Surroundings{Read: os.ReadFile, Fetch: client, Dev: a.dev, Started: started})
 	if err != nil {
 		return err
@@ -134,12 +131,11 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 // started is from when on proofs are believed. Proofs have whole seconds: after
 // a restart those of the running second may have been used before it, so they
 // are refused too.
-func (i *instance) started(a assembly) (time.Time, error) {
-	empty, err := i.store.Empty(context.Background())
-	if empty || err != nil {
-		return a.now(), err
+func (i *instance) started(a assembly) time.Time {
+	if i.unused {
+		return a.now()
 	}
-	return a.now().Truncate(time.Second).Add(time.Second), nil
+	return a.now().Truncate(time.Second).Add(time.Second)
 }
 
 // ready says whether calls can be decided and recorded. Early is the time after
