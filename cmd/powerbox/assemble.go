@@ -62,7 +62,7 @@ type instance struct {
 	// telemetry is nil where nothing is counted or traced.
 	telemetry *telemetry.Telemetry
 	scores    *server.Scores
-	unused    bool // nothing had been recorded when it was opened
+	unused    bool      // nothing had been recorded when it was opened
 	sources   []*source // files that are read again
 }
 
