@@ -150,6 +150,18 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	}
 	i.scores = &server.Scores{Log: i.store, Now: a.now, Slog: a.log}
 	i.admin.Scores = i.scores
+	i.describeAgents()
+	if i.asksTrust() {
+		// Nothing is decided by scores that are not known yet.
+		if err := i.scores.Update(ctx); err != nil {
+			return fmt.Errorf("the scores of agents: %w", err)
+		}
+	}
+	return errors.Join(i.watch(a.log), i.front(ctx, a, w))
+}
+
+// describeAgents tells operator's interface and scores which agents there are.
+func (i *instance) describeAgents() {
 	for _, agent := range i.config.Agents {
 		i.scores.Agents = append(i.scores.Agents, agent.ID)
 		status := server.AgentStatus{ID: agent.ID, URL: i.agentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary}
@@ -158,13 +170,6 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		}
 		i.admin.Agents = append(i.admin.Agents, status)
 	}
-	if i.asksTrust() {
-		// Nothing is decided by scores that are not known yet.
-		if err := i.scores.Update(ctx); err != nil {
-			return fmt.Errorf("the scores of agents: %w", err)
-		}
-	}
-	return errors.Join(i.watch(a.log), i.front(ctx, a, w))
 }
 
 // asksTrust reports whether anything here needs a level of trust.

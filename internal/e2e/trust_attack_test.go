@@ -31,8 +31,12 @@ func TestATK52_AScoreIsNobodysToRaise(t *testing.T) {
 		w.reader.call("mail", "a2a/capabilities/list", map[string]any{})
 	}
 	for _, at := range []struct{ method, path string }{
-		{http.MethodPost, "/v1/records"}, {http.MethodPut, "/v1/trust/mail"}, {http.MethodPost, "/v1/trust/mail"},
-		{http.MethodPost, "/v1/records/ship"}, {http.MethodPost, "/v1/gateway/status"}, {http.MethodPost, "/v1/agents/mail/keys"},
+		{http.MethodPost, "/v1/records"},
+		{http.MethodPut, "/v1/trust/mail"},
+		{http.MethodPost, "/v1/trust/mail"},
+		{http.MethodPost, "/v1/records/ship"},
+		{http.MethodPost, "/v1/gateway/status"},
+		{http.MethodPost, "/v1/agents/mail/keys"},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), at.method, w.url+at.path, nil)
 		if err != nil {
