@@ -33,13 +33,13 @@ func newKeys(p *program) *cobra.Command {
 // keyStatus is one key file, without what is in it.
 type keyStatus struct {
 	Name       string `json:"name"`
-	Agent      string `json:"agent,omitempty"` // whose issuing key it is
-	State      string `json:"state"`           // in use, accepted or ended
-	Until      string `json:"until,omitempty"` // when it ends or has ended
-	Days       int    `json:"days"`            // since its file was made
 	File       string `json:"file"`
 	Mode       string `json:"mode"`
 	Thumbprint string `json:"thumbprint,omitempty"` // RFC 7638, of the public key
+	Agent      string `json:"agent,omitempty"`      // whose issuing key it is
+	State      string `json:"state"`                // in use, accepted or ended
+	Until      string `json:"until,omitempty"`      // when it ends or has ended
+	Days       int    `json:"days"`                 // since its file was made
 	Problem    string `json:"problem,omitempty"`
 }
 
