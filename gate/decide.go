@@ -33,6 +33,7 @@ const (
 	CodeForeignTask        = "task_foreign"
 	CodeHandle             = "handle_not_granted"
 	CodeOtherTask          = "task_not_the_capabilitys"
+	CodeTrust              = "insufficient_trust"
 )
 
 // Reason says why a call was denied. It names arguments and constraint types,
@@ -76,6 +77,9 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 	}
 	if len(call.Presented) == 0 {
 		v := g.withoutCapability(call, now)
+		if why := g.untrusted(call, call.Caller.Name); len(why) > 0 {
+			v = Verdict{Reasons: append(v.Reasons, why...), Missing: v.Missing}
+		}
 		if v.Allowed {
 			if why := call.last(); len(why) > 0 {
 				v = Verdict{Reasons: why}
@@ -147,6 +151,7 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	g.layers(call, held.Origin, now, &v)
 	v.Reasons = append(v.Reasons, foreign(call, held)...)
 	v.Reasons = append(v.Reasons, otherTask(call, held)...)
+	v.Reasons = append(v.Reasons, g.untrusted(call, held.Origin)...)
 	if held.bound(call) {
 		v.Reasons = append(v.Reasons, notBound())
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/token"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // Mode says what a gate does with a call, per agent (SEP-18).
@@ -62,8 +63,13 @@ type Target struct {
 	Foreign         map[string]token.KeySet
 	EnforcesContext bool // whether it decides every effect by the forwarded context
 	AdmitFreeText   bool // unsafe: free text under a constrained capability
-	RefuseAmbient   bool // in prefer: refuse a fallback that was not declared
-	Links           int  // how many delegation links a scope token may come with; 0 refuses them (EXT-42)
+	// Trust is the level that a calling agent must have reached for an operation,
+	// by its name; none where it has none.
+	Trust map[string]trust.Level
+	// TrustAny is the level for whatever is asked of the agent, "" for none.
+	TrustAny      trust.Level
+	RefuseAmbient bool // in prefer: refuse a fallback that was not declared
+	Links         int  // how many delegation links a scope token may come with; 0 refuses them (EXT-42)
 }
 
 // Presented is what a call carries to show its authority.
@@ -111,6 +117,8 @@ type Call struct {
 	Handle string
 	// Free reports content that names no skill: text, files, other data.
 	Free bool
+	// Cancels reports that the call ends a task and does nothing else.
+	Cancels bool
 	// Reads reports that the call is known to change nothing.
 	Reads bool
 	// FreeOf is the one operation that the free content can be about, where the
@@ -210,6 +218,13 @@ type Replay interface {
 	Use(id string, until, now time.Time) bool
 }
 
+// Standing tells how far what a calling agent did as an agent speaks for it.
+type Standing interface {
+	// Level returns the level that an agent has reached, by its configured name:
+	// the lowest where that is not known, or not known any more.
+	Level(agent string) trust.Level
+}
+
 // EffectReplay is a [Replay] that is told what kind of call a proof is for. One
 // that is shared by several gateways can then let calls that change nothing go
 // on while the others cannot be asked.
@@ -219,7 +234,8 @@ type EffectReplay interface {
 	UseFor(reads bool, id string, until, now time.Time) (bool, error)
 }
 
-// Gate decides calls. Every field but Scopes, Nonces, Log and Took is required.
+// Gate decides calls. Every field but Scopes, Nonces, Standing, Log and Took is
+// required.
 type Gate struct {
 	Chains      Resolver // for chains with a proof
 	References  Resolver // for capabilities on record
@@ -229,7 +245,8 @@ type Gate struct {
 	Revocations Revocations
 	Policy      Policy
 	Replay      Replay
-	RecorderID  string // name under which records are written
+	Standing    Standing // nil knows nobody, who then reach nothing
+	RecorderID  string   // name under which records are written
 	NewID       func() (string, error)
 	Now         func() time.Time
 	Log         *slog.Logger

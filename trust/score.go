@@ -2,11 +2,16 @@ package trust
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // scale is 1 in the unit of a [Score].
 const scale = 10_000
+
+// Full is the score that everybody begins with.
+const Full Score = scale
 
 // What is taken off at most, in the same unit (EXT-18).
 const (
@@ -26,6 +31,18 @@ func (s Score) String() string { return fmt.Sprintf("%d.%04d", s/scale, s%scale)
 
 // MarshalText implements [encoding.TextMarshaler].
 func (s Score) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler] for what [Score.String]
+// writes, and nothing else.
+func (s *Score) UnmarshalText(text []byte) error {
+	whole, part, _ := strings.Cut(string(text), ".")
+	n, err := strconv.Atoi(whole + part)
+	if err != nil || n < 0 || n > scale || Score(n).String() != string(text) {
+		return fmt.Errorf("trust: score %q; want one from 0.0000 to 1.0000", text)
+	}
+	*s = Score(n)
+	return nil
+}
 
 // Level is what a score amounts to (EXT-19).
 type Level string
@@ -52,6 +69,15 @@ func ParseLevel(name string) (Level, error) {
 func (l Level) Reaches(least Level) bool {
 	rank := map[Level]int{None: 1, Low: 2, Moderate: 3, High: 4}
 	return rank[l] > 0 && rank[least] > 0 && rank[l] >= rank[least]
+}
+
+// OrNone is the level itself, and None for what is no level, as the one of an
+// agent that is not known.
+func (l Level) OrNone() Level {
+	if l.Reaches(None) {
+		return l
+	}
+	return None
 }
 
 // Level is what the score amounts to.

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -15,11 +16,16 @@ const (
 	CauseGateway = "not_the_agent" // it did not come to the agent, or was cut on the way
 )
 
+// MaxOpen is how many decisions of an agent can wait for their outcome at once.
+// Of more than that the oldest is forgotten, and its outcome does not count.
+const MaxOpen = 1 << 16
+
 // Tally counts the outcomes of one agent. The records come verified, each chain
-// in its order. Its memory grows with the decisions that have no outcome yet.
+// in its order. Its memory is bounded by [MaxOpen].
 type Tally struct {
 	Agent  string
 	open   map[string]bool // decisions whose outcome has not come
+	order  []string        // they and some that have one, oldest first
 	counts Counts
 }
 
@@ -30,10 +36,7 @@ func (t *Tally) Add(r evidence.Record) {
 	}
 	if r.Details.OutcomeOf == "" {
 		if r.Decision == evidence.Allow && r.OutcomeStatus == evidence.Pending && works(r) {
-			if t.open == nil {
-				t.open = map[string]bool{}
-			}
-			t.open[r.ID] = true
+			t.await(strings.Clone(r.ID)) // without the record that it is part of
 		}
 		return
 	}
@@ -55,14 +58,31 @@ func (t *Tally) Add(r evidence.Record) {
 	}
 }
 
+// await remembers a decision until its outcome comes.
+func (t *Tally) await(id string) {
+	if t.open == nil {
+		t.open = map[string]bool{}
+	}
+	t.open[id] = true
+	t.order = append(t.order, id)
+	if len(t.order) >= 2*MaxOpen {
+		t.order = slices.DeleteFunc(t.order, func(id string) bool { return !t.open[id] })
+	}
+	for len(t.open) > MaxOpen {
+		delete(t.open, t.order[0])
+		t.order = t.order[1:]
+	}
+}
+
 // Counts are what was added so far.
 func (t *Tally) Counts() Counts { return t.counts }
 
-// works reports whether a decision let the agent do something. Reading what it
-// did, as often as one likes, is no work of its.
+// works reports whether a decision let the agent do something for somebody else.
+// Reading what it did, as often as one likes, is no work of its, and what it asks
+// of itself speaks for nobody (EXT-20).
 func works(r evidence.Record) bool {
 	op := r.Intent.Operation
-	return op == "a2a.message" || !strings.HasPrefix(op, "a2a.")
+	return r.Details.Requester != r.AgentID && (op == "a2a.message" || !strings.HasPrefix(op, "a2a."))
 }
 
 // excused reports whether an outcome says nothing about the agent.

@@ -121,6 +121,12 @@ func became(of evidence.Record, status evidence.OutcomeStatus, outcome string) e
 	return r
 }
 
+// by is a record of what somebody asked for.
+func by(requester string, r evidence.Record) evidence.Record {
+	r.Details.Requester = requester
+	return r
+}
+
 func TestEXT18_WhatCounts(t *testing.T) {
 	const search = "documents:read/search"
 	work := decision("documents", "1", search, evidence.Allow)
@@ -145,6 +151,8 @@ func TestEXT18_WhatCounts(t *testing.T) {
 		"the gateway":               {[]evidence.Record{work, became(work, evidence.Partial, `{"cause":"not_the_agent"}`)}, Counts{}},
 		"another cause":             {[]evidence.Record{work, became(work, evidence.Failed, `{"cause":"the weather"}`)}, Counts{Failed: 1}},
 		"excused, then achieved":    {[]evidence.Record{work, became(work, evidence.Failed, `{"cause":"bad_input"}`), became(work, evidence.Achieved, "")}, Counts{}},
+		"asked of itself":           {[]evidence.Record{by("documents", work), became(by("documents", work), evidence.Achieved, "")}, Counts{}},
+		"asked by another":          {[]evidence.Record{by("mail", work), became(by("mail", work), evidence.Achieved, "")}, Counts{Achieved: 1}},
 		"issued, which is not done": {[]evidence.Record{{ID: "1", AgentID: "documents", Intent: evidence.Intent{Operation: search}, Decision: evidence.Allow, OutcomeStatus: evidence.Achieved}}, Counts{}},
 	} {
 		tally := Tally{Agent: "documents"}

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,7 @@ const (
 type instance struct {
 	config  *config.Config
 	ring    *keyring.Ring
+	issuing map[string]*keyring.Issuing // by agent
 	store   *sqlite.Store
 	issuer  *issuer.Issuer
 	gateway *gateway.Gateway
@@ -59,6 +61,8 @@ type instance struct {
 	grpc []grpcFront
 	// telemetry is nil where nothing is counted or traced.
 	telemetry *telemetry.Telemetry
+	scores    *server.Scores
+	unused    bool      // nothing had been recorded when it was opened
 	sources   []*source // files that are read again
 }
 
@@ -121,6 +125,9 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if err != nil {
 		return err
 	}
+	if i.unused, err = i.store.Empty(ctx); err != nil {
+		return err
+	}
 	// Before anything is recorded: a store that was rolled back must not go on.
 	if err := i.watched(ctx, verifier, a.log); err != nil {
 		return err
@@ -138,17 +145,54 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	}
 	i.admin = &server.Admin{
 		Issuer: i.issuer, Store: i.store, Exporter: i.store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
-		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: []evidence.Key{recordKey}, Now: a.now, Log: a.log, Can: w.can,
+		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: []evidence.Key{recordKey}, Now: a.now, Log: a.log, Can: w.can, Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
 		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: []evidence.PinnedKey{{Key: recordKey, Agents: []string{"*"}}}},
 	}
+	i.scores = &server.Scores{Log: i.store, Now: a.now, Slog: a.log}
+	i.admin.Scores = i.scores
+	i.describeAgents()
+	if i.asksTrust() {
+		// Nothing is decided by scores that are not known yet.
+		if err := i.scores.Update(ctx); err != nil {
+			return fmt.Errorf("the scores of agents: %w", err)
+		}
+	}
+	return errors.Join(i.watch(a.log), i.front(ctx, a, w))
+}
+
+// describeAgents tells operator's interface and scores which agents there are.
+func (i *instance) describeAgents() {
 	for _, agent := range i.config.Agents {
+		i.scores.Agents = append(i.scores.Agents, agent.ID)
 		status := server.AgentStatus{ID: agent.ID, URL: i.agentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary}
 		for _, r := range agent.Modes {
 			status.Rules = append(status.Rules, server.ModeRule(r))
 		}
 		i.admin.Agents = append(i.admin.Agents, status)
 	}
-	return errors.Join(i.watch(a.log), i.front(ctx, a, w))
+}
+
+// asksTrust reports whether anything here needs a level of trust.
+func (i *instance) asksTrust() bool {
+	for _, agent := range i.config.Agents {
+		if agent.Trust != "" || slices.ContainsFunc(i.config.Skills[agent.ID], func(s config.Skill) bool { return s.Trust != "" }) {
+			return true
+		}
+	}
+	return false
+}
+
+// followScores keeps the scores up to date until ctx ends, where they are asked
+// for. What it returns is closed then.
+func (i *instance) followScores(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if i.asksTrust() {
+			i.scores.Follow(ctx)
+		}
+	}()
+	return done
 }
 
 // checkStore refuses keys without the store that belongs to them: modes that an
@@ -203,7 +247,7 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 	for _, c := range i.config.Identity.Callers {
 		w.origins[holderID(c)] = c.Agent
 	}
-	if w.agents, err = i.agents(); err != nil {
+	if w.agents, err = i.agents(a.now); err != nil {
 		return nil, err
 	}
 	if w.policy.engine, err = i.policies(w.agents); err != nil {
@@ -220,7 +264,21 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 		Store: i.store, Policy: w.policy, Sealer: w.sealer, Agents: w.agents, Callers: w.callerNames(), Origin: func(holder string) string { return w.origins[holder] }, Recorder: recorderID,
 		Pairwise: pairwise, MaximumLifetime: i.config.Issuer.MaximumLifetime, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
-	return w, err
+	if err != nil {
+		return nil, err
+	}
+	return w, i.recordKeys(ctx)
+}
+
+// recordKeys has on record which key every agent signs with.
+func (i *instance) recordKeys(ctx context.Context) error {
+	for _, c := range i.config.Agents {
+		k := i.issuing[c.ID].Current()
+		if err := i.issuer.UsesKey(ctx, issuer.AgentKey{Agent: c.ID, Key: k.Key.Public().Thumbprint(), Renewed: k.Made}); err != nil {
+			return fmt.Errorf("the key of agent %s: %w", c.ID, err)
+		}
+	}
+	return nil
 }
 
 // callerNames are the configured names of calling agents.

@@ -12,15 +12,16 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/internal/sidecar"
-	"github.com/powerbox-project/powerbox/token"
 )
 
 // apart makes the server's side of gateways apart from it.
 func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.Time) (*server.Gateways, error) {
 	g := &server.Gateways{
 		Issuer: i.issuer, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer}, Agents: i.gateway, Key: i.feedKey, URL: i.config.Issuer.URL,
-		Setup: func(agent string) (sidecar.Setup, error) { return i.setup(a, w, agent) },
-		Mode:  i.admin.Mode, ModeSet: i.admin.ModeSet, Used: gate.NewMemory(replayEntries), Began: began.Truncate(time.Second), Now: a.now, Log: a.log,
+		Setup:  func(agent string) (sidecar.Setup, error) { return i.setup(a, w, agent) },
+		Levels: i.scores.Levels,
+		Issues: func(agent string) string { return string(i.issuing[agent].Published()) },
+		Mode:   i.admin.Mode, ModeSet: i.admin.ModeSet, Used: gate.NewMemory(replayEntries), Began: began.Truncate(time.Second), Now: a.now, Log: a.log,
 	}
 	i.admin.Gateways = g
 	return g, g.Load(ctx)
@@ -91,7 +92,7 @@ func (i *instance) setupAgent(w *wiring, id string, c *config.Config, out *sidec
 		if agent.CardKeys != "" {
 			files = append(files, agent.CardKeys)
 		}
-		out.Issuing = token.JWKS(w.agents[n].Signer.Public()).AppendJSON(nil)
+		out.Issuing = i.issuing[id].Published()
 		for _, item := range w.agents[n].Resources {
 			out.Names[item.ID] = item.Name
 		}

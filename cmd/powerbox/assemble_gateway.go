@@ -24,15 +24,13 @@ import (
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/internal/sidecar"
 	"github.com/powerbox-project/powerbox/token"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // front makes the gateway, and then the handler of everything.
 func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	client := outbound.New(upstreamPolicy())
-	started, err := i.started(a)
-	if err != nil {
-		return err
-	}
+	started := i.started(a)
 	believed, err := identity.Configured(i.config, identity.Surroundings{Read: os.ReadFile, Fetch: client, Dev: a.dev, Started: started})
 	if err != nil {
 		return err
@@ -52,6 +50,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		Revocations: i.issuer,
 		Policy:      server.Veto{Issuer: i.issuer},
 		Replay:      gate.NewMemory(replayEntries),
+		Standing:    i.scores,
 		RecorderID:  recorderID,
 		NewID:       func() (string, error) { return i.issuer.NewID("rec_") },
 		Now:         a.now, Log: a.log,
@@ -74,6 +73,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		if err != nil {
 			return err
 		}
+		front.Keys, front.Published = i.issuing[agent.ID].Accepted, i.issuing[agent.ID].Published
 		c.Agents = append(c.Agents, front)
 	}
 	if i.gateway, err = gateway.New(c); err != nil {
@@ -135,12 +135,11 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 // started is from when on proofs are believed. Proofs have whole seconds: after
 // a restart those of the running second may have been used before it, so they
 // are refused too.
-func (i *instance) started(a assembly) (time.Time, error) {
-	empty, err := i.store.Empty(context.Background())
-	if empty || err != nil {
-		return a.now(), err
+func (i *instance) started(a assembly) time.Time {
+	if i.unused {
+		return a.now()
 	}
-	return a.now().Truncate(time.Second).Add(time.Second), nil
+	return a.now().Truncate(time.Second).Add(time.Second)
 }
 
 // ready says whether calls can be decided and recorded. Early is the time after
@@ -186,18 +185,14 @@ func (w *wiring) recipient(agent string) (identity.Holder, bool) {
 }
 
 func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Agent, error) {
-	// With names, so that a token that names another key is told from a broken
-	// one (SEP-11).
-	keys, err := token.ParseKeySet(token.JWKS(agent.Signer.Public()).AppendJSON(nil))
-	if err != nil {
-		return gateway.Agent{}, err
-	}
 	out := gateway.Agent{
-		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Keys: keys, Signer: agent.Signer,
+		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Signer: agent.Signer,
 		Skills: map[string]gateway.Skill{}, EnforcesContext: c.Enforces == "context", AdmitFreeText: c.AdmitFreeText == "unsafe",
 		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember, ClientContexts: c.ClientContexts,
+		Trust: trust.Level(c.Trust),
 	}
+	var err error
 	if out.Scopes, err = i.scopesOf(c); err != nil {
 		return gateway.Agent{}, err
 	}
@@ -227,7 +222,7 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		if err != nil {
 			return gateway.Agent{}, fmt.Errorf("skills.%s, skill %q: %w", c.ID, s.Skill, err)
 		}
-		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Effect != "read", Shape: shape}
+		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Effect != "read", Shape: shape, Trust: trust.Level(s.Trust)}
 	}
 	for _, g := range agent.Grants {
 		out.Grants = append(out.Grants, a2a.CardGrant{

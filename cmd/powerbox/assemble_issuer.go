@@ -13,19 +13,22 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/keyring"
 	"github.com/powerbox-project/powerbox/internal/policy"
 	"github.com/powerbox-project/powerbox/token"
 )
 
 // agents makes the issuer's view of the configured agents.
-func (i *instance) agents() ([]*issuer.Agent, error) {
+func (i *instance) agents(now func() time.Time) ([]*issuer.Agent, error) {
 	var out []*issuer.Agent
+	i.issuing = map[string]*keyring.Issuing{}
 	for _, c := range i.config.Agents {
-		key, err := i.ring.Agent(c.ID)
+		keys, err := i.ring.Issuing(c.ID, now)
 		if err != nil {
 			return nil, err
 		}
-		agent := &issuer.Agent{ID: c.ID, URL: i.agentURL(c.ID), Signer: key}
+		i.issuing[c.ID] = keys
+		agent := &issuer.Agent{ID: c.ID, URL: i.agentURL(c.ID), Signer: keys.Signer, Accepts: keys.Accepted}
 		for _, o := range i.config.Offers[c.ID] {
 			agent.Grants = append(agent.Grants, issuer.Grant{
 				ID: o.ID, Description: o.Description, Operations: o.Operations, Attenuable: o.Attenuable, Legacy: o.Legacy,

@@ -202,8 +202,8 @@ func (g *apartGateway) open(ctx context.Context) error {
 	if g.spool.Next() > 0 {
 		g.started = g.started.Truncate(time.Second).Add(time.Second)
 	}
-	g.remote = &sidecar.Remote{Client: g.client, Agent: g.enrolled.Agent, Log: g.log}
-	g.remote.SetStatus(sidecar.Status{Mode: f.setup.Mode, ModeSet: f.setup.ModeSet, PolicyDigest: f.setup.PolicyDigest, ContextKeys: f.setup.ContextKeys, Digest: f.setup.Digest})
+	g.remote = &sidecar.Remote{Client: g.client, Agent: g.enrolled.Agent, Log: g.log, Now: g.now}
+	g.remote.SetStatus(sidecar.Status{Mode: f.setup.Mode, ModeSet: f.setup.ModeSet, PolicyDigest: f.setup.PolicyDigest, ContextKeys: f.setup.ContextKeys, Digest: f.setup.Digest, Trust: f.setup.Trust})
 	watched := g.telemetry.Watch(telemetry.State{RevocationSequence: g.follower.RevocationSequence, Records: g.spool.Next})
 	return errors.Join(watched, g.front(f))
 }
@@ -341,6 +341,7 @@ func (g *apartGateway) front(f *face) error {
 			Chains:     sidecar.OnRecord{Remote: g.remote, Resolver: chains},
 			References: sidecar.OnRecord{Remote: g.remote, Resolver: sidecar.References{Remote: g.remote}},
 			Recorder:   g.spool, Revocations: g.follower, Policy: g.remote,
+			Standing:   g.remote,
 			Replay:     sidecar.Replay{Remote: g.remote, Own: g.replay},
 			RecorderID: g.enrolled.Gateway, NewID: recordIDs(g.now), Now: g.now, Log: g.log,
 		},
@@ -422,7 +423,7 @@ func (g *apartGateway) agent(i *instance, f *face) (gateway.Agent, error) {
 	if g.options.upstream != "" {
 		c.Upstream = g.options.upstream
 	}
-	a := &issuer.Agent{ID: c.ID, URL: i.agentURL(c.ID), Signer: g.keys.context}
+	a := &issuer.Agent{ID: c.ID, URL: i.agentURL(c.ID), Signer: func() token.Signer { return g.keys.context }}
 	for _, o := range f.config.Offers[c.ID] {
 		a.Grants = append(a.Grants, issuer.Grant{ID: o.ID, Description: o.Description, Operations: o.Operations, Attenuable: o.Attenuable, Legacy: o.Legacy, Requires: o.Requires})
 	}
@@ -437,7 +438,8 @@ func (g *apartGateway) agent(i *instance, f *face) (gateway.Agent, error) {
 	// every call needs stays.
 	out.Scopes.Model = ""
 	// What it issues is signed by the server alone.
-	out.Keys, err = token.ParseKeySet(f.setup.Issuing)
+	keys, err := token.ParseKeySet(f.setup.Issuing)
+	out.Keys, out.Published = func() token.KeySet { return keys }, func() []byte { return f.setup.Issuing }
 	return out, err
 }
 

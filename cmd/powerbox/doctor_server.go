@@ -18,7 +18,7 @@ import (
 // keys looks at what only this server may know.
 func (d *doctor) keys() {
 	dir := filepath.Join(string(d.config.Issuer.Directory), "keys")
-	keys, err := listKeys(dir)
+	keys, err := listKeys(dir, d.program.now())
 	if err != nil {
 		d.find("keys", warning, "start the server once: powerbox serve", "%v", err)
 		return

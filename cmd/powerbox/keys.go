@@ -10,21 +10,23 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/internal/keyring"
 	"github.com/powerbox-project/powerbox/token"
 )
 
 func newKeys(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
-		Short: "List the server's keys; make keys for holders",
+		Short: "List and rotate the server's keys; make keys for holders",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newKeysList(p), newKeysNew(p), newKeysPublic(p))
+	cmd.AddCommand(newKeysList(p), newKeysRotate(p), newKeysNew(p), newKeysPublic(p))
 	return cmd
 }
 
@@ -34,6 +36,10 @@ type keyStatus struct {
 	File       string `json:"file"`
 	Mode       string `json:"mode"`
 	Thumbprint string `json:"thumbprint,omitempty"` // RFC 7638, of the public key
+	Agent      string `json:"agent,omitempty"`      // whose issuing key it is
+	State      string `json:"state"`                // in use, accepted or ended
+	Until      string `json:"until,omitempty"`      // when it ends or has ended
+	Days       int    `json:"days"`                 // since its file was made
 	Problem    string `json:"problem,omitempty"`
 }
 
@@ -47,7 +53,7 @@ func newKeysList(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		keys, err := listKeys(filepath.Join(string(c.Issuer.Directory), "keys"))
+		keys, err := listKeys(filepath.Join(string(c.Issuer.Directory), "keys"), p.now())
 		if err != nil {
 			return err
 		}
@@ -55,9 +61,13 @@ func newKeysList(p *program) *cobra.Command {
 			return p.printJSON(keys)
 		}
 		w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "KEY\tMODE\tTHUMBPRINT\tFILE")
+		fmt.Fprintln(w, "KEY\tSTATE\tDAYS\tMODE\tTHUMBPRINT\tFILE")
 		for _, k := range keys {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.Name, k.Mode, k.Thumbprint, k.File)
+			state := k.State
+			if k.Until != "" {
+				state += " until " + k.Until
+			}
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", k.Name, state, k.Days, k.Mode, k.Thumbprint, k.File)
 		}
 		return w.Flush()
 	}
@@ -65,7 +75,7 @@ func newKeysList(p *program) *cobra.Command {
 }
 
 // listKeys describes the key files of a directory, without making any.
-func listKeys(dir string) ([]keyStatus, error) {
+func listKeys(dir string, now time.Time) ([]keyStatus, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no %s yet; powerbox serve makes it", dir)
@@ -81,20 +91,30 @@ func listKeys(dir string) ([]keyStatus, error) {
 				continue
 			}
 		}
-		k := keyStatus{Name: name, File: filepath.Join(dir, e.Name())}
-		k.describe()
+		k := keyStatus{Name: name, File: filepath.Join(dir, e.Name()), State: "in use"}
+		k.Agent, _ = strings.CutPrefix(name, "agent-")
+		if k.Agent == name {
+			k.Agent = ""
+		}
+		if agent, until, old := keyring.SplitOld(e.Name()); old {
+			k.Agent, k.Until, k.State = agent, until.Format(time.RFC3339), "accepted"
+			if !until.After(now) {
+				k.State = "ended"
+			}
+		}
+		k.describe(now)
 		keys = append(keys, k)
 	}
 	return keys, nil
 }
 
-func (k *keyStatus) describe() {
+func (k *keyStatus) describe(now time.Time) {
 	info, err := os.Stat(k.File)
 	if err != nil {
 		k.Problem = err.Error()
 		return
 	}
-	k.Mode = fmt.Sprintf("%04o", info.Mode().Perm())
+	k.Mode, k.Days = fmt.Sprintf("%04o", info.Mode().Perm()), int(now.Sub(info.ModTime()).Hours()/24)
 	if info.Mode().Perm()&0o077 != 0 {
 		k.Problem = fmt.Sprintf("others can read it; run chmod 600 %s, and replace the key if it was seen", k.File)
 		return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 const (
@@ -198,6 +199,11 @@ func (k checker) checkDev() {
 
 func (k checker) checkAgents() {
 	k.unique("agents", "id", len(k.Agents), func(i int) string { return k.Agents[i].ID })
+	for i, a := range k.Agents {
+		if a.ID == trust.Issuer {
+			k.place(fmt.Sprintf("agents[%d].id", i), "%q is the name of the server's own records; want another one", a.ID)
+		}
+	}
 	for i, a := range k.Agents {
 		at := fmt.Sprintf("agents[%d]", i)
 		for j, name := range a.Required {

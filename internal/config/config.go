@@ -113,6 +113,7 @@ type Agent struct {
 	UnknownMethods   []string    `key:"unknown_methods" doc:"Methods beyond A2A that are let through."`
 	CardLegacyMember bool        `key:"card_legacy_member" default:"true" doc:"Emit capabilityGrants at the top level of the card, too (SEP-1)."`
 	CardKeys         Path        `key:"card_keys" doc:"JWKS file. The agent's card must then be signed by one of its keys; nothing in the card adds to them. Absent: no signature is asked for."`
+	Trust            string      `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent must have reached for whatever it asks of this one, but for ending a task (docs/scores.md). Its score is that of the protected agent of the same name; who is none has none. Absent: no level."`
 	TrustRoots       []TrustRoot `key:"trust_roots" doc:"Other issuers whose capabilities are accepted, recorded as foreign. Default: none."`
 }
 
@@ -182,6 +183,7 @@ type Skill struct {
 	Grant     string                `key:"grant" required:"true" doc:"Grant that has the operation."`
 	Operation string                `key:"operation" required:"true" format:"operation" doc:"The one operation that the skill is."`
 	Handle    string                `key:"handle" doc:"Argument that names a resource by its handle."`
+	Trust     string                `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent must have reached for this operation, as in agents.trust, where that is lower; free text that could ask for it needs it too."`
 	Effect    string                `key:"effect" default:"write" enum:"read,write" doc:"Whether it changes anything."`
 	Arguments map[string]Constraint `key:"arguments" doc:"All arguments that the skill takes, each with a constraint: a call has exactly these. Absent: any. Skills of one operation must agree in arguments and handle."`
 }

@@ -42,6 +42,7 @@ func (a *rawAgent) quiet() {
 type live struct {
 	t      *testing.T
 	events chan string // closed at the end of the stream
+	leave  func()      // has its caller go
 }
 
 // open begins a stream and waits for its first event.
@@ -63,7 +64,7 @@ func (w *town) open(agent string, body []byte, header http.Header) *live {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	l := &live{w.t, make(chan string, 16)}
+	l := &live{w.t, make(chan string, 16), cancel}
 	go func() {
 		defer response.Body.Close()
 		defer close(l.events)

@@ -86,7 +86,10 @@ type recorded struct {
 	Hash      string `json:"record_hash"`
 	Signature string `json:"signature"`
 	Algorithm string `json:"signature_algorithm"`
-	Intent    struct {
+	Outcome   struct {
+		Cause string `json:"cause"`
+	} `json:"outcome"`
+	Intent struct {
 		Operation string `json:"operation"`
 		Purpose   string `json:"purpose"`
 	} `json:"intent"`

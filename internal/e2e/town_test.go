@@ -63,6 +63,14 @@ type stock struct {
 
 	mu       sync.Mutex
 	requests []received
+	instead  http.HandlerFunc // answers calls in its place; nil for itself
+}
+
+// answers has calls answered by something else, and by the agent itself with nil.
+func (s *stock) answers(instead http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.instead = instead
 }
 
 type received struct {
@@ -123,8 +131,13 @@ func (s *stock) noting(next http.Handler) http.Handler {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
 		s.requests = append(s.requests, received{body, r.Header.Clone()})
+		instead := s.instead
 		s.mu.Unlock()
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		if instead != nil {
+			instead(w, r)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/a2apb"
 	"github.com/powerbox-project/powerbox/token"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // agent is a configured agent with what its card says.
@@ -147,9 +148,10 @@ func (a *agent) fetch(ctx context.Context) (*view, error) {
 // the skills on its card map to (GATE-4).
 func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 	t := gate.Target{
-		ID: a.ID, URL: a.URL, Required: a.Required, Anchors: a.Keys, Foreign: a.Foreign,
+		ID: a.ID, URL: a.URL, Required: a.Required, Foreign: a.Foreign,
 		EnforcesContext: a.EnforcesContext, AdmitFreeText: a.AdmitFreeText, RefuseAmbient: a.RefuseAmbient,
 		Links: a.Scopes.links(),
+		Trust: a.thresholds(), TrustAny: a.Trust,
 	}
 	var clauses []powerbox.Clause
 	for _, name := range card.Skills {
@@ -165,6 +167,18 @@ func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 	var err error
 	t.Caps, err = powerbox.NewAuthority(powerbox.Window{Until: forever}, token.MaxDepth, clauses...)
 	return t, err
+}
+
+// thresholds are the levels of trust that operations need. Of two skills that are
+// one operation the higher one counts.
+func (a *agent) thresholds() map[string]trust.Level {
+	out := map[string]trust.Level{}
+	for _, s := range a.Skills {
+		if name := s.Operation.String(); s.Trust != "" && !out[name].Reaches(s.Trust) {
+			out[name] = s.Trust
+		}
+	}
+	return out
 }
 
 // forever is the end of windows that only other layers bound.
@@ -227,7 +241,7 @@ func (g *Gateway) inFront(a *agent, skill string, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	signed, err := a2apb.SignCard(card, a.Signer)
+	signed, err := a2apb.SignCard(card, a.Signer())
 	if err != nil {
 		g.config.Log.Warn("a card is served without a signature", "agent", a.ID, "error", err)
 		return card, nil
@@ -272,5 +286,5 @@ func (a *agent) params() []byte {
 func (g *Gateway) keys(w http.ResponseWriter, _ *http.Request, a *agent, _ string) {
 	w.Header().Set("Content-Type", "application/jwk-set+json")
 	w.Header().Set("Cache-Control", "public, max-age=60")
-	_, _ = w.Write(token.JWKS(a.Signer.Public()).AppendJSON(nil)) // as above
+	_, _ = w.Write(a.Published()) // as above
 }

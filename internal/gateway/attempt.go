@@ -15,8 +15,10 @@ import (
 
 // gateCall words the exchange as the gate's call.
 func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, error) {
+	target := x.view.target
+	target.Anchors = x.Keys() // they can change between two calls, unlike what the card says
 	c := &gate.Call{
-		Target: &x.view.target, Mode: x.mode, Origin: g.config.Origin,
+		Target: &target, Mode: x.mode, Origin: g.config.Origin,
 		Caller: gate.Caller{Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID},
 		Task:   x.call.Task, Context: x.call.Context, Action: action(x.call), TraceID: cmp.Or(x.trace, traceID(x.request)),
 		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.signed())},
@@ -39,7 +41,7 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 	if len(x.Scopes.Operations) > 0 {
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Scopes.Operations...))
 	}
-	c.Reads = !x.writes()
+	c.Reads, c.Cancels = !x.writes(), x.call.Method == a2a.CancelTask
 	if err := g.presented(x, c); err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/token"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // The headers of the extension. What comes in under these names from outside
@@ -51,22 +52,25 @@ type Skill struct {
 	Handle    string // argument that takes a handle, "" for none
 	Write     bool
 	Shape     powerbox.Shape // the arguments that are declared; any where none are
+	Trust     trust.Level    // that a calling agent must have reached, "" for none
 }
 
 // Agent is one agent behind the gateway.
 type Agent struct {
-	ID              string // required
-	URL             string // required; public URL
-	Upstream        string // required; base URL of the agent's card
-	GRPC            string // host:port where clients reach its gRPC, "" where that is not taken
-	GRPCUpstream    string // URL of the agent's gRPC instead of what its card says; "" for that
-	Keys            token.KeySet
+	ID              string                  // required
+	URL             string                  // required; public URL
+	Upstream        string                  // required; base URL of the agent's card
+	GRPC            string                  // host:port where clients reach its gRPC, "" where that is not taken
+	GRPCUpstream    string                  // URL of the agent's gRPC instead of what its card says; "" for that
+	Keys            func() token.KeySet     // that its capabilities are accepted under now (SEP-16, EXT-34)
+	Published       func() []byte           // JWK Set of them (EXT-33)
 	CardKeys        jose.JSONWebKeySet      // of whom the agent's card must be signed; none asks for no signature
 	Foreign         map[string]token.KeySet // other issuers that are accepted
-	Signer          token.Signer            // signs the context header
+	Signer          func() token.Signer     // of the context header, as of now
 	Skills          map[string]Skill
 	Grants          []a2a.CardGrant
 	Required        []powerbox.Operation
+	Trust           trust.Level // that a calling agent must have reached for anything, "" for none
 	EnforcesContext bool
 	AdmitFreeText   bool
 	RefuseAmbient   bool

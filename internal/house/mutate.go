@@ -9,7 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const checksFile = "testdata/checks.txt"
@@ -36,32 +40,61 @@ func (h house) mutate(ctx context.Context, only []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", checksFile, err)
 	}
-	ran := 0
-	var unnoticed []string
-	for _, c := range checks {
-		if !c.chosen(only) {
-			continue
-		}
-		ran++
-		caught, err := h.mutateOne(ctx, c)
-		if err != nil {
-			h.printf("BAD       %s: %v\n", c.name, err)
-			unnoticed = append(unnoticed, c.name)
-			continue
-		}
-		if !caught {
-			h.printf("SURVIVED  %s: %s passes without it\n", c.name, c.test)
-			unnoticed = append(unnoticed, c.name)
-			continue
-		}
-		h.printf("caught    %s: %s:%s fails\n", c.name, c.folder, c.test)
-	}
+	chosen := slices.DeleteFunc(checks, func(c check) bool { return !c.chosen(only) })
+	unnoticed := h.mutateAll(ctx, chosen)
 	if len(only) == 0 {
 		if err := h.printUnmutated(checks); err != nil {
 			return err
 		}
 	}
-	return h.printMutated(ran, unnoticed)
+	return h.printMutated(len(chosen), unnoticed)
+}
+
+// atOnce is how many checks are removed at a time: while one test waits for its
+// server, the linker of another has something to do.
+const atOnce = 2
+
+// mutateAll removes the checks and returns the names of those that no test
+// noticed, in their order.
+func (h house) mutateAll(ctx context.Context, checks []check) []string {
+	lines, noticed := make([]string, len(checks)), make([]bool, len(checks))
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	var mu sync.Mutex
+	printed := 0
+	for n, c := range checks {
+		group.Go(func() error {
+			line, caught := h.mutateLine(ctx, c)
+			mu.Lock()
+			defer mu.Unlock()
+			lines[n], noticed[n] = line, caught
+			for ; printed < len(lines) && lines[printed] != ""; printed++ {
+				h.printf("%s\n", lines[printed])
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none returns an error
+	var unnoticed []string
+	for n, c := range checks {
+		if !noticed[n] {
+			unnoticed = append(unnoticed, c.name)
+		}
+	}
+	return unnoticed
+}
+
+// mutateLine removes one check and says what came of it.
+func (h house) mutateLine(ctx context.Context, c check) (line string, caught bool) {
+	caught, err := h.mutateOne(ctx, c)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("BAD       %s: %v", c.name, err), false
+	case !caught:
+		return fmt.Sprintf("SURVIVED  %s: %s passes without it", c.name, c.test), false
+	default:
+		return fmt.Sprintf("caught    %s: %s:%s fails", c.name, c.folder, c.test), true
+	}
 }
 
 // printMutated ends the run. It repeats what was not noticed, since the line of

@@ -54,7 +54,7 @@ func (h house) test(ctx context.Context) error {
 
 // testModule adds what passed to passed, as folder:TestName.
 func (h house) testModule(ctx context.Context, m module, passed map[string]bool) (tally, error) {
-	cmd := h.goCommand(ctx, m.dir, "test", "-json", "./...")
+	cmd := h.goCommand(ctx, m.dir, "test", "-json", "-timeout", testTime, "./...")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return tally{}, err
@@ -93,6 +93,10 @@ func unproven(rows []row, passed map[string]bool) []string {
 	}
 	return missing
 }
+
+// testTime bounds the tests of one package. Those of internal/e2e start hundreds
+// of servers, one after the other.
+const testTime = "30m"
 
 // testEvent is one line of go test -json, see go doc test2json.
 type testEvent struct {

@@ -57,7 +57,18 @@ type Agent struct {
 	Grants    []Grant
 	Skills    []Skill
 	Resources []catalogue.Item
-	Signer    token.Signer
+	Signer    func() token.Signer // the key that signs now; it can be another one at the next call (EXT-34)
+	// Accepts are the keys that what was issued verifies under now; nil for the one
+	// that signs.
+	Accepts func() token.KeySet
+}
+
+// accepts are the keys that what was issued verifies under now.
+func (a *Agent) accepts() token.KeySet {
+	if a.Accepts != nil {
+		return a.Accepts()
+	}
+	return token.NewKeySet(a.Signer().Public())
 }
 
 // Grant returns the agent's grant of that id.

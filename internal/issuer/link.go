@@ -37,7 +37,7 @@ func (i *Issuer) show(chain []string) (shown, error) {
 	}
 	// What is dead already is revoked all the same: the link then stays dead if
 	// its ancestor was revoked for a shorter time.
-	s.verified, err = u.Verify(token.NewKeySet(s.agent.Signer.Public()), token.Options{Now: i.config.Now(), Revoked: token.UnsafeNothingRevoked})
+	s.verified, err = u.Verify(s.agent.accepts(), token.Options{Now: i.config.Now(), Revoked: token.UnsafeNothingRevoked})
 	if err != nil {
 		return shown{}, noTarget("the chain: %v", err)
 	}
@@ -94,7 +94,7 @@ func (i *Issuer) mayRevoke(s shown, caller identity.Caller, chain []string, proo
 		if err != nil {
 			return false
 		}
-		v, err := u.Verify(token.NewKeySet(s.agent.Signer.Public()), token.Options{Now: now, Revoked: token.UnsafeNothingRevoked})
+		v, err := u.Verify(s.agent.accepts(), token.Options{Now: now, Revoked: token.UnsafeNothingRevoked})
 		if err != nil {
 			return false
 		}

@@ -28,14 +28,15 @@ func (i *Issuer) mint(agent *Agent, holder identity.Caller, c Capability) (Capab
 		return c, nil
 	}
 	if err == nil {
-		c.Token, err = token.Mint(agent.Signer, token.Root{
+		signer := agent.Signer()
+		c.Token, err = token.Mint(signer, token.Root{
 			ID: c.ID, Issuer: agent.URL, IssuedAt: c.Created, Expires: c.Expires,
 			MaxDepth: c.Authority.Depth(), Holder: holder.Holder.Key, Tools: tools,
 			Private: &token.Private{
 				Capability: strings.Join(c.Lineage(), lineageSeparator), Grant: c.Grant,
 				Principal: i.Pseudonym(agent.ID, c.Principal), Legacy: c.Legacy,
 			},
-			KeyID: agent.Signer.Public().Thumbprint(),
+			KeyID: signer.Public().Thumbprint(),
 		})
 	}
 	if err != nil {

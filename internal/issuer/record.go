@@ -8,10 +8,11 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // issuerItself stands for the agent in records that are about none.
-const issuerItself = "powerbox"
+const issuerItself = trust.Issuer
 
 // Pseudonym returns the name that a principal has in the tokens and the
 // evidence of one agent: the same for the same principal and agent, and of no

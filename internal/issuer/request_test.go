@@ -162,7 +162,7 @@ func TestSEP27_ApprovalIsRequired(t *testing.T) {
 func TestSEP25_TokenOfTheCapability(t *testing.T) {
 	w := newTown(t)
 	c := w.read(caller(t, "user:alice"))
-	v, err := token.NewMemo(1<<20).Verify(c.Token, token.NewKeySet(w.agent.Signer.Public()), token.Options{Now: noon, Revoked: token.UnsafeNothingRevoked})
+	v, err := token.NewMemo(1<<20).Verify(c.Token, token.NewKeySet(w.agent.Signer().Public()), token.Options{Now: noon, Revoked: token.UnsafeNothingRevoked})
 	if err != nil {
 		t.Fatal(err)
 	}

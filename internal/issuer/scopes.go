@@ -67,7 +67,7 @@ func (i *Issuer) mintScopes(agent *Agent, caller identity.Caller, c Capability) 
 		}
 	}
 	slices.Sort(claims.Scopes)
-	signed, err := token.SignScopeToken(token.AsParty(agent.Signer), claims)
+	signed, err := token.SignScopeToken(token.AsParty(agent.Signer()), claims)
 	if err == nil {
 		var t *token.ScopeToken
 		if t, err = token.ParseScopeToken(signed); err == nil {

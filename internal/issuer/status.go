@@ -180,7 +180,8 @@ func signList(agent *Agent, uri string, packed []byte, now time.Time) (string, e
 	if err := errors.Join(err, z.Close()); err != nil {
 		return "", err
 	}
-	key := agent.Signer.Public()
+	signer := agent.Signer()
+	key := signer.Public()
 	header, err := json.Marshal(map[string]string{"alg": key.Algorithm().String(), "kid": key.Thumbprint(), "typ": StatusType})
 	if err != nil {
 		return "", err
@@ -193,7 +194,7 @@ func signList(agent *Agent, uri string, packed []byte, now time.Time) (string, e
 		return "", err
 	}
 	input := base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString(claims)
-	signature, err := agent.Signer.Sign([]byte(input))
+	signature, err := signer.Sign([]byte(input))
 	if err != nil {
 		return "", fmt.Errorf("issuer: signing a status list: %w", err)
 	}

@@ -68,6 +68,9 @@ type Reader interface {
 	Records(query RecordQuery) (RecordPage, error)
 	// Gateways returns every gateway that was ever enrolled, oldest first.
 	Gateways() ([]Gateway, error)
+	// AgentKey returns the issuing key that an agent was last recorded with, and
+	// since when it has that one; "" for none.
+	AgentKey(agent string) (key string, renewed time.Time, err error)
 	// Mode returns the mode that an operator set for an agent, "" for none.
 	Mode(agent string) (string, error)
 }
@@ -90,6 +93,9 @@ type Tx interface {
 	// PutGateway stores a gateway, or what has become of it.
 	PutGateway(g Gateway) error
 	PutCapability(c Capability) error
+	// PutAgentKey remembers the issuing key that an agent has now. For a key that
+	// it had before, the first time stays.
+	PutAgentKey(agent, key string, renewed time.Time) error
 	// Revoke stores an event under the next sequence number, which it returns.
 	// Revoking what is revoked for as long already stores nothing and returns
 	// the first number; a later Until is an event of its own. A freeze and a

@@ -121,7 +121,7 @@ func documents(t *testing.T) *issuer.Agent {
 	}
 	free := powerbox.AnyArguments()
 	return &issuer.Agent{
-		ID: "documents", URL: "https://gate.example/agents/documents", Signer: key,
+		ID: "documents", URL: "https://gate.example/agents/documents", Signer: func() token.Signer { return key },
 		Grants: []issuer.Grant{
 			{ID: "read", Operations: []string{"retrieve", "search"}, Attenuable: true, MaximumDepth: 1},
 			{ID: "write", Operations: []string{"delete"}, Requires: []string{"read"}, Attenuable: true, MaximumDepth: 1, MaximumLifetime: 10 * time.Minute},

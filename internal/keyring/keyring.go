@@ -92,8 +92,10 @@ func (r *Ring) create(path string, generate func() ([]byte, error)) ([]byte, err
 }
 
 // Agent returns the issuing key of an agent (Ed25519).
-func (r *Ring) Agent(id string) (*token.PrivateKey, error) {
-	data, err := r.load("agent-"+id+".jwk", func() ([]byte, error) {
+func (r *Ring) Agent(id string) (*token.PrivateKey, error) { return r.agentKey("agent-"+id, id) }
+
+func (r *Ring) agentKey(name, id string) (*token.PrivateKey, error) {
+	data, err := r.load(name+".jwk", func() ([]byte, error) {
 		k, err := token.GenerateKey(token.Ed25519, r.random)
 		if err != nil {
 			return nil, err

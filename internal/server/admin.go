@@ -16,6 +16,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/keyring"
 	"github.com/powerbox-project/powerbox/internal/signed"
 )
 
@@ -41,8 +42,13 @@ type Admin struct {
 	// Can decides what a configured caller could do at an agent, without a
 	// capability.
 	Can func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
-	Now func() time.Time
-	Log *slog.Logger
+	// Issuing are the issuing keys of the agents, MaximumLifetime how long anything
+	// lives that they signed.
+	Issuing         map[string]*keyring.Issuing
+	Scores          *Scores
+	MaximumLifetime time.Duration
+	Now             func() time.Time
+	Log             *slog.Logger
 }
 
 // AgentStatus is an agent as operators see it.
@@ -90,6 +96,8 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/records", a.records)
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
+	mux.HandleFunc("POST /v1/agents/{agent}/keys", serve(a, a.rotate))
+	mux.HandleFunc("GET /v1/trust/{agent}", serve(a, a.trust))
 	mux.HandleFunc("POST /v1/can", serve(a, a.can))
 	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)
 	mux.HandleFunc("GET /v1/evidence/proof/{id}", a.proof)

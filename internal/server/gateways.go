@@ -22,6 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/sidecar"
 	"github.com/powerbox-project/powerbox/internal/signed"
 	"github.com/powerbox-project/powerbox/token"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // Gateways is what gateways apart from the server ask of it. Each is in front of
@@ -34,7 +35,11 @@ type Gateways struct {
 	URL    string       // public base URL
 	// Setup is what a gateway of an agent is made of.
 	Setup func(agent string) (sidecar.Setup, error)
-	Mode  func(ctx context.Context, agent string) (gate.Mode, error)
+	// Levels are the levels of trust of the agents, by their names.
+	Levels func() map[string]trust.Level
+	// Issues is the key set that an agent issues under now.
+	Issues func(agent string) string
+	Mode   func(ctx context.Context, agent string) (gate.Mode, error)
 	// ModeSet reports whether an operator set that mode.
 	ModeSet func(ctx context.Context, agent string) (bool, error)
 	Used    *gate.Memory // proofs that were used at any gateway
@@ -46,9 +51,12 @@ type Gateways struct {
 	mu      sync.Mutex // guards the fields below
 	known   []issuer.Gateway
 	changed chan struct{}     // closed when known is replaced
-	digests map[string]string // of setups, by agent: they are of this process
+	digests map[string]digest // of setups, by agent: they are of this process
 	reports map[string]report // what open gateways said last, by id, to this process
 }
+
+// digest is that of a setup, with the key set that the agent issues under.
+type digest struct{ under, setup string }
 
 // Load reads which gateways are enrolled.
 func (g *Gateways) Load(ctx context.Context) error {
@@ -244,7 +252,7 @@ func (g *Gateways) setup(r *http.Request, of issuer.Gateway, _ []byte) (any, err
 	if s.Digest, err = g.digest(of.Agent); err != nil {
 		return nil, err
 	}
-	s.ContextKeys = g.contextKeys(of.Agent)
+	s.ContextKeys, s.Trust = g.contextKeys(of.Agent), g.Levels()
 	compact, err := g.Key.Sign(sidecar.TypeSetup, s)
 	return map[string]string{"setup": compact}, err
 }
@@ -264,15 +272,17 @@ func (g *Gateways) status(r *http.Request, of issuer.Gateway, body []byte) (any,
 		return nil, err
 	}
 	digest, err := g.digest(of.Agent)
-	return sidecar.Status{Mode: string(mode), ModeSet: set, PolicyDigest: g.Issuer.PolicyDigest(), ContextKeys: g.contextKeys(of.Agent), Digest: digest}, err
+	return sidecar.Status{Mode: string(mode), ModeSet: set, PolicyDigest: g.Issuer.PolicyDigest(), ContextKeys: g.contextKeys(of.Agent), Digest: digest, Trust: g.Levels()}, err
 }
 
 // digest tells a gateway whether what it is made of has become another.
 func (g *Gateways) digest(agent string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if d, ok := g.digests[agent]; ok {
-		return d, nil
+	// What an agent issues under is all that changes while this process runs.
+	under := g.Issues(agent)
+	if d, ok := g.digests[agent]; ok && d.under == under {
+		return d.setup, nil
 	}
 	s, err := g.Setup(agent)
 	if err != nil {
@@ -284,10 +294,10 @@ func (g *Gateways) digest(agent string) (string, error) {
 	}
 	sum := sha256.Sum256(body)
 	if g.digests == nil {
-		g.digests = map[string]string{}
+		g.digests = map[string]digest{}
 	}
-	g.digests[agent] = base64.RawURLEncoding.EncodeToString(sum[:])
-	return g.digests[agent], nil
+	g.digests[agent] = digest{under, base64.RawURLEncoding.EncodeToString(sum[:])}
+	return g.digests[agent].setup, nil
 }
 
 // contextKeys are the keys by which the open gateways of an agent sign contexts.

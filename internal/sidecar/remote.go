@@ -15,6 +15,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // Remote answers what a gateway and its gate ask, from the server or from what
@@ -23,15 +24,20 @@ type Remote struct {
 	Client *Client
 	Agent  string
 	Log    *slog.Logger
+	Now    func() time.Time // required where levels of trust are asked for
 
 	capabilities kept[Capability]
 	owners       kept[Owner]
 	pseudonyms   kept[string]
 	silent       atomic.Int64 // Unix time in ms before which reads do not wait for the server again
 
-	mu     sync.Mutex // guards the field below
+	mu     sync.Mutex // guards the fields below
 	status Status
+	said   time.Time // when the server said so
 }
+
+// levelsLife is for how long the levels of trust hold that the server told.
+const levelsLife = 30 * time.Second
 
 // Owner is to whom a task belongs, as gateway.Owner.
 type Owner = struct{ Root, Principal, Holder string }
@@ -77,6 +83,20 @@ func (r *Remote) SetStatus(s Status) {
 		r.capabilities.forget()
 	}
 	r.status = s
+	if r.Now != nil {
+		r.said = r.Now()
+	}
+}
+
+// Level implements [gate.Standing]. Where the server has not told it for a while
+// nobody has reached anything (EXT-18).
+func (r *Remote) Level(agent string) trust.Level {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.Now == nil || r.Now().Sub(r.said) > levelsLife {
+		return trust.None
+	}
+	return r.status.Trust[agent].OrNone()
 }
 
 // Status is what the server said last.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // The paths of the server that gateways ask.
@@ -76,20 +77,21 @@ type Enrolled struct {
 // Setup is what a gateway of an agent is made of. It has the key that opens
 // handles, and is for that gateway alone.
 type Setup struct {
-	Server        string            `json:"server"`
-	Gateway       string            `json:"gateway"`
-	Time          int64             `json:"t"`
-	Configuration string            `json:"configuration"` // powerbox.yaml with that agent alone
-	Files         map[string][]byte `json:"files"`         // what it refers to
-	Dev           []DevUser         `json:"dev,omitempty"` // only of a server with --dev
-	Issuing       json.RawMessage   `json:"issuing"`       // JWK Set that capabilities are issued under
-	ContextKeys   []json.RawMessage `json:"context_keys"`  // of all open gateways of the agent
-	Sealing       []byte            `json:"sealing"`       // key of handles
-	Names         map[string]string `json:"names"`         // of resources, by id
-	Mode          string            `json:"mode"`
-	ModeSet       bool              `json:"mode_set,omitempty"` // by an operator, over the rules of the configuration
-	PolicyDigest  string            `json:"policy_digest"`
-	Digest        string            `json:"digest"` // changes with what the gateway is made of
+	Server        string                 `json:"server"`
+	Gateway       string                 `json:"gateway"`
+	Time          int64                  `json:"t"`
+	Configuration string                 `json:"configuration"` // powerbox.yaml with that agent alone
+	Files         map[string][]byte      `json:"files"`         // what it refers to
+	Dev           []DevUser              `json:"dev,omitempty"` // only of a server with --dev
+	Issuing       json.RawMessage        `json:"issuing"`       // JWK Set that capabilities are issued under
+	ContextKeys   []json.RawMessage      `json:"context_keys"`  // of all open gateways of the agent
+	Sealing       []byte                 `json:"sealing"`       // key of handles
+	Names         map[string]string      `json:"names"`         // of resources, by id
+	Mode          string                 `json:"mode"`
+	ModeSet       bool                   `json:"mode_set,omitempty"` // by an operator, over the rules of the configuration
+	PolicyDigest  string                 `json:"policy_digest"`
+	Trust         map[string]trust.Level `json:"trust,omitempty"` // as in Status
+	Digest        string                 `json:"digest"`          // changes with what the gateway is made of
 }
 
 // String shows nothing of what is secret.
@@ -118,6 +120,9 @@ type Status struct {
 	PolicyDigest string            `json:"policy_digest"`
 	ContextKeys  []json.RawMessage `json:"context_keys"`
 	Digest       string            `json:"digest"` // of the setup
+	// Trust is how far agents have come, by their names; who is not there is of the
+	// lowest level.
+	Trust map[string]trust.Level `json:"trust,omitempty"`
 }
 
 // CapabilityQuery asks for a capability on record.

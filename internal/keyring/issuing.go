@@ -1,0 +1,267 @@
+package keyring
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// Issuing are the issuing keys of one agent: the one that signs, and older ones
+// under which what they signed is accepted for a while (EXT-34). Its methods can
+// be called by many goroutines.
+type Issuing struct {
+	ring  *Ring
+	agent string
+	now   func() time.Time
+
+	turning sync.Mutex // held while the keys are replaced
+	keys    atomic.Pointer[keys]
+}
+
+// keys is what an agent has at one time.
+type keys struct {
+	current AgentKey
+	from    time.Time // before it the first of old signs still
+	old     []AgentKey
+	set     token.KeySet // of those that are accepted before until
+	until   time.Time    // zero where no key ends
+}
+
+// AgentKey is one issuing key with its times.
+type AgentKey struct {
+	Key   *token.PrivateKey
+	Made  time.Time
+	Until time.Time // what it signed is accepted before it; zero for the one in use
+}
+
+// oldMark is what stands between the name of an agent, which has no dot, and the
+// Unix time until which a key of its is accepted.
+const oldMark = ".until-"
+
+// Issuing returns the issuing keys of an agent. The first one is made when there
+// is none.
+func (r *Ring) Issuing(agent string, now func() time.Time) (*Issuing, error) {
+	k, err := r.Agent(agent)
+	if err != nil {
+		return nil, err
+	}
+	current, err := r.described(agentFile(agent), k)
+	if err != nil {
+		return nil, err
+	}
+	old, err := r.old(agent, now())
+	if err != nil {
+		return nil, err
+	}
+	i := &Issuing{ring: r, agent: agent, now: now}
+	return i, i.put(keys{current: current, old: old})
+}
+
+func agentFile(agent string) string { return "agent-" + agent + ".jwk" }
+
+func (r *Ring) described(file string, k *token.PrivateKey) (AgentKey, error) {
+	info, err := os.Stat(filepath.Join(r.dir, file))
+	if err != nil {
+		return AgentKey{}, fmt.Errorf("keys: %w", err)
+	}
+	return AgentKey{Key: k, Made: info.ModTime().UTC().Truncate(time.Second)}, nil
+}
+
+// old returns the keys of an agent that were in use before and are accepted
+// still, the last one first.
+func (r *Ring) old(agent string, now time.Time) ([]AgentKey, error) {
+	names, err := r.List()
+	if err != nil {
+		return nil, err
+	}
+	var out []AgentKey
+	for _, file := range names {
+		of, until, isOld := SplitOld(file)
+		if !isOld || of != agent || !until.After(now) {
+			continue
+		}
+		k, err := r.agentKey(strings.TrimSuffix(file, ".jwk"), agent)
+		if err != nil {
+			return nil, err
+		}
+		key, err := r.described(file, k)
+		if err != nil {
+			return nil, err
+		}
+		key.Until = until
+		out = append(out, key)
+	}
+	slices.SortFunc(out, func(a, b AgentKey) int { return b.Until.Compare(a.Until) })
+	return out, nil
+}
+
+// SplitOld tells of whom a file holds an issuing key that is no longer in use,
+// and until when what it signed is accepted.
+func SplitOld(file string) (agent string, until time.Time, ok bool) {
+	name, isAgent := strings.CutPrefix(strings.TrimSuffix(file, ".jwk"), "agent-")
+	agent, seconds, isOld := strings.Cut(name, oldMark)
+	n, err := strconv.ParseInt(seconds, 10, 64)
+	return agent, time.Unix(n, 0).UTC(), isAgent && isOld && err == nil
+}
+
+// put puts keys in place.
+func (i *Issuing) put(k keys) error {
+	now := i.now()
+	k.old = slices.DeleteFunc(slices.Clone(k.old), func(o AgentKey) bool { return !o.Until.After(now) })
+	public := []token.PublicKey{k.current.Key.Public()}
+	k.until = time.Time{}
+	for _, o := range k.old {
+		public = append(public, o.Key.Public())
+		if k.until.IsZero() || o.Until.Before(k.until) {
+			k.until = o.Until
+		}
+	}
+	// With names, so that a token that names another key is told from a broken
+	// one (SEP-11).
+	var err error
+	if k.set, err = token.ParseKeySet(token.JWKS(public...).AppendJSON(nil)); err != nil {
+		return err
+	}
+	i.keys.Store(&k)
+	return nil
+}
+
+// load returns the keys as of now.
+func (i *Issuing) load() *keys {
+	k := i.keys.Load()
+	if k.until.IsZero() || i.now().Before(k.until) {
+		return k
+	}
+	i.turning.Lock()
+	defer i.turning.Unlock()
+	// What was read back cannot fail to be read again.
+	_ = i.put(*i.keys.Load())
+	return i.keys.Load()
+}
+
+// Signer returns the key that signs now.
+func (i *Issuing) Signer() token.Signer {
+	k := i.load()
+	if len(k.old) > 0 && i.now().Before(k.from) {
+		return k.old[0].Key
+	}
+	return k.current.Key
+}
+
+// Accepted returns the keys under which capabilities are accepted.
+func (i *Issuing) Accepted() token.KeySet { return i.load().set }
+
+// Published is the JWK Set of the accepted keys (EXT-33).
+func (i *Issuing) Published() []byte {
+	k := i.load()
+	public := []token.PublicKey{k.current.Key.Public()}
+	for _, o := range k.old {
+		public = append(public, o.Key.Public())
+	}
+	return token.JWKS(public...).AppendJSON(nil)
+}
+
+// Current returns the newest key. It signs, or will in a moment.
+func (i *Issuing) Current() AgentKey { return i.load().current }
+
+// Turn replaces the key of the agent. It is published at once and signs from a
+// time on, when those who keep what is published have it. What the one before
+// and those before that signed is accepted before until at the latest, and not any
+// more where until has passed.
+// The record of it comes first: noted is called with the new key before it is
+// written, and an error of it leaves everything as it was.
+func (i *Issuing) Turn(from, until time.Time, noted func(next, before AgentKey) error) (AgentKey, error) {
+	i.turning.Lock()
+	defer i.turning.Unlock()
+	made, err := token.GenerateKey(token.Ed25519, i.ring.random)
+	if err != nil {
+		return AgentKey{}, fmt.Errorf("keys: %w", err)
+	}
+	now := *i.keys.Load()
+	next := AgentKey{Key: made, Made: i.now().UTC().Truncate(time.Second)}
+	if err := noted(next, now.current); err != nil {
+		return AgentKey{}, err
+	}
+	before := now.current
+	before.Until = until.UTC().Truncate(time.Second)
+	keep := before.Until.After(i.now())
+	if keep {
+		before.Until = i.ring.free(i.agent, before.Until)
+	}
+	if err := i.ring.turn(i.agent, made, before.Until, keep); err != nil {
+		return AgentKey{}, err
+	}
+	now.old = append([]AgentKey{before}, now.old...)
+	if now.old, err = i.ring.shorten(i.agent, now.old, before.Until, keep); err != nil {
+		return AgentKey{}, err
+	}
+	now.current, now.from = next, from
+	return next, i.put(now)
+}
+
+// shorten has no old key accepted for longer than until. Without keep they are
+// gone.
+func (r *Ring) shorten(agent string, old []AgentKey, until time.Time, keep bool) ([]AgentKey, error) {
+	var kept []AgentKey
+	for _, k := range old {
+		from := r.oldFile(agent, k.Until)
+		switch {
+		case !keep:
+			if err := os.Remove(from); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("keys: %w", err)
+			}
+			continue
+		case k.Until.After(until):
+			k.Until = r.free(agent, until)
+			if err := os.Rename(from, r.oldFile(agent, k.Until)); err != nil {
+				return nil, fmt.Errorf("keys: %w", err)
+			}
+		}
+		kept = append(kept, k)
+	}
+	return kept, nil
+}
+
+func (r *Ring) oldFile(agent string, until time.Time) string {
+	return filepath.Join(r.dir, "agent-"+agent+oldMark+strconv.FormatInt(until.Unix(), 10)+".jwk")
+}
+
+// free is the last second up to until that no other key of the agent has: files
+// are named by it.
+func (r *Ring) free(agent string, until time.Time) time.Time {
+	for {
+		if _, err := os.Lstat(r.oldFile(agent, until)); err != nil {
+			return until
+		}
+		until = until.Add(-time.Second)
+	}
+}
+
+// turn puts a new key in the place of that of an agent. There is a key in that
+// place at every moment. The one before is kept where anything that it signed is
+// accepted still, and is gone otherwise.
+func (r *Ring) turn(agent string, next *token.PrivateKey, until time.Time, keep bool) error {
+	place := filepath.Join(r.dir, agentFile(agent))
+	kept := r.oldFile(agent, until)
+	var undo error
+	if keep {
+		if err := os.Link(place, kept); err != nil {
+			return fmt.Errorf("keys: %w", err)
+		}
+	}
+	_, err := r.create(place, func() ([]byte, error) { return next.JWK(), nil })
+	if err != nil && keep {
+		undo = os.Remove(kept)
+	}
+	return errors.Join(err, undo)
+}

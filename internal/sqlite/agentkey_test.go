@@ -1,0 +1,40 @@
+package sqlite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuer"
+)
+
+// TestEXT34_AKeyIsAsOldAsItIs: the key that was recorded last is the agent's, and
+// one that comes back keeps its age.
+func TestEXT34_AKeyIsAsOldAsItIs(t *testing.T) {
+	s := newStore(t)
+	for n, c := range []struct {
+		agent, key, want string
+		since            int
+	}{{"mail", "a", "a", 0}, {"mail", "b", "b", 1}, {"documents", "a", "a", 2}, {"mail", "a", "a", 0}, {"mail", "b", "b", 1}} {
+		var key string
+		var renewed time.Time
+		err := s.Update(t.Context(), func(tx issuer.Tx) error {
+			if err := tx.PutAgentKey(c.agent, c.key, noon.Add(time.Duration(n)*time.Hour)); err != nil {
+				return err
+			}
+			var err error
+			key, renewed, err = tx.AgentKey(c.agent)
+			return err
+		})
+		if err != nil || key != c.want || !renewed.Equal(noon.Add(time.Duration(c.since)*time.Hour)) {
+			t.Errorf("EXT-34 step %d: key %q since %s: %v", n, key, renewed, err)
+		}
+	}
+	if err := s.View(t.Context(), func(r issuer.Reader) error {
+		if key, renewed, err := r.AgentKey("nobody"); key != "" || !renewed.IsZero() || err != nil {
+			t.Errorf("of nobody: %q %s %v", key, renewed, err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
