@@ -17,7 +17,14 @@ type Audit struct {
 	// Go and Node are the verdicts; Node is "" where Node.js is not installed.
 	Go, Node string
 	Records  int
+	// Done is what callers did at agents, and Refused why they could not, in order:
+	// read from the bundle and nothing else.
+	Done    []Deed
+	Refused []string
 }
+
+// Deed is one call that an agent has answered.
+type Deed struct{ Requester, Operation string }
 
 // Audit exports the evidence, stops the server for good, and has both verifiers
 // judge the bundle in an empty folder, by the keys that the auditor pins.
@@ -40,6 +47,9 @@ func (p *Premises) Audit(ctx context.Context) (a Audit, err error) {
 	if a.Bundle, err = os.ReadFile(bundle); err != nil {
 		return a, err
 	}
+	if err := a.read(); err != nil {
+		return a, err
+	}
 	files := []string{"bundle.jsonl", "--trust", "trust.json", "--output", "json"}
 	if a.Go, a.Records, err = judged(ctx, dir, p.binary, append([]string{"evidence", "verify"}, files...)...); err != nil {
 		return a, err
@@ -57,6 +67,37 @@ func (p *Premises) Audit(ctx context.Context) (a Audit, err error) {
 	}
 	a.Node, _, err = judged(ctx, dir, node, append([]string{"verify.mjs"}, files...)...)
 	return a, err
+}
+
+// read takes from the bundle what its records say of calls.
+func (a *Audit) read() error {
+	for line := range bytes.Lines(a.Bundle) {
+		var r struct {
+			Action   string `json:"action_type"`
+			Decision string `json:"decision"`
+			Outcome  string `json:"outcome_status"`
+			Intent   struct {
+				Operation string `json:"operation"`
+			} `json:"intent"`
+			Powerbox struct {
+				Requester string `json:"requester"`
+				Reasons   []struct {
+					Code string `json:"code"`
+				} `json:"reasons"`
+			} `json:"powerbox"`
+		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			return fmt.Errorf("the bundle: %w", err)
+		}
+		switch {
+		case r.Action != "a2a.SendMessage": // header, leaves, checkpoint, and what is not a call
+		case r.Decision == "ALLOW" && r.Outcome == "ACHIEVED":
+			a.Done = append(a.Done, Deed{r.Powerbox.Requester, r.Intent.Operation})
+		case r.Decision == "DENY" && len(r.Powerbox.Reasons) > 0:
+			a.Refused = append(a.Refused, r.Powerbox.Reasons[0].Code)
+		}
+	}
+	return nil
 }
 
 // Operate runs a verb of the program as the operator of the server, and returns

@@ -47,6 +47,9 @@ func (p *Premises) Caller(session string) (*Caller, error) {
 // DID is what the caller is called in scope tokens and links: its key.
 func (c *Caller) DID() string { return c.Key.Public().Party().DID() }
 
+// Requester is what the caller is called in the evidence.
+func (c *Caller) Requester() string { return "key:" + c.Key.Public().Thumbprint() }
+
 // Ask requests a scope token of the agent at a URL.
 func (c *Caller) Ask(ctx context.Context, url string, want holder.RequestParams) (holder.Capability, error) {
 	agent, err := c.Discover(ctx, url)

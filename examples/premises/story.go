@@ -57,5 +57,14 @@ func (s *Story) Fail(format string, args ...any) {
 	s.Say("  WRONG: "+format, args...)
 }
 
+// Reasons are how the steps ended: the codes of refusals, "" for what was allowed.
+func (s *Story) Reasons() []string {
+	var all []string
+	for _, step := range s.Steps {
+		all = append(all, step.Reason)
+	}
+	return all
+}
+
 // Err is everything that did not go as it must, nil for nothing.
 func (s *Story) Err() error { return errors.Join(s.errs...) }

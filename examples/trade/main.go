@@ -56,6 +56,7 @@ permit(principal in Group::"investors", action in Action::"exchange/trade:execut
 // trade is one run.
 type trade struct {
 	*premises.Story
+	audit                   premises.Audit
 	place                   *premises.Premises
 	orders                  premises.Effects
 	portfolio, broker, desk *premises.Caller
@@ -64,14 +65,7 @@ type trade struct {
 	held, brokers, desks         holder.Capability // of the portfolio, and as they are after each hop
 }
 
-// result is what the test looks at.
-type result struct {
-	steps  []premises.Step
-	audit  premises.Audit
-	orders int64
-}
-
-func run(ctx context.Context, out io.Writer) (_ result, err error) {
+func run(ctx context.Context, out io.Writer) (_ *trade, err error) {
 	t := &trade{Story: premises.NewStory(out)}
 	exchange := premises.Agent{Name: "Exchange", Skills: map[string]premises.Skill{
 		"get_quote":   func(context.Context, premises.Incoming) (string, error) { return "ACME stands at 41.50", nil },
@@ -82,22 +76,22 @@ func run(ctx context.Context, out io.Writer) (_ result, err error) {
 		Agents: map[string]premises.Agent{"exchange": exchange}, Configuration: configuration, Policies: policies, User: "anna", Group: "investors",
 	})
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, t.place.Close()) }()
 	t.exchange = t.place.Agent("exchange")
 	if err := t.hire(ctx); err != nil {
-		return result{}, err
+		return nil, err
 	}
 	if err := t.twoHops(ctx); err != nil {
-		return result{}, err
+		return nil, err
 	}
 	t.tooMuch(ctx)
 	if err := t.takenBack(ctx); err != nil {
-		return result{}, err
+		return nil, err
 	}
-	audit := t.Audited(ctx, t.place)
-	return result{t.Steps, audit, t.orders.Count()}, t.Err()
+	t.audit = t.Audited(ctx, t.place)
+	return t, t.Err()
 }
 
 func (t *trade) placeOrder(_ context.Context, in premises.Incoming) (string, error) {
@@ -183,7 +177,9 @@ func (t *trade) tooMuch(ctx context.Context) {
 		}
 		return out
 	}
-	toDesk := func(scopes ...string) token.LinkClaims { return token.LinkClaims{Delegate: t.desk.DID(), Scopes: scopes} }
+	toDesk := func(scopes ...string) token.LinkClaims {
+		return token.LinkClaims{Delegate: t.desk.DID(), Scopes: scopes}
+	}
 	if _, err := t.broker.Link(t.brokers, holder.Link{To: t.desk.DID(), Scopes: []string{scopeWithdraw}}); err == nil {
 		t.Fail("the library passes on what is not held")
 	}

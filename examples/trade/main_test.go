@@ -2,15 +2,40 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox/examples/premises"
 )
 
-func TestDump(t *testing.T) {
+// TestEXT31_TradeOverTwoHops runs the example as a reader does, through the
+// program that it builds, and looks at what was allowed, what was refused with
+// which reason, and what an auditor can show of it.
+func TestEXT31_TradeOverTwoHops(t *testing.T) {
 	var out bytes.Buffer
 	got, err := run(t.Context(), &out)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, out.String())
 	}
-	os.WriteFile("/tmp/wt/trade.jsonl", got.audit.Bundle, 0o600)
+	want := []string{
+		"", "", "scope_escalation", "temporal_exceeds_parent", "operation_not_granted", "operation_not_granted",
+		"delegate_not_caller", "subject_not_caller", "exceeds_max_depth", "revoked",
+	}
+	if diff := cmp.Diff(want, got.Reasons()); diff != "" || got.orders.Count() != 1 {
+		t.Errorf("%d orders\n%s", got.orders.Count(), diff)
+	}
+	if got.audit.Go != "ok" || got.audit.Node != "ok" {
+		t.Errorf("verdicts %q and %q; want ok by both, which takes Node.js", got.audit.Go, got.audit.Node)
+	}
+	done := []premises.Deed{{Requester: got.broker.Requester(), Operation: "exchange/trade:execute/quote"}, {Requester: got.desk.Requester(), Operation: "exchange/trade:execute/order"}}
+	if diff := cmp.Diff(done, got.audit.Done); diff != "" {
+		t.Errorf("who did what, by the evidence:\n%s", diff)
+	}
+	if diff := cmp.Diff(want[2:], got.audit.Refused); diff != "" {
+		t.Errorf("what was refused, by the evidence:\n%s", diff)
+	}
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n > 20 {
+		t.Errorf("%d lines are too many to read at once", n)
+	}
 }
