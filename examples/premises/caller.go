@@ -172,6 +172,19 @@ func Received(in Incoming) (holder.Capability, error) {
 	return held, nil
 }
 
+// LinkID is what an operator revokes the last link of a capability by.
+func LinkID(held holder.Capability) (string, error) {
+	if len(held.Links) == 0 {
+		return "", errors.New("the capability has no link")
+	}
+	all, err := token.ParseLinks([]byte("[" + held.Links[len(held.Links)-1] + "]"))
+	if err != nil {
+		return "", err
+	}
+	c := all[0].Claims()
+	return token.LinkRevocationID(c.Delegator, c.Delegate, c.Nonce), nil
+}
+
 // Reason is the stable code of a denial, as a2a-go's client reports it; "" for
 // another error, and for none.
 func Reason(err error) string {
