@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The blocks of docs/tutorial.md and docs/auditing.md. "sh setup" is run in the repository, "sh
+// The blocks of docs/tutorial.md, docs/auditing.md and docs/examples.md. "sh setup" is run in the repository, "sh
 // background URL" goes on running and is ready when the URL answers; another
 // one of the same URL stops it first. A text block after a block says lines
 // that its output has, in any spacing; ... stands for anything.
@@ -36,6 +36,9 @@ func TestTutorial(t *testing.T) { follow(t, "../../docs/tutorial.md", 20) }
 
 // TestEXT26_EXT41_AuditorsGuide runs the commands of docs/auditing.md.
 func TestEXT26_EXT41_AuditorsGuide(t *testing.T) { follow(t, "../../docs/auditing.md", 20) }
+
+// TestEXT31_WorkedExamples runs the commands of docs/examples.md.
+func TestEXT31_WorkedExamples(t *testing.T) { follow(t, "../../docs/examples.md", 6) }
 
 // follow runs the commands of a page, from the first to the last, and looks for
 // what it promises.

@@ -13,15 +13,20 @@ import (
 
 // Audit is what a stranger found, with two verifiers and no server.
 type Audit struct {
-	Bundle []byte
-	// Go and Node are the verdicts; Node is "" where Node.js is not installed.
-	Go, Node string
-	Records  int
+	Bundle  []byte
+	Records int
+	// Found is the verdict of each verifier, by its name: on the bundle, and on the
+	// bundle with one letter of a record changed. verify.mjs is left out where
+	// Node.js is not installed.
+	Found []Finding
 	// Done is what callers did at agents, and Refused why they could not, in order:
 	// read from the bundle and nothing else.
 	Done    []Deed
 	Refused []string
 }
+
+// Finding is what one verifier said.
+type Finding struct{ Verifier, Whole, Changed string }
 
 // Deed is one call that an agent has answered.
 type Deed struct{ Requester, Operation string }
@@ -34,39 +39,49 @@ func (p *Premises) Audit(ctx context.Context) (a Audit, err error) {
 		return a, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	bundle, trust := filepath.Join(dir, "bundle.jsonl"), filepath.Join(dir, "trust.json")
-	if _, err := p.Operate(ctx, "evidence", "export", "--out", bundle); err != nil {
+	if a.Bundle, err = p.handOver(ctx, dir); err != nil {
 		return a, err
 	}
-	if _, err := p.Operate(ctx, "evidence", "trust", "--out", trust); err != nil {
+	if err := errors.Join(p.stop(), a.read()); err != nil {
 		return a, err
 	}
-	if err := p.stop(); err != nil {
-		return a, err
+	verifiers := [][]string{{p.binary, "evidence", "verify"}}
+	if node, err := exec.LookPath("node"); err == nil {
+		verifiers = append(verifiers, []string{node, "verify.mjs"})
 	}
-	if a.Bundle, err = os.ReadFile(bundle); err != nil {
-		return a, err
+	for i, verifier := range verifiers {
+		f := Finding{Verifier: []string{"powerbox", "verify.mjs"}[i]}
+		if f.Whole, a.Records, err = judged(ctx, dir, verifier, "bundle.jsonl"); err != nil {
+			return a, err
+		}
+		if f.Changed, _, err = judged(ctx, dir, verifier, "changed.jsonl"); err != nil {
+			return a, err
+		}
+		a.Found = append(a.Found, f)
 	}
-	if err := a.read(); err != nil {
-		return a, err
+	return a, nil
+}
+
+// handOver puts what the operator hands out into the auditor's folder: the bundle,
+// the keys to pin and the second verifier; and a bundle with one letter changed, in
+// what the first call was.
+func (p *Premises) handOver(ctx context.Context, dir string) (bundle []byte, err error) {
+	in := func(name string) string { return filepath.Join(dir, name) }
+	if _, err := p.Operate(ctx, "evidence", "export", "--out", in("bundle.jsonl")); err != nil {
+		return nil, err
 	}
-	files := []string{"bundle.jsonl", "--trust", "trust.json", "--output", "json"}
-	if a.Go, a.Records, err = judged(ctx, dir, p.binary, append([]string{"evidence", "verify"}, files...)...); err != nil {
-		return a, err
-	}
-	node, missing := exec.LookPath("node")
-	if missing != nil {
-		return a, nil // said in the report: the verdict is empty
+	if _, err := p.Operate(ctx, "evidence", "trust", "--out", in("trust.json")); err != nil {
+		return nil, err
 	}
 	script, err := exec.CommandContext(ctx, p.binary, "evidence", "verifier").Output() //nolint:gosec // what Open built
 	if err != nil {
-		return a, err
+		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "verify.mjs"), script, 0o600); err != nil {
-		return a, err
+	if bundle, err = os.ReadFile(in("bundle.jsonl")); err != nil {
+		return nil, err
 	}
-	a.Node, _, err = judged(ctx, dir, node, append([]string{"verify.mjs"}, files...)...)
-	return a, err
+	changed := bytes.Replace(bundle, []byte(`"a2a.SendMessage"`), []byte(`"a2a.SendMassage"`), 1)
+	return bundle, errors.Join(os.WriteFile(in("verify.mjs"), script, 0o600), os.WriteFile(in("changed.jsonl"), changed, 0o600))
 }
 
 // read takes from the bundle what its records say of calls.
@@ -114,9 +129,10 @@ func (p *Premises) Operate(ctx context.Context, verb ...string) ([]byte, error) 
 	return out, nil
 }
 
-// judged runs a verifier in a folder, without environment.
-func judged(ctx context.Context, dir, name string, args ...string) (verdict string, records int, err error) {
-	cmd := exec.CommandContext(ctx, name, args...)
+// judged runs a verifier on a bundle in a folder, without environment.
+func judged(ctx context.Context, dir string, verifier []string, bundle string) (verdict string, records int, err error) {
+	args := append(verifier[1:len(verifier):len(verifier)], bundle, "--trust", "trust.json", "--output", "json")
+	cmd := exec.CommandContext(ctx, verifier[0], args...) //nolint:gosec // our own program, or Node where it is installed
 	cmd.Dir, cmd.Env = dir, []string{}
 	out, ended := cmd.Output()
 	var report struct {
@@ -124,7 +140,7 @@ func judged(ctx context.Context, dir, name string, args ...string) (verdict stri
 		Records int    `json:"records"`
 	}
 	if err := json.Unmarshal(out, &report); err != nil {
-		return "", 0, fmt.Errorf("%s has no report: %w", name, errors.Join(ended, err))
+		return "", 0, fmt.Errorf("%s has no report: %w", verifier[0], errors.Join(ended, err))
 	}
 	return report.Verdict, report.Records, nil
 }
@@ -136,13 +152,15 @@ func (s *Story) Audited(ctx context.Context, p *Premises) Audit {
 		s.Fail("the audit: %v", err)
 		return a
 	}
-	if a.Go != "ok" || a.Node != "ok" && a.Node != "" {
-		s.Fail("the evidence does not verify: %q by the binary, %q by verify.mjs", a.Go, a.Node)
+	s.Say("The server is stopped. The auditor has %d records, pinned keys and:", a.Records)
+	for _, f := range a.Found {
+		if f.Whole != "ok" || f.Changed != "tampered" {
+			s.Fail("%s finds the evidence %s, and with a letter changed %s", f.Verifier, f.Whole, f.Changed)
+		}
+		s.Say("  %-66s %s; with a letter changed: %s", f.Verifier, f.Whole, f.Changed)
 	}
-	second := "verify.mjs " + a.Node
-	if a.Node == "" {
-		second = "verify.mjs not run, Node.js is not installed"
+	if len(a.Found) < 2 {
+		s.Say("  %-66s not run: Node.js is not installed", "verify.mjs")
 	}
-	s.Say("The server is stopped. The auditor, offline, with pinned keys: %d records; powerbox %s, %s.", a.Records, a.Go, second)
 	return a
 }
