@@ -81,7 +81,9 @@ func (p *Premises) handOver(ctx context.Context, dir string) (bundle []byte, err
 		return nil, err
 	}
 	changed := bytes.Replace(bundle, []byte(`"a2a.SendMessage"`), []byte(`"a2a.SendMassage"`), 1)
-	return bundle, errors.Join(os.WriteFile(in("verify.mjs"), script, 0o600), os.WriteFile(in("changed.jsonl"), changed, 0o600))
+	return bundle, errors.Join(
+		os.WriteFile(in("verify.mjs"), script, 0o600),
+		os.WriteFile(in("changed.jsonl"), changed, 0o600)) //nolint:gosec // into the folder made above
 }
 
 // read takes from the bundle what its records say of calls.
@@ -119,7 +121,7 @@ func (a *Audit) read() error {
 // what it prints.
 func (p *Premises) Operate(ctx context.Context, verb ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, p.binary, append(verb, "-c", "powerbox.yaml")...) //nolint:gosec // what Open built
-	cmd.Dir = p.dir
+	cmd.Dir, cmd.Env = p.dir, environment()
 	var talk bytes.Buffer
 	cmd.Stderr = &talk
 	out, err := cmd.Output()

@@ -21,7 +21,7 @@ import (
 
 // The members of a request's metadata that carry authority (EXT-5, EXT-8).
 const (
-	memberToken = "urn:a2a:ext:authorization:v1/capability_token"
+	memberToken = "urn:a2a:ext:authorization:v1/capability_token" //nolint:gosec // a name, and no secret
 	memberLinks = "urn:a2a:ext:authorization:v1/delegation_chain"
 )
 

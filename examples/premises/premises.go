@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -128,14 +129,13 @@ func freeAddress(ctx context.Context) (string, error) {
 }
 
 func (p *Premises) start(ctx context.Context) error {
-	p.server = exec.Command(p.binary, "serve", "--dev", "-c", filepath.Join(p.dir, "powerbox.yaml")) //nolint:gosec,noctx // what was built above; Close stops it in order
-	p.server.Stderr = &p.log
-	if err := p.server.Start(); err != nil {
-		p.server = nil
+	server := exec.Command(p.binary, "serve", "--dev", "-c", filepath.Join(p.dir, "powerbox.yaml")) //nolint:gosec,noctx // what was built above; Close stops it in order
+	server.Env, server.Stderr = environment(), &p.log
+	if err := server.Start(); err != nil {
 		return err
 	}
-	p.exited = make(chan error, 1)
-	go func() { p.exited <- p.server.Wait() }()
+	p.server, p.exited = server, make(chan error, 1)
+	go func() { p.exited <- server.Wait() }()
 	late := time.After(20 * time.Second)
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
@@ -145,13 +145,20 @@ func (p *Premises) start(ctx context.Context) error {
 			p.server = nil
 			return fmt.Errorf("powerbox serve ended: %w\n%s", err, p.log.String())
 		case <-late:
-			return errors.New("powerbox serve is not ready after 20 s")
+			err := p.stop()
+			return errors.Join(fmt.Errorf("powerbox serve is not ready after 20 s\n%s", p.log.String()), err)
 		case <-again.C:
 			if p.ready(ctx) {
 				return nil
 			}
 		}
 	}
+}
+
+// environment is the reader's, without settings of a server of the reader's own:
+// they would go over the example's file.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(setting string) bool { return strings.HasPrefix(setting, "POWERBOX_") })
 }
 
 func (p *Premises) ready(ctx context.Context) bool {
@@ -163,7 +170,7 @@ func (p *Premises) ready(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	return errors.Join(response.Body.Close()) == nil && response.StatusCode == http.StatusOK
+	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 }
 
 // stop ends the server, as its operator would.
@@ -177,6 +184,7 @@ func (p *Premises) stop() error {
 		err = errors.Join(err, ended)
 	case <-time.After(15 * time.Second):
 		err = errors.Join(err, errors.New("powerbox serve did not stop in 15 s"), p.server.Process.Kill())
+		<-p.exited
 	}
 	p.server = nil
 	return err
