@@ -183,8 +183,7 @@ func (p *Premises) stop() error {
 	case ended := <-p.exited:
 		err = errors.Join(err, ended)
 	case <-time.After(15 * time.Second):
-		err = errors.Join(err, errors.New("powerbox serve did not stop in 15 s"), p.server.Process.Kill())
-		<-p.exited
+		err = errors.Join(err, errors.New("powerbox serve did not stop in 15 s"), p.server.Process.Kill(), <-p.exited)
 	}
 	p.server = nil
 	return err
