@@ -161,28 +161,38 @@ func Received(in Incoming) (holder.Capability, error) {
 		return holder.Capability{}, fmt.Errorf("the request hands over no scope token: %w", err)
 	}
 	held := holder.Capability{Agent: t.Claims().Issuer, ScopeToken: string(text), Operations: t.Claims().Scopes, Expires: t.Claims().ExpiresAt}
-	links, _ := in.Metadata[memberLinks].([]any)
-	for _, l := range links {
+	handed, _ := in.Metadata[memberLinks].([]any)
+	for _, l := range handed {
 		link, err := json.Marshal(l)
 		if err != nil {
 			return holder.Capability{}, err
 		}
 		held.Links = append(held.Links, string(link))
 	}
+	if last, err := lastLink(held); err == nil {
+		held.Operations, held.Expires = last.Scopes, last.ExpiresAt
+	} else if len(held.Links) > 0 {
+		return holder.Capability{}, err
+	}
 	return held, nil
+}
+
+// lastLink is what the last link of a capability says.
+func lastLink(held holder.Capability) (token.LinkClaims, error) {
+	if len(held.Links) == 0 {
+		return token.LinkClaims{}, errors.New("the capability has no link")
+	}
+	all, err := token.ParseLinks([]byte("[" + held.Links[len(held.Links)-1] + "]"))
+	if err != nil {
+		return token.LinkClaims{}, err
+	}
+	return all[0].Claims(), nil
 }
 
 // LinkID is what an operator revokes the last link of a capability by.
 func LinkID(held holder.Capability) (string, error) {
-	if len(held.Links) == 0 {
-		return "", errors.New("the capability has no link")
-	}
-	all, err := token.ParseLinks([]byte("[" + held.Links[len(held.Links)-1] + "]"))
-	if err != nil {
-		return "", err
-	}
-	c := all[0].Claims()
-	return token.LinkRevocationID(c.Delegator, c.Delegate, c.Nonce), nil
+	last, err := lastLink(held)
+	return token.LinkRevocationID(last.Delegator, last.Delegate, last.Nonce), err
 }
 
 // Reason is the stable code of a denial, as a2a-go's client reports it; "" for
