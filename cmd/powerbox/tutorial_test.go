@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// The blocks of docs/tutorial.md, docs/auditing.md and docs/incidents.md. "sh setup" is run in the repository, "sh
+// The blocks of docs/tutorial.md, docs/auditing.md, docs/incidents.md and
+// docs/examples.md. "sh setup" is run in the repository, "sh
 // background URL" goes on running and is ready when the URL answers; another
 // one of the same URL stops it first. A text block after a block says lines
 // that its output has, in any spacing; ... stands for anything.
@@ -39,6 +40,9 @@ func TestEXT26_EXT41_AuditorsGuide(t *testing.T) { follow(t, "../../docs/auditin
 
 // TestEXT28_EXT32_IncidentRunbook runs the commands of docs/incidents.md.
 func TestEXT28_EXT32_IncidentRunbook(t *testing.T) { follow(t, "../../docs/incidents.md", 20) }
+
+// TestEXT31_WorkedExamples runs the commands of docs/examples.md.
+func TestEXT31_WorkedExamples(t *testing.T) { follow(t, "../../docs/examples.md", 6) }
 
 // follow runs the commands of a page, from the first to the last, and looks for
 // what it promises.

@@ -54,7 +54,9 @@ func (h house) test(ctx context.Context) error {
 
 // testModule adds what passed to passed, as folder:TestName.
 func (h house) testModule(ctx context.Context, m module, passed map[string]bool) (tally, error) {
-	cmd := h.goCommand(ctx, m.dir, "test", "-json", "-timeout", testTime, "./...")
+	// Results are not taken from the cache, which knows nothing of the program that
+	// tests build and run.
+	cmd := h.goCommand(ctx, m.dir, "test", "-json", "-count=1", "-timeout", testTime, "./...")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return tally{}, err
