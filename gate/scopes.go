@@ -132,8 +132,13 @@ func scopeRefusal(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	message := "the scope token " + e.Message
-	if e.FailurePoint != token.OfToken {
+	var message string
+	switch {
+	case e.FailurePoint == token.OfToken:
+		message = "the scope token " + e.Message
+	case e.Reason == token.CodeExceedsMaxDepth || e.Reason == token.CodeEmptyChain:
+		message = e.Message // which is about the chain as a whole
+	default:
 		message = fmt.Sprintf("link %d of the delegation chain %s", e.FailurePoint, e.Message)
 	}
 	return &Refusal{[]Reason{{Code: string(e.Reason), Link: e.FailurePoint, Message: message}}}
