@@ -170,7 +170,7 @@ func (p *procurement) before(ctx context.Context) (err error) {
 				return fmt.Errorf("delivery %d of %s: %w", n+1, name, errors.Join(err, errors.New("not as the story has it")))
 			}
 		}
-		if _, err := p.stands(ctx, name); err != nil {
+		if err := p.stands(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -178,10 +178,10 @@ func (p *procurement) before(ctx context.Context) (err error) {
 }
 
 // stands tells the score of a vendor, as the server has it now.
-func (p *procurement) stands(ctx context.Context, name string) (premises.Score, error) {
+func (p *procurement) stands(ctx context.Context, name string) error {
 	score, err := p.place.Score(ctx, name)
 	p.Say("  %-66s %v", name, score)
-	return score, err
+	return err
 }
 
 // falsified is what was done for dorado's sake by somebody who can write to the
@@ -192,7 +192,7 @@ func (p *procurement) falsified(ctx context.Context) (err error) {
 		return err
 	}
 	p.Say("Somebody makes a failed delivery of dorado a good one, in the store. Its chain does not hold:")
-	if _, err := p.stands(ctx, "dorado"); err != nil {
+	if err := p.stands(ctx, "dorado"); err != nil {
 		return err
 	}
 	p.trusted = map[string]premises.Score{}
@@ -373,14 +373,14 @@ func (p *procurement) restored(ctx context.Context) error {
 	if err := p.restore(ctx); err != nil {
 		return err
 	}
-	p.Say("The operator puts the record back as a copy has it:")
+	p.Say("The operator puts dorado's record back as a copy has it:")
 	now := maps.Clone(p.trusted)
 	var err error
-	if now["dorado"], err = p.stands(ctx, "dorado"); err != nil {
+	if now["dorado"], err = p.place.Score(ctx, "dorado"); err != nil {
 		return err
 	}
 	answer, err := p.submit(ctx, p.vendors["dorado"])
-	p.Allowed("dorado quotes", answer, err)
+	p.Allowed("dorado, "+now["dorado"].Level+", quotes", answer, err)
 	if q, o := p.quotes.Count(), p.orders.Count(); q != 5 || o != 1 {
 		p.Fail("%d quotes and %d orders; want 5 and 1", q, o)
 	}
