@@ -76,18 +76,18 @@ func (p *Premises) recompute(ctx context.Context, dir, agent string) (s Score, h
 	return s, code == 0, nil
 }
 
-// Falsify stops the server, puts new for old in the first record of an agent that
+// Falsify stops the server, puts to for from in the first record of an agent that
 // has it, and starts the server again: as somebody does who can write to the
 // store. What it returns puts back the record that was there.
-func (p *Premises) Falsify(ctx context.Context, agent, old, new string) (restore func(context.Context) error, err error) {
+func (p *Premises) Falsify(ctx context.Context, agent, from, to string) (restore func(context.Context) error, err error) {
 	var place int64
 	var record []byte
 	err = p.behind(ctx, func(store *sql.DB) error {
-		found := store.QueryRowContext(ctx, "SELECT place, bytes FROM record WHERE instr(CAST(bytes AS TEXT), ?) > 0 AND instr(CAST(bytes AS TEXT), ?) > 0 ORDER BY place LIMIT 1", `"agent_id":"`+agent+`"`, old)
+		found := store.QueryRowContext(ctx, "SELECT place, bytes FROM record WHERE instr(CAST(bytes AS TEXT), ?) > 0 AND instr(CAST(bytes AS TEXT), ?) > 0 ORDER BY place LIMIT 1", `"agent_id":"`+agent+`"`, from)
 		if err := found.Scan(&place, &record); err != nil {
-			return fmt.Errorf("a record of %s with %s: %w", agent, old, err)
+			return fmt.Errorf("a record of %s with %s: %w", agent, from, err)
 		}
-		_, err := store.ExecContext(ctx, "UPDATE record SET bytes = CAST(replace(CAST(bytes AS TEXT), ?, ?) AS BLOB) WHERE place = ?", old, new, place)
+		_, err := store.ExecContext(ctx, "UPDATE record SET bytes = CAST(replace(CAST(bytes AS TEXT), ?, ?) AS BLOB) WHERE place = ?", from, to, place)
 		return err
 	})
 	return func(ctx context.Context) error {

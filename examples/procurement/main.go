@@ -98,7 +98,7 @@ type procurement struct {
 	quotes, orders premises.Effects
 	buyer          *premises.Caller
 	vendors        map[string]*vendor
-	restore        func(context.Context) error // what was falsified
+	restore        func(context.Context) error // puts back what was falsified
 	trusted        map[string]premises.Score   // as the vendors stood when the tender began
 	recomputed     map[string]premises.Score   // by a stranger, at the end
 
@@ -204,8 +204,8 @@ func (p *procurement) falsified(ctx context.Context) (err error) {
 	return p.sameForAll(ctx, p.trusted, false)
 }
 
-// sameForAll has a stranger compute scores again, from an export, which
-// holds or does not.
+// sameForAll has a stranger compute scores again, from an export
+// that holds or does not.
 func (p *procurement) sameForAll(ctx context.Context, want map[string]premises.Score, holds bool) (err error) {
 	var held bool
 	if p.recomputed, held, err = p.place.Recomputed(ctx, known...); err != nil {
@@ -217,8 +217,8 @@ func (p *procurement) sameForAll(ctx context.Context, want map[string]premises.S
 	return nil
 }
 
-// hire starts the vendors' agents that answer tenders, and has the buyer's agent ask for its tokens:
-// one to have quotes given, one to have orders confirmed.
+// hire starts the vendors' agents that answer tenders, and has the buyer's agent
+// ask for its tokens: one to have quotes given, one to have orders confirmed.
 func (p *procurement) hire(ctx context.Context) (err error) {
 	for name := range prices {
 		v := &vendor{name: name, Caller: p.place.Callers[name]}
@@ -301,9 +301,9 @@ func (p *procurement) levels(ctx context.Context) error {
 	}{
 		{"anvil, HIGH, quotes", "", anvil, p.submit},
 		{"borealis, HIGH, quotes", "", borealis, p.submit},
-		{"borealis, HIGH, confirms the order", "", borealis, p.deliverIt},
+		{"borealis, HIGH, confirms the order", "", borealis, p.supplies},
 		{"cobalt, MODERATE, quotes", "", cobalt, p.submit},
-		{"cobalt, MODERATE, confirms an order", refusal, cobalt, p.deliverIt},
+		{"cobalt, MODERATE, confirms an order", refusal, cobalt, p.supplies},
 		{"dorado, LOW, reads the tender", "", dorado, p.read},
 		{"dorado, LOW, quotes", refusal, dorado, p.submit},
 		{"elm, of whom nothing is known, NONE, reads the tender", refusal, elm, p.read},
@@ -318,8 +318,8 @@ func (p *procurement) levels(ctx context.Context) error {
 	return nil
 }
 
-// deliverIt has a vendor confirm under what it was handed for that.
-func (p *procurement) deliverIt(ctx context.Context, v *vendor) (string, error) {
+// supplies has a vendor confirm under what it was handed for that.
+func (p *procurement) supplies(ctx context.Context, v *vendor) (string, error) {
 	return p.confirm(ctx, v, v.supply)
 }
 
