@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -24,12 +25,20 @@ import (
 type Agent struct {
 	Name   string
 	Skills map[string]Skill // by id
+	// Trust is the level that whoever calls it needs, whatever is asked: HIGH,
+	// MODERATE or LOW. Empty for none. It counts behind Powerbox alone.
+	Trust string
 
 	guard *quarterly.Guarded
 }
 
 // Skill does one thing for whoever asks, and answers in words.
 type Skill func(ctx context.Context, in Incoming) (string, error)
+
+// ErrBroken is what a skill returns, wrapped, that fails by the agent's own fault.
+// Every other error says that the agent was asked for nonsense, which does not
+// speak against it.
+var ErrBroken = errors.New("it broke")
 
 // Incoming is what an agent is asked.
 type Incoming struct {
@@ -44,6 +53,14 @@ type Incoming struct {
 // that an agent knows of Powerbox.
 func (a *Agent) protects(url, id string, client *http.Client) {
 	a.guard = &quarterly.Guarded{URL: url, ID: id, HTTP: client, Now: time.Now}
+}
+
+// threshold is the agent's level as configuration has it.
+func (a *Agent) threshold() string {
+	if a.Trust == "" {
+		return ""
+	}
+	return ", trust: " + a.Trust
 }
 
 type bodyKey struct{}
@@ -70,7 +87,7 @@ func (a Agent) serve(ctx context.Context) (*served, error) {
 		card.Skills = append(card.Skills, a2a.AgentSkill{ID: id, Name: id, Description: id, Tags: []string{a.Name}})
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/invoke", keepBody(a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(a))))
+	mux.Handle("/invoke", keepBody(a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(a, a2asrv.WithLogger(slog.New(slog.DiscardHandler))))))
 	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(card))
 	s := &served{url: url, server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, ended: make(chan error, 1)}
 	go func() { s.ended <- s.server.Serve(l) }()
@@ -102,6 +119,10 @@ func keepBody(next http.Handler) http.Handler {
 func (a Agent) Execute(ctx context.Context, call *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
 		words, err := a.answer(ctx, call)
+		if errors.Is(err, ErrBroken) {
+			yield(nil, a2a.NewError(a2a.ErrInternalError, err.Error()))
+			return
+		}
 		if err != nil {
 			yield(nil, a2a.NewError(a2a.ErrInvalidParams, err.Error()))
 			return

@@ -67,10 +67,7 @@ func (p *Premises) Audit(ctx context.Context) (a Audit, err error) {
 // what the first call was.
 func (p *Premises) handOver(ctx context.Context, dir string) (bundle []byte, err error) {
 	in := func(name string) string { return filepath.Join(dir, name) }
-	if _, err := p.Operate(ctx, "evidence", "export", "--out", in("bundle.jsonl")); err != nil {
-		return nil, err
-	}
-	if _, err := p.Operate(ctx, "evidence", "trust", "--out", in("trust.json")); err != nil {
+	if err := p.export(ctx, dir); err != nil {
 		return nil, err
 	}
 	script, err := exec.CommandContext(ctx, p.binary, "evidence", "verifier").Output() //nolint:gosec // what Open built
@@ -84,6 +81,15 @@ func (p *Premises) handOver(ctx context.Context, dir string) (bundle []byte, err
 	return bundle, errors.Join(
 		os.WriteFile(in("verify.mjs"), script, 0o600),
 		os.WriteFile(in("changed.jsonl"), changed, 0o600)) //nolint:gosec // into the folder made above
+}
+
+// export writes bundle and keys into a folder.
+func (p *Premises) export(ctx context.Context, dir string) error {
+	if _, err := p.Operate(ctx, "evidence", "export", "--out", filepath.Join(dir, "bundle.jsonl")); err != nil {
+		return err
+	}
+	_, err := p.Operate(ctx, "evidence", "trust", "--out", filepath.Join(dir, "trust.json"))
+	return err
 }
 
 // read takes from the bundle what its records say of calls.

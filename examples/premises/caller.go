@@ -47,7 +47,8 @@ func (p *Premises) Caller(session string) (*Caller, error) {
 // DID is what the caller is called in scope tokens and links: its key.
 func (c *Caller) DID() string { return c.Key.Public().Party().DID() }
 
-// Requester is what the caller is called in the evidence.
+// Requester is what the caller is called in the evidence where only its key is
+// known. Those of [Setting.Callers] are called by their names.
 func (c *Caller) Requester() string { return "key:" + c.Key.Public().Thumbprint() }
 
 // Ask requests a scope token of the agent at a URL.

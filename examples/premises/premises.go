@@ -36,6 +36,9 @@ type Setting struct {
 	// User is the name of the built-in user, whose session is [Premises.Session],
 	// and Group the group that policies know the user by. Required.
 	User, Group string
+	// Callers are names of agents that call others by a key that Powerbox knows them
+	// by: [Premises.Callers] has them. Optional.
+	Callers []string
 }
 
 // Premises is a running server with the agents behind it.
@@ -44,6 +47,8 @@ type Premises struct {
 	Session string
 	// HTTP is for callers.
 	HTTP *http.Client
+	// Callers are those of the setting, by name. They have no session.
+	Callers map[string]*Caller
 
 	url, dir, binary string
 	agents           []*served
@@ -74,6 +79,12 @@ func Open(ctx context.Context, s Setting) (_ *Premises, err error) {
 		return nil, err
 	}
 	p.url = "http://" + listen
+	p.Callers = map[string]*Caller{}
+	for _, name := range s.Callers {
+		if p.Callers[name], err = p.Caller(""); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.furnish(ctx, s, listen); err != nil {
 		return nil, err
 	}
@@ -87,7 +98,11 @@ func (p *Premises) Agent(id string) string { return p.url + "/agents/" + id }
 func (p *Premises) furnish(ctx context.Context, s Setting, listen string) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "listen: %s\nissuer: {url: %q}\n", listen, p.url)
-	fmt.Fprintf(&text, "identity: {dev: [{name: %s, token: %s, groups: [%s]}]}\n", s.User, p.Session, s.Group)
+	fmt.Fprintf(&text, "identity:\n  dev: [{name: %s, token: %s, groups: [%s]}]\n  callers: [", s.User, p.Session, s.Group)
+	for name, c := range p.Callers {
+		fmt.Fprintf(&text, "{agent: %s, key: %s}, ", name, c.Key.Public().Thumbprint())
+	}
+	text.WriteString("]\n")
 	text.WriteString("policies: [example.cedar]\nagents:\n")
 	for id, a := range s.Agents {
 		a.protects(p.Agent(id), id, p.HTTP)
@@ -96,7 +111,7 @@ func (p *Premises) furnish(ctx context.Context, s Setting, listen string) error 
 			return fmt.Errorf("agent %s: %w", id, err)
 		}
 		p.agents = append(p.agents, behind)
-		fmt.Fprintf(&text, "  - {id: %s, upstream: %q, mode: require}\n", id, behind.url)
+		fmt.Fprintf(&text, "  - {id: %s, upstream: %q, mode: require%s}\n", id, behind.url, a.threshold())
 	}
 	text.WriteString(s.Configuration)
 	return errors.Join(
