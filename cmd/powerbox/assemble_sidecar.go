@@ -180,7 +180,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	if g.enrolled, err = g.keys.enrolled(); err != nil {
 		return err
 	}
-	g.upstream = outbound.New(outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()})
+	g.upstream = outbound.New(upstreamPolicy())
 	g.client = &sidecar.Client{Server: g.enrolled.Server, Key: g.keys.own, Transport: g.upstream.Transport(), Now: g.now}
 	f, err := g.load(ctx)
 	if err != nil {

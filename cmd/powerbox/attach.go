@@ -162,7 +162,7 @@ func (p *program) attachSettings(c *config.Attach, log *slog.Logger) (attach.Con
 			return p.session(holderFlags{sessionFile: string(c.SessionFile)})
 		}
 	}
-	calls := outbound.New(outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()})
+	calls := outbound.New(upstreamPolicy())
 	out := attach.Config{Client: client, Transport: calls.Transport(), HTTP2: calls.HTTP2(), Log: log}
 	for _, name := range c.Capabilities {
 		held, err := p.readCapabilities(string(name))

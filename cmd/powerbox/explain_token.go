@@ -149,7 +149,7 @@ func (x *explainer) keys(ctx context.Context, issuerURL string, e *explanation) 
 }
 
 func fetchKeys(ctx context.Context, issuerURL string) (token.KeySet, error) {
-	client := outbound.New(outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()})
+	client := outbound.New(upstreamPolicy())
 	data, _, err := client.Get(ctx, strings.TrimRight(issuerURL, "/")+"/.well-known/jwks.json", "application/json")
 	if err != nil {
 		return token.KeySet{}, err

@@ -72,7 +72,9 @@ func newInit(p *program) *cobra.Command {
 // read fetches the card and guesses.
 func (d *draft) read(ctx context.Context) error {
 	d.agent = strings.TrimRight(d.agent, "/")
-	client := outbound.New(outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks(), MaxBytes: a2a.MaxCardBytes})
+	policy := upstreamPolicy()
+	policy.MaxBytes = a2a.MaxCardBytes
+	client := outbound.New(policy)
 	raw, _, err := client.Get(ctx, d.agent+"/.well-known/agent-card.json", "application/json")
 	if err != nil {
 		return fmt.Errorf("%w\nno card could be read; want the URL that its clients have, below which .well-known/agent-card.json is", err)

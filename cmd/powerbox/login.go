@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/spf13/cobra"
@@ -74,7 +71,7 @@ func (p *program) login(ctx context.Context, f loginFlags) error {
 	if err != nil {
 		return fmt.Errorf("not logged in: %w", err)
 	}
-	if err := keepSecret(f.out, session.AccessToken); err != nil {
+	if err := writeSecret(f.out, session.AccessToken); err != nil {
 		return err
 	}
 	until := ""
@@ -89,22 +86,6 @@ func (p *program) login(ctx context.Context, f loginFlags) error {
 func safeForLogin(address string) error {
 	if safeForToken(address) != nil {
 		return usage(fmt.Errorf("the identity provider's address %q is none, or has no TLS, so that codes and tokens could be read on the way; want https", address))
-	}
-	return nil
-}
-
-// keepSecret writes a file that only its owner can read, whole or not at all.
-func keepSecret(name, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".session-*") // of mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text + "\n")
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func loopbackHost(host string) bool {
 
 // newHTTPClient is what verbs call agents and servers with.
 func newHTTPClient() *http.Client {
-	policy := outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()}
+	policy := upstreamPolicy()
 	return &http.Client{
 		Transport:     outbound.New(policy).Transport(),
 		Timeout:       callTimeout,

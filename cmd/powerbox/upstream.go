@@ -29,7 +29,8 @@ type way func() http.RoundTripper
 // RoundTrip implements [http.RoundTripper].
 func (w way) RoundTrip(r *http.Request) (*http.Response, error) { return w().RoundTrip(r) }
 
-// upstreamPolicy is for the agents behind, whose addresses the operator names.
+// upstreamPolicy is for addresses that the operator names: of the agents behind, of
+// the server, of witnesses.
 func upstreamPolicy() outbound.Policy {
 	return outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()}
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/powerbox-project/powerbox"
 )
 
@@ -70,28 +68,15 @@ type AttachInbound struct {
 
 // AttachTable returns the table of all settings, for docs/attach.md.
 func AttachTable() []byte {
-	var b strings.Builder
-	b.WriteString("| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
-	writeRows(&b, describeStruct(reflect.TypeFor[Attach](), "", false), false)
-	return []byte(b.String())
+	return table(reflect.TypeFor[Attach]())
 }
 
 // LoadAttach reads the file of powerbox attach, as [Load] reads powerbox.yaml
 // but without includes and environment.
 func LoadAttach(path string, read func(string) ([]byte, error)) (*Attach, error) {
-	data, err := read(path)
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	l := &loader{read: read, files: make(map[*yaml.Node]string)}
-	d := &decoder{loader: l, main: path, at: make(map[string]Problem)}
 	c := new(Attach)
-	d.structure(l.parse(path, data), reflect.ValueOf(c).Elem(), "")
-	if len(l.problems) == 0 {
-		c.check(d)
-	}
-	if len(l.problems) > 0 {
-		return nil, l.sorted()
+	if err := loadFile(path, read, c); err != nil {
+		return nil, err
 	}
 	return c, nil
 }

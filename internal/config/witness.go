@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // WitnessFile is the whole configuration of powerbox witness, a file of its own: a
@@ -26,27 +24,14 @@ type WitnessLog struct {
 
 // WitnessTable returns the table of all settings, for docs/witness.md.
 func WitnessTable() []byte {
-	var b strings.Builder
-	b.WriteString("| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
-	writeRows(&b, describeStruct(reflect.TypeFor[WitnessFile](), "", false), false)
-	return []byte(b.String())
+	return table(reflect.TypeFor[WitnessFile]())
 }
 
 // LoadWitness reads the file of powerbox witness, as [LoadAttach] reads its own.
 func LoadWitness(path string, read func(string) ([]byte, error)) (*WitnessFile, error) {
-	data, err := read(path)
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	l := &loader{read: read, files: make(map[*yaml.Node]string)}
-	d := &decoder{loader: l, main: path, at: make(map[string]Problem)}
 	c := new(WitnessFile)
-	d.structure(l.parse(path, data), reflect.ValueOf(c).Elem(), "")
-	if len(l.problems) == 0 {
-		c.check(d)
-	}
-	if len(l.problems) > 0 {
-		return nil, l.sorted()
+	if err := loadFile(path, read, c); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
