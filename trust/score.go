@@ -55,15 +55,6 @@ const (
 	None     Level = "NONE"     // 0, or not known
 )
 
-// ParseLevel reads the name of a level.
-func ParseLevel(name string) (Level, error) {
-	switch l := Level(name); l {
-	case High, Moderate, Low, None:
-		return l, nil
-	}
-	return None, fmt.Errorf("trust: no level %q; want HIGH, MODERATE, LOW or NONE", name)
-}
-
 // Reaches reports whether a level is at least another one. What is no level
 // reaches none and is reached by none.
 func (l Level) Reaches(least Level) bool {

@@ -103,15 +103,6 @@ type report struct {
 // summary counts calls, by caller, agent and operation.
 type summary map[[3]string]*use
 
-// summarise counts the calls in records.
-func summarise(records []evidence.Record) report {
-	s := summary{}
-	for _, r := range records {
-		s.add(r)
-	}
-	return report{Uses: s.list(), Frozen: []freezeEvent{}}
-}
-
 // add counts a call. Records of issuing and of outcomes are none.
 func (s summary) add(r evidence.Record) {
 	if r.Details.OutcomeOf != "" || !strings.HasPrefix(r.ActionType, "a2a.") {

@@ -98,3 +98,12 @@ func TestReportGrantsNothingThatWasDenied(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// summarise counts the calls in records.
+func summarise(records []evidence.Record) report {
+	s := summary{}
+	for _, r := range records {
+		s.add(r)
+	}
+	return report{Uses: s.list(), Frozen: []freezeEvent{}}
+}

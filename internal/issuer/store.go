@@ -21,8 +21,8 @@ var ErrNotNext = errors.New("the record does not come next in its chain")
 // restored from an older backup, perhaps, and they can be sent again.
 var ErrGap = fmt.Errorf("%w: others come before it", ErrNotNext)
 
-// Store keeps the issuer's state and its evidence. Two implementations pass
-// one contract suite.
+// Store keeps the issuer's state and its evidence. internal/sqlite is the one
+// implementation so far.
 type Store interface {
 	// Update runs change in one transaction and returns when that transaction
 	// is durable. An error of change, or of the store, means that nothing of it
