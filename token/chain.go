@@ -33,10 +33,18 @@ func parseLink(compact string, root bool) (*link, error) {
 	if l.claims, err = parseClaims(j.payload, root); err != nil {
 		return nil, err
 	}
-	var room [usualPart]byte
-	sum := sha256.Sum256(append(room[:0], j.signed...))
-	l.hash = encodeBase64(sum[:])
 	return l, nil
+}
+
+// setHash is for links that others may name: a token that goes beyond its
+// parent is refused before it.
+func (l *link) setHash() {
+	if l.hash != "" {
+		return
+	}
+	var room [usualPart]byte
+	sum := sha256.Sum256(append(room[:0], l.signed...))
+	l.hash = encodeBase64(sum[:])
 }
 
 // Unverified is a chain that has the form of one: within the limits, parsed,
@@ -88,6 +96,7 @@ func extend(known []*link, tokens []string, op powerbox.Operation) ([]*link, err
 			links[i], err = parseLink(tokens[i-len(known)], i == 0)
 		}
 		if err == nil {
+			links[i].setHash()
 			err = follow(links[:i], links[i])
 		}
 		if err == nil && i > 0 && (i < len(links)-1 || !compared) {
@@ -119,7 +128,11 @@ func lastFirst(links []*link, tokens []string, op powerbox.Operation) (compared 
 	}
 	// Nothing is left to read before the two, or they belong to different
 	// chains, about which the walk has more to say.
-	if len(tokens) <= 2 || links[n-1].checkPlace(links[n-2]) != nil {
+	if len(tokens) <= 2 {
+		return false, nil
+	}
+	links[n-2].setHash()
+	if links[n-1].checkPlace(links[n-2]) != nil {
 		return false, nil
 	}
 	if err := links[n-1].checkTools(links[n-2]); err != nil {
