@@ -35,7 +35,7 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 	cell := flags.Duration("cell", 100*time.Millisecond, "how long each contestant runs in a round")
 	dir := flags.String("dir", "", "folder on the disk that evidence is to be written to; default the system's temporary one")
 	only := flags.String("only", "", "run the trials of one part alone, for trying things out: chains or gateway")
-	name := flags.String("trial", "", "run only the trials with this in their name, for profiling one")
+	name := flags.String("trial", "", "run only the trials with this, or one of these parted by commas, in their name")
 	soaking := flags.Duration("soak", 0, "measure nothing; drive the binary for this long with 32 callers and as long with 512")
 	fan := flags.Int("fanout", 0, "measure a revocation to so many subscribers of the feed, and as many open streams, and nothing else")
 	write := flags.Bool("write", false, "also write "+page)
@@ -62,7 +62,9 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 	if err := f.fill(); err != nil {
 		return err
 	}
-	f.trials = slices.DeleteFunc(f.trials, func(t trial) bool { return !strings.Contains(t.name, *name) })
+	f.trials = slices.DeleteFunc(f.trials, func(t trial) bool {
+		return !slices.ContainsFunc(strings.Split(*name, ","), func(part string) bool { return strings.Contains(t.name, part) })
+	})
 	all, err := play(f.trials, *rounds, *cell, func(line string) { fmt.Fprintln(stderr, line) })
 	if err != nil {
 		return err

@@ -115,7 +115,7 @@ func (l *testLog) bare(chain byte) {
 	record.Details.SigningKeyID = l.signer.KeyID()
 	sealed, err := seal(Genesis(ChainID{chain}), wire{Record: record, Algorithm: l.signer.Algorithm()})
 	must(l.t, err)
-	sealed.full = sealed.wire.full(sealed.body)
+	sealed.full = sealed.wire.full(sealed.body, "")
 	l.put(sealed)
 }
 

@@ -29,7 +29,7 @@ func Genesis(chain ChainID) Head { return Head{ChainID: chain} }
 // right form; whether its hash and signature hold is for [Sealed.CheckHash] and
 // [Sealed.CheckSignature] to say.
 type Sealed struct {
-	wire      wire
+	wire      *wire // never written to again; nil in the zero Sealed
 	signature []byte
 	body      []byte
 	full      []byte
@@ -40,7 +40,18 @@ type Sealed struct {
 // (EXT-22) and signs the 32 bytes of that hash (EXT-23). The algorithm and the
 // key id are inside the hash, so that neither can be swapped.
 func Seal(head Head, record Record, signer Signer) (Sealed, error) {
-	return sealSigned(head, record, signer, Each)
+	sealed, err := SealToSign(head, record, signer)
+	if err != nil {
+		return Sealed{}, err
+	}
+	return sealed.Sign(signer)
+}
+
+// SealToSign is [Seal] without its last step, for whoever has many signatures to
+// make at once: [Sealed.Sign] makes it. Until then the record is not to be
+// stored or shown.
+func SealToSign(head Head, record Record, signer Signer) (Sealed, error) {
+	return sealFor(head, record, signer, Each)
 }
 
 // SealCovered is [Seal] for a record of a batch. It has no signature of its own
@@ -48,23 +59,19 @@ func Seal(head Head, record Record, signer Signer) (Sealed, error) {
 // batch needs: its hash stands on those of all before it. That records are
 // covered so is inside the hash of each.
 func SealCovered(head Head, record Record, signer Signer) (Sealed, error) {
-	return sealSigned(head, record, signer, Batched)
+	sealed, err := sealFor(head, record, signer, Batched)
+	if err == nil {
+		sealed.full = sealed.wire.full(sealed.body, "")
+	}
+	return sealed, err
 }
 
-func sealSigned(head Head, record Record, signer Signer, how Signatures) (Sealed, error) {
+func sealFor(head Head, record Record, signer Signer, how Signatures) (Sealed, error) {
 	if signer == nil {
 		return Sealed{}, errors.New("evidence: no signer; records are signed")
 	}
 	record.Details.SigningKeyID, record.Details.Signatures = signer.KeyID(), how
-	sealed, err := seal(head, wire{Record: record, Algorithm: signer.Algorithm()})
-	if err != nil {
-		return Sealed{}, err
-	}
-	if how == Batched {
-		sealed.full = sealed.wire.full(sealed.body)
-		return sealed, nil
-	}
-	return sealed.Sign(signer)
+	return seal(head, wire{Record: record, Algorithm: signer.Algorithm()})
 }
 
 // Sign returns the record with the signer's signature over its hash. The signer
@@ -77,9 +84,7 @@ func (s Sealed) Sign(signer Signer) (Sealed, error) {
 	if err != nil {
 		return Sealed{}, fmt.Errorf("evidence: record %q is not signed: %w", s.wire.ID, err)
 	}
-	s.signature = signature
-	s.wire.Signature = base64.RawURLEncoding.EncodeToString(signature)
-	s.full = s.wire.full(s.body)
+	s.signature, s.full = signature, s.wire.full(s.body, base64.RawURLEncoding.EncodeToString(signature))
 	return s, nil
 }
 
@@ -90,7 +95,7 @@ func SealUnsafeUnsigned(head Head, record Record) (Sealed, error) {
 	record.Details.SigningKeyID, record.Details.Signatures = "", Each
 	sealed, err := seal(head, wire{Record: record})
 	if err == nil {
-		sealed.full = sealed.wire.full(sealed.body)
+		sealed.full = sealed.wire.full(sealed.body, "")
 	}
 	return sealed, err
 }
@@ -108,7 +113,7 @@ func seal(head Head, w wire) (Sealed, error) {
 	}
 	hash := digest(head.Hash, body)
 	w.Prev, w.Hash = &head.Hash, &hash
-	return Sealed{wire: w, body: body}, nil
+	return Sealed{wire: &w, body: body}, nil
 }
 
 // digest is the record hash: SHA-256 over the previous hash as 64 lower-case
@@ -158,11 +163,11 @@ func slowSealed(data []byte) (Sealed, error) {
 	}
 	// encoding/json reads names in any case, repeated members and null. None of
 	// them survives being written again, so equality is the strict check.
-	full := w.full(body)
+	full := w.full(body, w.Signature)
 	if at := difference(full, data); at >= 0 {
 		return Sealed{}, fmt.Errorf("evidence: record %q is not in its one canonical form at byte %d; exact member names, RFC 8785 order and spelling are needed", w.ID, at)
 	}
-	return Sealed{wire: w, signature: signature, body: body, full: full}, nil
+	return Sealed{wire: &w, signature: signature, body: body, full: full}, nil
 }
 
 // parseTimestamp reads timestamp_utc in its one form. time.Parse takes more: one
@@ -201,7 +206,8 @@ func unbase64(text string) ([]byte, error) {
 // Bytes returns the stored canonical JSON of the whole record.
 func (s Sealed) Bytes() []byte { return slices.Clone(s.full) }
 
-// Record returns what the record says. Free objects share memory with s.
+// Record returns what the record says. Free objects share memory with s. It
+// panics on the zero Sealed, like all that look at the record.
 func (s Sealed) Record() Record { return s.wire.Record }
 
 // Prev returns prev_record_hash. It panics on the zero Sealed.
@@ -213,6 +219,9 @@ func (s Sealed) Hash() Hash { return *s.wire.Hash }
 
 // Algorithm returns signature_algorithm, empty for an unsigned record.
 func (s Sealed) Algorithm() string { return s.wire.Algorithm }
+
+// Signed reports whether the record has a signature of its own.
+func (s Sealed) Signed() bool { return len(s.signature) > 0 }
 
 // Covered reports whether the record has no signature of its own and says that
 // a later one of its chain covers it.

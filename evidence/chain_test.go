@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -70,7 +71,7 @@ func TestEXT23_AnotherRecordsSignatureDoesNotVerify(t *testing.T) {
 	must(t, err)
 	second, err := ParseSealed(l.records[1])
 	must(t, err)
-	moved, err := ParseSealed([]byte(strings.Replace(string(l.records[0]), first.wire.Signature, second.wire.Signature, 1)))
+	moved, err := ParseSealed([]byte(strings.Replace(string(l.records[0]), signatureText(first), signatureText(second), 1)))
 	must(t, err)
 	must(t, moved.CheckHash())
 	wantError(t, moved.CheckSignature(l.keys[0]), "does not verify")
@@ -128,10 +129,13 @@ func TestEXT22_ARecordHasOneForm(t *testing.T) {
 	}
 }
 
+// signatureText is a signature as it stands in the stored record.
+func signatureText(s Sealed) string { return base64.RawURLEncoding.EncodeToString(s.signature) }
+
 func TestEXT23_TheLastBitsOfASignatureCount(t *testing.T) {
 	l := newTestLog(t)
 	sealed := l.add(1, testRecord("ev-0", "agent-1"))
-	signature := sealed.wire.Signature
+	signature := signatureText(sealed)
 	last := signature[len(signature)-1]
 	spoilt := strings.Replace(string(sealed.Bytes()), signature, signature[:len(signature)-1]+string(rune(last+1)), 1)
 	_, err := ParseSealed([]byte(spoilt))
@@ -144,8 +148,7 @@ func TestASignatureWithoutAlgorithmIsKeptAndDoesNotVerify(t *testing.T) {
 		record.TaskID = task
 		sealed, err := SealUnsafeUnsigned(Genesis(ChainID{}), record)
 		must(t, err)
-		sealed.wire.Signature = "AAAA"
-		parsed, err := ParseSealed(sealed.wire.full(sealed.body))
+		parsed, err := ParseSealed(sealed.wire.full(sealed.body, "AAAA"))
 		must(t, err)
 		wantError(t, parsed.CheckSignature(Key{Algorithm: Ed25519}), "algorithm")
 	}
@@ -159,5 +162,23 @@ func TestDifference(t *testing.T) {
 		if got := difference([]byte(test.a), []byte(test.b)); got != test.want {
 			t.Errorf("%q and %q differ at %d, want %d", test.a, test.b, got, test.want)
 		}
+	}
+}
+
+// A record that is signed later is the record that is signed at once.
+func TestEXT23_SignedLater(t *testing.T) {
+	l := newTestLog(t)
+	head, record := Genesis(ChainID{1}), testRecord("ev-0", "agent-1")
+	at, err := Seal(head, record, l.signer)
+	must(t, err)
+	later, err := SealToSign(head, record, l.signer)
+	must(t, err)
+	if later.Signed() || !at.Signed() {
+		t.Error("signed: want no before the signature and yes after it")
+	}
+	later, err = later.Sign(l.signer)
+	must(t, err)
+	if string(later.Bytes()) != string(at.Bytes()) || !later.Signed() {
+		t.Errorf("signed later:\n%s\nat once:\n%s", later.Bytes(), at.Bytes())
 	}
 }

@@ -28,7 +28,7 @@ func quickSealed(data []byte) (Sealed, bool) {
 	// Texts share one string; free objects, the bytes that are kept.
 	both := append(make([]byte, 0, 2*len(data)), data...)
 	f := formReader{source: string(data), full: both[:len(data):len(data)], body: both[len(data):], sure: true}
-	s := Sealed{full: f.full}
+	s := Sealed{wire: &wire{}, full: f.full}
 	f.expect("{")
 	s.wire.walk(&f)
 	f.keep(f.at)

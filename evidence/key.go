@@ -25,7 +25,8 @@ const (
 	ES256   = "ES256" // ECDSA on P-256 with SHA-256, 64 bytes r || s as in JWS
 )
 
-// Signer signs record hashes with a key that signs evidence and nothing else.
+// Signer signs record hashes with a key that signs evidence and nothing else. It
+// is safe for use by several goroutines.
 type Signer interface {
 	// KeyID returns the RFC 7638 thumbprint of the public key, base64url.
 	KeyID() string

@@ -286,14 +286,14 @@ func (w wire) slowBody() ([]byte, error) {
 // places where the order of RFC 8785 has them. The marks cannot be missed: the
 // members after "powerbox" are texts, and in a canonical text a quotation mark
 // is escaped, so the last occurrence of each mark is the member itself.
-func (w *wire) full(body []byte) []byte {
+func (w *wire) full(body []byte, signature string) []byte {
 	at := bytes.LastIndex(body, []byte(`,"record_id":"`))
-	text := append(make([]byte, 0, len(body)+len(w.Signature)+256), body[:at]...)
+	text := append(make([]byte, 0, len(body)+len(signature)+256), body[:at]...)
 	text = append(text, `,"prev_record_hash":"`...)
 	text = hex.AppendEncode(text, w.Prev[:])
 	text = append(text, `","record_hash":"`...)
 	text = append(hex.AppendEncode(text, w.Hash[:]), '"')
-	if w.Signature == "" {
+	if signature == "" {
 		return append(text, body[at:]...)
 	}
 	// With task_id and timestamp_utc behind it, signature_algorithm or the
@@ -308,7 +308,7 @@ func (w *wire) full(body []byte) []byte {
 	behind := bytes.LastIndex(body, []byte(mark))
 	text = append(text, body[at:behind]...)
 	text = append(text, `,"signature":"`...)
-	text = append(text, w.Signature...)
+	text = append(text, signature...)
 	text = append(text, '"')
 	return append(text, body[behind:]...)
 }

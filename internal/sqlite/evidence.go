@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuer"
@@ -24,7 +27,7 @@ func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
 	if err != nil {
 		return evidence.Sealed{}, notWritten(err)
 	}
-	seal := evidence.Seal
+	seal := evidence.SealToSign
 	if t.config.Batches {
 		seal = evidence.SealCovered
 	}
@@ -60,7 +63,7 @@ func (t *transaction) grow() error {
 	if len(t.pending) == 0 {
 		return nil
 	}
-	if err := t.signEnds(); err != nil {
+	if err := t.sign(); err != nil {
 		return err
 	}
 	// With OR ROLLBACK, SQLite keeps no copy of pages in case that a statement
@@ -93,22 +96,45 @@ func (t *transaction) grow() error {
 	return err
 }
 
-// signEnds signs the last record of every chain of the batch, where the others
-// are covered by it.
-func (t *transaction) signEnds() error {
+// sign makes the signatures that the batch needs, at once on every processor:
+// there they take most of the time that a commit takes beside the disk.
+func (t *transaction) sign() error {
+	due := t.unsigned()
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(due)/signaturesAWorker))
+	var group errgroup.Group
+	for w := range workers {
+		group.Go(func() error {
+			for n := w; n < len(due); n += workers {
+				var err error
+				if t.pending[due[n]], err = t.pending[due[n]].Sign(t.config.Signer); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// signaturesAWorker is the number of signatures for which it is worth while to
+// wake another processor.
+const signaturesAWorker = 4
+
+// unsigned returns the places of the records that need a signature: of those
+// that are covered, the last of each chain.
+func (t *transaction) unsigned() (due []int) {
 	signed := map[chainName]bool{}
 	for i, s := range slices.Backward(t.pending) {
-		name := chainKey(s.Record())
-		if !s.Covered() || signed[name] {
-			continue
+		switch name := chainKey(s.Record()); {
+		case s.Signed():
+		case !s.Covered():
+			due = append(due, i)
+		case !signed[name]:
+			due = append(due, i)
+			signed[name] = true
 		}
-		var err error
-		if t.pending[i], err = s.Sign(t.config.Signer); err != nil {
-			return err
-		}
-		signed[name] = true
 	}
-	return nil
+	return due
 }
 
 // rows are inserted together, in few statements.

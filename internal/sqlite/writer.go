@@ -83,23 +83,27 @@ func (s *Store) copyLog() {
 	}
 }
 
+// maxYields is how often in a row the writer lets others run without a change
+// coming of it. After a commit as many changes as it answered are on their way.
+const maxYields = 3
+
 // gather takes the changes that wait, and lets those who are about to bring one
 // do so: a commit costs the disk the same for one change as for many.
 func (s *Store) gather(first *change) []*change {
 	batch := []*change{first}
-	for yielded := false; len(batch) < maxBatch; {
+	for yielded := 0; len(batch) < maxBatch; {
 		select {
 		case c, more := <-s.changes:
 			if !more {
 				return batch
 			}
-			batch, yielded = append(batch, c), false
+			batch, yielded = append(batch, c), 0
 		default:
-			if yielded {
+			if yielded == maxYields {
 				return batch
 			}
 			runtime.Gosched()
-			yielded = true
+			yielded++
 		}
 	}
 	return batch
