@@ -24,6 +24,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/gateway"
+	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/keyring"
 	"github.com/powerbox-project/powerbox/internal/server"
@@ -45,17 +46,18 @@ const (
 // instance is one running server: issuer, gateway and operator's interface
 // over one store.
 type instance struct {
-	config  *config.Config
-	ring    *keyring.Ring
-	issuing map[string]*keyring.Issuing // by agent
-	store   *sqlite.Store
-	issuer  *issuer.Issuer
-	gateway *gateway.Gateway
-	admin   *server.Admin
-	feedKey signed.Key
-	handler http.Handler
-	public  *server.Public
-	asker   *witness.Asker // nil without witnesses
+	config   *config.Config
+	ring     *keyring.Ring
+	issuing  map[string]*keyring.Issuing // by agent
+	store    *sqlite.Store
+	issuer   *issuer.Issuer
+	gateway  *gateway.Gateway
+	sessions *identity.Authenticator
+	admin    *server.Admin
+	feedKey  signed.Key
+	handler  http.Handler
+	public   *server.Public
+	asker    *witness.Asker // nil without witnesses
 	// read reads what the configuration refers to; os.ReadFile where it is nil.
 	read func(string) ([]byte, error)
 	grpc []grpcFront

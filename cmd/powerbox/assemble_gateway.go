@@ -39,6 +39,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	if err != nil {
 		return err
 	}
+	i.sessions = auth
 	g := &gate.Gate{
 		Chains:     server.OnRecord{Resolver: gate.Chains{Memo: token.NewMemo(memoBytes), Revocations: i.issuer, Started: started}, Issuer: i.issuer},
 		References: server.OnRecord{Resolver: server.References{Issuer: i.issuer}, Issuer: i.issuer},
@@ -79,7 +80,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	if i.gateway, err = gateway.New(c); err != nil {
 		return err
 	}
-	return errors.Join(i.grpcFronts(), i.serveOn(ctx, a, w, started))
+	return errors.Join(i.grpcFronts(), i.serveOn(ctx, a, w, started, g))
 }
 
 // grpcFronts notes where the gRPC of each agent is taken.
@@ -98,7 +99,7 @@ func (i *instance) grpcFronts() error {
 }
 
 // serveOn makes the handler of everything.
-func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started time.Time) error {
+func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started time.Time, g *gate.Gate) error {
 	publisher, err := feed.NewPublisher(feed.PublisherConfig{
 		Source: server.Events{Issuer: i.issuer, Store: i.store}, Key: i.feedKey, Issuer: i.config.Issuer.URL,
 		Heartbeat: i.config.Issuer.Feed.Heartbeat, Streams: i.config.Issuer.Feed.Streams, Done: ctx.Done(), Now: a.now, Log: a.log,
@@ -129,7 +130,7 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { i.ready(w, r, a.now().Before(started)) })
 	i.handler = mux
-	return nil
+	return i.provide(ctx, a, w, mux, started, *g)
 }
 
 // started is from when on proofs are believed. Proofs have whole seconds: after

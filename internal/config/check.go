@@ -69,6 +69,7 @@ func check(c *Config, d *decoder) {
 	k.checkCallers()
 	k.checkDev()
 	k.checkAgents()
+	k.checkAgentAuth()
 	k.checkOffers()
 	k.checkSkills()
 	k.checkScopes()

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/agentapi"
+	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/backend"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/provider"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// approvalsPath is where people answer.
+const approvalsPath = "/approve"
+
+// cleaning is how often what nobody approved is looked for.
+const cleaning = 10 * time.Minute
+
+// backendContext is how long a context for a backend is good.
+const backendContext = time.Minute
+
+// provide adds the Agent Auth provider to what is served, where an agent is one.
+func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http.ServeMux, started time.Time, g gate.Gate) error {
+	n := slices.IndexFunc(i.config.Agents, func(c config.Agent) bool { return len(c.AgentAuth.Capabilities) > 0 })
+	if n < 0 {
+		return nil
+	}
+	c := i.config.Agents[n]
+	p, err := i.provider(c, a, started, g)
+	if err != nil {
+		return fmt.Errorf("agents, %s, agent_auth: %w", c.ID, err)
+	}
+	conf := c.AgentAuth
+	api := agentapi.New(agentapi.Config{
+		Provider: p, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description, Modes: modes(conf), Private: conf.Private,
+		Approvals: p.URL() + approvalsPath, Interval: conf.PollInterval,
+		Limits:    agentapi.Limits{Requests: float64(conf.Requests), Unknown: conf.UnknownHosts, Questions: conf.Questions},
+		BodyLimit: int64(i.config.Defaults.BodyLimit), MaxStream: conf.MaxStream, Introspector: introspector(conf.Introspection.Reveal()),
+		Done: ctx.Done(), Now: a.now, Log: a.log,
+	})
+	for _, path := range agentapi.Paths() {
+		mux.Handle(path, api)
+	}
+	people := &agentapi.People{Provider: p, Who: i.person(w, p.URL(), a.now), Log: a.log, BodyLimit: int64(i.config.Defaults.BodyLimit)}
+	if a.dev {
+		people.Dev = func(name string) bool {
+			return slices.ContainsFunc(i.config.Identity.Dev, func(u config.DevUser) bool { return u.Name == name })
+		}
+	}
+	for _, path := range agentapi.PeoplePaths() {
+		mux.Handle(path, people)
+	}
+	go i.clean(ctx, p, a.log)
+	return nil
+}
+
+func modes(c config.AgentAuth) []string {
+	if len(c.Modes) == 0 {
+		return []string{agentauth.Delegated}
+	}
+	return c.Modes
+}
+
+func introspector(secret string) func(*http.Request) bool {
+	if secret == "" {
+		return nil
+	}
+	return func(r *http.Request) bool {
+		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		return ok && subtle.ConstantTimeCompare([]byte(given), []byte(secret)) == 1
+	}
+}
+
+// provider makes the provider of one agent.
+func (i *instance) provider(c config.Agent, a assembly, started time.Time, g gate.Gate) (*provider.Provider, error) {
+	conf := c.AgentAuth
+	codes, err := i.ring.Secret("approvals")
+	if err != nil {
+		return nil, err
+	}
+	policy := upstreamPolicy()
+	services := backend.HTTP{
+		Client: &http.Client{
+			Transport:     outbound.New(policy).Transport(),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		URLs: map[string]string{}, Context: i.backendContext(c.ID, a.now), Limit: int64(i.config.Defaults.BodyLimit), Time: callTimeout,
+	}
+	options := agentauth.Options{Eq: conf.EqOperator}
+	var capabilities []provider.Capability
+	for _, one := range conf.Capabilities {
+		shape, err := options.ParseConstraints(one.Constraints)
+		if err != nil {
+			return nil, fmt.Errorf("capability %q: %w", one.Name, err)
+		}
+		capabilities = append(capabilities, provider.Capability{
+			Name: one.Name, Description: one.Description, Input: one.Input, Output: one.Output, Location: one.Location,
+			Sensitivity: provider.Sensitivity(one.Sensitivity), Default: one.Default, Autonomous: one.Autonomous, Public: one.Public,
+			Blocked: one.Blocked, Constraints: shape,
+		})
+		services.URLs[one.Name] = cmp.Or(one.Backend, c.Upstream)
+	}
+	g.Chains, g.Scopes, g.Nonces, g.Policy = noChains{}, nil, nil, unvetoed{i.issuer.PolicyDigest}
+	return provider.New(provider.Config{
+		Store: i.store, Issuer: i.issuer, Gate: &g, Agent: c.ID, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description,
+		URL: strings.TrimRight(i.config.Issuer.URL, "/"), ExecutePath: agentapi.PathExecute, Capabilities: capabilities, Modes: modes(conf),
+		Clocks:   provider.Clocks{Session: conf.SessionTTL, Maximum: conf.MaximumLifetime, Absolute: conf.AbsoluteLifetime},
+		Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
+		RequireIssuer: conf.RequireIssuer, IssuerAudience: conf.IssuerAudience,
+		Administrator: func(principal string) bool { return slices.Contains(conf.Administrators, principal) },
+		Backend:       services, Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
+	})
+}
+
+// backendContext signs who calls a service behind the provider.
+func (i *instance) backendContext(agent string, now func() time.Time) func(provider.Execution, []byte) (string, error) {
+	return func(e provider.Execution, body []byte) (string, error) {
+		at := now()
+		return token.SignContext(i.issuing[agent].Signer(), token.Context{
+			Issuer: i.agentURL(agent), Audience: agent, IssuedAt: at, Expires: at.Add(backendContext), Principal: e.User, Holder: e.Holder(),
+			Capability: e.Grant, Root: e.Grant, Mode: string(gate.Require), Basis: string(gate.OnCapability), Decision: e.Decision,
+			Authority: e.Under, Digest: token.DigestOf(body),
+		})
+	}
+}
+
+// person says who a person is by the session of a request. An agent is none, with
+// whatever session (ATK-47).
+func (i *instance) person(_ *wiring, url string, now func() time.Time) func(*http.Request) (provider.Person, error) {
+	return func(r *http.Request) (provider.Person, error) {
+		caller, _, err := i.sessions.Authenticate(r, url, now())
+		if err != nil {
+			return provider.Person{}, err
+		}
+		if caller.Principal == "" || caller.Agent != "" {
+			return provider.Person{}, identity.ErrUnauthenticated
+		}
+		return provider.Person{Principal: caller.Principal}, nil
+	}
+}
+
+// clean forgets what nobody approved, until ctx ends.
+func (i *instance) clean(ctx context.Context, p *provider.Provider, log *slog.Logger) {
+	tick := time.NewTicker(cleaning)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if _, err := p.Clean(ctx); err != nil && !errors.Is(err, evidence.ErrNotWritten) {
+				log.WarnContext(ctx, "agents that nobody approved are not forgotten", slog.Any("error", err))
+			}
+		}
+	}
+}
+
+// noChains is the resolver of a gate that takes capabilities on record alone.
+type noChains struct{}
+
+func (noChains) Resolve(context.Context, *gate.Call, gate.Presented, time.Time) (gate.Held, error) {
+	return gate.Held{}, &gate.Refusal{Reasons: []gate.Reason{{Code: gate.CodeCapabilityUnknown, Link: -1, Message: "token chains are not taken here"}}}
+}
+
+// unvetoed is the policy of grants that people have given: policies are asked
+// about what is requested of an agent, and not about these.
+type unvetoed struct{ digest func() string }
+
+func (unvetoed) Veto(context.Context, *gate.Call, gate.Held) string { return "" }
+func (u unvetoed) Digest() string                                   { return u.digest() }

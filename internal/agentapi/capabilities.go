@@ -1,0 +1,372 @@
+package agentapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/provider"
+)
+
+// viewer finds out who looks, for list and describe (AAP-C2, AAP-C3, AAP-C11).
+func (a *API) viewer(r *http.Request) (provider.Viewer, http.Header, error) {
+	token, err := bearer(r)
+	if err != nil {
+		return provider.Viewer{}, nil, err
+	}
+	if token == "" && a.config.Private {
+		return provider.Viewer{}, nil, agentauth.Errorf(agentauth.CodeUnauthenticated, "capabilities are shown to hosts and agents alone")
+	}
+	scope := "public"
+	if token != "" {
+		scope = "private"
+	}
+	v, err := a.config.Provider.Viewer(r.Context(), token)
+	return v, http.Header{"Cache-Control": {scope + ", max-age=300"}, "Vary": {"Authorization"}}, err
+}
+
+// list answers section 5.2.
+func (a *API) list(r *http.Request) (answer, error) {
+	v, header, err := a.viewer(r)
+	if err != nil {
+		return answer{}, err
+	}
+	q := r.URL.Query()
+	limit := 0
+	if s := q.Get("limit"); s != "" {
+		if limit, err = strconv.Atoi(s); err != nil || limit < 1 {
+			return answer{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "limit; want a number, 1 or more")
+		}
+	}
+	page, err := a.config.Provider.List(v, q.Get("query"), q.Get("cursor"), limit)
+	if err != nil {
+		return answer{}, err
+	}
+	out := make([]map[string]any, 0, len(page.Capabilities))
+	for _, c := range page.Capabilities {
+		one := map[string]any{"name": c.Name, "description": c.Description}
+		if page.Status != nil {
+			one["grant_status"] = page.Status[c.Name]
+		}
+		out = append(out, one)
+	}
+	b := map[string]any{"capabilities": out, "next_cursor": nil, "has_more": page.Next != ""}
+	if page.Next != "" {
+		b["next_cursor"] = page.Next
+	}
+	return answer{header: header, body: b}, nil
+}
+
+// describe answers section 5.2.1.
+func (a *API) describe(r *http.Request) (answer, error) {
+	v, header, err := a.viewer(r)
+	if err != nil {
+		return answer{}, err
+	}
+	c, status, err := a.config.Provider.Describe(v, r.URL.Query().Get("name"))
+	if err != nil {
+		return answer{}, err
+	}
+	b := struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Input       json.RawMessage `json:"input,omitempty"`
+		Output      json.RawMessage `json:"output,omitempty"`
+		Location    string          `json:"location,omitempty"`
+		Status      string          `json:"grant_status,omitempty"`
+	}{c.Name, c.Description, raw(c.Input), raw(c.Output), c.Location, status}
+	return answer{header: header, body: b}, nil
+}
+
+// execute answers section 5.11, by which a stream can come.
+func (a *API) execute(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, a.config.BodyLimit)
+	out, err := a.executed(r)
+	switch {
+	case err != nil:
+		a.refuse(w, r, err)
+	case out.Failed != nil:
+		a.refuse(w, r, out.Failed)
+	case out.Stream != nil:
+		a.stream(w, r, &out)
+	default:
+		a.reply(w, a.shown(&out))
+	}
+}
+
+func (a *API) executed(r *http.Request) (provider.Executed, error) {
+	if err := a.limits.allow(r); err != nil {
+		return provider.Executed{}, err
+	}
+	s, err := a.agent(r, provider.Once, a.config.Provider.Audiences()...)
+	if err != nil {
+		return provider.Executed{}, err
+	}
+	v, err := body(r)
+	if err != nil {
+		return provider.Executed{}, err
+	}
+	return a.one(r, s, v)
+}
+
+// one executes what a body, or a part of a batch, says.
+func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value) (provider.Executed, error) {
+	name, err := text(v, "capability")
+	if err != nil {
+		return provider.Executed{}, err
+	}
+	if name == "" {
+		return provider.Executed{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "capability is missing")
+	}
+	arguments, _ := v.Get("arguments")
+	return a.config.Provider.Execute(r.Context(), s, name, arguments)
+}
+
+// shown is what was executed on the wire: exactly one of the shapes (AAP-E2,
+// AAP-E3).
+func (a *API) shown(out *provider.Executed) answer {
+	header := http.Header{"Powerbox-Decision": {out.Decision()}}
+	if out.Job == "" {
+		return answer{header: header, body: map[string]any{"data": data(out.Data)}}
+	}
+	if out.Retry > 0 {
+		header.Set("Retry-After", strconv.Itoa(out.Retry))
+	}
+	return answer{
+		status: http.StatusAccepted, header: header,
+		body: map[string]any{"status": agentauth.Pending, "status_url": a.config.Provider.URL() + PathJob + out.Job},
+	}
+}
+
+// data is a result, of which null is one.
+func data(v powerbox.Value) json.RawMessage { return v.AppendJSON(nil) }
+
+// job answers a poll (AAP-E3, AAP-E4). A token may be shown again: the protocol's
+// own client does.
+func (a *API) job(r *http.Request) (answer, error) {
+	s, err := a.agent(r, provider.Again, append(a.config.Provider.Audiences(), a.config.Provider.URL(), a.config.Provider.URL()+PathJob+r.PathValue("job"))...)
+	if err != nil {
+		return answer{}, err
+	}
+	out, err := a.config.Provider.Poll(r.Context(), s, r.PathValue("job"))
+	switch {
+	case err != nil:
+		return answer{}, err
+	case out.Failed != nil:
+		return answer{body: map[string]any{"status": "failed", "error": json.RawMessage(out.Failed.JSON().AppendJSON(nil))}}, nil
+	case out.Job != "":
+		header := http.Header{}
+		if out.Retry > 0 {
+			header.Set("Retry-After", strconv.Itoa(out.Retry))
+		}
+		return answer{header: header, body: map[string]any{"status": agentauth.Pending}}, nil
+	}
+	return answer{body: map[string]any{"status": "completed", "result": data(out.Data)}}, nil
+}
+
+// maxBatch is how many executions one request may bring.
+const maxBatch = 50
+
+// batch answers what the protocol's own client sends for several at once
+// (AAP-E11). Each is decided and recorded alone.
+func (a *API) batch(r *http.Request) (answer, error) {
+	s, err := a.agent(r, provider.Once, append(a.config.Provider.Audiences(), a.config.Provider.URL(), a.config.Provider.URL()+PathBatch)...)
+	if err != nil {
+		return answer{}, err
+	}
+	v, err := body(r)
+	if err != nil {
+		return answer{}, err
+	}
+	list, _ := v.Get("requests")
+	requests, ok := list.Elements()
+	if !ok || len(requests) == 0 || len(requests) > maxBatch {
+		return answer{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "requests; want an array of 1 to %d executions", maxBatch)
+	}
+	out := make([]map[string]any, 0, len(requests))
+	for n, one := range requests {
+		id, err := text(one, "id")
+		if err != nil {
+			return answer{}, err
+		}
+		if id == "" {
+			id = strconv.Itoa(n)
+		}
+		out = append(out, a.part(r, s, id, one))
+	}
+	return answer{body: map[string]any{"responses": out}}, nil
+}
+
+// part is one answer of a batch.
+func (a *API) part(r *http.Request, s provider.Session, id string, v powerbox.Value) map[string]any {
+	done, err := a.one(r, s, v)
+	if err == nil && done.Failed != nil {
+		err = done.Failed
+	}
+	if err == nil && done.Stream != nil {
+		_ = done.Stream.Close() // nobody reads it
+		err = errors.Join(agentauth.Errorf(agentauth.CodeInvalidRequest, "a stream cannot come in a batch; execute it alone"),
+			a.config.Provider.Ended(r.Context(), &done, evidence.Failed, "batch"))
+	}
+	var e *agentauth.Error
+	switch {
+	case errors.As(err, &e):
+		return map[string]any{"id": id, "status": "failed", "error": map[string]any{"code": e.Code, "message": e.Message}}
+	case err != nil:
+		return map[string]any{"id": id, "status": "failed", "error": map[string]any{"code": agentauth.CodeInternal, "message": "the call failed; the server's log says why"}}
+	case done.Job != "":
+		return map[string]any{"id": id, "status": agentauth.Pending, "status_url": a.config.Provider.URL() + PathJob + done.Job}
+	}
+	return map[string]any{"id": id, "status": "completed", "data": data(done.Data)}
+}
+
+// streamLook is how often a stream is looked at while nothing flows.
+const streamLook = 500 * time.Millisecond
+
+// stream passes the events of a backend on, each as one of the protocol's, until
+// its end, its time is over, or the grant is taken back (AAP-E5, ATK-24, ATK-33).
+func (a *API) stream(w http.ResponseWriter, r *http.Request, out *provider.Executed) {
+	defer func() { _ = out.Stream.Close() }() // the backend's to mind
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Powerbox-Decision", out.Decision())
+	flush := http.NewResponseController(w)
+	_ = flush.SetWriteDeadline(time.Time{}) // as long as it takes; MaxStream ends it
+	status, cause := a.events(r, out, func(event string, data []byte) error {
+		if err := writeEvent(w, event, data); err != nil {
+			return err
+		}
+		return flush.Flush()
+	})
+	if err := a.config.Provider.Ended(r.Context(), out, status, cause); err != nil {
+		a.config.Log.ErrorContext(r.Context(), "the outcome of a stream was not recorded", "error", err)
+	}
+}
+
+type event struct {
+	name string
+	data []byte
+	err  error
+}
+
+func (a *API) events(r *http.Request, out *provider.Executed, write func(string, []byte) error) (evidence.OutcomeStatus, string) {
+	come := make(chan event)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for {
+			name, data, err := out.Stream.Next()
+			select {
+			case come <- event{name, data, err}:
+			case <-stop:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	end := time.NewTimer(a.config.MaxStream)
+	defer end.Stop()
+	look := time.NewTicker(streamLook)
+	defer look.Stop()
+	for {
+		var why *agentauth.Error
+		select {
+		case e := <-come:
+			switch {
+			case errors.Is(e.err, io.EOF):
+				return ended(write("done", nil))
+			case e.err != nil:
+				why = agentauth.Errorf(agentauth.CodeInternal, "the stream of the capability's service broke off")
+			case !a.config.Provider.GoesOn(r.Context(), out):
+				why = agentauth.Errorf(agentauth.CodeNotGranted, "what the stream was opened under has been taken back")
+			case e.name == "done":
+				return ended(write("done", e.data))
+			default:
+				if write(e.name, e.data) != nil {
+					return evidence.Partial, "left"
+				}
+			}
+		case <-look.C:
+			if !a.config.Provider.GoesOn(r.Context(), out) {
+				why = agentauth.Errorf(agentauth.CodeNotGranted, "what the stream was opened under has been taken back")
+			}
+		case <-end.C:
+			why = agentauth.Errorf(agentauth.CodeLimit, "the stream has been open for %s, which is as long as one may be", a.config.MaxStream)
+		case <-a.config.Done:
+			why = agentauth.Errorf(agentauth.CodeUnavailable, "the server ends; open the stream again")
+		case <-r.Context().Done():
+			return evidence.Partial, "left"
+		}
+		if why != nil {
+			_ = write("error", why.JSON().AppendJSON(nil)) // the client may have gone
+			_ = write("done", nil)
+			return evidence.Partial, string(why.Code)
+		}
+	}
+}
+
+func ended(err error) (evidence.OutcomeStatus, string) {
+	if err != nil {
+		return evidence.Partial, "left"
+	}
+	return evidence.Achieved, ""
+}
+
+// writeEvent writes one event. Data is JSON on one line, so that nothing in it can
+// begin another.
+func writeEvent(w io.Writer, name string, data []byte) error {
+	b := append(append([]byte("event: "), name...), "\ndata: "...)
+	b = append(append(b, data...), "\n\n"...)
+	_, err := w.Write(b)
+	return err
+}
+
+// introspect answers section 5.12, always with 200 (AAP-I1). With capability and
+// arguments it also says whether they are within the grants, which is ours
+// (AAP-I6).
+func (a *API) introspect(r *http.Request) (answer, error) {
+	if a.config.Introspector != nil && !a.config.Introspector(r) {
+		return answer{}, agentauth.Errorf(agentauth.CodeUnauthenticated, "introspection is for services that the operator knows")
+	}
+	v, err := body(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var token, capability string
+	if err := texts(v, map[string]*string{"token": &token, "capability": &capability}); err != nil {
+		return answer{}, err
+	}
+	arguments, _ := v.Get("arguments")
+	out, active, err := a.config.Provider.Introspect(r.Context(), token, capability, arguments)
+	if err != nil {
+		return answer{}, err
+	}
+	if !active {
+		return answer{body: map[string]any{"active": false}}, nil
+	}
+	grants := make([]map[string]any, 0, len(out.Grants))
+	for _, g := range out.Grants {
+		grants = append(grants, map[string]any{"capability": g.Capability, "status": g.Status})
+	}
+	b := map[string]any{
+		"active": true, "agent_id": out.Session.Agent.ID, "host_id": out.Session.Host.ID, "agent_capability_grants": grants,
+		"mode": out.Session.Agent.Mode, "expires_at": stamp(out.Expires),
+	}
+	if out.Session.Agent.User != "" {
+		b["user_id"] = out.Session.Agent.User
+	}
+	if out.Decision != nil {
+		b["allowed"] = out.Decision.Allowed
+	}
+	return answer{body: b}, nil
+}

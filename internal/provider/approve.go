@@ -1,0 +1,381 @@
+package provider
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/agentauth"
+)
+
+// maxAttempts is how often an approval's code can be tried by somebody who may not
+// answer it.
+const maxAttempts = 5
+
+// challenge asks a person. What was asked before about the same agent and is not
+// answered is replaced: its code dies (AAP-A12).
+func (p *Provider) challenge(tx Tx, h Host, a Agent, grants []Grant, kind Kind, asking Asking, now time.Time) (*Challenge, error) {
+	open, err := tx.PendingApprovals()
+	if err != nil {
+		return nil, err
+	}
+	for _, old := range open {
+		if old.Agent != a.ID || old.Kind != kind || kind == ForCapability {
+			continue
+		}
+		old.Status, old.Answered = agentauth.Expired, now
+		if err := tx.PutApproval(old); err != nil {
+			return nil, err
+		}
+	}
+	code, err := newCode(p.config.Random)
+	if err != nil {
+		return nil, err
+	}
+	normal, _ := NormalCode(code)
+	id, err := p.config.Issuer.NewID("apr_")
+	if err != nil {
+		return nil, err
+	}
+	ap := Approval{
+		ID: id, Code: p.codeHash(normal), Kind: kind, Method: agentauth.DeviceAuthorization, Agent: a.ID, Host: h.ID, User: h.User,
+		Reason: plain(asking.Reason, maxReasonText), Message: plain(asking.Message, maxMessageText), Status: agentauth.Pending,
+		Created: now, Expires: now.Add(p.config.Approval),
+	}
+	for _, g := range grants {
+		if g.Status == agentauth.Pending {
+			ap.Grants = append(ap.Grants, g.ID)
+		}
+	}
+	return &Challenge{ap, code}, tx.PutApproval(ap)
+}
+
+// Person is who answers.
+type Person struct {
+	Principal string
+	// Present reports that the person has shown to be there, with a passkey or what
+	// is as good, for this very answer (AAP-A7).
+	Present bool
+	// Unsafe lets somebody answer without being present: built-in users, in
+	// experiments.
+	Unsafe bool
+}
+
+// Decision is a person's word on one grant.
+type Decision struct {
+	Grant       string
+	Approve     bool
+	Constraints powerbox.Value // narrower ones; null leaves them
+}
+
+// Answer is a person's word on an approval.
+type Answer struct {
+	Deny      bool // everything, and a registration is rejected
+	Decisions []Decision
+	Reason    string // told to the agent
+}
+
+// Question is an approval as the person who is asked sees it.
+type Question struct {
+	Approval Approval
+	Agent    Agent
+	Host     Host
+	Grants   []Grant // what is asked for
+	Held     []Grant // what the agent has
+}
+
+// ByCode returns the question of a user code. An unknown code, one that is over,
+// and one of another person are one answer.
+func (p *Provider) ByCode(ctx context.Context, who Person, code string) (Question, error) {
+	unknown := agentauth.Errorf(agentauth.CodeNotFound, "there is no open request of that code")
+	normal, ok := NormalCode(code)
+	if !ok {
+		return Question{}, unknown
+	}
+	var q Question
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		ap, err := r.ApprovalByCode(p.codeHash(normal))
+		if err == nil {
+			q, err = p.question(r, ap)
+		}
+		return err
+	})
+	switch {
+	case notFound(err):
+		return Question{}, unknown
+	case err != nil:
+		return Question{}, err
+	case !q.Approval.Open(p.config.Now()) || !p.mayAnswer(who, q):
+		return Question{}, unknown
+	}
+	return q, nil
+}
+
+// Question returns the question of an approval's id.
+func (p *Provider) Question(ctx context.Context, who Person, id string) (Question, error) {
+	var q Question
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		ap, err := r.Approval(id)
+		if err == nil {
+			q, err = p.question(r, ap)
+		}
+		return err
+	})
+	if notFound(err) || err == nil && !p.mayAnswer(who, q) {
+		return Question{}, agentauth.Errorf(agentauth.CodeNotFound, "there is no request of that id for you")
+	}
+	return q, err
+}
+
+// Questions returns what waits for a person, newest first. Nobody is told of a
+// request that has no user yet: it is for whoever has its code.
+func (p *Provider) Questions(ctx context.Context, who Person) ([]Question, error) {
+	var out []Question
+	now := p.config.Now()
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		open, err := r.PendingApprovals()
+		if err != nil {
+			return err
+		}
+		for _, ap := range open {
+			q, err := p.question(r, ap)
+			if err != nil {
+				return err
+			}
+			if ap.Open(now) && p.mayAnswer(who, q) && (q.user() != "" || p.config.Administrator(who.Principal)) {
+				out = append(out, q)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (p *Provider) question(r Reader, ap Approval) (Question, error) {
+	q := Question{Approval: ap}
+	var err error
+	if q.Agent, err = r.HostAgent(ap.Agent); err != nil {
+		return q, err
+	}
+	if q.Host, err = r.Host(ap.Host); err != nil {
+		return q, err
+	}
+	all, err := r.Grants(ap.Agent)
+	now := p.config.Now()
+	for _, g := range all {
+		switch {
+		case slices.Contains(ap.Grants, g.ID):
+			q.Grants = append(q.Grants, g)
+		case g.Effective(now):
+			q.Held = append(q.Held, g)
+		}
+	}
+	return q, err
+}
+
+// mayAnswer reports whether a person may answer: the user that the host is linked
+// to by now; whoever has the code where it has none; for autonomous agents of such
+// a host an administrator alone (AAP-A2, AAP-P4, AAP-U2).
+func (p *Provider) mayAnswer(who Person, q Question) bool {
+	switch user := q.user(); {
+	case who.Principal == "":
+		return false
+	case p.config.Administrator(who.Principal), user == who.Principal:
+		return true
+	default:
+		return user == "" && q.Agent.Mode == agentauth.Delegated
+	}
+}
+
+// user is who is to answer, "" for nobody in particular.
+func (q Question) user() string {
+	if q.Host.User != "" {
+		return q.Host.User
+	}
+	return q.Approval.User
+}
+
+// Answer answers an approval, once (AAP-A5, AAP-R8, ATK-46).
+func (p *Provider) Answer(ctx context.Context, who Person, id string, answer Answer) (Standing, error) {
+	var out Standing
+	err := p.update(ctx, func(tx Tx, u *unit) error {
+		ap, err := tx.Approval(id)
+		var q Question
+		if err == nil {
+			q, err = p.question(tx, ap)
+		}
+		if notFound(err) || err == nil && !p.mayAnswer(who, q) {
+			return agentauth.Errorf(agentauth.CodeNotFound, "there is no request of that id for you")
+		}
+		if err != nil {
+			return err
+		}
+		now := p.config.Now()
+		if !ap.Open(now) {
+			return agentauth.Errorf(agentauth.CodeAlreadyGranted, "the request has been answered, or its time is over; the agent can ask again")
+		}
+		out, err = p.answered(tx, u, who, q, answer, now)
+		return err
+	})
+	return out, err
+}
+
+func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answer, now time.Time) (Standing, error) {
+	approved, err := p.decided(&q, who, answer, now)
+	if err != nil {
+		return Standing{}, err
+	}
+	rejected := answer.Deny && q.Approval.Kind == ForRegistration
+	if !rejected && q.Approval.Kind != ForCapability {
+		if err := p.link(tx, u, &q, who, now); err != nil {
+			return Standing{}, err
+		}
+		if !answer.Deny {
+			q.Agent.Status, q.Agent.Activated, q.Agent.LastUsed = agentauth.Active, now, now
+		}
+	}
+	if rejected {
+		q.Agent.Status = agentauth.Rejected
+		if q.Host.Status == agentauth.Pending {
+			if err := p.reject(tx, &q, now); err != nil {
+				return Standing{}, err
+			}
+		}
+	}
+	q.Agent.Updated = now
+	if err := tx.PutHostAgent(q.Agent); err != nil {
+		return Standing{}, err
+	}
+	for i := range q.Grants {
+		g := &q.Grants[i]
+		if approved[g.ID] {
+			err = p.activate(tx, q.Agent, g, who.Principal, now)
+		} else {
+			g.Status, g.DeniedBy, g.Reason, g.Updated = agentauth.Denied, who.Principal, plain(answer.Reason, maxReasonText), now
+			err = tx.PutGrant(*g)
+		}
+		if err != nil {
+			return Standing{}, err
+		}
+	}
+	q.Approval.Status, q.Approval.By, q.Approval.Answered = agentauth.Active, who.Principal, now
+	if len(approved) == 0 {
+		q.Approval.Status = agentauth.Denied
+	}
+	if err := tx.PutApproval(q.Approval); err != nil {
+		return Standing{}, err
+	}
+	grants, err := tx.Grants(q.Agent.ID)
+	if err != nil {
+		return Standing{}, err
+	}
+	return p.standing(q.Host, q.Agent, grants, nil), p.append(tx, who.Principal, q.Agent.User, "approval.answer", map[string]any{
+		"approval": q.Approval.ID, "kind": string(q.Approval.Kind), "agent": q.Agent.ID, "host": q.Host.ID, "status": string(q.Approval.Status), "grants": asWritten(q.Grants),
+		"present": who.Present, "approved": len(approved),
+	})
+}
+
+// decided reads the person's word on each grant. What was not spoken of is denied.
+func (p *Provider) decided(q *Question, who Person, answer Answer, now time.Time) (map[string]bool, error) {
+	approved := map[string]bool{}
+	if answer.Deny {
+		return approved, nil
+	}
+	for _, d := range answer.Decisions {
+		i := slices.IndexFunc(q.Grants, func(g Grant) bool { return g.ID == d.Grant })
+		if i < 0 {
+			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "grant %q is not asked for in this request", clipped(d.Grant))
+		}
+		g := &q.Grants[i]
+		if !d.Approve || g.Status != agentauth.Pending {
+			continue
+		}
+		c := p.capabilities[g.Capability]
+		switch {
+		case c == nil || c.Blocked:
+			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "capability %q has been removed and cannot be granted", g.Capability)
+		case c.Sensitivity != Read && !who.Present && !who.Unsafe:
+			return nil, agentauth.Errorf(agentauth.CodeUnauthorized, "capability %q changes something; approve it with a passkey (AAP-A7)", g.Capability)
+		}
+		if d.Constraints.Kind() != powerbox.KindNull {
+			narrower, err := p.narrowed(*g, d.Constraints)
+			if err != nil {
+				return nil, err
+			}
+			g.Constraints = narrower
+		}
+		approved[g.ID] = true
+	}
+	return approved, nil
+}
+
+// reject ends a host that nobody wanted, with the agents that wait under it
+// (AAP-M2).
+func (p *Provider) reject(tx Tx, q *Question, now time.Time) error {
+	q.Host.Status, q.Host.Updated = agentauth.Rejected, now
+	if err := tx.PutHost(q.Host); err != nil {
+		return err
+	}
+	agents, err := tx.HostAgents(q.Host.ID)
+	if err != nil {
+		return err
+	}
+	for _, a := range agents {
+		if a.ID == q.Agent.ID || terminal(a.Status) {
+			continue
+		}
+		a.Status, a.Updated = agentauth.Rejected, now
+		if err := tx.PutHostAgent(a); err != nil {
+			return err
+		}
+		if err := p.dismiss(tx, a.ID, "host", now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// link makes a host active and, for a delegated agent, the person its user. The
+// autonomous agents of a host that gets a user are claimed (AAP-U3, AAP-M6).
+func (p *Provider) link(tx Tx, u *unit, q *Question, who Person, now time.Time) error {
+	if q.Host.Status == agentauth.Pending {
+		q.Host.Status, q.Host.Activated = agentauth.Active, now
+	}
+	linked := q.Host.User == "" && q.Agent.Mode == agentauth.Delegated
+	if linked {
+		q.Host.User = who.Principal
+	}
+	if q.Agent.Mode == agentauth.Delegated {
+		q.Agent.User = q.Host.User
+	}
+	q.Host.Updated = now
+	if err := tx.PutHost(q.Host); err != nil {
+		return err
+	}
+	if !linked {
+		return nil
+	}
+	return p.claim(tx, u, q.Host, who.Principal, now)
+}
+
+// claim ends the autonomous agents of a host that got a user.
+func (p *Provider) claim(tx Tx, u *unit, h Host, by string, now time.Time) error {
+	agents, err := tx.HostAgents(h.ID)
+	if err != nil {
+		return err
+	}
+	for _, a := range agents {
+		if a.Mode != agentauth.Autonomous || a.At(now) != agentauth.Active {
+			continue
+		}
+		a.User = h.User // whose the history is from now on
+		if err := p.end(tx, u, a, agentauth.Claimed, by, now); err != nil {
+			return err
+		}
+		if err := p.append(tx, by, h.User, "agent.claim", map[string]any{"agent": a.ID, "host": h.ID}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

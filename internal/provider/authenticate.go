@@ -1,0 +1,357 @@
+package provider
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// HostSession is a host that has proven itself.
+type HostSession struct {
+	Host  Host
+	New   bool // nothing is stored of it; it is trusted with nothing
+	token agentauth.Token
+}
+
+// AuthenticateHost authenticates a host by its token (section 4.5.1). A pending
+// one is let in where that is asked for, and so is one that nobody knows yet. The
+// token is used up when everything else holds (AAP-H1 to H8).
+func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending bool) (HostSession, error) {
+	t, err := agentauth.ParseToken(compact, agentauth.TypeHost)
+	if err != nil {
+		return HostSession{}, err
+	}
+	switch {
+	case t.Audience != p.config.URL:
+		return HostSession{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the token's aud is not %s", p.config.URL)
+	case t.Issuer == "":
+		return HostSession{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the token has no iss; want the RFC 7638 thumbprint of the host's key")
+	}
+	s, key, err := p.hostOf(ctx, t)
+	if err != nil {
+		return HostSession{}, err
+	}
+	if err := t.Verify(key); err != nil {
+		return HostSession{}, err
+	}
+	now := p.config.Now()
+	if err := t.CheckTimes(now, p.config.Started); err != nil {
+		return HostSession{}, err
+	}
+	switch s.Host.Status {
+	case agentauth.Revoked:
+		return HostSession{}, agentauth.Errorf(agentauth.CodeHostRevoked, "the host has been revoked")
+	case agentauth.Rejected:
+		return HostSession{}, agentauth.Errorf(agentauth.CodeHostRejected, "the host was rejected")
+	case agentauth.Pending:
+		if !pending {
+			return HostSession{}, agentauth.Errorf(agentauth.CodeHostPending, "the host waits for its approval; until then its agents can be registered and asked about")
+		}
+	default:
+	}
+	if s.New && !pending {
+		return HostSession{}, agentauth.Errorf(agentauth.CodeHostNotFound, "no host of that key is registered here")
+	}
+	if !p.replay.Use("host "+t.Issuer+" "+t.ID, t.Until(), now) {
+		return HostSession{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the token was used before; sign a new one for every request")
+	}
+	return s, nil
+}
+
+// hostOf finds the host of a token and the key that it must verify under.
+func (p *Provider) hostOf(ctx context.Context, t agentauth.Token) (HostSession, token.PublicKey, error) {
+	var h Host
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		var err error
+		if h, err = r.HostByKey(t.Issuer); notFound(err) && t.HostKeysURL != "" {
+			h, err = r.HostByKeysURL(t.HostKeysURL)
+		}
+		return err
+	})
+	s := HostSession{Host: h, token: t}
+	switch {
+	case notFound(err):
+		return p.newHost(ctx, t)
+	case err != nil:
+		return s, token.PublicKey{}, err
+	case h.KeysURL == "" && t.HostKeysURL != "", h.KeysURL != "" && t.HostKey.Kind() != powerbox.KindNull:
+		return s, token.PublicKey{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the host was registered with its key delivered another way, which cannot be changed")
+	case h.KeysURL == "":
+		key, err := storedKey(h.Key)
+		return s, key, err
+	}
+	key, err := p.fetched(ctx, h.KeysURL, t.KeyID)
+	if err == nil && key.Thumbprint() != t.Issuer {
+		err = agentauth.Errorf(agentauth.CodeInvalidJWT, "iss is not the thumbprint of the key %q of the host", clipped(t.KeyID))
+	}
+	if err == nil && h.Thumbprint != t.Issuer {
+		if err = t.Verify(key); err == nil {
+			s.Host, err = p.rotated(ctx, h.ID, key)
+		}
+	}
+	return s, key, err
+}
+
+// newHost is a host that is not known: all that it says must fit together
+// (AAP-H3, AAP-H9).
+func (p *Provider) newHost(ctx context.Context, t agentauth.Token) (HostSession, token.PublicKey, error) {
+	s := HostSession{New: true, token: t, Host: Host{Status: agentauth.Pending, KeysURL: t.HostKeysURL}}
+	if (t.HostKeysURL == "") == (t.HostKey.Kind() == powerbox.KindNull) {
+		return s, token.PublicKey{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "an unknown host; want exactly one of host_public_key and host_jwks_url in its token")
+	}
+	var key token.PublicKey
+	var err error
+	if t.HostKeysURL != "" {
+		key, err = p.fetched(ctx, t.HostKeysURL, t.KeyID)
+	} else {
+		key, err = agentauth.ParseKey(t.HostKey)
+	}
+	if err == nil && key.Thumbprint() != t.Issuer {
+		err = agentauth.Errorf(agentauth.CodeInvalidJWT, "iss is not the thumbprint of the host's key")
+	}
+	if err != nil {
+		return s, key, err
+	}
+	s.Host.Thumbprint = key.Thumbprint()
+	if s.Host.KeysURL == "" {
+		s.Host.Key = key.JWK().AppendJSON(nil)
+	}
+	return s, key, nil
+}
+
+func (p *Provider) fetched(ctx context.Context, url, id string) (token.PublicKey, error) {
+	if p.config.Keys == nil {
+		return token.PublicKey{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "keys by URL are not taken here; send the key itself")
+	}
+	if id == "" {
+		return token.PublicKey{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the token's header has no kid, which names the key of a key set")
+	}
+	key, err := p.config.Keys.Key(ctx, url, id)
+	if err != nil {
+		return token.PublicKey{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the key set: %v", err)
+	}
+	return key, nil
+}
+
+// rotated notes that a host with a key set signs with another key now.
+func (p *Provider) rotated(ctx context.Context, id string, key token.PublicKey) (h Host, err error) {
+	err = p.update(ctx, func(tx Tx, _ *unit) error {
+		if h, err = tx.Host(id); err != nil {
+			return err
+		}
+		h.Thumbprint, h.Updated = key.Thumbprint(), p.config.Now()
+		if err := tx.PutHost(h); err != nil {
+			return err
+		}
+		return p.append(tx, hostName(h), h.User, "host.rotate-key", map[string]any{"host": h.ID, "key": h.Thumbprint})
+	})
+	return h, err
+}
+
+func storedKey(jwk []byte) (token.PublicKey, error) { return token.ParsePublicKey(jwk) }
+
+// hostName is what a host is called in records.
+func hostName(h Host) string { return "host:" + h.ID }
+
+// Session is an agent that has proven itself.
+type Session struct {
+	Agent  Agent
+	Host   Host
+	Grants []Grant
+	token  agentauth.Token
+	until  time.Time
+}
+
+// Use says what becomes of a token that holds.
+type Use int
+
+// The uses.
+const (
+	Once  Use = iota // it is used up (AAP-J6)
+	Again            // it may be shown again: polling, introspection (AAP-E4, AAP-I5)
+)
+
+// AuthenticateAgent authenticates an agent by its token (section 4.5), for one of
+// the audiences. What is not active gets its own error, once its signature has
+// been verified: nobody else learns of its state.
+func (p *Provider) AuthenticateAgent(ctx context.Context, compact string, use Use, audiences ...string) (Session, error) {
+	t, err := agentauth.ParseToken(compact, agentauth.TypeAgent)
+	if err != nil {
+		return Session{}, err
+	}
+	switch {
+	case !slices.Contains(audiences, t.Audience) || t.Audience == "":
+		return Session{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the token's aud is not %s", audiences[0])
+	case t.Subject == "":
+		return Session{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the token has no sub; want the agent's id")
+	case t.Issuer == "" && p.config.RequireIssuer:
+		return Session{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the token has no iss; want the identifier of the agent's host")
+	}
+	s, err := p.agentOf(ctx, t)
+	if err != nil {
+		return Session{}, err
+	}
+	now := p.config.Now()
+	if err := t.CheckTimes(now, p.config.Started); err != nil {
+		return Session{}, err
+	}
+	if err := s.live(now); err != nil {
+		return Session{}, err
+	}
+	if use == Once && !p.replay.Use("agent "+s.Agent.ID+" "+t.ID, t.Until(), now) {
+		return Session{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the token was used before; sign a new one for every request")
+	}
+	return s, p.touch(ctx, &s.Agent, now)
+}
+
+// agentOf finds agent and host of a token, and verifies its signature.
+func (p *Provider) agentOf(ctx context.Context, t agentauth.Token) (Session, error) {
+	s := Session{token: t, until: t.Until()}
+	known := true
+	unknown := agentauth.Errorf(agentauth.CodeInvalidJWT, "no agent of this token's sub is registered under the host of its iss")
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		var err error
+		if s.Agent, err = r.HostAgent(t.Subject); err != nil {
+			return err
+		}
+		if s.Host, err = r.Host(s.Agent.Host); err != nil {
+			return err
+		}
+		if t.Issuer != "" && t.Issuer != s.Host.Thumbprint {
+			_, err := r.HostByKey(t.Issuer)
+			if known = err == nil; err != nil && !notFound(err) {
+				return err
+			}
+		}
+		s.Grants, err = r.Grants(s.Agent.ID)
+		return err
+	})
+	switch {
+	case notFound(err):
+		return Session{}, unknown
+	case err != nil:
+		return Session{}, err
+	case t.Issuer == "" || t.Issuer == s.Host.Thumbprint:
+	case known || s.Host.KeysURL == "":
+		return Session{}, unknown // of another host, or of a key that is gone
+	default:
+		// Its host's keys may have changed a moment ago (AAP-J4).
+		key, err := p.fetched(ctx, s.Host.KeysURL, t.Issuer)
+		if err != nil || key.Thumbprint() != t.Issuer {
+			return Session{}, unknown
+		}
+	}
+	p.merge(&s.Agent)
+	key, err := p.agentKey(ctx, s.Agent)
+	if err != nil {
+		return Session{}, err
+	}
+	return s, t.Verify(key)
+}
+
+func (p *Provider) agentKey(ctx context.Context, a Agent) (token.PublicKey, error) {
+	if a.KeysURL == "" {
+		return storedKey(a.Key)
+	}
+	return p.fetched(ctx, a.KeysURL, a.KeyID)
+}
+
+// live refuses an agent that is not active, or whose host is not.
+func (s *Session) live(now time.Time) error {
+	switch s.Host.Status {
+	case agentauth.Active:
+	case agentauth.Pending:
+		return agentauth.Errorf(agentauth.CodeHostPending, "the agent's host waits for its approval")
+	default:
+		return agentauth.Errorf(agentauth.CodeHostRevoked, "the agent's host has been revoked")
+	}
+	if e := stateError(s.Agent.At(now)); e != nil {
+		return e
+	}
+	return nil
+}
+
+// stateError is the refusal of an agent in that state, nil for an active one.
+func stateError(status agentauth.Status) error {
+	switch status {
+	case agentauth.Active:
+		return nil
+	case agentauth.Expired:
+		return agentauth.Errorf(agentauth.CodeAgentExpired, "the agent has expired; its host can reactivate it")
+	case agentauth.Pending:
+		return agentauth.Errorf(agentauth.CodeAgentPending, "the agent waits for its approval")
+	case agentauth.Rejected:
+		return agentauth.Errorf(agentauth.CodeAgentRejected, "the agent's registration was denied")
+	case agentauth.Claimed:
+		return agentauth.Errorf(agentauth.CodeAgentClaimed, "the agent's host was linked to a user, who has taken over from the agent")
+	default:
+		return agentauth.Errorf(agentauth.CodeAgentRevoked, "the agent has been revoked")
+	}
+}
+
+// merge adds what is known of an agent's last request and not stored yet.
+func (p *Provider) merge(a *Agent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, ok := p.used[a.ID]; ok && at.After(a.LastUsed) {
+		a.LastUsed = at
+	}
+}
+
+// touch notes a request, which keeps the agent alive (AAP-L1). It is stored when
+// a tenth of the session's time has gone since: after a crash an agent can have
+// expired a little early, and never late.
+func (p *Provider) touch(ctx context.Context, a *Agent, now time.Time) error {
+	p.mu.Lock()
+	p.used[a.ID] = now
+	p.mu.Unlock()
+	stored := a.LastUsed
+	a.LastUsed = now
+	if now.Sub(stored) < a.Clocks.Session/10 {
+		return nil
+	}
+	return p.update(ctx, func(tx Tx, _ *unit) error {
+		latest, err := tx.HostAgent(a.ID)
+		if err != nil || latest.LastUsed.After(now) {
+			return err
+		}
+		latest.LastUsed = now
+		return tx.PutHostAgent(latest)
+	})
+}
+
+// Viewer returns who looks at capabilities: with no token nobody, with a host's
+// the host, with an agent's the agent. A token that does not hold is refused, and
+// not taken for none (AAP-C11).
+func (p *Provider) Viewer(ctx context.Context, compact string) (Viewer, error) {
+	if compact == "" {
+		return Viewer{}, nil
+	}
+	if _, err := agentauth.ParseToken(compact, agentauth.TypeHost); err == nil {
+		s, err := p.AuthenticateHost(ctx, compact, true)
+		if err != nil || s.New {
+			return Viewer{}, err
+		}
+		return Viewer{Host: &s.Host}, nil
+	}
+	s, err := p.AuthenticateAgent(ctx, compact, Once, p.config.URL)
+	if err != nil {
+		return Viewer{}, err
+	}
+	v := Viewer{Agent: &s.Agent, Host: &s.Host, active: map[string]bool{}}
+	for _, g := range s.Grants {
+		if g.Effective(p.config.Now()) && s.token.Allows(g.Capability) {
+			v.active[g.Capability] = true
+		}
+	}
+	return v, nil
+}
+
+// Effective reports whether the grant is in force (AAP-M3).
+func (g Grant) Effective(now time.Time) bool {
+	return g.Status == agentauth.Active && (g.Expires.IsZero() || now.Before(g.Expires))
+}

@@ -1,0 +1,197 @@
+package provider
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/agentauth"
+)
+
+// Sensitivity says how strong an approval must be (AAP-P3, AAP-A10).
+type Sensitivity string
+
+// The sensitivities. What is high is never granted without a person.
+const (
+	Read  Sensitivity = "read"
+	Write Sensitivity = "write"
+	High  Sensitivity = "high"
+)
+
+// Capability is what the provider offers (section 2.12).
+type Capability struct {
+	Name        string
+	Description string
+	Input       powerbox.Value // JSON Schema, null for none
+	Output      powerbox.Value
+	Location    string // of another service, "" for the provider's own
+	Sensitivity Sensitivity
+	Default     bool           // granted at once to agents of linked hosts that ask for nothing else
+	Public      bool           // listed without authentication
+	Blocked     bool           // cannot be asked for
+	Autonomous  bool           // granted at once to autonomous agents of hosts without a user
+	Constraints powerbox.Shape // of the server; the zero Shape is set to any arguments
+
+	schema *jsonschema.Schema // of Input
+}
+
+func (c *Capability) check() error {
+	switch {
+	case !agentauth.ValidName(c.Name):
+		return fmt.Errorf("provider: capability %q; want a name of a to z, digits and _", c.Name)
+	case c.Description == "":
+		return fmt.Errorf("provider: capability %q has no description; people decide by it", c.Name)
+	case (c.Default || c.Autonomous) && c.Sensitivity == High:
+		return fmt.Errorf("provider: capability %q is high-risk and granted without a person; want one or the other (AAP-R12)", c.Name)
+	}
+	switch c.Sensitivity {
+	case Read, Write, High:
+	default:
+		return fmt.Errorf("provider: capability %q has sensitivity %q; want read, write or high", c.Name, c.Sensitivity)
+	}
+	if c.Constraints.Rest() != powerbox.RestAny {
+		if len(c.Constraints.Fields()) > 0 {
+			return fmt.Errorf("provider: capability %q: constraints that admit nothing else cannot be said in the protocol", c.Name)
+		}
+		c.Constraints = powerbox.AnyArguments()
+	}
+	if c.Input.Kind() == powerbox.KindNull {
+		return nil
+	}
+	var err error
+	if c.schema, err = compile(c.Name, c.Input); err != nil {
+		return fmt.Errorf("provider: capability %q: input: %w", c.Name, err)
+	}
+	return nil
+}
+
+// compile compiles a schema that refers to nothing outside itself.
+func compile(name string, schema powerbox.Value) (*jsonschema.Schema, error) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.AppendJSON(nil)))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(jsonschema.SchemeURLLoader{})
+	url := "urn:powerbox:capability:" + name
+	if err := compiler.AddResource(url, document); err != nil {
+		return nil, err
+	}
+	return compiler.Compile(url)
+}
+
+// validate checks arguments against the input schema (AAP-C9).
+func (c *Capability) validate(arguments powerbox.Value) error {
+	if c.schema == nil {
+		return nil
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments.AppendJSON(nil)))
+	if err == nil {
+		err = c.schema.Validate(v)
+	}
+	if err != nil {
+		_, what, _ := strings.Cut(err.Error(), "\n")
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments are not as the input schema of %q has them: %s; describe the capability for its schema", c.Name, strings.TrimSpace(what))
+	}
+	return nil
+}
+
+// Listing is a page of capabilities.
+type Listing struct {
+	Capabilities []*Capability
+	Status       map[string]string // grant_status by name; nil where nobody asks as an agent
+	Next         string            // cursor, "" after the last
+}
+
+// The bounds of a page.
+const (
+	pageSize    = 50
+	maxPageSize = 100
+)
+
+// List returns a page of what somebody may see, by name (AAP-C1, AAP-P9).
+func (p *Provider) List(v Viewer, query, cursor string, limit int) (Listing, error) {
+	after := ""
+	if cursor != "" {
+		b, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err != nil || !agentauth.ValidName(string(b)) {
+			return Listing{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "cursor is not one that was given out")
+		}
+		after = string(b)
+	}
+	limit = min(cmp.Or(limit, pageSize), maxPageSize)
+	out := Listing{Capabilities: []*Capability{}}
+	if v.Agent != nil {
+		out.Status = map[string]string{}
+	}
+	for _, name := range p.order {
+		c := p.capabilities[name]
+		if name <= after || !v.sees(c) || !matches(c, query) {
+			continue
+		}
+		if len(out.Capabilities) == limit {
+			out.Next = base64.RawURLEncoding.EncodeToString([]byte(out.Capabilities[limit-1].Name))
+			break
+		}
+		out.Capabilities = append(out.Capabilities, c)
+		if v.Agent != nil {
+			out.Status[name] = v.status(name)
+		}
+	}
+	return out, nil
+}
+
+// matches reports whether every word of a query stands in name or description.
+func matches(c *Capability, query string) bool {
+	text := strings.ToLower(c.Name + " " + strings.ReplaceAll(c.Name, "_", " ") + " " + c.Description)
+	return !slices.ContainsFunc(strings.Fields(strings.ToLower(query)), func(word string) bool { return !strings.Contains(text, word) })
+}
+
+// Describe returns one capability and its grant_status, "" where nobody asks as
+// an agent. One that is not visible does not exist (AAP-P8).
+func (p *Provider) Describe(v Viewer, name string) (*Capability, string, error) {
+	c := p.capabilities[name]
+	if c == nil || !v.sees(c) {
+		return nil, "", agentauth.Errorf(agentauth.CodeCapabilityNotFound, "there is no capability %q", clipped(name))
+	}
+	if v.Agent == nil {
+		return c, "", nil
+	}
+	return c, v.status(name), nil
+}
+
+// Viewer is who looks at the capabilities: nobody, a host, or an agent.
+type Viewer struct {
+	Host   *Host
+	Agent  *Agent
+	active map[string]bool
+}
+
+// sees reports whether a capability is visible: to strangers what is public, to
+// hosts and agents whatever can be asked for.
+func (v Viewer) sees(c *Capability) bool {
+	if v.Host == nil && v.Agent == nil {
+		return c.Public
+	}
+	return true
+}
+
+func (v Viewer) status(name string) string {
+	if v.active[name] {
+		return "granted"
+	}
+	return "not_granted"
+}
+
+func clipped(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "..."
+	}
+	return s
+}

@@ -1,0 +1,344 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/agentauth"
+)
+
+// Backend does what a capability is.
+type Backend interface {
+	// Execute does it. What the backend itself says no to is an [*agentauth.Error];
+	// every other error means that nothing is known of what became of it.
+	Execute(ctx context.Context, e Execution) (Result, error)
+	// Poll asks what has become of a job.
+	Poll(ctx context.Context, e Execution, url string) (Result, error)
+}
+
+// Execution is one call that was allowed.
+type Execution struct {
+	Capability *Capability
+	Arguments  powerbox.Value
+	Agent      string
+	Host       string
+	User       string // "" for nobody
+	Decision   string // id of the record
+	Grant      string // id of the capability on record that admitted it
+	Under      powerbox.Authority
+}
+
+// Result is what a backend answered: exactly one of the members is set.
+type Result struct {
+	Data   powerbox.Value // of a synchronous answer; HasData tells null from none
+	Stream Stream
+	Job    string // status URL of the backend, for one that goes on
+	Failed *agentauth.Error
+
+	HasData bool
+	Retry   int // seconds until a job is worth asking about, 0 for no idea
+}
+
+// Stream is a stream of events. Next returns io.EOF after the last.
+type Stream interface {
+	Next() (event string, data []byte, err error)
+	Close() error
+}
+
+// Executed is a result with what it was decided by.
+type Executed struct {
+	Result
+	Job     string // our id of it
+	verdict gate.Verdict
+	session Session
+}
+
+func asError(err error, e **agentauth.Error) bool { return errors.As(err, e) }
+
+// Execute executes a capability (section 5.11): what is asked for is checked
+// against the schema, then decided and recorded by the gate, then done, and its
+// outcome is recorded before it is answered.
+func (p *Provider) Execute(ctx context.Context, s Session, name string, arguments powerbox.Value) (Executed, error) {
+	c := p.capabilities[name]
+	if c == nil {
+		return Executed{}, p.missing(s, name)
+	}
+	if c.Location != "" {
+		return Executed{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "capability %q is executed at %s", name, c.Location)
+	}
+	if arguments.Kind() == powerbox.KindNull {
+		arguments = powerbox.Object()
+	}
+	if arguments.Kind() != powerbox.KindObject {
+		return Executed{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments are JSON %s; want an object", arguments.Kind())
+	}
+	if err := c.validate(arguments); err != nil {
+		return Executed{}, err
+	}
+	v, err := p.check(ctx, s, c, arguments)
+	if err != nil {
+		return Executed{}, err
+	}
+	out := Executed{verdict: v, session: s}
+	e := Execution{Capability: c, Arguments: arguments, Agent: s.Agent.ID, Host: s.Host.ID, User: s.Agent.User, Decision: v.Record.ID, Grant: v.Held.Capability, Under: v.Under}
+	if out.Result, err = p.config.Backend.Execute(ctx, e); err != nil {
+		return out, errors.Join(p.failure(err, v.Record.ID), p.outcome(ctx, v, evidence.Failed, "backend"))
+	}
+	switch {
+	case out.Failed != nil:
+		return out, p.outcome(ctx, v, evidence.Failed, string(out.Failed.Code))
+	case out.Stream != nil:
+		return out, nil // its outcome is known at its end
+	case out.Result.Job != "":
+		return out, p.startJob(ctx, &out, name)
+	}
+	return out, p.outcome(ctx, v, evidence.Achieved, "")
+}
+
+// missing is the refusal of a name that is no capability: one that the agent has a
+// grant for has been removed (AAP-P12, AAP-C8).
+func (p *Provider) missing(s Session, name string) error {
+	for _, g := range s.Grants {
+		if g.Capability == name {
+			return agentauth.Errorf(agentauth.CodeNotGranted, "the capability %q has been removed", name)
+		}
+	}
+	return agentauth.Errorf(agentauth.CodeCapabilityNotFound, "there is no capability %q", clipped(name))
+}
+
+func (p *Provider) failure(err error, decision string) error {
+	var e *agentauth.Error
+	if !asError(err, &e) {
+		e = agentauth.Errorf(agentauth.CodeInternal, "the capability's service did not answer; what became of the call is not known")
+	}
+	e.Decision = decision
+	return e
+}
+
+// check has the gate decide and record one execution. Each grant is decided alone,
+// and one that admits it suffices (AAP-G7).
+func (p *Provider) check(ctx context.Context, s Session, c *Capability, arguments powerbox.Value) (gate.Verdict, error) {
+	op, err := p.operation(c.Name)
+	if err != nil {
+		return gate.Verdict{}, err
+	}
+	attempt, err := powerbox.Invocation(op, arguments)
+	if err != nil {
+		return gate.Verdict{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments: %v", err)
+	}
+	call := &gate.Call{
+		Target: p.target, Mode: gate.Require, Attempts: []powerbox.Attempt{attempt}, Action: "capability.execute", Purpose: s.Agent.Reason,
+		Caller: gate.Caller{Holder: holder(s.Agent.ID), Principal: p.config.Issuer.Pseudonym(p.config.Agent, s.Agent.User)},
+		Origin: func(string) string { return "" }, Reads: c.Sensitivity == Read, Arguments: arguments.AppendJSON(nil),
+	}
+	held := p.inForce(s, c.Name)
+	for _, g := range held {
+		call.Presented = append(call.Presented, gate.Presented{Reference: g.Record})
+	}
+	if !s.token.Allows(c.Name) {
+		call.Refused = []gate.Reason{{Code: string(agentauth.CodeNotGranted), Link: -1, Message: "the token is restricted to other capabilities"}}
+	}
+	v, err := p.config.Gate.Check(ctx, call)
+	if err != nil {
+		return v, agentauth.Errorf(agentauth.CodeUnavailable, "the call cannot be recorded now, and so is not made; try again in a moment")
+	}
+	if v.Allowed {
+		return v, nil
+	}
+	return v, p.denied(v, call, held, c.Name, arguments)
+}
+
+// inForce are the grants of a session that can be presented for a capability.
+func (p *Provider) inForce(s Session, name string) []Grant {
+	var out []Grant
+	for _, g := range s.Grants {
+		if g.Capability == name && g.Effective(p.config.Now()) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// denied words a denial of the gate (AAP-E6, AAP-E8).
+func (p *Provider) denied(v gate.Verdict, call *gate.Call, held []Grant, name string, arguments powerbox.Value) error {
+	e := agentauth.Errorf(agentauth.CodeNotGranted, "the agent has no grant in force for %q; ask for it with request-capability", name)
+	e.Decision = v.Record.ID
+	if len(call.Refused) > 0 {
+		e.Message = fmt.Sprintf("the token is restricted to other capabilities than %q", name)
+		return e
+	}
+	for _, r := range v.Reasons {
+		switch r.Code {
+		case string(powerbox.CodeArgumentConstraint), string(powerbox.CodeArgumentMissing):
+			e.Code, e.Message = agentauth.CodeConstraint, "the arguments are outside of what was granted"
+		case gate.CodeFrozen:
+			e.Message = "an operator has stopped this for now"
+			return e
+		case gate.CodeStale, gate.CodeUnavailable:
+			e.Code, e.Message = agentauth.CodeUnavailable, "whether the grant holds cannot be told now; try again in a moment"
+			return e
+		}
+	}
+	if e.Code != agentauth.CodeConstraint {
+		return e
+	}
+	for _, g := range held {
+		if shape, err := p.shape(g); err == nil {
+			e.Violations = append(e.Violations, agentauth.Violations(shape, arguments)...)
+		}
+	}
+	return e
+}
+
+// judge decides an attempt under grants without recording it: the answer to a
+// service that decides itself.
+func (p *Provider) judge(held []Grant, name string, arguments powerbox.Value, now time.Time) (powerbox.Decision, error) {
+	op, err := p.operation(name)
+	if err != nil {
+		return powerbox.Decision{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "capability: %v", err)
+	}
+	if arguments.Kind() == powerbox.KindNull {
+		arguments = powerbox.Object()
+	}
+	attempt, err := powerbox.Invocation(op, arguments)
+	if err != nil {
+		return powerbox.Decision{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments: %v", err)
+	}
+	var last powerbox.Decision
+	for _, g := range held {
+		if g.Capability != name {
+			continue
+		}
+		shape, err := p.shape(g)
+		if err != nil {
+			return powerbox.Decision{}, err
+		}
+		a, err := powerbox.NewAuthority(powerbox.Window{Until: always}, 0, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: shape})
+		if err != nil {
+			return powerbox.Decision{}, err
+		}
+		if last = powerbox.Decide(attempt, a, now); last.Allowed {
+			return last, nil
+		}
+	}
+	return last, nil
+}
+
+func (p *Provider) outcome(ctx context.Context, v gate.Verdict, status evidence.OutcomeStatus, cause string) error {
+	var detail []byte
+	if cause != "" {
+		detail = powerbox.Object(powerbox.Member{Name: "cause", Value: powerbox.String(cause)}).AppendJSON(nil)
+	}
+	if err := p.config.Gate.Outcome(context.WithoutCancel(ctx), v, status, detail); err != nil {
+		e := agentauth.Errorf(agentauth.CodeUnavailable, "the call was made and its outcome could not be recorded")
+		e.Decision = v.Record.ID
+		return e
+	}
+	return nil
+}
+
+// GoesOn reports whether a stream may go on: neither agent nor host nor grant has
+// been taken back (AAP-E5, ATK-24).
+func (p *Provider) GoesOn(ctx context.Context, e *Executed) bool {
+	if p.config.Gate.Revocations.Revoked(e.verdict.Held.Capability) {
+		return false
+	}
+	s, err := p.reload(ctx, e.session)
+	return err == nil && s.live(p.config.Now()) == nil
+}
+
+// Ended records the outcome of a stream.
+func (p *Provider) Ended(ctx context.Context, e *Executed, status evidence.OutcomeStatus, cause string) error {
+	return p.outcome(ctx, e.verdict, status, cause)
+}
+
+func (p *Provider) reload(ctx context.Context, s Session) (Session, error) {
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		var err error
+		if s.Agent, err = r.HostAgent(s.Agent.ID); err != nil {
+			return err
+		}
+		p.merge(&s.Agent)
+		if s.Host, err = r.Host(s.Agent.Host); err != nil {
+			return err
+		}
+		s.Grants, err = r.Grants(s.Agent.ID)
+		return err
+	})
+	return s, err
+}
+
+// startJob notes a job that goes on behind.
+func (p *Provider) startJob(ctx context.Context, e *Executed, capability string) error {
+	id, err := p.config.Issuer.NewID("job_")
+	if err != nil {
+		return err
+	}
+	e.Job = id
+	j := Job{ID: id, Agent: e.session.Agent.ID, Capability: capability, Decided: e.verdict.Record, StatusURL: e.Result.Job, Created: p.config.Now()}
+	return p.update(ctx, func(tx Tx, _ *unit) error { return tx.PutJob(j) })
+}
+
+// Poll asks what has become of a job of this agent; another's does not exist
+// (AAP-E4).
+func (p *Provider) Poll(ctx context.Context, s Session, id string) (Result, error) {
+	var j Job
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		var err error
+		j, err = r.Job(id)
+		return err
+	})
+	if notFound(err) || err == nil && j.Agent != s.Agent.ID {
+		return Result{}, agentauth.Errorf(agentauth.CodeNotFound, "there is no execution of that id for this agent")
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	c := p.capabilities[j.Capability]
+	if c == nil || len(p.inForce(s, j.Capability)) == 0 || !s.token.Allows(j.Capability) {
+		return Result{}, agentauth.Errorf(agentauth.CodeNotGranted, "the grant that it was executed under is not in force any more")
+	}
+	e := Execution{Capability: c, Agent: s.Agent.ID, Host: s.Host.ID, User: s.Agent.User, Decision: j.Decided.ID}
+	r, err := p.config.Backend.Poll(ctx, e, j.StatusURL)
+	if err != nil {
+		return Result{}, p.failure(err, j.Decided.ID)
+	}
+	if r.Job != "" || j.Done {
+		return r, nil
+	}
+	return r, p.finish(ctx, j, r)
+}
+
+// finish records the outcome of a job, once: who polls at the same time waits.
+func (p *Provider) finish(ctx context.Context, j Job, r Result) error {
+	p.finishing.Lock()
+	defer p.finishing.Unlock()
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		var err error
+		j, err = r.Job(j.ID)
+		return err
+	})
+	if err != nil || j.Done {
+		return err
+	}
+	status, cause := evidence.Achieved, ""
+	if r.Failed != nil {
+		status, cause = evidence.Failed, string(r.Failed.Code)
+	}
+	if err := p.outcome(ctx, gate.Verdict{Record: j.Decided}, status, cause); err != nil {
+		return err
+	}
+	j.Done = true
+	return p.update(ctx, func(tx Tx, _ *unit) error { return tx.PutJob(j) })
+}
+
+// Decision returns the id of the record that allowed it.
+func (e *Executed) Decision() string { return e.verdict.Record.ID }
+
+// Holder is what the agent is called where capabilities have holders.
+func (e Execution) Holder() string { return holder(e.Agent) }

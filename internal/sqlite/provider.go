@@ -1,0 +1,163 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/provider"
+)
+
+// UpdateProvider implements [provider.Store].
+func (s *Store) UpdateProvider(ctx context.Context, change func(provider.Tx) error) error {
+	return s.Update(ctx, func(tx issuer.Tx) error { return change(tx.(*transaction)) })
+}
+
+// ViewProvider implements [provider.Store].
+func (s *Store) ViewProvider(ctx context.Context, read func(provider.Reader) error) error {
+	return s.View(ctx, func(r issuer.Reader) error { return read(r.(reader)) })
+}
+
+// bodies reads what a query selects the bodies of.
+func bodies[T any](r reader, query string, args ...any) ([]T, error) {
+	var out []T
+	for data, err := range r.rawRecords(query, args...) {
+		if err != nil {
+			return nil, err
+		}
+		var one T
+		if err := json.Unmarshal(data, &one); err != nil {
+			return nil, fmt.Errorf("sqlite: a stored %T is damaged: %w", one, err)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// put stores a thing, whose columns come before its body.
+func (t *transaction) put(thing any, statement string, columns ...any) error {
+	body, err := json.Marshal(thing)
+	if err != nil {
+		return err
+	}
+	if _, err := t.db.ExecContext(t.ctx, statement, append(columns, body)...); err != nil {
+		return fmt.Errorf("sqlite: %T: %w", thing, err)
+	}
+	return nil
+}
+
+// Host implements [provider.Reader].
+func (r reader) Host(id string) (provider.Host, error) {
+	return first(bodies[provider.Host](r, "SELECT body FROM host WHERE id = ?", id))
+}
+
+// HostByKey implements [provider.Reader].
+func (r reader) HostByKey(thumbprint string) (provider.Host, error) {
+	return first(bodies[provider.Host](r, "SELECT body FROM host WHERE thumbprint = ?", thumbprint))
+}
+
+// HostByKeysURL implements [provider.Reader].
+func (r reader) HostByKeysURL(url string) (provider.Host, error) {
+	return first(bodies[provider.Host](r, "SELECT body FROM host WHERE keys_url = ? AND keys_url <> ''", url))
+}
+
+// Hosts implements [provider.Reader].
+func (r reader) Hosts(user string) ([]provider.Host, error) {
+	return bodies[provider.Host](r, "SELECT body FROM host WHERE ? = '' OR user = ? ORDER BY created DESC, id DESC", user, user)
+}
+
+// PutHost implements [provider.Tx].
+func (t *transaction) PutHost(h provider.Host) error {
+	return t.put(h, `INSERT INTO host (id, thumbprint, keys_url, user, created, body) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET thumbprint = excluded.thumbprint, user = excluded.user, body = excluded.body`,
+		h.ID, h.Thumbprint, h.KeysURL, h.User, h.Created.UnixMilli())
+}
+
+// HostAgent implements [provider.Reader].
+func (r reader) HostAgent(id string) (provider.Agent, error) {
+	return first(bodies[provider.Agent](r, "SELECT body FROM host_agent WHERE id = ?", id))
+}
+
+// HostAgentByKey implements [provider.Reader].
+func (r reader) HostAgentByKey(host, thumbprint string) (provider.Agent, error) {
+	return first(bodies[provider.Agent](r, "SELECT body FROM host_agent WHERE host = ? AND thumbprint = ?", host, thumbprint))
+}
+
+// HostAgents implements [provider.Reader].
+func (r reader) HostAgents(host string) ([]provider.Agent, error) {
+	return bodies[provider.Agent](r, "SELECT body FROM host_agent WHERE host = ? ORDER BY id", host)
+}
+
+// PutHostAgent implements [provider.Tx].
+func (t *transaction) PutHostAgent(a provider.Agent) error {
+	return t.put(a, `INSERT INTO host_agent (id, host, thumbprint, body) VALUES (?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET thumbprint = excluded.thumbprint, body = excluded.body`, a.ID, a.Host, a.Thumbprint)
+}
+
+// Grants implements [provider.Reader].
+func (r reader) Grants(agent string) ([]provider.Grant, error) {
+	return bodies[provider.Grant](r, "SELECT body FROM agent_grant WHERE agent = ? ORDER BY id", agent)
+}
+
+// Grant implements [provider.Reader].
+func (r reader) Grant(id string) (provider.Grant, error) {
+	return first(bodies[provider.Grant](r, "SELECT body FROM agent_grant WHERE id = ?", id))
+}
+
+// PutGrant implements [provider.Tx].
+func (t *transaction) PutGrant(g provider.Grant) error {
+	return t.put(g, "INSERT INTO agent_grant (id, agent, body) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", g.ID, g.Agent)
+}
+
+// Approval implements [provider.Reader].
+func (r reader) Approval(id string) (provider.Approval, error) {
+	return first(bodies[provider.Approval](r, "SELECT body FROM approval WHERE id = ?", id))
+}
+
+// ApprovalByCode implements [provider.Reader].
+func (r reader) ApprovalByCode(code []byte) (provider.Approval, error) {
+	return first(bodies[provider.Approval](r, "SELECT body FROM approval WHERE code = ? ORDER BY id DESC LIMIT 1", code))
+}
+
+// PendingApprovals implements [provider.Reader].
+func (r reader) PendingApprovals() ([]provider.Approval, error) {
+	return bodies[provider.Approval](r, "SELECT body FROM approval WHERE pending = 1 ORDER BY id DESC")
+}
+
+// PutApproval implements [provider.Tx].
+func (t *transaction) PutApproval(a provider.Approval) error {
+	return t.put(a, `INSERT INTO approval (id, code, agent, pending, body) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET pending = excluded.pending, body = excluded.body`, a.ID, a.Code, a.Agent, a.Status == agentauth.Pending)
+}
+
+// Job implements [provider.Reader].
+func (r reader) Job(id string) (provider.Job, error) {
+	return first(bodies[provider.Job](r, "SELECT body FROM job WHERE id = ?", id))
+}
+
+// PutJob implements [provider.Tx].
+func (t *transaction) PutJob(j provider.Job) error {
+	return t.put(j, "INSERT INTO job (id, body) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", j.ID)
+}
+
+// ForgetAgent implements [provider.Tx].
+func (t *transaction) ForgetAgent(id string) error {
+	for _, statement := range []string{
+		"DELETE FROM approval WHERE agent = ?", "DELETE FROM agent_grant WHERE agent = ?", "DELETE FROM host_agent WHERE id = ?",
+	} {
+		if _, err := t.db.ExecContext(t.ctx, statement, id); err != nil {
+			return fmt.Errorf("sqlite: an agent to forget: %w", err)
+		}
+	}
+	return nil
+}
+
+// ForgetHost implements [provider.Tx].
+func (t *transaction) ForgetHost(id string) error {
+	if _, err := t.db.ExecContext(t.ctx, "DELETE FROM host WHERE id = ?", id); err != nil {
+		return fmt.Errorf("sqlite: a host to forget: %w", err)
+	}
+	return nil
+}
