@@ -48,7 +48,7 @@ func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http
 	conf := c.AgentAuth
 	api := agentapi.New(agentapi.Config{
 		Provider: p, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description, Modes: modes(conf), Private: conf.Private,
-		Approvals: p.URL() + approvalsPath, Interval: conf.PollInterval,
+		Approvals: p.URL() + approvalsPath, Keys: i.agentURL(c.ID) + "/.well-known/jwks.json", Interval: conf.PollInterval,
 		Limits:    agentapi.Limits{Requests: float64(conf.Requests), Unknown: conf.UnknownHosts, Questions: conf.Questions},
 		BodyLimit: int64(i.config.Defaults.BodyLimit), MaxStream: conf.MaxStream, Introspector: introspector(conf.Introspection.Reveal()),
 		Done: ctx.Done(), Now: a.now, Log: a.log,

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// provider is an identity provider in whose browser somebody enters a code, or
+// identityProvider is an identity provider in whose browser somebody enters a code, or
 // says no.
-func provider(t *testing.T, device bool, answer map[string]any) string {
+func identityProvider(t *testing.T, device bool, answer map[string]any) string {
 	t.Helper()
 	mux := http.NewServeMux()
 	srv := httptest.NewServer(mux)
@@ -58,8 +58,8 @@ func TestLogin(t *testing.T) {
 		return code, talk.String()
 	}
 	for name, c := range map[string]struct{ issuer, want string }{
-		"no codes":     {provider(t, false, nil), "offers no login by code"},
-		"refused":      {provider(t, true, map[string]any{"error": "access_denied"}), "access_denied"},
+		"no codes":     {identityProvider(t, false, nil), "offers no login by code"},
+		"refused":      {identityProvider(t, true, map[string]any{"error": "access_denied"}), "access_denied"},
 		"in the clear": {"http://login.example.org", "has no TLS"},
 	} {
 		code, talk := login(c.issuer)
@@ -67,7 +67,7 @@ func TestLogin(t *testing.T) {
 			t.Errorf("%s: exit %d, %v\n%s", name, code, err, talk)
 		}
 	}
-	code, talk := login(provider(t, true, map[string]any{"access_token": "the-session", "token_type": "Bearer", "expires_in": 3600}))
+	code, talk := login(identityProvider(t, true, map[string]any{"access_token": "the-session", "token_type": "Bearer", "expires_in": 3600}))
 	if code != exitFine || !strings.Contains(talk, "WDJB-MJHT") || strings.Contains(talk, "the-session") {
 		t.Fatalf("exit %d\n%s", code, talk)
 	}

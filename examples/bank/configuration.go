@@ -11,7 +11,11 @@ func configuration(o options, data, backend, statement, secret string) string {
 	for _, name := range strings.Split(o.users, ",") {
 		fmt.Fprintf(&users, "    - {name: %s, token: session-of-%s}\n", name, name)
 	}
-	return fmt.Sprintf(`listen: %[1]s
+	return fmt.Sprintf(template, o.listen, data, users.String(), backend, o.session, o.maximum, o.absolute, secret, statement)
+}
+
+// template is powerbox.yaml with its blanks.
+const template = `listen: %[1]s
 issuer:
   url: http://%[1]s
   directory: %[2]q
@@ -79,5 +83,4 @@ identity:
           sensitivity: read
           public: true
           location: %[9]q
-`, o.listen, data, users.String(), backend, o.session, o.maximum, o.absolute, secret, statement)
-}
+`

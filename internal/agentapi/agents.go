@@ -18,7 +18,7 @@ func (a *API) discovery(*http.Request) (answer, error) {
 		body: map[string]any{
 			"version": agentauth.Version, "provider_name": a.config.Name, "description": a.config.Description, "issuer": url,
 			"default_location": a.config.Provider.Location(), "algorithms": []string{"Ed25519"}, "modes": a.config.Modes,
-			"approval_methods": []string{agentauth.DeviceAuthorization}, "jwks_uri": url + "/.well-known/jwks.json",
+			"approval_methods": []string{agentauth.DeviceAuthorization}, "jwks_uri": a.config.Keys,
 			"endpoints": map[string]string{
 				"register": PathRegister, "capabilities": PathList, "describe_capability": PathDescribe, "execute": PathExecute,
 				"request_capability": PathRequest, "status": PathStatus, "reactivate": PathReactivate, "revoke": PathRevoke,
@@ -61,8 +61,7 @@ func (a *API) grants(gs []provider.Grant) []grantBody {
 			w.Constraints, w.GrantedBy, w.Expires = g.Constraints, g.GrantedBy, stamp(g.Expires)
 		case agentauth.Denied:
 			w.Reason = g.Reason
-		default:
-			w.Constraints = g.Constraints
+		default: // name and status alone, while nobody has decided
 		}
 		out = append(out, w)
 	}

@@ -46,6 +46,7 @@ type Config struct {
 	Modes        []string
 	Private      bool          // nothing is listed without authentication (AAP-C3)
 	Approvals    string        // URL of the page for user codes
+	Keys         string        // URL of the keys that contexts are signed with
 	Interval     time.Duration // between two polls
 	Limits       Limits
 	BodyLimit    int64

@@ -360,7 +360,7 @@ func (a *API) introspect(r *http.Request) (answer, error) {
 	}
 	b := map[string]any{
 		"active": true, "agent_id": out.Session.Agent.ID, "host_id": out.Session.Host.ID, "agent_capability_grants": grants,
-		"mode": out.Session.Agent.Mode, "expires_at": stamp(out.Expires),
+		"mode": out.Session.Agent.Mode, "expires_at": stamp(out.Expires), "aud": out.Session.Audience(),
 	}
 	if out.Session.Agent.User != "" {
 		b["user_id"] = out.Session.Agent.User

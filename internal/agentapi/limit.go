@@ -28,10 +28,7 @@ type limiter struct {
 	next    time.Time // when the full ones are forgotten
 }
 
-type bucket struct {
-	*rate.Limiter
-	used time.Time
-}
+type bucket struct{ *rate.Limiter }
 
 func newLimiter(l Limits, now func() time.Time) *limiter {
 	return &limiter{limits: l, now: now, buckets: map[string]*bucket{}}
@@ -59,7 +56,7 @@ func (l *limiter) take(key string, each rate.Limit, burst int) (wait int, ok boo
 		if len(l.buckets) >= maxBuckets {
 			return 60, false
 		}
-		b = &bucket{Limiter: rate.NewLimiter(each, burst)}
+		b = &bucket{rate.NewLimiter(each, burst)}
 		l.buckets[key] = b
 	}
 	if b.AllowN(now, 1) {

@@ -14,6 +14,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -143,8 +144,8 @@ func failed(status int, v powerbox.Value) *agentauth.Error {
 	if !ok {
 		message = "the capability's service answered with status " + strconv.Itoa(status)
 	}
-	switch c := agentauth.Code(code); c {
-	case agentauth.CodeInvalidRequest, agentauth.CodeLimit, agentauth.CodeRateLimited:
+	its := []agentauth.Code{agentauth.CodeInvalidRequest, agentauth.CodeLimit, agentauth.CodeRateLimited}
+	if c := agentauth.Code(code); slices.Contains(its, c) {
 		return agentauth.Errorf(c, "%s", message)
 	}
 	if status < http.StatusInternalServerError {

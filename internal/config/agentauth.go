@@ -76,8 +76,12 @@ func (k checker) checkProvider(at string, p AgentAuth) {
 		key string
 		of  time.Duration
 	}{
-		{"session_ttl", p.SessionTTL}, {"max_lifetime", p.MaximumLifetime}, {"absolute_lifetime", p.AbsoluteLifetime},
-		{"approval_time", p.ApprovalTime}, {"poll_interval", p.PollInterval}, {"max_stream", p.MaxStream},
+		{"session_ttl", p.SessionTTL},
+		{"max_lifetime", p.MaximumLifetime},
+		{"absolute_lifetime", p.AbsoluteLifetime},
+		{"approval_time", p.ApprovalTime},
+		{"poll_interval", p.PollInterval},
+		{"max_stream", p.MaxStream},
 	} {
 		if d.of < time.Second {
 			k.place(at+"."+d.key, "%s is less than a second", d.of)

@@ -9,9 +9,37 @@ import (
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 )
 
-// maxAttempts is how often an approval's code can be tried by somebody who may not
-// answer it.
-const maxAttempts = 5
+// How many codes that are none a person may try, and in which time (AAP-A2,
+// ATK-50).
+const (
+	maxGuesses = 10
+	guessTime  = 10 * time.Minute
+)
+
+// guesses are the wrong codes of one person.
+type guesses struct {
+	n     int
+	since time.Time
+}
+
+// guessed notes a wrong code, and reports whether the person may try another.
+func (p *Provider) guessed(person string, wrong bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.config.Now()
+	g := p.guesses[person]
+	if now.Sub(g.since) > guessTime {
+		g = guesses{since: now}
+	}
+	if g.n >= maxGuesses {
+		return false
+	}
+	if wrong {
+		g.n++
+		p.guesses[person] = g
+	}
+	return true
+}
 
 // challenge asks a person. What was asked before about the same agent and is not
 // answered is replaced: its code dies (AAP-A12).
@@ -93,6 +121,11 @@ func (p *Provider) ByCode(ctx context.Context, who Person, code string) (Questio
 	if !ok {
 		return Question{}, unknown
 	}
+	if !p.guessed(who.Principal, false) {
+		e := agentauth.Errorf(agentauth.CodeRateLimited, "too many codes that are none; try again in %s", guessTime)
+		e.RetryAfter = int(guessTime / time.Second)
+		return Question{}, e
+	}
 	var q Question
 	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
 		ap, err := r.ApprovalByCode(p.codeHash(normal))
@@ -101,12 +134,11 @@ func (p *Provider) ByCode(ctx context.Context, who Person, code string) (Questio
 		}
 		return err
 	})
-	switch {
-	case notFound(err):
-		return Question{}, unknown
-	case err != nil:
+	if err != nil && !notFound(err) {
 		return Question{}, err
-	case !q.Approval.Open(p.config.Now()) || !p.mayAnswer(who, q):
+	}
+	if err != nil || !q.Approval.Open(p.config.Now()) || !p.mayAnswer(who, q) {
+		p.guessed(who.Principal, true)
 		return Question{}, unknown
 	}
 	return q, nil
@@ -222,7 +254,7 @@ func (p *Provider) Answer(ctx context.Context, who Person, id string, answer Ans
 }
 
 func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answer, now time.Time) (Standing, error) {
-	approved, err := p.decided(&q, who, answer, now)
+	approved, err := p.decided(&q, who, answer)
 	if err != nil {
 		return Standing{}, err
 	}
@@ -277,7 +309,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 }
 
 // decided reads the person's word on each grant. What was not spoken of is denied.
-func (p *Provider) decided(q *Question, who Person, answer Answer, now time.Time) (map[string]bool, error) {
+func (p *Provider) decided(q *Question, who Person, answer Answer) (map[string]bool, error) {
 	approved := map[string]bool{}
 	if answer.Deny {
 		return approved, nil

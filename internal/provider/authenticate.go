@@ -166,6 +166,9 @@ type Session struct {
 	until  time.Time
 }
 
+// Audience returns whom the agent's token is for.
+func (s *Session) Audience() string { return s.token.Audience }
+
 // Use says what becomes of a token that holds.
 type Use int
 

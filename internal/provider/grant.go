@@ -74,23 +74,23 @@ func (p *Provider) withdraw(tx Tx, u *unit, g *Grant, by string, now time.Time) 
 }
 
 // withdrawAll ends every grant of an agent.
-func (p *Provider) withdrawAll(tx Tx, u *unit, agent, by string, now time.Time) ([]Grant, error) {
+func (p *Provider) withdrawAll(tx Tx, u *unit, agent, by string, now time.Time) error {
 	grants, err := tx.Grants(agent)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range grants {
 		if err := p.withdraw(tx, u, &grants[i], by, now); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return grants, nil
+	return nil
 }
 
 // end brings an agent into a state from which it does not come back, with its
 // grants and what waits to be answered.
 func (p *Provider) end(tx Tx, u *unit, a Agent, status agentauth.Status, by string, now time.Time) error {
-	if _, err := p.withdrawAll(tx, u, a.ID, by, now); err != nil {
+	if err := p.withdrawAll(tx, u, a.ID, by, now); err != nil {
 		return err
 	}
 	a.Status, a.Updated = status, now

@@ -165,7 +165,7 @@ func (p *Provider) Reactivate(ctx context.Context, s HostSession, agent string) 
 }
 
 func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (Standing, error) {
-	if _, err := p.withdrawAll(tx, u, a.ID, "reactivation", now); err != nil {
+	if err := p.withdrawAll(tx, u, a.ID, "reactivation", now); err != nil {
 		return Standing{}, err
 	}
 	if err := p.dismiss(tx, a.ID, "reactivation", now); err != nil {

@@ -77,8 +77,9 @@ type Provider struct {
 	replay       *gate.Memory
 	target       *gate.Target
 
-	mu   sync.Mutex           // guards used
-	used map[string]time.Time // last requests of agents that are not stored yet
+	mu      sync.Mutex           // guards used and guesses
+	used    map[string]time.Time // last requests of agents that are not stored yet
+	guesses map[string]guesses   // by person
 
 	finishing sync.Mutex // held while the outcome of a job is recorded
 }
@@ -101,7 +102,7 @@ func New(c Config) (*Provider, error) {
 	if c.Administrator == nil {
 		c.Administrator = func(string) bool { return false }
 	}
-	p := &Provider{config: c, capabilities: map[string]*Capability{}, replay: gate.NewMemory(replayEntries), used: map[string]time.Time{}}
+	p := &Provider{config: c, capabilities: map[string]*Capability{}, replay: gate.NewMemory(replayEntries), used: map[string]time.Time{}, guesses: map[string]guesses{}}
 	var clauses []powerbox.Clause
 	for i := range c.Capabilities {
 		one := &c.Capabilities[i]

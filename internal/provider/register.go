@@ -175,9 +175,9 @@ func (p *Provider) Register(ctx context.Context, s HostSession, r Registration) 
 		return Standing{}, err
 	}
 	var out Standing
-	err = p.update(ctx, func(tx Tx, u *unit) error {
+	err = p.update(ctx, func(tx Tx, _ *unit) error {
 		var err error
-		out, err = p.register(tx, u, s, r, key, wanted)
+		out, err = p.register(tx, s, r, key, wanted)
 		return err
 	})
 	return out, err
@@ -199,7 +199,7 @@ func (p *Provider) newAgentKey(ctx context.Context, t agentauth.Token) (token.Pu
 	return p.fetched(ctx, t.AgentKeysURL, t.AgentKeyID)
 }
 
-func (p *Provider) register(tx Tx, u *unit, s HostSession, r Registration, key token.PublicKey, wanted []wish) (Standing, error) {
+func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.PublicKey, wanted []wish) (Standing, error) {
 	now := p.config.Now()
 	host, err := p.registering(tx, s, r, now)
 	if err != nil {
@@ -211,7 +211,7 @@ func (p *Provider) register(tx Tx, u *unit, s HostSession, r Registration, key t
 	a, err := tx.HostAgentByKey(host.ID, key.Thumbprint())
 	switch {
 	case err == nil && a.Status == agentauth.Pending:
-		return p.again(tx, u, host, a, r.Asking, now)
+		return p.again(tx, host, a, r.Asking, now)
 	case err == nil:
 		return Standing{}, agentauth.Errorf(agentauth.CodeAgentExists, "an agent of that key is registered and %s; want a new key for a new agent", a.At(now))
 	case !notFound(err):
@@ -240,7 +240,7 @@ func (p *Provider) register(tx Tx, u *unit, s HostSession, r Registration, key t
 	}
 	details := map[string]any{"agent": a.ID, "host": host.ID, "name": a.Name, "mode": a.Mode, "capabilities": asWritten(grants), "key": a.Thumbprint}
 	if p.atOnce(host, a, wanted) {
-		return p.begin(tx, u, host, a, grants, "policy:defaults", details)
+		return p.begin(tx, host, a, grants, "policy:defaults", details)
 	}
 	for _, g := range grants {
 		if err := tx.PutGrant(g); err != nil {
@@ -332,7 +332,7 @@ func (p *Provider) pendingGrants(a Agent, wanted []wish, now time.Time) ([]Grant
 }
 
 // begin makes an agent active with its grants.
-func (p *Provider) begin(tx Tx, u *unit, h Host, a Agent, grants []Grant, by string, details map[string]any) (Standing, error) {
+func (p *Provider) begin(tx Tx, h Host, a Agent, grants []Grant, by string, details map[string]any) (Standing, error) {
 	now := p.config.Now()
 	if h.Status == agentauth.Pending { // of autonomous agents
 		h.Status, h.Activated, h.Updated = agentauth.Active, now, now
@@ -355,7 +355,7 @@ func (p *Provider) begin(tx Tx, u *unit, h Host, a Agent, grants []Grant, by str
 
 // again answers a registration that was made before and not decided: the same
 // agent, and a code that can still be used (AAP-R6, AAP-A12).
-func (p *Provider) again(tx Tx, _ *unit, h Host, a Agent, asking Asking, now time.Time) (Standing, error) {
+func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, now time.Time) (Standing, error) {
 	grants, err := tx.Grants(a.ID)
 	if err != nil {
 		return Standing{}, err

@@ -92,7 +92,7 @@ type Grant struct {
 	Agent       string
 	Capability  string // by its name
 	Status      agentauth.Status
-	Constraints json.RawMessage // as on the wire; nil for none
+	Constraints json.RawMessage `json:",omitempty"` // as on the wire; nil for none
 	GrantedBy   string
 	DeniedBy    string
 	Reason      string

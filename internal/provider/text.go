@@ -31,7 +31,7 @@ func plain(s string, longest int) string {
 	}, s)
 	runes := []rune(strings.Join(strings.Fields(s), " "))
 	if len(runes) > longest {
-		return string(runes[:longest-1]) + "…"
+		return string(runes[:longest-3]) + "..."
 	}
 	return string(runes)
 }

@@ -87,7 +87,7 @@ func (r reader) HostAgentByKey(host, thumbprint string) (provider.Agent, error) 
 
 // HostAgents implements [provider.Reader].
 func (r reader) HostAgents(host string) ([]provider.Agent, error) {
-	return bodies[provider.Agent](r, "SELECT body FROM host_agent WHERE host = ? ORDER BY id", host)
+	return bodies[provider.Agent](r, "SELECT body FROM host_agent WHERE host = ? ORDER BY rowid", host)
 }
 
 // PutHostAgent implements [provider.Tx].
@@ -98,7 +98,7 @@ func (t *transaction) PutHostAgent(a provider.Agent) error {
 
 // Grants implements [provider.Reader].
 func (r reader) Grants(agent string) ([]provider.Grant, error) {
-	return bodies[provider.Grant](r, "SELECT body FROM agent_grant WHERE agent = ? ORDER BY id", agent)
+	return bodies[provider.Grant](r, "SELECT body FROM agent_grant WHERE agent = ? ORDER BY rowid", agent)
 }
 
 // Grant implements [provider.Reader].
@@ -118,12 +118,12 @@ func (r reader) Approval(id string) (provider.Approval, error) {
 
 // ApprovalByCode implements [provider.Reader].
 func (r reader) ApprovalByCode(code []byte) (provider.Approval, error) {
-	return first(bodies[provider.Approval](r, "SELECT body FROM approval WHERE code = ? ORDER BY id DESC LIMIT 1", code))
+	return first(bodies[provider.Approval](r, "SELECT body FROM approval WHERE code = ? ORDER BY rowid DESC LIMIT 1", code))
 }
 
 // PendingApprovals implements [provider.Reader].
 func (r reader) PendingApprovals() ([]provider.Approval, error) {
-	return bodies[provider.Approval](r, "SELECT body FROM approval WHERE pending = 1 ORDER BY id DESC")
+	return bodies[provider.Approval](r, "SELECT body FROM approval WHERE pending = 1 ORDER BY rowid DESC")
 }
 
 // PutApproval implements [provider.Tx].

@@ -19,21 +19,21 @@ CREATE TABLE host_agent (
 ) STRICT;
 
 CREATE TABLE agent_grant (
-    id    TEXT PRIMARY KEY, -- sorts by the time of its making
+    id    TEXT PRIMARY KEY,
     agent TEXT NOT NULL REFERENCES host_agent (id),
     body  BLOB NOT NULL
 ) STRICT;
 CREATE INDEX agent_grant_agent ON agent_grant (agent);
 
 CREATE TABLE approval (
-    id      TEXT PRIMARY KEY, -- sorts by the time of its making
+    id      TEXT PRIMARY KEY,
     code    BLOB NOT NULL,    -- keyed hash
     agent   TEXT NOT NULL REFERENCES host_agent (id),
     pending INTEGER NOT NULL, -- whether it was not answered
     body    BLOB NOT NULL
 ) STRICT;
 CREATE INDEX approval_code ON approval (code);
-CREATE INDEX approval_pending ON approval (id) WHERE pending = 1;
+CREATE INDEX approval_pending ON approval (pending) WHERE pending = 1;
 CREATE INDEX approval_agent ON approval (agent);
 
 CREATE TABLE job (
