@@ -23,6 +23,7 @@ import (
 type asked struct {
 	Trust     json.RawMessage `json:"trust,omitempty"` // a text
 	Seen      []string        `json:"seen,omitempty"`
+	Recorders []string        `json:"recorders,omitempty"`
 	Bundle    *[]byte         `json:"bundle,omitempty"`
 	Lacks     []string        `json:"lacks,omitempty"`
 	Record    *string         `json:"record,omitempty"`

@@ -29,6 +29,9 @@ type Trust struct {
 	// Optional; with one, a log that was cut back or rewritten is found even when
 	// its keeper signs it anew (ATK-43, ATK-44).
 	Seen []Checkpoint `json:"-"`
+	// Recorders are lists of recorders that the verifier has kept. Optional; with
+	// them, a chain that is left out is named (EXT-33).
+	Recorders []Recorders `json:"-"`
 	// Checked remembers signatures that held under this trust. Optional.
 	Checked *Checked `json:"-"`
 	// Witnesses must have cosigned the checkpoint, as many as Quorum.Number says.
@@ -50,7 +53,7 @@ func ParseTrust(data []byte) (Trust, error) {
 
 // prepare checks everything that is pinned before a byte of a bundle is read.
 func (t Trust) prepare() (known, error) {
-	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen, checked: t.Checked, quorum: t.Quorum}
+	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen, checked: t.Checked, quorum: t.Quorum, recorders: t.Recorders}
 	if err := t.Quorum.Usable(); err != nil {
 		return known{}, err
 	}
@@ -89,9 +92,10 @@ type known struct {
 	keys map[string]PinnedKey
 	seen []Checkpoint
 
-	quorum  Quorum
-	batches bool
-	checked *Checked
+	quorum    Quorum
+	batches   bool
+	checked   *Checked
+	recorders []Recorders
 }
 
 // Kind names what is wrong with a line of a bundle.
@@ -107,6 +111,7 @@ const (
 	MissingHead   Kind = "missing_head"    // a chain does not begin at its genesis
 	MissingMiddle Kind = "missing_middle"  // a chain has a gap
 	MissingTail   Kind = "missing_tail"    // the log has entries that are not here
+	MissingChain  Kind = "missing_chain"   // a chain that there is, by a list or by the issuer's own chain, is not here
 	Swapped       Kind = "swapped"         // not in the order of the log
 	Fork          Kind = "fork"            // two histories of one chain or log
 	BrokenLink    Kind = "broken_link"     // the hash before is not that of the record before
@@ -148,8 +153,9 @@ type Report struct {
 	Covered  int           `json:"covered"`            // of these, without a signature of their own, under that of a later record of their chain
 	Cosigned []Cosignature `json:"cosigned,omitempty"` // which pinned witnesses have cosigned the checkpoint
 	Chains   []ChainReport `json:"chains"`
-	Pending  []string      `json:"outcome_unknown"` // records whose outcome was never told
-	Problems []Problem     `json:"problems"`        // every one, by line
+	Silent   []string      `json:"silent_recorders,omitempty"` // recorders that a list names as open, without a record here
+	Pending  []string      `json:"outcome_unknown"`            // records whose outcome was never told
+	Problems []Problem     `json:"problems"`                   // every one, by line
 }
 
 // ChainReport is one chain as far as it could be read.
@@ -221,6 +227,7 @@ type verifier struct {
 	checkpoint *Checkpoint
 	ended      int             // line of the checkpoint, 0 before it
 	settled    map[string]bool // decisions with an outcome record
+	expected   []expected      // chains that records speak of
 }
 
 type seenID struct {
@@ -324,6 +331,7 @@ func (v *verifier) readRecord(line []byte) {
 	if !e.damaged {
 		v.checkUnique(&e)
 		v.settled[strings.Clone(record.Details.OutcomeOf)] = true
+		v.expectClosed(record, &e)
 	}
 	v.entries = append(v.entries, e)
 }
@@ -425,6 +433,7 @@ func (v *verifier) checkQuorum(signed []byte) {
 // finish does what needs the whole bundle.
 func (v *verifier) finish() {
 	v.checkChains()
+	v.checkExpected()
 	if v.ended == 0 {
 		v.problem(MissingTail, nil, "the bundle ends without a checkpoint: whatever stood behind is cut off")
 	}

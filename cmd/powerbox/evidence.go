@@ -163,6 +163,9 @@ func (p *program) printReport(r evidence.Report, output string) error {
 		for _, c := range r.Cosigned {
 			fmt.Fprintf(p.stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
 		}
+		for _, recorder := range r.Silent {
+			fmt.Fprintf(p.stdout, "  recorder %q is open and has no record here\n", recorder)
+		}
 		for _, problem := range r.Problems {
 			fmt.Fprintf(p.stdout, "  line %d: %s: %s\n", problem.Line, problem.Kind, problem.Message)
 		}
