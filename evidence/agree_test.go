@@ -31,7 +31,9 @@ type asked struct {
 	Canonical *string         `json:"canonical,omitempty"`
 	Sealed    *string         `json:"sealed,omitempty"`
 	Leaves    []string        `json:"leaves,omitempty"`
-	Public    string          `json:"public,omitempty"` // hex, with message and signature
+	Algorithm string          `json:"algorithm,omitempty"` // of public; Ed25519 where absent
+	Public    string          `json:"public,omitempty"`    // hex, with message and signature
+	Hex       string          `json:"hex,omitempty"`       // the message where it is no text
 	Message   string          `json:"message,omitempty"`
 	Signature string          `json:"signature,omitempty"`
 }

@@ -22,8 +22,7 @@ func closing(id string, chains any) Record {
 	return record
 }
 
-// withChain is a log of the chains 1 and 2; its list also knows chain 3, by
-// another recorder.
+// listOf is a list of the log's recorder, with chains.
 func listOf(l *testLog, chains ...ListedChain) Recorders {
 	return NewRecorders("agent-1", []PinnedKey{l.keys[0].Pin(testTime, time.Time{}, "*")}, chains)
 }

@@ -5,7 +5,7 @@
 //   {"canonical": text}
 //   {"sealed": text}
 //   {"leaves": [hex]}
-//   {"public": hex, "message": text, "signature": hex}
+//   {"algorithm": name, "public": hex, "message": text, "signature": hex}, or "hex" in place of "message"
 //
 // Each line of the output is its answer.
 
@@ -34,8 +34,9 @@ async function answer(asked) {
     return { text: Buffer.from(await treeRoot((await Promise.all(hashes)).map((hash) => new Uint8Array(hash))), 'base64').toString('hex') };
   }
   if (asked.public) {
-    const holds = await checker('Ed25519', Buffer.from(asked.public, 'hex'), crypto.subtle);
-    return { text: String(await holds(new TextEncoder().encode(asked.message ?? ''), Buffer.from(asked.signature, 'hex'))) };
+    const holds = await checker(asked.algorithm ?? 'Ed25519', Buffer.from(asked.public, 'hex'), crypto.subtle);
+    const message = asked.hex ? Buffer.from(asked.hex, 'hex') : new TextEncoder().encode(asked.message ?? '');
+    return { text: String(await holds(message, Buffer.from(asked.signature ?? '', 'hex'))) };
   }
   const trust = await parseTrust(asked.trust, asked.lacks && { subtle: without(asked.lacks) });
   if (asked.record !== undefined) return { text: await verifyRecord(asked.record, asked.proof, trust) };
