@@ -46,7 +46,7 @@ func newEvidenceVerify(p *program) *cobra.Command {
 			return err
 		}
 		if f.proof != "" {
-			return p.verifyRecord(args[0], f.proof, trust, *output)
+			return p.verifyRecord(args[0], f, trust, *output)
 		}
 		if resumeFile != "" {
 			data, errResume := p.readFile(f.trust)

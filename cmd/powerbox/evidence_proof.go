@@ -22,6 +22,7 @@ type verifyFlags struct {
 	recorders []string
 	witnesses []string
 	quorum    int
+	claim     claimFlags
 }
 
 func (f *verifyFlags) add(cmd *cobra.Command) {
@@ -32,6 +33,7 @@ func (f *verifyFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.proof, "proof", "", "`file` with the proof of one record, from powerbox evidence proof; FILE is then that record, from powerbox evidence show")
 	flags.StringArrayVar(&f.witnesses, "witness", nil, "`key` of a witness, from powerbox witness key; may be repeated. The checkpoint must be cosigned")
 	flags.IntVar(&f.quorum, "quorum", 0, "how many of the witnesses must have cosigned; all of them where absent")
+	f.claim.add(cmd)
 	required(cmd, "trust")
 }
 
@@ -50,7 +52,10 @@ func (p *program) recorders(name string) (evidence.Recorders, error) {
 // trust reads what the flags name.
 func (p *program) trust(f verifyFlags) (evidence.Trust, error) {
 	if f.proof != "" && len(f.seen)+len(f.recorders) > 0 {
-		return evidence.Trust{}, usage(errors.New("--seen and --recorders need a bundle: one record with its proof does not show how the log goes on from an earlier checkpoint"))
+		return evidence.Trust{}, usage(errors.New("--seen, as --recorders, needs a bundle: one record with its proof does not show how the log goes on from an earlier checkpoint"))
+	}
+	if f.proof == "" && f.claim.given() {
+		return evidence.Trust{}, usage(errors.New("--expect, --under, --revoked and --honoured are about one record with its --proof"))
 	}
 	data, err := p.readFile(f.trust)
 	if err != nil {
@@ -86,12 +91,12 @@ func (p *program) trust(f verifyFlags) (evidence.Trust, error) {
 }
 
 // verifyRecord verifies one record that was handed out with its proof.
-func (p *program) verifyRecord(name, proof string, trust evidence.Trust, output string) error {
+func (p *program) verifyRecord(name string, f verifyFlags, trust evidence.Trust, output string) error {
 	stored, err := p.readFile(name)
 	if err != nil {
 		return err
 	}
-	shown, err := p.readFile(proof)
+	shown, err := p.readFile(f.proof)
 	if err != nil {
 		return err
 	}
@@ -110,6 +115,9 @@ func (p *program) verifyRecord(name, proof string, trust evidence.Trust, output 
 	cosigned, err := trust.Quorum.Check(parsed.Checkpoint)
 	if err != nil {
 		return invalid(err)
+	}
+	if err := p.claim(f.claim, record.Record()); err != nil {
+		return err
 	}
 	if output == "json" {
 		return p.printJSON(map[string]any{
