@@ -276,3 +276,29 @@ func (m *machine) check(r *rapid.T) {
 		}
 	}
 }
+
+// TestATK51_AFrozenHolderStopsWhatCameThroughIt on record, as at the gate.
+func TestATK51_AFrozenHolderStopsWhatCameThroughIt(t *testing.T) {
+	m := newMachine(t)
+	first, second := m.callers[0], m.callers[1]
+	root := m.read(first)
+	child, err := m.issuer.Narrow(t.Context(), "documents", first, root.ID, issuer.Narrowing{Recipient: second.Holder, Agent: second.Agent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.issuer.Freeze(t.Context(), "operator", first.Holder.ID, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if !m.issuer.Stopped(root) || !m.issuer.Stopped(child) {
+		t.Errorf("stopped are the root %v and the child %v", m.issuer.Stopped(root), m.issuer.Stopped(child))
+	}
+	if _, err := m.issuer.Narrow(t.Context(), "documents", second, child.ID, issuer.Narrowing{}); refusal(t, err) != issuer.CodeFrozen {
+		t.Errorf("narrowed all the same: %v", err)
+	}
+	if _, err := m.issuer.Thaw(t.Context(), "operator", first.Holder.ID, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.issuer.Narrow(t.Context(), "documents", second, child.ID, issuer.Narrowing{}); err != nil {
+		t.Error(err)
+	}
+}
