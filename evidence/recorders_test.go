@@ -87,9 +87,15 @@ func TestEXT33_OnlyTheIssuerSaysWhatAGatewayLeaves(t *testing.T) {
 	if report := bothSayListed(t, l.bundle(), l.trust()); report.Verdict() != OK {
 		t.Errorf("%v", report.Problems)
 	}
+	bare := closing("ev-bare", nil)
+	bare.Intent.Details = nil
+	l.add(7, bare)
+	if report := bothSayListed(t, l.bundle(), l.trust()); report.Verdict() != OK {
+		t.Errorf("without details: %v", report.Problems)
+	}
 	forged := closing("ev-forged", gone)
 	l.add(7, forged)
-	sealed, err := ParseSealed(l.records[4])
+	sealed, err := ParseSealed(l.records[5])
 	must(t, err)
 	spoilt := bytes.Replace(l.bundle(), []byte(sealed.wire.Signature), bytes.Repeat([]byte("A"), len(sealed.wire.Signature)), 1)
 	if report := bothSayListed(t, spoilt, l.trust()); slices.ContainsFunc(report.Problems, func(p Problem) bool { return p.Kind == MissingChain }) {
