@@ -149,10 +149,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	}
 	i.admin = &server.Admin{
 		Issuer: i.issuer, Store: i.store, Exporter: i.store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
-		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.now, Log: a.log, Can: w.can, Policies: func(files map[string][]byte) (issuer.Policy, error) {
-			engine, err := i.policiesOf(files, w.agents)
-			return issuerPolicy{engine}, err
-		}, Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
+		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.now, Log: a.log, Can: w.can, Policies: i.otherPolicies(w), Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
 		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 	}
 	i.scores = &server.Scores{Log: i.store, Now: a.now, Slog: a.log}
@@ -275,6 +272,14 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 		return nil, err
 	}
 	return w, i.recordKeys(ctx)
+}
+
+// otherPolicies reads policies that are not in force, for what is configured here.
+func (i *instance) otherPolicies(w *wiring) func(files map[string][]byte) (issuer.Policy, error) {
+	return func(files map[string][]byte) (issuer.Policy, error) {
+		engine, err := i.policiesOf(files, w.agents)
+		return issuerPolicy{engine}, err
+	}
 }
 
 // ownRecorders has on record which key this server signs records with, and returns

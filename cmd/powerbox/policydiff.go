@@ -37,7 +37,7 @@ func newPolicyDiff(p *program) *cobra.Command {
 	f.BoolVar(&code, "exit-code", false, "exit 1 where a decision flips or would give less, and where one could not be replayed 0 all the same")
 	required(cmd, "new")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		q := server.Replay{Agent: agent, Limit: limit, Files: map[string]string{}}
+		q := server.Replay{Agent: agent, Limit: limit}
 		if limit < 0 {
 			return usage(errors.New("--limit is negative; want a number of decisions, or 0 for all"))
 		}
@@ -48,16 +48,8 @@ func newPolicyDiff(p *program) *cobra.Command {
 		if q.Until, err = p.moment("until", until); err != nil {
 			return err
 		}
-		c, err := p.loadConfig(next)
-		if err != nil {
+		if q.Files, err = p.policyTexts(next); err != nil {
 			return err
-		}
-		files, err := (&instance{config: c}).policyFiles()
-		if err != nil {
-			return invalid(err)
-		}
-		for name, text := range files {
-			q.Files[name] = string(text)
 		}
 		op, err := p.operator(o)
 		if err != nil {
@@ -76,6 +68,23 @@ func newPolicyDiff(p *program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// policyTexts are the policies of a configuration, by the names of their files.
+func (p *program) policyTexts(file string) (map[string]string, error) {
+	c, err := p.loadConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	files, err := (&instance{config: c}).policyFiles()
+	if err != nil {
+		return nil, invalid(err)
+	}
+	texts := map[string]string{}
+	for name, text := range files {
+		texts[name] = string(text)
+	}
+	return texts, nil
 }
 
 // notReplayed says in words why a decision could not be replayed.

@@ -215,8 +215,12 @@ func (m *machine) asOperator(r *rapid.T) {
 func (m *machine) inBulk(r *rapid.T) {
 	holder := rapid.SampledFrom(m.callers).Draw(r, "who").Holder.ID
 	e := rapid.SampledFrom([]ending{
-		{of: "principal", name: "user:alice"}, {of: "principal", name: "user:bob"}, {of: "issuer", name: "documents"},
-		{of: "holder", name: holder}, {of: "delegator", name: holder}, {of: "agent", name: "mailer"},
+		{of: "principal", name: "user:alice"},
+		{of: "principal", name: "user:bob"},
+		{of: "issuer", name: "documents"},
+		{of: "holder", name: holder},
+		{of: "delegator", name: holder},
+		{of: "agent", name: "mailer"},
 	}).Draw(r, "bulk")
 	b := map[string]issuer.Bulk{
 		"principal": {Principal: e.name}, "issuer": {Issuer: e.name}, "holder": {Holder: e.name}, "delegator": {Delegator: e.name}, "agent": {Holder: "agent:" + e.name},

@@ -134,8 +134,6 @@ func (p *Public) tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	return evidence.EntryBundle(leaves), err
 }
 
-// proof writes the C2SP tlog-proof of one record, under a checkpoint that
-// witnesses have cosigned where that can be had.
 // Recorders serves the list of who may sign records of an agent (EXT-33). It is
 // public, as the keys of the agent are.
 func (a *Admin) Recorders(w http.ResponseWriter, r *http.Request) {
@@ -149,6 +147,8 @@ func (a *Admin) Recorders(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, a.Log, list, err)
 }
 
+// proof writes the C2SP tlog-proof of one record, under a checkpoint that
+// witnesses have cosigned where that can be had.
 func (a *Admin) proof(w http.ResponseWriter, r *http.Request) {
 	proof, err := a.Public.proof(r.Context(), r.PathValue("id"))
 	if err != nil {
