@@ -44,6 +44,12 @@ func TestEXT29_RecordsForLongRetention(t *testing.T) {
 	w := start(t, options{extra: "evidence: {algorithm: ML-DSA-87, retention_years: 30}"})
 	w.searches(2)
 	a := w.handed()
+	if out, _, _ := w.exits("doctor"); strings.Contains(out, "there is no evidence") {
+		t.Errorf("doctor looks for another key\n%s", out)
+	}
+	if keys := w.run("keys", "list"); !strings.Contains(keys, "evidence-ml-dsa-87") {
+		t.Errorf("%s", keys)
+	}
 	if got := algorithms(a.bundle()); got[evidence.MLDSA87] < 4 || len(got) != 1 {
 		t.Errorf("records are signed by %v", got)
 	}

@@ -156,6 +156,10 @@ func (r *Ring) has(name string) (bool, error) {
 	return err == nil, err
 }
 
+// EvidenceName returns the name of the key that signs records by an algorithm, ""
+// where none does.
+func EvidenceName(algorithm string) string { return evidenceNames[algorithm] }
+
 // Evidence returns the key that signs records by an algorithm, and its public form
 // for the recorder of that name. Each algorithm has a key of its own.
 func (r *Ring) Evidence(algorithm, recorder string) (evidence.Signer, evidence.Key, error) {

@@ -149,6 +149,9 @@ func TestEXT29_EveryAlgorithmHasAKeyOfItsOwn(t *testing.T) {
 	if _, _, err := first.Evidence("none", "serve"); err == nil {
 		t.Error("records without an algorithm have a key")
 	}
+	if EvidenceName(evidence.MLDSA87) != "evidence-ml-dsa-87" || EvidenceName("none") != "" {
+		t.Error("keys have other names than their files")
+	}
 	for file, want := range map[string]string{"evidence.secret": evidence.Ed25519, "evidence-ml-dsa-87.secret": evidence.MLDSA87, "feed.secret": ""} {
 		if got, _ := EvidenceFile(file); got != want {
 			t.Errorf("%s is for %q, want %q", file, got, want)
