@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -91,7 +92,7 @@ func newBank(t *testing.T, o bankOptions) *bank {
 
 // ServeHTTP is the service behind.
 func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet {
+	if r.Method == http.MethodGet && r.URL.Path == "/jobs/1" {
 		b.mu.Lock()
 		b.polls++
 		done := b.polls >= 2
@@ -356,4 +357,19 @@ func (b *bank) file(name string) string {
 		b.t.Fatal(err)
 	}
 	return string(data)
+}
+
+func nowUnix() int64 { return time.Now().Unix() }
+
+// sql changes the store while the program does not run.
+func (b *bank) sql(statement string) {
+	b.t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(b.dir, "powerbox-data", "powerbox.db"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(statement); err != nil {
+		b.t.Fatal(err)
+	}
 }
