@@ -117,7 +117,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		return err
 	}
 	i.store, err = sqlite.Open(ctx, sqlite.Config{
-		Path:    path,
+		Path:    path, Spool: true,
 		Batches: i.config.Evidence.Signatures == "batch",
 		Signer:  signer, Origin: i.config.Evidence.Origin, Checkpoint: checkpoint, Random: rand.Reader,
 		Now: a.now, Committed: i.committed(),
