@@ -19,9 +19,10 @@ const roomStep = 1 << 20
 type Journal struct {
 	file  *os.File
 	batch uint64
-	size  int64 // of the entries
-	room  int64 // of the file
-	fault error // of the last write; what is behind size is then not known
+	size  int64  // of the entries
+	room  int64  // of the file
+	data  []byte // of the last batch, of whose memory the next is made
+	fault error  // of the last write; what is behind size is then not known
 }
 
 // OpenJournal opens the journal of a file, made with mode 0600 where it is missing,
@@ -76,15 +77,17 @@ func (j *Journal) repair() error {
 	return nil
 }
 
-// Append makes entries durable, all of them or none. After an error it can be
-// tried again.
-func (j *Journal) Append(entries [][]byte) error {
-	var data []byte
-	for i, e := range entries {
-		if len(e) > maxRecord {
-			return fmt.Errorf("spool: an entry of %d bytes; want at most %d", len(e), maxRecord)
+// Append makes n entries durable, all of them or none; entry appends one of them to
+// what it is given. After an error it can be tried again.
+func (j *Journal) Append(n int, entry func(to []byte, i int) []byte) error {
+	data := j.data[:0]
+	for i := range n {
+		at := len(data)
+		data = entry(append(data, make([]byte, frameHeader)...), i)
+		if size := len(data) - at - frameHeader; size > maxRecord {
+			return fmt.Errorf("spool: an entry of %d bytes; want at most %d", size, maxRecord)
 		}
-		data = appendFrame(data, j.batch, i == len(entries)-1, e)
+		putHeader(data[at:], j.batch, i == n-1)
 	}
 	err := j.repair()
 	if err == nil {
@@ -94,6 +97,9 @@ func (j *Journal) Append(entries [][]byte) error {
 		return fmt.Errorf("spool: %w", err)
 	}
 	j.batch, j.size = j.batch+1, j.size+int64(len(data))
+	if j.data = data; cap(data) > roomStep {
+		j.data = nil // one large batch is not kept for ever
+	}
 	return nil
 }
 
@@ -115,8 +121,11 @@ func (j *Journal) write(data []byte) error {
 
 // extend makes room of zeros, which are no entry.
 func (j *Journal) extend(to int64) error {
-	if _, err := j.file.WriteAt(make([]byte, to-j.room), j.room); err != nil {
-		return err
+	zeros := make([]byte, 64<<10)
+	for at := j.room; at < to; at += int64(len(zeros)) {
+		if _, err := j.file.WriteAt(zeros[:min(int64(len(zeros)), to-at)], at); err != nil {
+			return err
+		}
 	}
 	if err := j.file.Sync(); err != nil {
 		return err

@@ -29,11 +29,7 @@ func openJournal(t *testing.T, path string, want ...string) *Journal {
 
 func put(t *testing.T, j *Journal, entries ...string) {
 	t.Helper()
-	var all [][]byte
-	for _, e := range entries {
-		all = append(all, []byte(e))
-	}
-	if err := j.Append(all); err != nil {
+	if err := j.Append(len(entries), func(to []byte, i int) []byte { return append(to, entries[i]...) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -97,7 +93,7 @@ func TestEXT27_AJournalGoesOnAfterAWriteThatFailed(t *testing.T) {
 	}
 	j.file = readOnly
 	for range 2 {
-		if err := j.Append([][]byte{[]byte("two")}); err == nil {
+		if err := j.Append(1, func(to []byte, _ int) []byte { return append(to, "two"...) }); err == nil {
 			t.Fatal("it was acknowledged")
 		}
 	}
@@ -110,7 +106,7 @@ func TestEXT27_AJournalGoesOnAfterAWriteThatFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	openJournal(t, path, "one", "three")
-	if err := j.Append([][]byte{make([]byte, maxRecord+1)}); err == nil {
+	if err := j.Append(1, func(to []byte, _ int) []byte { return append(to, make([]byte, maxRecord+1)...) }); err == nil {
 		t.Error("an entry that could not be read back was taken")
 	}
 }

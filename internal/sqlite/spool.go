@@ -154,12 +154,10 @@ func (s *Store) spool(t *transaction) error {
 	if err := s.reset(resetBytes); err != nil {
 		return err
 	}
-	entries := make([][]byte, len(t.pending))
-	for i, p := range t.pending {
-		b := p.Bytes()
-		entries[i] = append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(b)), uint64(t.first+int64(i))), b...)
-	}
-	if err := s.ahead.journal.Append(entries); err != nil {
+	err := s.ahead.journal.Append(len(t.pending), func(to []byte, i int) []byte {
+		return t.pending[i].AppendTo(binary.BigEndian.AppendUint64(to, uint64(t.first+int64(i))))
+	})
+	if err != nil {
 		return err
 	}
 	s.ahead.follow(t)

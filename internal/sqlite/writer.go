@@ -136,6 +136,9 @@ func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]error
 			return results, t.end(err)
 		}
 	}
+	if t.pending == nil {
+		t.pending = make([]evidence.Sealed, 0, len(batch))
+	}
 	for i, c := range batch {
 		results[i] = t.change(c)
 	}
@@ -225,7 +228,7 @@ func (t *transaction) begin(limit int) error {
 	for i, w := range waiting {
 		t.behind[chainKey(w.Record())] = end{w.Head(), t.first + int64(i)}
 	}
-	t.pending = append(append(make([]evidence.Sealed, 0, len(waiting)+len(t.pending)), waiting...), t.pending...)
+	t.pending = append(waiting[:len(waiting):len(waiting)], t.pending...)
 	return t.put(waiting, t.first)
 }
 
