@@ -60,18 +60,20 @@ func (j *Journal) recover() ([][]byte, error) {
 		entries[i], previous = f.payload, f
 	}
 	j.batch, j.size, j.fault = next(previous), int64(good), errNotLooked
-	return entries, j.repair()
+	return entries, j.Mend()
 }
 
 var errNotLooked = errors.New("what is behind the entries is not known")
 
-// repair makes the file end with the last entry that was acknowledged.
-func (j *Journal) repair() error {
+// Mend makes the file end with the last entry that was acknowledged, where that is
+// not known. Whoever means to keep other entries in the place of those that failed
+// calls it before.
+func (j *Journal) Mend() error {
 	if j.fault == nil {
 		return nil
 	}
 	if err := errors.Join(j.file.Truncate(j.size), j.file.Sync()); err != nil {
-		return err
+		return fmt.Errorf("spool: %w", err)
 	}
 	j.room, j.fault = j.size, nil
 	return nil
@@ -89,11 +91,10 @@ func (j *Journal) Append(n int, entry func(to []byte, i int) []byte) error {
 		}
 		putHeader(data[at:], j.batch, i == n-1)
 	}
-	err := j.repair()
-	if err == nil {
-		err = j.write(data)
+	if err := j.Mend(); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := j.write(data); err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
 	j.batch, j.size = j.batch+1, j.size+int64(len(data))
@@ -141,10 +142,7 @@ func (j *Journal) Size() int64 { return j.size }
 // written again before the file is known to be empty.
 func (j *Journal) Reset() error {
 	j.batch, j.size, j.fault = 1, 0, errNotLooked
-	if err := j.repair(); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	return nil
+	return j.Mend()
 }
 
 // Close closes the file.

@@ -96,8 +96,7 @@ func (s *Store) openSpool(ctx context.Context) error {
 	if err := journal.Reset(); err != nil {
 		return err
 	}
-	err = s.conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), '') FROM record").Scan(&s.ahead.ids.floor)
-	return err
+	return s.conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), '') FROM record").Scan(&s.ahead.ids.floor)
 }
 
 // restore appends the records of a journal that the file does not have. They
@@ -169,6 +168,15 @@ func (s *Store) spool(t *transaction) error {
 	default: // it is awake
 	}
 	return nil
+}
+
+// mend makes sure that the journal has nothing in the places of records that the
+// file is about to have.
+func (s *Store) mend() error {
+	if s.ahead.journal == nil {
+		return nil
+	}
+	return s.ahead.journal.Mend()
 }
 
 // reset begins a journal of some size anew, where the file has all that is in it.

@@ -238,6 +238,10 @@ func TestEXT27_WhatCannotGoAheadIsNotAcknowledged(t *testing.T) {
 	if err := appendOne(t, s, record(number(2))); !errors.Is(err, evidence.ErrNotWritten) {
 		t.Errorf("%v; want ErrNotWritten", err)
 	}
+	// What failed may be on the disk, where another record must not get its place.
+	if err := act(s, t, "agent"); !errors.Is(err, evidence.ErrNotWritten) {
+		t.Errorf("%v; want ErrNotWritten", err)
+	}
 	f.wantLog(t, s, 2, 1)
 }
 

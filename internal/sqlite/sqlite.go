@@ -4,7 +4,8 @@
 // one transaction, those that write state in a savepoint, grows the Merkle tree by
 // the leaves of the records that they appended, signs one checkpoint and
 // commits with synchronous FULL: a change that was answered is on the disk,
-// with its record, its leaf and a checkpoint over it.
+// with its record, its leaf and a checkpoint over it. With [Config.Spool], records
+// that come without anything else are on the disk ahead of the file.
 package sqlite
 
 import (

@@ -202,7 +202,9 @@ func (t *transaction) enter() error {
 	if !t.entered && t.broken == nil {
 		t.store.filing.Lock()
 		t.entered = true
-		t.broken = t.begin(maxWaiting + maxBatch)
+		if t.broken = t.store.mend(); t.broken == nil {
+			t.broken = t.begin(maxWaiting + maxBatch)
+		}
 	}
 	if t.broken != nil {
 		return notWritten(t.broken)
