@@ -9,7 +9,7 @@ import (
 // changed.
 func syncData(f *os.File) error {
 	for {
-		if err := syscall.Fdatasync(int(f.Fd())); err != syscall.EINTR { //nolint:errorlint // a system call returns it bare
+		if err := syscall.Fdatasync(int(f.Fd())); err != syscall.EINTR {
 			return os.NewSyscallError("fdatasync", err)
 		}
 	}

@@ -139,7 +139,7 @@ func (t *transaction) restore(entries [][]byte) error {
 func (s *Store) crowded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.waiting) >= maxWaiting || s.ahead.journal.Size() >= fullBytes
+	return len(s.waiting) >= s.mayWait || s.ahead.journal.Size() >= fullBytes
 }
 
 // spool makes the records of a batch durable, ahead of the file.

@@ -76,6 +76,7 @@ type Store struct {
 	wake    chan struct{} // one when something waits; closed when nothing will any more
 	closing chan struct{}
 	takenIn chan struct{} // closed when nothing is taken in any more
+	mayWait int           // maxWaiting
 
 	mu      sync.Mutex        // guards waiting
 	waiting []evidence.Sealed // records that are in the journal and not in the file, in order
@@ -110,7 +111,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		config: config, lock: lock,
 		changes: make(chan *change, maxBatch), done: make(chan struct{}),
 		copy: make(chan struct{}, 1), copied: make(chan struct{}),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), takenIn: make(chan struct{}),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), takenIn: make(chan struct{}), mayWait: maxWaiting,
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.release())

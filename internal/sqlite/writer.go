@@ -130,6 +130,7 @@ func usedTwice(err error) bool {
 func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]error, error) {
 	results := make([]error, len(batch))
 	t := s.transaction(ctx, careful)
+	t.first = s.ahead.next
 	defer t.leave()
 	if s.ahead.journal == nil || careful || s.crowded() {
 		if err := t.enter(); err != nil {
@@ -190,7 +191,7 @@ type transaction struct {
 func (s *Store) transaction(ctx context.Context, careful bool) *transaction {
 	t := &transaction{
 		store: s, config: s.config, raw: s.statements, tail: &s.tail, careful: careful,
-		ends: map[chainName]end{}, behind: map[chainName]end{}, used: map[string]struct{}{}, first: s.ahead.next,
+		ends: map[chainName]end{}, behind: map[chainName]end{}, used: map[string]struct{}{},
 	}
 	t.reader = reader{ctx, (*lazy)(t)}
 	return t
