@@ -119,10 +119,11 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		return err
 	}
 	i.store, err = sqlite.Open(ctx, sqlite.Config{
-		Path:    path,
+		Path: path, Spool: true,
 		Batches: i.config.Evidence.Signatures == "batch",
 		Signer:  signer, Origin: i.config.Evidence.Origin, Checkpoint: checkpoint, Random: rand.Reader,
 		Now: a.now, Committed: i.committed(),
+		Behind: func(err error) { a.log.Error("records wait for the store", slog.Any("error", err)) },
 	})
 	if err != nil {
 		return err
