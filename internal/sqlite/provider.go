@@ -17,7 +17,7 @@ func (s *Store) UpdateProvider(ctx context.Context, change func(provider.Tx) err
 
 // ViewProvider implements [provider.Store].
 func (s *Store) ViewProvider(ctx context.Context, read func(provider.Reader) error) error {
-	return s.View(ctx, func(r issuer.Reader) error { return read(r.(reader)) })
+	return s.View(ctx, func(r issuer.Reader) error { return read(r.(settled)) })
 }
 
 // bodies reads what a query selects the bodies of.
