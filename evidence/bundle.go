@@ -18,7 +18,8 @@ import (
 // and ended by a line feed, in this order:
 //
 //	{"format":"powerbox-evidence-bundle/v1","keys":[JWK, ...],"origin":"..."}
-//	one line per record, the stored bytes, in the order of the log
+//	one line per record, the stored bytes, in the order of the log; behind it
+//	{"body":"base64","key":"base64"} where it has a detached body that is shown
 //	{"leaves":"base64 of up to 1024 leaf hashes"}, as many as are needed
 //	{"checkpoint":"signed note"}
 //
@@ -61,6 +62,9 @@ type Export struct {
 	Records    iter.Seq2[[]byte, error] // stored bytes of every record that the checkpoint covers, in log order
 	Hashes     tlog.HashReader          // the stored tree
 	Checkpoint []byte                   // signed note; covers what is exported
+	// Body returns the body of the record that was yielded last, nil where it has
+	// none or none is left. Optional; without it bodies stay where they are.
+	Body func() *Body
 }
 
 // WriteBundle writes a bundle. It writes what is stored and judges nothing: a
@@ -78,6 +82,12 @@ func WriteBundle(w io.Writer, export Export) error {
 			return fmt.Errorf("evidence: reading records for the bundle: %w", err)
 		}
 		out.line(record)
+		if export.Body == nil {
+			continue
+		}
+		if body := export.Body(); body != nil {
+			out.value(body.line())
+		}
 	}
 	for first := int64(0); first < checkpoint.Size; first += leavesPerLine {
 		leaves, err := readLeaves(export.Hashes, first, min(checkpoint.Size, first+leavesPerLine))

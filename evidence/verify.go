@@ -114,6 +114,7 @@ const (
 	Stranger      Kind = "foreign_record"  // another agent's or recorder's record in a chain
 	NotInLog      Kind = "not_in_log"      // whole and signed, but not what was logged
 	RootMismatch  Kind = "root_mismatch"   // the tree is not the one that was signed
+	BodyMismatch  Kind = "body_mismatch"   // a detached body is not what its record commits to
 	NotWitnessed  Kind = "not_witnessed"   // too few pinned witnesses have cosigned the checkpoint
 	Malformed     Kind = "malformed"       // not readable
 )
@@ -148,6 +149,7 @@ type Report struct {
 	Covered  int           `json:"covered"`            // of these, without a signature of their own, under that of a later record of their chain
 	Cosigned []Cosignature `json:"cosigned,omitempty"` // which pinned witnesses have cosigned the checkpoint
 	Chains   []ChainReport `json:"chains"`
+	Bodies   BodyReport    `json:"bodies"`
 	Pending  []string      `json:"outcome_unknown"` // records whose outcome was never told
 	Problems []Problem     `json:"problems"`        // every one, by line
 }
@@ -183,7 +185,7 @@ func Verify(r io.Reader, trust Trust) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	v := verifier{known: ready, reported: map[problemKey]bool{}, ids: map[string]seenID{}, names: map[string]string{}, settled: map[string]bool{}}
+	v := verifier{known: ready, reported: map[problemKey]bool{}, erased: map[string]bool{}, ids: map[string]seenID{}, names: map[string]string{}, settled: map[string]bool{}}
 	lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
 	for {
 		line, err := lines.next()
@@ -221,6 +223,8 @@ type verifier struct {
 	checkpoint *Checkpoint
 	ended      int             // line of the checkpoint, 0 before it
 	settled    map[string]bool // decisions with an outcome record
+	erased     map[string]bool // ids of records whose bodies were erased, as records say
+	recordLine int             // the last line that was to be a record
 }
 
 type seenID struct {
@@ -248,6 +252,8 @@ type entry struct {
 	covered         bool   // it has no signature of its own
 	repeated        bool
 	pending         bool
+	commitment      string // to a body, "" for none
+	opened          bool   // with a body that is what was committed to
 }
 
 // problem notes what is wrong, once per kind and line. A nil entry means the
@@ -274,6 +280,8 @@ func (v *verifier) read(line []byte) {
 		v.readCheckpoint(line)
 	case bytes.HasPrefix(line, []byte(leavesMark)):
 		v.readLeaves(line)
+	case bytes.HasPrefix(line, []byte(bodyMark)):
+		v.readBody(line)
 	default:
 		v.readRecord(line)
 	}
@@ -299,6 +307,7 @@ func (v *verifier) readHeader(line []byte) {
 }
 
 func (v *verifier) readRecord(line []byte) {
+	v.recordLine = v.line
 	sealed, err := ParseSealed(line)
 	if err != nil {
 		v.unreadable++
@@ -324,6 +333,7 @@ func (v *verifier) readRecord(line []byte) {
 	if !e.damaged {
 		v.checkUnique(&e)
 		v.settled[strings.Clone(record.Details.OutcomeOf)] = true
+		v.noteBody(&e, record.Details)
 	}
 	v.entries = append(v.entries, e)
 }
@@ -436,5 +446,6 @@ func (v *verifier) finish() {
 			v.report.Pending = append(v.report.Pending, e.id)
 		}
 	}
+	v.countErased()
 	slices.SortStableFunc(v.report.Problems, func(a, b Problem) int { return a.Line - b.Line })
 }

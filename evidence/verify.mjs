@@ -18,6 +18,7 @@ const maxDepth = 64; // arrays and objects inside each other
 const maxText = 4096; // bytes of one text of a record
 const maxCheckpoint = 512 << 10; // bytes
 const bundleForm = 'powerbox-evidence-bundle/v1';
+const bodyForm = 'powerbox-evidence-body/v1\n';
 const leafForm = 'powerbox-evidence/v1\n';
 const proofForm = 'c2sp.org/tlog-proof@v1';
 const genesis = '0'.repeat(64);
@@ -237,8 +238,10 @@ const record = {
   powerbox: shape({
     'arguments?': object,
     'attempt?': short,
+    'body_commitment?': hex(64),
     'capability?': short,
     chain_id: hex(32),
+    'erased?': list,
     'exercised?': list,
     'gate?': shape({ 'allowed?': list, 'missing?': list, origin: short, 'required?': list, target: short }),
     'granted?': list,
@@ -306,6 +309,13 @@ function concat(...parts) {
 }
 
 const sha256 = async (...parts) => new Uint8Array(await globalThis.crypto.subtle.digest('SHA-256', concat(...parts)));
+
+// hmac is HMAC-SHA-256, as hex.
+async function hmac(k, ...parts) {
+  const { subtle } = globalThis.crypto;
+  const taken = await subtle.importKey('raw', k, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+  return hexOf(new Uint8Array(await subtle.sign('HMAC', taken, concat(...parts))));
+}
 
 // --- Keys ---
 
@@ -547,6 +557,7 @@ export async function readRecord(bytes) {
     id: get('record_id'), agent: get('agent_id'), recorder: own('recorder'), chain: own('chain_id'), sequence: own('sequence').value,
     prev, hash: stated, real: hexOf(await sha256(utf8(prev), hashed)), body: hashed, bare: leaf, leaf: await leafHash(leaf),
     time: BigInt(time) * 1_000_000n, keyID: own('signing_key_id') ?? '', algorithm: get('signature_algorithm') ?? '', signature,
+    commitment: own('body_commitment') ?? '', erased: own('erased') ?? [],
     batched: own('signatures') === 'batch', pending: get('outcome_status') === 'PENDING', outcomeOf: own('outcome_of') ?? '',
   };
 }
@@ -636,6 +647,7 @@ async function* ahead(source, work) {
 const begins = (line, mark) => mark.every((byte, at) => line[at] === byte);
 const leavesMark = utf8('{"leaves":');
 const checkpointMark = utf8('{"checkpoint":');
+const bodyMark = utf8('{"body":');
 
 // verify reads a bundle and checks every line, hash, signature and chain, and that the records are exactly those under the signed
 // checkpoint, in its order. It returns the report of "powerbox evidence verify --output json" with one verdict and one count
@@ -645,7 +657,7 @@ export async function verify(source, trust, options = {}) {
   let number = 0;
   const work = async (given) => {
     const line = ++number;
-    const isRecord = given.line && line > 1 && !begins(given.line, checkpointMark) && !begins(given.line, leavesMark);
+    const isRecord = given.line && line > 1 && ![checkpointMark, leavesMark, bodyMark].some((mark) => begins(given.line, mark));
     return { ...given, number: line, read: isRecord ? await examine(given.line, trust) : undefined };
   };
   let stopped = false;
@@ -677,7 +689,9 @@ class Verifier {
   constructor(trust, seen) {
     Object.assign(this, { trust, seen, line: 0, entries: [], ids: new Map(), settled: new Set(), reported: new Set() });
     Object.assign(this, { unreadable: 0, excuses: [], gaps: 0, leaves: [], checkpoint: null, ended: 0, origin: '' });
-    this.report = { verdict: 'ok', origin: '', size: 0, root: '', records: 0, covered: 0, unverifiable: 0, chains: [], outcome_unknown: [], problems: [] };
+    Object.assign(this, { erased: new Set(), recordLine: 0 });
+    const bodies = { committed: 0, opened: 0, erased: 0 };
+    this.report = { verdict: 'ok', origin: '', size: 0, root: '', records: 0, covered: 0, unverifiable: 0, bodies, chains: [], outcome_unknown: [], problems: [] };
   }
 
   // problem notes what is wrong, once per kind and line. Without an entry it is the line that is being read.
@@ -694,6 +708,7 @@ class Verifier {
     else if (this.ended) this.problem('malformed', null, 'there is something behind the checkpoint, which is the last line');
     else if (read) this.takeRecord(read);
     else if (begins(line, checkpointMark)) await this.takeCheckpoint(line);
+    else if (begins(line, bodyMark)) await this.takeBody(line);
     else this.takeLeaves(line);
   }
 
@@ -722,6 +737,7 @@ class Verifier {
   }
 
   takeRecord({ r, wrong, refused }) {
+    this.recordLine = this.line;
     if (refused) {
       this.unreadable++;
       this.excuses.push(this.line);
@@ -737,8 +753,28 @@ class Verifier {
       this.checkSigner(e, wrong);
       this.checkUnique(e);
       this.settled.add(e.outcomeOf);
+      if (e.commitment) this.report.bodies.committed++;
+      if (!e.unsigned) for (const id of e.erased) this.erased.add(id);
     }
     this.entries.push(e);
+  }
+
+  // takeBody checks a body against the record on the line before it. Where that record cannot be read or is damaged, nothing can
+  // be said of its body.
+  async takeBody(line) {
+    const value = this.exact('body', line, shape({ body: isText, key: isText }));
+    if (!value) return;
+    const [body, k] = ['body', 'key'].map((name) => unbase64(value.get(name)));
+    if (!body || !k) return this.problem('malformed', null, 'body: base64 of a body and of its key expected');
+    if (this.recordLine !== this.line - 1) return this.problem('malformed', null, 'body: the line before it is no record, so that it is nobody\'s');
+    const of = this.entries.at(-1);
+    if (!of || of.line !== this.recordLine || of.damaged) return;
+    if (k.length !== 32 || (await hmac(k, utf8(bodyForm), body)) !== of.commitment) {
+      this.problem('body_mismatch', { ...of, line: this.line }, `record ${quote(of.id)}: the body is not what the record commits to`);
+      return;
+    }
+    of.opened = true;
+    this.report.bodies.opened++;
   }
 
   checkSigner(e, wrong) {
@@ -792,6 +828,7 @@ class Verifier {
     if (!this.ended) this.problem('missing_tail', null, 'the bundle ends without a checkpoint: whatever stood behind is cut off');
     if (this.checkpoint) await this.checkTree(this.checkpoint);
     const { report } = this;
+    report.bodies.erased = this.entries.filter((e) => e.commitment && !e.opened && !e.damaged && this.erased.has(e.id)).length;
     report.outcome_unknown = this.entries.filter((e) => e.pending && !this.settled.has(e.id)).map((e) => e.id);
     report.problems.sort((a, b) => a.line - b.line);
     report.verdict = verdict(report);
@@ -975,6 +1012,8 @@ const many = (n, what) => `${n} ${what}${n === 1 ? '' : 's'}`;
 function text(report) {
   const out = [`${report.verdict}: ${many(report.records, 'record')} in ${many(report.chains.length, 'chain')} of ${report.origin}, ${report.outcome_unknown.length} with an outcome that was never told`];
   if (report.covered) out.push(`  ${many(report.covered, 'record')} covered by the signature of a later one of their chain, the others by one of their own`);
+  const { committed, opened, erased } = report.bodies;
+  if (committed) out.push(`  ${committed === 1 ? '1 body' : `${committed} bodies`} beside the records: ${opened} opened, ${erased} erased, ${committed - opened - erased} not in this bundle`);
   if (report.unverifiable) out.push(`  ${many(report.unverifiable, 'signature')} of an algorithm that this platform lacks: nothing is known of them`);
   return [...out, ...report.problems.map((p) => `  line ${p.line}: ${p.kind}: ${p.message}`)].join('\n');
 }

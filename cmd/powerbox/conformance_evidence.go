@@ -127,6 +127,7 @@ func answerBundles(data []byte) ([]answered, error) {
 		Bundles []struct {
 			Name, Verdict, Bundle string
 			Problems              []string
+			Bodies                *evidence.BodyReport // where the vector counts them
 		}
 	}
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -146,7 +147,11 @@ func answerBundles(data []byte) ([]answered, error) {
 		for _, problem := range report.Problems {
 			got = append(got, fmt.Sprintf("%s@%d", problem.Kind, problem.Line))
 		}
-		out = append(out, answered{v.Name, fmt.Sprint(report.Verdict(), got), fmt.Sprint(v.Verdict, v.Problems)})
+		a := answered{v.Name, fmt.Sprint(report.Verdict(), got), fmt.Sprint(v.Verdict, v.Problems)}
+		if v.Bodies != nil {
+			a.got, a.want = fmt.Sprint(a.got, report.Bodies), fmt.Sprint(a.want, *v.Bodies)
+		}
+		out = append(out, a)
 	}
 	return out, nil
 }

@@ -160,6 +160,10 @@ func (p *program) printReport(r evidence.Report, output string) error {
 		if r.Covered > 0 {
 			fmt.Fprintf(p.stdout, "  %s covered by the signature of a later one of their chain, the others by one of their own\n", many(r.Covered, "record"))
 		}
+		if b := r.Bodies; b.Committed > 0 {
+			fmt.Fprintf(p.stdout, "  %s beside the records: %d opened, %d erased, %d not in this bundle\n",
+				bodies(b.Committed), b.Opened, b.Erased, b.Committed-b.Opened-b.Erased)
+		}
 		for _, c := range r.Cosigned {
 			fmt.Fprintf(p.stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
 		}
@@ -234,4 +238,11 @@ func newEvidenceShow(p *program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+func bodies(n int) string {
+	if n == 1 {
+		return "1 body"
+	}
+	return fmt.Sprintf("%d bodies", n)
 }
