@@ -134,6 +134,8 @@ type Call struct {
 	TraceID string
 	// Arguments are what the record keeps of the arguments, nil for nothing.
 	Arguments []byte
+	// Body is what the record commits to and does not hold, nil for nothing.
+	Body *evidence.Body
 	// Owns reports whether the tasks and contexts that the call names belong to
 	// whoever presents held, or, with the zero Held, to the caller. nil where
 	// the call names none.

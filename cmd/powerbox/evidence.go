@@ -25,7 +25,7 @@ func newEvidence(p *program) *cobra.Command {
 		Short: "List, export and verify the records of what was decided",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p))
+	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p), newEvidenceErase(p))
 	return cmd
 }
 
@@ -223,12 +223,17 @@ func (p *program) writeOut(name string, mode os.FileMode, write func(io.Writer) 
 }
 
 func newEvidenceShow(p *program) *cobra.Command {
-	cmd := &cobra.Command{Use: "show ID", Short: "Print one record as it is stored", Args: cobra.ExactArgs(1)}
+	var body bool
+	cmd := &cobra.Command{Use: "show ID", Short: "Print one record as it is stored, or the body that is kept beside it", Args: cobra.ExactArgs(1)}
 	o := addOperatorFlags(cmd)
+	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents.bodies) instead, after checking it against what the record commits to")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.operator(o)
 		if err != nil {
 			return err
+		}
+		if body {
+			return p.showBody(cmd.Context(), op, args[0])
 		}
 		var record json.RawMessage
 		if err := op.get(cmd.Context(), "/v1/records/"+url.PathEscape(args[0]), &record); err != nil {

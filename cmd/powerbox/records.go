@@ -247,7 +247,7 @@ func bundleLines(in io.Reader) iter.Seq2[bundleLine, error] {
 			line := lines.Bytes()
 			number++
 			whole = bytes.HasPrefix(line, []byte(`{"checkpoint":`))
-			if number == 1 || whole || bytes.HasPrefix(line, []byte(`{"leaves":`)) {
+			if number == 1 || whole || bytes.HasPrefix(line, []byte(`{"leaves":`)) || bytes.HasPrefix(line, []byte(`{"body":`)) {
 				continue
 			}
 			if !yield(bundleLine{line, number}, nil) {

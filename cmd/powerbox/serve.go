@@ -84,10 +84,11 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev, newStore boo
 	log.InfoContext(ctx, "serving", slog.String("listen", listener.Addr().String()), slog.String("url", c.Issuer.URL), slog.Int("agents", len(c.Agents)))
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	asked, followed := i.askOn(ctx, stop), i.followScores(ctx)
+	asked, followed, pruned := i.askOn(ctx, stop), i.followScores(ctx), i.prune(ctx, log)
 	err = i.serving(log).all(ctx, fronts)
 	stop(nil)
 	<-followed
+	<-pruned
 	return errors.Join(err, <-asked, i.Close())
 }
 

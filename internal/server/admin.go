@@ -20,9 +20,11 @@ import (
 	"github.com/powerbox-project/powerbox/internal/signed"
 )
 
-// Exporter writes the bundle of all evidence.
+// Exporter writes the bundle of all evidence, and the same with the bodies that
+// are left.
 type Exporter interface {
 	Export(ctx context.Context, w io.Writer, keys []evidence.Key) error
+	ExportBodies(ctx context.Context, w io.Writer, keys []evidence.Key) error
 }
 
 // Admin is the operator's interface under /v1. Every call needs the operator's
@@ -95,6 +97,8 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/capabilities/{id}/status", serve(a, a.statusPlace))
 	mux.HandleFunc("GET /v1/records", a.records)
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
+	mux.HandleFunc("GET /v1/records/{id}/body", serve(a, a.body))
+	mux.HandleFunc("POST /v1/evidence/erasures", serve(a, a.erase))
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
 	mux.HandleFunc("POST /v1/agents/{agent}/keys", serve(a, a.rotate))
 	mux.HandleFunc("GET /v1/trust/{agent}", serve(a, a.trust))
@@ -369,7 +373,8 @@ func (a *Admin) can(r *http.Request) (any, error) {
 // names.
 func (a *Admin) bundle(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
-	if err := a.Public.export(r.Context(), w, a.Gateways.Keys(a.Keys), a.Exporter); err != nil {
+	bodies := r.URL.Query().Get("bodies") == "true"
+	if err := a.Public.export(r.Context(), w, a.Gateways.Keys(a.Keys), bodies, a.Exporter); err != nil {
 		a.Log.ErrorContext(r.Context(), "evidence export failed", slog.Any("error", err))
 		problem(w, http.StatusInternalServerError, err.Error())
 	}

@@ -90,11 +90,12 @@ func (s *Store) Leaves(ctx context.Context, from, to int64) ([][]byte, error) {
 }
 
 // ExportCosigned writes the bundle of everything that the cosigned checkpoint
-// covers, with its cosignatures (EXT-35, EXT-41).
-func (s *Store) ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key) error {
+// covers, with its cosignatures (EXT-35, EXT-41), and with the bodies that are left
+// where they are asked for.
+func (s *Store) ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key, bodies bool) error {
 	signed, err := s.CosignedCheckpoint(ctx)
 	if err != nil {
 		return err
 	}
-	return s.exportUnder(ctx, w, keys, signed)
+	return s.exportUnder(ctx, w, export{keys: keys, signed: signed, bodies: bodies})
 }

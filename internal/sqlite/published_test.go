@@ -49,7 +49,7 @@ func TestEXT35_WhatIsPublicOfTheLog(t *testing.T) {
 		t.Error(err)
 	}
 	var out bytes.Buffer
-	if err := s.ExportCosigned(t.Context(), &out, []evidence.Key{f.key}); err != nil {
+	if err := s.ExportCosigned(t.Context(), &out, []evidence.Key{f.key}, false); err != nil {
 		t.Fatal(err)
 	}
 	if report := must(evidence.Verify(&out, f.trust)); report.Verdict() != evidence.OK || report.Records != 5 {
