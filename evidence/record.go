@@ -126,6 +126,11 @@ type Reason struct {
 	Message    string `json:"message,omitempty"`
 }
 
+// ErrUnavailable is wrapped by a recorder's error when nothing can be written now,
+// whatever a record says: a disk that is full or gone. A record that is refused
+// for what it says is not that.
+var ErrUnavailable = errors.New("evidence cannot be written now")
+
 // ErrNotWritten is wrapped by a recorder's error when a record did not become
 // durable. The caller must not go on with the action (EXT-27).
 var ErrNotWritten = errors.New("evidence record was not written, so the action must not proceed")

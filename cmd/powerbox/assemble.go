@@ -21,6 +21,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/gateway"
@@ -50,6 +51,7 @@ type instance struct {
 	issuing map[string]*keyring.Issuing // by agent
 	store   *sqlite.Store
 	issuer  *issuer.Issuer
+	gate    *gate.Gate
 	gateway *gateway.Gateway
 	admin   *server.Admin
 	feedKey signed.Key
@@ -165,6 +167,9 @@ func (i *instance) describeAgents() {
 	for _, agent := range i.config.Agents {
 		i.scores.Agents = append(i.scores.Agents, agent.ID)
 		status := server.AgentStatus{ID: agent.ID, URL: i.agentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary}
+		if agent.Degraded.Calls != "none" {
+			status.Degraded = agent.Degraded.Calls
+		}
 		for _, r := range agent.Modes {
 			status.Rules = append(status.Rules, server.ModeRule(r))
 		}

@@ -86,6 +86,7 @@ type Agent struct {
 	InvokeNative    bool       // the agent knows a2a/skill/invoke itself
 	Methods         []string   // further methods that may pass, by exact name
 	LegacyMember    bool       // whether its card gets the top-level capabilityGrants
+	Degraded        gate.Degraded
 	// Detach returns arguments as a body that is kept beside the record of their
 	// call; nil where none are kept.
 	Detach func(arguments []byte) (*evidence.Body, error)

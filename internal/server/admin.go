@@ -46,8 +46,11 @@ type Admin struct {
 	Can func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
 	// Issuing are the issuing keys of the agents, MaximumLifetime how long anything
 	// lives that they signed.
-	Issuing         map[string]*keyring.Issuing
-	Scores          *Scores
+	Issuing map[string]*keyring.Issuing
+	Scores  *Scores
+	// Unrecorded returns how many calls went on without a record that the evidence
+	// does not tell of yet, by agent.
+	Unrecorded      func() map[string]int64
 	MaximumLifetime time.Duration
 	Now             func() time.Time
 	Log             *slog.Logger
@@ -66,6 +69,10 @@ type AgentStatus struct {
 	Canary int        `json:"canary"`
 	Rules  []ModeRule `json:"rules,omitempty"`
 	Set    bool       `json:"set,omitempty"` // whether an operator set the mode
+	// Degraded says what goes on while records cannot be written, "" for nothing;
+	// Unrecorded how many calls did of which the evidence does not tell yet.
+	Degraded   string `json:"degraded,omitempty"`
+	Unrecorded int64  `json:"unrecorded,omitempty"`
 }
 
 // ModeRule is the mode of one caller at an agent, or of calls about one grant.
@@ -182,8 +189,9 @@ func decode(r *http.Request, into any) error {
 }
 
 func (a *Admin) agents(r *http.Request) (any, error) {
-	out := append([]AgentStatus{}, a.Agents...)
+	out, untold := append([]AgentStatus{}, a.Agents...), a.Unrecorded()
 	for i := range out {
+		out[i].Unrecorded = untold[out[i].ID]
 		mode, err := a.Mode(r.Context(), out[i].ID)
 		if err != nil {
 			return nil, err

@@ -119,7 +119,7 @@ func (s *Store) commit(batch []*change) {
 	}
 	for i, c := range batch {
 		if results[i] == nil && err != nil {
-			results[i] = fmt.Errorf("sqlite: %w: %w", evidence.ErrNotWritten, err)
+			results[i] = fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, err)
 		}
 		c.answer(results[i])
 	}
@@ -195,7 +195,7 @@ type undone struct {
 // change runs one change. What it did is taken back when it fails.
 func (t *transaction) change(c *change) error {
 	if t.broken != nil {
-		return fmt.Errorf("sqlite: %w: %w", evidence.ErrNotWritten, t.broken)
+		return fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, t.broken)
 	}
 	if err := c.ctx.Err(); err != nil {
 		return err
