@@ -68,8 +68,8 @@ func (g *Gate) logUnrecorded(ctx context.Context, call *Call, r evidence.Record,
 	if call.Mode == Observe {
 		by = "observe"
 	}
-	g.Log.ErrorContext(ctx, "a record was not written and the call goes on, as "+by+" has it",
-		slog.String("agent", call.Target.ID), slog.String("record", r.ID), slog.String("operation", r.Intent.Operation),
+	g.Log.ErrorContext(ctx, "a record was not written and the call goes on, by the operator's choice",
+		slog.String("by", by), slog.String("agent", call.Target.ID), slog.String("record", r.ID), slog.String("operation", r.Intent.Operation),
 		slog.String("requester", r.Details.Requester), slog.String("principal", r.Details.Principal),
 		slog.String("capability", r.Details.Capability), slog.Any("error", failed))
 }

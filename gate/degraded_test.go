@@ -11,7 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-var diskFull = fmt.Errorf("%w: disk full", evidence.ErrUnavailable)
+var errDiskFull = fmt.Errorf("%w: disk full", evidence.ErrUnavailable)
 
 // degraded is a town whose operator lets reads go on for a minute.
 func degraded(t *testing.T) *town {
@@ -53,7 +53,7 @@ func TestEXT27_WhatGoesOnDegraded(t *testing.T) {
 			c.call(call)
 		}
 		if w.ledger.broken = c.broken; c.broken == nil {
-			w.ledger.broken = diskFull
+			w.ledger.broken = errDiskFull
 		}
 		v, err := w.gate.Check(t.Context(), call)
 		total, untold := w.gate.Unrecorded()
@@ -63,7 +63,7 @@ func TestEXT27_WhatGoesOnDegraded(t *testing.T) {
 		if err != nil && !errors.Is(err, evidence.ErrNotWritten) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if logged := strings.Contains(w.log.String(), "as agents.degraded has it"); logged != c.goesOn {
+		if logged := strings.Contains(w.log.String(), "by=agents.degraded"); logged != c.goesOn {
 			t.Errorf("%s: the log says\n%s", name, w.log)
 		}
 	}
@@ -72,7 +72,7 @@ func TestEXT27_WhatGoesOnDegraded(t *testing.T) {
 // It ends when its time is over, and begins anew once the gap is on record.
 func TestEXT27_DegradedIsForATime(t *testing.T) {
 	w := degraded(t)
-	w.ledger.broken = diskFull
+	w.ledger.broken = errDiskFull
 	goes := func() bool {
 		v, _ := w.gate.Check(t.Context(), w.reading())
 		return v.Allowed
@@ -95,7 +95,7 @@ func TestEXT27_DegradedIsForATime(t *testing.T) {
 	if got.ActionType != ActionGap || got.Decision != evidence.Abstain || got.AgentID != w.target.ID || string(got.Intent.Details) != want {
 		t.Errorf("the gap is recorded as %+v, want %s", got, want)
 	}
-	w.ledger.broken = diskFull
+	w.ledger.broken = errDiskFull
 	if !goes() {
 		t.Error("another gap does not begin")
 	}
@@ -104,7 +104,7 @@ func TestEXT27_DegradedIsForATime(t *testing.T) {
 // The gap comes before the record of the next call, and is told once.
 func TestEXT27_AGapIsToldFirst(t *testing.T) {
 	w := degraded(t)
-	w.ledger.broken = diskFull
+	w.ledger.broken = errDiskFull
 	v := w.check(w.reading())
 	if err := w.gate.Outcome(t.Context(), v, evidence.Achieved, nil); err != nil {
 		t.Errorf("the outcome of a call without a record: %v", err)
@@ -131,7 +131,7 @@ func TestEXT27_AGapIsToldFirst(t *testing.T) {
 // Calls that go on while the gap is written are in the next one.
 func TestEXT27_NoCallIsLostBetweenGaps(t *testing.T) {
 	w := degraded(t)
-	w.ledger.broken = diskFull
+	w.ledger.broken = errDiskFull
 	w.check(w.reading())
 	during := &meanwhile{ledger: w.ledger}
 	w.gate.Recorder = during

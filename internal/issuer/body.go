@@ -197,16 +197,16 @@ func (i *Issuer) bodyAgents(ctx context.Context) (agents []string, err error) {
 }
 
 // anyBody reports whether there is a body to erase.
-func (i *Issuer) anyBody(ctx context.Context, e Erasure) (any bool, err error) {
+func (i *Issuer) anyBody(ctx context.Context, e Erasure) (found bool, err error) {
 	q, err := i.query(ctx, e)
 	if err != nil {
 		return false, err
 	}
 	q.Limit = 1
 	err = i.config.Store.View(ctx, func(r Reader) error {
-		found, err := r.Bodies(q)
-		any = len(found) > 0
+		some, err := r.Bodies(q)
+		found = len(some) > 0
 		return err
 	})
-	return any, err
+	return found, err
 }
