@@ -3,6 +3,7 @@ package evidence
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -114,6 +115,7 @@ const (
 	Stranger      Kind = "foreign_record"  // another agent's or recorder's record in a chain
 	NotInLog      Kind = "not_in_log"      // whole and signed, but not what was logged
 	RootMismatch  Kind = "root_mismatch"   // the tree is not the one that was signed
+	MissingPeriod Kind = "missing_period"  // a bundle of a series does not begin where the one before ends
 	BodyMismatch  Kind = "body_mismatch"   // a detached body is not what its record commits to
 	NotWitnessed  Kind = "not_witnessed"   // too few pinned witnesses have cosigned the checkpoint
 	Malformed     Kind = "malformed"       // not readable
@@ -122,7 +124,8 @@ const (
 // Problem is one thing that is wrong, for a person and for a program.
 type Problem struct {
 	Kind     Kind   `json:"kind"`
-	Line     int    `json:"line"` // from 1
+	Bundle   int    `json:"bundle,omitempty"` // of a series, from 1; 0 where there is one
+	Line     int    `json:"line"`             // from 1
 	RecordID string `json:"record_id,omitempty"`
 	Chain    string `json:"chain_id,omitempty"`
 	Sequence int64  `json:"sequence"` // of RecordID
@@ -143,6 +146,7 @@ const (
 // Report is what [Verify] found.
 type Report struct {
 	Origin   string        `json:"origin"`
+	From     *FromReport   `json:"from,omitempty"`     // where it begins, if not with the first entry of the log
 	Size     int64         `json:"size"`               // entries that the checkpoint covers
 	Root     string        `json:"root"`               // base64
 	Records  int           `json:"records"`            // records read
@@ -181,29 +185,28 @@ func (r Report) Verdict() Verdict {
 // for a failing reader; what is wrong with the bundle is in the report. Memory
 // grows with the number of records, by less than 1 KiB each.
 func Verify(r io.Reader, trust Trust) (Report, error) {
-	ready, err := trust.prepare()
-	if err != nil {
-		return Report{}, err
-	}
-	v := verifier{known: ready, reported: map[problemKey]bool{}, erased: map[string]bool{}, ids: map[string]seenID{}, names: map[string]string{}, settled: map[string]bool{}}
+	return VerifySeries(trust, r)
+}
+
+// readBundle reads the lines of one bundle.
+func (v *verifier) readBundle(r io.Reader) error {
+	p := v.this()
 	lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
 	for {
 		line, err := lines.next()
-		v.line = lines.number
+		v.line = p.before + lines.number
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
 		if errors.Is(err, errLineTooLong) || errors.Is(err, errLineOpen) {
 			v.problem(Malformed, nil, "%v", err)
-			break
+			return nil
 		}
 		if err != nil {
-			return Report{}, fmt.Errorf("evidence: reading the bundle at line %d: %w", v.line, err)
+			return fmt.Errorf("evidence: reading the bundle at line %d: %w", lines.number, err)
 		}
 		v.read(line)
 	}
-	v.finish()
-	return v.report, nil
 }
 
 // verifier is one run of Verify.
@@ -218,13 +221,11 @@ type verifier struct {
 	unreadable int               // lines whose record is not known
 	excuses    []int             // lines, unreadable or damaged, that can each explain one record missing from a chain
 	gaps       int64             // records that are missing from chains and that nothing explains
-	leaves     []tlog.Hash
-	leavesLine int
-	checkpoint *Checkpoint
-	ended      int             // line of the checkpoint, 0 before it
+	parts      []*part
 	settled    map[string]bool // decisions with an outcome record
 	erased     map[string]bool // ids of records whose bodies were erased, as records say
 	recordLine int             // the last line that was to be a record
+	midway     bool            // the first bundle begins behind others that are not here
 }
 
 type seenID struct {
@@ -259,11 +260,12 @@ type entry struct {
 // problem notes what is wrong, once per kind and line. A nil entry means the
 // line that is being read.
 func (v *verifier) problem(kind Kind, e *entry, format string, arguments ...any) {
-	problem := Problem{Kind: kind, Line: v.line, Message: fmt.Sprintf(format, arguments...)}
+	problem, line := Problem{Kind: kind, Message: fmt.Sprintf(format, arguments...)}, v.line
 	if e != nil {
-		problem.Line, problem.RecordID, problem.Chain, problem.Sequence = e.line, e.id, e.chain.String(), e.sequence
+		line, problem.RecordID, problem.Chain, problem.Sequence = e.line, e.id, e.chain.String(), e.sequence
 	}
-	key := problemKey{kind, problem.Line}
+	problem.Bundle, problem.Line = v.place(line)
+	key := problemKey{kind, line}
 	if !v.reported[key] {
 		v.reported[key] = true
 		v.report.Problems = append(v.report.Problems, problem)
@@ -272,9 +274,9 @@ func (v *verifier) problem(kind Kind, e *entry, format string, arguments ...any)
 
 func (v *verifier) read(line []byte) {
 	switch {
-	case v.line == 1:
+	case v.line == v.this().before+1:
 		v.readHeader(line)
-	case v.ended > 0:
+	case v.this().ended > 0:
 		v.problem(Malformed, nil, "there is something behind the checkpoint, which is the last line")
 	case bytes.HasPrefix(line, []byte(checkpointMark)):
 		v.readCheckpoint(line)
@@ -298,7 +300,19 @@ func (v *verifier) readHeader(line []byte) {
 	if header.Format != bundleForm {
 		v.problem(Malformed, nil, "header: format %q; this verifier reads %q", header.Format, bundleForm)
 	}
-	v.report.Origin = header.Origin
+	p := v.this()
+	begins, err := header.From.tree()
+	if err != nil {
+		v.problem(Malformed, nil, "header: %v", err)
+	}
+	if p.begins, p.headed = begins, err == nil; len(v.parts) == 1 {
+		v.report.Origin = header.Origin
+		if v.midway = header.From != nil && p.headed; v.midway {
+			v.report.From = &FromReport{begins.size, begins.root(begins.size).String()}
+		}
+	} else if header.Origin != v.report.Origin {
+		v.problem(Malformed, nil, "header: the bundle is of log %q, the first one of %q", header.Origin, v.report.Origin)
+	}
 	for _, key := range header.Keys {
 		if pinned, ok := v.keys[key.ID]; !ok || pinned.Key != key {
 			v.problem(UnknownKey, nil, "header: key %q of recorder %q is not pinned, or is pinned differently", key.ID, key.Recorder)
@@ -358,7 +372,7 @@ func (v *verifier) checkUnique(e *entry) {
 		return
 	}
 	e.repeated = first.hash == e.hash
-	v.problem(Duplicate, e, "record id %q is already on line %d", e.id, first.line)
+	v.problem(Duplicate, e, "record id %q is already on %s", e.id, v.where(first.line))
 }
 
 func (v *verifier) checkSigner(sealed Sealed, e *entry) {
@@ -392,13 +406,12 @@ func (v *verifier) readLeaves(line []byte) {
 		return
 	}
 	for hash := range slices.Chunk(data, tlog.HashSize) {
-		v.leaves = append(v.leaves, tlog.Hash(hash))
+		v.this().leaves = append(v.this().leaves, tlog.Hash(hash))
 	}
-	v.leavesLine = v.line
 }
 
 func (v *verifier) readCheckpoint(line []byte) {
-	v.ended = v.line
+	v.this().ended = v.line
 	var last checkpointLine
 	if err := decodeLine(line, &last); err != nil {
 		v.problem(Malformed, nil, "checkpoint: %v", err)
@@ -415,7 +428,7 @@ func (v *verifier) readCheckpoint(line []byte) {
 	case err != nil:
 		v.problem(Malformed, nil, "%v", err)
 	default:
-		v.checkpoint = &checkpoint
+		v.this().checkpoint = &checkpoint
 		v.checkQuorum([]byte(last.Checkpoint))
 	}
 }
@@ -435,17 +448,12 @@ func (v *verifier) checkQuorum(signed []byte) {
 // finish does what needs the whole bundle.
 func (v *verifier) finish() {
 	v.checkChains()
-	if v.ended == 0 {
-		v.problem(MissingTail, nil, "the bundle ends without a checkpoint: whatever stood behind is cut off")
-	}
-	if v.checkpoint != nil {
-		v.checkTree(*v.checkpoint)
-	}
+	v.checkTrees()
 	for _, e := range v.entries {
 		if e.pending && !v.settled[e.id] {
 			v.report.Pending = append(v.report.Pending, e.id)
 		}
 	}
 	v.countErased()
-	slices.SortStableFunc(v.report.Problems, func(a, b Problem) int { return a.Line - b.Line })
+	slices.SortStableFunc(v.report.Problems, func(a, b Problem) int { return cmp.Or(a.Bundle-b.Bundle, a.Line-b.Line) })
 }
