@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ type asked struct {
 	Trust     json.RawMessage `json:"trust,omitempty"` // a text
 	Seen      []string        `json:"seen,omitempty"`
 	Bundle    *[]byte         `json:"bundle,omitempty"`
+	More      [][]byte        `json:"more,omitempty"`
 	Lacks     []string        `json:"lacks,omitempty"`
 	Record    *string         `json:"record,omitempty"`
 	Proof     string          `json:"proof,omitempty"`
@@ -96,6 +98,7 @@ type toBoth struct {
 	trust  Trust
 	seen   [][]byte
 	bundle []byte
+	more   [][]byte // further ones of a series
 }
 
 // places are the problems without their messages, which each implementation
@@ -115,7 +118,7 @@ func bothSay(t *testing.T, cases []toBoth) []Report {
 	var questions []asked
 	var reports []Report
 	for _, one := range cases {
-		question := asked{Trust: textOf(t, one.trust), Bundle: &one.bundle}
+		question := asked{Trust: textOf(t, one.trust), Bundle: &one.bundle, More: one.more}
 		var known []note.Verifier
 		for _, key := range one.trust.CheckpointKeys {
 			known = append(known, verifierOf(t, key))
@@ -126,7 +129,11 @@ func bothSay(t *testing.T, cases []toBoth) []Report {
 			must(t, err)
 			one.trust.Seen = append(one.trust.Seen, checkpoint)
 		}
-		report, err := Verify(bytes.NewReader(one.bundle), one.trust)
+		series := []io.Reader{bytes.NewReader(one.bundle)}
+		for _, bundle := range one.more {
+			series = append(series, bytes.NewReader(bundle))
+		}
+		report, err := VerifySeries(one.trust, series...)
 		must(t, err)
 		questions, reports = append(questions, question), append(reports, report)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -113,7 +114,8 @@ type part struct {
 
 // VerifySeries is [Verify] for several bundles of one log, each of which begins
 // where the one before ends: closed periods, oldest first, and what is behind them.
-// What the first one begins behind is not there, and not judged.
+// What the first one begins behind need not be there, if a checkpoint that ends
+// there has been seen before ([Trust.Seen]).
 func VerifySeries(trust Trust, bundles ...io.Reader) (Report, error) {
 	ready, err := trust.prepare()
 	if err != nil {
@@ -174,6 +176,16 @@ func (v *verifier) checkFrom(before, p *part) {
 		v.problem(Swapped, nil, "the bundle begins at entry %d, the one before it ends at %d: they overlap, or are not in their order", begins, ends.Size)
 	case p.begins.root(begins) != ends.Root:
 		v.problem(Fork, nil, "the bundle begins behind another history than that of the bundle before it: their first %d entries differ", begins)
+	}
+}
+
+// checkBegins wants to know what the series begins behind: a checkpoint that was
+// kept ends there. Otherwise who exports could leave the beginning out.
+func (v *verifier) checkBegins(p *part) {
+	ends := func(c Checkpoint) bool { return c.Size == p.begins.base && c.Origin == v.report.Origin }
+	if !slices.ContainsFunc(v.seen, ends) {
+		v.line = p.before + 1
+		v.problem(MissingHead, nil, "the bundle begins behind %d entries that are not here: verify it with the bundles before it, or under the checkpoint that the last of them ended in", p.begins.base)
 	}
 }
 

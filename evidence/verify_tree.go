@@ -22,6 +22,9 @@ func (v *verifier) checkTrees() {
 			whole = false
 		}
 	}
+	if v.midway {
+		v.checkBegins(v.parts[0])
+	}
 	if whole {
 		v.compare()
 	}
