@@ -151,7 +151,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: []evidence.PinnedKey{{Key: recordKey, Agents: []string{"*"}}}},
 	}
 	i.scores = &server.Scores{Log: i.store, Now: a.now, Slog: a.log}
-	i.admin.Scores = i.scores
+	i.admin.Scores, i.admin.AsksTrust = i.scores, i.asksTrust()
 	i.describeAgents()
 	if i.asksTrust() {
 		// Nothing is decided by scores that are not known yet.

@@ -25,7 +25,7 @@ func newEvidence(p *program) *cobra.Command {
 		Short: "List, export and verify the records of what was decided",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p), newEvidenceErase(p))
+	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p), newEvidenceErase(p), newEvidenceClose(p), newEvidencePeriods(p), newEvidenceArchive(p))
 	return cmd
 }
 
@@ -33,9 +33,12 @@ func newEvidenceVerify(p *program) *cobra.Command {
 	var f verifyFlags
 	var resumeFile string
 	cmd := &cobra.Command{
-		Use:   "verify FILE --trust FILE",
+		Use:   "verify FILE... --trust FILE",
 		Short: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong",
-		Args:  cobra.ExactArgs(1),
+		Long: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong.\n\n" +
+			"Several files are the bundles of periods, oldest first, and what is behind them; each has to begin where the one\n" +
+			"before ends. Of one that does not begin with the log, --seen names the checkpoint that the one before ended in.",
+		Args: cobra.MinimumNArgs(1),
 	}
 	output := outputFlag(cmd)
 	f.add(cmd)
@@ -46,6 +49,9 @@ func newEvidenceVerify(p *program) *cobra.Command {
 			return err
 		}
 		if f.proof != "" {
+			if len(args) > 1 {
+				return usage(fmt.Errorf("%d files are given with --proof; want the one record that it proves", len(args)))
+			}
 			return p.verifyRecord(args[0], f.proof, trust, *output)
 		}
 		if resumeFile != "" {
@@ -59,7 +65,7 @@ func newEvidenceVerify(p *program) *cobra.Command {
 			}
 			defer func() { err = errors.Join(err, memory.Close()) }()
 		}
-		report, err := p.verifyBundle(cmd.Context(), args[0], trust)
+		report, err := p.verifyBundles(cmd.Context(), args, trust)
 		if err != nil {
 			return err
 		}
@@ -131,19 +137,24 @@ func newEvidenceVerifier(p *program) *cobra.Command {
 	}
 }
 
-// verifyBundle reads a bundle as it verifies it: one can be long.
-func (p *program) verifyBundle(ctx context.Context, name string, trust evidence.Trust) (evidence.Report, error) {
-	if name == "-" {
-		return evidence.Verify(p.stdin, trust)
+// verifyBundles reads bundles as it verifies them: they can be long.
+func (p *program) verifyBundles(ctx context.Context, names []string, trust evidence.Trust) (evidence.Report, error) {
+	var series []io.Reader
+	for _, name := range names {
+		if name == "-" {
+			series = append(series, p.stdin)
+			continue
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return evidence.Report{}, err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		shown := p.showProgress(ctx, f)
+		defer shown.clear()
+		series = append(series, bufio.NewReader(shown))
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return evidence.Report{}, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	shown := p.showProgress(ctx, f)
-	defer shown.clear()
-	return evidence.Verify(bufio.NewReader(shown), trust)
+	return evidence.VerifySeries(trust, series...)
 }
 
 func (p *program) printReport(r evidence.Report, output string) error {
@@ -167,8 +178,15 @@ func (p *program) printReport(r evidence.Report, output string) error {
 		for _, c := range r.Cosigned {
 			fmt.Fprintf(p.stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
 		}
+		if r.From != nil {
+			fmt.Fprintf(p.stdout, "  from entry %d of the log on: what is before it is not here\n", r.From.Size)
+		}
 		for _, problem := range r.Problems {
-			fmt.Fprintf(p.stdout, "  line %d: %s: %s\n", problem.Line, problem.Kind, problem.Message)
+			in := ""
+			if problem.Bundle > 0 {
+				in = fmt.Sprintf("bundle %d, ", problem.Bundle)
+			}
+			fmt.Fprintf(p.stdout, "  %sline %d: %s: %s\n", in, problem.Line, problem.Kind, problem.Message)
 		}
 	}
 	if r.Verdict() != evidence.OK {

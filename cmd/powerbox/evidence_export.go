@@ -19,6 +19,7 @@ var exportFormats = []string{"bundle", "jsonl", "ocsf"}
 func newEvidenceExport(p *program) *cobra.Command {
 	var out, format, from string
 	var bodies bool
+	var period int64
 	cmd := &cobra.Command{
 		Use:   "export [--format bundle|jsonl|ocsf] [--bodies] [--out FILE]",
 		Short: "Write all evidence: a bundle to verify, or lines for a SIEM",
@@ -34,7 +35,9 @@ func newEvidenceExport(p *program) *cobra.Command {
 	cmd.Flags().StringVar(&format, "format", "bundle", "bundle, jsonl or ocsf")
 	cmd.Flags().StringVar(&from, "from", "", "a bundle in a `file` instead of the server's evidence; it is not verified")
 	cmd.Flags().BoolVar(&bodies, "bodies", false, "with the bodies that are kept beside records (agents.bodies), each behind its record; of a bundle alone")
+	cmd.Flags().Int64Var(&period, "period", 0, "the closed period of this `number` (powerbox evidence close) instead of all that is in the store")
 	cmd.MarkFlagsMutuallyExclusive("bodies", "from")
+	cmd.MarkFlagsMutuallyExclusive("period", "from")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if bodies && format != "bundle" {
 			return usage(fmt.Errorf("--bodies is for a bundle; the format is %s", format))
@@ -43,7 +46,7 @@ func newEvidenceExport(p *program) *cobra.Command {
 		if err != nil {
 			return usage(err)
 		}
-		in, err := p.bundle(cmd.Context(), o, from, bodies)
+		in, err := p.bundle(cmd.Context(), o, from, period, bodies)
 		if err != nil {
 			return err
 		}
@@ -58,7 +61,7 @@ func newEvidenceExport(p *program) *cobra.Command {
 }
 
 // bundle opens a bundle in a file, or that of the server.
-func (p *program) bundle(ctx context.Context, o *operatorFlags, from string, bodies bool) (io.ReadCloser, error) {
+func (p *program) bundle(ctx context.Context, o *operatorFlags, from string, period int64, bodies bool) (io.ReadCloser, error) {
 	if from != "" {
 		return os.Open(from)
 	}
@@ -67,6 +70,9 @@ func (p *program) bundle(ctx context.Context, o *operatorFlags, from string, bod
 		return nil, err
 	}
 	path := "/v1/evidence/bundle"
+	if period != 0 {
+		path = fmt.Sprintf("/v1/evidence/periods/%d/bundle", period)
+	}
 	if bodies {
 		path += "?bodies=true"
 	}

@@ -76,6 +76,8 @@ type Reader interface {
 	Bodies(query BodyQuery) ([]Body, error)
 	// BodyAgents returns the agents of which there are bodies.
 	BodyAgents() ([]string, error)
+	// Periods returns the periods of the log that were closed, oldest first.
+	Periods() ([]Period, error)
 	// Gateways returns every gateway that was ever enrolled, oldest first.
 	Gateways() ([]Gateway, error)
 	// AgentKey returns the issuing key that an agent was last recorded with, and
@@ -104,6 +106,15 @@ type Tx interface {
 	// PutGateway stores a gateway, or what has become of it.
 	PutGateway(g Gateway) error
 	PutCapability(c Capability) error
+	// ClosePeriod ends a period with what a signed checkpoint covers, nil for the
+	// latest one, or returns [ErrNothingToClose].
+	ClosePeriod(signed []byte, at time.Time) (Period, error)
+	// ArchivePeriod marks a period whose records are elsewhere, or returns
+	// [ErrBodiesLeft]. Chains go on from what they ended in.
+	ArchivePeriod(p Period) error
+	// DeleteArchived deletes some of the records that are elsewhere, and returns how
+	// many; 0 once none is left.
+	DeleteArchived() (int, error)
 	// EraseBody deletes the body of a record, and its key with it.
 	EraseBody(record string) error
 	// PutAgentKey remembers the issuing key that an agent has now. For a key that

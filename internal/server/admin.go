@@ -25,6 +25,8 @@ import (
 type Exporter interface {
 	Export(ctx context.Context, w io.Writer, keys []evidence.Key) error
 	ExportBodies(ctx context.Context, w io.Writer, keys []evidence.Key) error
+	// ExportPeriod writes the bundle of one closed period.
+	ExportPeriod(ctx context.Context, w io.Writer, keys []evidence.Key, number int64, bodies bool) error
 }
 
 // Admin is the operator's interface under /v1. Every call needs the operator's
@@ -48,6 +50,8 @@ type Admin struct {
 	// lives that they signed.
 	Issuing map[string]*keyring.Issuing
 	Scores  *Scores
+	// AsksTrust says that calls are denied by scores, which count the whole history.
+	AsksTrust bool
 	// Unrecorded returns how many calls went on without a record that the evidence
 	// does not tell of yet, by agent.
 	Unrecorded      func() map[string]int64
@@ -106,6 +110,10 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
 	mux.HandleFunc("GET /v1/records/{id}/body", serve(a, a.body))
 	mux.HandleFunc("POST /v1/evidence/erasures", serve(a, a.erase))
+	mux.HandleFunc("GET /v1/evidence/periods", serve(a, a.periods))
+	mux.HandleFunc("POST /v1/evidence/periods", serve(a, a.closePeriod))
+	mux.HandleFunc("GET /v1/evidence/periods/{period}/bundle", a.exportPeriod)
+	mux.HandleFunc("POST /v1/evidence/periods/{period}/archive", serve(a, a.archivePeriod))
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
 	mux.HandleFunc("POST /v1/agents/{agent}/keys", serve(a, a.rotate))
 	mux.HandleFunc("GET /v1/trust/{agent}", serve(a, a.trust))

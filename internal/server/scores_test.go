@@ -20,6 +20,8 @@ type shelf struct {
 	gone error
 }
 
+func (s *shelf) Begins(context.Context) (int64, error) { return 0, nil }
+
 func (s *shelf) From(_ context.Context, place int64) ([]evidence.Sealed, error) {
 	return s.all[place:min(place+3, int64(len(s.all)))], s.gone
 }

@@ -130,7 +130,7 @@ func (r reader) withBodies(e *evidence.Export, size int64) {
 	var last *evidence.Body
 	e.Body = func() *evidence.Body { return last }
 	e.Records = func(yield func([]byte, error) bool) {
-		rows, err := r.db.QueryContext(r.ctx, "SELECT record.bytes, body.key, body.bytes FROM record LEFT JOIN body ON body.place = record.place WHERE record.place < ? ORDER BY record.place", size)
+		rows, err := r.db.QueryContext(r.ctx, "SELECT record.bytes, body.key, body.bytes FROM record LEFT JOIN body ON body.place = record.place WHERE record.place >= ? AND record.place < ? ORDER BY record.place", e.From, size)
 		if err != nil {
 			yield(nil, fmt.Errorf("sqlite: records: %w", err))
 			return

@@ -187,6 +187,7 @@ type export struct {
 	keys   []evidence.Key
 	signed []byte // checkpoint that says how far it goes; the latest one where it is nil
 	bodies bool   // whether bodies come with their records
+	first  int64  // entries before it
 }
 
 // exportUnder writes what a signed checkpoint of the log covers.
@@ -211,9 +212,17 @@ func (s *Store) exportUnder(ctx context.Context, w io.Writer, what export) error
 		c.size, c.note = covered.Size, what.signed
 	}
 	r := reader{ctx, tx}
+	begins, err := r.begins()
+	if err != nil {
+		return err
+	}
+	what.first = max(what.first, begins)
+	if c.size < what.first {
+		return fmt.Errorf("sqlite: a checkpoint of %d entries, and the records that are here begin behind %d", c.size, what.first)
+	}
 	out := evidence.Export{
-		Keys: what.keys, Hashes: &treeReader{reader: r}, Checkpoint: c.note,
-		Records: r.rawRecords("SELECT bytes FROM record WHERE place < ? ORDER BY place", c.size),
+		From: what.first, Keys: what.keys, Hashes: &treeReader{reader: r}, Checkpoint: c.note,
+		Records: r.rawRecords("SELECT bytes FROM record WHERE place >= ? AND place < ? ORDER BY place", what.first, c.size),
 	}
 	if what.bodies {
 		r.withBodies(&out, c.size)

@@ -79,6 +79,9 @@ func (s *Store) Place(ctx context.Context, id string) (place int64, err error) {
 // Leaves returns the leaves of the log from one place up to, and without, another.
 func (s *Store) Leaves(ctx context.Context, from, to int64) ([][]byte, error) {
 	sealed, err := (reader{ctx, s.reads}).sealed("SELECT bytes FROM record WHERE place >= ? AND place < ? ORDER BY place", from, to)
+	if begins, errPeriods := s.Begins(ctx); errPeriods == nil && from < begins {
+		return nil, issuer.ErrNotFound // its records were archived
+	}
 	if err == nil && int64(len(sealed)) != to-from {
 		err = fmt.Errorf("sqlite: %d records from place %d to %d", len(sealed), from, to)
 	}

@@ -180,6 +180,7 @@ type transaction struct {
 	grown   []tlog.Hash       // hashes that the batch adds to the tree
 	noted   int64             // what the tail's becomes
 	careful bool              // ids of records are looked up before they are used
+	settled bool              // rows of the chains are brought up to date with this batch
 	saved   bool              // the change under way has a savepoint
 	undo    []undone
 	broken  error // the transaction ended by itself; nothing of it may be answered with yes
