@@ -324,6 +324,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	default:
 		return Verdict{}, errors.Join(evidence.ErrNotWritten, err)
 	}
+	v.Record.Detached = nil // a stream would hold it for as long as it is open
 	return v, nil
 }
 

@@ -63,7 +63,8 @@ func (w *town) ready() string {
 // is logged, and how many they were is on record afterwards. Nothing else goes on,
 // nor does anything at an agent without it.
 func TestEXT27_DegradedReadsGoOn(t *testing.T) {
-	w := start(t, options{agent: degradedReads})
+	address, section := telemetryAt(t, "")
+	w := start(t, options{agent: degradedReads, extra: section})
 	alice := w.caller(aliceToken)
 	held := alice.request("documents", map[string]any{
 		"grants": []string{"documents:read", "documents:write"}, "purpose": "p", "resourceQuery": map[string]any{"collection": "reports"},
@@ -114,6 +115,7 @@ func TestEXT27_DegradedReadsGoOn(t *testing.T) {
 	if code == 0 || !strings.Contains(said, "3 calls went on without a record") || !strings.Contains(said, "reads go on without") {
 		t.Errorf("doctor: exit %d\n%s", code, said)
 	}
+	counted(t, address, "powerbox_evidence_unrecorded", "3")
 	w.full(unix.RLIM_INFINITY)
 	if got := w.gapsOf("documents"); len(got) != 1 || got[0] != 3 {
 		t.Errorf("EXT-27 the gap is recorded as %v", got)
