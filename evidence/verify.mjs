@@ -1240,7 +1240,11 @@ async function main(given) {
     console.error(`verify.mjs: what is trusted is not usable: ${wrong.message}`);
     return 4;
   }
-  const report = await verifySeries(read.bundles.map((name) => (name === '-' ? process.stdin : createReadStream(name))), trust, { seen, recorders });
+  // A file is opened when it is its turn: before that nobody would hear that it is not there.
+  const opened = async function* (name) {
+    yield* name === '-' ? process.stdin : createReadStream(name);
+  };
+  const report = await verifySeries(read.bundles.map(opened), trust, { seen, recorders });
   report.unverifiable += seen.filter((checkpoint) => checkpoint.lacking).length;
   report.verdict = verdict(report);
   console.log(read.output === 'json' ? JSON.stringify(report, null, 2) : text(report));
