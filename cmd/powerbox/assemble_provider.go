@@ -37,7 +37,7 @@ const cleaning = 10 * time.Minute
 const backendContext = time.Minute
 
 // provide adds the Agent Auth provider to what is served, where an agent is one.
-func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http.ServeMux, started time.Time, g gate.Gate) error {
+func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http.ServeMux, started time.Time, g *gate.Gate) error {
 	n := slices.IndexFunc(i.config.Agents, func(c config.Agent) bool { return len(c.AgentAuth.Capabilities) > 0 })
 	if n < 0 {
 		return nil
@@ -89,7 +89,7 @@ func introspector(secret string) func(*http.Request) bool {
 }
 
 // provider makes the provider of one agent.
-func (i *instance) provider(c config.Agent, a assembly, started time.Time, g gate.Gate) (*provider.Provider, error) {
+func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *gate.Gate) (*provider.Provider, error) {
 	conf := c.AgentAuth
 	codes, err := i.ring.Secret("approvals")
 	if err != nil {
@@ -122,10 +122,13 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g gat
 		})
 		services.URLs[one.Name] = cmp.Or(one.Backend, c.Upstream)
 	}
-	g.Recorder = provider.Recorder{Store: i.store, Plain: g.Recorder}
-	g.Chains, g.Scopes, g.Nonces, g.Policy = noChains{}, nil, nil, unvetoed{i.issuer.PolicyDigest}
+	// Nothing goes on here without a record, so that it has no gaps to tell of.
+	own := &gate.Gate{
+		Chains: noChains{}, References: g.References, Recorder: provider.Recorder{Store: i.store, Plain: g.Recorder}, Revocations: g.Revocations, Policy: unvetoed{i.issuer.PolicyDigest},
+		Replay: g.Replay, Standing: g.Standing, RecorderID: g.RecorderID, NewID: g.NewID, Now: g.Now, Log: g.Log, Took: g.Took,
+	}
 	return provider.New(provider.Config{
-		Store: i.store, Issuer: i.issuer, Gate: &g, Agent: c.ID, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description,
+		Store: i.store, Issuer: i.issuer, Gate: own, Agent: c.ID, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description,
 		URL: strings.TrimRight(i.config.Issuer.URL, "/"), ExecutePath: agentapi.PathExecute, Capabilities: capabilities, Modes: modes(conf),
 		Clocks:   provider.Clocks{Session: conf.SessionTTL, Maximum: conf.MaximumLifetime, Absolute: conf.AbsoluteLifetime},
 		Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,

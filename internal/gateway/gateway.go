@@ -29,6 +29,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -87,6 +88,10 @@ type Agent struct {
 	InvokeNative    bool       // the agent knows a2a/skill/invoke itself
 	Methods         []string   // further methods that may pass, by exact name
 	LegacyMember    bool       // whether its card gets the top-level capabilityGrants
+	Degraded        gate.Degraded
+	// Detach returns arguments as a body that is kept beside the record of their
+	// call; nil where none are kept.
+	Detach func(arguments []byte) (*evidence.Body, error)
 	// Encrypted says that the agent is reached over TLS alone, whatever its card
 	// names.
 	Encrypted bool

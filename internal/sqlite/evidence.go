@@ -19,6 +19,12 @@ import (
 
 // Append implements [issuer.Tx].
 func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
+	if record.Detached != nil {
+		// What it commits to is stored beside it, in the file, in one commit.
+		if err := t.enter(); err != nil {
+			return evidence.Sealed{}, err
+		}
+	}
 	name := chainKey(record)
 	head, err := t.head(name)
 	if err == nil {
@@ -92,6 +98,9 @@ func (t *transaction) grow() error {
 	leaves := make([][]byte, len(t.pending))
 	for i, s := range t.pending {
 		leaves[i] = evidence.Leaf(s)
+	}
+	if err := t.putBodies(); err != nil {
+		return err
 	}
 	grown, size, root, err := evidence.Grow(t.tail.size, t, leaves)
 	if err != nil {
@@ -239,12 +248,19 @@ var ErrNoEvidence = errors.New("sqlite: there is no evidence yet")
 // Export writes the bundle of everything that is recorded, as of one moment
 // (EXT-41).
 func (s *Store) Export(ctx context.Context, w io.Writer, keys []evidence.Key) error {
-	return s.exportUnder(ctx, w, keys, nil)
+	return s.exportUnder(ctx, w, export{keys: keys})
 }
 
-// exportUnder writes what a signed checkpoint of the log covers; what the latest
-// does, where it is nil.
-func (s *Store) exportUnder(ctx context.Context, w io.Writer, keys []evidence.Key, signed []byte) error {
+// export says what a bundle has.
+type export struct {
+	keys   []evidence.Key
+	signed []byte // checkpoint that says how far it goes; the latest one where it is nil
+	bodies bool   // whether bodies come with their records
+	first  int64  // entries before it
+}
+
+// exportUnder writes what a signed checkpoint of the log covers.
+func (s *Store) exportUnder(ctx context.Context, w io.Writer, what export) error {
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
@@ -260,18 +276,30 @@ func (s *Store) exportUnder(ctx context.Context, w io.Writer, keys []evidence.Ke
 	if c.size == 0 {
 		return ErrNoEvidence
 	}
-	if signed != nil {
-		covered, err := evidence.OpenCheckpoint(signed, s.config.Checkpoint.(verifier))
+	if what.signed != nil {
+		covered, err := evidence.OpenCheckpoint(what.signed, s.config.Checkpoint.(verifier))
 		if err != nil || covered.Size > c.size {
 			return errors.Join(errors.New("sqlite: the cosigned checkpoint is not one of this file"), err)
 		}
-		c.size, c.note = covered.Size, signed
+		c.size, c.note = covered.Size, what.signed
 	}
 	r := reader{ctx, tx}
-	return evidence.WriteBundle(w, evidence.Export{
-		Keys: keys, Hashes: &treeReader{reader: r}, Checkpoint: c.note,
-		Records: r.rawRecords("SELECT bytes FROM record WHERE place < ? ORDER BY place", c.size),
-	})
+	begins, err := r.begins()
+	if err != nil {
+		return err
+	}
+	what.first = max(what.first, begins)
+	if c.size < what.first {
+		return fmt.Errorf("sqlite: a checkpoint of %d entries, and the records that are here begin behind %d", c.size, what.first)
+	}
+	out := evidence.Export{
+		From: what.first, Keys: what.keys, Hashes: &treeReader{reader: r}, Checkpoint: c.note,
+		Records: r.rawRecords("SELECT bytes FROM record WHERE place >= ? AND place < ? ORDER BY place", what.first, c.size),
+	}
+	if what.bodies {
+		r.withBodies(&out, c.size)
+	}
+	return evidence.WriteBundle(w, out)
 }
 
 // rawRecords yields the stored bytes that a query selects.

@@ -85,6 +85,9 @@ func (s *Store) Place(ctx context.Context, id string) (place int64, err error) {
 // Leaves returns the leaves of the log from one place up to, and without, another.
 func (s *Store) Leaves(ctx context.Context, from, to int64) ([][]byte, error) {
 	sealed, err := (reader{ctx, s.reads}).sealed("SELECT bytes FROM record WHERE place >= ? AND place < ? ORDER BY place", from, to)
+	if begins, errPeriods := s.Begins(ctx); errPeriods == nil && from < begins {
+		return nil, issuer.ErrNotFound // its records were archived
+	}
 	if err == nil && int64(len(sealed)) != to-from {
 		err = fmt.Errorf("sqlite: %d records from place %d to %d", len(sealed), from, to)
 	}
@@ -96,11 +99,12 @@ func (s *Store) Leaves(ctx context.Context, from, to int64) ([][]byte, error) {
 }
 
 // ExportCosigned writes the bundle of everything that the cosigned checkpoint
-// covers, with its cosignatures (EXT-35, EXT-41).
-func (s *Store) ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key) error {
+// covers, with its cosignatures (EXT-35, EXT-41), and with the bodies that are left
+// where they are asked for.
+func (s *Store) ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key, bodies bool) error {
 	signed, err := s.CosignedCheckpoint(ctx)
 	if err != nil {
 		return err
 	}
-	return s.exportUnder(ctx, w, keys, signed)
+	return s.exportUnder(ctx, w, export{keys: keys, signed: signed, bodies: bodies})
 }

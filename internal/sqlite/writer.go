@@ -117,7 +117,7 @@ func (s *Store) commit(batch []*change) {
 	}
 	for i, c := range batch {
 		if results[i] == nil && err != nil {
-			results[i] = fmt.Errorf("sqlite: %w: %w", evidence.ErrNotWritten, err)
+			results[i] = fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, err)
 		}
 		c.answer(results[i])
 	}
@@ -187,6 +187,7 @@ type transaction struct {
 	grown   []tlog.Hash         // hashes that the batch adds to the tree
 	noted   int64               // what the tail's becomes
 	careful bool                // ids of records are looked up before they are used
+	settled bool                // rows of the chains are brought up to date with this batch
 	saved   bool                // the change under way has a savepoint
 	undo    []undone
 	broken  error // the transaction ended by itself; nothing of it may be answered with yes
@@ -212,7 +213,7 @@ func (t *transaction) enter() error {
 		}
 	}
 	if t.broken != nil {
-		return notWritten(t.broken)
+		return fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, t.broken)
 	}
 	return nil
 }
@@ -297,7 +298,7 @@ type undone struct {
 // change runs one change. What it did is taken back when it fails.
 func (t *transaction) change(c *change) error {
 	if t.broken != nil {
-		return fmt.Errorf("sqlite: %w: %w", evidence.ErrNotWritten, t.broken)
+		return fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, t.broken)
 	}
 	if err := c.ctx.Err(); err != nil {
 		return err
