@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	wire "github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/token"
