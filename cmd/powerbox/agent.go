@@ -24,7 +24,7 @@ import (
 // Where agents are kept, and what opens it.
 const (
 	agentsStoreEnv      = "POWERBOX_AGENTS_STORE"
-	agentsPassphraseEnv = "POWERBOX_AGENTS_PASSPHRASE" //nolint:gosec // the name of it
+	agentsPassphraseEnv = "POWERBOX_AGENTS_PASSPHRASE"
 )
 
 // agentFlags say where agents are kept.

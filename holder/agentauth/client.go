@@ -85,7 +85,8 @@ func (c *Client) do(ctx context.Context, r *call) (*reply, error) {
 		}
 		var e *Error
 		limited := errors.As(err, &e) && e.Status == http.StatusTooManyRequests
-		if try == maxTries || ctx.Err() != nil || !limited && !(r.safe && unreachable(err)) {
+		again := limited || r.safe && unreachable(err)
+		if try == maxTries || ctx.Err() != nil || !again {
 			return nil, err
 		}
 		next := wait

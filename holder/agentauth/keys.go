@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -138,23 +137,4 @@ func (c *Client) rotateHost(ctx context.Context, issuer string, next *token.Priv
 		}
 		return nil
 	})
-}
-
-// Hosts returns the thumbprints by which the host is known, by issuer.
-func (c *Client) Hosts() (map[string]string, error) {
-	out := map[string]string{}
-	err := c.Store.view(func(st *state) error {
-		for _, issuer := range slices.Sorted(maps.Keys(st.Providers)) {
-			if st.Providers[issuer].HostKey == nil {
-				continue
-			}
-			key, err := st.hostKey(issuer)
-			if err != nil {
-				return err
-			}
-			out[issuer] = key.Public().Thumbprint()
-		}
-		return nil
-	})
-	return out, err
 }

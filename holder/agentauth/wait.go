@@ -75,6 +75,18 @@ func (o open) outcome(now standing) outcome {
 	return denied
 }
 
+// over says whether it is answered, and with what error.
+func (o open) over(now standing, a Agent) (bool, error) {
+	switch o.outcome(now) {
+	case given:
+		return true, nil
+	case denied:
+		return true, reasonOf(a)
+	case waits:
+	}
+	return false, nil
+}
+
 func same(a, b Grant) bool {
 	return a.Status == b.Status && digest("", []Ask{{a.Capability, a.Constraints}}) == digest("", []Ask{{b.Capability, b.Constraints}})
 }
@@ -125,11 +137,8 @@ func (c *Client) Wait(ctx context.Context, id string) (Agent, error) {
 
 // await polls until a person has answered, or the time to do so is over.
 func (c *Client) await(ctx context.Context, a Agent, noWait bool, o open) (Agent, error) {
-	switch o.outcome(standing{Status: a.Status, Grants: a.Grants}) {
-	case given:
-		return a, nil
-	case denied:
-		return a, reasonOf(a)
+	if over, err := o.over(standing{Status: a.Status, Grants: a.Grants}, a); over {
+		return a, err
 	}
 	if a.Approval != nil && c.Approve != nil {
 		c.Approve(a.ID, *a.Approval)
@@ -158,12 +167,9 @@ func (c *Client) await(ctx context.Context, a Agent, noWait bool, o open) (Agent
 			return a, err
 		}
 		kept.Approval = a.Approval
-		switch o.outcome(now) {
-		case given:
+		if over, err := o.over(now, kept); over {
 			kept.Approval = nil
-			return kept, nil
-		case denied:
-			return kept, reasonOf(kept)
+			return kept, err
 		}
 	}
 }
