@@ -20,6 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/backend"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/keysets"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/provider"
 	"github.com/powerbox-project/powerbox/token"
@@ -123,8 +124,24 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g gat
 		Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
 		RequireIssuer: conf.RequireIssuer, IssuerAudience: conf.IssuerAudience,
 		Administrator: func(principal string) bool { return slices.Contains(conf.Administrators, principal) },
-		Backend:       services, Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
+		Keys:          keysets.New(published{outbound.New(keysPolicy(a.dev))}, a.now),
+		Backend:       services, Redact: redaction(i.config.Evidence.Arguments), Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
+}
+
+// keysPolicy is for key sets, whose addresses strangers choose: public ones over
+// TLS, and in experiments those of this machine (AAP-N1).
+func keysPolicy(dev bool) outbound.Policy {
+	return outbound.Policy{AllowLoopback: dev, Timeout: 5 * time.Second, MaxBytes: 1 << 20}
+}
+
+// published fetches key sets.
+type published struct{ client *outbound.Client }
+
+// Get implements keysets.Getter.
+func (p published) Get(ctx context.Context, address string) ([]byte, error) {
+	data, _, err := p.client.Get(ctx, address, "application/jwk-set+json, application/json")
+	return data, err
 }
 
 // backendContext signs who calls a service behind the provider.

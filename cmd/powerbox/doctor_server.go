@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/keyring"
 )
 
 // keys looks at what only this server may know.
@@ -34,7 +36,7 @@ func (d *doctor) keys() {
 			oldest = info.ModTime()
 		}
 	}
-	wanted := []string{"operator", "handles", "pairwise", "evidence", "checkpoint", "feed"}
+	wanted := []string{"operator", "handles", "pairwise", keyring.EvidenceName(d.config.Evidence.Algorithm), "checkpoint", "feed"}
 	for _, a := range d.config.Agents {
 		wanted = append(wanted, "agent-"+a.ID)
 	}

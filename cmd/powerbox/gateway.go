@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/feed"
 	"github.com/powerbox-project/powerbox/internal/issuer"
@@ -123,10 +123,19 @@ type enrolment struct {
 	Gateway string        `json:"gateway"`
 	Agent   string        `json:"agent"`
 	Feed    signed.Public `json:"feed"`
+	Signs   string        `json:"record_algorithm,omitempty"` // of its records; absent for Ed25519
+}
+
+// algorithm is that of the signatures of the gateway's records.
+func (e enrolment) algorithm() string {
+	if e.Signs == "" {
+		return evidence.Ed25519
+	}
+	return e.Signs
 }
 
 func newGatewayEnroll(p *program) *cobra.Command {
-	var server, file, state string
+	var server, file, state, algorithm string
 	cmd := &cobra.Command{
 		Use:   "enroll --server URL --token-file FILE",
 		Short: "Make this gateway known to its server, with keys that are made here",
@@ -136,6 +145,7 @@ func newGatewayEnroll(p *program) *cobra.Command {
 	cmd.Flags().StringVar(&server, "server", "", "`URL` of the server, its issuer.url; required")
 	cmd.Flags().StringVar(&file, "token-file", "", "`file` with the token, - for standard input; required")
 	cmd.Flags().StringVar(&state, "state", defaultState, "`directory` that the gateway's keys and records will be in")
+	cmd.Flags().StringVar(&algorithm, "algorithm", evidence.Ed25519, "`algorithm` that signs records: Ed25519, ES256 or ML-DSA-87, which a server with long retention wants")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if server == "" || file == "" {
 			return usage(errors.New("want --server URL and --token-file FILE"))
@@ -158,12 +168,20 @@ func newGatewayEnroll(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		e, err := sidecar.Enroll(cmd.Context(), newHTTPClient().Transport, server, fingerprint, keys.own,
-			sidecar.Enrolment{Secret: secret, Record: keys.record, Context: keys.context.Public().JWK().String()})
+		_, key, err := keys.ring.Evidence(algorithm, "gateway")
+		if err != nil {
+			return usage(err)
+		}
+		record, err := json.Marshal(key)
 		if err != nil {
 			return err
 		}
-		kept := enrolment{Server: e.Server, Gateway: e.Gateway, Agent: e.Agent, Feed: e.Feed}
+		e, err := sidecar.Enroll(cmd.Context(), newHTTPClient().Transport, server, fingerprint, keys.own,
+			sidecar.Enrolment{Secret: secret, Record: string(record), Context: keys.context.Public().JWK().String()})
+		if err != nil {
+			return err
+		}
+		kept := enrolment{Server: e.Server, Gateway: e.Gateway, Agent: e.Agent, Feed: e.Feed, Signs: algorithm}
 		if err := keys.keep(kept); err != nil {
 			return err
 		}
@@ -263,16 +281,7 @@ func openGatewayKeys(state string) (*gatewayKeys, error) {
 	if k.context, err = ring.Agent("context"); err != nil {
 		return nil, err
 	}
-	_, record, err := ring.Evidence("gateway")
-	if err != nil {
-		return nil, err
-	}
-	x, err := base64.RawURLEncoding.DecodeString(record.X)
-	if err != nil {
-		return nil, err
-	}
-	k.record, err = signed.ParsePublic(base64.RawURLEncoding.EncodeToString(x))
-	return k, err
+	return k, nil
 }
 
 func (k *gatewayKeys) keep(e enrolment) error {

@@ -141,7 +141,11 @@ func publicThumbprint(name, file string) (string, error) {
 	if err != nil || len(seed) != ed25519.SeedSize {
 		return "", errors.New("want 32 bytes in base64url")
 	}
-	if name != "evidence" && name != "checkpoint" && name != "feed" {
+	if algorithm, ok := keyring.EvidenceFile(filepath.Base(file)); ok {
+		public, err := keyring.EvidenceKey(algorithm, seed, recorderID)
+		return public.ID, err
+	}
+	if name != "checkpoint" && name != "feed" {
 		return "", nil
 	}
 	public, err := evidence.NewKey(ed25519.NewKeyFromSeed(seed).Public(), recorderID)

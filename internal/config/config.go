@@ -202,6 +202,8 @@ type Approvals struct{}
 type Evidence struct {
 	Origin     string `key:"origin" format:"log" doc:"Name of the log in its checkpoints. Default: host and path of issuer.url."`
 	Arguments  string `key:"arguments" default:"redacted" enum:"redacted,none,full" doc:"How much of the arguments records keep."`
+	Algorithm  string `key:"algorithm" default:"Ed25519" enum:"Ed25519,ES256,ML-DSA-87" doc:"What signs records. Each has a key of its own: changing it closes the key before and enrols the other, on record. ML-DSA-87 signatures have 4.6 KiB each; with signatures: batch few records need one."`
+	Retention  int    `key:"retention_years" default:"10" min:"1" max:"100" doc:"For how many years records must convince. Nothing is deleted when they are over; more than 10 need algorithm ML-DSA-87."`
 	Signatures string `key:"signatures" default:"record" enum:"record,batch" doc:"What is signed: every record, or of each agent's records that reach the disk together the last, which covers those before it."`
 	Durability string `key:"durability" default:"local" enum:"local" doc:"When an action may go on: local is after the gateway's own disk has the record."`
 

@@ -11,6 +11,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/cipher"
 	"errors"
@@ -327,13 +328,22 @@ func checkContentType(x *exchange) error {
 	return nil
 }
 
+// readAll is io.ReadAll for something whose length was told, -1 where it was not.
+// What is told makes room for no more than usual bodies have.
+func readAll(r io.Reader, told int64) ([]byte, error) {
+	const usual = 64 << 10
+	b := bytes.NewBuffer(make([]byte, 0, min(max(told, 0), usual)+bytes.MinRead))
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
+}
+
 // readBody reads a body within the limit. Compressed bodies are refused: what
 // is inside cannot be checked as it will be read.
 func (g *Gateway) readBody(r *http.Request) ([]byte, int, error) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("Content-Encoding %q is not accepted; send the body as it is", encoding)
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, int64(g.config.BodyLimit)+1))
+	body, err := readAll(io.LimitReader(r.Body, int64(g.config.BodyLimit)+1), r.ContentLength)
 	if err != nil {
 		return nil, http.StatusBadRequest, errors.New("the body could not be read")
 	}

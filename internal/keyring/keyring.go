@@ -3,7 +3,10 @@
 package keyring
 
 import (
+	"crypto"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -15,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"filippo.io/mldsa"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -131,7 +135,18 @@ func (r *Ring) Secret(name string) ([]byte, error) {
 
 // InUse reports whether a server has used the ring before: whether there is a
 // key that signs records.
-func (r *Ring) InUse() (bool, error) { return r.has("evidence.secret") }
+func (r *Ring) InUse() (bool, error) {
+	for _, name := range evidenceNames {
+		if used, err := r.has(name + ".secret"); used || err != nil {
+			return used, err
+		}
+	}
+	return false, nil
+}
+
+// evidenceNames are the files of the keys that sign records, without their end, by
+// algorithm.
+var evidenceNames = map[string]string{evidence.Ed25519: "evidence", evidence.ES256: "evidence-es256", evidence.MLDSA87: "evidence-ml-dsa-87"}
 
 func (r *Ring) has(name string) (bool, error) {
 	_, err := os.Stat(filepath.Join(r.dir, name))
@@ -141,20 +156,71 @@ func (r *Ring) has(name string) (bool, error) {
 	return err == nil, err
 }
 
-// Evidence returns the key that signs records and its public form for the
-// recorder of that name.
-func (r *Ring) Evidence(recorder string) (evidence.Signer, evidence.Key, error) {
-	seed, err := r.Secret("evidence")
+// EvidenceName returns the name of the key that signs records by an algorithm, ""
+// where none does.
+func EvidenceName(algorithm string) string { return evidenceNames[algorithm] }
+
+// Evidence returns the key that signs records by an algorithm, and its public form
+// for the recorder of that name. Each algorithm has a key of its own.
+func (r *Ring) Evidence(algorithm, recorder string) (evidence.Signer, evidence.Key, error) {
+	name, ok := evidenceNames[algorithm]
+	if !ok {
+		return nil, evidence.Key{}, fmt.Errorf("keys: records are not signed by %q; want %s, %s or %s", algorithm, evidence.Ed25519, evidence.ES256, evidence.MLDSA87)
+	}
+	seed, err := r.Secret(name)
 	if err != nil {
 		return nil, evidence.Key{}, err
 	}
+	signer, public, err := signerOf(algorithm, seed)
+	if err != nil {
+		return nil, evidence.Key{}, fmt.Errorf("keys: %s.secret: %w", name, err)
+	}
+	key, err := evidence.NewKey(public, recorder)
+	return signer, key, err
+}
+
+// signerOf makes the key of a seed. For ES256 the seed is the private scalar, which
+// of 2^32 random seeds one is too large for.
+func signerOf(algorithm string, seed []byte) (evidence.Signer, crypto.PublicKey, error) {
+	switch algorithm {
+	case evidence.MLDSA87:
+		private, err := mldsa.NewPrivateKey(mldsa.MLDSA87(), seed)
+		if err != nil {
+			return nil, nil, err
+		}
+		signer, err := evidence.NewMLDSA87Signer(private)
+		return signer, private.PublicKey(), err
+	case evidence.ES256:
+		private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), seed)
+		if err != nil {
+			return nil, nil, err
+		}
+		signer, err := evidence.NewES256Signer(private)
+		return signer, &private.PublicKey, err
+	}
 	private := ed25519.NewKeyFromSeed(seed)
 	signer, err := evidence.NewEd25519Signer(private)
-	if err != nil {
-		return nil, evidence.Key{}, fmt.Errorf("keys: %w", err)
+	return signer, private.Public(), err
+}
+
+// EvidenceFile returns the algorithm of a key that signs records, by the name of
+// its file.
+func EvidenceFile(file string) (algorithm string, ok bool) {
+	for algorithm, name := range evidenceNames {
+		if file == name+".secret" {
+			return algorithm, true
+		}
 	}
-	key, err := evidence.NewKey(private.Public(), recorder)
-	return signer, key, err
+	return "", false
+}
+
+// EvidenceKey returns the public form of a seed that such a file holds.
+func EvidenceKey(algorithm string, seed []byte, recorder string) (evidence.Key, error) {
+	_, public, err := signerOf(algorithm, seed)
+	if err != nil {
+		return evidence.Key{}, err
+	}
+	return evidence.NewKey(public, recorder)
 }
 
 // Checkpoint returns the key that signs the log's checkpoints and the verifier

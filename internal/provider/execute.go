@@ -134,10 +134,16 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 	call := &gate.Call{
 		Target: p.target, Mode: gate.Require, Attempts: []powerbox.Attempt{attempt}, Action: "capability.execute", Purpose: s.Agent.Reason,
 		Caller: gate.Caller{Holder: holder(s.Agent.ID), Principal: p.config.Issuer.Pseudonym(p.config.Agent, s.Agent.User)},
-		Origin: func(string) string { return "" }, Reads: c.Sensitivity == Read, Arguments: arguments.AppendJSON(nil),
+		Origin: func(string) string { return "" }, Reads: c.Sensitivity == Read,
+	}
+	if p.config.Redact != nil {
+		call.Arguments = p.config.Redact(arguments)
 	}
 	held := p.inForce(s, c.Name)
 	for _, g := range held {
+		if _, err := p.shape(g); err != nil {
+			return gate.Verdict{}, err // what is not understood is not passed over (AAP-E7)
+		}
 		call.Presented = append(call.Presented, gate.Presented{Reference: g.Record})
 	}
 	if !s.token.Allows(c.Name) {
