@@ -123,6 +123,10 @@ func tool[In any](s *mcp.Server, name, description, properties string, do func(c
 				}
 			}
 			out, err := do(ctx, r, in)
+			var ask *askFirst
+			if errors.As(err, &ask) {
+				return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{ask.id: ask.question}}, nil
+			}
 			if err != nil {
 				return failed(err), nil
 			}
@@ -167,7 +171,7 @@ func failed(err error) *mcp.CallToolResult {
 
 // admitted refuses a URL that a model names, unless the operator or a person at the
 // MCP host says that it may be fetched (section 8.9, AAP-CL11).
-func (t *tools) admitted(ctx context.Context, r *mcp.CallToolRequest, provider string) error {
+func (t *tools) admitted(r *mcp.CallToolRequest, provider string) error {
 	at := strings.TrimSuffix(provider, "/")
 	if !strings.Contains(at, "://") || slices.Contains(t.allowed, at) {
 		return nil
@@ -179,12 +183,38 @@ func (t *tools) admitted(ctx context.Context, r *mcp.CallToolRequest, provider s
 	if slices.ContainsFunc(known, func(p agentauth.Provider) bool { return p.Issuer == at }) {
 		return nil
 	}
-	answer, err := r.Session.Elicit(ctx, &mcp.ElicitParams{
+	refused := fmt.Errorf("%s is not fetched: nobody confirmed it; a person can allow it with powerbox mcp --allow-provider, or discover it with powerbox agent discover", at)
+	// The answer is to the question about this URL and no other.
+	id := "fetch " + at
+	if answer, ok := r.Params.InputResponses[id].(*mcp.ElicitResult); ok {
+		if answer.Action == "accept" && answer.Content["fetch"] == true {
+			return nil
+		}
+		return refused
+	}
+	if !canAsk(r) {
+		return refused
+	}
+	return &askFirst{id, &mcp.ElicitParams{
 		Message:         "An agent wants to use a provider that is not known yet: " + at + ". Fetch it?",
 		RequestedSchema: json.RawMessage(`{"type": "object", "required": ["fetch"], "properties": {"fetch": {"type": "boolean", "title": "Fetch it"}}}`),
-	})
-	if err == nil && answer.Action == "accept" && answer.Content["fetch"] == true {
-		return nil
+	}}
+}
+
+// askFirst says that the person at the MCP host is asked before a tool goes on.
+type askFirst struct {
+	id       string
+	question *mcp.ElicitParams
+}
+
+func (a *askFirst) Error() string { return a.question.Message }
+
+// canAsk reports whether the MCP host can ask its person: it says so when a session
+// begins, or with every request.
+func canAsk(r *mcp.CallToolRequest) bool {
+	if p := r.Session.InitializeParams(); p != nil && p.Capabilities != nil && p.Capabilities.Elicitation != nil {
+		return true
 	}
-	return fmt.Errorf("%s is not fetched: nobody confirmed it; a person can allow it with powerbox mcp --allow-provider, or discover it with powerbox agent discover", at)
+	capabilities, _ := r.Params.GetMeta()[mcp.MetaKeyClientCapabilities].(map[string]any)
+	return capabilities["elicitation"] != nil
 }

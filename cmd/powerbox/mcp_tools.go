@@ -47,7 +47,7 @@ func (t *tools) discover(ctx context.Context, r *mcp.CallToolRequest, in struct 
 	URL string `json:"url"`
 },
 ) (any, error) {
-	if err := t.admitted(ctx, r, in.URL); err != nil {
+	if err := t.admitted(r, in.URL); err != nil {
 		return nil, err
 	}
 	p, err := t.client.Discover(ctx, in.URL)
@@ -66,7 +66,7 @@ type looking struct {
 }
 
 func (t *tools) list(ctx context.Context, r *mcp.CallToolRequest, in looking) (any, error) {
-	if err := t.admitted(ctx, r, in.Provider); err != nil {
+	if err := t.admitted(r, in.Provider); err != nil {
 		return nil, err
 	}
 	all, err := t.client.List(ctx, in.Provider, agentauth.View{Agent: in.Agent, Query: in.Query})
@@ -74,7 +74,7 @@ func (t *tools) list(ctx context.Context, r *mcp.CallToolRequest, in looking) (a
 }
 
 func (t *tools) describe(ctx context.Context, r *mcp.CallToolRequest, in looking) (any, error) {
-	if err := t.admitted(ctx, r, in.Provider); err != nil {
+	if err := t.admitted(r, in.Provider); err != nil {
 		return nil, err
 	}
 	return t.client.Describe(ctx, in.Provider, in.Name, agentauth.View{Agent: in.Agent})
@@ -119,7 +119,7 @@ func (t *tools) connect(ctx context.Context, r *mcp.CallToolRequest, in asking) 
 	if err != nil {
 		return nil, err
 	}
-	if err := t.admitted(ctx, r, in.Provider); err != nil {
+	if err := t.admitted(r, in.Provider); err != nil {
 		return nil, err
 	}
 	a, err := t.client.Connect(ctx, in.Provider, agentauth.Connection{Name: in.Name, Mode: in.Mode, Capabilities: asks, Asking: in.with()})
@@ -150,19 +150,19 @@ func (t *tools) answered(ctx context.Context, r *mcp.CallToolRequest, a agentaut
 		return a, nil
 	}
 	watched(ctx, r, 0, pending.Approval.String())
-	return t.waited(ctx, a, wait)
+	return t.waited(ctx, a.ID, wait)
 }
 
 // maxToolWait bounds what a model may have waited for, in seconds.
 const maxToolWait = 300
 
-// waited waits for a person; whom nobody answers in time is told as before.
-func (t *tools) waited(ctx context.Context, a agentauth.Agent, seconds int) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(min(seconds, maxToolWait))*time.Second)
+// waited waits for a person; whom nobody answers in time is told how it stands.
+func (t *tools) waited(ctx context.Context, agent string, seconds int) (any, error) {
+	limited, cancel := context.WithTimeout(ctx, time.Duration(min(seconds, maxToolWait))*time.Second)
 	defer cancel()
-	now, err := t.client.Wait(ctx, a.ID)
-	if ctx.Err() != nil || errors.As(err, new(*agentauth.Pending)) {
-		return a, nil
+	now, err := t.client.Wait(limited, agent)
+	if limited.Err() != nil || errors.As(err, new(*agentauth.Pending)) {
+		return t.client.Status(ctx, agent)
 	}
 	return now, err
 }
@@ -181,11 +181,10 @@ type ofAgent struct {
 }
 
 func (t *tools) status(ctx context.Context, _ *mcp.CallToolRequest, in ofAgent) (any, error) {
-	a, err := t.client.Status(ctx, in.Agent)
-	if err != nil || in.Wait <= 0 {
-		return a, err
+	if in.Wait <= 0 {
+		return t.client.Status(ctx, in.Agent)
 	}
-	return t.waited(ctx, a, in.Wait)
+	return t.waited(ctx, in.Agent, in.Wait)
 }
 
 func (t *tools) reactivate(ctx context.Context, r *mcp.CallToolRequest, in ofAgent) (any, error) {

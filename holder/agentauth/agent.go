@@ -302,11 +302,21 @@ func (c *Client) Status(ctx context.Context, id string) (Agent, error) {
 	if err != nil {
 		return Agent{}, err
 	}
-	s, err := c.status(ctx, a)
+	s, err := c.seen(ctx, a)
 	if err != nil {
 		return Agent{}, err
 	}
 	return c.keep(s, nil)
+}
+
+// seen is status, to which a host that was rejected is an answer: a person who
+// denies the first agent of a host denies the host.
+func (c *Client) seen(ctx context.Context, a *signing) (standing, error) {
+	s, err := c.status(ctx, a)
+	if has(err, string(wire.CodeHostRejected)) {
+		return standing{ID: a.ID, Status: string(wire.Rejected)}, nil
+	}
+	return s, err
 }
 
 func (c *Client) status(ctx context.Context, a *signing) (standing, error) {

@@ -53,6 +53,12 @@ func (c *Client) Connect(ctx context.Context, provider string, with Connection) 
 		}
 		out, err = c.register(ctx, p, with, draft, o)
 	}
+	if with.Again && has(err, string(wire.CodeHostRejected)) {
+		if err := c.newHost(p.Issuer); err != nil {
+			return Agent{}, err
+		}
+		out, err = c.register(ctx, p, with, draft, o)
+	}
 	if err != nil {
 		return Agent{}, c.helped(ctx, p.Issuer, "", err)
 	}
@@ -99,6 +105,20 @@ func (c *Client) draftKeys(issuer, draft string) (host, agent *token.PrivateKey,
 func (c *Client) dropDraft(issuer, draft string) error {
 	return c.Store.update(func(st *state) error {
 		delete(st.Providers[issuer].Drafts, draft)
+		return nil
+	})
+}
+
+// newHost gives the host another key at a provider that has rejected it for good. A
+// person asked for that.
+func (c *Client) newHost(issuer string) error {
+	key, err := token.GenerateKey(token.Ed25519, c.Random)
+	if err != nil {
+		return err
+	}
+	return c.Store.update(func(st *state) error {
+		p := st.Providers[issuer]
+		p.HostKey, p.NextKeys, p.HostID = key.JWK(), nil, ""
 		return nil
 	})
 }

@@ -285,3 +285,31 @@ func TestReactivateLosesWhatWasAsked(t *testing.T) {
 		t.Errorf("an active agent was reactivated: %v", err)
 	}
 }
+
+// TestAAPCL13_ADeniedHost: who denies the first agent of a host denies the host; a
+// person who asks again does so as another.
+func TestAAPCL13_ADeniedHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c := newWorld(t)
+		w.answers[register], w.answers[statusAt] = says(200, waiting), says(403, `{"error": "host_rejected"}`)
+		var denied *agentauth.Denied
+		if _, err := c.Connect(t.Context(), issuer, connection()); !errors.As(err, &denied) {
+			t.Fatal(err)
+		}
+		w.answers[register] = inTurn(says(403, `{"error": "host_rejected"}`), says(200, active))
+		other := connection()
+		other.Capabilities = nil // another request, which nobody has denied
+		if _, err := c.Connect(t.Context(), issuer, other); !errors.Is(err, powerbox.ErrDenied) || len(w.to(register)) != 2 {
+			t.Errorf("%v, asked %d times", err, len(w.to(register)))
+		}
+		w.answers[register] = inTurn(says(403, `{"error": "host_rejected"}`), says(200, active))
+		other.Again = true
+		if _, err := c.Connect(t.Context(), issuer, other); err != nil {
+			t.Fatal(err)
+		}
+		asked := w.to(register)
+		if tokenOf(t, asked[2], wire.TypeHost).Issuer == tokenOf(t, asked[3], wire.TypeHost).Issuer {
+			t.Error("the rejected key was used again")
+		}
+	})
+}

@@ -1,11 +1,13 @@
 package agentauth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,6 +21,14 @@ import (
 type Execution struct {
 	Capability string          `json:"capability"`
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
+}
+
+// plain has no arguments where they are null.
+func (e Execution) plain() Execution {
+	if string(bytes.TrimSpace(e.Arguments)) == "null" {
+		e.Arguments = nil
+	}
+	return e
 }
 
 // Event is a piece of a stream: data, or done with the final result.
@@ -44,6 +54,7 @@ func (c *Client) Execute(ctx context.Context, agent string, e Execution, events 
 	if err != nil {
 		return Result{}, err
 	}
+	e = e.plain()
 	location, err := c.locate(ctx, a, e)
 	if err != nil {
 		return Result{}, err
@@ -185,7 +196,10 @@ func (c *Client) Batch(ctx context.Context, agent string, es []Execution) ([]Bat
 	}
 	out := make([]Batched, len(es))
 	var together []int
+	es = slices.Clone(es)
 	for i, e := range es {
+		e = e.plain()
+		es[i] = e
 		location, err := c.locate(ctx, a, e)
 		switch {
 		case err != nil:

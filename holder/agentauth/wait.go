@@ -180,7 +180,7 @@ func (c *Client) poll(ctx context.Context, id string) (standing, error) {
 	if err != nil {
 		return standing{}, err
 	}
-	return c.status(ctx, a)
+	return c.seen(ctx, a)
 }
 
 // timing is how often and how long a person is waited for.
