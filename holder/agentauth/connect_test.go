@@ -35,6 +35,7 @@ func TestAAPCL5_PollsAtTheInterval(t *testing.T) {
 		"slow down":         {[]http.HandlerFunc{says(400, `{"error": "slow_down"}`)}, 15 * time.Second},
 		"not yet":           {[]http.HandlerFunc{says(400, `{"error": "authorization_pending"}`)}, 10 * time.Second},
 		"too many, in 20 s": {[]http.HandlerFunc{says(429, `{}`, "Retry-After", "20")}, 25 * time.Second},
+		"not there at all":  {[]http.HandlerFunc{says(503, ``), says(503, ``), says(503, ``), says(503, ``), says(503, ``)}, 30 * time.Second},
 		"not there, twice":  {[]http.HandlerFunc{says(503, ``), says(502, ``)}, 8 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
