@@ -133,6 +133,8 @@ func TestAAPCL13_ADeniedRequestIsFinal(t *testing.T) {
 		w, c := newWorld(t)
 		a := pays(t, c, `{"amount": {"max": 10}}`)
 		w.answers[statusAt] = says(200, strings.Replace(active, `"status": "active"}]`, `"status": "active", "constraints": {"amount": {"max": 10}}}]`, 1))
+		held := w.answers[statusAt]
+		w.answers[statusAt] = inTurn(held, says(200, strings.Replace(active, `"status": "active"}]`, `"status": "active", "constraints": {"amount": {"max": 10}}}, {"capability": "pay", "status": "denied"}]`, 1)))
 		w.answers[asksMore] = says(200, waiting)
 		ask := []agentauth.Ask{{Capability: "pay", Constraints: json.RawMessage(`{"amount": {"max": 1000}}`)}}
 		// What it holds already is no answer to the request.
@@ -311,6 +313,26 @@ func TestAAPCL13_ADeniedHost(t *testing.T) {
 		asked := w.to(register)
 		if tokenOf(t, asked[2], wire.TypeHost).Issuer == tokenOf(t, asked[3], wire.TypeHost).Issuer {
 			t.Error("the rejected key was used again")
+		}
+	})
+}
+
+// TestAnEndIsNoDenial: the agent was revoked while a person was asked for more.
+func TestAnEndIsNoDenial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c := newWorld(t)
+		a := pays(t, c, "")
+		w.answers[asksMore] = says(200, waiting)
+		gone := says(200, strings.Replace(active, `"status": "active", "agent`, `"status": "revoked", "agent`, 1))
+		w.answers[statusAt] = inTurn(says(200, active), gone)
+		ask := []agentauth.Ask{{Capability: "see"}}
+		var denied *agentauth.Denied
+		if _, err := c.RequestCapability(t.Context(), a.ID, ask, agentauth.Asking{}); err == nil || errors.As(err, &denied) {
+			t.Fatalf("%v", err)
+		}
+		w.answers[statusAt] = says(200, active)
+		if _, err := c.RequestCapability(t.Context(), a.ID, ask, agentauth.Asking{}); errors.As(err, &denied) || len(w.to(asksMore)) != 2 {
+			t.Errorf("%v, asked %d times", err, len(w.to(asksMore)))
 		}
 	})
 }

@@ -3,6 +3,7 @@ package agentauth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -27,6 +28,7 @@ const (
 	waits outcome = iota
 	given
 	denied
+	ended // without an answer: the agent expired, or was revoked
 )
 
 // open is a request that people have to answer.
@@ -53,8 +55,10 @@ func (o open) outcome(now standing) outcome {
 	case wire.Pending:
 		return waits
 	case wire.Active:
-	default:
+	case wire.Rejected:
 		return denied
+	default:
+		return ended
 	}
 	if o.Whole {
 		if len(o.Asks) > 0 && len(now.Grants) > 0 && !slices.ContainsFunc(now.Grants, func(g Grant) bool { return !is(wire.Denied)(g) }) {
@@ -66,13 +70,17 @@ func (o open) outcome(now standing) outcome {
 	if slices.ContainsFunc(of, is(wire.Pending)) {
 		return waits
 	}
+	no := slices.ContainsFunc(of, is(wire.Denied))
 	of = slices.DeleteFunc(of, func(g Grant) bool {
 		return slices.ContainsFunc(o.Before, func(b Grant) bool { return same(b, g) })
 	})
-	if slices.ContainsFunc(of, is(wire.Active)) {
+	switch {
+	case slices.ContainsFunc(of, is(wire.Active)):
 		return given
+	case no:
+		return denied
 	}
-	return denied
+	return ended
 }
 
 // over says whether it is answered, and with what error.
@@ -82,6 +90,8 @@ func (o open) over(now standing, a Agent) (bool, error) {
 		return true, nil
 	case denied:
 		return true, reasonOf(a)
+	case ended:
+		return true, fmt.Errorf("agentauth: nobody answered, and agent %q is %s now", a.ID, now.Status)
 	case waits:
 	}
 	return false, nil
