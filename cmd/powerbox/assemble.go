@@ -91,8 +91,11 @@ func assemble(ctx context.Context, a assembly) (*instance, error) {
 		return nil, errors.New("identity.dev has built-in users; they are for experiments: remove them, or start with --dev")
 	}
 	i := &instance{config: a.config}
-	var err error
-	if i.ring, err = keyring.Open(filepath.Join(string(a.config.Issuer.Directory), "keys"), rand.Reader); err != nil {
+	passphrase, err := readPassphrase(string(a.config.Issuer.PassphraseFile))
+	if err != nil {
+		return nil, fmt.Errorf("issuer.passphrase_file: %w", err)
+	}
+	if i.ring, err = keyring.Open(filepath.Join(string(a.config.Issuer.Directory), "keys"), rand.Reader, passphrase); err != nil {
 		return nil, err
 	}
 	if err := i.open(ctx, a); err != nil {

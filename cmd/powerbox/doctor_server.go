@@ -119,8 +119,8 @@ func (d *doctor) itself(ctx context.Context, base string) {
 	for _, a := range d.config.Agents {
 		file := filepath.Join(string(d.config.Issuer.Directory), "keys", "agent-"+a.ID+".jwk")
 		own, err := publicThumbprint("agent-"+a.ID, file)
-		if err != nil {
-			continue // keys says so
+		if err != nil || own == sealedKey {
+			continue // keys says so, or cannot tell
 		}
 		at := cmp.Or(a.GatewayURL, base)
 		address := strings.TrimSuffix(at, "/") + "/agents/" + a.ID + "/.well-known/jwks.json"

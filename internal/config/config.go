@@ -34,6 +34,7 @@ type Config struct {
 type Issuer struct {
 	URL             string        `key:"url" default:"http://127.0.0.1:8700" format:"origin" doc:"Public base URL; agents live at URL/agents/ID."`
 	Directory       Path          `key:"directory" default:"powerbox-data" doc:"Where keys (mode 0600) and the store are, relative to the file."`
+	PassphraseFile  Path          `key:"passphrase_file" doc:"File with the passphrase under which the keys in directory are encrypted (age); at least 12 bytes, white space around it is left out. Keys that stand in the clear are encrypted at the next start. Absent: they stand in the clear, mode 0600."`
 	MaximumLifetime time.Duration `key:"maximum_lifetime" default:"1h" doc:"Longest lifetime of a capability (SEP-8)."`
 	Feed            Feed          `key:"feed" doc:"The signed feed of revocations and freezes, for gateways apart from the server."`
 	TLS             TLS           `key:"tls" doc:"How serve speaks TLS, at every address but that of telemetry. The files are read again when they change, or on SIGHUP. Without a certificate it speaks plain HTTP, for loopback or behind a proxy that terminates TLS."`
