@@ -10,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/holder/agentauth"
 )
 
 // callFlags are one call of a skill.
@@ -18,6 +19,20 @@ type callFlags struct {
 	capability string
 	skill      string
 	arguments  string
+	via        string
+	agent      agentFlags
+}
+
+// viaAgentAuth is the protocol of --via beside A2A.
+const viaAgentAuth = "agent-auth"
+
+// checkVia checks --via, which is a2a where it is absent.
+func checkVia(via string) error {
+	switch via {
+	case "a2a", viaAgentAuth:
+		return nil
+	}
+	return usage(fmt.Errorf("--via is %q; want a2a or %s", via, viaAgentAuth))
 }
 
 func newCall(p *program) *cobra.Command {
@@ -26,7 +41,9 @@ func newCall(p *program) *cobra.Command {
 		Use:   "call AGENT_URL --skill SKILL [--arguments JSON] [--capability FILE] --key FILE",
 		Short: "Call a skill of an agent; exit 3 when it is denied",
 		Long: "With a capability the call is a2a/skill/invoke with a proof of it. Without one it is the SendMessage that a\n" +
-			"stock client sends, with the user's session where there is one: what that may do is for the agent's mode to say.",
+			"stock client sends, with the user's session where there is one: what that may do is for the agent's mode to say.\n\n" +
+			"With --via agent-auth a capability of a provider of the Agent Auth Protocol is executed, by an agent that powerbox agent connect\n" +
+			"made: AGENT_URL is then its id, or a provider at which there is one agent.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := outputFlag(cmd)
@@ -34,15 +51,26 @@ func newCall(p *program) *cobra.Command {
 	f.StringVar(&c.capability, "capability", "", "capability `file` to call under")
 	f.StringVar(&c.skill, "skill", "", "skill to call (required)")
 	f.StringVar(&c.arguments, "arguments", "{}", "arguments of the skill, a JSON object")
+	f.StringVar(&c.via, "via", "a2a", "protocol: a2a, or agent-auth")
 	c.holder.add(cmd)
-	required(cmd, "skill", "key")
+	c.agent.add(cmd)
+	required(cmd, "skill")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkVia(c.via); err != nil {
+			return err
+		}
 		arguments, err := powerbox.ParseValue([]byte(c.arguments))
 		if err == nil && arguments.Kind() != powerbox.KindObject {
 			err = errors.New(`want an object such as {"title": "x"}`)
 		}
 		if err != nil {
 			return usage(fmt.Errorf("--arguments: %w", err))
+		}
+		if c.via == viaAgentAuth {
+			if err := foreign(cmd, "capability", "key", "session", "session-file"); err != nil {
+				return err
+			}
+			return p.execute(cmd.Context(), &c.agent, args[0], c.skill, arguments, *output)
 		}
 		client, err := p.holderClient(c.holder)
 		if err != nil {
@@ -64,6 +92,48 @@ func newCall(p *program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// foreign refuses flags that mean nothing with --via agent-auth.
+func foreign(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			return usage(fmt.Errorf("--%s is for a2a; with --via %s the store has the keys", name, viaAgentAuth))
+		}
+	}
+	return nil
+}
+
+// execute uses a capability of a provider. The events of a stream are printed as
+// they come.
+func (p *program) execute(ctx context.Context, f *agentFlags, of, capability string, arguments powerbox.Value, output string) error {
+	client, err := p.agentClient(f)
+	if err != nil {
+		return err
+	}
+	agent, err := agentOf(client, of)
+	if err != nil {
+		return err
+	}
+	streamed := false
+	result, err := client.Execute(ctx, agent, agentauth.Execution{Capability: capability, Arguments: arguments.AppendJSON(nil)}, func(e agentauth.Event) error {
+		streamed = true
+		if output == "json" {
+			return p.printJSON(map[string]any{"event": e.Name, "data": e.Data})
+		}
+		_, err := fmt.Fprintf(p.stdout, "%s\n", e.Data)
+		return err
+	})
+	switch {
+	case err != nil:
+		return p.refused(err, output)
+	case streamed:
+		return nil
+	case output == "json":
+		return p.printJSON(resultOf(result))
+	}
+	fmt.Fprintln(p.stdout, string(result.Data))
+	return nil
 }
 
 func (p *program) call(ctx context.Context, client *holder.Client, agent holder.Agent, c callFlags, arguments powerbox.Value) (json.RawMessage, error) {

@@ -18,6 +18,9 @@ type requestFlags struct {
 	filters    []string
 	expires    string
 	out        string
+	via        string
+	agent      agentFlags
+	asking     askingFlags
 }
 
 func newRequest(p *program) *cobra.Command {
@@ -27,6 +30,8 @@ func newRequest(p *program) *cobra.Command {
 		Short: "Ask an agent for a capability for one task; exit 3 when it is refused",
 		Example: "  powerbox request http://127.0.0.1:8700/agents/documents --grant documents:read --purpose 'Summarize the quarter' \\\n" +
 			"    --collection reports --filter quarter=2025-Q1 --key holder.jwk --session-file alice.session --out capability.json",
+		Long: "With --via agent-auth an agent that powerbox agent connect made asks its provider for more, and waits for the person who\n" +
+			"approves: AGENT_URL is then its id, or a provider at which there is one agent, and a grant is a capability.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := outputFlag(cmd)
@@ -42,9 +47,18 @@ func newRequest(p *program) *cobra.Command {
 	f.BoolVar(&r.params.Card, "card", false, "ask for the agent's extended card as well")
 	f.BoolVar(&r.params.ScopeToken, "scope-token", false, "ask for a scope token of the authorization extension")
 	f.StringVar(&r.out, "out", "", "capability `file` to write, with mode 0600")
+	f.StringVar(&r.via, "via", "a2a", "protocol: a2a, or agent-auth")
 	r.holder.add(cmd)
-	required(cmd, "grant", "purpose", "key")
+	r.agent.add(cmd)
+	r.asking.add(cmd)
+	required(cmd, "grant", "purpose")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkVia(r.via); err != nil {
+			return err
+		}
+		if r.via == viaAgentAuth {
+			return p.requestCapability(cmd, &r, args[0], *output)
+		}
 		client, err := p.holderClient(r.holder)
 		if err != nil {
 			return err
@@ -69,6 +83,29 @@ func newRequest(p *program) *cobra.Command {
 		return p.printCapabilities(held, r.out, *output)
 	}
 	return cmd
+}
+
+// requestCapability asks a provider for more, for one of its agents.
+func (p *program) requestCapability(cmd *cobra.Command, r *requestFlags, of, output string) error {
+	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "push", "card", "scope-token", "out", "key", "session", "session-file")
+	if err != nil {
+		return err
+	}
+	asks, err := r.asking.asks(r.params.Grants)
+	if err != nil {
+		return err
+	}
+	client, err := p.agentClient(&r.agent)
+	if err != nil {
+		return err
+	}
+	agent, err := agentOf(client, of)
+	if err != nil {
+		return err
+	}
+	r.asking.with.Reason = r.params.Purpose
+	a, err := client.RequestCapability(cmd.Context(), agent, asks, r.asking.with)
+	return p.connected(a, err, r.asking.with.NoWait, output)
 }
 
 // query is the resource query of the flags; null where they ask for none.

@@ -36,7 +36,7 @@ func (b breach) String() string {
 // walls are the rules of docs/ARCHITECTURE.md. A package that does not exist yet
 // breaks none.
 func walls() []wall {
-	heavy := external("google.golang.org/grpc", "github.com/cedar-policy", "go.opentelemetry.io", "github.com/prometheus")
+	heavy := external("google.golang.org/grpc", "github.com/cedar-policy", "go.opentelemetry.io", "github.com/prometheus", "github.com/modelcontextprotocol")
 	sql := external("database/sql", "modernc.org/sqlite", "github.com/jackc/pgx")
 	// SDKs link google/uuid, which names the interfaces of drivers and opens nothing.
 	store := both(sql, not(external("database/sql/driver")))
@@ -48,7 +48,7 @@ func walls() []wall {
 			refuses: not(isStandard),
 		},
 		{
-			why:     "powerbox, token, evidence, eddsa, trust and agentcard take bytes, keys and time: no network, SQL, gRPC, Cedar, telemetry or internal package",
+			why:     "powerbox, token, evidence, eddsa, trust and agentcard take bytes, keys and time: no network, SQL, gRPC, Cedar, telemetry, MCP or internal package",
 			applies: among("", "token", "evidence", "eddsa", "trust", "agentcard"),
 			refuses: either(heavy, sql, external("net/http"), under("internal")),
 		},
@@ -65,7 +65,7 @@ func walls() []wall {
 		{
 			why:     "gateway, attach, feed, sidecar, spool, witness, holder and integrations never reach the issuer or a store: cmd hands them in-process implementations",
 			applies: under("internal/gateway", "internal/attach", "internal/feed", "internal/signed", "internal/sidecar", "internal/spool", "internal/witness", "holder", "integrations"),
-			refuses: either(store, under("internal/issuer", "internal/catalogue", "internal/registry", "internal/approval",
+			refuses: either(store, under("internal/issuer", "internal/provider", "internal/catalogue", "internal/registry", "internal/approval",
 				"internal/sqlite", "internal/postgres", "internal/storetest")),
 		},
 		{

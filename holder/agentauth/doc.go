@@ -1,0 +1,16 @@
+// Package agentauth is the client of the Agent Auth Protocol, version 1.0-draft:
+// it discovers a provider, registers agents with it, waits while a person
+// approves, executes capabilities, and gives everything back.
+//
+// The laws:
+//
+//   - A token is for one audience, is signed for one request, and is never sent
+//     twice: not when a request is repeated, not when a job is asked about again.
+//   - A token goes nowhere but where its audience is. Redirects are not followed;
+//     endpoints stand at the issuer's origin, a job at the origin of its location.
+//   - What a server names is reached by https, or on loopback by whoever talks to
+//     a server on loopback anyway.
+//   - What a person denied is not asked for again, unless a person says so.
+//   - An agent stays within what it asked for, also where the server gave more.
+//   - Keys are on disk under a passphrase, or not at all.
+package agentauth
