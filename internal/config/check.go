@@ -70,6 +70,7 @@ func check(c *Config, d *decoder) {
 	k.checkDev()
 	k.checkAgents()
 	k.checkAgentAuth()
+	k.checkApprovals()
 	k.checkOffers()
 	k.checkSkills()
 	k.checkScopes()
