@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -149,6 +150,7 @@ type questionPage struct {
 	Passkeys, HasPasskey      bool
 	NeedsPasskey              bool
 	Ends                      time.Time // of the agent
+	Idle                      string    // how long it lives without a request
 	Endings                   []ending
 	HostKnown, HostKeysServed bool
 	HostKeys                  string // host name that serves the host's keys, "" for an inline key
@@ -186,6 +188,7 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 	now := k.config.Now()
 	page := questionPage{
 		Question: q, Who: q.Host.User, Asks: k.asks(q), Seen: k.config.Approvals.Digest(q), Open: q.Approval.Open(now), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
+		Idle: lasting(q.Agent.Clocks.Session),
 		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Lookalike: lookalike(q, k.config.Name), Times: len(q.Denied), Kind: string(q.Approval.Kind),
 	}
 	if page.Who == "" && q.Agent.Mode == agentauth.Delegated {
@@ -282,7 +285,7 @@ func (k *Console) answering(v *visit) (provider.Person, provider.Question, provi
 	}
 	answer, err := k.read(v, q)
 	if err == nil && !answer.Deny && !k.fresh(v) {
-		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then approve", k.config.Fresh)
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then approve", lasting(k.config.Fresh))
 	}
 	return who, q, answer, err
 }
@@ -321,4 +324,20 @@ func (k *Console) answer(v *visit) error {
 		return err
 	}
 	return v.see("/approve/" + q.Approval.ID)
+}
+
+// lasting says how long something lasts, as people do.
+func lasting(d time.Duration) string {
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if n := int(d / unit.of); d%unit.of == 0 && n > 0 {
+			if n == 1 {
+				return "1 " + unit.name
+			}
+			return strconv.Itoa(n) + " " + unit.name + "s"
+		}
+	}
+	return d.String()
 }

@@ -227,7 +227,7 @@ func (k *Console) registering(v *visit) (provider.Person, error) {
 	case err != nil:
 		return who, err
 	case !k.fresh(v):
-		return who, agentauth.Errorf(agentauth.CodeUnauthorized, "log in again first: your login is older than %s", k.config.Fresh)
+		return who, agentauth.Errorf(agentauth.CodeUnauthorized, "log in again first: your login is older than %s", lasting(k.config.Fresh))
 	}
 	who.Present = k.proved(v)
 	return who, nil

@@ -177,7 +177,7 @@ func (k *Console) granting(v *visit) (provider.Person, provider.Asked, error) {
 		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form cannot be read")
 	}
 	if !k.fresh(v) {
-		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then grant", k.config.Fresh)
+		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then grant", lasting(k.config.Fresh))
 	}
 	return who, provider.Asked{Name: v.r.PostForm.Get("capability")}, nil
 }

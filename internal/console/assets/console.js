@@ -74,6 +74,9 @@ document.addEventListener("submit", (event) => {
 });
 
 function localTimes(root) {
+  for (const one of root.querySelectorAll("option[data-says]")) {
+    one.textContent = one.dataset.says + new Date(one.value).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  }
   for (const one of root.querySelectorAll("time[datetime]")) {
     one.title = one.textContent;
     one.textContent = new Date(one.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
