@@ -22,9 +22,7 @@ func TestAAPA9_SubsetWithoutPasskey(t *testing.T) {
 	w.press(`form[action="/approve"] button`, "#answer")
 	w.says("AAP-A9", "An agent wants to act for you", "“Budget helper”", "new: nobody has approved it yet", "user:alice", "See the balance of one account", "only reads", "new for this agent",
 		"To show you what you spend each month")
-	if got := w.js(`document.activeElement.value`); got != `"deny"` {
-		t.Errorf("ATK-48 the focus is on %s; want deny", got)
-	}
+	w.do(chromedp.WaitReady(chromedp.CSS("button.deny:focus"))) // ATK-48: what the Enter key does
 	if got := w.js(`document.querySelectorAll("input[name=grant]:checked").length`); got != "0" {
 		t.Errorf("ATK-48 %s capabilities are ticked before anybody did; want none", got)
 	}
@@ -96,7 +94,7 @@ func TestAAPA7_PasskeySignsTheAnswer(t *testing.T) {
 		t.Errorf("AAP-A7 beyond what was approved: HTTP %d; want 403", got)
 	}
 	w.do(chromedp.Navigate(b.url + "/activity"))
-	w.says("AAP-A9", "“Bill payer”", "did transfer_money", "approval.answer", "passkey.add")
+	w.says("AAP-A9", "“Bill payer”", "did: Move money to another account", "tried: Move money to another account", "answered a request", "added a passkey")
 	w.shot("activity")
 }
 

@@ -45,9 +45,17 @@ func (p *Provider) Activity(ctx context.Context, who Person) ([]Action, error) {
 		if err != nil {
 			return err
 		}
-		names := map[string]string{}
+		names, outcomes := map[string]string{}, map[string]evidence.OutcomeStatus{}
 		for _, sealed := range page.Records {
-			a := p.action(sealed.Record())
+			record := sealed.Record()
+			if of := record.Details.OutcomeOf; of != "" {
+				outcomes[of] = record.OutcomeStatus
+				continue
+			}
+			a := p.action(record)
+			if status, ok := outcomes[a.Record]; ok {
+				a.Outcome = string(status)
+			}
 			if id, ok := strings.CutPrefix(a.By, holder("")); ok {
 				a.By = id
 				if _, known := names[id]; !known {
