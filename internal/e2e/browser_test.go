@@ -76,6 +76,16 @@ func (b *browser) press(selector, next string) {
 	// A mark that the next page does not have.
 	b.js(`document.documentElement.dataset.old = "1"; 0`)
 	b.do(chromedp.Click(chromedp.CSS(selector)), chromedp.WaitReady(chromedp.CSS("html:not([data-old]) "+next)))
+	b.settled()
+}
+
+// settled waits until the page has loaded and was drawn.
+func (b *browser) settled() {
+	b.t.Helper()
+	b.js(`new Promise(done => {
+		const drawn = () => requestAnimationFrame(() => requestAnimationFrame(() => done(1)));
+		document.readyState === "complete" ? drawn() : addEventListener("load", drawn);
+	})`)
 }
 
 // js evaluates an expression, as JSON.
@@ -143,6 +153,7 @@ func (b *browser) passkey(base string) {
 // assistive devices stumble over.
 func (b *browser) shot(name string) {
 	b.t.Helper()
+	b.settled()
 	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
 	if err != nil {
 		b.t.Fatal(err)
