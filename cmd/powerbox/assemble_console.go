@@ -22,7 +22,7 @@ const firstAdministrator = "user:admin"
 
 // loginByPasskey reports whether passkeys are the only way to log in.
 func (i *instance) loginByPasskey(dev bool) bool {
-	return i.config.Approvals.Login.Issuer == "" && !(dev && len(i.config.Identity.Dev) > 0)
+	return i.config.Approvals.Login.Issuer == "" && (!dev || len(i.config.Identity.Dev) == 0)
 }
 
 // administrator says who is one: those of the configuration, and whoever began by

@@ -197,7 +197,7 @@ func (k *Console) cookie(r *http.Request, name string) string {
 // setCookie sets a cookie that scripts do not see. Only that of a login in
 // progress comes along from another site: from the OpenID provider.
 func (k *Console) setCookie(w http.ResponseWriter, name, value string, lasts time.Duration) {
-	c := &http.Cookie{
+	c := &http.Cookie{ //nolint:gosec // Secure wherever the server is at https; without, browsers take none on http
 		Name: k.cookieName(name), Value: value, Path: "/", MaxAge: int(lasts / time.Second), HttpOnly: true, Secure: k.secure, SameSite: http.SameSiteStrictMode,
 	}
 	if name == loginCookie {

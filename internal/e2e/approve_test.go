@@ -20,7 +20,7 @@ func TestAAPA9_SubsetWithoutPasskey(t *testing.T) {
 	w.login(b.url, "alice", "/approve?code="+agent.code)
 	w.shot("code")
 	w.press(`form[action="/approve"] button`, "#answer")
-	w.says("AAP-A9", "An agent wants to act for you", "“Budget helper”", "new: nobody has approved it yet", "user:alice", "See the balance of one account", "only reads", "new for this agent",
+	w.says("AAP-A9", "An agent wants to act for you", "\u201cBudget helper\u201d", "new: nobody has approved it yet", "user:alice", "See the balance of one account", "only reads", "new for this agent",
 		"To show you what you spend each month")
 	w.do(chromedp.WaitReady(chromedp.CSS("button.deny:focus"))) // ATK-48: what the Enter key does
 	if got := w.js(`document.querySelectorAll("input[name=grant]:checked").length`); got != "0" {
@@ -71,6 +71,13 @@ func TestAAPA7_PasskeySignsTheAnswer(t *testing.T) {
 	if refused != "403" {
 		t.Errorf("AAP-A7 approved without a passkey: HTTP %s; want 403", refused)
 	}
+	wider := w.js(`(() => { const f = new FormData(document.querySelector("#answer")); f.set("answer", "approve"); f.set(document.querySelector("[name^='max.']").name, "5000"); return fetch(location.href, {method: "POST", body: f}).then(async r => r.status + (/can only be narrowed/.test(await r.text()) ? " narrowed" : "")) })()`)
+	if wider != `"400 narrowed"` {
+		t.Errorf("AAP-G3 approved for more than was asked: HTTP %s; want 400", wider)
+	}
+	if got := w.js(`fetch("/passkeys/challenge", {method: "POST", body: new FormData()}).then(r => r.status)`); got != "403" {
+		t.Errorf("ATK-47 another passkey without the first: HTTP %s; want 403", got)
+	}
 	w.do(chromedp.SetValue(chromedp.CSS(`.ask.risky input[name^="max."]`), "100"))
 	w.shot("question-write")
 	w.press("button.approve", "#did-title")
@@ -94,7 +101,7 @@ func TestAAPA7_PasskeySignsTheAnswer(t *testing.T) {
 		t.Errorf("AAP-A7 beyond what was approved: HTTP %d; want 403", got)
 	}
 	w.do(chromedp.Navigate(b.url + "/activity"))
-	w.says("AAP-A9", "“Bill payer”", "did: Move money to another account", "tried: Move money to another account", "answered a request", "added a passkey")
+	w.says("AAP-A9", "\u201cBill payer\u201d", "did: Move money to another account", "tried: Move money to another account", "answered a request", "added a passkey")
 	w.shot("activity")
 }
 
@@ -113,6 +120,7 @@ func TestAAPA7_AnotherAnswerIsNotSigned(t *testing.T) {
 		form.querySelectorAll("input[name=grant]")[0].checked = true;
 		const said = new FormData(form); said.set("answer", "approve");
 		const options = await (await fetch(form.dataset.passkey, {method: "POST", body: said})).json();
+		%BEFORE%
 		const made = await navigator.credentials.get({publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options.publicKey)});
 		said.set("assertion", JSON.stringify(made.toJSON()));
 		window.before = made.toJSON();
@@ -125,26 +133,32 @@ func TestAAPA7_AnotherAnswerIsNotSigned(t *testing.T) {
 		w.do(chromedp.Navigate(b.url + "/approve/" + b.approvalID("alice", agent.code)))
 		return agent
 	}
+	signed := func(before, change string) string {
+		t.Helper()
+		return w.js(strings.NewReplacer("%BEFORE%", before, "%CHANGE%", change).Replace(sign))
+	}
 	money := limited("transfer_money", map[string]any{"amount": map[string]any{"max": 1000}})
 	for name, change := range map[string]string{
 		"wider than what was signed": `said.set([...said.keys()].find(k => k.startsWith("max.")), "999");`,
 		"another capability":         `said.append("grant", form.querySelectorAll("input[name=grant]")[1].value);`,
 		"an earlier end":             `said.set("until", form.querySelector("select[name=until] option:nth-child(2)").value);`,
 		"another person's words":     `said.set("reason", "something else");`,
-		"no user verification": `const a = JSON.parse(said.get("assertion")); const d = Uint8Array.from(atob(a.response.authenticatorData.replaceAll("-", "+").replaceAll("_", "/")), c => c.charCodeAt(0));
-			d[32] &= ~4; a.response.authenticatorData = btoa(String.fromCharCode(...d)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", ""); said.set("assertion", JSON.stringify(a));`,
 	} {
 		agent := ask(money, "check_balance")
 		w.do(chromedp.SetValue(chromedp.CSS(`input[name^="max."]`), "100"))
-		if got := w.js(strings.Replace(sign, "%CHANGE%", change, 1)); got != "[403,false]" {
+		if got := signed("", change); got != "[403,false]" {
 			t.Errorf("ATK-46 %s: %s; want 403", name, got)
 		}
 		if state, _, _ := agent.status(); state != "pending" {
 			t.Errorf("ATK-46 %s: the agent is %s; want pending", name, state)
 		}
 	}
+	ask(money)
+	if got := signed(`options.publicKey.userVerification = "discouraged";`, ""); got != "[403,false]" {
+		t.Errorf("AAP-A7 a passkey that did not verify its user: %s; want 403", got)
+	}
 	first := ask(money)
-	if got := w.js(strings.Replace(sign, "%CHANGE%", "", 1)); got != "[200,true]" {
+	if got := signed("", ""); got != "[200,true]" {
 		t.Fatalf("AAP-A7 what was signed: %s; want a page that says so", got)
 	}
 	if state, _, _ := first.status(); state != "active" {
@@ -152,7 +166,7 @@ func TestAAPA7_AnotherAnswerIsNotSigned(t *testing.T) {
 	}
 	old := w.js("window.before")
 	ask(money)
-	if got := w.js(strings.Replace(sign, "%CHANGE%", `said.set("assertion", JSON.stringify(`+old+`));`, 1)); got != "[403,false]" {
+	if got := signed("", `said.set("assertion", JSON.stringify(`+old+`));`); got != "[403,false]" {
 		t.Errorf("ATK-46 the signature of another answer: %s; want 403", got)
 	}
 }

@@ -23,7 +23,7 @@ func TestAAPK8_OneGrantInTheConsole(t *testing.T) {
 	w.passkey(b.url)
 	second := host.register(map[string]any{"name": "Second", "capabilities": []any{"check_balance"}})
 	w.do(chromedp.Navigate(b.url + "/hosts"))
-	w.says("AAP-K8", "Host “Laptop”", "“Helper”", "“Second”", "See the balance of one account", "in force", "ends for good")
+	w.says("AAP-K8", "Host \u201cLaptop\u201d", "\u201cHelper\u201d", "\u201cSecond\u201d", "See the balance of one account", "in force", "ends for good")
 	w.shot("hosts")
 
 	choose := func(capability string) {
@@ -69,7 +69,7 @@ func TestAAPK8_OneGrantInTheConsole(t *testing.T) {
 
 	// Before a host is revoked, its person sees what dies with it (AAP-K7).
 	w.press(`a[href^="/hosts/hst_"]`, "button.deny")
-	w.says("AAP-K7", "Revoke the host “Laptop”?", "2 agents and 3 grants", "“Helper”", "“Second”", "Move money to another account")
+	w.says("AAP-K7", "Revoke the host \u201cLaptop\u201d?", "2 agents and 3 grants", "\u201cHelper\u201d", "\u201cSecond\u201d", "Move money to another account")
 	w.shot("revoke")
 	w.press("main button.deny", "section")
 	if status, answer := agent.execute("check_balance", map[string]any{"account_id": "acc_123"}); status != http.StatusForbidden {
