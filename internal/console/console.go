@@ -36,6 +36,7 @@ type Approvals interface {
 type Agents interface {
 	Overview(ctx context.Context, who provider.Person) ([]provider.Overview, error)
 	RevokeHostAs(ctx context.Context, who provider.Person, host string) (agents int, err error)
+	Unlink(ctx context.Context, who provider.Person, host string) (agents int, err error)
 	RevokeAgentAs(ctx context.Context, who provider.Person, agent string) error
 	RevokeGrantAs(ctx context.Context, who provider.Person, agent, capability string) (ended int, err error)
 	GrantAs(ctx context.Context, who provider.Person, agent string, asked provider.Asked) (provider.Grant, error)
@@ -164,6 +165,7 @@ func (k *Console) routes() http.Handler {
 		"GET /hosts":                               k.hosts,
 		"GET /hosts/{host}/revoke":                 k.previewHost,
 		"POST /hosts/{host}/revoke":                k.revokeHost,
+		"POST /hosts/{host}/unlink":                k.unlinkHost,
 		"GET /host-agents/{agent}/revoke":          k.previewAgent,
 		"POST /host-agents/{agent}/revoke":         k.revokeAgent,
 		"POST /host-agents/{agent}/grants":         k.addGrant,

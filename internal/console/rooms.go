@@ -83,7 +83,8 @@ func (k *Console) hosts(v *visit) error {
 type preview struct {
 	What, Name, ID, Action string
 	Agents                 []agentView
-	Grants                 int // that are in force
+	Grants                 int    // that are in force
+	Unlink, User           string // where a host is unlinked from its user, "" where it has none
 }
 
 func (p *preview) add(a agentView) {
@@ -106,7 +107,10 @@ func (k *Console) previewHost(v *visit) error {
 	}
 	for _, h := range all {
 		if h.Host.ID == id {
-			p := preview{What: "host", Name: h.Host.Name, ID: id, Action: "/hosts/" + url.PathEscape(id) + "/revoke"}
+			p := preview{User: h.Host.User, What: "host", Name: h.Host.Name, ID: id, Action: "/hosts/" + url.PathEscape(id) + "/revoke"}
+			if p.User != "" {
+				p.Unlink = "/hosts/" + url.PathEscape(id) + "/unlink"
+			}
 			for _, a := range h.Agents {
 				p.add(a)
 			}
@@ -140,6 +144,18 @@ func (k *Console) revokeHost(v *visit) error {
 		return err
 	}
 	if _, err := k.config.Agents.RevokeHostAs(v.r.Context(), who, v.r.PathValue("host")); err != nil {
+		return err
+	}
+	return v.see("/hosts")
+}
+
+// unlinkHost takes the visitor from a host (AAP-K6).
+func (k *Console) unlinkHost(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	if _, err := k.config.Agents.Unlink(v.r.Context(), who, v.r.PathValue("host")); err != nil {
 		return err
 	}
 	return v.see("/hosts")

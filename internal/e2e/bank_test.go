@@ -35,6 +35,7 @@ type bank struct {
 	t   *testing.T
 	url string
 	log *lockedBuffer
+	dir string // of the configuration, where the test wrote it
 }
 
 func startBank(t *testing.T, flags ...string) *bank {

@@ -17,10 +17,10 @@ import (
 	"github.com/zitadel/oidc/v3/example/server/storage"
 )
 
-// serveBank runs the server as people run it, without dev mode, with a provider
-// of two capabilities and more sections of the configuration. What reaches the
+// serveBank runs the server as people run it, without dev mode unless a flag says
+// so, with a provider of two capabilities and more sections of the configuration. What reaches the
 // backend is answered with a balance.
-func serveBank(t *testing.T, at, provider, sections string) *bank {
+func serveBank(t *testing.T, at, provider, sections string, flags ...string) *bank {
 	t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -44,8 +44,8 @@ agents:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := &bank{t: t, url: "http://" + at, log: &lockedBuffer{}}
-	b.run(exec.Command(binary, "serve", "--config", file), b.url)
+	b := &bank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b.run(exec.Command(binary, append([]string{"serve", "--config", file}, flags...)...), b.url)
 	return b
 }
 
