@@ -339,17 +339,23 @@ func TestATK49_WordsOfAgents(t *testing.T) {
 	w := openBrowser(t)
 	w.login(b.url, "alice", "/approve/"+b.approvalID("alice", agent.code))
 	w.says("ATK-49", "mixes letters of several scripts", "its own words")
+	t.Run("AAP-A8", func(t *testing.T) { w.clean(t) })
+	w.shot("question-words")
+}
+
+// clean wants nothing in the page that an agent's words can have brought there.
+func (b *browser) clean(t *testing.T) {
+	t.Helper()
 	for what, query := range map[string]string{
 		"elements":   `document.querySelectorAll("blockquote *, dd img, main script").length`,
 		"links":      `document.querySelectorAll("a[href*=evil]").length`,
 		"directions": `/[\u202a-\u202e\u2066-\u2069]/.test(document.body.innerText) ? 1 : 0`,
 		"length":     `document.querySelector("blockquote").innerText.length > 520 ? 1 : 0`,
 	} {
-		if got := w.js(query); got != "0" {
-			t.Errorf("ATK-49 the agent's words brought %s into the page", what)
+		if got := b.js(query); got != "0" {
+			t.Errorf("AAP-A8 the agent's words brought %s into the page", what)
 		}
 	}
-	w.shot("question-words")
 }
 
 // TestATK48_Fatigue asks again and again: requests of one agent are one matter,
