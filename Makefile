@@ -11,7 +11,7 @@ GOFILES = $(OURS) -name '*.go' -print
 FUZZTIME ?= 30s
 MUTATE ?=
 
-.PHONY: help check vet lint format fix test test-deps race cover fuzz mutate bench generate dist clean
+.PHONY: help check vet lint format fix test test-deps race cover fuzz mutate vectors bench generate dist clean
 
 help:
 	@echo "make test      run every test of every module, counted (installs what they need)"
@@ -20,6 +20,7 @@ help:
 	@echo "make race      the tests under the race detector (needs a C compiler)"
 	@echo "make fuzz      every fuzz target, $(FUZZTIME) each (FUZZTIME=...)"
 	@echo "make mutate    remove the checks of testdata/checks.txt, see their tests fail (MUTATE=name)"
+	@echo "make vectors   Wycheproof and C2SP CCTV, from the Go proxy or from folders (docs/vectors.md)"
 	@echo "make bench     the table of docs/performance.md"
 	@echo "make generate  everything that is generated, docs/conformance.md among it"
 	@echo "make fix       format, and mend what the linters can"
@@ -86,6 +87,9 @@ fuzz:
 
 mutate:
 	@$(HOUSE) mutate $(MUTATE)
+
+vectors:
+	@$(HOUSE) vectors
 
 bench:
 	cd bench && go run .

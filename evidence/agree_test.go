@@ -23,6 +23,7 @@ import (
 type asked struct {
 	Trust     json.RawMessage `json:"trust,omitempty"` // a text
 	Seen      []string        `json:"seen,omitempty"`
+	Recorders []string        `json:"recorders,omitempty"`
 	Bundle    *[]byte         `json:"bundle,omitempty"`
 	Lacks     []string        `json:"lacks,omitempty"`
 	Record    *string         `json:"record,omitempty"`
@@ -30,7 +31,9 @@ type asked struct {
 	Canonical *string         `json:"canonical,omitempty"`
 	Sealed    *string         `json:"sealed,omitempty"`
 	Leaves    []string        `json:"leaves,omitempty"`
-	Public    string          `json:"public,omitempty"` // hex, with message and signature
+	Algorithm string          `json:"algorithm,omitempty"` // of public; Ed25519 where absent
+	Public    string          `json:"public,omitempty"`    // hex, with message and signature
+	Hex       string          `json:"hex,omitempty"`       // the message where it is no text
 	Message   string          `json:"message,omitempty"`
 	Signature string          `json:"signature,omitempty"`
 }

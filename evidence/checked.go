@@ -1,6 +1,10 @@
 package evidence
 
-import "golang.org/x/mod/sumdb/tlog"
+import (
+	"sync"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
 
 // Checked remembers the records whose own signature held under one [Trust], so
 // that a long bundle is not begun anew after an interruption, nor a later one of
@@ -9,8 +13,10 @@ import "golang.org/x/mod/sumdb/tlog"
 // hash and that of its signature; its key is in what was hashed. Whoever can write
 // to where it is kept can have a signature passed over.
 type Checked struct {
-	known map[tlog.Hash]struct{}
 	found func(leaf tlog.Hash)
+
+	mu    sync.RWMutex // guards known, which several look at
+	known map[tlog.Hash]struct{}
 }
 
 // NewChecked returns a memory of what is known. The function is told of every
@@ -24,19 +30,24 @@ func NewChecked(found func(leaf tlog.Hash), known ...tlog.Hash) *Checked {
 	return c
 }
 
-// signature is [Sealed.CheckSignature] of a record whose hash holds, unless that
-// is known to hold. A nil c knows nothing.
-func (c *Checked) signature(s Sealed, leaf tlog.Hash, key Key) error {
+// holds reports whether a signature is known to hold. A nil c knows nothing.
+func (c *Checked) holds(leaf tlog.Hash) bool {
 	if c == nil {
-		return s.CheckSignature(key)
+		return false
 	}
-	if _, ok := c.known[leaf]; ok {
-		return nil
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	_, ok := c.known[leaf]
+	return ok
+}
+
+// note remembers that a signature held, and tells of it once.
+func (c *Checked) note(leaf tlog.Hash) {
+	if c == nil || c.holds(leaf) {
+		return
 	}
-	err := s.CheckSignature(key)
-	if err == nil {
-		c.known[leaf] = struct{}{}
-		c.found(leaf)
-	}
-	return err
+	c.mu.Lock()
+	c.known[leaf] = struct{}{}
+	c.mu.Unlock()
+	c.found(leaf)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/mldsa"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -27,6 +28,13 @@ func ed25519Key(fill byte) ed25519.PrivateKey { return ed25519.NewKeyFromSeed(se
 func p256Key(t testing.TB, fill byte) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), seed(fill))
+	must(t, err)
+	return key
+}
+
+func latticeKey(t testing.TB, fill byte) *mldsa.PrivateKey {
+	t.Helper()
+	key, err := mldsa.NewPrivateKey(mldsa.MLDSA87(), seed(fill))
 	must(t, err)
 	return key
 }

@@ -15,14 +15,16 @@ import (
 	"sync"
 	"time"
 
+	"filippo.io/mldsa"
+
 	"github.com/powerbox-project/powerbox/eddsa"
 )
 
-// The signature algorithms of records (EXT-23). ML-DSA joins with long retention
-// (EXT-29).
+// The signature algorithms of records (EXT-23).
 const (
 	Ed25519 = "Ed25519"
-	ES256   = "ES256" // ECDSA on P-256 with SHA-256, 64 bytes r || s as in JWS
+	ES256   = "ES256"     // ECDSA on P-256 with SHA-256, 64 bytes r || s as in JWS
+	MLDSA87 = "ML-DSA-87" // FIPS 204 with an empty context, for retention beyond 10 years (EXT-29)
 )
 
 // Signer signs record hashes with a key that signs evidence and nothing else. It
@@ -76,6 +78,20 @@ func NewES256Signer(private *ecdsa.PrivateKey) (Signer, error) {
 	return keySigner{id: key.ID, algorithm: ES256, sign: sign}, nil
 }
 
+// NewMLDSA87Signer returns a Signer for an ML-DSA-87 key. Signatures are
+// deterministic: a weak random source cannot give the key away.
+func NewMLDSA87Signer(private *mldsa.PrivateKey) (Signer, error) {
+	if private == nil {
+		return nil, errors.New("evidence: no ML-DSA-87 private key")
+	}
+	key, err := NewKey(private.PublicKey(), "")
+	if err != nil {
+		return nil, err
+	}
+	sign := func(message []byte) ([]byte, error) { return private.SignDeterministic(message, nil) }
+	return keySigner{id: key.ID, algorithm: MLDSA87, sign: sign}, nil
+}
+
 // joinES256 turns the ASN.1 form of an ECDSA signature into the 64 bytes of
 // RFC 7518, section 3.4.
 func joinES256(der []byte, err error) ([]byte, error) {
@@ -97,16 +113,17 @@ func joinES256(der []byte, err error) ([]byte, error) {
 // thumbprint, so a key that was changed no longer has its name.
 type Key struct {
 	KeyType   string `json:"kty"`
-	Curve     string `json:"crv"`
-	X         string `json:"x"`
+	Curve     string `json:"crv,omitempty"` // of OKP and EC, with x and y
+	X         string `json:"x,omitempty"`
 	Y         string `json:"y,omitempty"`
+	Pub       string `json:"pub,omitempty"` // of AKP
 	Algorithm string `json:"alg"`
 	ID        string `json:"kid"`
 	Recorder  string `json:"recorder"`
 }
 
-// NewKey describes a public key: ed25519.PublicKey, or *ecdsa.PublicKey on
-// P-256.
+// NewKey describes a public key: ed25519.PublicKey, *ecdsa.PublicKey on P-256,
+// or *mldsa.PublicKey for ML-DSA-87.
 func NewKey(public crypto.PublicKey, recorder string) (Key, error) {
 	key := Key{Recorder: recorder}
 	switch public := public.(type) {
@@ -121,8 +138,14 @@ func NewKey(public crypto.PublicKey, recorder string) (Key, error) {
 		key.KeyType, key.Curve, key.Algorithm = "EC", "P-256", ES256
 		key.X = base64.RawURLEncoding.EncodeToString(point[1:33])
 		key.Y = base64.RawURLEncoding.EncodeToString(point[33:])
+	case *mldsa.PublicKey:
+		if public.Parameters() != mldsa.MLDSA87() {
+			return Key{}, fmt.Errorf("evidence: %s does not sign evidence; ML-DSA-87 does", public.Parameters())
+		}
+		key.KeyType, key.Algorithm = "AKP", MLDSA87
+		key.Pub = base64.RawURLEncoding.EncodeToString(public.Bytes())
 	default:
-		return Key{}, fmt.Errorf("evidence: a %T does not sign evidence; Ed25519 or P-256 is needed", public)
+		return Key{}, fmt.Errorf("evidence: a %T does not sign evidence; Ed25519, P-256 or ML-DSA-87 is needed", public)
 	}
 	key.ID = key.thumbprint()
 	return key, nil
@@ -131,8 +154,11 @@ func NewKey(public crypto.PublicKey, recorder string) (Key, error) {
 // thumbprint is RFC 7638 over members that hold no character to escape.
 func (k Key) thumbprint() string {
 	text := fmt.Sprintf(`{"crv":"%s","kty":"%s","x":"%s"}`, k.Curve, k.KeyType, k.X)
-	if k.KeyType == "EC" {
+	switch k.KeyType {
+	case "EC":
 		text = fmt.Sprintf(`{"crv":"%s","kty":"%s","x":"%s","y":"%s"}`, k.Curve, k.KeyType, k.X, k.Y)
+	case "AKP":
+		text = fmt.Sprintf(`{"alg":"%s","kty":"%s","pub":"%s"}`, k.Algorithm, k.KeyType, k.Pub)
 	}
 	sum := sha256.Sum256([]byte(text))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
@@ -142,21 +168,24 @@ func (k Key) thumbprint() string {
 func (k Key) public() (crypto.PublicKey, error) {
 	x, errX := unbase64(k.X)
 	y, errY := unbase64(k.Y)
+	pub, errPub := unbase64(k.Pub)
 	switch {
-	case errX != nil || errY != nil:
-		return nil, fmt.Errorf("evidence: key %q: x and y are base64url without padding", k.ID)
+	case errX != nil || errY != nil || errPub != nil:
+		return nil, fmt.Errorf("evidence: key %q: x, y and pub are base64url without padding", k.ID)
 	case k.ID != k.thumbprint():
 		return nil, fmt.Errorf("evidence: key %q has thumbprint %s; kid must be the thumbprint", k.ID, k.thumbprint())
-	case k.KeyType == "OKP" && k.Curve == "Ed25519" && k.Algorithm == Ed25519 && k.Y == "" && len(x) == ed25519.PublicKeySize:
+	case k.KeyType == "OKP" && k.Curve == "Ed25519" && k.Algorithm == Ed25519 && k.Y+k.Pub == "" && len(x) == ed25519.PublicKeySize:
 		return ed25519.PublicKey(x), nil
-	case k.KeyType == "EC" && k.Curve == "P-256" && k.Algorithm == ES256 && len(x) == 32 && len(y) == 32:
+	case k.KeyType == "EC" && k.Curve == "P-256" && k.Algorithm == ES256 && k.Pub == "" && len(x) == 32 && len(y) == 32:
 		point, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
 		if err != nil {
 			return nil, fmt.Errorf("evidence: key %q: %w", k.ID, err)
 		}
 		return point, nil
+	case k.KeyType == "AKP" && k.Algorithm == MLDSA87 && k.Curve+k.X+k.Y == "" && len(pub) == mldsa.MLDSA87().PublicKeySize():
+		return mldsa.NewPublicKey(mldsa.MLDSA87(), pub)
 	}
-	return nil, fmt.Errorf("evidence: key %q is %s %s for %s; OKP Ed25519 or EC P-256 with its own algorithm is needed", k.ID, k.KeyType, k.Curve, k.Algorithm)
+	return nil, fmt.Errorf("evidence: key %q is %s %s for %s; OKP Ed25519, EC P-256 or AKP ML-DSA-87 with its own algorithm is needed", k.ID, k.KeyType, k.Curve, k.Algorithm)
 }
 
 // verify checks a signature. The key decides the algorithm.
@@ -183,8 +212,11 @@ type check func(message, signature []byte) bool
 
 // checkUnder returns the check of a key that [Key.public] returned.
 func checkUnder(public crypto.PublicKey) check {
-	if public, ok := public.(ed25519.PublicKey); ok {
+	switch public := public.(type) {
+	case ed25519.PublicKey:
 		return eddsa.NewKey([ed25519.PublicKeySize]byte(public)).Verify
+	case *mldsa.PublicKey:
+		return func(message, signature []byte) bool { return mldsa.Verify(public, message, signature, nil) == nil }
 	}
 	point, _ := public.(*ecdsa.PublicKey)
 	return func(message, signature []byte) bool {
@@ -202,7 +234,8 @@ func checkUnder(public crypto.PublicKey) check {
 // key is known by all that its description says.
 var usedKeys keyCache
 
-// maxUsedKeys bounds the cache, to less than 256 KiB. Beyond it, it begins anew.
+// maxUsedKeys bounds the cache, to less than 256 KiB, or 8 MiB where all keys are
+// for ML-DSA-87. Beyond it, it begins anew.
 const maxUsedKeys = 64
 
 type keyCache struct {

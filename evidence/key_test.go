@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"filippo.io/mldsa"
 )
 
 func TestKeyIDIsTheThumbprintOfRFC8037(t *testing.T) {
@@ -45,7 +47,9 @@ func TestEXT33_NoWayOfPrintingASignerShowsItsKey(t *testing.T) {
 	log, _, err := NewLogSigner("log", edPrivate)
 	must(t, err)
 	const secret = "7 7 7 7 7 7 7 7"
-	for _, value := range []any{ed, ec, log, &ed, &ec, &log} {
+	lattice, err := NewMLDSA87Signer(latticeKey(t, 7))
+	must(t, err)
+	for _, value := range []any{ed, ec, lattice, log, &ed, &ec, &lattice, &log} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
 			text := fmt.Sprintf(verb, value)
 			if strings.Contains(text, secret) || strings.Contains(text, hex.EncodeToString(seed(7)[:8])) || strings.Contains(text, "0x7, 0x7, 0x7") {
@@ -71,6 +75,13 @@ func TestKeysOfAnotherKindAreRefused(t *testing.T) {
 	_, err = NewKey(&ecdsa.PublicKey{}, "issuer")
 	wantError(t, err, "not on P-256")
 
+	_, err = NewMLDSA87Signer(nil)
+	wantError(t, err, "no ML-DSA-87")
+	small, err := mldsa.NewPrivateKey(mldsa.MLDSA44(), seed(1))
+	must(t, err)
+	_, err = NewMLDSA87Signer(small)
+	wantError(t, err, "ML-DSA-44 does not sign evidence")
+
 	_, err = joinES256([]byte("no ASN.1"), nil)
 	wantError(t, err, "ES256 signature")
 	_, err = joinES256(nil, errors.New("module is gone"))
@@ -81,6 +92,8 @@ func TestAKeyMustSayWhatItIs(t *testing.T) {
 	ed, err := NewKey(ed25519Key(1).Public(), "issuer")
 	must(t, err)
 	ec, err := NewKey(p256Key(t, 1).Public(), "issuer")
+	must(t, err)
+	lattice, err := NewKey(latticeKey(t, 1).PublicKey(), "issuer")
 	must(t, err)
 	zero := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 	for name, test := range map[string]struct {
@@ -96,6 +109,12 @@ func TestAKeyMustSayWhatItIs(t *testing.T) {
 		"another curve":     {ed, func(k *Key) { k.Curve = "Ed448"; k.ID = k.thumbprint() }, "is needed"},
 		"y on Ed25519":      {ed, func(k *Key) { k.Y = zero }, "is needed"},
 		"P-256 for Ed25519": {ec, func(k *Key) { k.Algorithm = Ed25519 }, "is needed"},
+		"pub on Ed25519":    {ed, func(k *Key) { k.Pub = zero }, "is needed"},
+		"pub on P-256":      {ec, func(k *Key) { k.Pub = zero }, "is needed"},
+		"pub is padded":     {lattice, func(k *Key) { k.Pub += "=" }, "base64url"},
+		"pub is short":      {lattice, func(k *Key) { k.Pub = zero; k.ID = k.thumbprint() }, "is needed"},
+		"x on ML-DSA":       {lattice, func(k *Key) { k.X = zero }, "is needed"},
+		"ML-DSA-65":         {lattice, func(k *Key) { k.Algorithm = "ML-DSA-65"; k.ID = k.thumbprint() }, "is needed"},
 		"not on the curve":  {ec, func(k *Key) { k.Y = zero; k.ID = k.thumbprint() }, "key"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,15 +128,18 @@ func TestAKeyMustSayWhatItIs(t *testing.T) {
 	wantError(t, ec.verify([]byte("x"), sign(t, ec, "x")[:63]), "does not verify")
 }
 
-// sign signs with the private half of one of the two test keys.
+// sign signs with the private half of one of the test keys.
 func sign(t *testing.T, key Key, message string) []byte {
 	t.Helper()
 	signer, err := NewEd25519Signer(ed25519Key(1))
 	must(t, err)
-	if key.KeyType == "EC" {
+	switch key.KeyType {
+	case "EC":
 		signer, err = NewES256Signer(p256Key(t, 1))
-		must(t, err)
+	case "AKP":
+		signer, err = NewMLDSA87Signer(latticeKey(t, 1))
 	}
+	must(t, err)
 	signature, err := signer.Sign([]byte(message))
 	must(t, err)
 	return signature

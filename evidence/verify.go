@@ -29,6 +29,9 @@ type Trust struct {
 	// Optional; with one, a log that was cut back or rewritten is found even when
 	// its keeper signs it anew (ATK-43, ATK-44).
 	Seen []Checkpoint `json:"-"`
+	// Recorders are lists of recorders that the verifier has kept. Optional; with
+	// them, a chain that is left out is named (EXT-33).
+	Recorders []Recorders `json:"-"`
 	// Checked remembers signatures that held under this trust. Optional.
 	Checked *Checked `json:"-"`
 	// Witnesses must have cosigned the checkpoint, as many as Quorum.Number says.
@@ -50,7 +53,7 @@ func ParseTrust(data []byte) (Trust, error) {
 
 // prepare checks everything that is pinned before a byte of a bundle is read.
 func (t Trust) prepare() (known, error) {
-	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen, checked: t.Checked, quorum: t.Quorum}
+	ready := known{keys: map[string]PinnedKey{}, batches: t.Batches, seen: t.Seen, checked: t.Checked, quorum: t.Quorum, recorders: t.Recorders}
 	if err := t.Quorum.Usable(); err != nil {
 		return known{}, err
 	}
@@ -89,9 +92,10 @@ type known struct {
 	keys map[string]PinnedKey
 	seen []Checkpoint
 
-	quorum  Quorum
-	batches bool
-	checked *Checked
+	quorum    Quorum
+	batches   bool
+	checked   *Checked
+	recorders []Recorders
 }
 
 // Kind names what is wrong with a line of a bundle.
@@ -107,6 +111,7 @@ const (
 	MissingHead   Kind = "missing_head"    // a chain does not begin at its genesis
 	MissingMiddle Kind = "missing_middle"  // a chain has a gap
 	MissingTail   Kind = "missing_tail"    // the log has entries that are not here
+	MissingChain  Kind = "missing_chain"   // a chain that there is, by a list or by the issuer's own chain, is not here
 	Swapped       Kind = "swapped"         // not in the order of the log
 	Fork          Kind = "fork"            // two histories of one chain or log
 	BrokenLink    Kind = "broken_link"     // the hash before is not that of the record before
@@ -148,8 +153,9 @@ type Report struct {
 	Covered  int           `json:"covered"`            // of these, without a signature of their own, under that of a later record of their chain
 	Cosigned []Cosignature `json:"cosigned,omitempty"` // which pinned witnesses have cosigned the checkpoint
 	Chains   []ChainReport `json:"chains"`
-	Pending  []string      `json:"outcome_unknown"` // records whose outcome was never told
-	Problems []Problem     `json:"problems"`        // every one, by line
+	Silent   []string      `json:"silent_recorders,omitempty"` // recorders that a list names as open, without a record here
+	Pending  []string      `json:"outcome_unknown"`            // records whose outcome was never told
+	Problems []Problem     `json:"problems"`                   // every one, by line
 }
 
 // ChainReport is one chain as far as it could be read.
@@ -183,22 +189,29 @@ func Verify(r io.Reader, trust Trust) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	v := verifier{known: ready, reported: map[problemKey]bool{}, ids: map[string]seenID{}, names: map[string]string{}, settled: map[string]bool{}}
+	v := newVerifier(ready)
 	lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
 	for {
 		line, err := lines.next()
 		v.line = lines.number
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if errors.Is(err, errLineTooLong) || errors.Is(err, errLineOpen) {
-			v.problem(Malformed, nil, "%v", err)
-			break
-		}
 		if err != nil {
-			return Report{}, fmt.Errorf("evidence: reading the bundle at line %d: %w", v.line, err)
+			return v.end(err)
 		}
-		v.read(line)
+		v.read(line, ready.examine(v.line, line))
+	}
+}
+
+func newVerifier(ready known) *verifier {
+	return &verifier{known: ready, reported: map[problemKey]bool{}, ids: map[string]seenID{}, names: map[string]string{}, settled: map[string]bool{}}
+}
+
+// end is what follows when there is no further line, for whatever reason.
+func (v *verifier) end(err error) (Report, error) {
+	switch {
+	case errors.Is(err, errLineTooLong) || errors.Is(err, errLineOpen):
+		v.problem(Malformed, nil, "%v", err)
+	case !errors.Is(err, io.EOF):
+		return Report{}, fmt.Errorf("evidence: reading the bundle at line %d: %w", v.line, err)
 	}
 	v.finish()
 	return v.report, nil
@@ -221,6 +234,7 @@ type verifier struct {
 	checkpoint *Checkpoint
 	ended      int             // line of the checkpoint, 0 before it
 	settled    map[string]bool // decisions with an outcome record
+	expected   []expected      // chains that records speak of
 }
 
 type seenID struct {
@@ -264,7 +278,8 @@ func (v *verifier) problem(kind Kind, e *entry, format string, arguments ...any)
 	}
 }
 
-func (v *verifier) read(line []byte) {
+// read takes one line, with what was found by examining it.
+func (v *verifier) read(line []byte, found examined) {
 	switch {
 	case v.line == 1:
 		v.readHeader(line)
@@ -275,8 +290,38 @@ func (v *verifier) read(line []byte) {
 	case bytes.HasPrefix(line, []byte(leavesMark)):
 		v.readLeaves(line)
 	default:
-		v.readRecord(line)
+		v.readRecord(found)
 	}
+}
+
+// examined is what can be said of a record by itself, which is most of the work
+// and needs no other line.
+type examined struct {
+	sealed    Sealed
+	leaf      tlog.Hash
+	malformed error
+	hash      error
+	signature error // nil where the key is not pinned
+	checked   bool  // whether the signature was checked, and not known to hold
+}
+
+// examine looks at one line by itself. Lines that are no records are left alone.
+func (k known) examine(number int, line []byte) (found examined) {
+	if number == 1 || bytes.HasPrefix(line, []byte(checkpointMark)) || bytes.HasPrefix(line, []byte(leavesMark)) {
+		return found
+	}
+	if found.sealed, found.malformed = ParseSealed(line); found.malformed != nil {
+		return found
+	}
+	found.leaf = tlog.RecordHash(Leaf(found.sealed))
+	if found.hash = found.sealed.CheckHash(); found.hash != nil {
+		return found
+	}
+	key, ok := k.keys[found.sealed.Record().Details.SigningKeyID]
+	if (ok || len(found.sealed.signature) == 0) && !k.checked.holds(found.leaf) {
+		found.signature, found.checked = found.sealed.CheckSignature(key.Key), true
+	}
+	return found
 }
 
 // readHeader checks what the bundle says of itself. Its keys are compared with
@@ -298,32 +343,33 @@ func (v *verifier) readHeader(line []byte) {
 	}
 }
 
-func (v *verifier) readRecord(line []byte) {
-	sealed, err := ParseSealed(line)
-	if err != nil {
+func (v *verifier) readRecord(found examined) {
+	if found.malformed != nil {
 		v.unreadable++
 		v.excuses = append(v.excuses, v.line)
-		v.problem(Malformed, nil, "record: %v", err)
+		v.problem(Malformed, nil, "record: %v", found.malformed)
 		return
 	}
+	sealed := found.sealed
 	record := sealed.Record()
 	e := entry{
 		line: v.line, id: strings.Clone(record.ID), agent: v.name(record.AgentID), recorder: v.name(record.Details.Recorder),
 		chain: record.Details.ChainID, sequence: record.Details.Sequence,
-		prev: sealed.Prev(), hash: sealed.Hash(), leaf: tlog.RecordHash(Leaf(sealed)),
+		prev: sealed.Prev(), hash: sealed.Hash(), leaf: found.leaf,
 		pending: record.OutcomeStatus == Pending,
 	}
 	v.report.Records++
-	if err := sealed.CheckHash(); err != nil {
+	if found.hash != nil {
 		e.damaged = true
 		v.excuses = append(v.excuses, v.line)
-		v.problem(FlippedByte, &e, "%v", err)
+		v.problem(FlippedByte, &e, "%v", found.hash)
 	} else {
-		v.checkSigner(sealed, &e)
+		v.checkSigner(found, &e)
 	}
 	if !e.damaged {
 		v.checkUnique(&e)
 		v.settled[strings.Clone(record.Details.OutcomeOf)] = true
+		v.expectClosed(record, &e)
 	}
 	v.entries = append(v.entries, e)
 }
@@ -351,7 +397,8 @@ func (v *verifier) checkUnique(e *entry) {
 	v.problem(Duplicate, e, "record id %q is already on line %d", e.id, first.line)
 }
 
-func (v *verifier) checkSigner(sealed Sealed, e *entry) {
+func (v *verifier) checkSigner(found examined, e *entry) {
+	sealed := found.sealed
 	record := sealed.Record()
 	key, ok := v.keys[record.Details.SigningKeyID]
 	if !ok && len(sealed.signature) > 0 {
@@ -359,10 +406,13 @@ func (v *verifier) checkSigner(sealed Sealed, e *entry) {
 		return
 	}
 	e.covered = v.batches && ok && sealed.Covered()
-	if err := v.checked.signature(sealed, e.leaf, key.Key); err != nil && !e.covered {
+	if found.signature != nil && !e.covered {
 		e.unsigned = true
-		v.problem(BadSignature, e, "%v", err)
+		v.problem(BadSignature, e, "%v", found.signature)
 		return
+	}
+	if found.checked && found.signature == nil {
+		v.checked.note(e.leaf)
 	}
 	e.key = key.ID
 	if err := key.allows(record); err != nil {
@@ -425,6 +475,7 @@ func (v *verifier) checkQuorum(signed []byte) {
 // finish does what needs the whole bundle.
 func (v *verifier) finish() {
 	v.checkChains()
+	v.checkExpected()
 	if v.ended == 0 {
 		v.problem(MissingTail, nil, "the bundle ends without a checkpoint: whatever stood behind is cut off")
 	}

@@ -1,7 +1,7 @@
 // Verifies an evidence bundle of Powerbox with nothing but pinned keys: no server, no package, no Go. It is the second
 // implementation of what "powerbox evidence verify" does, runs in Node 20 or newer and in a browser, and needs WebCrypto alone.
 //
-//   node verify.mjs BUNDLE --trust TRUST [--seen CHECKPOINT]... [--output json]
+//   node verify.mjs BUNDLE --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--output json]
 //
 // It exits with 0 where all is well, 4 where something is wrong, 5 where this platform lacks an algorithm (which says nothing of
 // the bundle), 2 on a wrong use and 1 on any other error. In a page:
@@ -19,6 +19,8 @@ const maxText = 4096; // bytes of one text of a record
 const maxCheckpoint = 512 << 10; // bytes
 const bundleForm = 'powerbox-evidence-bundle/v1';
 const leafForm = 'powerbox-evidence/v1\n';
+const recordersForm = 'powerbox-recorders/v1';
+const issuerID = 'powerbox'; // agent_id of the chain that the issuer keeps about itself
 const proofForm = 'c2sp.org/tlog-proof@v1';
 const genesis = '0'.repeat(64);
 
@@ -264,11 +266,15 @@ const record = {
   timestamp_utc: short,
 };
 
-const key = { alg: isText, crv: isText, kid: isText, kty: isText, recorder: isText, x: isText, 'y?': isText };
+const key = { alg: isText, 'crv?': isText, kid: isText, kty: isText, 'pub?': isText, recorder: isText, 'x?': isText, 'y?': isText };
 const header = shape({ format: isText, keys: (value) => value === null || (Array.isArray(value) && value.every(shape(key))), origin: isText });
 const texts = (value) => Array.isArray(value) && value.every(isText);
 const pinned = shape({ ...key, agents: texts, 'not_after?': isText, 'not_before?': isText });
 const trusted = shape({ 'batches?': oneOf(true), checkpoint_keys: texts, record_keys: (value) => Array.isArray(value) && value.every(pinned) });
+
+const listed = shape({ agent_id: isText, chain_id: hex(32), recorder: isText, 'records?': (value) => integer(value) && value.value !== 0 });
+const chainList = (value) => Array.isArray(value) && value.every(listed);
+const recorders = shape({ agent: isText, chains: chainList, format: isText, keys: (value) => Array.isArray(value) && value.every(pinned) });
 
 // --- Bytes ---
 
@@ -309,21 +315,24 @@ const sha256 = async (...parts) => new Uint8Array(await globalThis.crypto.subtle
 
 // --- Keys ---
 
-// algorithms says how WebCrypto has each algorithm of records. What a platform lacks is unverifiable, never ok.
+// algorithms says how WebCrypto has each algorithm of records. What a platform lacks is unverifiable, never ok. ML-DSA-87 came to
+// WebCrypto after the others, with a form of keys of its own.
 const algorithms = {
-  Ed25519: { take: { name: 'Ed25519' }, check: { name: 'Ed25519' }, signature: 64 },
-  ES256: { take: { name: 'ECDSA', namedCurve: 'P-256' }, check: { name: 'ECDSA', hash: 'SHA-256' }, signature: 64 },
+  Ed25519: { form: 'raw', take: { name: 'Ed25519' }, check: { name: 'Ed25519' }, signature: 64 },
+  ES256: { form: 'raw', take: { name: 'ECDSA', namedCurve: 'P-256' }, check: { name: 'ECDSA', hash: 'SHA-256' }, signature: 64 },
+  'ML-DSA-87': { form: 'raw-public', take: { name: 'ML-DSA-87' }, check: { name: 'ML-DSA-87' }, signature: 4627 },
 };
 
 // checker returns a function that says of a message and a signature: true, false, or undefined where the platform lacks the
 // algorithm. A P-256 key that is no point of the curve is refused, as in Go; an Ed25519 key that is none verifies nothing.
 export async function checker(algorithm, bytes, subtle) {
-  const { take, check, signature } = algorithms[algorithm];
+  const { form, take, check, signature } = algorithms[algorithm];
+  const lacking = async (_, given) => (given.length === signature ? undefined : false);
   let public_;
   try {
-    public_ = await subtle.importKey('raw', bytes, take, false, ['verify']);
+    public_ = await subtle.importKey(form, bytes, take, false, ['verify']);
   } catch (wrong) {
-    if (wrong.name === 'NotSupportedError') return async () => undefined;
+    if (isLacking(wrong)) return lacking;
     if (algorithm === 'ES256') throw new Error('it is not a point of P-256');
     return async () => false;
   }
@@ -332,26 +341,31 @@ export async function checker(algorithm, bytes, subtle) {
     try {
       return await subtle.verify(check, public_, given, message);
     } catch (wrong) {
-      if (wrong.name === 'NotSupportedError') return undefined;
+      if (isLacking(wrong)) return undefined;
       throw wrong;
     }
   };
 }
 
+// isLacking tells whether a platform does not know an algorithm. One that is older than a form of keys may say so by the type of
+// the argument, before it has looked at the algorithm.
+const isLacking = (wrong) => wrong.name === 'NotSupportedError' || wrong instanceof TypeError;
+
 async function thumbprint(k) {
+  if (k.kty === 'AKP') return base64url(await sha256(utf8(`{"alg":"${k.alg}","kty":"AKP","pub":"${k.pub ?? ''}"}`)));
   const y = k.kty === 'EC' ? `,"y":"${k.y ?? ''}"` : '';
-  return base64url(await sha256(utf8(`{"crv":"${k.crv}","kty":"${k.kty}","x":"${k.x}"${y}}`)));
+  return base64url(await sha256(utf8(`{"crv":"${k.crv ?? ''}","kty":"${k.kty}","x":"${k.x ?? ''}"${y}}`)));
 }
 
 async function recordKey(k, subtle) {
-  const x = unbase64url(k.x);
-  const y = unbase64url(k.y ?? '');
-  if (!x || !y) throw new Error(`key ${quote(k.kid)}: x and y are base64url without padding`);
+  const [x, y, pub] = [k.x, k.y, k.pub].map((text) => unbase64url(text ?? ''));
+  if (!x || !y || !pub) throw new Error(`key ${quote(k.kid)}: x, y and pub are base64url without padding`);
   if (k.kid !== (await thumbprint(k))) throw new Error(`key ${quote(k.kid)}: kid must be the RFC 7638 thumbprint, ${await thumbprint(k)}`);
-  const kind = `${k.kty} ${k.crv} ${k.alg} ${x.length} ${y.length}`;
-  if (kind === 'OKP Ed25519 Ed25519 32 0') return checker('Ed25519', x, subtle);
-  if (kind === 'EC P-256 ES256 32 32') return checker('ES256', concat([4], x, y), subtle);
-  throw new Error(`key ${quote(k.kid)}: OKP Ed25519 or EC P-256 with its own algorithm is needed`);
+  const kind = [k.kty, k.crv ?? '', k.alg, x.length, y.length, pub.length].join(' ');
+  if (kind === 'OKP Ed25519 Ed25519 32 0 0') return checker('Ed25519', x, subtle);
+  if (kind === 'EC P-256 ES256 32 32 0') return checker('ES256', concat([4], x, y), subtle);
+  if (kind === 'AKP  ML-DSA-87 0 0 2592') return checker('ML-DSA-87', pub, subtle);
+  throw new Error(`key ${quote(k.kid)}: OKP Ed25519, EC P-256 or AKP ML-DSA-87 with its own algorithm is needed`);
 }
 
 const spaces = /[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
@@ -410,6 +424,17 @@ async function pin(trust, k) {
   if ([from, to].includes(BigInt(zeroTime) * 1_000_000n)) throw new Error(`pinned key ${quote(k.kid)} has a time that means none`);
   trust.keys.set(k.kid, { ...k, from, to, holds });
 }
+
+// parseRecorders reads a list of recorders, as the key endpoint of an agent has it (EXT-33). Its keys are not trusted.
+export async function parseRecorders(data, options = {}) {
+  const file = new Reader(canonical(isText(data) ? utf8(data) : data, maxLine)).whole();
+  if (!recorders(file) || file.get('format') !== recordersForm) throw new Error('list of recorders: a member is misspelt, missing or of another kind');
+  const keys = file.get('keys').map((members) => Object.fromEntries(members));
+  for (const k of keys) await recordKey(k, options.subtle ?? globalThis.crypto.subtle);
+  return { agent: file.get('agent'), keys, chains: file.get('chains').map(chainOf) };
+}
+
+const chainOf = (members) => ({ agent: members.get('agent_id'), recorder: members.get('recorder'), chain: members.get('chain_id'), records: members.get('records')?.value ?? 0 });
 
 // --- Checkpoints (C2SP signed-note and tlog-checkpoint) ---
 
@@ -547,8 +572,15 @@ export async function readRecord(bytes) {
     id: get('record_id'), agent: get('agent_id'), recorder: own('recorder'), chain: own('chain_id'), sequence: own('sequence').value,
     prev, hash: stated, real: hexOf(await sha256(utf8(prev), hashed)), body: hashed, bare: leaf, leaf: await leafHash(leaf),
     time: BigInt(time) * 1_000_000n, keyID: own('signing_key_id') ?? '', algorithm: get('signature_algorithm') ?? '', signature,
-    batched: own('signatures') === 'batch', pending: get('outcome_status') === 'PENDING', outcomeOf: own('outcome_of') ?? '',
+    batched: own('signatures') === 'batch', pending: get('outcome_status') === 'PENDING', outcomeOf: own('outcome_of') ?? '', ends: ended(whole),
   };
+}
+
+// ended returns the chains that a gateway leaves behind, by the record of its end in the issuer's own chain.
+function ended(whole) {
+  if (whole.get('action_type') !== 'gateway.close' || whole.get('agent_id') !== issuerID) return [];
+  const chains = whole.get('intent').get('details')?.get('chains');
+  return chainList(chains) ? chains.map(chainOf) : [];
 }
 
 // checkSignature says what is wrong with a record's signature, '' for nothing, undefined where the platform cannot say.
@@ -639,9 +671,10 @@ const checkpointMark = utf8('{"checkpoint":');
 
 // verify reads a bundle and checks every line, hash, signature and chain, and that the records are exactly those under the signed
 // checkpoint, in its order. It returns the report of "powerbox evidence verify --output json" with one verdict and one count
-// more: unverifiable. options.seen are checkpoints of the log that openCheckpoint has opened before.
+// more: unverifiable. options.seen are checkpoints of the log that openCheckpoint has opened before, options.recorders lists that
+// parseRecorders has read.
 export async function verify(source, trust, options = {}) {
-  const v = new Verifier(trust, options.seen ?? []);
+  const v = new Verifier(trust, options.seen ?? [], options.recorders ?? []);
   let number = 0;
   const work = async (given) => {
     const line = ++number;
@@ -674,8 +707,8 @@ async function examine(line, trust) {
 }
 
 class Verifier {
-  constructor(trust, seen) {
-    Object.assign(this, { trust, seen, line: 0, entries: [], ids: new Map(), settled: new Set(), reported: new Set() });
+  constructor(trust, seen, recorders) {
+    Object.assign(this, { trust, seen, recorders, expected: [], line: 0, entries: [], ids: new Map(), settled: new Set(), reported: new Set() });
     Object.assign(this, { unreadable: 0, excuses: [], gaps: 0, leaves: [], checkpoint: null, ended: 0, origin: '' });
     this.report = { verdict: 'ok', origin: '', size: 0, root: '', records: 0, covered: 0, unverifiable: 0, chains: [], outcome_unknown: [], problems: [] };
   }
@@ -737,6 +770,7 @@ class Verifier {
       this.checkSigner(e, wrong);
       this.checkUnique(e);
       this.settled.add(e.outcomeOf);
+      if (!e.unsigned && e.key) this.expected.push(...e.ends.map((c) => ({ ...c, line: e.line })));
     }
     this.entries.push(e);
   }
@@ -789,6 +823,7 @@ class Verifier {
 
   async finish() {
     this.checkChains();
+    this.checkExpected();
     if (!this.ended) this.problem('missing_tail', null, 'the bundle ends without a checkpoint: whatever stood behind is cut off');
     if (this.checkpoint) await this.checkTree(this.checkpoint);
     const { report } = this;
@@ -824,6 +859,26 @@ class Verifier {
       this.checkLink(sorted, i);
     }
     this.checkCovered(sorted);
+  }
+
+  // checkExpected names the chains that are left out, or cut short, and tells which open recorders have nothing here (EXT-33).
+  checkExpected() {
+    const name = (c) => quote([c.agent, c.recorder, c.chain]);
+    const found = new Map(this.report.chains.map((c) => [name({ agent: c.agent_id, recorder: c.recorder, chain: c.chain_id }), c.records]));
+    const known = new Set(this.report.chains.map((c) => c.recorder));
+    const silent = new Set(this.recorders.flatMap((l) => l.keys).filter((k) => !k.not_after && !known.has(k.recorder)).map((k) => k.recorder));
+    if (silent.size) this.report.silent_recorders = [...silent];
+    for (const c of [...this.expected, ...this.recorders.flatMap((l) => l.chains)]) {
+      const [what, has] = [`chain ${c.chain} of agent ${quote(c.agent)} by recorder ${quote(c.recorder)}`, found.get(name(c))];
+      if (has === undefined) this.absent('missing_chain', c, `${what} is left out`);
+      else if (has < c.records) this.absent('missing_tail', c, `${what} has ${has} records, and had ${c.records}`);
+    }
+  }
+
+  // absent notes what is wrong with a chain, once for each: several can miss at one line.
+  absent(kind, c, message) {
+    if (this.report.problems.some((p) => p.kind === kind && p.chain_id === c.chain && !p.record_id)) return;
+    this.report.problems.push({ kind, line: c.line || this.ended || this.line, chain_id: c.chain, sequence: 0, message });
   }
 
   // checkOrder compares the chain as it stands with the chain in order. The later of two records with one sequence has no place.
@@ -976,40 +1031,43 @@ function text(report) {
   const out = [`${report.verdict}: ${many(report.records, 'record')} in ${many(report.chains.length, 'chain')} of ${report.origin}, ${report.outcome_unknown.length} with an outcome that was never told`];
   if (report.covered) out.push(`  ${many(report.covered, 'record')} covered by the signature of a later one of their chain, the others by one of their own`);
   if (report.unverifiable) out.push(`  ${many(report.unverifiable, 'signature')} of an algorithm that this platform lacks: nothing is known of them`);
+  for (const recorder of report.silent_recorders ?? []) out.push(`  recorder ${quote(recorder)} is open and has no record here`);
   return [...out, ...report.problems.map((p) => `  line ${p.line}: ${p.kind}: ${p.message}`)].join('\n');
 }
 
 function readArguments(given) {
-  const found = { bundle: '', trust: '', seen: [], output: 'text' };
+  const found = { bundle: '', trust: '', seen: [], recorders: [], output: 'text' };
   for (let i = 0; i < given.length; i++) {
     const [flag, value = given[i + 1]] = given[i].startsWith('--') ? given[i].split(/=(.*)/s, 2) : [''];
     if (flag === '') found.bundle = found.bundle ? undefined : given[i];
-    else if (flag === '--seen') found.seen.push(value);
+    else if (flag === '--seen' || flag === '--recorders') found[flag.slice(2)].push(value);
     else if (flag === '--trust' || flag === '--output') found[flag.slice(2)] = value;
     else return null;
     if (flag !== '' && !given[i].includes('=')) i++;
   }
-  return found.bundle && found.trust && ['text', 'json'].includes(found.output) && !found.seen.includes(undefined) ? found : null;
+  return found.bundle && found.trust && ['text', 'json'].includes(found.output) && ![...found.seen, ...found.recorders].includes(undefined) ? found : null;
 }
 
 async function main(given) {
   const { createReadStream, promises } = await import('node:fs');
   const read = readArguments(given);
   if (!read) {
-    console.error('usage: node verify.mjs BUNDLE --trust TRUST [--seen CHECKPOINT]... [--output json]');
+    console.error('usage: node verify.mjs BUNDLE --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--output json]');
     return 2;
   }
-  const files = await Promise.all([read.trust, ...read.seen].map((name) => promises.readFile(name)));
+  const files = await Promise.all([read.trust, ...read.seen, ...read.recorders].map((name) => promises.readFile(name)));
   let trust;
-  const seen = [];
+  const [seen, recorders] = [[], []];
   try {
     trust = await parseTrust(files[0]);
+    const lists = files.splice(1 + read.seen.length);
     for (const file of files.slice(1)) seen.push(await openCheckpoint(decode(file), trust));
+    for (const file of lists) recorders.push(await parseRecorders(file));
   } catch (wrong) {
     console.error(`verify.mjs: what is trusted is not usable: ${wrong.message}`);
     return 4;
   }
-  const report = await verify(read.bundle === '-' ? process.stdin : createReadStream(read.bundle), trust, { seen });
+  const report = await verify(read.bundle === '-' ? process.stdin : createReadStream(read.bundle), trust, { seen, recorders });
   report.unverifiable += seen.filter((checkpoint) => checkpoint.lacking).length;
   report.verdict = verdict(report);
   console.log(read.output === 'json' ? JSON.stringify(report, null, 2) : text(report));

@@ -95,10 +95,19 @@ func publicMembers(v powerbox.Value) (PublicKey, error) {
 			return PublicKey{}, refuse(CodeAlgorithm, "key: alg %s does not fit the key; want %s", alg, k.algorithm)
 		}
 	}
+	if ops, ok := v.Get("key_ops"); ok && !hasElement(ops, "verify") {
+		return PublicKey{}, refuse(CodeAlgorithm, "key: key_ops is %s; want it with \"verify\"", ops)
+	}
 	if use, ok := v.Get("use"); ok && !use.Equal(powerbox.String("sig")) {
 		return PublicKey{}, refuse(CodeAlgorithm, "key: use is %s; want \"sig\"", use)
 	}
 	return k, nil
+}
+
+// hasElement reports whether a list has a text.
+func hasElement(list powerbox.Value, text string) bool {
+	elements, _ := list.Elements()
+	return slices.ContainsFunc(elements, powerbox.String(text).Equal)
 }
 
 func keyPoint(v powerbox.Value) (PublicKey, error) {

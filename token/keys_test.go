@@ -88,12 +88,15 @@ func TestPublicKeyRefuses(t *testing.T) {
 		"alg of another type": {with(rfc8037, `"alg":"ES256"`), CodeAlgorithm},
 		"alg unknown":         {with(rfc8037, `"alg":"HS256"`), CodeAlgorithm},
 		"use enc":             {with(rfc8037, `"use":"enc"`), CodeAlgorithm},
+		"key_ops encrypt":     {with(rfc8037, `"key_ops":["encrypt","sign"]`), CodeAlgorithm},
+		"key_ops empty":       {with(rfc8037, `"key_ops":[]`), CodeAlgorithm},
+		"key_ops no list":     {with(rfc8037, `"key_ops":"verify"`), CodeAlgorithm},
 	} {
 		if _, err := ParsePublicKey([]byte(c.jwk)); codeOf(err) != c.code || !errors.Is(err, powerbox.ErrDenied) {
 			t.Errorf("%s: %v; want code %s", name, err, c.code)
 		}
 	}
-	for _, member := range []string{`"alg":"EdDSA"`, `"alg":"Ed25519"`, `"use":"sig"`, `"kid":"x"`, `"x5c":5`} {
+	for _, member := range []string{`"alg":"EdDSA"`, `"alg":"Ed25519"`, `"use":"sig"`, `"key_ops":["sign","verify"]`, `"kid":"x"`, `"x5c":5`} {
 		if _, err := ParsePublicKey([]byte(with(rfc8037, member))); err != nil {
 			t.Errorf("%s: %v", member, err)
 		}

@@ -9,7 +9,7 @@ import (
 
 // Issuer is the agent of whom the issuer's own records are. No protected agent
 // has this name.
-const Issuer = "powerbox"
+const Issuer = evidence.IssuerID
 
 // Actions of the issuer's records about an agent's issuing key. The details of
 // their intent have members agent, key (a thumbprint) and renewed (RFC 3339).

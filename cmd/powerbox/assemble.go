@@ -93,8 +93,11 @@ func assemble(ctx context.Context, a assembly) (*instance, error) {
 		return nil, errors.New("identity.dev has built-in users; they are for experiments: remove them, or start with --dev")
 	}
 	i := &instance{config: a.config}
-	var err error
-	if i.ring, err = keyring.Open(filepath.Join(string(a.config.Issuer.Directory), "keys"), rand.Reader); err != nil {
+	passphrase, err := readPassphrase(string(a.config.Issuer.PassphraseFile))
+	if err != nil {
+		return nil, fmt.Errorf("issuer.passphrase_file: %w", err)
+	}
+	if i.ring, err = keyring.Open(filepath.Join(string(a.config.Issuer.Directory), "keys"), rand.Reader, passphrase); err != nil {
 		return nil, err
 	}
 	if err := i.open(ctx, a); err != nil {
@@ -112,7 +115,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if i.telemetry, err = newTelemetry(ctx, i.config.Telemetry.Listen, i.config.Telemetry.Traces); err != nil {
 		return err
 	}
-	signer, recordKey, err := i.ring.Evidence(recorderID)
+	signer, recordKey, err := i.ring.Evidence(i.config.Evidence.Algorithm, recorderID)
 	if err != nil {
 		return err
 	}
@@ -121,10 +124,11 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		return err
 	}
 	i.store, err = sqlite.Open(ctx, sqlite.Config{
-		Path:    path,
+		Path: path, Spool: true,
 		Batches: i.config.Evidence.Signatures == "batch",
 		Signer:  signer, Origin: i.config.Evidence.Origin, Checkpoint: checkpoint, Random: rand.Reader,
 		Now: a.now, Committed: i.committed(),
+		Behind: func(err error) { a.log.Error("records wait for the store", slog.Any("error", err)) },
 	})
 	if err != nil {
 		return err
@@ -140,6 +144,10 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if err != nil {
 		return err
 	}
+	own, err := i.ownRecorders(ctx, recordKey)
+	if err != nil {
+		return err
+	}
 	if i.feedKey, err = i.ring.Feed(); err != nil {
 		return err
 	}
@@ -149,8 +157,8 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	}
 	i.admin = &server.Admin{
 		Issuer: i.issuer, Store: i.store, Exporter: i.store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
-		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: []evidence.Key{recordKey}, Now: a.now, Log: a.log, Can: w.can, Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
-		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: []evidence.PinnedKey{{Key: recordKey, Agents: []string{"*"}}}},
+		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.now, Log: a.log, Can: w.can, Policies: i.otherPolicies(w), Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
+		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 	}
 	i.scores = &server.Scores{Log: i.store, Now: a.now, Slog: a.log}
 	i.admin.Scores = i.scores
@@ -265,13 +273,43 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 		return nil, err
 	}
 	i.issuer, err = issuer.New(ctx, issuer.Config{
-		Store: i.store, Policy: w.policy, Sealer: w.sealer, Agents: w.agents, Callers: w.callerNames(), Origin: func(holder string) string { return w.origins[holder] }, Recorder: recorderID,
+		Store: i.store, Policy: w.policy, Sealer: w.sealer, Agents: w.agents, Callers: w.callerNames(), Origin: func(holder string) string { return w.origins[holder] }, Recorder: recorderID, Algorithm: i.config.Evidence.Algorithm,
 		Pairwise: pairwise, MaximumLifetime: i.config.Issuer.MaximumLifetime, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return w, i.recordKeys(ctx)
+}
+
+// otherPolicies reads policies that are not in force, for what is configured here.
+func (i *instance) otherPolicies(w *wiring) func(files map[string][]byte) (issuer.Policy, error) {
+	return func(files map[string][]byte) (issuer.Policy, error) {
+		engine, err := i.policiesOf(files, w.agents)
+		return issuerPolicy{engine}, err
+	}
+}
+
+// ownRecorders has on record which key this server signs records with, and returns
+// all by which it ever did.
+func (i *instance) ownRecorders(ctx context.Context, key evidence.Key) ([]evidence.PinnedKey, error) {
+	if err := i.issuer.Signs(ctx, key); err != nil {
+		return nil, fmt.Errorf("the key that signs records: %w", err)
+	}
+	all, err := i.issuer.OwnRecorders(ctx)
+	var own []evidence.PinnedKey
+	for _, r := range all {
+		own = append(own, r.Pinned())
+	}
+	return own, err
+}
+
+func keysOf(pinned []evidence.PinnedKey) []evidence.Key {
+	var keys []evidence.Key
+	for _, p := range pinned {
+		keys = append(keys, p.Key)
+	}
+	return keys
 }
 
 // recordKeys has on record which key every agent signs with.

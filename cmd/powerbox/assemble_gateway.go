@@ -119,6 +119,7 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/agents/", i.here(i.gateway))
+	mux.HandleFunc("GET /agents/{agent}/.well-known/recorders.json", i.admin.Recorders)
 	mux.Handle("GET "+feed.PathEvents, server.Feed(publisher, may))
 	mux.Handle("GET "+feed.PathSnapshot, server.Feed(publisher, may))
 	mux.Handle("POST /v1/gateway/", apart.Handler())

@@ -96,6 +96,15 @@ func (i *instance) resources(agent string) ([]catalogue.Item, error) {
 
 // policies loads and checks the Cedar policies.
 func (i *instance) policies(agents []*issuer.Agent) (*policy.Engine, error) {
+	files, err := i.policyFiles()
+	if err != nil {
+		return nil, err
+	}
+	return i.policiesOf(files, agents)
+}
+
+// policyFiles are the texts of all policies, by their names.
+func (i *instance) policyFiles() (map[string][]byte, error) {
 	names, err := config.Files(i.config.Policies)
 	if err != nil {
 		return nil, err
@@ -113,6 +122,11 @@ func (i *instance) policies(agents []*issuer.Agent) (*policy.Engine, error) {
 			}
 		}
 	}
+	return files, nil
+}
+
+// policiesOf checks policies against what the agents offer and have.
+func (i *instance) policiesOf(files map[string][]byte, agents []*issuer.Agent) (*policy.Engine, error) {
 	v := policy.Vocabulary{Attributes: map[string]catalogue.Type{}}
 	var items []catalogue.Item
 	for _, a := range agents {
@@ -123,6 +137,7 @@ func (i *instance) policies(agents []*issuer.Agent) (*policy.Engine, error) {
 			}
 		}
 	}
+	var err error
 	if v.Collections, err = catalogue.Collections(items); err != nil {
 		return nil, fmt.Errorf("resources: %w", err)
 	}

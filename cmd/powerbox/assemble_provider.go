@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/agentapi"
@@ -20,6 +21,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/backend"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/keysets"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/provider"
 	"github.com/powerbox-project/powerbox/token"
@@ -108,13 +110,19 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g gat
 		if err != nil {
 			return nil, fmt.Errorf("capability %q: %w", one.Name, err)
 		}
+		sums, err := budgets(one)
+		if err != nil {
+			return nil, fmt.Errorf("capability %q: %w", one.Name, err)
+		}
 		capabilities = append(capabilities, provider.Capability{
-			Name: one.Name, Description: one.Description, Input: one.Input, Output: one.Output, Location: one.Location,
+			Budgets: sums,
+			Name:    one.Name, Description: one.Description, Input: one.Input, Output: one.Output, Location: one.Location,
 			Sensitivity: provider.Sensitivity(one.Sensitivity), Default: one.Default, Autonomous: one.Autonomous, Public: one.Public,
 			Blocked: one.Blocked, Constraints: shape,
 		})
 		services.URLs[one.Name] = cmp.Or(one.Backend, c.Upstream)
 	}
+	g.Recorder = provider.Recorder{Store: i.store, Plain: g.Recorder}
 	g.Chains, g.Scopes, g.Nonces, g.Policy = noChains{}, nil, nil, unvetoed{i.issuer.PolicyDigest}
 	return provider.New(provider.Config{
 		Store: i.store, Issuer: i.issuer, Gate: &g, Agent: c.ID, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description,
@@ -123,8 +131,37 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g gat
 		Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
 		RequireIssuer: conf.RequireIssuer, IssuerAudience: conf.IssuerAudience,
 		Administrator: i.administrator(conf, a.dev),
-		Backend:       services, Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
+		Keys:          keysets.New(published{outbound.New(keysPolicy(a.dev))}, a.now),
+		Backend:       services, Redact: redaction(i.config.Evidence.Arguments), Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
+}
+
+// budgets are those of a capability.
+func budgets(c config.ProviderCapability) (provider.Budgets, error) {
+	out := provider.Budgets{Uses: c.Uses, Sum: map[string]powerbox.Decimal{}}
+	for field, v := range c.Sum {
+		d, ok := v.Decimal()
+		if !ok {
+			return out, fmt.Errorf("sum.%s is %s; want a number", field, v.Kind())
+		}
+		out.Sum[field] = d
+	}
+	return out, nil
+}
+
+// keysPolicy is for key sets, whose addresses strangers choose: public ones over
+// TLS, and in experiments those of this machine (AAP-N1).
+func keysPolicy(dev bool) outbound.Policy {
+	return outbound.Policy{AllowLoopback: dev, Timeout: 5 * time.Second, MaxBytes: 1 << 20}
+}
+
+// published fetches key sets.
+type published struct{ client *outbound.Client }
+
+// Get implements keysets.Getter.
+func (p published) Get(ctx context.Context, address string) ([]byte, error) {
+	data, _, err := p.client.Get(ctx, address, "application/jwk-set+json, application/json")
+	return data, err
 }
 
 // backendContext signs who calls a service behind the provider.

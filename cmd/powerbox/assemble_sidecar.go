@@ -48,7 +48,6 @@ type gatewayKeys struct {
 	state   string
 	ring    *keyring.Ring
 	own     signed.Key        // speaks to the server
-	record  signed.Public     // signs records
 	context *token.PrivateKey // signs contexts for the agent behind
 }
 
@@ -174,7 +173,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	if g.tls, err = newListenerTLS("--tls-certificate", g.options.tls); err != nil {
 		return err
 	}
-	if g.keys, err = openGatewayKeys(g.options.state); err != nil {
+	if g.keys, err = openGatewayKeys(g.options.state, g.options.passphrase); err != nil {
 		return err
 	}
 	if g.enrolled, err = g.keys.enrolled(); err != nil {
@@ -189,7 +188,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	if err := g.follow(); err != nil {
 		return err
 	}
-	signer, _, err := g.keys.ring.Evidence(g.enrolled.Gateway)
+	signer, _, err := g.keys.ring.Evidence(g.enrolled.algorithm(), g.enrolled.Gateway)
 	if err != nil {
 		return err
 	}
@@ -466,6 +465,8 @@ func (g *apartGateway) handler() http.Handler {
 		w.Header().Set("Cache-Control", "public, max-age=60")
 		_, _ = w.Write(set)
 	})
+	recorders := "/agents/" + g.enrolled.Agent + "/.well-known/recorders.json"
+	mux.Handle("GET "+recorders, http.RedirectHandler(g.enrolled.Server+recorders, http.StatusTemporaryRedirect))
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if g.face.Load().gateway.Draining() {

@@ -51,6 +51,7 @@ var vectorFiles = []struct {
 	{"evidence/tree.json", answerTree},
 	{"evidence/proofs.json", answerProofs},
 	{"evidence/bundles.json", answerBundles},
+	{"evidence/retention.json", answerBundles},
 	{"evidence/audits.json", answerAudits},
 }
 

@@ -34,6 +34,7 @@ func TestConformanceRun(t *testing.T) {
 		"evidence/tree.json":      {`"roots": [`, `"roots": ["00",`},
 		"evidence/proofs.json":    {`"expect": "refused"`, `"expect": "ok"`},
 		"evidence/bundles.json":   {`"flipped_byte@4"`, `"flipped_byte@5"`},
+		"evidence/retention.json": {`"flipped_byte@2"`, `"flipped_byte@3"`},
 		"evidence/audits.json":    {`"record_id": "ev-2"`, `"record_id": "ev-3"`},
 	} {
 		data, err := os.ReadFile(filepath.Join("../../testdata/vectors", file))

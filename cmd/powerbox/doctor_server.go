@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/keyring"
 )
 
 // keys looks at what only this server may know.
@@ -34,7 +36,7 @@ func (d *doctor) keys() {
 			oldest = info.ModTime()
 		}
 	}
-	wanted := []string{"operator", "handles", "pairwise", "evidence", "checkpoint", "feed"}
+	wanted := []string{"operator", "handles", "pairwise", keyring.EvidenceName(d.config.Evidence.Algorithm), "checkpoint", "feed"}
 	for _, a := range d.config.Agents {
 		wanted = append(wanted, "agent-"+a.ID)
 	}
@@ -117,8 +119,8 @@ func (d *doctor) itself(ctx context.Context, base string) {
 	for _, a := range d.config.Agents {
 		file := filepath.Join(string(d.config.Issuer.Directory), "keys", "agent-"+a.ID+".jwk")
 		own, err := publicThumbprint("agent-"+a.ID, file)
-		if err != nil {
-			continue // keys says so
+		if err != nil || own == sealedKey {
+			continue // keys says so, or cannot tell
 		}
 		at := cmp.Or(a.GatewayURL, base)
 		address := strings.TrimSuffix(at, "/") + "/agents/" + a.ID + "/.well-known/jwks.json"

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,7 @@ func newEvidence(p *program) *cobra.Command {
 func newEvidenceVerify(p *program) *cobra.Command {
 	var f verifyFlags
 	var resumeFile string
+	how := verifying{workers: runtime.GOMAXPROCS(0)}
 	cmd := &cobra.Command{
 		Use:   "verify FILE --trust FILE",
 		Short: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong",
@@ -40,13 +42,18 @@ func newEvidenceVerify(p *program) *cobra.Command {
 	output := outputFlag(cmd)
 	f.add(cmd)
 	cmd.Flags().StringVar(&resumeFile, "resume", "", "`file` that remembers which signatures held, to go on after an interruption or with a later bundle; keep it as you keep the trust file")
+	cmd.Flags().IntVar(&how.workers, "workers", how.workers, "how many goroutines examine records at the same time; the report is the same with any number")
+	cmd.Flags().BoolVar(&how.progress, "progress", false, "tell on standard error how far it is and how long it will take, also where that is no terminal")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if how.workers < 1 {
+			return usage(errors.New("--workers is less than 1"))
+		}
 		trust, err := p.trust(f)
 		if err != nil {
 			return err
 		}
 		if f.proof != "" {
-			return p.verifyRecord(args[0], f.proof, trust, *output)
+			return p.verifyRecord(args[0], f, trust, *output)
 		}
 		if resumeFile != "" {
 			data, errResume := p.readFile(f.trust)
@@ -59,7 +66,7 @@ func newEvidenceVerify(p *program) *cobra.Command {
 			}
 			defer func() { err = errors.Join(err, memory.Close()) }()
 		}
-		report, err := p.verifyBundle(cmd.Context(), args[0], trust)
+		report, err := p.verifyBundle(cmd.Context(), args[0], trust, how)
 		if err != nil {
 			return err
 		}
@@ -131,19 +138,25 @@ func newEvidenceVerifier(p *program) *cobra.Command {
 	}
 }
 
+// verifying is how a bundle is verified, which says nothing about what is found.
+type verifying struct {
+	workers  int
+	progress bool
+}
+
 // verifyBundle reads a bundle as it verifies it: one can be long.
-func (p *program) verifyBundle(ctx context.Context, name string, trust evidence.Trust) (evidence.Report, error) {
+func (p *program) verifyBundle(ctx context.Context, name string, trust evidence.Trust, how verifying) (evidence.Report, error) {
 	if name == "-" {
-		return evidence.Verify(p.stdin, trust)
+		return evidence.VerifyParallel(p.stdin, trust, how.workers)
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return evidence.Report{}, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	shown := p.showProgress(ctx, f)
+	shown := p.showProgress(ctx, f, how.progress)
 	defer shown.clear()
-	return evidence.Verify(bufio.NewReader(shown), trust)
+	return evidence.VerifyParallel(bufio.NewReader(shown), trust, how.workers)
 }
 
 func (p *program) printReport(r evidence.Report, output string) error {
@@ -162,6 +175,9 @@ func (p *program) printReport(r evidence.Report, output string) error {
 		}
 		for _, c := range r.Cosigned {
 			fmt.Fprintf(p.stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
+		}
+		for _, recorder := range r.Silent {
+			fmt.Fprintf(p.stdout, "  recorder %q is open and has no record here\n", recorder)
 		}
 		for _, problem := range r.Problems {
 			fmt.Fprintf(p.stdout, "  line %d: %s: %s\n", problem.Line, problem.Kind, problem.Message)

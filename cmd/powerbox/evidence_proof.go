@@ -19,24 +19,43 @@ type verifyFlags struct {
 	trust     string
 	proof     string
 	seen      []string
+	recorders []string
 	witnesses []string
 	quorum    int
+	claim     claimFlags
 }
 
 func (f *verifyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.trust, "trust", "", "`file` with the keys to trust, from powerbox evidence trust (required)")
 	flags.StringArrayVar(&f.seen, "seen", nil, "`file` with a checkpoint of the same log that was kept before (powerbox evidence checkpoint), or that a witness shows: a log that was cut back or rewritten since is found, even signed anew")
+	flags.StringArrayVar(&f.recorders, "recorders", nil, "`file` with the list of an agent's recorders that was kept before (AGENT/.well-known/recorders.json); may be repeated: a chain that is left out since is named")
 	flags.StringVar(&f.proof, "proof", "", "`file` with the proof of one record, from powerbox evidence proof; FILE is then that record, from powerbox evidence show")
 	flags.StringArrayVar(&f.witnesses, "witness", nil, "`key` of a witness, from powerbox witness key; may be repeated. The checkpoint must be cosigned")
 	flags.IntVar(&f.quorum, "quorum", 0, "how many of the witnesses must have cosigned; all of them where absent")
+	f.claim.add(cmd)
 	required(cmd, "trust")
+}
+
+func (p *program) recorders(name string) (evidence.Recorders, error) {
+	data, err := p.readFile(name)
+	if err != nil {
+		return evidence.Recorders{}, err
+	}
+	list, err := evidence.ParseRecorders(data)
+	if err != nil {
+		return evidence.Recorders{}, invalid(fmt.Errorf("%s: %w", name, err))
+	}
+	return list, nil
 }
 
 // trust reads what the flags name.
 func (p *program) trust(f verifyFlags) (evidence.Trust, error) {
-	if f.proof != "" && len(f.seen) > 0 {
-		return evidence.Trust{}, usage(errors.New("--seen needs a bundle: one record with its proof does not show how the log goes on from an earlier checkpoint"))
+	if f.proof != "" && len(f.seen)+len(f.recorders) > 0 {
+		return evidence.Trust{}, usage(errors.New("--seen, as --recorders, needs a bundle: one record with its proof does not show how the log goes on from an earlier checkpoint"))
+	}
+	if f.proof == "" && f.claim.given() {
+		return evidence.Trust{}, usage(errors.New("--expect, --under, --revoked and --honoured are about one record with its --proof"))
 	}
 	data, err := p.readFile(f.trust)
 	if err != nil {
@@ -60,17 +79,24 @@ func (p *program) trust(f verifyFlags) (evidence.Trust, error) {
 	if err := trust.Quorum.Usable(); err != nil || f.quorum < 0 {
 		return evidence.Trust{}, usage(errors.Join(err, fmt.Errorf("--quorum %d of %d --witness", f.quorum, len(f.witnesses))))
 	}
+	for _, name := range f.recorders {
+		list, err := p.recorders(name)
+		if err != nil {
+			return evidence.Trust{}, err
+		}
+		trust.Recorders = append(trust.Recorders, list)
+	}
 	trust.Seen, err = p.checkpoints(f.seen, trust)
 	return trust, err
 }
 
 // verifyRecord verifies one record that was handed out with its proof.
-func (p *program) verifyRecord(name, proof string, trust evidence.Trust, output string) error {
+func (p *program) verifyRecord(name string, f verifyFlags, trust evidence.Trust, output string) error {
 	stored, err := p.readFile(name)
 	if err != nil {
 		return err
 	}
-	shown, err := p.readFile(proof)
+	shown, err := p.readFile(f.proof)
 	if err != nil {
 		return err
 	}
@@ -89,6 +115,9 @@ func (p *program) verifyRecord(name, proof string, trust evidence.Trust, output 
 	cosigned, err := trust.Quorum.Check(parsed.Checkpoint)
 	if err != nil {
 		return invalid(err)
+	}
+	if err := p.claim(f.claim, record.Record()); err != nil {
+		return err
 	}
 	if output == "json" {
 		return p.printJSON(map[string]any{

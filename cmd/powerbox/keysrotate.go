@@ -11,15 +11,20 @@ import (
 	"github.com/powerbox-project/powerbox/internal/server"
 )
 
+// signsRecords is why a key that signs records is not rotated.
+const signsRecords = "what verifies records that are there is pinned by it: change evidence.algorithm, which closes it and enrols another on record, or begin a new server"
+
 // fixedKeys are the keys that rotating would break what they are for, with why
 // and what to do instead.
 var fixedKeys = map[string]string{
-	"evidence":   "records that are there would have to be verified with two keys: begin a new server, or enrol gateways, which have keys of their own",
-	"checkpoint": "the log is known by it: whoever pinned it would take the log for another one",
-	"feed":       "gateways apart know the server by it: enrol them anew with a new server",
-	"handles":    "every handle that was handed out would be void",
-	"pairwise":   "users would have other pseudonyms in evidence and freezes",
-	"operator":   "stop the server, delete keys/operator.secret and start it again",
+	"evidence":           signsRecords,
+	"evidence-es256":     signsRecords,
+	"evidence-ml-dsa-87": signsRecords,
+	"checkpoint":         "the log is known by it: whoever pinned it would take the log for another one",
+	"feed":               "gateways apart know the server by it: enrol them anew with a new server",
+	"handles":            "every handle that was handed out would be void",
+	"pairwise":           "users would have other pseudonyms in evidence and freezes",
+	"operator":           "stop the server, delete keys/operator.secret and start it again",
 }
 
 func newKeysRotate(p *program) *cobra.Command {

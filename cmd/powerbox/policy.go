@@ -21,10 +21,10 @@ import (
 func newPolicy(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Test the policies of the configuration",
+		Short: "Test the policies of the configuration, and replay decisions under others",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPolicyTest(p))
+	cmd.AddCommand(newPolicyTest(p), newPolicyDiff(p))
 	return cmd
 }
 

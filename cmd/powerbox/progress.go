@@ -14,6 +14,7 @@ type progress struct {
 	ctx   context.Context //nolint:containedctx // a reader is asked to end between two reads
 	in    io.Reader
 	out   io.Writer // nil where nobody looks
+	lines bool      // whether each figure is a line, where out is no terminal
 	now   func() time.Time
 	total int64 // bytes
 
@@ -21,13 +22,18 @@ type progress struct {
 	done        int64
 }
 
-// tellEvery is how long a person waits for the next figure.
-const tellEvery = 200 * time.Millisecond
+// tellEvery is how long a person waits for the next figure, and tellLineEvery how
+// long a log does for the next line.
+const (
+	tellEvery     = 200 * time.Millisecond
+	tellLineEvery = 5 * time.Second
+)
 
-// showProgress reads f, and tells about it on stderr where that is a terminal.
-func (p *program) showProgress(ctx context.Context, f *os.File) *progress {
-	shown := &progress{ctx: ctx, in: f, now: p.now, begun: p.now()}
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && isTerminal(p.stderr) {
+// showProgress reads f, and tells about it on stderr where that is a terminal, or
+// where it is asked for.
+func (p *program) showProgress(ctx context.Context, f *os.File, asked bool) *progress {
+	shown := &progress{ctx: ctx, in: f, now: p.now, begun: p.now(), lines: !isTerminal(p.stderr)}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && (asked || !shown.lines) {
 		shown.out, shown.total = p.stderr, info.Size()
 	}
 	return shown
@@ -50,16 +56,20 @@ func (s *progress) Read(b []byte) (int, error) {
 	}
 	n, err := s.in.Read(b)
 	s.done += int64(n)
-	if now := s.now(); s.out != nil && now.Sub(s.told) >= tellEvery {
+	every, form := tellEvery, "\r\x1b[K%s"
+	if s.lines {
+		every, form = tellLineEvery, "%s\n"
+	}
+	if now := s.now(); s.out != nil && now.Sub(s.told) >= every {
 		s.told = now
-		fmt.Fprintf(s.out, "\r\x1b[K%s", progressText(s.done, s.total, now.Sub(s.begun)))
+		fmt.Fprintf(s.out, form, progressText(s.done, s.total, now.Sub(s.begun)))
 	}
 	return n, err
 }
 
 // clear takes the last figure away.
 func (s *progress) clear() {
-	if s.out != nil {
+	if s.out != nil && !s.lines {
 		fmt.Fprint(s.out, "\r\x1b[K")
 	}
 }

@@ -54,7 +54,16 @@ func TestProgressIsForPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	if quiet := p.showProgress(t.Context(), f); quiet.out != nil {
+	if quiet := p.showProgress(t.Context(), f, false); quiet.out != nil {
 		t.Error("a bar where stderr is no terminal")
+	}
+	seen.Reset()
+	asked := p.showProgress(t.Context(), f, true)
+	if _, err := asked.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	asked.clear()
+	if got := seen.String(); !strings.HasSuffix(got, "left\n") || strings.Contains(got, "\r") {
+		t.Errorf("asked for, a log has %q", got)
 	}
 }

@@ -79,7 +79,7 @@ func (p *program) trustFrom(ctx context.Context, name string, f verifyFlags, age
 		return err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	shown := p.showProgress(ctx, file)
+	shown := p.showProgress(ctx, file, false)
 	defer shown.clear()
 	reading := &bookReader{book: trust.Book{Until: asOf}}
 	report, err := evidence.Verify(io.TeeReader(bufio.NewReader(shown), reading), pinned)

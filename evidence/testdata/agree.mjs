@@ -1,16 +1,16 @@
 // Says what verify.mjs finds. Each line of the input is one case:
 //
-//   {"trust": JSON text, "seen": [signed checkpoint], "bundle": base64, "lacks": [algorithm]}
+//   {"trust": JSON text, "seen": [signed checkpoint], "recorders": [JSON text], "bundle": base64, "lacks": [algorithm]}
 //   {"trust": JSON text, "record": text, "proof": text}
 //   {"canonical": text}
 //   {"sealed": text}
 //   {"leaves": [hex]}
-//   {"public": hex, "message": text, "signature": hex}
+//   {"algorithm": name, "public": hex, "message": text, "signature": hex}, or "hex" in place of "message"
 //
 // Each line of the output is its answer.
 
 import { createInterface } from 'node:readline';
-import { canonical, checker, openCheckpoint, parseTrust, readRecord, treeRoot, verify, verifyRecord } from '../verify.mjs';
+import { canonical, checker, openCheckpoint, parseRecorders, parseTrust, readRecord, treeRoot, verify, verifyRecord } from '../verify.mjs';
 
 // without is a WebCrypto that lacks algorithms.
 const without = (names) => ({
@@ -34,14 +34,17 @@ async function answer(asked) {
     return { text: Buffer.from(await treeRoot((await Promise.all(hashes)).map((hash) => new Uint8Array(hash))), 'base64').toString('hex') };
   }
   if (asked.public) {
-    const holds = await checker('Ed25519', Buffer.from(asked.public, 'hex'), crypto.subtle);
-    return { text: String(await holds(new TextEncoder().encode(asked.message ?? ''), Buffer.from(asked.signature, 'hex'))) };
+    const holds = await checker(asked.algorithm ?? 'Ed25519', Buffer.from(asked.public, 'hex'), crypto.subtle);
+    const message = asked.hex ? Buffer.from(asked.hex, 'hex') : new TextEncoder().encode(asked.message ?? '');
+    return { text: String(await holds(message, Buffer.from(asked.signature ?? '', 'hex'))) };
   }
   const trust = await parseTrust(asked.trust, asked.lacks && { subtle: without(asked.lacks) });
   if (asked.record !== undefined) return { text: await verifyRecord(asked.record, asked.proof, trust) };
   const seen = [];
   for (const signed of asked.seen ?? []) seen.push(await openCheckpoint(signed, trust));
-  return { report: await verify(Uint8Array.from(Buffer.from(asked.bundle, 'base64')), trust, { seen }) };
+  const recorders = [];
+  for (const list of asked.recorders ?? []) recorders.push(await parseRecorders(list));
+  return { report: await verify(Uint8Array.from(Buffer.from(asked.bundle, 'base64')), trust, { seen, recorders }) };
 }
 
 for await (const line of createInterface({ input: process.stdin })) {

@@ -21,9 +21,11 @@ import (
 //	GET  /v1/approvals/{code}        one request, by its user code or id
 //	POST /v1/approvals/{code}        {"deny": true} or {"only": [...], "constraints": {...}}
 //	GET  /v1/hosts                   hosts with their agents and grants
+//	POST /v1/hosts                   {"name": ..., "public_key": ..., "user": ..., "defaults": [...]}; administrators
 //	POST /v1/hosts/{host}/revoke
 //	POST /v1/hosts/{host}/unlink
 //	POST /v1/hosts/{host}/link       {"user": ...}; administrators
+//	POST /v1/users/{user}/forget     ends all hosts of a user; administrators
 //	POST /v1/host-agents/{agent}/revoke
 //	POST /v1/host-agents/{agent}/grants          {"capability": ..., "constraints": ...}
 //	POST /v1/host-agents/{agent}/grants/revoke   {"capability": ...}
@@ -44,8 +46,8 @@ const DevUserHeader = "Powerbox-Dev-User"
 // PeoplePaths are what the interface serves.
 func PeoplePaths() []string {
 	return []string{
-		"GET /v1/approvals", "GET /v1/approvals/{code}", "POST /v1/approvals/{code}", "GET /v1/hosts",
-		"POST /v1/hosts/{host}/{verb}", "POST /v1/host-agents/{agent}/{verb}", "POST /v1/host-agents/{agent}/grants/{verb}",
+		"GET /v1/approvals", "GET /v1/approvals/{code}", "POST /v1/approvals/{code}", "GET /v1/hosts", "POST /v1/hosts",
+		"POST /v1/hosts/{host}/{verb}", "POST /v1/users/{user}/forget", "POST /v1/host-agents/{agent}/{verb}", "POST /v1/host-agents/{agent}/grants/{verb}",
 	}
 }
 
@@ -108,8 +110,13 @@ func (p *People) serve(r *http.Request) (any, error) {
 		return p.answer(r, who, v)
 	case "GET /v1/hosts":
 		return p.hosts(r, who)
+	case "POST /v1/hosts":
+		return p.preRegister(r, who, v)
 	case "POST /v1/hosts/{host}/{verb}":
 		return p.host(r, who, v)
+	case "POST /v1/users/{user}/forget":
+		n, err := p.Provider.ForgetUser(r.Context(), who, r.PathValue("user"))
+		return map[string]any{"user_id": r.PathValue("user"), "hosts_revoked": n}, err
 	case "POST /v1/host-agents/{agent}/grants/{verb}":
 		if r.PathValue("verb") != "revoke" {
 			return nil, agentauth.Errorf(agentauth.CodeNotFound, "want .../grants/revoke")
@@ -227,6 +234,31 @@ func (p *People) hosts(r *http.Request, who provider.Person) (any, error) {
 		})
 	}
 	return map[string]any{"hosts": out}, err
+}
+
+// preRegister makes a host known before it has an agent (AAP-U6).
+func (p *People) preRegister(r *http.Request, who provider.Person, v powerbox.Value) (any, error) {
+	var name, user string
+	if err := texts(v, map[string]*string{"name": &name, "user": &user}); err != nil {
+		return nil, err
+	}
+	jwk, _ := v.Get("public_key")
+	key, err := agentauth.ParseKey(jwk)
+	if err != nil {
+		return nil, err
+	}
+	var defaults []string
+	list, _ := v.Get("defaults")
+	names, given := list.Elements()
+	for _, n := range names {
+		d, _ := n.Text()
+		defaults = append(defaults, d)
+	}
+	if given && defaults == nil {
+		defaults = []string{}
+	}
+	h, err := p.Provider.PreRegister(r.Context(), who, name, user, key, defaults)
+	return map[string]any{"host_id": h.ID, "user_id": h.User, "status": h.Status}, err
 }
 
 func (p *People) host(r *http.Request, who provider.Person, v powerbox.Value) (any, error) {

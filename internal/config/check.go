@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/trust"
 )
 
@@ -63,6 +64,7 @@ func check(c *Config, d *decoder) {
 		k.agents = append(k.agents, a.ID)
 	}
 	k.checkTimes()
+	k.checkRetention()
 	k.checkWitnesses()
 	k.checkTLS()
 	k.checkProviders()
@@ -104,6 +106,18 @@ func (k checker) checkTimes() {
 	}
 	if l := k.Issuer.MaximumLifetime; l > maximumLifetime {
 		k.place("issuer.maximum_lifetime", "%s is longer than %s", shortDuration(l), shortDuration(maximumLifetime))
+	}
+}
+
+// longRetention is for how many years signatures on curves are taken to convince
+// (EXT-29).
+const longRetention = 10
+
+// checkRetention wants records that stay convincing to be signed by what is not
+// expected to be broken in that time.
+func (k checker) checkRetention() {
+	if e := k.Evidence; e.Retention > longRetention && e.Algorithm != evidence.MLDSA87 {
+		k.place("evidence.retention_years", "%d years with records that are signed by %s; want algorithm: %s beyond %d years", e.Retention, e.Algorithm, evidence.MLDSA87, longRetention)
 	}
 }
 

@@ -34,6 +34,7 @@ type Config struct {
 type Issuer struct {
 	URL             string        `key:"url" default:"http://127.0.0.1:8700" format:"origin" doc:"Public base URL; agents live at URL/agents/ID."`
 	Directory       Path          `key:"directory" default:"powerbox-data" doc:"Where keys (mode 0600) and the store are, relative to the file."`
+	PassphraseFile  Path          `key:"passphrase_file" doc:"File with the passphrase under which the keys in directory are encrypted (age); at least 12 bytes, white space around it is left out. Keys that stand in the clear are encrypted at the next start. Absent: they stand in the clear, mode 0600."`
 	MaximumLifetime time.Duration `key:"maximum_lifetime" default:"1h" doc:"Longest lifetime of a capability (SEP-8)."`
 	Feed            Feed          `key:"feed" doc:"The signed feed of revocations and freezes, for gateways apart from the server."`
 	TLS             TLS           `key:"tls" doc:"How serve speaks TLS, at every address but that of telemetry. The files are read again when they change, or on SIGHUP. Without a certificate it speaks plain HTTP, for loopback or behind a proxy that terminates TLS."`
@@ -199,6 +200,8 @@ type Resources struct {
 type Evidence struct {
 	Origin     string `key:"origin" format:"log" doc:"Name of the log in its checkpoints. Default: host and path of issuer.url."`
 	Arguments  string `key:"arguments" default:"redacted" enum:"redacted,none,full" doc:"How much of the arguments records keep."`
+	Algorithm  string `key:"algorithm" default:"Ed25519" enum:"Ed25519,ES256,ML-DSA-87" doc:"What signs records. Each has a key of its own: changing it closes the key before and enrols the other, on record. ML-DSA-87 signatures have 4.6 KiB each; with signatures: batch few records need one."`
+	Retention  int    `key:"retention_years" default:"10" min:"1" max:"100" doc:"For how many years records must convince. Nothing is deleted when they are over; more than 10 need algorithm ML-DSA-87."`
 	Signatures string `key:"signatures" default:"record" enum:"record,batch" doc:"What is signed: every record, or of each agent's records that reach the disk together the last, which covers those before it."`
 	Durability string `key:"durability" default:"local" enum:"local" doc:"When an action may go on: local is after the gateway's own disk has the record."`
 

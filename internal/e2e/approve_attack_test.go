@@ -25,7 +25,7 @@ type visitor struct {
 }
 
 // visitor logs a built-in user in.
-func (b *bank) visitor(user string) *visitor {
+func (b *pagesBank) visitor(user string) *visitor {
 	b.t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {

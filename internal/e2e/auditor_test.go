@@ -415,3 +415,26 @@ func TestEXT26_ResumedVerification(t *testing.T) {
 		t.Errorf("EXT-26 a bundle as the file of --resume: exit %d\n%s", code, out)
 	}
 }
+
+// TestEXT26_AnyNumberOfWorkers finds the same, in a whole bundle and in a spoilt
+// one, and tells a log how far it is.
+func TestEXT26_AnyNumberOfWorkers(t *testing.T) {
+	w, _, _ := evidenced(t)
+	a := w.handed()
+	program := filepath.Join(a.dir, "powerbox")
+	for _, bundle := range [][]byte{a.bundle(), bytes.Replace(a.bundle(), []byte("DENY"), []byte("ALLOW"), 1)} {
+		a.has("bundle.jsonl", bundle)
+		want, code := a.runs(program, "evidence", "verify", "bundle.jsonl", "--trust", "trust.json", "--output", "json", "--workers", "1")
+		for _, n := range []string{"2", "16"} {
+			if got, again := a.runs(program, "evidence", "verify", "bundle.jsonl", "--trust", "trust.json", "--output", "json", "--workers", n); got != want || again != code {
+				t.Errorf("exit %d and %d\n%s\n%s", code, again, want, got)
+			}
+		}
+	}
+	if out, code := a.runs(program, "evidence", "verify", "bundle.jsonl", "--trust", "trust.json", "--progress"); code != 4 || !strings.Contains(out, "left\n") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	if out, code := a.runs(program, "evidence", "verify", "bundle.jsonl", "--trust", "trust.json", "--workers", "0"); code != 2 {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+}

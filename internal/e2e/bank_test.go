@@ -29,29 +29,29 @@ var bankBinary = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
-// bank is examples/bank as it runs, in dev mode, at a name where browsers have
+// pagesBank is examples/bank as it runs, in dev mode, at a name where browsers have
 // passkeys.
-type bank struct {
+type pagesBank struct {
 	t   *testing.T
 	url string
 	log *lockedBuffer
 	dir string // of the configuration, where the test wrote it
 }
 
-func startBank(t *testing.T, flags ...string) *bank {
+func startBank(t *testing.T, flags ...string) *pagesBank {
 	t.Helper()
 	file, err := bankBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := "localhost:" + freePort(t)
-	b := &bank{t: t, url: "http://" + at, log: &lockedBuffer{}}
+	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}}
 	b.run(exec.Command(file, append([]string{"--binary", binary, "--listen", at}, flags...)...), b.url)
 	return b
 }
 
 // run starts a process and returns when it is ready.
-func (b *bank) run(process *exec.Cmd, url string) {
+func (b *pagesBank) run(process *exec.Cmd, url string) {
 	b.t.Helper()
 	process.Stderr = b.log
 	out, err := process.StdoutPipe()
@@ -92,7 +92,7 @@ func (b *bank) run(process *exec.Cmd, url string) {
 
 // protocolHost is a host of the Agent Auth Protocol with its key.
 type protocolHost struct {
-	bank *bank
+	bank *pagesBank
 	key  ed25519.PrivateKey
 }
 
@@ -113,7 +113,7 @@ func newEd25519(t *testing.T) ed25519.PrivateKey {
 	return key
 }
 
-func (b *bank) host() *protocolHost { return &protocolHost{b, newEd25519(b.t)} }
+func (b *pagesBank) host() *protocolHost { return &protocolHost{b, newEd25519(b.t)} }
 
 func publicJWK(key ed25519.PrivateKey) map[string]any {
 	return map[string]any{"kty": "OKP", "crv": "Ed25519", "x": base64.RawURLEncoding.EncodeToString(key.Public().(ed25519.PublicKey))}
@@ -139,7 +139,7 @@ func signJWT(t *testing.T, key ed25519.PrivateKey, typ string, claims map[string
 }
 
 // call makes one call of the protocol.
-func (b *bank) call(method, path, token string, body any) (int, map[string]any) {
+func (b *pagesBank) call(method, path, token string, body any) (int, map[string]any) {
 	b.t.Helper()
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -235,7 +235,7 @@ func limited(capability string, constraints map[string]any) map[string]any {
 }
 
 // approvalID is the id of the request that waits for a built-in user, by its code.
-func (b *bank) approvalID(user, code string) string {
+func (b *pagesBank) approvalID(user, code string) string {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.url+"/v1/approvals/"+code, nil)
 	if err != nil {

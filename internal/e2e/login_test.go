@@ -20,7 +20,7 @@ import (
 // serveBank runs the server as people run it, without dev mode unless a flag says
 // so, with a provider of two capabilities and more sections of the configuration. What reaches the
 // backend is answered with a balance.
-func serveBank(t *testing.T, at, provider, sections string, flags ...string) *bank {
+func serveBank(t *testing.T, at, provider, sections string, flags ...string) *pagesBank {
 	t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -44,7 +44,7 @@ agents:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := &bank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
 	b.run(exec.Command(binary, append([]string{"serve", "--config", file}, flags...)...), b.url)
 	return b
 }
@@ -62,7 +62,7 @@ func openIDProvider(t *testing.T, client, redirect string) string {
 }
 
 // behindProvider serves with an OpenID provider to log in at.
-func behindProvider(t *testing.T, approvals string) *bank {
+func behindProvider(t *testing.T, approvals string) *pagesBank {
 	t.Helper()
 	at := "localhost:" + freePort(t)
 	idp := openIDProvider(t, "powerbox", "http://"+at+"/login/callback")

@@ -27,7 +27,8 @@ type agent struct {
 	Agent
 	gateway *Gateway
 
-	fetches singleflight.Group // at most one fetch of the card at a time
+	contexts token.Contexts     // for the agent behind
+	fetches  singleflight.Group // at most one fetch of the card at a time
 
 	mu      sync.Mutex // guards the fields below
 	fetched time.Time

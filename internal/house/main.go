@@ -27,6 +27,7 @@ const usage = `usage: house VERB
   fuzz [DURATION]  run every fuzz target (default 30s each)
   conformance      print docs/conformance.md; with -write, write it
   denials          print docs/denials.md with an anchor in every row; with -write, write it
+  vectors          put public vectors that are not in the tree to all that verifies
   modules          print the folder of every module
 `
 
@@ -76,6 +77,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return h.conformance(rest)
 	case "denials":
 		return h.denials(rest)
+	case "vectors":
+		return h.vectors(ctx)
 	case "modules":
 		return h.modules()
 	}

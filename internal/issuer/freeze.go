@@ -234,8 +234,8 @@ func (i *Issuer) checkFrozen(agent string, caller identity.Caller) *Refusal {
 }
 
 // Stopped reports whether a freeze is in force for a capability, its agent, its
-// holder or the principal behind it.
+// holder, one that it came through, or the principal behind it.
 func (i *Issuer) Stopped(c Capability) bool {
 	ids := append(c.Links(), AgentTarget(c.Agent), AgentTarget(c.Requester), c.Holder, c.Principal, i.Pseudonym(c.Agent, c.Principal))
-	return i.FrozenAny(ids)
+	return i.FrozenAny(append(ids, c.Through...))
 }

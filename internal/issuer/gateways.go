@@ -2,7 +2,6 @@ package issuer
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -88,15 +87,16 @@ func SplitGatewayToken(text string) (fingerprint, secret string, ok bool) {
 // Enroll makes a gateway known by its keys, for the secret of a token, which is
 // used up. The enrolment is a record in the issuer's own chain, so that a
 // recorder that is left out of the evidence can be noticed.
-func (i *Issuer) Enroll(ctx context.Context, secret string, record signed.Public, g Gateway) (Gateway, error) {
+func (i *Issuer) Enroll(ctx context.Context, secret string, record evidence.Key, g Gateway) (Gateway, error) {
 	var err error
 	if g.ID, err = i.NewID("gw_"); err != nil {
 		return Gateway{}, err
 	}
 	g.Enrolled, g.Closed = i.config.Now().UTC().Truncate(time.Second), time.Time{}
-	if g.Record, err = evidence.NewKey(ed25519.PublicKey(record.Bytes()), g.ID); err != nil {
-		return Gateway{}, err
+	if want := i.config.Algorithm; want == evidence.MLDSA87 && record.Algorithm != want {
+		return Gateway{}, noTarget("its records would be signed by %s, and the retention here needs %s; enrol with --algorithm %s", record.Algorithm, want, want)
 	}
+	g.Record = record.For(g.ID)
 	refused, known := false, ""
 	err = i.config.Store.Update(ctx, func(tx Tx) error {
 		var err error
@@ -110,7 +110,7 @@ func (i *Issuer) Enroll(ctx context.Context, secret string, record signed.Public
 		if err := tx.PutGateway(g); err != nil {
 			return err
 		}
-		record, err := i.gatewayRecord("gateway", "gateway.enroll", g)
+		record, err := i.gatewayRecord("gateway", actionGatewayEnroll, g, nil)
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,11 @@ func (i *Issuer) CloseGateway(ctx context.Context, operator, id string) (Gateway
 		if err := tx.PutGateway(closed); err != nil {
 			return err
 		}
-		record, err := i.gatewayRecord(operator, "gateway.close", closed)
+		chains, err := left(tx, closed)
+		if err != nil {
+			return err
+		}
+		record, err := i.gatewayRecord(operator, evidence.ActionGatewayClose, closed, chains)
 		if err != nil {
 			return err
 		}
@@ -170,11 +174,16 @@ func (i *Issuer) CloseGateway(ctx context.Context, operator, id string) (Gateway
 	return closed, err
 }
 
-func (i *Issuer) gatewayRecord(by, action string, g Gateway) (evidence.Record, error) {
-	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, action, evidence.Intent{
-		Operation: OperationCapability,
-		Details:   details(map[string]any{"agent": g.Agent, "gateway": g.ID, "key": g.Key, "record_key": g.Record.ID}),
-	})
+// actionGatewayEnroll is the action of the record of an enrolment. That of its end
+// is [evidence.ActionGatewayClose].
+const actionGatewayEnroll = "gateway.enroll"
+
+func (i *Issuer) gatewayRecord(by, action string, g Gateway, chains []evidence.ListedChain) (evidence.Record, error) {
+	said := map[string]any{"agent": g.Agent, "gateway": g.ID, "key": g.Key, "record_key": g.Record.ID, "algorithm": g.Record.Algorithm}
+	if len(chains) > 0 {
+		said["chains"] = chains
+	}
+	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, action, evidence.Intent{Operation: OperationCapability, Details: details(said)})
 	record.OutcomeStatus = evidence.Achieved
 	return record, err
 }

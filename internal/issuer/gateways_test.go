@@ -45,7 +45,7 @@ func (w *town) enroll(b byte) *member {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	g, err := w.issuer.Enroll(w.t.Context(), secret, seeded(w.t, b).Public(), issuer.Gateway{Key: seeded(w.t, b+1).Public()})
+	g, err := w.issuer.Enroll(w.t.Context(), secret, recordKey(w.t, seeded(w.t, b).Public()), issuer.Gateway{Key: seeded(w.t, b+1).Public()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestATK36_EnrolmentTokensAreUsedOnceInTime(t *testing.T) {
 	}
 	used, late := make1(time.Minute), make1(time.Minute)
 	with := func(secret string, key signed.Public) error {
-		_, err := w.issuer.Enroll(t.Context(), secret, key, issuer.Gateway{Key: key})
+		_, err := w.issuer.Enroll(t.Context(), secret, recordKey(t, key), issuer.Gateway{Key: key})
 		return err
 	}
 	// Each with a key that no gateway has, so that the token alone is at fault.
@@ -219,4 +219,14 @@ func TestEXT24_ShippedRecords(t *testing.T) {
 			t.Errorf("gateway %s is closed: %t", g.ID, !g.Closed.IsZero())
 		}
 	}
+}
+
+// recordKey is a key of gateways as one that signs records.
+func recordKey(t *testing.T, key signed.Public) evidence.Key {
+	t.Helper()
+	out, err := evidence.NewKey(ed25519.PublicKey(key.Bytes()), "gateway")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -55,8 +55,8 @@ func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *R
 		return refuse(CodeCapabilityRevoked, "the capability, or one that it descends from, has been revoked")
 	case !c.Expires.After(now):
 		return refuse(CodeCapabilityExpired, "the capability has expired")
-	case i.FrozenAny(c.Links()):
-		return refuse(CodeFrozen, "an operator stopped the capability, or one that it descends from; asking again does not help until an operator thaws it")
+	case i.FrozenAny(append(c.Links(), c.Through...)):
+		return refuse(CodeFrozen, "an operator stopped the capability, one that it descends from, or a holder that it came through; asking again does not help until an operator thaws it")
 	}
 	// Whoever the caller is, the user behind the capability is its own.
 	caller.Principal = c.Principal

@@ -184,6 +184,7 @@ type Config struct {
 	Callers         []string                   // configured names of calling agents; optional
 	Origin          func(holder string) string // configured name of a holder, "" for none; optional
 	Recorder        string                     // name under which records are written
+	Algorithm       string                     // of the signatures of records, which gateways must be as good as; optional
 	Pairwise        []byte                     // key of the pseudonyms of principals, 32 bytes
 	MaximumLifetime time.Duration              // of any capability (SEP-8)
 	Now             func() time.Time

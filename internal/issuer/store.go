@@ -68,6 +68,12 @@ type Reader interface {
 	Records(query RecordQuery) (RecordPage, error)
 	// Gateways returns every gateway that was ever enrolled, oldest first.
 	Gateways() ([]Gateway, error)
+	// Recorders returns every key by which this server ever signed records, oldest
+	// first.
+	Recorders() ([]Recorder, error)
+	// Chains returns the chains of an agent that have begun, without how many
+	// records they have.
+	Chains(agent string) ([]evidence.ListedChain, error)
 	// AgentKey returns the issuing key that an agent was last recorded with, and
 	// since when it has that one; "" for none.
 	AgentKey(agent string) (key string, renewed time.Time, err error)
@@ -92,6 +98,12 @@ type Tx interface {
 	UseGatewayToken(hash [32]byte, now time.Time) (agent string, err error)
 	// PutGateway stores a gateway, or what has become of it.
 	PutGateway(g Gateway) error
+	// PutRecorder stores a key by which this server signs records, or what has
+	// become of it.
+	PutRecorder(r Recorder) error
+	// ChainEnd returns where the next record of a chain goes, or [ErrNotFound]
+	// where it has not begun.
+	ChainEnd(agent, recorder string) (evidence.Head, error)
 	PutCapability(c Capability) error
 	// PutAgentKey remembers the issuing key that an agent has now. For a key that
 	// it had before, the first time stays.

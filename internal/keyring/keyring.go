@@ -3,7 +3,10 @@
 package keyring
 
 import (
+	"crypto"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -15,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"filippo.io/mldsa"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -26,11 +30,14 @@ import (
 type Ring struct {
 	dir    string
 	random io.Reader
+	seal   *seal // nil where keys stand in the clear
 }
 
 // Open returns the ring in dir, which is made with mode 0700 when it is
-// missing and refused when others than its owner can write to it.
-func Open(dir string, random io.Reader) (*Ring, error) {
+// missing and refused when others than its owner can write to it. With a passphrase
+// its files are encrypted with age, those that stand in the clear when they are next
+// read; the operator's token stays as it is.
+func Open(dir string, random io.Reader, passphrase []byte) (*Ring, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
@@ -41,7 +48,12 @@ func Open(dir string, random io.Reader) (*Ring, error) {
 	if info.Mode().Perm()&0o022 != 0 {
 		return nil, fmt.Errorf("keys: %s can be written by others (mode %o); run chmod 700 %s", dir, info.Mode().Perm(), dir)
 	}
-	return &Ring{dir, random}, nil
+	r := &Ring{dir: dir, random: random}
+	r.seal, err = r.unlock(passphrase)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 var keyName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
@@ -66,7 +78,30 @@ func (r *Ring) load(name string, generate func() ([]byte, error)) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
-	return data, nil
+	plain, inClear, err := r.seal.open(data)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %s: %w", path, err)
+	}
+	if inClear && r.seal != nil && name != plainFile {
+		return plain, r.encrypt(path, plain, info)
+	}
+	return plain, nil
+}
+
+// encrypt puts a key that stands in the clear away. Its time, by which its age is
+// told, stays.
+func (r *Ring) encrypt(path string, plain []byte, info fs.FileInfo) error {
+	data, err := r.seal.shut(path, plain)
+	if err == nil {
+		err = r.write(path, data)
+	}
+	if err == nil {
+		err = os.Chtimes(path, info.ModTime(), info.ModTime())
+	}
+	if err != nil {
+		return fmt.Errorf("keys: %s is not encrypted: %w", path, err)
+	}
+	return nil
 }
 
 // create writes a new key under a temporary name first, so that a half-written
@@ -76,9 +111,18 @@ func (r *Ring) create(path string, generate func() ([]byte, error)) ([]byte, err
 	if err != nil {
 		return nil, fmt.Errorf("keys: %s: %w", path, err)
 	}
+	stored, err := r.seal.shut(path, data)
+	if err != nil {
+		return nil, err
+	}
+	return data, r.write(path, stored)
+}
+
+// write puts a file in place whole.
+func (r *Ring) write(path string, data []byte) error {
 	f, err := os.CreateTemp(r.dir, "new-*")
 	if err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
+		return fmt.Errorf("keys: %w", err)
 	}
 	_, err = f.Write(data)
 	err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
@@ -86,9 +130,9 @@ func (r *Ring) create(path string, generate func() ([]byte, error)) ([]byte, err
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("keys: %w", errors.Join(err, os.Remove(f.Name())))
+		return fmt.Errorf("keys: %w", errors.Join(err, os.Remove(f.Name())))
 	}
-	return data, nil
+	return nil
 }
 
 // Agent returns the issuing key of an agent (Ed25519).
@@ -131,7 +175,18 @@ func (r *Ring) Secret(name string) ([]byte, error) {
 
 // InUse reports whether a server has used the ring before: whether there is a
 // key that signs records.
-func (r *Ring) InUse() (bool, error) { return r.has("evidence.secret") }
+func (r *Ring) InUse() (bool, error) {
+	for _, name := range evidenceNames {
+		if used, err := r.has(name + ".secret"); used || err != nil {
+			return used, err
+		}
+	}
+	return false, nil
+}
+
+// evidenceNames are the files of the keys that sign records, without their end, by
+// algorithm.
+var evidenceNames = map[string]string{evidence.Ed25519: "evidence", evidence.ES256: "evidence-es256", evidence.MLDSA87: "evidence-ml-dsa-87"}
 
 func (r *Ring) has(name string) (bool, error) {
 	_, err := os.Stat(filepath.Join(r.dir, name))
@@ -141,20 +196,71 @@ func (r *Ring) has(name string) (bool, error) {
 	return err == nil, err
 }
 
-// Evidence returns the key that signs records and its public form for the
-// recorder of that name.
-func (r *Ring) Evidence(recorder string) (evidence.Signer, evidence.Key, error) {
-	seed, err := r.Secret("evidence")
+// EvidenceName returns the name of the key that signs records by an algorithm, ""
+// where none does.
+func EvidenceName(algorithm string) string { return evidenceNames[algorithm] }
+
+// Evidence returns the key that signs records by an algorithm, and its public form
+// for the recorder of that name. Each algorithm has a key of its own.
+func (r *Ring) Evidence(algorithm, recorder string) (evidence.Signer, evidence.Key, error) {
+	name, ok := evidenceNames[algorithm]
+	if !ok {
+		return nil, evidence.Key{}, fmt.Errorf("keys: records are not signed by %q; want %s, %s or %s", algorithm, evidence.Ed25519, evidence.ES256, evidence.MLDSA87)
+	}
+	seed, err := r.Secret(name)
 	if err != nil {
 		return nil, evidence.Key{}, err
 	}
+	signer, public, err := signerOf(algorithm, seed)
+	if err != nil {
+		return nil, evidence.Key{}, fmt.Errorf("keys: %s.secret: %w", name, err)
+	}
+	key, err := evidence.NewKey(public, recorder)
+	return signer, key, err
+}
+
+// signerOf makes the key of a seed. For ES256 the seed is the private scalar, which
+// of 2^32 random seeds one is too large for.
+func signerOf(algorithm string, seed []byte) (evidence.Signer, crypto.PublicKey, error) {
+	switch algorithm {
+	case evidence.MLDSA87:
+		private, err := mldsa.NewPrivateKey(mldsa.MLDSA87(), seed)
+		if err != nil {
+			return nil, nil, err
+		}
+		signer, err := evidence.NewMLDSA87Signer(private)
+		return signer, private.PublicKey(), err
+	case evidence.ES256:
+		private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), seed)
+		if err != nil {
+			return nil, nil, err
+		}
+		signer, err := evidence.NewES256Signer(private)
+		return signer, &private.PublicKey, err
+	}
 	private := ed25519.NewKeyFromSeed(seed)
 	signer, err := evidence.NewEd25519Signer(private)
-	if err != nil {
-		return nil, evidence.Key{}, fmt.Errorf("keys: %w", err)
+	return signer, private.Public(), err
+}
+
+// EvidenceFile returns the algorithm of a key that signs records, by the name of
+// its file.
+func EvidenceFile(file string) (algorithm string, ok bool) {
+	for algorithm, name := range evidenceNames {
+		if file == name+".secret" {
+			return algorithm, true
+		}
 	}
-	key, err := evidence.NewKey(private.Public(), recorder)
-	return signer, key, err
+	return "", false
+}
+
+// EvidenceKey returns the public form of a seed that such a file holds.
+func EvidenceKey(algorithm string, seed []byte, recorder string) (evidence.Key, error) {
+	_, public, err := signerOf(algorithm, seed)
+	if err != nil {
+		return evidence.Key{}, err
+	}
+	return evidence.NewKey(public, recorder)
 }
 
 // Checkpoint returns the key that signs the log's checkpoints and the verifier

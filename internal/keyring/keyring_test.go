@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/powerbox-project/powerbox/evidence"
 )
 
 func open(t *testing.T) (*Ring, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "keys")
-	r, err := Open(dir, rand.Reader)
+	r, err := Open(dir, rand.Reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +50,7 @@ func TestEXT33_KeyFilesAreTheOwnersAlone(t *testing.T) {
 	if used, err := r.InUse(); used || err != nil {
 		t.Errorf("a new ring is in use: %v", err)
 	}
-	if _, _, err := r.Evidence("serve"); err != nil {
+	if _, _, err := r.Evidence(evidence.Ed25519, "serve"); err != nil {
 		t.Fatal(err)
 	}
 	if used, err := r.InUse(); !used || err != nil {
@@ -77,7 +79,7 @@ func TestEXT33_KeyFilesAreTheOwnersAlone(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, rand.Reader); err == nil || !strings.Contains(err.Error(), "chmod 700") {
+	if _, err := Open(dir, rand.Reader, nil); err == nil || !strings.Contains(err.Error(), "chmod 700") {
 		t.Errorf("a directory that others can write to was opened: %v", err)
 	}
 }
@@ -116,5 +118,43 @@ func TestListNamesAndNeverShows(t *testing.T) {
 	}
 	if _, err := r.List(); err == nil {
 		t.Error("a missing directory was listed")
+	}
+}
+
+// TestEXT29_EveryAlgorithmHasAKeyOfItsOwn sees that a change of the algorithm takes
+// no key for two, and that each is the same after a restart.
+func TestEXT29_EveryAlgorithmHasAKeyOfItsOwn(t *testing.T) {
+	first, dir := open(t)
+	second, err := Open(dir, rand.Reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for _, algorithm := range []string{evidence.Ed25519, evidence.ES256, evidence.MLDSA87} {
+		signer, key, err := first.Evidence(algorithm, "serve")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if signer.Algorithm() != algorithm || signer.KeyID() != key.ID || key.Recorder != "serve" || key.Algorithm != algorithm {
+			t.Errorf("%s: %+v", algorithm, key)
+		}
+		if _, again, err := second.Evidence(algorithm, "serve"); err != nil || again != key {
+			t.Errorf("%s has another key after a restart, %v", algorithm, err)
+		}
+		ids[key.ID] = true
+	}
+	if len(ids) != 3 {
+		t.Errorf("%d keys for three algorithms", len(ids))
+	}
+	if _, _, err := first.Evidence("none", "serve"); err == nil {
+		t.Error("records without an algorithm have a key")
+	}
+	if EvidenceName(evidence.MLDSA87) != "evidence-ml-dsa-87" || EvidenceName("none") != "" {
+		t.Error("keys have other names than their files")
+	}
+	for file, want := range map[string]string{"evidence.secret": evidence.Ed25519, "evidence-ml-dsa-87.secret": evidence.MLDSA87, "feed.secret": ""} {
+		if got, _ := EvidenceFile(file); got != want {
+			t.Errorf("%s is for %q, want %q", file, got, want)
+		}
 	}
 }

@@ -42,6 +42,9 @@ func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending
 	if err := t.CheckTimes(now, p.config.Started); err != nil {
 		return HostSession{}, err
 	}
+	if s.New && !pending {
+		return HostSession{}, agentauth.Errorf(agentauth.CodeHostNotFound, "no host of that key is registered here")
+	}
 	switch s.Host.Status {
 	case agentauth.Revoked:
 		return HostSession{}, agentauth.Errorf(agentauth.CodeHostRevoked, "the host has been revoked")
@@ -52,9 +55,6 @@ func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending
 			return HostSession{}, agentauth.Errorf(agentauth.CodeHostPending, "the host waits for its approval; until then its agents can be registered and asked about")
 		}
 	default:
-	}
-	if s.New && !pending {
-		return HostSession{}, agentauth.Errorf(agentauth.CodeHostNotFound, "no host of that key is registered here")
 	}
 	if !p.replay.Use("host "+t.Issuer+" "+t.ID, t.Until(), now) {
 		return HostSession{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the token was used before; sign a new one for every request")

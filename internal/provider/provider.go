@@ -54,10 +54,12 @@ type Config struct {
 	Administrator func(principal string) bool
 	Keys          KeyFetcher // optional; nil takes no key sets by URL
 	Backend       Backend
-	Started       time.Time
-	Now           func() time.Time
-	Random        io.Reader
-	Log           *slog.Logger
+	// Redact is what records keep of arguments; nil keeps nothing.
+	Redact  func(arguments powerbox.Value) []byte
+	Started time.Time
+	Now     func() time.Time
+	Random  io.Reader
+	Log     *slog.Logger
 }
 
 // KeyFetcher fetches the key set of a host or an agent (AAP-N1, AAP-N2).

@@ -42,6 +42,8 @@ type Admin struct {
 	// Can decides what a configured caller could do at an agent, without a
 	// capability.
 	Can func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
+	// Policies reads policies that are not in force, by the names of their files.
+	Policies func(files map[string][]byte) (issuer.Policy, error)
 	// Issuing are the issuing keys of the agents, MaximumLifetime how long anything
 	// lives that they signed.
 	Issuing         map[string]*keyring.Issuing
@@ -99,6 +101,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/agents/{agent}/keys", serve(a, a.rotate))
 	mux.HandleFunc("GET /v1/trust/{agent}", serve(a, a.trust))
 	mux.HandleFunc("POST /v1/can", serve(a, a.can))
+	mux.HandleFunc("POST /v1/policies/replay", serve(a, a.replay))
 	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)
 	mux.HandleFunc("GET /v1/evidence/proof/{id}", a.proof)
 	return a.operatorOnly(mux)

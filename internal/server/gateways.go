@@ -221,9 +221,14 @@ func (g *Gateways) enroll(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, "the key for contexts is none")
 		return
 	}
+	record, err := evidence.ParseKey([]byte(e.Record))
+	if err != nil {
+		problem(w, http.StatusBadRequest, "the key for records is none")
+		return
+	}
 	keys, _ := token.JWKS(public).Get("keys")
 	elements, _ := keys.Elements()
-	of, err := g.Issuer.Enroll(r.Context(), e.Secret, e.Record, issuer.Gateway{Key: e.Key, Context: elements[0].AppendJSON(nil)})
+	of, err := g.Issuer.Enroll(r.Context(), e.Secret, record, issuer.Gateway{Key: e.Key, Context: elements[0].AppendJSON(nil)})
 	if err == nil {
 		err = g.Load(r.Context())
 	}
@@ -466,7 +471,7 @@ func (g *Gateways) Keys(own []evidence.Key) []evidence.Key {
 func (g *Gateways) Trust(own evidence.Trust) evidence.Trust {
 	own.RecordKeys = append([]evidence.PinnedKey(nil), own.RecordKeys...)
 	for _, k := range g.Known() {
-		own.RecordKeys = append(own.RecordKeys, evidence.PinnedKey{Key: k.Record, Agents: []string{k.Agent}})
+		own.RecordKeys = append(own.RecordKeys, k.Pinned())
 	}
 	return own
 }

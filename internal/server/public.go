@@ -134,6 +134,19 @@ func (p *Public) tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	return evidence.EntryBundle(leaves), err
 }
 
+// Recorders serves the list of who may sign records of an agent (EXT-33). It is
+// public, as the keys of the agent are.
+func (a *Admin) Recorders(w http.ResponseWriter, r *http.Request) {
+	select {
+	case a.Public.busy <- struct{}{}:
+		defer func() { <-a.Public.busy }()
+	case <-r.Context().Done():
+		return
+	}
+	list, err := a.Issuer.Recorders(r.Context(), r.PathValue("agent"))
+	reply(w, r, a.Log, list, err)
+}
+
 // proof writes the C2SP tlog-proof of one record, under a checkpoint that
 // witnesses have cosigned where that can be had.
 func (a *Admin) proof(w http.ResponseWriter, r *http.Request) {

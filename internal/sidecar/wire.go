@@ -61,7 +61,7 @@ type Request struct {
 type Enrolment struct {
 	Secret  string        `json:"secret"` // of the one-time token
 	Key     signed.Public `json:"key"`
-	Record  signed.Public `json:"record"`  // signs its records
+	Record  string        `json:"record"`  // JWK of what signs its records
 	Context string        `json:"context"` // JWK of what signs the context header
 }
 

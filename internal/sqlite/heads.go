@@ -21,10 +21,19 @@ func chainKey(record evidence.Record) chainName {
 
 // head returns where the next record of a chain goes.
 func (t *transaction) head(name chainName) (evidence.Head, error) {
+	if e, ok := t.ends[name]; ok {
+		return e.head, nil
+	}
+	if head, ok := t.store.ahead.heads[name]; ok {
+		return head, nil
+	}
+	if err := t.enter(); err != nil {
+		return evidence.Head{}, err
+	}
 	if err := t.loadTail(); err != nil {
 		return evidence.Head{}, err
 	}
-	if e, ok := t.ends[name]; ok {
+	if e, ok := t.behind[name]; ok {
 		return e.head, nil
 	}
 	if e, ok := t.tail.ends[name]; ok {

@@ -18,7 +18,7 @@ func (r reader) Passkey(id []byte) (provider.Passkey, error) {
 
 // PutPasskey implements [provider.Tx].
 func (t *transaction) PutPasskey(p provider.Passkey) error {
-	return t.put(p, "INSERT INTO passkey (id, principal, body) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", p.ID, p.Principal)
+	return t.keep(p, "INSERT INTO passkey (id, principal, body) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", p.ID, p.Principal)
 }
 
 // ForgetPasskey implements [provider.Tx].

@@ -19,6 +19,9 @@ import (
 // LatestCheckpoint returns the signed checkpoint of everything that is recorded;
 // of the empty tree where nothing is.
 func (s *Store) LatestCheckpoint(ctx context.Context) ([]byte, error) {
+	if err := s.settle(ctx); err != nil {
+		return nil, err
+	}
 	c, err := readCheckpoint(ctx, s.reads)
 	if err != nil || c.size > 0 {
 		return c.note, err
@@ -66,6 +69,9 @@ func (s *Store) Tree(ctx context.Context) tlog.HashReader {
 // Place returns the place of a record in the log; [issuer.ErrNotFound] where there
 // is none of that id.
 func (s *Store) Place(ctx context.Context, id string) (place int64, err error) {
+	if err := s.settle(ctx); err != nil {
+		return 0, err
+	}
 	err = s.reads.QueryRowContext(ctx, "SELECT place FROM record WHERE id = ?", id).Scan(&place)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, issuer.ErrNotFound

@@ -1,0 +1,93 @@
+package evidence
+
+import (
+	"bufio"
+	"io"
+)
+
+const (
+	// batchLines and batchBytes are how much one goroutine examines at a time: enough
+	// that handing it over costs nothing, little enough that memory stays small.
+	batchLines = 256
+	batchBytes = 256 << 10
+)
+
+// batch is some lines of a bundle in their order.
+type batch struct {
+	first int    // number of its first line
+	text  []byte // all lines, without line feeds
+	ends  []int  // where each ends
+	err   error  // why no line follows; nil where one does
+	found []examined
+	done  chan struct{} // closed once all are examined
+}
+
+// line returns the line of that index.
+func (b *batch) line(n int) []byte {
+	from := 0
+	if n > 0 {
+		from = b.ends[n-1]
+	}
+	return b.text[from:b.ends[n]:b.ends[n]]
+}
+
+// VerifyParallel is [Verify] by several goroutines: what can be said of a record
+// by itself is found by that many, and what needs the order of the bundle is done
+// by one, in that order. The report is the same, word for word. It returns when the
+// reader has ended and all goroutines with it.
+func VerifyParallel(r io.Reader, trust Trust, workers int) (Report, error) {
+	if workers < 2 {
+		return Verify(r, trust)
+	}
+	ready, err := trust.prepare()
+	if err != nil {
+		return Report{}, err
+	}
+	order, work := make(chan *batch, 2*workers), make(chan *batch, 2*workers)
+	go func() {
+		defer close(order)
+		defer close(work)
+		lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
+		for last := false; !last; {
+			b := lines.batch()
+			last = b.err != nil
+			order <- b
+			work <- b
+		}
+	}()
+	for range workers {
+		go func() {
+			for b := range work {
+				for n := range b.ends {
+					b.found = append(b.found, ready.examine(b.first+n, b.line(n)))
+				}
+				close(b.done)
+			}
+		}()
+	}
+	v := newVerifier(ready)
+	for b := range order {
+		<-b.done
+		for n := range b.ends {
+			v.line = b.first + n
+			v.read(b.line(n), b.found[n])
+		}
+		err, v.line = b.err, b.first+len(b.ends)
+	}
+	return v.end(err)
+}
+
+// batch reads the next lines.
+func (l *lineReader) batch() *batch {
+	b := &batch{first: l.number + 1, done: make(chan struct{})}
+	for len(b.ends) < batchLines && len(b.text) < batchBytes {
+		line, err := l.next()
+		if err != nil {
+			b.err = err
+			return b
+		}
+		b.text = append(b.text, line...)
+		b.ends = append(b.ends, len(b.text))
+	}
+	return b
+}
