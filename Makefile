@@ -50,7 +50,7 @@ test: test-deps
 	@go test -tags purego ./eddsa
 	@$(HOUSE) test
 
-# The clients in JavaScript need node, and npm for their packages; those in Python need Debian's packages.
+# The clients in JavaScript need node, and npm for their packages; those in Python need Debian's packages, and the pages a browser.
 test-deps:
 	@set -e; \
 	if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
@@ -68,6 +68,11 @@ test-deps:
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get install -y --no-install-recommends python3 python3-cryptography || { apt-get update && apt-get install -y --no-install-recommends python3 python3-cryptography; }; \
 	  else echo "the tests need /usr/bin/python3 with cryptography (Debian: apt-get install python3-cryptography)" >&2; exit 1; fi; }
+	@# The pages are tried in Debian's Chromium; CHROME_BIN names another.
+	@[ -n "$$CHROME_BIN" ] || command -v chromium-headless-shell >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get install -y --no-install-recommends chromium-headless-shell || { apt-get update && apt-get install -y --no-install-recommends chromium-headless-shell; }; \
+	  else echo "the tests need Chromium: set CHROME_BIN (Debian: apt-get install chromium-headless-shell)" >&2; exit 1; fi; }
 	@# The stock a2a command has modules of its own, which no test should have to fetch.
 	@go build -modfile=internal/e2e/stock.mod -o /dev/null github.com/a2aproject/a2a-go/v2/cmd/a2a
 

@@ -66,8 +66,10 @@ type instance struct {
 	// telemetry is nil where nothing is counted or traced.
 	telemetry *telemetry.Telemetry
 	scores    *server.Scores
-	unused    bool      // nothing had been recorded when it was opened
-	sources   []*source // files that are read again
+	// invitation is what the first administrator is told, "" where there is one.
+	invitation string
+	unused     bool      // nothing had been recorded when it was opened
+	sources    []*source // files that are read again
 }
 
 // grpcFront is where the gRPC of one agent is taken.

@@ -68,7 +68,7 @@ func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http
 		mux.Handle(path, people)
 	}
 	go i.clean(ctx, p, a.log)
-	return nil
+	return i.console(ctx, a, p, c, mux)
 }
 
 func modes(c config.AgentAuth) []string {
@@ -133,7 +133,7 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 		Clocks:   provider.Clocks{Session: conf.SessionTTL, Maximum: conf.MaximumLifetime, Absolute: conf.AbsoluteLifetime},
 		Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
 		RequireIssuer: conf.RequireIssuer, IssuerAudience: conf.IssuerAudience,
-		Administrator: func(principal string) bool { return slices.Contains(conf.Administrators, principal) },
+		Administrator: i.administrator(conf, a.dev),
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.dev))}, a.now),
 		Backend:       services, Redact: redaction(i.config.Evidence.Arguments), Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
 	})

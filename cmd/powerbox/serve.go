@@ -82,6 +82,7 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev, newStore boo
 			slog.String("agent", agent), slog.String("mode", modes[0]), slog.String("configured", modes[1]))
 	}
 	log.InfoContext(ctx, "serving", slog.String("listen", listener.Addr().String()), slog.String("url", c.Issuer.URL), slog.Int("agents", len(c.Agents)))
+	fmt.Fprint(p.stderr, i.invitation)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	i.warnDegraded(ctx, log)

@@ -39,6 +39,7 @@ const (
 	CodeMethod             Code = "method_not_allowed"
 	CodeAgentExists        Code = "agent_exists"
 	CodeAlreadyGranted     Code = "already_granted"
+	CodeChanged            Code = "request_changed" // to people: what they judged is not what is asked
 	CodeRateLimited        Code = "rate_limited"
 	CodeInternal           Code = "internal_error"
 	CodeUnavailable        Code = "unavailable"
@@ -51,7 +52,7 @@ var status = map[Code]int{
 	CodeInvalidJWT: http.StatusUnauthorized, CodeUnauthenticated: http.StatusUnauthorized,
 	CodeAgentNotFound: http.StatusNotFound, CodeHostNotFound: http.StatusNotFound, CodeCapabilityNotFound: http.StatusNotFound, CodeNotFound: http.StatusNotFound,
 	CodeMethod:      http.StatusMethodNotAllowed,
-	CodeAgentExists: http.StatusConflict, CodeAlreadyGranted: http.StatusConflict,
+	CodeAgentExists: http.StatusConflict, CodeAlreadyGranted: http.StatusConflict, CodeChanged: http.StatusConflict,
 	CodeRateLimited: http.StatusTooManyRequests, CodeInternal: http.StatusInternalServerError, CodeUnavailable: http.StatusServiceUnavailable,
 }
 

@@ -72,6 +72,7 @@ func check(c *Config, d *decoder) {
 	k.checkDev()
 	k.checkAgents()
 	k.checkAgentAuth()
+	k.checkApprovals()
 	k.checkOffers()
 	k.checkSkills()
 	k.checkScopes()

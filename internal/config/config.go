@@ -22,7 +22,7 @@ type Config struct {
 	Skills    map[string][]Skill             `key:"skills" doc:"Per agent, which operation each skill is."`
 	Resources map[string]Resources           `key:"resources" doc:"Per agent, the catalogue of its resources."`
 	Policies  []Path                         `key:"policies" doc:"Cedar policy files; patterns with * are allowed."`
-	Approvals Approvals                      `key:"approvals" doc:"Reserved; empty in this version."`
+	Approvals Approvals                      `key:"approvals" doc:"How people log in to the pages on which they answer."`
 	Evidence  Evidence                       `key:"evidence" doc:"What is recorded, and how safely."`
 	Telemetry Telemetry                      `key:"telemetry" doc:"What is counted and traced for those who run the server."`
 	Limits    Limits                         `key:"limits" doc:"What callers may use up."`
@@ -211,9 +211,6 @@ type Resources struct {
 	File  Path             `key:"file" doc:"Catalogue file, YAML or JSON."`
 	Items []powerbox.Value `key:"items" doc:"The items themselves: collection, id, name, attributes."`
 }
-
-// Approvals is reserved.
-type Approvals struct{}
 
 // Evidence says what is recorded.
 type Evidence struct {

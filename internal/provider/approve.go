@@ -95,6 +95,7 @@ type Decision struct {
 	Grant       string
 	Approve     bool
 	Constraints powerbox.Value // narrower ones; null leaves them
+	Until       time.Time      // an end before that of the agent; zero for none
 }
 
 // Answer is a person's word on an approval.
@@ -102,6 +103,12 @@ type Answer struct {
 	Deny      bool // everything, and a registration is rejected
 	Decisions []Decision
 	Reason    string // told to the agent
+	// Seen is the [Provider.Digest] of what the person was shown, "" where it was
+	// not a page. A question that has changed since is not answered.
+	Seen string
+	// Proof is the [Provider.AnswerDigest] that the person's passkey signed, "" for
+	// none, and Passkey which one it was. Another answer than that is not taken.
+	Proof, Passkey string
 }
 
 // Question is an approval as the person who is asked sees it.
@@ -111,6 +118,7 @@ type Question struct {
 	Host     Host
 	Grants   []Grant // what is asked for
 	Held     []Grant // what the agent has
+	Denied   []Grant // what it was refused before, by a person
 }
 
 // ByCode returns the question of a user code. An unknown code, one that is over,
@@ -201,6 +209,8 @@ func (p *Provider) question(r Reader, ap Approval) (Question, error) {
 			q.Grants = append(q.Grants, g)
 		case g.Effective(now):
 			q.Held = append(q.Held, g)
+		case g.Status == agentauth.Denied:
+			q.Denied = append(q.Denied, g)
 		}
 	}
 	return q, err
@@ -254,9 +264,16 @@ func (p *Provider) Answer(ctx context.Context, who Person, id string, answer Ans
 }
 
 func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answer, now time.Time) (Standing, error) {
+	if answer.Seen != "" && answer.Seen != p.Digest(q) {
+		return Standing{}, errChanged()
+	}
 	approved, err := p.decided(&q, who, answer)
 	if err != nil {
 		return Standing{}, err
+	}
+	signed := p.answerDigest(q, who, answer, approved)
+	if answer.Proof != "" && answer.Proof != signed {
+		return Standing{}, errChanged()
 	}
 	rejected := answer.Deny && q.Approval.Kind == ForRegistration
 	if !rejected && q.Approval.Kind != ForCapability {
@@ -304,7 +321,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	}
 	return p.standing(q.Host, q.Agent, grants, nil), p.append(tx, who.Principal, q.Agent.User, "approval.answer", map[string]any{
 		"approval": q.Approval.ID, "kind": string(q.Approval.Kind), "agent": q.Agent.ID, "host": q.Host.ID, "status": string(q.Approval.Status), "grants": asWritten(q.Grants),
-		"present": who.Present, "approved": len(approved),
+		"present": who.Present, "approved": len(approved), "by": who.Principal, "digest": signed, "passkey": answer.Passkey,
 	})
 }
 
@@ -327,6 +344,8 @@ func (p *Provider) decided(q *Question, who Person, answer Answer) (map[string]b
 		switch {
 		case c == nil || c.Blocked:
 			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "capability %q has been removed and cannot be granted", g.Capability)
+		case !d.Until.IsZero() && !d.Until.After(p.config.Now()):
+			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%q would be over before it began; choose a later end", g.Capability)
 		case c.Sensitivity != Read && !who.Present && !who.Unsafe:
 			return nil, agentauth.Errorf(agentauth.CodeUnauthorized, "capability %q changes something; approve it with a passkey (AAP-A7)", g.Capability)
 		}
@@ -336,6 +355,9 @@ func (p *Provider) decided(q *Question, who Person, answer Answer) (map[string]b
 				return nil, err
 			}
 			g.Constraints = narrower
+		}
+		if !d.Until.IsZero() && (g.Expires.IsZero() || d.Until.Before(g.Expires)) {
+			g.Expires = d.Until
 		}
 		approved[g.ID] = true
 	}

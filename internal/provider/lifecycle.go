@@ -62,6 +62,9 @@ func (p *Provider) RequestCapability(ctx context.Context, s Session, asked []Ask
 		if len(fresh) == 0 {
 			return agentauth.Errorf(agentauth.CodeAlreadyGranted, "the agent has all of it already")
 		}
+		if err := refused(held, fresh, now); err != nil {
+			return err
+		}
 		s.Agent.Reason = plain(asking.Reason, maxReasonText)
 		grants, err := p.pendingGrants(s.Agent, fresh, now)
 		if err != nil {

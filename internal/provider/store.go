@@ -175,6 +175,11 @@ type Reader interface {
 	// PendingApprovals returns those that are not answered, newest first.
 	PendingApprovals() ([]Approval, error)
 	Job(id string) (Job, error)
+	// Passkeys returns those of a principal, oldest first.
+	Passkeys(principal string) ([]Passkey, error)
+	Passkey(id []byte) (Passkey, error)
+	// Records returns a part of the records, newest first.
+	Records(q issuer.RecordQuery) (issuer.RecordPage, error)
 }
 
 // Tx changes state within one transaction. Every Put stores a new thing or what
@@ -187,6 +192,8 @@ type Tx interface {
 	PutGrant(g Grant) error
 	PutApproval(a Approval) error
 	PutJob(j Job) error
+	PutPasskey(p Passkey) error
+	ForgetPasskey(id []byte) error
 	// Reserve takes from a budget of a capability for a decision, and returns false
 	// where it does not hold that much.
 	Reserve(decision, capability string, r Reservation) (bool, error)

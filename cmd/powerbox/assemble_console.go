@@ -1,0 +1,110 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/console"
+	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/provider"
+)
+
+// firstAdministrator is who begins where nobody is configured to.
+const firstAdministrator = "user:admin"
+
+// loginByPasskey reports whether passkeys are the only way to log in.
+func (i *instance) loginByPasskey(dev bool) bool {
+	return i.config.Approvals.Login.Issuer == "" && (!dev || len(i.config.Identity.Dev) == 0)
+}
+
+// administrator says who is one: those of the configuration, and whoever began by
+// the URL that was printed, which nobody else can be called there.
+func (i *instance) administrator(conf config.AgentAuth, dev bool) func(string) bool {
+	all := slices.Clone(conf.Administrators)
+	if len(all) == 0 && i.loginByPasskey(dev) && len(i.config.Identity.Providers) == 0 {
+		all = []string{firstAdministrator}
+	}
+	return func(principal string) bool { return slices.Contains(all, principal) }
+}
+
+// console adds the pages on which people answer.
+func (i *instance) console(ctx context.Context, a assembly, p *provider.Provider, agent config.Agent, mux *http.ServeMux) error {
+	conf := i.config.Approvals
+	c := console.Config{
+		Approvals: p, Agents: p, Passkeys: p, URL: p.URL(), Name: cmp.Or(agent.AgentAuth.ProviderName, agent.ID), Fresh: conf.Fresh, Session: conf.Session,
+		Now: a.now, Random: rand.Reader, Log: a.log, Done: ctx.Done(),
+	}
+	if a.dev {
+		for _, u := range i.config.Identity.Dev {
+			c.Users = append(c.Users, u.Name)
+		}
+	}
+	if l := conf.Login; l.Issuer != "" {
+		c.Login = &console.OpenID{
+			Issuer: l.Issuer, ClientID: l.ClientID, ClientSecret: l.ClientSecret.Reveal(), Scopes: l.Scopes, Redirect: p.URL() + "/login/callback",
+			Client: &http.Client{Transport: outbound.New(upstreamPolicy()).Transport(), Timeout: callTimeout}, MaxAge: conf.Fresh, Principal: i.principal(l.ClientID, a),
+		}
+	}
+	if i.loginByPasskey(a.dev) {
+		if err := i.firstPasskey(ctx, p, agent, &c); err != nil {
+			return err
+		}
+	}
+	k, err := console.New(c)
+	if err != nil {
+		return err
+	}
+	for _, path := range console.Paths() {
+		mux.Handle(path, k)
+	}
+	return nil
+}
+
+// firstPasskey makes the URL at which the first administrator registers a
+// passkey, as long as there is none.
+func (i *instance) firstPasskey(ctx context.Context, p *provider.Provider, agent config.Agent, c *console.Config) error {
+	c.First = firstAdministrator
+	if all := agent.AgentAuth.Administrators; len(all) > 0 {
+		c.First = all[0]
+	}
+	keys, err := p.Passkeys(ctx, provider.Person{Principal: c.First})
+	if err != nil {
+		return fmt.Errorf("passkeys of %s: %w", c.First, err)
+	}
+	if len(keys) > 0 {
+		c.First = ""
+		return nil
+	}
+	c.FirstSecret = rand.Text()
+	i.invitation = fmt.Sprintf("Nobody can log in to approve yet. Whoever opens this URL first becomes %s; it holds until then, or until the server ends:\n  %s/first?secret=%s\n",
+		c.First, p.URL(), url.QueryEscape(c.FirstSecret))
+	return nil
+}
+
+// principal says whose an ID token is, by the same rules as for every session. One
+// whose client is an agent is nobody's (ATK-47).
+func (i *instance) principal(client string, a assembly) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, idToken string) (string, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(i.config.Issuer.URL, "/"), nil)
+		if err != nil {
+			return "", err
+		}
+		r.Header.Set("Authorization", "Bearer "+idToken)
+		caller, _, err := i.sessions.Authenticate(r, client, a.now())
+		switch {
+		case err != nil:
+			return "", err
+		case caller.Principal == "" || caller.Agent != "":
+			return "", errors.New("the ID token is of an agent, or of nobody")
+		}
+		return caller.Principal, nil
+	}
+}

@@ -1,0 +1,97 @@
+// Passkeys, the live list and local times. Reading and denying do without.
+"use strict";
+
+function says(form, text) {
+  const place = form.querySelector(".says");
+  if (place) place.textContent = text;
+}
+
+async function asked(url, form) {
+  const answer = await fetch(url, { method: "POST", body: new FormData(form), credentials: "same-origin" });
+  if (answer.status === 401) throw new Error("Log in again first.");
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return (await answer.json()).publicKey;
+}
+
+// sign has the person's passkey sign what the form says, and then sends it.
+async function sign(form) {
+  try {
+    says(form, "");
+    const options = PublicKeyCredential.parseRequestOptionsFromJSON(await asked(form.dataset.passkey, form));
+    const made = await navigator.credentials.get({ publicKey: options });
+    form.elements.assertion.value = JSON.stringify(made.toJSON());
+    form.submit();
+  } catch (problem) {
+    says(form, problem.name === "NotAllowedError" ? "The passkey did not sign. Nothing was approved." : problem.message);
+  }
+}
+
+async function register(form) {
+  try {
+    says(form, "");
+    const options = PublicKeyCredential.parseCreationOptionsFromJSON(await asked(form.dataset.register, form));
+    const made = await navigator.credentials.create({ publicKey: options });
+    form.elements.credential.value = JSON.stringify(made.toJSON());
+    form.submit();
+  } catch (problem) {
+    says(form, problem.name === "NotAllowedError" ? "No passkey was made." : problem.message);
+  }
+}
+
+function needsPasskey(form) {
+  if (!form.dataset.only && !form.querySelector("select")) return true;
+  return form.querySelector("input[data-needs-passkey]:checked, option[data-needs-passkey]:checked") !== null;
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.dataset.register) {
+    event.preventDefault();
+    register(form);
+    return;
+  }
+  if (!form.dataset.passkey) return;
+  if (form.dataset.only) {
+    const button = event.submitter;
+    if (!button || button.value !== form.dataset.only) return;
+    if (!needsPasskey(form)) return;
+    // What a script sends does not have the button that was pressed.
+    let said = form.querySelector("input[name=answer]");
+    if (!said) {
+      said = document.createElement("input");
+      said.type = "hidden";
+      said.name = "answer";
+      form.append(said);
+    }
+    said.value = button.value;
+    event.preventDefault();
+    sign(form).finally(() => said.remove());
+    return;
+  }
+  if (!needsPasskey(form)) return;
+  event.preventDefault();
+  sign(form);
+});
+
+function localTimes(root) {
+  for (const one of root.querySelectorAll("option[data-says]")) {
+    one.textContent = one.dataset.says + new Date(one.value).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  }
+  for (const one of root.querySelectorAll("time[datetime]")) {
+    one.title = one.textContent;
+    one.textContent = new Date(one.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  }
+}
+
+const live = document.querySelector("[data-live]");
+if (live) {
+  const source = new EventSource(live.dataset.live);
+  source.addEventListener("changed", () => {
+    // Whoever types a code is not interrupted: only what waits is loaded again.
+    const code = document.querySelector("#code");
+    if (code && document.activeElement === code && code.value) return;
+    location.reload();
+  });
+  addEventListener("pagehide", () => source.close());
+}
+localTimes(document);

@@ -1,0 +1,300 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/provider"
+)
+
+// Approvals are the questions of agents, and the answers of people.
+type Approvals interface {
+	Questions(ctx context.Context, who provider.Person) ([]provider.Question, error)
+	Question(ctx context.Context, who provider.Person, id string) (provider.Question, error)
+	ByCode(ctx context.Context, who provider.Person, code string) (provider.Question, error)
+	Answer(ctx context.Context, who provider.Person, id string, answer provider.Answer) (provider.Standing, error)
+	Digest(q provider.Question) string
+	AnswerDigest(q provider.Question, who provider.Person, answer provider.Answer) (string, error)
+	Capability(name string) *provider.Capability
+}
+
+// Agents are the hosts and agents that people have.
+type Agents interface {
+	Overview(ctx context.Context, who provider.Person) ([]provider.Overview, error)
+	RevokeHostAs(ctx context.Context, who provider.Person, host string) (agents int, err error)
+	Unlink(ctx context.Context, who provider.Person, host string) (agents int, err error)
+	RevokeAgentAs(ctx context.Context, who provider.Person, agent string) error
+	RevokeGrantAs(ctx context.Context, who provider.Person, agent, capability string) (ended int, err error)
+	GrantAs(ctx context.Context, who provider.Person, agent string, asked provider.Asked) (provider.Grant, error)
+	GrantDigest(who provider.Person, agent string, asked provider.Asked) string
+	Offered() []*provider.Capability
+	Activity(ctx context.Context, who provider.Person) ([]provider.Action, error)
+}
+
+// Passkeys are the passkeys of people.
+type Passkeys interface {
+	Passkeys(ctx context.Context, who provider.Person) ([]provider.Passkey, error)
+	Passkey(ctx context.Context, id []byte) (provider.Passkey, error)
+	AddPasskey(ctx context.Context, who provider.Person, key provider.Passkey) error
+	UsedPasskey(ctx context.Context, id []byte, credential []byte) error
+	RemovePasskey(ctx context.Context, who provider.Person, id []byte) error
+}
+
+// Config is what a console needs. Every field is required unless it says
+// otherwise.
+type Config struct {
+	Approvals Approvals
+	Agents    Agents
+	Passkeys  Passkeys
+	URL       string // the server's own, which decides origin, cookies and passkeys
+	Name      string // whose pages they are, as people know it
+	// Fresh is how long after a login somebody can approve (AAP-A6).
+	Fresh time.Duration
+	// Session is how long a login lasts.
+	Session time.Duration
+	// Users are built-in users, who log in by choosing their name; nil outside of
+	// experiments.
+	Users []string
+	// Login is the way through an OpenID provider; nil for none.
+	Login *OpenID
+	// First is the principal of the first administrator and the secret of the URL
+	// at which the first passkey is registered; both "" for none.
+	First, FirstSecret string
+	Now                func() time.Time
+	Random             io.Reader
+	Log                *slog.Logger
+	Done               <-chan struct{} // ends what is followed live
+}
+
+// Console is an [http.Handler]. Its methods can be called by many goroutines.
+type Console struct {
+	config   Config
+	secure   bool // served by https
+	handler  http.Handler
+	pages    *template.Template
+	sessions *sessions
+	passkeys *webauthn.WebAuthn // nil where the URL's host can have none
+	streams  chan struct{}
+}
+
+//go:embed pages assets
+var files embed.FS
+
+// maxStreams bounds the pages that are followed live at once.
+const maxStreams = 256
+
+// formLimit bounds the body of a post.
+const formLimit = 256 << 10
+
+// New returns a Console. Whatever is missing for security is an error.
+func New(c Config) (*Console, error) {
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil || u.Host == "":
+		return nil, fmt.Errorf("console: URL %q is none", c.URL)
+	case c.Approvals == nil || c.Agents == nil || c.Passkeys == nil || c.Now == nil || c.Random == nil || c.Log == nil || c.Done == nil:
+		return nil, errors.New("console: Approvals, Agents, Passkeys, Now, Random, Log and Done are required")
+	case c.Fresh <= 0 || c.Session <= 0:
+		return nil, errors.New("console: Fresh and Session must be positive")
+	case (c.First == "") != (c.FirstSecret == ""):
+		return nil, errors.New("console: First and FirstSecret come together")
+	}
+	k := &Console{config: c, secure: u.Scheme == "https", sessions: newSessions(c.Session, c.Now, c.Random), streams: make(chan struct{}, maxStreams)}
+	if k.passkeys, err = relyingParty(u, c.Name); err != nil {
+		return nil, err
+	}
+	if k.pages, err = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did}).ParseFS(files, "pages/*.html"); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	// An approval is what another site would most like to post (ATK-47).
+	guard := http.NewCrossOriginProtection()
+	if err := guard.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		k.refuse(w, r, agentauth.Errorf(agentauth.CodeUnauthorized, "this came from another site; open the page itself"))
+	}))
+	k.handler = guard.Handler(k.routes())
+	return k, nil
+}
+
+// Paths are what the console serves.
+func Paths() []string {
+	return []string{
+		"/{$}", "/approve", "/approve/", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "GET /console/",
+	}
+}
+
+func (k *Console) routes() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]func(*visit) error{
+		"GET /{$}":                                 func(v *visit) error { return v.see("/approve") },
+		"GET /approve":                             k.home,
+		"POST /approve":                            k.byCode,
+		"GET /approve/events":                      k.events,
+		"GET /approve/{id}":                        k.question,
+		"POST /approve/{id}":                       k.answer,
+		"POST /approve/{id}/challenge":             k.answerChallenge,
+		"GET /login":                               k.login,
+		"POST /login":                              k.loginByName,
+		"GET /login/provider":                      k.loginAtProvider,
+		"GET /login/callback":                      k.loginCallback,
+		"POST /login/passkey/challenge":            k.loginChallenge,
+		"POST /login/passkey":                      k.loginByPasskey,
+		"POST /logout":                             k.logout,
+		"GET /passkeys":                            k.ownPasskeys,
+		"POST /passkeys/challenge":                 k.newPasskeyChallenge,
+		"POST /passkeys":                           k.newPasskey,
+		"POST /passkeys/remove":                    k.removePasskey,
+		"GET /first":                               k.first,
+		"POST /first":                              k.beFirst,
+		"GET /hosts":                               k.hosts,
+		"GET /hosts/{host}/revoke":                 k.previewHost,
+		"POST /hosts/{host}/revoke":                k.revokeHost,
+		"POST /hosts/{host}/unlink":                k.unlinkHost,
+		"GET /host-agents/{agent}/revoke":          k.previewAgent,
+		"POST /host-agents/{agent}/revoke":         k.revokeAgent,
+		"POST /host-agents/{agent}/grants":         k.addGrant,
+		"POST /host-agents/{agent}/challenge":      k.grantChallenge,
+		"POST /host-agents/{agent}/grants/{grant}": k.revokeGrant,
+		"GET /activity":                            k.activity,
+		"GET /console/{file}":                      k.asset,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, serve) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		k.refuse(w, r, agentauth.Errorf(agentauth.CodeNotFound, "there is no such page"))
+	})
+	return mux
+}
+
+// ServeHTTP implements [http.Handler]. The header is on every answer, refusals
+// among them.
+func (k *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'")
+	h.Set("X-Frame-Options", "DENY")
+	// With no-referrer, browsers have forms say that they come from nowhere.
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	r.Body = http.MaxBytesReader(w, r.Body, formLimit)
+	k.handler.ServeHTTP(w, r)
+}
+
+// visit is one request, with the session that it came with.
+type visit struct {
+	w       http.ResponseWriter
+	r       *http.Request
+	session *session // nil for nobody
+	wrote   bool     // that the answer has begun
+}
+
+// see sends the browser to another page of ours.
+func (v *visit) see(path string) error {
+	v.wrote = true
+	http.Redirect(v.w, v.r, path, http.StatusSeeOther)
+	return nil
+}
+
+// errLogin sends the browser to the login, and then back.
+var errLogin = errors.New("console: not logged in")
+
+// serve is the one funnel of pages.
+func (k *Console) serve(w http.ResponseWriter, r *http.Request, page func(*visit) error) {
+	v := &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie))}
+	err := page(v)
+	switch {
+	case err == nil:
+	case errors.Is(err, errLogin) && strings.HasSuffix(r.URL.Path, "/challenge"):
+		k.refuse(w, r, agentauth.Errorf(agentauth.CodeUnauthenticated, "log in first"))
+	case errors.Is(err, errLogin):
+		next := r.URL.RequestURI()
+		if r.Method != http.MethodGet {
+			next = r.URL.Path
+		}
+		http.Redirect(w, r, "/login?next="+url.QueryEscape(next), http.StatusSeeOther)
+	case v.wrote:
+		k.config.Log.ErrorContext(r.Context(), "a page broke off", slog.String("path", r.URL.Path), slog.Any("error", err))
+	default:
+		k.refuse(w, r, err)
+	}
+}
+
+// refuse answers with a page that says what was wrong, or for a script with a
+// text.
+func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	var e *agentauth.Error
+	if !errors.As(err, &e) {
+		k.config.Log.ErrorContext(r.Context(), "a page failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+		e = agentauth.Errorf(agentauth.CodeInternal, "the page failed; the server's log says why")
+	}
+	if strings.HasSuffix(r.URL.Path, "/challenge") {
+		http.Error(w, e.Message, e.Status())
+		return
+	}
+	v := &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie))}
+	if err := k.showStatus(v, e.Status(), "problem", problem{Title: http.StatusText(e.Status()), Message: e.Message, Back: r.URL.Path}); err != nil {
+		k.config.Log.ErrorContext(r.Context(), "a page failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+}
+
+type problem struct{ Title, Message, Back string }
+
+// frame is what every page has around it.
+type frame struct {
+	Page, Name, Who, Path string
+	Dev                   bool
+	Body                  any
+}
+
+func (k *Console) show(v *visit, page string, body any) error {
+	return k.showStatus(v, http.StatusOK, page, body)
+}
+
+func (k *Console) showStatus(v *visit, status int, page string, body any) error {
+	f := frame{Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Body: body}
+	if v.session != nil {
+		f.Who = v.session.principal
+	}
+	var b bytes.Buffer
+	if err := k.pages.ExecuteTemplate(&b, page+".html", f); err != nil {
+		return fmt.Errorf("console: page %s: %w", page, err)
+	}
+	v.wrote = true
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.WriteHeader(status)
+	_, err := v.w.Write(b.Bytes())
+	return err
+}
+
+func (k *Console) asset(v *visit) error {
+	name := v.r.PathValue("file")
+	data, err := files.ReadFile("assets/" + name)
+	if err != nil {
+		return agentauth.Errorf(agentauth.CodeNotFound, "there is no such file")
+	}
+	kind := "text/css; charset=utf-8"
+	if strings.HasSuffix(name, ".js") {
+		kind = "text/javascript; charset=utf-8"
+	}
+	v.w.Header().Set("Content-Type", kind)
+	_, err = v.w.Write(data)
+	return err
+}

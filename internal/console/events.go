@@ -1,0 +1,67 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/agentauth"
+)
+
+// look is how often somebody who follows the list is looked for news.
+const look = time.Second
+
+// events tells a page when what waits for its person has changed. It says nothing
+// of what it is: the page loads it.
+func (k *Console) events(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return agentauth.Errorf(agentauth.CodeUnauthenticated, "log in first")
+	}
+	select {
+	case k.streams <- struct{}{}:
+		defer func() { <-k.streams }()
+	default:
+		return agentauth.Errorf(agentauth.CodeRateLimited, "too many pages are followed; load the page again when you want news")
+	}
+	v.wrote = true
+	v.w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(v.w)
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	cookie := k.cookie(v.r, sessionCookie)
+	for last, first := "", true; ; first = false {
+		if k.sessions.of(cookie) == nil {
+			return nil
+		}
+		qs, err := k.config.Approvals.Questions(v.r.Context(), who)
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(qs))
+		for i, q := range qs {
+			ids[i] = q.Approval.ID
+		}
+		if now := strings.Join(ids, " "); now != last || first {
+			last = now
+			event := "changed"
+			if first {
+				event = "now"
+			}
+			fmt.Fprintf(v.w, "event: %s\ndata: %d\n\n", event, len(ids))
+		} else {
+			fmt.Fprint(v.w, ":\n\n") // notices that nobody listens
+		}
+		if out.Flush() != nil {
+			return nil
+		}
+		select {
+		case <-v.r.Context().Done():
+			return nil
+		case <-k.config.Done:
+			return nil
+		case <-tick.C:
+		}
+	}
+}

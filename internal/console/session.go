@@ -1,0 +1,239 @@
+package console
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"github.com/powerbox-project/powerbox/internal/provider"
+)
+
+// The cookies. On https their names have the prefix __Host-, so that no other
+// host sets them.
+const (
+	sessionCookie = "powerbox-session"
+	loginCookie   = "powerbox-login"
+)
+
+// maxSessions bounds how many logins are remembered; the oldest is forgotten.
+const maxSessions = 10000
+
+// loginTime is how long a login that was begun can be finished.
+const loginTime = 10 * time.Minute
+
+// session is one person's login in one browser.
+type session struct {
+	principal string
+	began     time.Time // of the login
+	proved    time.Time // the last time that a passkey was used; zero for never
+
+	mu       sync.Mutex
+	ceremony *ceremony // what the person was asked to sign last
+}
+
+// ceremony is a challenge that a passkey is to sign, once.
+type ceremony struct {
+	purpose string // which kind of answer it is for
+	digest  string // names that answer
+	nonce   []byte
+	data    webauthn.SessionData
+	until   time.Time
+}
+
+// take returns the ceremony of a session and forgets it.
+func (s *session) take(purpose string, now time.Time) *ceremony {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.ceremony
+	s.ceremony = nil
+	if c == nil || c.purpose != purpose || !now.Before(c.until) {
+		return nil
+	}
+	return c
+}
+
+func (s *session) begin(c *ceremony) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ceremony = c
+}
+
+// attempt is a login that was begun.
+type attempt struct {
+	next                   string
+	state, nonce, verifier string   // at an OpenID provider
+	ceremony               ceremony // with a passkey
+	until                  time.Time
+}
+
+// sessions are who is logged in. They are in memory: a restart logs everybody
+// out.
+type sessions struct {
+	lasts  time.Duration
+	now    func() time.Time
+	random io.Reader
+
+	mu       sync.Mutex // guards the maps, and what is in a session but its ceremony
+	open     map[[sha256.Size]byte]*session
+	attempts map[[sha256.Size]byte]*attempt
+}
+
+func newSessions(lasts time.Duration, now func() time.Time, random io.Reader) *sessions {
+	return &sessions{lasts: lasts, now: now, random: random, open: map[[sha256.Size]byte]*session{}, attempts: map[[sha256.Size]byte]*attempt{}}
+}
+
+// secret returns 256 random bits as text.
+func secret(random io.Reader) (string, error) {
+	var b [32]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("console: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(b[:]), nil
+}
+
+// of returns the session of a cookie, nil for none.
+func (s *sessions) of(cookie string) *session {
+	if cookie == "" {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.open[sha256.Sum256([]byte(cookie))]
+	if one == nil || s.now().Sub(one.began) >= s.lasts {
+		return nil
+	}
+	return one
+}
+
+// start begins a session under a name of its own, and ends the one before.
+func (s *sessions) start(principal, before string, proved bool) (string, error) {
+	cookie, err := secret(s.random)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, sha256.Sum256([]byte(before)))
+	now := s.now()
+	oldest := [sha256.Size]byte{}
+	for id, one := range s.open {
+		if now.Sub(one.began) >= s.lasts {
+			delete(s.open, id)
+		} else if o := s.open[oldest]; o == nil || one.began.Before(o.began) {
+			oldest = id
+		}
+	}
+	if len(s.open) >= maxSessions {
+		delete(s.open, oldest)
+	}
+	one := &session{principal: principal, began: now}
+	if proved {
+		one.proved = now
+	}
+	s.open[sha256.Sum256([]byte(cookie))] = one
+	return cookie, nil
+}
+
+func (s *sessions) end(cookie string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, sha256.Sum256([]byte(cookie)))
+}
+
+// try remembers a login that was begun.
+func (s *sessions) try(a *attempt) (string, error) {
+	cookie, err := secret(s.random)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for id, one := range s.attempts {
+		if !now.Before(one.until) || len(s.attempts) >= maxSessions {
+			delete(s.attempts, id)
+		}
+	}
+	a.until = now.Add(loginTime)
+	s.attempts[sha256.Sum256([]byte(cookie))] = a
+	return cookie, nil
+}
+
+// tried returns a login that was begun, once; nil for none.
+func (s *sessions) tried(cookie string) *attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := sha256.Sum256([]byte(cookie))
+	a := s.attempts[id]
+	delete(s.attempts, id)
+	if a == nil || !s.now().Before(a.until) {
+		return nil
+	}
+	return a
+}
+
+// cookieName is how a cookie is called here.
+func (k *Console) cookieName(name string) string {
+	if k.secure {
+		return "__Host-" + name
+	}
+	return name
+}
+
+func (k *Console) cookie(r *http.Request, name string) string {
+	c, err := r.Cookie(k.cookieName(name))
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// setCookie sets a cookie that scripts do not see. Only that of a login in
+// progress comes along from another site: from the OpenID provider.
+func (k *Console) setCookie(w http.ResponseWriter, name, value string, lasts time.Duration) {
+	c := &http.Cookie{ //nolint:gosec // Secure wherever the server is at https; without, browsers take none on http
+		Name: k.cookieName(name), Value: value, Path: "/", MaxAge: int(lasts / time.Second), HttpOnly: true, Secure: k.secure, SameSite: http.SameSiteStrictMode,
+	}
+	if name == loginCookie {
+		c.SameSite = http.SameSiteLaxMode
+	}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+}
+
+// logIn gives the browser a session.
+func (k *Console) logIn(v *visit, principal string, proved bool) error {
+	cookie, err := k.sessions.start(principal, k.cookie(v.r, sessionCookie), proved)
+	if err != nil {
+		return err
+	}
+	k.setCookie(v.w, sessionCookie, cookie, k.config.Session)
+	k.setCookie(v.w, loginCookie, "", 0)
+	return nil
+}
+
+// person is who visits. Nobody is sent to log in.
+func (k *Console) person(v *visit) (provider.Person, error) {
+	if v.session == nil || v.session.principal == "" {
+		return provider.Person{}, errLogin
+	}
+	return provider.Person{Principal: v.session.principal}, nil
+}
+
+// fresh reports whether the visitor has logged in just now (AAP-A6).
+func (k *Console) fresh(v *visit) bool {
+	return v.session != nil && k.config.Now().Sub(v.session.began) < k.config.Fresh
+}
+
+// proved reports whether the visitor has used a passkey just now.
+func (k *Console) proved(v *visit) bool {
+	return v.session != nil && !v.session.proved.IsZero() && k.config.Now().Sub(v.session.proved) < k.config.Fresh
+}
