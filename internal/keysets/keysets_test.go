@@ -72,7 +72,7 @@ func TestAAPN2_WhatIsNoSet(t *testing.T) {
 	for name, body := range map[string]string{
 		"no JSON": "x", "no object": "[]", "no keys": `{}`, "none": `{"keys":[]}`, "too many": `{"keys":[` + many + `]}`, "twice": `{"keys":[` + a + `,` + a + `]}`,
 		"symmetric": `{"keys":[{"kty":"oct","k":"AAAA","kid":"a"}]}`, "no kid": `{"keys":[` + strings.Replace(a, `"kid":"a",`, "", 1) + `]}`,
-		"another curve": `{"keys":[{"kty":"OKP","crv":"X25519","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","kid":"a"}]}`,
+		"another curve":     `{"keys":[{"kty":"OKP","crv":"X25519","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","kid":"a"}]}`,
 		"duplicate members": `{"keys":[` + a + `],"keys":[` + a + `]}`,
 	} {
 		s := New(&published{body: body}, time.Now)

@@ -175,6 +175,8 @@ type Reader interface {
 	// PendingApprovals returns those that are not answered, newest first.
 	PendingApprovals() ([]Approval, error)
 	Job(id string) (Job, error)
+	// UsedToken reports whether [Tx.UseToken] was called with that id.
+	UsedToken(id string) (bool, error)
 }
 
 // Tx changes state within one transaction. Every Put stores a new thing or what
@@ -187,6 +189,9 @@ type Tx interface {
 	PutGrant(g Grant) error
 	PutApproval(a Approval) error
 	PutJob(j Job) error
+	// UseToken remembers that a token was used, until then, and forgets those whose
+	// time is over by now.
+	UseToken(id string, until, now time.Time) error
 	// ForgetAgent removes an agent that never became active, with its grants and
 	// approvals, and ForgetHost a host without agents.
 	ForgetAgent(id string) error
