@@ -195,6 +195,7 @@ type Session struct {
 	Grants []Grant
 	token  agentauth.Token
 	until  time.Time
+	stored time.Time // the last request that is in the store
 }
 
 // Audience returns whom the agent's token is for.
@@ -241,7 +242,7 @@ func (p *Provider) AuthenticateAgent(ctx context.Context, compact string, use Us
 			return Session{}, err
 		}
 	}
-	return s, p.touch(ctx, &s.Agent, now)
+	return s, p.touch(ctx, &s, now)
 }
 
 // agentOf finds agent and host of a token, and verifies its signature.
@@ -281,6 +282,7 @@ func (p *Provider) agentOf(ctx context.Context, t agentauth.Token) (Session, err
 			return Session{}, unknown
 		}
 	}
+	s.stored = s.Agent.LastUsed
 	p.merge(&s.Agent)
 	key, err := p.agentKey(ctx, s.Agent)
 	if err != nil {
@@ -341,13 +343,13 @@ func (p *Provider) merge(a *Agent) {
 // touch notes a request, which keeps the agent alive (AAP-L1). It is stored when
 // a tenth of the session's time has gone since: after a crash an agent can have
 // expired a little early, and never late.
-func (p *Provider) touch(ctx context.Context, a *Agent, now time.Time) error {
+func (p *Provider) touch(ctx context.Context, s *Session, now time.Time) error {
+	a := &s.Agent
 	p.mu.Lock()
 	p.used[a.ID] = now
 	p.mu.Unlock()
-	stored := a.LastUsed
 	a.LastUsed = now
-	if now.Sub(stored) < a.Clocks.Session/10 {
+	if now.Sub(s.stored) < a.Clocks.Session/10 {
 		return nil
 	}
 	return p.update(ctx, func(tx Tx, _ *unit) error {

@@ -52,6 +52,9 @@ func TestAAPH1_TokensOfHosts(t *testing.T) {
 	if err != nil || !s.New {
 		t.Errorf("AAP-H5: a host that is new: %+v %v", s, err)
 	}
+	late := w.host(h)
+	w.now = w.now.Add(90 * time.Second)
+	w.want("AAP-H6: a token that is over", second(w.provider.AuthenticateHost(t.Context(), late, true)), agentauth.CodeInvalidJWT)
 	w.want("AAP-H13: a stranger that is not to be let in", second(w.provider.AuthenticateHost(t.Context(), w.host(h), false)), agentauth.CodeHostNotFound)
 }
 
@@ -211,13 +214,15 @@ func TestAAPH5_KeySets(t *testing.T) {
 		w.must(err)
 		return second(w.provider.Register(t.Context(), s, provider.Registration{Name: "Tester"}))
 	}
+	both := by(one, claims{"host_public_key": one.jwk()})
+	w.want("AAP-H9: both ways", second(w.provider.AuthenticateHost(t.Context(), both, true)), agentauth.CodeInvalidJWT)
 	w.want("AAP-H12: no key", register(claims{}), agentauth.CodeInvalidRequest)
 	w.want("AAP-H12: no kid", register(claims{"agent_jwks_url": "https://agent.example/keys"}), agentauth.CodeInvalidRequest)
 	w.want("AAP-H10: the host's own set", register(claims{"agent_jwks_url": set, "agent_kid": one.public.Thumbprint()}), agentauth.CodeInvalidRequest)
 	w.want("its host's key", register(claims{"agent_public_key": one.jwk()}), agentauth.CodeInvalidRequest)
 	w.want("AAP-H12", register(claims{"agent_jwks_url": "https://agent.example/keys", "agent_kid": agent.public.Thumbprint()}), "")
 
-	w.want("AAP-H9: inline", second(w.provider.AuthenticateHost(t.Context(), w.host(one), true)), agentauth.CodeInvalidJWT)
+	w.want("AAP-H9: inline", second(w.provider.AuthenticateHost(t.Context(), w.host(one, claims{"head": claims{"kid": one.public.Thumbprint()}}), true)), agentauth.CodeInvalidJWT)
 	w.want("AAP-H5: a key that is not in the set", second(w.provider.AuthenticateHost(t.Context(), by(two), true)), agentauth.CodeInvalidJWT)
 	w.sets[set] = []token.PublicKey{one.public, two.public}
 	w.want("AAP-H3: another's iss", second(w.provider.AuthenticateHost(t.Context(), by(two, claims{"iss": w.key().public.Thumbprint()}), true)), agentauth.CodeInvalidJWT)

@@ -63,13 +63,19 @@ func TestAAPG7_GrantsAreDecidedAlone(t *testing.T) {
 // authenticated is not executed under, however it was taken back.
 func TestAAPE10_TakenBackInBetween(t *testing.T) {
 	for name, end := range map[string]func(w *town, m *member){
-		"the grant":  func(w *town, m *member) { w.must(second(w.provider.RevokeGrantAs(t.Context(), alice, m.id, "balance"))) },
-		"the agent":  func(w *town, m *member) { w.must(w.provider.RevokeAgentAs(t.Context(), alice, m.id)) },
-		"the host":   func(w *town, m *member) { w.must(second(w.provider.RevokeHostAs(t.Context(), alice, w.hostByKey(m.host)))) },
+		"the grant": func(w *town, m *member) {
+			w.must(second(w.provider.RevokeGrantAs(t.Context(), alice, m.id, "balance")))
+		},
+		"the agent": func(w *town, m *member) { w.must(w.provider.RevokeAgentAs(t.Context(), alice, m.id)) },
+		"the host": func(w *town, m *member) {
+			w.must(second(w.provider.RevokeHostAs(t.Context(), alice, w.hostByKey(m.host))))
+		},
 		"the link":   func(w *town, m *member) { w.must(second(w.provider.Unlink(t.Context(), alice, w.hostByKey(m.host)))) },
 		"its user":   func(w *town, m *member) { w.must(second(w.provider.ForgetUser(t.Context(), root, alice.Principal))) },
 		"its record": func(w *town, m *member) { w.revokeRecord(m) },
-		"a freeze":   func(w *town, m *member) { w.must(second(w.issuer.Freeze(t.Context(), "operator", w.record(m), "a test"))) },
+		"a freeze": func(w *town, m *member) {
+			w.must(second(w.issuer.Freeze(t.Context(), "operator", w.record(m), "a test")))
+		},
 	} {
 		w := newTown(t)
 		m := w.active("balance")
@@ -163,11 +169,17 @@ func TestAAPE4_Jobs(t *testing.T) {
 // TestATK24_Streams: a stream goes on until what it was opened under is stopped.
 func TestATK24_Streams(t *testing.T) {
 	for name, end := range map[string]func(w *town, m *member){
-		"nothing":  nil,
-		"revoked":  func(w *town, m *member) { w.must(second(w.provider.RevokeGrantAs(t.Context(), alice, m.id, "balance"))) },
-		"frozen":   func(w *town, m *member) { w.must(second(w.issuer.Freeze(t.Context(), "operator", w.record(m), "a test"))) },
-		"expired":  func(w *town, _ *member) { w.now = w.now.Add(time.Hour) },
-		"the host": func(w *town, m *member) { w.must(second(w.provider.RevokeHostAs(t.Context(), alice, w.hostByKey(m.host)))) },
+		"nothing": nil,
+		"revoked": func(w *town, m *member) {
+			w.must(second(w.provider.RevokeGrantAs(t.Context(), alice, m.id, "balance")))
+		},
+		"frozen": func(w *town, m *member) {
+			w.must(second(w.issuer.Freeze(t.Context(), "operator", w.record(m), "a test")))
+		},
+		"expired": func(w *town, _ *member) { w.now = w.now.Add(time.Hour) },
+		"the host": func(w *town, m *member) {
+			w.must(second(w.provider.RevokeHostAs(t.Context(), alice, w.hostByKey(m.host))))
+		},
 	} {
 		w := newTown(t)
 		m := w.active("balance")

@@ -41,6 +41,21 @@ func TestAAPL1_Clocks(t *testing.T) {
 	w.want("AAP-V2: again", err, agentauth.CodeAgentRevoked)
 }
 
+// TestAAPL1_RequestsThatCountAfterARestart: however often an agent asks, what is
+// stored of it is young enough.
+func TestAAPL1_RequestsThatCountAfterARestart(t *testing.T) {
+	w := newTown(t)
+	m := w.active("balance")
+	for range 25 {
+		w.now = w.now.Add(2 * time.Minute)
+		w.want("AAP-L1: a request", m.execute("balance", `{}`), "")
+	}
+	w.restart()
+	if s := m.standing(); s.Status != agentauth.Active || w.now.Sub(s.Agent.LastUsed) > 4*time.Minute {
+		t.Errorf("AAP-L1: %s, used %s, after a restart at %s", s.Status, s.Agent.LastUsed, w.now)
+	}
+}
+
 // TestAAPP5_Reactivation: an agent that comes back has its host's defaults, as
 // they are now, and nothing that it was given besides.
 func TestAAPP5_Reactivation(t *testing.T) {
