@@ -57,7 +57,7 @@ func TestAAPH2_FormsOfTokens(t *testing.T) {
 func TestAAPD6_Keys(t *testing.T) {
 	x := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 	for name, jwk := range map[string]string{
-		"EC": `{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}`,
+		"EC":  `{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}`,
 		"oct": `{"kty":"oct","k":"AAAA"}`, "private": `{"kty":"OKP","crv":"Ed25519","x":"` + x + `","d":"` + x + `"}`, "nothing": `{}`, "X25519": `{"kty":"OKP","crv":"X25519","x":"` + x + `"}`,
 	} {
 		if _, err := agentauth.ParseKey(value(t, jwk)); err == nil {

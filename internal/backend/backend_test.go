@@ -25,7 +25,9 @@ func services(t *testing.T, do http.HandlerFunc) backend.HTTP {
 	t.Cleanup(s.Close)
 	return backend.HTTP{
 		Client: s.Client(), URLs: map[string]string{"balance": s.URL + "/run"}, Limit: 1 << 10, Time: time.Minute,
-		Context: func(_ provider.Execution, body []byte) (string, error) { return fmt.Sprintf("signed %d", len(body)), nil },
+		Context: func(_ provider.Execution, body []byte) (string, error) {
+			return fmt.Sprintf("signed %d", len(body)), nil
+		},
 	}
 }
 
@@ -37,16 +39,24 @@ func TestAAPE2_AnswersOfServices(t *testing.T) {
 		body   string
 		want   func(r provider.Result, err error) bool
 	}{
-		"data":         {200, `{"data":{"a":1}}`, func(r provider.Result, err error) bool { return err == nil && r.HasData && string(r.Data.AppendJSON(nil)) == `{"a":1}` }},
-		"anything":     {200, `[1]`, func(r provider.Result, err error) bool { return err == nil && r.HasData && string(r.Data.AppendJSON(nil)) == `[1]` }},
-		"no JSON":      {200, `<html>`, func(_ provider.Result, err error) bool { return err != nil }},
-		"key twice":    {200, `{"a":1,"a":2}`, func(_ provider.Result, err error) bool { return err != nil }},
-		"too large":    {200, `"` + strings.Repeat("x", 1<<10) + `"`, func(_ provider.Result, err error) bool { return err != nil }},
-		"a job":        {202, `{"status":"pending","status_url":"HERE/jobs/1"}`, func(r provider.Result, err error) bool { return err == nil && strings.HasSuffix(r.Job, "/jobs/1") && !r.HasData }},
-		"a job beyond": {202, `{"status":"pending","status_url":"https://other.example/jobs/1"}`, func(_ provider.Result, err error) bool { return err != nil }},
-		"its own no":   {403, `{"error":"capability_not_granted","message":"m"}`, func(r provider.Result, err error) bool { return err == nil && r.Failed != nil && r.Failed.Code == agentauth.CodeInvalidRequest }},
-		"a limit":      {429, `{"error":"limit_exceeded","message":"m"}`, func(r provider.Result, err error) bool { return err == nil && r.Failed.Code == agentauth.CodeLimit }},
-		"broken":       {500, `oops`, func(r provider.Result, err error) bool { return err == nil && r.Failed.Code == agentauth.CodeInternal }},
+		"data": {200, `{"data":{"a":1}}`, func(r provider.Result, err error) bool {
+			return err == nil && r.HasData && string(r.Data.AppendJSON(nil)) == `{"a":1}`
+		}},
+		"anything": {200, `[1]`, func(r provider.Result, err error) bool {
+			return err == nil && r.HasData && string(r.Data.AppendJSON(nil)) == `[1]`
+		}},
+		"no JSON":   {200, `<html>`, func(_ provider.Result, err error) bool { return err != nil }},
+		"key twice": {200, `{"a":1,"a":2}`, func(_ provider.Result, err error) bool { return err != nil }},
+		"too large": {200, `1` + strings.Repeat(" ", 1<<10), func(_ provider.Result, err error) bool { return err != nil }},
+		"a job": {202, `{"status":"pending","status_url":"HERE/jobs/1"}`, func(r provider.Result, err error) bool {
+			return err == nil && strings.HasSuffix(r.Job, "/jobs/1") && !r.HasData
+		}},
+		"a job beyond": {202, `{"status":"pending","status_url":"http://other.example/jobs/1"}`, func(_ provider.Result, err error) bool { return err != nil }},
+		"its own no": {403, `{"error":"capability_not_granted","message":"m"}`, func(r provider.Result, err error) bool {
+			return err == nil && r.Failed != nil && r.Failed.Code == agentauth.CodeInvalidRequest
+		}},
+		"a limit": {429, `{"error":"limit_exceeded","message":"m"}`, func(r provider.Result, err error) bool { return err == nil && r.Failed.Code == agentauth.CodeLimit }},
+		"broken":  {500, `oops`, func(r provider.Result, err error) bool { return err == nil && r.Failed.Code == agentauth.CodeInternal }},
 	} {
 		h := services(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Powerbox-Context") == "" || r.Header.Get("Authorization") != "" {

@@ -205,7 +205,7 @@ func TestAAPH5_KeySets(t *testing.T) {
 	w := newTown(t)
 	one, two, agent := w.key(), w.key(), w.key()
 	const set = "https://host.example/keys"
-	w.sets[set], w.sets["https://agent.example/keys"] = []token.PublicKey{one.public}, []token.PublicKey{agent.public}
+	w.sets[set], w.sets["https://agent.example/keys"] = []token.PublicKey{one.public, agent.public}, []token.PublicKey{agent.public}
 	by := func(k okp, more ...claims) string {
 		return w.host(k, append([]claims{{"host_public_key": nil, "host_jwks_url": set, "head": claims{"kid": k.public.Thumbprint()}}}, more...)...)
 	}
@@ -218,7 +218,9 @@ func TestAAPH5_KeySets(t *testing.T) {
 	w.want("AAP-H9: both ways", second(w.provider.AuthenticateHost(t.Context(), both, true)), agentauth.CodeInvalidJWT)
 	w.want("AAP-H12: no key", register(claims{}), agentauth.CodeInvalidRequest)
 	w.want("AAP-H12: no kid", register(claims{"agent_jwks_url": "https://agent.example/keys"}), agentauth.CodeInvalidRequest)
-	w.want("AAP-H10: the host's own set", register(claims{"agent_jwks_url": set, "agent_kid": one.public.Thumbprint()}), agentauth.CodeInvalidRequest)
+	w.want("AAP-H10: the host's own set", register(claims{"agent_jwks_url": set, "agent_kid": agent.public.Thumbprint()}), agentauth.CodeInvalidRequest)
+	inline := claims{"agent_public_key": w.key().jwk(), "agent_jwks_url": "https://agent.example/keys", "agent_kid": agent.public.Thumbprint()}
+	w.want("AAP-H12: both ways", register(inline), agentauth.CodeInvalidRequest)
 	w.want("its host's key", register(claims{"agent_public_key": one.jwk()}), agentauth.CodeInvalidRequest)
 	w.want("AAP-H12", register(claims{"agent_jwks_url": "https://agent.example/keys", "agent_kid": agent.public.Thumbprint()}), "")
 
