@@ -80,7 +80,7 @@ func TestAAPN2_WhatIsNoSet(t *testing.T) {
 		"another curve":     `{"keys":[{"kty":"OKP","crv":"X25519","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","kid":"a"}]}`,
 		"duplicate members": `{"keys":[` + a + `],"keys":[` + a + `]}`,
 	} {
-		s := New(&published{body: body}, time.Now)
+		s := New(&published{body: body}, func() time.Time { return time.Unix(1_800_000_000, 0) })
 		if _, err := s.Key(t.Context(), "https://keys.example", "a"); err == nil {
 			t.Errorf("%s is taken", name)
 		}

@@ -13,21 +13,24 @@ import (
 // an operator's list, say; anything else waits.
 func TestAAPR4_AtOnce(t *testing.T) {
 	w := newTown(t)
-	stranger := w.key()
+	stranger, unlinked := w.key(), w.key()
+	_, _, err := w.register(unlinked, agentauth.Autonomous, asked("accounts")...)
+	w.must(err)
 	for name, c := range map[string]struct {
 		host  okp
 		mode  string
 		names []string
 		want  agentauth.Status
 	}{
-		"defaults of a stranger":          {stranger, agentauth.Delegated, []string{"balance"}, agentauth.Pending},
-		"nothing, of a stranger":          {w.key(), agentauth.Delegated, nil, agentauth.Pending},
-		"autonomous, nothing":             {w.key(), agentauth.Autonomous, nil, agentauth.Pending},
-		"autonomous, a user's default":    {w.key(), agentauth.Autonomous, []string{"balance"}, agentauth.Pending},
-		"autonomous, as the operator has": {w.key(), agentauth.Autonomous, []string{"accounts"}, agentauth.Active},
-		"defaults of a linked host":       {w.active().host, agentauth.Delegated, []string{"balance"}, agentauth.Active},
-		"nothing, of a linked host":       {w.active().host, agentauth.Delegated, nil, agentauth.Active},
-		"more than the defaults":          {w.active().host, agentauth.Delegated, []string{"balance", "transfer"}, agentauth.Pending},
+		"defaults of a stranger":            {stranger, agentauth.Delegated, []string{"balance"}, agentauth.Pending},
+		"defaults of a host without a user": {unlinked, agentauth.Delegated, []string{"balance"}, agentauth.Pending},
+		"nothing, of a stranger":            {w.key(), agentauth.Delegated, nil, agentauth.Pending},
+		"autonomous, nothing":               {w.key(), agentauth.Autonomous, nil, agentauth.Pending},
+		"autonomous, a user's default":      {w.key(), agentauth.Autonomous, []string{"balance"}, agentauth.Pending},
+		"autonomous, as the operator has":   {w.key(), agentauth.Autonomous, []string{"accounts"}, agentauth.Active},
+		"defaults of a linked host":         {w.active().host, agentauth.Delegated, []string{"balance"}, agentauth.Active},
+		"nothing, of a linked host":         {w.active().host, agentauth.Delegated, nil, agentauth.Active},
+		"more than the defaults":            {w.active().host, agentauth.Delegated, []string{"balance", "transfer"}, agentauth.Pending},
 	} {
 		m, out, err := w.register(c.host, c.mode, asked(c.names...)...)
 		if err != nil || out.Status != c.want || (out.Challenge == nil) != (c.want == agentauth.Active) {

@@ -71,7 +71,7 @@ func TestAAPE10_TakenBackInBetween(t *testing.T) {
 			w.must(second(w.provider.RevokeHostAs(t.Context(), alice, w.hostByKey(m.host))))
 		},
 		"the link":   func(w *town, m *member) { w.must(second(w.provider.Unlink(t.Context(), alice, w.hostByKey(m.host)))) },
-		"its user":   func(w *town, m *member) { w.must(second(w.provider.ForgetUser(t.Context(), root, alice.Principal))) },
+		"its user":   func(w *town, _ *member) { w.must(second(w.provider.ForgetUser(t.Context(), root, alice.Principal))) },
 		"its record": func(w *town, m *member) { w.revokeRecord(m) },
 		"a freeze": func(w *town, m *member) {
 			w.must(second(w.issuer.Freeze(t.Context(), "operator", w.record(m), "a test")))

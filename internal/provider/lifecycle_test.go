@@ -50,6 +50,8 @@ func TestAAPL1_RequestsThatCountAfterARestart(t *testing.T) {
 		w.now = w.now.Add(2 * time.Minute)
 		w.want("AAP-L1: a request", m.execute("balance", `{}`), "")
 	}
+	w.now = w.now.Add(29 * time.Minute)
+	w.want("AAP-L1: a request that was not stored counts, too", m.execute("balance", `{}`), "")
 	w.restart()
 	if s := m.standing(); s.Status != agentauth.Active || w.now.Sub(s.Agent.LastUsed) > 4*time.Minute {
 		t.Errorf("AAP-L1: %s, used %s, after a restart at %s", s.Status, s.Agent.LastUsed, w.now)
