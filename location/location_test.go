@@ -91,7 +91,7 @@ func TestAAPE12_Refused(t *testing.T) {
 		want   int
 		code   string
 	}{
-		"inactive":         {http.StatusOK, `{"active":false}`, http.StatusUnauthorized, "invalid_jwt"},
+		"inactive":         {http.StatusOK, strings.Replace(yes, `"active":true`, `"active":false`, 1), http.StatusUnauthorized, "invalid_jwt"},
 		"for another":      {http.StatusOK, strings.Replace(yes, here, here+"/", 1), http.StatusUnauthorized, "invalid_jwt"},
 		"for nobody":       {http.StatusOK, `{"active":true,"allowed":true}`, http.StatusUnauthorized, "invalid_jwt"},
 		"not granted":      {http.StatusOK, strings.Replace(yes, `"allowed":true`, `"allowed":false`, 1), http.StatusForbidden, "capability_not_granted"},
