@@ -264,6 +264,27 @@ func (a Authority) JSON() Value {
 	return Object(ms...)
 }
 
+// AppendJSON appends the text of [Authority.JSON] to b, without making the object.
+func (a Authority) AppendJSON(b []byte) []byte {
+	b = strconv.AppendInt(append(b, `{"depth":`...), int64(a.depth), 10)
+	if !a.until.IsZero() {
+		b = append(a.until.AppendFormat(append(b, `,"expires":"`...), time.RFC3339Nano), '"')
+	}
+	if !a.from.IsZero() {
+		b = append(a.from.AppendFormat(append(b, `,"not_before":"`...), time.RFC3339Nano), '"')
+	}
+	b = append(b, `,"operations":[`...)
+	for i, c := range a.clauses {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendQuoted(append(b, `{"match":`...), c.Pattern.kind.String())
+		b = appendQuoted(append(b, `,"name":`...), c.Pattern.name)
+		b = append(c.Shape.appendJSON(append(b, `,"shape":`...)), '}')
+	}
+	return append(b, "]}"...)
+}
+
 // ParseAuthority reads the object form.
 func ParseAuthority(v Value) (Authority, error) {
 	o, err := readObject(reading{kind: "authority"}, v)

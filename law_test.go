@@ -256,3 +256,13 @@ func overlap3(p, q, s powerbox.Pattern) bool {
 	_, ok = m.Meet(s)
 	return ok
 }
+
+// The text of an authority is that of its object form.
+func TestAuthorityIsWrittenAsItsObject(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := drawAuthority(t).Meet(drawAuthority(t))
+		if got, want := string(a.AppendJSON(nil)), a.JSON().String(); got != want {
+			t.Fatalf("%s; want %s", got, want)
+		}
+	})
+}

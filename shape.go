@@ -3,6 +3,7 @@ package powerbox
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -207,6 +208,20 @@ func (s Shape) JSON() Value {
 		)}
 	}
 	return Object(Member{"fields", Object(fields...)}, Member{"rest", String(s.rest.String())})
+}
+
+// appendJSON appends the text of [Shape.JSON] to b.
+func (s Shape) appendJSON(b []byte) []byte {
+	b = append(b, `{"fields":{`...)
+	for i, f := range s.fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendQuoted(b, f.Name), `:{"constraint":`...)
+		b = normalise(f.Constraint).JSON().AppendJSON(b)
+		b = append(strconv.AppendBool(append(b, `,"required":`...), f.Required), '}')
+	}
+	return append(appendQuoted(append(b, `},"rest":`...), s.rest.String()), '}')
 }
 
 // ParseShape reads the object form.

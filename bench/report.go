@@ -51,9 +51,9 @@ which the CPU time is taken. 32 callers with a connection each, TLS 1.3 with a
 client certificate and HTTP/1.1 in all of them, the same agent behind on
 loopback, which answers with a message of 1 KB; the request has 1 KB too and
 names a skill, a resource and another argument. The peers pass it on and check
-nothing. For each call the gateway writes two records into its chain and its tree: a
-decision, which is on the disk before the call goes on, and an outcome, which is
-on the disk before the answer goes back; and it signs the context for the agent
+nothing. For each call the gateway writes two records into its chain and, behind
+that, its tree: a decision, which is on the disk before the call goes on, and an
+outcome, which is on the disk before the answer goes back; and it signs the context for the agent
 behind. By reference means that the caller is known by its certificate and names a
 capability on record; (a) has evidence.signatures: batch, so one signature stands
 for all records of a commit, and the row without a goal, further down, has them all

@@ -17,8 +17,10 @@ import (
 // bundleForm is the format of a bundle: JSON lines, each canonical (RFC 8785)
 // and ended by a line feed, in this order:
 //
-//	{"format":"powerbox-evidence-bundle/v1","keys":[JWK, ...],"origin":"..."}
-//	one line per record, the stored bytes, in the order of the log
+//	{"format":"powerbox-evidence-bundle/v1","keys":[JWK, ...],"origin":"..."}, and
+//	  "from":{"hashes":"base64","size":N} where it begins behind N entries
+//	one line per record, the stored bytes, in the order of the log; behind it
+//	{"body":"base64","key":"base64"} where it has a detached body that is shown
 //	{"leaves":"base64 of up to 1024 leaf hashes"}, as many as are needed
 //	{"checkpoint":"signed note"}
 //
@@ -42,9 +44,10 @@ const (
 )
 
 type headerLine struct {
-	Format string `json:"format"`
-	Keys   []Key  `json:"keys"`
-	Origin string `json:"origin"`
+	Format string    `json:"format"`
+	From   *fromLine `json:"from,omitempty"`
+	Keys   []Key     `json:"keys"`
+	Origin string    `json:"origin"`
 }
 
 type leavesLine struct {
@@ -61,6 +64,10 @@ type Export struct {
 	Records    iter.Seq2[[]byte, error] // stored bytes of every record that the checkpoint covers, in log order
 	Hashes     tlog.HashReader          // the stored tree
 	Checkpoint []byte                   // signed note; covers what is exported
+	From       int64                    // entries before what is exported; 0 for a bundle of everything
+	// Body returns the body of the record that was yielded last, nil where it has
+	// none or none is left. Optional; without it bodies stay where they are.
+	Body func() *Body
 }
 
 // WriteBundle writes a bundle. It writes what is stored and judges nothing: a
@@ -72,14 +79,24 @@ func WriteBundle(w io.Writer, export Export) error {
 		return err
 	}
 	out := bundleWriter{out: bufio.NewWriter(w)}
-	out.value(headerLine{Format: bundleForm, Keys: append([]Key{}, export.Keys...), Origin: checkpoint.Origin})
+	from, err := readFrom(export.From, export.Hashes)
+	if err != nil {
+		return err
+	}
+	out.value(headerLine{Format: bundleForm, From: from, Keys: append([]Key{}, export.Keys...), Origin: checkpoint.Origin})
 	for record, err := range export.Records {
 		if err != nil {
 			return fmt.Errorf("evidence: reading records for the bundle: %w", err)
 		}
 		out.line(record)
+		if export.Body == nil {
+			continue
+		}
+		if body := export.Body(); body != nil {
+			out.value(body.line())
+		}
 	}
-	for first := int64(0); first < checkpoint.Size; first += leavesPerLine {
+	for first := export.From; first < checkpoint.Size; first += leavesPerLine {
 		leaves, err := readLeaves(export.Hashes, first, min(checkpoint.Size, first+leavesPerLine))
 		if err != nil {
 			return err

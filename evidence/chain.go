@@ -119,8 +119,12 @@ func seal(head Head, w wire) (Sealed, error) {
 // digest is the record hash: SHA-256 over the previous hash as 64 lower-case
 // hex characters and the canonical body (EXT-22).
 func digest(prev Hash, body []byte) Hash {
-	whole := make([]byte, 0, 2*len(prev)+len(body))
-	return sha256.Sum256(append(hex.AppendEncode(whole, prev[:]), body...))
+	var text [2 * len(prev)]byte
+	hex.Encode(text[:], prev[:])
+	h := sha256.New()
+	h.Write(text[:]) // never fails, as below
+	h.Write(body)
+	return Hash(h.Sum(text[:0]))
 }
 
 // ParseSealed reads one stored record. It is strict: the bytes must be canonical
@@ -205,6 +209,9 @@ func unbase64(text string) ([]byte, error) {
 
 // Bytes returns the stored canonical JSON of the whole record.
 func (s Sealed) Bytes() []byte { return slices.Clone(s.full) }
+
+// AppendTo appends [Sealed.Bytes] to b.
+func (s Sealed) AppendTo(b []byte) []byte { return append(b, s.full...) }
 
 // Record returns what the record says. Free objects share memory with s. It
 // panics on the zero Sealed, like all that look at the record.

@@ -50,7 +50,7 @@ func TestEXT23_BothAlgorithmsSignTheHashAndAreInsideIt(t *testing.T) {
 	}{{ed, edKey, ecKey}, {ec, ecKey, edKey}} {
 		sealed, err := Seal(Genesis(ChainID{}), testRecord("ev-0", "agent-1"), test.signer)
 		must(t, err)
-		parsed, err := ParseSealed(sealed.Bytes())
+		parsed, err := ParseSealed(sealed.AppendTo(nil))
 		must(t, err)
 		must(t, parsed.CheckHash())
 		must(t, parsed.CheckSignature(test.key))

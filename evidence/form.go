@@ -50,8 +50,10 @@ func (w *wire) walk(f form) {
 func (d *Details) walk(f form) {
 	f.object("arguments", &d.Arguments)
 	f.optional("attempt", &d.Attempt)
+	f.optional("body_commitment", &d.BodyCommitment)
 	f.optional("capability", &d.Capability)
 	f.hex("chain_id", d.ChainID[:])
+	f.list("erased", &d.Erased)
 	f.list("exercised", &d.Exercised)
 	if f.opens("gate", d.Gate != nil) {
 		if d.Gate == nil {

@@ -56,6 +56,9 @@ type Record struct {
 	OutcomeStatus OutcomeStatus   `json:"outcome_status,omitempty"` // optional
 	Time          time.Time       `json:"-"`                        // required, kept in UTC to the millisecond
 	Details       Details         `json:"powerbox"`                 // ours
+	// Detached is what the record commits to ([Record.Detach]), for who stores it;
+	// optional, and not part of the record.
+	Detached *Body `json:"-"`
 }
 
 // Intent is what the requester wanted.
@@ -77,11 +80,13 @@ type Details struct {
 	Requester          string          `json:"requester,omitempty"`
 	Principal          string          `json:"principal,omitempty"` // pairwise, for whom
 	TraceID            string          `json:"trace_id,omitempty"`
-	Attempt            string          `json:"attempt,omitempty"`    // kind: invocation or admission
-	Capability         string          `json:"capability,omitempty"` // which one allowed it
-	Granted            []string        `json:"granted,omitempty"`    // scopes possessed (EXT-32)
-	Exercised          []string        `json:"exercised,omitempty"`  // scopes used (EXT-32)
-	OutcomeOf          string          `json:"outcome_of,omitempty"` // record_id of the decision (EXT-25)
+	Attempt            string          `json:"attempt,omitempty"`         // kind: invocation or admission
+	BodyCommitment     string          `json:"body_commitment,omitempty"` // set by [Record.Detach]
+	Capability         string          `json:"capability,omitempty"`      // which one allowed it
+	Erased             []string        `json:"erased,omitempty"`          // record_ids whose bodies the record says were erased
+	Granted            []string        `json:"granted,omitempty"`         // scopes possessed (EXT-32)
+	Exercised          []string        `json:"exercised,omitempty"`       // scopes used (EXT-32)
+	OutcomeOf          string          `json:"outcome_of,omitempty"`      // record_id of the decision (EXT-25)
 	Gate               *Gate           `json:"gate,omitempty"`
 	Mode               string          `json:"mode,omitempty"`      // enforcement mode of the gateway
 	RevocationSequence int64           `json:"revocation_sequence"` // how far revocations were known
@@ -121,6 +126,11 @@ type Reason struct {
 	Message    string `json:"message,omitempty"`
 }
 
+// ErrUnavailable is wrapped by a recorder's error when nothing can be written now,
+// whatever a record says: a disk that is full or gone. A record that is refused
+// for what it says is not that.
+var ErrUnavailable = errors.New("evidence cannot be written now")
+
 // ErrNotWritten is wrapped by a recorder's error when a record did not become
 // durable. The caller must not go on with the action (EXT-27).
 var ErrNotWritten = errors.New("evidence record was not written, so the action must not proceed")
@@ -141,7 +151,7 @@ func Outcome(of Record, id string, at time.Time, status OutcomeStatus, outcome j
 	record.ID, record.Time = id, at
 	record.OutcomeStatus, record.Outcome = status, outcome
 	record.Details.OutcomeOf = of.ID
-	record.Details.Arguments = nil
+	record.Details.Arguments, record.Details.BodyCommitment, record.Details.Erased, record.Detached = nil, "", nil, nil
 	return record, nil
 }
 
@@ -184,6 +194,14 @@ func (r *Record) checkValues() error {
 	}
 	if r.Details.Signatures != Each && r.Details.Signatures != Batched {
 		return fmt.Errorf("powerbox.signatures %q; batch or none is needed", r.Details.Signatures)
+	}
+	if c := r.Details.BodyCommitment; c != "" {
+		if err := new(Hash).UnmarshalText([]byte(c)); err != nil {
+			return fmt.Errorf("powerbox.body_commitment: %w", err)
+		}
+	}
+	if r.Detached != nil && r.Detached.Opens(r.Details.BodyCommitment) != nil {
+		return ErrBody
 	}
 	if year := r.Time.UTC().Year(); r.Time.IsZero() || year < 1 || year > 9999 {
 		return errors.New("timestamp_utc is missing or not in the years 1 to 9999")
@@ -238,7 +256,7 @@ func (r *Record) texts() func(yield func(name, text string) bool) {
 			}
 			return true
 		}
-		if !all("granted", d.Granted...) || !all("exercised", d.Exercised...) || !d.Gate.texts(all) {
+		if !all("granted", d.Granted...) || !all("exercised", d.Exercised...) || !all("erased", d.Erased...) || !d.Gate.texts(all) {
 			return
 		}
 		for _, reason := range d.Reasons {

@@ -29,7 +29,7 @@ func fullRecord() Record {
 			OutcomeOf: "ev-2026-03-04-000", Mode: "require", RevocationSequence: 12, PolicyDigest: "sha256:00",
 			Gate:      &Gate{Origin: "a", Target: "b", Required: []string{"x", "y"}, Allowed: []string{"x"}, Missing: []string{"y"}},
 			Reasons:   []Reason{{Code: "argument_out_of_range", Link: &link, Operation: "trade.execute", Argument: "quantity", Constraint: "range", Message: "quantity is outside its range"}},
-			Arguments: object(`{"quantity":"redacted"}`),
+			Arguments: object(`{"quantity":"redacted"}`), BodyCommitment: strings.Repeat("0a", 32), Erased: []string{"ev-2026-02-01-001", "ev-2026-02-01-002"},
 		},
 	}
 }
@@ -158,7 +158,7 @@ func TestEXT25_AnOutcomeIsASecondRecord(t *testing.T) {
 	must(t, err)
 	want := decision
 	want.ID, want.Time, want.OutcomeStatus, want.Outcome = "ev-2", testTime.Add(time.Minute), Failed, object(`{"status":"rejected"}`)
-	want.Details.OutcomeOf, want.Details.Arguments = decision.ID, nil
+	want.Details.OutcomeOf, want.Details.Arguments, want.Details.BodyCommitment, want.Details.Erased = decision.ID, nil, "", nil
 	if diff := cmp.Diff(want, outcome); diff != "" {
 		t.Error(diff)
 	}

@@ -109,13 +109,14 @@ func (v *verifier) expectClosed(record Record, e *entry) {
 }
 
 // checkExpected names the chains that are left out of the bundle, or cut short,
-// and tells which recorders that may sign have nothing in it (EXT-33).
+// and tells which recorders that may sign have nothing in it (EXT-33). Behind what
+// the series begins behind, a chain that is not here may have ended.
 func (v *verifier) checkExpected() {
 	type name struct{ agent, recorder, chain string }
-	found := map[name]int{}
+	found := map[name]int64{}
 	var recorders []string
-	for _, c := range v.report.Chains {
-		found[name{c.AgentID, c.Recorder, c.Chain}] = c.Records
+	for i, c := range v.report.Chains {
+		found[name{c.AgentID, c.Recorder, c.Chain}] = v.lengths[i]
 		recorders = append(recorders, c.Recorder)
 	}
 	all := slices.Clone(v.expected)
@@ -132,9 +133,13 @@ func (v *verifier) checkExpected() {
 	for _, c := range all {
 		has, ok := found[name{c.AgentID, c.Recorder, c.Chain.String()}]
 		switch {
+		case !ok && v.midway:
+			if id := c.Chain.String(); !slices.Contains(v.report.Earlier, id) {
+				v.report.Earlier = append(v.report.Earlier, id)
+			}
 		case !ok:
 			v.absent(MissingChain, c, "chain %s of agent %q by recorder %q is left out", c.Chain, c.AgentID, c.Recorder)
-		case int64(has) < c.Records:
+		case has < c.Records:
 			v.absent(MissingTail, c, "chain %s of agent %q by recorder %q has %d records, and had %d", c.Chain, c.AgentID, c.Recorder, has, c.Records)
 		}
 	}
@@ -145,7 +150,7 @@ func (v *verifier) checkExpected() {
 func (v *verifier) absent(kind Kind, c expected, format string, arguments ...any) {
 	line := c.line
 	if line == 0 {
-		if line = v.ended; line == 0 {
+		if line = v.this().ended; line == 0 {
 			line = v.line
 		}
 	}
@@ -154,5 +159,7 @@ func (v *verifier) absent(kind Kind, c expected, format string, arguments ...any
 			return
 		}
 	}
-	v.report.Problems = append(v.report.Problems, Problem{Kind: kind, Line: line, Chain: c.Chain.String(), Message: fmt.Sprintf(format, arguments...)})
+	problem := Problem{Kind: kind, Chain: c.Chain.String(), Message: fmt.Sprintf(format, arguments...)}
+	problem.Bundle, problem.Line = v.place(line)
+	v.report.Problems = append(v.report.Problems, problem)
 }

@@ -3,6 +3,7 @@ package evidence
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -119,6 +120,8 @@ const (
 	Stranger      Kind = "foreign_record"  // another agent's or recorder's record in a chain
 	NotInLog      Kind = "not_in_log"      // whole and signed, but not what was logged
 	RootMismatch  Kind = "root_mismatch"   // the tree is not the one that was signed
+	MissingPeriod Kind = "missing_period"  // a bundle of a series does not begin where the one before ends
+	BodyMismatch  Kind = "body_mismatch"   // a detached body is not what its record commits to
 	NotWitnessed  Kind = "not_witnessed"   // too few pinned witnesses have cosigned the checkpoint
 	Malformed     Kind = "malformed"       // not readable
 )
@@ -126,7 +129,8 @@ const (
 // Problem is one thing that is wrong, for a person and for a program.
 type Problem struct {
 	Kind     Kind   `json:"kind"`
-	Line     int    `json:"line"` // from 1
+	Bundle   int    `json:"bundle,omitempty"` // of a series, from 1; 0 where there is one
+	Line     int    `json:"line"`             // from 1
 	RecordID string `json:"record_id,omitempty"`
 	Chain    string `json:"chain_id,omitempty"`
 	Sequence int64  `json:"sequence"` // of RecordID
@@ -147,6 +151,7 @@ const (
 // Report is what [Verify] found.
 type Report struct {
 	Origin   string        `json:"origin"`
+	From     *FromReport   `json:"from,omitempty"`     // where it begins, if not with the first entry of the log
 	Size     int64         `json:"size"`               // entries that the checkpoint covers
 	Root     string        `json:"root"`               // base64
 	Records  int           `json:"records"`            // records read
@@ -154,8 +159,10 @@ type Report struct {
 	Cosigned []Cosignature `json:"cosigned,omitempty"` // which pinned witnesses have cosigned the checkpoint
 	Chains   []ChainReport `json:"chains"`
 	Silent   []string      `json:"silent_recorders,omitempty"` // recorders that a list names as open, without a record here
-	Pending  []string      `json:"outcome_unknown"`            // records whose outcome was never told
-	Problems []Problem     `json:"problems"`                   // every one, by line
+	Earlier  []string      `json:"chains_before,omitempty"`    // chains that a list or a record names, and that may be in what the series begins behind
+	Bodies   BodyReport    `json:"bodies"`
+	Pending  []string      `json:"outcome_unknown"` // records whose outcome was never told
+	Problems []Problem     `json:"problems"`        // every one, by line
 }
 
 // ChainReport is one chain as far as it could be read.
@@ -185,36 +192,51 @@ func (r Report) Verdict() Verdict {
 // for a failing reader; what is wrong with the bundle is in the report. Memory
 // grows with the number of records, by less than 1 KiB each.
 func Verify(r io.Reader, trust Trust) (Report, error) {
-	ready, err := trust.prepare()
-	if err != nil {
-		return Report{}, err
-	}
-	v := newVerifier(ready)
+	return VerifySeries(trust, r)
+}
+
+// readBundle reads the lines of one bundle.
+func (v *verifier) readBundle(r io.Reader) error {
+	before := v.begin()
 	lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
 	for {
 		line, err := lines.next()
-		v.line = lines.number
+		v.line = before + lines.number
 		if err != nil {
 			return v.end(err)
 		}
-		v.read(line, ready.examine(v.line, line))
+		v.read(line, v.examine(lines.number, line))
 	}
 }
 
-func newVerifier(ready known) *verifier {
-	return &verifier{known: ready, reported: map[problemKey]bool{}, ids: map[string]seenID{}, names: map[string]string{}, settled: map[string]bool{}}
+// newVerifier takes what is pinned and how many bundles there are.
+func newVerifier(trust Trust, bundles int) (*verifier, error) {
+	ready, err := trust.prepare()
+	if err == nil && bundles == 0 {
+		err = errors.New("evidence: no bundle to verify")
+	}
+	return &verifier{
+		known: ready, series: bundles, reported: map[problemKey]bool{}, ids: map[string]seenID{}, names: map[string]string{},
+		settled: map[string]bool{}, erased: map[string]bool{},
+	}, err
 }
 
-// end is what follows when there is no further line, for whatever reason.
-func (v *verifier) end(err error) (Report, error) {
+// end is what follows when a bundle has no further line, for whatever reason.
+func (v *verifier) end(err error) error {
+	v.this().last = v.line
 	switch {
-	case errors.Is(err, errLineTooLong) || errors.Is(err, errLineOpen):
-		v.problem(Malformed, nil, "%v", err)
+	case failed(err):
+		return fmt.Errorf("evidence: reading the bundle at %s: %w", v.where(v.line), err)
 	case !errors.Is(err, io.EOF):
-		return Report{}, fmt.Errorf("evidence: reading the bundle at line %d: %w", v.line, err)
+		v.problem(Malformed, nil, "%v", err)
 	}
-	v.finish()
-	return v.report, nil
+	return nil
+}
+
+// failed says that there is no further line because reading failed, and not for what
+// the bundle is.
+func failed(err error) bool {
+	return !errors.Is(err, io.EOF) && !errors.Is(err, errLineTooLong) && !errors.Is(err, errLineOpen)
 }
 
 // verifier is one run of Verify.
@@ -229,12 +251,14 @@ type verifier struct {
 	unreadable int               // lines whose record is not known
 	excuses    []int             // lines, unreadable or damaged, that can each explain one record missing from a chain
 	gaps       int64             // records that are missing from chains and that nothing explains
-	leaves     []tlog.Hash
-	leavesLine int
-	checkpoint *Checkpoint
-	ended      int             // line of the checkpoint, 0 before it
+	parts      []*part
 	settled    map[string]bool // decisions with an outcome record
 	expected   []expected      // chains that records speak of
+	lengths    []int64         // of the chains of the report, with what is before the series
+	series     int             // how many bundles there are
+	erased     map[string]bool // ids of records whose bodies were erased, as records say
+	recordLine int             // the last line that was to be a record
+	midway     bool            // the first bundle begins behind others that are not here
 }
 
 type seenID struct {
@@ -262,16 +286,19 @@ type entry struct {
 	covered         bool   // it has no signature of its own
 	repeated        bool
 	pending         bool
+	commitment      string // to a body, "" for none
+	opened          bool   // with a body that is what was committed to
 }
 
 // problem notes what is wrong, once per kind and line. A nil entry means the
 // line that is being read.
 func (v *verifier) problem(kind Kind, e *entry, format string, arguments ...any) {
-	problem := Problem{Kind: kind, Line: v.line, Message: fmt.Sprintf(format, arguments...)}
+	problem, line := Problem{Kind: kind, Message: fmt.Sprintf(format, arguments...)}, v.line
 	if e != nil {
-		problem.Line, problem.RecordID, problem.Chain, problem.Sequence = e.line, e.id, e.chain.String(), e.sequence
+		line, problem.RecordID, problem.Chain, problem.Sequence = e.line, e.id, e.chain.String(), e.sequence
 	}
-	key := problemKey{kind, problem.Line}
+	problem.Bundle, problem.Line = v.place(line)
+	key := problemKey{kind, line}
 	if !v.reported[key] {
 		v.reported[key] = true
 		v.report.Problems = append(v.report.Problems, problem)
@@ -281,14 +308,16 @@ func (v *verifier) problem(kind Kind, e *entry, format string, arguments ...any)
 // read takes one line, with what was found by examining it.
 func (v *verifier) read(line []byte, found examined) {
 	switch {
-	case v.line == 1:
+	case v.line == v.this().before+1:
 		v.readHeader(line)
-	case v.ended > 0:
+	case v.this().ended > 0:
 		v.problem(Malformed, nil, "there is something behind the checkpoint, which is the last line")
 	case bytes.HasPrefix(line, []byte(checkpointMark)):
 		v.readCheckpoint(line)
 	case bytes.HasPrefix(line, []byte(leavesMark)):
 		v.readLeaves(line)
+	case bytes.HasPrefix(line, []byte(bodyMark)):
+		v.readBody(line)
 	default:
 		v.readRecord(found)
 	}
@@ -305,9 +334,10 @@ type examined struct {
 	checked   bool  // whether the signature was checked, and not known to hold
 }
 
-// examine looks at one line by itself. Lines that are no records are left alone.
+// examine looks at one line of a bundle by itself. Lines that are no records are
+// left alone.
 func (k known) examine(number int, line []byte) (found examined) {
-	if number == 1 || bytes.HasPrefix(line, []byte(checkpointMark)) || bytes.HasPrefix(line, []byte(leavesMark)) {
+	if number == 1 || bytes.HasPrefix(line, []byte(checkpointMark)) || bytes.HasPrefix(line, []byte(leavesMark)) || bytes.HasPrefix(line, []byte(bodyMark)) {
 		return found
 	}
 	if found.sealed, found.malformed = ParseSealed(line); found.malformed != nil {
@@ -335,7 +365,19 @@ func (v *verifier) readHeader(line []byte) {
 	if header.Format != bundleForm {
 		v.problem(Malformed, nil, "header: format %q; this verifier reads %q", header.Format, bundleForm)
 	}
-	v.report.Origin = header.Origin
+	p := v.this()
+	begins, err := header.From.tree()
+	if err != nil {
+		v.problem(Malformed, nil, "header: %v", err)
+	}
+	if p.begins, p.headed = begins, err == nil; len(v.parts) == 1 {
+		v.report.Origin = header.Origin
+		if v.midway = header.From != nil && p.headed; v.midway {
+			v.report.From = &FromReport{begins.size, begins.root(begins.size).String()}
+		}
+	} else if header.Origin != v.report.Origin {
+		v.problem(Malformed, nil, "header: the bundle is of log %q, the first one of %q", header.Origin, v.report.Origin)
+	}
 	for _, key := range header.Keys {
 		if pinned, ok := v.keys[key.ID]; !ok || pinned.Key != key {
 			v.problem(UnknownKey, nil, "header: key %q of recorder %q is not pinned, or is pinned differently", key.ID, key.Recorder)
@@ -344,6 +386,7 @@ func (v *verifier) readHeader(line []byte) {
 }
 
 func (v *verifier) readRecord(found examined) {
+	v.recordLine = v.line
 	if found.malformed != nil {
 		v.unreadable++
 		v.excuses = append(v.excuses, v.line)
@@ -370,6 +413,7 @@ func (v *verifier) readRecord(found examined) {
 		v.checkUnique(&e)
 		v.settled[strings.Clone(record.Details.OutcomeOf)] = true
 		v.expectClosed(record, &e)
+		v.noteBody(&e, record.Details)
 	}
 	v.entries = append(v.entries, e)
 }
@@ -394,7 +438,7 @@ func (v *verifier) checkUnique(e *entry) {
 		return
 	}
 	e.repeated = first.hash == e.hash
-	v.problem(Duplicate, e, "record id %q is already on line %d", e.id, first.line)
+	v.problem(Duplicate, e, "record id %q is already on %s", e.id, v.where(first.line))
 }
 
 func (v *verifier) checkSigner(found examined, e *entry) {
@@ -432,13 +476,12 @@ func (v *verifier) readLeaves(line []byte) {
 		return
 	}
 	for hash := range slices.Chunk(data, tlog.HashSize) {
-		v.leaves = append(v.leaves, tlog.Hash(hash))
+		v.this().leaves = append(v.this().leaves, tlog.Hash(hash))
 	}
-	v.leavesLine = v.line
 }
 
 func (v *verifier) readCheckpoint(line []byte) {
-	v.ended = v.line
+	v.this().ended = v.line
 	var last checkpointLine
 	if err := decodeLine(line, &last); err != nil {
 		v.problem(Malformed, nil, "checkpoint: %v", err)
@@ -455,7 +498,7 @@ func (v *verifier) readCheckpoint(line []byte) {
 	case err != nil:
 		v.problem(Malformed, nil, "%v", err)
 	default:
-		v.checkpoint = &checkpoint
+		v.this().checkpoint = &checkpoint
 		v.checkQuorum([]byte(last.Checkpoint))
 	}
 }
@@ -476,16 +519,12 @@ func (v *verifier) checkQuorum(signed []byte) {
 func (v *verifier) finish() {
 	v.checkChains()
 	v.checkExpected()
-	if v.ended == 0 {
-		v.problem(MissingTail, nil, "the bundle ends without a checkpoint: whatever stood behind is cut off")
-	}
-	if v.checkpoint != nil {
-		v.checkTree(*v.checkpoint)
-	}
+	v.checkTrees()
 	for _, e := range v.entries {
 		if e.pending && !v.settled[e.id] {
 			v.report.Pending = append(v.report.Pending, e.id)
 		}
 	}
-	slices.SortStableFunc(v.report.Problems, func(a, b Problem) int { return a.Line - b.Line })
+	v.countErased()
+	slices.SortStableFunc(v.report.Problems, func(a, b Problem) int { return cmp.Or(a.Bundle-b.Bundle, a.Line-b.Line) })
 }

@@ -1,7 +1,7 @@
 // Verifies an evidence bundle of Powerbox with nothing but pinned keys: no server, no package, no Go. It is the second
 // implementation of what "powerbox evidence verify" does, runs in Node 20 or newer and in a browser, and needs WebCrypto alone.
 //
-//   node verify.mjs BUNDLE --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--output json]
+//   node verify.mjs BUNDLE... --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--output json]
 //
 // It exits with 0 where all is well, 4 where something is wrong, 5 where this platform lacks an algorithm (which says nothing of
 // the bundle), 2 on a wrong use and 1 on any other error. In a page:
@@ -18,6 +18,7 @@ const maxDepth = 64; // arrays and objects inside each other
 const maxText = 4096; // bytes of one text of a record
 const maxCheckpoint = 512 << 10; // bytes
 const bundleForm = 'powerbox-evidence-bundle/v1';
+const bodyForm = 'powerbox-evidence-body/v1\n';
 const leafForm = 'powerbox-evidence/v1\n';
 const recordersForm = 'powerbox-recorders/v1';
 const issuerID = 'powerbox'; // agent_id of the chain that the issuer keeps about itself
@@ -239,8 +240,10 @@ const record = {
   powerbox: shape({
     'arguments?': object,
     'attempt?': short,
+    'body_commitment?': hex(64),
     'capability?': short,
     chain_id: hex(32),
+    'erased?': list,
     'exercised?': list,
     'gate?': shape({ 'allowed?': list, 'missing?': list, origin: short, 'required?': list, target: short }),
     'granted?': list,
@@ -267,7 +270,7 @@ const record = {
 };
 
 const key = { alg: isText, 'crv?': isText, kid: isText, kty: isText, 'pub?': isText, recorder: isText, 'x?': isText, 'y?': isText };
-const header = shape({ format: isText, keys: (value) => value === null || (Array.isArray(value) && value.every(shape(key))), origin: isText });
+const header = shape({ format: isText, 'from?': shape({ hashes: isText, size: integer }), keys: (value) => value === null || (Array.isArray(value) && value.every(shape(key))), origin: isText });
 const texts = (value) => Array.isArray(value) && value.every(isText);
 const pinned = shape({ ...key, agents: texts, 'not_after?': isText, 'not_before?': isText });
 const trusted = shape({ 'batches?': oneOf(true), checkpoint_keys: texts, record_keys: (value) => Array.isArray(value) && value.every(pinned) });
@@ -312,6 +315,13 @@ function concat(...parts) {
 }
 
 const sha256 = async (...parts) => new Uint8Array(await globalThis.crypto.subtle.digest('SHA-256', concat(...parts)));
+
+// hmac is HMAC-SHA-256, as hex.
+async function hmac(k, ...parts) {
+  const { subtle } = globalThis.crypto;
+  const taken = await subtle.importKey('raw', k, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+  return hexOf(new Uint8Array(await subtle.sign('HMAC', taken, concat(...parts))));
+}
 
 // --- Keys ---
 
@@ -532,6 +542,29 @@ export async function treeRoot(leaves) {
   return base64(level[0]);
 }
 
+// rootBehind is treeRoot of a tree of which the first base entries are known by the hashes at its edge alone, smallest subtree first.
+async function rootBehind(base, edge, leaves) {
+  if (base === 0) return treeRoot(leaves);
+  const stack = [];
+  let rest = base;
+  for (const hash of edge) {
+    const bit = Number(BigInt(rest) & -BigInt(rest));
+    stack.unshift({ size: bit, hash });
+    rest -= bit;
+  }
+  for (const leaf of leaves) {
+    stack.push({ size: 1, hash: leaf });
+    while (stack.length > 1 && stack.at(-1).size === stack.at(-2).size) {
+      const right = stack.pop();
+      const left = stack.pop();
+      stack.push({ size: 2 * left.size, hash: await nodeHash(left.hash, right.hash) });
+    }
+  }
+  let root = stack.pop().hash;
+  while (stack.length) root = await nodeHash(stack.pop().hash, root);
+  return base64(root);
+}
+
 // climb returns the root that an inclusion proof leads to, or null.
 async function climb(hashes, from, to, index, leaf) {
   if (to - from === 1n) return hashes.length ? null : leaf;
@@ -572,6 +605,7 @@ export async function readRecord(bytes) {
     id: get('record_id'), agent: get('agent_id'), recorder: own('recorder'), chain: own('chain_id'), sequence: own('sequence').value,
     prev, hash: stated, real: hexOf(await sha256(utf8(prev), hashed)), body: hashed, bare: leaf, leaf: await leafHash(leaf),
     time: BigInt(time) * 1_000_000n, keyID: own('signing_key_id') ?? '', algorithm: get('signature_algorithm') ?? '', signature,
+    commitment: own('body_commitment') ?? '', erased: own('erased') ?? [],
     batched: own('signatures') === 'batch', pending: get('outcome_status') === 'PENDING', outcomeOf: own('outcome_of') ?? '', ends: ended(whole),
   };
 }
@@ -668,27 +702,40 @@ async function* ahead(source, work) {
 const begins = (line, mark) => mark.every((byte, at) => line[at] === byte);
 const leavesMark = utf8('{"leaves":');
 const checkpointMark = utf8('{"checkpoint":');
+const bodyMark = utf8('{"body":');
 
 // verify reads a bundle and checks every line, hash, signature and chain, and that the records are exactly those under the signed
 // checkpoint, in its order. It returns the report of "powerbox evidence verify --output json" with one verdict and one count
 // more: unverifiable. options.seen are checkpoints of the log that openCheckpoint has opened before, options.recorders lists that
 // parseRecorders has read.
 export async function verify(source, trust, options = {}) {
-  const v = new Verifier(trust, options.seen ?? [], options.recorders ?? []);
-  let number = 0;
-  const work = async (given) => {
-    const line = ++number;
-    const isRecord = given.line && line > 1 && !begins(given.line, checkpointMark) && !begins(given.line, leavesMark);
-    return { ...given, number: line, read: isRecord ? await examine(given.line, trust) : undefined };
-  };
-  let stopped = false;
-  for await (const each of ahead(lines(source), work)) {
-    v.line = each.number;
-    stopped = each.wrong !== undefined;
-    if (stopped) v.problem('malformed', null, each.wrong);
-    else await v.take(each);
+  return verifySeries([source], trust, options);
+}
+
+// verifySeries is verify for several bundles of one log, each of which begins where the one before ends: closed periods, oldest
+// first, and what is behind them. What the first one begins behind need not be there, if a checkpoint
+// that ends there was kept (options.seen).
+export async function verifySeries(sources, trust, options = {}) {
+  if (!sources.length) throw new Error('no bundle to verify');
+  const v = new Verifier(trust, options.seen ?? [], options.recorders ?? [], sources.length);
+  for (const source of sources) {
+    const part = v.begin();
+    let number = part.before;
+    const work = async (given) => {
+      const line = ++number;
+      const isRecord = given.line && line > part.before + 1 && ![checkpointMark, leavesMark, bodyMark].some((mark) => begins(given.line, mark));
+      return { ...given, number: line, read: isRecord ? await examine(given.line, trust) : undefined };
+    };
+    let stopped = false;
+    for await (const each of ahead(lines(source), work)) {
+      v.line = each.number;
+      stopped = each.wrong !== undefined;
+      if (stopped) v.problem('malformed', null, each.wrong);
+      else await v.take(each);
+    }
+    if (!stopped) v.line = number + 1;
+    part.last = v.line;
   }
-  if (!stopped) v.line = number + 1;
   return v.finish();
 }
 
@@ -707,10 +754,31 @@ async function examine(line, trust) {
 }
 
 class Verifier {
-  constructor(trust, seen, recorders) {
-    Object.assign(this, { trust, seen, recorders, expected: [], line: 0, entries: [], ids: new Map(), settled: new Set(), reported: new Set() });
-    Object.assign(this, { unreadable: 0, excuses: [], gaps: 0, leaves: [], checkpoint: null, ended: 0, origin: '' });
-    this.report = { verdict: 'ok', origin: '', size: 0, root: '', records: 0, covered: 0, unverifiable: 0, chains: [], outcome_unknown: [], problems: [] };
+  constructor(trust, seen, recorders, series) {
+    Object.assign(this, { trust, seen, recorders, series, expected: [], line: 0, entries: [], ids: new Map(), settled: new Set(), reported: new Set() });
+    Object.assign(this, { unreadable: 0, excuses: [], gaps: 0, parts: [], midway: false, lengths: [] });
+    Object.assign(this, { erased: new Set(), recordLine: 0 });
+    const bodies = { committed: 0, opened: 0, erased: 0 };
+    this.report = { verdict: 'ok', origin: '', size: 0, root: '', records: 0, covered: 0, unverifiable: 0, bodies, chains: [], outcome_unknown: [], problems: [] };
+  }
+
+  // begin is the next bundle of the series.
+  begin() {
+    this.parts.push({ before: this.line, last: 0, headed: false, base: 0, edge: [], leaves: [], checkpoint: null, ended: 0 });
+    return this.parts.at(-1);
+  }
+
+  // place says in which bundle of several a line is, from 1, and which line of it.
+  place(line) {
+    let bundle = this.parts.length;
+    while (bundle > 1 && line <= this.parts[bundle - 1].before) bundle--;
+    return { ...(this.series > 1 && { bundle }), line: line - this.parts[bundle - 1].before };
+  }
+
+  // where names a line for a person.
+  where(at) {
+    const { bundle, line } = this.place(at);
+    return bundle ? `line ${line} of bundle ${bundle}` : `line ${line}`;
   }
 
   // problem notes what is wrong, once per kind and line. Without an entry it is the line that is being read.
@@ -719,14 +787,16 @@ class Verifier {
     if (this.reported.has(`${kind}@${line}`)) return;
     this.reported.add(`${kind}@${line}`);
     const of = entry ? { record_id: entry.id, chain_id: entry.chain, sequence: entry.sequence } : { sequence: 0 };
-    this.report.problems.push({ kind, line, ...of, message });
+    this.report.problems.push({ kind, ...this.place(line), ...of, message });
   }
 
   async take({ line, read }) {
-    if (this.line === 1) this.takeHeader(line);
-    else if (this.ended) this.problem('malformed', null, 'there is something behind the checkpoint, which is the last line');
+    const part = this.parts.at(-1);
+    if (this.line === part.before + 1) this.takeHeader(line, part);
+    else if (part.ended) this.problem('malformed', null, 'there is something behind the checkpoint, which is the last line');
     else if (read) this.takeRecord(read);
     else if (begins(line, checkpointMark)) await this.takeCheckpoint(line);
+    else if (begins(line, bodyMark)) await this.takeBody(line);
     else this.takeLeaves(line);
   }
 
@@ -742,11 +812,23 @@ class Verifier {
     }
   }
 
-  takeHeader(line) {
+  takeHeader(line, part) {
     const value = this.exact('header', line, header);
     if (!value) return;
     if (value.get('format') !== bundleForm) this.problem('malformed', null, `header: format ${quote(value.get('format'))}; this verifier reads ${quote(bundleForm)}`);
-    this.report.origin = value.get('origin');
+    const from = value.get('from');
+    const size = from?.get('size').value ?? 0;
+    const edge = from && unbase64(from.get('hashes'));
+    const ones = size > 0 ? BigInt(size).toString(2).replaceAll('0', '').length : 0;
+    part.headed = !from || (ones > 0 && edge?.length === 32 * ones);
+    if (!part.headed) this.problem('malformed', null, 'header: from: a number of entries and the hashes at the edge of their tree expected');
+    else if (from) Object.assign(part, { base: size, edge: Array.from({ length: ones }, (_, n) => edge.slice(32 * n, 32 * n + 32)) });
+    if (this.parts.length === 1) {
+      this.report.origin = value.get('origin');
+      this.midway = part.base > 0;
+    } else if (value.get('origin') !== this.report.origin) {
+      this.problem('malformed', null, `header: the bundle is of log ${quote(value.get('origin'))}, the first one of ${quote(this.report.origin)}`);
+    }
     for (const given of value.get('keys') ?? []) {
       const k = this.trust.keys.get(given.get('kid'));
       const same = k && Object.keys(key).every((name) => k[name.replace('?', '')] === given.get(name.replace('?', '')));
@@ -755,6 +837,7 @@ class Verifier {
   }
 
   takeRecord({ r, wrong, refused }) {
+    this.recordLine = this.line;
     if (refused) {
       this.unreadable++;
       this.excuses.push(this.line);
@@ -771,8 +854,28 @@ class Verifier {
       this.checkUnique(e);
       this.settled.add(e.outcomeOf);
       if (!e.unsigned && e.key) this.expected.push(...e.ends.map((c) => ({ ...c, line: e.line })));
+      if (e.commitment) this.report.bodies.committed++;
+      if (!e.unsigned) for (const id of e.erased) this.erased.add(id);
     }
     this.entries.push(e);
+  }
+
+  // takeBody checks a body against the record on the line before it. Where that record cannot be read or is damaged, nothing can
+  // be said of its body.
+  async takeBody(line) {
+    const value = this.exact('body', line, shape({ body: isText, key: isText }));
+    if (!value) return;
+    const [body, k] = ['body', 'key'].map((name) => unbase64(value.get(name)));
+    if (!body || !k) return this.problem('malformed', null, 'body: base64 of a body and of its key expected');
+    if (this.recordLine !== this.line - 1) return this.problem('malformed', null, 'body: the line before it is no record, so that it is nobody\'s');
+    const of = this.entries.at(-1);
+    if (!of || of.line !== this.recordLine || of.damaged) return;
+    if (k.length !== 32 || (await hmac(k, utf8(bodyForm), body)) !== of.commitment) {
+      this.problem('body_mismatch', { ...of, line: this.line }, `record ${quote(of.id)}: the body is not what the record commits to`);
+      return;
+    }
+    of.opened = true;
+    this.report.bodies.opened++;
   }
 
   checkSigner(e, wrong) {
@@ -797,7 +900,7 @@ class Verifier {
     const first = this.ids.get(e.id);
     if (!first) return this.ids.set(e.id, { line: e.line, hash: e.hash });
     e.repeated = first.hash === e.hash;
-    this.problem('duplicate', e, `record id ${quote(e.id)} is already on line ${first.line}`);
+    this.problem('duplicate', e, `record id ${quote(e.id)} is already on ${this.where(first.line)}`);
   }
 
   takeLeaves(line) {
@@ -805,16 +908,17 @@ class Verifier {
     if (!value) return;
     const bytes = unbase64(value.get('leaves'));
     if (!bytes || bytes.length % 32) return this.problem('malformed', null, 'leaves: base64 of whole hashes of 32 bytes expected');
-    for (let at = 0; at < bytes.length; at += 32) this.leaves.push(bytes.slice(at, at + 32));
+    for (let at = 0; at < bytes.length; at += 32) this.parts.at(-1).leaves.push(bytes.slice(at, at + 32));
   }
 
   async takeCheckpoint(line) {
-    this.ended = this.line;
+    const part = this.parts.at(-1);
+    part.ended = this.line;
     const value = this.exact('checkpoint', line, shape({ checkpoint: isText }));
     if (!value) return;
     try {
-      this.checkpoint = await openCheckpoint(value.get('checkpoint'), this.trust);
-      if (this.checkpoint.lacking) this.report.unverifiable++;
+      part.checkpoint = await openCheckpoint(value.get('checkpoint'), this.trust);
+      if (part.checkpoint.lacking) this.report.unverifiable++;
     } catch (wrong) {
       if (!wrong.kind) throw wrong;
       this.problem(wrong.kind, null, wrong.message);
@@ -824,11 +928,11 @@ class Verifier {
   async finish() {
     this.checkChains();
     this.checkExpected();
-    if (!this.ended) this.problem('missing_tail', null, 'the bundle ends without a checkpoint: whatever stood behind is cut off');
-    if (this.checkpoint) await this.checkTree(this.checkpoint);
+    await this.checkTrees();
     const { report } = this;
+    report.bodies.erased = this.entries.filter((e) => e.commitment && !e.opened && !e.damaged && this.erased.has(e.id)).length;
     report.outcome_unknown = this.entries.filter((e) => e.pending && !this.settled.has(e.id)).map((e) => e.id);
-    report.problems.sort((a, b) => a.line - b.line);
+    report.problems.sort((a, b) => (a.bundle ?? 0) - (b.bundle ?? 0) || a.line - b.line);
     report.verdict = verdict(report);
     return report;
   }
@@ -850,6 +954,7 @@ class Verifier {
     const sorted = [...chain].sort(bySequence);
     const [first] = sorted;
     this.report.chains.push({ chain_id: first.chain, agent_id: first.agent, recorder: first.recorder, records: sorted.length, hash: sorted.at(-1).hash });
+    this.lengths.push(sorted.length + (this.midway ? first.sequence : 0));
     this.checkGenesis(first);
     for (let i = 1; i < sorted.length; i++) {
       const e = sorted[i];
@@ -861,24 +966,28 @@ class Verifier {
     this.checkCovered(sorted);
   }
 
-  // checkExpected names the chains that are left out, or cut short, and tells which open recorders have nothing here (EXT-33).
+  // checkExpected names the chains that are left out, or cut short, and tells which open recorders have nothing here (EXT-33). Behind
+  // what the series begins behind, a chain that is not here may have ended.
   checkExpected() {
     const name = (c) => quote([c.agent, c.recorder, c.chain]);
-    const found = new Map(this.report.chains.map((c) => [name({ agent: c.agent_id, recorder: c.recorder, chain: c.chain_id }), c.records]));
+    const found = new Map(this.report.chains.map((c, i) => [name({ agent: c.agent_id, recorder: c.recorder, chain: c.chain_id }), this.lengths[i]]));
     const known = new Set(this.report.chains.map((c) => c.recorder));
     const silent = new Set(this.recorders.flatMap((l) => l.keys).filter((k) => !k.not_after && !known.has(k.recorder)).map((k) => k.recorder));
     if (silent.size) this.report.silent_recorders = [...silent];
+    const earlier = new Set();
     for (const c of [...this.expected, ...this.recorders.flatMap((l) => l.chains)]) {
       const [what, has] = [`chain ${c.chain} of agent ${quote(c.agent)} by recorder ${quote(c.recorder)}`, found.get(name(c))];
-      if (has === undefined) this.absent('missing_chain', c, `${what} is left out`);
+      if (has === undefined && this.midway) earlier.add(c.chain);
+      else if (has === undefined) this.absent('missing_chain', c, `${what} is left out`);
       else if (has < c.records) this.absent('missing_tail', c, `${what} has ${has} records, and had ${c.records}`);
     }
+    if (earlier.size) this.report.chains_before = [...earlier];
   }
 
   // absent notes what is wrong with a chain, once for each: several can miss at one line.
   absent(kind, c, message) {
     if (this.report.problems.some((p) => p.kind === kind && p.chain_id === c.chain && !p.record_id)) return;
-    this.report.problems.push({ kind, line: c.line || this.ended || this.line, chain_id: c.chain, sequence: 0, message });
+    this.report.problems.push({ kind, ...this.place(c.line || this.parts.at(-1).ended || this.line), chain_id: c.chain, sequence: 0, message });
   }
 
   // checkOrder compares the chain as it stands with the chain in order. The later of two records with one sequence has no place.
@@ -896,6 +1005,7 @@ class Verifier {
       if (first.prev !== genesis) this.problem('broken_link', first, `record ${quote(first.id)} is the first of its chain and names a record before it`);
       return;
     }
+    if (this.midway) return; // what it follows is before all that is here
     const missing = this.unexplained(0, first.line, first.sequence);
     if (missing > 0) this.problem('missing_head', first, `the first ${missing} records of the chain are missing: it begins with sequence ${first.sequence}`);
   }
@@ -904,7 +1014,7 @@ class Verifier {
     const [before, e] = [sorted[i - 1], sorted[i]];
     const step = e.sequence - before.sequence;
     if (step === 0) {
-      this.problem('fork', e, `records ${quote(before.id)} (line ${before.line}) and ${quote(e.id)} have one chain and sequence ${e.sequence}: its recorder tells two histories`);
+      this.problem('fork', e, `records ${quote(before.id)} (${this.where(before.line)}) and ${quote(e.id)} have one chain and sequence ${e.sequence}: its recorder tells two histories`);
     } else if (step === 1) {
       if (!follows(sorted, i)) this.problem('broken_link', e, `record ${quote(e.id)} follows a record with hash ${e.prev}, but ${quote(before.id)} has hash ${before.hash}`);
     } else {
@@ -945,40 +1055,98 @@ class Verifier {
 
   // --- the tree ---
 
-  async checkTree(checkpoint) {
+  async checkTrees() {
+    let whole = true;
+    let before = null;
+    for (const part of this.parts) {
+      if (before) await this.checkFrom(before, part);
+      before = part;
+      if (!part.ended) {
+        this.line = part.last;
+        this.problem('missing_tail', null, 'the bundle ends without a checkpoint: whatever stood behind is cut off');
+      }
+      if (!part.checkpoint || !(await this.checkTree(part))) whole = false;
+    }
+    const [first] = this.parts;
+    if (first.base > 0) this.report.from = { size: first.base, root: await rootBehind(first.base, first.edge, []) };
+    if (first.base > 0) this.checkBegins(first);
+    if (whole) this.compare();
+    if (before.checkpoint) await this.checkAllSeen(before.checkpoint);
+  }
+
+  // checkBegins wants to know what the series begins behind: a checkpoint that was kept ends there. Otherwise who exports could
+  // leave the beginning out.
+  checkBegins(part) {
+    if (this.seen.some((seen) => seen.size === BigInt(part.base) && seen.origin === this.report.origin)) return;
+    this.line = part.before + 1;
+    this.problem('missing_head', null, `the bundle begins behind ${part.base} entries that are not here: verify it with the bundles before it, or under the checkpoint that the last of them ended in`);
+  }
+
+  // checkFrom holds where a bundle begins against where the one before ends.
+  async checkFrom(before, part) {
+    if (!before.checkpoint || !part.headed) return;
+    this.line = part.before + 1;
+    const { size, root } = before.checkpoint;
+    if (BigInt(part.base) > size) {
+      this.problem('missing_period', null, `the bundle begins at entry ${part.base}, the one before it ends at ${size}: what is between them is missing`);
+    } else if (BigInt(part.base) < size) {
+      this.problem('swapped', null, `the bundle begins at entry ${part.base}, the one before it ends at ${size}: they overlap, or are not in their order`);
+    } else if ((await rootBehind(part.base, part.edge, [])) !== root) {
+      this.problem('fork', null, `the bundle begins behind another history than that of the bundle before it: their first ${part.base} entries differ`);
+    }
+  }
+
+  // checkTree tells whether the listed entries of a bundle are those of its checkpoint.
+  async checkTree(part) {
+    const { checkpoint } = part;
     this.report.size = checkpoint.size <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(checkpoint.size) : String(checkpoint.size);
     this.report.root = checkpoint.root;
-    this.line = this.ended;
-    const listed = BigInt(this.leaves.length);
+    this.line = part.ended;
+    const listed = BigInt(part.base + part.leaves.length);
     if (checkpoint.origin !== this.report.origin) this.problem('malformed', null, `the checkpoint is of log ${quote(checkpoint.origin)}, the header of ${quote(this.report.origin)}`);
     if (listed < checkpoint.size) {
       this.problem('missing_tail', null, `the checkpoint covers ${checkpoint.size} entries, the bundle lists ${listed}`);
-    } else if (listed > checkpoint.size || (await treeRoot(this.leaves)) !== checkpoint.root) {
-      this.problem('root_mismatch', null, `the listed entries are not those of the checkpoint; by itself, the root of the records ${await this.rootOfRecords(checkpoint)}`);
+    } else if (listed > checkpoint.size || (await rootBehind(part.base, part.edge, part.leaves)) !== checkpoint.root) {
+      this.problem('root_mismatch', null, `the listed entries are not those of the checkpoint; by itself, the root of the records ${await this.rootOfRecords(part)}`);
     } else {
-      this.compare();
+      return true;
     }
-    for (const seen of this.seen) await this.checkSeen(checkpoint, seen);
+    return false;
   }
 
-  async rootOfRecords(checkpoint) {
-    const same = BigInt(this.entries.length) === checkpoint.size && (await treeRoot(this.entries.map((e) => e.leaf))) === checkpoint.root;
+  async rootOfRecords(part) {
+    const leaves = this.entries.filter((e) => e.line > part.before && e.line <= part.last).map((e) => e.leaf);
+    const same = BigInt(part.base + leaves.length) === part.checkpoint.size && (await rootBehind(part.base, part.edge, leaves)) === part.checkpoint.root;
     return same ? 'agrees with the checkpoint, so the list was changed' : 'does not agree with the checkpoint either';
   }
 
-  // checkSeen holds the bundle against a checkpoint that was kept: a log only grows (ATK-43), and for everybody alike (ATK-44).
-  async checkSeen(checkpoint, seen) {
-    if (seen.origin !== checkpoint.origin) return;
-    if (seen.size > checkpoint.size) {
-      this.problem('missing_tail', null, `a checkpoint of ${seen.size} entries was seen before, this one covers ${checkpoint.size}: the log was cut back`);
-    } else if (seen.size <= BigInt(this.leaves.length) && (await treeRoot(this.leaves.slice(0, Number(seen.size)))) !== seen.root) {
+  // checkAllSeen holds the series against checkpoints that were kept: a log only grows (ATK-43), and for everybody alike (ATK-44).
+  async checkAllSeen(last) {
+    this.line = this.parts.at(-1).ended;
+    for (const seen of this.seen) {
+      if (seen.origin !== last.origin) continue;
+      if (seen.size > last.size) {
+        this.problem('missing_tail', null, `a checkpoint of ${seen.size} entries was seen before, this one covers ${last.size}: the log was cut back`);
+      } else if (seen.size < BigInt(this.parts[0].base)) {
+        this.problem('missing_head', null, `a checkpoint of ${seen.size} entries was seen before, and what is here begins behind ${this.parts[0].base}: verify it with the bundles before it`);
+      } else {
+        await this.checkSeen(seen);
+      }
+    }
+  }
+
+  // checkSeen takes the bundle in which a checkpoint that was kept ends.
+  async checkSeen(seen) {
+    const part = this.parts.find((p) => seen.size >= BigInt(p.base) && seen.size <= BigInt(p.base + p.leaves.length));
+    if (part && (await rootBehind(part.base, part.edge, part.leaves.slice(0, Number(seen.size) - part.base))) !== seen.root) {
       this.problem('fork', null, `the first ${seen.size} entries are not those of a checkpoint that was seen before: the log was rewritten, or shows different histories`);
     }
   }
 
   // compare holds every record against the listed entries, which the checkpoint has signed.
   compare() {
-    const places = new Map(this.leaves.map((leaf, place) => [hexOf(leaf), place]));
+    const places = new Map();
+    for (const part of this.parts) part.leaves.forEach((leaf, n) => places.set(hexOf(leaf), part.base + n));
     const found = [];
     let strangers = 0;
     for (const e of this.entries) {
@@ -1000,9 +1168,10 @@ class Verifier {
 
   // checkMissing names entries without a record that no gap of a chain and no damaged line explains.
   checkMissing(found, strangers) {
-    const tail = this.leaves.length - found.size - strangers - this.unreadable - this.gaps;
+    const listed = this.parts.reduce((sum, part) => sum + part.leaves.length, 0);
+    const tail = listed - found.size - strangers - this.unreadable - this.gaps;
     if (tail <= 0) return;
-    let place = 0;
+    let place = this.parts[0].base;
     while (found.has(place)) place++;
     this.problem('missing_tail', null, `${tail} records from the end of a chain, or a whole chain, are missing; the first log entry without a record is ${place}`);
   }
@@ -1030,29 +1199,33 @@ const many = (n, what) => `${n} ${what}${n === 1 ? '' : 's'}`;
 function text(report) {
   const out = [`${report.verdict}: ${many(report.records, 'record')} in ${many(report.chains.length, 'chain')} of ${report.origin}, ${report.outcome_unknown.length} with an outcome that was never told`];
   if (report.covered) out.push(`  ${many(report.covered, 'record')} covered by the signature of a later one of their chain, the others by one of their own`);
+  const { committed, opened, erased } = report.bodies;
+  if (committed) out.push(`  ${committed === 1 ? '1 body' : `${committed} bodies`} beside the records: ${opened} opened, ${erased} erased, ${committed - opened - erased} not in this bundle`);
   if (report.unverifiable) out.push(`  ${many(report.unverifiable, 'signature')} of an algorithm that this platform lacks: nothing is known of them`);
+  if (report.from) out.push(`  from entry ${report.from.size} of the log on: what is before it is not here`);
   for (const recorder of report.silent_recorders ?? []) out.push(`  recorder ${quote(recorder)} is open and has no record here`);
-  return [...out, ...report.problems.map((p) => `  line ${p.line}: ${p.kind}: ${p.message}`)].join('\n');
+  for (const chain of report.chains_before ?? []) out.push(`  chain ${chain} is not here, and may have ended before: verify with the bundles before it`);
+  return [...out, ...report.problems.map((p) => `  ${p.bundle ? `bundle ${p.bundle}, ` : ''}line ${p.line}: ${p.kind}: ${p.message}`)].join('\n');
 }
 
 function readArguments(given) {
-  const found = { bundle: '', trust: '', seen: [], recorders: [], output: 'text' };
+  const found = { bundles: [], trust: '', seen: [], recorders: [], output: 'text' };
   for (let i = 0; i < given.length; i++) {
     const [flag, value = given[i + 1]] = given[i].startsWith('--') ? given[i].split(/=(.*)/s, 2) : [''];
-    if (flag === '') found.bundle = found.bundle ? undefined : given[i];
+    if (flag === '') found.bundles.push(given[i]);
     else if (flag === '--seen' || flag === '--recorders') found[flag.slice(2)].push(value);
     else if (flag === '--trust' || flag === '--output') found[flag.slice(2)] = value;
     else return null;
     if (flag !== '' && !given[i].includes('=')) i++;
   }
-  return found.bundle && found.trust && ['text', 'json'].includes(found.output) && ![...found.seen, ...found.recorders].includes(undefined) ? found : null;
+  return found.bundles.length && found.trust && ['text', 'json'].includes(found.output) && ![...found.seen, ...found.recorders].includes(undefined) ? found : null;
 }
 
 async function main(given) {
   const { createReadStream, promises } = await import('node:fs');
   const read = readArguments(given);
   if (!read) {
-    console.error('usage: node verify.mjs BUNDLE --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--output json]');
+    console.error('usage: node verify.mjs BUNDLE... --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--output json]');
     return 2;
   }
   const files = await Promise.all([read.trust, ...read.seen, ...read.recorders].map((name) => promises.readFile(name)));
@@ -1067,7 +1240,11 @@ async function main(given) {
     console.error(`verify.mjs: what is trusted is not usable: ${wrong.message}`);
     return 4;
   }
-  const report = await verify(read.bundle === '-' ? process.stdin : createReadStream(read.bundle), trust, { seen, recorders });
+  // A file is opened when it is its turn: before that nobody would hear that it is not there.
+  const opened = async function* (name) {
+    yield* name === '-' ? process.stdin : createReadStream(name);
+  };
+  const report = await verifySeries(read.bundles.map(opened), trust, { seen, recorders });
   report.unverifiable += seen.filter((checkpoint) => checkpoint.lacking).length;
   report.verdict = verdict(report);
   console.log(read.output === 'json' ? JSON.stringify(report, null, 2) : text(report));

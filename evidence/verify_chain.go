@@ -33,6 +33,11 @@ func (v *verifier) checkChain(chain []*entry) {
 	v.report.Chains = append(v.report.Chains, ChainReport{
 		Chain: first.chain.String(), AgentID: first.agent, Recorder: first.recorder, Records: len(sorted), Hash: last.hash.String(),
 	})
+	length := int64(len(sorted))
+	if v.midway {
+		length += first.sequence
+	}
+	v.lengths = append(v.lengths, length)
 	v.checkGenesis(first)
 	for i, e := range sorted[1:] {
 		if e.agent != first.agent || e.recorder != first.recorder {
@@ -90,6 +95,9 @@ func (v *verifier) checkGenesis(first *entry) {
 		}
 		return
 	}
+	if v.midway {
+		return // what it follows is before all that is here
+	}
 	if missing := v.unexplained(0, first.line, first.sequence); missing > 0 {
 		v.problem(MissingHead, first, "the first %d records of the chain are missing: it begins with sequence %d", missing, first.sequence)
 	}
@@ -100,7 +108,7 @@ func (v *verifier) checkLink(earlier []*entry, e *entry) {
 	before := earlier[len(earlier)-1]
 	switch e.sequence - before.sequence {
 	case 0:
-		v.problem(Fork, e, "records %q (line %d) and %q have one chain and sequence %d: its recorder tells two histories", before.id, before.line, e.id, e.sequence)
+		v.problem(Fork, e, "records %q (%s) and %q have one chain and sequence %d: its recorder tells two histories", before.id, v.where(before.line), e.id, e.sequence)
 	case 1:
 		if !follows(e, earlier) {
 			v.problem(BrokenLink, e, "record %q follows a record with hash %s, but %q has hash %s", e.id, e.prev, before.id, before.hash)

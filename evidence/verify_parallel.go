@@ -31,15 +31,15 @@ func (b *batch) line(n int) []byte {
 	return b.text[from:b.ends[n]:b.ends[n]]
 }
 
-// VerifyParallel is [Verify] by several goroutines: what can be said of a record
-// by itself is found by that many, and what needs the order of the bundle is done
-// by one, in that order. The report is the same, word for word. It returns when the
-// reader has ended and all goroutines with it.
-func VerifyParallel(r io.Reader, trust Trust, workers int) (Report, error) {
+// VerifyParallel is [VerifySeries] by several goroutines: what can be said of a
+// record by itself is found by that many, and what needs the order of the bundles is
+// done by one, in that order. The report is the same, word for word. It returns when
+// the readers have ended, or one has failed, and all goroutines with them.
+func VerifyParallel(trust Trust, workers int, bundles ...io.Reader) (Report, error) {
 	if workers < 2 {
-		return Verify(r, trust)
+		return VerifySeries(trust, bundles...)
 	}
-	ready, err := trust.prepare()
+	v, err := newVerifier(trust, len(bundles))
 	if err != nil {
 		return Report{}, err
 	}
@@ -47,34 +47,57 @@ func VerifyParallel(r io.Reader, trust Trust, workers int) (Report, error) {
 	go func() {
 		defer close(order)
 		defer close(work)
-		lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
-		for last := false; !last; {
-			b := lines.batch()
-			last = b.err != nil
+		readBatches(bundles, func(b *batch) {
 			order <- b
 			work <- b
-		}
+		})
 	}()
 	for range workers {
 		go func() {
 			for b := range work {
 				for n := range b.ends {
-					b.found = append(b.found, ready.examine(b.first+n, b.line(n)))
+					b.found = append(b.found, v.examine(b.first+n, b.line(n)))
 				}
 				close(b.done)
 			}
 		}()
 	}
-	v := newVerifier(ready)
+	before := 0
 	for b := range order {
 		<-b.done
+		if b.first == 1 {
+			before = v.begin()
+		}
 		for n := range b.ends {
-			v.line = b.first + n
+			v.line = before + b.first + n
 			v.read(b.line(n), b.found[n])
 		}
-		err, v.line = b.err, b.first+len(b.ends)
+		if b.err != nil {
+			v.line = before + b.first + len(b.ends)
+			err = v.end(b.err)
+		}
 	}
-	return v.end(err)
+	if err != nil {
+		return Report{}, err
+	}
+	v.finish()
+	return v.report, nil
+}
+
+// readBatches takes the lines of bundles one after the other, as far as they can be
+// read.
+func readBatches(bundles []io.Reader, take func(*batch)) {
+	for _, r := range bundles {
+		lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
+		for last := false; !last; {
+			b := lines.batch()
+			last = b.err != nil
+			take(b)
+			if last && failed(b.err) {
+				return
+			}
+		}
+	}
 }
 
 // batch reads the next lines.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -18,11 +19,22 @@ import (
 // the same, word for word.
 func sameReport(t *testing.T, name string, bundle []byte, trust Trust, workers ...int) Report {
 	t.Helper()
-	want, errWant := Verify(bytes.NewReader(bundle), trust)
+	return sameOfSeries(t, toBoth{name: name, trust: trust, bundle: bundle}, workers...)
+}
+
+// sameOfSeries is sameReport for any case.
+func sameOfSeries(t *testing.T, given toBoth, workers ...int) Report {
+	t.Helper()
+	trust, series := given.forGo(t)
+	want, errWant := VerifySeries(trust, series()...)
 	for _, n := range workers {
-		got, err := VerifyParallel(iotest.HalfReader(bytes.NewReader(bundle)), trust, n)
+		readers := series()
+		for i, r := range readers {
+			readers[i] = iotest.HalfReader(r)
+		}
+		got, err := VerifyParallel(trust, n, readers...)
 		if diff := cmp.Diff(want, got); diff != "" || fmt.Sprint(err) != fmt.Sprint(errWant) {
-			t.Fatalf("%s: one goroutine (-) and %d (+) disagree: %v %v\n%s", name, n, errWant, err, diff)
+			t.Fatalf("%s: one goroutine (-) and %d (+) disagree: %v %v\n%s", given.name, n, errWant, err, diff)
 		}
 	}
 	return want
@@ -32,15 +44,10 @@ func sameReport(t *testing.T, name string, bundle []byte, trust Trust, workers .
 // many batches that is tampered with at random: bytes flipped, lines dropped,
 // repeated, swapped and cut.
 func TestEXT24_InParallelTheReportIsTheSame(t *testing.T) {
-	for _, file := range []string{"bundles.json", "retention.json"} {
-		var vectors struct {
-			Trust   Trust          `json:"trust"`
-			Bundles []bundleVector `json:"bundles"`
-		}
-		readVectors(t, file, &vectors)
-		for _, v := range vectors.Bundles {
-			if got := sameReport(t, v.Name, []byte(v.Bundle), vectors.Trust, 0, 1, 2, 5); got.Verdict() != v.Verdict {
-				t.Errorf("%s: %s, want %s", v.Name, got.Verdict(), v.Verdict)
+	for file, vectors := range everyVector(t) {
+		for _, v := range vectors {
+			if got := sameOfSeries(t, v, 0, 1, 2, 5); got.Verdict() != v.verdict {
+				t.Errorf("%s: %s: %s, want %s", file, v.name, got.Verdict(), v.verdict)
 			}
 		}
 	}
@@ -64,6 +71,29 @@ func TestEXT24_InParallelTheReportIsTheSame(t *testing.T) {
 		}
 	}
 	if len(found) < 6 {
+		t.Errorf("the tampering shows only %v", found)
+	}
+}
+
+// TestEXT24_InParallelTheReportOfASeriesIsTheSame, of one with all that a bundle can
+// have, whole and tampered with at random, with as little held against it as can be.
+func TestEXT24_InParallelTheReportOfASeriesIsTheSame(t *testing.T) {
+	trust, bundles, checkpoints := wholeSeries(t, 2*batchLines)
+	whole := toBoth{name: "whole", trust: trust, seen: checkpoints, bundle: bundles[0], more: bundles[1:]}
+	report := sameOfSeries(t, whole, 2, 5)
+	if want := (BodyReport{Committed: 4, Opened: 2, Erased: 1}); report.Verdict() != OK || report.Bodies != want || len(report.Pending) == 0 {
+		t.Fatalf("%+v %v", report.Bodies, report.Problems)
+	}
+	random := rand.New(rand.NewPCG(24, 6))
+	found := map[Kind]int{}
+	for n := range 60 {
+		spoilt := tamperedSeries(random, n, bundles)
+		given := toBoth{name: fmt.Sprintf("tampered %d", n), trust: trust, bundle: spoilt[0], more: spoilt[1:]}
+		for _, p := range sameOfSeries(t, given, 3).Problems {
+			found[p.Kind]++
+		}
+	}
+	if len(found) < 9 {
 		t.Errorf("the tampering shows only %v", found)
 	}
 }
@@ -95,11 +125,23 @@ func TestInParallelAReaderThatFailsIsAnError(t *testing.T) {
 	l := newTestLog(t).fill(batchLines+10, 1)
 	broken := errors.New("the disk is gone")
 	reader := io.MultiReader(bytes.NewReader(l.bundle()[:60_000]), iotest.ErrReader(broken))
-	if _, err := VerifyParallel(reader, l.trust(), 3); !errors.Is(err, broken) {
+	if _, err := VerifyParallel(l.trust(), 3, reader); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := VerifyParallel(bytes.NewReader(nil), Trust{}, 3); err == nil {
+	if _, err := VerifyParallel(Trust{}, 3, bytes.NewReader(nil)); err == nil {
 		t.Error("nothing is pinned, and no error")
+	}
+	_, bundles, _ := periods(t)
+	unread := bytes.NewReader(bundles[2])
+	for n := range 3 {
+		reader := io.MultiReader(bytes.NewReader(bundles[1][:len(bundles[1])/2]), iotest.ErrReader(broken))
+		_, err := VerifyParallel(l.trust(), n, bytes.NewReader(bundles[0]), reader, unread)
+		if !errors.Is(err, broken) || !strings.Contains(err.Error(), "line 3 of bundle 2") {
+			t.Errorf("by %d: %v", n, err)
+		}
+	}
+	if unread.Len() != len(bundles[2]) {
+		t.Error("what is behind a bundle that cannot be read is read")
 	}
 	sameReport(t, "cut off", l.bundle()[:60_000], l.trust(), 2)
 	sameReport(t, "empty", nil, l.trust(), 2)
@@ -120,7 +162,7 @@ func TestEXT26_InParallelSignaturesAreRemembered(t *testing.T) {
 	trust.Batches = true
 	trust.Checked = NewChecked(func(leaf tlog.Hash) { remembered[leaf]++ })
 	for range 2 {
-		report, err := VerifyParallel(bytes.NewReader(spoilt), trust, 4)
+		report, err := VerifyParallel(trust, 4, bytes.NewReader(spoilt))
 		must(t, err)
 		if report.Verdict() != Tampered {
 			t.Errorf("%s", report.Verdict())
@@ -143,7 +185,7 @@ func BenchmarkVerifyParallel(b *testing.B) {
 	bundle, trust := l.bundle(), l.trust()
 	for n := 0; b.Loop(); n++ {
 		if n%10_000 == 0 {
-			_, err := VerifyParallel(bytes.NewReader(bundle), trust, 2)
+			_, err := VerifyParallel(trust, 2, bytes.NewReader(bundle))
 			must(b, err)
 		}
 	}

@@ -6,50 +6,98 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// checkTree compares what was read with what the checkpoint signs.
-func (v *verifier) checkTree(checkpoint Checkpoint) {
-	v.report.Size = checkpoint.Size
-	v.report.Root = checkpoint.Root.String()
-	v.line = v.ended
-	if checkpoint.Origin != v.report.Origin {
-		v.problem(Malformed, nil, "the checkpoint is of log %q, the header of %q", checkpoint.Origin, v.report.Origin)
+// checkTrees compares what was read with what the checkpoints sign.
+func (v *verifier) checkTrees() {
+	whole := true
+	var last *Checkpoint
+	for n, p := range v.parts {
+		if n > 0 {
+			v.checkFrom(v.parts[n-1], p)
+		}
+		if p.ended == 0 {
+			v.line = p.last
+			v.problem(MissingTail, nil, "the bundle ends without a checkpoint: whatever stood behind is cut off")
+		}
+		if last = p.checkpoint; last == nil || !v.checkTree(p) {
+			whole = false
+		}
 	}
-	tree := treeOf(v.leaves)
-	switch {
-	case int64(len(v.leaves)) < checkpoint.Size:
-		v.problem(MissingTail, nil, "the checkpoint covers %d entries, the bundle lists %d", checkpoint.Size, len(v.leaves))
-	case int64(len(v.leaves)) > checkpoint.Size || tree.root(checkpoint.Size) != checkpoint.Root:
-		v.problem(RootMismatch, nil, "the listed entries are not those of the checkpoint; by itself, the root of the records %s", v.rootOfRecords(checkpoint))
-	default:
+	if v.midway {
+		v.checkBegins(v.parts[0])
+	}
+	if whole {
 		v.compare()
 	}
-	for _, seen := range v.seen {
-		v.checkSeen(checkpoint, seen, tree)
+	if last != nil {
+		v.checkAllSeen(*last)
 	}
 }
 
+// checkTree reports whether the listed entries of a bundle are those of its
+// checkpoint.
+func (v *verifier) checkTree(p *part) bool {
+	checkpoint := *p.checkpoint
+	v.report.Size = checkpoint.Size
+	v.report.Root = checkpoint.Root.String()
+	v.line = p.ended
+	if checkpoint.Origin != v.report.Origin {
+		v.problem(Malformed, nil, "the checkpoint is of log %q, the header of %q", checkpoint.Origin, v.report.Origin)
+	}
+	p.begins = p.begins.grown(p.leaves)
+	switch {
+	case p.begins.size < checkpoint.Size:
+		v.problem(MissingTail, nil, "the checkpoint covers %d entries, the bundle lists %d", checkpoint.Size, p.begins.size)
+	case p.begins.size > checkpoint.Size || p.begins.root(checkpoint.Size) != checkpoint.Root:
+		v.problem(RootMismatch, nil, "the listed entries are not those of the checkpoint; by itself, the root of the records %s", v.rootOfRecords(p))
+	default:
+		return true
+	}
+	return false
+}
+
 // rootOfRecords tells whether the list or the records were changed.
-func (v *verifier) rootOfRecords(checkpoint Checkpoint) string {
+func (v *verifier) rootOfRecords(p *part) string {
+	tree := p.begins
+	tree.stored, tree.size = nil, tree.base
 	var leaves []tlog.Hash
 	for _, e := range v.entries {
-		leaves = append(leaves, e.leaf)
+		if e.line > p.before && e.line <= p.last {
+			leaves = append(leaves, e.leaf)
+		}
 	}
-	if int64(len(leaves)) == checkpoint.Size && treeOf(leaves).root(checkpoint.Size) == checkpoint.Root {
+	if tree = tree.grown(leaves); tree.size == p.checkpoint.Size && tree.root(tree.size) == p.checkpoint.Root {
 		return "agrees with the checkpoint, so the list was changed"
 	}
 	return "does not agree with the checkpoint either"
 }
 
-// checkSeen holds the bundle against a checkpoint that the verifier has kept. A
+// checkAllSeen holds the series against checkpoints that the verifier has kept. A
 // log only grows (ATK-43), and for everybody alike (ATK-44).
-func (v *verifier) checkSeen(checkpoint, seen Checkpoint, tree memoryTree) {
-	switch {
-	case seen.Origin != checkpoint.Origin:
+func (v *verifier) checkAllSeen(last Checkpoint) {
+	v.line = v.this().ended
+	for _, seen := range v.seen {
+		switch {
+		case seen.Origin != last.Origin:
+		case seen.Size > last.Size:
+			v.problem(MissingTail, nil, "a checkpoint of %d entries was seen before, this one covers %d: the log was cut back", seen.Size, last.Size)
+		case seen.Size < v.parts[0].begins.base:
+			v.problem(MissingHead, nil, "a checkpoint of %d entries was seen before, and what is here begins behind %d: verify it with the bundles before it", seen.Size, v.parts[0].begins.base)
+		default:
+			v.checkSeen(seen)
+		}
+	}
+}
+
+// checkSeen takes the bundle in which a checkpoint that was seen before ends.
+func (v *verifier) checkSeen(seen Checkpoint) {
+	for _, p := range v.parts {
+		if seen.Size < p.begins.base || seen.Size > p.begins.size {
+			continue
+		}
+		if p.begins.root(seen.Size) != seen.Root {
+			v.problem(Fork, nil, "the first %d entries are not those of a checkpoint that was seen before: the log was rewritten, or shows different histories", seen.Size)
+		}
 		return
-	case seen.Size > checkpoint.Size:
-		v.problem(MissingTail, nil, "a checkpoint of %d entries was seen before, this one covers %d: the log was cut back", seen.Size, checkpoint.Size)
-	case seen.Size <= tree.size && tree.root(seen.Size) != seen.Root:
-		v.problem(Fork, nil, "the first %d entries are not those of a checkpoint that was seen before: the log was rewritten, or shows different histories", seen.Size)
 	}
 }
 
@@ -57,9 +105,11 @@ func (v *verifier) checkSeen(checkpoint, seen Checkpoint, tree memoryTree) {
 // has signed. Swapped, replaced and missing records are told apart here even
 // when every chain by itself looks whole.
 func (v *verifier) compare() {
-	places := make(map[tlog.Hash]int, len(v.leaves))
-	for place, leaf := range v.leaves {
-		places[leaf] = place
+	places := map[tlog.Hash]int{}
+	for _, p := range v.parts {
+		for i, leaf := range p.leaves {
+			places[leaf] = int(p.begins.base) + i
+		}
 	}
 	var found []int
 	var holders []*entry
@@ -90,37 +140,18 @@ func (v *verifier) compare() {
 // checkMissing names entries without a record that no gap of a chain and no
 // damaged line explains: they stood at the end of a chain, or were all of it.
 func (v *verifier) checkMissing(found []int, strangers int) {
-	absent := len(v.leaves) - len(slices.Compact(found))
+	first, listed := int(v.parts[0].begins.base), 0
+	for _, p := range v.parts {
+		listed += len(p.leaves)
+	}
+	absent := listed - len(slices.Compact(found))
 	tail := int64(absent-strangers-v.unreadable) - v.gaps
 	if tail <= 0 {
 		return
 	}
-	place := 0
-	for place < len(found) && found[place] == place {
+	place := first
+	for place-first < len(found) && found[place-first] == place {
 		place++
 	}
 	v.problem(MissingTail, nil, "%d records from the end of a chain, or a whole chain, are missing; the first log entry without a record is %d", tail, place)
-}
-
-// memoryTree is a whole tree, made from its leaf hashes.
-type memoryTree struct {
-	stored Hashes
-	size   int64
-}
-
-func treeOf(leaves []tlog.Hash) memoryTree {
-	var tree memoryTree
-	for _, leaf := range leaves {
-		// Reading from memory what was put there cannot fail.
-		added, _ := tlog.StoredHashesForRecordHash(tree.size, leaf, tree.stored)
-		tree.stored = append(tree.stored, added...)
-		tree.size++
-	}
-	return tree
-}
-
-// root returns the root of the first size entries, which the tree must have.
-func (t memoryTree) root(size int64) tlog.Hash {
-	root, _ := tlog.TreeHash(size, t.stored)
-	return root
 }

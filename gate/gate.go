@@ -6,7 +6,7 @@
 // Caps(B) meet Scope(A) meet the capability, and Required must lie within it
 // (GATE-1); several capabilities are never joined; policy can only subtract;
 // nothing is allowed unless its record is durable, except where the operator
-// chose to look on; what an operator has frozen is denied in every mode; the same call under the same declarations has the same
+// chose to look on, or to go on reading ([Degraded]); what an operator has frozen is denied in every mode; the same call under the same declarations has the same
 // answer, whoever is asked (GATE-11).
 //
 // The package knows no protocol, no store and no clock. What it needs is in
@@ -69,7 +69,8 @@ type Target struct {
 	// TrustAny is the level for whatever is asked of the agent, "" for none.
 	TrustAny      trust.Level
 	RefuseAmbient bool // in prefer: refuse a fallback that was not declared
-	Links         int  // how many delegation links a scope token may come with; 0 refuses them (EXT-42)
+	Degraded      Degraded
+	Links         int // how many delegation links a scope token may come with; 0 refuses them (EXT-42)
 }
 
 // Presented is what a call carries to show its authority.
@@ -134,6 +135,8 @@ type Call struct {
 	TraceID string
 	// Arguments are what the record keeps of the arguments, nil for nothing.
 	Arguments []byte
+	// Body is what the record commits to and does not hold, nil for nothing.
+	Body *evidence.Body
 	// Owns reports whether the tasks and contexts that the call names belong to
 	// whoever presents held, or, with the zero Held, to the caller. nil where
 	// the call names none.
@@ -252,6 +255,8 @@ type Gate struct {
 	Log         *slog.Logger
 	// Took is told how long the steps decide and record took, nil for nobody.
 	Took func(ctx context.Context, step, agent string, d time.Duration)
+
+	gaps gaps
 }
 
 // Basis says what a call was allowed on.
@@ -281,7 +286,8 @@ type Verdict struct {
 
 // Check resolves, decides and records one call, in this order, and returns
 // whether it may go on. It never returns an allowing verdict that is not
-// recorded, but in Observe, where the operator chose so.
+// recorded, but in Observe and in what [Degraded] admits, where the operator
+// chose so.
 func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	now := g.Now()
 	v := g.decide(ctx, call, now)
@@ -301,18 +307,24 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	if note != nil {
 		record.Details.Reasons = append(record.Details.Reasons, reasonsOf([]Reason{*note})...)
 	}
+	// What went on without a record comes before what has one again. Where it
+	// cannot be written, this record cannot either.
+	_ = g.settle(ctx, call.Target.ID)
 	sealed, err := g.Recorder.Record(ctx, record)
 	g.took(ctx, "record", call, begin)
 	switch {
 	case err == nil:
 		v.Record = sealed.Record()
-	case call.Mode == Observe:
-		g.Log.ErrorContext(ctx, "a record was not written and the call goes on, as observe has it",
-			slog.String("agent", call.Target.ID), slog.String("record", record.ID), slog.Any("error", err))
+	case g.goesOn(call, &v, err, now):
+		g.logUnrecorded(ctx, call, record, err)
 		v.Record = record
+		if call.Mode != Observe {
+			v.Record.OutcomeStatus = "" // an outcome would be that of a record which is not there
+		}
 	default:
 		return Verdict{}, errors.Join(evidence.ErrNotWritten, err)
 	}
+	v.Record.Detached = nil // a stream would hold it for as long as it is open
 	return v, nil
 }
 

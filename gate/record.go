@@ -31,6 +31,9 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 			Reasons: reasonsOf(v.Reasons), Arguments: call.Arguments,
 		},
 	}
+	if call.Body != nil {
+		r.Detach(call.Body)
+	}
 	if v.Held.Capability == "" {
 		// Who is refused before it could be verified is still worth knowing to
 		// whoever looks into it.

@@ -1,7 +1,12 @@
 package token
 
 import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -63,12 +68,89 @@ type ContextDelegation struct {
 
 // SignContext returns c as a compact JWS. It refuses, with an [*Error], a
 // context that VerifyContext would refuse whatever the time.
-func SignContext(signer Signer, c Context) (string, error) {
-	v := c.value()
-	if _, err := parseContext(v); err != nil {
+func SignContext(signer Signer, c Context) (string, error) { return new(Contexts).Sign(signer, c) }
+
+// Contexts signs contexts, of which many say the same of what may be done. The zero
+// one is ready for use, by many goroutines.
+type Contexts struct {
+	mu   sync.Mutex
+	read map[string]struct{} // texts of authorities that [powerbox.ParseAuthority] reads back
+}
+
+// Bounds of what is remembered: entries, and bytes of one.
+const (
+	maxAuthorities     = 1 << 10
+	maxAuthorityMemory = 16 << 10
+)
+
+// Sign is [SignContext].
+func (s *Contexts) Sign(signer Signer, c Context) (string, error) {
+	var room [2 * usualPart]byte
+	authority := c.Authority.AppendJSON(room[:0])
+	err := c.refused()
+	if err == nil {
+		err = s.readable(authority)
+	}
+	if err != nil {
 		return "", prefixed("context: ", err)
 	}
-	return sign(signer, TypeContext, signer.Public().Thumbprint(), v.AppendJSON(nil))
+	return sign(signer, TypeContext, signer.Public().Thumbprint(), c.appendJSON(make([]byte, 0, 2*usualPart), authority))
+}
+
+// readable refuses an authority that the agent behind could not read.
+func (s *Contexts) readable(authority []byte) error {
+	s.mu.Lock()
+	_, ok := s.read[string(authority)]
+	s.mu.Unlock()
+	if ok {
+		return nil
+	}
+	v, err := powerbox.ParseValue(authority)
+	if err == nil {
+		_, err = powerbox.ParseAuthority(v)
+	}
+	if err != nil {
+		return refuse(CodeMalformed, "authority: %v", err)
+	}
+	if len(authority) <= maxAuthorityMemory {
+		s.mu.Lock()
+		if s.read == nil || len(s.read) >= maxAuthorities {
+			s.read = map[string]struct{}{}
+		}
+		s.read[string(authority)] = struct{}{}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// refused is why VerifyContext would refuse c whatever the time, but for its
+// authority.
+func (c *Context) refused() error {
+	within := func(name, text string, least int) error {
+		if n := len(text); n < least || n > maxIDBytes {
+			return refuse(CodeMalformed, "%s; want a string of %d to %d bytes", name, least, maxIDBytes)
+		}
+		return nil
+	}
+	err := within("req, d", c.Digest, 1)
+	for _, t := range c.texts() {
+		least := 0 // where it is empty it is left out
+		if t.required {
+			least = 1
+		}
+		err = errors.Join(err, within(t.name, *t.text, least))
+	}
+	for name, h := range c.Handles {
+		err = errors.Join(err, within("handle "+quote(name)+", id", h.ID, 1))
+	}
+	for _, d := range c.Delegated {
+		err = errors.Join(err, within("delegated, agent", d.Agent, 1), within("delegated, capability", d.Capability, 1))
+	}
+	iat, exp := c.IssuedAt.Unix(), c.Expires.Unix()
+	if err == nil && (iat < 0 || exp > maxTime || exp <= iat || exp-iat > int64(MaxContextLifetime/time.Second)) {
+		err = refuse(CodeLifetime, "exp is %d s after iat %d; want more than 0 and at most %s", exp-iat, iat, MaxContextLifetime)
+	}
+	return err
 }
 
 // VerifyContext verifies the value of a Powerbox-Context header against the
@@ -130,35 +212,59 @@ func (c Context) check(audience string, now time.Time, body []byte) error {
 	return nil
 }
 
-// value returns the claims of c.
-func (c Context) value() powerbox.Value {
-	ms := []powerbox.Member{
-		{Name: "iat", Value: number(c.IssuedAt.Unix())},
-		{Name: "exp", Value: number(c.Expires.Unix())},
-		{Name: "authority", Value: c.Authority.JSON()},
-		{Name: "req", Value: powerbox.Object(textMember("d", c.Digest))},
-	}
-	for _, t := range c.texts() {
-		if *t.text != "" {
-			ms = append(ms, textMember(t.name, *t.text))
-		}
-	}
+// appendJSON appends the claims of c, in the order of their names.
+func (c *Context) appendJSON(b, authority []byte) []byte {
+	b = appendMember(append(b, '{'), "aud", c.Audience)
+	b = append(append(b, `,"authority":`...), authority...)
+	b = appendOptional(b, "basis", c.Basis)
+	b = appendOptional(b, "capability", c.Capability)
+	b = appendOptional(b, "decision", c.Decision)
 	if len(c.Delegated) > 0 {
-		delegated := make([]powerbox.Value, len(c.Delegated))
+		b = append(b, `,"delegated":[`...)
 		for i, d := range c.Delegated {
-			delegated[i] = powerbox.Object(textMember("agent", d.Agent), textMember("capability", d.Capability))
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendOptional(appendMember(append(b, '{'), "agent", d.Agent), "capability", d.Capability), '}')
 		}
-		ms = append(ms, powerbox.Member{Name: "delegated", Value: powerbox.List(delegated...)})
+		b = append(b, ']')
 	}
+	b = strconv.AppendInt(append(b, `,"exp":`...), c.Expires.Unix(), 10)
 	if c.Handles != nil {
-		handles := make([]powerbox.Member, 0, len(c.Handles))
-		for name, h := range c.Handles {
-			handles = append(handles, powerbox.Member{Name: name, Value: powerbox.Object(
-				textMember("id", h.ID), textMember("name", h.Name))})
+		b = append(b, `,"handles":{`...)
+		for i, name := range slices.Sorted(maps.Keys(c.Handles)) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(powerbox.String(name).AppendJSON(b), ":{"...)
+			b = append(appendMember(b, "id", c.Handles[name].ID), ',')
+			b = append(appendMember(b, "name", c.Handles[name].Name), '}')
 		}
-		ms = append(ms, powerbox.Member{Name: "handles", Value: powerbox.Object(handles...)})
+		b = append(b, '}')
 	}
-	return powerbox.Object(ms...)
+	b = appendOptional(b, "holder", c.Holder)
+	b = strconv.AppendInt(append(b, `,"iat":`...), c.IssuedAt.Unix(), 10)
+	b = appendOptional(b, "iss", c.Issuer)
+	b = appendOptional(b, "mode", c.Mode)
+	b = appendOptional(b, "principal", c.Principal)
+	b = append(appendMember(append(b, `,"req":{`...), "d", c.Digest), '}')
+	b = appendOptional(b, "root", c.Root)
+	b = appendOptional(b, "task", c.Task)
+	return append(b, '}')
+}
+
+// appendMember appends the member of an object whose name is the package's own.
+func appendMember(b []byte, name, text string) []byte {
+	b = append(append(append(b, '"'), name...), `":`...)
+	return powerbox.String(text).AppendJSON(b)
+}
+
+// appendOptional appends a further member, where it is not empty.
+func appendOptional(b []byte, name, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return appendMember(append(b, ','), name, text)
 }
 
 // contextText is a claim that is a string.

@@ -2,6 +2,7 @@ package token
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -159,13 +160,109 @@ func TestATK13_ContextIsNoToken(t *testing.T) {
 	}
 }
 
+// value is what appendJSON writes, by way of an object.
+func (c Context) value() powerbox.Value {
+	ms := []powerbox.Member{
+		{Name: "iat", Value: number(c.IssuedAt.Unix())},
+		{Name: "exp", Value: number(c.Expires.Unix())},
+		{Name: "authority", Value: c.Authority.JSON()},
+		{Name: "req", Value: powerbox.Object(textMember("d", c.Digest))},
+	}
+	for _, t := range c.texts() {
+		if *t.text != "" {
+			ms = append(ms, textMember(t.name, *t.text))
+		}
+	}
+	if len(c.Delegated) > 0 {
+		delegated := make([]powerbox.Value, len(c.Delegated))
+		for i, d := range c.Delegated {
+			delegated[i] = powerbox.Object(textMember("agent", d.Agent), textMember("capability", d.Capability))
+		}
+		ms = append(ms, powerbox.Member{Name: "delegated", Value: powerbox.List(delegated...)})
+	}
+	if c.Handles != nil {
+		handles := make([]powerbox.Member, 0, len(c.Handles))
+		for name, h := range c.Handles {
+			handles = append(handles, powerbox.Member{Name: name, Value: powerbox.Object(
+				textMember("id", h.ID), textMember("name", h.Name))})
+		}
+		ms = append(ms, powerbox.Member{Name: "handles", Value: powerbox.Object(handles...)})
+	}
+	return powerbox.Object(ms...)
+}
+
+// What is signed is written as an object of the same members would be.
+func TestContextIsCanonical(t *testing.T) {
+	full := contextOf(t)
+	full.Task, full.Handles["\"h\\3"] = "t \n\u00fc", ContextHandle{ID: "<id>", Name: "\x01"}
+	none := Context{Handles: map[string]ContextHandle{}}
+	none.Issuer, none.Audience, none.Mode, none.Basis = full.Issuer, full.Audience, full.Mode, full.Basis
+	for _, c := range []Context{full, none} {
+		if got, want := string(c.appendJSON(nil, c.Authority.AppendJSON(nil))), c.value().String(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// An authority that could not be read back is refused, and what was read back once
+// is remembered within bounds.
+func TestContextsRememberAuthorities(t *testing.T) {
+	key := keyOf(t, "issuer", Ed25519)
+	var s Contexts
+	of := func(name string, c powerbox.Constraint) Context {
+		op, err := powerbox.ParseOperation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shape, err := powerbox.NewShape(powerbox.RestAny, powerbox.Field{Name: "a", Constraint: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := contextOf(t)
+		if out.Authority, err = powerbox.NewAuthority(powerbox.Window{}, 0, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: shape}); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	for range 2 {
+		if _, err := s.Sign(key, of("a", powerbox.PathUnder{})); !errors.Is(err, powerbox.ErrDenied) {
+			t.Errorf("%v; want a refusal", err)
+		}
+	}
+	if len(s.read) != 0 {
+		t.Errorf("%d authorities that were refused are remembered", len(s.read))
+	}
+	for n := range maxAuthorities + 2 {
+		if _, err := s.Sign(key, of("a"+strconv.Itoa(n), powerbox.Wildcard{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Sign(key, of("a"+strconv.Itoa(maxAuthorities), powerbox.Wildcard{})); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.read); n != 2 {
+		t.Errorf("%d authorities are remembered; want 2 behind a full memory", n)
+	}
+	var large powerbox.OneOf
+	for n := range 5 {
+		large.Values = append(large.Values, powerbox.String(strings.Repeat(strconv.Itoa(n), maxAuthorityMemory/4)))
+	}
+	if _, err := s.Sign(key, of("a", large)); err != nil || len(s.read) != 2 {
+		t.Errorf("%v; %d are remembered after one that is too large", err, len(s.read))
+	}
+}
+
 func TestSignContextRefuses(t *testing.T) {
 	key := keyOf(t, "issuer", Ed25519)
 	for name, change := range map[string]func(*Context){
-		"issuer":   func(c *Context) { c.Issuer = "" },
-		"basis":    func(c *Context) { c.Basis = "" },
-		"digest":   func(c *Context) { c.Digest = "" },
-		"lifetime": func(c *Context) { c.Expires = c.IssuedAt.Add(MaxContextLifetime + time.Second) },
+		"issuer":    func(c *Context) { c.Issuer = "" },
+		"basis":     func(c *Context) { c.Basis = "" },
+		"digest":    func(c *Context) { c.Digest = "" },
+		"handle":    func(c *Context) { c.Handles["h"] = ContextHandle{} },
+		"delegated": func(c *Context) { c.Delegated[0].Capability = "" },
+		"long task": func(c *Context) { c.Task = strings.Repeat("t", maxIDBytes+1) },
+		"no time":   func(c *Context) { c.Expires = c.IssuedAt },
+		"lifetime":  func(c *Context) { c.Expires = c.IssuedAt.Add(MaxContextLifetime + time.Second) },
 	} {
 		c := contextOf(t)
 		change(&c)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/gateway"
@@ -51,6 +52,7 @@ type instance struct {
 	issuing  map[string]*keyring.Issuing // by agent
 	store    *sqlite.Store
 	issuer   *issuer.Issuer
+	gate     *gate.Gate
 	gateway  *gateway.Gateway
 	sessions *identity.Authenticator
 	admin    *server.Admin
@@ -91,8 +93,11 @@ func assemble(ctx context.Context, a assembly) (*instance, error) {
 		return nil, errors.New("identity.dev has built-in users; they are for experiments: remove them, or start with --dev")
 	}
 	i := &instance{config: a.config}
-	var err error
-	if i.ring, err = keyring.Open(filepath.Join(string(a.config.Issuer.Directory), "keys"), rand.Reader); err != nil {
+	passphrase, err := readPassphrase(string(a.config.Issuer.PassphraseFile))
+	if err != nil {
+		return nil, fmt.Errorf("issuer.passphrase_file: %w", err)
+	}
+	if i.ring, err = keyring.Open(filepath.Join(string(a.config.Issuer.Directory), "keys"), rand.Reader, passphrase); err != nil {
 		return nil, err
 	}
 	if err := i.open(ctx, a); err != nil {
@@ -119,10 +124,11 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		return err
 	}
 	i.store, err = sqlite.Open(ctx, sqlite.Config{
-		Path:    path,
+		Path: path, Spool: true,
 		Batches: i.config.Evidence.Signatures == "batch",
 		Signer:  signer, Origin: i.config.Evidence.Origin, Checkpoint: checkpoint, Random: rand.Reader,
 		Now: a.now, Committed: i.committed(),
+		Behind: func(err error) { a.log.Error("records wait for the store", slog.Any("error", err)) },
 	})
 	if err != nil {
 		return err
@@ -155,7 +161,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 	}
 	i.scores = &server.Scores{Log: i.store, Now: a.now, Slog: a.log}
-	i.admin.Scores = i.scores
+	i.admin.Scores, i.admin.AsksTrust = i.scores, i.asksTrust()
 	i.describeAgents()
 	if i.asksTrust() {
 		// Nothing is decided by scores that are not known yet.
@@ -171,6 +177,9 @@ func (i *instance) describeAgents() {
 	for _, agent := range i.config.Agents {
 		i.scores.Agents = append(i.scores.Agents, agent.ID)
 		status := server.AgentStatus{ID: agent.ID, URL: i.agentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary}
+		if agent.Degraded.Calls != "none" {
+			status.Degraded = agent.Degraded.Calls
+		}
 		for _, r := range agent.Modes {
 			status.Rules = append(status.Rules, server.ModeRule(r))
 		}

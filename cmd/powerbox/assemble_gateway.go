@@ -56,6 +56,11 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		NewID:       func() (string, error) { return i.issuer.NewID("rec_") },
 		Now:         a.now, Log: a.log,
 	}
+	i.gate = g
+	i.admin.Unrecorded = func() map[string]int64 {
+		_, untold := g.Unrecorded()
+		return untold
+	}
 	c := gateway.Config{
 		Gate: g, Identity: auth, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
 		Issuing:   server.Issuing{Issuer: i.issuer, Recipient: w.recipient},
@@ -131,7 +136,7 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { i.ready(w, r, a.now().Before(started)) })
 	i.handler = mux
-	return i.provide(ctx, a, w, mux, started, *g)
+	return i.provide(ctx, a, w, mux, started, g)
 }
 
 // started is from when on proofs are believed. Proofs have whole seconds: after
@@ -163,6 +168,10 @@ func (i *instance) ready(w http.ResponseWriter, r *http.Request, early bool) {
 		http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
 		return
 	}
+	if _, untold := i.gate.Unrecorded(); len(untold) > 0 {
+		fmt.Fprintln(w, "ready, and degraded: calls go on without a record at", strings.Join(slices.Sorted(maps.Keys(untold)), ", "))
+		return
+	}
 	fmt.Fprintln(w, "ready")
 }
 
@@ -192,7 +201,7 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		Skills: map[string]gateway.Skill{}, EnforcesContext: c.Enforces == "context", AdmitFreeText: c.AdmitFreeText == "unsafe",
 		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember, ClientContexts: c.ClientContexts,
-		Trust: trust.Level(c.Trust),
+		Trust: trust.Level(c.Trust), Detach: detached(c), Degraded: gate.Degraded{Reads: c.Degraded.Calls == "reads", For: c.Degraded.For},
 	}
 	var err error
 	if out.Scopes, err = i.scopesOf(c); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/agentapi"
@@ -36,7 +37,7 @@ const cleaning = 10 * time.Minute
 const backendContext = time.Minute
 
 // provide adds the Agent Auth provider to what is served, where an agent is one.
-func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http.ServeMux, started time.Time, g gate.Gate) error {
+func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http.ServeMux, started time.Time, g *gate.Gate) error {
 	n := slices.IndexFunc(i.config.Agents, func(c config.Agent) bool { return len(c.AgentAuth.Capabilities) > 0 })
 	if n < 0 {
 		return nil
@@ -100,7 +101,7 @@ func introspector(secret string) func(*http.Request) bool {
 }
 
 // provider makes the provider of one agent.
-func (i *instance) provider(c config.Agent, a assembly, started time.Time, g gate.Gate) (*provider.Provider, error) {
+func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *gate.Gate) (*provider.Provider, error) {
 	conf := c.AgentAuth
 	codes, err := i.ring.Secret("approvals")
 	if err != nil {
@@ -121,16 +122,25 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g gat
 		if err != nil {
 			return nil, fmt.Errorf("capability %q: %w", one.Name, err)
 		}
+		sums, err := budgets(one)
+		if err != nil {
+			return nil, fmt.Errorf("capability %q: %w", one.Name, err)
+		}
 		capabilities = append(capabilities, provider.Capability{
-			Name: one.Name, Description: one.Description, Input: one.Input, Output: one.Output, Location: one.Location,
+			Budgets: sums,
+			Name:    one.Name, Description: one.Description, Input: one.Input, Output: one.Output, Location: one.Location,
 			Sensitivity: provider.Sensitivity(one.Sensitivity), Default: one.Default, Autonomous: one.Autonomous, Public: one.Public,
 			Blocked: one.Blocked, Constraints: shape,
 		})
 		services.URLs[one.Name] = cmp.Or(one.Backend, c.Upstream)
 	}
-	g.Chains, g.Scopes, g.Nonces, g.Policy = noChains{}, nil, nil, unvetoed{i.issuer.PolicyDigest}
+	// Nothing goes on here without a record, so that it has no gaps to tell of.
+	own := &gate.Gate{
+		Chains: noChains{}, References: g.References, Recorder: provider.Recorder{Store: i.store, Plain: g.Recorder}, Revocations: g.Revocations, Policy: unvetoed{i.issuer.PolicyDigest},
+		Replay: g.Replay, Standing: g.Standing, RecorderID: g.RecorderID, NewID: g.NewID, Now: g.Now, Log: g.Log, Took: g.Took,
+	}
 	return provider.New(provider.Config{
-		Store: i.store, Issuer: i.issuer, Gate: &g, Agent: c.ID, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description,
+		Store: i.store, Issuer: i.issuer, Gate: own, Agent: c.ID, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description,
 		URL: strings.TrimRight(i.config.Issuer.URL, "/"), ExecutePath: agentapi.PathExecute, Capabilities: capabilities, Modes: modes(conf),
 		Clocks:   provider.Clocks{Session: conf.SessionTTL, Maximum: conf.MaximumLifetime, Absolute: conf.AbsoluteLifetime},
 		Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
@@ -139,6 +149,19 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g gat
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.dev))}, a.now),
 		Backend:       services, Redact: redaction(i.config.Evidence.Arguments), Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
+}
+
+// budgets are those of a capability.
+func budgets(c config.ProviderCapability) (provider.Budgets, error) {
+	out := provider.Budgets{Uses: c.Uses, Sum: map[string]powerbox.Decimal{}}
+	for field, v := range c.Sum {
+		d, ok := v.Decimal()
+		if !ok {
+			return out, fmt.Errorf("sum.%s is %s; want a number", field, v.Kind())
+		}
+		out.Sum[field] = d
+	}
+	return out, nil
 }
 
 // keysPolicy is for key sets, whose addresses strangers choose: public ones over

@@ -173,7 +173,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	if g.tls, err = newListenerTLS("--tls-certificate", g.options.tls); err != nil {
 		return err
 	}
-	if g.keys, err = openGatewayKeys(g.options.state); err != nil {
+	if g.keys, err = openGatewayKeys(g.options.state, g.options.passphrase); err != nil {
 		return err
 	}
 	if g.enrolled, err = g.keys.enrolled(); err != nil {

@@ -52,6 +52,8 @@ var vectorFiles = []struct {
 	{"evidence/proofs.json", answerProofs},
 	{"evidence/bundles.json", answerBundles},
 	{"evidence/retention.json", answerBundles},
+	{"evidence/bodies.json", answerBundles},
+	{"evidence/periods.json", answerPeriods},
 	{"evidence/audits.json", answerAudits},
 }
 

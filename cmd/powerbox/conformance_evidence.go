@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -127,6 +129,7 @@ func answerBundles(data []byte) ([]answered, error) {
 		Bundles []struct {
 			Name, Verdict, Bundle string
 			Problems              []string
+			Bodies                *evidence.BodyReport // where the vector counts them
 		}
 	}
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -146,7 +149,11 @@ func answerBundles(data []byte) ([]answered, error) {
 		for _, problem := range report.Problems {
 			got = append(got, fmt.Sprintf("%s@%d", problem.Kind, problem.Line))
 		}
-		out = append(out, answered{v.Name, fmt.Sprint(report.Verdict(), got), fmt.Sprint(v.Verdict, v.Problems)})
+		a := answered{v.Name, fmt.Sprint(report.Verdict(), got), fmt.Sprint(v.Verdict, v.Problems)}
+		if v.Bodies != nil {
+			a.got, a.want = fmt.Sprint(a.got, report.Bodies), fmt.Sprint(a.want, *v.Bodies)
+		}
+		out = append(out, a)
 	}
 	return out, nil
 }
@@ -190,20 +197,8 @@ func answerAudits(data []byte) ([]answered, error) {
 }
 
 func (v audit) answer(trust evidence.Trust) (string, error) {
-	var known []note.Verifier
-	for _, key := range trust.CheckpointKeys {
-		verifier, err := note.NewVerifier(key)
-		if err != nil {
-			return "", err
-		}
-		known = append(known, verifier)
-	}
-	for _, signed := range v.Seen {
-		checkpoint, err := evidence.OpenCheckpoint([]byte(signed), known...)
-		if err != nil {
-			return "", err
-		}
-		trust.Seen = append(trust.Seen, checkpoint)
+	if err := keepSeen(&trust, v.Seen); err != nil {
+		return "", err
 	}
 	report, err := evidence.Verify(bytes.NewReader([]byte(v.Bundle)), trust)
 	if err != nil {
@@ -214,4 +209,90 @@ func (v audit) answer(trust evidence.Trust) (string, error) {
 		got += fmt.Sprintf(" %s@%d %s", problem.Kind, problem.Line, problem.RecordID)
 	}
 	return got, nil
+}
+
+// answerPeriods verifies series of bundles.
+func answerPeriods(data []byte) ([]answered, error) {
+	var file struct {
+		Trust  json.RawMessage
+		Series []struct {
+			Name, Verdict                      string
+			Seen, Recorders, Problems, Bundles []string
+			From                               *evidence.FromReport
+			Earlier                            []string `json:"chains_before"`
+		}
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, err
+	}
+	var out []answered
+	for _, v := range file.Series {
+		trust, err := evidence.ParseTrust(file.Trust)
+		if err != nil {
+			return nil, err
+		}
+		if err := keepSeen(&trust, v.Seen); err != nil {
+			return nil, err
+		}
+		if err := keepRecorders(&trust, v.Recorders); err != nil {
+			return nil, err
+		}
+		var series []io.Reader
+		for _, bundle := range v.Bundles {
+			series = append(series, strings.NewReader(bundle))
+		}
+		report, err := evidence.VerifySeries(trust, series...)
+		if err != nil {
+			return nil, err
+		}
+		got := []string{}
+		for _, p := range report.Problems {
+			at := fmt.Sprint(p.Line)
+			if p.Bundle > 0 {
+				at = fmt.Sprintf("%d:%d", p.Bundle, p.Line)
+			}
+			got = append(got, fmt.Sprintf("%s@%s", p.Kind, at))
+		}
+		out = append(out, answered{v.Name, fmt.Sprint(report.Verdict(), got, fromOf(report.From), report.Earlier), fmt.Sprint(v.Verdict, v.Problems, fromOf(v.From), v.Earlier)})
+	}
+	return out, nil
+}
+
+func fromOf(f *evidence.FromReport) evidence.FromReport {
+	if f == nil {
+		return evidence.FromReport{}
+	}
+	return *f
+}
+
+// keepRecorders has a verifier remember lists of recorders.
+func keepRecorders(trust *evidence.Trust, texts []string) error {
+	for _, text := range texts {
+		list, err := evidence.ParseRecorders([]byte(text))
+		if err != nil {
+			return err
+		}
+		trust.Recorders = append(trust.Recorders, list)
+	}
+	return nil
+}
+
+// keepSeen has a verifier remember signed checkpoints.
+func keepSeen(trust *evidence.Trust, seen []string) error {
+	var known []note.Verifier
+	for _, key := range trust.CheckpointKeys {
+		verifier, err := note.NewVerifier(key)
+		if err != nil {
+			return err
+		}
+		known = append(known, verifier)
+	}
+	for _, signed := range seen {
+		checkpoint, err := evidence.OpenCheckpoint([]byte(signed), known...)
+		if err != nil {
+			return err
+		}
+		trust.Seen = append(trust.Seen, checkpoint)
+	}
+	return nil
 }

@@ -35,6 +35,8 @@ func TestConformanceRun(t *testing.T) {
 		"evidence/proofs.json":    {`"expect": "refused"`, `"expect": "ok"`},
 		"evidence/bundles.json":   {`"flipped_byte@4"`, `"flipped_byte@5"`},
 		"evidence/retention.json": {`"flipped_byte@2"`, `"flipped_byte@3"`},
+		"evidence/bodies.json":    {`"erased": 1`, `"erased": 2`},
+		"evidence/periods.json":   {`"missing_period@2:1"`, `"missing_period@2:2"`},
 		"evidence/audits.json":    {`"record_id": "ev-2"`, `"record_id": "ev-3"`},
 	} {
 		data, err := os.ReadFile(filepath.Join("../../testdata/vectors", file))

@@ -85,6 +85,7 @@ func (d *doctor) examine(ctx context.Context, file string) {
 	d.keys()
 	d.policies()
 	d.store()
+	d.degraded()
 	d.identity()
 	d.server(ctx)
 	for _, a := range c.Agents {

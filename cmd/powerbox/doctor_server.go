@@ -93,6 +93,16 @@ func (d *doctor) store() {
 	}
 }
 
+// degraded tells which agents' calls may go on without a record.
+func (d *doctor) degraded() {
+	for _, a := range d.config.Agents {
+		if a.Degraded.Calls != "none" {
+			d.find("evidence", warning, "take agents.degraded away once whatever it is for is over",
+				"%s: while records cannot be written, %s go on without, for %s at a time", a.ID, a.Degraded.Calls, a.Degraded.For)
+		}
+	}
+}
+
 // syncTimes are those of some durable writes, sorted.
 func syncTimes(dir string, now func() time.Time) ([]time.Duration, error) {
 	f, err := os.CreateTemp(dir, ".doctor-*")
@@ -119,8 +129,8 @@ func (d *doctor) itself(ctx context.Context, base string) {
 	for _, a := range d.config.Agents {
 		file := filepath.Join(string(d.config.Issuer.Directory), "keys", "agent-"+a.ID+".jwk")
 		own, err := publicThumbprint("agent-"+a.ID, file)
-		if err != nil {
-			continue // keys says so
+		if err != nil || own == sealedKey {
+			continue // keys says so, or cannot tell
 		}
 		at := cmp.Or(a.GatewayURL, base)
 		address := strings.TrimSuffix(at, "/") + "/agents/" + a.ID + "/.well-known/jwks.json"
@@ -150,6 +160,11 @@ func (d *doctor) operated(ctx context.Context, base string) {
 	if err != nil {
 		d.find("server", broken, "restart it with this configuration, or use the directory that it uses", "it does not take the operator's token of %s: %v", d.config.Issuer.Directory, err)
 		return
+	}
+	for _, a := range agents {
+		if a.Unrecorded > 0 {
+			d.find("evidence", broken, "make issuer.directory writable and give it room; the server then records how many they were", "%s: %s went on without a record", a.ID, many(int(a.Unrecorded), "call"))
+		}
 	}
 	var here, there []string
 	for _, a := range d.config.Agents {

@@ -26,7 +26,7 @@ func newEvidence(p *program) *cobra.Command {
 		Short: "List, export and verify the records of what was decided",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p))
+	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p), newEvidenceErase(p), newEvidenceClose(p), newEvidencePeriods(p), newEvidenceArchive(p))
 	return cmd
 }
 
@@ -35,9 +35,12 @@ func newEvidenceVerify(p *program) *cobra.Command {
 	var resumeFile string
 	how := verifying{workers: runtime.GOMAXPROCS(0)}
 	cmd := &cobra.Command{
-		Use:   "verify FILE --trust FILE",
+		Use:   "verify FILE... --trust FILE",
 		Short: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong",
-		Args:  cobra.ExactArgs(1),
+		Long: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong.\n\n" +
+			"Several files are the bundles of periods, oldest first, and what is behind them; each has to begin where the one\n" +
+			"before ends. Of one that does not begin with the log, --seen names the checkpoint that the one before ended in.",
+		Args: cobra.MinimumNArgs(1),
 	}
 	output := outputFlag(cmd)
 	f.add(cmd)
@@ -53,6 +56,9 @@ func newEvidenceVerify(p *program) *cobra.Command {
 			return err
 		}
 		if f.proof != "" {
+			if len(args) > 1 {
+				return usage(fmt.Errorf("%d files are given with --proof; want the one record that it proves", len(args)))
+			}
 			return p.verifyRecord(args[0], f, trust, *output)
 		}
 		if resumeFile != "" {
@@ -66,7 +72,7 @@ func newEvidenceVerify(p *program) *cobra.Command {
 			}
 			defer func() { err = errors.Join(err, memory.Close()) }()
 		}
-		report, err := p.verifyBundle(cmd.Context(), args[0], trust, how)
+		report, err := p.verifyBundles(cmd.Context(), args, trust, how)
 		if err != nil {
 			return err
 		}
@@ -138,25 +144,30 @@ func newEvidenceVerifier(p *program) *cobra.Command {
 	}
 }
 
-// verifying is how a bundle is verified, which says nothing about what is found.
+// verifying is how bundles are verified, which says nothing about what is found.
 type verifying struct {
 	workers  int
 	progress bool
 }
 
-// verifyBundle reads a bundle as it verifies it: one can be long.
-func (p *program) verifyBundle(ctx context.Context, name string, trust evidence.Trust, how verifying) (evidence.Report, error) {
-	if name == "-" {
-		return evidence.VerifyParallel(p.stdin, trust, how.workers)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return evidence.Report{}, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	shown := p.showProgress(ctx, f, how.progress)
+// verifyBundles reads bundles as it verifies them: they can be long.
+func (p *program) verifyBundles(ctx context.Context, names []string, trust evidence.Trust, how verifying) (evidence.Report, error) {
+	shown := p.showProgress(ctx, how.progress)
 	defer shown.clear()
-	return evidence.VerifyParallel(bufio.NewReader(shown), trust, how.workers)
+	var series []io.Reader
+	for _, name := range names {
+		if name == "-" {
+			series = append(series, shown.add(p.stdin))
+			continue
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return evidence.Report{}, err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		series = append(series, bufio.NewReader(shown.add(f)))
+	}
+	return evidence.VerifyParallel(trust, how.workers, series...)
 }
 
 func (p *program) printReport(r evidence.Report, output string) error {
@@ -173,14 +184,28 @@ func (p *program) printReport(r evidence.Report, output string) error {
 		if r.Covered > 0 {
 			fmt.Fprintf(p.stdout, "  %s covered by the signature of a later one of their chain, the others by one of their own\n", many(r.Covered, "record"))
 		}
+		if b := r.Bodies; b.Committed > 0 {
+			fmt.Fprintf(p.stdout, "  %s beside the records: %d opened, %d erased, %d not in this bundle\n",
+				bodies(b.Committed), b.Opened, b.Erased, b.Committed-b.Opened-b.Erased)
+		}
 		for _, c := range r.Cosigned {
 			fmt.Fprintf(p.stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
+		}
+		if r.From != nil {
+			fmt.Fprintf(p.stdout, "  from entry %d of the log on: what is before it is not here\n", r.From.Size)
 		}
 		for _, recorder := range r.Silent {
 			fmt.Fprintf(p.stdout, "  recorder %q is open and has no record here\n", recorder)
 		}
+		for _, chain := range r.Earlier {
+			fmt.Fprintf(p.stdout, "  chain %s is not here, and may have ended before: verify with the bundles before it\n", chain)
+		}
 		for _, problem := range r.Problems {
-			fmt.Fprintf(p.stdout, "  line %d: %s: %s\n", problem.Line, problem.Kind, problem.Message)
+			in := ""
+			if problem.Bundle > 0 {
+				in = fmt.Sprintf("bundle %d, ", problem.Bundle)
+			}
+			fmt.Fprintf(p.stdout, "  %sline %d: %s: %s\n", in, problem.Line, problem.Kind, problem.Message)
 		}
 	}
 	if r.Verdict() != evidence.OK {
@@ -235,12 +260,17 @@ func (p *program) writeOut(name string, mode os.FileMode, write func(io.Writer) 
 }
 
 func newEvidenceShow(p *program) *cobra.Command {
-	cmd := &cobra.Command{Use: "show ID", Short: "Print one record as it is stored", Args: cobra.ExactArgs(1)}
+	var body bool
+	cmd := &cobra.Command{Use: "show ID", Short: "Print one record as it is stored, or the body that is kept beside it", Args: cobra.ExactArgs(1)}
 	o := addOperatorFlags(cmd)
+	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents.bodies) instead, after checking it against what the record commits to")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.operator(o)
 		if err != nil {
 			return err
+		}
+		if body {
+			return p.showBody(cmd.Context(), op, args[0])
 		}
 		var record json.RawMessage
 		if err := op.get(cmd.Context(), "/v1/records/"+url.PathEscape(args[0]), &record); err != nil {
@@ -250,4 +280,11 @@ func newEvidenceShow(p *program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+func bodies(n int) string {
+	if n == 1 {
+		return "1 body"
+	}
+	return fmt.Sprintf("%d bodies", n)
 }

@@ -18,8 +18,10 @@ var exportFormats = []string{"bundle", "jsonl", "ocsf"}
 
 func newEvidenceExport(p *program) *cobra.Command {
 	var out, format, from string
+	var bodies bool
+	var period int64
 	cmd := &cobra.Command{
-		Use:   "export [--format bundle|jsonl|ocsf] [--out FILE]",
+		Use:   "export [--format bundle|jsonl|ocsf] [--bodies] [--out FILE]",
 		Short: "Write all evidence: a bundle to verify, or lines for a SIEM",
 		Long: "Write all evidence.\n\n" +
 			"  bundle  what powerbox evidence verify and verify.mjs verify: records, leaves of the log, signed checkpoint\n" +
@@ -32,23 +34,34 @@ func newEvidenceExport(p *program) *cobra.Command {
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
 	cmd.Flags().StringVar(&format, "format", "bundle", "bundle, jsonl or ocsf")
 	cmd.Flags().StringVar(&from, "from", "", "a bundle in a `file` instead of the server's evidence; it is not verified")
+	cmd.Flags().BoolVar(&bodies, "bodies", false, "with the bodies that are kept beside records (agents.bodies), each behind its record; of a bundle alone")
+	cmd.Flags().Int64Var(&period, "period", 0, "the closed period of this `number` (powerbox evidence close) instead of all that is in the store")
+	cmd.MarkFlagsMutuallyExclusive("bodies", "from")
+	cmd.MarkFlagsMutuallyExclusive("period", "from")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if bodies && format != "bundle" {
+			return usage(fmt.Errorf("--bodies is for a bundle; the format is %s", format))
+		}
 		write, err := exporter(format)
 		if err != nil {
 			return usage(err)
 		}
-		in, err := p.bundle(cmd.Context(), o, from)
+		in, err := p.bundle(cmd.Context(), o, from, period, bodies)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = in.Close() }() // it was read; nothing is lost
-		return p.writeOut(out, 0o644, func(w io.Writer) error { return write(w, in) })
+		mode := os.FileMode(0o644)
+		if bodies {
+			mode = 0o600 // what callers said
+		}
+		return p.writeOut(out, mode, func(w io.Writer) error { return write(w, in) })
 	}
 	return cmd
 }
 
 // bundle opens a bundle in a file, or that of the server.
-func (p *program) bundle(ctx context.Context, o *operatorFlags, from string) (io.ReadCloser, error) {
+func (p *program) bundle(ctx context.Context, o *operatorFlags, from string, period int64, bodies bool) (io.ReadCloser, error) {
 	if from != "" {
 		return os.Open(from)
 	}
@@ -56,7 +69,14 @@ func (p *program) bundle(ctx context.Context, o *operatorFlags, from string) (io
 	if err != nil {
 		return nil, err
 	}
-	response, err := op.open(ctx, http.MethodGet, "/v1/evidence/bundle", nil)
+	path := "/v1/evidence/bundle"
+	if period != 0 {
+		path = fmt.Sprintf("/v1/evidence/periods/%d/bundle", period)
+	}
+	if bodies {
+		path += "?bodies=true"
+	}
+	response, err := op.open(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -31,17 +31,18 @@ const defaultState = "powerbox-gateway"
 
 // gatewayOptions are the flags of a gateway that runs.
 type gatewayOptions struct {
-	state    string
-	listen   string
-	upstream string
-	grpc     string // where gRPC is taken, "" for nowhere
-	address  string // where clients reach that; "" for grpc
-	lease    time.Duration
-	lazy     time.Duration
-	dev      bool
-	metrics  string // address of the metrics, "" for none
-	tls      config.TLS
-	traces   bool
+	state      string
+	passphrase string // file
+	listen     string
+	upstream   string
+	grpc       string // where gRPC is taken, "" for nowhere
+	address    string // where clients reach that; "" for grpc
+	lease      time.Duration
+	lazy       time.Duration
+	dev        bool
+	metrics    string // address of the metrics, "" for none
+	tls        config.TLS
+	traces     bool
 }
 
 func newGateway(p *program) *cobra.Command {
@@ -63,6 +64,7 @@ func newGateway(p *program) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.state, "state", defaultState, "`directory` of the gateway's keys and records")
+	cmd.Flags().StringVar(&o.passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys are encrypted")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8701", "`address` to listen on, host:port")
 	cmd.Flags().StringVar(&o.upstream, "upstream", "", "`URL` of the agent behind, where it is another than in the server's configuration")
 	cmd.Flags().StringVar(&o.grpc, "grpc-listen", "", "`address` to take gRPC on, host:port; without it gRPC is not taken")
@@ -135,7 +137,7 @@ func (e enrolment) algorithm() string {
 }
 
 func newGatewayEnroll(p *program) *cobra.Command {
-	var server, file, state, algorithm string
+	var server, file, state, algorithm, passphrase string
 	cmd := &cobra.Command{
 		Use:   "enroll --server URL --token-file FILE",
 		Short: "Make this gateway known to its server, with keys that are made here",
@@ -145,6 +147,7 @@ func newGatewayEnroll(p *program) *cobra.Command {
 	cmd.Flags().StringVar(&server, "server", "", "`URL` of the server, its issuer.url; required")
 	cmd.Flags().StringVar(&file, "token-file", "", "`file` with the token, - for standard input; required")
 	cmd.Flags().StringVar(&state, "state", defaultState, "`directory` that the gateway's keys and records will be in")
+	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys will be encrypted")
 	cmd.Flags().StringVar(&algorithm, "algorithm", evidence.Ed25519, "`algorithm` that signs records: Ed25519, ES256 or ML-DSA-87, which a server with long retention wants")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if server == "" || file == "" {
@@ -164,7 +167,7 @@ func newGatewayEnroll(p *program) *cobra.Command {
 		if _, err := os.Stat(filepath.Join(state, "enrolment.json")); err == nil {
 			return fmt.Errorf("%s is enrolled already; want another --state", state)
 		}
-		keys, err := openGatewayKeys(state)
+		keys, err := openGatewayKeys(state, passphrase)
 		if err != nil {
 			return err
 		}
@@ -259,7 +262,11 @@ func newGatewayClose(p *program) *cobra.Command {
 
 // openGatewayKeys makes or reads the keys of a gateway, in a directory that is
 // its owner's alone.
-func openGatewayKeys(state string) (*gatewayKeys, error) {
+func openGatewayKeys(state, passphraseFile string) (*gatewayKeys, error) {
+	passphrase, err := readPassphrase(passphraseFile)
+	if err != nil {
+		return nil, fmt.Errorf("--passphrase-file: %w", err)
+	}
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, err
 	}
@@ -270,7 +277,7 @@ func openGatewayKeys(state string) (*gatewayKeys, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s can be read by others (mode %o); run chmod 700 %s", state, info.Mode().Perm(), state)
 	}
-	ring, err := keyring.Open(filepath.Join(state, "keys"), rand.Reader)
+	ring, err := keyring.Open(filepath.Join(state, "keys"), rand.Reader, passphrase)
 	if err != nil {
 		return nil, err
 	}

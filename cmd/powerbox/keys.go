@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
@@ -124,11 +125,17 @@ func (k *keyStatus) describe(now time.Time) {
 	}
 }
 
+// sealedKey stands for the thumbprint of a key that is encrypted.
+const sealedKey = "encrypted"
+
 // publicThumbprint is that of the public half, "" for a secret that has none.
 func publicThumbprint(name, file string) (string, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
+	}
+	if keyring.IsSealed(data) {
+		return sealedKey, nil
 	}
 	if strings.HasSuffix(file, ".jwk") {
 		key, err := token.ParsePrivateKey(data)
@@ -189,4 +196,20 @@ func newKeysPublic(p *program) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// readPassphrase reads the passphrase of a ring of keys, nil without a file. White
+// space around it is none of it.
+func readPassphrase(file string) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if data = bytes.TrimSpace(data); len(data) == 0 {
+		return nil, fmt.Errorf("%s is empty; want the passphrase", file)
+	}
+	return data, nil
 }

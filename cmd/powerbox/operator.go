@@ -185,7 +185,9 @@ type agentStatus struct {
 		Mode   string `json:"mode"`
 		Canary int    `json:"canary"`
 	} `json:"rules,omitempty"`
-	Set bool `json:"set,omitempty"`
+	Set        bool   `json:"set,omitempty"`
+	Degraded   string `json:"degraded,omitempty"`
+	Unrecorded int64  `json:"unrecorded,omitempty"`
 }
 
 func (o *operator) agents(ctx context.Context) ([]agentStatus, error) {

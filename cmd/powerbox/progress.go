@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// progress is a file that tells a person how much of it was read, and about when
-// the rest will be.
+// progress tells a person how much of some files was read, and about when the rest
+// will be. They are read one after the other.
 type progress struct {
 	ctx   context.Context //nolint:containedctx // a reader is asked to end between two reads
-	in    io.Reader
-	out   io.Writer // nil where nobody looks
-	lines bool      // whether each figure is a line, where out is no terminal
+	out   io.Writer       // nil where nobody looks
+	lines bool            // whether each figure is a line, where out is no terminal
 	now   func() time.Time
 	total int64 // bytes
 
@@ -29,14 +28,44 @@ const (
 	tellLineEvery = 5 * time.Second
 )
 
-// showProgress reads f, and tells about it on stderr where that is a terminal, or
+// showProgress tells about what is added to it on stderr where that is a terminal, or
 // where it is asked for.
-func (p *program) showProgress(ctx context.Context, f *os.File, asked bool) *progress {
-	shown := &progress{ctx: ctx, in: f, now: p.now, begun: p.now(), lines: !isTerminal(p.stderr)}
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && (asked || !shown.lines) {
-		shown.out, shown.total = p.stderr, info.Size()
+func (p *program) showProgress(ctx context.Context, asked bool) *progress {
+	shown := &progress{ctx: ctx, now: p.now, begun: p.now(), lines: !isTerminal(p.stderr)}
+	if asked || !shown.lines {
+		shown.out = p.stderr
 	}
 	return shown
+}
+
+// add returns the reader of one more file. Of what has no size nobody knows how far
+// it is, and nothing is told.
+func (s *progress) add(in io.Reader) io.Reader {
+	if size, ok := regular(in); ok {
+		s.total += size
+	} else {
+		s.out = nil
+	}
+	return &shownReader{in, s}
+}
+
+// regular returns the size of a regular file.
+func regular(in io.Reader) (int64, bool) {
+	f, ok := in.(*os.File)
+	if !ok {
+		return 0, false
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0, false
+	}
+	return info.Size(), true
+}
+
+// shownReader is one of the files.
+type shownReader struct {
+	in io.Reader
+	of *progress
 }
 
 // isTerminal tells whether a person sees what is written.
@@ -50,11 +79,17 @@ func isTerminal(w io.Writer) bool {
 }
 
 // Read implements io.Reader. It fails once the program is asked to end.
-func (s *progress) Read(b []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
+func (r *shownReader) Read(b []byte) (int, error) {
+	if err := r.of.ctx.Err(); err != nil {
 		return 0, err
 	}
-	n, err := s.in.Read(b)
+	n, err := r.in.Read(b)
+	r.of.read(n)
+	return n, err
+}
+
+// read tells of so many bytes more.
+func (s *progress) read(n int) {
 	s.done += int64(n)
 	every, form := tellEvery, "\r\x1b[K%s"
 	if s.lines {
@@ -64,7 +99,6 @@ func (s *progress) Read(b []byte) (int, error) {
 		s.told = now
 		fmt.Fprintf(s.out, form, progressText(s.done, s.total, now.Sub(s.begun)))
 	}
-	return n, err
 }
 
 // clear takes the last figure away.

@@ -33,10 +33,11 @@ func TestProgressIsForPeople(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var seen strings.Builder
 	ctx, cancel := context.WithCancel(t.Context())
-	shown := &progress{ctx: ctx, in: strings.NewReader("12345678"), out: &seen, now: func() time.Time { return now }, total: 8, begun: now}
+	shown := &progress{ctx: ctx, out: &seen, now: func() time.Time { return now }, total: 8, begun: now}
+	reader := &shownReader{strings.NewReader("12345678"), shown}
 	for range 4 {
 		now = now.Add(100 * time.Millisecond)
-		if _, err := io.ReadFull(shown, make([]byte, 2)); err != nil {
+		if _, err := io.ReadFull(reader, make([]byte, 2)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +46,7 @@ func TestProgressIsForPeople(t *testing.T) {
 		t.Errorf("%d figures in %q", got, seen.String())
 	}
 	cancel()
-	if _, err := shown.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
+	if _, err := reader.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("reads go on after the program was asked to end: %v", err)
 	}
 	p := &program{stderr: &seen, now: time.Now}
@@ -54,16 +55,53 @@ func TestProgressIsForPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	if quiet := p.showProgress(t.Context(), f, false); quiet.out != nil {
+	if quiet := p.showProgress(t.Context(), false); quiet.out != nil {
 		t.Error("a bar where stderr is no terminal")
 	}
 	seen.Reset()
-	asked := p.showProgress(t.Context(), f, true)
-	if _, err := asked.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+	asked := p.showProgress(t.Context(), true)
+	if _, err := asked.add(f).Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	asked.clear()
 	if got := seen.String(); !strings.HasSuffix(got, "left\n") || strings.Contains(got, "\r") {
 		t.Errorf("asked for, a log has %q", got)
+	}
+}
+
+// TestProgressIsOfAllFiles: a figure is of what all of them have, from the first one
+// on, and of what has no size there is none.
+func TestProgressIsOfAllFiles(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var seen strings.Builder
+	p := &program{stderr: &seen, now: func() time.Time { return now }}
+	shown := p.showProgress(t.Context(), true)
+	var readers []io.Reader
+	for _, size := range []int64{1 << 20, 3 << 20} {
+		f, err := os.CreateTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		if err := f.Truncate(size); err != nil {
+			t.Fatal(err)
+		}
+		readers = append(readers, shown.add(f))
+	}
+	for _, r := range readers {
+		now = now.Add(10 * time.Second)
+		if _, err := io.ReadFull(r, make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"25 % of 4.0 MiB, 30s left\n", "50 % of 4.0 MiB, 20s left\n"} {
+		if !strings.Contains(seen.String(), want) {
+			t.Errorf("%q has no %q", seen.String(), want)
+		}
+	}
+	shown = p.showProgress(t.Context(), true)
+	shown.add(strings.NewReader("1"))
+	if shown.out != nil {
+		t.Error("a figure of what nobody knows the size of")
 	}
 }

@@ -134,9 +134,10 @@ func (o *operator) each(ctx context.Context, q recordQuery) iter.Seq2[evidence.R
 			for _, data := range raw {
 				s, err := evidence.ParseSealed(data)
 				if err != nil {
-					err = fmt.Errorf("a record of the server: %w", err)
+					yield(evidence.Record{}, fmt.Errorf("a record of the server: %w", err))
+					return
 				}
-				if !yield(s.Record(), err) || err != nil {
+				if !yield(s.Record(), nil) {
 					return
 				}
 			}
@@ -208,11 +209,15 @@ func (b bundleFile) read(q recordQuery) iter.Seq2[evidence.Record, error] {
 					err = invalid(line.wrong(err))
 				}
 			}
-			r := s.Record()
-			if err == nil && q.before != "" && r.ID == q.before {
+			if err != nil {
+				yield(evidence.Record{}, err)
 				return
 			}
-			if (err != nil || q.selects(r)) && !yield(r, err) || err != nil {
+			r := s.Record()
+			if q.before != "" && r.ID == q.before {
+				return
+			}
+			if q.selects(r) && !yield(r, nil) {
 				return
 			}
 		}
@@ -247,7 +252,7 @@ func bundleLines(in io.Reader) iter.Seq2[bundleLine, error] {
 			line := lines.Bytes()
 			number++
 			whole = bytes.HasPrefix(line, []byte(`{"checkpoint":`))
-			if number == 1 || whole || bytes.HasPrefix(line, []byte(`{"leaves":`)) {
+			if number == 1 || whole || bytes.HasPrefix(line, []byte(`{"leaves":`)) || bytes.HasPrefix(line, []byte(`{"body":`)) {
 				continue
 			}
 			if !yield(bundleLine{line, number}, nil) {

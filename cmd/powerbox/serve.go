@@ -84,10 +84,13 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev, newStore boo
 	log.InfoContext(ctx, "serving", slog.String("listen", listener.Addr().String()), slog.String("url", c.Issuer.URL), slog.Int("agents", len(c.Agents)))
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	asked, followed := i.askOn(ctx, stop), i.followScores(ctx)
+	i.warnDegraded(ctx, log)
+	asked, followed, pruned, settled := i.askOn(ctx, stop), i.followScores(ctx), i.prune(ctx, log), i.settle(ctx, log)
 	err = i.serving(log).all(ctx, fronts)
 	stop(nil)
 	<-followed
+	<-pruned
+	<-settled
 	return errors.Join(err, <-asked, i.Close())
 }
 

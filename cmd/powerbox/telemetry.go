@@ -29,6 +29,10 @@ func newTelemetry(ctx context.Context, listen string, traces bool) (*telemetry.T
 func (i *instance) watch(log *slog.Logger) error {
 	return i.telemetry.Watch(telemetry.State{
 		RevocationSequence: i.issuer.RevocationSequence,
+		Unrecorded: func() int64 {
+			total, _ := i.gate.Unrecorded()
+			return total
+		},
 		Records: func() int64 {
 			n, err := i.store.Records(context.Background())
 			if err != nil {

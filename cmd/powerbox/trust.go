@@ -79,10 +79,10 @@ func (p *program) trustFrom(ctx context.Context, name string, f verifyFlags, age
 		return err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	shown := p.showProgress(ctx, file, false)
+	shown := p.showProgress(ctx, false)
 	defer shown.clear()
 	reading := &bookReader{book: trust.Book{Until: asOf}}
-	report, err := evidence.Verify(io.TeeReader(bufio.NewReader(shown), reading), pinned)
+	report, err := evidence.Verify(io.TeeReader(bufio.NewReader(shown.add(file)), reading), pinned)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,11 @@ func newWitness(p *program) *cobra.Command {
 
 // witnessKey makes or reads the key, behind the book of what it has cosigned.
 func witnessKey(c *config.WitnessFile) (evidence.Cosigner, error) {
-	ring, err := keyring.Open(filepath.Join(string(c.Directory), "keys"), rand.Reader)
+	passphrase, err := readPassphrase(string(c.PassphraseFile))
+	if err != nil {
+		return evidence.Cosigner{}, fmt.Errorf("passphrase_file: %w", err)
+	}
+	ring, err := keyring.Open(filepath.Join(string(c.Directory), "keys"), rand.Reader, passphrase)
 	if err != nil {
 		return evidence.Cosigner{}, err
 	}

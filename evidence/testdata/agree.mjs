@@ -1,6 +1,6 @@
 // Says what verify.mjs finds. Each line of the input is one case:
 //
-//   {"trust": JSON text, "seen": [signed checkpoint], "recorders": [JSON text], "bundle": base64, "lacks": [algorithm]}
+//   {"trust": JSON text, "seen": [signed checkpoint], "recorders": [JSON text], "bundle": base64, "more": [base64], "lacks": [algorithm]}
 //   {"trust": JSON text, "record": text, "proof": text}
 //   {"canonical": text}
 //   {"sealed": text}
@@ -10,7 +10,7 @@
 // Each line of the output is its answer.
 
 import { createInterface } from 'node:readline';
-import { canonical, checker, openCheckpoint, parseRecorders, parseTrust, readRecord, treeRoot, verify, verifyRecord } from '../verify.mjs';
+import { canonical, checker, openCheckpoint, parseRecorders, parseTrust, readRecord, treeRoot, verify, verifyRecord, verifySeries } from '../verify.mjs';
 
 // without is a WebCrypto that lacks algorithms.
 const without = (names) => ({
@@ -44,7 +44,9 @@ async function answer(asked) {
   for (const signed of asked.seen ?? []) seen.push(await openCheckpoint(signed, trust));
   const recorders = [];
   for (const list of asked.recorders ?? []) recorders.push(await parseRecorders(list));
-  return { report: await verify(Uint8Array.from(Buffer.from(asked.bundle, 'base64')), trust, { seen, recorders }) };
+  const bytes = (text) => Uint8Array.from(Buffer.from(text, 'base64'));
+  if (asked.more) return { report: await verifySeries([asked.bundle, ...asked.more].map(bytes), trust, { seen, recorders }) };
+  return { report: await verify(bytes(asked.bundle), trust, { seen, recorders }) };
 }
 
 for await (const line of createInterface({ input: process.stdin })) {

@@ -70,6 +70,15 @@ func invalidParams(reason, format string, args ...any) *Error {
 	return &Error{CodeInvalidParams, reason, fmt.Sprintf(format, args...)}
 }
 
+// NoCall says that a request is no call at all, for a reason that HTTP has; nil for
+// none.
+func NoCall(why error) *Error {
+	if why == nil {
+		return nil
+	}
+	return invalidRequest(ReasonEnvelope, "%v", why)
+}
+
 // MethodNotFound is the answer to a method that is not in the table and that
 // no configuration lets through.
 func MethodNotFound(wire string) *Error {

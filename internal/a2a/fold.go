@@ -27,7 +27,10 @@ func foldName(name string) string {
 // foldRune returns the smallest rune of r's orbit under simple folding. Going
 // through both cases first makes U+0130 and U+0131 an i, as Java does.
 func foldRune(r rune) rune {
-	if r < unicode.MaxASCII && (r < 'a' || r > 'z') {
+	if 'a' <= r && r <= 'z' {
+		return r - 'a' + 'A' // of whose orbits every other rune is higher
+	}
+	if r <= unicode.MaxASCII {
 		return r
 	}
 	r = unicode.ToLower(unicode.ToUpper(r))

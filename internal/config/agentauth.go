@@ -36,19 +36,21 @@ type AgentAuth struct {
 
 // ProviderCapability is one capability of a provider.
 type ProviderCapability struct {
-	Name        string         `key:"name" required:"true" doc:"Its name: a to z, digits and _."`
-	Description string         `key:"description" required:"true" doc:"What it does, in a sentence. People decide by it."`
-	Input       powerbox.Value `key:"input" doc:"JSON Schema of its arguments, which every call is held to."`
-	Output      powerbox.Value `key:"output" doc:"JSON Schema of its result."`
-	Sensitivity string         `key:"sensitivity" default:"write" enum:"read,write,high" doc:"How strong an approval must be: what writes asks for a passkey, what is high is never granted without a person."`
-	Default     bool           `key:"default" doc:"Granted at once to agents of linked hosts that ask for nothing else."`
-	Autonomous  bool           `key:"autonomous" doc:"Granted at once to autonomous agents of hosts without a user."`
-	Public      bool           `key:"public" doc:"Listed without authentication."`
-	Blocked     bool           `key:"blocked" doc:"Listed, and cannot be asked for."`
-	Constraints powerbox.Value `key:"constraints" doc:"Constraints of the server, which every grant is within."`
-	Executions  int            `key:"executions" default:"0" min:"0" max:"1000000" doc:"Executions a minute by one agent; 0 for no limit of its own."`
-	Location    string         `key:"location" format:"url" doc:"Another service where it is executed, which verifies by itself."`
-	Backend     string         `key:"backend" format:"url" doc:"Where it is executed behind the provider. Default: the agent's upstream."`
+	Name        string                    `key:"name" required:"true" doc:"Its name: a to z, digits and _."`
+	Description string                    `key:"description" required:"true" doc:"What it does, in a sentence. People decide by it."`
+	Input       powerbox.Value            `key:"input" doc:"JSON Schema of its arguments, which every call is held to."`
+	Output      powerbox.Value            `key:"output" doc:"JSON Schema of its result."`
+	Sensitivity string                    `key:"sensitivity" default:"write" enum:"read,write,high" doc:"How strong an approval must be: what writes asks for a passkey, what is high is never granted without a person."`
+	Default     bool                      `key:"default" doc:"Granted at once to agents of linked hosts that ask for nothing else."`
+	Autonomous  bool                      `key:"autonomous" doc:"Granted at once to autonomous agents of hosts without a user."`
+	Public      bool                      `key:"public" doc:"Listed without authentication."`
+	Blocked     bool                      `key:"blocked" doc:"Listed, and cannot be asked for."`
+	Constraints powerbox.Value            `key:"constraints" doc:"Constraints of the server, which every grant is within."`
+	Executions  int                       `key:"executions" default:"0" min:"0" max:"1000000" doc:"Executions a minute by one agent; 0 for no limit of its own."`
+	Uses        int                       `key:"uses" min:"0" max:"1000000000" doc:"How often one grant of it can be used in all; 0 for no bound."`
+	Sum         map[string]powerbox.Value `key:"sum" doc:"Per argument, the most that all uses of one grant may add up to."`
+	Location    string                    `key:"location" format:"url" doc:"Another service where it is executed, which verifies by itself."`
+	Backend     string                    `key:"backend" format:"url" doc:"Where it is executed behind the provider. Default: the agent's upstream."`
 }
 
 // checkAgentAuth wants one provider at most, whose times are possible and which

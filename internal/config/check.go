@@ -226,6 +226,7 @@ func (k checker) checkAgents() {
 		}
 		k.checkUpstreamTLS(at, a)
 		k.checkModes(at, a)
+		k.checkEvidence(at, a)
 		k.unique(at+".trust_roots", "issuer", len(a.TrustRoots), func(j int) string { return a.TrustRoots[j].Issuer })
 	}
 }
@@ -246,6 +247,25 @@ func (k checker) checkModes(at string, a Agent) {
 		default:
 			k.known(path+".grant", fmt.Sprintf("grant of agent %q called", a.ID), r.Grant, grantIDs(k.Offers[a.ID]))
 		}
+	}
+}
+
+// maximumDegraded is how long calls may go on without a record at a time.
+const maximumDegraded = 24 * time.Hour
+
+// checkEvidence wants bodies that can be erased, and gaps that can be recorded.
+func (k checker) checkEvidence(at string, a Agent) {
+	if a.Bodies.Keep != "none" && k.Evidence.Arguments == "full" {
+		k.place(at+".bodies.keep", "%q has bodies that can be erased, and evidence.arguments: full keeps the same inside records, where they cannot; want redacted or none there", a.Bodies.Keep)
+	}
+	if a.Bodies.Keep != "none" && a.GatewayURL != "" {
+		k.place(at+".bodies.keep", "%q is for agents behind the server itself: gateways apart from it, as gateway_url has them, keep no bodies", a.Bodies.Keep)
+	}
+	if a.Degraded.Calls != "none" && a.GatewayURL != "" {
+		k.place(at+".degraded.calls", "%q is for agents behind the server itself: a gateway apart from it, as gateway_url has them, has nothing to record a gap in once its disk has failed", a.Degraded.Calls)
+	}
+	if f := a.Degraded.For; f > maximumDegraded {
+		k.place(at+".degraded.for", "%s is longer than %s", shortDuration(f), shortDuration(maximumDegraded))
 	}
 }
 

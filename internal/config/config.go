@@ -34,6 +34,7 @@ type Config struct {
 type Issuer struct {
 	URL             string        `key:"url" default:"http://127.0.0.1:8700" format:"origin" doc:"Public base URL; agents live at URL/agents/ID."`
 	Directory       Path          `key:"directory" default:"powerbox-data" doc:"Where keys (mode 0600) and the store are, relative to the file."`
+	PassphraseFile  Path          `key:"passphrase_file" doc:"File with the passphrase under which the keys in directory are encrypted (age); at least 12 bytes, white space around it is left out. Keys that stand in the clear are encrypted at the next start. Absent: they stand in the clear, mode 0600."`
 	MaximumLifetime time.Duration `key:"maximum_lifetime" default:"1h" doc:"Longest lifetime of a capability (SEP-8)."`
 	Feed            Feed          `key:"feed" doc:"The signed feed of revocations and freezes, for gateways apart from the server."`
 	TLS             TLS           `key:"tls" doc:"How serve speaks TLS, at every address but that of telemetry. The files are read again when they change, or on SIGHUP. Without a certificate it speaks plain HTTP, for loopback or behind a proxy that terminates TLS."`
@@ -115,7 +116,23 @@ type Agent struct {
 	CardLegacyMember bool        `key:"card_legacy_member" default:"true" doc:"Emit capabilityGrants at the top level of the card, too (SEP-1)."`
 	CardKeys         Path        `key:"card_keys" doc:"JWKS file. The agent's card must then be signed by one of its keys; nothing in the card adds to them. Absent: no signature is asked for."`
 	Trust            string      `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent must have reached for whatever it asks of this one, but for ending a task (docs/scores.md). Its score is that of the protected agent of the same name; who is none has none. Absent: no level."`
+	Bodies           AgentBodies `key:"bodies" doc:"What is kept beside the records of the agent's calls, and can be erased without touching them (docs/operations.md). Default: nothing; records have the names and kinds of arguments (evidence.arguments)."`
+	Degraded         Degraded    `key:"degraded" doc:"What goes on while records cannot be written. Default: nothing."`
 	TrustRoots       []TrustRoot `key:"trust_roots" doc:"Other issuers whose capabilities are accepted, recorded as foreign. Default: none."`
+}
+
+// AgentBodies is what is kept beside records. A record holds a commitment to it,
+// under a key that is erased with it.
+type AgentBodies struct {
+	Keep      string        `key:"keep" default:"none" enum:"none,arguments" doc:"arguments keeps the arguments of named skills as they were sent, up to 512KiB; more is refused. Not for an agent whose gateways are apart from the server."`
+	Retention time.Duration `key:"retention" default:"720h" doc:"How long they are kept; then they are erased, and the records stay."`
+}
+
+// Degraded is what the operator lets go on although it cannot be recorded
+// (EXT-27).
+type Degraded struct {
+	Calls string        `key:"calls" default:"none" enum:"none,reads" doc:"reads lets calls go on that are allowed and known to change nothing; each is logged, and how many they were is recorded as soon as that can be. Not for an agent whose gateways are apart from the server."`
+	For   time.Duration `key:"for" default:"15m" doc:"How long at a time, from the first record that could not be written; up to 24h. After that nothing goes on."`
 }
 
 // ModeRule is the mode of one caller, or of calls about one grant.

@@ -351,3 +351,45 @@ func TestAAPI1_Introspection(t *testing.T) {
 		t.Errorf("AAP-I2 revoked: %s", r.Raw)
 	}
 }
+
+// ATK-42, AAP-E8: budgets hold whoever calls at the same time, and what is known
+// not to have happened gives back what it took, once.
+func TestATK42_Budgets(t *testing.T) {
+	b := newBank(t, bankOptions{capabilities: "        - {name: buy, description: Buys, sensitivity: read, uses: 5}\n" +
+		"        - {name: pay, description: Pays, sensitivity: read, sum: {amount: 100}}"})
+	m := b.active("alice", "buy", "pay")
+	codes := make(chan string, 40)
+	for range 40 {
+		go func() { codes <- m.execute("buy", nil).text("error") }()
+	}
+	count := map[string]int{}
+	for range 40 {
+		count[<-codes]++
+	}
+	if count[""] != 5 || count["limit_exceeded"] != 35 || b.did("buy") != 5 {
+		t.Errorf("of 40 at once: %v, the service was asked %d times; want 5 done", count, b.did("buy"))
+	}
+	for _, c := range []struct {
+		amount any
+		code   string
+	}{{60.5, ""}, {39.6, "limit_exceeded"}, {39.5, ""}, {0.01, "limit_exceeded"}, {-50, "invalid_request"}, {"5", "invalid_request"}, {nil, "invalid_request"}, {0, ""}} {
+		if r := m.execute("pay", args("amount", c.amount)); r.text("error") != c.code {
+			t.Errorf("pay %v: %s; want %q", c.amount, r.Raw, c.code)
+		}
+	}
+	// What the service says no to gives back its amount, and no more.
+	n := b.active("alice", "pay")
+	b.refuse("pay", true)
+	for range 3 {
+		b.want("refused by the service", n.execute("pay", args("amount", 100)), http.StatusBadRequest, "invalid_request")
+	}
+	b.refuse("pay", false)
+	b.want("given back", n.execute("pay", args("amount", 100)), http.StatusOK, "")
+	b.want("once", n.execute("pay", args("amount", 1)), http.StatusForbidden, "limit_exceeded")
+	// After a restart nothing is forgotten.
+	b.again(func() {})
+	r := b.want("after a restart", n.execute("pay", args("amount", 1)), http.StatusForbidden, "limit_exceeded")
+	if d := b.record(r.text("decision_id")); d.Decision != "DENY" {
+		t.Errorf("the denial is recorded as %+v", d)
+	}
+}

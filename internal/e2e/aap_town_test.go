@@ -28,7 +28,8 @@ type bank struct {
 	mu      sync.Mutex
 	reached []string // capabilities that the service was asked for
 	polls   int
-	wait    chan struct{} // what the stream of the service waits for after its first event
+	refused map[string]bool // capabilities that the service says no to
+	wait    chan struct{}   // what the stream of the service waits for after its first event
 }
 
 // bankOptions change the provider.
@@ -111,6 +112,10 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.reached = append(b.reached, in.Capability)
 	b.mu.Unlock()
+	if b.refuses(in.Capability) {
+		http.Error(w, `{"error":"invalid_request","message":"not today"}`, http.StatusBadRequest)
+		return
+	}
 	switch in.Capability {
 	case "slow_job":
 		w.WriteHeader(http.StatusAccepted)
@@ -128,6 +133,19 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		fmt.Fprint(w, `{"data":{"did":"`+in.Capability+`"}}`)
 	}
+}
+
+func (b *bank) refuses(capability string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refused[capability]
+}
+
+// refuse has the service say no to a capability.
+func (b *bank) refuse(capability string, no bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refused = map[string]bool{capability: no}
 }
 
 // did counts how often the service was asked for a capability.

@@ -27,7 +27,8 @@ type agent struct {
 	Agent
 	gateway *Gateway
 
-	fetches singleflight.Group // at most one fetch of the card at a time
+	contexts token.Contexts     // for the agent behind
+	fetches  singleflight.Group // at most one fetch of the card at a time
 
 	mu      sync.Mutex // guards the fields below
 	fetched time.Time
@@ -150,7 +151,7 @@ func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 	t := gate.Target{
 		ID: a.ID, URL: a.URL, Required: a.Required, Foreign: a.Foreign,
 		EnforcesContext: a.EnforcesContext, AdmitFreeText: a.AdmitFreeText, RefuseAmbient: a.RefuseAmbient,
-		Links: a.Scopes.links(),
+		Links: a.Scopes.links(), Degraded: a.Degraded,
 		Trust: a.thresholds(), TrustAny: a.Trust,
 	}
 	var clauses []powerbox.Clause

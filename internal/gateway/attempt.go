@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/token"
@@ -121,6 +122,9 @@ func (g *Gateway) messageAttempts(x *exchange, c *gate.Call, task powerbox.Value
 			c.FreeOf = mapped.Operation
 		}
 		c.Handle, c.Arguments = mapped.Handle, g.config.Redact(named.Arguments)
+		if err := x.keep(c, named.Arguments); err != nil {
+			return err
+		}
 		if err := try(c, mapped.Operation, named.Arguments); err != nil {
 			return err
 		}
@@ -214,6 +218,29 @@ func try(c *gate.Call, op powerbox.Operation, args powerbox.Value) error {
 	}
 	c.Attempts = append(c.Attempts, attempt)
 	return nil
+}
+
+// codeArguments is the denial of arguments that are too large to be kept.
+const codeArguments = "arguments_too_large"
+
+// keep has the record of the call commit to its arguments, where the agent's are
+// kept beside it. What cannot be kept is refused: padding is no way to leave less
+// evidence.
+func (x *exchange) keep(c *gate.Call, arguments powerbox.Value) error {
+	if x.Detach == nil {
+		return nil
+	}
+	data := arguments.AppendJSON(nil)
+	if len(data) > evidence.MaxBody {
+		c.Refused = append(c.Refused, gate.Reason{
+			Code: codeArguments, Link: -1, Operation: x.mapped.Operation.String(),
+			Message: "the arguments have more than " + strconv.Itoa(evidence.MaxBody) + " bytes, which is the most that is kept of a call here; send less",
+		})
+		return nil
+	}
+	var err error
+	c.Body, err = x.Detach(data)
+	return err
 }
 
 // roundedNumber finds a number in arguments that a reader with double precision

@@ -26,7 +26,7 @@ func (g *Gateway) context(x *exchange) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return token.SignContext(x.Signer(), token.Context{
+	return x.contexts.Sign(x.Signer(), token.Context{
 		Issuer: x.URL, Audience: x.ID, IssuedAt: now, Expires: now.Add(contextLife),
 		Principal: principal(x, v, g), Holder: holder(x, v),
 		Capability: v.Held.Capability, Root: v.Held.Root,

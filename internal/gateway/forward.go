@@ -271,7 +271,7 @@ func (g *Gateway) answer(r *http.Response, x *exchange) error {
 
 // whole reads an answer to its end, within a limit.
 func whole(r *http.Response) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer+1))
+	body, err := readAll(io.LimitReader(r.Body, maxAnswer+1), r.ContentLength)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/cipher"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,6 +29,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -85,6 +88,10 @@ type Agent struct {
 	InvokeNative    bool       // the agent knows a2a/skill/invoke itself
 	Methods         []string   // further methods that may pass, by exact name
 	LegacyMember    bool       // whether its card gets the top-level capabilityGrants
+	Degraded        gate.Degraded
+	// Detach returns arguments as a body that is kept beside the record of their
+	// call; nil where none are kept.
+	Detach func(arguments []byte) (*evidence.Body, error)
 	// Encrypted says that the agent is reached over TLS alone, whatever its card
 	// names.
 	Encrypted bool
@@ -246,21 +253,38 @@ func (g *Gateway) routes() {
 	handle("GET /agents/{agent}/.well-known/jwks.json", g.keys)
 	handle("GET /agents/{agent}/skills/{skill}/.well-known/agent-card.json", g.card)
 	for _, path := range []string{"/agents/{agent}", "/agents/{agent}/{$}", "/agents/{agent}/skills/{skill}", "/agents/{agent}/skills/{skill}/{$}"} {
-		handle("POST "+path, g.timely(g.serve(a2a.JSONRPC)))
-		handle("GET "+path, postOnly)
-		handle("DELETE "+path, postOnly)
+		for _, method := range carried {
+			handle(method+" "+path, g.timely(g.serve(a2a.JSONRPC)))
+		}
 	}
 	// What is no path of ours is one of HTTP+JSON, below a skill or not.
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+	for _, method := range carried {
 		handle(method+" /agents/{agent}/{path...}", g.timely(g.serve(a2a.HTTPJSON)))
 		handle(method+" /agents/{agent}/skills/{skill}/{path...}", g.timely(g.serve(a2a.HTTPJSON)))
 	}
 }
 
-// postOnly answers what is sent to the address of JSON-RPC and is none.
-func postOnly(w http.ResponseWriter, _ *http.Request, _ *agent, _ string) {
-	w.Header().Set("Allow", http.MethodPost)
-	http.Error(w, "calls of JSON-RPC come by POST", http.StatusMethodNotAllowed)
+// carried are the methods that go on to an agent in observe, whatever it makes of
+// them. GET stands for HEAD, too.
+var carried = []string{http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodPut, http.MethodPatch, http.MethodOptions}
+
+// callsBy are the methods that calls come by, and no others.
+var callsBy = map[a2a.Binding][]string{
+	a2a.JSONRPC:  {http.MethodPost},
+	a2a.HTTPJSON: {http.MethodGet, http.MethodPost, http.MethodDelete},
+	a2a.GRPC:     {http.MethodPost},
+}
+
+// noCall says why a request cannot be a call at all: calls do not come by its
+// method, or what is inside its body cannot be checked as it will be read.
+func (x *exchange) noCall() (status int, err error) {
+	if by := callsBy[x.call.Binding]; !slices.Contains(by, x.request.Method) {
+		return http.StatusMethodNotAllowed, fmt.Errorf("calls of %s come by %s", x.call.Binding, strings.Join(by, ", "))
+	}
+	if encoding := x.request.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return http.StatusUnsupportedMediaType, fmt.Errorf("Content-Encoding %q is not accepted; send the body as it is", encoding)
+	}
+	return 0, nil
 }
 
 // timely bounds the time in which a body has to come. Answers have no such
@@ -327,13 +351,18 @@ func checkContentType(x *exchange) error {
 	return nil
 }
 
-// readBody reads a body within the limit. Compressed bodies are refused: what
-// is inside cannot be checked as it will be read.
+// readAll is io.ReadAll for something whose length was told, -1 where it was not.
+// What is told makes room for no more than usual bodies have.
+func readAll(r io.Reader, told int64) ([]byte, error) {
+	const usual = 64 << 10
+	b := bytes.NewBuffer(make([]byte, 0, min(max(told, 0), usual)+bytes.MinRead))
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
+}
+
+// readBody reads a body within the limit.
 func (g *Gateway) readBody(r *http.Request) ([]byte, int, error) {
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("Content-Encoding %q is not accepted; send the body as it is", encoding)
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, int64(g.config.BodyLimit)+1))
+	body, err := readAll(io.LimitReader(r.Body, int64(g.config.BodyLimit)+1), r.ContentLength)
 	if err != nil {
 		return nil, http.StatusBadRequest, errors.New("the body could not be read")
 	}

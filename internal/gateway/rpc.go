@@ -46,7 +46,12 @@ func (g *Gateway) handle(w http.ResponseWriter, x *exchange) {
 	}
 	// In observe what HTTP can carry is carried; everywhere else what cannot be
 	// read is refused with the protocol's own error.
-	call, decodeError := x.decode(powerbox.Limits{Bytes: g.config.BodyLimit, Depth: 64})
+	noCallStatus, noCall := x.noCall()
+	var call a2a.Call
+	decodeError := a2a.NoCall(noCall)
+	if call = x.call; noCall == nil {
+		call, decodeError = x.decode(powerbox.Limits{Bytes: g.config.BodyLimit, Depth: 64})
+	}
 	x.call = call
 	caller, consumed, err := g.config.Identity.Authenticate(x.addressed(), x.URL, g.config.Now())
 	_, scopes := scopeCredential(r.Header)
@@ -64,6 +69,13 @@ func (g *Gateway) handle(w http.ResponseWriter, x *exchange) {
 	x.mode = mode
 	if err != nil && (x.mode != gate.Observe || call.Method.IsExtension()) {
 		g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
+		return
+	}
+	if noCall != nil && x.mode != gate.Observe {
+		if noCallStatus == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", strings.Join(callsBy[x.call.Binding], ", "))
+		}
+		g.unreadable(w, x, noCallStatus, noCall)
 		return
 	}
 	if x.mode != gate.Observe {

@@ -199,26 +199,33 @@ func (i *Issuer) Gateways(ctx context.Context) ([]Gateway, error) {
 	return out, err
 }
 
+// shipped reads one record, which the gateway has to have sealed.
+func (g Gateway) shipped(data []byte) (evidence.Sealed, error) {
+	s, err := evidence.ParseSealed(data)
+	if err == nil {
+		err = s.CheckHash()
+	}
+	if err == nil {
+		err = s.CheckSignature(g.Record)
+	}
+	if err != nil {
+		return s, err
+	}
+	if r := s.Record(); r.AgentID != g.Agent || r.Details.Recorder != g.ID {
+		err = fmt.Errorf("record %q is of agent %q by %q; want %q by %q", r.ID, r.AgentID, r.Details.Recorder, g.Agent, g.ID)
+	}
+	return s, err
+}
+
 // Ship takes records that a gateway has sealed, in order, and returns the
 // sequence of the one that comes next. A record of another agent or recorder,
 // or under another key, is refused, and with it all that follow.
 func (i *Issuer) Ship(ctx context.Context, g Gateway, records [][]byte) (next int64, err error) {
 	sealed := make([]evidence.Sealed, len(records))
 	for n, data := range records {
-		s, err := evidence.ParseSealed(data)
-		if err == nil {
-			err = s.CheckHash()
-		}
-		if err == nil {
-			err = s.CheckSignature(g.Record)
-		}
-		if r := s.Record(); err == nil && (r.AgentID != g.Agent || r.Details.Recorder != g.ID) {
-			err = fmt.Errorf("record %q is of agent %q by %q; want %q by %q", r.ID, r.AgentID, r.Details.Recorder, g.Agent, g.ID)
-		}
-		if err != nil {
+		if sealed[n], err = g.shipped(data); err != nil {
 			return 0, noTarget("record %d of the shipment: %v", n, err)
 		}
-		sealed[n] = s
 	}
 	err = i.config.Store.Update(ctx, func(tx Tx) error {
 		for n, s := range sealed {

@@ -34,6 +34,9 @@ type Store interface {
 	Update(ctx context.Context, change func(tx Tx) error) error
 	// View runs read on one consistent snapshot.
 	View(ctx context.Context, read func(r Reader) error) error
+	// Scrub takes what was deleted out of the store's files. False means that a
+	// reader of an older state was in the way.
+	Scrub(ctx context.Context) (bool, error)
 }
 
 // Reader reads one snapshot.
@@ -66,6 +69,15 @@ type Reader interface {
 	// of the log is the first. [ErrNotFound] means that there is no record of
 	// the id in Before.
 	Records(query RecordQuery) (RecordPage, error)
+	// Body returns the body that a record commits to, or [ErrNotFound] where it
+	// commits to none or that one was erased.
+	Body(record string) (*evidence.Body, error)
+	// Bodies lists the bodies that match, oldest record first.
+	Bodies(query BodyQuery) ([]Body, error)
+	// BodyAgents returns the agents of which there are bodies.
+	BodyAgents() ([]string, error)
+	// Periods returns the periods of the log that were closed, oldest first.
+	Periods() ([]Period, error)
 	// Gateways returns every gateway that was ever enrolled, oldest first.
 	Gateways() ([]Gateway, error)
 	// Recorders returns every key by which this server ever signed records, oldest
@@ -84,7 +96,8 @@ type Reader interface {
 // Tx changes state within one transaction.
 type Tx interface {
 	Reader
-	// Append seals a record at the head of its agent's chain.
+	// Append seals a record at the head of its agent's chain. What it commits to
+	// ([evidence.Record.Detach]) is stored with it.
 	Append(record evidence.Record) (evidence.Sealed, error)
 	// AppendSealed takes a record that its recorder has sealed and returns the
 	// sequence of the one that comes next. A record that is there already, byte
@@ -105,6 +118,17 @@ type Tx interface {
 	// where it has not begun.
 	ChainEnd(agent, recorder string) (evidence.Head, error)
 	PutCapability(c Capability) error
+	// ClosePeriod ends a period with what a signed checkpoint covers, nil for the
+	// latest one, or returns [ErrNothingToClose].
+	ClosePeriod(signed []byte, at time.Time) (Period, error)
+	// ArchivePeriod marks a period whose records are elsewhere, or returns
+	// [ErrBodiesLeft]. Chains go on from what they ended in.
+	ArchivePeriod(p Period) error
+	// DeleteArchived deletes some of the records that are elsewhere, and returns how
+	// many; 0 once none is left.
+	DeleteArchived() (int, error)
+	// EraseBody deletes the body of a record, and its key with it.
+	EraseBody(record string) error
 	// PutAgentKey remembers the issuing key that an agent has now. For a key that
 	// it had before, the first time stays.
 	PutAgentKey(agent, key string, renewed time.Time) error

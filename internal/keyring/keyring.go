@@ -30,11 +30,14 @@ import (
 type Ring struct {
 	dir    string
 	random io.Reader
+	seal   *seal // nil where keys stand in the clear
 }
 
 // Open returns the ring in dir, which is made with mode 0700 when it is
-// missing and refused when others than its owner can write to it.
-func Open(dir string, random io.Reader) (*Ring, error) {
+// missing and refused when others than its owner can write to it. With a passphrase
+// its files are encrypted with age, those that stand in the clear when they are next
+// read; the operator's token stays as it is.
+func Open(dir string, random io.Reader, passphrase []byte) (*Ring, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
@@ -45,7 +48,12 @@ func Open(dir string, random io.Reader) (*Ring, error) {
 	if info.Mode().Perm()&0o022 != 0 {
 		return nil, fmt.Errorf("keys: %s can be written by others (mode %o); run chmod 700 %s", dir, info.Mode().Perm(), dir)
 	}
-	return &Ring{dir, random}, nil
+	r := &Ring{dir: dir, random: random}
+	r.seal, err = r.unlock(passphrase)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 var keyName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
@@ -70,7 +78,30 @@ func (r *Ring) load(name string, generate func() ([]byte, error)) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
-	return data, nil
+	plain, inClear, err := r.seal.open(data)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %s: %w", path, err)
+	}
+	if inClear && r.seal != nil && name != plainFile {
+		return plain, r.encrypt(path, plain, info)
+	}
+	return plain, nil
+}
+
+// encrypt puts a key that stands in the clear away. Its time, by which its age is
+// told, stays.
+func (r *Ring) encrypt(path string, plain []byte, info fs.FileInfo) error {
+	data, err := r.seal.shut(path, plain)
+	if err == nil {
+		err = r.write(path, data)
+	}
+	if err == nil {
+		err = os.Chtimes(path, info.ModTime(), info.ModTime())
+	}
+	if err != nil {
+		return fmt.Errorf("keys: %s is not encrypted: %w", path, err)
+	}
+	return nil
 }
 
 // create writes a new key under a temporary name first, so that a half-written
@@ -80,9 +111,18 @@ func (r *Ring) create(path string, generate func() ([]byte, error)) ([]byte, err
 	if err != nil {
 		return nil, fmt.Errorf("keys: %s: %w", path, err)
 	}
+	stored, err := r.seal.shut(path, data)
+	if err != nil {
+		return nil, err
+	}
+	return data, r.write(path, stored)
+}
+
+// write puts a file in place whole.
+func (r *Ring) write(path string, data []byte) error {
 	f, err := os.CreateTemp(r.dir, "new-*")
 	if err != nil {
-		return nil, fmt.Errorf("keys: %w", err)
+		return fmt.Errorf("keys: %w", err)
 	}
 	_, err = f.Write(data)
 	err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
@@ -90,9 +130,9 @@ func (r *Ring) create(path string, generate func() ([]byte, error)) ([]byte, err
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("keys: %w", errors.Join(err, os.Remove(f.Name())))
+		return fmt.Errorf("keys: %w", errors.Join(err, os.Remove(f.Name())))
 	}
-	return data, nil
+	return nil
 }
 
 // Agent returns the issuing key of an agent (Ed25519).

@@ -14,7 +14,7 @@ import (
 func open(t *testing.T) (*Ring, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "keys")
-	r, err := Open(dir, rand.Reader)
+	r, err := Open(dir, rand.Reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestEXT33_KeyFilesAreTheOwnersAlone(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, rand.Reader); err == nil || !strings.Contains(err.Error(), "chmod 700") {
+	if _, err := Open(dir, rand.Reader, nil); err == nil || !strings.Contains(err.Error(), "chmod 700") {
 		t.Errorf("a directory that others can write to was opened: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestListNamesAndNeverShows(t *testing.T) {
 // no key for two, and that each is the same after a restart.
 func TestEXT29_EveryAlgorithmHasAKeyOfItsOwn(t *testing.T) {
 	first, dir := open(t)
-	second, err := Open(dir, rand.Reader)
+	second, err := Open(dir, rand.Reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

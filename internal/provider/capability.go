@@ -36,6 +36,7 @@ type Capability struct {
 	Public      bool           // listed without authentication
 	Blocked     bool           // cannot be asked for
 	Autonomous  bool           // granted at once to autonomous agents of hosts without a user
+	Budgets     Budgets        // of each grant
 	Constraints powerbox.Shape // of the server; the zero Shape is set to any arguments
 
 	schema *jsonschema.Schema // of Input

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
 // Backend does what a capability is.
@@ -150,7 +152,11 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 	if !s.token.Allows(c.Name) {
 		call.Refused = []gate.Reason{{Code: string(agentauth.CodeNotGranted), Link: -1, Message: "the token is restricted to other capabilities"}}
 	}
-	v, err := p.config.Gate.Check(ctx, call)
+	v, err := p.decide(ctx, call, c, held, arguments)
+	var refused *agentauth.Error
+	if asError(err, &refused) {
+		return v, refused
+	}
 	if err != nil {
 		return v, agentauth.Errorf(agentauth.CodeUnavailable, "the call cannot be recorded now, and so is not made; try again in a moment")
 	}
@@ -158,6 +164,13 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		return v, nil
 	}
 	return v, p.denied(v, call, held, c.Name, arguments)
+}
+
+func (p *Provider) decide(ctx context.Context, call *gate.Call, c *Capability, held []Grant, arguments powerbox.Value) (gate.Verdict, error) {
+	if len(call.Presented) == 0 || len(call.Refused) > 0 || c.Budgets.Uses == 0 && len(c.Budgets.Sum) == 0 {
+		return p.config.Gate.Check(ctx, call)
+	}
+	return p.checkBudgeted(ctx, call, c, held, arguments)
 }
 
 // inForce are the grants of a session that can be presented for a capability.
@@ -175,6 +188,10 @@ func (p *Provider) inForce(s Session, name string) []Grant {
 func (p *Provider) denied(v gate.Verdict, call *gate.Call, held []Grant, name string, arguments powerbox.Value) error {
 	e := agentauth.Errorf(agentauth.CodeNotGranted, "the agent has no grant in force for %q; ask for it with request-capability", name)
 	e.Decision = v.Record.ID
+	if len(call.Refused) > 0 && call.Refused[0].Code == string(agentauth.CodeLimit) {
+		e.Code, e.Message = agentauth.CodeLimit, fmt.Sprintf("what was granted of %q is used up; ask for more with request-capability", name)
+		return e
+	}
 	if len(call.Refused) > 0 {
 		e.Message = fmt.Sprintf("the token is restricted to other capabilities than %q", name)
 		return e
@@ -241,12 +258,23 @@ func (p *Provider) outcome(ctx context.Context, v gate.Verdict, status evidence.
 	if cause != "" {
 		detail = powerbox.Object(powerbox.Member{Name: "cause", Value: powerbox.String(cause)}).AppendJSON(nil)
 	}
-	if err := p.config.Gate.Outcome(context.WithoutCancel(ctx), v, status, detail); err != nil {
+	err := p.config.Gate.Outcome(context.WithoutCancel(ctx), v, status, detail)
+	if err == nil && p.budgeted(v) {
+		err = p.settle(ctx, v.Record.ID, status == evidence.Failed && cause != "backend")
+	}
+	if err != nil {
 		e := agentauth.Errorf(agentauth.CodeUnavailable, "the call was made and its outcome could not be recorded")
 		e.Decision = v.Record.ID
 		return e
 	}
 	return nil
+}
+
+// budgeted reports whether a decision can have taken from a budget.
+func (p *Provider) budgeted(v gate.Verdict) bool {
+	name := strings.TrimPrefix(v.Record.Intent.Operation, issuer.Qualify(p.config.Agent, Label, ""))
+	c := p.capabilities[name]
+	return c != nil && (c.Budgets.Uses > 0 || len(c.Budgets.Sum) > 0)
 }
 
 // GoesOn reports whether a stream may go on: neither agent nor host nor grant has

@@ -20,9 +20,13 @@ import (
 	"github.com/powerbox-project/powerbox/internal/signed"
 )
 
-// Exporter writes the bundle of all evidence.
+// Exporter writes the bundle of all evidence, and the same with the bodies that
+// are left.
 type Exporter interface {
 	Export(ctx context.Context, w io.Writer, keys []evidence.Key) error
+	ExportBodies(ctx context.Context, w io.Writer, keys []evidence.Key) error
+	// ExportPeriod writes the bundle of one closed period.
+	ExportPeriod(ctx context.Context, w io.Writer, keys []evidence.Key, number int64, bodies bool) error
 }
 
 // Admin is the operator's interface under /v1. Every call needs the operator's
@@ -46,8 +50,13 @@ type Admin struct {
 	Policies func(files map[string][]byte) (issuer.Policy, error)
 	// Issuing are the issuing keys of the agents, MaximumLifetime how long anything
 	// lives that they signed.
-	Issuing         map[string]*keyring.Issuing
-	Scores          *Scores
+	Issuing map[string]*keyring.Issuing
+	Scores  *Scores
+	// AsksTrust says that calls are denied by scores, which count the whole history.
+	AsksTrust bool
+	// Unrecorded returns how many calls went on without a record that the evidence
+	// does not tell of yet, by agent.
+	Unrecorded      func() map[string]int64
 	MaximumLifetime time.Duration
 	Now             func() time.Time
 	Log             *slog.Logger
@@ -66,6 +75,10 @@ type AgentStatus struct {
 	Canary int        `json:"canary"`
 	Rules  []ModeRule `json:"rules,omitempty"`
 	Set    bool       `json:"set,omitempty"` // whether an operator set the mode
+	// Degraded says what goes on while records cannot be written, "" for nothing;
+	// Unrecorded how many calls did of which the evidence does not tell yet.
+	Degraded   string `json:"degraded,omitempty"`
+	Unrecorded int64  `json:"unrecorded,omitempty"`
 }
 
 // ModeRule is the mode of one caller at an agent, or of calls about one grant.
@@ -97,6 +110,12 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/capabilities/{id}/status", serve(a, a.statusPlace))
 	mux.HandleFunc("GET /v1/records", a.records)
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
+	mux.HandleFunc("GET /v1/records/{id}/body", serve(a, a.body))
+	mux.HandleFunc("POST /v1/evidence/erasures", serve(a, a.erase))
+	mux.HandleFunc("GET /v1/evidence/periods", serve(a, a.periods))
+	mux.HandleFunc("POST /v1/evidence/periods", serve(a, a.closePeriod))
+	mux.HandleFunc("GET /v1/evidence/periods/{period}/bundle", a.exportPeriod)
+	mux.HandleFunc("POST /v1/evidence/periods/{period}/archive", serve(a, a.archivePeriod))
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
 	mux.HandleFunc("POST /v1/agents/{agent}/keys", serve(a, a.rotate))
 	mux.HandleFunc("GET /v1/trust/{agent}", serve(a, a.trust))
@@ -181,8 +200,9 @@ func decode(r *http.Request, into any) error {
 }
 
 func (a *Admin) agents(r *http.Request) (any, error) {
-	out := append([]AgentStatus{}, a.Agents...)
+	out, untold := append([]AgentStatus{}, a.Agents...), a.Unrecorded()
 	for i := range out {
+		out[i].Unrecorded = untold[out[i].ID]
 		mode, err := a.Mode(r.Context(), out[i].ID)
 		if err != nil {
 			return nil, err
@@ -372,7 +392,8 @@ func (a *Admin) can(r *http.Request) (any, error) {
 // names.
 func (a *Admin) bundle(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
-	if err := a.Public.export(r.Context(), w, a.Gateways.Keys(a.Keys), a.Exporter); err != nil {
+	bodies := r.URL.Query().Get("bodies") == "true"
+	if err := a.Public.export(r.Context(), w, a.Gateways.Keys(a.Keys), bodies, a.Exporter); err != nil {
 		a.Log.ErrorContext(r.Context(), "evidence export failed", slog.Any("error", err))
 		problem(w, http.StatusInternalServerError, err.Error())
 	}

@@ -28,7 +28,7 @@ type PublicLog interface {
 	// Place returns the place of a record; issuer.ErrNotFound for none.
 	Place(ctx context.Context, id string) (int64, error)
 	// ExportCosigned writes the bundle of what the cosigned checkpoint covers.
-	ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key) error
+	ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key, bodies bool) error
 }
 
 // Public serves the log as C2SP tlog-tiles (EXT-35):
@@ -178,9 +178,12 @@ func (p *Public) proof(ctx context.Context, id string) (evidence.Proof, error) {
 
 // export writes the bundle, with cosignatures where they can be had, and otherwise
 // by plain.
-func (p *Public) export(ctx context.Context, w io.Writer, keys []evidence.Key, plain Exporter) error {
+func (p *Public) export(ctx context.Context, w io.Writer, keys []evidence.Key, bodies bool, plain Exporter) error {
 	if p.cosigned(ctx) {
-		return p.Log.ExportCosigned(ctx, w, keys)
+		return p.Log.ExportCosigned(ctx, w, keys, bodies)
+	}
+	if bodies {
+		return plain.ExportBodies(ctx, w, keys)
 	}
 	return plain.Export(ctx, w, keys)
 }

@@ -19,6 +19,9 @@ type RecordLog interface {
 	// From returns the records from a place on, a bounded number of them; none at
 	// the end of the log.
 	From(ctx context.Context, place int64) ([]evidence.Sealed, error)
+	// Begins returns the place of the first record that is there: 0, unless others
+	// were archived.
+	Begins(ctx context.Context) (int64, error)
 }
 
 // The times of scores.
@@ -57,10 +60,18 @@ type ledger struct {
 	book   trust.Book
 	chains map[evidence.ChainID]evidence.Head // of the next record
 	place  int64
+	midway bool // it was not read from the beginning: what was archived is not there
 }
 
 // follow takes over what is in the log behind what it has.
 func (l *ledger) follow(ctx context.Context, log RecordLog) error {
+	begins, err := log.Begins(ctx)
+	if err != nil {
+		return err
+	}
+	if l.place < begins {
+		*l = ledger{book: trust.Book{Until: l.book.Until}, place: begins, midway: true}
+	}
 	for {
 		sealed, err := log.From(ctx, l.place)
 		if err != nil || len(sealed) == 0 {
@@ -78,7 +89,10 @@ func (l *ledger) add(s evidence.Sealed) {
 		l.chains = map[evidence.ChainID]evidence.Head{}
 	}
 	next, known := l.chains[r.Details.ChainID]
-	if !known {
+	switch {
+	case !known && l.midway && r.Details.Sequence > 0:
+		next = evidence.Head{ChainID: r.Details.ChainID, Sequence: r.Details.Sequence, Hash: s.Prev()}
+	case !known:
 		next = evidence.Genesis(r.Details.ChainID)
 	}
 	if s.CheckHash() != nil || r.Details.Sequence != next.Sequence || s.Prev() != next.Hash {

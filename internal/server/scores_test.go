@@ -16,9 +16,12 @@ import (
 
 // shelf is a log in memory, read a few records at a time.
 type shelf struct {
-	all  []evidence.Sealed
-	gone error
+	all    []evidence.Sealed
+	gone   error
+	begins int64 // records before it were archived
 }
+
+func (s *shelf) Begins(context.Context) (int64, error) { return s.begins, s.gone }
 
 func (s *shelf) From(_ context.Context, place int64) ([]evidence.Sealed, error) {
 	return s.all[place:min(place+3, int64(len(s.all)))], s.gone
@@ -57,6 +60,29 @@ func (s *shelf) work(t *testing.T, agent string, status evidence.OutcomeStatus, 
 
 func newScores(log RecordLog, now *time.Time) *Scores {
 	return &Scores{Log: log, Agents: []string{"mail", "documents"}, Now: func() time.Time { return *now }, Slog: slog.New(slog.DiscardHandler)}
+}
+
+// What was archived before it was read is not counted, and no broken chain; a
+// record that is missing behind it is.
+func TestEXT20_ScoresBeginBehindAnArchive(t *testing.T) {
+	now, log := noon, &shelf{begins: 4}
+	log.work(t, "mail", evidence.Failed, 2)
+	log.work(t, "mail", evidence.Achieved, 3)
+	log.work(t, "documents", evidence.Achieved, 1)
+	s := newScores(log, &now)
+	got, err := s.Of(t.Context(), "mail", time.Time{})
+	if err != nil || got.Broken || got.Counts.Achieved != 3 || got.Counts.Failed != 0 {
+		t.Errorf("%v %+v", err, got)
+	}
+	log.begins = 8 // and what was read is forgotten only where it is passed over
+	if got, err = s.Of(t.Context(), "mail", time.Time{}); err != nil || got.Counts.Achieved != 3 {
+		t.Errorf("%v %+v", err, got)
+	}
+	log.work(t, "mail", evidence.Achieved, 1)
+	log.all = append(log.all[:len(log.all)-2:len(log.all)-2], log.all[len(log.all)-1])
+	if got, err := newScores(log, &now).Of(t.Context(), "mail", time.Time{}); err != nil || !got.Broken {
+		t.Errorf("a record is missing: %v %+v", err, got)
+	}
 }
 
 // TestEXT18_ScoresFollowTheLog: what is recorded changes scores, from whichever

@@ -32,16 +32,22 @@ type frame struct {
 
 func appendFrame(to []byte, batch uint64, last bool, payload []byte) []byte {
 	at := len(to)
-	to = append(to, magic...)
-	to = binary.BigEndian.AppendUint64(to, batch)
-	flags := byte(0)
+	to = append(append(to, make([]byte, frameHeader)...), payload...)
+	putHeader(to[at:], batch, last)
+	return to
+}
+
+// putHeader makes a frame of a payload with room for the header before it.
+func putHeader(frame []byte, batch uint64, last bool) {
+	payload := frame[frameHeader:]
+	copy(frame, magic)
+	binary.BigEndian.PutUint64(frame[4:], batch)
+	frame[12] = 0
 	if last {
-		flags = flagLast
+		frame[12] = flagLast
 	}
-	to = append(to, flags)
-	to = binary.BigEndian.AppendUint32(to, uint32(len(payload))) // at most maxRecord
-	to = binary.BigEndian.AppendUint32(to, checksum(to[at+4:], payload))
-	return append(to, payload...)
+	binary.BigEndian.PutUint32(frame[13:], uint32(len(payload))) // at most maxRecord
+	binary.BigEndian.PutUint32(frame[17:], checksum(frame[4:17], payload))
 }
 
 func checksum(head, payload []byte) uint32 {

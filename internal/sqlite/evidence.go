@@ -19,9 +19,15 @@ import (
 
 // Append implements [issuer.Tx].
 func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
+	if record.Detached != nil {
+		// What it commits to is stored beside it, in the file, in one commit.
+		if err := t.enter(); err != nil {
+			return evidence.Sealed{}, err
+		}
+	}
 	name := chainKey(record)
 	head, err := t.head(name)
-	if err == nil && t.careful {
+	if err == nil {
 		err = t.unused(record.ID)
 	}
 	if err != nil {
@@ -35,7 +41,7 @@ func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
 	if err != nil {
 		return evidence.Sealed{}, notWritten(err)
 	}
-	t.move(name, end{sealed.Head(), t.tail.size + int64(len(t.pending))})
+	t.move(name, end{sealed.Head(), t.place()})
 	t.pending = append(t.pending, sealed)
 	return sealed, nil
 }
@@ -45,7 +51,22 @@ func notWritten(err error) error {
 }
 
 // unused refuses the id of a record that is in the log, or waits in this batch.
+// Where the records of the batch go straight into the file, which refuses by
+// itself, it looks only when it has to be careful.
 func (t *transaction) unused(id string) error {
+	if t.entered && !t.careful {
+		return nil
+	}
+	if !t.entered {
+		_, again := t.used[id]
+		t.used[id] = struct{}{}
+		if !again && t.store.ahead.ids.unused(id) {
+			return nil
+		}
+		if err := t.enter(); err != nil {
+			return err
+		}
+	}
 	_, err := (reader{t.ctx, t.raw}).Record(id)
 	waits := slices.ContainsFunc(t.pending, func(s evidence.Sealed) bool { return s.Record().ID == id })
 	switch {
@@ -60,21 +81,25 @@ func (t *transaction) unused(id string) error {
 // grow writes the records of the batch, brings their leaves into the tree and
 // signs the checkpoint over them.
 func (t *transaction) grow() error {
-	if len(t.pending) == 0 {
-		return nil
+	if t.broken != nil || len(t.pending) == 0 {
+		return t.broken
 	}
 	if err := t.sign(); err != nil {
 		return err
 	}
-	// With OR ROLLBACK, SQLite keeps no copy of pages in case that a statement
-	// must be undone alone: none is, since the batch fails with it.
-	leaves, rows := make([][]byte, len(t.pending)), &rows{head: "INSERT OR ROLLBACK INTO record (place, id, time, bytes) VALUES ", row: "(?,?,?,?)", width: 4}
+	if err := t.put(t.pending[t.taken:], t.tail.size+int64(t.taken)); err != nil {
+		return err
+	}
+	for name, e := range t.behind {
+		if _, moved := t.ends[name]; !moved {
+			t.ends[name] = e
+		}
+	}
+	leaves := make([][]byte, len(t.pending))
 	for i, s := range t.pending {
 		leaves[i] = evidence.Leaf(s)
-		r := s.Record()
-		rows.add(t.tail.size+int64(i), r.ID, r.Time.UnixMilli(), s.Bytes())
 	}
-	if err := rows.insert(t.ctx, t.raw); err != nil {
+	if err := t.putBodies(); err != nil {
 		return err
 	}
 	grown, size, root, err := evidence.Grow(t.tail.size, t, leaves)
@@ -94,6 +119,18 @@ func (t *transaction) grow() error {
 	}
 	_, err = t.raw.ExecContext(t.ctx, "INSERT OR REPLACE INTO checkpoint (only, size, note, heads) VALUES (0, ?, ?, ?)", size, signed, t.noted)
 	return err
+}
+
+// put writes records into the file. With OR ROLLBACK, SQLite keeps no copy of
+// pages in case that a statement must be undone alone: none is, since the batch
+// fails with it.
+func (t *transaction) put(records []evidence.Sealed, first int64) error {
+	rows := &rows{head: "INSERT OR ROLLBACK INTO record (place, id, time, bytes) VALUES ", row: "(?,?,?,?)", width: 4}
+	for i, s := range records {
+		r := s.Record()
+		rows.add(first+int64(i), r.ID, r.Time.UnixMilli(), s.Bytes())
+	}
+	return rows.insert(t.ctx, t.raw)
 }
 
 // sign makes the signatures that the batch needs, at once on every processor:
@@ -125,6 +162,9 @@ const signaturesAWorker = 4
 func (t *transaction) unsigned() (due []int) {
 	signed := map[chainName]bool{}
 	for i, s := range slices.Backward(t.pending) {
+		if i < t.signed {
+			break
+		}
 		switch name := chainKey(s.Record()); {
 		case s.Signed():
 		case !s.Covered():
@@ -186,12 +226,18 @@ func readCheckpoint(ctx context.Context, db queryer) (c checkpoint, err error) {
 
 // Empty reports whether nothing has been recorded yet.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
+	if err := s.settle(ctx); err != nil {
+		return false, err
+	}
 	c, err := readCheckpoint(ctx, s.reads)
 	return c.size == 0, err
 }
 
 // Records returns how many records the log has.
 func (s *Store) Records(ctx context.Context) (int64, error) {
+	if err := s.settle(ctx); err != nil {
+		return 0, err
+	}
 	c, err := readCheckpoint(ctx, s.reads)
 	return c.size, err
 }
@@ -202,12 +248,22 @@ var ErrNoEvidence = errors.New("sqlite: there is no evidence yet")
 // Export writes the bundle of everything that is recorded, as of one moment
 // (EXT-41).
 func (s *Store) Export(ctx context.Context, w io.Writer, keys []evidence.Key) error {
-	return s.exportUnder(ctx, w, keys, nil)
+	return s.exportUnder(ctx, w, export{keys: keys})
 }
 
-// exportUnder writes what a signed checkpoint of the log covers; what the latest
-// does, where it is nil.
-func (s *Store) exportUnder(ctx context.Context, w io.Writer, keys []evidence.Key, signed []byte) error {
+// export says what a bundle has.
+type export struct {
+	keys   []evidence.Key
+	signed []byte // checkpoint that says how far it goes; the latest one where it is nil
+	bodies bool   // whether bodies come with their records
+	first  int64  // entries before it
+}
+
+// exportUnder writes what a signed checkpoint of the log covers.
+func (s *Store) exportUnder(ctx context.Context, w io.Writer, what export) error {
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
 	tx, err := s.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("sqlite: %w", err)
@@ -220,18 +276,30 @@ func (s *Store) exportUnder(ctx context.Context, w io.Writer, keys []evidence.Ke
 	if c.size == 0 {
 		return ErrNoEvidence
 	}
-	if signed != nil {
-		covered, err := evidence.OpenCheckpoint(signed, s.config.Checkpoint.(verifier))
+	if what.signed != nil {
+		covered, err := evidence.OpenCheckpoint(what.signed, s.config.Checkpoint.(verifier))
 		if err != nil || covered.Size > c.size {
 			return errors.Join(errors.New("sqlite: the cosigned checkpoint is not one of this file"), err)
 		}
-		c.size, c.note = covered.Size, signed
+		c.size, c.note = covered.Size, what.signed
 	}
 	r := reader{ctx, tx}
-	return evidence.WriteBundle(w, evidence.Export{
-		Keys: keys, Hashes: &treeReader{reader: r}, Checkpoint: c.note,
-		Records: r.rawRecords("SELECT bytes FROM record WHERE place < ? ORDER BY place", c.size),
-	})
+	begins, err := r.begins()
+	if err != nil {
+		return err
+	}
+	what.first = max(what.first, begins)
+	if c.size < what.first {
+		return fmt.Errorf("sqlite: a checkpoint of %d entries, and the records that are here begin behind %d", c.size, what.first)
+	}
+	out := evidence.Export{
+		From: what.first, Keys: what.keys, Hashes: &treeReader{reader: r}, Checkpoint: c.note,
+		Records: r.rawRecords("SELECT bytes FROM record WHERE place >= ? AND place < ? ORDER BY place", what.first, c.size),
+	}
+	if what.bodies {
+		r.withBodies(&out, c.size)
+	}
+	return evidence.WriteBundle(w, out)
 }
 
 // rawRecords yields the stored bytes that a query selects.

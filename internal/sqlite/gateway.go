@@ -70,6 +70,9 @@ func (r reader) Gateways() ([]issuer.Gateway, error) {
 func (t *transaction) AppendSealed(sealed evidence.Sealed) (next int64, err error) {
 	record := sealed.Record()
 	name, d := chainKey(record), record.Details
+	if err := t.enter(); err != nil {
+		return 0, notWritten(err)
+	}
 	head, err := t.headOfSealed(name, d.ChainID)
 	if err != nil {
 		return 0, notWritten(err)
@@ -89,7 +92,7 @@ func (t *transaction) AppendSealed(sealed evidence.Sealed) (next int64, err erro
 		// are in it.
 		return head.Sequence, errors.Join(err, fmt.Errorf("%w: its id %q is that of another record", issuer.ErrNotNext, record.ID))
 	}
-	t.move(name, end{sealed.Head(), t.tail.size + int64(len(t.pending))})
+	t.move(name, end{sealed.Head(), t.place()})
 	t.pending = append(t.pending, sealed)
 	return head.Sequence + 1, nil
 }

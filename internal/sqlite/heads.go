@@ -10,6 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
 // chainName names a chain: there is one for an agent and a recorder.
@@ -21,10 +22,19 @@ func chainKey(record evidence.Record) chainName {
 
 // head returns where the next record of a chain goes.
 func (t *transaction) head(name chainName) (evidence.Head, error) {
+	if e, ok := t.ends[name]; ok {
+		return e.head, nil
+	}
+	if head, ok := t.store.ahead.heads[name]; ok {
+		return head, nil
+	}
+	if err := t.enter(); err != nil {
+		return evidence.Head{}, err
+	}
 	if err := t.loadTail(); err != nil {
 		return evidence.Head{}, err
 	}
-	if e, ok := t.ends[name]; ok {
+	if e, ok := t.behind[name]; ok {
 		return e.head, nil
 	}
 	if e, ok := t.tail.ends[name]; ok {
@@ -42,6 +52,12 @@ func (t *transaction) head(name chainName) (evidence.Head, error) {
 		return evidence.Genesis(evidence.ChainID(chain)), nil
 	}
 	sealed, err := first((reader{t.ctx, t.raw}).sealed("SELECT bytes FROM record WHERE place = ?", last))
+	if errors.Is(err, issuer.ErrNotFound) {
+		var kept evidence.Head
+		if kept, err = t.keptHead(name, evidence.ChainID(chain)); err == nil {
+			return kept, nil
+		}
+	}
 	if err != nil {
 		return evidence.Head{}, fmt.Errorf("record %d, the last of a chain: %w", last, err)
 	}
@@ -107,7 +123,7 @@ func (t *transaction) loadTail() error {
 // note brings the rows of the chains up to date when there is enough to do, for
 // a log that will have size records. It returns how many they know.
 func (t *transaction) note(size int64) (int64, error) {
-	if size-t.tail.noted < maxBehind {
+	if size-t.tail.noted < maxBehind && !t.settled {
 		return t.tail.noted, nil
 	}
 	for _, ends := range []map[chainName]end{t.tail.ends, t.ends} {
@@ -136,7 +152,7 @@ func (k *tail) follow(t *transaction) {
 		maps.DeleteFunc(k.ends, func(_ chainName, e end) bool { return e.place < k.noted })
 	}
 	hashes := map[int64]tlog.Hash{}
-	for _, index := range edge(k.size) {
+	for _, index := range evidence.Edge(k.size) {
 		if index >= first {
 			hashes[index] = t.grown[index-first]
 		} else if hash, ok := k.hashes[index]; ok {

@@ -10,6 +10,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"testing"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -19,6 +20,10 @@ import (
 // killedStore is the environment variable that makes this test binary the
 // process that is killed; its value is the store's path.
 const killedStore = "POWERBOX_TEST_KILLED_STORE"
+
+// killedSpool is the one that has it write ahead of its file; its value begins the
+// ids of the records, which then grow as those of the product do.
+const killedSpool = "POWERBOX_TEST_KILLED_SPOOL"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(killedStore); path != "" {
@@ -31,6 +36,9 @@ func TestMain(m *testing.M) {
 // record that was acknowledged, one in a line.
 func appendUntilKilled(path string) {
 	f := newFixture(path)
+	name, spooled := os.LookupEnv(killedSpool)
+	f.config.Spool = spooled
+	var made atomic.Int64
 	s, err := Open(context.Background(), f.config)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -41,7 +49,15 @@ func appendUntilKilled(path string) {
 		go func() {
 			for i := 0; ; i++ {
 				id := fmt.Sprintf("rec_%d_%d_%d", os.Getpid(), p, i)
+				if spooled {
+					id = fmt.Sprintf("rec_%s_%09d", name, made.Add(1))
+				}
 				err := s.Update(context.Background(), func(tx issuer.Tx) error {
+					if spooled && p == 0 && i%20 == 0 { // what writes state brings the file up to date
+						if err := tx.SetMode("documents", "require"); err != nil {
+							return err
+						}
+					}
 					_, err := tx.Append(record(id))
 					return err
 				})
@@ -61,11 +77,19 @@ func appendUntilKilled(path string) {
 // A process that is killed while it appends loses nothing that it
 // acknowledged, and what it leaves behind verifies.
 func TestEXT27_AKilledProcessLosesNoAcknowledgedRecord(t *testing.T) {
-	f := newFixture(t.TempDir() + "/powerbox.db")
+	t.Run("into the file", func(t *testing.T) { loseNothing(t, newFixture(t.TempDir()+"/powerbox.db")) })
+	t.Run("ahead of the file", func(t *testing.T) {
+		f := newFixture(t.TempDir() + "/powerbox.db")
+		f.config.Spool = true
+		loseNothing(t, f)
+	})
+}
+
+func loseNothing(t *testing.T, f fixture) {
 	random := mathrand.New(mathrand.NewPCG(1, 2))
 	acknowledged := map[string]bool{}
 	for n := range 10 {
-		for _, id := range f.killed(t, 1+random.IntN(300)) {
+		for _, id := range f.killed(t, n, 1+random.IntN(300)) {
 			acknowledged[id] = true
 		}
 		f.checkAfterKill(t, n, acknowledged)
@@ -77,10 +101,13 @@ func TestEXT27_AKilledProcessLosesNoAcknowledgedRecord(t *testing.T) {
 
 // killed starts a process that appends, kills it after it has acknowledged n
 // records, and returns all that it acknowledged.
-func (f fixture) killed(t *testing.T, n int) []string {
+func (f fixture) killed(t *testing.T, round, n int) []string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0])
 	c.Env = append(os.Environ(), killedStore+"="+f.config.Path)
+	if f.config.Spool {
+		c.Env = append(c.Env, fmt.Sprintf("%s=%02d", killedSpool, round))
+	}
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err != nil {

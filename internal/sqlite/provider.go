@@ -18,7 +18,7 @@ func (s *Store) UpdateProvider(ctx context.Context, change func(provider.Tx) err
 
 // ViewProvider implements [provider.Store].
 func (s *Store) ViewProvider(ctx context.Context, read func(provider.Reader) error) error {
-	return s.View(ctx, func(r issuer.Reader) error { return read(r.(reader)) })
+	return s.View(ctx, func(r issuer.Reader) error { return read(r.(settled)) })
 }
 
 // bodies reads what a query selects the bodies of.
@@ -37,8 +37,8 @@ func bodies[T any](r reader, query string, args ...any) ([]T, error) {
 	return out, nil
 }
 
-// put stores a thing, whose columns come before its body.
-func (t *transaction) put(thing any, statement string, columns ...any) error {
+// keep stores a thing, whose columns come before its body.
+func (t *transaction) keep(thing any, statement string, columns ...any) error {
 	body, err := json.Marshal(thing)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (r reader) Hosts(user string) ([]provider.Host, error) {
 
 // PutHost implements [provider.Tx].
 func (t *transaction) PutHost(h provider.Host) error {
-	return t.put(h, `INSERT INTO host (id, thumbprint, keys_url, user, created, body) VALUES (?, ?, ?, ?, ?, ?)
+	return t.keep(h, `INSERT INTO host (id, thumbprint, keys_url, user, created, body) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET thumbprint = excluded.thumbprint, user = excluded.user, body = excluded.body`,
 		h.ID, h.Thumbprint, h.KeysURL, h.User, h.Created.UnixMilli())
 }
@@ -93,7 +93,7 @@ func (r reader) HostAgents(host string) ([]provider.Agent, error) {
 
 // PutHostAgent implements [provider.Tx].
 func (t *transaction) PutHostAgent(a provider.Agent) error {
-	return t.put(a, `INSERT INTO host_agent (id, host, thumbprint, body) VALUES (?, ?, ?, ?)
+	return t.keep(a, `INSERT INTO host_agent (id, host, thumbprint, body) VALUES (?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET thumbprint = excluded.thumbprint, body = excluded.body`, a.ID, a.Host, a.Thumbprint)
 }
 
@@ -109,7 +109,7 @@ func (r reader) Grant(id string) (provider.Grant, error) {
 
 // PutGrant implements [provider.Tx].
 func (t *transaction) PutGrant(g provider.Grant) error {
-	return t.put(g, "INSERT INTO agent_grant (id, agent, body) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", g.ID, g.Agent)
+	return t.keep(g, "INSERT INTO agent_grant (id, agent, body) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", g.ID, g.Agent)
 }
 
 // Approval implements [provider.Reader].
@@ -129,7 +129,7 @@ func (r reader) PendingApprovals() ([]provider.Approval, error) {
 
 // PutApproval implements [provider.Tx].
 func (t *transaction) PutApproval(a provider.Approval) error {
-	return t.put(a, `INSERT INTO approval (id, code, agent, pending, body) VALUES (?, ?, ?, ?, ?)
+	return t.keep(a, `INSERT INTO approval (id, code, agent, pending, body) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET pending = excluded.pending, body = excluded.body`, a.ID, a.Code, a.Agent, a.Status == agentauth.Pending)
 }
 
@@ -140,7 +140,7 @@ func (r reader) Job(id string) (provider.Job, error) {
 
 // PutJob implements [provider.Tx].
 func (t *transaction) PutJob(j provider.Job) error {
-	return t.put(j, "INSERT INTO job (id, body) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", j.ID)
+	return t.keep(j, "INSERT INTO job (id, body) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", j.ID)
 }
 
 // UsedToken implements [provider.Reader].

@@ -19,6 +19,9 @@ import (
 // LatestCheckpoint returns the signed checkpoint of everything that is recorded;
 // of the empty tree where nothing is.
 func (s *Store) LatestCheckpoint(ctx context.Context) ([]byte, error) {
+	if err := s.settle(ctx); err != nil {
+		return nil, err
+	}
 	c, err := readCheckpoint(ctx, s.reads)
 	if err != nil || c.size > 0 {
 		return c.note, err
@@ -66,6 +69,9 @@ func (s *Store) Tree(ctx context.Context) tlog.HashReader {
 // Place returns the place of a record in the log; [issuer.ErrNotFound] where there
 // is none of that id.
 func (s *Store) Place(ctx context.Context, id string) (place int64, err error) {
+	if err := s.settle(ctx); err != nil {
+		return 0, err
+	}
 	err = s.reads.QueryRowContext(ctx, "SELECT place FROM record WHERE id = ?", id).Scan(&place)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, issuer.ErrNotFound
@@ -79,6 +85,9 @@ func (s *Store) Place(ctx context.Context, id string) (place int64, err error) {
 // Leaves returns the leaves of the log from one place up to, and without, another.
 func (s *Store) Leaves(ctx context.Context, from, to int64) ([][]byte, error) {
 	sealed, err := (reader{ctx, s.reads}).sealed("SELECT bytes FROM record WHERE place >= ? AND place < ? ORDER BY place", from, to)
+	if begins, errPeriods := s.Begins(ctx); errPeriods == nil && from < begins {
+		return nil, issuer.ErrNotFound // its records were archived
+	}
 	if err == nil && int64(len(sealed)) != to-from {
 		err = fmt.Errorf("sqlite: %d records from place %d to %d", len(sealed), from, to)
 	}
@@ -90,11 +99,12 @@ func (s *Store) Leaves(ctx context.Context, from, to int64) ([][]byte, error) {
 }
 
 // ExportCosigned writes the bundle of everything that the cosigned checkpoint
-// covers, with its cosignatures (EXT-35, EXT-41).
-func (s *Store) ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key) error {
+// covers, with its cosignatures (EXT-35, EXT-41), and with the bodies that are left
+// where they are asked for.
+func (s *Store) ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key, bodies bool) error {
 	signed, err := s.CosignedCheckpoint(ctx)
 	if err != nil {
 		return err
 	}
-	return s.exportUnder(ctx, w, keys, signed)
+	return s.exportUnder(ctx, w, export{keys: keys, signed: signed, bodies: bodies})
 }

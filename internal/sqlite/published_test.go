@@ -49,7 +49,7 @@ func TestEXT35_WhatIsPublicOfTheLog(t *testing.T) {
 		t.Error(err)
 	}
 	var out bytes.Buffer
-	if err := s.ExportCosigned(t.Context(), &out, []evidence.Key{f.key}); err != nil {
+	if err := s.ExportCosigned(t.Context(), &out, []evidence.Key{f.key}, false); err != nil {
 		t.Fatal(err)
 	}
 	if report := must(evidence.Verify(&out, f.trust)); report.Verdict() != evidence.OK || report.Records != 5 {
@@ -61,7 +61,7 @@ func TestEXT35_WhatIsPublicOfTheLog(t *testing.T) {
 	if err := s.KeepCosigned(t.Context(), must(evidence.SignCheckpoint(more, f.config.Checkpoint))); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ExportCosigned(t.Context(), &out, nil); err == nil || !strings.Contains(err.Error(), "not one of this file") {
+	if err := s.ExportCosigned(t.Context(), &out, nil, false); err == nil || !strings.Contains(err.Error(), "not one of this file") {
 		t.Error(err)
 	}
 }

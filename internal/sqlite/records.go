@@ -92,17 +92,18 @@ const idSlack = time.Minute
 // is an index on them. A gateway's records can come long after their time, so
 // that the log is not in the order of time and its places do not know.
 func (r reader) floor(q issuer.RecordQuery, to int64) (int64, error) {
-	if q.Since.IsZero() {
-		return 0, nil
+	begins, err := r.begins()
+	if err != nil || q.Since.IsZero() {
+		return min(begins, to), err
 	}
 	var since ulid.ULID
 	if err := since.SetTime(uint64(max(0, q.Since.Add(-idSlack).UnixMilli()))); err != nil {
 		return 0, err
 	}
 	floor := to
-	err := r.db.QueryRowContext(r.ctx, "SELECT COALESCE(MIN(place), ?) FROM record WHERE id >= ? AND place < ?",
+	err = r.db.QueryRowContext(r.ctx, "SELECT COALESCE(MIN(place), ?) FROM record WHERE id >= ? AND place < ?",
 		to, "rec_"+strings.ToLower(since.String()), to).Scan(&floor)
-	return floor, err
+	return max(floor, min(begins, to)), err
 }
 
 func sinceMilli(q issuer.RecordQuery) int64 {

@@ -4,7 +4,8 @@
 // one transaction, those that write state in a savepoint, grows the Merkle tree by
 // the leaves of the records that they appended, signs one checkpoint and
 // commits with synchronous FULL: a change that was answered is on the disk,
-// with its record, its leaf and a checkpoint over it.
+// with its record, its leaf and a checkpoint over it. With [Config.Spool], records
+// that come without anything else are on the disk ahead of the file.
 package sqlite
 
 import (
@@ -45,6 +46,12 @@ type Config struct {
 	// it took to be on the disk; nil for nobody. It needs Now.
 	Committed func(changes int, took time.Duration)
 	Now       func() time.Time
+	// Spool says that records which come without anything else go into a journal
+	// beside the file first, from which the file takes them in behind.
+	Spool bool
+	// Behind is told why records that are in the journal could not be taken in,
+	// each time that this was tried; nil for nobody.
+	Behind func(error)
 }
 
 // Store is an open SQLite file. Its methods can be called by many goroutines.
@@ -61,7 +68,18 @@ type Store struct {
 
 	statements *statements // of conn; for the writer alone once Open is done
 
-	tail tail // the writer's alone
+	filing  sync.Mutex // held by whoever has a transaction of conn; guards tail, commits
+	tail    tail
+	commits int
+
+	ahead   spooled       // the writer's alone once Open is done
+	wake    chan struct{} // one when something waits; closed when nothing will any more
+	closing chan struct{}
+	takenIn chan struct{} // closed when nothing is taken in any more
+	mayWait int           // maxWaiting
+
+	mu      sync.Mutex        // guards waiting
+	waiting []evidence.Sealed // records that are in the journal and not in the file, in order
 
 	handing sync.RWMutex // held while a change is handed to the writer
 	closed  bool
@@ -86,15 +104,20 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if config.Committed == nil {
 		config.Committed, config.Now = func(int, time.Duration) {}, func() time.Time { return time.Time{} }
 	}
+	if config.Behind == nil {
+		config.Behind = func(error) {}
+	}
 	s := &Store{
 		config: config, lock: lock,
 		changes: make(chan *change, maxBatch), done: make(chan struct{}),
 		copy: make(chan struct{}, 1), copied: make(chan struct{}),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), takenIn: make(chan struct{}), mayWait: maxWaiting,
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	go s.write()
+	go s.takeIn()  //nolint:gosec // as below
 	go s.copyLog() //nolint:gosec // it lives as long as the store, not as long as its opening
 	return s, nil
 }
@@ -124,7 +147,10 @@ func (s *Store) open(ctx context.Context) error {
 		return fmt.Errorf("sqlite: %s: %w", s.config.Path, err)
 	}
 	s.statements = &statements{conn: s.conn, prepared: map[string]*sql.Stmt{}}
-	return s.check(ctx)
+	if err := s.check(ctx); err != nil || !s.config.Spool {
+		return err
+	}
+	return s.openSpool(ctx)
 }
 
 // createPrivate makes the file for its owner alone when it is missing, before
@@ -211,13 +237,23 @@ func (s *Store) Close() error {
 	s.closed = true
 	close(s.changes)
 	<-s.done
+	close(s.closing)
+	close(s.wake)
+	<-s.takenIn
+	err := s.settle(context.Background())
+	if err == nil {
+		err = s.reset(1)
+	}
 	close(s.copy)
 	<-s.copied
-	return s.release()
+	return errors.Join(err, s.release())
 }
 
 func (s *Store) release() error {
 	var errs []error
+	if s.ahead.journal != nil {
+		errs = append(errs, s.ahead.journal.Close())
+	}
 	if s.conn != nil {
 		errs = append(errs, s.statements.close(), s.conn.Close())
 	}
@@ -236,5 +272,5 @@ func (s *Store) View(ctx context.Context, read func(issuer.Reader) error) error 
 		return fmt.Errorf("sqlite: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // a read has nothing to keep
-	return read(reader{ctx, tx})
+	return read(settled{reader{ctx, tx}, s})
 }

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -34,17 +33,6 @@ func (t *transaction) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 		hashes[i] = hash
 	}
 	return hashes, nil
-}
-
-// edge returns the places of the roots of the whole subtrees that a tree of this
-// size is made of. It grows from them.
-func edge(size int64) []int64 {
-	var places []int64
-	for ; size > 0; size &= size - 1 {
-		level := bits.TrailingZeros64(uint64(size))
-		places = append(places, tlog.StoredHashIndex(level, size>>level-1))
-	}
-	return places
 }
 
 // treeReader reads the stored tree. It keeps the row that it read last, since

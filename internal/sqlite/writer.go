@@ -56,19 +56,13 @@ func (s *Store) hand(c *change) error {
 
 // copyEvery is the number of commits after which what they wrote is copied from
 // the log into the file: some hundred pages, so that it takes a few milliseconds.
-const copyEvery = 256
+// A commit of many records counts as several.
+const copyEvery, copyRecords = 256, 16
 
 func (s *Store) write() {
 	defer close(s.done)
-	commits := 0
 	for first := range s.changes {
 		s.commit(s.gather(first))
-		if commits++; commits%copyEvery == 0 {
-			select {
-			case s.copy <- struct{}{}:
-			default: // it is being copied
-			}
-		}
 	}
 }
 
@@ -123,7 +117,7 @@ func (s *Store) commit(batch []*change) {
 	}
 	for i, c := range batch {
 		if results[i] == nil && err != nil {
-			results[i] = fmt.Errorf("sqlite: %w: %w", evidence.ErrNotWritten, err)
+			results[i] = fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, err)
 		}
 		c.answer(results[i])
 	}
@@ -136,38 +130,40 @@ func usedTwice(err error) bool {
 }
 
 // try runs a batch in one transaction and returns what became of each change,
-// and of all of them.
+// and of all of them. Where it only appends, its records go ahead of the file.
 func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]error, error) {
 	results := make([]error, len(batch))
-	if _, err := s.statements.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return results, err
+	t := s.transaction(ctx, careful)
+	t.first = s.ahead.next
+	defer t.leave()
+	if s.ahead.journal == nil || careful || s.crowded() {
+		if err := t.enter(); err != nil {
+			return results, t.end(err)
+		}
 	}
-	t := &transaction{
-		config: s.config, raw: s.statements, tail: &s.tail, careful: careful,
-		ends: make(map[chainName]end, len(batch)), pending: make([]evidence.Sealed, 0, len(batch)),
+	if t.pending == nil {
+		t.pending = make([]evidence.Sealed, 0, len(batch))
 	}
-	t.reader = reader{ctx, (*lazy)(t)}
 	for i, c := range batch {
 		results[i] = t.change(c)
 	}
-	err := t.grow()
-	if t.broken != nil {
-		err = t.broken
-	}
-	if err == nil {
-		begin := s.config.Now()
-		if _, err = s.statements.ExecContext(ctx, "COMMIT"); err == nil {
-			s.config.Committed(len(batch), s.config.Now().Sub(begin))
-		}
+	begin := s.config.Now()
+	var err error
+	if t.entered {
+		err = t.end(t.grow())
+	} else {
+		err = s.spool(t)
 	}
 	if err != nil {
-		s.tail = tail{} // what is known of the file is read anew
-		_, rollback := s.statements.ExecContext(ctx, "ROLLBACK")
-		// A transaction that SQLite has ended by itself cannot be ended again.
-		_ = rollback
 		return results, err
 	}
-	s.tail.follow(t)
+	s.config.Committed(len(batch), s.config.Now().Sub(begin))
+	if t.entered && s.ahead.journal != nil {
+		s.ahead.follow(t)
+		// It is in the file: where the journal cannot be made anew it is tried again
+		// with the next record, which is not acknowledged before.
+		_ = s.reset(resetBytes)
+	}
 	return results, nil
 }
 
@@ -176,17 +172,120 @@ func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]error
 // savepoint, and the records go into the file together.
 type transaction struct {
 	reader
+	store   *Store
 	config  Config
 	raw     *statements
 	tail    *tail
-	ends    map[chainName]end // of the chains that moved, after the changes so far
-	pending []evidence.Sealed // records of the batch, in the order of the log
-	grown   []tlog.Hash       // hashes that the batch adds to the tree
-	noted   int64             // what the tail's becomes
-	careful bool              // ids of records are looked up before they are used
-	saved   bool              // the change under way has a savepoint
+	entered bool                // there is a transaction of SQLite, and the file is this one's
+	ends    map[chainName]end   // of the chains that moved, after the changes so far
+	behind  map[chainName]end   // of those that moved with what waited for the file
+	used    map[string]struct{} // ids of records of the batch
+	first   int64               // place of the first of pending in the log
+	pending []evidence.Sealed   // records of the batch, in the order of the log
+	taken   int                 // of pending, at its beginning, what waited for the file
+	signed  int                 // of pending, at its beginning, what is signed as it will be
+	grown   []tlog.Hash         // hashes that the batch adds to the tree
+	noted   int64               // what the tail's becomes
+	careful bool                // ids of records are looked up before they are used
+	settled bool                // rows of the chains are brought up to date with this batch
+	saved   bool                // the change under way has a savepoint
 	undo    []undone
 	broken  error // the transaction ended by itself; nothing of it may be answered with yes
+}
+
+func (s *Store) transaction(ctx context.Context, careful bool) *transaction {
+	t := &transaction{
+		store: s, config: s.config, raw: s.statements, tail: &s.tail, careful: careful,
+		ends: map[chainName]end{}, behind: map[chainName]end{}, used: map[string]struct{}{},
+	}
+	t.reader = reader{ctx, (*lazy)(t)}
+	return t
+}
+
+// enter begins a transaction of SQLite, with everything in it that waits for the
+// file: from here on the changes see it, and commit with it.
+func (t *transaction) enter() error {
+	if !t.entered && t.broken == nil {
+		t.store.filing.Lock()
+		t.entered = true
+		if t.broken = t.store.mend(); t.broken == nil {
+			t.broken = t.begin(maxWaiting + maxBatch)
+		}
+	}
+	if t.broken != nil {
+		return fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, t.broken)
+	}
+	return nil
+}
+
+// begin begins a transaction of SQLite and takes in some records that wait.
+func (t *transaction) begin(limit int) error {
+	if _, err := t.raw.ExecContext(t.ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if t.store.ahead.journal == nil {
+		return nil
+	}
+	if err := t.loadTail(); err != nil {
+		return err
+	}
+	t.store.mu.Lock()
+	waiting := t.store.waiting[:min(limit, len(t.store.waiting))]
+	t.store.mu.Unlock()
+	t.first, t.taken, t.signed = t.tail.size, len(waiting), len(waiting)
+	for i, w := range waiting {
+		t.behind[chainKey(w.Record())] = end{w.Head(), t.first + int64(i)}
+	}
+	t.pending = append(waiting[:len(waiting):len(waiting)], t.pending...)
+	return t.put(waiting, t.first)
+}
+
+// place is that of the next record in the log.
+func (t *transaction) place() int64 {
+	if t.entered {
+		return t.tail.size + int64(len(t.pending))
+	}
+	return t.first + int64(len(t.pending))
+}
+
+// leave gives the file back.
+func (t *transaction) leave() {
+	if t.entered {
+		t.entered = false
+		t.store.filing.Unlock()
+	}
+}
+
+// end commits, where nothing went wrong before.
+func (t *transaction) end(err error) error {
+	s := t.store
+	if t.broken != nil {
+		err = t.broken
+	}
+	if err == nil {
+		_, err = t.raw.ExecContext(t.ctx, "COMMIT")
+	}
+	if err != nil {
+		s.tail = tail{} // what is known of the file is read anew
+		_, rollback := t.raw.ExecContext(t.ctx, "ROLLBACK")
+		// A transaction that SQLite has ended by itself cannot be ended again.
+		_ = rollback
+		return err
+	}
+	s.tail.follow(t)
+	s.mu.Lock()
+	if s.waiting = s.waiting[t.taken:]; len(s.waiting) == 0 {
+		s.waiting = nil
+	}
+	s.mu.Unlock()
+	if s.commits += 1 + len(t.pending)/copyRecords; s.commits >= copyEvery {
+		s.commits = 0
+		select {
+		case s.copy <- struct{}{}:
+		default: // it is being copied
+		}
+	}
+	return nil
 }
 
 // undone is the end of a chain before a change moved it.
@@ -199,13 +298,13 @@ type undone struct {
 // change runs one change. What it did is taken back when it fails.
 func (t *transaction) change(c *change) error {
 	if t.broken != nil {
-		return fmt.Errorf("sqlite: %w: %w", evidence.ErrNotWritten, t.broken)
+		return fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, t.broken)
 	}
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
 	t.saved, t.undo = false, t.undo[:0]
-	before := len(t.pending)
+	before := len(t.pending) - t.taken
 	err := c.run(t)
 	if err == nil && t.saved {
 		_, err = t.raw.ExecContext(t.ctx, "RELEASE change")
@@ -213,7 +312,7 @@ func (t *transaction) change(c *change) error {
 	if err == nil {
 		return nil
 	}
-	t.pending = t.pending[:before]
+	t.pending = t.pending[:before+t.taken]
 	for i := len(t.undo) - 1; i >= 0; i-- {
 		if u := t.undo[i]; u.known {
 			t.ends[u.name] = u.end
@@ -238,6 +337,9 @@ func (t *transaction) move(name chainName, to end) {
 func (t *transaction) save() error {
 	if t.saved {
 		return nil
+	}
+	if err := t.enter(); err != nil {
+		return err
 	}
 	_, err := t.raw.ExecContext(t.ctx, "SAVEPOINT change")
 	t.saved = err == nil
@@ -268,6 +370,9 @@ func (l *lazy) ExecContext(ctx context.Context, query string, args ...any) (sql.
 
 // QueryContext implements queryer.
 func (l *lazy) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := (*transaction)(l).enter(); err != nil {
+		return nil, err
+	}
 	return l.raw.QueryContext(ctx, query, args...)
 }
 
@@ -275,12 +380,14 @@ func (l *lazy) QueryContext(ctx context.Context, query string, args ...any) (*sq
 // its savepoint too; where that cannot be had the row carries the error of a
 // transaction that is over.
 func (l *lazy) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	begin := (*transaction)(l).enter
 	if !strings.HasPrefix(query, "SELECT") {
-		if err := (*transaction)(l).save(); err != nil {
-			over, cancel := context.WithCancelCause(ctx)
-			cancel(err)
-			return l.raw.QueryRowContext(over, query, args...)
-		}
+		begin = (*transaction)(l).save
+	}
+	if err := begin(); err != nil {
+		over, cancel := context.WithCancelCause(ctx)
+		cancel(err)
+		return l.raw.QueryRowContext(over, query, args...)
 	}
 	return l.raw.QueryRowContext(ctx, query, args...)
 }

@@ -29,6 +29,7 @@ type Build struct{ Version, Commit, Go string }
 type State struct {
 	RevocationSequence func() int64
 	Records            func() int64 // evidence records in the store
+	Unrecorded         func() int64 // calls that went on without a record; nil where none can
 }
 
 // Telemetry is the meter of one server and, where it traces, its tracer. The
@@ -123,9 +124,13 @@ func (t *Telemetry) Watch(s State) error {
 		name, meaning string
 		read          func() int64
 	}{
+		{"powerbox.evidence.unrecorded", "Calls that went on without a record since the start, by the operator's choice.", s.Unrecorded},
 		{"powerbox.revocation.sequence", "Number of the last revocation, freeze or thaw that is in force.", s.RevocationSequence},
 		{"powerbox.evidence.records", "Records in the log of evidence.", s.Records},
 	} {
+		if g.read == nil {
+			continue
+		}
 		_, err := m.Int64ObservableGauge(g.name, metric.WithDescription(g.meaning),
 			metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 				o.Observe(g.read())
