@@ -165,13 +165,21 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	i.scores = &server.Scores{Log: i.store, Now: a.now, Slog: a.log}
 	i.admin.Scores, i.admin.AsksTrust = i.scores, i.asksTrust()
 	i.describeAgents()
-	if i.asksTrust() {
-		// Nothing is decided by scores that are not known yet.
-		if err := i.scores.Update(ctx); err != nil {
-			return fmt.Errorf("the scores of agents: %w", err)
-		}
+	if err := i.knowScores(ctx); err != nil {
+		return err
 	}
 	return errors.Join(i.watch(a.log), i.front(ctx, a, w))
+}
+
+// knowScores has nothing decided by scores that are not known yet.
+func (i *instance) knowScores(ctx context.Context) error {
+	if !i.asksTrust() {
+		return nil
+	}
+	if err := i.scores.Update(ctx); err != nil {
+		return fmt.Errorf("the scores of agents: %w", err)
+	}
+	return nil
 }
 
 // describeAgents tells operator's interface and scores which agents there are.

@@ -51,7 +51,10 @@ func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http
 	api := agentapi.New(agentapi.Config{
 		Provider: p, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description, Modes: modes(conf), Private: conf.Private,
 		Approvals: p.URL() + approvalsPath, Keys: i.agentURL(c.ID) + "/.well-known/jwks.json", Interval: conf.PollInterval,
-		Limits:    agentapi.Limits{Requests: float64(conf.Requests), Unknown: conf.UnknownHosts, Questions: conf.Questions},
+		Limits: agentapi.Limits{
+			Requests: float64(conf.Requests), Unknown: conf.UnknownHosts, Questions: conf.Questions,
+			Agent: conf.Executions, User: conf.UserExecutions, Capability: ownLimits(conf),
+		},
 		BodyLimit: int64(i.config.Defaults.BodyLimit), MaxStream: conf.MaxStream, Introspector: introspector(conf.Introspection.Reveal()),
 		Done: ctx.Done(), Now: a.now, Log: a.log,
 	})
@@ -69,6 +72,15 @@ func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http
 	}
 	go i.clean(ctx, p, a.log)
 	return i.console(ctx, a, p, c, mux)
+}
+
+// ownLimits are those of capabilities that have one.
+func ownLimits(c config.AgentAuth) map[string]int {
+	out := map[string]int{}
+	for _, one := range c.Capabilities {
+		out[one.Name] = one.Executions
+	}
+	return out
 }
 
 func modes(c config.AgentAuth) []string {

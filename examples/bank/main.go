@@ -96,21 +96,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	secret := rand.Text()
 	bank := newService()
-	var front *statement
 	closeBank, bankURL, err := listen(ctx, func(string) http.Handler { return bank.handler() })
 	if err != nil {
 		return err
 	}
 	defer closeBank()
 	bank.url = bankURL
-	closeStatement, statementURL, err := listen(ctx, func(url string) http.Handler {
-		front = &statement{location: url + "/statement", introspect: "http://" + o.listen + "/agent/introspect", secret: secret, client: &http.Client{}}
-		return front
+	var broken error
+	closeStatement, statementURL, err := listen(ctx, func(url string) (h http.Handler) {
+		h, broken = statements(url+"/statement", "http://"+o.listen+"/agent/introspect", secret)
+		return h
 	})
 	if err != nil {
 		return err
 	}
 	defer closeStatement()
+	if broken != nil {
+		return broken
+	}
 	file := filepath.Join(folder, "powerbox.yaml")
 	text := configuration(o, data, bankURL+"/do", statementURL+"/statement", secret)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

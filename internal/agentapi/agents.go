@@ -3,6 +3,7 @@ package agentapi
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -231,7 +232,17 @@ func (a *API) status(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if waits(out) {
+		if err := a.limits.poll(out.Agent.ID, a.config.Interval); err != nil {
+			return answer{}, err
+		}
+	}
 	return answer{body: a.detailed(out)}, nil
+}
+
+// waits reports whether somebody has yet to answer about an agent.
+func waits(s provider.Standing) bool {
+	return s.Status == agentauth.Pending || slices.ContainsFunc(s.Grants, func(g provider.Grant) bool { return g.Status == agentauth.Pending })
 }
 
 // named reads a body that names an agent.

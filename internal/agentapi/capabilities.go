@@ -124,6 +124,9 @@ func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value) (provid
 	if name == "" {
 		return provider.Executed{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "capability is missing")
 	}
+	if err := a.limits.execution(s.Agent.ID, s.Agent.User, name); err != nil {
+		return provider.Executed{}, err
+	}
 	arguments, _ := v.Get("arguments")
 	return a.config.Provider.Execute(r.Context(), s, name, arguments)
 }

@@ -15,6 +15,12 @@ type Limits struct {
 	Requests  float64 // a second, from one address, with ten seconds' worth at once
 	Unknown   int     // registrations of hosts that are not known, an hour, from one address
 	Questions int     // an hour, that persons are asked on behalf of one host
+	// Agent and User are executions a minute, by one agent and by all agents of one
+	// user; Capability is the same by one agent, for capabilities that have a limit
+	// of their own.
+	Agent      int
+	User       int
+	Capability map[string]int
 }
 
 // limiter keeps a bucket for each of what it limits, and forgets those that are
@@ -91,11 +97,44 @@ func (l *limiter) unknown(r *http.Request) error {
 // question takes one question to a person on behalf of a host (ATK-48).
 func (l *limiter) question(host string) error { return l.hourly("question "+host, l.limits.Questions) }
 
-func (l *limiter) hourly(key string, n int) error {
+func (l *limiter) hourly(key string, n int) error { return l.per(time.Hour, key, n) }
+
+// per takes one of the n that there are in some time.
+func (l *limiter) per(d time.Duration, key string, n int) error {
 	if n <= 0 {
 		return nil
 	}
-	if wait, ok := l.take(key, rate.Limit(float64(n)/3600), n); !ok {
+	if wait, ok := l.take(key, rate.Limit(float64(n)/d.Seconds()), n); !ok {
+		return limited(wait)
+	}
+	return nil
+}
+
+// execution takes one execution of a capability by an agent, who acts for a user or
+// for nobody.
+func (l *limiter) execution(agent, user, capability string) error {
+	if err := l.per(time.Minute, "capability "+agent+" "+capability, l.limits.Capability[capability]); err != nil {
+		return err
+	}
+	if err := l.per(time.Minute, "agent "+agent, l.limits.Agent); err != nil {
+		return err
+	}
+	if user == "" {
+		return nil
+	}
+	return l.per(time.Minute, "user "+user, l.limits.User)
+}
+
+// pollsAtOnce is how often somebody can look at what waits before the interval
+// counts.
+const pollsAtOnce = 5
+
+// poll takes one look at an agent that waits for a person (AAP-S3).
+func (l *limiter) poll(agent string, interval time.Duration) error {
+	if interval <= 0 {
+		return nil
+	}
+	if wait, ok := l.take("poll "+agent, rate.Every(interval), pollsAtOnce); !ok {
 		return limited(wait)
 	}
 	return nil

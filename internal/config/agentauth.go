@@ -29,6 +29,8 @@ type AgentAuth struct {
 	Requests         int                  `key:"requests" default:"100" min:"0" max:"1000000" doc:"Requests a second from one address; 0 for no limit."`
 	UnknownHosts     int                  `key:"unknown_hosts" default:"5" min:"0" max:"1000000" doc:"Registrations of unknown hosts an hour from one address; 0 for no limit."`
 	Questions        int                  `key:"questions" default:"60" min:"0" max:"1000000" doc:"Registrations and requests an hour by one host; 0 for no limit."`
+	Executions       int                  `key:"executions" default:"600" min:"0" max:"1000000" doc:"Executions a minute by one agent; 0 for no limit."`
+	UserExecutions   int                  `key:"user_executions" default:"1200" min:"0" max:"1000000" doc:"Executions a minute by all agents of one user; 0 for no limit."`
 	Capabilities     []ProviderCapability `key:"capabilities" doc:"What agents can execute. Without any, the agent is no provider."`
 }
 
@@ -44,6 +46,7 @@ type ProviderCapability struct {
 	Public      bool                      `key:"public" doc:"Listed without authentication."`
 	Blocked     bool                      `key:"blocked" doc:"Listed, and cannot be asked for."`
 	Constraints powerbox.Value            `key:"constraints" doc:"Constraints of the server, which every grant is within."`
+	Executions  int                       `key:"executions" default:"0" min:"0" max:"1000000" doc:"Executions a minute by one agent; 0 for no limit of its own."`
 	Uses        int                       `key:"uses" min:"0" max:"1000000000" doc:"How often one grant of it can be used in all; 0 for no bound."`
 	Sum         map[string]powerbox.Value `key:"sum" doc:"Per argument, the most that all uses of one grant may add up to."`
 	Location    string                    `key:"location" format:"url" doc:"Another service where it is executed, which verifies by itself."`

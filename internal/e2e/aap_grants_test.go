@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -293,6 +294,7 @@ func TestAAPE5_Streams(t *testing.T) {
 	cut := make(chan reply)
 	go func() { cut <- m.execute("ticker", nil) }()
 	for b.did("ticker") < 2 {
+		runtime.Gosched()
 	}
 	b.want("AAP-K1", b.ask(http.MethodPost, "/agent/revoke", b.host(m.host), args("agent_id", m.id)), http.StatusOK, "")
 	r = <-cut

@@ -355,7 +355,9 @@ func grantsOf(r reply) map[string]string {
 func (m *member) becomes(state string) {
 	m.b.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
-	for {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for ; ; <-tick.C {
 		r := m.state()
 		if r.text("status") == state {
 			return
@@ -363,7 +365,6 @@ func (m *member) becomes(state string) {
 		if time.Now().After(deadline) {
 			m.b.t.Fatalf("the agent stays %s; want %s", r.Raw, state)
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 

@@ -28,8 +28,10 @@ func TestSEP18_WhatIsNoCallIsCarriedInObserve(t *testing.T) {
 			body             []byte
 			refused          int
 		}{
-			{http.MethodOptions, "", nil, http.StatusMethodNotAllowed}, {http.MethodPut, "", []byte("text"), http.StatusMethodNotAllowed},
-			{http.MethodGet, "", nil, http.StatusMethodNotAllowed}, {http.MethodPost, "gzip", zipped.Bytes(), http.StatusUnsupportedMediaType},
+			{http.MethodOptions, "", nil, http.StatusMethodNotAllowed},
+			{http.MethodPut, "", []byte("text"), http.StatusMethodNotAllowed},
+			{http.MethodGet, "", nil, http.StatusMethodNotAllowed},
+			{http.MethodPost, "gzip", zipped.Bytes(), http.StatusUnsupportedMediaType},
 		} {
 			req, err := http.NewRequestWithContext(t.Context(), c.method, w.agentURL("documents"), bytes.NewReader(c.body))
 			if err != nil {

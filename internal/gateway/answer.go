@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/a2apb"
@@ -83,6 +84,9 @@ func (g *Gateway) unoffered(w http.ResponseWriter, x *exchange) {
 // unreadable answers a request whose body cannot be had as it should be.
 func (g *Gateway) unreadable(w http.ResponseWriter, x *exchange, status int, err error) {
 	if x.call.Binding != a2a.GRPC {
+		if status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", strings.Join(callsBy[x.call.Binding], ", "))
+		}
 		http.Error(w, err.Error(), status)
 		return
 	}

@@ -47,9 +47,8 @@ func (g *Gateway) handle(w http.ResponseWriter, x *exchange) {
 	// In observe what HTTP can carry is carried; everywhere else what cannot be
 	// read is refused with the protocol's own error.
 	noCallStatus, noCall := x.noCall()
-	var call a2a.Call
-	decodeError := a2a.NoCall(noCall)
-	if call = x.call; noCall == nil {
+	call, decodeError := x.call, a2a.NoCall(noCall)
+	if noCall == nil {
 		call, decodeError = x.decode(powerbox.Limits{Bytes: g.config.BodyLimit, Depth: 64})
 	}
 	x.call = call
@@ -72,9 +71,6 @@ func (g *Gateway) handle(w http.ResponseWriter, x *exchange) {
 		return
 	}
 	if noCall != nil && x.mode != gate.Observe {
-		if noCallStatus == http.StatusMethodNotAllowed {
-			w.Header().Set("Allow", strings.Join(callsBy[x.call.Binding], ", "))
-		}
 		g.unreadable(w, x, noCallStatus, noCall)
 		return
 	}

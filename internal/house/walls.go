@@ -43,8 +43,8 @@ func walls() []wall {
 	programs := under("cmd", "examples")
 	return []wall{
 		{
-			why:     "the root package imports the standard library alone",
-			applies: among(""), direct: true,
+			why:     "the root package and location import the standard library alone",
+			applies: among("", "location"), direct: true,
 			refuses: not(isStandard),
 		},
 		{

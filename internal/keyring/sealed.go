@@ -89,7 +89,7 @@ func isSealed(data []byte) bool { return bytes.HasPrefix(data, []byte(armor.Head
 func IsSealed(data []byte) bool { return isSealed(data) }
 
 // open returns what a file holds, and whether it stands there in the clear.
-func (s *seal) open(data []byte) (plain []byte, clear bool, err error) {
+func (s *seal) open(data []byte) (plain []byte, inClear bool, err error) {
 	if !isSealed(data) {
 		return data, true, nil
 	}

@@ -68,14 +68,19 @@ func TestAAPN2_SetsAreKept(t *testing.T) {
 
 func TestAAPN2_WhatIsNoSet(t *testing.T) {
 	_, a := key(t, "a")
-	many := strings.TrimSuffix(strings.Repeat(a+",", maxKeys+1), ",")
+	_, b := key(t, "b")
+	many := a
+	for i := range maxKeys {
+		_, one := key(t, fmt.Sprint("k", i))
+		many += "," + one
+	}
 	for name, body := range map[string]string{
 		"no JSON": "x", "no object": "[]", "no keys": `{}`, "none": `{"keys":[]}`, "too many": `{"keys":[` + many + `]}`, "twice": `{"keys":[` + a + `,` + a + `]}`,
-		"symmetric": `{"keys":[{"kty":"oct","k":"AAAA","kid":"a"}]}`, "no kid": `{"keys":[` + strings.Replace(a, `"kid":"a",`, "", 1) + `]}`,
+		"symmetric": `{"keys":[{"kty":"oct","k":"AAAA","kid":"a"}]}`, "no kid": `{"keys":[` + a + "," + strings.Replace(b, `"kid":"b",`, "", 1) + `]}`,
 		"another curve":     `{"keys":[{"kty":"OKP","crv":"X25519","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","kid":"a"}]}`,
 		"duplicate members": `{"keys":[` + a + `],"keys":[` + a + `]}`,
 	} {
-		s := New(&published{body: body}, time.Now)
+		s := New(&published{body: body}, func() time.Time { return time.Unix(1_800_000_000, 0) })
 		if _, err := s.Key(t.Context(), "https://keys.example", "a"); err == nil {
 			t.Errorf("%s is taken", name)
 		}

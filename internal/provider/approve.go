@@ -49,7 +49,7 @@ func (p *Provider) challenge(tx Tx, h Host, a Agent, grants []Grant, kind Kind, 
 		return nil, err
 	}
 	for _, old := range open {
-		if old.Agent != a.ID || old.Kind != kind || kind == ForCapability {
+		if old.Agent != a.ID || old.Kind == ForCapability || kind == ForCapability {
 			continue
 		}
 		old.Status, old.Answered = agentauth.Expired, now
@@ -100,7 +100,7 @@ type Decision struct {
 
 // Answer is a person's word on an approval.
 type Answer struct {
-	Deny      bool // everything, and a registration is rejected
+	Deny      bool // everything, and an agent that waits is rejected
 	Decisions []Decision
 	Reason    string // told to the agent
 	// Seen is the [Provider.Digest] of what the person was shown, "" where it was
@@ -254,7 +254,7 @@ func (p *Provider) Answer(ctx context.Context, who Person, id string, answer Ans
 			return err
 		}
 		now := p.config.Now()
-		if !ap.Open(now) {
+		if !ap.Open(now) || !q.stands(now) {
 			return agentauth.Errorf(agentauth.CodeAlreadyGranted, "the request has been answered, or its time is over; the agent can ask again")
 		}
 		out, err = p.answered(tx, u, who, q, answer, now)
@@ -275,16 +275,14 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	if answer.Proof != "" && answer.Proof != signed {
 		return Standing{}, errChanged()
 	}
-	rejected := answer.Deny && q.Approval.Kind == ForRegistration
-	if !rejected && q.Approval.Kind != ForCapability {
+	switch {
+	case q.Approval.Kind == ForCapability:
+	case !answer.Deny:
 		if err := p.link(tx, u, &q, who, now); err != nil {
 			return Standing{}, err
 		}
-		if !answer.Deny {
-			q.Agent.Status, q.Agent.Activated, q.Agent.LastUsed = agentauth.Active, now, now
-		}
-	}
-	if rejected {
+		q.Agent.Status, q.Agent.Activated, q.Agent.LastUsed = agentauth.Active, now, now
+	default:
 		q.Agent.Status = agentauth.Rejected
 		if q.Host.Status == agentauth.Pending {
 			if err := p.reject(tx, &q, now); err != nil {
@@ -298,9 +296,10 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	}
 	for i := range q.Grants {
 		g := &q.Grants[i]
-		if approved[g.ID] {
+		switch {
+		case approved[g.ID]:
 			err = p.activate(tx, q.Agent, g, who.Principal, now)
-		} else {
+		case g.Status == agentauth.Pending: // one that was taken back stays so (AAP-M3)
 			g.Status, g.DeniedBy, g.Reason, g.Updated = agentauth.Denied, who.Principal, plain(answer.Reason, maxReasonText), now
 			err = tx.PutGrant(*g)
 		}
@@ -323,6 +322,19 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 		"approval": q.Approval.ID, "kind": string(q.Approval.Kind), "agent": q.Agent.ID, "host": q.Host.ID, "status": string(q.Approval.Status), "grants": asWritten(q.Grants),
 		"present": who.Present, "approved": len(approved), "by": who.Principal, "digest": signed, "passkey": answer.Passkey,
 	})
+}
+
+// stands reports whether what is asked about is still as it was: an agent that
+// waits, or for more capabilities one that has not ended (AAP-M1, ATK-51).
+func (q Question) stands(now time.Time) bool {
+	state := q.Agent.At(now)
+	switch {
+	case q.Host.Status != agentauth.Active && q.Host.Status != agentauth.Pending:
+		return false
+	case q.Approval.Kind == ForCapability:
+		return state == agentauth.Active || state == agentauth.Expired
+	}
+	return state == agentauth.Pending
 }
 
 // decided reads the person's word on each grant. What was not spoken of is denied.
@@ -384,6 +396,27 @@ func (p *Provider) reject(tx Tx, q *Question, now time.Time) error {
 			return err
 		}
 		if err := p.dismiss(tx, a.ID, "host", now); err != nil {
+			return err
+		}
+		if err := p.refuse(tx, a.ID, "host", now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuse denies what an agent has asked for and nobody has answered.
+func (p *Provider) refuse(tx Tx, agent, by string, now time.Time) error {
+	grants, err := tx.Grants(agent)
+	if err != nil {
+		return err
+	}
+	for _, g := range grants {
+		if g.Status != agentauth.Pending {
+			continue
+		}
+		g.Status, g.DeniedBy, g.Updated = agentauth.Denied, by, now
+		if err := tx.PutGrant(g); err != nil {
 			return err
 		}
 	}

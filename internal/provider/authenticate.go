@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -56,10 +57,39 @@ func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending
 		}
 	default:
 	}
-	if !p.replay.Use("host "+t.Issuer+" "+t.ID, t.Until(), now) {
-		return HostSession{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the token was used before; sign a new one for every request")
+	if err := p.use(ctx, "host "+t.Issuer+" "+t.ID, t, now); err != nil {
+		return HostSession{}, err
 	}
 	return s, nil
+}
+
+// use uses a token up, under an id that no other identity has (AAP-T3). What is
+// remembered ends with the process: what was signed before it began is refused.
+// Only where a host's clock is ahead can a token have been used by then that says
+// it was signed since; those are kept in the store (AAP-T4).
+func (p *Provider) use(ctx context.Context, id string, t agentauth.Token, now time.Time) error {
+	used := agentauth.Errorf(agentauth.CodeInvalidJWT, "the token was used before; sign a new one for every request")
+	if !p.replay.Use(id, t.Until(), now) {
+		return used
+	}
+	look := func(r Reader) error {
+		if before, err := r.UsedToken(id); err != nil || !before {
+			return err
+		}
+		return used
+	}
+	switch {
+	case t.IssuedAt.After(now):
+		return p.update(ctx, func(tx Tx, _ *unit) error {
+			if err := look(tx); err != nil {
+				return err
+			}
+			return tx.UseToken(id, t.Until(), now)
+		})
+	case t.IssuedAt.After(p.config.Started.Add(agentauth.Skew)):
+		return nil
+	}
+	return p.config.Store.ViewProvider(ctx, look)
 }
 
 // hostOf finds the host of a token and the key that it must verify under.
@@ -89,7 +119,8 @@ func (p *Provider) hostOf(ctx context.Context, t agentauth.Token) (HostSession, 
 		err = agentauth.Errorf(agentauth.CodeInvalidJWT, "iss is not the thumbprint of the key %q of the host", clipped(t.KeyID))
 	}
 	if err == nil && h.Thumbprint != t.Issuer {
-		if err = t.Verify(key); err == nil {
+		// Nothing changes by a token that does not hold, such as an old one.
+		if err = errors.Join(t.Verify(key), t.CheckTimes(p.config.Now(), p.config.Started)); err == nil {
 			s.Host, err = p.rotated(ctx, h.ID, key)
 		}
 	}
@@ -164,6 +195,7 @@ type Session struct {
 	Grants []Grant
 	token  agentauth.Token
 	until  time.Time
+	stored time.Time // the last request that is in the store
 }
 
 // Audience returns whom the agent's token is for.
@@ -205,10 +237,12 @@ func (p *Provider) AuthenticateAgent(ctx context.Context, compact string, use Us
 	if err := s.live(now); err != nil {
 		return Session{}, err
 	}
-	if use == Once && !p.replay.Use("agent "+s.Agent.ID+" "+t.ID, t.Until(), now) {
-		return Session{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the token was used before; sign a new one for every request")
+	if use == Once {
+		if err := p.use(ctx, "agent "+s.Agent.ID+" "+t.ID, t, now); err != nil {
+			return Session{}, err
+		}
 	}
-	return s, p.touch(ctx, &s.Agent, now)
+	return s, p.touch(ctx, &s, now)
 }
 
 // agentOf finds agent and host of a token, and verifies its signature.
@@ -248,6 +282,7 @@ func (p *Provider) agentOf(ctx context.Context, t agentauth.Token) (Session, err
 			return Session{}, unknown
 		}
 	}
+	s.stored = s.Agent.LastUsed
 	p.merge(&s.Agent)
 	key, err := p.agentKey(ctx, s.Agent)
 	if err != nil {
@@ -308,13 +343,13 @@ func (p *Provider) merge(a *Agent) {
 // touch notes a request, which keeps the agent alive (AAP-L1). It is stored when
 // a tenth of the session's time has gone since: after a crash an agent can have
 // expired a little early, and never late.
-func (p *Provider) touch(ctx context.Context, a *Agent, now time.Time) error {
+func (p *Provider) touch(ctx context.Context, s *Session, now time.Time) error {
+	a := &s.Agent
 	p.mu.Lock()
 	p.used[a.ID] = now
 	p.mu.Unlock()
-	stored := a.LastUsed
 	a.LastUsed = now
-	if now.Sub(stored) < a.Clocks.Session/10 {
+	if now.Sub(s.stored) < a.Clocks.Session/10 {
 		return nil
 	}
 	return p.update(ctx, func(tx Tx, _ *unit) error {
@@ -336,8 +371,8 @@ func (p *Provider) Viewer(ctx context.Context, compact string) (Viewer, error) {
 	}
 	if _, err := agentauth.ParseToken(compact, agentauth.TypeHost); err == nil {
 		s, err := p.AuthenticateHost(ctx, compact, true)
-		if err != nil || s.New {
-			return Viewer{}, err
+		if err != nil || s.Host.Status != agentauth.Active {
+			return Viewer{}, err // a stranger still (AAP-H8, AAP-H13)
 		}
 		return Viewer{Host: &s.Host}, nil
 	}
@@ -346,12 +381,32 @@ func (p *Provider) Viewer(ctx context.Context, compact string) (Viewer, error) {
 		return Viewer{}, err
 	}
 	v := Viewer{Agent: &s.Agent, Host: &s.Host, active: map[string]bool{}}
-	for _, g := range s.Grants {
-		if g.Effective(p.config.Now()) && s.token.Allows(g.Capability) {
+	held, err := p.standingGrants(ctx, s)
+	for _, g := range held {
+		if s.token.Allows(g.Capability) {
 			v.active[g.Capability] = true
 		}
 	}
-	return v, nil
+	return v, err
+}
+
+// standingGrants are the grants of a session that are in force, and whose
+// capabilities on record nobody has revoked or frozen past the provider.
+func (p *Provider) standingGrants(ctx context.Context, s Session) ([]Grant, error) {
+	var out []Grant
+	for _, g := range s.Grants {
+		if !g.Effective(p.config.Now()) {
+			continue
+		}
+		c, err := p.config.Issuer.OnRecord(ctx, g.Record)
+		if err != nil {
+			return nil, err
+		}
+		if !p.config.Issuer.Dead(c) && !p.config.Issuer.Stopped(c) {
+			out = append(out, g)
+		}
+	}
+	return out, nil
 }
 
 // Effective reports whether the grant is in force (AAP-M3).

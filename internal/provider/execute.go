@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -279,7 +280,7 @@ func (p *Provider) budgeted(v gate.Verdict) bool {
 // GoesOn reports whether a stream may go on: neither agent nor host nor grant has
 // been taken back (AAP-E5, ATK-24).
 func (p *Provider) GoesOn(ctx context.Context, e *Executed) bool {
-	if p.config.Gate.Revocations.Revoked(e.verdict.Held.Capability) {
+	if _, holds := p.config.Gate.Recheck(e.verdict); !holds {
 		return false
 	}
 	s, err := p.reload(ctx, e.session)
@@ -294,16 +295,23 @@ func (p *Provider) Ended(ctx context.Context, e *Executed, status evidence.Outco
 func (p *Provider) reload(ctx context.Context, s Session) (Session, error) {
 	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
 		var err error
-		if s.Agent, err = r.HostAgent(s.Agent.ID); err != nil {
-			return err
-		}
-		p.merge(&s.Agent)
-		if s.Host, err = r.Host(s.Agent.Host); err != nil {
-			return err
-		}
-		s.Grants, err = r.Grants(s.Agent.ID)
+		s, err = p.latest(r, s)
 		return err
 	})
+	return s, err
+}
+
+// latest is a session as things are now.
+func (p *Provider) latest(r Reader, s Session) (Session, error) {
+	var err error
+	if s.Agent, err = r.HostAgent(s.Agent.ID); err != nil {
+		return s, err
+	}
+	p.merge(&s.Agent)
+	if s.Host, err = r.Host(s.Agent.Host); err != nil {
+		return s, err
+	}
+	s.Grants, err = r.Grants(s.Agent.ID)
 	return s, err
 }
 
@@ -334,7 +342,11 @@ func (p *Provider) Poll(ctx context.Context, s Session, id string) (Result, erro
 		return Result{}, err
 	}
 	c := p.capabilities[j.Capability]
-	if c == nil || len(p.inForce(s, j.Capability)) == 0 || !s.token.Allows(j.Capability) {
+	held, err := p.standingGrants(ctx, s)
+	if err != nil {
+		return Result{}, err
+	}
+	if c == nil || !slices.ContainsFunc(held, func(g Grant) bool { return g.Capability == j.Capability }) || !s.token.Allows(j.Capability) {
 		return Result{}, agentauth.Errorf(agentauth.CodeNotGranted, "the grant that it was executed under is not in force any more")
 	}
 	e := Execution{Capability: c, Agent: s.Agent.ID, Host: s.Host.ID, User: s.Agent.User, Decision: j.Decided.ID}

@@ -23,6 +23,21 @@ func own(r Reader, h Host, id string) (Agent, error) {
 	return a, nil
 }
 
+// current returns a host as it is now: since it was authenticated it may have
+// ended, or have another key.
+func current(r Reader, h Host) (Host, error) {
+	latest, err := r.Host(h.ID)
+	switch {
+	case err != nil:
+		return Host{}, err
+	case latest.Status != agentauth.Active:
+		return Host{}, agentauth.Errorf(agentauth.CodeHostRevoked, "the host has been revoked")
+	case latest.Thumbprint != h.Thumbprint:
+		return Host{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the host's key has been replaced in the meantime")
+	}
+	return latest, nil
+}
+
 // Status returns what has become of an agent (section 5.5).
 func (p *Provider) Status(ctx context.Context, s HostSession, agent string) (Standing, error) {
 	var out Standing
@@ -51,10 +66,14 @@ func (p *Provider) RequestCapability(ctx context.Context, s Session, asked []Ask
 	var out Standing
 	err = p.update(ctx, func(tx Tx, _ *unit) error {
 		now := p.config.Now()
-		held, err := tx.Grants(s.Agent.ID)
-		if err != nil {
+		var err error
+		if s, err = p.latest(tx, s); err != nil {
 			return err
 		}
+		if err := s.live(now); err != nil {
+			return err // it ended in the meantime
+		}
+		held := s.Grants
 		fresh, err := p.uncovered(held, wanted, now)
 		if err != nil {
 			return err
@@ -137,6 +156,10 @@ func (p *Provider) Reactivate(ctx context.Context, s HostSession, agent string) 
 	err := p.update(ctx, func(tx Tx, u *unit) error {
 		after = nil
 		now := p.config.Now()
+		var err error
+		if s.Host, err = current(tx, s.Host); err != nil {
+			return err
+		}
 		a, err := own(tx, s.Host, agent)
 		if err != nil {
 			return err
@@ -215,6 +238,9 @@ func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (S
 // Revoke ends an agent for good (section 5.7). Doing it again is no error.
 func (p *Provider) Revoke(ctx context.Context, s HostSession, agent string) error {
 	return p.update(ctx, func(tx Tx, u *unit) error {
+		if _, err := current(tx, s.Host); err != nil {
+			return err
+		}
 		a, err := own(tx, s.Host, agent)
 		if err != nil {
 			return err
@@ -238,13 +264,19 @@ func (p *Provider) revoke(tx Tx, u *unit, a Agent, by, principal string) error {
 // RevokeHost ends a host and every agent under it (section 5.10).
 func (p *Provider) RevokeHost(ctx context.Context, s HostSession) (agents int, err error) {
 	err = p.update(ctx, func(tx Tx, u *unit) error {
-		agents, err = p.revokeHost(tx, u, s.Host, hostName(s.Host), "")
+		h, err := current(tx, s.Host)
+		if err == nil {
+			agents, err = p.revokeHost(tx, u, h, hostName(h), "")
+		}
 		return err
 	})
 	return agents, err
 }
 
 func (p *Provider) revokeHost(tx Tx, u *unit, h Host, by, principal string) (agents int, err error) {
+	if h.Status == agentauth.Revoked || h.Status == agentauth.Rejected {
+		return 0, nil // what is terminal stays as it is (AAP-M2)
+	}
 	now := p.config.Now()
 	all, err := tx.HostAgents(h.ID)
 	if err != nil {
@@ -275,6 +307,9 @@ func (p *Provider) RotateKey(ctx context.Context, s HostSession, agent string, j
 	}
 	var out Standing
 	err = p.update(ctx, func(tx Tx, _ *unit) error {
+		if _, err := current(tx, s.Host); err != nil {
+			return err
+		}
 		a, err := own(tx, s.Host, agent)
 		if err != nil {
 			return err
@@ -322,12 +357,10 @@ func (p *Provider) RotateHostKey(ctx context.Context, s HostSession, jwk powerbo
 	}
 	var h Host
 	err = p.update(ctx, func(tx Tx, _ *unit) error {
-		if h, err = tx.Host(s.Host.ID); err != nil {
+		if h, err = current(tx, s.Host); err != nil {
 			return err
 		}
 		switch {
-		case h.Thumbprint != s.Host.Thumbprint:
-			return agentauth.Errorf(agentauth.CodeInvalidJWT, "the host's key has been replaced in the meantime")
 		case h.KeysURL != "":
 			return agentauth.Errorf(agentauth.CodeInvalidRequest, "the host's keys are at a URL; rotate them there")
 		case key.Thumbprint() == h.Thumbprint:
@@ -375,8 +408,12 @@ func (p *Provider) Introspect(ctx context.Context, compact, capability string, a
 	}
 	now := p.config.Now()
 	out := Introspection{Session: s, Expires: s.Agent.expires()}
-	for _, g := range s.Grants {
-		if g.Effective(now) && s.token.Allows(g.Capability) && p.capabilities[g.Capability] != nil {
+	held, err := p.standingGrants(ctx, s)
+	if err != nil {
+		return Introspection{}, false, err
+	}
+	for _, g := range held {
+		if s.token.Allows(g.Capability) && p.capabilities[g.Capability] != nil {
 			out.Grants = append(out.Grants, g)
 		}
 	}

@@ -219,6 +219,8 @@ func (p *Provider) Link(ctx context.Context, who Person, host, user string) erro
 		}
 		now := p.config.Now()
 		switch {
+		case user == "":
+			return agentauth.Errorf(agentauth.CodeInvalidRequest, "user is missing; want the principal that the host is linked to")
 		case h.User != "":
 			return agentauth.Errorf(agentauth.CodeInvalidRequest, "the host is linked already; unlink it first")
 		case h.Status != agentauth.Active && h.Status != agentauth.Pending:

@@ -269,6 +269,8 @@ func (p *Provider) registering(tx Tx, s HostSession, r Registration, now time.Ti
 		}
 	case !notFound(err):
 		return Host{}, err
+	case !s.New:
+		return Host{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the host's key has been replaced in the meantime")
 	default:
 		h = s.Host
 		h.Name, h.Status, h.Created, h.Updated, h.LastUsed = name, agentauth.Pending, now, now, now

@@ -180,6 +180,8 @@ type Reader interface {
 	Passkey(id []byte) (Passkey, error)
 	// Records returns a part of the records, newest first.
 	Records(q issuer.RecordQuery) (issuer.RecordPage, error)
+	// UsedToken reports whether [Tx.UseToken] was called with that id.
+	UsedToken(id string) (bool, error)
 }
 
 // Tx changes state within one transaction. Every Put stores a new thing or what
@@ -194,6 +196,9 @@ type Tx interface {
 	PutJob(j Job) error
 	PutPasskey(p Passkey) error
 	ForgetPasskey(id []byte) error
+	// UseToken remembers that a token was used, until then, and forgets those whose
+	// time is over by now.
+	UseToken(id string, until, now time.Time) error
 	// Reserve takes from a budget of a capability for a decision, and returns false
 	// where it does not hold that much.
 	Reserve(decision, capability string, r Reservation) (bool, error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/issuer"
@@ -140,6 +141,27 @@ func (r reader) Job(id string) (provider.Job, error) {
 // PutJob implements [provider.Tx].
 func (t *transaction) PutJob(j provider.Job) error {
 	return t.keep(j, "INSERT INTO job (id, body) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", j.ID)
+}
+
+// UsedToken implements [provider.Reader].
+func (r reader) UsedToken(id string) (bool, error) {
+	var n int
+	if err := r.db.QueryRowContext(r.ctx, "SELECT count(*) FROM used_token WHERE id = ?", id).Scan(&n); err != nil {
+		return false, fmt.Errorf("sqlite: used tokens: %w", err)
+	}
+	return n > 0, nil
+}
+
+// UseToken implements [provider.Tx].
+func (t *transaction) UseToken(id string, until, now time.Time) error {
+	_, err := t.db.ExecContext(t.ctx, "DELETE FROM used_token WHERE until < ?", now.Unix())
+	if err == nil {
+		_, err = t.db.ExecContext(t.ctx, "INSERT INTO used_token (id, until) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET until = excluded.until", id, until.Unix()+1)
+	}
+	if err != nil {
+		return fmt.Errorf("sqlite: a used token: %w", err)
+	}
+	return nil
 }
 
 // ForgetAgent implements [provider.Tx].

@@ -1,0 +1,188 @@
+// Package location protects a service that executes a capability at a location of
+// its own, where agents of the Agent Auth Protocol call it without their provider
+// in between (AAP-P10, AAP-E12).
+//
+// Its laws: what was not introspected is not done; a token is for this location or
+// for nobody; the arguments that are done are the bytes that were decided on; when
+// nobody can be asked, the answer is no.
+//
+// The provider is asked at every call, so that what was revoked is dead here, too,
+// from the next call on. It says whether one of the agent's grants admits the
+// arguments: no constraint is read here. A token is verified and not used up; a
+// service whose work must not be done twice keeps the ids of its own requests.
+package location
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Verifier says who calls and whether they may. Every field is required unless it
+// says otherwise.
+type Verifier struct {
+	// Location is the service's own URL, as the capability names it: the audience
+	// of the tokens that it takes.
+	Location string
+	// Capabilities are the names of those that are executed here.
+	Capabilities []string
+	// Introspection is the provider's endpoint, and Secret what it knows the service
+	// by; "" where it asks for nothing.
+	Introspection string
+	Secret        string
+	// Client asks the provider; nil for one that follows no redirect and waits ten
+	// seconds.
+	Client *http.Client
+	// BodyLimit is how large a request may be, in bytes; 0 for 1 MiB.
+	BodyLimit int64
+}
+
+// Call is one execution that was allowed.
+type Call struct {
+	Capability string
+	Arguments  json.RawMessage // an object
+	Agent      string          // id at the provider
+	Host       string
+	User       string // for whom the agent acts, "" for nobody
+}
+
+// key is that of a Call in a context.
+type key struct{}
+
+// FromContext returns the execution that a request is, and false for one that did
+// not come through [Verifier.Middleware].
+func FromContext(ctx context.Context) (Call, bool) {
+	c, ok := ctx.Value(key{}).(Call)
+	return c, ok
+}
+
+// Middleware lets those requests through to next that are executions which the
+// agent has a grant for. next has the body once more, and the execution by
+// [FromContext]. What is wrong with v itself is an error here.
+func (v Verifier) Middleware(next http.Handler) (http.Handler, error) {
+	for name, s := range map[string]string{"Location": v.Location, "Introspection": v.Introspection} {
+		if u, err := url.Parse(s); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+			return nil, fmt.Errorf("location: %s is %q; want an absolute URL", name, s)
+		}
+	}
+	if len(v.Capabilities) == 0 || next == nil {
+		return nil, errors.New("location: Capabilities and a handler are required")
+	}
+	if v.Client == nil {
+		v.Client = &http.Client{
+			Timeout:       10 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	if v.BodyLimit <= 0 {
+		v.BodyLimit = 1 << 20
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call, body, no := v.verify(w, r)
+		if no != nil {
+			no.write(w)
+			return
+		}
+		r = r.WithContext(context.WithValue(r.Context(), key{}, call))
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Header.Del("Authorization") // the service has no use for it
+		next.ServeHTTP(w, r)
+	}), nil
+}
+
+// verify reads one request and has the provider decide on it.
+func (v Verifier) verify(w http.ResponseWriter, r *http.Request) (Call, []byte, *refusal) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return Call{}, nil, &refusal{http.StatusMethodNotAllowed, "method_not_allowed", "want POST"}
+	}
+	headers := r.Header.Values("Authorization")
+	if len(headers) != 1 {
+		return Call{}, nil, &refusal{http.StatusUnauthorized, "authentication_required", "want one token of an agent, for " + v.Location}
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "Authorization is not Bearer and a token"}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, v.BodyLimit))
+	if err != nil {
+		return Call{}, nil, &refusal{http.StatusBadRequest, "invalid_request", "the body cannot be read, or is too large"}
+	}
+	call, err := read(body)
+	if err != nil {
+		return Call{}, nil, &refusal{http.StatusBadRequest, "invalid_request", "body: " + err.Error()}
+	}
+	if !slices.Contains(v.Capabilities, call.Capability) {
+		return Call{}, nil, &refusal{http.StatusNotFound, "capability_not_found", "that capability is not executed here"}
+	}
+	said, err := v.introspect(r.Context(), strings.TrimSpace(token), call)
+	switch {
+	case err != nil:
+		return Call{}, nil, &refusal{http.StatusServiceUnavailable, "unavailable", "whether the token holds cannot be told now; try again in a moment"}
+	case !said.Active:
+		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "the token does not hold"}
+	case said.Audience != v.Location:
+		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "the token is not for " + v.Location}
+	case !said.Allowed:
+		return Call{}, nil, &refusal{http.StatusForbidden, "capability_not_granted", "the agent has no grant in force that admits this"}
+	}
+	call.Agent, call.Host, call.User = said.Agent, said.Host, said.User
+	return call, body, nil
+}
+
+// introspection is what the provider says of a token.
+type introspection struct {
+	Active   bool   `json:"active"`
+	Allowed  bool   `json:"allowed"`
+	Audience string `json:"aud"`
+	Agent    string `json:"agent_id"`
+	Host     string `json:"host_id"`
+	User     string `json:"user_id"`
+}
+
+// introspect asks the provider about a token and the arguments that came with it.
+func (v Verifier) introspect(ctx context.Context, token string, c Call) (introspection, error) {
+	ask, err := json.Marshal(map[string]any{"token": token, "capability": c.Capability, "arguments": c.Arguments})
+	if err != nil {
+		return introspection{}, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, v.Introspection, bytes.NewReader(ask))
+	if err != nil {
+		return introspection{}, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if v.Secret != "" {
+		req.Header.Set("Authorization", "Bearer "+v.Secret)
+	}
+	resp, err := v.Client.Do(req)
+	if err != nil {
+		return introspection{}, err
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end
+	if resp.StatusCode != http.StatusOK {
+		return introspection{}, fmt.Errorf("location: the provider answered with %s", resp.Status)
+	}
+	var out introspection
+	return out, json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&out)
+}
+
+// refusal is an answer that says no, in the protocol's form.
+type refusal struct {
+	status        int
+	code, message string
+}
+
+func (n *refusal) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(n.status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": n.code, "message": n.message}) // the client may have gone
+}

@@ -1,0 +1,148 @@
+package location_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/powerbox-project/powerbox/location"
+)
+
+const here = "https://statements.example/run"
+
+// asked is what the provider was asked.
+type asked struct {
+	Token, Capability string
+	Arguments         json.RawMessage
+}
+
+// town is a service behind the middleware, with its provider.
+func town(t *testing.T, status int, says string) (http.Handler, *[]asked, *[]location.Call) {
+	t.Helper()
+	var questions []asked
+	var done []location.Call
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			t.Errorf("AAP-I3: the provider is asked as %q", r.Header.Get("Authorization"))
+		}
+		var q asked
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			t.Error(err)
+		}
+		questions = append(questions, q)
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, says)
+	}))
+	t.Cleanup(provider.Close)
+	h, err := location.Verifier{Location: here, Capabilities: []string{"statement"}, Introspection: provider.URL, Secret: "secret", BodyLimit: 200}.Middleware(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			call, ok := location.FromContext(r.Context())
+			if body, err := io.ReadAll(r.Body); !ok || err != nil || len(body) == 0 || r.Header.Get("Authorization") != "" {
+				t.Errorf("the service has %t %q %v", ok, body, err)
+			}
+			done = append(done, call)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, &questions, &done
+}
+
+func post(t *testing.T, h http.Handler, authorization, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, here, strings.NewReader(body))
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+const yes = `{"active":true,"allowed":true,"aud":"` + here + `","agent_id":"agt_1","host_id":"hst_1","user_id":"user:alice"}`
+
+// TestAAPE12_Allowed: what the provider allows is done, once asked about as it is.
+func TestAAPE12_Allowed(t *testing.T) {
+	h, questions, done := town(t, http.StatusOK, yes)
+	if w := post(t, h, "Bearer abc", `{"capability":"statement","arguments":{"n":1.10},"note":"x"}`); w.Code != http.StatusOK {
+		t.Fatalf("AAP-E12: %d %s", w.Code, w.Body)
+	}
+	if q := (*questions)[0]; q.Token != "abc" || q.Capability != "statement" || string(q.Arguments) != `{"n":1.10}` {
+		t.Errorf("AAP-E12: asked about %+v", q)
+	}
+	if c := (*done)[0]; c.Agent != "agt_1" || c.Host != "hst_1" || c.User != "user:alice" || string(c.Arguments) != `{"n":1.10}` {
+		t.Errorf("AAP-E12: %+v", c)
+	}
+	if w := post(t, h, "Bearer abc", `{"capability":"statement"}`); w.Code != http.StatusOK || string((*questions)[1].Arguments) != "{}" {
+		t.Errorf("AAP-E12: without arguments: %d", w.Code)
+	}
+}
+
+// TestAAPE12_Refused: whatever the provider does not allow, and whatever it cannot
+// be asked about, is not done.
+func TestAAPE12_Refused(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		says   string
+		want   int
+		code   string
+	}{
+		"inactive":         {http.StatusOK, strings.Replace(yes, `"active":true`, `"active":false`, 1), http.StatusUnauthorized, "invalid_jwt"},
+		"for another":      {http.StatusOK, strings.Replace(yes, here, here+"/", 1), http.StatusUnauthorized, "invalid_jwt"},
+		"for nobody":       {http.StatusOK, `{"active":true,"allowed":true}`, http.StatusUnauthorized, "invalid_jwt"},
+		"not granted":      {http.StatusOK, strings.Replace(yes, `"allowed":true`, `"allowed":false`, 1), http.StatusForbidden, "capability_not_granted"},
+		"nothing decided":  {http.StatusOK, strings.Replace(yes, `"allowed":true,`, ``, 1), http.StatusForbidden, "capability_not_granted"},
+		"an error":         {http.StatusInternalServerError, yes, http.StatusServiceUnavailable, "unavailable"},
+		"somewhere else":   {http.StatusFound, yes, http.StatusServiceUnavailable, "unavailable"},
+		"nothing readable": {http.StatusOK, `<html>`, http.StatusServiceUnavailable, "unavailable"},
+	} {
+		h, _, done := town(t, c.status, c.says)
+		w := post(t, h, "Bearer abc", `{"capability":"statement","arguments":{}}`)
+		if w.Code != c.want || !strings.Contains(w.Body.String(), `"`+c.code+`"`) || len(*done) > 0 {
+			t.Errorf("AAP-E12 %s: %d %s; want %d %s", name, w.Code, w.Body, c.want, c.code)
+		}
+	}
+}
+
+// TestAAPE12_Requests: what is no execution is refused before anybody is asked.
+func TestAAPE12_Requests(t *testing.T) {
+	h, questions, done := town(t, http.StatusOK, yes)
+	good := `{"capability":"statement"}`
+	for name, c := range map[string]struct {
+		authorization, body string
+		want                int
+	}{
+		"no token":           {"", good, http.StatusUnauthorized},
+		"another scheme":     {"Basic abc", good, http.StatusUnauthorized},
+		"no JSON":            {"Bearer a", `x`, http.StatusBadRequest},
+		"an array":           {"Bearer a", `[]`, http.StatusBadRequest},
+		"capability twice":   {"Bearer a", `{"capability":"statement","capability":"other"}`, http.StatusBadRequest},
+		"in another case":    {"Bearer a", `{"capability":"statement","Capability":"other"}`, http.StatusBadRequest},
+		"arguments twice":    {"Bearer a", `{"capability":"statement","arguments":{},"arguments":{"a":1}}`, http.StatusBadRequest},
+		"arguments as array": {"Bearer a", `{"capability":"statement","arguments":[]}`, http.StatusBadRequest},
+		"something after":    {"Bearer a", good + good, http.StatusBadRequest},
+		"no capability":      {"Bearer a", `{}`, http.StatusBadRequest},
+		"too large":          {"Bearer a", `{"capability":"statement","x":"` + strings.Repeat("x", 200) + `"}`, http.StatusBadRequest},
+		"another capability": {"Bearer a", `{"capability":"balance"}`, http.StatusNotFound},
+	} {
+		if w := post(t, h, c.authorization, c.body); w.Code != c.want {
+			t.Errorf("AAP-E12 %s: %d %s; want %d", name, w.Code, w.Body, c.want)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, here, http.NoBody))
+	if w.Code != http.StatusMethodNotAllowed || len(*questions) > 0 || len(*done) > 0 {
+		t.Errorf("AAP-E12: GET %d; asked %d, done %d", w.Code, len(*questions), len(*done))
+	}
+	for name, v := range map[string]location.Verifier{
+		"no location": {Capabilities: []string{"a"}, Introspection: here}, "no provider": {Location: here, Capabilities: []string{"a"}}, "nothing": {Location: here, Introspection: here},
+	} {
+		if _, err := v.Middleware(http.NotFoundHandler()); err == nil {
+			t.Errorf("AAP-E12: %s is taken", name)
+		}
+	}
+}
