@@ -97,6 +97,9 @@ func readHeader(part, typ string) (header, error) {
 
 func parsePart(name, part string, limits powerbox.Limits) (powerbox.Value, error) {
 	var room [usualPart]byte
+	if !mayBeObject(part) {
+		return powerbox.Value{}, refusal(CodeMalformed, name+" is not a JSON object in base64url")
+	}
 	b, err := appendDecoded(room[:0], part)
 	if err != nil {
 		return powerbox.Value{}, refuse(CodeMalformed, "%s is not base64url without padding: %v", name, err)
@@ -109,6 +112,19 @@ func parsePart(name, part string, limits powerbox.Limits) (powerbox.Value, error
 		return powerbox.Value{}, refuse(CodeMalformed, "%s is JSON %s; want an object", name, v.Kind())
 	}
 	return v, nil
+}
+
+// mayBeObject looks at the first characters alone: what cannot be an object is
+// refused before the rest is decoded.
+func mayBeObject(part string) bool {
+	if len(part) < 4 {
+		return true
+	}
+	var first [3]byte
+	var four [4]byte
+	copy(four[:], part)
+	n, err := jose.Decode(first[:], four[:])
+	return err != nil || n == 0 || first[0] == '{' || first[0] == ' ' || first[0] == '\t' || first[0] == '\n' || first[0] == '\r'
 }
 
 // parseHeader reads alg, typ and kid, and nothing else that could choose a key
