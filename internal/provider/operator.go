@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -305,6 +306,7 @@ const stale = 24 * time.Hour
 // for a day, and hosts that are left without any (AAP-A11).
 func (p *Provider) Clean(ctx context.Context) (agents int, err error) {
 	now := p.config.Now()
+	p.forgetSeen(now)
 	err = p.update(ctx, func(tx Tx, _ *unit) error {
 		agents = 0
 		hosts, err := tx.Hosts("")
@@ -339,6 +341,16 @@ func (p *Provider) Clean(ctx context.Context) (agents int, err error) {
 		return p.append(tx, "clock", "", "agent.forget", map[string]any{"agents": agents})
 	})
 	return agents, err
+}
+
+// forgetSeen forgets what is remembered of requests and codes and means nothing any
+// more: a request from before the longest session has been stored, or its agent has
+// expired.
+func (p *Provider) forgetSeen(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.used, func(_ string, at time.Time) bool { return now.Sub(at) > p.config.Clocks.Session })
+	maps.DeleteFunc(p.guesses, func(_ string, g guesses) bool { return now.Sub(g.since) > guessTime })
 }
 
 // ShownConstraints are the constraints of a grant as on the wire, null for none.
