@@ -95,8 +95,30 @@ func ParseToken(compact, typ string) (Token, error) {
 	return t, nil
 }
 
+// claims are the names that are read here.
+var claims = []string{
+	"jti", "iss", "sub", "aud", "iat", "exp", "host_public_key", "host_jwks_url", "agent_public_key", "agent_jwks_url", "agent_kid", "capabilities", "cnf",
+}
+
+// exact refuses a claim that many readers take for one of ours although it is
+// written otherwise: two services would then read two tokens (ATK-27).
+func exact(c powerbox.Value) error {
+	members, _ := c.Members()
+	for _, m := range members {
+		for _, name := range claims {
+			if m.Name != name && strings.EqualFold(m.Name, name) {
+				return invalid("claim %q; want %s", clip(m.Name), name)
+			}
+		}
+	}
+	return nil
+}
+
 // read reads the claims; the types of those that are there must be right.
 func (t *Token) read(c powerbox.Value) error {
+	if err := exact(c); err != nil {
+		return err
+	}
 	for name, into := range map[string]*string{
 		"jti": &t.ID, "iss": &t.Issuer, "sub": &t.Subject, "aud": &t.Audience,
 		"host_jwks_url": &t.HostKeysURL, "agent_jwks_url": &t.AgentKeysURL, "agent_kid": &t.AgentKeyID,
