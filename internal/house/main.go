@@ -23,7 +23,8 @@ import (
 const usage = `usage: house VERB
   test             run the tests of every module, count them
   cover            hold the packages of the core at full statement coverage
-  mutate [NAME]    remove the checks of testdata/checks.txt, one at a time
+  mutate [-for=DURATION] [NAME]
+                   remove the checks of testdata/checks.txt, one at a time
   fuzz [DURATION]  run every fuzz target (default 30s each)
   conformance      print docs/conformance.md; with -write, write it
   denials          print docs/denials.md with an anchor in every row; with -write, write it

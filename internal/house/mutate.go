@@ -3,15 +3,19 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -40,7 +44,14 @@ func (h house) mutate(ctx context.Context, only []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", checksFile, err)
 	}
-	chosen := slices.DeleteFunc(checks, func(c check) bool { return !c.chosen(only) })
+	within, only, err := timeFor(only)
+	if err != nil {
+		return err
+	}
+	chosen := slices.DeleteFunc(slices.Clone(checks), func(c check) bool { return !c.chosen(only) })
+	if within > 0 {
+		return h.mutateWithin(ctx, chosen, within)
+	}
 	unnoticed := h.mutateAll(ctx, chosen)
 	if len(only) == 0 {
 		if err := h.printUnmutated(checks); err != nil {
@@ -48,6 +59,53 @@ func (h house) mutate(ctx context.Context, only []string) error {
 		}
 	}
 	return h.printMutated(len(chosen), unnoticed)
+}
+
+// timeFor reads -for=DURATION, which comes first.
+func timeFor(args []string) (within time.Duration, rest []string, err error) {
+	if len(args) == 0 {
+		return 0, args, nil
+	}
+	text, ok := strings.CutPrefix(args[0], "-for=")
+	if !ok {
+		return 0, args, nil
+	}
+	within, err = time.ParseDuration(text)
+	return within, args[1:], err
+}
+
+// mutateWithin removes as many checks as there is time for, in an order that every
+// commit has of its own: what one run does not come to, others do. It says how many
+// it did not come to.
+func (h house) mutateWithin(ctx context.Context, checks []check, within time.Duration) error {
+	seed := sha256.Sum256([]byte(h.gitHead(ctx)))
+	rand.New(rand.NewChaCha8(seed)).Shuffle(len(checks), func(i, j int) { checks[i], checks[j] = checks[j], checks[i] })
+	end, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var unnoticed []string
+	ran := 0
+	for ran < len(checks) && end.Err() == nil {
+		next := checks[ran:min(ran+inTime, len(checks))]
+		unnoticed = append(unnoticed, h.mutateAll(ctx, next)...)
+		ran += len(next)
+	}
+	if ran < len(checks) {
+		h.printf("%d checks not come to in %s: make mutate removes them all\n", len(checks)-ran, within)
+	}
+	return h.printMutated(ran, unnoticed)
+}
+
+// inTime is how many checks are removed between two looks at the clock.
+const inTime = 8
+
+// gitHead is the commit of the tree, "" where git does not tell: all such trees have
+// one order. The checkout may belong to another user.
+func (h house) gitHead(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "-c", "safe.directory=*", "-C", h.root, "rev-parse", "HEAD").Output()
+	if err != nil {
+		return ""
+	}
+	return string(out)
 }
 
 // atOnce is how many checks are removed at a time: while one test waits for its
