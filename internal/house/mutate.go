@@ -79,7 +79,7 @@ func timeFor(args []string) (within time.Duration, rest []string, err error) {
 // it did not come to.
 func (h house) mutateWithin(ctx context.Context, checks []check, within time.Duration) error {
 	seed := sha256.Sum256([]byte(h.gitHead(ctx)))
-	rand.New(rand.NewChaCha8(seed)).Shuffle(len(checks), func(i, j int) { checks[i], checks[j] = checks[j], checks[i] })
+	rand.New(rand.NewChaCha8(seed)).Shuffle(len(checks), func(i, j int) { checks[i], checks[j] = checks[j], checks[i] }) //nolint:gosec // an order of tests
 	end, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var unnoticed []string
