@@ -86,6 +86,9 @@ func (p *program) trustFrom(ctx context.Context, name string, f verifyFlags, age
 	if err != nil {
 		return err
 	}
+	if report.From != nil {
+		return fmt.Errorf("%s begins behind %d entries that are not in it, and a score is of everything an agent did: give an export of the whole log, or ask the running server without --from", name, report.From.Size)
+	}
 	if asOf.IsZero() {
 		asOf = reading.last
 	}

@@ -174,4 +174,8 @@ func TestEXT26_WhatIsNotArchived(t *testing.T) {
 	if code == 0 || !strings.Contains(out, "levels of trust are asked for") {
 		t.Errorf("%d %s", code, out)
 	}
+	// A score is of everything: a bundle that begins later does not give one.
+	if out, code := w.cli("trust", "documents", "--from", filepath.Join(a.dir, "period-2"), "--trust", filepath.Join(a.dir, "trust.json"), "--seen", filepath.Join(a.dir, "end-1")); code == 0 || !strings.Contains(out, "entries that are not in it") || strings.Contains(out, "HIGH") {
+		t.Errorf("EXT-20 from a later period: exit %d %s", code, out)
+	}
 }
