@@ -144,7 +144,7 @@ func lines(rounds []round) (times, others []line) {
 
 // facts is one paragraph on where and when.
 func facts(now time.Time, rounds int, cell time.Duration) string {
-	return fmt.Sprintf("%s, %s, %s/%s, %d CPUs (%s), %d rounds of %s for each contestant, ten times that for appends.",
+	return fmt.Sprintf("%s, %s, %s/%s, %d CPUs (%s), %d rounds of %s for each contestant, forty times that for appends.",
 		now.UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor(), rounds, cell)
 }
 
