@@ -1,8 +1,11 @@
 package spool
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,14 +16,31 @@ import (
 // than one that makes the file longer.
 const roomStep = 1 << 20
 
+// A journal's file begins with two slots of a sector each, of which the one that is
+// whole and has the higher number holds: magic, the number of the first batch that
+// counts (8 bytes), CRC-32C of the number (4). Entries are behind them. Reset writes
+// the other slot, and what is behind is written over in place, since to cut a file
+// and make it longer again costs the disk more than to write: what is left there of
+// batches before the first has lower numbers, so that it is not taken for entries.
+const (
+	slotSize     = 512
+	slotsSize    = 2 * slotSize
+	slotContents = 4 + 8 + 4
+)
+
+var slotMagic = []byte("PBJ1")
+
 // A Journal is one file of entries that somebody else is about to keep. An entry
-// whose Append returned without an error is on the disk until Reset. It is for
-// one goroutine.
+// whose Append returned without an error is on the disk until Reset, and may be
+// there after it. It is for one goroutine.
 type Journal struct {
 	file  *os.File
+	first uint64 // the first batch since Reset
+	slot  int64  // the slot that says so
 	batch uint64
+	base  int64  // where entries begin in the file
 	size  int64  // of the entries
-	room  int64  // of the file
+	room  int64  // of the file, without what is before the entries
 	data  []byte // of the last batch, of whose memory the next is made
 	fault error  // of the last write; what is behind size is then not known
 }
@@ -50,8 +70,14 @@ func (j *Journal) recover() ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	previous := frame{last: true} // that of batch 0: the first batch of a journal is 1
-	frames, good, err := readSegment(data, previous, true)
+	j.first, j.slot, j.base = 1, 1, slotsSize
+	if bytes.HasPrefix(data, magic) {
+		j.base = 0 // as it was written before there were slots
+	} else {
+		j.readSlots(data)
+	}
+	previous := frame{batch: j.first - 1, last: true}
+	frames, good, err := readSegment(data[min(j.base, int64(len(data))):], previous, true)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +89,27 @@ func (j *Journal) recover() ([][]byte, error) {
 	return entries, j.Mend()
 }
 
+// readSlots finds the first batch. Where neither slot is whole nothing was reset.
+func (j *Journal) readSlots(data []byte) {
+	for slot := range int64(2) {
+		at := slot * slotSize
+		if int64(len(data)) < at+slotContents || !bytes.HasPrefix(data[at:], slotMagic) {
+			continue
+		}
+		first := binary.BigEndian.Uint64(data[at+4:])
+		if binary.BigEndian.Uint32(data[at+12:]) == crc32.Checksum(data[at+4:at+12], castagnoli) && first > j.first {
+			j.first, j.slot = first, slot
+		}
+	}
+}
+
+func (j *Journal) writeSlot() error {
+	data := binary.BigEndian.AppendUint64(bytes.Clone(slotMagic), j.first)
+	data = binary.BigEndian.AppendUint32(data, crc32.Checksum(data[4:], castagnoli))
+	_, err := j.file.WriteAt(data, j.slot*slotSize)
+	return err
+}
+
 var errNotLooked = errors.New("what is behind the entries is not known")
 
 // Mend makes the file end with the last entry that was acknowledged, where that is
@@ -72,7 +119,11 @@ func (j *Journal) Mend() error {
 	if j.fault == nil {
 		return nil
 	}
-	if err := errors.Join(j.file.Truncate(j.size), j.file.Sync()); err != nil {
+	err := j.file.Truncate(j.base + j.size)
+	if err == nil && j.base > 0 {
+		err = j.writeSlot()
+	}
+	if err := errors.Join(err, j.file.Sync()); err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
 	j.room, j.fault = j.size, nil
@@ -112,7 +163,7 @@ func (j *Journal) write(data []byte) error {
 			return j.fault
 		}
 	}
-	_, err := j.file.WriteAt(data, j.size)
+	_, err := j.file.WriteAt(data, j.base+j.size)
 	if err == nil {
 		err = syncData(j.file)
 	}
@@ -124,7 +175,7 @@ func (j *Journal) write(data []byte) error {
 func (j *Journal) extend(to int64) error {
 	zeros := make([]byte, 64<<10)
 	for at := j.room; at < to; at += int64(len(zeros)) {
-		if _, err := j.file.WriteAt(zeros[:min(int64(len(zeros)), to-at)], at); err != nil {
+		if _, err := j.file.WriteAt(zeros[:min(int64(len(zeros)), to-at)], j.base+at); err != nil {
 			return err
 		}
 	}
@@ -138,12 +189,32 @@ func (j *Journal) extend(to int64) error {
 // Size is how many bytes the entries take.
 func (j *Journal) Size() int64 { return j.size }
 
-// Reset forgets all entries: somebody else has made them durable. Nothing is
-// written again before the file is known to be empty.
+// Reset forgets all entries: somebody else has made them durable. After an error
+// they may be there or not.
 func (j *Journal) Reset() error {
-	j.batch, j.size, j.fault = 1, 0, errNotLooked
-	return j.Mend()
+	if j.base == 0 {
+		if err := j.file.Truncate(0); err != nil {
+			return fmt.Errorf("spool: %w", err)
+		}
+		j.base, j.room = slotsSize, 0
+	}
+	j.first, j.slot, j.size = j.batch, 1-j.slot, 0
+	if err := j.Mend(); err != nil {
+		return err
+	}
+	// Nothing is written over before the disk knows that it may be.
+	if j.fault = errors.Join(j.writeSlot(), syncData(j.file)); j.fault != nil {
+		return fmt.Errorf("spool: %w", j.fault)
+	}
+	return nil
 }
 
-// Close closes the file.
-func (j *Journal) Close() error { return j.file.Close() }
+// Close closes the file, and cuts off what was forgotten. What is kept elsewhere by
+// then is not to be found here for as long as nobody writes.
+func (j *Journal) Close() error {
+	var err error
+	if j.fault == nil { // what is not known stays for who opens it to look at
+		err = j.file.Truncate(j.base + j.size)
+	}
+	return errors.Join(err, j.file.Close())
+}

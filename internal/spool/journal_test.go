@@ -62,8 +62,8 @@ func TestEXT24_ATornBatchOfAJournalIsCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole = whole[:j.Size()]
-	for n := first; n < int64(len(whole)); n++ {
+	whole = whole[:slotsSize+j.Size()]
+	for n := slotsSize + first; n < int64(len(whole)); n++ {
 		for _, tail := range [][]byte{nil, make([]byte, 64)} {
 			if err := os.WriteFile(path, append(bytes.Clone(whole[:n]), tail...), 0o600); err != nil {
 				t.Fatal(err)
@@ -99,7 +99,7 @@ func TestEXT27_AJournalGoesOnAfterAWriteThatFailed(t *testing.T) {
 	}
 	j.file = good
 	// The disk may have it all the same.
-	if _, err := good.WriteAt(appendFrame(nil, j.batch, true, []byte("two")), j.size); err != nil {
+	if _, err := good.WriteAt(appendFrame(nil, j.batch, true, []byte("two")), j.base+j.size); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Mend(); err != nil {
@@ -113,5 +113,125 @@ func TestEXT27_AJournalGoesOnAfterAWriteThatFailed(t *testing.T) {
 	openJournal(t, path, "one", "three")
 	if err := j.Append(1, func(to []byte, _ int) []byte { return append(to, make([]byte, maxRecord+1)...) }); err == nil {
 		t.Error("an entry that could not be read back was taken")
+	}
+}
+
+// What was forgotten is written over in place. However much of that is on the disk,
+// nothing of what was forgotten comes back, and damage is told from it.
+func TestEXT24_AJournalIsWrittenOverInPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := openJournal(t, path)
+	for _, e := range []string{"one", "two", "three", "four", "five"} {
+		put(t, j, e)
+	}
+	if err := j.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	old := readFile(t, path)
+	put(t, j, "six and a half")
+	one := j.Size()
+	put(t, j, "seven")
+	data := readFile(t, path)
+	if !bytes.Contains(data, []byte("five")) {
+		t.Error("the file was cut, not written over")
+	}
+	for n := slotsSize; n <= slotsSize+int(j.Size()); n++ {
+		writeFile(t, path, append(bytes.Clone(data[:n]), old[n:]...))
+		var want []string
+		if int64(n) >= slotsSize+one {
+			want = append(want, "six and a half")
+		}
+		if int64(n) == slotsSize+j.Size() {
+			want = append(want, "seven")
+		}
+		openJournal(t, path, want...)
+	}
+	writeFile(t, path, bytes.Replace(data, []byte("half"), []byte("flah"), 1))
+	if _, _, err := OpenJournal(path); !errors.Is(err, errDamaged) {
+		t.Errorf("%v; want that it is damaged", err)
+	}
+}
+
+// A journal that was closed ends with its last entry, and keeps nothing that was
+// forgotten.
+func TestEXT24_AClosedJournalKeepsNothingElse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, _, err := OpenJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, j, "one, which is long")
+	if err := j.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, j, "two")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if data := readFile(t, path); bytes.Contains(data, []byte("long")) || int64(len(data)) != slotsSize+j.Size() {
+		t.Errorf("it keeps %q", data[slotsSize:])
+	}
+	openJournal(t, path, "two")
+}
+
+// A slot that is not whole does not count: the one before it does, whose entries
+// are all there.
+func TestEXT24_ATornSlotOfAJournalDoesNotCount(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := openJournal(t, path)
+	put(t, j, "one")
+	for _, e := range []string{"two", "three"} {
+		if err := j.Reset(); err != nil {
+			t.Fatal(err)
+		}
+		put(t, j, e)
+	}
+	before := readFile(t, path)
+	if err := j.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	after := readFile(t, path)
+	torn := 0
+	for n := range slotsSize {
+		if before[n] == after[n] {
+			continue
+		}
+		data := append(bytes.Clone(after[:n]), before[n:]...)
+		writeFile(t, path, data)
+		openJournal(t, path, "three")
+		torn++
+	}
+	if torn == 0 {
+		t.Error("the slots are as they were")
+	}
+}
+
+// A file from before there were slots is read, and becomes one with slots.
+func TestEXT27_AJournalWithoutSlotsIsRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	writeFile(t, path, appendFrame(appendFrame(nil, 1, true, []byte("one")), 2, true, []byte("two")))
+	j := openJournal(t, path, "one", "two")
+	put(t, j, "three")
+	j = openJournal(t, path, "one", "two", "three")
+	if err := j.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, j, "four")
+	openJournal(t, path, "four")
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func writeFile(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
