@@ -227,8 +227,8 @@ func (p *product) newLeaves() (job, error) {
 	}, nil
 }
 
-// attenuate takes the chain as bytes from a holder that has it, and returns it
-// as bytes with one link more.
+// attenuate takes the chain as bytes from a holder that has it, and writes it
+// with one link more into the holder's buffer, as for a request.
 func (p *product) attenuate() (job, error) {
 	memo := token.NewMemo(1 << 20)
 	tools, err := token.ParseTools([]byte(narrowTools))
@@ -236,6 +236,7 @@ func (p *product) attenuate() (job, error) {
 		return job{}, err
 	}
 	narrowing := p.narrowing(tools, p.holders[0].Public())
+	var request []byte
 	return repeat(func() error {
 		v, err := memo.Verify(p.chain, p.anchors, p.options)
 		if err != nil {
@@ -245,7 +246,8 @@ func (p *product) attenuate() (job, error) {
 		if err != nil {
 			return err
 		}
-		if len(token.JoinChain([]string{p.chain, child})) < len(p.chain) {
+		request = append(append(append(request[:0], p.chain...), ','), child...)
+		if len(request) < len(p.chain)+len(child) {
 			return errors.New("nothing was derived")
 		}
 		return nil

@@ -62,10 +62,10 @@ func (f *field) chain(links int) *product {
 
 // fill prepares every trial.
 func (f *field) fill() error {
-	f.primitives()
 	if f.only != partGateway {
 		f.chains()
 	} else {
+		f.primitives()
 		f.trials = append(f.trials, fsyncTrial("fsync", f.dir))
 	}
 	if f.err == nil && f.only != partChains {
@@ -84,6 +84,7 @@ func (f *field) chains() {
 	f.cold(three)
 	f.warm(three)
 	f.known()
+	f.primitives() // beside what is compared with them
 	f.attenuate(three)
 	f.refusals(three)
 	f.decisions(three)
