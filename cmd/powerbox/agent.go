@@ -25,6 +25,9 @@ import (
 const (
 	agentsStoreEnv      = "POWERBOX_AGENTS_STORE"
 	agentsPassphraseEnv = "POWERBOX_AGENTS_PASSPHRASE"
+	agentsHostNameEnv   = "POWERBOX_AGENTS_HOST_NAME"
+	agentsDirectoryEnv  = "POWERBOX_AGENTS_DIRECTORY"
+	agentsProvidersEnv  = "POWERBOX_AGENTS_PROVIDERS"
 )
 
 // agentFlags say where agents are kept.
@@ -44,9 +47,20 @@ func addAgentFlags(cmd *cobra.Command) (*string, *agentFlags) {
 	return output, f
 }
 
+// fromEnv is the first of some variables that is set: ours, and the one that the
+// protocol's own command line has for the same.
+func (p *program) fromEnv(names ...string) string {
+	for _, name := range names {
+		if v := p.env(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
 // agentClient is the client of the flags.
 func (p *program) agentClient(f *agentFlags) (*agentauth.Client, error) {
-	passphrase := p.env(agentsPassphraseEnv)
+	passphrase := p.fromEnv(agentsPassphraseEnv, "AGENT_AUTH_ENCRYPTION_KEY")
 	if f.passphrase != "" {
 		data, err := p.readFile(f.passphrase)
 		if err != nil {
@@ -58,6 +72,9 @@ func (p *program) agentClient(f *agentFlags) (*agentauth.Client, error) {
 		return nil, usage(fmt.Errorf("the keys of agents are kept under a passphrase; give it by --passphrase-file or %s", agentsPassphraseEnv))
 	}
 	file := cmp.Or(f.store, p.env(agentsStoreEnv))
+	if folder := p.env("AGENT_AUTH_STORAGE_DIR"); file == "" && folder != "" {
+		file = filepath.Join(folder, "powerbox-agents")
+	}
 	if file == "" {
 		folder := p.env("XDG_CONFIG_HOME")
 		if folder == "" {
@@ -72,15 +89,16 @@ func (p *program) agentClient(f *agentFlags) (*agentauth.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	host := f.host
+	host := cmp.Or(f.host, p.fromEnv(agentsHostNameEnv, "AGENT_AUTH_HOST_NAME"))
 	if host == "" {
 		host, _ = os.Hostname() // a name for people; none does as well
 	}
 	return &agentauth.Client{
-		Store: store, Now: p.now, Random: rand.Reader, HostName: host, Directory: f.directory,
-		HTTP:    &http.Client{Transport: outbound.New(upstreamPolicy()).Transport()},
-		Approve: func(_ string, a agentauth.Approval) { fmt.Fprintf(p.stderr, "powerbox: %s\n", a.String()) },
-		Warn:    func(message string) { fmt.Fprintf(p.stderr, "powerbox: warning: %s\n", message) },
+		Store: store, Now: p.now, Random: rand.Reader, HostName: host,
+		Directory: cmp.Or(f.directory, p.fromEnv(agentsDirectoryEnv, "AGENT_AUTH_DIRECTORY_URL")),
+		HTTP:      &http.Client{Transport: outbound.New(upstreamPolicy()).Transport()},
+		Approve:   func(_ string, a agentauth.Approval) { fmt.Fprintf(p.stderr, "powerbox: %s\n", a.String()) },
+		Warn:      func(message string) { fmt.Fprintf(p.stderr, "powerbox: warning: %s\n", message) },
 	}, nil
 }
 
@@ -95,6 +113,7 @@ func newAgent(p *program) *cobra.Command {
 	cmd.AddCommand(
 		newAgentDiscover(p), newAgentSearch(p), newAgentProviders(p), newAgentCapabilities(p), newAgentConnect(p), newAgentList(p), newAgentStatus(p), newAgentReactivate(p),
 		newAgentDisconnect(p), newAgentSign(p), newAgentRotateKey(p), newAgentRotateHostKey(p),
+		newAgentShow(p), newAgentFind(p), newAgentExecute(p), newAgentRequest(p), newAgentClaim(p), newAgentEnrollHost(p), newAgentInvite(p),
 	)
 	return cmd
 }
@@ -147,6 +166,7 @@ func (p *program) printAgent(a agentauth.Agent, output string) error {
 func newAgentList(p *program) *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the agents of the store, as they were last seen", Args: cobra.NoArgs}
 	output, f := addAgentFlags(cmd)
+	at := cmd.Flags().String("provider", "", "only those at this `provider`, by name or URL")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		client, err := p.agentClient(f)
 		if err != nil {
@@ -156,6 +176,9 @@ func newAgentList(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		agents = slices.DeleteFunc(agents, func(a agentauth.Agent) bool {
+			return *at != "" && a.Provider != *at && a.Issuer != strings.TrimSuffix(*at, "/")
+		})
 		if *output == "json" {
 			return p.printJSON(map[string]any{"agents": append([]agentauth.Agent{}, agents...)})
 		}
@@ -277,17 +300,17 @@ func newAgentRotateKey(p *program) *cobra.Command {
 
 func newAgentRotateHostKey(p *program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "rotate-host-key",
-		Short: "Give the host a new key at every provider; its agents stay",
-		Args:  cobra.NoArgs,
+		Use:   "rotate-host-key [PROVIDER]",
+		Short: "Give the host a new key at every provider, or at one; its agents stay",
+		Args:  cobra.MaximumNArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := p.agentClient(f)
 		if err != nil {
 			return err
 		}
-		rotated, err := client.RotateHostKey(cmd.Context())
+		rotated, err := client.RotateHostKey(cmd.Context(), args...)
 		if err != nil {
 			return p.refused(err, *output)
 		}

@@ -131,11 +131,14 @@ func newAgentProviders(p *program) *cobra.Command {
 	return cmd
 }
 
+func (f *agentFlags) addDirectory(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.directory, "directory", "", "`URL` of a directory of providers; "+agentsDirectoryEnv+" where absent")
+}
+
 func newAgentSearch(p *program) *cobra.Command {
 	cmd := &cobra.Command{Use: "search INTENT --directory URL", Short: "Search a directory for providers", Args: cobra.ExactArgs(1)}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().StringVar(&f.directory, "directory", "", "`URL` of the directory (required)")
-	required(cmd, "directory")
+	f.addDirectory(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := p.agentClient(f)
 		if err != nil {

@@ -30,13 +30,19 @@ func newMCP(p *program) *cobra.Command {
 	}
 	f.add(cmd)
 	cmd.Flags().StringSliceVar(&allowed, "allow-provider", nil, "`URL` of a provider that may be discovered without asking; may be repeated")
-	cmd.Flags().StringVar(&f.directory, "directory", "", "`URL` of a directory to search for providers")
+	f.addDirectory(cmd)
 	cmd.Flags().StringVar(&f.host, "host-name", "", "name of this host, for people")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, err := p.agentClient(&f)
 		if err != nil {
 			return err
 		}
+		known, err := p.knownProviders()
+		if err != nil {
+			return err
+		}
+		p.discoverAll(cmd.Context(), client, known)
+		allowed = append(allowed, known...)
 		for i := range allowed {
 			allowed[i] = strings.TrimSuffix(allowed[i], "/")
 		}
@@ -69,6 +75,8 @@ func newMCPServer(t *tools) *mcp.Server {
 			"needs and no more, and execute them. Where status is pending, show the person verification_uri and user_code, and then call " +
 			"agent_status with wait_seconds. A denial is final: do not ask again and do not look for another way.",
 	})
+	tool(s, "search", "Search for capabilities, of every provider that is known and of the directory's: what is to be done, in a few words",
+		`"query": {"type": "string", "description": "such as: transfer money"}, "limit": {"type": "integer", "minimum": 1, "maximum": 50}`, t.find, "query")
 	tool(s, "list_providers", "List the providers that are known", "", t.listProviders)
 	tool(s, "search_providers", "Search the directory for providers", `"intent": {"type": "string", "description": "what is needed, such as banking"}`, t.search, "intent")
 	tool(s, "discover_provider", "Discover a provider by its URL", `"url": {"type": "string"}`, t.discover, "url")
@@ -92,7 +100,13 @@ func newMCPServer(t *tools) *mcp.Server {
 	tool(s, "reactivate_agent", "Bring an expired agent back, with the default capabilities alone", schemaAgent, t.reactivate, "agent_id")
 	tool(s, "disconnect_agent", "Revoke an agent for good", schemaAgent, t.disconnect, "agent_id")
 	tool(s, "rotate_agent_key", "Give an agent a new key", schemaAgent, t.rotateAgent, "agent_id")
-	tool(s, "rotate_host_key", "Give the host a new key at every provider", "", t.rotateHost)
+	tool(s, "rotate_host_key", "Give the host a new key, at one provider or at every one",
+		`"issuer": {"type": "string", "description": "URL of the provider; all where absent"}`, t.rotateHost)
+	tool(s, "enroll_host", "Make this host known to a provider, with the enrollment token that an administrator of it gave to the person",
+		schemaProvider+`, "enrollment_token": {"type": "string"}, "name": {"type": "string", "description": "of the host, for people"}`, t.enroll, "provider", "enrollment_token")
+	tool(s, "claim_agent", "Ask for the person to take over from an autonomous agent of this host; the agent ends when they do", schemaAgent+
+		`, "preferred_method": {"type": "string"}, "login_hint": {"type": "string"}, "binding_message": {"type": "string"},
+		"wait_seconds": {"type": "integer", "minimum": 0, "maximum": 300}, `+schemaProvider, t.claim, "agent_id")
 	return s
 }
 

@@ -43,6 +43,32 @@ func (t *tools) search(ctx context.Context, _ *mcp.CallToolRequest, in struct {
 	return providersOf(all), err
 }
 
+func (t *tools) find(ctx context.Context, _ *mcp.CallToolRequest, in struct {
+	Query string `json:"query"`
+	Limit int    `json:"limit"`
+},
+) (any, error) {
+	found, err := t.client.Find(ctx, in.Query, in.Limit)
+	return map[string]any{"results": append([]agentauth.Found{}, found...)}, err
+}
+
+func (t *tools) enroll(ctx context.Context, r *mcp.CallToolRequest, in struct {
+	Provider string `json:"provider"`
+	Token    string `json:"enrollment_token"`
+	Name     string `json:"name"`
+},
+) (any, error) {
+	if err := t.admitted(r, in.Provider); err != nil {
+		return nil, err
+	}
+	return t.client.Enroll(ctx, in.Provider, in.Token, in.Name)
+}
+
+func (t *tools) claim(ctx context.Context, r *mcp.CallToolRequest, in asking) (any, error) {
+	a, err := t.client.Claim(ctx, in.Agent, in.with())
+	return t.answered(ctx, r, a, err, in.Wait)
+}
+
 func (t *tools) discover(ctx context.Context, r *mcp.CallToolRequest, in struct {
 	URL string `json:"url"`
 },
@@ -200,8 +226,18 @@ func (t *tools) rotateAgent(ctx context.Context, _ *mcp.CallToolRequest, in ofAg
 	return map[string]any{"agent_id": in.Agent, "rotated": true}, t.client.RotateAgentKey(ctx, in.Agent)
 }
 
-func (t *tools) rotateHost(ctx context.Context, _ *mcp.CallToolRequest, _ nothing) (any, error) {
-	rotated, err := t.client.RotateHostKey(ctx)
+func (t *tools) rotateHost(ctx context.Context, r *mcp.CallToolRequest, in struct {
+	Issuer string `json:"issuer"`
+},
+) (any, error) {
+	var at []string
+	if in.Issuer != "" {
+		if err := t.admitted(r, in.Issuer); err != nil {
+			return nil, err
+		}
+		at = append(at, in.Issuer)
+	}
+	rotated, err := t.client.RotateHostKey(ctx, at...)
 	return map[string]any{"rotated": append([]string{}, rotated...)}, err
 }
 

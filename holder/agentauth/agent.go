@@ -89,6 +89,8 @@ type Agent struct {
 	Activated string    `json:"activated_at,omitempty"`
 	LastUsed  string    `json:"last_used_at,omitempty"`
 	Expires   string    `json:"expires_at,omitempty"`
+	// Claim is how the question who takes over stands: "" where nobody was asked.
+	Claim string `json:"claim_status,omitempty"`
 }
 
 // standing is an agent on the wire.
@@ -105,6 +107,7 @@ type standing struct {
 	Activated string    `json:"activated_at"`
 	LastUsed  string    `json:"last_used_at"`
 	Expires   string    `json:"expires_at"`
+	Claim     string    `json:"claim_status"`
 }
 
 func parseStanding(body []byte) (standing, error) {
@@ -273,7 +276,7 @@ func (c *Client) keep(s standing, change func(*state, *kept) error) (Agent, erro
 // take updates an agent by what its provider says.
 func (k *kept) take(s standing) {
 	k.ID, k.Status, k.Grants = s.ID, s.Status, s.Grants
-	k.Approval = s.Approval
+	k.Approval, k.Claim = s.Approval, s.Claim
 	for _, f := range []struct {
 		into *string
 		from string

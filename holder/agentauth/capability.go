@@ -135,7 +135,7 @@ func (c *Client) viewer(ctx context.Context, p Provider, v View) (identity strin
 		return "agent " + a.ID, func() (string, error) { return c.agentToken(a, a.Issuer) }, nil
 	}
 	known, _, err := c.known(p.Issuer)
-	if err != nil || v.Anonymous || known.HostID == "" || !c.accepted(p.Issuer) {
+	if err != nil || v.Anonymous || known.HostID == "" || !known.Enrolled && !c.accepted(p.Issuer) {
 		return "", nil, err
 	}
 	return "host " + known.HostID, func() (string, error) {

@@ -69,10 +69,18 @@ func (c *Client) RotateAgentKey(ctx context.Context, id string) error {
 	})
 }
 
-// RotateHostKey gives the host a new key, at every provider that knows it; agents
-// and grants stay. Errors are by provider: there the host keeps its old key, and
-// rotating again goes on.
-func (c *Client) RotateHostKey(ctx context.Context) (rotated []string, err error) {
+// RotateHostKey gives the host a new key at the providers that are named, by name or
+// URL, or at every one that knows it where none is; agents and grants stay. Errors are
+// by provider: there the host keeps its old key, and rotating again goes on.
+func (c *Client) RotateHostKey(ctx context.Context, providers ...string) (rotated []string, err error) {
+	only := map[string]bool{}
+	for _, name := range providers {
+		p, err := c.Provider(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		only[p.Issuer] = true
+	}
 	next, err := token.GenerateKey(token.Ed25519, c.Random)
 	if err != nil {
 		return nil, err
@@ -82,9 +90,11 @@ func (c *Client) RotateHostKey(ctx context.Context) (rotated []string, err error
 		if st.HostKey == nil {
 			return fmt.Errorf("agentauth: the store has no host: %w", ErrUnknown)
 		}
-		st.HostKey = next.JWK() // of providers to come
+		if len(only) == 0 {
+			st.HostKey = next.JWK() // of providers to come
+		}
 		for issuer, p := range st.Providers {
-			if p.HostKey != nil {
+			if p.HostKey != nil && (len(only) == 0 || only[issuer]) {
 				issuers = append(issuers, issuer)
 			}
 		}

@@ -48,6 +48,10 @@ var required = []string{
 	"register", "capabilities", "describe_capability", "execute", "request_capability", "status", "reactivate", "revoke", "rotate_key", "rotate_host_key",
 }
 
+// beyond are endpoints that the specification does not have, where the protocol's
+// own client looks for them (AAP-D9).
+var beyond = map[string]string{"claim": "/agent/claim", "enroll_host": "/host/enroll"}
+
 // parseProvider reads the document that came from an issuer.
 func parseProvider(data []byte, issuer string) (Provider, error) {
 	var p Provider
@@ -77,6 +81,11 @@ func parseProvider(data []byte, issuer string) (Provider, error) {
 	for _, name := range required {
 		if p.Endpoints[name] == "" {
 			return p, fmt.Errorf("the discovery document has no endpoint %s", name)
+		}
+	}
+	for name, path := range beyond {
+		if p.Endpoints[name] == "" {
+			p.Endpoints[name] = p.Issuer + path
 		}
 	}
 	if p.Location == "" {

@@ -86,8 +86,9 @@ type provided struct {
 	HostKey  json.RawMessage            `json:"host_key,omitempty"`  // by which the host is known there
 	NextKeys []json.RawMessage          `json:"next_keys,omitempty"` // whether it is by one of them, an answer was lost
 	HostID   string                     `json:"host_id,omitempty"`
-	Drafts   map[string]json.RawMessage `json:"drafts,omitempty"` // keys of registrations that nobody has answered
-	Denied   map[string]time.Time       `json:"denied,omitempty"` // what a person denied
+	Enrolled bool                       `json:"enrolled,omitempty"` // the host was known before it had an agent
+	Drafts   map[string]json.RawMessage `json:"drafts,omitempty"`   // keys of registrations that nobody has answered
+	Denied   map[string]time.Time       `json:"denied,omitempty"`   // what a person denied
 }
 
 // kept is an agent with its key.

@@ -37,6 +37,7 @@ type open struct {
 	Asks   []Ask   `json:"asks,omitempty"`
 	Whole  bool    `json:"whole,omitempty"`  // a registration or a reactivation: of the agent itself
 	Before []Grant `json:"before,omitempty"` // of one for more: what was there already
+	Claim  bool    `json:"claim,omitempty"`  // who takes over
 }
 
 // denialMemory is how long a denial is remembered.
@@ -50,6 +51,9 @@ func (o open) names(capability string) bool {
 func (o open) outcome(now standing) outcome {
 	is := func(status wire.Status) func(Grant) bool {
 		return func(g Grant) bool { return g.Status == string(status) }
+	}
+	if o.Claim {
+		return claimed(now)
 	}
 	switch wire.Status(now.Status) {
 	case wire.Pending:
@@ -147,7 +151,7 @@ func (c *Client) Wait(ctx context.Context, id string) (Agent, error) {
 
 // await polls until a person has answered, or the time to do so is over.
 func (c *Client) await(ctx context.Context, a Agent, noWait bool, o open) (Agent, error) {
-	if over, err := o.over(standing{Status: a.Status, Grants: a.Grants}, a); over {
+	if over, err := o.over(standing{Status: a.Status, Grants: a.Grants, Claim: a.Claim}, a); over {
 		return a, err
 	}
 	if a.Approval != nil && c.Approve != nil {

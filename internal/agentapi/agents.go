@@ -24,7 +24,7 @@ func (a *API) discovery(*http.Request) (answer, error) {
 				"register": PathRegister, "capabilities": PathList, "describe_capability": PathDescribe, "execute": PathExecute,
 				"request_capability": PathRequest, "status": PathStatus, "reactivate": PathReactivate, "revoke": PathRevoke,
 				"revoke_host": PathRevokeHost, "rotate_key": PathRotate, "rotate_host_key": PathRotateHost, "introspect": PathIntrospect,
-				"batch_execute": PathBatch,
+				"batch_execute": PathBatch, "claim": PathClaim, "enroll_host": PathEnroll,
 			},
 		},
 	}, nil
@@ -101,6 +101,9 @@ func (a *API) detailed(s provider.Standing) map[string]any {
 	}
 	if s.Agent.User != "" {
 		out["user_id"] = s.Agent.User
+	}
+	if s.Agent.Claim != "" {
+		out["claim_status"] = s.Agent.Claim
 	}
 	return out
 }

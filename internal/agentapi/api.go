@@ -31,6 +31,8 @@ const (
 	PathIntrospect = "/agent/introspect"
 	PathRevokeHost = "/host/revoke"
 	PathRotateHost = "/host/rotate-key"
+	PathClaim      = "/agent/claim"
+	PathEnroll     = "/host/enroll"
 	PathList       = "/capability/list"
 	PathDescribe   = "/capability/describe"
 	PathExecute    = "/capability/execute"
@@ -71,7 +73,7 @@ func New(c Config) *API {
 		"GET " + PathDiscovery: a.discovery, "POST " + PathRegister: a.register, "POST " + PathRequest: a.request, "GET " + PathStatus: a.status,
 		"POST " + PathReactivate: a.reactivate, "POST " + PathRevoke: a.revoke, "POST " + PathRotate: a.rotate, "POST " + PathIntrospect: a.introspect,
 		"POST " + PathRevokeHost: a.revokeHost, "POST " + PathRotateHost: a.rotateHost, "GET " + PathList: a.list, "GET " + PathDescribe: a.describe,
-		"POST " + PathBatch: a.batch, "GET " + PathJob + "{job}": a.job,
+		"POST " + PathClaim: a.claim, "POST " + PathEnroll: a.enroll, "POST " + PathBatch: a.batch, "GET " + PathJob + "{job}": a.job,
 	} {
 		a.mux.HandleFunc(pattern, a.serve(do))
 	}

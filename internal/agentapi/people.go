@@ -21,7 +21,8 @@ import (
 //	GET  /v1/approvals/{code}        one request, by its user code or id
 //	POST /v1/approvals/{code}        {"deny": true} or {"only": [...], "constraints": {...}}
 //	GET  /v1/hosts                   hosts with their agents and grants
-//	POST /v1/hosts                   {"name": ..., "public_key": ..., "user": ..., "defaults": [...]}; administrators
+//	POST /v1/hosts                   {"name": ..., "public_key": ..., "user": ..., "defaults": [...]}; administrators.
+//	                                 Without public_key the answer has a token by which a host brings its key, once
 //	POST /v1/hosts/{host}/revoke
 //	POST /v1/hosts/{host}/unlink
 //	POST /v1/hosts/{host}/link       {"user": ...}; administrators
@@ -242,11 +243,6 @@ func (p *People) preRegister(r *http.Request, who provider.Person, v powerbox.Va
 	if err := texts(v, map[string]*string{"name": &name, "user": &user}); err != nil {
 		return nil, err
 	}
-	jwk, _ := v.Get("public_key")
-	key, err := agentauth.ParseKey(jwk)
-	if err != nil {
-		return nil, err
-	}
 	var defaults []string
 	list, _ := v.Get("defaults")
 	names, given := list.Elements()
@@ -256,6 +252,14 @@ func (p *People) preRegister(r *http.Request, who provider.Person, v powerbox.Va
 	}
 	if given && defaults == nil {
 		defaults = []string{}
+	}
+	jwk, given := v.Get("public_key")
+	if !given {
+		return p.invited(r, who, name, user, defaults)
+	}
+	key, err := agentauth.ParseKey(jwk)
+	if err != nil {
+		return nil, err
 	}
 	h, err := p.Provider.PreRegister(r.Context(), who, name, user, key, defaults)
 	return map[string]any{"host_id": h.ID, "user_id": h.User, "status": h.Status}, err

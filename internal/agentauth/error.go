@@ -41,6 +41,7 @@ const (
 	CodeAlreadyGranted     Code = "already_granted"
 	CodeChanged            Code = "request_changed" // to people: what they judged is not what is asked
 	CodeRateLimited        Code = "rate_limited"
+	CodeInvitation         Code = "enrollment_token_invalid"
 	CodeInternal           Code = "internal_error"
 	CodeUnavailable        Code = "unavailable"
 )
@@ -49,7 +50,7 @@ const (
 var status = map[Code]int{
 	CodeInvalidRequest: http.StatusBadRequest, CodeUnknownOperator: http.StatusBadRequest, CodeUnsupportedMode: http.StatusBadRequest,
 	CodeUnsupportedKey: http.StatusBadRequest, CodeInvalidCapability: http.StatusBadRequest,
-	CodeInvalidJWT: http.StatusUnauthorized, CodeUnauthenticated: http.StatusUnauthorized,
+	CodeInvalidJWT: http.StatusUnauthorized, CodeUnauthenticated: http.StatusUnauthorized, CodeInvitation: http.StatusUnauthorized,
 	CodeAgentNotFound: http.StatusNotFound, CodeHostNotFound: http.StatusNotFound, CodeCapabilityNotFound: http.StatusNotFound, CodeNotFound: http.StatusNotFound,
 	CodeMethod:      http.StatusMethodNotAllowed,
 	CodeAgentExists: http.StatusConflict, CodeAlreadyGranted: http.StatusConflict, CodeChanged: http.StatusConflict,

@@ -157,6 +157,7 @@ type questionPage struct {
 	Lookalike                 string
 	Times                     int // how often the person refused this agent something
 	Kind                      string
+	History                   []provider.Action // of an agent that somebody is asked to take over
 }
 
 type heldGrant struct {
@@ -196,6 +197,13 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 	}
 	if u, err := url.Parse(q.Host.KeysURL); err == nil {
 		page.HostKeys = u.Host
+	}
+	if q.Approval.Kind == provider.ForClaim {
+		page.Who = who.Principal
+		var err error
+		if page.History, err = k.config.Approvals.History(v.r.Context(), who, q); err != nil {
+			return page, err
+		}
 	}
 	page.NeedsPasskey = slices.ContainsFunc(page.Asks, func(a asked) bool { return a.Risky })
 	for _, h := range q.Held {

@@ -28,6 +28,7 @@ type Approvals interface {
 	ByCode(ctx context.Context, who provider.Person, code string) (provider.Question, error)
 	Answer(ctx context.Context, who provider.Person, id string, answer provider.Answer) (provider.Standing, error)
 	Digest(q provider.Question) string
+	History(ctx context.Context, who provider.Person, q provider.Question) ([]provider.Action, error)
 	AnswerDigest(q provider.Question, who provider.Person, answer provider.Answer) (string, error)
 	Capability(name string) *provider.Capability
 }

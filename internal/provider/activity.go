@@ -39,6 +39,11 @@ func (p *Provider) Activity(ctx context.Context, who Person) ([]Action, error) {
 	if !p.config.Administrator(who.Principal) {
 		query.Principal = p.config.Issuer.Pseudonym(p.config.Agent, who.Principal)
 	}
+	return p.actions(ctx, query)
+}
+
+// actions are the records of a query, as a person reads them.
+func (p *Provider) actions(ctx context.Context, query issuer.RecordQuery) ([]Action, error) {
 	var out []Action
 	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
 		page, err := r.Records(query)

@@ -226,7 +226,7 @@ func (p *Provider) mayAnswer(who Person, q Question) bool {
 	case p.config.Administrator(who.Principal), user == who.Principal:
 		return true
 	default:
-		return user == "" && q.Agent.Mode == agentauth.Delegated
+		return user == "" && (q.Agent.Mode == agentauth.Delegated || q.Approval.Kind == ForClaim)
 	}
 }
 
@@ -275,20 +275,8 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	if answer.Proof != "" && answer.Proof != signed {
 		return Standing{}, errChanged()
 	}
-	switch {
-	case q.Approval.Kind == ForCapability:
-	case !answer.Deny:
-		if err := p.link(tx, u, &q, who, now); err != nil {
-			return Standing{}, err
-		}
-		q.Agent.Status, q.Agent.Activated, q.Agent.LastUsed = agentauth.Active, now, now
-	default:
-		q.Agent.Status = agentauth.Rejected
-		if q.Host.Status == agentauth.Pending {
-			if err := p.reject(tx, &q, now); err != nil {
-				return Standing{}, err
-			}
-		}
+	if err := p.becomes(tx, u, &q, who, answer.Deny, now); err != nil {
+		return Standing{}, err
 	}
 	q.Agent.Updated = now
 	if err := tx.PutHostAgent(q.Agent); err != nil {
@@ -308,7 +296,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 		}
 	}
 	q.Approval.Status, q.Approval.By, q.Approval.Answered = agentauth.Active, who.Principal, now
-	if len(approved) == 0 {
+	if len(approved) == 0 && (answer.Deny || q.Approval.Kind != ForClaim) {
 		q.Approval.Status = agentauth.Denied
 	}
 	if err := tx.PutApproval(q.Approval); err != nil {
@@ -324,6 +312,30 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	})
 }
 
+// becomes is what becomes of the agent and the host of a question by the answer.
+func (p *Provider) becomes(tx Tx, u *unit, q *Question, who Person, deny bool, now time.Time) error {
+	switch {
+	case q.Approval.Kind == ForCapability:
+		return nil
+	case q.Approval.Kind == ForClaim && deny:
+		q.Agent.Claim = agentauth.Denied
+		return nil
+	case q.Approval.Kind == ForClaim:
+		return p.takeOver(tx, u, q, who, now)
+	case !deny:
+		if err := p.link(tx, u, q, who, now); err != nil {
+			return err
+		}
+		q.Agent.Status, q.Agent.Activated, q.Agent.LastUsed = agentauth.Active, now, now
+		return nil
+	}
+	q.Agent.Status = agentauth.Rejected
+	if q.Host.Status == agentauth.Pending {
+		return p.reject(tx, q, now)
+	}
+	return nil
+}
+
 // stands reports whether what is asked about is still as it was: an agent that
 // waits, or for more capabilities one that has not ended (AAP-M1, ATK-51).
 func (q Question) stands(now time.Time) bool {
@@ -333,6 +345,8 @@ func (q Question) stands(now time.Time) bool {
 		return false
 	case q.Approval.Kind == ForCapability:
 		return state == agentauth.Active || state == agentauth.Expired
+	case q.Approval.Kind == ForClaim:
+		return state == agentauth.Active && q.Host.User == ""
 	}
 	return state == agentauth.Pending
 }
@@ -456,7 +470,7 @@ func (p *Provider) claim(tx Tx, u *unit, h Host, by string, now time.Time) error
 		if a.Mode != agentauth.Autonomous || a.At(now) != agentauth.Active {
 			continue
 		}
-		a.User = h.User // whose the history is from now on
+		a.User, a.Claim = h.User, agentauth.Claimed // whose the history is from now on
 		if err := p.end(tx, u, a, agentauth.Claimed, by, now); err != nil {
 			return err
 		}

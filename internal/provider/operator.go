@@ -245,10 +245,8 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 	if !p.config.Administrator(who.Principal) {
 		return Host{}, agentauth.Errorf(agentauth.CodeUnauthorized, "hosts are registered ahead by an administrator")
 	}
-	for _, d := range defaults {
-		if c := p.capabilities[d]; c == nil || c.Sensitivity == High {
-			return Host{}, agentauth.Errorf(agentauth.CodeInvalidCapability, "%q cannot be a default", clipped(d))
-		}
+	if err := p.mayBeDefaults(defaults); err != nil {
+		return Host{}, err
 	}
 	id, err := p.config.Issuer.NewID("hst_")
 	if err != nil {
@@ -272,6 +270,16 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 		return p.append(tx, who.Principal, user, "host.register", map[string]any{"host": h.ID, "key": h.Thumbprint})
 	})
 	return h, err
+}
+
+// mayBeDefaults refuses what no host can have by default (AAP-P3, AAP-R12).
+func (p *Provider) mayBeDefaults(names []string) error {
+	for _, d := range names {
+		if c := p.capabilities[d]; c == nil || c.Sensitivity == High {
+			return agentauth.Errorf(agentauth.CodeInvalidCapability, "%q cannot be a default", clipped(d))
+		}
+	}
+	return nil
 }
 
 // ForgetUser ends every host of a user whose account is gone (AAP-K5).
@@ -309,6 +317,9 @@ func (p *Provider) Clean(ctx context.Context) (agents int, err error) {
 	p.forgetSeen(now)
 	err = p.update(ctx, func(tx Tx, _ *unit) error {
 		agents = 0
+		if err := tx.ForgetInvitations(now); err != nil {
+			return err
+		}
 		hosts, err := tx.Hosts("")
 		if err != nil {
 			return err

@@ -304,6 +304,9 @@ func (p *Provider) atOnce(h Host, a Agent, wanted []wish) bool {
 	})
 }
 
+// Defaults returns what agents of a host have without asking.
+func (p *Provider) Defaults(h Host) []string { return p.defaults(h) }
+
 // defaults are the capabilities that agents of a host have without asking.
 func (p *Provider) defaults(h Host) []string {
 	if h.OwnList {

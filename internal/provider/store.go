@@ -41,10 +41,13 @@ type Agent struct {
 	Reason     string // in its own words
 	Status     agentauth.Status
 	Clocks     Clocks // those that it was registered under
-	Created    time.Time
-	Activated  time.Time
-	LastUsed   time.Time
-	Updated    time.Time
+	// Claim is what became of the question who takes over: "" where nobody was
+	// asked, pending, denied or claimed.
+	Claim     agentauth.Status `json:",omitempty"`
+	Created   time.Time
+	Activated time.Time
+	LastUsed  time.Time
+	Updated   time.Time
 }
 
 // Clocks are the durations of section 2.4.
@@ -110,6 +113,7 @@ const (
 	ForRegistration Kind = "register"
 	ForCapability   Kind = "request"
 	ForReactivation Kind = "reactivate"
+	ForClaim        Kind = "claim"
 )
 
 // Approval is a question to a person (section 7). It is answered once.
@@ -182,6 +186,8 @@ type Reader interface {
 	Records(q issuer.RecordQuery) (issuer.RecordPage, error)
 	// UsedToken reports whether [Tx.UseToken] was called with that id.
 	UsedToken(id string) (bool, error)
+	// Invitation returns the invitation of a host by the hash of its token.
+	Invitation(hash []byte) (Invitation, error)
 }
 
 // Tx changes state within one transaction. Every Put stores a new thing or what
@@ -199,6 +205,11 @@ type Tx interface {
 	// UseToken remembers that a token was used, until then, and forgets those whose
 	// time is over by now.
 	UseToken(id string, until, now time.Time) error
+	// PutInvitation stores an invitation, ForgetInvitation removes it, and
+	// ForgetInvitations all that are over.
+	PutInvitation(hash []byte, v Invitation) error
+	ForgetInvitation(hash []byte) error
+	ForgetInvitations(now time.Time) error
 	// Reserve takes from a budget of a capability for a decision, and returns false
 	// where it does not hold that much.
 	Reserve(decision, capability string, r Reservation) (bool, error)

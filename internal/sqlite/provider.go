@@ -164,6 +164,32 @@ func (t *transaction) UseToken(id string, until, now time.Time) error {
 	return nil
 }
 
+// Invitation implements [provider.Reader].
+func (r reader) Invitation(hash []byte) (provider.Invitation, error) {
+	return first(bodies[provider.Invitation](r, "SELECT body FROM invitation WHERE hash = ?", hash))
+}
+
+// PutInvitation implements [provider.Tx].
+func (t *transaction) PutInvitation(hash []byte, v provider.Invitation) error {
+	return t.keep(v, "INSERT INTO invitation (hash, until, body) VALUES (?, ?, ?)", hash, v.Expires.Unix())
+}
+
+// ForgetInvitation implements [provider.Tx].
+func (t *transaction) ForgetInvitation(hash []byte) error {
+	if _, err := t.db.ExecContext(t.ctx, "DELETE FROM invitation WHERE hash = ?", hash); err != nil {
+		return fmt.Errorf("sqlite: an invitation to forget: %w", err)
+	}
+	return nil
+}
+
+// ForgetInvitations implements [provider.Tx].
+func (t *transaction) ForgetInvitations(now time.Time) error {
+	if _, err := t.db.ExecContext(t.ctx, "DELETE FROM invitation WHERE until <= ?", now.Unix()); err != nil {
+		return fmt.Errorf("sqlite: invitations to forget: %w", err)
+	}
+	return nil
+}
+
 // ForgetAgent implements [provider.Tx].
 func (t *transaction) ForgetAgent(id string) error {
 	for _, statement := range []string{
