@@ -18,7 +18,6 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/agentapi"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
-	"github.com/powerbox-project/powerbox/internal/backend"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/keysets"
@@ -107,14 +106,7 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 	if err != nil {
 		return nil, err
 	}
-	policy := upstreamPolicy()
-	services := backend.HTTP{
-		Client: &http.Client{
-			Transport:     outbound.New(policy).Transport(),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-		URLs: map[string]string{}, Context: i.backendContext(c.ID, a.now), Limit: int64(i.config.Defaults.BodyLimit), Time: callTimeout,
-	}
+	services := i.services(c, a.now)
 	options := agentauth.Options{Eq: conf.EqOperator}
 	var capabilities []provider.Capability
 	for _, one := range conf.Capabilities {
@@ -132,7 +124,9 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 			Sensitivity: provider.Sensitivity(one.Sensitivity), Default: one.Default, Autonomous: one.Autonomous, Public: one.Public,
 			Blocked: one.Blocked, Constraints: shape,
 		})
-		services.URLs[one.Name] = cmp.Or(one.Backend, c.Upstream)
+		if err := services.add(one, c.Upstream); err != nil {
+			return nil, fmt.Errorf("capability %q: %w", one.Name, err)
+		}
 	}
 	// Nothing goes on here without a record, so that it has no gaps to tell of.
 	own := &gate.Gate{
@@ -147,7 +141,7 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 		RequireIssuer: conf.RequireIssuer, IssuerAudience: conf.IssuerAudience,
 		Administrator: i.administrator(conf, a.dev),
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.dev))}, a.now),
-		Backend:       services, Redact: redaction(i.config.Evidence.Arguments), Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
+		Backend:       services.route, Redact: redaction(i.config.Evidence.Arguments), Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
 }
 

@@ -1,7 +1,8 @@
 // Package backend is what the capabilities of an Agent Auth provider are behind
-// it: services that are called over HTTP once a call has been allowed and
-// recorded. They learn who calls from a signed context (docs/verify-context.md),
-// and know nothing of the protocol's tokens.
+// it: services over HTTP, operations of an interface as OpenAPI describes it, tools
+// of MCP servers and skills of A2A agents, which are called once a call has been
+// allowed and recorded. They learn who calls from a signed context
+// (docs/verify-context.md), and know nothing of the protocol's tokens.
 package backend
 
 import (
@@ -72,22 +73,12 @@ func sameOrigin(base, other string) error {
 func (h HTTP) call(ctx context.Context, method, to string, e provider.Execution, body []byte) (provider.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(h.Time, cancel)
-	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
+	req, err := h.request(ctx, method, to, e, body)
 	if err != nil {
 		cancel()
-		return provider.Result{}, fmt.Errorf("backend: %w", err)
+		return provider.Result{}, err
 	}
-	signed, err := h.Context(e, body)
-	if err != nil {
-		cancel()
-		return provider.Result{}, fmt.Errorf("backend: %w", err)
-	}
-	req.Header.Set(contextHeader, signed)
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	req.Header.Set("Powerbox-Decision", e.Decision)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
 	resp, err := h.Client.Do(req)
 	if err != nil {
 		cancel()
@@ -102,11 +93,50 @@ func (h HTTP) call(ctx context.Context, method, to string, e provider.Execution,
 	return h.answer(resp, to)
 }
 
-// answer reads an answer that is no stream.
-func (h HTTP) answer(resp *http.Response, to string) (provider.Result, error) {
+// request is a request to a service, with the signed context for its very bytes.
+func (h HTTP) request(ctx context.Context, method, to string, e provider.Execution, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("backend: %w", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return req, h.sign(req.Header, e, body)
+}
+
+// sign puts who calls into the header of a request with that body.
+func (h HTTP) sign(header http.Header, e provider.Execution, body []byte) error {
+	signed, err := h.Context(e, body)
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	header.Set(contextHeader, signed)
+	header.Set("Powerbox-Decision", e.Decision)
+	return nil
+}
+
+// read reads an answer within the limit.
+func (h HTTP) read(resp *http.Response) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, h.Limit+1))
 	if err != nil || int64(len(data)) > h.Limit {
-		return provider.Result{}, errors.Join(fmt.Errorf("backend: an answer that cannot be read, or has more than %d bytes", h.Limit), err)
+		return nil, errors.Join(fmt.Errorf("backend: an answer that cannot be read, or has more than %d bytes", h.Limit), err)
+	}
+	return data, nil
+}
+
+// bearer puts the token of a service into a header, where it has one.
+func bearer(header http.Header, token string) {
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+}
+
+// answer reads an answer that is no stream.
+func (h HTTP) answer(resp *http.Response, to string) (provider.Result, error) {
+	data, err := h.read(resp)
+	if err != nil {
+		return provider.Result{}, err
 	}
 	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: len(data), Depth: 64})
 	if resp.StatusCode >= http.StatusBadRequest {

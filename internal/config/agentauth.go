@@ -2,7 +2,10 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -51,6 +54,36 @@ type ProviderCapability struct {
 	Sum         map[string]powerbox.Value `key:"sum" doc:"Per argument, the most that all uses of one grant may add up to."`
 	Location    string                    `key:"location" format:"url" doc:"Another service where it is executed, which verifies by itself."`
 	Backend     string                    `key:"backend" format:"url" doc:"Where it is executed behind the provider. Default: the agent's upstream."`
+	Request     ServiceRequest            `key:"request" doc:"The request of an HTTP interface that it is, instead of a backend; powerbox agent import openapi writes it."`
+	MCP         ServiceMCP                `key:"mcp" doc:"The tool of an MCP server that it is, instead of a backend; powerbox agent import mcp writes it."`
+	A2A         ServiceA2A                `key:"a2a" doc:"The skill of an A2A agent that it is, instead of a backend."`
+}
+
+// ServiceRequest is a request of an HTTP interface. Every argument has one place in
+// it; one that has none is refused.
+type ServiceRequest struct {
+	Method string   `key:"method" enum:"GET,HEAD,POST,PUT,PATCH,DELETE" default:"POST" doc:"Its method."`
+	URL    string   `key:"url" doc:"Where it goes, with {name} for arguments in the path. Without one there is no request."`
+	Query  []string `key:"query" doc:"Arguments in the query; a list is sent as several."`
+	Header []string `key:"header" doc:"Arguments that are headers."`
+	Body   []string `key:"body" doc:"Arguments that are the members of a JSON body."`
+	Whole  string   `key:"body_argument" doc:"The argument that is the JSON body as it is."`
+	Token  Path     `key:"token_file" doc:"File with the bearer token of the service. Absent: none is sent."`
+}
+
+// ServiceMCP is a tool of an MCP server over streamable HTTP.
+type ServiceMCP struct {
+	URL   string `key:"url" doc:"Where the MCP server is. Without one there is no tool."`
+	Tool  string `key:"tool" doc:"Name of the tool. Default: the capability's."`
+	Token Path   `key:"token_file" doc:"File with the bearer token of the server. Absent: none is sent."`
+}
+
+// ServiceA2A is a skill of an A2A agent.
+type ServiceA2A struct {
+	URL     string `key:"url" doc:"Where the agent takes JSON-RPC. Without one there is no skill."`
+	Skill   string `key:"skill" doc:"Id of the skill. Default: the capability's name."`
+	Version string `key:"version" enum:"1.0,0.3" default:"1.0" doc:"Version of A2A that the agent speaks."`
+	Token   Path   `key:"token_file" doc:"File with the bearer token of the agent. Absent: none is sent."`
 }
 
 // checkAgentAuth wants one provider at most, whose times are possible and which
@@ -95,8 +128,16 @@ func (k checker) checkProvider(at string, p AgentAuth) {
 	k.unique(at+".capabilities", "name", len(p.Capabilities), func(j int) string { return p.Capabilities[j].Name })
 	for j, c := range p.Capabilities {
 		here := fmt.Sprintf("%s.capabilities[%d]", at, j)
-		if c.Location != "" && c.Backend != "" {
-			k.place(here, "has location and backend; want one: what is executed elsewhere has no backend here")
+		behind := map[string]string{"location": c.Location, "backend": c.Backend, "request": c.Request.URL, "mcp": c.MCP.URL, "a2a": c.A2A.URL}
+		maps.DeleteFunc(behind, func(_, at string) bool { return at == "" })
+		if len(behind) > 1 {
+			k.place(here, "has %s; want one: what is executed elsewhere has no backend here", strings.Join(slices.Sorted(maps.Keys(behind)), " and "))
+		}
+		for _, key := range []string{"mcp", "a2a"} {
+			at, ok := behind[key]
+			if u, err := url.Parse(at); ok && (err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http") {
+				k.place(here+"."+key+".url", "%q; want an absolute http or https URL", at)
+			}
 		}
 	}
 }

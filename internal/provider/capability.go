@@ -87,6 +87,15 @@ func compile(name string, schema powerbox.Value) (*jsonschema.Schema, error) {
 	return compiler.Compile(url)
 }
 
+// CheckSchema returns why a schema cannot be that of arguments, nil where it can.
+func CheckSchema(schema powerbox.Value) error {
+	if schema.Kind() == powerbox.KindNull {
+		return nil
+	}
+	_, err := compile("schema", schema)
+	return err
+}
+
 // validate checks arguments against the input schema (AAP-C9).
 func (c *Capability) validate(arguments powerbox.Value) error {
 	if c.schema == nil {
