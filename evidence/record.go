@@ -14,7 +14,7 @@ import (
 type Decision string
 
 // The decisions of the extension document, section 7.1. Abstain is for a
-// recorder that only looks on.
+// recorder that only looks on, and for what a person has to decide.
 const (
 	Allow   Decision = "ALLOW"
 	Deny    Decision = "DENY"

@@ -34,6 +34,10 @@ const (
 	CodeHandle             = "handle_not_granted"
 	CodeOtherTask          = "task_not_the_capabilitys"
 	CodeTrust              = "insufficient_trust"
+	CodeApproval           = "approval_required"
+	CodeOtherRequest       = "approval_other_request"
+	CodeLimit              = "limit_exceeded"
+	CodeBudgetElsewhere    = "budget_elsewhere"
 )
 
 // Reason says why a call was denied. It names arguments and constraint types,
@@ -85,15 +89,15 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 				v = Verdict{Reasons: why}
 			}
 		}
-		return g.observe(call, v)
+		return g.observe(call, v.waiting(call))
 	}
 	// Each capability is decided alone and one allow suffices; the reasons of
 	// a denial are those of all of them.
 	var all Verdict
 	for _, p := range call.Presented {
 		v := g.withCapability(ctx, call, p, now)
-		if v.Allowed {
-			return v
+		if v.Allowed || v.Waits {
+			return g.observe(call, v)
 		}
 		all.Reasons = append(all.Reasons, v.Reasons...)
 		all.Missing = append(all.Missing, v.Missing...)
@@ -122,7 +126,10 @@ func (c *Call) last() []Reason {
 // operator has stopped it.
 func (g *Gate) observe(call *Call, v Verdict) Verdict {
 	if call.Mode == Observe && !v.Allowed && !slices.ContainsFunc(v.Reasons, isFrozen) {
-		v.Allowed, v.Basis = true, OnAmbient
+		if !v.Waits {
+			v.Basis = OnAmbient
+		}
+		v.Allowed, v.Waits = true, false
 	}
 	return v
 }
@@ -164,6 +171,9 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	if len(v.Reasons) == 0 {
 		v.Reasons = g.name(ctx, held, now)
 	}
+	if len(v.Reasons) == 0 {
+		v.take, v.Reasons = g.spend(call, held)
+	}
 	// A proof is used up last, by a call that would otherwise be allowed: an
 	// attacker must not be able to burn it (ATK-9).
 	if len(v.Reasons) == 0 && held.ProofID != "" {
@@ -174,6 +184,17 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	}
 	v.Allowed, v.Basis = true, OnCapability
 	v.Under = g.under(call, held.Origin, held.Authority)
+	return v.waiting(call)
+}
+
+// waiting has a call that everything else allows wait for a person, unless it
+// comes under what a person gave for it alone. It takes nothing from budgets.
+func (v Verdict) waiting(call *Call) Verdict {
+	if !v.Allowed || !call.Approval || v.Held.Digest != "" {
+		return v
+	}
+	v.Allowed, v.Waits, v.take = false, true, nil
+	v.Reasons = []Reason{{Code: CodeApproval, Link: -1, Message: "a person has to approve this call"}}
 	return v
 }
 
@@ -217,6 +238,9 @@ func (g *Gate) standing(call *Call, held Held) []Reason {
 	}
 	if call.Caller.Principal != "" && held.Principal != "" && call.Caller.Principal != held.Principal {
 		out = append(out, Reason{Code: CodePrincipal, Link: -1, Message: "the capability was issued for another user than the session's"})
+	}
+	if held.Digest != "" && held.Digest != call.Request.Digest {
+		out = append(out, Reason{Code: CodeOtherRequest, Link: -1, Message: "the approval was given for another request than this one"})
 	}
 	if held.ProofID == "" && (held.Holder == "" || held.Holder != call.Caller.Holder) {
 		out = append(out, Reason{Code: CodeNotHolder, Link: -1, Message: "the caller is not the holder of the capability"})

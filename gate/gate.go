@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -141,6 +142,9 @@ type Call struct {
 	// whoever presents held, or, with the zero Held, to the caller. nil where
 	// the call names none.
 	Owns func(held Held) bool
+	// Approval says that a person must approve this very call: it goes on under a
+	// capability that was given for it alone, and under anything else it waits.
+	Approval bool
 	// Last is asked when everything else allows the call, before a proof is used
 	// up; a reason denies it. nil asks nothing.
 	Last func() *Reason
@@ -170,7 +174,11 @@ type Held struct {
 	Foreign    string // issuer, where that is not the agent itself
 	Task       string // A2A task or context that it was issued for, "" for none
 	Origin     string // configured name of the holder, "" where it has none
-	ProofID    string // to be used once; "" for a reference
+	// Digest is that of the one request that the capability is good for, as of
+	// [token.DigestOf]; "" for any.
+	Digest     string
+	Accounts   []Account // what its use is counted in
+	ProofID    string    // to be used once; "" for a reference
 	ProofUntil time.Time
 }
 
@@ -274,6 +282,9 @@ const (
 // Verdict is the answer to a call.
 type Verdict struct {
 	Allowed bool // whether the call goes on
+	// Waits reports that nothing but a person's approval is missing. The call does
+	// not go on; Under is what it would go on under.
+	Waits   bool
 	Basis   Basis
 	Held    Held               // of the capability that allowed it
 	Under   powerbox.Authority // what it goes on under: everything met
@@ -281,7 +292,32 @@ type Verdict struct {
 	Missing []string           // required operations that are not within the effective authority
 	Record  evidence.Record    // what was recorded
 
-	call *Call // whose answer it is; nil for none
+	call *Call         // whose answer it is; nil for none
+	take []Reservation // from budgets
+}
+
+// Digest is that of the request that was decided on.
+func (v Verdict) Digest() string {
+	if v.call == nil {
+		return ""
+	}
+	return v.call.Request.Digest
+}
+
+// Required are the operations that the call needs, each once.
+func (v Verdict) Required() []powerbox.Operation {
+	var out []powerbox.Operation
+	if v.call == nil {
+		return nil
+	}
+	for _, a := range v.call.Attempts {
+		for _, op := range a.Required() {
+			if !slices.Contains(out, op) {
+				out = append(out, op)
+			}
+		}
+	}
+	return out
 }
 
 // Check resolves, decides and records one call, in this order, and returns
@@ -294,7 +330,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	v.call = call
 	begin := g.took(ctx, "decide", call, now)
 	var note *Reason
-	if !v.Allowed && call.Denied != nil {
+	if !v.Allowed && !v.Waits && call.Denied != nil {
 		recorded := false
 		if note, recorded = call.Denied(v); !recorded {
 			return v, nil
@@ -310,9 +346,11 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	// What went on without a record comes before what has one again. Where it
 	// cannot be written, this record cannot either.
 	_ = g.settle(ctx, call.Target.ID)
-	sealed, err := g.Recorder.Record(ctx, record)
+	sealed, err := g.write(ctx, record, &v)
 	g.took(ctx, "record", call, begin)
 	switch {
+	case errors.Is(err, ErrSpent):
+		return g.spent(ctx, call, v)
 	case err == nil:
 		v.Record = sealed.Record()
 	case g.goesOn(call, &v, err, now):
@@ -375,6 +413,15 @@ func (g *Gate) Outcome(ctx context.Context, v Verdict, status evidence.OutcomeSt
 	if err != nil {
 		return err
 	}
-	_, err = g.Recorder.Record(ctx, r)
-	return err
+	if _, err = g.Recorder.Record(ctx, r); err != nil {
+		return err
+	}
+	return g.settleBudgets(ctx, v, status == evidence.Failed && unmade(detail))
 }
+
+// unmade reports whether an outcome says that the call was never made.
+func unmade(detail []byte) bool { return string(detail) == NotMade }
+
+// NotMade is the outcome of a call that was allowed and not brought to the agent
+// behind: what it took from budgets is given back.
+const NotMade = `{"cause":"` + trust.CauseGateway + `"}`

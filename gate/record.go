@@ -51,6 +51,8 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 		r.Decision, r.OutcomeStatus = evidence.Allow, evidence.Pending
 		r.Details.Exercised = required
 		r.Details.Mode = string(call.Mode) + "/" + string(v.Basis)
+	case v.Waits:
+		r.Decision = evidence.Abstain
 	default:
 		r.Decision = evidence.Deny
 	}

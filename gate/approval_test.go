@@ -1,0 +1,67 @@
+package gate
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// once is what a person gave for one request.
+func (w *town) once(digest string) {
+	w.t.Helper()
+	w.gate.References = onRecord{"cap_once": Held{
+		Capability: "cap_once", Root: "cap_once", Holder: "key:" + w.holder.Public().Thumbprint(), Authority: authority(w.t, "a2a.message"), Digest: digest,
+	}}
+}
+
+// GATE-3: a call that needs a person's approval waits under whatever else allows
+// it, on record as ABSTAIN, and goes on under what was given for it.
+func TestGATE3_WaitsForAPerson(t *testing.T) {
+	w := newTown(t)
+	call := w.call(Require, try(t, "a2a.message"))
+	call.Approval = true
+	w.once("")
+	call.Presented = []Presented{{Reference: "cap_once"}}
+	v := w.check(call)
+	if v.Allowed || !v.Waits || !slices.Equal(codes(v), []string{CodeApproval}) || v.Record.Decision != evidence.Abstain || v.Record.OutcomeStatus != "" {
+		t.Errorf("GATE-3 under a capability for any request: %+v, recorded %s %s", codes(v), v.Record.Decision, v.Record.OutcomeStatus)
+	}
+	if v.Under.IsEmpty() || v.Digest() != call.Request.Digest || len(v.Required()) != 1 {
+		t.Errorf("GATE-3 what it would go on under is not told: %v", v.Under.Names())
+	}
+	w.once(call.Request.Digest)
+	if v := w.check(call); !v.Allowed || v.Waits {
+		t.Errorf("GATE-3 under what was given for it: %v", codes(v))
+	}
+	call.Mode = Observe
+	w.once("")
+	if v := w.check(call); !v.Allowed || v.Waits {
+		t.Errorf("GATE-3 in observe: %v", codes(v))
+	}
+}
+
+// ATK-46: what was given for one request is of no use for another.
+func TestATK46_OneRequest(t *testing.T) {
+	w := newTown(t)
+	call := w.call(Require, try(t, "a2a.message"))
+	call.Approval, call.Presented = true, []Presented{{Reference: "cap_once"}}
+	w.once("of other bytes")
+	if v := w.check(call); v.Allowed || v.Waits || !slices.Contains(codes(v), CodeOtherRequest) {
+		t.Errorf("ATK-46 another request: %v", codes(v))
+	}
+}
+
+// ATK-42: a capability with a budget is refused where nobody keeps that.
+func TestATK42_BudgetElsewhere(t *testing.T) {
+	w := newTown(t)
+	call := w.call(Require, try(t, "a2a.message"))
+	call.Presented = []Presented{{Reference: "cap_once"}}
+	w.once("")
+	held := w.gate.References.(onRecord)["cap_once"]
+	held.Accounts = []Account{{Of: "cap_once", Budgets: Budgets{Uses: 1}}}
+	w.gate.References = onRecord{"cap_once": held}
+	if v := w.check(call); v.Allowed || !slices.Equal(codes(v), []string{CodeBudgetElsewhere}) {
+		t.Errorf("ATK-42 at a gate that keeps no budgets: %v", codes(v))
+	}
+}
