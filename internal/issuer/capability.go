@@ -2,10 +2,12 @@ package issuer
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
 )
 
 // Capability is a grant that can be presented: an authority given to a holder
@@ -28,6 +30,17 @@ type Capability struct {
 	RevocationID string // "rv_..."
 	Attenuable   bool
 	Legacy       bool // wraps a service without capability support (SEP-3)
+	// Budgets are those of the root, for the whole tree under it. What has any is by
+	// reference only: nobody else could keep them.
+	Budgets Budgets
+	// Once says that it is good for one call, of the request with that Digest, and
+	// Under are ids of links that its holder presented for that call: their
+	// revocation ends it, too.
+	Once   bool
+	Digest string
+	Under  []string
+	// Approval is the id of the question that a person answered, "" for none.
+	Approval     string
 	Subject      Subject
 	PolicyDigest string // the policies that it was issued under
 	Created      time.Time
@@ -36,6 +49,36 @@ type Capability struct {
 	// are the holders that it came through, root's first.
 	Rooted  time.Time
 	Through []string
+
+	// Wants is who must approve it before it is issued, "" for nobody. It is not stored.
+	Wants string `json:"-"`
+}
+
+// Budgets are bounds of use in the form that is stored: sums are exact decimals.
+type Budgets struct {
+	Uses int               `json:",omitempty"`
+	Sum  map[string]string `json:",omitempty"`
+}
+
+func (c Capability) budgeted() bool { return c.Budgets.Uses > 0 || len(c.Budgets.Sum) > 0 }
+
+// Accounts are what a use of c is counted in.
+func (c Capability) Accounts() ([]gate.Account, error) {
+	var out []gate.Account
+	if c.budgeted() {
+		b := gate.Budgets{Uses: c.Budgets.Uses, Sum: map[string]powerbox.Decimal{}}
+		for field, text := range c.Budgets.Sum {
+			var err error
+			if b.Sum[field], err = powerbox.ParseDecimal(text); err != nil {
+				return nil, fmt.Errorf("issuer: the budget of capability %s: %w", c.Root, err)
+			}
+		}
+		out = append(out, gate.Account{Of: c.Root, Budgets: b})
+	}
+	if c.Once {
+		out = append(out, gate.Account{Of: c.ID, Budgets: gate.Budgets{Uses: 1}})
+	}
+	return out, nil
 }
 
 // Issued returns when the root of c was issued.

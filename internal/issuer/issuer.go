@@ -35,6 +35,7 @@ type Grant struct {
 	Requires        []string
 	MaximumLifetime time.Duration // 0 for the issuer's
 	MaximumDepth    int           // how often a capability may be passed on
+	Budgets         Budgets       // what one capability of it is good for in all
 }
 
 // Skill maps one skill of an agent to one operation of one grant (SEP-10).
@@ -175,10 +176,11 @@ type Ruling struct {
 	Approval        string        // who must approve, "" for nobody
 }
 
-// Config is what an issuer needs. Every field but Callers and Origin is required.
+// Config is what an issuer needs. Every field but Asker, Callers and Origin is required.
 type Config struct {
 	Store           Store
 	Policy          Policy
+	Asker           Asker // asks people; nil where nobody can be asked
 	Sealer          *catalogue.Sealer
 	Agents          []*Agent
 	Callers         []string                   // configured names of calling agents; optional
@@ -265,6 +267,9 @@ const (
 	CodeExpiryInvalid     Code = "expires_invalid"
 	CodeNothingGranted    Code = "nothing_granted"
 	CodeApprovalRequired  Code = "approval_required"
+	CodeApprovalDenied    Code = "approval_denied"
+	CodeApprovalExpired   Code = "approval_expired"
+	CodeApprovalTooMany   Code = "approval_too_many"
 	CodeNotExpressible    Code = "not_expressible"
 	CodeCapabilityUnknown Code = "capability_unknown"
 	CodeCapabilityRevoked Code = "capability_revoked"

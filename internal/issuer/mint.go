@@ -17,10 +17,10 @@ const lineageSeparator = "/"
 func ParseLineage(claim string) []string { return strings.Split(claim, lineageSeparator) }
 
 // mint signs the root token of a capability for a holder that has a key. A
-// legacy capability, a holder without a key and an authority that a token
+// legacy capability, one with budgets, a holder without a key and an authority that a token
 // cannot say without loss stay by reference.
 func (i *Issuer) mint(agent *Agent, holder identity.Caller, c Capability) (Capability, *Refusal) {
-	if c.Legacy || holder.Holder.Key.IsZero() {
+	if c.Legacy || holder.Holder.Key.IsZero() || c.budgeted() {
 		return c, nil
 	}
 	tools, err := token.Tools(c.Authority)

@@ -24,6 +24,10 @@ type Request struct {
 	Push       bool             // whether push notifications are wanted as well
 	Card       bool             // whether the extended card is wanted as well
 	ScopeToken bool             // whether it is wanted as a scope token (EXT-5)
+	// QueryText is Query as it was sent, by which the same request is known again.
+	QueryText string
+
+	approved *Asked // what a person has said to it, nil where nobody was asked
 }
 
 // Request issues what the grants permit, the request asks and the policy
@@ -36,10 +40,7 @@ func (i *Issuer) Request(ctx context.Context, agentID string, caller identity.Ca
 	if err != nil {
 		return nil, err
 	}
-	issued, refusal := i.prepare(agentID, caller, req)
-	if refusal == nil {
-		refusal, err = i.issue(ctx, record, caller, issued)
-	}
+	issued, refusal, err := i.requested(ctx, record, agentID, caller, req)
 	if refusal != nil {
 		return nil, i.denied(ctx, record, refusal)
 	}
@@ -47,6 +48,20 @@ func (i *Issuer) Request(ctx context.Context, agentID string, caller identity.Ca
 		return nil, err
 	}
 	return issued, nil
+}
+
+// requested issues what is asked for, or has a person asked where policy wants
+// that.
+func (i *Issuer) requested(ctx context.Context, record evidence.Record, agentID string, caller identity.Caller, req Request) ([]Capability, *Refusal, error) {
+	issued, refusal := i.prepare(agentID, caller, req)
+	if refusal != nil {
+		return nil, refusal, nil
+	}
+	if slices.ContainsFunc(issued, func(c Capability) bool { return c.Wants != "" }) {
+		return i.ask(ctx, record, caller, req, issued)
+	}
+	refusal, err := i.issue(ctx, record, caller, issued, req.approved)
+	return issued, refusal, err
 }
 
 // prepare makes the capabilities without storing them.
@@ -66,6 +81,9 @@ func (i *Issuer) prepare(agentID string, caller identity.Caller, req Request) ([
 	}
 	var out []Capability
 	for _, id := range req.Grants {
+		if req.approved.dropped(id) {
+			continue
+		}
 		grant, _ := agent.Grant(id)
 		c, err := i.grant(agent, grant, caller, req)
 		if err != nil {
@@ -124,16 +142,21 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 	if refusal != nil {
 		return Capability{}, refusal
 	}
-	p.selected = selected
+	p.selected = req.approved.within(grant.ID, selected)
 	lifetime, approval := p.terms(asked(offered, req), i.config.MaximumLifetime)
-	if approval != "" {
-		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of a %s, which this server cannot ask for yet", grant.ID, approval)
+	if approval != "" && i.config.Asker == nil {
+		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of a %s, and this server asks nobody: nobody can log in to it", grant.ID, approval)
 	}
 	c, err := i.newCapability(agent, grant, caller, req)
+	if req.approved == nil {
+		c.Wants = approval
+	} else {
+		c.Approval = req.approved.ID
+	}
 	if err != nil {
 		return Capability{}, refuse(CodeNothingGranted, "%v", err)
 	}
-	for _, item := range selected {
+	for _, item := range p.selected {
 		c.Handles = append(c.Handles, Handle{i.config.Sealer.Seal(agent.ID, c.Root, item.ID), item.Name, item.ID})
 	}
 	now := i.config.Now().UTC().Truncate(time.Second)
@@ -145,6 +168,9 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 		return Capability{}, i.nothing(grant, p, req)
 	}
 	c.Created, c.Expires = now, c.Authority.Window().Until
+	if c.Wants != "" {
+		return c, nil // it is only shown to whoever is asked
+	}
 	if req.ScopeToken {
 		return i.mintScopes(agent, caller, c)
 	}
@@ -184,6 +210,9 @@ func (i *Issuer) until(now time.Time, grant Grant, lifetime time.Duration, calle
 	bound(now.Add(lifetime))
 	bound(caller.SessionExpires)
 	bound(req.Expires)
+	if req.approved != nil {
+		bound(req.approved.Chosen.Until)
+	}
 	return until
 }
 
@@ -200,7 +229,7 @@ func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller
 		ID: id, Root: id, Agent: agent.ID, Grant: grant.ID, Principal: caller.Principal,
 		Holder: caller.Holder.ID, Requester: caller.Agent, Purpose: req.Purpose, Task: req.Task,
 		RevocationID: revocation, Attenuable: grant.Attenuable, Legacy: grant.Legacy,
-		Subject: subjectOf(caller), PolicyDigest: i.config.Policy.Digest(),
+		Subject: subjectOf(caller), PolicyDigest: i.config.Policy.Digest(), Budgets: grant.Budgets,
 	}, nil
 }
 
@@ -208,7 +237,7 @@ func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller
 // allows (SEP-7).
 func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability, offered []string, req Request, window powerbox.Window) (powerbox.Authority, error) {
 	var offer, wanted, allowed []powerbox.Clause
-	requested := asked(offered, req)
+	requested := req.approved.among(grant.ID, asked(offered, req))
 	for _, name := range offered {
 		op, err := operation(Qualify(agent.ID, grant.ID, name))
 		if err != nil {
@@ -293,7 +322,7 @@ func (i *Issuer) nothing(grant Grant, p permitted, req Request) *Refusal {
 }
 
 // issue stores the capabilities and their record in one transaction.
-func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller identity.Caller, issued []Capability) (*Refusal, error) {
+func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller identity.Caller, issued []Capability, by *Asked) (*Refusal, error) {
 	for n := range issued {
 		record.Details.Granted = append(record.Details.Granted, issued[n].Authority.Names()...)
 	}
@@ -309,6 +338,12 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 		}
 		if refusal = i.checkTask(tx, caller, issued[0]); refusal != nil {
 			return refusal
+		}
+		if by != nil {
+			// What a person said is used up with what it gave (ATK-46).
+			if err := i.config.Asker.Use(tx, by.ID, ids(issued)); err != nil {
+				return err
+			}
 		}
 		for _, c := range issued {
 			if err := putCapability(tx, c); err != nil {
@@ -334,12 +369,14 @@ func putCapability(tx Tx, c Capability) error {
 	return tx.PutCapability(c)
 }
 
-func capabilityIDs(cs []Capability) string {
-	ids := make([]string, len(cs))
+func capabilityIDs(cs []Capability) string { return strings.Join(ids(cs), ",") }
+
+func ids(cs []Capability) []string {
+	out := make([]string, len(cs))
 	for n, c := range cs {
-		ids[n] = c.ID
+		out[n] = c.ID
 	}
-	return strings.Join(ids, ",")
+	return out
 }
 
 // checkTask refuses a capability for a task or context that is not the

@@ -163,10 +163,11 @@ func taskTarget(agent, task string) string { return "task:" + agent + "/" + task
 // Links returns every id whose revocation ends c: its lineage and, where it is
 // for a task, that task (SEP-22).
 func (c Capability) Links() []string {
+	links := append(c.Lineage(), c.Under...)
 	if c.Task == "" {
-		return c.Lineage()
+		return links
 	}
-	return append(c.Lineage(), taskTarget(c.Agent, c.Task))
+	return append(links, taskTarget(c.Agent, c.Task))
 }
 
 // EndTask ends every capability that was issued for a task of an agent, since

@@ -52,7 +52,7 @@ func ScopeOf(grant, operation string) string {
 // and resources, stays on record, which bounds it wherever it is used.
 func (i *Issuer) mintScopes(agent *Agent, caller identity.Caller, c Capability) (Capability, *Refusal) {
 	scopes, ok := c.Scopes()
-	if !ok || c.Legacy {
+	if !ok || c.Legacy || c.budgeted() {
 		return Capability{}, refuse(CodeNotExpressible, "grant %q has operations that scopes cannot say; request it without format", c.Grant)
 	}
 	claims := token.ScopeClaims{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 )
 
 // ErrNotFound is returned for a capability or a record that the store does not
@@ -147,6 +148,12 @@ type Tx interface {
 	// NameTask remembers that a capability was issued for a task or context.
 	NameTask(agent, task string) error
 	SetMode(agent, mode string) error
+	// Reserve takes from a budget for a decision, and returns false where it does not
+	// hold that much.
+	Reserve(decision, account string, r gate.Reservation) (bool, error)
+	// Settle ends the reservations of a decision, and with back gives back what they
+	// took. Doing it again does nothing.
+	Settle(decision string, back bool) error
 	// NameLink remembers which link a nonce names until that link has ended. It
 	// keeps the first one and returns which that is.
 	NameLink(id, link string, until, now time.Time) (string, error)

@@ -41,7 +41,7 @@ func (c Capability) subject() (identity.Caller, error) {
 // forbid to the principal of a capability, and whether there is one. It is
 // asked only where they are others than those that the capability was issued
 // under; groups, roles and attributes are those of then. What policy wants a
-// person to approve is forbidden too: nobody approved it.
+// person to approve is forbidden too, unless a person has approved it.
 func (i *Issuer) Vetoed(c Capability, attempts []powerbox.Attempt) (string, bool) {
 	if c.PolicyDigest == i.config.Policy.Digest() {
 		return "", false
@@ -74,7 +74,7 @@ func (i *Issuer) stillPermits(agent *Agent, c Capability, subject identity.Calle
 	}
 	permits := func(item *catalogue.Item) bool {
 		r := i.config.Policy.Permits(subject, c.Agent, c.Grant, operation, item)
-		return r.Allow && r.Approval == ""
+		return r.Allow && (r.Approval == "" || c.Approval != "")
 	}
 	if given == "" && permits(nil) {
 		return true
@@ -103,7 +103,7 @@ func (i *Issuer) Permitted(c Capability) []Handle {
 		n := slices.IndexFunc(agent.Resources, func(item catalogue.Item) bool { return item.ID == h.Resource })
 		return n < 0 || !slices.ContainsFunc(c.Operations(), func(op string) bool {
 			r := i.config.Policy.Permits(subject, c.Agent, c.Grant, op, &agent.Resources[n])
-			return r.Allow && r.Approval == ""
+			return r.Allow && (r.Approval == "" || c.Approval != "")
 		})
 	})
 }

@@ -251,3 +251,8 @@ func (a *Answer) oblige(statements []*statement) {
 		next++
 	}
 }
+
+// AsksPeople reports whether any policy leaves something to a person.
+func (e *Engine) AsksPeople() bool {
+	return slices.ContainsFunc(e.statements, func(s *statement) bool { return s.approval != "" })
+}

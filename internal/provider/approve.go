@@ -82,6 +82,7 @@ func (p *Provider) challenge(tx Tx, h Host, a Agent, grants []Grant, kind Kind, 
 // Person is who answers.
 type Person struct {
 	Principal string
+	Groups    []string // as the person's identity provider says
 	// Present reports that the person has shown to be there, with a passkey or what
 	// is as good, for this very answer (AAP-A7).
 	Present bool

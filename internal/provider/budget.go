@@ -22,11 +22,7 @@ type Budgets struct {
 }
 
 // Reservation is what one call takes from one budget.
-type Reservation struct {
-	Budget string // "uses", or "sum:" and the argument
-	Amount *big.Rat
-	Limit  *big.Rat
-}
+type Reservation = gate.Reservation
 
 // errSpent says that a budget does not hold what a call would take.
 var errSpent = errors.New("the budget of the grant is used up")
@@ -35,7 +31,7 @@ var errSpent = errors.New("the budget of the grant is used up")
 func (b Budgets) reservations(arguments powerbox.Value) ([]Reservation, error) {
 	var out []Reservation
 	if b.Uses > 0 {
-		out = append(out, Reservation{"uses", big.NewRat(1, 1), big.NewRat(int64(b.Uses), 1)})
+		out = append(out, Reservation{Budget: "uses", Amount: big.NewRat(1, 1), Limit: big.NewRat(int64(b.Uses), 1)})
 	}
 	for field, limit := range b.Sum {
 		v, _ := arguments.Get(field)
@@ -48,7 +44,7 @@ func (b Budgets) reservations(arguments powerbox.Value) ([]Reservation, error) {
 		if !okAmount || !okMost {
 			return nil, fmt.Errorf("provider: budget of %q: not a number", field)
 		}
-		out = append(out, Reservation{"sum:" + field, amount, most})
+		out = append(out, Reservation{Budget: "sum:" + field, Amount: amount, Limit: most})
 	}
 	return out, nil
 }

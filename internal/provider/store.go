@@ -210,12 +210,6 @@ type Tx interface {
 	PutInvitation(hash []byte, v Invitation) error
 	ForgetInvitation(hash []byte) error
 	ForgetInvitations(now time.Time) error
-	// Reserve takes from a budget of a capability for a decision, and returns false
-	// where it does not hold that much.
-	Reserve(decision, capability string, r Reservation) (bool, error)
-	// Settle ends the reservations of a decision, and with back gives back what they
-	// took. Doing it again does nothing.
-	Settle(decision string, back bool) error
 	// ForgetAgent removes an agent that never became active, with its grants and
 	// approvals, and ForgetHost a host without agents.
 	ForgetAgent(id string) error

@@ -28,7 +28,7 @@ func (r References) Resolve(ctx context.Context, call *gate.Call, p gate.Present
 	}
 	return gate.Held{
 		Capability: c.ID, OnRecord: c.ID, Root: c.Root, Principal: r.Issuer.Pseudonym(c.Agent, c.Principal), Holder: c.Holder,
-		Authority: c.Authority, Links: c.Lineage(), Legacy: c.Legacy,
+		Authority: c.Authority, Links: c.Lineage(), Legacy: c.Legacy, Digest: c.Digest,
 	}, nil
 }
 
@@ -44,6 +44,31 @@ func (r Recorder) Record(ctx context.Context, record evidence.Record) (evidence.
 		return err
 	})
 	return sealed, err
+}
+
+// Spend implements [gate.Ledger].
+func (r Recorder) Spend(ctx context.Context, record evidence.Record, take []gate.Reservation) (evidence.Sealed, error) {
+	var sealed evidence.Sealed
+	err := r.Store.Update(ctx, func(tx issuer.Tx) error {
+		for _, one := range take {
+			ok, err := tx.Reserve(record.ID, one.Of, one)
+			if err == nil && !ok {
+				err = gate.ErrSpent
+			}
+			if err != nil {
+				return err
+			}
+		}
+		var err error
+		sealed, err = tx.Append(record)
+		return err
+	})
+	return sealed, err
+}
+
+// Settle implements [gate.Ledger].
+func (r Recorder) Settle(ctx context.Context, decision string, back bool) error {
+	return r.Store.Update(context.WithoutCancel(ctx), func(tx issuer.Tx) error { return tx.Settle(decision, back) })
 }
 
 // Tasks keeps the owners of tasks in the issuer's store.
@@ -165,6 +190,9 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 	held.Task = c.Task
 	held.Links = append(held.Links, c.Links()...)
 	held.Issued = c.Issued()
+	if held.Accounts, err = c.Accounts(); err != nil {
+		return gate.Held{}, err
+	}
 	var before []string
 	for _, id := range c.Ancestors {
 		a, err := r.Issuer.OnRecord(ctx, id)
@@ -172,6 +200,9 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 			return gate.Held{}, err
 		}
 		before = append(before, a.Holder)
+	}
+	if c.Digest != "" {
+		before = append(before, c.Through...) // some of them nobody has on record
 	}
 	held.Through = append(before, held.Through...)
 	return held, nil

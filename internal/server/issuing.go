@@ -54,12 +54,17 @@ func (s Issuing) Request(ctx context.Context, agent string, caller identity.Call
 		if err != nil {
 			return a2a.CapabilitiesResult{}, invalid("resourceQuery: " + err.Error())
 		}
-		req.Query = &q
+		req.Query, req.QueryText = &q, string(p.ResourceQuery.AppendJSON(nil))
 	}
 	if p.Arguments.Kind() != powerbox.KindNull {
 		return a2a.CapabilitiesResult{}, invalid("arguments cannot be narrowed in a request yet; attenuate the capability offline")
 	}
 	issued, err := s.Issuer.Request(ctx, agent, caller, req)
+	if pending := (*issuer.Pending)(nil); errors.As(err, &pending) {
+		return a2a.CapabilitiesResult{Pending: &a2a.Pending{
+			ID: pending.ID, ApprovalURL: pending.URL, Expires: pending.Expires, Interval: int(pending.Interval.Seconds()),
+		}}, nil
+	}
 	if err != nil {
 		return a2a.CapabilitiesResult{}, worded(err)
 	}

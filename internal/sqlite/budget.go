@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math/big"
 
-	"github.com/powerbox-project/powerbox/internal/provider"
+	"github.com/powerbox-project/powerbox/gate"
 )
 
-// Reserve implements [provider.Tx].
-func (t *transaction) Reserve(decision, capability string, r provider.Reservation) (bool, error) {
+// Reserve implements [issuer.Tx].
+func (t *transaction) Reserve(decision, capability string, r gate.Reservation) (bool, error) {
 	used, err := t.spent(capability, r.Budget)
 	if err != nil {
 		return false, err
@@ -54,7 +54,7 @@ func (t *transaction) setUsed(capability, budget string, used *big.Rat) error {
 	return nil
 }
 
-// Settle implements [provider.Tx].
+// Settle implements [issuer.Tx].
 func (t *transaction) Settle(decision string, back bool) error {
 	rows, err := t.db.QueryContext(t.ctx, "SELECT capability, budget, amount FROM reservation WHERE decision = ?", decision)
 	if err != nil {
