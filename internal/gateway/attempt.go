@@ -43,8 +43,14 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Scopes.Operations...))
 	}
 	c.Reads, c.Cancels = !x.writes(), x.call.Method == a2a.CancelTask
+	c.Approval = x.approving()
 	if err := g.presented(x, c); err != nil {
 		return nil, err
+	}
+	if x.under != "" {
+		// What the call was made with has been used; it goes on under what was given
+		// for it, which ends with what it came under.
+		c.Presented = []gate.Presented{{Reference: x.under}}
 	}
 	if x.call.Push != nil {
 		c.Last = func() *gate.Reason { return g.pushable(x) }

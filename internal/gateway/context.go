@@ -22,7 +22,10 @@ func (g *Gateway) context(x *exchange) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	under, err := x.under(v.Under)
+	under, err := x.withoutUnapproved(v)
+	if err == nil {
+		under, err = x.underSkill(under)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -35,10 +38,29 @@ func (g *Gateway) context(x *exchange) (string, error) {
 	})
 }
 
-// under is what the agent behind may do for this call: what the verdict says,
+// withoutUnapproved leaves out what a person would have to approve, and has not:
+// the agent behind must not take this call for a yes to it.
+func (x *exchange) withoutUnapproved(v gate.Verdict) (powerbox.Authority, error) {
+	if v.Held.Digest != "" || !slices.ContainsFunc(v.Under.Clauses(), x.unapproved) {
+		return v.Under, nil
+	}
+	kept := slices.DeleteFunc(slices.Clone(v.Under.Clauses()), x.unapproved)
+	return powerbox.NewAuthority(v.Under.Window(), v.Under.Depth(), kept...)
+}
+
+func (x *exchange) unapproved(c powerbox.Clause) bool {
+	for _, s := range x.Skills {
+		if s.Approval && c.Pattern.Matches(s.Operation) {
+			return true
+		}
+	}
+	return false
+}
+
+// underSkill is what the agent behind may do for this call: what the verdict says,
 // and at the URL of a skill no operation but that skill's. The words that come
 // with it could ask for another one.
-func (x *exchange) under(a powerbox.Authority) (powerbox.Authority, error) {
+func (x *exchange) underSkill(a powerbox.Authority) (powerbox.Authority, error) {
 	if x.skill == "" || !x.isNamed {
 		return a, nil
 	}

@@ -47,6 +47,11 @@ type exchange struct {
 	said      string   // the code that the caller was told, "" for none
 	throttled bool     // one of a burst of denials
 	signal    bool     // a burst of denials begins with it
+
+	// Of a held call that was approved: whose what it makes is, and the capability
+	// that it is made under.
+	owner *Owner
+	under string
 }
 
 // pathBelow returns the path below the agent's URL, or below that of its skill,

@@ -56,6 +56,7 @@ type Skill struct {
 	Write     bool
 	Shape     powerbox.Shape // the arguments that are declared; any where none are
 	Trust     trust.Level    // that a calling agent must have reached, "" for none
+	Approval  bool           // whether a person has to approve every call
 }
 
 // Agent is one agent behind the gateway.
@@ -151,12 +152,13 @@ type Cards interface {
 	Get(ctx context.Context, address, accept string) ([]byte, http.Header, error)
 }
 
-// Config is what a gateway needs. Every field but Observer and ModeSet is required.
+// Config is what a gateway needs. Every field but Holds, Observer and ModeSet is required.
 type Config struct {
 	Agents    []Agent
 	Gate      *gate.Gate
 	Identity  Authenticator
 	Issuing   Issuing
+	Holds     Holds // nil where nobody can be asked
 	Tasks     Tasks
 	Resources Resources
 	Cards     Cards

@@ -83,6 +83,9 @@ func (g *Gateway) claim(x *exchange) (bool, error) {
 // holds of the same root, narrowed for them, is theirs: a delegate neither sees
 // nor ends the tasks of whoever delegated to it.
 func (g *Gateway) ownerOf(x *exchange, held gate.Held) Owner {
+	if x.owner != nil {
+		return *x.owner
+	}
 	if held.Holder != "" {
 		return Owner{Root: held.Root, Principal: held.Principal, Holder: held.Holder}
 	}

@@ -147,8 +147,15 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.
 		g.unavailable(w, x, "the decision could not be recorded, so the call does not go on", err)
 		return
 	}
+	if x.verdict.Waits {
+		g.hold(w, x)
+		return
+	}
 	if !x.verdict.Allowed {
 		g.deny(w, x, g.denial(x))
+		return
+	}
+	if g.isHeld(w, x) {
 		return
 	}
 	g.pushes.count(x)

@@ -1,0 +1,513 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/a2apb"
+	"github.com/powerbox-project/powerbox/internal/identity"
+)
+
+// HeldPrefix begins the id of every task that stands for a call which waits for a
+// person. No other task is looked for among those.
+const HeldPrefix = "task_pb_"
+
+// HeldCall is a call that a person has to approve (design, section 4).
+type HeldCall struct {
+	Agent, Context string
+	Owner          Owner
+	Caller         identity.Caller
+	Purpose        string
+	Operation      string // qualified
+	Operations     []HeldOperation
+	Handle         string // resource handle among the arguments, "" for none
+	Resource       string // id of the resource behind it
+	ResourceName   string
+	Arguments      powerbox.Value // of the skill, or {message} for free text
+	Request        []byte         // what the call is made from again
+	Digest         string         // of its bytes
+	Parent         string         // capability on record that it came under, "" for none
+	Under, Through []string
+	Authority      powerbox.Authority // what it may do
+	Decision       string             // id of the record
+}
+
+// HeldOperation is one operation that a held call is, or could be, about.
+type HeldOperation struct {
+	Name  string // qualified
+	Write bool
+}
+
+// HeldTask is what has become of a held call.
+type HeldTask struct {
+	Question, Task, Context string
+	State                   a2a.OwnState
+	Text                    string
+	URL                     string    // of the page on which it is answered, "" once it was
+	Expires                 time.Time // of the question
+	Updated                 time.Time
+	Decision                string
+	Answer                  []byte // of the agent behind
+}
+
+// Released is a held call that was approved, and is made now, once.
+type Released struct {
+	Question, Agent, Capability string
+	Request                     []byte
+	Owner                       Owner
+}
+
+// Holds keeps calls that wait for a person. A refusal has a method Denial()
+// a2a.Denial.
+type Holds interface {
+	// Hold keeps a call, durably, and asks.
+	Hold(ctx context.Context, c HeldCall) (HeldTask, error)
+	// Task returns what has become of a call, and false where there is none of that
+	// task.
+	Task(ctx context.Context, agent, task string) (HeldTask, bool, error)
+	// Cancel withdraws a call that nobody has answered yet.
+	Cancel(ctx context.Context, agent, task string) (HeldTask, error)
+	// Take returns an approved call to whoever asks first, and false where there is
+	// none.
+	Take(ctx context.Context) (Released, bool, error)
+	// Made tells what became of it.
+	Made(ctx context.Context, question string, failed bool, decision, text string, answer []byte) error
+	// Changed is closed when there may be one to take.
+	Changed() <-chan struct{}
+}
+
+// parked is a call as it is kept: what it can be made from again, without
+// anything that is secret.
+type parked struct {
+	Binding a2a.Binding
+	Method  string
+	URL     string // path and query, as they came
+	Skill   string `json:",omitempty"`
+	Header  http.Header
+	Body    []byte
+	Holder  string
+	Name    string `json:",omitempty"`
+	User    string `json:",omitempty"`
+	Groups  []string
+	Roles   []string
+	Trace   string `json:",omitempty"`
+	Purpose string `json:",omitempty"`
+}
+
+// kept are the headers that a call is made with again.
+var kept = []string{"Content-Type", "Accept", "A2a-Version", "A2a-Extensions", "X-A2a-Extensions", HeaderPurpose, "Te"}
+
+// approving reports whether a person has to approve the call: it names a skill
+// that is configured so, or its words could ask for one.
+func (x *exchange) approving() bool {
+	if !x.call.Method.IsMessage() && x.call.Method != a2a.SkillInvoke {
+		return false
+	}
+	if x.isNamed && x.mapped.Approval {
+		return true
+	}
+	return (x.call.Message.Loose || !x.isNamed) && !x.EnforcesContext && slices.ContainsFunc(x.approvals(), func(HeldOperation) bool { return x.skill == "" })
+}
+
+// approvals are the operations of the agent that a person has to approve.
+func (a *agent) approvals() []HeldOperation {
+	var out []HeldOperation
+	for _, s := range a.Skills {
+		if s.Approval {
+			out = append(out, HeldOperation{s.Operation.String(), s.Write})
+		}
+	}
+	slices.SortFunc(out, func(a, b HeldOperation) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// hold keeps a call that waits for a person and answers with a task of ours.
+func (g *Gateway) hold(w http.ResponseWriter, x *exchange) {
+	d := a2a.Denial{Reason: gate.CodeApproval, Message: "a person has to approve this call", DecisionID: x.verdict.Record.ID, At: g.config.Now()}
+	switch {
+	case strings.HasPrefix(x.call.Task, HeldPrefix):
+		d = g.heldAlready(x)
+	case g.config.Holds == nil:
+		d.Fix = "call the agent where a person can be asked; this gateway cannot ask anybody"
+	case x.call.Streaming:
+		d.Fix = "send it as a message that is answered in one piece (SendMessage), and ask for its task"
+	case !x.consumed && x.request.Header.Get("Authorization") != "":
+		d.Fix = "leave out the credential for the agent behind: it is a secret, and is not kept"
+	case x.call.Push != nil || len(x.handed) > 0:
+		d.Fix = "leave out push notifications and capabilities for others; ask for the task"
+	default:
+		g.ask(w, x)
+		return
+	}
+	g.deny(w, x, d)
+}
+
+func (g *Gateway) ask(w http.ResponseWriter, x *exchange) {
+	c, err := g.heldCall(x)
+	var task HeldTask
+	if err == nil {
+		task, err = g.config.Holds.Hold(x.request.Context(), c)
+	}
+	if err != nil {
+		g.refused(w, x, err)
+		return
+	}
+	g.tell(w, x, task, true)
+}
+
+// heldCall is what is kept of a call.
+func (g *Gateway) heldCall(x *exchange) (HeldCall, error) {
+	v, caller := x.verdict, x.caller
+	if v.Held.Holder != "" {
+		caller.Holder.ID, caller.Agent = v.Held.Holder, v.Held.Origin
+	}
+	p := parked{
+		Binding: x.call.Binding, Method: x.request.Method, URL: x.request.URL.RequestURI(), Skill: x.skill, Header: http.Header{}, Body: x.body,
+		Holder: caller.Holder.ID, Name: caller.Agent, User: caller.Principal, Groups: caller.Groups, Roles: caller.Roles, Trace: x.trace,
+	}
+	for _, name := range kept {
+		if values := x.request.Header.Values(name); len(values) > 0 {
+			p.Header[name] = values
+		}
+	}
+	request, err := json.Marshal(p)
+	if err != nil {
+		return HeldCall{}, err
+	}
+	c := HeldCall{
+		Agent: x.ID, Context: x.call.Context, Owner: g.ownerOf(x, v.Held), Caller: caller, Purpose: v.Record.Intent.Purpose,
+		Request: request, Digest: v.Digest(), Parent: v.Held.OnRecord, Under: v.Held.Links, Through: v.Held.Through, Decision: v.Record.ID,
+		Operations: x.approvals(), Arguments: powerbox.Object(powerbox.Member{Name: "message", Value: powerbox.String(words(x.call.Params))}),
+	}
+	if x.isNamed {
+		c.Operations, c.Arguments = []HeldOperation{{x.mapped.Operation.String(), x.mapped.Write}}, x.named.Arguments
+		if h, ok := x.named.Arguments.Get(x.mapped.Handle); ok && x.mapped.Handle != "" {
+			c.Handle, _ = h.Text()
+			c.Resource, c.ResourceName, _ = g.config.Resources.Open(x.ID, v.Held.Root, c.Handle)
+		}
+	}
+	c.Authority, err = x.exactly(v.Under)
+	return c, err
+}
+
+// maxWords is how much of a message people are shown.
+const maxWords = 2000
+
+// words are the texts of the message in the parameters of a call.
+func words(params powerbox.Value) string {
+	var out []string
+	message, _ := params.Get("message")
+	for _, name := range []string{"parts", "content"} {
+		parts, _ := message.Get(name)
+		elements, _ := parts.Elements()
+		for _, e := range elements {
+			if v, ok := e.Get("text"); ok {
+				text, _ := v.Text()
+				out = append(out, text)
+			}
+		}
+	}
+	all := strings.Join(out, "\n")
+	if len(all) > maxWords {
+		all = strings.ToValidUTF8(all[:maxWords], "") + "..."
+	}
+	return all
+}
+
+// exactly is an authority for this call alone: the operations that it needs, and
+// the named one with these arguments.
+func (x *exchange) exactly(under powerbox.Authority) (powerbox.Authority, error) {
+	if x.verdict.Basis == gate.OnAmbient {
+		under = x.view.target.Caps // nothing bounds who relies on ambient authority
+	}
+	needed := x.verdict.Required()
+	var clauses []powerbox.Clause
+	for _, op := range needed {
+		shape, ok := under.Shape(op)
+		if !ok {
+			continue
+		}
+		if x.isNamed && op == x.mapped.Operation {
+			members, _ := x.named.Arguments.Members()
+			fields := make([]powerbox.Field, len(members))
+			for i, m := range members {
+				fields[i] = powerbox.Field{Name: m.Name, Constraint: powerbox.ExactValue{Value: m.Value}, Required: true}
+			}
+			var err error
+			if shape, err = powerbox.NewShape(powerbox.RestNone, fields...); err != nil {
+				return powerbox.Authority{}, err
+			}
+		}
+		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: shape})
+	}
+	return powerbox.NewAuthority(under.Window(), 0, clauses...)
+}
+
+// isHeld reports whether a call is about a task that stands for a held call, and
+// answers it: the agent behind has never heard of that task.
+func (g *Gateway) isHeld(w http.ResponseWriter, x *exchange) bool {
+	if g.config.Holds == nil || !strings.HasPrefix(x.call.Task, HeldPrefix) {
+		return false
+	}
+	ctx := x.request.Context()
+	task, known, err := g.config.Holds.Task(ctx, x.ID, x.call.Task)
+	switch {
+	case err != nil:
+		g.unavailable(w, x, "what has become of the call cannot be told", err)
+		return true
+	case !known:
+		g.finish(x, notTheAgent(evidence.Failed))
+		g.deny(w, x, g.foreign(x))
+		return true
+	}
+	switch x.call.Method {
+	case a2a.GetTask:
+	case a2a.CancelTask:
+		if task, err = g.config.Holds.Cancel(ctx, x.ID, x.call.Task); err != nil {
+			g.unavailable(w, x, "the call cannot be withdrawn", err)
+			return true
+		}
+	default:
+		g.finish(x, notTheAgent(evidence.Failed))
+		g.deny(w, x, g.heldAlready(x))
+		return true
+	}
+	g.finish(x, outcome{status: evidence.Achieved})
+	w.Header().Set(HeaderDecision, x.verdict.Record.ID)
+	g.tell(w, x, task, false)
+	return true
+}
+
+// heldAlready says what a task of ours cannot do.
+func (g *Gateway) heldAlready(x *exchange) a2a.Denial {
+	return a2a.Denial{
+		Code: a2a.CodeInvalidParams, Reason: codeHeld, DecisionID: x.verdict.Record.ID, At: g.config.Now(),
+		Message: "this task stands for a call that a person has to approve; it can be asked for with GetTask and withdrawn with CancelTask, and nothing else",
+	}
+}
+
+// codeHeld is the denial of what a task of ours cannot do.
+const codeHeld = "task_waits_for_approval"
+
+// tell answers with a task of ours, as the answer to its message or by itself.
+func (g *Gateway) tell(w http.ResponseWriter, x *exchange, held HeldTask, sent bool) {
+	t := a2a.OwnTask{
+		ID: held.Task, Context: held.Context, State: held.State, Text: held.Text, At: held.Updated, Decision: held.Decision,
+	}
+	if held.State == a2a.OwnAuthRequired {
+		t.ApprovalURL, t.Expires = held.URL, held.Expires
+	}
+	if held.Answer != nil {
+		answer, _ := a2a.ReadAnswer(held.Answer)
+		if t.Answer = answer; t.Text == "" {
+			t.Text = answer.Text
+		}
+		if t.State == a2a.OwnCompleted {
+			t.State = answer.State
+		}
+	}
+	h := w.Header()
+	h.Set(HeaderOutcome, "answered")
+	if held.State == a2a.OwnAuthRequired {
+		h.Set(HeaderOutcome, "held")
+		h.Set(HeaderDecision, x.verdict.Record.ID)
+	}
+	h.Set("Cache-Control", "no-store")
+	g.activate(h, x)
+	kind, body, err := g.written(x, t, sent)
+	if err != nil {
+		g.unavailable(w, x, "the task cannot be written as the caller reads it", err)
+		return
+	}
+	if x.call.Binding == a2a.GRPC {
+		h.Set("Trailer", "Grpc-Status")
+	}
+	g.write(w, http.StatusOK, kind, body)
+	if x.call.Binding == a2a.GRPC {
+		h.Set("Grpc-Status", "0")
+	}
+}
+
+// written is a task in the form of the binding, with its type.
+func (g *Gateway) written(x *exchange, t a2a.OwnTask, sent bool) (kind string, body []byte, err error) {
+	version := x.call.Version
+	if x.call.Method.IsExtension() {
+		version = x.version()
+	}
+	form := a2a.FormOf(x.call.Binding, version)
+	body = t.JSON(form)
+	method := "GetTask"
+	if sent {
+		body, method = t.AsSent(form), "SendMessage"
+	}
+	switch {
+	case x.call.Binding == a2a.GRPC:
+		message, err := a2apb.Encode(x.call.Wire, body)
+		return typeGRPC, a2apb.Frame(message), err
+	case x.call.Binding == a2a.HTTPJSON && form == a2a.FormProto03:
+		body, err = a2apb.Normal(method, body)
+		return typeJSON, body, err
+	case x.call.Binding == a2a.HTTPJSON:
+		return typeJSON, body, nil
+	}
+	body, err = a2a.Result(x.call.ID, json.RawMessage(body))
+	return typeJSON, body, err
+}
+
+// Release makes approved calls until ctx ends.
+func (g *Gateway) Release(ctx context.Context) {
+	if g.config.Holds == nil {
+		return
+	}
+	// A look now and then, should a word have been lost.
+	tick := time.NewTicker(releaseEvery)
+	defer tick.Stop()
+	for {
+		changed := g.config.Holds.Changed()
+		for g.releaseOne(ctx) {
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-tick.C:
+		}
+	}
+}
+
+// How often it is looked for approved calls, and how long one may take.
+const (
+	releaseEvery = 2 * time.Second
+	releaseTime  = 5 * time.Minute
+)
+
+// releaseOne makes one approved call and reports whether there was one.
+func (g *Gateway) releaseOne(ctx context.Context) bool {
+	r, ok, err := g.config.Holds.Take(ctx)
+	if err != nil && ctx.Err() == nil {
+		g.config.Log.ErrorContext(ctx, "approved calls cannot be looked for", slog.Any("error", err))
+	}
+	if err != nil || !ok {
+		return false
+	}
+	// One that was begun goes on to its end, so that its outcome is known.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+	defer cancel()
+	w, x, err := g.again(ctx, r)
+	text, decision, failed := "", "", false
+	var answer []byte
+	switch {
+	case err != nil:
+		text, failed = err.Error(), true
+	default:
+		decision = x.verdict.Record.ID
+		answer, text, failed = w.result(x)
+	}
+	if err := g.config.Holds.Made(ctx, r.Question, failed, decision, text, answer); err != nil {
+		g.config.Log.ErrorContext(ctx, "what became of an approved call was not noted", slog.String("question", r.Question), slog.Any("error", err))
+	}
+	return true
+}
+
+// again makes a held call from what was kept of it: decided anew, under the
+// capability that was given for it alone.
+func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *exchange, error) {
+	a, ok := g.agents[r.Agent]
+	var p parked
+	if err := json.Unmarshal(r.Request, &p); err != nil || !ok {
+		return nil, nil, errors.New("the call cannot be made: what was kept of it cannot be read")
+	}
+	request, err := http.NewRequestWithContext(ctx, p.Method, p.URL, bytes.NewReader(p.Body))
+	if err != nil {
+		return nil, nil, errors.New("the call cannot be made: what was kept of it cannot be read")
+	}
+	request.Header = p.Header
+	if p.Binding == a2a.GRPC {
+		request.ProtoMajor, request.Proto = 2, "HTTP/2.0"
+	}
+	x := &exchange{
+		agent: a, request: request, skill: p.Skill, call: a2a.Call{Binding: p.Binding}, body: p.Body, forward: p.Body, trace: p.Trace,
+		caller: identity.Caller{Principal: p.User, Groups: p.Groups, Roles: p.Roles, Agent: p.Name, Holder: identity.Holder{ID: p.Holder}},
+		owner:  &r.Owner, under: r.Capability, consumed: true,
+	}
+	if p.Binding == a2a.HTTPJSON {
+		x.path = pathBelow(request, p.Skill)
+	}
+	if x.mode, err = g.config.Mode(ctx, x.ID); err == nil {
+		x.view, err = a.view(ctx)
+	}
+	if err != nil {
+		return nil, nil, errors.New("the agent behind could not be reached when the call was approved; send the call again")
+	}
+	call, wrong := x.decode(powerbox.Limits{Bytes: g.config.BodyLimit, Depth: 64})
+	if x.call = call; wrong != nil {
+		return nil, nil, wrong
+	}
+	if mode, err := g.modeNow(ctx, x, true); err == nil && mode != gate.Observe {
+		x.mode = mode
+	} else {
+		x.mode = gate.Require
+	}
+	w := &unattended{header: http.Header{}}
+	g.dispatch(w, x, nil)
+	return w, x, nil
+}
+
+// unattended is an answer that nobody waits for at a connection.
+type unattended struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements [http.ResponseWriter].
+func (w *unattended) Header() http.Header { return w.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *unattended) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (w *unattended) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.body.Len()+len(p) > maxAnswer {
+		return 0, errors.New("the answer is larger than 16 MiB")
+	}
+	return w.body.Write(p)
+}
+
+// result is what came of a call: the answer as JSON, or why it failed.
+func (w *unattended) result(x *exchange) (answer []byte, text string, failed bool) {
+	body := w.body.Bytes()
+	if x.call.Binding == a2a.GRPC {
+		message, err := a2apb.Unframe(body)
+		if err == nil {
+			body, err = a2apb.JSON(x.call.Wire, message)
+		}
+		if err != nil {
+			return nil, "the call failed: " + w.header.Get("Grpc-Message"), true
+		}
+	}
+	a, good := a2a.ReadAnswer(body)
+	if !good || w.status >= http.StatusBadRequest {
+		if a.Text == "" {
+			a.Text = "the agent behind answered with HTTP status " + http.StatusText(w.status)
+		}
+		return nil, a.Text, true
+	}
+	return bytes.Clone(body), "", false
+}
