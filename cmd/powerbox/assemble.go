@@ -22,6 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/approval"
 	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/gateway"
@@ -70,6 +71,10 @@ type instance struct {
 	invitation string
 	unused     bool      // nothing had been recorded when it was opened
 	sources    []*source // files that are read again
+
+	desk     *approval.Desk     // nil where nothing is left to people
+	leave    context.CancelFunc // ends what is attended; nil for nothing
+	attended []<-chan struct{}
 }
 
 // grpcFront is where the gRPC of one agent is taken.
@@ -168,7 +173,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if err := i.knowScores(ctx); err != nil {
 		return err
 	}
-	return errors.Join(i.watch(a.log), i.front(ctx, a, w))
+	return errors.Join(i.watch(a.log), i.front(ctx, a, w), i.attend(ctx, a.log))
 }
 
 // knowScores has nothing decided by scores that are not known yet.
@@ -285,12 +290,18 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := i.newDesk(a, w); err != nil {
+		return nil, err
+	}
 	i.issuer, err = issuer.New(ctx, issuer.Config{
-		Store: i.store, Policy: w.policy, Sealer: w.sealer, Agents: w.agents, Callers: w.callerNames(), Origin: func(holder string) string { return w.origins[holder] }, Recorder: recorderID, Algorithm: i.config.Evidence.Algorithm,
+		Store: i.store, Policy: w.policy, Asker: i.askPeople(), Sealer: w.sealer, Agents: w.agents, Callers: w.callerNames(), Origin: func(holder string) string { return w.origins[holder] }, Recorder: recorderID, Algorithm: i.config.Evidence.Algorithm,
 		Pairwise: pairwise, MaximumLifetime: i.config.Issuer.MaximumLifetime, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if i.desk != nil {
+		i.desk.Serves(i.issuer)
 	}
 	return w, i.recordKeys(ctx)
 }

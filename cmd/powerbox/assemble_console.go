@@ -42,7 +42,11 @@ func (i *instance) console(ctx context.Context, a assembly, p *provider.Provider
 		Approvals: p, Agents: p, Passkeys: p, URL: p.URL(), Name: cmp.Or(agent.AgentAuth.ProviderName, agent.ID), Fresh: conf.Fresh, Session: conf.Session,
 		Now: a.now, Random: rand.Reader, Log: a.log, Done: ctx.Done(),
 	}
+	if i.desk != nil {
+		c.Desk = i.desk
+	}
 	if a.dev {
+		c.Groups = i.devGroups()
 		for _, u := range i.config.Identity.Dev {
 			c.Users = append(c.Users, u.Name)
 		}
@@ -91,20 +95,20 @@ func (i *instance) firstPasskey(ctx context.Context, p *provider.Provider, agent
 
 // principal says whose an ID token is, by the same rules as for every session. One
 // whose client is an agent is nobody's (ATK-47).
-func (i *instance) principal(client string, a assembly) func(context.Context, string) (string, error) {
-	return func(ctx context.Context, idToken string) (string, error) {
+func (i *instance) principal(client string, a assembly) func(context.Context, string) (provider.Person, error) {
+	return func(ctx context.Context, idToken string) (provider.Person, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(i.config.Issuer.URL, "/"), nil)
 		if err != nil {
-			return "", err
+			return provider.Person{}, err
 		}
 		r.Header.Set("Authorization", "Bearer "+idToken)
 		caller, _, err := i.sessions.Authenticate(r, client, a.now())
 		switch {
 		case err != nil:
-			return "", err
+			return provider.Person{}, err
 		case caller.Principal == "" || caller.Agent != "":
-			return "", errors.New("the ID token is of an agent, or of nobody")
+			return provider.Person{}, errors.New("the ID token is of an agent, or of nobody")
 		}
-		return caller.Principal, nil
+		return provider.Person{Principal: caller.Principal, Groups: caller.Groups}, nil
 	}
 }

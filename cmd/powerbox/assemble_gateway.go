@@ -64,8 +64,8 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	c := gateway.Config{
 		Gate: g, Identity: auth, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
 		Issuing:   server.Issuing{Issuer: i.issuer, Recipient: w.recipient},
-		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer},
-		Cards:     client, Transport: client.Transport(), HTTP2: client.HTTP2(),
+		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w),
+		Cards: client, Transport: client.Transport(), HTTP2: client.HTTP2(),
 		PushAddress: pushAddress, Pages: w.pages,
 		Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
 		ByPolicy: i.issuer.ByPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
@@ -233,7 +233,7 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		if err != nil {
 			return gateway.Agent{}, fmt.Errorf("skills.%s, skill %q: %w", c.ID, s.Skill, err)
 		}
-		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Effect != "read", Shape: shape, Trust: trust.Level(s.Trust)}
+		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Effect != "read", Shape: shape, Trust: trust.Level(s.Trust), Approval: s.Approval}
 	}
 	for _, g := range agent.Grants {
 		out.Grants = append(out.Grants, a2a.CardGrant{

@@ -30,8 +30,13 @@ func (i *instance) agents(now func() time.Time) ([]*issuer.Agent, error) {
 		i.issuing[c.ID] = keys
 		agent := &issuer.Agent{ID: c.ID, URL: i.agentURL(c.ID), Signer: keys.Signer, Accepts: keys.Accepted}
 		for _, o := range i.config.Offers[c.ID] {
+			budgets, err := offerBudgets(o)
+			if err != nil {
+				return nil, fmt.Errorf("offers.%s, %s: %w", c.ID, o.ID, err)
+			}
 			agent.Grants = append(agent.Grants, issuer.Grant{
-				ID: o.ID, Description: o.Description, Operations: o.Operations, Attenuable: o.Attenuable, Legacy: o.Legacy,
+				Budgets: budgets,
+				ID:      o.ID, Description: o.Description, Operations: o.Operations, Attenuable: o.Attenuable, Legacy: o.Legacy,
 				Requires: o.Requires, MaximumLifetime: o.MaximumLifetime, MaximumDepth: o.MaximumDepth,
 			})
 		}
@@ -92,6 +97,22 @@ func (i *instance) resources(agent string) ([]catalogue.Item, error) {
 	}
 	inline := powerbox.Object(powerbox.Member{Name: "items", Value: powerbox.List(r.Items...)})
 	return catalogue.Parse("resources."+agent, inline.AppendJSON(nil), agent)
+}
+
+// offerBudgets are what a capability of an offer is good for in all.
+func offerBudgets(o config.Offer) (issuer.Budgets, error) {
+	b := issuer.Budgets{Uses: o.Uses}
+	for field, v := range o.Sum {
+		d, ok := v.Decimal()
+		if !ok {
+			return b, fmt.Errorf("sum.%s is %s; want a number", field, v.Kind())
+		}
+		if b.Sum == nil {
+			b.Sum = map[string]string{}
+		}
+		b.Sum[field] = d.String()
+	}
+	return b, nil
 }
 
 // policies loads and checks the Cedar policies.

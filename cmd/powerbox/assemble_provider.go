@@ -38,8 +38,11 @@ const backendContext = time.Minute
 // provide adds the Agent Auth provider to what is served, where an agent is one.
 func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http.ServeMux, started time.Time, g *gate.Gate) error {
 	n := slices.IndexFunc(i.config.Agents, func(c config.Agent) bool { return len(c.AgentAuth.Capabilities) > 0 })
-	if n < 0 {
+	if n < 0 && i.desk == nil {
 		return nil
+	}
+	if n < 0 {
+		return i.peopleAlone(ctx, a, w, mux, started, g)
 	}
 	c := i.config.Agents[n]
 	p, err := i.provider(c, a, started, g)
@@ -60,15 +63,7 @@ func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http
 	for _, path := range agentapi.Paths() {
 		mux.Handle(path, api)
 	}
-	people := &agentapi.People{Provider: p, Who: i.person(w, p.URL(), a.now), Log: a.log, BodyLimit: int64(i.config.Defaults.BodyLimit)}
-	if a.dev {
-		people.Dev = func(name string) bool {
-			return slices.ContainsFunc(i.config.Identity.Dev, func(u config.DevUser) bool { return u.Name == name })
-		}
-	}
-	for _, path := range agentapi.PeoplePaths() {
-		mux.Handle(path, people)
-	}
+	i.people(a, w, p, mux)
 	go i.clean(ctx, p, a.log)
 	return i.console(ctx, a, p, c, mux)
 }
@@ -196,7 +191,7 @@ func (i *instance) person(_ *wiring, url string, now func() time.Time) func(*htt
 		if caller.Principal == "" || caller.Agent != "" {
 			return provider.Person{}, identity.ErrUnauthenticated
 		}
-		return provider.Person{Principal: caller.Principal}, nil
+		return provider.Person{Principal: caller.Principal, Groups: caller.Groups}, nil
 	}
 }
 

@@ -70,6 +70,7 @@ const spanTime = 5 * time.Second
 
 // Close sends what telemetry still has, and ends the store.
 func (i *instance) Close() error {
+	i.unattend()
 	ctx, cancel := context.WithTimeout(context.Background(), spanTime)
 	defer cancel()
 	err := i.telemetry.Close(ctx)

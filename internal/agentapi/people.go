@@ -10,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/approval"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
@@ -19,7 +20,8 @@ import (
 //
 //	GET  /v1/approvals               what waits for the caller
 //	GET  /v1/approvals/{code}        one request, by its user code or id
-//	POST /v1/approvals/{code}        {"deny": true} or {"only": [...], "constraints": {...}}
+//	POST /v1/approvals/{code}        {"deny": true} or {"only": [...], "constraints": {...}};
+//	                                 for what is not Agent Auth's {"deny": true} or {"operations": [...], "resources": [...], "until": ...}
 //	GET  /v1/hosts                   hosts with their agents and grants
 //	POST /v1/hosts                   {"name": ..., "public_key": ..., "user": ..., "defaults": [...]}; administrators.
 //	                                 Without public_key the answer has a token by which a host brings its key, once
@@ -32,6 +34,9 @@ import (
 //	POST /v1/host-agents/{agent}/grants/revoke   {"capability": ...}
 type People struct {
 	Provider *provider.Provider
+	Desk     *approval.Desk // what policy and configuration leave to people; nil where that is nothing
+	// Groups are those of built-in users, by name; nil for none.
+	Groups func(name string) []string
 	// Who says who a person is by the session of a request.
 	Who func(*http.Request) (provider.Person, error)
 	// Dev reports whether there is a built-in user of a name; nil outside of
@@ -85,7 +90,11 @@ func (p *People) person(r *http.Request) (provider.Person, error) {
 		if !p.Dev(name) {
 			return provider.Person{}, agentauth.Errorf(agentauth.CodeUnauthorized, "there is no built-in user %q", name)
 		}
-		return provider.Person{Principal: "user:" + name, Unsafe: true}, nil
+		who := provider.Person{Principal: "user:" + name, Unsafe: true}
+		if p.Groups != nil {
+			who.Groups = p.Groups(name)
+		}
+		return who, nil
 	}
 	who, err := p.Who(r)
 	who.Unsafe = p.Dev != nil
@@ -105,9 +114,15 @@ func (p *People) serve(r *http.Request) (any, error) {
 	case "GET /v1/approvals":
 		return p.open(r, who)
 	case "GET /v1/approvals/{code}":
+		if p.atDesk(r) {
+			return p.deskQuestion(r, who)
+		}
 		q, err := p.find(r, who)
 		return p.question(q), err
 	case "POST /v1/approvals/{code}":
+		if p.atDesk(r) {
+			return p.deskAnswer(r, who, v)
+		}
 		return p.answer(r, who, v)
 	case "GET /v1/hosts":
 		return p.hosts(r, who)
@@ -138,7 +153,11 @@ func (p *People) open(r *http.Request, who provider.Person) (any, error) {
 	for _, q := range qs {
 		out = append(out, p.question(q))
 	}
-	return map[string]any{"approvals": out}, err
+	all := map[string]any{"approvals": out}
+	if err == nil {
+		err = p.onDesk(r, who, all)
+	}
+	return all, err
 }
 
 // find finds a request by its id or its user code.

@@ -1,15 +1,70 @@
 package config
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
-// Approvals is how people log in to the pages on which they answer.
+// Approvals is who answers what is left to people, and how they log in to the
+// pages on which they do.
 type Approvals struct {
-	Fresh   time.Duration `key:"fresh" default:"5m" doc:"How long after a login somebody can approve. Denying and revoking need no fresh one."`
-	Session time.Duration `key:"session" default:"8h" doc:"How long a login lasts."`
-	Login   Login         `key:"login" doc:"The OpenID provider that people log in at. Without one, and without serve --dev, the first start prints a URL at which an administrator registers a passkey."`
+	Rules   []ApprovalRule `key:"rules" doc:"Who answers requests that policies leave to people (@approval), and calls of skills with approval. For every operation on every resource the first rule that is about it counts; everybody whom a rule names for a part has to approve. Without a rule it is the user behind."`
+	Timeout time.Duration  `key:"timeout" default:"10m" doc:"How long people have. No answer is a no."`
+	Fresh   time.Duration  `key:"fresh" default:"5m" doc:"How long after a login somebody can approve. Denying and revoking need no fresh one."`
+	Session time.Duration  `key:"session" default:"8h" doc:"How long a login lasts."`
+	Login   Login          `key:"login" doc:"The OpenID provider that people log in at. Without one, and without serve --dev, the first start prints a URL at which an administrator registers a passkey."`
+}
+
+// ApprovalRule says who answers for some operations and resources.
+type ApprovalRule struct {
+	Agent         string        `key:"agent" doc:"Agent that it is about. Absent: every one."`
+	Operation     string        `key:"operation" doc:"Operation that it is about, as grant/operation. Absent: every one."`
+	Resource      string        `key:"resource" doc:"Id of the resource that it is about. Absent: every one."`
+	Approvers     []string      `key:"approvers" required:"true" doc:"Who may answer: self for the user behind, a principal such as user:bob, or group:NAME. Nobody but self answers what is asked for in his own name."`
+	People        int           `key:"people" default:"1" min:"1" max:"10" doc:"How many of them have to approve. One no is enough."`
+	Timeout       time.Duration `key:"timeout" doc:"How long they have. Default: approvals.timeout."`
+	Delegates     []string      `key:"delegates" doc:"Principals who may answer as well, once delegate_after is over."`
+	DelegateAfter time.Duration `key:"delegate_after" doc:"How long the others have before delegates may answer. Absent: at once."`
+}
+
+// Self is the approver that stands for the user behind, and GroupPrefix begins
+// those that are groups.
+const (
+	Self        = "self"
+	GroupPrefix = "group:"
+)
+
+// checkRules wants rules that somebody can follow.
+func (k checker) checkRules() {
+	if k.Approvals.Timeout < time.Second {
+		k.place("approvals.timeout", "%s is less than a second", k.Approvals.Timeout)
+	}
+	for n, r := range k.Approvals.Rules {
+		at := fmt.Sprintf("approvals.rules[%d]", n)
+		self := slices.Contains(r.Approvers, Self)
+		switch {
+		case len(r.Approvers) == 0:
+			k.place(at+".approvers", "are missing; want self, principals or groups")
+		case self && len(r.Approvers) > 1:
+			k.place(at+".approvers", "self stands with others; want self alone, and the others as delegates")
+		case self && r.People > 1:
+			k.place(at+".people", "%d people are wanted of one, self", r.People)
+		}
+		if r.Agent != "" && !slices.ContainsFunc(k.Agents, func(a Agent) bool { return a.ID == r.Agent }) {
+			k.place(at+".agent", "there is no agent %q", r.Agent)
+		}
+		if r.Operation != "" && !strings.Contains(r.Operation, "/") {
+			k.place(at+".operation", "%q has no grant; want grant/operation", r.Operation)
+		}
+		if r.Timeout < 0 || r.Timeout > 0 && r.Timeout < time.Second {
+			k.place(at+".timeout", "%s is less than a second", r.Timeout)
+		}
+		if r.DelegateAfter < 0 || r.DelegateAfter > 0 && len(r.Delegates) == 0 {
+			k.place(at+".delegate_after", "is set without delegates, or negative")
+		}
+	}
 }
 
 // Login is the client that the server is at an OpenID provider.
@@ -22,6 +77,7 @@ type Login struct {
 
 // checkApprovals wants times that are possible, and a provider that is believed.
 func (k checker) checkApprovals() {
+	k.checkRules()
 	a := k.Approvals
 	if a.Fresh < time.Second {
 		k.place("approvals.fresh", "%s is less than a second", a.Fresh)

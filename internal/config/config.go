@@ -193,6 +193,9 @@ type Offer struct {
 	Legacy          bool          `key:"legacy" doc:"Wraps a service without capability support: by reference only, never attenuable (SEP-3)."`
 	MaximumLifetime time.Duration `key:"maximum_lifetime" doc:"Longest lifetime. Default: issuer.maximum_lifetime."`
 	MaximumDepth    int           `key:"maximum_depth" default:"3" min:"0" max:"16" doc:"How often it may be delegated on."`
+	// Budgets, which have the capability stay by reference.
+	Uses int                       `key:"uses" min:"0" max:"1000000000" doc:"How often one capability of it can be used in all, with everything that is narrowed from it; 0 for no bound. A capability with a budget has no token: it is presented by its id."`
+	Sum  map[string]powerbox.Value `key:"sum" doc:"Per argument, the most that all uses of one capability of it may add up to, with everything that is narrowed from it."`
 }
 
 // Skill says which operation a skill is.
@@ -203,6 +206,7 @@ type Skill struct {
 	Handle    string                `key:"handle" doc:"Argument that names a resource by its handle."`
 	Trust     string                `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent must have reached for this operation, as in agents.trust, where that is lower; free text that could ask for it needs it too."`
 	Effect    string                `key:"effect" default:"write" enum:"read,write" doc:"Whether it changes anything."`
+	Approval  bool                  `key:"approval" doc:"A person has to approve every single call of it: the gateway holds the call back and answers with a task in AUTH_REQUIRED. approvals.rules say who; the user behind, where no rule does."`
 	Arguments map[string]Constraint `key:"arguments" doc:"All arguments that the skill takes, each with a constraint: a call has exactly these. Absent: any. Skills of one operation must agree in arguments and handle."`
 }
 

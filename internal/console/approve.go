@@ -14,7 +14,10 @@ import (
 // homePage is what waits for a person.
 type homePage struct {
 	Code    string
+	Agents  bool // whether agents show codes here
 	Waiting []waiting
+	Own     []deskEntry // what was asked for in the person's own name
+	Review  []deskEntry // what the person reviews
 }
 
 // waiting are the open requests of one agent.
@@ -38,7 +41,11 @@ func (k *Console) home(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return k.show(v, "approvals", homePage{Code: clipped(v.r.URL.Query().Get("code"), 20), Waiting: k.byAgent(qs)})
+	page := homePage{Code: clipped(v.r.URL.Query().Get("code"), 20), Agents: len(k.config.Agents.Offered()) > 0, Waiting: k.byAgent(qs)}
+	if page.Own, page.Review, err = k.onDesk(v, who); err != nil {
+		return err
+	}
+	return k.show(v, "approvals", page)
 }
 
 // byAgent has the requests of one agent together: ten questions of one agent are
@@ -167,6 +174,9 @@ type heldGrant struct {
 
 func (k *Console) question(v *visit) error {
 	id := v.r.PathValue("id")
+	if k.atDesk(id) {
+		return k.deskQuestion(v, id)
+	}
 	if _, isCode := provider.NormalCode(id); isCode {
 		return v.see("/approve?code=" + url.QueryEscape(id))
 	}
@@ -300,6 +310,9 @@ func (k *Console) answering(v *visit) (provider.Person, provider.Question, provi
 
 // answerChallenge asks the person's passkey to sign the answer in the form.
 func (k *Console) answerChallenge(v *visit) error {
+	if k.atDesk(v.r.PathValue("id")) {
+		return k.deskChallenge(v)
+	}
 	who, q, answer, err := k.answering(v)
 	if err != nil {
 		return err
@@ -315,6 +328,9 @@ func (k *Console) answerChallenge(v *visit) error {
 }
 
 func (k *Console) answer(v *visit) error {
+	if k.atDesk(v.r.PathValue("id")) {
+		return k.deskAnswer(v)
+	}
 	who, q, answer, err := k.answering(v)
 	if err != nil {
 		return err

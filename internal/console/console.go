@@ -18,6 +18,7 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/approval"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -31,6 +32,14 @@ type Approvals interface {
 	History(ctx context.Context, who provider.Person, q provider.Question) ([]provider.Action, error)
 	AnswerDigest(q provider.Question, who provider.Person, answer provider.Answer) (string, error)
 	Capability(name string) *provider.Capability
+}
+
+// Desk is what policy and configuration leave to people.
+type Desk interface {
+	Questions(ctx context.Context, who approval.Person) (own, review []approval.Question, err error)
+	Question(ctx context.Context, who approval.Person, id string) (approval.Question, error)
+	Answer(ctx context.Context, who approval.Person, id string, a approval.Answer) (approval.Question, error)
+	AnswerDigest(q approval.Question, who approval.Person, a approval.Answer) (string, error)
 }
 
 // Agents are the hosts and agents that people have.
@@ -61,6 +70,7 @@ type Config struct {
 	Approvals Approvals
 	Agents    Agents
 	Passkeys  Passkeys
+	Desk      Desk   // requests and calls that wait for people; nil where none do
 	URL       string // the server's own, which decides origin, cookies and passkeys
 	Name      string // whose pages they are, as people know it
 	// Fresh is how long after a login somebody can approve (AAP-A6).
@@ -70,6 +80,9 @@ type Config struct {
 	// Users are built-in users, who log in by choosing their name; nil outside of
 	// experiments.
 	Users []string
+	// Groups are those of people who log in by another way than an OpenID provider,
+	// by principal; nil for none.
+	Groups map[string][]string
 	// Login is the way through an OpenID provider; nil for none.
 	Login *OpenID
 	// First is the principal of the first administrator and the secret of the URL
@@ -118,7 +131,7 @@ func New(c Config) (*Console, error) {
 	if k.passkeys, err = relyingParty(u, c.Name); err != nil {
 		return nil, err
 	}
-	if k.pages, err = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did}).ParseFS(files, "pages/*.html"); err != nil {
+	if k.pages, err = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible}).ParseFS(files, "pages/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	// An approval is what another site would most like to post (ATK-47).

@@ -43,6 +43,13 @@ func (k *Console) events(v *visit) error {
 		for i, q := range qs {
 			ids[i] = q.Approval.ID
 		}
+		own, review, err := k.onDesk(v, who)
+		if err != nil {
+			return err
+		}
+		for _, e := range append(own, review...) {
+			ids = append(ids, e.ID)
+		}
 		if now := strings.Join(ids, " "); now != last || first {
 			last = now
 			event := "changed"

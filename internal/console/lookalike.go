@@ -1,9 +1,12 @@
 package console
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/powerbox-project/powerbox/internal/approval"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -42,4 +45,41 @@ func mixed(word string) bool {
 		other = other || unicode.In(r, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee)
 	}
 	return latin && other
+}
+
+// deskMark says what about the names in a question may mislead, "" for nothing
+// (ATK-37).
+func deskMark(q approval.Question) string {
+	names := []string{q.Requester, q.Purpose}
+	for _, m := range q.Matters {
+		names = append(names, m.Grant)
+		for _, r := range m.Resources {
+			names = append(names, r.Name)
+		}
+		for _, a := range m.Arguments {
+			names = append(names, a.Value)
+		}
+	}
+	for _, name := range names {
+		if strings.ContainsFunc(name, func(r rune) bool { return unicode.Is(unicode.Cf, r) }) {
+			return "Something below has characters that cannot be seen, or that turn the direction of what is read. They are shown as \\u and a number."
+		}
+		if slices.ContainsFunc(strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }), mixed) {
+			return "A word below mixes letters of several scripts, which can be read as another word."
+		}
+	}
+	return ""
+}
+
+// visible shows the characters of a text that cannot be seen by their numbers.
+func visible(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.Is(unicode.Cf, r) || unicode.IsControl(r) && r != '\n' {
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }

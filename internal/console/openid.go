@@ -13,6 +13,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
 // OpenID is the way of people through an OpenID provider: authorization code with
@@ -27,7 +28,7 @@ type OpenID struct {
 	Client   *http.Client
 	// Principal names who an ID token, which has been verified, is of. An agent's
 	// is an error (ATK-47).
-	Principal func(ctx context.Context, idToken string) (string, error)
+	Principal func(ctx context.Context, idToken string) (provider.Person, error)
 	// MaxAge is how long ago the provider may have authenticated the person.
 	MaxAge time.Duration
 
@@ -97,12 +98,12 @@ func (k *Console) loginCallback(v *visit) error {
 	case query.Get("error") != "":
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "the login was refused by %s", k.config.Login.host())
 	}
-	principal, err := k.config.Login.finish(v.r.Context(), a, query.Get("code"), k.config.Now())
+	who, err := k.config.Login.finish(v.r.Context(), a, query.Get("code"), k.config.Now())
 	if err != nil {
 		k.config.Log.WarnContext(v.r.Context(), "a login failed", "error", err.Error())
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "the login does not hold; log in again")
 	}
-	if err := k.logIn(v, principal, false); err != nil {
+	if err := k.logIn(v, who, false); err != nil {
 		return err
 	}
 	// The strict cookie goes along when the browser asks for the next page by
@@ -111,33 +112,33 @@ func (k *Console) loginCallback(v *visit) error {
 }
 
 // finish exchanges the code, and believes the ID token that comes for it.
-func (o *OpenID) finish(ctx context.Context, a *attempt, code string, now time.Time) (string, error) {
+func (o *OpenID) finish(ctx context.Context, a *attempt, code string, now time.Time) (provider.Person, error) {
 	p, client, err := o.discover(ctx)
 	if err != nil {
-		return "", err
+		return provider.Person{}, err
 	}
 	ctx = oidc.ClientContext(ctx, o.Client)
 	tokens, err := client.Exchange(ctx, code, oauth2.VerifierOption(a.verifier))
 	if err != nil {
-		return "", err
+		return provider.Person{}, err
 	}
 	raw, _ := tokens.Extra("id_token").(string)
 	id, err := p.VerifierContext(ctx, &oidc.Config{ClientID: o.ClientID, Now: func() time.Time { return now }}).Verify(ctx, raw)
 	if err != nil {
-		return "", err
+		return provider.Person{}, err
 	}
 	var claims struct {
 		Authenticated int64 `json:"auth_time"`
 	}
 	if err := id.Claims(&claims); err != nil {
-		return "", err
+		return provider.Person{}, err
 	}
 	at := time.Unix(claims.Authenticated, 0)
 	switch {
 	case subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.nonce)) != 1:
-		return "", fmt.Errorf("the ID token is of another login: its nonce differs")
+		return provider.Person{}, fmt.Errorf("the ID token is of another login: its nonce differs")
 	case now.Sub(at) > o.MaxAge+time.Minute:
-		return "", fmt.Errorf("the provider authenticated the person at %s, which is too long ago, although max_age was asked for", at.UTC().Format(time.RFC3339))
+		return provider.Person{}, fmt.Errorf("the provider authenticated the person at %s, which is too long ago, although max_age was asked for", at.UTC().Format(time.RFC3339))
 	}
 	return o.Principal(ctx, raw)
 }

@@ -195,7 +195,7 @@ func (k *Console) loginByPasskey(v *visit) error {
 	if err := k.used(v.r.Context(), credential); err != nil {
 		return err
 	}
-	if err := k.logIn(v, user.WebAuthnName(), true); err != nil {
+	if err := k.logIn(v, provider.Person{Principal: user.WebAuthnName(), Groups: k.config.Groups[user.WebAuthnName()]}, true); err != nil {
 		return err
 	}
 	return v.see(ours(v.r.PostFormValue("next")))

@@ -30,6 +30,7 @@ const loginTime = 10 * time.Minute
 // session is one person's login in one browser.
 type session struct {
 	principal string
+	groups    []string
 	began     time.Time // of the login
 	proved    time.Time // the last time that a passkey was used; zero for never
 
@@ -112,7 +113,7 @@ func (s *sessions) of(cookie string) *session {
 }
 
 // start begins a session under a name of its own, and ends the one before.
-func (s *sessions) start(principal, before string, proved bool) (string, error) {
+func (s *sessions) start(who provider.Person, before string, proved bool) (string, error) {
 	cookie, err := secret(s.random)
 	if err != nil {
 		return "", err
@@ -132,7 +133,7 @@ func (s *sessions) start(principal, before string, proved bool) (string, error) 
 	if len(s.open) >= maxSessions {
 		delete(s.open, oldest)
 	}
-	one := &session{principal: principal, began: now}
+	one := &session{principal: who.Principal, groups: who.Groups, began: now}
 	if proved {
 		one.proved = now
 	}
@@ -210,8 +211,8 @@ func (k *Console) setCookie(w http.ResponseWriter, name, value string, lasts tim
 }
 
 // logIn gives the browser a session.
-func (k *Console) logIn(v *visit, principal string, proved bool) error {
-	cookie, err := k.sessions.start(principal, k.cookie(v.r, sessionCookie), proved)
+func (k *Console) logIn(v *visit, who provider.Person, proved bool) error {
+	cookie, err := k.sessions.start(who, k.cookie(v.r, sessionCookie), proved)
 	if err != nil {
 		return err
 	}
@@ -225,7 +226,7 @@ func (k *Console) person(v *visit) (provider.Person, error) {
 	if v.session == nil || v.session.principal == "" {
 		return provider.Person{}, errLogin
 	}
-	return provider.Person{Principal: v.session.principal}, nil
+	return provider.Person{Principal: v.session.principal, Groups: v.session.groups}, nil
 }
 
 // fresh reports whether the visitor has logged in just now (AAP-A6).
