@@ -182,7 +182,7 @@ func (w *town) serve(mode, extra string) {
 	w.t.Helper()
 	port := freePort(w.t)
 	w.url = "http://127.0.0.1:" + port
-	w.write("powerbox.yaml", fmt.Sprintf(stockConfiguration, port, port, w.documents.url, mode, extra))
+	w.write("powerbox.yaml", fmt.Sprintf(stockConfiguration, port, port, w.documents.url, mode, w.deletes, extra))
 	w.boot()
 }
 
@@ -197,7 +197,7 @@ offers:
 skills:
   documents:
     - {skill: search_documents, grant: documents:read, operation: search, effect: read}
-    - {skill: delete_document, grant: documents:write, operation: delete}
+    - {skill: delete_document, grant: documents:write, operation: delete%s}
 %s
 `
 

@@ -195,6 +195,7 @@ type town struct {
 	tls       *tls.Config
 	on        wire                                       // how calls are said
 	grpc      map[string]string                          // address of an agent's gRPC
+	deletes   string                                     // further members of the skill delete_document
 	sign      map[string]func(method, url string) string // makes a DPoP proof again for another URL
 	reader    *caller                                    // an agent with a key and no session
 	documents *stock
@@ -234,6 +235,7 @@ type options struct {
 	callers  string            // further lines under identity
 	dev      string            // further built-in users, whole lines
 	mail     string            // further members of the mail skill
+	offer    string            // further members of the offer of mail
 	// callersOf makes the lines of callers once the town has its reader.
 	callersOf func(*town) string
 	scheme    string      // http where empty
@@ -284,7 +286,7 @@ func start(t *testing.T, o options) *town {
 		w.write(name, text)
 	}
 	o.agent = w.grpcLines("documents") + o.agent
-	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, o.dev, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.mail, o.extra))
+	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, o.dev, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.offer, o.mail, o.extra))
 	w.boot()
 	t.Cleanup(h2.CloseIdleConnections)
 	return w
@@ -314,7 +316,7 @@ identity:
     - {id: documents:write, description: Change documents, operations: [delete], requires: [documents:read]}
     - {id: documents:admin, description: Full access (legacy wrapper), operations: ["*"], attenuable: false, legacy: true}
   mail:
-    - {id: mail:send, operations: [send]}
+    - {id: mail:send, operations: [send]%s}
 skills:
   documents:
     - {skill: retrieve_document, grant: documents:read, operation: retrieve, handle: resourceHandle, effect: read}

@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// asked is the id of the question behind a held task.
+func (h heldTask) asked() string { return h.URL[strings.LastIndexByte(h.URL, '/')+1:] }
+
+// TestGATE3_EscalationSurvivesARestart has the server end while a call waits, and
+// answers it after that.
+func TestGATE3_EscalationSurvivesARestart(t *testing.T) {
+	w, alice, held := mailing(t, options{})
+	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
+	w.again(func() {})
+	if got := heldIn(t, alice.aboutTask(held, "mail", "GetTask", task.ID)); got.State != "AUTH_REQUIRED" {
+		t.Fatalf("GATE-3 after a restart the task is %+v", got)
+	}
+	w.answers("alice", task.asked(), map[string]any{})
+	if done := w.polled(alice, held, "mail", task.ID); done.State != "COMPLETED" {
+		t.Errorf("GATE-3 after a restart and the approval the task is %+v", done)
+	}
+	if n := len(w.mail.got()); n != 1 {
+		t.Errorf("GATE-3 %d calls reached the agent; want 1", n)
+	}
+}
+
+// TestGATE3_NoAnswerIsANo has nobody answer: the call fails, and a request that
+// waits is told so.
+func TestGATE3_NoAnswerIsANo(t *testing.T) {
+	w, alice, held := mailing(t, options{extra: "approvals: {timeout: 1s}", policies: asking + `permit(principal == User::"user:alice", action in Action::"mail/mail:send", resource == Agent::"mail");`})
+	pendingIn(t, alice.asksForReports())
+	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
+	if done := w.polled(alice, held, "mail", task.ID); done.State != "FAILED" || !strings.Contains(done.Text, "in time") {
+		t.Errorf("GATE-3 without an answer the task is %+v", done)
+	}
+	if status, _ := w.asPerson("alice", http.MethodPost, "/v1/approvals/"+task.asked(), map[string]any{}); status == http.StatusOK {
+		t.Error("ATK-46 a question whose time is over was answered")
+	}
+	if a := alice.asksForReports(); a.reason() != "approval_expired" {
+		t.Errorf("SEP-27 without an answer: %s", a.Raw)
+	}
+	if n := len(w.mail.got()); n != 0 {
+		t.Errorf("GATE-3 %d calls reached the agent", n)
+	}
+}
+
+// TestGATE3_WhatCannotBeHeld is refused, and not let through: a stream, and a
+// credential for the agent behind, which would be kept.
+func TestGATE3_WhatCannotBeHeld(t *testing.T) {
+	w, alice, held := mailing(t, options{})
+	arguments := map[string]any{"to": "bob@example.org"}
+	stream := parted("SendStreamingMessage", []any{skillPart("send_mail", arguments)}, nil, nil)
+	p := proven{chain: []string{held.Token}, operation: opMail, arguments: arguments}
+	if a := alice.present("mail", stream, p); a.reason() != "approval_required" {
+		t.Errorf("GATE-3 a stream: %s", a.Raw)
+	}
+	body := data("send_mail", arguments)
+	h := alice.proof("mail", body, p)
+	h.Set("Authorization", "Basic c2VjcmV0OnNlY3JldA==")
+	if a := w.post(w.agentURL("mail"), body, h); a.reason() != "approval_required" {
+		t.Errorf("GATE-3 with a credential of the agent's own: %s", a.Raw)
+	}
+	// Words could ask for the mail as well.
+	words := text("SendMessage", "please send a mail")
+	if a := alice.present("mail", words, proven{chain: []string{held.Token}, operation: opMessage, arguments: map[string]any{}}); a.Error == nil && !strings.Contains(string(a.Raw), "AUTH_REQUIRED") {
+		t.Errorf("GATE-3 free text went on: %s", a.Raw)
+	}
+	if n := len(w.mail.got()); n != 0 {
+		t.Errorf("GATE-3 %d calls reached the agent", n)
+	}
+}
+
+// byReference sends a mail under a capability by its id.
+func (c *caller) byReference(held granted, amount any) answer {
+	c.w.t.Helper()
+	return c.send("mail", invoke("send_mail", map[string]any{"to": "bob@example.org", "amount": amount}, held.ID))
+}
+
+// TestATK42_BudgetsOfCapabilities spends the budget of a capability by many calls
+// at one time, and by what was narrowed from it: never more goes on than it holds.
+func TestATK42_BudgetsOfCapabilities(t *testing.T) {
+	w := start(t, options{offer: ", uses: 5"})
+	alice := w.caller(aliceToken)
+	held := alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "Send five letters"})[0]
+	if held.Token != held.ID {
+		t.Errorf("ATK-42 a capability with a budget has a token, which nobody else could count: %s", held.Token)
+	}
+	child := capabilities(t, alice.call("mail", "a2a/capabilities/attenuate", map[string]any{"capabilityId": held.ID, "constraints": map[string]any{"operations": []string{"send"}}}))[0]
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	sent, spent := 0, 0
+	for n := range 12 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			one := held
+			if n%2 == 0 {
+				one = child
+			}
+			a := alice.byReference(one, 1)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case a.Error == nil:
+				sent++
+			case a.reason() == "limit_exceeded":
+				spent++
+			default:
+				t.Errorf("ATK-42 %s", a.Raw)
+			}
+		}()
+	}
+	wg.Wait()
+	if n := len(w.mail.got()); sent != 5 || spent != 7 || n != 5 {
+		t.Errorf("ATK-42 %d went on, %d were refused, %d reached the agent; want 5, 7, 5", sent, spent, n)
+	}
+	// After a restart it is still spent.
+	w.again(func() {})
+	if a := alice.byReference(held, 1); a.reason() != "limit_exceeded" {
+		t.Errorf("ATK-42 after a restart: %s", a.Raw)
+	}
+}
+
+// TestATK42_SumsOfArguments adds up an argument exactly, and gives back nothing of
+// what was done: a failed call may have had its effect.
+func TestATK42_SumsOfArguments(t *testing.T) {
+	w := start(t, options{offer: ", sum: {amount: 0.3}"})
+	alice := w.caller(aliceToken)
+	held := alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "Spend little"})[0]
+	for _, amount := range []any{0.1, 0.2} {
+		if a := alice.byReference(held, amount); a.Error != nil {
+			t.Errorf("ATK-42 %v: %s", amount, a.Raw)
+		}
+	}
+	for _, c := range []struct {
+		amount any
+		want   string
+	}{{0.1, "limit_exceeded"}, {-1, "argument_constraint"}, {"1", "argument_constraint"}, {nil, "argument_constraint"}} {
+		if a := alice.byReference(held, c.amount); a.reason() != c.want {
+			t.Errorf("ATK-42 %v: %s; want %s", c.amount, a.Raw, c.want)
+		}
+	}
+	if a := alice.byReference(held, 0); a.Error != nil {
+		t.Errorf("ATK-42 nothing: %s", a.Raw)
+	}
+	// Another capability has a budget of its own.
+	second := alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "Spend little again"})[0]
+	if a := alice.byReference(second, 0.3); a.Error != nil {
+		t.Errorf("ATK-42 %s", a.Raw)
+	}
+	if n := len(w.mail.got()); n != 4 {
+		t.Errorf("ATK-42 %d calls reached the agent; want 4", n)
+	}
+}

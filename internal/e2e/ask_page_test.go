@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// atPage is somebody at the pages, as a browser without scripts would be.
+type atPage struct {
+	w    *town
+	http *http.Client
+}
+
+// atPage logs a built-in user in.
+func (w *town) atPage(name string) *atPage {
+	w.t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	v := &atPage{w, &http.Client{Jar: jar}}
+	if status, body := v.post("/login", url.Values{"user": {name}, "next": {"/approve"}}); status != http.StatusOK {
+		w.t.Fatalf("login of %s: HTTP %d\n%s", name, status, body)
+	}
+	return v
+}
+
+func (v *atPage) get(path string) (int, string) {
+	v.w.t.Helper()
+	r, err := v.http.Get(v.w.url + path)
+	return v.read(r, err)
+}
+
+func (v *atPage) post(path string, form url.Values) (int, string) {
+	v.w.t.Helper()
+	r, err := v.http.PostForm(v.w.url+path, form)
+	return v.read(r, err)
+}
+
+func (v *atPage) read(r *http.Response, err error) (int, string) {
+	v.w.t.Helper()
+	if err != nil {
+		v.w.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		v.w.t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+var seenInForm = regexp.MustCompile(`name="seen" value="([^"]+)"`)
+
+// page opens a question and returns what it shows, and what an answer must say
+// that it has seen.
+func (v *atPage) page(id string) (page, seen string) {
+	v.w.t.Helper()
+	status, page := v.get("/approve/" + id)
+	m := seenInForm.FindStringSubmatch(page)
+	if status != http.StatusOK || m == nil {
+		v.w.t.Fatalf("the page of %s: HTTP %d\n%s", id, status, page)
+	}
+	return page, m[1]
+}
+
+// TestSEP9_ThePageOfARequest shows a person what is asked for, and takes the
+// narrower answer that the person posts: the waiting call gets that.
+func TestSEP9_ThePageOfARequest(t *testing.T) {
+	w := start(t, options{policies: asking})
+	alice := w.caller(aliceToken)
+	id := pendingIn(t, alice.asksForReports())
+	v := w.atPage("alice")
+	if _, home := v.get("/approve"); !strings.Contains(home, "My confirmations") || !strings.Contains(home, "/approve/"+id) {
+		t.Errorf("SEP-9 the list of what waits does not have it:\n%s", home)
+	}
+	page, seen := v.page(id)
+	for _, want := range []string{"<blockquote>Summarize quarterly reports</blockquote>", "own words", "Read documents", "Q1 Financial Summary", "Q1 Sales Report", "only reads", "user:alice", "an agent that the operator has no name for", "autofocus"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("SEP-9 the page does not say %q", want)
+		}
+	}
+	for _, never := range []string{"/vault/", `name="op.0" value="retrieve" id="op-0-0" checked`, "<b>quarterly"} {
+		if strings.Contains(page, never) {
+			t.Errorf("SEP-9 ATK-49 the page says %q", never)
+		}
+	}
+	for name, form := range map[string]url.Values{
+		"nothing ticked":      {"answer": {"approve"}, "seen": {seen}, "on.0": {"0", "1"}},
+		"without what was":    {"answer": {"approve"}, "op.0": {"retrieve"}, "on.0": {"0"}},
+		"another page":        {"answer": {"approve"}, "seen": {"other"}, "op.0": {"retrieve"}, "on.0": {"0"}},
+		"more than was asked": {"answer": {"approve"}, "seen": {seen}, "op.0": {"retrieve", "delete"}, "on.0": {"0"}},
+		"a resource more":     {"answer": {"approve"}, "seen": {seen}, "op.0": {"retrieve"}, "on.0": {"2"}},
+		"a later end":         {"answer": {"approve"}, "seen": {seen}, "op.0": {"retrieve"}, "on.0": {"0"}, "until": {"2100-01-01T00:00:00Z"}},
+	} {
+		if status, _ := v.post("/approve/"+id, form); status < 400 {
+			t.Errorf("ATK-46 %s: HTTP %d; want a refusal", name, status)
+		}
+	}
+	if again := pendingIn(t, alice.asksForReports()); again != id {
+		t.Errorf("SEP-27 after refused answers: %s", again)
+	}
+	status, after := v.post("/approve/"+id, url.Values{"answer": {"approve"}, "seen": {seen}, "op.0": {"retrieve"}, "on.0": {"1"}})
+	if status != http.StatusOK || !strings.Contains(after, "Approved") || !strings.Contains(after, "left out") {
+		t.Errorf("SEP-27 the answer: HTTP %d\n%s", status, after)
+	}
+	got := capabilities(t, alice.asksForReports())
+	if len(got) != 1 || strings.Join(got[0].Operations, " ") != "retrieve" || len(got[0].ResourceHandles) != 1 {
+		t.Errorf("SEP-27 the waiting call got %+v", got)
+	}
+	if status, _ := v.post("/approve/"+id, url.Values{"answer": {"approve"}, "seen": {seen}, "op.0": {"retrieve", "search"}, "on.0": {"0", "1"}}); status < 400 {
+		t.Errorf("ATK-46 an answer was given twice: HTTP %d", status)
+	}
+}
+
+// TestATK47_APageIsNotPostedFromElsewhere posts an answer as another site's page
+// would, and what writes without a passkey.
+func TestATK47_APageIsNotPostedFromElsewhere(t *testing.T) {
+	w, alice, held := mailing(t, options{})
+	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
+	v := w.atPage("alice")
+	page, seen := v.page(task.asked())
+	for _, want := range []string{"An agent wants to do this now", "bob@example.org", "The figures", "changes something", "Tell Bob about the figures"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("AAP-A9 the page of a call does not say %q", want)
+		}
+	}
+	form := url.Values{"answer": {"approve"}, "seen": {seen}, "op.0": {"send"}}
+	r, err := http.NewRequest(http.MethodPost, w.url+"/approve/"+task.asked(), strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", "https://evil.example")
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	if status, _ := v.read(v.http.Do(r)); status != http.StatusForbidden && status != http.StatusMisdirectedRequest {
+		t.Errorf("ATK-47 posted from another site: HTTP %d; want 403 or 421", status)
+	}
+	if status, _ := v.post("/approve/"+task.asked(), form); status != http.StatusForbidden {
+		t.Errorf("AAP-A7 what writes, without a passkey: HTTP %d; want 403", status)
+	}
+	if status, _ := w.atPage("bob").get("/approve/" + task.asked()); status != http.StatusNotFound {
+		t.Errorf("ATK-47 somebody else opens the page: HTTP %d; want 404", status)
+	}
+	if status, _ := v.post("/approve/"+task.asked(), url.Values{"answer": {"deny"}, "reason": {"I did not ask for that"}}); status != http.StatusOK {
+		t.Errorf("AAP-A5 denying: HTTP %d", status)
+	}
+	if done := w.polled(alice, held, "mail", task.ID); done.State != "FAILED" || !strings.Contains(done.Text, "I did not ask for that") {
+		t.Errorf("AAP-A5 after the denial: %+v", done)
+	}
+	if n := len(w.mail.got()); n != 0 {
+		t.Errorf("ATK-47 %d calls reached the agent", n)
+	}
+}
+
+// TestATK37_MarksOnThePage has arguments that read as something else than they
+// are: the page marks them.
+func TestATK37_MarksOnThePage(t *testing.T) {
+	w, alice, held := mailing(t, options{})
+	for to, want := range map[string]string{
+		"b\u043eb@example.org":          "mixes letters of several scripts",
+		"gro.elpmaxe@bob\u202e.example": `\u202e`,
+	} {
+		task := heldIn(t, alice.mailsUnder(held, to))
+		page, _ := w.atPage("alice").page(task.asked())
+		if !strings.Contains(page, want) || strings.Contains(page, "\u202e") {
+			t.Errorf("ATK-37 the page for %q does not mark it with %q", to, want)
+		}
+	}
+}
+
+// TestSEP3_ThePageMarksALegacyGrant asks a person for a grant of reduced security.
+func TestSEP3_ThePageMarksALegacyGrant(t *testing.T) {
+	w := start(t, options{policies: `@approval("human") permit(principal == User::"user:alice", action in Action::"documents/documents:admin", resource == Agent::"documents");`})
+	id := pendingIn(t, w.caller(aliceToken).call("documents", "a2a/capabilities/request", map[string]any{"grants": []string{"documents:admin"}, "purpose": "Archive"}))
+	if page, _ := w.atPage("alice").page(id); !strings.Contains(page, "reduced security") {
+		t.Errorf("SEP-3 the page does not mark a legacy grant:\n%s", page)
+	}
+}
