@@ -112,13 +112,22 @@ func heldIn(t *testing.T, a answer) heldTask {
 // polled polls a held task until it waits for nobody any more.
 func (w *town) polled(c *caller, held granted, agent, task string) heldTask {
 	w.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		got := heldIn(w.t, c.aboutTask(held, agent, "GetTask", task))
-		if got.State != "AUTH_REQUIRED" && got.State != "WORKING" {
-			return got
-		}
+	var got heldTask
+	w.soon("the task to be over", func() bool {
+		got = heldIn(w.t, c.aboutTask(held, agent, "GetTask", task))
+		return got.State != "AUTH_REQUIRED" && got.State != "WORKING"
+	})
+	return got
+}
+
+// soon waits for something that comes by itself.
+func (w *town) soon(what string, is func() bool) {
+	w.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !is(); <-tick.C {
 		if time.Now().After(deadline) {
-			w.t.Fatalf("the task is still %s\n%s", got.State, w.log)
+			w.t.Fatalf("waited for %s in vain\n%s", what, w.log)
 		}
 	}
 }
@@ -269,15 +278,12 @@ func TestATK46_ApprovalAtTheGateway(t *testing.T) {
 		t.Fatalf("%s", a.Raw)
 	}
 	w.answers("alice", task.URL[strings.LastIndexByte(task.URL, 0x2f)+1:], map[string]any{})
-	deadline := time.Now().Add(10 * time.Second)
-	for failed := false; !failed; time.Sleep(50 * time.Millisecond) {
+	w.soon("ATK-46 the call under a revoked capability to be denied on record", func() (failed bool) {
 		for _, r := range w.records("agent=mail&decision=DENY&limit=20") {
 			failed = failed || r.has("revoked")
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("ATK-46 the call under a revoked capability was not denied on record")
-		}
-	}
+		return failed
+	})
 	if n := len(w.mail.got()); n != 1 {
 		t.Errorf("ATK-46 %d calls reached the agent after the revocation; want 1", n)
 	}
@@ -404,15 +410,10 @@ func TestGATE3_StockClientWaits(t *testing.T) {
 				t.Fatalf("GATE-3 %v wait for alice\n%s", ids, w.log)
 			}
 			w.answers("alice", ids[0], map[string]any{})
-			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+			w.soon("GATE-3 the client to see the answer", func() bool {
 				lines = client(t, w.agentURL("documents"), sent{bearer: aliceToken}, [][]string{{"get", seen.ID}})
-				if strings.Contains(lines[0], "COMPLETED") {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("GATE-3 after the approval the client sees %s\n%s", lines[0], w.log)
-				}
-			}
+				return strings.Contains(lines[0], "TASK_STATE_COMPLETED") && strings.Contains(lines[0], "heard: ")
+			})
 		})
 	}
 }
