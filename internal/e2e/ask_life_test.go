@@ -93,15 +93,17 @@ func TestATK42_BudgetsOfCapabilities(t *testing.T) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	sent, spent := 0, 0
+	url := w.agentURL("mail")
 	for n := range 12 {
+		one := held
+		if n%2 == 0 {
+			one = child
+		}
+		body, headers := invoke("send_mail", map[string]any{"to": "bob@example.org", "amount": 1}, one.ID), alice.headers(url)
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			one := held
-			if n%2 == 0 {
-				one = child
-			}
-			a := alice.byReference(one, 1)
+			a := w.post(url, body, headers)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
