@@ -133,11 +133,19 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 		URL: strings.TrimRight(i.config.Issuer.URL, "/"), ExecutePath: agentapi.PathExecute, Capabilities: capabilities, Modes: modes(conf),
 		Clocks:   provider.Clocks{Session: conf.SessionTTL, Maximum: conf.MaximumLifetime, Absolute: conf.AbsoluteLifetime},
 		Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
+		CIBA: provider.CIBA(conf.CIBA), Known: i.builtIn(a.dev),
 		RequireIssuer: conf.RequireIssuer, IssuerAudience: conf.IssuerAudience,
 		Administrator: i.administrator(conf, a.dev),
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.dev))}, a.now),
 		Backend:       services.route, Redact: redaction(i.config.Evidence.Arguments), Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
+}
+
+// builtIn reports who is a built-in user, in experiments.
+func (i *instance) builtIn(dev bool) func(principal string) bool {
+	return func(principal string) bool {
+		return dev && slices.ContainsFunc(i.config.Identity.Dev, func(u config.DevUser) bool { return "user:"+u.Name == principal })
+	}
 }
 
 // budgets are those of a capability.

@@ -60,12 +60,16 @@ type Approval struct {
 	URL      string `json:"verification_uri,omitempty"`
 	Complete string `json:"verification_uri_complete,omitempty"` // URL with the code
 	Code     string `json:"user_code,omitempty"`
-	Expires  int    `json:"expires_in"` // seconds
-	Interval int    `json:"interval"`   // seconds between two polls
+	Message  string `json:"binding_message,omitempty"` // that the person sees, too
+	Expires  int    `json:"expires_in"`                // seconds
+	Interval int    `json:"interval"`                  // seconds between two polls
 }
 
 // String says it in one sentence.
 func (a *Approval) String() string {
+	if a.URL == "" && a.Message != "" {
+		return fmt.Sprintf("a person is asked by %s about %q, and has %d seconds to answer", clip(a.Method), clip(a.Message), a.Expires)
+	}
 	if a.URL == "" {
 		return fmt.Sprintf("a person is asked by %s, and has %d seconds to answer", clip(a.Method), a.Expires)
 	}

@@ -19,7 +19,7 @@ func (a *API) discovery(*http.Request) (answer, error) {
 		body: map[string]any{
 			"version": agentauth.Version, "provider_name": a.config.Name, "description": a.config.Description, "issuer": url,
 			"default_location": a.config.Provider.Location(), "algorithms": []string{"Ed25519"}, "modes": a.config.Modes,
-			"approval_methods": []string{agentauth.DeviceAuthorization}, "jwks_uri": a.config.Keys,
+			"approval_methods": a.config.Provider.Methods(), "jwks_uri": a.config.Keys,
 			"endpoints": map[string]string{
 				"register": PathRegister, "capabilities": PathList, "describe_capability": PathDescribe, "execute": PathExecute,
 				"request_capability": PathRequest, "status": PathStatus, "reactivate": PathReactivate, "revoke": PathRevoke,
@@ -111,10 +111,13 @@ func (a *API) detailed(s provider.Standing) map[string]any {
 // challenge is an approval on the wire (AAP-A1).
 func (a *API) challenge(c *provider.Challenge) map[string]any {
 	left := c.Approval.Expires.Sub(a.config.Now()).Round(time.Second)
-	return map[string]any{
-		"method": c.Approval.Method, "expires_in": int(left / time.Second), "interval": int(a.config.Interval / time.Second),
-		"verification_uri": a.config.Approvals, "verification_uri_complete": a.config.Approvals + "?code=" + c.Code, "user_code": c.Code,
+	out := map[string]any{"method": c.Approval.Method, "expires_in": int(left / time.Second), "interval": int(a.config.Interval / time.Second)}
+	if c.Approval.Method == agentauth.CIBA {
+		out["binding_message"] = c.Approval.Message
+		return out
 	}
+	out["verification_uri"], out["verification_uri_complete"], out["user_code"] = a.config.Approvals, a.config.Approvals+"?code="+c.Code, c.Code
+	return out
 }
 
 // asked reads the capabilities of a body: names, or objects with name and

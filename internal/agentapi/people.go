@@ -189,7 +189,7 @@ func (p *People) question(q provider.Question) any {
 	}
 	slices.Sort(held)
 	return map[string]any{
-		"id": q.Approval.ID, "kind": q.Approval.Kind, "status": q.Approval.Status, "agent_id": q.Agent.ID, "host_id": q.Host.ID, "mode": q.Agent.Mode,
+		"id": q.Approval.ID, "kind": q.Approval.Kind, "method": q.Approval.Method, "status": q.Approval.Status, "agent_id": q.Agent.ID, "host_id": q.Host.ID, "mode": q.Agent.Mode,
 		"host_known": q.Host.Status == agentauth.Active, "expires_at": stamp(q.Approval.Expires), "capabilities": capabilities, "holds": slices.Compact(held),
 		"in_its_own_words": map[string]string{"name": q.Agent.Name, "host_name": q.Host.Name, "reason": q.Approval.Reason, "message": q.Approval.Message},
 	}

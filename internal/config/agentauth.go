@@ -22,6 +22,7 @@ type AgentAuth struct {
 	MaximumLifetime  time.Duration        `key:"max_lifetime" default:"24h" doc:"An agent expires so long after its last activation, whatever it does."`
 	AbsoluteLifetime time.Duration        `key:"absolute_lifetime" default:"168h" doc:"An agent ends for good so long after its registration."`
 	ApprovalTime     time.Duration        `key:"approval_time" default:"10m" doc:"How long a person can answer a request."`
+	CIBA             string               `key:"ciba" default:"asked" enum:"off,asked,preferred" doc:"When a person who is known, as the host's user or by a login_hint, is asked where they are and sent no code: never, where the client prefers it, or always unless it prefers otherwise. preferred is for agents that can use the person's browser."`
 	PollInterval     time.Duration        `key:"poll_interval" default:"5s" doc:"How often clients should ask whether a request was answered."`
 	MaxStream        time.Duration        `key:"max_stream" default:"1h" doc:"How long a stream can be open."`
 	Private          bool                 `key:"private" doc:"List no capabilities without authentication, not even public ones."`

@@ -57,17 +57,16 @@ func (p *Provider) challenge(tx Tx, h Host, a Agent, grants []Grant, kind Kind, 
 			return nil, err
 		}
 	}
-	code, err := newCode(p.config.Random)
+	user, ciba, err := p.addressed(tx, h, a, kind, asking, open, now)
 	if err != nil {
 		return nil, err
 	}
-	normal, _ := NormalCode(code)
 	id, err := p.config.Issuer.NewID("apr_")
 	if err != nil {
 		return nil, err
 	}
 	ap := Approval{
-		ID: id, Code: p.codeHash(normal), Kind: kind, Method: agentauth.DeviceAuthorization, Agent: a.ID, Host: h.ID, User: h.User,
+		ID: id, Kind: kind, Method: agentauth.DeviceAuthorization, Agent: a.ID, Host: h.ID, User: user,
 		Reason: plain(asking.Reason, maxReasonText), Message: plain(asking.Message, maxMessageText), Status: agentauth.Pending,
 		Created: now, Expires: now.Add(p.config.Approval),
 	}
@@ -76,7 +75,22 @@ func (p *Provider) challenge(tx Tx, h Host, a Agent, grants []Grant, kind Kind, 
 			ap.Grants = append(ap.Grants, g.ID)
 		}
 	}
+	code := ""
+	if ciba {
+		ap.Method, ap.Message = agentauth.CIBA, binding(asking, a)
+	} else if code, ap.Code, err = p.code(); err != nil {
+		return nil, err
+	}
 	return &Challenge{ap, code}, tx.PutApproval(ap)
+}
+
+// code makes a user code, and what is stored of it.
+func (p *Provider) code() (shown string, stored []byte, err error) {
+	if shown, err = newCode(p.config.Random); err != nil {
+		return "", nil, err
+	}
+	normal, _ := NormalCode(shown)
+	return shown, p.codeHash(normal), nil
 }
 
 // Person is who answers.
@@ -227,7 +241,7 @@ func (p *Provider) mayAnswer(who Person, q Question) bool {
 	case p.config.Administrator(who.Principal), user == who.Principal:
 		return true
 	default:
-		return user == "" && (q.Agent.Mode == agentauth.Delegated || q.Approval.Kind == ForClaim)
+		return user == "" && q.Approval.Method != agentauth.CIBA && (q.Agent.Mode == agentauth.Delegated || q.Approval.Kind == ForClaim)
 	}
 }
 

@@ -361,6 +361,7 @@ func (p *Provider) forgetSeen(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.used, func(_ string, at time.Time) bool { return now.Sub(at) > p.config.Clocks.Session })
+	maps.DeleteFunc(p.hints, func(_ string, g guesses) bool { return now.Sub(g.since) > hintTime })
 	maps.DeleteFunc(p.guesses, func(_ string, g guesses) bool { return now.Sub(g.since) > guessTime })
 }
 

@@ -52,8 +52,12 @@ type Config struct {
 	// Administrator reports whether a principal answers for hosts without a user;
 	// nil for nobody.
 	Administrator func(principal string) bool
-	Keys          KeyFetcher // optional; nil takes no key sets by URL
-	Backend       Backend
+	CIBA          CIBA // "" for off
+	// Known reports whether there is a principal that the store does not know of, for
+	// hints of who is to be asked; nil for nobody.
+	Known   func(principal string) bool
+	Keys    KeyFetcher // optional; nil takes no key sets by URL
+	Backend Backend
 	// Redact is what records keep of arguments; nil keeps nothing.
 	Redact  func(arguments powerbox.Value) []byte
 	Started time.Time
@@ -82,6 +86,7 @@ type Provider struct {
 	mu      sync.Mutex           // guards used and guesses
 	used    map[string]time.Time // last requests of agents that are not stored yet
 	guesses map[string]guesses   // by person
+	hints   map[string]guesses   // by person who was asked by name
 
 	finishing sync.Mutex // held while the outcome of a job is recorded
 }
@@ -101,10 +106,16 @@ func New(c Config) (*Provider, error) {
 	case len(c.Modes) == 0:
 		return nil, errors.New("provider: no mode can be registered; want delegated, autonomous or both")
 	}
+	if c.CIBA == "" {
+		c.CIBA = CIBAOff
+	}
+	if c.Known == nil {
+		c.Known = func(string) bool { return false }
+	}
 	if c.Administrator == nil {
 		c.Administrator = func(string) bool { return false }
 	}
-	p := &Provider{config: c, capabilities: map[string]*Capability{}, replay: gate.NewMemory(replayEntries), used: map[string]time.Time{}, guesses: map[string]guesses{}}
+	p := &Provider{config: c, capabilities: map[string]*Capability{}, replay: gate.NewMemory(replayEntries), used: map[string]time.Time{}, guesses: map[string]guesses{}, hints: map[string]guesses{}}
 	var clauses []powerbox.Clause
 	for i := range c.Capabilities {
 		one := &c.Capabilities[i]

@@ -130,7 +130,7 @@ func (r reader) PendingApprovals() ([]provider.Approval, error) {
 // PutApproval implements [provider.Tx].
 func (t *transaction) PutApproval(a provider.Approval) error {
 	return t.keep(a, `INSERT INTO approval (id, code, agent, pending, body) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET pending = excluded.pending, body = excluded.body`, a.ID, a.Code, a.Agent, a.Status == agentauth.Pending)
+		ON CONFLICT (id) DO UPDATE SET pending = excluded.pending, body = excluded.body`, a.ID, append([]byte{}, a.Code...), a.Agent, a.Status == agentauth.Pending)
 }
 
 // Job implements [provider.Reader].
