@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -29,6 +30,20 @@ type Agent struct {
 	Grants     []Grant
 	Skills     map[string]Skill
 	Holder     token.PublicKey // key to delegate to; zero where the agent publishes none
+
+	card agentcard.Card
+}
+
+// Card is the agent's card, with all that it declares.
+func (a Agent) Card() agentcard.Card { return a.card }
+
+// Fits says whether the agent will do for a task, by its card, before anything is
+// sent to it (CARD-8). What this client speaks is filled in: version 1.0 over
+// JSON-RPC, and the extensions of capability negotiation and authorization.
+func (a Agent) Fits(task agentcard.Needs) agentcard.Answer {
+	task.Versions, task.Bindings = []string{a2a.Version1}, []string{a2a.JSONRPC.String()}
+	task.Extensions = append(slices.Clone(task.Extensions), a2a.ExtensionURI, a2a.AuthorizationURI)
+	return agentcard.Compatible(a.card, task)
 }
 
 // Grant is one entry of capabilityGrants (SEP-1).
@@ -97,6 +112,7 @@ func readAgent(base string, raw []byte) (Agent, error) {
 		at, ok = view.Interface(a2a.HTTPJSON, "")
 	}
 	a := Agent{Base: base, Name: view.Name, URL: at.URL}
+	a.card, _ = agentcard.Lint(raw, false) // it keeps its problems, which Fits looks at
 	if !ok && !view.Protectable() {
 		return Agent{}, a2a.ErrNoInterface
 	}

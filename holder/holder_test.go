@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -30,7 +31,11 @@ func TestDiscover(t *testing.T) {
 	}
 	exact := cmp.Comparer(func(a, b powerbox.Operation) bool { return a == b })
 	keys := cmp.Comparer(func(a, b token.PublicKey) bool { return a == b })
-	if diff := cmp.Diff(want, got, exact, keys); diff != "" {
+	cards := cmp.Comparer(func(a, b agentcard.Card) bool { return true }) // the card itself is agentcard's matter
+	if got.Card().Name() != want.Name {
+		t.Errorf("the card is that of %q", got.Card().Name())
+	}
+	if diff := cmp.Diff(want, got, exact, keys, cards, cmp.AllowUnexported(holder.Agent{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/config"
@@ -287,10 +287,7 @@ func (i *instance) behind(c config.Agent, out *gateway.Agent) error {
 	}
 	data, err := i.readFile(string(c.CardKeys))
 	if err == nil {
-		err = json.Unmarshal(data, &out.CardKeys)
-	}
-	if err == nil && len(out.CardKeys.Keys) == 0 {
-		err = errors.New("it holds no key; want a JSON Web Key Set")
+		out.CardKeys, err = agentcard.ParseKeys(data)
 	}
 	if err != nil {
 		return fmt.Errorf("agents, %s, card_keys: %w", c.ID, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/holder/agentauth"
 )
@@ -21,6 +22,8 @@ type callFlags struct {
 	arguments  string
 	via        string
 	agent      agentFlags
+	needs      string
+	features   []string
 }
 
 // viaAgentAuth is the protocol of --via beside A2A.
@@ -51,6 +54,8 @@ func newCall(p *program) *cobra.Command {
 	f.StringVar(&c.capability, "capability", "", "capability `file` to call under")
 	f.StringVar(&c.skill, "skill", "", "skill to call (required)")
 	f.StringVar(&c.arguments, "arguments", "{}", "arguments of the skill, a JSON object")
+	f.StringVar(&c.needs, "needs", "", "`file` with what the task needs of the agent (docs/cards.md); where its card does not declare that, nothing is sent")
+	f.StringSliceVar(&c.features, "feature", nil, "`feature` that the task relies on, such as context_reuse; as --needs")
 	f.StringVar(&c.via, "via", "a2a", "protocol: a2a, or agent-auth")
 	c.holder.add(cmd)
 	c.agent.add(cmd)
@@ -67,7 +72,7 @@ func newCall(p *program) *cobra.Command {
 			return usage(fmt.Errorf("--arguments: %w", err))
 		}
 		if c.via == viaAgentAuth {
-			if err := foreign(cmd, "capability", "key", "session", "session-file"); err != nil {
+			if err := foreign(cmd, "capability", "key", "session", "session-file", "needs", "feature"); err != nil {
 				return err
 			}
 			return p.execute(cmd.Context(), &c.agent, args[0], c.skill, arguments, *output)
@@ -78,6 +83,9 @@ func newCall(p *program) *cobra.Command {
 		}
 		agent, err := client.Discover(cmd.Context(), args[0])
 		if err != nil {
+			return err
+		}
+		if err := p.fits(agent, c, *output); err != nil {
 			return err
 		}
 		result, err := p.call(cmd.Context(), client, agent, c, arguments)
@@ -92,6 +100,28 @@ func newCall(p *program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// fits asks whether the agent will do, where the caller says what for: before
+// anything is sent (CARD-8).
+func (p *program) fits(agent holder.Agent, c callFlags, output string) error {
+	if c.needs == "" && len(c.features) == 0 {
+		return nil
+	}
+	needs, err := p.readNeeds(needFlags{file: c.needs, needs: agentcard.Needs{Features: c.features}})
+	if err != nil {
+		return err
+	}
+	needs.Skills = append(needs.Skills, c.skill)
+	answer := agent.Fits(needs)
+	if answer.Compatible {
+		return nil
+	}
+	if err := p.printCheck(checkJSON{Answer: answer}, output); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stderr, "powerbox: nothing was sent")
+	return &exitStatus{code: exitDenied}
 }
 
 // foreign refuses flags that mean nothing with --via agent-auth.

@@ -24,7 +24,7 @@ func newConformance(p *program) *cobra.Command {
 func newConformanceRun(p *program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run DIR",
-		Short: "Answer every vector of a folder like testdata/vectors: exit 4 where an answer is another than the file's",
+		Short: "Answer every vector of a folder like testdata/vectors or tests/conformance: exit 4 where an answer is another than the file's",
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(_ *cobra.Command, args []string) error { return p.conformance(args[0]) },
 	}
@@ -55,6 +55,7 @@ var vectorFiles = []struct {
 	{"evidence/bodies.json", answerBundles},
 	{"evidence/periods.json", answerPeriods},
 	{"evidence/audits.json", answerAudits},
+	{"capability-discovery.json", answerDiscovery},
 }
 
 func (p *program) conformance(dir string) error {
@@ -82,7 +83,7 @@ func (p *program) conformance(dir string) error {
 		return err
 	}
 	if total == 0 {
-		return fmt.Errorf("%s has no vectors; want a folder like testdata/vectors (docs/vectors.md)", dir)
+		return fmt.Errorf("%s has no vectors; want a folder like testdata/vectors or tests/conformance (docs/vectors.md)", dir)
 	}
 	if failed > 0 {
 		return &exitStatus{code: exitInvalid}

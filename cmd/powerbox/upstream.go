@@ -18,9 +18,9 @@ type ownWay struct {
 	client atomic.Pointer[outbound.Client]
 }
 
-// Get implements [gateway.Cards].
-func (o *ownWay) Get(ctx context.Context, address, accept string) ([]byte, http.Header, error) {
-	return o.client.Load().Get(ctx, address, accept)
+// GetChanged implements [gateway.Cards].
+func (o *ownWay) GetChanged(ctx context.Context, address, accept, tag string) ([]byte, http.Header, bool, error) {
+	return o.client.Load().GetChanged(ctx, address, accept, tag)
 }
 
 // way is a transport of whichever client is in use.

@@ -21,7 +21,6 @@ type CardView struct {
 	Streaming         bool
 	PushNotifications bool
 	Signed            bool
-	Current           bool     // it has the form of 1.0, with that of 0.3 or without
 	Extensions        []string // URIs
 	Holder            []byte   // raw JWK of params.holder under our extension; nil when absent
 }
@@ -65,7 +64,6 @@ func ReadCard(raw []byte) (CardView, error) {
 		Streaming:         string(c.capabilities.get("streaming")) == "true",
 		PushNotifications: string(c.capabilities.get("pushNotifications")) == "true",
 		Signed:            isSet(c.top.get("signatures")),
-		Current:           len(c.supported) > 0,
 	}
 	for _, s := range c.skills {
 		v.Skills = append(v.Skills, s.text("id"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,9 +16,9 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
-	"github.com/powerbox-project/powerbox/internal/a2apb"
 	"github.com/powerbox-project/powerbox/token"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -47,6 +48,7 @@ const (
 // view is what one version of a card amounts to.
 type view struct {
 	raw    []byte
+	tag    string // entity tag that the agent gave it, "" for none
 	card   a2a.CardView
 	target gate.Target
 }
@@ -124,14 +126,26 @@ func (a *agent) refresh() (any, error) {
 
 func (a *agent) fetch(ctx context.Context) (*view, error) {
 	address := strings.TrimSuffix(a.Upstream, "/") + "/.well-known/agent-card.json"
-	raw, _, err := a.Cards.Get(ctx, address, "application/json")
+	a.mu.Lock()
+	last := a.current
+	a.mu.Unlock()
+	tag := ""
+	if last != nil {
+		tag = last.tag
+	}
+	raw, header, changed, err := a.Cards.GetChanged(ctx, address, "application/json", tag)
 	if err != nil {
 		return nil, err
 	}
-	if len(a.CardKeys.Keys) > 0 {
-		if raw, err = a2apb.VerifyCard(raw, a.CardKeys); err != nil {
+	if !changed { // what was made of it holds on: settings change with a new gateway
+		return last, nil
+	}
+	if !a.CardKeys.IsZero() {
+		signature, err := agentcard.Verify(raw, a.CardKeys)
+		if err != nil {
 			return nil, err
 		}
+		raw = signature.Card // what nobody signed could be anybody's
 	}
 	card, err := a2a.ReadCard(raw)
 	if err != nil {
@@ -140,7 +154,7 @@ func (a *agent) fetch(ctx context.Context) (*view, error) {
 	if !card.Protectable() {
 		return nil, a2a.ErrNoInterface
 	}
-	v := &view{raw: raw, card: card}
+	v := &view{raw: raw, card: card, tag: header.Get("ETag")}
 	v.target, err = a.target(card)
 	return v, err
 }
@@ -242,7 +256,10 @@ func (g *Gateway) inFront(a *agent, skill string, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	signed, err := a2apb.SignCard(card, a.Signer())
+	signed, err := agentcard.Sign(card, a.Signer())
+	if errors.Is(err, agentcard.ErrOlder) {
+		return card, nil
+	}
 	if err != nil {
 		g.config.Log.Warn("a card is served without a signature", "agent", a.ID, "error", err)
 		return card, nil

@@ -26,9 +26,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
@@ -68,7 +67,7 @@ type Agent struct {
 	GRPCUpstream    string                  // URL of the agent's gRPC instead of what its card says; "" for that
 	Keys            func() token.KeySet     // that its capabilities are accepted under now (SEP-16, EXT-34)
 	Published       func() []byte           // JWK Set of them (EXT-33)
-	CardKeys        jose.JSONWebKeySet      // of whom the agent's card must be signed; none asks for no signature
+	CardKeys        agentcard.Keys          // of whom the agent's card must be signed; none asks for no signature
 	Foreign         map[string]token.KeySet // other issuers that are accepted
 	Signer          func() token.Signer     // of the context header, as of now
 	Skills          map[string]Skill
@@ -147,9 +146,10 @@ type Resources interface {
 	Held(ctx context.Context, capability string) ([]string, error)
 }
 
-// Cards fetches cards of agents.
+// Cards fetches cards of agents. Where the answer is still the one of an entity
+// tag, changed is false and there is no body; an empty tag is none.
 type Cards interface {
-	Get(ctx context.Context, address, accept string) ([]byte, http.Header, error)
+	GetChanged(ctx context.Context, address, accept, tag string) (body []byte, header http.Header, changed bool, err error)
 }
 
 // Config is what a gateway needs. Every field but Holds, Observer and ModeSet is required.

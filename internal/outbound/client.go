@@ -97,11 +97,29 @@ func (c *Client) Get(ctx context.Context, address, accept string) ([]byte, http.
 	if err != nil {
 		return nil, nil, err
 	}
-	body, header, err := c.get(ctx, u, accept)
+	body, header, _, err := c.get(ctx, u, accept, "")
 	if err != nil {
 		return nil, nil, fmt.Errorf("GET %s: %w", redacted(u), err)
 	}
 	return body, header, nil
+}
+
+// GetChanged is [Client.Get] for whoever has the answer already under an entity
+// tag: changed is false, and body nil, where the server says that it is still the
+// same (304). An empty tag is none (CARD-16).
+func (c *Client) GetChanged(ctx context.Context, address, accept, tag string) (body []byte, header http.Header, changed bool, err error) {
+	u, err := parse(address)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	body, header, status, err := c.get(ctx, u, accept, tag)
+	if err != nil {
+		return nil, nil, false, fmt.Errorf("GET %s: %w", redacted(u), err)
+	}
+	if status == http.StatusNotModified {
+		return nil, header, false, nil
+	}
+	return body, header, true, nil
 }
 
 // Post sends a body and returns status and body of the answer, whatever the status
@@ -139,14 +157,24 @@ func redacted(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-func (c *Client) get(ctx context.Context, u *url.URL, accept string) ([]byte, http.Header, error) {
+func (c *Client) get(ctx context.Context, u *url.URL, accept, tag string) ([]byte, http.Header, int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	request.Header.Set("Accept", accept)
-	_, body, header, err := c.do(request, checkStatus)
-	return body, header, err
+	check := checkStatus
+	if tag != "" {
+		request.Header.Set("If-None-Match", tag)
+		check = func(code int) error {
+			if code == http.StatusNotModified {
+				return nil
+			}
+			return checkStatus(code)
+		}
+	}
+	status, body, header, err := c.do(request, check)
+	return body, header, status, err
 }
 
 // do makes one call and, where the status will do, reads the answer, which is not

@@ -2,8 +2,9 @@
 //
 //   node card.mjs verify CARD-URL JWKS-URL    exits 0 when the SDK verifies it
 //   node card.mjs sign PRIVATE-JWK < card     prints the card with a signature
+//   node card.mjs canonical < cards           prints the canonical form of each card of an array, or null where the SDK has none
 
-import { generateAgentCardSignature, verifyAgentCardSignature, AgentCard } from '@a2a-js/sdk';
+import { canonicalizeAgentCard, generateAgentCardSignature, verifyAgentCardSignature, AgentCard } from '@a2a-js/sdk';
 import { createLocalJWKSet, importJWK } from 'jose';
 
 const [command, first, second] = process.argv.slice(2);
@@ -14,6 +15,10 @@ if (command === 'verify') {
   console.debug = () => {};
   await verifyAgentCardSignature(async (kid) => createLocalJWKSet(keys)({ kid, alg: 'EdDSA' }))(card);
   console.log('verified');
+} else if (command === 'canonical') {
+  const chunks = [];
+  for await (const chunk of process.stdin) chunks.push(chunk);
+  console.log(JSON.stringify(JSON.parse(Buffer.concat(chunks).toString()).map((card) => canonicalizeAgentCard(card))));
 } else {
   const chunks = [];
   for await (const chunk of process.stdin) chunks.push(chunk);

@@ -1,0 +1,94 @@
+package agentcard
+
+import "fmt"
+
+// Event is one step of a delegation as somebody saw it, for conformance
+// (CARD-17).
+type Event struct {
+	Event string `json:"event"` // check, send, stream or status
+	By    string `json:"by"`    // who does it
+	To    string `json:"to,omitempty"`
+
+	// Of a check: what was asked and what came of it.
+	Needs      *Needs `json:"needs,omitempty"`
+	Compatible bool   `json:"compatible,omitempty"`
+
+	// Of a send.
+	Method  string `json:"method,omitempty"`
+	Version string `json:"version,omitempty"`
+	URL     string `json:"url,omitempty"`
+
+	// Of a stream: what is streamed, message, statusUpdate or artifactUpdate.
+	Payload string `json:"payload,omitempty"`
+	Partial bool   `json:"partial,omitempty"`
+
+	// Of a status.
+	State string `json:"state,omitempty"`
+	Text  string `json:"text,omitempty"`
+}
+
+// The invariants of a trace.
+const (
+	// InvariantStreaming: an agent that does not declare streaming_message streams
+	// no messages, and one that does not declare streaming streams nothing.
+	InvariantStreaming = "no_undeclared_streaming"
+	// InvariantBefore: whoever sends has checked the card of the receiver before,
+	// found it compatible, and sends in the version and to the place that the check
+	// chose. What a check refuses is never sent.
+	InvariantBefore = "mismatch_found_before_delegation"
+	// InvariantAnswer: a check has the answer that its card and needs have.
+	InvariantAnswer = "same_cards_same_needs_same_answer"
+)
+
+// Violation is one event that breaks an invariant.
+type Violation struct {
+	Invariant string `json:"invariant"`
+	Event     int    `json:"event"` // index in the trace
+	Message   string `json:"message"`
+}
+
+// CheckTrace holds a trace against the invariants. Cards are by the names of
+// agents.
+func CheckTrace(cards map[string]Card, trace []Event) []Violation {
+	var out []Violation
+	fail := func(i int, invariant, format string, args ...any) {
+		out = append(out, Violation{invariant, i, fmt.Sprintf(format, args...)})
+	}
+	chosen := map[string]Answer{} // by who checked whom
+	for i, e := range trace {
+		pair := e.By + " " + e.To
+		switch e.Event {
+		case "check":
+			var needs Needs
+			if e.Needs != nil {
+				needs = *e.Needs
+			}
+			a := Compatible(cards[e.To], needs)
+			if a.Compatible != e.Compatible {
+				fail(i, InvariantAnswer, "%s found %s compatible: %t; it is %t", e.By, e.To, e.Compatible, a.Compatible)
+			}
+			chosen[pair] = a
+		case "send":
+			a, checked := chosen[pair]
+			switch {
+			case !checked:
+				fail(i, InvariantBefore, "%s sends to %s without having checked its card", e.By, e.To)
+			case !a.Compatible:
+				fail(i, InvariantBefore, "%s sends to %s, which is not compatible", e.By, e.To)
+			case a.Version.String() != e.Version || a.Interface.URL != e.URL:
+				fail(i, InvariantBefore, "%s sends %s to %s; the check chose %s to %s", e.By, e.Version, e.URL, a.Version, a.Interface.URL)
+			}
+		case "stream":
+			if Drifts(cards[e.By], Streams) {
+				fail(i, InvariantStreaming, "%s streams and does not declare streaming", e.By)
+			}
+			if e.Payload == "message" && e.Partial && Drifts(cards[e.By], StreamsMessages) {
+				fail(i, InvariantStreaming, "%s streams messages and does not declare streaming_message", e.By)
+			}
+		case "status":
+		default:
+			fail(i, InvariantAnswer, "event %q; want check, send, stream or status", e.Event)
+		}
+	}
+	return out
+}

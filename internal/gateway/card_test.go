@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"testing"
+)
+
+// cardsOnce has one card under an entity tag.
+type cardsOnce struct{ full, unchanged int }
+
+func (c *cardsOnce) GetChanged(_ context.Context, _, _, tag string) ([]byte, http.Header, bool, error) {
+	header := http.Header{"Etag": {`"one"`}}
+	if tag == `"one"` {
+		c.unchanged++
+		return nil, header, false, nil
+	}
+	c.full++
+	return []byte(`{"name":"A","supportedInterfaces":[{"url":"http://a","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],"skills":[{"id":"s"}]}`), header, true, nil
+}
+
+// TestCARD16_AskedAgainByETag: a card that is too old is asked for by its tag, and
+// one that did not change is the one that is there.
+func TestCARD16_AskedAgainByETag(t *testing.T) {
+	cards := &cardsOnce{}
+	a := &agent{Agent: Agent{ID: "a", Upstream: "http://a", Cards: cards}}
+	first, err := a.fetch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.current = first
+	second, err := a.fetch(t.Context())
+	if err != nil || second != first || cards.full != 1 || cards.unchanged != 1 {
+		t.Errorf("CARD-16 %v: %d whole answers, %d unchanged; want the same view by one of each", err, cards.full, cards.unchanged)
+	}
+}
