@@ -220,6 +220,7 @@ func (n *node) withoutEmpty() *node {
 			return nil
 		}
 		return out
+	default:
 	}
 	return n
 }

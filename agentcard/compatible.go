@@ -270,7 +270,7 @@ func (a *Answer) skills(c Card, n Needs) {
 // modes asks for media types: of the skills that are needed where they say any,
 // of the card otherwise.
 func (a *Answer) modes(c Card, n Needs) {
-	takes := func(id string, own []string, fallback ...string) []string {
+	takes := func(own []string, fallback ...string) []string {
 		if len(own) > 0 {
 			return own
 		}
@@ -287,12 +287,12 @@ func (a *Answer) modes(c Card, n Needs) {
 		}
 	}
 	if len(n.Skills) == 0 {
-		check("the agent", takes("", nil, "defaultInputModes", "default_input_modes"), takes("", nil, "defaultOutputModes", "default_output_modes"))
+		check("the agent", takes(nil, "defaultInputModes", "default_input_modes"), takes(nil, "defaultOutputModes", "default_output_modes"))
 		return
 	}
 	for _, s := range c.Skills() {
 		if slices.Contains(n.Skills, s.ID) {
-			check("the skill "+s.ID, takes(s.ID, s.InputModes, "defaultInputModes", "default_input_modes"), takes(s.ID, s.OutputModes, "defaultOutputModes", "default_output_modes"))
+			check("the skill "+s.ID, takes(s.InputModes, "defaultInputModes", "default_input_modes"), takes(s.OutputModes, "defaultOutputModes", "default_output_modes"))
 		}
 	}
 }

@@ -18,8 +18,9 @@ func (d dialects) String() string {
 		return "A2A 1.0"
 	case ours:
 		return "the capability contract"
+	default:
+		return "A2A"
 	}
-	return "A2A"
 }
 
 // shape is what the value of a member is.
@@ -226,20 +227,26 @@ var (
 // OpenAPI 3.
 var olderSchemes = map[string]*form{
 	"apiKey": {name: "APIKeySecurityScheme", fields: []field{
-		{name: "type", known: in03}, {name: "description", known: in03},
-		{name: "in", known: in03, required: in03}, {name: "name", known: in03, required: in03},
+		{name: "type", known: in03},
+		{name: "description", known: in03},
+		{name: "in", known: in03, required: in03},
+		{name: "name", known: in03, required: in03},
 	}},
 	"http": {name: "HTTPAuthSecurityScheme", fields: []field{
-		{name: "type", known: in03}, {name: "description", known: in03},
-		{name: "scheme", known: in03, required: in03}, {name: "bearerFormat", known: in03},
+		{name: "type", known: in03},
+		{name: "description", known: in03},
+		{name: "scheme", known: in03, required: in03},
+		{name: "bearerFormat", known: in03},
 	}},
 	"oauth2": {name: "OAuth2SecurityScheme", fields: []field{
-		{name: "type", known: in03}, {name: "description", known: in03},
+		{name: "type", known: in03},
+		{name: "description", known: in03},
 		{name: "flows", shape: object, of: &form{name: "OAuthFlows", fields: flowFields}, known: in03, required: in03},
 		{name: "oauth2MetadataUrl", known: in03},
 	}},
 	"openIdConnect": {name: "OpenIdConnectSecurityScheme", fields: []field{
-		{name: "type", known: in03}, {name: "description", known: in03},
+		{name: "type", known: in03},
+		{name: "description", known: in03},
 		{name: "openIdConnectUrl", known: in03, required: in03},
 	}},
 	"mutualTLS": {name: "MutualTLSSecurityScheme", fields: []field{

@@ -116,7 +116,8 @@ func (l *linter) versions() {
 	read := func(camel, snake string) []end {
 		var ends []end
 		for _, e := range []end{
-			{pointer: at("", camel), n: c.root.get(camel)}, {pointer: at("", snake), n: c.root.get(snake)},
+			{pointer: at("", camel), n: c.root.get(camel)},
+			{pointer: at("", snake), n: c.root.get(snake)},
 			{pointer: at(l.paramsAt, snake), n: l.params.get(snake)},
 		} {
 			if e.n.absent() {

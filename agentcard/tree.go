@@ -168,8 +168,9 @@ func (n *node) append(b []byte) []byte {
 		return append(b, "true"...)
 	case 'f':
 		return append(b, "false"...)
+	default:
+		return append(b, "null"...)
 	}
-	return append(b, "null"...)
 }
 
 // canonicalJSON is a tree in the form of RFC 8785. It has no two members of one

@@ -31,7 +31,7 @@ func TestDiscover(t *testing.T) {
 	}
 	exact := cmp.Comparer(func(a, b powerbox.Operation) bool { return a == b })
 	keys := cmp.Comparer(func(a, b token.PublicKey) bool { return a == b })
-	cards := cmp.Comparer(func(a, b agentcard.Card) bool { return true }) // the card itself is agentcard's matter
+	cards := cmp.Comparer(func(_, _ agentcard.Card) bool { return true }) // the card itself is agentcard's matter
 	if got.Card().Name() != want.Name {
 		t.Errorf("the card is that of %q", got.Card().Name())
 	}

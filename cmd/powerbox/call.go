@@ -54,8 +54,7 @@ func newCall(p *program) *cobra.Command {
 	f.StringVar(&c.capability, "capability", "", "capability `file` to call under")
 	f.StringVar(&c.skill, "skill", "", "skill to call (required)")
 	f.StringVar(&c.arguments, "arguments", "{}", "arguments of the skill, a JSON object")
-	f.StringVar(&c.needs, "needs", "", "`file` with what the task needs of the agent (docs/cards.md); where its card does not declare that, nothing is sent")
-	f.StringSliceVar(&c.features, "feature", nil, "`feature` that the task relies on, such as context_reuse; as --needs")
+	c.addNeeds(cmd)
 	f.StringVar(&c.via, "via", "a2a", "protocol: a2a, or agent-auth")
 	c.holder.add(cmd)
 	c.agent.add(cmd)
@@ -100,6 +99,11 @@ func newCall(p *program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+func (c *callFlags) addNeeds(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.needs, "needs", "", "`file` with what the task needs of the agent (docs/cards.md); where its card does not declare that, nothing is sent")
+	cmd.Flags().StringSliceVar(&c.features, "feature", nil, "`feature` that the task relies on, such as context_reuse; as --needs")
 }
 
 // fits asks whether the agent will do, where the caller says what for: before

@@ -48,8 +48,14 @@ func (p *program) readNeeds(n needFlags) (agentcard.Needs, error) {
 		return out, invalid(fmt.Errorf("%s: %w", n.file, err))
 	}
 	for _, j := range []struct{ to, from *[]string }{
-		{&out.Versions, &n.needs.Versions}, {&out.Bindings, &n.needs.Bindings}, {&out.Features, &n.needs.Features}, {&out.Skills, &n.needs.Skills},
-		{&out.Inputs, &n.needs.Inputs}, {&out.Outputs, &n.needs.Outputs}, {&out.Extensions, &n.needs.Extensions}, {&out.Schemes, &n.needs.Schemes},
+		{&out.Versions, &n.needs.Versions},
+		{&out.Bindings, &n.needs.Bindings},
+		{&out.Features, &n.needs.Features},
+		{&out.Skills, &n.needs.Skills},
+		{&out.Inputs, &n.needs.Inputs},
+		{&out.Outputs, &n.needs.Outputs},
+		{&out.Extensions, &n.needs.Extensions},
+		{&out.Schemes, &n.needs.Schemes},
 	} {
 		*j.to = append(*j.to, *j.from...)
 	}

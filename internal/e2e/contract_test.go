@@ -193,8 +193,10 @@ func TestCARD17_Suite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{
-		{`"protocol_version": "1.10"`, `"protocol_version": "1.9"`}, {`"hop": 2, "code": "feature"`, `"hop": 1, "code": "feature"`},
-		{`"breaches": ["a"]`, `"breaches": []`}, {`"payload": "message", "partial": true`, `"payload": "message", "partial": false`},
+		{`"protocol_version": "1.10"`, `"protocol_version": "1.9"`},
+		{`"hop": 2, "code": "feature"`, `"hop": 1, "code": "feature"`},
+		{`"breaches": ["a"]`, `"breaches": []`},
+		{`"payload": "message", "partial": true`, `"payload": "message", "partial": false`},
 		{`"violations": []`, `"violations": [{"invariant": "no_undeclared_streaming", "event": 0}]`},
 	} {
 		changed := put(t, "capability-discovery.json", bytes.ReplaceAll(data, []byte(change[0]), []byte(change[1])))
