@@ -20,9 +20,11 @@ import (
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/keysets"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/provider"
+	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -50,7 +52,12 @@ func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http
 		return fmt.Errorf("agents, %s, agent_auth: %w", c.ID, err)
 	}
 	conf := c.AgentAuth
+	var tokens func(issuer.Capability) any
+	if conf.Tokens {
+		tokens = func(c issuer.Capability) any { return server.OnWire(c) }
+	}
 	api := agentapi.New(agentapi.Config{
+		Tokens:   tokens,
 		Provider: p, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description, Modes: modes(conf), Private: conf.Private,
 		Approvals: p.URL() + approvalsPath, Keys: i.agentURL(c.ID) + "/.well-known/jwks.json", Interval: conf.PollInterval,
 		Limits: agentapi.Limits{
@@ -134,6 +141,7 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 		Clocks:   provider.Clocks{Session: conf.SessionTTL, Maximum: conf.MaximumLifetime, Absolute: conf.AbsoluteLifetime},
 		Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
 		CIBA: provider.CIBA(conf.CIBA), Known: i.builtIn(a.dev),
+		Tokens:        provider.Tokens{Enabled: conf.Tokens, Lifetime: conf.TokenLifetime, Depth: conf.TokenDepth},
 		RequireIssuer: conf.RequireIssuer, IssuerAudience: conf.IssuerAudience,
 		Administrator: i.administrator(conf, a.dev),
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.dev))}, a.now),

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -13,7 +15,8 @@ func newNarrow(p *program) *cobra.Command {
 	var h holderFlags
 	var n holder.Narrowing
 	var s scopeFlags
-	var file, grant, delegate, expires, out string
+	var file, grant, delegate, expires, out, agent string
+	var agents agentFlags
 	cmd := &cobra.Command{
 		Use:   "narrow --capability FILE --key FILE",
 		Short: "Derive a smaller capability, for yourself or for another key; works offline",
@@ -35,18 +38,17 @@ func newNarrow(p *program) *cobra.Command {
 	f.StringSliceVar(&s.scopes, "scope", nil, "scope to pass on of a scope token; may be repeated, all where absent")
 	cmd.MarkFlagsMutuallyExclusive("delegate", "delegate-id")
 	f.StringVar(&out, "out", "", "capability `file` to write, with mode 0600")
+	f.StringVar(&agent, "agent", "", "`agent` of the Agent Auth Protocol that is the holder, instead of --key")
 	h.add(cmd)
-	required(cmd, "capability", "key")
-	cmd.RunE = func(*cobra.Command, []string) error {
-		client, err := p.holderClient(h)
+	agents.add(cmd)
+	required(cmd, "capability")
+	cmd.MarkFlagsMutuallyExclusive("agent", "key")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		client, err := p.holderOf(cmd.Context(), h, agent, &agents)
 		if err != nil {
 			return err
 		}
-		held, err := p.readCapabilities(file)
-		if err != nil {
-			return err
-		}
-		parent, err := oneOf(held, grant)
+		parent, err := p.readCapability(file, grant)
 		if err != nil {
 			return err
 		}
@@ -54,11 +56,12 @@ func newNarrow(p *program) *cobra.Command {
 			return err
 		}
 		var child holder.Capability
-		if parent.ScopeToken != "" {
+		switch {
+		case parent.ScopeToken != "":
 			child, err = p.linked(client, parent, delegate, n, s)
-		} else if s.to != "" || s.scopes != nil {
+		case s.to != "" || s.scopes != nil:
 			err = usage(errors.New("--delegate-id and --scope are for scope tokens; this capability has a chain"))
-		} else {
+		default:
 			child, err = p.narrowed(client, parent, delegate, n)
 		}
 		if err != nil {
@@ -67,6 +70,35 @@ func newNarrow(p *program) *cobra.Command {
 		return p.printCapabilities([]holder.Capability{child}, out, *output)
 	}
 	return cmd
+}
+
+// readCapability reads one capability of a file.
+func (p *program) readCapability(file, grant string) (holder.Capability, error) {
+	held, err := p.readCapabilities(file)
+	if err != nil {
+		return holder.Capability{}, err
+	}
+	return oneOf(held, grant)
+}
+
+// holderOf is the client of a key file, or of an agent of the Agent Auth Protocol.
+func (p *program) holderOf(ctx context.Context, h holderFlags, agent string, f *agentFlags) (*holder.Client, error) {
+	if agent == "" {
+		return p.holderClient(h)
+	}
+	agents, err := p.agentClient(f)
+	if err != nil {
+		return nil, err
+	}
+	id, err := agentOf(agents, agent)
+	if err != nil {
+		return nil, err
+	}
+	key, err := agents.Key(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &holder.Client{Key: key, HTTP: newHTTPClient(), Now: p.now, Random: rand.Reader}, nil
 }
 
 func (p *program) narrowed(client *holder.Client, parent holder.Capability, delegate string, n holder.Narrowing) (holder.Capability, error) {

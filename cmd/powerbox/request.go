@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -8,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/holder/agentauth"
 )
 
 // requestFlags are what a request asks for.
@@ -31,7 +34,8 @@ func newRequest(p *program) *cobra.Command {
 		Example: "  powerbox request http://127.0.0.1:8700/agents/documents --grant documents:read --purpose 'Summarize the quarter' \\\n" +
 			"    --collection reports --filter quarter=2025-Q1 --key holder.jwk --session-file alice.session --out capability.json",
 		Long: "With --via agent-auth an agent that powerbox agent connect made asks its provider for more, and waits for the person who\n" +
-			"approves: AGENT_URL is then its id, or a provider at which there is one agent, and a grant is a capability.",
+			"approves: AGENT_URL is then its id, or a provider at which there is one agent, and a grant is a capability. With --out it also\n" +
+			"has the provider issue tokens for these grants, where that does: powerbox narrow --agent passes them on.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := outputFlag(cmd)
@@ -87,7 +91,7 @@ func newRequest(p *program) *cobra.Command {
 
 // requestCapability asks a provider for more, for one of its agents.
 func (p *program) requestCapability(cmd *cobra.Command, r *requestFlags, of, output string) error {
-	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "push", "card", "scope-token", "out", "key", "session", "session-file")
+	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "push", "card", "scope-token", "key", "session", "session-file")
 	if err != nil {
 		return err
 	}
@@ -105,7 +109,32 @@ func (p *program) requestCapability(cmd *cobra.Command, r *requestFlags, of, out
 	}
 	r.asking.with.Reason = r.params.Purpose
 	a, err := client.RequestCapability(cmd.Context(), agent, asks, r.asking.with)
-	return p.connected(a, err, r.asking.with.NoWait, output)
+	if r.out == "" {
+		return p.connected(a, err, r.asking.with.NoWait, output)
+	}
+	if refused := (*agentauth.Error)(nil); err != nil && (!errors.As(err, &refused) || refused.Code != alreadyGranted) {
+		return p.refused(err, output)
+	}
+	return p.tokensOfGrants(cmd.Context(), client, agent, r, output)
+}
+
+// alreadyGranted is what a provider says of a grant that an agent has.
+const alreadyGranted = "already_granted"
+
+// tokensOfGrants has a provider issue tokens for grants of an agent, and writes them
+// as capabilities.
+func (p *program) tokensOfGrants(ctx context.Context, client *agentauth.Client, agent string, r *requestFlags, output string) error {
+	tokens, err := client.Tokens(ctx, agent, agentauth.TokenAsk{Capabilities: r.params.Grants})
+	if err != nil {
+		return p.refused(err, output)
+	}
+	held := make([]holder.Capability, len(tokens))
+	for i, t := range tokens {
+		held[i] = holder.Capability{
+			ID: t.ID, Agent: t.Issuer, Grant: t.Grant, Operations: t.Operations, Expires: t.Expires, RevocationID: t.RevocationID, Principal: t.Principal, Chain: t.Chain,
+		}
+	}
+	return p.printCapabilities(held, r.out, output)
 }
 
 // query is the resource query of the flags; null where they ask for none.

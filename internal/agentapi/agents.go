@@ -14,18 +14,22 @@ import (
 // discovery answers section 5.1 (AAP-D1 to D9).
 func (a *API) discovery(*http.Request) (answer, error) {
 	url := a.config.Provider.URL()
+	endpoints := map[string]string{
+		"register": PathRegister, "capabilities": PathList, "describe_capability": PathDescribe, "execute": PathExecute,
+		"request_capability": PathRequest, "status": PathStatus, "reactivate": PathReactivate, "revoke": PathRevoke,
+		"revoke_host": PathRevokeHost, "rotate_key": PathRotate, "rotate_host_key": PathRotateHost, "introspect": PathIntrospect,
+		"batch_execute": PathBatch, "claim": PathClaim, "enroll_host": PathEnroll,
+	}
+	if a.config.Tokens != nil {
+		endpoints["issue_token"] = PathToken
+	}
 	return answer{
 		header: http.Header{"Cache-Control": {"public, max-age=3600"}, "Access-Control-Allow-Origin": {"*"}},
 		body: map[string]any{
 			"version": agentauth.Version, "provider_name": a.config.Name, "description": a.config.Description, "issuer": url,
 			"default_location": a.config.Provider.Location(), "algorithms": []string{"Ed25519"}, "modes": a.config.Modes,
 			"approval_methods": a.config.Provider.Methods(), "jwks_uri": a.config.Keys,
-			"endpoints": map[string]string{
-				"register": PathRegister, "capabilities": PathList, "describe_capability": PathDescribe, "execute": PathExecute,
-				"request_capability": PathRequest, "status": PathStatus, "reactivate": PathReactivate, "revoke": PathRevoke,
-				"revoke_host": PathRevokeHost, "rotate_key": PathRotate, "rotate_host_key": PathRotateHost, "introspect": PathIntrospect,
-				"batch_execute": PathBatch, "claim": PathClaim, "enroll_host": PathEnroll,
-			},
+			"endpoints": endpoints,
 		},
 	}, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -33,6 +34,7 @@ const (
 	PathRotateHost = "/host/rotate-key"
 	PathClaim      = "/agent/claim"
 	PathEnroll     = "/host/enroll"
+	PathToken      = "/agent/issue-token"
 	PathList       = "/capability/list"
 	PathDescribe   = "/capability/describe"
 	PathExecute    = "/capability/execute"
@@ -53,8 +55,9 @@ type Config struct {
 	Limits       Limits
 	BodyLimit    int64
 	MaxStream    time.Duration
-	Introspector func(r *http.Request) bool // who may introspect; nil for everybody, within the limits
-	Done         <-chan struct{}            // closed when the server ends
+	Tokens       func(issuer.Capability) any // words a token of a grant (PathToken); nil where none are issued
+	Introspector func(r *http.Request) bool  // who may introspect; nil for everybody, within the limits
+	Done         <-chan struct{}             // closed when the server ends
 	Now          func() time.Time
 	Log          *slog.Logger
 }
@@ -73,7 +76,7 @@ func New(c Config) *API {
 		"GET " + PathDiscovery: a.discovery, "POST " + PathRegister: a.register, "POST " + PathRequest: a.request, "GET " + PathStatus: a.status,
 		"POST " + PathReactivate: a.reactivate, "POST " + PathRevoke: a.revoke, "POST " + PathRotate: a.rotate, "POST " + PathIntrospect: a.introspect,
 		"POST " + PathRevokeHost: a.revokeHost, "POST " + PathRotateHost: a.rotateHost, "GET " + PathList: a.list, "GET " + PathDescribe: a.describe,
-		"POST " + PathClaim: a.claim, "POST " + PathEnroll: a.enroll, "POST " + PathBatch: a.batch, "GET " + PathJob + "{job}": a.job,
+		"POST " + PathClaim: a.claim, "POST " + PathEnroll: a.enroll, "POST " + PathBatch: a.batch, "POST " + PathToken: a.token, "GET " + PathJob + "{job}": a.job,
 	} {
 		a.mux.HandleFunc(pattern, a.serve(do))
 	}

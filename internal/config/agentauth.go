@@ -28,6 +28,9 @@ type AgentAuth struct {
 	Private          bool                 `key:"private" doc:"List no capabilities without authentication, not even public ones."`
 	RequireIssuer    bool                 `key:"require_issuer" doc:"Refuse agents' tokens without iss. The protocol asks for it; its own client leaves it out."`
 	IssuerAudience   bool                 `key:"issuer_audience" doc:"Take the provider's URL as audience of executions at its own location, too."`
+	Tokens           bool                 `key:"tokens" doc:"Issue attenuating tokens for grants to agents that ask for them, which can be narrowed and passed on offline and presented at this agent's gateway: an extension of the protocol."`
+	TokenLifetime    time.Duration        `key:"token_lifetime" default:"15m" doc:"Longest lifetime of such a token; it also ends with the agent's session as it stands."`
+	TokenDepth       int                  `key:"token_depth" default:"1" min:"0" max:"15" doc:"How often such a token may be passed on. It holds for what people grant from then on."`
 	EqOperator       bool                 `key:"eq_operator" doc:"Take the constraint operator eq, which the protocol does not have, for an exact value."`
 	Introspection    Secret               `key:"introspection_token" doc:"Bearer token of services that may introspect agents' tokens. Absent: everybody may, within limits."`
 	Requests         int                  `key:"requests" default:"100" min:"0" max:"1000000" doc:"Requests a second from one address; 0 for no limit."`
@@ -87,6 +90,26 @@ type ServiceA2A struct {
 	Token   Path   `key:"token_file" doc:"File with the bearer token of the agent. Absent: none is sent."`
 }
 
+// GrantOfAgentAuth is the grant that capabilities of Agent Auth are operations of,
+// for skills of the same agent.
+const GrantOfAgentAuth = "agent-auth"
+
+// granted checks a skill that is a capability of the agent's own Agent Auth.
+func (k checker) granted(path, agent, operation string) {
+	i := slices.IndexFunc(k.Agents, func(a Agent) bool { return a.ID == agent })
+	var names []string
+	if i >= 0 && k.Agents[i].AgentAuth.Tokens {
+		for _, c := range k.Agents[i].AgentAuth.Capabilities {
+			names = append(names, c.Name)
+		}
+	}
+	if names == nil {
+		k.place(path, "is of grant %q, and the agent issues no tokens for capabilities of Agent Auth; set agent_auth.tokens", GrantOfAgentAuth)
+		return
+	}
+	k.known(path, "capability of Agent Auth called", operation, names)
+}
+
 // checkAgentAuth wants one provider at most, whose times are possible and which
 // gives nothing away that a person has to judge.
 func (k checker) checkAgentAuth() {
@@ -121,6 +144,7 @@ func (k checker) checkProvider(at string, p AgentAuth) {
 		{"approval_time", p.ApprovalTime},
 		{"poll_interval", p.PollInterval},
 		{"max_stream", p.MaxStream},
+		{"token_lifetime", p.TokenLifetime},
 	} {
 		if d.of < time.Second {
 			k.place(at+"."+d.key, "%s is less than a second", d.of)

@@ -395,7 +395,11 @@ func (k checker) checkSkills() {
 		for i, s := range skills {
 			path := fmt.Sprintf("%s[%d]", at, i)
 			k.agrees(path, at, skills[:i], s)
-			k.operation(path+".operation", agent, s.Grant, s.Operation)
+			if s.Grant == GrantOfAgentAuth {
+				k.granted(path+".operation", agent, s.Operation)
+			} else {
+				k.operation(path+".operation", agent, s.Grant, s.Operation)
+			}
 			k.checkOperationName(path+".operation", agent, s.Grant, s.Operation)
 			if _, ok := s.Arguments[s.Handle]; s.Handle != "" && s.Arguments != nil && !ok {
 				k.place(path+".handle", "%q is not among the arguments of the skill%s", s.Handle, didYouMean(s.Handle, slices.Collect(maps.Keys(s.Arguments))))

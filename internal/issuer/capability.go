@@ -39,6 +39,8 @@ type Capability struct {
 	Once   bool
 	Digest string
 	Under  []string
+	// ByPerson says that a person gave it, and not a policy, which then has no veto.
+	ByPerson bool
 	// Approval is the id of the question that a person answered, "" for none.
 	Approval     string
 	Subject      Subject

@@ -17,6 +17,7 @@ import (
 type Narrowing struct {
 	Handles    []string
 	Operations []string
+	Shapes     map[string]powerbox.Shape // by operation, what is left of its arguments
 	Expires    time.Time
 	// Recipient becomes the holder; the zero value keeps the parent's holder.
 	Recipient identity.Holder
@@ -147,6 +148,9 @@ func narrowed(agent *Agent, parent Capability, n Narrowing) (powerbox.Authority,
 			if shape, err = powerbox.NewShape(powerbox.RestAny, powerbox.Field{Name: handle, Constraint: powerbox.OneOf{Values: values}, Required: true}); err != nil {
 				return powerbox.Authority{}, err
 			}
+		}
+		if left, narrows := n.Shapes[name]; ours && narrows {
+			shape = left
 		}
 		clauses = append(clauses, powerbox.Clause{Pattern: c.Pattern, Shape: shape})
 	}

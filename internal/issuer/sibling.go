@@ -1,7 +1,9 @@
 package issuer
 
 import (
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -16,3 +18,10 @@ func (i *Issuer) NewRecord(agent string, caller identity.Caller, action string, 
 // Learned has revocations in force that a sibling has stored. It is called after
 // their commit and before anybody is answered.
 func (i *Issuer) Learned(rs ...Revocation) { i.learn(rs...) }
+
+// Reserved are the operations that every capability has (design, section 2).
+func (i *Issuer) Reserved() ([]powerbox.Clause, error) { return i.reserved(Request{}) }
+
+// EndsHolder is the target of an event of [KindEpoch] that ends everything that a
+// holder holds.
+func EndsHolder(holder string) string { return bulk{gate.BulkHolder, holder}.String() }

@@ -43,7 +43,7 @@ func (c Capability) subject() (identity.Caller, error) {
 // under; groups, roles and attributes are those of then. What policy wants a
 // person to approve is forbidden too, unless a person has approved it.
 func (i *Issuer) Vetoed(c Capability, attempts []powerbox.Attempt) (string, bool) {
-	if c.PolicyDigest == i.config.Policy.Digest() {
+	if c.ByPerson || c.PolicyDigest == i.config.Policy.Digest() {
 		return "", false
 	}
 	agent, ok := i.agents[c.Agent]

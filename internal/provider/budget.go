@@ -21,6 +21,9 @@ type Budgets struct {
 	Sum  map[string]powerbox.Decimal // the most that an argument may add up to
 }
 
+// none reports whether nothing is bounded.
+func (b Budgets) none() bool { return b.Uses == 0 && len(b.Sum) == 0 }
+
 // Reservation is what one call takes from one budget.
 type Reservation = gate.Reservation
 

@@ -25,13 +25,23 @@ func (p *Provider) activate(tx Tx, a Agent, g *Grant, by string, now time.Time) 
 	if !g.Expires.IsZero() && g.Expires.Before(until) {
 		until = g.Expires
 	}
-	authority, err := powerbox.NewAuthority(powerbox.Window{Until: until}, 0, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: shape})
+	clauses := []powerbox.Clause{{Pattern: powerbox.ExactPattern(op), Shape: shape}}
+	if p.config.Tokens.Enabled {
+		// What a token needs at a gateway: to send messages and look after their tasks.
+		reserved, err := p.config.Issuer.Reserved()
+		if err != nil {
+			return err
+		}
+		clauses = append(clauses, reserved...)
+	}
+	authority, err := powerbox.NewAuthority(powerbox.Window{Until: until}, p.config.Tokens.depth(), clauses...)
 	if err != nil {
 		return err
 	}
 	c := issuer.Capability{
 		Agent: p.config.Agent, Grant: Label, Principal: a.User, Holder: holder(a.ID), Purpose: g.Reason,
 		Authority: authority, PolicyDigest: p.config.Issuer.PolicyDigest(), Created: now, Expires: until,
+		Attenuable: p.config.Tokens.Enabled, ByPerson: true,
 	}
 	if c.ID, err = p.config.Issuer.NewID("cap_"); err != nil {
 		return err

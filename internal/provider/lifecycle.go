@@ -306,7 +306,7 @@ func (p *Provider) RotateKey(ctx context.Context, s HostSession, agent string, j
 		return Standing{}, err
 	}
 	var out Standing
-	err = p.update(ctx, func(tx Tx, _ *unit) error {
+	err = p.update(ctx, func(tx Tx, u *unit) error {
 		if _, err := current(tx, s.Host); err != nil {
 			return err
 		}
@@ -325,6 +325,9 @@ func (p *Provider) RotateKey(ctx context.Context, s HostSession, agent string, j
 			return agentauth.Errorf(agentauth.CodeInvalidRequest, "the key is in use already; want a new one")
 		}
 		if err := unused(tx, s.Host.ID, key); err != nil {
+			return err
+		}
+		if err := p.endTokens(tx, u, a, hostName(s.Host), now); err != nil {
 			return err
 		}
 		a.Thumbprint, a.Key, a.Updated = key.Thumbprint(), key.JWK().AppendJSON(nil), now

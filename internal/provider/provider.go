@@ -43,6 +43,7 @@ type Config struct {
 	Interval     time.Duration // between two polls
 	CodeKey      []byte        // of the hashes of user codes, 32 bytes
 	Options      agentauth.Options
+	Tokens       Tokens // optional; the zero one issues none
 	// RequireIssuer refuses agent tokens without iss. Off, they are taken as the
 	// protocol's own client makes them (AAP-J2).
 	RequireIssuer bool

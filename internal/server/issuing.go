@@ -83,14 +83,14 @@ func (e invalidParams) Denial() a2a.Denial {
 func result(cs []issuer.Capability) a2a.CapabilitiesResult {
 	out := a2a.CapabilitiesResult{Capabilities: make([]a2a.Capability, len(cs))}
 	for i, c := range cs {
-		out.Capabilities[i] = onWire(c)
+		out.Capabilities[i] = OnWire(c)
 	}
 	return out
 }
 
-// onWire shows a capability as its holder may see it: handles and display
+// OnWire shows a capability as its holder may see it: handles and display
 // names, never a real identifier (SEP-5, SEP-6).
-func onWire(c issuer.Capability) a2a.Capability {
+func OnWire(c issuer.Capability) a2a.Capability {
 	w := a2a.Capability{
 		ID: c.ID, Grant: c.Grant, Token: c.Token, Operations: c.Operations(), Expires: c.Expires,
 		RevocationID: c.RevocationID, Principal: c.Principal, Task: c.Task, Legacy: c.Legacy,
