@@ -64,11 +64,6 @@ func TestGATE3_WhatCannotBeHeld(t *testing.T) {
 	if a := w.post(w.agentURL("mail"), body, h); a.reason() != "approval_required" {
 		t.Errorf("GATE-3 with a credential of the agent's own: %s", a.Raw)
 	}
-	// Words could ask for the mail as well.
-	words := text("SendMessage", "please send a mail")
-	if a := alice.present("mail", words, proven{chain: []string{held.Token}, operation: opMessage, arguments: map[string]any{}}); a.Error == nil && !strings.Contains(string(a.Raw), "AUTH_REQUIRED") {
-		t.Errorf("GATE-3 free text went on: %s", a.Raw)
-	}
 	if n := len(w.mail.got()); n != 0 {
 		t.Errorf("GATE-3 %d calls reached the agent", n)
 	}

@@ -409,6 +409,10 @@ func TestGATE3_StockClientWaits(t *testing.T) {
 			if len(ids) != 1 {
 				t.Fatalf("GATE-3 %v wait for alice\n%s", ids, w.log)
 			}
+			// Words could ask for the same, and this agent would do it.
+			if lines := client(t, w.agentURL("documents"), sent{bearer: aliceToken}, [][]string{{"send", "please delete d1"}}); !strings.Contains(lines[0], "TASK_STATE_AUTH_REQUIRED") {
+				t.Errorf("GATE-3 free text went on: %s", lines[0])
+			}
 			w.answers("alice", ids[0], map[string]any{})
 			w.soon("GATE-3 the client to see the answer", func() bool {
 				lines = client(t, w.agentURL("documents"), sent{bearer: aliceToken}, [][]string{{"get", seen.ID}})

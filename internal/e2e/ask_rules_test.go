@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// reviewed is who reviews mails: two of three people of finance.
+const reviewed = `approvals:
+  rules:
+    - {agent: mail, operation: mail:send/send, approvers: [group:finance, "user:dora"], people: 2, delegates: ["user:eve"]}
+`
+
+const reviewers = `    - {name: carol, token: carol-session-token, groups: [finance]}
+    - {name: dora, token: dora-session-token}
+    - {name: eve, token: eve-session-token}
+    - {name: mallory, token: mallory-session-token, groups: [sales]}
+`
+
+// TestSEP27_TwoPeople has a rule want two people, of whom the user behind is none:
+// the call is made after the second, one no is enough, and nobody else is asked.
+func TestSEP27_TwoPeople(t *testing.T) {
+	w, alice, held := mailing(t, options{extra: reviewed, dev: reviewers})
+	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
+	id := task.asked()
+	for who, n := range map[string]int{"carol": 1, "dora": 1, "eve": 1, "mallory": 0, "alice": 0} {
+		if got := len(w.waiting(who, "reviews")); got != n {
+			t.Errorf("SEP-27 %d requests wait for the review of %s; want %d", got, who, n)
+		}
+		if got := len(w.waiting(who, "confirmations")); got != 0 {
+			t.Errorf("SEP-27 %d requests wait for the confirmation of %s; want none", got, who)
+		}
+	}
+	if status, _ := w.asPerson("alice", http.MethodPost, "/v1/approvals/"+id, map[string]any{}); status != http.StatusNotFound {
+		t.Errorf("SEP-27 the user behind reviews it: HTTP %d; want 404", status)
+	}
+	if q := w.answers("carol", id, map[string]any{}); q["status"] != "pending" {
+		t.Errorf("SEP-27 after one of two: %v", q["status"])
+	}
+	if status, _ := w.asPerson("carol", http.MethodPost, "/v1/approvals/"+id, map[string]any{}); status == http.StatusOK {
+		t.Error("SEP-27 one person answers twice")
+	}
+	if n := len(w.mail.got()); n != 0 {
+		t.Fatalf("SEP-27 %d calls reached the agent after one of two", n)
+	}
+	if q := w.answers("dora", id, map[string]any{}); q["status"] != "approved" {
+		t.Errorf("SEP-27 after two of two: %v", q["status"])
+	}
+	if done := w.polled(alice, held, "mail", task.ID); done.State != "COMPLETED" {
+		t.Errorf("SEP-27 after two of two the task is %+v", done)
+	}
+	// One no is enough, and the other's yes comes too late.
+	task = heldIn(t, alice.mailsUnder(held, "bob@example.org"))
+	w.answers("carol", task.asked(), map[string]any{"deny": true})
+	if status, _ := w.asPerson("dora", http.MethodPost, "/v1/approvals/"+task.asked(), map[string]any{}); status == http.StatusOK {
+		t.Error("ATK-46 a question that was answered is answered by another")
+	}
+	if done := w.polled(alice, held, "mail", task.ID); done.State != "FAILED" {
+		t.Errorf("SEP-27 after a no the task is %+v", done)
+	}
+	if n := len(w.mail.got()); n != 1 {
+		t.Errorf("SEP-27 %d calls reached the agent; want 1", n)
+	}
+}
+
+// TestATK48_WhoeverAsksTooOften has a caller be refused again and again, and ask
+// more than people can answer.
+func TestATK48_WhoeverAsksTooOften(t *testing.T) {
+	w, alice, held := mailing(t, options{})
+	for range 3 {
+		task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
+		w.answers("alice", task.asked(), map[string]any{"deny": true})
+	}
+	alerts := 0
+	for _, r := range w.records("agent=mail&limit=100") {
+		if r.Action == "approval.alert" {
+			alerts++
+		}
+	}
+	if alerts != 1 || !strings.Contains(w.log.String(), "people refuse a caller again and again") {
+		t.Errorf("ATK-48 %d alerts on record after three refusals; want 1", alerts)
+	}
+	var last answer
+	for range 21 {
+		last = alice.mailsUnder(held, "bob@example.org")
+	}
+	if last.reason() != "approval_too_many" {
+		t.Errorf("ATK-48 the 21st open question: %s", last.Raw)
+	}
+	if n := len(w.waiting("alice", "confirmations")); n != 20 {
+		t.Errorf("ATK-48 %d questions are open; want 20", n)
+	}
+}
