@@ -124,7 +124,7 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 			Budgets: sums,
 			Name:    one.Name, Description: one.Description, Input: one.Input, Output: one.Output, Location: one.Location,
 			Sensitivity: provider.Sensitivity(one.Sensitivity), Default: one.Default, Autonomous: one.Autonomous, Public: one.Public,
-			Blocked: one.Blocked, Constraints: shape,
+			Blocked: one.Blocked, Constraints: shape, Lifetime: one.Lifetime,
 		})
 		if err := services.add(one, c.Upstream); err != nil {
 			return nil, fmt.Errorf("capability %q: %w", one.Name, err)
@@ -138,8 +138,8 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 	return provider.New(provider.Config{
 		Store: i.store, Issuer: i.issuer, Gate: own, Agent: c.ID, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description,
 		URL: strings.TrimRight(i.config.Issuer.URL, "/"), ExecutePath: agentapi.PathExecute, Capabilities: capabilities, Modes: modes(conf),
-		Clocks:   provider.Clocks{Session: conf.SessionTTL, Maximum: conf.MaximumLifetime, Absolute: conf.AbsoluteLifetime},
-		Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
+		Clocks:    provider.Clocks{Session: conf.SessionTTL, Maximum: conf.MaximumLifetime, Absolute: conf.AbsoluteLifetime},
+		Lifetimes: lifetimes(conf), Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
 		CIBA: provider.CIBA(conf.CIBA), Known: i.builtIn(a.dev),
 		Tokens:        provider.Tokens{Enabled: conf.Tokens, Lifetime: conf.TokenLifetime, Depth: conf.TokenDepth},
 		RequireIssuer: conf.RequireIssuer, IssuerAudience: conf.IssuerAudience,
@@ -147,6 +147,17 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.dev))}, a.now),
 		Backend:       services.route, Redact: redaction(i.config.Evidence.Arguments), Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
+}
+
+// lifetimes are the other clocks of some agents.
+func lifetimes(c config.AgentAuth) (out []provider.Lifetime) {
+	for _, l := range c.Lifetimes {
+		out = append(out, provider.Lifetime{
+			Modes: l.Modes, Hosts: l.Hosts, Capabilities: l.Capabilities,
+			Clocks: provider.Clocks{Session: l.SessionTTL, Maximum: l.MaximumLifetime, Absolute: l.AbsoluteLifetime},
+		})
+	}
+	return out
 }
 
 // builtIn reports who is a built-in user, in experiments.

@@ -61,8 +61,9 @@ type Approval struct {
 	Complete string `json:"verification_uri_complete,omitempty"` // URL with the code
 	Code     string `json:"user_code,omitempty"`
 	Message  string `json:"binding_message,omitempty"` // that the person sees, too
-	Expires  int    `json:"expires_in"`                // seconds
-	Interval int    `json:"interval"`                  // seconds between two polls
+	Notify   string `json:"notification_url,omitempty"`
+	Expires  int    `json:"expires_in"` // seconds
+	Interval int    `json:"interval"`   // seconds between two polls
 }
 
 // String says it in one sentence.

@@ -1,12 +1,14 @@
 package agentauth
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	wire "github.com/powerbox-project/powerbox/internal/agentauth"
@@ -163,8 +165,9 @@ func (c *Client) await(ctx context.Context, a Agent, noWait bool, o open) (Agent
 	interval, until := timing(a.Approval)
 	limited, cancel := context.WithTimeout(ctx, until)
 	defer cancel()
+	answered := c.notified(limited, a)
 	for {
-		if pause(limited, interval) != nil {
+		if waitOr(limited, interval, answered) != nil {
 			return a, &Pending{Agent: a.ID, Approval: a.Approval, Ended: ctx.Err() == nil}
 		}
 		now, err := c.poll(limited, a.ID)
@@ -186,6 +189,46 @@ func (c *Client) await(ctx context.Context, a Agent, noWait bool, o open) (Agent
 			return kept, err
 		}
 	}
+}
+
+// notified returns a channel from which one thing comes when the provider says that a
+// person has answered, where it does (section 10.10.2). It is a hint to look: what
+// became of it is what the status says, and polling goes on beside it (AAP-Y1).
+func (c *Client) notified(ctx context.Context, a Agent) <-chan struct{} {
+	if a.Approval == nil || a.Approval.Notify == "" || !sameOrigin(a.Approval.Notify, a.Issuer) {
+		return nil
+	}
+	out := make(chan struct{}, 1)
+	go func() {
+		answer, err := c.once(ctx, &call{method: http.MethodGet, url: a.Approval.Notify, stream: true})
+		if err != nil || answer.stream == nil {
+			return
+		}
+		defer func() { _ = answer.stream.Close() }() // the rest is of no use
+		stop := context.AfterFunc(ctx, func() { _ = answer.stream.Close() })
+		defer stop()
+		lines := bufio.NewScanner(answer.stream)
+		for lines.Scan() {
+			if name, ok := strings.CutPrefix(lines.Text(), "event:"); ok && strings.TrimSpace(name) == "status" {
+				out <- struct{}{}
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// waitOr waits, or until something comes, or returns the error of ctx.
+func waitOr(ctx context.Context, d time.Duration, come <-chan struct{}) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-come:
+	case <-t.C:
+	}
+	return nil
 }
 
 // poll asks once, with a token of its own (AAP-CL6).

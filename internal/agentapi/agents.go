@@ -116,6 +116,7 @@ func (a *API) detailed(s provider.Standing) map[string]any {
 func (a *API) challenge(c *provider.Challenge) map[string]any {
 	left := c.Approval.Expires.Sub(a.config.Now()).Round(time.Second)
 	out := map[string]any{"method": c.Approval.Method, "expires_in": int(left / time.Second), "interval": int(a.config.Interval / time.Second)}
+	out["notification_url"] = a.config.Provider.URL() + PathEvents + a.config.Provider.Notification(c.Approval)
 	if c.Approval.Method == agentauth.CIBA {
 		out["binding_message"] = c.Approval.Message
 		return out

@@ -67,11 +67,13 @@ type API struct {
 	config Config
 	limits *limiter
 	mux    *http.ServeMux
+
+	followed chan struct{} // a place for each request that is followed
 }
 
 // New returns the interface.
 func New(c Config) *API {
-	a := &API{config: c, limits: newLimiter(c.Limits, c.Now), mux: http.NewServeMux()}
+	a := &API{config: c, limits: newLimiter(c.Limits, c.Now), mux: http.NewServeMux(), followed: make(chan struct{}, maxFollowed)}
 	for pattern, do := range map[string]func(*http.Request) (answer, error){
 		"GET " + PathDiscovery: a.discovery, "POST " + PathRegister: a.register, "POST " + PathRequest: a.request, "GET " + PathStatus: a.status,
 		"POST " + PathReactivate: a.reactivate, "POST " + PathRevoke: a.revoke, "POST " + PathRotate: a.rotate, "POST " + PathIntrospect: a.introspect,
@@ -81,6 +83,7 @@ func New(c Config) *API {
 		a.mux.HandleFunc(pattern, a.serve(do))
 	}
 	a.mux.HandleFunc("POST "+PathExecute, a.execute)
+	a.mux.HandleFunc("GET "+PathEvents+"{request}", a.follow)
 	return a
 }
 

@@ -21,6 +21,7 @@ type AgentAuth struct {
 	SessionTTL       time.Duration        `key:"session_ttl" default:"30m" doc:"An agent that makes no request for so long expires."`
 	MaximumLifetime  time.Duration        `key:"max_lifetime" default:"24h" doc:"An agent expires so long after its last activation, whatever it does."`
 	AbsoluteLifetime time.Duration        `key:"absolute_lifetime" default:"168h" doc:"An agent ends for good so long after its registration."`
+	Lifetimes        []AgentLifetime      `key:"lifetimes" doc:"Other times for some agents. Of each time the shortest that applies holds, and where none does the provider's."`
 	ApprovalTime     time.Duration        `key:"approval_time" default:"10m" doc:"How long a person can answer a request."`
 	CIBA             string               `key:"ciba" default:"asked" enum:"off,asked,preferred" doc:"When a person who is known, as the host's user or by a login_hint, is asked where they are and sent no code: never, where the client prefers it, or always unless it prefers otherwise. preferred is for agents that can use the person's browser."`
 	PollInterval     time.Duration        `key:"poll_interval" default:"5s" doc:"How often clients should ask whether a request was answered."`
@@ -41,6 +42,16 @@ type AgentAuth struct {
 	Capabilities     []ProviderCapability `key:"capabilities" doc:"What agents can execute. Without any, the agent is no provider."`
 }
 
+// AgentLifetime is other times for some agents.
+type AgentLifetime struct {
+	Modes            []string      `key:"modes" doc:"For agents of these modes. Absent: of all."`
+	Hosts            []string      `key:"hosts" doc:"For agents of these hosts, by id. Absent: of all."`
+	Capabilities     []string      `key:"capabilities" doc:"For agents that are given one of these, from then on. Absent: for all."`
+	SessionTTL       time.Duration `key:"session_ttl" doc:"As agent_auth.session_ttl. Absent: nothing is said."`
+	MaximumLifetime  time.Duration `key:"max_lifetime" doc:"As agent_auth.max_lifetime. Absent: nothing is said."`
+	AbsoluteLifetime time.Duration `key:"absolute_lifetime" doc:"As agent_auth.absolute_lifetime. Absent: nothing is said."`
+}
+
 // ProviderCapability is one capability of a provider.
 type ProviderCapability struct {
 	Name        string                    `key:"name" required:"true" doc:"Its name: a to z, digits and _."`
@@ -53,6 +64,7 @@ type ProviderCapability struct {
 	Public      bool                      `key:"public" doc:"Listed without authentication."`
 	Blocked     bool                      `key:"blocked" doc:"Listed, and cannot be asked for."`
 	Constraints powerbox.Value            `key:"constraints" doc:"Constraints of the server, which every grant is within."`
+	Lifetime    time.Duration             `key:"grant_lifetime" doc:"How long a grant of it is in force. Absent: as long as its agent."`
 	Executions  int                       `key:"executions" default:"0" min:"0" max:"1000000" doc:"Executions a minute by one agent; 0 for no limit of its own."`
 	Uses        int                       `key:"uses" min:"0" max:"1000000000" doc:"How often one grant of it can be used in all; 0 for no bound."`
 	Sum         map[string]powerbox.Value `key:"sum" doc:"Per argument, the most that all uses of one grant may add up to."`
@@ -150,6 +162,15 @@ func (k checker) checkProvider(at string, p AgentAuth) {
 			k.place(at+"."+d.key, "%s is less than a second", d.of)
 		}
 	}
+	names := make([]string, len(p.Capabilities))
+	for j, c := range p.Capabilities {
+		if names[j] = c.Name; c.Lifetime < 0 || c.Lifetime > 0 && c.Lifetime < time.Second {
+			k.place(fmt.Sprintf("%s.capabilities[%d].grant_lifetime", at, j), "%s is less than a second", c.Lifetime)
+		}
+	}
+	for j, l := range p.Lifetimes {
+		k.checkLifetime(fmt.Sprintf("%s.lifetimes[%d]", at, j), l, names)
+	}
 	k.unique(at+".capabilities", "name", len(p.Capabilities), func(j int) string { return p.Capabilities[j].Name })
 	for j, c := range p.Capabilities {
 		here := fmt.Sprintf("%s.capabilities[%d]", at, j)
@@ -164,5 +185,24 @@ func (k checker) checkProvider(at string, p AgentAuth) {
 				k.place(here+"."+key+".url", "%q; want an absolute http or https URL", at)
 			}
 		}
+	}
+}
+
+// checkLifetime wants a lifetime that says something, about agents that there can be.
+func (k checker) checkLifetime(at string, l AgentLifetime, capabilities []string) {
+	for j, mode := range l.Modes {
+		k.known(fmt.Sprintf("%s.modes[%d]", at, j), "mode", mode, []string{"delegated", "autonomous"})
+	}
+	for j, name := range l.Capabilities {
+		k.known(fmt.Sprintf("%s.capabilities[%d]", at, j), "capability", name, capabilities)
+	}
+	some := false
+	for _, d := range []time.Duration{l.SessionTTL, l.MaximumLifetime, l.AbsoluteLifetime} {
+		if some = some || d != 0; d < 0 || d > 0 && d < time.Second {
+			k.place(at, "%s is less than a second", d)
+		}
+	}
+	if !some {
+		k.place(at, "says no time; want session_ttl, max_lifetime or absolute_lifetime")
 	}
 }

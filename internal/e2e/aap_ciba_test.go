@@ -39,7 +39,7 @@ func TestAAPA3_KnownPersonIsAsked(t *testing.T) {
 		}), http.StatusOK, "")
 	}
 	asked := approvalOf(more("ciba"))
-	want := []string{"binding_message", "expires_in", "interval", "method"}
+	want := []string{"binding_message", "expires_in", "interval", "method", "notification_url"}
 	if got := slices.Sorted(maps.Keys(asked)); !slices.Equal(got, want) || asked["method"] != "ciba" || asked["binding_message"] != "Look at all" {
 		t.Errorf("AAP-A1: %v", asked)
 	}
@@ -71,6 +71,7 @@ func TestAAPA3_HintsTellNothing(t *testing.T) {
 	nobody, unreal := hinted("mallory")
 	for _, r := range []reply{someone, unreal} {
 		b.want("a hint", r, http.StatusOK, "")
+		delete(approvalOf(r), "notification_url")
 		delete(r.Body, "agent_id")
 		delete(r.Body, "host_id")
 	}

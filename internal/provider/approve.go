@@ -301,7 +301,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 		g := &q.Grants[i]
 		switch {
 		case approved[g.ID]:
-			err = p.activate(tx, q.Agent, g, who.Principal, now)
+			err = p.activate(tx, &q.Agent, g, who.Principal, now)
 		case g.Status == agentauth.Pending: // one that was taken back stays so (AAP-M3)
 			g.Status, g.DeniedBy, g.Reason, g.Updated = agentauth.Denied, who.Principal, plain(answer.Reason, maxReasonText), now
 			err = tx.PutGrant(*g)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -37,6 +38,7 @@ type Capability struct {
 	Blocked     bool           // cannot be asked for
 	Autonomous  bool           // granted at once to autonomous agents of hosts without a user
 	Budgets     Budgets        // of each grant
+	Lifetime    time.Duration  // of each grant, from when it is given; 0 for that of the agent
 	Constraints powerbox.Shape // of the server; the zero Shape is set to any arguments
 
 	schema *jsonschema.Schema // of Input

@@ -12,9 +12,13 @@ import (
 
 // activate puts a grant in force: from then on there is a capability on record
 // for it, which is what executions are decided by.
-func (p *Provider) activate(tx Tx, a Agent, g *Grant, by string, now time.Time) error {
+// What the capability has for a duration holds for the agent, too, from then on.
+func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time) error {
 	shape, err := p.shape(*g)
 	if err != nil {
+		return err
+	}
+	if err := p.tighten(tx, a, g, now); err != nil {
 		return err
 	}
 	op, err := p.operation(g.Capability)

@@ -197,6 +197,9 @@ func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (S
 	if err := p.dismiss(tx, a.ID, "reactivation", now); err != nil {
 		return Standing{}, err
 	}
+	before := a.Clocks
+	a.Clocks = p.clocks(a.Mode, h.ID, "") // what it was given beyond is gone
+	a.Clocks.Absolute = min(a.Clocks.Absolute, before.Absolute)
 	var wanted []wish
 	for _, name := range p.defaults(h) {
 		if c := p.capabilities[name]; c != nil && c.Sensitivity != High {
@@ -212,7 +215,7 @@ func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (S
 	if h.User != "" && h.Status == agentauth.Active {
 		a.Status, a.Activated, a.LastUsed = agentauth.Active, now, now
 		for i := range grants {
-			if err := p.activate(tx, a, &grants[i], "policy:defaults", now); err != nil {
+			if err := p.activate(tx, &a, &grants[i], "policy:defaults", now); err != nil {
 				return Standing{}, err
 			}
 		}

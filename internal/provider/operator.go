@@ -166,7 +166,7 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 			return err
 		}
 		grants[0].Reason = ""
-		if err := p.activate(tx, a, &grants[0], who.Principal, now); err != nil {
+		if err := p.activate(tx, &a, &grants[0], who.Principal, now); err != nil {
 			return err
 		}
 		out = grants[0]
@@ -360,7 +360,7 @@ func (p *Provider) Clean(ctx context.Context) (agents int, err error) {
 func (p *Provider) forgetSeen(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.used, func(_ string, at time.Time) bool { return now.Sub(at) > p.config.Clocks.Session })
+	maps.DeleteFunc(p.used, func(_ string, at time.Time) bool { return now.Sub(at) > p.longest() })
 	maps.DeleteFunc(p.hints, func(_ string, g guesses) bool { return now.Sub(g.since) > hintTime })
 	maps.DeleteFunc(p.guesses, func(_ string, g guesses) bool { return now.Sub(g.since) > guessTime })
 }

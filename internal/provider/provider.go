@@ -39,6 +39,7 @@ type Config struct {
 	Capabilities []Capability
 	Modes        []string // that can be registered
 	Clocks       Clocks
+	Lifetimes    []Lifetime    // other clocks, for some of the agents
 	Approval     time.Duration // how long an approval can be answered
 	Interval     time.Duration // between two polls
 	CodeKey      []byte        // of the hashes of user codes, 32 bytes

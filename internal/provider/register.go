@@ -223,7 +223,7 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 	}
 	a = Agent{
 		ID: id, Host: host.ID, Name: r.Name, Mode: r.Mode, Thumbprint: key.Thumbprint(), KeysURL: s.token.AgentKeysURL, KeyID: s.token.AgentKeyID,
-		Reason: plain(r.Reason, maxReasonText), Status: agentauth.Pending, Clocks: p.config.Clocks, Created: now, Updated: now,
+		Reason: plain(r.Reason, maxReasonText), Status: agentauth.Pending, Clocks: p.clocks(r.Mode, host.ID, ""), Created: now, Updated: now,
 	}
 	if a.Mode == agentauth.Delegated {
 		a.User = host.User
@@ -350,7 +350,7 @@ func (p *Provider) begin(tx Tx, h Host, a Agent, grants []Grant, by string, deta
 		return Standing{}, err
 	}
 	for i := range grants {
-		if err := p.activate(tx, a, &grants[i], by, now); err != nil {
+		if err := p.activate(tx, &a, &grants[i], by, now); err != nil {
 			return Standing{}, err
 		}
 	}

@@ -1,0 +1,91 @@
+package agentapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/provider"
+)
+
+// PathEvents is where a request that waits for a person is followed (section 10.10.2).
+const PathEvents = "/agent/events/"
+
+// How many requests can be followed at a time, and how often one is looked at.
+const (
+	maxFollowed = 256
+	followLook  = time.Second
+)
+
+// follow tells, as an event of a stream, how a request was answered (AAP-Y1). The
+// protocol's own client shows no token here: the address is the secret, and what is
+// told is no more than how it stands.
+func (a *API) follow(w http.ResponseWriter, r *http.Request) {
+	if err := a.limits.allow(r); err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	s, approval, over, err := a.config.Provider.Notified(r.Context(), r.PathValue("request"))
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	select {
+	case a.followed <- struct{}{}:
+		defer func() { <-a.followed }()
+	default:
+		a.refuse(w, r, agentauth.Errorf(agentauth.CodeRateLimited, "too many requests are followed; ask for the status instead"))
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	out := http.NewResponseController(w)
+	_ = out.SetWriteDeadline(time.Time{}) // until it is answered, or its time is over
+	tick := time.NewTicker(followLook)
+	defer tick.Stop()
+	for !over {
+		if _, err := fmt.Fprint(w, ":\n\n"); err != nil || out.Flush() != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-a.config.Done:
+			return
+		case <-tick.C:
+		}
+		if s, approval, over, err = a.config.Provider.Notified(r.Context(), r.PathValue("request")); err != nil {
+			return // the client asks for the status, and is told why
+		}
+	}
+	data, err := json.Marshal(told(s, approval))
+	if err == nil && writeEvent(w, "status", data) == nil {
+		_ = out.Flush() // the client may have gone
+	}
+}
+
+// told is how a request stands, for whoever has its address: no constraints, no
+// reasons, and nobody's name.
+func told(s provider.Standing, approval provider.Approval) map[string]any {
+	grants := []grantBody{}
+	for _, g := range s.Grants {
+		for _, id := range approval.Grants {
+			if g.ID == id {
+				grants = append(grants, grantBody{Capability: g.Capability, Status: g.Status})
+			}
+		}
+	}
+	how := string(approval.Status)
+	switch approval.Status {
+	case agentauth.Active:
+		how = "approved"
+	case agentauth.Pending:
+		how = "expired"
+	default:
+	}
+	return map[string]any{"agent_id": s.Agent.ID, "status": s.Status, "approval": how, "agent_capability_grants": grants}
+}
