@@ -111,6 +111,9 @@ func readAgent(base string, raw []byte) (Agent, error) {
 	if !ok {
 		at, ok = view.Interface(a2a.HTTPJSON, "")
 	}
+	if !ok {
+		at, ok = view.Interface(a2a.MCP, "")
+	}
 	a := Agent{Base: base, Name: view.Name, URL: at.URL}
 	a.card, _ = agentcard.Lint(raw, false) // it keeps its problems, which Fits looks at
 	if !ok && !view.Protectable() {

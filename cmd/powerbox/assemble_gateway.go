@@ -20,6 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/gateway"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/mcp"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/internal/sidecar"
@@ -210,6 +211,9 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 	if err := i.behind(c, &out); err != nil {
 		return gateway.Agent{}, err
 	}
+	if out.MCP, err = mcpOf(c); err != nil {
+		return gateway.Agent{}, fmt.Errorf("agents, %s: %w", c.ID, err)
+	}
 	for _, root := range c.TrustRoots {
 		data, err := i.readFile(string(root.JWKSFile))
 		if err != nil {
@@ -246,6 +250,37 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 			return gateway.Agent{}, err
 		}
 		out.Required = append(out.Required, op)
+	}
+	return out, nil
+}
+
+// mcpOf is what of an MCP server is protected beside its tools, nil for an agent
+// of A2A.
+func mcpOf(c config.Agent) (*gateway.MCP, error) {
+	if c.Protocol != "mcp" {
+		if len(c.MCP.Methods) > 0 || len(c.MCP.ServerRequests) > 0 {
+			return nil, errors.New("mcp: the agent's protocol is a2a; want protocol: mcp")
+		}
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	if c.GRPC.Listen != "" || c.NeedsExtension || c.CardKeys != "" {
+		return nil, errors.New("an MCP server has no card and no gRPC; leave out grpc, extension_required and card_keys")
+	}
+	out := &gateway.MCP{Methods: map[string]powerbox.Operation{}, Requests: c.MCP.ServerRequests}
+	for method, name := range c.MCP.Methods {
+		if !mcp.Ruled(method) {
+			return nil, fmt.Errorf("mcp.methods: %q cannot be mapped; want one of %s", method, strings.Join(mcp.RuledMethods(), ", "))
+		}
+		op, err := powerbox.ParseOperation(c.ID + "/" + name)
+		if err != nil {
+			return nil, fmt.Errorf("mcp.methods.%s: %w", method, err)
+		}
+		out.Methods[method] = op
+	}
+	for _, method := range c.MCP.ServerRequests {
+		if !slices.Contains(mcp.ServerRequests, method) {
+			return nil, fmt.Errorf("mcp.server_requests: %q is no request of MCP's servers; want one of %s", method, strings.Join(mcp.ServerRequests, ", "))
+		}
 	}
 	return out, nil
 }

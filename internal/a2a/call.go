@@ -15,10 +15,11 @@ const (
 	JSONRPC Binding = iota
 	HTTPJSON
 	GRPC
+	MCP // the Model Context Protocol over Streamable HTTP, which is none of A2A's own
 )
 
 // String returns the name that cards have for the binding.
-func (b Binding) String() string { return [...]string{"JSONRPC", "HTTP+JSON", "GRPC"}[b] }
+func (b Binding) String() string { return [...]string{"JSONRPC", "HTTP+JSON", "GRPC", "MCP"}[b] }
 
 // Call is one call of an agent, whatever binding and version it came by.
 type Call struct {

@@ -107,7 +107,7 @@ func (v CardView) Protectable() bool {
 // protected reports whether calls that come in front of the gateway for an
 // interface go on to that one: it is the first of its binding and version.
 func (v CardView) protected(i Interface) bool {
-	for _, b := range []Binding{JSONRPC, HTTPJSON, GRPC} {
+	for _, b := range []Binding{JSONRPC, HTTPJSON, GRPC, MCP} {
 		if first, ok := v.Interface(b, majorMinor(i.Version)); ok && i.Binding == b.String() {
 			return first.URL == i.URL
 		}

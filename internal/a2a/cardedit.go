@@ -22,6 +22,7 @@ type CardGrant struct {
 type Rewrite struct {
 	PublicURL    string      // required: where clients are to send calls of JSON-RPC and HTTP+JSON
 	GRPC         string      // where they are to send those of gRPC; "" where the gateway takes none
+	MCP          bool        // the card is of an MCP server, which is protected as such
 	Grants       []CardGrant // advertised in the extension's params
 	Params       []byte      // further members of those params, a JSON object; nil for none
 	LegacyMember bool        // capabilityGrants also as a member of the card itself (SEP-1)
@@ -54,7 +55,7 @@ func RewriteCard(raw []byte, to Rewrite) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !view.Protectable() {
+	if !view.Protectable() && !to.MCP {
 		return nil, ErrNoInterface
 	}
 	if !c.redirect(view, to) {
@@ -104,9 +105,12 @@ func (to Rewrite) at(binding string) string {
 		return to.PublicURL
 	case GRPC.String():
 		return to.GRPC
-	default:
-		return ""
+	case MCP.String():
+		if to.MCP {
+			return to.PublicURL
+		}
 	}
+	return ""
 }
 
 // redirect points every remaining interface to the gateway. Of what 0.3 has the

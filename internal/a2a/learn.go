@@ -130,6 +130,53 @@ func FilterTasks(response []byte, keep func(TaskRef) bool) ([]byte, error) {
 	return splice(response, base, edits), nil
 }
 
+// FilterNamed cuts the elements of a list in the result of a response that keep
+// refuses, by a member that names them; one without such a name is never kept.
+// Every other byte stays. A response that is an error stays as it is. An error
+// means that the response is not understood and must not be passed on.
+func FilterNamed(response []byte, list, name string, keep func(string) bool) ([]byte, error) {
+	o, err := readObject(response)
+	if err == nil {
+		err = newNames("result").checkRaw("the answer", o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	result := o.index("result")
+	if result < 0 {
+		return response, nil
+	}
+	inner, err := readObject(o[result].value)
+	if err == nil {
+		err = newNames(list).checkRaw("the result", inner)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the result: %w", err)
+	}
+	i := inner.index(list)
+	if i < 0 || !isSet(inner[i].value) {
+		return response, nil
+	}
+	elements, err := readObjects("result."+list, inner[i].value, newNames(name))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := readArray(inner[i].value)
+	if err != nil {
+		return nil, err
+	}
+	var kept [][]byte
+	for n, e := range elements {
+		if text := e.text(name); text != "" && keep(text) {
+			kept = append(kept, raw[n])
+		}
+	}
+	if len(kept) == len(raw) {
+		return response, nil
+	}
+	return splice(response, o[result].start, []edit{{inner[i].start, inner[i].end, writeArray(kept)}}), nil
+}
+
 var (
 	listNames = newNames("result", "tasks", "totalSize")
 	taskNames = newNames("id", "contextId")

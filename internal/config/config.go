@@ -94,7 +94,9 @@ type DevUser struct {
 // Agent is one protected agent.
 type Agent struct {
 	ID               string      `key:"id" required:"true" format:"id" doc:"Name of the agent: letters a-z, digits and '-'."`
-	Upstream         string      `key:"upstream" required:"true" format:"url" doc:"URL of the agent behind."`
+	Upstream         string      `key:"upstream" required:"true" format:"url" doc:"URL of the agent behind; of an MCP server, its endpoint."`
+	Protocol         string      `key:"protocol" default:"a2a" enum:"a2a,mcp" doc:"What the agent speaks: A2A, or mcp for an MCP server over Streamable HTTP, whose tools are its skills (docs/mcp.md)."`
+	MCP              AgentMCP    `key:"mcp" doc:"What of an MCP server is there beside its tools."`
 	GatewayURL       string      `key:"gateway_url" format:"origin" doc:"Public base URL of the agent's gateways, where they are apart from the server (powerbox gateway); the agent then lives at URL/agents/ID. Default: the server is its gateway."`
 	GRPC             AgentGRPC   `key:"grpc" doc:"Calls by gRPC. JSON-RPC and HTTP+JSON need no setting."`
 	TLS              UpstreamTLS `key:"tls" doc:"How the agent is reached over TLS, by every binding. With any of these set it is reached over TLS alone. Files are read again when they change."`
@@ -119,6 +121,12 @@ type Agent struct {
 	Bodies           AgentBodies `key:"bodies" doc:"What is kept beside the records of the agent's calls, and can be erased without touching them (docs/operations.md). Default: nothing; records have the names and kinds of arguments (evidence.arguments)."`
 	Degraded         Degraded    `key:"degraded" doc:"What goes on while records cannot be written. Default: nothing."`
 	TrustRoots       []TrustRoot `key:"trust_roots" doc:"Other issuers whose capabilities are accepted, recorded as foreign. Default: none."`
+}
+
+// AgentMCP is what of an MCP server is there beside its tools.
+type AgentMCP struct {
+	Methods        map[string]string `key:"methods" doc:"Operations (grant/operation) that methods beside tools/call need, by method: resources/read, resources/subscribe, resources/unsubscribe, prompts/get, completion/complete. Their parameters are the operation's arguments. One that is not named is refused, and nothing is listed for it."`
+	ServerRequests []string          `key:"server_requests" doc:"Methods that the server may call at its clients: sampling/createMessage, elicitation/create, roots/list, ping. None: its requests are refused in the client's place."`
 }
 
 // AgentBodies is what is kept beside records. A record holds a commitment to it,

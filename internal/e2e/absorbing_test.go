@@ -122,7 +122,7 @@ func (c *chaos) check() {
 // after each, whatever was revoked, with all that descends from it, is refused, and
 // nothing else is. Freezing, thawing and restarts bring nothing back.
 func TestATK51_RevokeIsAbsorbing(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	overTools(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on})
 		c := &chaos{town: w, random: rand.New(rand.NewPCG(51, uint64(len(t.Name())))), alice: w.caller(aliceToken), frozen: map[string]bool{}}
 		c.parties = []*caller{w.caller(""), w.caller(""), c.alice}

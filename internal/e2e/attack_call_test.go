@@ -50,7 +50,7 @@ func tryATK1NoAmbientAuthority(t *testing.T, on wire) {
 
 // TestATK3_TheStricterOfTwoHolds gives one caller a permissive scope and a
 // stricter capability, and the reverse.
-func TestATK3_TheStricterOfTwoHolds(t *testing.T) { everywhere(t, tryATK3TheStricterOfTwoHolds) }
+func TestATK3_TheStricterOfTwoHolds(t *testing.T) { overTools(t, tryATK3TheStricterOfTwoHolds) }
 
 func tryATK3TheStricterOfTwoHolds(t *testing.T, on wire) {
 	key := newKey(t)
@@ -71,7 +71,7 @@ func tryATK3TheStricterOfTwoHolds(t *testing.T, on wire) {
 
 // TestATK4_NothingIsTruncated sends names, handles and lists that are longer than
 // anything that a reader might cut.
-func TestATK4_NothingIsTruncated(t *testing.T) { everywhere(t, tryATK4NothingIsTruncated) }
+func TestATK4_NothingIsTruncated(t *testing.T) { overTools(t, tryATK4NothingIsTruncated) }
 
 func tryATK4NothingIsTruncated(t *testing.T, on wire) {
 	w := start(t, options{on: on})
@@ -102,7 +102,7 @@ func tryATK4NothingIsTruncated(t *testing.T, on wire) {
 
 // TestATK5_AbsentIsNothing leaves out, empties and nulls what a capability or a
 // request says.
-func TestATK5_AbsentIsNothing(t *testing.T) { everywhere(t, tryATK5AbsentIsNothing) }
+func TestATK5_AbsentIsNothing(t *testing.T) { overTools(t, tryATK5AbsentIsNothing) }
 
 func tryATK5AbsentIsNothing(t *testing.T, on wire) {
 	w := start(t, options{on: on})
@@ -350,7 +350,7 @@ func faceless(a answer) string {
 
 // TestATK19_Handles tries unknown, foreign, malformed and other roots' handles:
 // one answer for all of them.
-func TestATK19_Handles(t *testing.T) { everywhere(t, tryATK19Handles) }
+func TestATK19_Handles(t *testing.T) { overTools(t, tryATK19Handles) }
 
 func tryATK19Handles(t *testing.T, on wire) {
 	w := start(t, options{on: on})

@@ -192,7 +192,7 @@ func TestATK28_Batches(t *testing.T) {
 
 // TestATK35_CredentialsAreConsumed looks at what the agent behind gets of what
 // callers prove themselves with.
-func TestATK35_CredentialsAreConsumed(t *testing.T) { everywhere(t, tryATK35CredentialsAreConsumed) }
+func TestATK35_CredentialsAreConsumed(t *testing.T) { overTools(t, tryATK35CredentialsAreConsumed) }
 
 func tryATK35CredentialsAreConsumed(t *testing.T, on wire) {
 	w := start(t, options{on: on})

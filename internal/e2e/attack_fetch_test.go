@@ -61,7 +61,7 @@ func TestATK15_CardsThatLeadElsewhere(t *testing.T) {
 // callers prove to it passes as it is, on every binding, and a capability is no
 // replacement for it, as it is none for a capability.
 func TestEXT38_AuthenticationStaysTheAgents(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	overTools(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on})
 		alice := w.caller(aliceToken)
 		held := alice.reports()

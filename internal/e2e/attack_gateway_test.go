@@ -110,7 +110,7 @@ func TestATK20_AProofIsUsedOnce(t *testing.T) {
 // TestATK23_RevokedIsRevoked revokes while calls are made: none that begins
 // after the revocation was answered is let through, whatever was verified before.
 func TestATK23_RevokedIsRevoked(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	overTools(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on})
 		alice := w.caller(aliceToken)
 		held := alice.reports()
@@ -151,7 +151,7 @@ func TestATK30_BodiesThatAreNotRead(t *testing.T) {
 	z := gzip.NewWriter(&zipped)
 	_, _ = z.Write(data("delete_document", nil))
 	_ = z.Close()
-	everywhere(t, func(t *testing.T, on wire) {
+	overTools(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on, mode: "prefer"})
 		r, _ := w.encode(w.agentURL("documents"), data("search_documents", map[string]any{"query": "x"}))
 		kind, client := "application/json", http.DefaultClient
@@ -246,7 +246,7 @@ func TestATK31_Smuggling(t *testing.T) {
 // TestATK32_IdentityHeaders says who it is in headers that others believe: here
 // they decide nothing, and those that are ours do not reach the agent behind.
 func TestATK32_IdentityHeaders(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	overTools(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on, mode: "scoped", extra: "scopes:\n  reader: {documents: [documents:read/search]}", callersOf: func(w *town) string {
 			return "  callers:\n    - {agent: reader, key: " + w.reader.key.Public().Thumbprint() + "}"
 		}})
@@ -286,7 +286,7 @@ func TestATK32_IdentityHeaders(t *testing.T) {
 // TestATK33_EventsOfOurs has names with line ends in them said back in a stream:
 // they stay inside the one event, or the one status, that a denial is.
 func TestATK33_EventsOfOurs(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	overTools(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on})
 		alice := w.caller(aliceToken)
 		held := alice.reports()

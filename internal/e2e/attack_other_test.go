@@ -278,7 +278,7 @@ func TestATK18_AListThatCannotBeCut(t *testing.T) {
 
 // TestATK6_RevokedParents ends the parent and the middle of a chain: what
 // descends from it is dead, by token and by reference.
-func TestATK6_RevokedParents(t *testing.T) { everywhere(t, tryATK6RevokedParents) }
+func TestATK6_RevokedParents(t *testing.T) { overTools(t, tryATK6RevokedParents) }
 
 func tryATK6RevokedParents(t *testing.T, on wire) {
 	w := start(t, options{on: on})

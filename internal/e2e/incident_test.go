@@ -149,7 +149,7 @@ func TestEXT28_DenialsLinkToTheCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	everywhere(t, func(t *testing.T, on wire) {
+	overTools(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on})
 		a := w.caller(aliceToken).send("documents", data("search_documents", nil))
 		if a.reason() != "capability_required" {

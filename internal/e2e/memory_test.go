@@ -14,7 +14,7 @@ import (
 // remembers, and after a restart to one that remembers nothing: each call has one
 // answer, whatever was asked before it.
 func TestATK26_NoAnswerIsAnothersAnswer(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	overTools(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on})
 		alice, other := w.caller(aliceToken), w.caller(aliceToken)
 		held, theirs := alice.reports(), other.reports()

@@ -140,7 +140,7 @@ func TestSEP18_PreferRefusesUndeclared(t *testing.T) {
 	w.inMode(t, alice.ambient("documents", body), true, "prefer/ambient", "")
 }
 
-func TestSEP18_Require(t *testing.T) { everywhere(t, trySEP18Require) }
+func TestSEP18_Require(t *testing.T) { overTools(t, trySEP18Require) }
 
 func trySEP18Require(t *testing.T, on wire) {
 	w := start(t, options{on: on})

@@ -70,7 +70,7 @@ func (c *caller) forged(held granted, key *token.PrivateKey, change func(*token.
 }
 
 // Every rejection has a reason code of its own.
-func TestSEP11_Rejects(t *testing.T) { everywhere(t, trySEP11Rejects) }
+func TestSEP11_Rejects(t *testing.T) { overTools(t, trySEP11Rejects) }
 
 func trySEP11Rejects(t *testing.T, on wire) {
 	w := start(t, options{on: on})
@@ -215,7 +215,7 @@ func trySEP14MessageHasNoAuthority(t *testing.T, on wire) {
 	}
 }
 
-func TestSEP15_CompromisedHolder(t *testing.T) { everywhere(t, trySEP15CompromisedHolder) }
+func TestSEP15_CompromisedHolder(t *testing.T) { overTools(t, trySEP15CompromisedHolder) }
 
 func trySEP15CompromisedHolder(t *testing.T, on wire) {
 	w := start(t, options{on: on})
@@ -293,7 +293,7 @@ func TestSEP16_OwnTokensOnly(t *testing.T) {
 	allowed(t, alice.under(derived, documents.ResourceHandles[0].Handle))
 }
 
-func TestSEP17_Reference(t *testing.T) { everywhere(t, trySEP17Reference) }
+func TestSEP17_Reference(t *testing.T) { overTools(t, trySEP17Reference) }
 
 func trySEP17Reference(t *testing.T, on wire) {
 	w := start(t, options{on: on})

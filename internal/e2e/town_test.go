@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -121,6 +122,7 @@ func newStock(t *testing.T, skills ...string) *stock {
 	} {
 		mux.Handle(path, s.noting(h))
 	}
+	mux.Handle("/mcp", s.noting(tools(skills)))
 	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(card))
 	return s
 }
@@ -236,6 +238,7 @@ type options struct {
 	dev      string            // further built-in users, whole lines
 	mail     string            // further members of the mail skill
 	offer    string            // further members of the offer of mail
+	upstream string            // of the documents agent; "" for its own
 	// callersOf makes the lines of callers once the town has its reader.
 	callersOf func(*town) string
 	scheme    string      // http where empty
@@ -285,8 +288,15 @@ func start(t *testing.T, o options) *town {
 	for name, text := range o.files {
 		w.write(name, text)
 	}
+	documents := cmp.Or(o.upstream, w.documents.url)
+	if w.on.binding == overMCP {
+		if o.upstream == "" {
+			documents += "/mcp"
+		}
+		o.agent = "    protocol: mcp\n" + o.agent
+	}
 	o.agent = w.grpcLines("documents") + o.agent
-	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, o.dev, w.documents.url, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.offer, o.mail, o.extra))
+	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, o.dev, documents, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.offer, o.mail, o.extra))
 	w.boot()
 	t.Cleanup(h2.CloseIdleConnections)
 	return w

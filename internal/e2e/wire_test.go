@@ -39,6 +39,7 @@ func (b wire) String() string {
 const (
 	overREST = "HTTP+JSON"
 	overGRPC = "gRPC"
+	overMCP  = "MCP"
 )
 
 // wires are all of them.
@@ -59,6 +60,7 @@ type request struct {
 	dial        string // where it goes
 	body        []byte // what a proof is about
 	core        string // the method's name in 1.0
+	reference   string // capability that the header names
 }
 
 // names03 are the names of 0.3 in JSON-RPC and in its service of gRPC, which is
@@ -87,6 +89,9 @@ func (w *town) encode(target string, body []byte) (request, bool) {
 	d.UseNumber()
 	if w.on == (wire{}) || d.Decode(&call) != nil || call.Params == nil || d.More() {
 		return plain, false
+	}
+	if w.on.binding == overMCP {
+		return w.toolCall(plain, target, call.Method, call.Params)
 	}
 	core := call.Method
 	for name, old := range names03 {
@@ -343,7 +348,12 @@ func (w *town) send(r request, header http.Header) *http.Response {
 		header.Del("Connection") // HTTP/2 has none of these
 		header.Del("Upgrade")
 	}
-	if header.Get("A2A-Version") == "" {
+	if w.on.binding == overMCP {
+		header.Set("Accept", "application/json, text/event-stream")
+		if r.reference != "" {
+			header.Add("Powerbox-Capability", r.reference)
+		}
+	} else if header.Get("A2A-Version") == "" {
 		header.Set("A2A-Version", w.on.version)
 	}
 	req, err := http.NewRequest(r.method, r.dial, bytes.NewReader(body))

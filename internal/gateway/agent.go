@@ -29,6 +29,7 @@ type agent struct {
 	gateway *Gateway
 
 	contexts token.Contexts     // for the agent behind
+	refusals chan struct{}      // answers to an MCP server that are under way
 	fetches  singleflight.Group // at most one fetch of the card at a time
 
 	mu      sync.Mutex // guards the fields below
@@ -60,7 +61,7 @@ func newAgent(a Agent, g *Gateway) *agent {
 	if a.Cards == nil {
 		a.Cards = g.config.Cards
 	}
-	return &agent{Agent: a, gateway: g}
+	return &agent{Agent: a, gateway: g, refusals: make(chan struct{}, maxRefusals)}
 }
 
 // view returns the agent as its card describes it. A card that is too old is
@@ -125,6 +126,9 @@ func (a *agent) refresh() (any, error) {
 }
 
 func (a *agent) fetch(ctx context.Context) (*view, error) {
+	if a.MCP != nil {
+		return a.mcpView()
+	}
 	address := strings.TrimSuffix(a.Upstream, "/") + "/.well-known/agent-card.json"
 	a.mu.Lock()
 	last := a.current
@@ -168,7 +172,7 @@ func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 		Links: a.Scopes.links(), Degraded: a.Degraded,
 		Trust: a.thresholds(), TrustAny: a.Trust,
 	}
-	var clauses []powerbox.Clause
+	clauses := a.mcpClauses()
 	for _, name := range card.Skills {
 		s, ok := a.Skills[name]
 		if !ok || slices.ContainsFunc(clauses, func(c powerbox.Clause) bool { return c.Pattern.Matches(s.Operation) }) {
@@ -278,7 +282,7 @@ func (a *agent) rewritten(skill string) a2a.Rewrite {
 	if skill != "" {
 		grpc = "" // the URL is what names the skill, and gRPC has no path of ours
 	}
-	return a2a.Rewrite{PublicURL: public, GRPC: grpc, Grants: a.Grants, Params: a.params(), LegacyMember: a.LegacyMember, OnlySkill: skill, Required: a.NeedsExtension, Scopes: a.Scopes.params(), ScopesRequired: a.Scopes.Evidence}
+	return a2a.Rewrite{PublicURL: public, GRPC: grpc, MCP: a.MCP != nil, Grants: a.Grants, Params: a.params(), LegacyMember: a.LegacyMember, OnlySkill: skill, Required: a.NeedsExtension, Scopes: a.Scopes.params(), ScopesRequired: a.Scopes.Evidence}
 }
 
 // params are the members of our extension's params that say how to make a

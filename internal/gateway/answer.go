@@ -49,6 +49,8 @@ func (g *Gateway) say(w http.ResponseWriter, x *exchange, d a2a.Denial) {
 			h.Set("Grpc-Status", "7")
 		}
 		g.write(w, http.StatusOK, typeGRPC, nil)
+	case a2a.MCP:
+		g.sayMCP(w, x, d)
 	default:
 		g.sayJSONRPC(w, x, d)
 	}

@@ -36,6 +36,9 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 		c.Refused = []gate.Reason{{Code: decodeError.Reason, Link: -1, Message: decodeError.Message}}
 		return c, nil
 	}
+	if x.call.Binding == a2a.MCP {
+		c.Action = "mcp." + strings.ReplaceAll(x.mcpLabel(), "/", ".")
+	}
 	if err := g.attempts(x, c); err != nil {
 		return nil, err
 	}
@@ -83,6 +86,9 @@ func (g *Gateway) attempts(x *exchange, c *gate.Call) error {
 	if c.Purpose == "" {
 		c.Purpose = purpose(x.request.Header)
 	}
+	if x.call.Binding == a2a.MCP {
+		return g.mcpAttempts(x, c)
+	}
 	task := x.call.TaskArguments()
 	if m := x.call.Method; m.IsMessage() || m == a2a.SkillInvoke {
 		return g.messageAttempts(x, c, task)
@@ -117,10 +123,7 @@ func (g *Gateway) messageAttempts(x *exchange, c *gate.Call, task powerbox.Value
 			return nil
 		}
 		if name, rounded := roundedNumber(named.Arguments); rounded {
-			c.Refused = append(c.Refused, gate.Reason{
-				Code: "argument_number", Link: -1, Operation: mapped.Operation.String(), Argument: name,
-				Message: "argument " + name + " holds a number that readers with double precision take for another one; send it as a string",
-			})
+			c.Refused = append(c.Refused, roundedReason(mapped.Operation, name))
 			return nil
 		}
 		x.named, x.mapped, x.isNamed = named, mapped, true
@@ -154,7 +157,10 @@ func (g *Gateway) presented(x *exchange, c *gate.Call) error {
 	// A proof whose capability was left out is one that does not hold, and no
 	// call of a caller without capabilities (ATK-54).
 	stray := h.Get(HeaderProof) != "" && (m == nil || len(m.Chain) == 0)
-	if values := h.Values(HeaderCapability); len(values) > 0 || stray {
+	if values := h.Values(HeaderCapability); x.call.Binding == a2a.MCP && len(values) == 1 && !stray && isReference(values[0]) {
+		// MCP has no metadata of ours, and a client that cannot sign has one header.
+		c.Presented = append(c.Presented, gate.Presented{Reference: values[0]})
+	} else if len(values) > 0 || stray {
 		c.Presented = append(c.Presented, gate.Presented{Chain: token.SplitChain(strings.Join(values, ",")), Proof: h.Get(HeaderProof)})
 	}
 	c.Presented = append(c.Presented, scopesPresented(h, m)...)
@@ -172,6 +178,12 @@ func (g *Gateway) presented(x *exchange, c *gate.Call) error {
 		c.Presented = append(c.Presented, gate.Presented{Reference: m.CapabilityID})
 	}
 	return g.attenuated(x, c, m)
+}
+
+// isReference reports whether a header names a capability on record and shows no
+// token, which has dots.
+func isReference(value string) bool {
+	return strings.HasPrefix(value, "cap_") && !strings.Contains(value, ".")
 }
 
 // maxCapabilities is how many capabilities one task can be sent with.
@@ -260,6 +272,13 @@ func roundedNumber(args powerbox.Value) (argument string, found bool) {
 		}
 	}
 	return "", false
+}
+
+func roundedReason(op powerbox.Operation, argument string) gate.Reason {
+	return gate.Reason{
+		Code: "argument_number", Link: -1, Operation: op.String(), Argument: argument,
+		Message: "argument " + argument + " holds a number that readers with double precision take for another one; send it as a string",
+	}
 }
 
 func holdsRounded(v powerbox.Value) bool {

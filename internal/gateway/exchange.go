@@ -14,6 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/a2apb"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/mcp"
 )
 
 // exchange is one request on its way through the gateway.
@@ -32,6 +33,7 @@ type exchange struct {
 	caller    identity.Caller
 	consumed  bool // the Authorization header is ours
 	call      a2a.Call
+	mcp       mcp.Message // of MCP alone
 	named     a2a.Named
 	mapped    Skill // zero where no skill is named
 	isNamed   bool
@@ -83,6 +85,8 @@ func (x *exchange) decode(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
 			wrong = &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: err.Error()}
 		}
 		return call, wrong
+	case a2a.MCP:
+		return x.decodeMCP(limits)
 	default:
 		return a2a.Decode(x.body, header(r), limits)
 	}
@@ -142,7 +146,7 @@ func (x *exchange) asked() string {
 // unspoken refuses what the agent behind does not speak: its own servers do not
 // look, and would read the call in another way than it was checked.
 func (x *exchange) unspoken() *a2a.Error {
-	if x.call.Method.IsExtension() {
+	if x.call.Method.IsExtension() || x.call.Binding == a2a.MCP {
 		return nil
 	}
 	if uri := x.unasked(); uri != "" {
@@ -264,6 +268,9 @@ func (x *exchange) version() string {
 // writes reports whether the call may have changed something. What is not
 // known to read may.
 func (x *exchange) writes() bool {
+	if x.call.Binding == a2a.MCP {
+		return x.mcpWrites()
+	}
 	switch x.call.Method {
 	case a2a.GetTask, a2a.ListTasks, a2a.SubscribeToTask, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.GetExtendedCard:
 		return false

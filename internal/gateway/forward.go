@@ -225,6 +225,9 @@ func (g *Gateway) answer(r *http.Response, x *exchange) error {
 	h := r.Header
 	stripOurs(h)
 	stripOurs(r.Trailer) // what is announced; what comes is looked at when it has come
+	if x.call.Binding == a2a.MCP {
+		return g.mcpAnswer(r, x)
+	}
 	g.activate(h, x)
 	if x.call.Binding == a2a.GRPC {
 		return g.grpcAnswer(r, x)

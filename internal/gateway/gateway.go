@@ -83,6 +83,7 @@ type Agent struct {
 	DenyStatus      int        // HTTP status of a denial: 200 or 403
 	PushHosts       []string   // hosts that events may be posted to, *.example.org for those below; any where none is named
 	PushPrivate     bool       // also on this machine and in private networks, without TLS
+	MCP             *MCP       // set for an MCP server, whose endpoint Upstream is
 	Scopes          Scopes     // what is said and enforced under the authorization extension
 	ClientContexts  bool       // whoever first names a context that is not known has it
 	InvokeNative    bool       // the agent knows a2a/skill/invoke itself
@@ -275,6 +276,7 @@ var callsBy = map[a2a.Binding][]string{
 	a2a.JSONRPC:  {http.MethodPost},
 	a2a.HTTPJSON: {http.MethodGet, http.MethodPost, http.MethodDelete},
 	a2a.GRPC:     {http.MethodPost},
+	a2a.MCP:      {http.MethodGet, http.MethodPost, http.MethodDelete},
 }
 
 // noCall says why a request cannot be a call at all: calls do not come by its
@@ -339,7 +341,7 @@ func (g *Gateway) Check(ctx context.Context) map[string]error {
 // else than what it was checked as: JSON in UTF-8, or protobuf (ATK-27).
 func checkContentType(x *exchange) error {
 	b, values := x.call.Binding, x.request.Header.Values("Content-Type")
-	if b == a2a.GRPC || b == a2a.HTTPJSON && len(x.body) == 0 {
+	if b == a2a.GRPC || (b == a2a.HTTPJSON || b == a2a.MCP) && len(x.body) == 0 {
 		return nil // it came here by that type, or there is nothing to read
 	}
 	if len(values) != 1 {

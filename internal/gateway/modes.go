@@ -61,6 +61,9 @@ func (g *Gateway) modeNow(ctx context.Context, x *exchange, readable bool) (gate
 // more: words beside a named skill could ask for anything, which the mode of
 // that skill's grant must not let through.
 func (x *exchange) wholly() string {
+	if x.call.Binding == a2a.MCP {
+		return grantOf(x.Skills[x.mcp.Tool])
+	}
 	switch x.call.Method {
 	case a2a.SendMessage, a2a.SendStreamingMessage, a2a.SkillInvoke, a2a.TaskSend:
 	default:
@@ -73,7 +76,12 @@ func (x *exchange) wholly() string {
 	if !found || wrong != nil || x.call.Message.Loose && x.skill == "" {
 		return ""
 	}
-	parts := strings.Split(x.Skills[named.Skill].Operation.String(), "/")
+	return grantOf(x.Skills[named.Skill])
+}
+
+// grantOf is the grant whose operation a skill is, "" for none.
+func grantOf(s Skill) string {
+	parts := strings.Split(s.Operation.String(), "/")
 	if len(parts) != 3 {
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
 )
 
 // Seen is one call that is over, as telemetry sees it. But for the id, every
@@ -68,7 +69,7 @@ func (g *Gateway) observed(w http.ResponseWriter, x *exchange) {
 func (x *exchange) seen() Seen {
 	v := x.verdict
 	s := Seen{
-		Agent: x.ID, Binding: x.call.Binding.String(), Method: x.call.Method.String(), Mode: string(x.mode),
+		Agent: x.ID, Binding: x.call.Binding.String(), Method: x.method(), Mode: string(x.mode),
 		Basis: string(v.Basis), DecisionID: v.Record.ID, Decision: strings.ToLower(string(v.Record.Decision)), Signal: x.signal,
 	}
 	if len(v.Reasons) > 0 {
@@ -90,6 +91,14 @@ func (x *exchange) seen() Seen {
 		s.Decision = "unreadable"
 	}
 	return s
+}
+
+// method is the call's method as it is counted.
+func (x *exchange) method() string {
+	if x.call.Binding == a2a.MCP {
+		return x.mcpLabel()
+	}
+	return x.call.Method.String()
 }
 
 // timed measures how long the agent behind takes to begin its answer.

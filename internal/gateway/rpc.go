@@ -17,6 +17,13 @@ import (
 func (g *Gateway) serve(b a2a.Binding) func(http.ResponseWriter, *http.Request, *agent, string) {
 	return func(w http.ResponseWriter, r *http.Request, a *agent, skill string) {
 		x := &exchange{agent: a, request: r, skill: skill, call: a2a.Call{Binding: b}}
+		if a.MCP != nil {
+			if b != a2a.JSONRPC || skill != "" {
+				http.Error(w, "there is nothing here; this MCP server is reached at "+a.URL, http.StatusNotFound)
+				return
+			}
+			x.call.Binding = a2a.MCP
+		}
 		if b == a2a.HTTPJSON {
 			x.path = pathBelow(r, skill)
 		}
@@ -125,7 +132,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.
 		g.issue(w, x)
 		return
 	case a2a.Unknown:
-		if decodeError == nil && x.mode != gate.Observe && !slices.Contains(x.Methods, x.call.Wire) {
+		if decodeError == nil && x.mode != gate.Observe && !x.mayPass() {
 			g.malformed(w, x, a2a.MethodNotFound(x.call.Wire))
 			return
 		}
@@ -169,6 +176,15 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.
 	g.pass(w, x)
 }
 
+// mayPass reports whether a method that is in no table of A2A's goes on to be
+// decided.
+func (x *exchange) mayPass() bool {
+	if x.call.Binding == a2a.MCP {
+		return x.knownToMCP()
+	}
+	return slices.Contains(x.Methods, x.call.Wire)
+}
+
 // prepared does what a call that was allowed needs before it goes on. Where that
 // fails the call is answered and has no effect.
 func (g *Gateway) prepared(w http.ResponseWriter, x *exchange) bool {
@@ -194,6 +210,9 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *exchange) bool {
 // words that there is none.
 func (g *Gateway) foreign(x *exchange) a2a.Denial {
 	d := a2a.TaskNotFound(x.call.Method, g.config.Now())
+	if x.call.Binding == a2a.MCP {
+		d.Message = "session not found; initialize again"
+	}
 	if x.call.Method.NamesTask() && !x.call.Streaming {
 		d.Task = x.call.Task
 	}

@@ -81,6 +81,10 @@ func (s *stream) event(payload []byte, whole bool) {
 			return
 		}
 	}
+	if s.exchange.call.Binding == a2a.MCP {
+		s.became = mcpResult(payload)
+		return
+	}
 	s.became = outcome{status: evidence.Achieved}
 	if code, wrong := a2a.ErrorCode(payload); wrong {
 		s.became = failed(aboutInput(code))

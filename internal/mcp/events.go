@@ -1,0 +1,140 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// Events passes a stream of server-sent events on (WHATWG HTML, section 9.2), one
+// whole event at a time, as judge says.
+type Events struct {
+	lines *bufio.Reader
+	from  io.Closer
+	limit int
+	judge func(data []byte) (instead []byte, pass bool, err error)
+
+	event []byte // as it came
+	data  []byte
+	out   []byte // what is still to be read
+	err   error
+}
+
+// NewEvents returns the stream with its events judged: judge is called with the
+// data of every event that has any, and returns what stands in its place, nil for
+// the event as it came, and whether it passes at all. An event that is longer than
+// limit, or has line ends that readers take differently, ends the stream with an
+// error, and so does an error of judge.
+func NewEvents(from io.ReadCloser, limit int, judge func(data []byte) (instead []byte, pass bool, err error)) *Events {
+	return &Events{lines: bufio.NewReaderSize(from, 32<<10), from: from, limit: limit, judge: judge}
+}
+
+// Read implements io.Reader.
+func (e *Events) Read(p []byte) (int, error) {
+	for len(e.out) == 0 {
+		if e.err != nil {
+			return 0, e.err
+		}
+		e.err = e.next()
+	}
+	n := copy(p, e.out)
+	e.out = e.out[n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (e *Events) Close() error { return e.from.Close() }
+
+var (
+	errEventSize = errors.New("an event of the stream is too large")
+	errLineEnd   = errors.New("the stream has a carriage return that ends no line, which readers take differently")
+)
+
+// next reads one event, or one part of a line that is none.
+func (e *Events) next() error {
+	e.event, e.data = e.event[:0], e.data[:0]
+	has := false
+	for {
+		begin := len(e.event)
+		ended, err := e.line()
+		line := bytes.TrimSuffix(bytes.TrimSuffix(e.event[begin:], []byte("\n")), []byte("\r"))
+		if err == nil && bytes.IndexByte(line, '\r') >= 0 {
+			err = errLineEnd
+		}
+		if err != nil && (err != io.EOF || len(e.event) == 0) {
+			return err
+		}
+		if value, ok := dataOf(line); ok {
+			if has {
+				e.data = append(e.data, '\n')
+			}
+			has = true
+			e.data = append(e.data, value...)
+		}
+		if len(line) == 0 || !ended {
+			if wrong := e.put(has); wrong != nil {
+				return wrong
+			}
+			return err
+		}
+	}
+}
+
+// dataOf returns what a line adds to the data of its event.
+func dataOf(line []byte) (value []byte, ok bool) {
+	value, ok = bytes.CutPrefix(bytes.TrimPrefix(line, []byte("\uFEFF")), []byte("data"))
+	if !ok || len(value) > 0 && value[0] != ':' {
+		return nil, false
+	}
+	return bytes.TrimPrefix(bytes.TrimPrefix(value, []byte(":")), []byte(" ")), true
+}
+
+// line adds one line to the event, and reports whether it was ended.
+func (e *Events) line() (ended bool, err error) {
+	for {
+		part, err := e.lines.ReadSlice('\n')
+		if len(e.event)+len(part) > e.limit {
+			return false, errEventSize
+		}
+		e.event = append(e.event, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err == nil, err
+		}
+	}
+}
+
+// put has the event judged.
+func (e *Events) put(has bool) error {
+	if !has {
+		e.out = e.event
+		return nil
+	}
+	instead, pass, err := e.judge(e.data)
+	switch {
+	case err != nil || !pass:
+		return err
+	case instead == nil:
+		e.out = e.event
+	default:
+		e.out = replaced(e.event, instead)
+	}
+	return nil
+}
+
+// replaced is an event with other data, which has no line end in it: JSON.
+func replaced(event, data []byte) []byte {
+	var out []byte
+	put := false
+	for line := range bytes.Lines(event) {
+		if _, ok := dataOf(bytes.TrimRight(line, "\r\n")); ok {
+			if !put {
+				out = append(append(append(out, "data: "...), data...), '\n')
+			}
+			put = true
+			continue
+		}
+		out = append(out, line...)
+	}
+	return out
+}
