@@ -198,6 +198,10 @@ func (d *doctor) agent(ctx context.Context, a config.Agent) {
 		d.find(check, broken, "mend the files of agents.tls", "%v", err)
 		return
 	}
+	if a.Protocol == "mcp" {
+		d.mcpServer(ctx, check, client.Transport(), a)
+		return
+	}
 	begin := d.now()
 	raw, header, err := client.Get(ctx, strings.TrimRight(a.Upstream, "/")+"/.well-known/agent-card.json", "application/json")
 	if err != nil {

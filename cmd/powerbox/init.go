@@ -21,6 +21,7 @@ import (
 // draft is a configuration in the making.
 type draft struct {
 	agent, id, out, user string
+	mcp                  string // endpoint, where it is an MCP server
 	card                 a2a.CardView
 	skills               []draftSkill
 	token                string // of the built-in user
@@ -38,18 +39,20 @@ func newInit(p *program) *cobra.Command {
 	var d draft
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "init --agent URL",
-		Short: "Read an agent's card and write a powerbox.yaml that observes it",
+		Use:   "init --agent URL | --mcp URL",
+		Short: "Read an agent's card, or an MCP server's tools, and write a powerbox.yaml that observes it",
 		Long: "Init guesses from the card which operation each skill is, and whether it changes anything. Every guess is\n" +
 			"marked in the file. Nothing is enforced yet: the mode is observe.",
 	}
 	f := cmd.Flags()
-	f.StringVar(&d.agent, "agent", "", "`URL` of the agent, as its clients have it (required)")
+	f.StringVar(&d.agent, "agent", "", "`URL` of the agent, as its clients have it")
+	f.StringVar(&d.mcp, "mcp", "", "`URL` of the endpoint of an MCP server, instead of an agent")
 	f.StringVar(&d.id, "id", "", "name of the agent here; made from its card where absent")
 	f.StringVar(&d.out, "out", defaultConfig, "`file` to write; policies and a catalogue go beside it")
 	f.StringVar(&d.user, "user", "dev", "name of a built-in user for trying things out")
 	f.BoolVar(&force, "force", false, "write over files that are there")
-	required(cmd, "agent")
+	cmd.MarkFlagsOneRequired("agent", "mcp")
+	cmd.MarkFlagsMutuallyExclusive("agent", "mcp")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := d.read(cmd.Context()); err != nil {
 			return err
@@ -75,6 +78,9 @@ func (d *draft) read(ctx context.Context) error {
 	policy := upstreamPolicy()
 	policy.MaxBytes = a2a.MaxCardBytes
 	client := outbound.New(policy)
+	if d.mcp != "" {
+		return d.readMCP(ctx, client.Transport())
+	}
 	raw, _, err := client.Get(ctx, d.agent+"/.well-known/agent-card.json", "application/json")
 	if err != nil {
 		return fmt.Errorf("%w\nno card could be read; want the URL that its clients have, below which .well-known/agent-card.json is", err)
@@ -163,12 +169,14 @@ var writeVerbs = []string{
 	"pay", "post", "publish", "put", "remove", "save", "send", "set", "store", "transfer", "update", "upload", "write",
 }
 
-func reads(skill string) bool {
+func reads(skill string) bool { return hasVerb(skill, readVerbs) && !writes(skill) }
+
+func writes(skill string) bool { return hasVerb(skill, writeVerbs) }
+
+// hasVerb reports whether a name has one of the words in it.
+func hasVerb(skill string, verbs []string) bool {
 	words := strings.FieldsFunc(strings.ToLower(skill), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
-	has := func(verbs []string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(verbs, w) })
-	}
-	return has(readVerbs) && !has(writeVerbs)
+	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(verbs, w) })
 }
 
 // draftFile is one file to write.
@@ -235,9 +243,14 @@ func (p *program) printDraft(d draft, files []draftFile) error {
 	for _, s := range d.skills {
 		fmt.Fprintf(p.stdout, "  skill %s is operation %s:%s/%s\n", s.id, d.id, s.effect(), s.operation)
 	}
-	fmt.Fprintf(p.stdout, "  a message that names no skill needs all of them\n")
+	behind := d.agent
+	if d.mcp != "" {
+		behind = d.mcp
+	} else {
+		fmt.Fprintf(p.stdout, "  a message that names no skill needs all of them\n")
+	}
 	_, err := fmt.Fprintf(p.stdout, "next:\n  powerbox config check%s\n  powerbox serve --dev%s\n  point the clients of %s at http://127.0.0.1:8700/agents/%s\n  powerbox report%s\n",
-		d.flag(), d.flag(), d.agent, d.id, d.flag())
+		d.flag(), d.flag(), behind, d.id, d.flag())
 	return err
 }
 

@@ -12,14 +12,17 @@ import (
 // next, which a program that writes YAML would not give.
 func (d *draft) yaml() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Written by powerbox init from the card of %s.\n", strconv.Quote(d.card.Name))
+	from := "the card of " + strconv.Quote(d.card.Name)
+	if d.mcp != "" {
+		from = "the tools of the MCP server at " + strconv.Quote(d.mcp)
+	}
+	fmt.Fprintf(&b, "# Written by powerbox init from %s.\n", from)
 	b.WriteString("# Lines with \"# guess\" are guesses: look at each. Nothing is enforced while the mode is observe.\n")
 	b.WriteString("# All settings: docs/configuration.md\n")
 	b.WriteString("include: [powerbox.d/*.yaml] # what you add, such as callers and scopes\n")
 	b.WriteString("identity:\n  # A built-in user for trying things out; works with serve --dev alone. Replace it by providers.\n")
 	fmt.Fprintf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), quoted(d.token))
-	fmt.Fprintf(&b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), quoted(d.agent))
-	fmt.Fprintf(&b, "    # What a message needs that names no skill: it could ask for anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
+	d.agents(&b)
 	d.offers(&b)
 	fmt.Fprintf(&b, "skills:\n  %s:\n", bare(d.id))
 	for _, s := range d.skills {
@@ -29,6 +32,16 @@ func (d *draft) yaml() string {
 	fmt.Fprintf(&b, "resources:\n  %s: {file: %s}\n", bare(d.id), quoted("resources/"+d.id+".yaml"))
 	fmt.Fprintf(&b, "policies: [policies/*.cedar]\n")
 	return b.String()
+}
+
+// agents writes the agent, or the MCP server.
+func (d *draft) agents(b *strings.Builder) {
+	if d.mcp != "" {
+		fmt.Fprintf(b, "agents:\n  - id: %s\n    protocol: mcp\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), quoted(d.mcp))
+		return
+	}
+	fmt.Fprintf(b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), quoted(d.agent))
+	fmt.Fprintf(b, "    # What a message needs that names no skill: it could ask for anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
 }
 
 // offers writes a grant for what reads and one for what writes, as far as

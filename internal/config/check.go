@@ -225,6 +225,9 @@ func (k checker) checkAgents() {
 		for j, name := range a.Required {
 			k.qualified(fmt.Sprintf("%s.required[%d]", at, j), a.ID, name)
 		}
+		for method, name := range a.MCP.Methods {
+			k.qualified(at+".mcp.methods."+method, a.ID, name)
+		}
 		k.checkUpstreamTLS(at, a)
 		k.checkModes(at, a)
 		k.checkEvidence(at, a)
