@@ -49,6 +49,7 @@ func TestATK11_TokensOfAgentAuth(t *testing.T) {
 	}
 	attacker := newOKP(t)
 	for name, token := range map[string]string{
+		"ATK-10 another signature": attacker.signAs(fact{"alg": "EdDSA", "typ": "agent+jwt"}, claims(nil)),
 		"ATK-11 another algorithm": m.key.signAs(fact{"alg": "HS256", "typ": "agent+jwt"}, claims(nil)),
 		"ATK-12 none":              m.key.signAs(fact{"alg": "none", "typ": "agent+jwt"}, claims(nil)),
 		"ATK-13 a host's type":     m.key.signAs(fact{"alg": "EdDSA", "typ": "host+jwt"}, claims(nil)),

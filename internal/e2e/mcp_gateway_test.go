@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -102,6 +104,7 @@ func TestATK27_MessagesOfMCPAreReadOneWay(t *testing.T) {
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	before := len(w.documents.got())
+	reasons := map[string]string{"ATK-28 a batch": "batch_not_accepted", "ATK-1 a method that is not ruled": "method_unmapped"}
 	for name, body := range map[string]string{
 		"ATK-27 a name twice":              `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"retrieve_document","name":"delete_document","arguments":{}}}`,
 		"ATK-27 a name in another case":    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"retrieve_document","Name":"delete_document","arguments":{}}}`,
@@ -117,8 +120,12 @@ func TestATK27_MessagesOfMCPAreReadOneWay(t *testing.T) {
 		"ATK-55 a large body":              `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"retrieve_document","arguments":{"x":"` + strings.Repeat("x", 5<<20) + `"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if a := alice.raw(c.ID, body); a.Status == http.StatusOK && a.Error == nil {
+			a := alice.raw(c.ID, body)
+			if a.Status == http.StatusOK && a.Error == nil {
 				t.Errorf("%d %.300s", a.Status, a.Raw)
+			}
+			if want := reasons[name]; want != "" && a.reason() != want {
+				t.Errorf("%.300s; want %s", a.Raw, want)
 			}
 			if got := w.documents.got(); len(got) != before {
 				t.Errorf("it reached the server: %.300s", got[len(got)-1].body)
@@ -197,7 +204,9 @@ func connect(t *testing.T, url string, via http.RoundTripper, sampled *[]string)
 // toolSaid is the text of a tool's answer.
 func toolSaid(t *testing.T, s *mcp.ClientSession, tool string, arguments map[string]any) string {
 	t.Helper()
-	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a server that waits for its client waits for ever
+	defer cancel()
+	r, err := s.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
 		return err.Error()
 	}
@@ -303,5 +312,79 @@ func TestGATE9_MCPInObserve(t *testing.T) {
 	}
 	if !found {
 		t.Error("no record says what would be denied")
+	}
+}
+
+// A proof is for one call of one body, and a call that is refused uses up none.
+func TestATK20_ProofsOverMCP(t *testing.T) {
+	w := start(t, options{on: wire{overMCP, "2025-11-25"}})
+	alice := w.caller(aliceToken)
+	c := alice.reports()
+	args, _ := retrieve(c.ResourceHandles[0].Handle)
+	body := rpc("tools/call", map[string]any{"name": "retrieve_document", "arguments": args})
+	p := proven{chain: []string{c.Token}, operation: opRetrieve, arguments: args}
+	h := alice.proof("documents", body, p)
+	h.Set("Accept", "application/json, text/event-stream")
+	url := w.agentURL("documents")
+	_, other := retrieve(c.ResourceHandles[1].Handle)
+	denied(t, w.post(url, other, h), "proof_arguments") // ATK-9: with other arguments
+	denied(t, w.post(url, append(bytes.Clone(body), ' '), h), "proof_request")
+	allowed(t, w.post(url, body, h))
+	denied(t, w.post(url, body, h), "proof_replayed")
+	p.operation = opSearch
+	denied(t, alice.present("documents", body, p), "proof_operation") // ATK-13: for another tool
+	before := len(w.documents.got())
+	for name, header := range map[string][]string{
+		"ATK-29 another type":        {"Content-Type", "text/plain"},
+		"ATK-30 compressed":          {"Content-Encoding", "gzip"},
+		"ATK-54 no capability":       {"Powerbox-Capability", ""},
+		"ATK-54 an empty chain":      {"Powerbox-Capability", ","},
+		"ATK-18 two sessions":        {"Mcp-Session-Id", "a b"},
+		"ATK-32 a context of theirs": {"Powerbox-Capability", "cap_unknown", "Powerbox-Context", "eyJ9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := alice.raw(c.ID, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","arguments":{}}}`, header...)
+			if a.Status == http.StatusOK && a.Error == nil || len(w.documents.got()) != before {
+				t.Errorf("%d %s; %d reached the server", a.Status, a.Raw, len(w.documents.got())-before)
+			}
+		})
+	}
+}
+
+// The events of an MCP server end when the capability under which they were asked
+// for is revoked, and not before.
+func TestATK24_EventsOfMCPEndWithTheCapability(t *testing.T) {
+	w := start(t, options{on: wire{overMCP, "2025-11-25"}, upstream: sessions(t)})
+	alice := w.caller(aliceToken)
+	c := alice.reports()
+	var sampled []string
+	via := presenting{alice, func() string { return c.ID }}
+	first := alice.raw(c.ID, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	id := first.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatalf("%d %s %v", first.Status, first.Raw, sampled)
+	}
+	if a := alice.raw(c.ID, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Session-Id", id); a.Status != http.StatusAccepted {
+		t.Fatalf("%d %s", a.Status, a.Raw)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.agentURL("documents"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Mcp-Session-Id", id)
+	events, err := via.RoundTrip(r)
+	if err != nil || events.StatusCode != http.StatusOK {
+		t.Fatal(events, err)
+	}
+	defer events.Body.Close()
+	if a := alice.call("documents", "a2a/capabilities/revoke", map[string]any{"revocationId": c.RevocationID}); a.Error != nil {
+		t.Fatalf("%s", a.Raw)
+	}
+	last, err := io.ReadAll(events.Body)
+	if err != nil || ctx.Err() != nil || !strings.Contains(string(last), `"code":"revoked"`) {
+		t.Errorf("%q, %v, %v; want an end that says revoked", last, err, ctx.Err())
 	}
 }
