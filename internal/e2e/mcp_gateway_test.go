@@ -106,18 +106,18 @@ func TestATK27_MessagesOfMCPAreReadOneWay(t *testing.T) {
 	before := len(w.documents.got())
 	reasons := map[string]string{"ATK-28 a batch": "batch_not_accepted", "ATK-1 a method that is not ruled": "method_unmapped"}
 	for name, body := range map[string]string{
-		"ATK-27 a name twice":              `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"retrieve_document","name":"delete_document","arguments":{}}}`,
-		"ATK-27 a name in another case":    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"retrieve_document","Name":"delete_document","arguments":{}}}`,
+		"ATK-27 a name twice":              `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","name":"delete_document","arguments":{}}}`,
+		"ATK-27 a name in another case":    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","Name":"delete_document","arguments":{}}}`,
 		"ATK-27 a method in another case":  `{"jsonrpc":"2.0","id":1,"method":"tools/list","Method":"tools/call","params":{"name":"delete_document"}}`,
-		"ATK-27 a parameter of a task":     `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"retrieve_document","arguments":{},"task":{}}}`,
+		"ATK-27 a parameter of a task":     `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","arguments":{},"task":{}}}`,
 		"ATK-27 two values":                `{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"tools/call"}`,
 		"ATK-28 a batch":                   `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"delete_document"}}]`,
-		"ATK-28 no id":                     `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"retrieve_document","arguments":{}}}`,
-		"ATK-39 a number that is rounded":  `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"retrieve_document","arguments":{"n":9007199254740993}}}`,
+		"ATK-28 no id":                     `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"search_documents","arguments":{}}}`,
+		"ATK-39 a number that is rounded":  `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","arguments":{"n":9007199254740993}}}`,
 		"ATK-1 a method of nobody":         `{"jsonrpc":"2.0","id":1,"method":"tools/run","params":{}}`,
 		"ATK-1 a method that is not ruled": `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///etc/passwd"}}`,
 		"ATK-1 a response to nothing":      `{"jsonrpc":"2.0","id":1,"result":{"role":"assistant"}}`,
-		"ATK-55 a large body":              `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"retrieve_document","arguments":{"x":"` + strings.Repeat("x", 5<<20) + `"}}}`,
+		"ATK-55 a large body":              `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","arguments":{"x":"` + strings.Repeat("x", 5<<20) + `"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := alice.raw(c.ID, body)

@@ -1,0 +1,140 @@
+package mcp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+var limits = powerbox.Limits{Bytes: 1 << 20, Depth: 64}
+
+func TestGATE9_Decode(t *testing.T) {
+	for body, want := range map[string]Message{
+		`{"jsonrpc":"2.0","id":"a","method":"ping"}`:                                                                {Kind: Request, Method: "ping", ID: []byte(`"a"`)},
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`:                                                    {Kind: Notification, Method: "notifications/initialized"},
+		`{"jsonrpc":"2.0","id":7,"result":{}}`:                                                                      {Kind: Response, ID: []byte(`7`)},
+		`{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}`:                                                {Kind: Response, ID: []byte(`7`)},
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":1}}}`:          {Method: "tools/call", ID: []byte(`1`), Tool: "t"},
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":null}}`:                     {Method: "tools/call", ID: []byte(`1`), Tool: "t"},
+		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///a","_meta":{"anything":true}}}`: {Method: "resources/read", ID: []byte(`1`)},
+	} {
+		got, wrong := Decode([]byte(body), limits)
+		arguments := got.Arguments
+		got.Arguments = powerbox.Value{}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(powerbox.Value{})); wrong != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", body, wrong, diff)
+		}
+		if uri, _ := arguments.Get("uri"); got.Method == "resources/read" && (!uri.Equal(powerbox.String("file:///a")) || len(arguments.AppendJSON(nil)) != len(`{"uri":"file:///a"}`)) {
+			t.Errorf("%s: arguments %s", body, arguments.AppendJSON(nil))
+		}
+	}
+}
+
+func TestATK27_DecodeRefuses(t *testing.T) {
+	for _, body := range []string{
+		``, `null`, `"ping"`, `[]`, `{}`, `{"jsonrpc":"2.0"}`, `{"jsonrpc":"2.0","id":1}`,
+		`{"jsonrpc":"1.0","id":1,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":null,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":1,"method":""}`, `{"jsonrpc":"2.0","id":1,"method":7}`,
+		`{"jsonrpc":"2.0","method":"ping"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","result":{}}`, `{"jsonrpc":"2.0","id":1,"params":{}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{},"error":{}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"ping","extra":1}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":""}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":1}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":[]}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"URI":"file:///a"}}`,
+	} {
+		if m, wrong := Decode([]byte(body), limits); wrong == nil || wrong.Message == "" {
+			t.Errorf("%s is taken for %+v", body, m)
+		}
+	}
+	if _, wrong := Decode([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), powerbox.Limits{Bytes: 8, Depth: 8}); wrong == nil {
+		t.Error("a message beyond the limit is taken")
+	}
+}
+
+// judged runs a stream through Events, with the data "cut" cut, "swap" replaced, and
+// "fail" an error.
+func judged(stream io.Reader) (out string, seen []string, err error) {
+	e := NewEvents(io.NopCloser(stream), 64, func(data []byte) ([]byte, bool, error) {
+		seen = append(seen, string(data))
+		switch string(data) {
+		case "cut":
+			return nil, false, nil
+		case "swap":
+			return []byte("other"), true, nil
+		case "fail":
+			return nil, false, errors.New("failed")
+		}
+		return nil, true, nil
+	})
+	all, err := io.ReadAll(e)
+	return string(all), seen, err
+}
+
+func TestATK33_EventsAreJudgedWhole(t *testing.T) {
+	for in, want := range map[string]string{
+		"data: a\n\ndata: cut\n\nid: 1\ndata: swap\nevent: m\n\n:c\n\ndata: z\n\n": "data: a\n\nid: 1\ndata: other\nevent: m\n\n:c\n\ndata: z\n\n",
+		"data: a\r\n\r\ndata:cut\r\n\r\n":                                          "data: a\r\n\r\n",
+		"data: sw\ndata: ap\n\n":                                                   "data: sw\ndata: ap\n\n", // two lines are not one word
+		"\uFEFFdata: cut\n\nid: 7\n\n":                                             "id: 7\n\n",
+		"database: cut\n\n":                                                        "database: cut\n\n",
+		"data: cut":                                                                "", // SDKs read an event that the stream ends in
+		"data: a\n\ndata: swap":                                                    "data: a\n\ndata: other\n",
+		"":                                                                         "",
+	} {
+		for _, r := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in))} {
+			if got, _, err := judged(r); got != want || err != nil {
+				t.Errorf("%q became %q, %v; want %q", in, got, err, want)
+			}
+		}
+	}
+	for _, in := range []string{"data: a\rdata: cut\n\n", "data: fail\n\n", "data: " + strings.Repeat("x", 100) + "\n\n"} {
+		if got, _, err := judged(strings.NewReader(in)); err == nil || got != "" {
+			t.Errorf("%q became %q; want an error", in, got)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":1}}}`, `[]`, `{"jsonrpc":"2.0","id":7,"result":{}}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		m, wrong := Decode(body, limits)
+		if wrong != nil {
+			return
+		}
+		if m.IsTool() && (m.Tool == "" || m.Arguments.Kind() != powerbox.KindObject) {
+			t.Errorf("%q is a call of no tool: %+v", body, m)
+		}
+		if (m.Kind == Notification) != (m.ID == nil) {
+			t.Errorf("%q: kind %d with id %s", body, m.Kind, m.ID)
+		}
+	})
+}
+
+// Whatever passes was seen, and nothing is added.
+func FuzzEvents(f *testing.F) {
+	for _, s := range []string{"data: a\n\ndata: cut\n\n", "id: 1\ndata: swap\n\n", ":\n\n", "data\n\n"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		out, seen, err := judged(bytes.NewReader(stream))
+		if strings.Contains(out, "data: cut\n\n") && !bytes.Contains(stream, []byte("database")) {
+			t.Errorf("%q became %q", stream, out)
+		}
+		if err == nil && len(seen) == 0 && out != string(stream) {
+			t.Errorf("%q has no data and became %q", stream, out)
+		}
+	})
+}
