@@ -129,6 +129,9 @@ func (v Verifier) verify(w http.ResponseWriter, r *http.Request) (Call, []byte, 
 		return Call{}, nil, &refusal{http.StatusServiceUnavailable, "unavailable", "whether the token holds cannot be told now; try again in a moment"}
 	case !said.Active:
 		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "the token does not hold"}
+	case said.Confirmation != nil:
+		// A proof that nobody looks at proves nothing (RFC 9449, section 7.1).
+		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "the token is bound to a key, and proofs of it are not looked at here; send one that is not"}
 	case said.Audience != v.Location:
 		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "the token is not for " + v.Location}
 	case !said.Allowed:
@@ -146,6 +149,8 @@ type introspection struct {
 	Agent    string `json:"agent_id"`
 	Host     string `json:"host_id"`
 	User     string `json:"user_id"`
+	// Confirmation is what the token is bound to.
+	Confirmation map[string]any `json:"cnf"`
 }
 
 // introspect asks the provider about a token and the arguments that came with it.

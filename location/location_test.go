@@ -146,3 +146,11 @@ func TestAAPE12_Requests(t *testing.T) {
 		}
 	}
 }
+
+// TestAAPJ9_BoundTokens: a proof that nobody looks at proves nothing.
+func TestAAPJ9_BoundTokens(t *testing.T) {
+	h, _, done := town(t, http.StatusOK, strings.TrimSuffix(yes, "}")+`,"cnf":{"jkt":"k"}}`)
+	if w := post(t, h, "Bearer abc", `{"capability":"statement"}`); w.Code != http.StatusUnauthorized || len(*done) != 0 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}

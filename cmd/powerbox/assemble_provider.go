@@ -124,7 +124,7 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 			Budgets: sums,
 			Name:    one.Name, Description: one.Description, Input: one.Input, Output: one.Output, Location: one.Location,
 			Sensitivity: provider.Sensitivity(one.Sensitivity), Default: one.Default, Autonomous: one.Autonomous, Public: one.Public,
-			Blocked: one.Blocked, Constraints: shape, Lifetime: one.Lifetime,
+			Blocked: one.Blocked, Constraints: shape, Proof: one.Proof, Lifetime: one.Lifetime,
 		})
 		if err := services.add(one, c.Upstream); err != nil {
 			return nil, fmt.Errorf("capability %q: %w", one.Name, err)
@@ -142,7 +142,7 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 		Lifetimes: lifetimes(conf), Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
 		CIBA: provider.CIBA(conf.CIBA), Known: i.builtIn(a.dev),
 		Tokens:        provider.Tokens{Enabled: conf.Tokens, Lifetime: conf.TokenLifetime, Depth: conf.TokenDepth},
-		RequireIssuer: conf.RequireIssuer, IssuerAudience: conf.IssuerAudience,
+		RequireIssuer: conf.RequireIssuer, RequireProof: conf.RequireProof, IssuerAudience: conf.IssuerAudience,
 		Administrator: i.administrator(conf, a.dev),
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.dev))}, a.now),
 		Backend:       services.route, Redact: redaction(i.config.Evidence.Arguments), Started: started, Now: a.now, Random: rand.Reader, Log: a.log,

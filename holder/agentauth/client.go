@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/powerbox-project/powerbox/token"
 )
 
 // Client acts for one host: the place where agents run. It is safe for use by
@@ -36,6 +38,7 @@ type Client struct {
 
 	mu     sync.Mutex
 	listed map[question]remembered // answers about capabilities
+	proofs *token.PrivateKey       // that tokens of agents are bound to; on no disk
 }
 
 func (c *Client) warn(message string) {
@@ -194,6 +197,7 @@ func (c *Client) request(ctx context.Context, r *call) (*http.Request, error) {
 			return nil, err
 		}
 		req.Header.Set("Authorization", "Bearer "+t)
+		return req, c.prove(req, t)
 	}
 	return req, nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"slices"
 	"time"
 
 	wire "github.com/powerbox-project/powerbox/internal/agentauth"
@@ -25,6 +27,7 @@ type claims struct {
 	HostKey  json.RawMessage `json:"host_public_key,omitempty"`
 	AgentKey json.RawMessage `json:"agent_public_key,omitempty"`
 	Only     []string        `json:"capabilities,omitempty"`
+	Bound    *bound          `json:"cnf,omitempty"`
 }
 
 // sign returns a token of that type, good from now. Every one has an id of its
@@ -61,7 +64,62 @@ func (c *Client) hostToken(host *token.PrivateKey, issuer string, agent *token.P
 	return c.sign(host, wire.TypeHost, cl)
 }
 
-// agentToken signs as an agent, for one audience; only is what it is good for.
+// bound is the key that a token is good with alone (RFC 9449, section 6.1).
+type bound struct {
+	Key string `json:"jkt"`
+}
+
+// proofKey is the key that tokens of agents are bound to.
+func (c *Client) proofKey() (*token.PrivateKey, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var err error
+	if c.proofs == nil {
+		c.proofs, err = token.GenerateKey(token.Ed25519, c.Random)
+	}
+	return c.proofs, err
+}
+
+// prove adds to a request whose token is bound a proof of the key, for this very
+// request, and says so.
+func (c *Client) prove(r *http.Request, compact string) error {
+	t, err := wire.ParseToken(compact, wire.TypeAgent)
+	if err != nil || t.Confirmed == "" {
+		return nil // a host's, or one that is not bound
+	}
+	key, err := c.proofKey()
+	if err != nil {
+		return err
+	}
+	var id [16]byte
+	if _, err := io.ReadFull(c.Random, id[:]); err != nil {
+		return fmt.Errorf("agentauth: no randomness for an id: %w", err)
+	}
+	proof, err := token.SignDPoP(key, token.DPoPRequest{Method: r.Method, URL: r.URL.String(), AccessToken: compact, Now: c.Now()}, base64.RawURLEncoding.EncodeToString(id[:]))
+	if err != nil {
+		return fmt.Errorf("agentauth: %w", err)
+	}
+	r.Header.Set("Authorization", "DPoP "+compact)
+	r.Header.Set("DPoP", proof)
+	return nil
+}
+
+// agentToken signs as an agent, for one audience; only is what it is good for. Where
+// the provider itself is the audience and takes proofs, the token is bound to a key
+// of this process: whoever comes by it can do nothing with it (AAP-J9).
 func (c *Client) agentToken(a *signing, audience string, only ...string) (string, error) {
+	cl := claims{Issuer: a.host.Public().Thumbprint(), Subject: a.ID, Audience: audience, Only: only}
+	if (audience == a.Issuer || audience == a.provider.Location) && slices.Contains(a.provider.DPoP, "EdDSA") {
+		key, err := c.proofKey()
+		if err != nil {
+			return "", err
+		}
+		cl.Bound = &bound{key.Public().Thumbprint()}
+	}
+	return c.sign(a.key, wire.TypeAgent, cl)
+}
+
+// freeToken signs as an agent a token that somebody else sends.
+func (c *Client) freeToken(a *signing, audience string, only ...string) (string, error) {
 	return c.sign(a.key, wire.TypeAgent, claims{Issuer: a.host.Public().Thumbprint(), Subject: a.ID, Audience: audience, Only: only})
 }

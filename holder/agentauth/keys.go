@@ -41,7 +41,7 @@ func (c *Client) SignJWT(ctx context.Context, id, audience string, capabilities 
 			return Signed{}, fmt.Errorf("agentauth: agent %q has no grant of %q, as its status was last seen", id, clip(name))
 		}
 	}
-	t, err := c.agentToken(a, audience, capabilities...)
+	t, err := c.freeToken(a, audience, capabilities...)
 	return Signed{t, int(lifetime / time.Second)}, err
 }
 

@@ -30,6 +30,7 @@ type Provider struct {
 	Methods     []string          `json:"approval_methods"`
 	Endpoints   map[string]string `json:"endpoints"` // absolute once read
 	Keys        string            `json:"jwks_uri,omitempty"`
+	DPoP        []string          `json:"dpop_signing_alg_values_supported,omitempty"` // as RFC 9449 has it, section 5.1
 }
 
 // Bounds of caching (AAP-CL4).

@@ -29,7 +29,8 @@ func (a *API) discovery(*http.Request) (answer, error) {
 			"version": agentauth.Version, "provider_name": a.config.Name, "description": a.config.Description, "issuer": url,
 			"default_location": a.config.Provider.Location(), "algorithms": []string{"Ed25519"}, "modes": a.config.Modes,
 			"approval_methods": a.config.Provider.Methods(), "jwks_uri": a.config.Keys,
-			"endpoints": endpoints,
+			"dpop_signing_alg_values_supported": []string{"EdDSA", "ES256"},
+			"endpoints":                         endpoints,
 		},
 	}, nil
 }
@@ -226,11 +227,14 @@ func (a *API) request(r *http.Request) (answer, error) {
 
 // agent authenticates the agent of a request for one of the audiences.
 func (a *API) agent(r *http.Request, use provider.Use, audiences ...string) (provider.Session, error) {
-	token, err := needed(r)
+	shown, err := a.presented(r)
+	if err == nil && shown.Token == "" {
+		err = errNoToken()
+	}
 	if err != nil {
 		return provider.Session{}, err
 	}
-	return a.config.Provider.AuthenticateAgent(r.Context(), token, use, audiences...)
+	return a.config.Provider.AuthenticateAgent(r.Context(), shown, use, audiences...)
 }
 
 // status answers section 5.5.

@@ -174,28 +174,53 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(append(e.JSON().AppendJSON(nil), '\n')) // as in reply
 }
 
-// bearer returns the token of a request, "" without one.
-func bearer(r *http.Request) (string, error) {
+// credentials returns scheme and token of a request, "" without one.
+func credentials(r *http.Request) (scheme, token string, err error) {
 	values := r.Header.Values("Authorization")
 	switch len(values) {
 	case 0:
-		return "", nil
+		return "", "", nil
 	case 1:
 	default:
-		return "", agentauth.Errorf(agentauth.CodeInvalidJWT, "several Authorization headers; want one")
+		return "", "", agentauth.Errorf(agentauth.CodeInvalidJWT, "several Authorization headers; want one")
 	}
-	scheme, token, _ := strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", agentauth.Errorf(agentauth.CodeInvalidJWT, "Authorization is not Bearer and a token")
+	scheme, token, _ = strings.Cut(values[0], " ")
+	for _, known := range []string{"Bearer", "DPoP"} {
+		if token = strings.TrimSpace(token); strings.EqualFold(scheme, known) && token != "" {
+			return known, token, nil
+		}
 	}
-	return strings.TrimSpace(token), nil
+	return "", "", agentauth.Errorf(agentauth.CodeInvalidJWT, "Authorization is neither Bearer nor DPoP and a token")
+}
+
+// bearer returns the bearer token of a request, "" without one.
+func bearer(r *http.Request) (string, error) {
+	scheme, token, err := credentials(r)
+	if err == nil && scheme == "DPoP" {
+		err = agentauth.Errorf(agentauth.CodeInvalidJWT, "Authorization is not Bearer and a token")
+	}
+	return token, err
+}
+
+// presented is the token of a request with what came along with it.
+func (a *API) presented(r *http.Request) (provider.Presented, error) {
+	scheme, token, err := credentials(r)
+	out := provider.Presented{Token: token, Scheme: scheme, Proofs: r.Header.Values("DPoP"), Method: r.Method, URL: a.config.Provider.URL() + r.URL.EscapedPath()}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		out.Certificate = r.TLS.PeerCertificates[0].Raw
+	}
+	return out, err
+}
+
+func errNoToken() error {
+	return agentauth.Errorf(agentauth.CodeUnauthenticated, "want Authorization: Bearer and a token of a host or an agent")
 }
 
 // needed is bearer where one is required.
 func needed(r *http.Request) (string, error) {
 	token, err := bearer(r)
 	if err == nil && token == "" {
-		err = agentauth.Errorf(agentauth.CodeUnauthenticated, "want Authorization: Bearer and a token of a host or an agent")
+		err = errNoToken()
 	}
 	return token, err
 }

@@ -16,18 +16,18 @@ import (
 
 // viewer finds out who looks, for list and describe (AAP-C2, AAP-C3, AAP-C11).
 func (a *API) viewer(r *http.Request) (provider.Viewer, http.Header, error) {
-	token, err := bearer(r)
+	shown, err := a.presented(r)
 	if err != nil {
 		return provider.Viewer{}, nil, err
 	}
-	if token == "" && a.config.Private {
+	if shown.Token == "" && a.config.Private {
 		return provider.Viewer{}, nil, agentauth.Errorf(agentauth.CodeUnauthenticated, "capabilities are shown to hosts and agents alone")
 	}
 	scope := "public"
-	if token != "" {
+	if shown.Token != "" {
 		scope = "private"
 	}
-	v, err := a.config.Provider.Viewer(r.Context(), token)
+	v, err := a.config.Provider.Viewer(r.Context(), shown)
 	return v, http.Header{"Cache-Control": {scope + ", max-age=300"}, "Vary": {"Authorization"}}, err
 }
 
@@ -367,6 +367,9 @@ func (a *API) introspect(r *http.Request) (answer, error) {
 	}
 	if out.Session.Agent.User != "" {
 		b["user_id"] = out.Session.Agent.User
+	}
+	if out.Confirmation != nil {
+		b["cnf"] = out.Confirmation
 	}
 	if out.Decision != nil {
 		b["allowed"] = out.Decision.Allowed

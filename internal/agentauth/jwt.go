@@ -51,7 +51,9 @@ type Token struct {
 	// then Capabilities are all that it is good for.
 	Restricted   bool
 	Capabilities []string
-	Confirmed    string // cnf.jkt
+	Bound        bool   // it has cnf: without a proof it is good for nothing
+	Confirmed    string // cnf.jkt, "" for none
+	Certificate  string // cnf.x5t#S256, "" for none
 }
 
 func invalid(format string, args ...any) error { return Errorf(CodeInvalidJWT, format, args...) }
@@ -146,7 +148,7 @@ func (t *Token) read(c powerbox.Value) error {
 	t.HostKey, _ = c.Get("host_public_key")
 	t.AgentKey, _ = c.Get("agent_public_key")
 	if cnf, ok := c.Get("cnf"); ok {
-		t.Confirmed = text(cnf, "jkt")
+		t.Bound, t.Confirmed, t.Certificate = true, text(cnf, "jkt"), text(cnf, "x5t#S256")
 	}
 	list, ok := c.Get("capabilities")
 	if !ok {

@@ -28,6 +28,7 @@ type AgentAuth struct {
 	MaxStream        time.Duration        `key:"max_stream" default:"1h" doc:"How long a stream can be open."`
 	Private          bool                 `key:"private" doc:"List no capabilities without authentication, not even public ones."`
 	RequireIssuer    bool                 `key:"require_issuer" doc:"Refuse agents' tokens without iss. The protocol asks for it; its own client leaves it out."`
+	RequireProof     bool                 `key:"require_proof" doc:"Take agents' tokens with a proof of possession alone: DPoP (cnf.jkt) or a client certificate (cnf.x5t#S256). Tokens that are bound are held to their proof in any case."`
 	IssuerAudience   bool                 `key:"issuer_audience" doc:"Take the provider's URL as audience of executions at its own location, too."`
 	Tokens           bool                 `key:"tokens" doc:"Issue attenuating tokens for grants to agents that ask for them, which can be narrowed and passed on offline and presented at this agent's gateway: an extension of the protocol."`
 	TokenLifetime    time.Duration        `key:"token_lifetime" default:"15m" doc:"Longest lifetime of such a token; it also ends with the agent's session as it stands."`
@@ -63,6 +64,7 @@ type ProviderCapability struct {
 	Autonomous  bool                      `key:"autonomous" doc:"Granted at once to autonomous agents of hosts without a user."`
 	Public      bool                      `key:"public" doc:"Listed without authentication."`
 	Blocked     bool                      `key:"blocked" doc:"Listed, and cannot be asked for."`
+	Proof       bool                      `key:"require_proof" doc:"Execute it with a token that is bound to a key or a certificate alone."`
 	Constraints powerbox.Value            `key:"constraints" doc:"Constraints of the server, which every grant is within."`
 	Lifetime    time.Duration             `key:"grant_lifetime" doc:"How long a grant of it is in force. Absent: as long as its agent."`
 	Executions  int                       `key:"executions" default:"0" min:"0" max:"1000000" doc:"Executions a minute by one agent; 0 for no limit of its own."`

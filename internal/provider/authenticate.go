@@ -213,8 +213,8 @@ const (
 // AuthenticateAgent authenticates an agent by its token (section 4.5), for one of
 // the audiences. What is not active gets its own error, once its signature has
 // been verified: nobody else learns of its state.
-func (p *Provider) AuthenticateAgent(ctx context.Context, compact string, use Use, audiences ...string) (Session, error) {
-	t, err := agentauth.ParseToken(compact, agentauth.TypeAgent)
+func (p *Provider) AuthenticateAgent(ctx context.Context, shown Presented, use Use, audiences ...string) (Session, error) {
+	t, err := agentauth.ParseToken(shown.Token, agentauth.TypeAgent)
 	if err != nil {
 		return Session{}, err
 	}
@@ -235,6 +235,9 @@ func (p *Provider) AuthenticateAgent(ctx context.Context, compact string, use Us
 		return Session{}, err
 	}
 	if err := s.live(now); err != nil {
+		return Session{}, err
+	}
+	if err := p.proven(t, shown, now); err != nil {
 		return Session{}, err
 	}
 	if use == Once {
@@ -365,18 +368,18 @@ func (p *Provider) touch(ctx context.Context, s *Session, now time.Time) error {
 // Viewer returns who looks at capabilities: with no token nobody, with a host's
 // the host, with an agent's the agent. A token that does not hold is refused, and
 // not taken for none (AAP-C11).
-func (p *Provider) Viewer(ctx context.Context, compact string) (Viewer, error) {
-	if compact == "" {
+func (p *Provider) Viewer(ctx context.Context, shown Presented) (Viewer, error) {
+	if shown.Token == "" {
 		return Viewer{}, nil
 	}
-	if _, err := agentauth.ParseToken(compact, agentauth.TypeHost); err == nil {
-		s, err := p.AuthenticateHost(ctx, compact, true)
+	if _, err := agentauth.ParseToken(shown.Token, agentauth.TypeHost); err == nil {
+		s, err := p.AuthenticateHost(ctx, shown.Token, true)
 		if err != nil || s.Host.Status != agentauth.Active {
 			return Viewer{}, err // a stranger still (AAP-H8, AAP-H13)
 		}
 		return Viewer{Host: &s.Host}, nil
 	}
-	s, err := p.AuthenticateAgent(ctx, compact, Once, p.config.URL)
+	s, err := p.AuthenticateAgent(ctx, shown, Once, p.config.URL)
 	if err != nil {
 		return Viewer{}, err
 	}

@@ -35,6 +35,7 @@ type Capability struct {
 	Sensitivity Sensitivity
 	Default     bool           // granted at once to agents of linked hosts that ask for nothing else
 	Public      bool           // listed without authentication
+	Proof       bool           // executed with a token that is bound alone
 	Blocked     bool           // cannot be asked for
 	Autonomous  bool           // granted at once to autonomous agents of hosts without a user
 	Budgets     Budgets        // of each grant

@@ -14,7 +14,7 @@ func TestAAPP8_WhoSeesWhat(t *testing.T) {
 	w := newTown(t)
 	m := w.active("balance", "accounts")
 	names := func(compact string) (out []string, status map[string]string) {
-		v, err := w.provider.Viewer(t.Context(), compact)
+		v, err := w.provider.Viewer(t.Context(), provider.Bearer(compact))
 		w.must(err)
 		page, err := w.provider.List(v, "", "", 0)
 		w.must(err)
@@ -45,7 +45,7 @@ func TestAAPP8_WhoSeesWhat(t *testing.T) {
 		t.Errorf("AAP-J8: %v", status)
 	}
 	for _, bad := range []string{m.token(), m.token(at, claims{"exp": noon.Unix() - 60, "iat": noon.Unix() - 90}), "x"} {
-		if _, err := w.provider.Viewer(t.Context(), bad); code(err) != agentauth.CodeInvalidJWT {
+		if _, err := w.provider.Viewer(t.Context(), provider.Bearer(bad)); code(err) != agentauth.CodeInvalidJWT {
 			t.Errorf("AAP-C11: %v", err)
 		}
 	}
@@ -56,7 +56,7 @@ func TestAAPP8_WhoSeesWhat(t *testing.T) {
 func TestAAPP9_Pages(t *testing.T) {
 	w := newTown(t)
 	m := w.active()
-	v, err := w.provider.Viewer(t.Context(), w.host(m.host))
+	v, err := w.provider.Viewer(t.Context(), provider.Bearer(w.host(m.host)))
 	w.must(err)
 	var all []string
 	cursor := ""

@@ -152,6 +152,9 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 	if !s.token.Allows(c.Name) {
 		call.Refused = []gate.Reason{{Code: string(agentauth.CodeNotGranted), Link: -1, Message: "the token is restricted to other capabilities"}}
 	}
+	if c.Proof && !s.token.Bound {
+		call.Refused = []gate.Reason{{Code: proofRequired, Link: -1, Message: "the token is not bound to a key or a certificate"}}
+	}
 	v, err := p.decide(ctx, call, c, held, arguments)
 	var refused *agentauth.Error
 	if asError(err, &refused) {
@@ -165,6 +168,9 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 	}
 	return v, p.denied(v, call, held, c.Name, arguments)
 }
+
+// proofRequired is the reason of a refusal for want of a proof of possession.
+const proofRequired = "proof_required"
 
 func (p *Provider) decide(ctx context.Context, call *gate.Call, c *Capability, held []Grant, arguments powerbox.Value) (gate.Verdict, error) {
 	if len(call.Presented) == 0 || len(call.Refused) > 0 || c.Budgets.Uses == 0 && len(c.Budgets.Sum) == 0 {
@@ -190,6 +196,10 @@ func (p *Provider) denied(v gate.Verdict, call *gate.Call, held []Grant, name st
 	e.Decision = v.Record.ID
 	if len(call.Refused) > 0 && call.Refused[0].Code == string(agentauth.CodeLimit) {
 		e.Code, e.Message = agentauth.CodeLimit, fmt.Sprintf("what was granted of %q is used up; ask for more with request-capability", name)
+		return e
+	}
+	if len(call.Refused) > 0 && call.Refused[0].Code == proofRequired {
+		e.Code, e.Message = agentauth.CodeUnauthorized, fmt.Sprintf("%q is executed with a proof of possession alone: sign a cnf.jkt into the token, and send it with a DPoP proof", name)
 		return e
 	}
 	if len(call.Refused) > 0 {

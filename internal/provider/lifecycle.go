@@ -389,10 +389,13 @@ func (p *Provider) RotateHostKey(ctx context.Context, s HostSession, jwk powerbo
 
 // Introspection is what a service at a location is told of a token (section 5.12).
 type Introspection struct {
-	Session  Session
-	Grants   []Grant // in force, and within what the token says of itself
-	Expires  time.Time
-	Decision *powerbox.Decision // on an attempt that was asked about, nil for none
+	Session Session
+	Grants  []Grant // in force, and within what the token says of itself
+	Expires time.Time
+	// Confirmation is what the token is bound to, as its cnf has it, nil for nothing:
+	// the service that it was shown to looks at the proof.
+	Confirmation map[string]string
+	Decision     *powerbox.Decision // on an attempt that was asked about, nil for none
 }
 
 // Introspect verifies a token of an agent for a service at a location. It uses
@@ -404,7 +407,7 @@ func (p *Provider) Introspect(ctx context.Context, compact, capability string, a
 			audiences = append(audiences, l)
 		}
 	}
-	s, err := p.AuthenticateAgent(ctx, compact, Again, audiences...)
+	s, err := p.AuthenticateAgent(ctx, Presented{Token: compact, elsewhere: true}, Again, audiences...)
 	var e *agentauth.Error
 	if asError(err, &e) {
 		return Introspection{}, false, nil
@@ -413,7 +416,7 @@ func (p *Provider) Introspect(ctx context.Context, compact, capability string, a
 		return Introspection{}, false, err
 	}
 	now := p.config.Now()
-	out := Introspection{Session: s, Expires: s.Agent.expires()}
+	out := Introspection{Session: s, Expires: s.Agent.expires(), Confirmation: confirmation(s.token)}
 	held, err := p.standingGrants(ctx, s)
 	if err != nil {
 		return Introspection{}, false, err

@@ -48,6 +48,9 @@ type Config struct {
 	// RequireIssuer refuses agent tokens without iss. Off, they are taken as the
 	// protocol's own client makes them (AAP-J2).
 	RequireIssuer bool
+	// RequireProof refuses agents' tokens that are not bound to a key or a certificate
+	// (AAP-J9).
+	RequireProof bool
 	// IssuerAudience takes, at the default location, tokens whose audience is the
 	// issuer (AAP-J3).
 	IssuerAudience bool

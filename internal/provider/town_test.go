@@ -252,7 +252,7 @@ func (m *member) token(more ...claims) string {
 
 // session is the agent, authenticated for its audience.
 func (m *member) session(more ...claims) (provider.Session, error) {
-	return m.w.provider.AuthenticateAgent(m.w.t.Context(), m.token(more...), provider.Once, location, bankURL)
+	return m.w.provider.AuthenticateAgent(m.w.t.Context(), provider.Bearer(m.token(more...)), provider.Once, location, bankURL)
 }
 
 // hosted is the agent's host, authenticated.
