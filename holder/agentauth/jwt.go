@@ -33,12 +33,12 @@ type claims struct {
 // sign returns a token of that type, good from now. Every one has an id of its
 // own, so that none can pass for another (AAP-CL6, AAP-CL8).
 func (c *Client) sign(key *token.PrivateKey, typ string, cl claims) (string, error) {
-	var id [16]byte
-	if _, err := io.ReadFull(c.Random, id[:]); err != nil {
-		return "", fmt.Errorf("agentauth: no randomness for an id: %w", err)
+	id, err := c.newID()
+	if err != nil {
+		return "", err
 	}
 	now := c.Now().Truncate(time.Second)
-	cl.ID, cl.IssuedAt, cl.Expires = base64.RawURLEncoding.EncodeToString(id[:]), now.Unix(), now.Add(lifetime).Unix()
+	cl.ID, cl.IssuedAt, cl.Expires = id, now.Unix(), now.Add(lifetime).Unix()
 	head, err := json.Marshal(map[string]string{"alg": "EdDSA", "typ": typ})
 	if err != nil {
 		return "", err
@@ -53,6 +53,15 @@ func (c *Client) sign(key *token.PrivateKey, typ string, cl claims) (string, err
 		return "", fmt.Errorf("agentauth: %w", err)
 	}
 	return input + "." + base64.RawURLEncoding.EncodeToString(signature), nil
+}
+
+// newID is the id of one token or proof.
+func (c *Client) newID() (string, error) {
+	var id [16]byte
+	if _, err := io.ReadFull(c.Random, id[:]); err != nil {
+		return "", fmt.Errorf("agentauth: no randomness for an id: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(id[:]), nil
 }
 
 // hostToken signs as the host, for the provider alone.
@@ -91,11 +100,11 @@ func (c *Client) prove(r *http.Request, compact string) error {
 	if err != nil {
 		return err
 	}
-	var id [16]byte
-	if _, err := io.ReadFull(c.Random, id[:]); err != nil {
-		return fmt.Errorf("agentauth: no randomness for an id: %w", err)
+	id, err := c.newID()
+	if err != nil {
+		return err
 	}
-	proof, err := token.SignDPoP(key, token.DPoPRequest{Method: r.Method, URL: r.URL.String(), AccessToken: compact, Now: c.Now()}, base64.RawURLEncoding.EncodeToString(id[:]))
+	proof, err := token.SignDPoP(key, token.DPoPRequest{Method: r.Method, URL: r.URL.String(), AccessToken: compact, Now: c.Now()}, id)
 	if err != nil {
 		return fmt.Errorf("agentauth: %w", err)
 	}
