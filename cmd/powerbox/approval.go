@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -151,29 +152,30 @@ func newApprovalList(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		questions, raw, err := who.questions(cmd.Context())
+		all, raw, err := who.open(cmd.Context())
 		if err != nil {
 			return err
 		}
 		if *output == "json" {
 			return p.printRaw(raw)
 		}
-		return p.listQuestions(questions)
+		return p.listOpen(all)
 	}
 	return cmd
 }
 
-func (w *person) questions(ctx context.Context) ([]question, json.RawMessage, error) {
-	var answer struct {
-		Approvals []question `json:"approvals"`
+// listOpen lists what waits for a person: what agents want to be let in for, what
+// was asked for in the person's own name, and what the person reviews.
+func (p *program) listOpen(all open) error {
+	if len(all.Approvals)+len(all.Confirmations)+len(all.Reviews) == 0 {
+		fmt.Fprintln(p.stdout, "Nothing waits for you.")
+		return nil
 	}
-	raw, err := w.call(ctx, http.MethodGet, "/v1/approvals", nil, &answer)
-	return answer.Approvals, raw, err
+	return errors.Join(p.listQuestions(all.Approvals), p.listDesk("My confirmations", all.Confirmations), p.listDesk("To review for others", all.Reviews))
 }
 
 func (p *program) listQuestions(questions []question) error {
 	if len(questions) == 0 {
-		fmt.Fprintln(p.stdout, "Nothing waits for you.")
 		return nil
 	}
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
@@ -196,16 +198,7 @@ func newApprovalShow(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var q question
-		raw, err := who.call(cmd.Context(), http.MethodGet, "/v1/approvals/"+url.PathEscape(args[0]), nil, &q)
-		if err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.printRaw(raw)
-		}
-		p.showQuestion(q)
-		return nil
+		return p.showAny(cmd.Context(), who, args[0], *output)
 	}
 	return cmd
 }
@@ -237,7 +230,7 @@ func (p *program) showQuestion(q question) {
 }
 
 func newApprovalApprove(p *program) *cobra.Command {
-	var only []string
+	var left deskAnswer
 	var narrow string
 	cmd := &cobra.Command{
 		Use:   "approve CODE",
@@ -247,12 +240,24 @@ func newApprovalApprove(p *program) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	output, f := outputFlag(cmd), addPersonFlags(cmd)
-	cmd.Flags().StringSliceVar(&only, "only", nil, "approve these `capabilities` and deny the others")
+	cmd.Flags().StringSliceVar(&left.only, "only", nil, "approve these `capabilities`, or operations, and deny the others")
+	cmd.Flags().StringSliceVar(&left.resources, "resource", nil, "`names` or ids of the resources to leave; all where absent")
+	cmd.Flags().StringVar(&left.until, "until", "", "an earlier end, as a `time` such as 2027-01-02T15:04:05Z")
 	cmd.Flags().StringVar(&narrow, "constraints", "", "narrower constraints by capability, as `JSON`: {\"transfer_money\": {\"amount\": {\"max\": 100}}}")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if strings.HasPrefix(args[0], deskPrefix) {
+			body, err := left.body(narrow)
+			if err != nil {
+				return err
+			}
+			return p.answerQuestion(cmd.Context(), f, args[0], body, *output)
+		}
+		if left.resources != nil || left.until != "" {
+			return usage(errors.New("--resource and --until are not for requests of Agent Auth; use --only and --constraints"))
+		}
 		body := map[string]any{}
 		if cmd.Flags().Changed("only") {
-			body["only"] = only
+			body["only"] = left.only
 		}
 		if narrow != "" {
 			if !json.Valid([]byte(narrow)) {
@@ -280,6 +285,9 @@ func (p *program) answerQuestion(ctx context.Context, f *personFlags, code strin
 	who, err := p.person(f)
 	if err != nil {
 		return err
+	}
+	if strings.HasPrefix(code, deskPrefix) {
+		return p.answerDesk(ctx, who, code, body, output)
 	}
 	var s struct {
 		Agent  string `json:"agent_id"`
@@ -324,17 +332,11 @@ func newApprovalWatch(p *program) *cobra.Command {
 		tick := time.NewTicker(watchEvery)
 		defer tick.Stop()
 		for {
-			questions, _, err := who.questions(cmd.Context())
+			all, _, err := who.open(cmd.Context())
 			if err != nil {
 				return err
 			}
-			for _, q := range questions {
-				if !seen[q.ID] {
-					seen[q.ID] = true
-					p.showQuestion(q)
-					fmt.Fprintln(p.stdout)
-				}
-			}
+			p.showNew(all, seen)
 			select {
 			case <-cmd.Context().Done():
 				return nil
@@ -343,6 +345,24 @@ func newApprovalWatch(p *program) *cobra.Command {
 		}
 	}
 	return cmd
+}
+
+// showNew shows what was not seen yet.
+func (p *program) showNew(all open, seen map[string]bool) {
+	for _, q := range all.Approvals {
+		if !seen[q.ID] {
+			seen[q.ID] = true
+			p.showQuestion(q)
+			fmt.Fprintln(p.stdout)
+		}
+	}
+	for _, q := range slices.Concat(all.Confirmations, all.Reviews) {
+		if !seen[q.ID] {
+			seen[q.ID] = true
+			p.showDesk(q)
+			fmt.Fprintln(p.stdout)
+		}
+	}
 }
 
 // printRaw writes an answer as it came, on one line.

@@ -73,6 +73,7 @@ type instance struct {
 	sources    []*source // files that are read again
 
 	desk     *approval.Desk     // nil where nothing is left to people
+	told     *approval.Webhooks // nil where nobody is told of it
 	leave    context.CancelFunc // ends what is attended; nil for nothing
 	attended []<-chan struct{}
 }

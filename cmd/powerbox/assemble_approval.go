@@ -20,6 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/gateway"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/provider"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -57,12 +58,44 @@ func (i *instance) newDesk(a assembly, w *wiring) error {
 		}
 		rules = append(rules, rule)
 	}
-	var err error
+	tell, err := i.webhooks(a)
+	if err != nil {
+		return err
+	}
 	i.desk, err = approval.New(approval.Config{
+		Tell:  tell,
 		Store: i.store, URL: strings.TrimRight(i.config.Issuer.URL, "/") + approvalsPath, Rules: rules, Timeout: i.config.Approvals.Timeout, Interval: askInterval,
 		Now: a.now, Log: a.log,
 	})
 	return err
+}
+
+// webhooks are what is told of questions.
+func (i *instance) webhooks(a assembly) (approval.Teller, error) {
+	if len(i.config.Approvals.Webhooks) == 0 {
+		return nil, nil
+	}
+	var hooks []approval.Webhook
+	for _, w := range i.config.Approvals.Webhooks {
+		key, err := w.Key()
+		if err != nil {
+			return nil, err
+		}
+		policy := outbound.Policy{}
+		if w.Private {
+			policy = outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()}
+		}
+		hook := approval.Webhook{Name: w.Name, URL: w.URL, Secret: key, Template: approval.Template(w.Template), Client: &http.Client{
+			Transport: outbound.New(policy).Transport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}}
+		for _, e := range w.Events {
+			hook.Events = append(hook.Events, approval.Event(e))
+		}
+		hooks = append(hooks, hook)
+	}
+	var err error
+	i.told, err = approval.NewWebhooks(hooks, a.now, a.log)
+	return i.told, err
 }
 
 // askPeople is the desk as the issuer knows it, nil where nothing is left to people.
@@ -83,8 +116,14 @@ func (i *instance) attend(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	ctx, i.leave = context.WithCancel(ctx)
-	released, swept := make(chan struct{}), make(chan struct{})
-	i.attended = []<-chan struct{}{released, swept}
+	released, swept, told := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	i.attended = []<-chan struct{}{released, swept, told}
+	go func() {
+		defer close(told)
+		if i.told != nil {
+			i.told.Run(ctx)
+		}
+	}()
 	go func() {
 		defer close(released)
 		i.gateway.Release(ctx)

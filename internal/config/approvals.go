@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,11 +12,12 @@ import (
 // Approvals is who answers what is left to people, and how they log in to the
 // pages on which they do.
 type Approvals struct {
-	Rules   []ApprovalRule `key:"rules" doc:"Who answers requests that policies leave to people (@approval), and calls of skills with approval. For every operation on every resource the first rule that is about it counts; everybody whom a rule names for a part has to approve. Without a rule it is the user behind."`
-	Timeout time.Duration  `key:"timeout" default:"10m" doc:"How long people have. No answer is a no."`
-	Fresh   time.Duration  `key:"fresh" default:"5m" doc:"How long after a login somebody can approve. Denying and revoking need no fresh one."`
-	Session time.Duration  `key:"session" default:"8h" doc:"How long a login lasts."`
-	Login   Login          `key:"login" doc:"The OpenID provider that people log in at. Without one, and without serve --dev, the first start prints a URL at which an administrator registers a passkey."`
+	Rules    []ApprovalRule `key:"rules" doc:"Who answers requests that policies leave to people (@approval), and calls of skills with approval. For every operation on every resource the first rule that is about it counts; everybody whom a rule names for a part has to approve. Without a rule it is the user behind."`
+	Timeout  time.Duration  `key:"timeout" default:"10m" doc:"How long people have. No answer is a no."`
+	Fresh    time.Duration  `key:"fresh" default:"5m" doc:"How long after a login somebody can approve. Denying and revoking need no fresh one."`
+	Session  time.Duration  `key:"session" default:"8h" doc:"How long a login lasts."`
+	Webhooks []Webhook      `key:"webhooks" doc:"URLs that are told of what waits for people, signed as Standard Webhooks have it."`
+	Login    Login          `key:"login" doc:"The OpenID provider that people log in at. Without one, and without serve --dev, the first start prints a URL at which an administrator registers a passkey."`
 }
 
 // ApprovalRule says who answers for some operations and resources.
@@ -27,6 +30,49 @@ type ApprovalRule struct {
 	Timeout       time.Duration `key:"timeout" doc:"How long they have. Default: approvals.timeout."`
 	Delegates     []string      `key:"delegates" doc:"Principals who may answer as well, once delegate_after is over."`
 	DelegateAfter time.Duration `key:"delegate_after" doc:"How long the others have before delegates may answer. Absent: at once."`
+}
+
+// Webhook is a URL that is told of what waits for people.
+type Webhook struct {
+	Name     string   `key:"name" required:"true" format:"id" doc:"Its name, for the log."`
+	URL      string   `key:"url" required:"true" format:"url" doc:"Where it is told, by POST."`
+	Secret   Secret   `key:"secret" required:"true" doc:"Secret of the signatures, at least 16 bytes; whsec_ and base64, or the bytes themselves."`
+	Template string   `key:"template" default:"json" enum:"json,chat,mail" doc:"Form of the message: json has everything but arguments; chat is {text}; mail is {to, subject, text} for a service that sends mail."`
+	Events   []string `key:"events" doc:"What it is told of: asked, overdue, answered, alert. Absent: everything."`
+	Private  bool     `key:"private" doc:"Whether addresses of this machine and of private networks are admitted, also without TLS."`
+}
+
+// Key returns the secret's bytes.
+func (w Webhook) Key() ([]byte, error) {
+	encoded, ok := strings.CutPrefix(w.Secret.Reveal(), "whsec_")
+	if !ok {
+		return []byte(w.Secret.Reveal()), nil
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, errors.New("what follows whsec_ is not base64")
+	}
+	return key, nil
+}
+
+// checkWebhooks wants webhooks that can be told, and told apart.
+func (k checker) checkWebhooks() {
+	hooks := k.Approvals.Webhooks
+	k.unique("approvals.webhooks", "name", len(hooks), func(i int) string { return hooks[i].Name })
+	for n, w := range hooks {
+		at := fmt.Sprintf("approvals.webhooks[%d]", n)
+		if key, err := w.Key(); err != nil {
+			k.place(at+".secret", "%v", err)
+		} else if len(key) < 16 {
+			k.place(at+".secret", "has %d bytes; want at least 16", len(key))
+		}
+		for i, e := range w.Events {
+			k.known(fmt.Sprintf("%s.events[%d]", at, i), "event", e, []string{"asked", "overdue", "answered", "alert"})
+		}
+		if !w.Private && !strings.HasPrefix(w.URL, "https://") {
+			k.place(at+".url", "%q is not https; want that, or private: true for an address of one's own", w.URL)
+		}
+	}
 }
 
 // Self is the approver that stands for the user behind, and GroupPrefix begins
@@ -78,6 +124,7 @@ type Login struct {
 // checkApprovals wants times that are possible, and a provider that is believed.
 func (k checker) checkApprovals() {
 	k.checkRules()
+	k.checkWebhooks()
 	a := k.Approvals
 	if a.Fresh < time.Second {
 		k.place("approvals.fresh", "%s is less than a second", a.Fresh)

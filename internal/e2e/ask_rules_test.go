@@ -92,3 +92,41 @@ func TestATK48_WhoeverAsksTooOften(t *testing.T) {
 		t.Errorf("ATK-48 %d questions are open; want 20", n)
 	}
 }
+
+// TestSEP27_ByCommands has people see and answer what waits in a shell.
+func TestSEP27_ByCommands(t *testing.T) {
+	w, alice, held := mailing(t, options{extra: reviewed, dev: reviewers, policies: asking + `permit(principal == User::"user:alice", action in Action::"mail/mail:send", resource == Agent::"mail");`})
+	as := func(who string, args ...string) []string {
+		return append(append([]string{"approval"}, args...), "--server", w.url, "--as", who)
+	}
+	id := pendingIn(t, alice.asksForReports())
+	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
+	if out := w.must(as("alice", "list")...); !strings.Contains(out, "My confirmations") || !strings.Contains(out, id) || strings.Contains(out, task.asked()) {
+		t.Errorf("SEP-27 what waits for alice:\n%s", out)
+	}
+	if out := w.must(as("carol", "list")...); !strings.Contains(out, "To review for others") || !strings.Contains(out, task.asked()) || strings.Contains(out, id) {
+		t.Errorf("SEP-27 what waits for carol:\n%s", out)
+	}
+	if out := w.must(as("carol", "show", task.asked())...); !strings.Contains(out, `to: "bob@example.org"`) || !strings.Contains(out, "changes something") || !strings.Contains(out, "Tell Bob") {
+		t.Errorf("SEP-9 what carol is shown:\n%s", out)
+	}
+	if out, code := w.cli(as("carol", "approve", task.asked(), "--constraints", "{}")...); code != 2 {
+		t.Errorf("constraints of a call: exit %d\n%s", code, out)
+	}
+	if out := w.must(as("carol", "approve", task.asked())...); !strings.Contains(out, "waits for others") {
+		t.Errorf("SEP-27 after one of two:\n%s", out)
+	}
+	if out := w.must(as("dora", "deny", task.asked(), "--reason", "not today")...); !strings.Contains(out, "denied") {
+		t.Errorf("SEP-27 after a no:\n%s", out)
+	}
+	if out := w.must(as("alice", "approve", id, "--only", "retrieve", "--resource", "Q1 Sales Report")...); !strings.Contains(out, "approved") {
+		t.Errorf("SEP-27 the answer:\n%s", out)
+	}
+	got := capabilities(t, alice.asksForReports())
+	if len(got) != 1 || strings.Join(got[0].Operations, " ") != "retrieve" || len(got[0].ResourceHandles) != 1 {
+		t.Errorf("SEP-27 the waiting call got %+v", got)
+	}
+	if out := w.must(as("alice", "list")...); !strings.Contains(out, "Nothing waits for you") {
+		t.Errorf("SEP-27 when everything is answered:\n%s", out)
+	}
+}
