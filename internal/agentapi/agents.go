@@ -154,10 +154,12 @@ func asked(v powerbox.Value) ([]provider.Asked, error) {
 	return out, nil
 }
 
-func asking(v powerbox.Value) (out provider.Asking, err error) {
-	return out, texts(v, map[string]*string{
+func asking(r *http.Request, v powerbox.Value) (out provider.Asking, err error) {
+	out.From = address(r)
+	err = texts(v, map[string]*string{
 		"reason": &out.Reason, "preferred_method": &out.Method, "login_hint": &out.LoginHint, "binding_message": &out.Message,
 	})
+	return out, err
 }
 
 // register answers section 5.3.
@@ -179,7 +181,7 @@ func (a *API) register(r *http.Request) (answer, error) {
 	if reg.Capabilities, err = asked(v); err != nil {
 		return answer{}, err
 	}
-	if reg.Asking, err = asking(v); err != nil {
+	if reg.Asking, err = asking(r, v); err != nil {
 		return answer{}, err
 	}
 	if err := texts(v, map[string]*string{"name": &reg.Name, "host_name": &reg.HostName, "mode": &reg.Mode}); err != nil {
@@ -210,7 +212,7 @@ func (a *API) request(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	with, err := asking(v)
+	with, err := asking(r, v)
 	if err != nil {
 		return answer{}, err
 	}

@@ -15,7 +15,7 @@ func (a *API) claim(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	with, err := asking(v)
+	with, err := asking(r, v)
 	if err != nil {
 		return answer{}, err
 	}

@@ -106,6 +106,7 @@ func (p *People) serve(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	who.Address = address(r)
 	v, err := body(r)
 	if err != nil {
 		return nil, err
@@ -191,6 +192,7 @@ func (p *People) question(q provider.Question) any {
 	return map[string]any{
 		"id": q.Approval.ID, "kind": q.Approval.Kind, "method": q.Approval.Method, "status": q.Approval.Status, "agent_id": q.Agent.ID, "host_id": q.Host.ID, "mode": q.Agent.Mode,
 		"host_known": q.Host.Status == agentauth.Active, "expires_at": stamp(q.Approval.Expires), "capabilities": capabilities, "holds": slices.Compact(held),
+		"from": q.Approval.From, "host_from": q.Host.From,
 		"in_its_own_words": map[string]string{"name": q.Agent.Name, "host_name": q.Host.Name, "reason": q.Approval.Reason, "message": q.Approval.Message},
 	}
 }

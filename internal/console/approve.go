@@ -162,7 +162,8 @@ type questionPage struct {
 	HostKnown, HostKeysServed bool
 	HostKeys                  string // host name that serves the host's keys, "" for an inline key
 	Lookalike                 string
-	Times                     int // how often the person refused this agent something
+	Here                      bool // it was asked from where the visitor is
+	Times                     int  // how often the person refused this agent something
 	Kind                      string
 	History                   []provider.Action // of an agent that somebody is asked to take over
 }
@@ -200,7 +201,7 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 	page := questionPage{
 		Question: q, Who: q.Host.User, Asks: k.asks(q), Seen: k.config.Approvals.Digest(q), Open: q.Approval.Open(now), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
 		Idle: lasting(q.Agent.Clocks.Session),
-		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Lookalike: lookalike(q, k.config.Name), Times: len(q.Denied), Kind: string(q.Approval.Kind),
+		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Lookalike: lookalike(q, k.config.Name), Times: len(q.Denied), Kind: string(q.Approval.Kind), Here: q.Approval.From == who.Address,
 	}
 	if page.Who == "" && q.Agent.Mode == agentauth.Delegated {
 		page.Who = who.Principal

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -226,7 +227,16 @@ func (k *Console) person(v *visit) (provider.Person, error) {
 	if v.session == nil || v.session.principal == "" {
 		return provider.Person{}, errLogin
 	}
-	return provider.Person{Principal: v.session.principal, Groups: v.session.groups}, nil
+	return provider.Person{Principal: v.session.principal, Groups: v.session.groups, Address: v.address()}, nil
+}
+
+// address is where the visitor is, as the connection says: no header is believed.
+func (v *visit) address() string {
+	host, _, err := net.SplitHostPort(v.r.RemoteAddr)
+	if err != nil {
+		return v.r.RemoteAddr
+	}
+	return host
 }
 
 // fresh reports whether the visitor has logged in just now (AAP-A6).

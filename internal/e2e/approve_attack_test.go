@@ -406,3 +406,27 @@ func TestATK48_Fatigue(t *testing.T) {
 		t.Errorf("ATK-48 what was not refused: HTTP %d %v", status, answer)
 	}
 }
+
+// TestATK50_CodesAreNotGuessedTogether has several people at one address try codes:
+// after thirty there is no more trying there, for nobody. The page says where a host
+// registered from, and where the request came from.
+func TestATK50_CodesAreNotGuessedTogether(t *testing.T) {
+	b := startBank(t, "--users", "alice,bob,carol,dora")
+	agent := b.host().register(map[string]any{"name": "Helper", "capabilities": []any{"check_balance"}})
+	alice := b.visitor("alice")
+	at := alice.open(agent.code)
+	if status, page := alice.get(at); status != http.StatusOK || !strings.Contains(page, "registered from 127.0.0.1") || !strings.Contains(page, "the same address as yours") {
+		t.Errorf("ATK-50 the page does not say where it came from: HTTP %d\n%s", status, page)
+	}
+	for _, who := range []string{"bob", "carol", "dora"} {
+		v := b.visitor(who)
+		for n := range 10 {
+			if status, _ := v.post("/approve", url.Values{"code": {"0000-000" + string("0123456789"[n])}}); status != http.StatusNotFound {
+				t.Fatalf("ATK-50 guess %d of %s: HTTP %d; want 404", n, who, status)
+			}
+		}
+	}
+	if status, _ := alice.post("/approve", url.Values{"code": {agent.code}}); status != http.StatusTooManyRequests {
+		t.Errorf("ATK-50 after thirty guesses at one address: HTTP %d; want 429", status)
+	}
+}

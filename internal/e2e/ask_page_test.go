@@ -1,13 +1,16 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // atPage is somebody at the pages, as a browser without scripts would be.
@@ -180,5 +183,107 @@ func TestSEP3_ThePageMarksALegacyGrant(t *testing.T) {
 	id := pendingIn(t, w.caller(aliceToken).call("documents", "a2a/capabilities/request", map[string]any{"grants": []string{"documents:admin"}, "purpose": "Archive"}))
 	if page, _ := w.atPage("alice").page(id); !strings.Contains(page, "reduced security") {
 		t.Errorf("SEP-3 the page does not mark a legacy grant:\n%s", page)
+	}
+}
+
+// cookies are those of the visitor, as a header.
+func (v *atPage) cookies() string {
+	v.w.t.Helper()
+	u, err := url.Parse(v.w.url)
+	if err != nil {
+		v.w.t.Fatal(err)
+	}
+	var out []string
+	for _, c := range v.http.Jar.Cookies(u) {
+		out = append(out, c.Name+"="+c.Value)
+	}
+	return strings.Join(out, "; ")
+}
+
+// TestATK31_SmugglingAtThePages hides an approval, with the person's own cookie, in
+// the body of another post to the pages: it is not taken for a request.
+func TestATK31_SmugglingAtThePages(t *testing.T) {
+	w := start(t, options{policies: asking})
+	alice := w.caller(aliceToken)
+	id := pendingIn(t, alice.asksForReports())
+	v := w.atPage("alice")
+	_, seen := v.page(id)
+	host := strings.TrimPrefix(w.url, "http://")
+	request := func(body, headers string) string {
+		return "POST /approve/" + id + " HTTP/1.1\r\nHost: " + host + "\r\nCookie: " + v.cookies() + "\r\nContent-Type: application/x-www-form-urlencoded\r\n" + headers + "\r\n\r\n" + body
+	}
+	form := url.Values{"answer": {"approve"}, "seen": {seen}, "op.0": {"retrieve"}, "on.0": {"0"}}.Encode()
+	hidden := request(form, fmt.Sprintf("Content-Length: %d", len(form)))
+	const harmless = "answer=neither"
+	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(harmless), harmless)
+	for name, text := range map[string]string{
+		"length and chunks":        request(chunked+hidden, fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked", len(chunked)+len(hidden))),
+		"two lengths":              request(harmless+hidden, fmt.Sprintf("Content-Length: %d\r\nContent-Length: %d", len(harmless), len(harmless)+len(hidden))),
+		"a list of lengths":        request(harmless+hidden, fmt.Sprintf("Content-Length: %d, %d", len(harmless), len(harmless)+1)),
+		"a signed length":          request(harmless+hidden, fmt.Sprintf("Content-Length: +%d", len(harmless))),
+		"chunks by another name":   request(chunked+hidden, "Transfer-Encoding: xchunked"),
+		"chunks twice":             request(chunked+hidden, "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity"),
+		"chunks with a space":      request(chunked+hidden, "Transfer-Encoding : chunked"),
+		"a folded header":          request(harmless+hidden, "X: y\r\n Content-Length: 4"),
+		"a chunk of another size":  request("ffffffffffffffff\r\n"+harmless+"\r\n0\r\n\r\n"+hidden, "Transfer-Encoding: chunked"),
+		"a length that is all":     request(harmless+hidden, fmt.Sprintf("Content-Length: %d", len(harmless)+len(hidden))),
+		"a line feed in a chunk":   request(fmt.Sprintf("%x\n%s\r\n0\r\n\r\n", len(harmless), harmless)+hidden, "Transfer-Encoding: chunked"),
+		"a get with a hidden body": strings.Replace(request(hidden, fmt.Sprintf("Content-Length: %d", len(hidden))), "POST", "GET", 1),
+	} {
+		conn, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.(*net.TCPConn).CloseWrite()
+		out, _ := io.ReadAll(conn)
+		_ = conn.Close()
+		if again := w.waiting("alice", "confirmations"); len(again) != 1 {
+			t.Fatalf("ATK-31 %s: the hidden approval was taken\n%s", name, out)
+		}
+	}
+	// By itself it would have been.
+	if status, _ := v.post("/approve/"+id, url.Values{"answer": {"approve"}, "seen": {seen}, "op.0": {"retrieve"}, "on.0": {"0"}}); status != http.StatusOK {
+		t.Errorf("ATK-31 the approval by itself: HTTP %d", status)
+	}
+}
+
+// TestATK16_ThePagesUnderOtherNames asks for the pages under names that only lead to
+// this machine, as a page of somebody else's whose name was rebound would.
+func TestATK16_ThePagesUnderOtherNames(t *testing.T) {
+	w := start(t, options{policies: asking})
+	alice := w.caller(aliceToken)
+	id := pendingIn(t, alice.asksForReports())
+	v := w.atPage("alice")
+	_, seen := v.page(id)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := url.Values{"answer": {"approve"}, "seen": {seen}, "op.0": {"retrieve"}, "on.0": {"0"}}.Encode()
+	for _, host := range []string{"attacker.example", "attacker.example:" + port, "127.0.0.1.attacker.example:" + port, "127.0.0.1:1"} {
+		for _, path := range []string{"/approve", "/approve/" + id, "/login", "/passkeys", "/hosts", "/v1/approvals"} {
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				r, err := http.NewRequest(method, w.url+path, strings.NewReader(form))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Host = host
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				r.Header.Set("Cookie", v.cookies())
+				r.Header.Set("Powerbox-Dev-User", "alice")
+				if status, _ := v.read(http.DefaultClient.Do(r)); status != http.StatusMisdirectedRequest {
+					t.Errorf("ATK-16 %s %s as %s: HTTP %d; want 421", method, path, host, status)
+				}
+			}
+		}
+	}
+	if again := w.waiting("alice", "confirmations"); len(again) != 1 {
+		t.Error("ATK-16 an answer under another name was taken")
 	}
 }

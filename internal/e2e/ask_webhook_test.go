@@ -80,7 +80,9 @@ func TestATK48_PeopleAreTold(t *testing.T) {
 			w.soon("ATK-48 "+path+" to be told", func() bool { return len(l.got(path)) > 2*n })
 		}
 		w.answers("alice", task.asked(), map[string]any{"deny": true})
-		w.soon("ATK-48 the end to be told", func() bool { return len(l.got("/json")) > 2*n+1 && len(l.got("/chat")) > 2*n+1 && len(l.got("/mail")) > 2*n+1 })
+		w.soon("ATK-48 the end to be told", func() bool {
+			return len(l.got("/json")) > 2*n+1 && len(l.got("/chat")) > 2*n+1 && len(l.got("/mail")) > 2*n+1
+		})
 	}
 	w.soon("ATK-48 the alert to be told", func() bool { return len(l.got("/alerts")) == 1 })
 	if len(l.bad) > 0 {

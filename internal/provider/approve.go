@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,33 +13,42 @@ import (
 // How many codes that are none a person may try, and in which time (AAP-A2,
 // ATK-50).
 const (
-	maxGuesses = 10
-	guessTime  = 10 * time.Minute
+	maxGuesses   = 10
+	maxGuessesAt = 30 // of everybody at one address
+	guessTime    = 10 * time.Minute
+	maxGuessing  = 1 << 14 // how many people and addresses are remembered
 )
 
-// guesses are the wrong codes of one person.
+// guesses are the wrong codes of one person, or at one address.
 type guesses struct {
 	n     int
 	since time.Time
 }
 
-// guessed notes a wrong code, and reports whether the person may try another.
-func (p *Provider) guessed(person string, wrong bool) bool {
+// guessed notes a wrong code of a person at an address, and reports whether there
+// may be another try.
+func (p *Provider) guessed(who Person, wrong bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.config.Now()
-	g := p.guesses[person]
-	if now.Sub(g.since) > guessTime {
-		g = guesses{since: now}
+	if len(p.guesses) >= maxGuessing {
+		maps.DeleteFunc(p.guesses, func(_ string, g guesses) bool { return now.Sub(g.since) > guessTime })
 	}
-	if g.n >= maxGuesses {
-		return false
+	may := len(p.guesses) < maxGuessing
+	for name, most := range map[string]int{"person " + who.Principal: maxGuesses, "address " + who.Address: maxGuessesAt} {
+		g := p.guesses[name]
+		if now.Sub(g.since) > guessTime {
+			g = guesses{since: now}
+		}
+		if g.n >= most {
+			may = false
+		}
+		if wrong {
+			g.n++
+			p.guesses[name] = g
+		}
 	}
-	if wrong {
-		g.n++
-		p.guesses[person] = g
-	}
-	return true
+	return may
 }
 
 // challenge asks a person. What was asked before about the same agent and is not
@@ -67,7 +77,7 @@ func (p *Provider) challenge(tx Tx, h Host, a Agent, grants []Grant, kind Kind, 
 	}
 	ap := Approval{
 		ID: id, Kind: kind, Method: agentauth.DeviceAuthorization, Agent: a.ID, Host: h.ID, User: user,
-		Reason: plain(asking.Reason, maxReasonText), Message: plain(asking.Message, maxMessageText), Status: agentauth.Pending,
+		Reason: plain(asking.Reason, maxReasonText), From: asking.From, Message: plain(asking.Message, maxMessageText), Status: agentauth.Pending,
 		Created: now, Expires: now.Add(p.config.Approval),
 	}
 	for _, g := range grants {
@@ -97,6 +107,7 @@ func (p *Provider) code() (shown string, stored []byte, err error) {
 type Person struct {
 	Principal string
 	Groups    []string // as the person's identity provider says
+	Address   string   // where the person is, as the connection says; "" for nobody knows
 	// Present reports that the person has shown to be there, with a passkey or what
 	// is as good, for this very answer (AAP-A7).
 	Present bool
@@ -144,7 +155,7 @@ func (p *Provider) ByCode(ctx context.Context, who Person, code string) (Questio
 	if !ok {
 		return Question{}, unknown
 	}
-	if !p.guessed(who.Principal, false) {
+	if !p.guessed(who, false) {
 		e := agentauth.Errorf(agentauth.CodeRateLimited, "too many codes that are none; try again in %s", guessTime)
 		e.RetryAfter = int(guessTime / time.Second)
 		return Question{}, e
@@ -161,7 +172,7 @@ func (p *Provider) ByCode(ctx context.Context, who Person, code string) (Questio
 		return Question{}, err
 	}
 	if err != nil || !q.Approval.Open(p.config.Now()) || !p.mayAnswer(who, q) {
-		p.guessed(who.Principal, true)
+		p.guessed(who, true)
 		return Question{}, unknown
 	}
 	return q, nil

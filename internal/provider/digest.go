@@ -38,7 +38,7 @@ func (p *Provider) shown(grants []Grant) []shownGrant {
 // (ATK-49).
 func (p *Provider) Digest(q Question) string {
 	return digest("question", map[string]any{
-		"approval": q.Approval.ID, "kind": q.Approval.Kind, "reason": q.Approval.Reason, "message": q.Approval.Message, "expires": q.Approval.Expires.UTC(),
+		"approval": q.Approval.ID, "kind": q.Approval.Kind, "reason": q.Approval.Reason, "message": q.Approval.Message, "from": q.Approval.From, "host_from": q.Host.From, "expires": q.Approval.Expires.UTC(),
 		"agent": q.Agent.ID, "agent_name": q.Agent.Name, "agent_key": q.Agent.Thumbprint, "mode": q.Agent.Mode,
 		"host": q.Host.ID, "host_name": q.Host.Name, "host_key": q.Host.Thumbprint, "host_status": q.Host.Status, "user": q.user(),
 		"grants": p.shown(q.Grants), "held": p.shown(q.Held),

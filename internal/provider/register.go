@@ -33,6 +33,7 @@ type Asking struct {
 	Method    string // preferred; a hint
 	LoginHint string
 	Message   string
+	From      string // address that it comes from, as the connection says
 }
 
 // Standing is an agent as its host is told of it.
@@ -273,7 +274,7 @@ func (p *Provider) registering(tx Tx, s HostSession, r Registration, now time.Ti
 		return Host{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the host's key has been replaced in the meantime")
 	default:
 		h = s.Host
-		h.Name, h.Status, h.Created, h.Updated, h.LastUsed = name, agentauth.Pending, now, now, now
+		h.Name, h.Status, h.Created, h.Updated, h.LastUsed, h.From = name, agentauth.Pending, now, now, now, r.From
 		if h.ID, err = p.config.Issuer.NewID("hst_"); err != nil {
 			return Host{}, err
 		}

@@ -21,6 +21,7 @@ type Host struct {
 	Defaults   []string
 	OwnList    bool // Defaults are its own; otherwise it has the provider's
 	Status     agentauth.Status
+	From       string // address from which it registered, as the connection said; "" for nobody knows
 	Created    time.Time
 	Activated  time.Time // zero while it never was
 	LastUsed   time.Time
@@ -128,6 +129,7 @@ type Approval struct {
 	Grants   []string // the grants that are asked for
 	Reason   string
 	Message  string // binding_message
+	From     string // address that it was asked from, as the connection said; "" for nobody knows
 	Status   agentauth.Status
 	By       string // who answered
 	Attempts int
