@@ -153,3 +153,39 @@ func TestATK42_SumsOfArguments(t *testing.T) {
 		t.Errorf("ATK-42 %d calls reached the agent; want 4", n)
 	}
 }
+
+// searches calls the tool that searches, under a capability by its id.
+func (c *caller) searches(held granted) answer {
+	c.w.t.Helper()
+	return c.send("documents", invoke("search_documents", map[string]any{"query": "x"}, held.ID))
+}
+
+// TestGATE3_ToolsCannotWait calls a tool over MCP that a person has to approve: it is
+// refused, since a call of a tool has no task that could wait.
+func TestGATE3_ToolsCannotWait(t *testing.T) {
+	w := start(t, options{on: wire{overMCP, "2025-11-25"}, search: ", approval: true"})
+	alice := w.caller(aliceToken)
+	if a := alice.searches(alice.reports()); a.reason() != "approval_required" {
+		t.Errorf("GATE-3 over MCP: %s", a.Raw)
+	}
+	for _, r := range w.documents.got() {
+		if strings.Contains(string(r.body), "tools/call") {
+			t.Errorf("GATE-3 it reached the server: %s", r.body)
+		}
+	}
+}
+
+// TestATK42_BudgetsOverMCP spends a budget by calls of a tool.
+func TestATK42_BudgetsOverMCP(t *testing.T) {
+	w := start(t, options{on: wire{overMCP, "2025-11-25"}, reads: ", uses: 2"})
+	alice := w.caller(aliceToken)
+	held := alice.reports()
+	for range 2 {
+		if a := alice.searches(held); a.Error != nil {
+			t.Errorf("ATK-42 within the budget: %s", a.Raw)
+		}
+	}
+	if a := alice.searches(held); a.reason() != "limit_exceeded" {
+		t.Errorf("ATK-42 beyond the budget: %s", a.Raw)
+	}
+}

@@ -238,6 +238,8 @@ type options struct {
 	dev      string            // further built-in users, whole lines
 	mail     string            // further members of the mail skill
 	offer    string            // further members of the offer of mail
+	reads    string            // further members of the offer of reading documents
+	search   string            // further members of the skill that searches
 	upstream string            // of the documents agent; "" for its own
 	// callersOf makes the lines of callers once the town has its reader.
 	callersOf func(*town) string
@@ -296,7 +298,7 @@ func start(t *testing.T, o options) *town {
 		o.agent = "    protocol: mcp\n" + o.agent
 	}
 	o.agent = w.grpcLines("documents") + o.agent
-	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, o.dev, documents, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.offer, o.mail, o.extra))
+	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, o.dev, documents, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.reads, o.offer, o.search, o.mail, o.extra))
 	w.boot()
 	t.Cleanup(h2.CloseIdleConnections)
 	return w
@@ -322,7 +324,7 @@ identity:
     mode: %s
 %soffers:
   documents:
-    - {id: documents:read, description: Read documents, operations: [retrieve, search], maximum_depth: 3}
+    - {id: documents:read, description: Read documents, operations: [retrieve, search], maximum_depth: 3%s}
     - {id: documents:write, description: Change documents, operations: [delete], requires: [documents:read]}
     - {id: documents:admin, description: Full access (legacy wrapper), operations: ["*"], attenuable: false, legacy: true}
   mail:
@@ -330,7 +332,7 @@ identity:
 skills:
   documents:
     - {skill: retrieve_document, grant: documents:read, operation: retrieve, handle: resourceHandle, effect: read}
-    - {skill: search_documents, grant: documents:read, operation: search, effect: read}
+    - {skill: search_documents, grant: documents:read, operation: search, effect: read%s}
     - {skill: delete_document, grant: documents:write, operation: delete, handle: resourceHandle}
     - {skill: archive_document, grant: documents:admin, operation: archive}
   mail:

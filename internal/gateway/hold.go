@@ -111,11 +111,11 @@ var kept = []string{"Content-Type", "Accept", "A2a-Version", "A2a-Extensions", "
 // approving reports whether a person has to approve the call: it names a skill
 // that is configured so, or its words could ask for one.
 func (x *exchange) approving() bool {
-	if !x.call.Method.IsMessage() && x.call.Method != a2a.SkillInvoke {
-		return false
-	}
 	if x.isNamed && x.mapped.Approval {
 		return true
+	}
+	if !x.call.Method.IsMessage() && x.call.Method != a2a.SkillInvoke || x.call.Binding == a2a.MCP {
+		return false
 	}
 	return (x.call.Message.Loose || !x.isNamed) && !x.EnforcesContext && slices.ContainsFunc(x.approvals(), func(HeldOperation) bool { return x.skill == "" })
 }
@@ -138,6 +138,8 @@ func (g *Gateway) hold(w http.ResponseWriter, x *exchange) {
 	switch {
 	case strings.HasPrefix(x.call.Task, HeldPrefix):
 		d = g.heldAlready(x)
+	case x.call.Binding == a2a.MCP:
+		d.Fix = "calls of tools cannot wait; have the operator leave the tool to a person as a capability: a policy with @approval"
 	case g.config.Holds == nil:
 		d.Fix = "call the agent where a person can be asked; this gateway cannot ask anybody"
 	case x.call.Streaming:
