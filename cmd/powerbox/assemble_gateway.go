@@ -131,6 +131,11 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 	mux.Handle("POST /v1/gateway/", apart.Handler())
 	mux.Handle("POST "+sidecar.PathShip, apart.Handler())
 	mux.Handle("GET "+server.PathStatusLists+"{agent}", i.admin.StatusLists())
+	listed, err := i.list(ctx, a)
+	if err != nil {
+		return err
+	}
+	mux.Handle("/v1/registry/", listed)
 	mux.Handle("/v1/", i.admin.Handler())
 	mux.HandleFunc("GET /checkpoint", i.public.Checkpoint)
 	mux.HandleFunc("GET /tile/", i.public.Tile)
@@ -349,6 +354,11 @@ func redaction(how string) func(powerbox.Value) []byte {
 	}
 }
 
+// evidenceFormats are those in which the evidence of an agent can be had: its chain
+// of records (EXT-21 to EXT-23), a proof of one record in the log (C2SP tlog-proof),
+// and lines in the shape of OCSF.
+var evidenceFormats = []string{"evidence-record-chain", "ocsf", "tlog-proof"}
+
 // scopesOf are the parameters of the authorization extension of an agent.
 func (i *instance) scopesOf(c config.Agent) (gateway.Scopes, error) {
 	a := c.Authorization
@@ -362,6 +372,7 @@ func (i *instance) scopesOf(c config.Agent) (gateway.Scopes, error) {
 			known[issuer.ScopeOf(o.ID, op)] = issuer.Qualify(c.ID, o.ID, op)
 		}
 	}
+	out.Accepted, out.Compliance, out.Formats = slices.Sorted(maps.Keys(known)), a.Compliance, evidenceFormats
 	for _, scope := range a.RequiredScopes {
 		name, ok := known[scope]
 		if !ok {

@@ -172,6 +172,7 @@ type UpstreamTLS struct {
 type AgentScopes struct {
 	Model            string              `key:"model" default:"CAPABILITY" enum:"CAPABILITY,ROLE,ATTRIBUTE" doc:"The authorization model (EXT-2). With CAPABILITY nothing is enforced as allowed without a capability. With ROLE or ATTRIBUTE a session needs none for the operations that policy allows its user on the agent itself, by the roles or attributes that the identity provider says."`
 	Roles            map[string][]string `key:"roles" doc:"What roles may do: per role grants, or operations as grant/operation. The same as policies that permit it on every resource."`
+	Compliance       []string            `key:"compliance" doc:"Compliance labels of the agent, such as soc2 or eu-ai-act-high-risk, as the card then shows them; nothing here checks them (EXT-40)."`
 	RequiredScopes   []string            `key:"required_scopes" doc:"Scopes that every call needs, beside what it does: GRANT.OPERATION of the agent's offers, with ':' as a dot."`
 	Delegation       bool                `key:"delegation" default:"true" doc:"Whether chains of delegation links are accepted."`
 	MaxDepth         int                 `key:"max_delegation_depth" default:"16" min:"0" max:"16" doc:"How many links a chain may have; a grant may allow fewer. 0 accepts none."`

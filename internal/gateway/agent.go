@@ -252,6 +252,19 @@ func (g *Gateway) card(w http.ResponseWriter, r *http.Request, a *agent, skill s
 	_, _ = w.Write(card) //nolint:gosec // JSON, under its own type; when the client has gone nobody is left to tell
 }
 
+// Card returns the card of an agent as clients see it.
+func (g *Gateway) Card(ctx context.Context, agent string) ([]byte, error) {
+	a, ok := g.agents[agent]
+	if !ok {
+		return nil, fmt.Errorf("gateway: no agent %q", agent)
+	}
+	v, err := a.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.inFront(a, "", v.raw)
+}
+
 // inFront makes the card that clients see of one of the agent's: with our URLs,
 // and signed by the agent's key here, since no other signature is of that card.
 // A card that cannot be signed has none.

@@ -31,7 +31,14 @@ type Scopes struct {
 	Evidence   bool          // callers must ask for the extension
 	Lifetime   time.Duration // longest of a token or link (EXT-39)
 	Revocation string        // URL of the revocation endpoint
+	Accepted   []string      // scopes that are accepted (EXT-40)
+	Formats    []string      // of evidence that can be had
+	Compliance []string      // labels, in the operator's words
 }
+
+// scopeGrammar is what scopes look like: names parted by dots, of which a prefix
+// holds for what is below it (EXT-7).
+const scopeGrammar = "dotted"
 
 // modelCapability is the model in which nothing is allowed without a capability.
 const modelCapability = "CAPABILITY"
@@ -65,6 +72,22 @@ func (s Scopes) params() []byte {
 		{Name: "max_delegation_depth", Value: number(int64(s.links()))},
 		{Name: "evidence_required", Value: powerbox.Bool(s.Evidence)},
 		{Name: "credential_lifetime_seconds", Value: number(int64(s.Lifetime / time.Second))},
+	}
+	for _, list := range []struct {
+		name string
+		of   []string
+	}{{"accepted_scopes", s.Accepted}, {"evidence_formats", s.Formats}, {"compliance", s.Compliance}} {
+		if len(list.of) == 0 {
+			continue
+		}
+		values := make([]powerbox.Value, len(list.of))
+		for n, text := range list.of {
+			values[n] = powerbox.String(text)
+		}
+		members = append(members, powerbox.Member{Name: list.name, Value: powerbox.List(values...)})
+	}
+	if len(s.Accepted) > 0 {
+		members = append(members, powerbox.Member{Name: "scope_grammar", Value: powerbox.String(scopeGrammar)})
 	}
 	if len(required) > 0 { // readers differ in whether what is empty stays, and with it in what is signed
 		members = append(members, powerbox.Member{Name: "required_scopes", Value: powerbox.List(required...)})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
@@ -39,6 +40,24 @@ func (i *Issuer) rule(agent *Agent, grant Grant, caller identity.Caller, operati
 	}
 	slices.SortFunc(p.visible, func(a, b catalogue.Item) int { return strings.Compare(a.ID, b.ID) })
 	return p
+}
+
+// Sees reports whether policy allows a caller anything of an agent, on whatever
+// resource, with a person's approval or without: who may not be granted anything
+// of it need not know of it (CARD-19).
+func (i *Issuer) Sees(caller identity.Caller, agent string) bool {
+	a, ok := i.agents[agent]
+	return ok && caller.Principal != "" && slices.ContainsFunc(a.Grants, func(g Grant) bool {
+		return i.rule(a, g, caller, a.operationsOf(g)).anything()
+	})
+}
+
+// ListingRecord is the record of what an operator does with a listing of the
+// registry.
+func (i *Issuer) ListingRecord(action, listing string, about map[string]any) (evidence.Record, error) {
+	r, err := i.newRecord(issuerItself, identity.Caller{Agent: "operator"}, action, evidence.Intent{Operation: OperationCard, Details: details(about)})
+	r.OutcomeStatus = evidence.Achieved
+	return r, err
 }
 
 // anything reports whether any operation is allowed on the agent or on any

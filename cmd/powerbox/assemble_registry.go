@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/registry"
+	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/trust"
+)
+
+// lookAtCards is how often the cards of registered agents are asked for again.
+const lookAtCards = 10 * time.Minute
+
+// list makes the registry: what this server protects, and what operators register.
+func (i *instance) list(ctx context.Context, a assembly) (http.Handler, error) {
+	c := registry.Config{
+		Store: i.store, Cards: outbound.New(upstreamPolicy()), Record: i.issuer.ListingRecord, Level: i.scores.Level, Scores: i.scores.Update, Now: a.now, Log: a.log,
+	}
+	if !i.asksTrust() {
+		c.Level = func(string) trust.Level { return "" } // nobody keeps them up to date
+	}
+	c.Asked = i.scores.Level
+	for _, agent := range i.config.Agents {
+		c.Protected = append(c.Protected, registry.Protected{ID: agent.ID, URL: i.agentURL(agent.ID), Card: func(ctx context.Context) ([]byte, error) { return i.gateway.Card(ctx, agent.ID) }})
+	}
+	r, err := registry.New(c)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		tick := time.NewTicker(lookAtCards)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				r.RefreshAll(ctx)
+			}
+		}
+	}()
+	front := &server.Registry{
+		Registry: r, IsOperator: i.admin.IsOperator, Sees: i.issuer.Sees, Log: a.log,
+		Caller: func(r *http.Request) (identity.Caller, error) {
+			caller, _, err := i.sessions.Authenticate(r, i.config.Issuer.URL, a.now())
+			return caller, err
+		},
+	}
+	return front.Handler(), nil
+}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/server"
+)
+
+// listedAgent is an agent as the registry tells it, as far as text shows it.
+type listedAgent struct {
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	URL       string   `json:"url"`
+	Protected bool     `json:"protected"`
+	Digest    string   `json:"card_digest"`
+	Features  []string `json:"features"`
+	Skills    []struct {
+		ID string `json:"id"`
+	} `json:"skills"`
+	Authorization *struct {
+		Model    string `json:"model"`
+		MaxDepth int    `json:"max_delegation_depth"`
+	} `json:"authorization"`
+	Changed []struct {
+		Kind    string `json:"kind"`
+		Subject string `json:"subject"`
+		Message string `json:"message"`
+	} `json:"changed"`
+	Waiting string `json:"waiting_digest"`
+	Failure string `json:"failure"`
+}
+
+func newRegistry(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "registry", Short: "Search agents by what their cards declare, and list agents of others",
+		Long: "The registry knows the agents that the server protects and those that an operator listed. It answers who will do for a task\n" +
+			"before anything is sent to anybody.",
+	}
+	cmd.AddCommand(append(newRegistryListing(p), newRegistrySearch(p), newRegistryRegister(p))...)
+	return cmd
+}
+
+// newRegistrySearch searches the registry.
+func newRegistrySearch(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "search [WORD...]", Short: "Search the server's registry for agents that will do for a task",
+		Long: "Everything that is named must hold. With the operator's token all agents are searched; with --session-file those that\nthe session's user may see.",
+		Example: "  powerbox registry search reports --skill summarize --feature streaming\n" +
+			"  powerbox registry search --model CAPABILITY --depth 2 --evidence tlog-proof --compliance soc2",
+	}
+	o, output := addOperatorFlags(cmd), outputFlag(cmd)
+	f := cmd.Flags()
+	session := f.String("session-file", "", "`file` with an access token of a user, instead of the operator's")
+	lists := map[string]*[]string{}
+	for _, l := range []struct{ name, usage string }{
+		{"skill", "`id` of a skill that it has"}, {"operation", "qualified `name` of an operation"}, {"version", "`version` of A2A, of which it speaks one"},
+		{"binding", "`binding` of which it has one"}, {"feature", "`feature` that its card declares"}, {"model", "authorization `model`, of which it has one"},
+		{"scope", "`scope` that it accepts"}, {"evidence", "`format` of evidence that it can produce"}, {"compliance", "compliance `label`"},
+	} {
+		lists[l.name] = f.StringSlice(l.name, nil, l.usage)
+	}
+	depth := f.Int("depth", 0, "how `often` what is passed to it may be passed on, at least")
+	level := f.String("trust", "", "`level` of trust that it has reached: HIGH, MODERATE or LOW")
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		op, err := p.searcher(o, *session)
+		if err != nil {
+			return err
+		}
+		q := url.Values{"text": words}
+		for name, list := range lists {
+			if len(*list) > 0 {
+				q[name] = *list
+			}
+		}
+		if *depth != 0 {
+			q.Set("depth", strconv.Itoa(*depth))
+		}
+		if *level != "" {
+			q.Set("trust", *level)
+		}
+		var raw struct {
+			Agents []json.RawMessage `json:"agents"`
+		}
+		if err := op.get(cmd.Context(), server.PathRegistry+"?"+q.Encode(), &raw); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.printJSON(raw)
+		}
+		return p.printListed(raw.Agents)
+	}
+	return cmd
+}
+
+// searcher is the operator's way to the server, or that of a user.
+func (p *program) searcher(o *operatorFlags, session string) (*operator, error) {
+	if session == "" {
+		return p.operator(o)
+	}
+	data, err := os.ReadFile(session)
+	if err != nil {
+		return nil, err
+	}
+	base := o.server
+	if base == "" {
+		c, err := p.loadConfig(o.file)
+		if err != nil {
+			return nil, fmt.Errorf("%w\nname the server with --server, or the configuration with --config", err)
+		}
+		base = c.Issuer.URL
+	}
+	op := &operator{base: strings.TrimRight(base, "/"), token: strings.TrimSpace(string(data)), http: newHTTPClient(), now: p.now}
+	return op, safeForToken(op.base)
+}
+
+func (p *program) printListed(all []json.RawMessage) error {
+	if len(all) == 0 {
+		fmt.Fprintln(p.stderr, "no agent that you may see has all of that")
+		return nil
+	}
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "AGENT\tNAME\tSKILLS\tMODEL\tDEPTH\tURL")
+	for _, raw := range all {
+		var a listedAgent
+		if err := json.Unmarshal(raw, &a); err != nil {
+			return err
+		}
+		var skills []string
+		for _, s := range a.Skills {
+			skills = append(skills, s.ID)
+		}
+		model, depth := "-", "-"
+		if a.Authorization != nil {
+			model, depth = a.Authorization.Model, strconv.Itoa(a.Authorization.MaxDepth)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, a.Name, strings.Join(skills, " "), model, depth, a.URL)
+	}
+	return w.Flush()
+}
+
+// newRegistryRegister lists an agent that this server does not protect.
+func newRegistryRegister(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "register URL|FILE", Short: "List an agent in the server's registry, by the URL of its card or by the card", Args: cobra.ExactArgs(1),
+		Long: "Who registers an agent accepts its card. When its source says something else later the registry shows what, and goes on with\nthe accepted card until powerbox registry accept.",
+		Example: "  powerbox registry register https://agents.example.org/.well-known/agent-card.json --visible-to group:research\n" +
+			"  powerbox registry register card.json --id notes --keys jwks.json --visible-to '*'",
+	}
+	o, output := addOperatorFlags(cmd), outputFlag(cmd)
+	f := cmd.Flags()
+	id := f.String("id", "", "name in the registry; made from the card's where absent")
+	keys := f.String("keys", "", "JWK Set `file`; the card must then be signed by one of its keys")
+	visible := f.StringSlice("visible-to", nil, "`who` may see it: user:alice, group:NAME, or *; operators alone where absent")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		offer := map[string]any{"visible_to": *visible}
+		if *id != "" {
+			offer["id"] = *id
+		}
+		if strings.Contains(args[0], "://") {
+			offer["url"] = args[0]
+		} else if offer["card"], err = jsonFile(args[0]); err != nil {
+			return err
+		}
+		if *keys != "" {
+			if offer["keys"], err = jsonFile(*keys); err != nil {
+				return err
+			}
+		}
+		return p.listing(cmd, op, http.MethodPost, server.PathRegistry, offer, *output)
+	}
+	return cmd
+}
+
+// jsonFile reads a file that holds JSON.
+func jsonFile(name string) (json.RawMessage, error) {
+	data, err := os.ReadFile(name)
+	if err == nil && !json.Valid(data) {
+		err = errors.New(name + " is not JSON")
+	}
+	return data, err
+}
+
+// listing makes a call about one listing and says what it is now.
+func (p *program) listing(cmd *cobra.Command, op *operator, method, path string, body any, output string) error {
+	var raw json.RawMessage
+	if err := op.call(cmd.Context(), method, path, body, &raw); err != nil {
+		return err
+	}
+	if output == "json" {
+		return p.printJSON(raw)
+	}
+	var a listedAgent
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "%s: %s, %s, card %s\n", a.ID, a.Name, many(len(a.Skills), "skill"), a.Digest)
+	if a.Failure != "" {
+		fmt.Fprintf(p.stdout, "  its source brought nothing: %s\n", a.Failure)
+	}
+	if a.Waiting != "" {
+		fmt.Fprintf(p.stdout, "  another card waits, with the digest %s:\n", a.Waiting)
+	}
+	for _, c := range a.Changed {
+		fmt.Fprintf(p.stdout, "  %-6s %s: %s\n", c.Kind, c.Subject, c.Message)
+	}
+	return nil
+}
+
+// newRegistryListing are the verbs about one listing.
+func newRegistryListing(p *program) []*cobra.Command {
+	refresh := &cobra.Command{Use: "refresh ID", Short: "Ask a registered agent for its card again, and show what is different", Args: cobra.ExactArgs(1)}
+	o, output := addOperatorFlags(refresh), outputFlag(refresh)
+	refresh.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		return p.listing(cmd, op, http.MethodPost, server.PathRegistry+"/"+url.PathEscape(args[0])+"/refresh", nil, *output)
+	}
+	accept := &cobra.Command{Use: "accept ID --card-digest DIGEST", Short: "Accept the card that a registered agent has now", Args: cobra.ExactArgs(1)}
+	oa, outputA := addOperatorFlags(accept), outputFlag(accept)
+	digest := accept.Flags().String("card-digest", "", "`digest` of the card that was looked at (required)")
+	required(accept, "card-digest")
+	accept.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.operator(oa)
+		if err != nil {
+			return err
+		}
+		return p.listing(cmd, op, http.MethodPost, server.PathRegistry+"/"+url.PathEscape(args[0])+"/accept", map[string]string{"card_digest": *digest}, *outputA)
+	}
+	remove := &cobra.Command{Use: "remove ID", Short: "Take an agent out of the registry", Args: cobra.ExactArgs(1)}
+	ou := addOperatorFlags(remove)
+	remove.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.operator(ou)
+		if err != nil {
+			return err
+		}
+		var gone struct {
+			Removed string `json:"removed"`
+		}
+		if err := op.call(cmd.Context(), http.MethodDelete, server.PathRegistry+"/"+url.PathEscape(args[0]), nil, &gone); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s is not listed any more\n", gone.Removed)
+		return err
+	}
+	return []*cobra.Command{refresh, accept, remove}
+}

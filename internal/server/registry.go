@@ -1,0 +1,158 @@
+package server
+
+import (
+	_ "embed"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/registry"
+	"github.com/powerbox-project/powerbox/trust"
+)
+
+// PathRegistry is where agents are searched for.
+const PathRegistry = "/v1/registry/agents"
+
+// openAPI describes the interface of the registry.
+//
+//go:embed registry.json
+var openAPI []byte
+
+// Registry serves the registry over HTTP: to sessions what they may see, to operators
+// everything.
+type Registry struct {
+	Registry *registry.Registry
+	// IsOperator reports whether a request comes with the operator's token.
+	IsOperator func(*http.Request) bool
+	// Caller says by its session who makes a request.
+	Caller func(*http.Request) (identity.Caller, error)
+	// Sees reports whether a caller may be granted anything of a protected agent.
+	Sees func(caller identity.Caller, agent string) bool
+	Log  *slog.Logger
+}
+
+// Handler returns the interface.
+func (g *Registry) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/registry/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(openAPI) // who has gone needs no description
+	})
+	handle := func(pattern string, operators bool, do func(*http.Request, registry.Viewer) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, 2<<20)
+			v, err := g.viewer(r)
+			if err == nil && operators && !v.Operator {
+				err = status{http.StatusForbidden, "this is for operators; the operator's token is in operator.secret in the server's directory"}
+			}
+			var answer any
+			if err == nil {
+				answer, err = do(r, v)
+			}
+			var no registry.Refused
+			switch {
+			case errors.As(err, &no):
+				err = status{http.StatusBadRequest, no.Error()}
+			case errors.Is(err, registry.ErrUnknown):
+				err = status{http.StatusNotFound, err.Error()}
+			}
+			reply(w, r, g.Log, answer, err)
+		})
+	}
+	handle("GET "+PathRegistry, false, g.search)
+	handle("GET "+PathRegistry+"/{id}", false, func(r *http.Request, v registry.Viewer) (any, error) {
+		return g.Registry.Agent(r.Context(), v, r.PathValue("id"))
+	})
+	handle("POST "+PathRegistry, true, g.register)
+	handle("POST "+PathRegistry+"/{id}/refresh", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+		return g.Registry.Refresh(r.Context(), r.PathValue("id"))
+	})
+	handle("POST "+PathRegistry+"/{id}/accept", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+		var body struct {
+			Digest string `json:"card_digest"`
+		}
+		if err := decode(r, &body); err != nil {
+			return nil, err
+		}
+		return g.Registry.Accept(r.Context(), r.PathValue("id"), body.Digest)
+	})
+	handle("DELETE "+PathRegistry+"/{id}", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+		return map[string]string{"removed": r.PathValue("id")}, g.Registry.Forget(r.Context(), r.PathValue("id"))
+	})
+	return mux
+}
+
+// viewer is who asks. Who is nobody is told nothing.
+func (g *Registry) viewer(r *http.Request) (registry.Viewer, error) {
+	if g.IsOperator(r) {
+		return registry.Viewer{Operator: true}, nil
+	}
+	caller, err := g.Caller(r)
+	if err != nil || caller.Principal == "" {
+		return registry.Viewer{}, status{http.StatusUnauthorized, "the registry is for sessions and operators; send an access token for this server, or the operator's token"}
+	}
+	return registry.Viewer{Principal: caller.Principal, Groups: caller.Groups, Sees: func(agent string) bool { return g.Sees(caller, agent) }}, nil
+}
+
+func (g *Registry) register(r *http.Request, _ registry.Viewer) (any, error) {
+	var o registry.Offer
+	if err := decode(r, &o); err != nil {
+		return nil, err
+	}
+	return g.Registry.Register(r.Context(), o)
+}
+
+// queryNames are the parameters of a search; all may be repeated but those of one.
+var (
+	queryNames  = []string{"text", "skill", "operation", "version", "binding", "feature", "model", "scope", "evidence", "compliance"}
+	singleNames = []string{"depth", "trust"}
+)
+
+// maxWanted bounds how much one search asks for.
+const maxWanted = 64
+
+func (g *Registry) search(r *http.Request, v registry.Viewer) (any, error) {
+	q, err := queryOf(r.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	found, err := g.Registry.Search(r.Context(), v, q)
+	return map[string]any{"agents": found}, err
+}
+
+// queryOf reads a search. A parameter that nobody knows would select what the caller
+// does not mean.
+func queryOf(values url.Values) (registry.Query, error) {
+	n := 0
+	for name, list := range values {
+		switch {
+		case slices.Contains(singleNames, name) && len(list) > 1:
+			return registry.Query{}, status{http.StatusBadRequest, name + " is there twice"}
+		case !slices.Contains(singleNames, name) && !slices.Contains(queryNames, name):
+			return registry.Query{}, status{http.StatusBadRequest, strconv.QuoteToASCII(name) + " is no parameter of a search; see /v1/registry/openapi.json"}
+		}
+		n += len(list)
+	}
+	if n > maxWanted {
+		return registry.Query{}, status{http.StatusBadRequest, "a search has at most 64 parameters"}
+	}
+	q := registry.Query{
+		Text: values["text"], Skills: values["skill"], Operations: values["operation"], Versions: values["version"], Bindings: values["binding"],
+		Features: values["feature"], Models: values["model"], Scopes: values["scope"], Evidence: values["evidence"], Compliance: values["compliance"],
+		Trust: trust.Level(values.Get("trust")),
+	}
+	if depth := values.Get("depth"); depth != "" {
+		var err error
+		if q.Depth, err = strconv.Atoi(depth); err != nil || q.Depth < 0 || q.Depth > 16 {
+			return q, status{http.StatusBadRequest, "depth is no number from 0 to 16"}
+		}
+	}
+	if q.Trust != "" && !slices.Contains([]trust.Level{trust.High, trust.Moderate, trust.Low}, q.Trust) {
+		return q, status{http.StatusBadRequest, "trust is none of HIGH, MODERATE and LOW"}
+	}
+	return q, nil
+}

@@ -1,0 +1,5 @@
+-- +goose Up
+CREATE TABLE listing (
+    id   TEXT PRIMARY KEY,
+    body BLOB NOT NULL -- everything, as JSON
+) STRICT;
