@@ -63,6 +63,9 @@ func TestEXT1_ParamsOfTheCard(t *testing.T) {
 				c.want[key] = []any{scopeSearch}
 			}
 		}
+		// What a registry selects by (EXT-40).
+		c.want["scope_grammar"], c.want["evidence_formats"] = "dotted", []any{"evidence-record-chain", "ocsf", "tlog-proof"}
+		c.want["accepted_scopes"] = []any{"documents.admin.archive", "documents.read.retrieve", "documents.read.search", "documents.write.delete"}
 		if d := cmp.Diff(c.want, w.params()); d != "" {
 			t.Errorf("EXT-1 %s:\n%s", name, d)
 		}
