@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -375,9 +376,13 @@ func (g *Gateway) Release(ctx context.Context) {
 	// A look now and then, should a word have been lost.
 	tick := time.NewTicker(releaseEvery)
 	defer tick.Stop()
+	// An agent that takes its time holds up no call to another one.
+	var made sync.WaitGroup
+	defer made.Wait()
+	room := make(chan struct{}, maxReleased)
 	for {
 		changed := g.config.Holds.Changed()
-		for g.releaseOne(ctx) {
+		for g.releaseOne(ctx, &made, room) {
 		}
 		select {
 		case <-ctx.Done():
@@ -392,17 +397,34 @@ func (g *Gateway) Release(ctx context.Context) {
 const (
 	releaseEvery = 2 * time.Second
 	releaseTime  = 5 * time.Minute
+	// maxReleased is how many are made at a time.
+	maxReleased = 32
 )
 
-// releaseOne makes one approved call and reports whether there was one.
-func (g *Gateway) releaseOne(ctx context.Context) bool {
+// releaseOne begins to make one approved call and reports whether there was one.
+func (g *Gateway) releaseOne(ctx context.Context, made *sync.WaitGroup, room chan struct{}) bool {
+	select {
+	case room <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
 	r, ok, err := g.config.Holds.Take(ctx)
 	if err != nil && ctx.Err() == nil {
 		g.config.Log.ErrorContext(ctx, "approved calls cannot be looked for", slog.Any("error", err))
 	}
 	if err != nil || !ok {
+		<-room
 		return false
 	}
+	made.Go(func() {
+		defer func() { <-room }()
+		g.makeCall(ctx, r)
+	})
+	return true
+}
+
+// makeCall makes an approved call and notes what became of it.
+func (g *Gateway) makeCall(ctx context.Context, r Released) {
 	// One that was begun goes on to its end, so that its outcome is known.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 	defer cancel()
@@ -419,7 +441,6 @@ func (g *Gateway) releaseOne(ctx context.Context) bool {
 	if err := g.config.Holds.Made(ctx, r.Question, failed, decision, text, answer); err != nil {
 		g.config.Log.ErrorContext(ctx, "what became of an approved call was not noted", slog.String("question", r.Question), slog.Any("error", err))
 	}
-	return true
 }
 
 // again makes a held call from what was kept of it: decided anew, under the
