@@ -82,7 +82,7 @@ func (p *program) demo(ctx context.Context, keep bool) (err error) {
 		return fmt.Errorf("act 1: %w", err)
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	for _, act := range []func(context.Context) error{d.protected, d.tries, d.stream, d.radius, d.cost, d.audit} {
+	for _, act := range []func(context.Context) error{d.protected, d.tries, d.stream, d.approval, d.radius, d.cost, d.audit} {
 		if err := act(ctx); err != nil {
 			return err
 		}

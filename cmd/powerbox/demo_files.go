@@ -42,7 +42,7 @@ skills:
     - {skill: report, grant: report:make, operation: report, effect: read}
 scopes:
   user:
-    documents: [documents:read/follow]
+    documents: [documents:read/follow, documents:read/retrieve]
     orchestrator: [report:make/report]
   orchestrator:
     documents: [documents:read/retrieve, documents:read/search]
@@ -60,6 +60,11 @@ policies: [demo.cedar]
 // them summarised. Nobody said that it may send mail.
 const demoPolicies = `@description("finance reads reports")
 permit(principal in Group::"finance", action in Action::"documents/documents:read", resource in Collection::"documents/reports");
+
+@description("those of other quarters when a person says so")
+@approval("human")
+permit(principal in Group::"finance", action in Action::"documents/documents:read", resource in Collection::"documents/reports")
+when { resource.attributes.quarter != "2025-Q1" };
 
 @description("and searches among them")
 permit(principal in Group::"finance", action == Action::"documents/documents:read/search", resource == Agent::"documents");

@@ -22,7 +22,7 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{
 		"letters in the outbox: 0; documents in the library: 5 of 5", "handle_not_granted", "operation_not_granted", "proof_signature",
 		"proof_replayed", "message_not_bound", "capability_required", "revoked", "flipped_byte", "and the record holds",
-		"powerbox (Go)      tampered: line ", "verify.mjs (Node)  tampered: line ",
+		"retrieve on Q2 Financial Summary", "powerbox (Go)      tampered: line ", "verify.mjs (Node)  tampered: line ",
 	} {
 		if !strings.Contains(acts[1], want) {
 			t.Errorf("act 1 does not show %q", want)

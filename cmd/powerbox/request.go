@@ -22,6 +22,7 @@ type requestFlags struct {
 	expires    string
 	out        string
 	via        string
+	wait       bool
 	agent      agentFlags
 	asking     askingFlags
 }
@@ -50,6 +51,7 @@ func newRequest(p *program) *cobra.Command {
 	f.BoolVar(&r.params.Push, "push", false, "ask for push notifications as well")
 	f.BoolVar(&r.params.Card, "card", false, "ask for the agent's extended card as well")
 	f.BoolVar(&r.params.ScopeToken, "scope-token", false, "ask for a scope token of the authorization extension")
+	f.BoolVar(&r.wait, "wait", false, "where a person has to approve, wait for the answer")
 	f.StringVar(&r.out, "out", "", "capability `file` to write, with mode 0600")
 	f.StringVar(&r.via, "via", "a2a", "protocol: a2a, or agent-auth")
 	r.holder.add(cmd)
@@ -63,35 +65,48 @@ func newRequest(p *program) *cobra.Command {
 		if r.via == viaAgentAuth {
 			return p.requestCapability(cmd, &r, args[0], *output)
 		}
-		client, err := p.holderClient(r.holder)
-		if err != nil {
-			return err
-		}
-		if client.Session == nil {
-			return usage(fmt.Errorf("a request is made for a user; give the access token by --session-file or %s", sessionEnv))
-		}
-		if r.params.Query, err = query(r.collection, r.filters); err != nil {
-			return err
-		}
-		if r.params.Expires, err = expiry(r.expires, p.now()); err != nil {
-			return err
-		}
-		agent, err := client.Discover(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		held, err := client.Request(cmd.Context(), agent, r.params)
-		if err != nil {
-			return p.denied(err, *output)
-		}
-		return p.printCapabilities(held, r.out, *output)
+		return p.requestOfAgent(cmd.Context(), &r, args[0], *output)
 	}
 	return cmd
 }
 
+// requestOfAgent asks an agent for capabilities.
+func (p *program) requestOfAgent(ctx context.Context, r *requestFlags, url, output string) error {
+	client, err := p.holderClient(r.holder)
+	if err != nil {
+		return err
+	}
+	if client.Session == nil {
+		return usage(fmt.Errorf("a request is made for a user; give the access token by --session-file or %s", sessionEnv))
+	}
+	if r.params.Query, err = query(r.collection, r.filters); err != nil {
+		return err
+	}
+	if r.params.Expires, err = expiry(r.expires, p.now()); err != nil {
+		return err
+	}
+	agent, err := client.Discover(ctx, url)
+	if err != nil {
+		return err
+	}
+	ask := client.Request
+	if r.wait {
+		ask = func(ctx context.Context, agent holder.Agent, params holder.RequestParams) ([]holder.Capability, error) {
+			return client.RequestAndWait(ctx, agent, params, func(asked *holder.Pending) {
+				fmt.Fprintf(p.stderr, "powerbox: a person has to approve this, at %s; waiting\n", asked.ApprovalURL)
+			})
+		}
+	}
+	held, err := ask(ctx, agent, r.params)
+	if err != nil {
+		return p.denied(err, output)
+	}
+	return p.printCapabilities(held, r.out, output)
+}
+
 // requestCapability asks a provider for more, for one of its agents.
 func (p *program) requestCapability(cmd *cobra.Command, r *requestFlags, of, output string) error {
-	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "push", "card", "scope-token", "key", "session", "session-file")
+	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "push", "card", "scope-token", "wait", "key", "session", "session-file")
 	if err != nil {
 		return err
 	}

@@ -130,3 +130,27 @@ func TestSEP27_ByCommands(t *testing.T) {
 		t.Errorf("SEP-27 when everything is answered:\n%s", out)
 	}
 }
+
+// TestSEP27_ACommandWaits has powerbox request wait for the person who is asked.
+func TestSEP27_ACommandWaits(t *testing.T) {
+	w := start(t, options{policies: asking})
+	w.must("keys", "new", "holder.jwk")
+	request := []string{
+		"request", w.agentURL("documents"), "--grant", "documents:read", "--purpose", "Summarize", "--collection", "reports", "--filter", "quarter=2025-Q1",
+		"--key", "holder.jwk", "--session-file", w.sessionFile(), "--output", "json",
+	}
+	if out, code := w.cli(request...); code == 0 || !strings.Contains(out, "/approve/ask_") {
+		t.Errorf("SEP-27 without waiting: exit %d\n%s", code, out)
+	}
+	done := make(chan string, 1)
+	go func() {
+		out, code := w.cli(append(request, "--wait")...)
+		done <- strings.Repeat("exit ", min(code, 1)) + out
+	}()
+	var ids []string
+	w.soon("SEP-27 the request", func() bool { ids = w.waiting("alice", "confirmations"); return len(ids) == 1 })
+	w.answers("alice", ids[0], map[string]any{"operations": []string{"search"}})
+	if out := <-done; !strings.Contains(out, `"operations":["search"]`) || strings.HasPrefix(out, "exit") {
+		t.Errorf("SEP-27 the command that waited: %s", out)
+	}
+}

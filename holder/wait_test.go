@@ -1,0 +1,30 @@
+package holder_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// SEP-27: whoever waits for a person stops when it is told to, and says what it
+// waited for.
+func TestSEP27_WaitingEnds(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	a, c := newAgent(t), newClient(t)
+	to := discover(t, c, a)
+	a.answer = func(string, powerbox.Value, token.PublicKey) string {
+		return `"result":{"pending":{"id":"p","approvalUrl":"http://x/approve/p","interval":5}}`
+	}
+	asked := 0
+	_, err := c.RequestAndWait(ctx, to, holder.RequestParams{Grants: []string{"documents:read"}, Purpose: "p"}, func(*holder.Pending) { asked++ })
+	pending := (*holder.Pending)(nil)
+	if asked != 1 || !errors.As(err, &pending) || pending.ID != "p" || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("SEP-27 asked %d times, then %v", asked, err)
+	}
+}
