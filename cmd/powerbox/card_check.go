@@ -146,26 +146,26 @@ func (p *program) printCheck(a checkJSON, output string) error {
 	}
 	p.printAnswer("", a.Answer)
 	if e := a.Enforcement; e != nil {
-		fmt.Fprintf(p.stdout, "enforcement of %s: %s\n", e.Agent, e.Level)
+		fmt.Fprintf(visible{p.stdout}, "enforcement of %s: %s\n", e.Agent, e.Level)
 		for _, s := range e.Skills {
-			fmt.Fprintf(p.stdout, "  %s  %s: %s\n", s.Level, s.Skill, s.Why)
+			fmt.Fprintf(visible{p.stdout}, "  %s  %s: %s\n", s.Level, s.Skill, s.Why)
 		}
-		fmt.Fprintf(p.stdout, "  free text: %s\n", e.FreeText)
+		fmt.Fprintf(visible{p.stdout}, "  free text: %s\n", e.FreeText)
 	}
 	return nil
 }
 
 func (p *program) printAnswer(indent string, a agentcard.Answer) {
 	if a.Compatible {
-		fmt.Fprintf(p.stdout, "%s%s: compatible, %s %s at %s\n", indent, orDash(a.Agent), a.Interface.Binding, a.Version, strings.TrimSpace(a.Interface.URL+" "+a.Interface.Tenant))
+		fmt.Fprintf(visible{p.stdout}, "%s%s: compatible, %s %s at %s\n", indent, orDash(a.Agent), a.Interface.Binding, a.Version, strings.TrimSpace(a.Interface.URL+" "+a.Interface.Tenant))
 	} else {
-		fmt.Fprintf(p.stdout, "%s%s: not compatible\n", indent, orDash(a.Agent))
+		fmt.Fprintf(visible{p.stdout}, "%s%s: not compatible\n", indent, orDash(a.Agent))
 	}
 	for _, r := range a.Reasons {
-		fmt.Fprintf(p.stdout, "%s  %s: %s\n", indent, r.Code, r.Message)
+		fmt.Fprintf(visible{p.stdout}, "%s  %s: %s\n", indent, r.Code, r.Message)
 	}
 	for _, w := range a.Warnings {
-		fmt.Fprintf(p.stdout, "%s  warning: %s\n", indent, w)
+		fmt.Fprintf(visible{p.stdout}, "%s  warning: %s\n", indent, w)
 	}
 }
 
@@ -353,8 +353,9 @@ func (p *program) printPath(a agentcard.PathAnswer, output string) error {
 	if output == "json" {
 		return p.printJSON(a)
 	}
+	out := visible{p.stdout}
 	if len(a.Hops) > 0 {
-		fmt.Fprintln(p.stdout, a.Hops[0].From)
+		fmt.Fprintln(out, a.Hops[0].From)
 	}
 	for i, h := range a.Hops {
 		indent := strings.Repeat("   ", i)
@@ -362,26 +363,26 @@ func (p *program) printPath(a agentcard.PathAnswer, output string) error {
 		if !h.Compatible {
 			word = "FAILS"
 		}
-		fmt.Fprintf(p.stdout, "%s└─ %s  %s\n", indent, h.To, word)
+		fmt.Fprintf(out, "%s└─ %s  %s\n", indent, h.To, word)
 		for _, r := range h.Reasons {
-			fmt.Fprintf(p.stdout, "%s     %s: %s\n", indent, r.Code, r.Message)
+			fmt.Fprintf(out, "%s     %s: %s\n", indent, r.Code, r.Message)
 		}
 		for _, w := range h.Warnings {
-			fmt.Fprintf(p.stdout, "%s     warning: %s\n", indent, w)
+			fmt.Fprintf(out, "%s     warning: %s\n", indent, w)
 		}
 	}
 	if a.SharedContext {
-		fmt.Fprintln(p.stdout, "shared context: yes, every agent declares context_reuse")
+		fmt.Fprintln(out, "shared context: yes, every agent declares context_reuse")
 	} else {
-		fmt.Fprintln(p.stdout, "shared context: not to be relied on")
+		fmt.Fprintln(out, "shared context: not to be relied on")
 		for _, l := range a.Lost {
-			fmt.Fprintln(p.stdout, "  "+l)
+			fmt.Fprintln(out, "  "+l)
 		}
 	}
 	if a.Compatible {
-		fmt.Fprintln(p.stdout, "the path holds")
+		fmt.Fprintln(out, "the path holds")
 	} else {
-		fmt.Fprintln(p.stdout, "the path does not hold; nothing is to be sent")
+		fmt.Fprintln(out, "the path does not hold; nothing is to be sent")
 	}
 	return nil
 }

@@ -1,0 +1,457 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/handoff"
+)
+
+func newGraph(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "graph",
+		Short: "Who may hand what to whom: the delegation graph, from files alone",
+		Long: "The graph is made of declarations (docs/graph.md): the surface of each agent, from its card or a list; scopes,\n" +
+			"which say what an agent may have done by another; and wiring, which says who hands what to whom. With -c the agents,\n" +
+			"skills and scopes of a configuration are in it too, and their gateways. Nothing is asked of any agent.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newGraphShow(p), newGraphCheck(p), newGraphChecklist(p), newGraphDiff(p), newGraphPreflight(p))
+	return cmd
+}
+
+// graphFlags say what a graph is made of, beside the files that are named.
+type graphFlags struct {
+	config string
+	cards  string
+	fetch  bool
+	from   cardSource
+}
+
+func (g *graphFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&g.config, "config", "c", "", "configuration `file` whose agents, skills and scopes are part of the graph")
+	f.StringVar(&g.cards, "cards", "", "`folder` with the cards of the configuration's agents, ID.json each")
+	f.BoolVar(&g.fetch, "fetch", false, "fetch the cards of the configuration's agents from where they are")
+	g.from.add(cmd)
+}
+
+// formatFlag is --output with other formats than text and json.
+func formatFlag(cmd *cobra.Command, formats ...string) *string {
+	output := cmd.Flags().String("output", formats[0], strings.Join(formats, ", "))
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if !slices.Contains(formats, *output) {
+			return usage(fmt.Errorf("--output is %q; want one of %s", *output, strings.Join(formats, ", ")))
+		}
+		return nil
+	}
+	return output
+}
+
+// declarations reads what a graph is made of.
+func (p *program) declarations(ctx context.Context, files []string, g graphFlags) (*handoff.Declarations, error) {
+	if len(files) == 0 && g.config == "" {
+		return nil, usage(errors.New("want files with declarations, or -c with a configuration"))
+	}
+	d := handoff.New()
+	if g.config != "" {
+		if err := p.configured(ctx, d, g); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range files {
+		data, err := p.readFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := d.Read(name, data, p.skillsOf); err != nil {
+			return nil, invalid(err)
+		}
+	}
+	if g.config != "" {
+		gates(d)
+	}
+	return d, nil
+}
+
+// skillsOf are the ids of the skills of a card in a file.
+func (p *program) skillsOf(name string) ([]string, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return skillIDs(data)
+}
+
+func skillIDs(raw []byte) ([]string, error) {
+	card, err := agentcard.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	ids := []string{}
+	for _, s := range card.Skills() {
+		ids = append(ids, s.ID)
+	}
+	return ids, nil
+}
+
+// configured adds what a configuration declares.
+func (p *program) configured(ctx context.Context, d *handoff.Declarations, g graphFlags) error {
+	c, err := p.loadConfig(g.config)
+	if err != nil {
+		return err
+	}
+	d.Files = append(d.Files, g.config)
+	at := handoff.Place{File: g.config}
+	for _, agent := range c.Agents {
+		a := &handoff.Agent{ID: agent.ID, Place: at, Skills: map[string]string{}, Prefix: agent.ID + "/"}
+		for _, s := range c.Skills[agent.ID] {
+			a.Skills[s.Skill] = s.Grant + "/" + s.Operation
+		}
+		skills, err := p.cardSkills(ctx, agent, a, g)
+		if err != nil {
+			return fmt.Errorf("card of agent %s: %w", agent.ID, err)
+		}
+		if err := a.Carries(skills); err != nil {
+			return invalid(fmt.Errorf("%s: %w", g.config, err))
+		}
+		d.Agents[agent.ID] = a
+	}
+	if g.cards == "" && !g.fetch {
+		fmt.Fprintln(p.stderr, "powerbox: no cards were read: every configured skill is taken to be on its agent's card (--cards, --fetch)")
+	}
+	for from, agents := range c.Scopes {
+		for to, operations := range agents {
+			if err := d.AddScope(handoff.Scope{From: from, To: to, Place: at, Entries: operations}); err != nil {
+				return invalid(err)
+			}
+		}
+	}
+	slices.SortFunc(d.Scopes, func(a, b handoff.Scope) int { return strings.Compare(a.From+"\x00"+a.To, b.From+"\x00"+b.To) })
+	for _, agent := range c.Agents {
+		if agent.Mode == string(gate.Observe) {
+			fmt.Fprintf(p.stderr, "powerbox: agent %s is in mode observe: its gateway enforces nothing\n", agent.ID)
+		}
+	}
+	return nil
+}
+
+// cardSkills are the skills of a configured agent: of its card where one is read.
+func (p *program) cardSkills(ctx context.Context, agent config.Agent, a *handoff.Agent, g graphFlags) ([]string, error) {
+	switch {
+	case g.cards != "":
+		a.Card = filepath.Join(g.cards, agent.ID+".json")
+		return p.skillsOf(a.Card)
+	case g.fetch:
+		raw, err := p.readCard(ctx, agent.Upstream, g.from)
+		if err != nil {
+			return nil, err
+		}
+		return skillIDs(raw)
+	}
+	var skills []string
+	for s := range a.Skills {
+		skills = append(skills, s)
+	}
+	slices.Sort(skills)
+	return skills, nil
+}
+
+// gates notes that what leads to a configured agent passes its gateway.
+func gates(d *handoff.Declarations) {
+	for i, w := range d.Wires {
+		if a := d.Agents[w.To]; w.Gate == "" && a != nil && a.Prefix != "" {
+			d.Wires[i].Gate = "gateway"
+		}
+	}
+}
+
+// graphJSON is the stable form of a graph.
+type graphJSON struct {
+	Agents  int            `json:"agents"`
+	Wires   []edgeJSON     `json:"wires"`
+	Cycles  [][]string     `json:"cycles"`
+	Broad   []gate.Broad   `json:"over_broad"`
+	Radii   []gate.Radius  `json:"blast_radius"`
+	Reached []gate.Reached `json:"reach,omitempty"` // of --from
+}
+
+type edgeJSON struct {
+	From     string        `json:"from"`
+	To       string        `json:"to"`
+	Requires []string      `json:"requires"`
+	Passes   bool          `json:"passes"`
+	Failure  *gate.Failure `json:"failure,omitempty"`
+	Text     string        `json:"text,omitempty"` // of the failure
+}
+
+func newGraphShow(p *program) *cobra.Command {
+	var g graphFlags
+	var from string
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "show [FILE...]",
+		Short:   "Show the graph: as a tree, JSON, DOT, Mermaid or SVG, with the blast radius of each agent",
+		Example: "  powerbox graph show delegation.yaml\n  powerbox graph show delegation.yaml --from analyst --output svg > analyst.svg",
+	}
+	cmd.Args = cobra.ArbitraryArgs
+	output := formatFlag(cmd, "text", "json", "dot", "mermaid", "svg")
+	g.add(cmd)
+	cmd.Flags().StringVar(&from, "from", "", "only what this `agent` can set off, and what it could reach if it were taken over")
+	cmd.Flags().BoolVar(&all, "all", false, "list the blast radius of every agent, and not of the widest 20")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d, err := p.declarations(cmd.Context(), args, g)
+		if err != nil {
+			return err
+		}
+		whole, err := d.Graph()
+		if err != nil {
+			return invalid(err)
+		}
+		part := whole
+		if from != "" {
+			if d.Agents[from] == nil {
+				return fmt.Errorf("there is no agent %q", from)
+			}
+			if part, err = d.Part(from).Graph(); err != nil {
+				return invalid(err)
+			}
+		}
+		switch *output {
+		case "dot":
+			return handoff.DOT(p.stdout, part)
+		case "mermaid":
+			return handoff.Mermaid(p.stdout, part)
+		case "svg":
+			return handoff.SVG(p.stdout, part)
+		case "json":
+			return p.printJSON(describeGraph(part, whole, from))
+		}
+		if err := handoff.Tree(p.stdout, part, from); err != nil {
+			return err
+		}
+		return p.printRadius(part, whole, from, all)
+	}
+	return cmd
+}
+
+func describeGraph(part, whole *gate.Graph, from string) graphJSON {
+	out := graphJSON{Agents: len(part.Nodes()), Wires: []edgeJSON{}, Cycles: append([][]string{}, part.Cycles()...), Broad: append([]gate.Broad{}, part.OverBroad()...), Radii: part.Radii()}
+	for _, e := range part.Edges() {
+		edge := edgeJSON{From: e.Wire.From, To: e.Wire.To, Requires: []string{}, Passes: e.Failure == nil, Failure: e.Failure}
+		for _, op := range e.Wire.Requires {
+			edge.Requires = append(edge.Requires, op.String())
+		}
+		if e.Failure != nil {
+			edge.Text = e.Failure.Error()
+		}
+		out.Wires = append(out.Wires, edge)
+	}
+	if from != "" {
+		out.Reached = append([]gate.Reached{}, whole.Reach(from)...)
+	}
+	return out
+}
+
+// shownRadii is how many agents the table of radii has without --all.
+const shownRadii = 20
+
+func (p *program) printRadius(part, whole *gate.Graph, from string, all bool) error {
+	fmt.Fprintln(p.stdout)
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	if from != "" {
+		fmt.Fprintf(w, "If %s were taken over\n", from)
+		fmt.Fprintln(w, "REACHES\tTHROUGH\tAMBIENT\tGATED")
+		for _, r := range whole.Reach(from) {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Agent, orDash(strings.Join(r.Through, " > ")), orDash(strings.Join(r.Operations, ", ")), orDash(strings.Join(r.Gated, ", ")))
+		}
+		return w.Flush()
+	}
+	radii := part.Radii()
+	slices.SortStableFunc(radii, func(a, b gate.Radius) int { return b.AmbientOperations - a.AmbientOperations })
+	left := 0
+	if !all && len(radii) > shownRadii {
+		left = len(radii) - shownRadii
+		radii = radii[:shownRadii]
+	}
+	fmt.Fprintln(w, "BLAST RADIUS\tAMBIENT\t\tGATED\t")
+	for _, r := range radii {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Agent, many(r.AmbientAgents, "agent"), many(r.AmbientOperations, "operation"), many(r.GatedAgents, "agent"), many(r.GatedOperations, "operation"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if left > 0 {
+		fmt.Fprintf(p.stdout, "and %s with less (--all)\n", many(left, "agent"))
+	}
+	return nil
+}
+
+func newGraphCheck(p *program) *cobra.Command {
+	var g graphFlags
+	var strict bool
+	cmd := &cobra.Command{
+		Use:     "check [FILE...]",
+		Short:   "Find wires that can never pass, over-broad scopes and circles: exit 4 on a violation",
+		Example: "  powerbox graph check delegation.yaml --output sarif > delegation.sarif",
+	}
+	cmd.Args = cobra.ArbitraryArgs
+	output := formatFlag(cmd, "text", "json", "sarif")
+	g.add(cmd)
+	cmd.Flags().BoolVar(&strict, "strict", false, "warnings are violations")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d, err := p.declarations(cmd.Context(), args, g)
+		if err != nil {
+			return err
+		}
+		findings, err := handoff.Check(d)
+		if err != nil {
+			return invalid(err)
+		}
+		errs := 0
+		for _, f := range findings {
+			if f.Level == "error" || strict {
+				errs++
+			}
+		}
+		switch *output {
+		case "sarif":
+			err = handoff.SARIF(p.stdout, findings, readBuild().Version)
+		case "json":
+			err = p.printJSON(append([]handoff.Finding{}, findings...))
+		default:
+			for _, f := range findings {
+				fmt.Fprintf(p.stdout, "%s: %s: %s (%s)\n", f.Place, f.Level, f.Message, f.Rule)
+			}
+			fmt.Fprintf(p.stdout, "%s, %s: %s\n", many(len(d.Agents), "agent"), many(len(d.Wires), "wire"), many(len(findings), "finding"))
+		}
+		if err == nil && errs > 0 {
+			return &exitStatus{code: exitInvalid}
+		}
+		return err
+	}
+	return cmd
+}
+
+func newGraphChecklist(p *program) *cobra.Command {
+	var g graphFlags
+	cmd := &cobra.Command{
+		Use:   "checklist [FILE...]",
+		Short: "What capability gating still needs here: exit 4 where something is missing",
+	}
+	cmd.Args = cobra.ArbitraryArgs
+	output := outputFlag(cmd)
+	g.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d, err := p.declarations(cmd.Context(), args, g)
+		if err != nil {
+			return err
+		}
+		if _, err := d.Graph(); err != nil {
+			return invalid(err)
+		}
+		items := handoff.Checklist(d, func(file string) bool { return tracked(cmd.Context(), file) })
+		missing := false
+		for _, i := range items {
+			missing = missing || !i.Done
+		}
+		if *output == "json" {
+			err = p.printJSON(items)
+		} else {
+			for _, i := range items {
+				box := "[x]"
+				if !i.Done {
+					box = "[ ]"
+				}
+				fmt.Fprintln(p.stdout, box, i.Item)
+				for _, m := range i.Missing {
+					fmt.Fprintln(p.stdout, "     ", m)
+				}
+			}
+		}
+		if err == nil && missing {
+			return &exitStatus{code: exitInvalid}
+		}
+		return err
+	}
+	return cmd
+}
+
+// tracked reports whether git has a file, with what is in it now.
+func tracked(ctx context.Context, file string) bool {
+	dir, name := filepath.Split(file)
+	if dir == "" {
+		dir = "."
+	}
+	for _, args := range [][]string{{"ls-files", "--error-unmatch", "--", name}, {"diff", "--quiet", "HEAD", "--", name}} {
+		cmd := exec.CommandContext(ctx, "git", args...) //nolint:gosec // the name follows --
+		cmd.Dir = dir
+		if cmd.Run() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func newGraphDiff(p *program) *cobra.Command {
+	var consent bool
+	cmd := &cobra.Command{
+		Use:     "diff OLD NEW",
+		Short:   "Say who gains and who loses what between two files of declarations",
+		Long:    "What counts is what a scope comes to: the operations that it allows of what its target can do, whatever was changed.",
+		Args:    cobra.ExactArgs(2),
+		Example: "  git show main:delegation.yaml > old.yaml; powerbox graph diff old.yaml delegation.yaml --consent",
+	}
+	output := outputFlag(cmd)
+	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 where anybody gains anything")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		before, err := p.declarations(cmd.Context(), args[:1], graphFlags{})
+		if err != nil {
+			return err
+		}
+		after, err := p.declarations(cmd.Context(), args[1:], graphFlags{})
+		if err != nil {
+			return err
+		}
+		gains, err := handoff.Diff(before, after)
+		if err != nil {
+			return invalid(err)
+		}
+		more := 0
+		for _, c := range gains {
+			more += len(c.Gains)
+		}
+		if *output == "json" {
+			err = p.printJSON(append([]handoff.Gain{}, gains...))
+		} else {
+			for _, c := range gains {
+				for _, op := range c.Gains {
+					fmt.Fprintf(p.stdout, "+ %s gains %s at %s\n", c.Agent, op, c.At)
+				}
+				for _, op := range c.Loses {
+					fmt.Fprintf(p.stdout, "- %s loses %s at %s\n", c.Agent, op, c.At)
+				}
+			}
+			if len(gains) == 0 {
+				fmt.Fprintln(p.stdout, "nobody gains or loses anything")
+			}
+		}
+		if err == nil && consent && more > 0 {
+			return &exitStatus{code: exitInvalid}
+		}
+		return err
+	}
+	return cmd
+}

@@ -1,0 +1,8 @@
+// Package handoff reads declarations of who may hand what to whom, from files
+// that stand beside the agents in version control, and shows the graph that they
+// make (GATE-12 to GATE-14). What the gate says of the graph is package gate's;
+// here are the files, their differences, and the pictures.
+//
+// Its laws: a file means what it says, key by key, or is refused with file and
+// line; what is declared twice is refused; the same files give the same output.
+package handoff

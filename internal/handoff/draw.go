@@ -1,0 +1,350 @@
+package handoff
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/gate"
+)
+
+// maxDrawn is how many agents a picture has at most.
+const maxDrawn = 500
+
+// Tree writes the graph as a tree, from every origin or from one agent. What was
+// shown above is not shown again.
+func Tree(w io.Writer, g *gate.Graph, from string) error {
+	failures := map[string]*gate.Failure{}
+	for _, e := range g.Edges() {
+		if e.Failure != nil {
+			failures[wireKey(e.Wire)] = e.Failure
+		}
+	}
+	origins := g.Origins()
+	if from != "" {
+		origins = []string{from}
+	} else { // circles that nothing leads into have no origin
+		reached := map[string]bool{}
+		for _, o := range origins {
+			walk(g, o, reached)
+		}
+		for _, n := range g.Nodes() {
+			if !reached[n.ID] && len(g.From(n.ID)) > 0 {
+				origins = append(origins, n.ID)
+				walk(g, n.ID, reached)
+			}
+		}
+	}
+	t := tree{w: w, g: g, failures: failures, under: firstWires(g, origins)}
+	for _, o := range origins {
+		fmt.Fprintln(w, o)
+		t.below(o, "")
+	}
+	if t.elsewhere {
+		fmt.Fprintln(w, "(…: what it hands on is shown elsewhere)")
+	}
+	return t.err
+}
+
+// firstWires finds, for every agent, the wire nearest to an origin that leads to
+// it: under that one it is shown with what it hands on.
+func firstWires(g *gate.Graph, origins []string) map[string]string {
+	first := map[string]string{}
+	queue := slices.Clone(origins)
+	for _, o := range origins {
+		first[o] = o
+	}
+	for i := 0; i < len(queue); i++ {
+		for _, w := range g.From(queue[i]) {
+			if _, seen := first[w.To]; !seen {
+				first[w.To] = wireKey(w)
+				queue = append(queue, w.To)
+			}
+		}
+	}
+	return first
+}
+
+// walk marks what wires lead to, without recursion.
+func walk(g *gate.Graph, from string, reached map[string]bool) {
+	queue := []string{from}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		if reached[at] {
+			continue
+		}
+		reached[at] = true
+		for _, w := range g.From(at) {
+			queue = append(queue, w.To)
+		}
+	}
+}
+
+type tree struct {
+	w         io.Writer
+	g         *gate.Graph
+	failures  map[string]*gate.Failure
+	under     map[string]string // the wire that an agent is shown under
+	depth     int
+	elsewhere bool
+	err       error
+}
+
+// maxShown is how deep a tree goes.
+const maxShown = 64
+
+func (t *tree) below(agent, indent string) {
+	wires := t.g.From(agent)
+	for i, w := range wires {
+		branch, further := "├─ ", "│  "
+		if i == len(wires)-1 {
+			branch, further = "└─ ", "   "
+		}
+		line := indent + branch + w.To + "  " + t.judged(w)
+		here := t.under[w.To] == wireKey(w) && t.depth < maxShown
+		if !here && len(t.g.From(w.To)) > 0 {
+			line += "  …"
+			t.elsewhere = true
+		}
+		if _, err := fmt.Fprintln(t.w, line); err != nil {
+			t.err = err
+			return
+		}
+		if here {
+			t.under[w.To] = "" // a second wire of the same kind does not show it again
+			t.depth++
+			t.below(w.To, indent+further)
+			t.depth--
+		}
+	}
+}
+
+func (t *tree) judged(w gate.Wire) string {
+	if f := t.failures[wireKey(w)]; f != nil {
+		return "never passes: " + f.Error()
+	}
+	return strings.Join(names(w), ", ")
+}
+
+func names(w gate.Wire) []string {
+	out := make([]string, len(w.Requires))
+	for i, op := range w.Requires {
+		out[i] = op.String()
+	}
+	return out
+}
+
+func wireKey(w gate.Wire) string {
+	return w.From + "\x00" + w.To + "\x00" + strings.Join(names(w), "\x00")
+}
+
+// picture is what is drawn: the agents that have wires, with the judged edges.
+func picture(g *gate.Graph) (ids []string, number map[string]int, edges []gate.Edge, err error) {
+	edges = g.Edges()
+	number = map[string]int{}
+	for _, e := range edges {
+		for _, id := range []string{e.Wire.From, e.Wire.To} {
+			if _, ok := number[id]; !ok {
+				number[id] = len(ids)
+				ids = append(ids, id)
+			}
+		}
+	}
+	if len(ids) > maxDrawn {
+		err = fmt.Errorf("%d agents are too many for a picture; want at most %d: draw what one agent reaches, with --from", len(ids), maxDrawn)
+	}
+	return ids, number, edges, err
+}
+
+// DOT writes the graph for Graphviz. Edges that never pass are red and dashed.
+func DOT(w io.Writer, g *gate.Graph) error {
+	ids, _, edges, err := picture(g)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "digraph delegation {\n  rankdir=LR;\n  node [shape=box];")
+	for _, id := range ids {
+		fmt.Fprintf(w, "  %s;\n", dotText(id))
+	}
+	for _, e := range edges {
+		style := ""
+		label := strings.Join(names(e.Wire), ", ")
+		if e.Failure != nil {
+			style, label = ", color=red, style=dashed", e.Failure.Error()
+		}
+		fmt.Fprintf(w, "  %s -> %s [label=%s%s];\n", dotText(e.Wire.From), dotText(e.Wire.To), dotText(label), style)
+	}
+	_, err = fmt.Fprintln(w, "}")
+	return err
+}
+
+func dotText(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}
+
+// Mermaid writes the graph as a Mermaid flowchart.
+func Mermaid(w io.Writer, g *gate.Graph) error {
+	ids, number, edges, err := picture(g)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "flowchart LR")
+	for i, id := range ids {
+		fmt.Fprintf(w, "  n%d[\"%s\"]\n", i, mermaidText(id))
+	}
+	var bad []string
+	for i, e := range edges {
+		arrow, label := "-->", strings.Join(names(e.Wire), ", ")
+		if e.Failure != nil {
+			arrow, label = "-.->", e.Failure.Error()
+			bad = append(bad, fmt.Sprint(i))
+		}
+		fmt.Fprintf(w, "  n%d %s|\"%s\"| n%d\n", number[e.Wire.From], arrow, mermaidText(label), number[e.Wire.To])
+	}
+	if len(bad) > 0 {
+		_, err = fmt.Fprintf(w, "  linkStyle %s stroke:#c00\n", strings.Join(bad, ","))
+	}
+	return err
+}
+
+// mermaidText writes what Mermaid would read as its own as entities.
+func mermaidText(s string) string {
+	return strings.NewReplacer("&", "#amp;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "#", "#35;", "\n", " ", "`", "#96;").Replace(s)
+}
+
+// The measures of an SVG, in pixels.
+const (
+	boxWidth, boxHeight = 170, 28
+	gapX, gapY          = 90, 16
+)
+
+// SVG draws the graph in layers, origins on the left. It has no script and loads
+// nothing.
+func SVG(w io.Writer, g *gate.Graph) error {
+	ids, number, edges, err := picture(g)
+	if err != nil {
+		return err
+	}
+	layers := layered(ids, number, edges)
+	x, y := make([]int, len(ids)), make([]int, len(ids))
+	height := 0
+	for l, members := range layers {
+		for row, v := range members {
+			x[v], y[v] = gapY+l*(boxWidth+gapX), gapY+row*(boxHeight+gapY)
+			height = max(height, y[v]+boxHeight+gapY)
+		}
+	}
+	width := len(layers)*(boxWidth+gapX) - gapX + 2*gapY
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img" aria-label="Who may hand what to whom">`+"\n",
+		width, height, width, height)
+	fmt.Fprintln(w, `<rect width="100%" height="100%" fill="#fff"/>`)
+	for _, e := range edges {
+		a, b := number[e.Wire.From], number[e.Wire.To]
+		line, title := `stroke="#567" fill="none"`, strings.Join(names(e.Wire), ", ")
+		if e.Failure != nil {
+			line, title = `stroke="#c00" stroke-dasharray="4 3" fill="none"`, e.Failure.Error()
+		}
+		x1, y1, x2, y2 := x[a]+boxWidth, y[a]+boxHeight/2, x[b], y[b]+boxHeight/2
+		bend := max(gapX/2, abs(x2-x1)/2)
+		fmt.Fprintf(w, `<path d="M%d %dC%d %d %d %d %d %d" %s><title>%s</title></path>`+"\n", x1, y1, x1+bend, y1, x2-bend, y2, x2, y2, line,
+			html.EscapeString(e.Wire.From+" to "+e.Wire.To+": "+title))
+	}
+	for i, id := range ids {
+		fmt.Fprintf(w, `<g><title>%s</title><rect x="%d" y="%d" width="%d" height="%d" rx="4" fill="#eef3f7" stroke="#567"/><text x="%d" y="%d">%s</text></g>`+"\n",
+			html.EscapeString(id), x[i], y[i], boxWidth, boxHeight, x[i]+8, y[i]+18, html.EscapeString(short(id)))
+	}
+	_, err = fmt.Fprintln(w, "</svg>")
+	return err
+}
+
+func abs(n int) int { return max(n, -n) }
+
+func short(id string) string {
+	if runes := []rune(id); len(runes) > 24 {
+		return string(runes[:23]) + "…"
+	}
+	return id
+}
+
+// layered puts every agent one layer behind the first that hands to it.
+func layered(ids []string, number map[string]int, edges []gate.Edge) [][]int {
+	out, into := make([][]int, len(ids)), make([]int, len(ids))
+	for _, e := range edges {
+		a, b := number[e.Wire.From], number[e.Wire.To]
+		if a != b {
+			out[a] = append(out[a], b)
+			into[b]++
+		}
+	}
+	layer := make([]int, len(ids))
+	for i := range layer {
+		layer[i] = -1
+	}
+	var queue []int
+	add := func(v, l int) {
+		if layer[v] < 0 {
+			layer[v] = l
+			queue = append(queue, v)
+		}
+	}
+	for v := range ids {
+		if into[v] == 0 {
+			add(v, 0)
+		}
+	}
+	for next := 0; ; next++ {
+		for ; len(queue) > 0; queue = queue[1:] {
+			for _, to := range out[queue[0]] {
+				add(to, layer[queue[0]]+1)
+			}
+		}
+		if next == len(ids) {
+			break
+		}
+		add(next, 0) // of a circle that nothing leads into
+	}
+	layers := make([][]int, slices.Max(append(slices.Clone(layer), 0))+1)
+	for v, l := range layer {
+		layers[l] = append(layers[l], v)
+	}
+	return layers
+}
+
+// SARIF writes findings as SARIF 2.1.0, for the review tools of code hosts.
+func SARIF(w io.Writer, findings []Finding, version string) error {
+	type text struct {
+		Text string `json:"text"`
+	}
+	type rule struct {
+		ID    string `json:"id"`
+		About text   `json:"shortDescription"`
+	}
+	rules := []rule{}
+	for _, r := range Rules {
+		rules = append(rules, rule{r.ID, text{r.About}})
+	}
+	results := []map[string]any{}
+	for _, f := range findings {
+		physical := map[string]any{"artifactLocation": map[string]any{"uri": f.Place.File}}
+		if f.Place.Line > 0 {
+			physical["region"] = map[string]any{"startLine": f.Place.Line}
+		}
+		results = append(results, map[string]any{
+			"ruleId": f.Rule, "level": f.Level, "message": text{f.Message}, "locations": []any{map[string]any{"physicalLocation": physical}},
+		})
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]any{
+		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
+		"runs": []any{map[string]any{
+			"tool":    map[string]any{"driver": map[string]any{"name": "powerbox graph check", "version": version, "rules": rules}},
+			"results": results,
+		}},
+	})
+}
