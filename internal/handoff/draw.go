@@ -44,7 +44,7 @@ func Tree(w io.Writer, g *gate.Graph, from string) error {
 		t.below(o, "")
 	}
 	if t.elsewhere {
-		fmt.Fprintln(w, "(…: what it hands on is shown elsewhere)")
+		fmt.Fprintln(w, "(...: what it hands on is shown elsewhere)")
 	}
 	return t.err
 }
@@ -107,7 +107,7 @@ func (t *tree) below(agent, indent string) {
 		line := indent + branch + w.To + "  " + t.judged(w)
 		here := t.under[w.To] == wireKey(w) && t.depth < maxShown
 		if !here && len(t.g.From(w.To)) > 0 {
-			line += "  …"
+			line += "  ..."
 			t.elsewhere = true
 		}
 		if _, err := fmt.Fprintln(t.w, line); err != nil {
@@ -265,7 +265,7 @@ func abs(n int) int { return max(n, -n) }
 
 func short(id string) string {
 	if runes := []rune(id); len(runes) > 24 {
-		return string(runes[:23]) + "…"
+		return string(runes[:23]) + "..."
 	}
 	return id
 }
