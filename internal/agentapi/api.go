@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"mime"
 	"net"
 	"net/http"
 	"strconv"
@@ -244,6 +245,9 @@ func body(r *http.Request) (powerbox.Value, error) {
 	if len(data) == 0 {
 		return powerbox.Object(), nil
 	}
+	if err := asJSON(r.Header); err != nil {
+		return powerbox.Value{}, err
+	}
 	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: len(data), Depth: 64})
 	if err == nil && v.Kind() != powerbox.KindObject {
 		err = errors.New("JSON " + v.Kind().String() + "; want an object")
@@ -252,6 +256,23 @@ func body(r *http.Request) (powerbox.Value, error) {
 		return powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "body: %v", err)
 	}
 	return v, nil
+}
+
+// asJSON refuses a body that says it is something else than JSON in UTF-8, or in
+// another coding: somebody could read it differently (ATK-29, ATK-30).
+func asJSON(h http.Header) error {
+	if coding := h.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "Content-Encoding %.64q is not accepted; send the body as it is", coding)
+	}
+	said := h.Values("Content-Type")
+	if len(said) == 0 {
+		return nil
+	}
+	kind, params, err := mime.ParseMediaType(said[0])
+	if charset := params["charset"]; err != nil || len(said) > 1 || kind != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "Content-Type %.64q is not accepted; want application/json", said[0])
+	}
+	return nil
 }
 
 // text reads an optional text of a body.

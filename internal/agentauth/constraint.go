@@ -23,6 +23,13 @@ type Options struct {
 	Eq bool
 }
 
+// What the constraints of one grant may have (ATK-55): as many input fields as a token
+// may have arguments, and values in a list that a person can still be shown.
+const (
+	maxFields = 64
+	maxValues = 1000
+)
+
 // ParseConstraints reads the constraints of a grant as a shape: every field is
 // required, but one that has only not_in; other arguments are free (design,
 // section 1). The zero Value and an object without members constrain nothing.
@@ -34,6 +41,9 @@ func (o Options) ParseConstraints(v powerbox.Value) (powerbox.Shape, error) {
 	members, ok := v.Members()
 	if !ok {
 		return powerbox.Shape{}, Errorf(CodeInvalidRequest, "constraints are JSON %s; want an object of input fields", v.Kind())
+	}
+	if len(members) > maxFields {
+		return powerbox.Shape{}, Errorf(CodeInvalidRequest, "constraints name %d input fields; want at most %d", len(members), maxFields)
 	}
 	if unknown := o.unknown(members); len(unknown) > 0 {
 		e := Errorf(CodeUnknownOperator, "constraint operators %q are not known; want max, min, in, not_in, or an exact value", unknown)
@@ -106,6 +116,9 @@ func (o Options) field(m powerbox.Member) (powerbox.Field, error) {
 			}
 		case opIn, opNotIn:
 			vs, ok := op.Value.Elements()
+			if len(vs) > maxValues {
+				return bad("%s has %d values; want at most %d", op.Name, len(vs), maxValues)
+			}
 			if !ok || len(vs) == 0 {
 				return bad("%s is JSON %s; want an array with at least one value", op.Name, op.Value.Kind())
 			}

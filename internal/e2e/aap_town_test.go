@@ -27,6 +27,7 @@ type bank struct {
 	*town
 	mu      sync.Mutex
 	reached []string // capabilities that the service was asked for
+	last    received // that reached it
 	polls   int
 	refused map[string]bool // capabilities that the service says no to
 	wait    chan struct{}   // what the stream of the service waits for after its first event
@@ -108,9 +109,11 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var in struct{ Capability string }
-	_ = json.NewDecoder(r.Body).Decode(&in)
+	body, _ := io.ReadAll(r.Body)
+	_ = json.Unmarshal(body, &in)
 	b.mu.Lock()
 	b.reached = append(b.reached, in.Capability)
+	b.last = received{body, r.Header.Clone()}
 	b.mu.Unlock()
 	if b.refuses(in.Capability) {
 		http.Error(w, `{"error":"invalid_request","message":"not today"}`, http.StatusBadRequest)
