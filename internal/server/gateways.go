@@ -331,6 +331,14 @@ func (g *Gateways) capability(r *http.Request, of issuer.Gateway, body []byte) (
 		ID: c.ID, Root: c.Root, Principal: g.Issuer.Pseudonym(c.Agent, c.Principal), Holder: c.Holder, Authority: c.Authority.JSON().AppendJSON(nil),
 		Issued: c.Issued().Unix(), Lineage: c.Lineage(), Links: c.Links(), Legacy: c.Legacy, Task: c.Task, PolicyDigest: c.PolicyDigest,
 	}
+	accounts, err := c.Accounts()
+	if err != nil {
+		return nil, err
+	}
+	out.Digest = c.Digest
+	for _, a := range accounts {
+		out.Accounts = append(out.Accounts, a.Of)
+	}
 	for _, h := range g.Issuer.Permitted(c) {
 		out.Handles = append(out.Handles, h.Handle)
 	}

@@ -178,7 +178,7 @@ func (r References) Resolve(ctx context.Context, call *gate.Call, p gate.Present
 	}
 	authority, err := powerbox.ParseAuthority(v)
 	return gate.Held{
-		Capability: c.ID, OnRecord: c.ID, Root: c.Root, Principal: c.Principal, Holder: c.Holder, Authority: authority, Links: c.Lineage, Legacy: c.Legacy,
+		Capability: c.ID, OnRecord: c.ID, Root: c.Root, Principal: c.Principal, Holder: c.Holder, Authority: authority, Links: c.Lineage, Legacy: c.Legacy, Digest: c.Digest,
 	}, err
 }
 
@@ -206,6 +206,10 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 	held.Task = c.Task
 	held.Links, held.Through = append(held.Links, c.Links...), append(slices.Clone(c.Through), held.Through...)
 	held.Issued = time.Unix(c.Issued, 0)
+	for _, of := range c.Accounts {
+		// What there is to spend is not told: it is not spent here.
+		held.Accounts = append(held.Accounts, gate.Account{Of: of, Budgets: gate.Budgets{Uses: 1}})
+	}
 	return held, nil
 }
 

@@ -145,6 +145,8 @@ type Capability struct {
 	Task         string          `json:"task"`
 	Handles      []string        `json:"handles"`
 	PolicyDigest string          `json:"policy_digest"`
+	Digest       string          `json:"digest,omitempty"`   // of the one request that it is good for, "" for any
+	Accounts     []string        `json:"accounts,omitempty"` // of budgets, which the server keeps
 }
 
 // VetoQuery asks the policies about attempts under a capability.
