@@ -189,3 +189,26 @@ func TestATK42_BudgetsOverMCP(t *testing.T) {
 		t.Errorf("ATK-42 beyond the budget: %s", a.Raw)
 	}
 }
+
+// TestGATE3_InvocationsWait has a2a/skill/invoke, under a capability by its id, wait
+// for a person, and complete; in observe nothing waits, and the record says that it
+// would.
+func TestGATE3_InvocationsWait(t *testing.T) {
+	w, alice, held := mailing(t, options{})
+	task := heldIn(t, alice.byReference(held, 1))
+	if task.State != "AUTH_REQUIRED" {
+		t.Fatalf("GATE-3 an invocation: %+v", task)
+	}
+	w.answers("alice", task.asked(), map[string]any{})
+	if done := w.polled(alice, held, "mail", task.ID); done.State != "COMPLETED" || !strings.Contains(done.Raw, "echo") {
+		t.Errorf("GATE-3 after the approval: %+v", done)
+	}
+	w.operator(http.MethodPut, "/v1/agents/mail/mode", map[string]string{"mode": "observe"})
+	a := alice.byReference(held, 1)
+	if a.Error != nil || strings.Contains(string(a.Raw), "AUTH_REQUIRED") {
+		t.Errorf("GATE-3 in observe: %s", a.Raw)
+	}
+	if r := w.decided(a); !r.has("approval_required") {
+		t.Errorf("GATE-3 in observe the record does not say that a person would be asked: %+v", r.Powerbox.Reasons)
+	}
+}

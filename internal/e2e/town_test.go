@@ -244,6 +244,7 @@ type options struct {
 	// callersOf makes the lines of callers once the town has its reader.
 	callersOf func(*town) string
 	scheme    string      // http where empty
+	host      string      // 127.0.0.1 where empty; browsers have passkeys at localhost
 	tls       *tls.Config // how the harness itself speaks to the server
 }
 
@@ -285,7 +286,10 @@ func start(t *testing.T, o options) *town {
 	if o.callersOf != nil {
 		o.callers = o.callersOf(w)
 	}
-	w.url, w.tls = o.scheme+"://127.0.0.1:"+port, o.tls
+	if o.host == "" {
+		o.host = "127.0.0.1"
+	}
+	w.url, w.tls = o.scheme+"://"+o.host+":"+port, o.tls
 	w.write("policies.cedar", o.policies)
 	for name, text := range o.files {
 		w.write(name, text)
