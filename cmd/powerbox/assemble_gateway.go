@@ -137,6 +137,11 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 	}
 	mux.Handle("/v1/registry/", listed)
 	mux.Handle("/v1/", i.admin.Handler())
+	decisions, err := i.decisions(a, w, g)
+	if err != nil {
+		return err
+	}
+	mux.Handle("POST /access/v1/", decisions.Handler())
 	mux.HandleFunc("GET /checkpoint", i.public.Checkpoint)
 	mux.HandleFunc("GET /tile/", i.public.Tile)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -204,7 +209,7 @@ func (w *wiring) recipient(agent string) (identity.Holder, bool) {
 func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Agent, error) {
 	out := gateway.Agent{
 		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Signer: agent.Signer,
-		Skills: map[string]gateway.Skill{}, EnforcesContext: c.Enforces == "context", AdmitFreeText: c.AdmitFreeText == "unsafe",
+		Skills: map[string]gateway.Skill{}, Local: c.Protocol == "local", EnforcesContext: c.Enforces == "context" || c.Protocol == "local", AdmitFreeText: c.AdmitFreeText == "unsafe",
 		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember, ClientContexts: c.ClientContexts,
 		Trust: trust.Level(c.Trust), Detach: detached(c), Degraded: gate.Degraded{Reads: c.Degraded.Calls == "reads", For: c.Degraded.For},
@@ -262,6 +267,9 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 // mcpOf is what of an MCP server is protected beside its tools, nil for an agent
 // of A2A.
 func mcpOf(c config.Agent) (*gateway.MCP, error) {
+	if c.Protocol == "local" {
+		return &gateway.MCP{}, nil // of which nothing but the card and what issues is there
+	}
 	if c.Protocol != "mcp" {
 		if len(c.MCP.Methods) > 0 || len(c.MCP.ServerRequests) > 0 {
 			return nil, errors.New("mcp: the agent's protocol is a2a; want protocol: mcp")

@@ -193,6 +193,10 @@ func (d *doctor) headers(ctx context.Context, base string) {
 // agent holds an agent's card against its configuration.
 func (d *doctor) agent(ctx context.Context, a config.Agent) {
 	check := "agent " + a.ID
+	if a.Protocol == "local" {
+		d.ok(check, "inside a program, which asks for decisions")
+		return
+	}
 	client, err := d.way(a)
 	if err != nil {
 		d.find(check, broken, "mend the files of agents.tls", "%v", err)

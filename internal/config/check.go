@@ -69,6 +69,7 @@ func check(c *Config, d *decoder) {
 	k.checkTLS()
 	k.checkProviders()
 	k.checkCallers()
+	k.checkGuards()
 	k.checkDev()
 	k.checkAgents()
 	k.checkAgentAuth()
@@ -197,6 +198,45 @@ func (k checker) checkCallers() {
 	}
 }
 
+func (k checker) checkGuards() {
+	guards := k.Identity.Guards
+	k.unique("identity.guards", "name", len(guards), func(i int) string { return guards[i].Name })
+	callers := k.callers()
+	for i, g := range guards {
+		for j, name := range g.Agents {
+			k.known(fmt.Sprintf("identity.guards[%d].agents[%d]", i, j), "caller", name, callers)
+		}
+	}
+}
+
+// callers are the names that a calling agent can have.
+func (k checker) callers() []string {
+	callers := slices.Clone(k.agents)
+	for _, c := range k.Identity.Callers {
+		callers = append(callers, c.Agent)
+	}
+	return callers
+}
+
+// checkLocal wants to know where an agent is, unless it is inside a program that
+// asks; of what is never forwarded, settings of the way there say nothing.
+func (k checker) checkLocal(at string, a Agent) {
+	if a.Protocol != "local" {
+		if a.Upstream == "" {
+			k.place(at, "upstream is missing: URL of the agent behind; of an MCP server, its endpoint")
+		}
+		return
+	}
+	for name, set := range map[string]bool{
+		"upstream": a.Upstream != "", "gateway_url": a.GatewayURL != "", "grpc": a.GRPC != AgentGRPC{}, "tls": a.TLS != UpstreamTLS{},
+		"mcp": len(a.MCP.Methods)+len(a.MCP.ServerRequests) > 0, "modes": len(a.Modes) > 0, "canary": a.Canary != 100,
+	} {
+		if set {
+			k.place(at+"."+name, "stands beside protocol: local, of which nothing is forwarded; leave it out")
+		}
+	}
+}
+
 func (k checker) checkDev() {
 	users := k.Identity.Dev
 	k.unique("identity.dev", "name", len(users), func(i int) string { return users[i].Name })
@@ -228,6 +268,7 @@ func (k checker) checkAgents() {
 		for method, name := range a.MCP.Methods {
 			k.qualified(at+".mcp.methods."+method, a.ID, name)
 		}
+		k.checkLocal(at, a)
 		k.checkUpstreamTLS(at, a)
 		k.checkModes(at, a)
 		k.checkEvidence(at, a)
@@ -237,10 +278,7 @@ func (k checker) checkAgents() {
 
 // checkModes wants rules that say whom they are about, and name what there is.
 func (k checker) checkModes(at string, a Agent) {
-	callers := slices.Clone(k.agents)
-	for _, c := range k.Identity.Callers {
-		callers = append(callers, c.Agent)
-	}
+	callers := k.callers()
 	for i, r := range a.Modes {
 		path := fmt.Sprintf("%s.modes[%d]", at, i)
 		switch {
@@ -433,10 +471,7 @@ func (k checker) agrees(path, at string, earlier []Skill, s Skill) {
 }
 
 func (k checker) checkScopes() {
-	callers := slices.Clone(k.agents)
-	for _, c := range k.Identity.Callers {
-		callers = append(callers, c.Agent)
-	}
+	callers := k.callers()
 	for _, caller := range slices.Sorted(maps.Keys(k.Scopes)) {
 		at := "scopes." + caller
 		k.known(at, "caller", caller, callers)

@@ -57,6 +57,7 @@ type TLS struct {
 type Identity struct {
 	Providers []Provider   `key:"providers" doc:"Issuers of sessions (OpenID Connect, OAuth 2.0 JWT access tokens)."`
 	Callers   []CallerRule `key:"callers" doc:"Names of calling agents, by what they prove."`
+	Guards    []Guard      `key:"guards" doc:"Programs that enforce in their own process and ask at /access/v1 before they act (docs/guards.md)."`
 	Dev       []DevUser    `key:"dev" doc:"Built-in users, for experiments: only with serve --dev."`
 }
 
@@ -82,6 +83,14 @@ type CallerRule struct {
 	SPIFFE string `key:"spiffe" doc:"Its SPIFFE id."`
 }
 
+// Guard is a program that asks for decisions.
+type Guard struct {
+	Name      string   `key:"name" required:"true" format:"id" doc:"Its name."`
+	TokenFile Path     `key:"token_file" required:"true" doc:"File with the bearer token by which it asks, at least 32 bytes; white space around it is left out."`
+	Agents    []string `key:"agents" doc:"Calling agents whose attempts it may ask about, by their names in scopes. None: only attempts that show a capability."`
+	Users     bool     `key:"users" doc:"It may ask about users, with the roles, groups and attributes that it says they have: policies believe them."`
+}
+
 // DevUser is a user with a fixed token.
 type DevUser struct {
 	Name       string                    `key:"name" required:"true" format:"id" doc:"The principal is user:NAME."`
@@ -94,8 +103,8 @@ type DevUser struct {
 // Agent is one protected agent.
 type Agent struct {
 	ID               string      `key:"id" required:"true" format:"id" doc:"Name of the agent: letters a-z, digits and '-'."`
-	Upstream         string      `key:"upstream" required:"true" format:"url" doc:"URL of the agent behind; of an MCP server, its endpoint."`
-	Protocol         string      `key:"protocol" default:"a2a" enum:"a2a,mcp" doc:"What the agent speaks: A2A, or mcp for an MCP server over Streamable HTTP, whose tools are its skills (docs/mcp.md)."`
+	Upstream         string      `key:"upstream" format:"url" doc:"URL of the agent behind; of an MCP server, its endpoint. Required but for protocol: local."`
+	Protocol         string      `key:"protocol" default:"a2a" enum:"a2a,mcp,local" doc:"What the agent speaks: A2A; mcp for an MCP server over Streamable HTTP, whose tools are its skills (docs/mcp.md); local for an agent or tools inside a program that asks here before it acts (docs/guards.md): nothing is forwarded to it."`
 	MCP              AgentMCP    `key:"mcp" doc:"What of an MCP server is there beside its tools."`
 	GatewayURL       string      `key:"gateway_url" format:"origin" doc:"Public base URL of the agent's gateways, where they are apart from the server (powerbox gateway); the agent then lives at URL/agents/ID. Default: the server is its gateway."`
 	GRPC             AgentGRPC   `key:"grpc" doc:"Calls by gRPC. JSON-RPC and HTTP+JSON need no setting."`

@@ -174,7 +174,7 @@ func asJSON(t *testing.T, text string) any {
 func TestSchemaRefusesWhatLoadingRefuses(t *testing.T) {
 	schema := compile(t)
 	for _, text := range []string{
-		"listn: 127.0.0.1:1", "listen: 1", "agents: [{id: A, upstream: http://a}]", "agents: [{id: a}]",
+		"listn: 127.0.0.1:1", "listen: 1", "agents: [{id: A, upstream: http://a}]", "agents: [{upstream: http://a}]",
 		"agents: [{id: a, upstream: http://a, deny_status: 500}]", "agents: [{id: a, upstream: http://a, canary: 101}]",
 		"issuer: {maximum_lifetime: soon}", "offers: {a: [{id: x/y, operations: [b]}]}", "approvals: {x: 1}",
 		"skills: {a: [{skill: s, grant: g, operation: o, arguments: {x: {}}}]}",

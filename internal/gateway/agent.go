@@ -188,6 +188,28 @@ func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 	return t, err
 }
 
+// Target returns an agent as the gate knows it now, and what its skills map to;
+// false where there is none of that id.
+func (g *Gateway) Target(ctx context.Context, id string) (gate.Target, map[string]Skill, bool, error) {
+	a, ok := g.agents[id]
+	if !ok {
+		return gate.Target{}, nil, false, nil
+	}
+	v, err := a.view(ctx)
+	if err != nil {
+		return gate.Target{}, nil, true, err
+	}
+	t := v.target
+	t.Anchors = a.Keys()
+	skills := map[string]Skill{}
+	for _, name := range v.card.Skills {
+		if s, mapped := a.Skills[name]; mapped {
+			skills[name] = s
+		}
+	}
+	return t, skills, true, nil
+}
+
 // thresholds are the levels of trust that operations need. Of two skills that are
 // one operation the higher one counts.
 func (a *agent) thresholds() map[string]trust.Level {

@@ -195,6 +195,9 @@ func (x *exchange) behind() (a2a.Interface, bool) {
 
 // upstream is the URL of the agent behind to which the call goes.
 func (x *exchange) upstream() (*url.URL, error) {
+	if x.Local {
+		return nil, errors.New("the agent is inside a program of its own; nothing is forwarded to it")
+	}
 	u, err := x.addressBehind()
 	if err == nil && x.Encrypted && u.Scheme != "https" {
 		return nil, errors.New("the agent's card names a URL without TLS, and agents.tls has it reached over TLS alone")

@@ -83,6 +83,7 @@ type Agent struct {
 	DenyStatus      int        // HTTP status of a denial: 200 or 403
 	PushHosts       []string   // hosts that events may be posted to, *.example.org for those below; any where none is named
 	PushPrivate     bool       // also on this machine and in private networks, without TLS
+	Local           bool       // inside a program that asks for decisions: nothing is forwarded; MCP is set, too
 	MCP             *MCP       // set for an MCP server, whose endpoint Upstream is
 	Scopes          Scopes     // what is said and enforced under the authorization extension
 	ClientContexts  bool       // whoever first names a context that is not known has it

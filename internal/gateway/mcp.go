@@ -65,9 +65,13 @@ func (a *agent) mcpView() (*view, error) {
 	for _, name := range slices.Sorted(maps.Keys(a.Skills)) {
 		skills = append(skills, skill{name, name, "The MCP tool " + name + ".", []string{"mcp"}})
 	}
+	at, about := a.Upstream, "An MCP server, spoken to by Streamable HTTP."
+	if a.Local {
+		at, about = a.URL, "Inside a program, which asks before it acts. Capabilities are issued here; nothing else is answered."
+	}
 	raw, err := json.Marshal(map[string]any{
-		"name": a.ID, "description": "An MCP server, spoken to by Streamable HTTP.", "version": mcpVersion,
-		"supportedInterfaces": []map[string]string{{"url": a.Upstream, "protocolBinding": a2a.MCP.String(), "protocolVersion": mcpVersion}},
+		"name": a.ID, "description": about, "version": mcpVersion,
+		"supportedInterfaces": []map[string]string{{"url": at, "protocolBinding": a2a.MCP.String(), "protocolVersion": mcpVersion}},
 		"capabilities":        map[string]any{}, "defaultInputModes": []string{typeJSON}, "defaultOutputModes": []string{typeJSON},
 		"skills": skills,
 	})
@@ -103,6 +107,9 @@ func (a *agent) mcpClauses() []powerbox.Clause {
 // same URL.
 func (x *exchange) decodeMCP(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
 	call := a2a.Call{Binding: a2a.MCP, Wire: x.request.Method, Params: powerbox.Object()}
+	if x.Local {
+		return x.decodeIssuing(limits)
+	}
 	sessions := x.request.Header.Values(mcp.HeaderSession)
 	if len(sessions) > 1 || len(sessions) == 1 && !isSession(sessions[0]) {
 		return call, &a2a.Error{Code: a2a.CodeInvalidRequest, Reason: a2a.ReasonEnvelope, Message: "the header " + mcp.HeaderSession + " is there twice, longer than 256 bytes, or not visible ASCII"}
