@@ -55,7 +55,9 @@ const (
 const (
 	maxOpen     = 20
 	maxText     = 500
-	alertDenied = 3 // denials within
+	maxMade     = 120 // questions within alertTime
+	maxDenied   = 10  // of them denied: then nobody is asked for a while
+	alertDenied = 3   // of them denied: then somebody is told
 	alertTime   = time.Hour
 	// quiet is how long a request that was denied, or that nobody answered, is not
 	// asked about again.
@@ -168,6 +170,13 @@ func (d *Desk) open(tx Tx, q Question) (Question, error) {
 		}
 	}
 	if n >= maxOpen {
+		return q, issuer.ErrTooMany
+	}
+	made, denied, err := tx.QuestionsOf(q.Holder, now.Add(-alertTime))
+	if err != nil {
+		return q, err
+	}
+	if made >= maxMade || denied >= maxDenied {
 		return q, issuer.ErrTooMany
 	}
 	if q.ID, err = d.config.Issuer.NewID("ask_"); err != nil {
@@ -352,9 +361,6 @@ func narrowed(q Question, who Person, a Answer) (issuer.Chosen, error) {
 	if !a.Approve {
 		return issuer.Chosen{}, nil
 	}
-	if q.Writes() && !who.Present && !who.Unsafe {
-		return issuer.Chosen{}, agentauth.Errorf(agentauth.CodeUnauthorized, "this changes something; approve it with a passkey")
-	}
 	out := issuer.Chosen{Until: q.Chosen.Until}
 	if u := a.Chosen.Until; !u.IsZero() {
 		if q.Kind == ForCall {
@@ -390,10 +396,26 @@ func narrowed(q Question, who Person, a Answer) (issuer.Chosen, error) {
 			return out, agentauth.Errorf(agentauth.CodeInvalidRequest, "one call is approved as it is, or denied")
 		}
 	}
+	if q.leavesWrites(out) && !who.Present && !who.Unsafe {
+		return out, agentauth.Errorf(agentauth.CodeUnauthorized, "this changes something; approve it with a passkey")
+	}
 	if !anything {
 		return out, agentauth.Errorf(agentauth.CodeInvalidRequest, "nothing is ticked: tick what the agent may do, or deny the request")
 	}
 	return out, nil
+}
+
+// leavesWrites reports whether what is left of a question changes something.
+func (q Question) leavesWrites(left issuer.Chosen) bool {
+	for _, m := range q.Matters {
+		some, narrowed := left.Operations[m.Grant]
+		for _, op := range m.Operations {
+			if op.Write && (!narrowed || slices.Contains(some, op.Name)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // leave notes what is left of a grant's names, and how many there are: those that

@@ -116,3 +116,29 @@ func TestSEP27_AnAnswerNarrows(t *testing.T) {
 		t.Error("a call was narrowed; want all of it or nothing")
 	}
 }
+
+// What only reads takes a login, and what writes a passkey, by what is left of a
+// request.
+func TestAAPA7_PresenceByWhatIsLeft(t *testing.T) {
+	q := Question{Kind: ForCapability, Until: noon.Add(time.Hour), Matters: []issuer.Matter{{Grant: "g", Operations: []issuer.Operation{{Name: "read"}, {Name: "delete", Write: true}}}}}
+	who := Person{Principal: "user:alice"}
+	for name, c := range map[string]struct {
+		left    []string
+		present bool
+		want    bool
+	}{
+		"what reads":                {[]string{"read"}, false, true},
+		"what writes":               {[]string{"delete"}, false, false},
+		"both":                      {[]string{"read", "delete"}, false, false},
+		"what writes, with passkey": {[]string{"delete"}, true, true},
+	} {
+		who.Present = c.present
+		if _, err := narrowed(q, who, Answer{Approve: true, Chosen: issuer.Chosen{Operations: map[string][]string{"g": c.left}}}); (err == nil) != c.want {
+			t.Errorf("AAP-A7 %s: %v", name, err)
+		}
+	}
+	who.Present = false
+	if _, err := narrowed(q, who, Answer{Approve: true}); err == nil {
+		t.Error("AAP-A7 everything, by not naming anything, without a passkey")
+	}
+}

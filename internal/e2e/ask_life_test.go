@@ -5,6 +5,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/token"
 )
 
 // asked is the id of the question behind a held task.
@@ -210,5 +214,66 @@ func TestGATE3_InvocationsWait(t *testing.T) {
 	}
 	if r := w.decided(a); !r.has("approval_required") {
 		t.Errorf("GATE-3 in observe the record does not say that a person would be asked: %+v", r.Powerbox.Reasons)
+	}
+}
+
+// TestGATE3_TheContextOfAnApprovedCall reads what the agent behind is told of a call
+// that a person approved: it may do this, with these arguments, and nothing else. Of
+// a call of another skill it may not do what a person would have to approve.
+func TestGATE3_TheContextOfAnApprovedCall(t *testing.T) {
+	w := start(t, options{search: ", approval: true"})
+	alice := w.caller(aliceToken)
+	held := alice.reports()
+	keys := token.NewKeySet(w.agentKey("documents").Public())
+	may := func(r received, operation string, arguments map[string]any) bool {
+		t.Helper()
+		c, err := token.VerifyContext(r.header.Get("Powerbox-Context"), keys, "documents", time.Now(), r.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := powerbox.ParseOperation(operation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		attempt, err := powerbox.Invocation(op, value(t, arguments))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return powerbox.Decide(attempt, c.Authority, time.Now()).Allowed
+	}
+	arguments := map[string]any{"resourceHandle": held.ResourceHandles[0].Handle}
+	allowed(t, alice.present("documents", data("retrieve_document", arguments), proven{chain: []string{held.Token}, operation: opRetrieve, arguments: arguments}))
+	if first := w.documents.got()[0]; !may(first, opRetrieve, arguments) || may(first, opSearch, map[string]any{"query": "q"}) {
+		t.Error("GATE-3 a call of another skill carries what a person would have to approve")
+	}
+	w.documents.forget()
+	task := heldIn(t, alice.searches(held))
+	w.answers("alice", task.asked(), map[string]any{})
+	if done := w.polled(alice, held, "documents", task.ID); done.State != "COMPLETED" {
+		t.Fatalf("GATE-3 %+v", done)
+	}
+	second := w.documents.got()[0]
+	if !may(second, opSearch, map[string]any{"query": "x"}) {
+		t.Error("GATE-3 the agent behind may not do what was approved")
+	}
+	if may(second, opSearch, map[string]any{"query": "y"}) || may(second, opRetrieve, arguments) {
+		t.Error("GATE-3 the agent behind may do more than was approved")
+	}
+}
+
+// TestGATE3_AtTheURLOfASkill has a stock client, which can only send words, call at
+// the URL of a skill that a person has to approve.
+func TestGATE3_AtTheURLOfASkill(t *testing.T) {
+	w, alice, held := mailing(t, options{})
+	body := text("SendMessage", "tell Bob")
+	url := w.agentURL("mail") + "/skills/send_mail"
+	h := alice.proof("mail", body, proven{chain: []string{held.Token}, operation: opMail, arguments: map[string]any{}, url: url})
+	task := heldIn(t, w.post(url, body, h))
+	if task.State != "AUTH_REQUIRED" {
+		t.Fatalf("GATE-3 at the URL of a skill: %+v", task)
+	}
+	w.answers("alice", task.asked(), map[string]any{})
+	if done := w.polled(alice, held, "mail", task.ID); done.State != "COMPLETED" || !strings.Contains(done.Raw, "tell Bob") {
+		t.Errorf("GATE-3 after the approval: %+v", done)
 	}
 }

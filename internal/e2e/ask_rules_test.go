@@ -154,3 +154,19 @@ func TestSEP27_ACommandWaits(t *testing.T) {
 		t.Errorf("SEP-27 the command that waited: %s", out)
 	}
 }
+
+// TestATK48_RefusedAgainAndAgain has people refuse a caller ten times: for a while
+// they are not asked any more.
+func TestATK48_RefusedAgainAndAgain(t *testing.T) {
+	w, alice, held := mailing(t, options{})
+	for range 10 {
+		task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
+		w.answers("alice", task.asked(), map[string]any{"deny": true})
+	}
+	if a := alice.mailsUnder(held, "bob@example.org"); a.reason() != "approval_too_many" {
+		t.Errorf("ATK-48 after ten refusals: %s", a.Raw)
+	}
+	if n := len(w.waiting("alice", "confirmations")); n != 0 {
+		t.Errorf("ATK-48 %d questions are open", n)
+	}
+}

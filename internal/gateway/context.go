@@ -38,10 +38,13 @@ func (g *Gateway) context(x *exchange) (string, error) {
 	})
 }
 
-// withoutUnapproved leaves out what a person would have to approve, and has not:
+// withoutUnapproved is what a person has approved, exactly. Without that it leaves out what a person would have to approve, and has not:
 // the agent behind must not take this call for a yes to it.
 func (x *exchange) withoutUnapproved(v gate.Verdict) (powerbox.Authority, error) {
-	if v.Held.Digest != "" || !slices.ContainsFunc(v.Under.Clauses(), x.unapproved) {
+	if v.Held.Digest != "" {
+		return x.exactly(v.Under)
+	}
+	if !slices.ContainsFunc(v.Under.Clauses(), x.unapproved) {
 		return v.Under, nil
 	}
 	kept := slices.DeleteFunc(slices.Clone(v.Under.Clauses()), x.unapproved)

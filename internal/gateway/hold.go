@@ -200,7 +200,7 @@ func (g *Gateway) heldCall(x *exchange) (HeldCall, error) {
 			c.Resource, c.ResourceName, _ = g.config.Resources.Open(x.ID, v.Held.Root, c.Handle)
 		}
 	}
-	c.Authority, err = x.exactly(v.Under)
+	c.Authority, err = x.needed(v.Under)
 	return c, err
 }
 
@@ -228,33 +228,43 @@ func words(params powerbox.Value) string {
 	return all
 }
 
-// exactly is an authority for this call alone: the operations that it needs, and
-// the named one with these arguments.
-func (x *exchange) exactly(under powerbox.Authority) (powerbox.Authority, error) {
+// needed is the part of an authority that the call needs. The arguments are not in
+// it: it is stored, and the digest of the request says which they are.
+func (x *exchange) needed(under powerbox.Authority) (powerbox.Authority, error) {
 	if x.verdict.Basis == gate.OnAmbient {
 		under = x.view.target.Caps // nothing bounds who relies on ambient authority
 	}
-	needed := x.verdict.Required()
 	var clauses []powerbox.Clause
-	for _, op := range needed {
-		shape, ok := under.Shape(op)
-		if !ok {
-			continue
+	for _, op := range x.verdict.Required() {
+		if shape, ok := under.Shape(op); ok {
+			clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: shape})
 		}
-		if x.isNamed && op == x.mapped.Operation {
-			members, _ := x.named.Arguments.Members()
-			fields := make([]powerbox.Field, len(members))
-			for i, m := range members {
-				fields[i] = powerbox.Field{Name: m.Name, Constraint: powerbox.ExactValue{Value: m.Value}, Required: true}
-			}
-			var err error
-			if shape, err = powerbox.NewShape(powerbox.RestNone, fields...); err != nil {
-				return powerbox.Authority{}, err
-			}
-		}
-		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: shape})
 	}
 	return powerbox.NewAuthority(under.Window(), 0, clauses...)
+}
+
+// exactly narrows what the agent behind may do to what a person has approved: the
+// named operation with these arguments.
+func (x *exchange) exactly(under powerbox.Authority) (powerbox.Authority, error) {
+	if !x.isNamed {
+		return under, nil
+	}
+	clauses := slices.Clone(under.Clauses())
+	for i, c := range clauses {
+		if !c.Pattern.Matches(x.mapped.Operation) {
+			continue
+		}
+		members, _ := x.named.Arguments.Members()
+		fields := make([]powerbox.Field, len(members))
+		for n, m := range members {
+			fields[n] = powerbox.Field{Name: m.Name, Constraint: powerbox.ExactValue{Value: m.Value}, Required: true}
+		}
+		var err error
+		if clauses[i].Shape, err = powerbox.NewShape(powerbox.RestNone, fields...); err != nil {
+			return powerbox.Authority{}, err
+		}
+	}
+	return powerbox.NewAuthority(under.Window(), under.Depth(), clauses...)
 }
 
 // isHeld reports whether a call is about a task that stands for a held call, and
