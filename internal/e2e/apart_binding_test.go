@@ -10,7 +10,7 @@ import (
 // take every binding and version: a task that one of them learned of is its
 // owner's at both, and what is refused at the server's own is refused here.
 func TestATK29_AGatewayApartOnEveryBinding(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	overTools(t, func(t *testing.T, on wire) {
 		w, _ := startApart(t, 2, options{on: on, agent: "    enforces: context"}, "--lease", "2s")
 		alice, bob := w.caller(aliceToken), w.caller(bobToken)
 		held, other := alice.reports(), bob.reports()
@@ -25,11 +25,14 @@ func TestATK29_AGatewayApartOnEveryBinding(t *testing.T) {
 		if a.reason() != "operation_not_granted" || a.Error.Code != -31403 {
 			t.Errorf("ATK-29 another operation: %s", a.Raw)
 		}
-		task, _ := alice.open(held)
+		task := ""
+		if on.binding != overMCP { // which has none
+			task, _ = alice.open(held)
+		}
 		read := func(c *caller, with granted) answer {
 			return c.present("documents", rpc("GetTask", map[string]any{"id": task}), proven{chain: []string{with.Token}, operation: "a2a.task.read", arguments: map[string]any{"task": task}})
 		}
-		for range 4 {
+		for n := 0; n < 4 && task != ""; n++ {
 			if a := read(alice, held); a.Error != nil {
 				t.Errorf("ATK-18 its own task: %s", a.Raw)
 			}

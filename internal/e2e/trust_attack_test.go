@@ -96,7 +96,7 @@ func TestATK52_AScoreIsNobodysToLower(t *testing.T) {
 // another way to ask: none of them is known by anything, and nothing is the lowest
 // level. A score lets nothing through that would be denied without it.
 func TestATK52_Whitewashing(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	overTools(t, func(t *testing.T, on wire) {
 		ghost := &caller{}
 		w := start(t, options{on: on, agent: "    trust: LOW\n", callersOf: func(w *town) string {
 			*ghost = *w.caller(aliceToken)
@@ -115,6 +115,9 @@ func TestATK52_Whitewashing(t *testing.T) {
 			attack{"ATK-52 a name without history", "insufficient_trust", func() answer { return search(ghost, named) }},
 		)
 		allowed(t, search(w.reader, known))
+		if on.binding == overMCP {
+			return // it has no words beside its tools
+		}
 		w.documents.forget()
 		w.threshold("HIGH")
 		w.again(func() { w.rewrite("powerbox.yaml", "trust: LOW", "admit_free_text: unsafe") })

@@ -174,9 +174,6 @@ func (r *Registry) Accept(ctx context.Context, id, digest string) (Entry, error)
 	if err != nil {
 		return Entry{}, err
 	}
-	if card.Digest() != digest {
-		return Entry{}, refused("the card that waits has the digest %s and not %.100q; look at it again", card.Digest(), digest)
-	}
 	l.Card, l.KeyID, l.Accepted, l.Pending, l.Changes = kept, keyID, r.config.Now(), nil, nil
 	e, err := r.entry(l)
 	if err != nil {
@@ -187,8 +184,12 @@ func (r *Registry) Accept(ctx context.Context, id, digest string) (Entry, error)
 		if err != nil {
 			return known(err)
 		}
-		if other, err := agentcard.Parse(now.Pending); err != nil || other.Digest() != digest {
-			return refused("the card that waits is another one now; look at it again")
+		other, err := agentcard.Parse(now.Pending)
+		if err != nil {
+			return refused("no other card of %q waits any more", id)
+		}
+		if waits := other.Digest(); waits != digest || waits != card.Digest() {
+			return refused("the card that waits has the digest %s and not %.100q; look at it again", waits, digest)
 		}
 		return tx.PutListing(l)
 	})
