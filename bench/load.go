@@ -19,7 +19,7 @@ import (
 // keeps.
 const connections = 32
 
-// load makes calls of one address over TLS in HTTP/1.1.
+// load makes calls of one address in HTTP/1.1, over TLS where that is set.
 type load struct {
 	address string
 	tls     *tls.Config
@@ -38,13 +38,20 @@ func rawRequest(host string, header [][2]string, body []byte) []byte {
 // dialAll opens n connections.
 func (l load) dialAll(ctx context.Context, n int) (conns []*conn, err error) {
 	for range n {
-		c, err := (&tls.Dialer{Config: l.tls}).DialContext(ctx, "tcp", l.address)
+		c, err := l.dial(ctx)
 		if err != nil {
 			return nil, errors.Join(err, closeConns(conns))
 		}
 		conns = append(conns, &conn{c, bufio.NewReaderSize(c, 16<<10), nil})
 	}
 	return conns, nil
+}
+
+func (l load) dial(ctx context.Context) (net.Conn, error) {
+	if l.tls == nil {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", l.address)
+	}
+	return (&tls.Dialer{Config: l.tls}).DialContext(ctx, "tcp", l.address)
 }
 
 func closeConns(conns []*conn) error {

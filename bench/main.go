@@ -34,7 +34,7 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 	rounds := flags.Int("rounds", 6, "rounds; fewer than 6 are for trying things out")
 	cell := flags.Duration("cell", 100*time.Millisecond, "how long each contestant runs in a round")
 	dir := flags.String("dir", "", "folder on the disk that evidence is to be written to; default the system's temporary one")
-	only := flags.String("only", "", "run the trials of one part alone, for trying things out: chains or gateway")
+	only := flags.String("only", "", "run the trials of one part alone, for trying things out: chains, gateway or agentauth")
 	name := flags.String("trial", "", "run only the trials with this, or one of these parted by commas, in their name")
 	soaking := flags.Duration("soak", 0, "measure nothing; drive the binary for this long with 32 callers and as long with 512")
 	fan := flags.Int("fanout", 0, "measure a revocation to so many subscribers of the feed, and as many open streams, and nothing else")

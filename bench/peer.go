@@ -27,6 +27,7 @@ const peerVerb = "peer"
 //	peer handler LISTEN FOLDER              a handler that answers itself, behind TLS
 //	peer httputil LISTEN FOLDER UPSTREAM    httputil.ReverseProxy, tuned, behind TLS
 //	peer quiet LISTEN                       an agent whose streams stay open
+//	peer balance LISTEN                     the service behind a capability
 //	peer stock LISTEN                       an agent on a2a-go, for the soak
 func runPeer(args []string) error {
 	if len(args) < 2 {
@@ -39,6 +40,9 @@ func runPeer(args []string) error {
 		return s.ListenAndServe()
 	case role == "quiet" && len(rest) == 1:
 		s := &http.Server{Addr: rest[0], Handler: quiet(rest[0]), ReadHeaderTimeout: time.Minute}
+		return s.ListenAndServe()
+	case role == "balance" && len(rest) == 1:
+		s := &http.Server{Addr: rest[0], Handler: balance(), ReadHeaderTimeout: time.Minute}
 		return s.ListenAndServe()
 	case role == "stock" && len(rest) == 1:
 		return stock(rest[0]).ListenAndServe()

@@ -63,6 +63,14 @@ sight, root and links are new with every call. Latencies are of calls that come 
 half the rate that (a) reached in the round, to (a) and to httputil alike. Limits of
 the rate of one caller are off, since one makes all calls.
 
+The rows of Agent Auth are ` + "`powerbox serve`" + ` and better-auth's own server of the
+protocol on Node, each on SQLite with a write-ahead log and synchronous=FULL, over
+plain HTTP on loopback, with one host that both know as a user's. A registration
+has a key that nobody has seen and is active at once; an execution has a token of its
+own. Ours writes a record with each registration, and two with each execution, and
+asks a service over HTTP; the peer's capability is a function in its own process, and
+it keeps no evidence.
+
 ## What each took
 
 Median over the rounds.

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,8 +17,9 @@ import (
 
 // The parts of the table.
 const (
-	partChains  = "chains"
-	partGateway = "gateway"
+	partChains    = "chains"
+	partGateway   = "gateway"
+	partAgentAuth = "agentauth"
 )
 
 // field collects the trials of the table and the first thing that went wrong.
@@ -27,7 +29,7 @@ type field struct {
 	trials []trial
 	err    error
 	allocs float64  // of one warm authorization
-	only   string   // the part to run alone, partChains or partGateway; "" for both
+	only   string   // the part to run alone; "" for all
 	soak   string   // the section about the last soak
 	peers  []string // modules with versions that are not this program's
 	// closers end what was started.
@@ -62,14 +64,18 @@ func (f *field) chain(links int) *product {
 
 // fill prepares every trial.
 func (f *field) fill() error {
-	if f.only != partGateway {
+	if f.only == "" || f.only == partChains {
 		f.chains()
-	} else {
+	}
+	if f.only == partGateway {
 		f.primitives()
 		f.trials = append(f.trials, fsyncTrial("fsync", f.dir))
 	}
-	if f.err == nil && f.only != partChains {
+	if f.err == nil && (f.only == "" || f.only == partGateway) {
 		f.err = f.gatewayRows(context.Background())
+	}
+	if f.err == nil && (f.only == "" || f.only == partAgentAuth) {
+		f.err = f.agentAuthRows(context.Background())
 	}
 	return f.err
 }
@@ -214,8 +220,10 @@ func (f *field) goals() []goal {
 		return chainGoals()
 	case partGateway:
 		return gatewayGoals()
+	case partAgentAuth:
+		return agentAuthGoals()
 	}
-	return append(chainGoals(), gatewayGoals()...)
+	return slices.Concat(chainGoals(), gatewayGoals(), agentAuthGoals())
 }
 
 func chainGoals() []goal {

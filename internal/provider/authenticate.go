@@ -253,23 +253,17 @@ func (p *Provider) agentOf(ctx context.Context, t agentauth.Token) (Session, err
 	s := Session{token: t, until: t.Until()}
 	known := true
 	unknown := agentauth.Errorf(agentauth.CodeInvalidJWT, "no agent of this token's sub is registered under the host of its iss")
-	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
-		var err error
-		if s.Agent, err = r.HostAgent(t.Subject); err != nil {
-			return err
-		}
-		if s.Host, err = r.Host(s.Agent.Host); err != nil {
-			return err
-		}
-		if t.Issuer != "" && t.Issuer != s.Host.Thumbprint {
+	found, err := p.known(ctx, t.Subject)
+	s.Agent, s.Host, s.Grants = found.agent, found.host, slices.Clone(found.grants)
+	if err == nil && t.Issuer != "" && t.Issuer != s.Host.Thumbprint {
+		err = p.config.Store.ViewProvider(ctx, func(r Reader) error {
 			_, err := r.HostByKey(t.Issuer)
-			if known = err == nil; err != nil && !notFound(err) {
-				return err
+			if known = err == nil; notFound(err) {
+				return nil
 			}
-		}
-		s.Grants, err = r.Grants(s.Agent.ID)
-		return err
-	})
+			return err
+		})
+	}
 	switch {
 	case notFound(err):
 		return Session{}, unknown

@@ -86,6 +86,7 @@ type Provider struct {
 	order        []string // names, sorted
 	caps         powerbox.Authority
 	replay       *gate.Memory
+	seen         snapshots
 	target       *gate.Target
 
 	mu      sync.Mutex           // guards used and guesses
@@ -170,6 +171,8 @@ type unit struct{ revoked []issuer.Revocation }
 // update runs a change in one transaction. What it revokes is in force when this
 // returns.
 func (p *Provider) update(ctx context.Context, change func(tx Tx, u *unit) error) error {
+	p.seen.begun.Add(1)
+	defer p.seen.ended.Add(1)
 	var u unit
 	err := p.config.Store.UpdateProvider(ctx, func(tx Tx) error {
 		u = unit{} // it may run again

@@ -1,0 +1,79 @@
+package provider
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// snapshots keep what was read of agents for as long as nothing changes: the store is
+// one process's, and every change of hosts, agents and grants is a [Provider.update].
+// What is kept is what the store says, and no verdict: clocks, signature, decision and
+// revocations are looked at in every request.
+type snapshots struct {
+	begun, ended atomic.Uint64 // changes; from before its transaction, until after it
+
+	mu   sync.Mutex
+	at   uint64 // the changes that had begun when what is kept was read
+	kept map[string]snapshot
+}
+
+// snapshot is an agent with its host and its grants. Nobody changes what is in it.
+type snapshot struct {
+	agent  Agent
+	host   Host
+	grants []Grant
+}
+
+// maxSnapshots bounds what is kept; when it is full it begins anew.
+const maxSnapshots = 4096
+
+// get returns what is kept of an agent, and false where something has begun to change
+// since.
+func (s *snapshots) get(agent string) (snapshot, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at != s.begun.Load() {
+		return snapshot{}, false
+	}
+	out, ok := s.kept[agent]
+	return out, ok
+}
+
+// keep keeps what was read of an agent since so many changes had begun, all of which
+// had ended by then.
+func (s *snapshots) keep(agent string, read snapshot, at uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at != s.begun.Load() {
+		return
+	}
+	if s.at != at || len(s.kept) >= maxSnapshots || s.kept == nil {
+		s.at, s.kept = at, map[string]snapshot{}
+	}
+	s.kept[agent] = read
+}
+
+// known returns an agent with its host and grants, as the store has them.
+func (p *Provider) known(ctx context.Context, agent string) (snapshot, error) {
+	if s, ok := p.seen.get(agent); ok {
+		return s, nil
+	}
+	at := p.seen.begun.Load()
+	settled := p.seen.ended.Load() == at
+	var s snapshot
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) (err error) {
+		if s.agent, err = r.HostAgent(agent); err != nil {
+			return err
+		}
+		if s.host, err = r.Host(s.agent.Host); err != nil {
+			return err
+		}
+		s.grants, err = r.Grants(agent)
+		return err
+	})
+	if err == nil && settled {
+		p.seen.keep(agent, s, at)
+	}
+	return s, err
+}
