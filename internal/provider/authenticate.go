@@ -86,22 +86,22 @@ func (p *Provider) use(ctx context.Context, id string, t agentauth.Token, now ti
 			}
 			return tx.UseToken(id, t.Until(), now)
 		})
-	case t.IssuedAt.After(p.config.Started.Add(agentauth.Skew)):
+	case t.IssuedAt.After(p.config.Started.Add(agentauth.Skew)), p.noneBefore.Load():
 		return nil
 	}
-	return p.config.Store.ViewProvider(ctx, look)
+	return p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		some, err := r.UsedTokens()
+		if err == nil && !some {
+			p.noneBefore.Store(true) // what this process has used, it remembers
+			return nil
+		}
+		return errors.Join(err, look(r))
+	})
 }
 
 // hostOf finds the host of a token and the key that it must verify under.
 func (p *Provider) hostOf(ctx context.Context, t agentauth.Token) (HostSession, token.PublicKey, error) {
-	var h Host
-	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
-		var err error
-		if h, err = r.HostByKey(t.Issuer); notFound(err) && t.HostKeysURL != "" {
-			h, err = r.HostByKeysURL(t.HostKeysURL)
-		}
-		return err
-	})
+	h, err := p.knownHost(ctx, t)
 	s := HostSession{Host: h, token: t}
 	switch {
 	case notFound(err):

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -93,6 +94,8 @@ type Provider struct {
 	used    map[string]time.Time // last requests of agents that are not stored yet
 	guesses map[string]guesses   // by person
 	hints   map[string]guesses   // by person who was asked by name
+
+	noneBefore atomic.Bool // no token is stored that was used before this process began
 
 	finishing sync.Mutex // held while the outcome of a job is recorded
 }

@@ -236,12 +236,12 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 	if err != nil {
 		return Standing{}, err
 	}
-	if err := tx.PutHostAgent(a); err != nil {
-		return Standing{}, err
-	}
 	details := map[string]any{"agent": a.ID, "host": host.ID, "name": a.Name, "mode": a.Mode, "capabilities": asWritten(grants), "key": a.Thumbprint}
 	if p.atOnce(host, a, wanted) {
 		return p.begin(tx, host, a, grants, "policy:defaults", details)
+	}
+	if err := tx.PutHostAgent(a); err != nil {
+		return Standing{}, err
 	}
 	for _, g := range grants {
 		if err := tx.PutGrant(g); err != nil {
@@ -256,6 +256,9 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 	return p.standing(host, a, grants, challenge), p.append(tx, hostName(host), a.User, "agent.register", details)
 }
 
+// hostSeen is how exactly it is stored when a host last registered an agent.
+const hostSeen = time.Minute
+
 // registering returns the host of a registration, stored where it is new.
 func (p *Provider) registering(tx Tx, s HostSession, r Registration, now time.Time) (Host, error) {
 	h, err := tx.HostByKey(s.Host.Thumbprint)
@@ -263,6 +266,8 @@ func (p *Provider) registering(tx Tx, s HostSession, r Registration, now time.Ti
 	switch {
 	case err == nil && h.Status != agentauth.Active && h.Status != agentauth.Pending:
 		return Host{}, agentauth.Errorf(agentauth.CodeHostRevoked, "the host has been revoked")
+	case err == nil && now.Sub(h.LastUsed) < hostSeen && (name == "" || name == h.Name):
+		return h, nil
 	case err == nil:
 		h.LastUsed, h.Updated = now, now
 		if name != "" {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/powerbox-project/powerbox/internal/agentauth"
 )
 
 // snapshots keep what was read of agents for as long as nothing changes: the store is
@@ -14,8 +16,8 @@ type snapshots struct {
 	begun, ended atomic.Uint64 // changes; from before its transaction, until after it
 
 	mu   sync.Mutex
-	at   uint64 // the changes that had begun when what is kept was read
-	kept map[string]snapshot
+	at   uint64              // the changes that had begun when what is kept was read
+	kept map[string]snapshot // by agent's id, and by the thumbprint of a host's key
 }
 
 // snapshot is an agent with its host and its grants. Nobody changes what is in it.
@@ -76,4 +78,29 @@ func (p *Provider) known(ctx context.Context, agent string) (snapshot, error) {
 		p.seen.keep(agent, s, at)
 	}
 	return s, err
+}
+
+// knownHost returns the host of a token, as the store has it.
+func (p *Provider) knownHost(ctx context.Context, t agentauth.Token) (Host, error) {
+	name := "host " + t.Issuer
+	if s, ok := p.seen.get(name); ok {
+		return s.host, nil
+	}
+	at := p.seen.begun.Load()
+	settled := p.seen.ended.Load() == at
+	var h Host
+	byKey := false
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) (err error) {
+		if h, err = r.HostByKey(t.Issuer); err == nil {
+			byKey = true
+		}
+		if notFound(err) && t.HostKeysURL != "" {
+			h, err = r.HostByKeysURL(t.HostKeysURL)
+		}
+		return err
+	})
+	if err == nil && settled && byKey {
+		p.seen.keep(name, snapshot{host: h}, at)
+	}
+	return h, err
 }

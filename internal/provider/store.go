@@ -188,6 +188,8 @@ type Reader interface {
 	Records(q issuer.RecordQuery) (issuer.RecordPage, error)
 	// UsedToken reports whether [Tx.UseToken] was called with that id.
 	UsedToken(id string) (bool, error)
+	// UsedTokens reports whether any is stored.
+	UsedTokens() (bool, error)
 	// Invitation returns the invitation of a host by the hash of its token.
 	Invitation(hash []byte) (Invitation, error)
 }

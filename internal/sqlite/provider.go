@@ -152,6 +152,15 @@ func (r reader) UsedToken(id string) (bool, error) {
 	return n > 0, nil
 }
 
+// UsedTokens implements [provider.Reader].
+func (r reader) UsedTokens() (bool, error) {
+	var some bool
+	if err := r.db.QueryRowContext(r.ctx, "SELECT EXISTS (SELECT 1 FROM used_token)").Scan(&some); err != nil {
+		return false, fmt.Errorf("sqlite: used tokens: %w", err)
+	}
+	return some, nil
+}
+
 // UseToken implements [provider.Tx].
 func (t *transaction) UseToken(id string, until, now time.Time) error {
 	_, err := t.db.ExecContext(t.ctx, "DELETE FROM used_token WHERE until < ?", now.Unix())
