@@ -61,14 +61,13 @@ limits: {denials: 0}
 // accounts is a server of the protocol with a host that it knows, and whose agents
 // it lets in at once.
 type accounts struct {
-	name     string
-	process  *process
-	address  string
-	base     string // path of the protocol's own paths
-	host     edKey
-	agent    edKey
-	agentID  string
-	requests [][]byte
+	name    string
+	process *process
+	address string
+	base    string // path of the protocol's own paths
+	host    edKey
+	agent   edKey
+	agentID string
 }
 
 // edKey is an Ed25519 key as the protocol has it.
@@ -187,7 +186,7 @@ func post(ctx context.Context, client *http.Client, to string, header map[string
 
 // fronts are the contestants of the two rows.
 func (a *accounts) fronts(registrations, executions int) []*front {
-	of := func(what, want string, calls int, make func() ([]byte, error)) *front {
+	of := func(what, want string, calls int, next func() ([]byte, error)) *front {
 		var requests [][]byte
 		return &front{
 			name: a.name + " " + what, process: a.process, load: load{address: a.address, want: []byte(want)}, calls: calls,
@@ -195,7 +194,7 @@ func (a *accounts) fronts(registrations, executions int) []*front {
 			fresh: func(n int) error {
 				requests = requests[:0]
 				for range n {
-					raw, err := make()
+					raw, err := next()
 					if err != nil {
 						return err
 					}
