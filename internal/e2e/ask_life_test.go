@@ -52,18 +52,13 @@ func TestGATE3_NoAnswerIsANo(t *testing.T) {
 	}
 }
 
-// TestGATE3_WhatCannotBeHeld is refused, and not let through: a stream, and a
-// credential for the agent behind, which would be kept.
+// TestGATE3_WhatCannotBeHeld is refused, and not let through: a credential for the
+// agent behind, which would be kept.
 func TestGATE3_WhatCannotBeHeld(t *testing.T) {
 	w, alice, held := mailing(t, options{})
 	arguments := map[string]any{"to": "bob@example.org"}
-	stream := parted("SendStreamingMessage", []any{skillPart("send_mail", arguments)}, nil, nil)
-	p := proven{chain: []string{held.Token}, operation: opMail, arguments: arguments}
-	if a := alice.present("mail", stream, p); a.reason() != "approval_required" {
-		t.Errorf("GATE-3 a stream: %s", a.Raw)
-	}
 	body := data("send_mail", arguments)
-	h := alice.proof("mail", body, p)
+	h := alice.proof("mail", body, proven{chain: []string{held.Token}, operation: opMail, arguments: arguments})
 	h.Set("Authorization", "Basic c2VjcmV0OnNlY3JldA==")
 	if a := w.post(w.agentURL("mail"), body, h); a.reason() != "approval_required" {
 		t.Errorf("GATE-3 with a credential of the agent's own: %s", a.Raw)
@@ -276,4 +271,26 @@ func TestGATE3_AtTheURLOfASkill(t *testing.T) {
 	if done := w.polled(alice, held, "mail", task.ID); done.State != "COMPLETED" || !strings.Contains(done.Raw, "tell Bob") {
 		t.Errorf("GATE-3 after the approval: %+v", done)
 	}
+}
+
+// TestGATE3_StreamsWait sends what a person has to approve as a message that is
+// answered by a stream, on every binding: the stream has the task in AUTH_REQUIRED and
+// ends, and after the approval the task has what the agent's stream amounted to.
+func TestGATE3_StreamsWait(t *testing.T) {
+	everywhere(t, func(t *testing.T, on wire) {
+		w, alice, held := mailing(t, options{on: on})
+		arguments := map[string]any{"to": "bob@example.org"}
+		body := parted("SendStreamingMessage", []any{skillPart("send_mail", arguments)}, nil, nil)
+		task := heldIn(t, alice.present("mail", body, proven{chain: []string{held.Token}, operation: opMail, arguments: arguments}))
+		if task.State != "AUTH_REQUIRED" || len(w.mail.got()) != 0 {
+			t.Fatalf("GATE-3 a stream: %+v, and %d calls reached the agent", task, len(w.mail.got()))
+		}
+		w.answers("alice", task.asked(), map[string]any{})
+		if done := w.polled(alice, held, "mail", task.ID); done.State != "COMPLETED" || !strings.Contains(done.Raw, "echo: ") {
+			t.Errorf("GATE-3 after the approval: %+v", done)
+		}
+		if n := len(w.mail.got()); n != 1 {
+			t.Errorf("GATE-3 %d calls reached the agent; want 1", n)
+		}
+	})
 }
