@@ -139,7 +139,7 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 		Store: i.store, Issuer: i.issuer, Gate: own, Agent: c.ID, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description,
 		URL: strings.TrimRight(i.config.Issuer.URL, "/"), ExecutePath: agentapi.PathExecute, Capabilities: capabilities, Modes: modes(conf),
 		Clocks:    provider.Clocks{Session: conf.SessionTTL, Maximum: conf.MaximumLifetime, Absolute: conf.AbsoluteLifetime},
-		Lifetimes: lifetimes(conf), Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
+		Lifetimes: lifetimes(conf), Retention: conf.Retention, Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
 		CIBA: provider.CIBA(conf.CIBA), Known: i.builtIn(a.dev),
 		Tokens:        provider.Tokens{Enabled: conf.Tokens, Lifetime: conf.TokenLifetime, Depth: conf.TokenDepth},
 		RequireIssuer: conf.RequireIssuer, RequireProof: conf.RequireProof, IssuerAudience: conf.IssuerAudience,

@@ -29,6 +29,7 @@ func (a *API) discovery(*http.Request) (answer, error) {
 			"version": agentauth.Version, "provider_name": a.config.Name, "description": a.config.Description, "issuer": url,
 			"default_location": a.config.Provider.Location(), "algorithms": []string{"Ed25519"}, "modes": a.config.Modes,
 			"approval_methods": a.config.Provider.Methods(), "jwks_uri": a.config.Keys,
+			"activity_retention_seconds":        int(a.config.Provider.Retention() / time.Second),
 			"dpop_signing_alg_values_supported": []string{"EdDSA", "ES256"},
 			"endpoints":                         endpoints,
 		},

@@ -29,6 +29,8 @@ import (
 //	POST /v1/hosts/{host}/unlink
 //	POST /v1/hosts/{host}/link       {"user": ...}; administrators
 //	POST /v1/users/{user}/forget     ends all hosts of a user; administrators
+//	GET  /v1/activity                what the caller's agents did, and what was done about them
+//	POST /v1/host-agents/{agent}/forget          takes out what is kept of an agent that has ended
 //	POST /v1/host-agents/{agent}/revoke
 //	POST /v1/host-agents/{agent}/grants          {"capability": ..., "constraints": ...}
 //	POST /v1/host-agents/{agent}/grants/revoke   {"capability": ...}
@@ -52,7 +54,7 @@ const DevUserHeader = "Powerbox-Dev-User"
 // PeoplePaths are what the interface serves.
 func PeoplePaths() []string {
 	return []string{
-		"GET /v1/approvals", "GET /v1/approvals/{code}", "POST /v1/approvals/{code}", "GET /v1/hosts", "POST /v1/hosts",
+		"GET /v1/approvals", "GET /v1/approvals/{code}", "POST /v1/approvals/{code}", "GET /v1/activity", "GET /v1/hosts", "POST /v1/hosts",
 		"POST /v1/hosts/{host}/{verb}", "POST /v1/users/{user}/forget", "POST /v1/host-agents/{agent}/{verb}", "POST /v1/host-agents/{agent}/grants/{verb}",
 	}
 }
@@ -125,6 +127,8 @@ func (p *People) serve(r *http.Request) (any, error) {
 			return p.deskAnswer(r, who, v)
 		}
 		return p.answer(r, who, v)
+	case "GET /v1/activity":
+		return p.activity(r, who)
 	case "GET /v1/hosts":
 		return p.hosts(r, who)
 	case "POST /v1/hosts":
@@ -258,6 +262,22 @@ func (p *People) hosts(r *http.Request, who provider.Person) (any, error) {
 	return map[string]any{"hosts": out}, err
 }
 
+// activity is what a person's agents did, newest first (AAP-Z3).
+func (p *People) activity(r *http.Request, who provider.Person) (any, error) {
+	all, err := p.Provider.Activity(r.Context(), who)
+	out := make([]any, 0, len(all))
+	for _, a := range all {
+		one := map[string]any{"record": a.Record, "at": stamp(a.At), "by": a.By, "what": a.What, "executed": a.Executed, "allowed": a.Allowed}
+		for name, text := range map[string]string{"name": a.Name, "outcome": a.Outcome, "why": a.Why} {
+			if text != "" {
+				one[name] = text
+			}
+		}
+		out = append(out, one)
+	}
+	return map[string]any{"activity": out}, err
+}
+
 // preRegister makes a host known before it has an agent (AAP-U6).
 func (p *People) preRegister(r *http.Request, who provider.Person, v powerbox.Value) (any, error) {
 	var name, user string
@@ -308,6 +328,8 @@ func (p *People) host(r *http.Request, who provider.Person, v powerbox.Value) (a
 func (p *People) agent(r *http.Request, who provider.Person, v powerbox.Value) (any, error) {
 	id := r.PathValue("agent")
 	switch r.PathValue("verb") {
+	case "forget":
+		return map[string]any{"agent_id": id, "forgotten": true}, p.Provider.ForgetAgentAs(r.Context(), who, id)
 	case "revoke":
 		return map[string]any{"agent_id": id, "status": agentauth.Revoked}, p.Provider.RevokeAgentAs(r.Context(), who, id)
 	case "grants":

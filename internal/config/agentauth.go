@@ -24,6 +24,7 @@ type AgentAuth struct {
 	Lifetimes        []AgentLifetime      `key:"lifetimes" doc:"Other times for some agents. Of each time the shortest that applies holds, and where none does the provider's."`
 	ApprovalTime     time.Duration        `key:"approval_time" default:"10m" doc:"How long a person can answer a request."`
 	CIBA             string               `key:"ciba" default:"asked" enum:"off,asked,preferred" doc:"When a person who is known, as the host's user or by a login_hint, is asked where they are and sent no code: never, where the client prefers it, or always unless it prefers otherwise. preferred is for agents that can use the person's browser."`
+	Retention        time.Duration        `key:"retention" default:"2160h" doc:"How long what is kept of an agent outlives it: its names, reasons, requests and denials, and those of single grants and questions. 0 is no end. Records are kept as evidence says."`
 	PollInterval     time.Duration        `key:"poll_interval" default:"5s" doc:"How often clients should ask whether a request was answered."`
 	MaxStream        time.Duration        `key:"max_stream" default:"1h" doc:"How long a stream can be open."`
 	Private          bool                 `key:"private" doc:"List no capabilities without authentication, not even public ones."`
@@ -163,6 +164,9 @@ func (k checker) checkProvider(at string, p AgentAuth) {
 		if d.of < time.Second {
 			k.place(at+"."+d.key, "%s is less than a second", d.of)
 		}
+	}
+	if p.Retention < 0 || p.Retention > 0 && p.Retention < time.Second {
+		k.place(at+".retention", "%s is less than a second; 0 is no end", p.Retention)
 	}
 	names := make([]string, len(p.Capabilities))
 	for j, c := range p.Capabilities {

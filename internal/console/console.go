@@ -47,6 +47,8 @@ type Agents interface {
 	Overview(ctx context.Context, who provider.Person) ([]provider.Overview, error)
 	RevokeHostAs(ctx context.Context, who provider.Person, host string) (agents int, err error)
 	Unlink(ctx context.Context, who provider.Person, host string) (agents int, err error)
+	ForgetAgentAs(ctx context.Context, who provider.Person, agent string) error
+	Retention() time.Duration
 	RevokeAgentAs(ctx context.Context, who provider.Person, agent string) error
 	RevokeGrantAs(ctx context.Context, who provider.Person, agent, capability string) (ended int, err error)
 	GrantAs(ctx context.Context, who provider.Person, agent string, asked provider.Asked) (provider.Grant, error)
@@ -182,6 +184,7 @@ func (k *Console) routes() http.Handler {
 		"POST /hosts/{host}/unlink":                k.unlinkHost,
 		"GET /host-agents/{agent}/revoke":          k.previewAgent,
 		"POST /host-agents/{agent}/revoke":         k.revokeAgent,
+		"POST /host-agents/{agent}/forget":         k.forgetAgent,
 		"POST /host-agents/{agent}/grants":         k.addGrant,
 		"POST /host-agents/{agent}/challenge":      k.grantChallenge,
 		"POST /host-agents/{agent}/grants/{grant}": k.revokeGrant,

@@ -20,6 +20,7 @@ type agentView struct {
 	provider.Standing
 	Ends    time.Time // for good
 	Live    bool
+	Over    bool // it has ended, and can be forgotten
 	Grants  []grantView
 	Offered []*provider.Capability // what could be added
 }
@@ -50,6 +51,7 @@ func (k *Console) overview(v *visit) ([]hostView, error) {
 
 func (k *Console) agentView(s provider.Standing) agentView {
 	a := agentView{Standing: s, Ends: s.Agent.Created.Add(s.Agent.Clocks.Absolute), Live: s.Status == agentauth.Active}
+	a.Over = s.Status == agentauth.Revoked || s.Status == agentauth.Rejected || s.Status == agentauth.Claimed
 	held := map[string]bool{}
 	for _, g := range s.Grants {
 		c := k.config.Approvals.Capability(g.Capability)
@@ -224,6 +226,24 @@ func (k *Console) addGrant(v *visit) error {
 	return v.see("/hosts")
 }
 
+// forgetAgent takes out what is kept of an agent that has ended (AAP-Z3).
+func (k *Console) forgetAgent(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	if err := k.config.Agents.ForgetAgentAs(v.r.Context(), who, v.r.PathValue("agent")); err != nil {
+		return err
+	}
+	return v.see("/hosts")
+}
+
+// activityPage is what was done, and how long it is shown.
+type activityPage struct {
+	Actions []provider.Action
+	Kept    string // "" for no end
+}
+
 func (k *Console) activity(v *visit) error {
 	who, err := k.person(v)
 	if err != nil {
@@ -233,5 +253,9 @@ func (k *Console) activity(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return k.show(v, "activity", actions)
+	page := activityPage{Actions: actions}
+	if d := k.config.Agents.Retention(); d > 0 {
+		page.Kept = lasting(d)
+	}
+	return k.show(v, "activity", page)
 }

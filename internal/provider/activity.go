@@ -50,7 +50,7 @@ func (p *Provider) actions(ctx context.Context, query issuer.RecordQuery) ([]Act
 		if err != nil {
 			return err
 		}
-		names, outcomes := map[string]string{}, map[string]evidence.OutcomeStatus{}
+		names, gone, outcomes := map[string]string{}, map[string]bool{}, map[string]evidence.OutcomeStatus{}
 		for _, sealed := range page.Records {
 			record := sealed.Record()
 			if of := record.Details.OutcomeOf; of != "" {
@@ -68,9 +68,11 @@ func (p *Provider) actions(ctx context.Context, query issuer.RecordQuery) ([]Act
 					if err != nil && !notFound(err) {
 						return err
 					}
-					names[id] = agent.Name
+					names[id], gone[id] = agent.Name, err != nil
 				}
-				a.Name = names[id]
+				if a.Name = names[id]; gone[id] {
+					continue // its user took it out, or its time is over (AAP-Z3)
+				}
 			}
 			out = append(out, a)
 		}

@@ -135,7 +135,7 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		return gate.Verdict{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments: %v", err)
 	}
 	call := &gate.Call{
-		Target: p.target, Mode: gate.Require, Attempts: []powerbox.Attempt{attempt}, Action: "capability.execute", Purpose: s.Agent.Reason,
+		Target: p.target, Mode: gate.Require, Attempts: []powerbox.Attempt{attempt}, Action: "capability.execute",
 		Caller: gate.Caller{Holder: holder(s.Agent.ID), Principal: p.config.Issuer.Pseudonym(p.config.Agent, s.Agent.User)},
 		Origin: func(string) string { return "" }, Reads: c.Sensitivity == Read,
 	}

@@ -43,7 +43,7 @@ func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time)
 		return err
 	}
 	c := issuer.Capability{
-		Agent: p.config.Agent, Grant: Label, Principal: a.User, Holder: holder(a.ID), Purpose: g.Reason,
+		Agent: p.config.Agent, Grant: Label, Principal: a.User, Holder: holder(a.ID),
 		Authority: authority, PolicyDigest: p.config.Issuer.PolicyDigest(), Created: now, Expires: until,
 		Attenuable: p.config.Tokens.Enabled, ByPerson: true,
 	}

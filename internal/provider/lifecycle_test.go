@@ -343,3 +343,29 @@ func TestAAPM5_ModesStay(t *testing.T) {
 		t.Errorf("AAP-M5: %s after a reactivation", s.Agent.Mode)
 	}
 }
+
+// TestAAPZ3_Retention: what has ended is kept for as long as it is said, and then gone;
+// what goes on stays.
+func TestAAPZ3_Retention(t *testing.T) {
+	w := newTown(t, func(c *provider.Config) { c.Retention = 48 * time.Hour })
+	ended, goesOn := w.active("balance"), w.active("balance")
+	w.must(w.provider.RevokeAgentAs(t.Context(), alice, ended.id))
+	w.now = w.now.Add(47 * time.Hour)
+	_, err := w.provider.Clean(t.Context())
+	w.must(err)
+	status := func(m *member) error { return second(w.provider.Status(t.Context(), w.hosted(m.host), m.id)) }
+	w.want("kept", status(ended), "")
+	w.now = w.now.Add(2 * time.Hour)
+	n, err := w.provider.Clean(t.Context())
+	w.must(err)
+	w.want("gone", status(ended), agentauth.CodeAgentNotFound)
+	// Its absolute lifetime was over 37 hours ago, which is not long enough.
+	w.want("the other", status(goesOn), "")
+	if n != 1 {
+		t.Errorf("%d agents are forgotten; want 1", n)
+	}
+	w.now = w.now.Add(12 * time.Hour)
+	_, err = w.provider.Clean(t.Context())
+	w.must(err)
+	w.want("by the clock", status(goesOn), agentauth.CodeAgentNotFound)
+}

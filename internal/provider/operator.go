@@ -320,6 +320,9 @@ func (p *Provider) Clean(ctx context.Context) (agents int, err error) {
 		if err := tx.ForgetInvitations(now); err != nil {
 			return err
 		}
+		if agents, err = p.retain(tx, now); err != nil {
+			return err
+		}
 		hosts, err := tx.Hosts("")
 		if err != nil {
 			return err

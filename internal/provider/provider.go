@@ -43,6 +43,7 @@ type Config struct {
 	Lifetimes    []Lifetime    // other clocks, for some of the agents
 	Approval     time.Duration // how long an approval can be answered
 	Interval     time.Duration // between two polls
+	Retention    time.Duration // how long what is kept of an agent outlives it, 0 for no end
 	CodeKey      []byte        // of the hashes of user codes, 32 bytes
 	Options      agentauth.Options
 	Tokens       Tokens // optional; the zero one issues none

@@ -236,7 +236,7 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 	if err != nil {
 		return Standing{}, err
 	}
-	details := map[string]any{"agent": a.ID, "host": host.ID, "name": a.Name, "mode": a.Mode, "capabilities": asWritten(grants), "key": a.Thumbprint}
+	details := map[string]any{"agent": a.ID, "host": host.ID, "mode": a.Mode, "capabilities": asWritten(grants), "key": a.Thumbprint}
 	if p.atOnce(host, a, wanted) {
 		return p.begin(tx, host, a, grants, "policy:defaults", details)
 	}

@@ -214,8 +214,12 @@ type Tx interface {
 	PutInvitation(hash []byte, v Invitation) error
 	ForgetInvitation(hash []byte) error
 	ForgetInvitations(now time.Time) error
-	// ForgetAgent removes an agent that never became active, with its grants and
-	// approvals, and ForgetHost a host without agents.
+	// ForgetGrant removes a grant, and ForgetAnswered the questions and jobs from before
+	// a moment.
+	ForgetGrant(id string) error
+	ForgetAnswered(before time.Time) error
+	// ForgetAgent removes an agent with its grants, approvals and jobs, and ForgetHost
+	// a host without agents.
 	ForgetAgent(id string) error
 	ForgetHost(id string) error
 }

@@ -202,10 +202,32 @@ func (t *transaction) ForgetInvitations(now time.Time) error {
 // ForgetAgent implements [provider.Tx].
 func (t *transaction) ForgetAgent(id string) error {
 	for _, statement := range []string{
-		"DELETE FROM approval WHERE agent = ?", "DELETE FROM agent_grant WHERE agent = ?", "DELETE FROM host_agent WHERE id = ?",
+		"DELETE FROM job WHERE json_extract(CAST(body AS TEXT), '$.Agent') = ?", "DELETE FROM approval WHERE agent = ?", "DELETE FROM agent_grant WHERE agent = ?", "DELETE FROM host_agent WHERE id = ?",
 	} {
 		if _, err := t.db.ExecContext(t.ctx, statement, id); err != nil {
 			return fmt.Errorf("sqlite: an agent to forget: %w", err)
+		}
+	}
+	return nil
+}
+
+// ForgetGrant implements [provider.Tx].
+func (t *transaction) ForgetGrant(id string) error {
+	if _, err := t.db.ExecContext(t.ctx, "DELETE FROM agent_grant WHERE id = ?", id); err != nil {
+		return fmt.Errorf("sqlite: a grant to forget: %w", err)
+	}
+	return nil
+}
+
+// ForgetAnswered implements [provider.Tx].
+func (t *transaction) ForgetAnswered(before time.Time) error {
+	at := before.UTC().Format(time.RFC3339)
+	for _, statement := range []string{
+		"DELETE FROM approval WHERE julianday(json_extract(CAST(body AS TEXT), '$.Expires')) < julianday(?)",
+		"DELETE FROM job WHERE julianday(json_extract(CAST(body AS TEXT), '$.Created')) < julianday(?)",
+	} {
+		if _, err := t.db.ExecContext(t.ctx, statement, at); err != nil {
+			return fmt.Errorf("sqlite: what was answered: %w", err)
 		}
 	}
 	return nil
