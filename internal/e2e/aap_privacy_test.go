@@ -70,7 +70,7 @@ func TestAAPZ3_ViewAndForget(t *testing.T) {
 	if !b.stored("capability.execute") {
 		t.Error("AAP-Z3: the records are gone, or are looked for in the wrong place")
 	}
-	if b.stored("Divorce helper") || b.stored("hidden money") {
+	if b.stored("Divorce helper") || b.stored("hidden money") || b.stored("leave in May") {
 		t.Error("AAP-Z3: words of a forgotten agent are in the store")
 	}
 }
