@@ -223,7 +223,7 @@ func (d deskDenial) Denial() a2a.Denial {
 // Hold implements [gateway.Holds].
 func (h holds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.HeldTask, error) {
 	q := approval.Question{
-		Agent: c.Agent, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent, Purpose: c.Purpose, Record: c.Decision, Matters: h.matters(c),
+		Agent: c.Agent, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent, Purpose: c.Purpose, Record: c.Decision, Trace: c.Trace, Matters: h.matters(c),
 	}
 	held, task, err := h.desk.Hold(ctx, q, approval.Call{
 		Agent: c.Agent, Context: c.Context, Owner: issuer.Owner(c.Owner), Request: c.Request, Digest: c.Digest,

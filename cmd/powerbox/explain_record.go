@@ -173,6 +173,9 @@ func (x *explainer) decision(ctx context.Context, id string) (explanation, error
 	}
 	if e.First != nil {
 		e.Fix = x.decisionFix(r)
+		if waits(r.Decision, r.Details.Reasons) && r.OutcomeStatus == "" {
+			e.Fix = "whoever is asked answers on the page, or with powerbox approval list and approve"
+		}
 	}
 	return e, x.under(ctx, r, &e)
 }
@@ -205,6 +208,9 @@ func verdictOf(r evidence.Record) string {
 	case evidence.Deny:
 		return "denied"
 	case evidence.Abstain:
+		if waits(r.Decision, r.Details.Reasons) && r.OutcomeStatus == "" {
+			return "held until a person approves it; powerbox trace shows what became of it"
+		}
 		if len(r.Details.Reasons) > 0 {
 			return "let through, since the agent is only observed; otherwise denied"
 		}

@@ -166,7 +166,9 @@ func (u *use) count(r evidence.Record) {
 	case evidence.Deny:
 		u.Denied++
 	case evidence.Abstain:
-		u.Observed++
+		if r.OutcomeStatus != "" || !waits(r.Decision, r.Details.Reasons) {
+			u.Observed++ // what waits for a person is decided again
+		}
 	}
 	scoped := wouldScoped(r)
 	u.AtScoped.add(scoped)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
 // tree puts every decision under the one at the agent that asked: the last one of
@@ -102,7 +104,7 @@ func (p *program) printTrace(t traced) error {
 
 // printTraceHop prints one decision, and under it what it led to.
 func (p *program) printTraceHop(h traceHop, indent string) {
-	fmt.Fprintf(p.stdout, "%s%-7s %s -> %s  %s  %s\n", indent, decidedAs(h.Decision), printable(h.Requester), h.Agent, printable(h.Operation), h.Record)
+	fmt.Fprintf(p.stdout, "%s%-7s %s -> %s  %s  %s\n", indent, h.decided(), printable(h.Requester), h.Agent, printable(h.what()), h.Record)
 	line := func(name, format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); text != "" {
 			fmt.Fprintf(p.stdout, "%s        %-8s %s\n", indent, name, text)
@@ -125,6 +127,27 @@ func (p *program) printTraceHop(h traceHop, indent string) {
 	for _, next := range h.Hops {
 		p.printTraceHop(next, indent+"    ")
 	}
+}
+
+// what a hop is about: an operation, or what was done about a capability.
+func (h traceHop) what() string {
+	if h.Operation == issuer.OperationCapability {
+		return h.Action
+	}
+	return h.Operation
+}
+
+// decided is the decision in a word.
+func (h traceHop) decided() string {
+	if h.Outcome == "" && waits(h.Decision, h.Reasons) {
+		return "waits"
+	}
+	return decidedAs(h.Decision)
+}
+
+// waits reports whether a decision left a call, or a request, to a person.
+func waits(d evidence.Decision, reasons []evidence.Reason) bool {
+	return d == evidence.Abstain && slices.ContainsFunc(reasons, func(r evidence.Reason) bool { return r.Code == gate.CodeApproval })
 }
 
 // decidedAs is a decision in a word.

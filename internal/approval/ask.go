@@ -37,6 +37,7 @@ type Question struct {
 	Reason    string        // for which it was denied
 	Issued    []string      // capabilities that it was used for
 	Record    string        // of the decision that led to it, "" for none
+	Trace     string        // id of the trace that it is part of, "" for none
 	Created   time.Time
 	Expires   time.Time
 	Ended     time.Time // zero while it is open

@@ -142,7 +142,7 @@ func (d *Desk) decideCall(tx Tx, q Question, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	r.OutcomeStatus, r.Details.Capability, r.Details.Granted = evidence.Achieved, given.ID, given.Authority.Names()
+	r.OutcomeStatus, r.Details.Capability, r.Details.Granted, r.Details.TraceID = evidence.Achieved, given.ID, given.Authority.Names(), q.Trace
 	_, err = tx.Append(r)
 	return err
 }

@@ -203,7 +203,7 @@ func (d *Desk) append(tx Tx, q Question, action string, by identity.Caller, deci
 	if err != nil {
 		return err
 	}
-	r.Decision = decision
+	r.Decision, r.Details.TraceID = decision, q.Trace
 	if decision == evidence.Allow {
 		r.OutcomeStatus = evidence.Achieved
 	}

@@ -198,6 +198,10 @@ func TestGATE3_InvocationsWait(t *testing.T) {
 	if task.State != "AUTH_REQUIRED" {
 		t.Fatalf("GATE-3 an invocation: %+v", task)
 	}
+	out, code := w.cli("explain", w.records("agent=mail&decision=ABSTAIN&limit=1")[0].ID)
+	if code != 3 || !strings.Contains(out, "held until a person approves it") || !strings.Contains(out, "powerbox approval list") {
+		t.Errorf("GATE-3 what explain says of a held call:\n%s", out)
+	}
 	w.answers("alice", task.asked(), map[string]any{})
 	if done := w.polled(alice, held, "mail", task.ID); done.State != "COMPLETED" || !strings.Contains(done.Raw, "echo") {
 		t.Errorf("GATE-3 after the approval: %+v", done)

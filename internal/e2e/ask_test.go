@@ -204,6 +204,13 @@ func TestGATE3_EscalationOnEveryBinding(t *testing.T) {
 		for _, r := range w.records("agent=mail&limit=50") {
 			actions[r.Action+" "+r.Decision]++
 		}
+		// And it is one story.
+		told := w.run("trace", first.Header.Get("Powerbox-Decision"))
+		for _, want := range []string{"approval.ask", "approval.answer", "capability.once", "user:alice", "waits", opMail} {
+			if !strings.Contains(told, want) {
+				t.Errorf("AAP-Z4 the trace of a held call does not tell of %q:\n%s", want, told)
+			}
+		}
 		for _, want := range []string{"approval.ask ALLOW", "approval.answer ALLOW", "capability.once ALLOW"} {
 			if actions[want] != 1 {
 				t.Errorf("SEP-9 %d records of %s; want 1: %v", actions[want], want, actions)

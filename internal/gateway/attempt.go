@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"cmp"
+	"crypto/rand"
+	"encoding/hex"
 	"net/http"
 	"slices"
 	"strconv"
@@ -46,7 +48,11 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Scopes.Operations...))
 	}
 	c.Reads, c.Cancels = !x.writes(), x.call.Method == a2a.CancelTask
-	c.Approval = x.approving()
+	if c.Approval = x.approving(); c.Approval {
+		// What is asked, answered and done is told as one story.
+		x.trace = cmp.Or(c.TraceID, newTrace())
+		c.TraceID = x.trace
+	}
 	if err := g.presented(x, c); err != nil {
 		return nil, err
 	}
@@ -59,6 +65,13 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 		c.Last = func() *gate.Reason { return g.pushable(x) }
 	}
 	return c, g.owns(x, c)
+}
+
+// newTrace is the id of a trace that begins here.
+func newTrace() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
 }
 
 // action names what a record is about: a2a.SendMessage, a2a.skill.invoke.

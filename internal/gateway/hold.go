@@ -38,6 +38,7 @@ type HeldCall struct {
 	Under, Through []string
 	Authority      powerbox.Authority // what it may do
 	Decision       string             // id of the record
+	Trace          string
 }
 
 // HeldOperation is one operation that a held call is, or could be, about.
@@ -184,7 +185,7 @@ func (g *Gateway) heldCall(x *exchange) (HeldCall, error) {
 	}
 	c := HeldCall{
 		Agent: x.ID, Context: x.call.Context, Owner: g.ownerOf(x, v.Held), Caller: caller, Purpose: v.Record.Intent.Purpose,
-		Request: request, Digest: v.Digest(), Parent: v.Held.OnRecord, Under: v.Held.Links, Through: v.Held.Through, Decision: v.Record.ID,
+		Request: request, Digest: v.Digest(), Parent: v.Held.OnRecord, Under: v.Held.Links, Through: v.Held.Through, Decision: v.Record.ID, Trace: x.trace,
 		Operations: x.approvals(), Arguments: powerbox.Object(powerbox.Member{Name: "message", Value: powerbox.String(words(x.call.Params))}),
 	}
 	if x.isNamed {
