@@ -212,7 +212,7 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		Skills: map[string]gateway.Skill{}, Local: c.Protocol == "local", EnforcesContext: c.Enforces == "context" || c.Protocol == "local", AdmitFreeText: c.AdmitFreeText == "unsafe",
 		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember, ClientContexts: c.ClientContexts,
-		Trust: trust.Level(c.Trust), Detach: detached(c), Degraded: gate.Degraded{Reads: c.Degraded.Calls == "reads", For: c.Degraded.For},
+		Drift: gateway.Drift(c.Drift), Trust: trust.Level(c.Trust), Detach: detached(c), Degraded: gate.Degraded{Reads: c.Degraded.Calls == "reads", For: c.Degraded.For},
 	}
 	var err error
 	if out.Scopes, err = i.scopesOf(c); err != nil {

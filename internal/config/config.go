@@ -126,6 +126,7 @@ type Agent struct {
 	UnknownMethods   []string    `key:"unknown_methods" doc:"Methods beyond A2A that are let through."`
 	CardLegacyMember bool        `key:"card_legacy_member" default:"true" doc:"Emit capabilityGrants at the top level of the card, too (SEP-1)."`
 	CardKeys         Path        `key:"card_keys" doc:"JWKS file. The agent's card must then be signed by one of its keys; nothing in the card adds to them. Absent: no signature is asked for."`
+	Drift            string      `key:"drift" default:"record" enum:"ignore,record,block" doc:"What becomes of what the agent does and its card does not declare: streams, streamed messages, push notifications, its extended card, paused tasks, another protocol version. record: it stands in the outcome of the call. block: that, and the caller does not get it."`
 	Trust            string      `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent must have reached for whatever it asks of this one, but for ending a task (docs/scores.md). Its score is that of the protected agent of the same name; who is none has none. Absent: no level."`
 	Bodies           AgentBodies `key:"bodies" doc:"What is kept beside the records of the agent's calls, and can be erased without touching them (docs/operations.md). Default: nothing; records have the names and kinds of arguments (evidence.arguments)."`
 	Degraded         Degraded    `key:"degraded" doc:"What goes on while records cannot be written. Default: nothing."`

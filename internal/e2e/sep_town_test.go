@@ -87,7 +87,8 @@ type recorded struct {
 	Signature string `json:"signature"`
 	Algorithm string `json:"signature_algorithm"`
 	Outcome   struct {
-		Cause string `json:"cause"`
+		Cause string   `json:"cause"`
+		Drift []string `json:"drift"`
 	} `json:"outcome"`
 	Intent struct {
 		Operation string `json:"operation"`

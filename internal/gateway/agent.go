@@ -48,10 +48,12 @@ const (
 
 // view is what one version of a card amounts to.
 type view struct {
-	raw    []byte
-	tag    string // entity tag that the agent gave it, "" for none
-	card   a2a.CardView
-	target gate.Target
+	raw  []byte
+	tag  string // entity tag that the agent gave it, "" for none
+	card a2a.CardView
+	// contract is what the card declares of the agent as a peer.
+	contract agentcard.Card
+	target   gate.Target
 }
 
 func newAgent(a Agent, g *Gateway) *agent {
@@ -159,6 +161,7 @@ func (a *agent) fetch(ctx context.Context) (*view, error) {
 		return nil, a2a.ErrNoInterface
 	}
 	v := &view{raw: raw, card: card, tag: header.Get("ETag")}
+	v.contract, _ = agentcard.Lint(raw, false) // what cannot be read is not declared
 	v.target, err = a.target(card)
 	return v, err
 }

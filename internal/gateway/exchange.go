@@ -49,6 +49,7 @@ type exchange struct {
 	said      string   // the code that the caller was told, "" for none
 	throttled bool     // one of a burst of denials
 	signal    bool     // a burst of denials begins with it
+	drifted   []string // what the agent did that its card does not declare
 
 	// Of a held call that was approved: whose what it makes is, and the capability
 	// that it is made under.

@@ -76,6 +76,11 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 				g.unavailable(w, x, "the agent behind cannot be reached", err)
 				return
 			}
+			if drift := (*driftError)(nil); errors.As(err, &drift) {
+				g.finish(x, outcome{status: evidence.Partial})
+				g.deny(w, x, g.undeclared(x, drift))
+				return
+			}
 			g.end(x)
 			g.unknown(w, x, err)
 		},
@@ -260,7 +265,13 @@ func (g *Gateway) answer(r *http.Response, x *exchange) error {
 			}
 		}
 	}
-	g.finish(x, outcomeOf(r, x, body))
+	became := outcomeOf(r, x, body)
+	if became.status == evidence.Achieved {
+		if err := g.behaved(x, body, false); err != nil {
+			return err
+		}
+	}
+	g.finish(x, became)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	r.ContentLength = int64(len(body))
 	if stripOurs(r.Trailer); len(r.Trailer) > 0 {

@@ -67,6 +67,7 @@ type Agent struct {
 	GRPCUpstream    string                  // URL of the agent's gRPC instead of what its card says; "" for that
 	Keys            func() token.KeySet     // that its capabilities are accepted under now (SEP-16, EXT-34)
 	Published       func() []byte           // JWK Set of them (EXT-33)
+	Drift           Drift                   // what becomes of what the card does not declare
 	CardKeys        agentcard.Keys          // of whom the agent's card must be signed; none asks for no signature
 	Foreign         map[string]token.KeySet // other issuers that are accepted
 	Signer          func() token.Signer     // of the context header, as of now

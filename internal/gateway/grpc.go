@@ -56,6 +56,11 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *exchange) error {
 			return err
 		}
 	}
+	if became.status == evidence.Achieved {
+		if err := g.behaved(x, nil, false); err != nil {
+			return err
+		}
+	}
 	g.finish(x, became)
 	r.Header.Del("Content-Length")
 	if r.ContentLength = -1; len(body) == 0 && len(r.Trailer) == 0 {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/trust"
@@ -15,19 +16,33 @@ import (
 type outcome struct {
 	status evidence.OutcomeStatus
 	cause  string // one of those of package trust, "" for the agent's own doing
+	drift  []string
 }
 
 // detail is the member outcome of its record.
 func (o outcome) detail() []byte {
-	if o.cause == "" {
+	var members []powerbox.Member
+	if o.cause != "" {
+		members = append(members, powerbox.Member{Name: "cause", Value: powerbox.String(o.cause)})
+	}
+	if len(o.drift) > 0 { // what the agent did and its card does not declare (CARD-12)
+		var all []powerbox.Value
+		for _, d := range o.drift {
+			all = append(all, powerbox.String(d))
+		}
+		members = append(members, powerbox.Member{Name: "drift", Value: powerbox.List(all...)})
+	}
+	if members == nil {
 		return nil
 	}
-	return []byte(`{"cause":"` + o.cause + `"}`)
+	return powerbox.Object(members...).AppendJSON(nil)
 }
 
 // notTheAgent is the outcome of a call that we did not bring to the agent, or
 // not to its end.
-func notTheAgent(status evidence.OutcomeStatus) outcome { return outcome{status, trust.CauseGateway} }
+func notTheAgent(status evidence.OutcomeStatus) outcome {
+	return outcome{status: status, cause: trust.CauseGateway}
+}
 
 // outcomeOf is what an answer in one piece says.
 func outcomeOf(r *http.Response, x *exchange, body []byte) outcome {
@@ -81,6 +96,7 @@ func (g *Gateway) finish(x *exchange, o outcome) {
 		g.pushes.deleted(x)
 	}
 	g.end(x)
+	o.drift = x.drifted
 	ctx := context.WithoutCancel(x.request.Context())
 	v := x.verdict
 	if v.Record.TaskID == "" {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 )
@@ -21,6 +22,10 @@ const resolveTime = 5 * time.Second
 // wants them, nil where they may. It is asked of callers that may have them
 // posted at all: nobody else looks up names by us.
 func (g *Gateway) pushable(x *exchange) *gate.Reason {
+	if x.Drift == DriftBlock && x.mode != gate.Observe && agentcard.Drifts(x.view.contract, agentcard.RegistersPush) {
+		// Events would leave the agent directly, so that it is refused before.
+		return &gate.Reason{Code: codeUndeclared, Link: -1, Message: "the agent's card does not declare push notifications"}
+	}
 	if g.pushes.full(x) {
 		return &gate.Reason{
 			Code: a2a.ReasonPush, Link: -1, Message: fmt.Sprintf("a task can have its events posted to %d addresses at most; delete one", maxPushes),

@@ -25,6 +25,10 @@ type splitter interface {
 // status of one, also while nothing flows.
 func (g *Gateway) stream(r *http.Response, x *exchange) io.ReadCloser {
 	s := &stream{gateway: g, exchange: x, response: r, events: r.Body}
+	if r.ContentLength >= 0 { // one that is cut has another length
+		r.Header.Del("Content-Length")
+		r.ContentLength = -1
+	}
 	if x.call.Binding == a2a.GRPC {
 		s.frames = a2apb.NewFrames(maxAnswer, s.event)
 	} else {
@@ -88,6 +92,8 @@ func (s *stream) event(payload []byte, whole bool) {
 	s.became = outcome{status: evidence.Achieved}
 	if code, wrong := a2a.ErrorCode(payload); wrong {
 		s.became = failed(aboutInput(code))
+	} else if s.err = s.gateway.behaved(s.exchange, payload, true); s.err != nil {
+		return
 	}
 	s.err = s.gateway.bind(s.exchange.request.Context(), s.exchange, payload)
 }
@@ -122,6 +128,9 @@ func (s *stream) Read(p []byte) (int, error) {
 	if s.err != nil {
 		if ctx := s.exchange.request.Context(); ctx.Err() == nil { // a caller that leaves is nothing to look into
 			s.gateway.config.Log.ErrorContext(ctx, "a stream was cut", "agent", s.exchange.ID, "error", s.err)
+		}
+		if drift := (*driftError)(nil); errors.As(s.err, &drift) {
+			return s.cut(p, gate.Reason{Code: codeUndeclared, Message: "the agent streamed what its card does not declare: " + string(drift.behaviour)})
 		}
 		return s.cut(p, gate.Reason{Code: gate.CodeUnavailable, Message: "the stream cannot go on"})
 	}

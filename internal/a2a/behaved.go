@@ -1,0 +1,45 @@
+package a2a
+
+import "bytes"
+
+// Behaved is what an answer, or an event of a stream, shows of its agent as a
+// peer, beyond the tasks in it (CARD-12).
+type Behaved struct {
+	Partial bool // a Message with partial: true
+	Paused  bool // a task that is paused
+}
+
+// BehaviourOf reads it from a JSON-RPC response or what is inside one, of either
+// version. It is tolerant: what it does not understand shows nothing.
+func BehaviourOf(response []byte) (b Behaved) {
+	if !bytes.Contains(response, []byte(`"partial"`)) && !bytes.Contains(bytes.ToLower(response), []byte(`paused"`)) {
+		return Behaved{} // nearly all of them
+	}
+	o, err := readObject(response)
+	if err != nil {
+		return Behaved{}
+	}
+	if result := o.get("result"); result != nil {
+		if o, err = apart(result); err != nil {
+			return Behaved{}
+		}
+	}
+	message, err := apart(o.get("message"))
+	b.Partial = err == nil && string(message.get("partial")) == "true" || o.text("kind") == "message" && string(o.get("partial")) == "true"
+	for _, of := range []rawObject{o, member(o, "task"), member(o, "statusUpdate")} {
+		switch member(of, "status").text("state") {
+		case "TASK_STATE_PAUSED", "paused":
+			b.Paused = true
+		}
+	}
+	return b
+}
+
+// member returns a member that is an object, nil where it is none.
+func member(o rawObject, name string) rawObject {
+	inner, err := apart(o.get(name))
+	if err != nil {
+		return nil
+	}
+	return inner
+}

@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestCARD12_Drift has an agent do what its card does not declare: it is on record
+// with the call, and, where the operator says so, the caller does not get it.
+func TestCARD12_Drift(t *testing.T) {
+	const (
+		event   = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"statusUpdate\":{\"taskId\":\"t1\",\"contextId\":\"c1\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}}\n\n"
+		partial = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"message\":{\"messageId\":\"m\",\"role\":\"ROLE_AGENT\",\"partial\":true,\"parts\":[{\"text\":\"a secret\"}]}}}\n\n"
+		refused = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32004,\"message\":\"no streams here\"}}\n\n"
+		task    = `{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_COMPLETED"}}}}`
+		paused  = `{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_PAUSED"}}}}`
+	)
+	send, stream := text("SendMessage", "hello"), text("SendStreamingMessage", "hello")
+	extended := rpc("GetExtendedAgentCard", map[string]any{})
+	for name, c := range map[string]struct {
+		capabilities string
+		body         []byte
+		kind, answer string
+		drift        []string
+	}{
+		"a stream that is declared":                  {`{"streaming":true}`, stream, "text/event-stream", event, nil},
+		"a stream that is not":                       {`{}`, stream, "text/event-stream", event, []string{"streaming"}},
+		"a stream to a call that asks for none":      {`{"streaming":false}`, send, "text/event-stream", event, []string{"streaming"}},
+		"streamed messages that are declared":        {`{"streaming":true,"streaming_message":true}`, stream, "text/event-stream", partial, nil},
+		"streamed messages that are not":             {`{"streaming":true}`, stream, "text/event-stream", partial, []string{"streaming_message"}},
+		"streamed messages that are declared absent": {`{"streaming":true,"streaming_message":false}`, stream, "text/event-stream", partial, []string{"streaming_message"}},
+		"an error by a stream":                       {`{}`, stream, "text/event-stream", refused, nil},
+		"a task":                                     {`{}`, send, "application/json", task, nil},
+		"a paused task":                              {`{}`, send, "application/json", paused, []string{"pause_resume"}},
+		"a paused task that is declared":             {`{"pause_resume":true}`, send, "application/json", paused, nil},
+		"an extended card":                           {`{}`, extended, "application/json", "CARD", []string{"extended_agent_card"}},
+		"an extended card that is declared":          {`{"extendedAgentCard":true}`, extended, "application/json", "CARD", nil},
+	} {
+		t.Run("CARD-12 "+name, func(t *testing.T) {
+			agent := newRawAgent(t)
+			agent.card = func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprint(w, strings.Replace(agent.cardText(""), `"capabilities":{"streaming":true}`, `"capabilities":`+c.capabilities, 1))
+			}
+			said := c.answer
+			if said == "CARD" {
+				said = `{"jsonrpc":"2.0","id":1,"result":` + agent.cardText("") + `}`
+			}
+			agent.says(c.kind, said)
+			w := behind(t, agent.stock, "prefer", "")
+			call := func() (answer, recorded) {
+				a := w.post(w.agentURL("documents"), c.body, nil)
+				outcomes := w.outcomes(a.Header.Get("Powerbox-Decision"))
+				if len(outcomes) != 1 {
+					t.Fatalf("%d outcomes; %s", len(outcomes), a.Raw)
+				}
+				return a, outcomes[0]
+			}
+			a, outcome := call()
+			if !slices.Equal(outcome.Outcome.Drift, c.drift) || strings.Contains(string(a.Raw), "undeclared_behaviour") {
+				t.Errorf("recorded as %q; want %q, and the answer to pass: %s", outcome.Outcome.Drift, c.drift, a.Raw)
+			}
+			w.again(func() { w.rewrite("powerbox.yaml", "mode: prefer,", "mode: prefer, drift: block,") })
+			a, outcome = call()
+			blocked := strings.Contains(string(a.Raw), "undeclared_behaviour") && !strings.Contains(string(a.Raw), "a secret") && !strings.Contains(string(a.Raw), "t1")
+			if !slices.Equal(outcome.Outcome.Drift, c.drift) || blocked != (c.drift != nil) {
+				t.Errorf("with block: recorded as %q, kept back %t; want %q: %s", outcome.Outcome.Drift, blocked, c.drift, a.Raw)
+			}
+			w.again(func() { w.rewrite("powerbox.yaml", "drift: block,", "drift: ignore,") })
+			if _, outcome = call(); outcome.Outcome.Drift != nil {
+				t.Errorf("with ignore: recorded as %q", outcome.Outcome.Drift)
+			}
+		})
+	}
+}
+
+// TestCARD12_Push: push notifications that a card does not declare are refused
+// before the agent is asked, since events leave it directly.
+func TestCARD12_Push(t *testing.T) {
+	agent := newRawAgent(t)
+	asked := 0
+	agent.call = func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_WORKING"}}}}`)
+	}
+	w := behind(t, agent.stock, "prefer", "")
+	body := rpc("SendMessage", map[string]any{
+		"message":       map[string]any{"messageId": nonce(), "role": "ROLE_USER", "parts": []any{map[string]any{"text": "hello"}}},
+		"configuration": map[string]any{"taskPushNotificationConfig": map[string]any{"url": "https://8.8.8.8/hook"}},
+	})
+	a := w.post(w.agentURL("documents"), body, nil)
+	if outcomes := w.outcomes(a.Header.Get("Powerbox-Decision")); len(outcomes) != 1 || !slices.Equal(outcomes[0].Outcome.Drift, []string{"push_notifications"}) {
+		t.Errorf("CARD-12 %+v: %s", outcomes, a.Raw)
+	}
+	w.again(func() { w.rewrite("powerbox.yaml", "mode: prefer,", "mode: prefer, drift: block,") })
+	before := asked
+	if a := w.post(w.agentURL("documents"), body, nil); a.reason() != "undeclared_behaviour" || asked != before {
+		t.Errorf("CARD-12 asked %d times more: %s", asked-before, a.Raw)
+	}
+}
