@@ -69,7 +69,7 @@ func TestGATE6_BeforeTheHandoff(t *testing.T) {
 		reached++
 		return a2a.NewStatusUpdateEvent(x, a2a.TaskStateCompleted, nil)
 	}, "send", "read", "purge")
-	scope, err := powerbox.NewAuthority(powerbox.Window{Until: time.Now().Add(time.Hour)}, 0,
+	scope, err := powerbox.NewAuthority(powerbox.Window{Until: now().Add(time.Hour)}, 0,
 		powerbox.Clause{Pattern: powerbox.ExactPattern(op(t, "mail.send")), Shape: powerbox.AnyArguments()},
 		powerbox.Clause{Pattern: powerbox.ExactPattern(op(t, "mail.archive")), Shape: powerbox.AnyArguments()})
 	if err != nil {
@@ -83,7 +83,7 @@ func TestGATE6_BeforeTheHandoff(t *testing.T) {
 	var kept []attempt
 	broken := false
 	before := &powerboxa2a.Handoffs{
-		From: "analyst", Card: mailer, Scope: scope, Now: time.Now, FreeText: []powerbox.Operation{op(t, "mail.send"), op(t, "mail.read")},
+		From: "analyst", Card: mailer, Scope: scope, Now: now, FreeText: []powerbox.Operation{op(t, "mail.send"), op(t, "mail.read")},
 		Skills: map[string]powerbox.Operation{"send": op(t, "mail.send"), "read": op(t, "mail.read"), "archive": op(t, "mail.archive")},
 		Record: func(_ context.Context, h gate.Handoff, f *gate.Failure) error {
 			mu.Lock()
