@@ -92,6 +92,9 @@ func (i *instance) setupAgent(w *wiring, id string, c *config.Config, out *sidec
 		if agent.CardKeys != "" {
 			files = append(files, agent.CardKeys)
 		}
+		if agent.CardPin != "" {
+			files = append(files, agent.CardPin)
+		}
 		out.Issuing = i.issuing[id].Published()
 		for _, item := range w.agents[n].Resources {
 			out.Names[item.ID] = item.Name

@@ -330,6 +330,17 @@ func (i *instance) behind(c config.Agent, out *gateway.Agent) error {
 	if err := i.upstreamTLS(c, out); err != nil {
 		return err
 	}
+	if c.CardPin != "" {
+		data, err := i.readFile(string(c.CardPin))
+		if err != nil {
+			return fmt.Errorf("agents, %s, card_pin: %w", c.ID, err)
+		}
+		pinned, err := agentcard.Parse(data)
+		if err != nil {
+			return fmt.Errorf("agents, %s, card_pin: %w", c.ID, err)
+		}
+		out.CardPin = &pinned
+	}
 	if c.CardKeys == "" {
 		return nil
 	}

@@ -162,8 +162,33 @@ func (a *agent) fetch(ctx context.Context) (*view, error) {
 	}
 	v := &view{raw: raw, card: card, tag: header.Get("ETag")}
 	v.contract, _ = agentcard.Lint(raw, false) // what cannot be read is not declared
+	if err := a.agreed(v.contract); err != nil {
+		return nil, err
+	}
 	v.target, err = a.target(card)
 	return v, err
+}
+
+// errWidened is the root of what is wrong with a card that offers more than the
+// one that was agreed to.
+var errWidened = errors.New("the card widened what was agreed to (card_pin)")
+
+// agreed asks whether a card is within the one that the operator pinned. Grants
+// were approved with that one in view; whoever may change a card must not change
+// what they mean (CARD-13).
+func (a *agent) agreed(card agentcard.Card) error {
+	if a.CardPin == nil || card.Digest() == a.CardPin.Digest() {
+		return nil
+	}
+	if !agentcard.Relied(card.Problems()) {
+		return fmt.Errorf("%w: it cannot be relied on, as powerbox card lint says", errWidened)
+	}
+	for _, c := range agentcard.DiffCards(*a.CardPin, card) {
+		if c.Kind == agentcard.Widens {
+			return fmt.Errorf("%w: %s: %s; look at it with powerbox card diff, and replace the pinned file to consent", errWidened, c.Subject, c.Message)
+		}
+	}
+	return nil
 }
 
 // target makes the gate's view of the agent: Caps(B) are the operations that

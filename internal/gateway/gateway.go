@@ -68,6 +68,7 @@ type Agent struct {
 	Keys            func() token.KeySet     // that its capabilities are accepted under now (SEP-16, EXT-34)
 	Published       func() []byte           // JWK Set of them (EXT-33)
 	Drift           Drift                   // what becomes of what the card does not declare
+	CardPin         *agentcard.Card         // that the agent's card must not widen; nil for any card (CARD-13)
 	CardKeys        agentcard.Keys          // of whom the agent's card must be signed; none asks for no signature
 	Foreign         map[string]token.KeySet // other issuers that are accepted
 	Signer          func() token.Signer     // of the context header, as of now
