@@ -16,6 +16,11 @@ func TestGATE8_PythonFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, file := range []string{filepath.Join(module, "powerbox.py"), "testdata/guards.py"} {
+		if _, err := os.ReadFile(file); err != nil { // or a cached result would stand for what python reads
+			t.Fatal(err)
+		}
+	}
 	cmd := exec.CommandContext(t.Context(), python, "-B", "testdata/guards.py")
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+module, "GATE="+w.url, "TOKEN="+guardToken, "http_proxy=http://127.0.0.1:9")
 	out, err := cmd.CombinedOutput()

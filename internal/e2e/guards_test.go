@@ -317,6 +317,10 @@ func TestGATE10_AttemptsInsideAProgram(t *testing.T) {
 // An agent inside a program is issued for, and nothing is forwarded to it, in any
 // mode.
 func TestGATE4_NothingIsForwardedIntoAProgram(t *testing.T) {
+	scoped := guardTown(t, "scoped")
+	if got := scoped.post(scoped.url+"/agents/files", rpc("tools/call", map[string]any{"name": "read_file", "arguments": map[string]any{}}), http.Header{}); got.Error == nil || got.Error.Code != -32601 {
+		t.Errorf("a tool is called at the gateway: %s", got.Raw)
+	}
 	w := guardTown(t, "observe")
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		r, err := http.NewRequestWithContext(t.Context(), method, w.url+"/agents/files", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":{}}}`))

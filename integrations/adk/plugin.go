@@ -1,0 +1,307 @@
+package powerboxadk
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/adk/v2/agent"
+	"google.golang.org/adk/v2/agent/llmagent"
+	"google.golang.org/adk/v2/plugin"
+	"google.golang.org/adk/v2/tool"
+	"google.golang.org/genai"
+
+	"github.com/powerbox-project/powerbox/holder/guard"
+)
+
+// transfer is the tool by which a model hands over to another agent.
+const transfer = "transfer_to_agent"
+
+// finish is the tool with which an agent in task mode gives its result back. It
+// hands nothing over.
+const finish = "finish_task"
+
+// maxRuns bounds what is remembered of runs that never ended.
+const maxRuns = 1 << 12
+
+// Skill is what a tool, or a key of the session's state, is to the gate.
+type Skill struct {
+	Agent string // the agent there whose skill it is: a set of tools, with protocol: local
+	Skill string
+}
+
+// Config says what the hierarchy is to the gate.
+type Config struct {
+	// Gate is the local gate. Required.
+	Gate *guard.Gate
+	// Tools are the tools by name. One that is not here is refused.
+	Tools map[string]Skill
+	// State are the skills by which keys of the session's state are written: by key,
+	// or by what it begins with and *. One that is not here is not written. nil leaves
+	// state alone.
+	State map[string]Skill
+	// Agents are the names of agents at the gate, where they have others there.
+	Agents map[string]string
+	// Log gets what is refused. Optional: slog.Default.
+	Log *slog.Logger
+}
+
+// Gate holds a hierarchy to scopes.
+type Gate struct {
+	config Config
+
+	mu      sync.Mutex
+	agents  map[string]agent.Agent
+	parents map[string]string
+	guarded map[string]bool // by their own callbacks
+	runs    map[string]*run // by invocation
+}
+
+// run is one invocation.
+type run struct {
+	first    string // the agent that the runner runs
+	admitted map[string]bool
+	pending  map[string]guard.Decision // tools that run, by call
+}
+
+// New returns what holds a hierarchy to scopes. [Gate.Know] tells it of the agents.
+func New(c Config) (*Gate, error) {
+	if c.Gate == nil {
+		return nil, errors.New("powerbox: Config needs Gate")
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return &Gate{config: c, agents: map[string]agent.Agent{}, parents: map[string]string{}, guarded: map[string]bool{}, runs: map[string]*run{}}, nil
+}
+
+// Know tells of the agent that the runner runs with all below it, and of agents
+// that run as tools in runners of their own (agenttool), before any runs.
+func (g *Gate) Know(roots ...agent.Agent) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, a := range roots {
+		g.walk(a, "")
+	}
+}
+
+// Guarded adds to an agent what the plugin does, for one that runs as a tool in a
+// runner of its own (agenttool), which has no plugins. Such a tool is refused where
+// its agent was not made so.
+func (g *Gate) Guarded(c llmagent.Config) llmagent.Config {
+	g.mu.Lock()
+	g.guarded[c.Name] = true
+	g.mu.Unlock()
+	c.BeforeModelCallbacks = append(c.BeforeModelCallbacks[:len(c.BeforeModelCallbacks):len(c.BeforeModelCallbacks)], g.beforeModel)
+	c.BeforeToolCallbacks = append(c.BeforeToolCallbacks[:len(c.BeforeToolCallbacks):len(c.BeforeToolCallbacks)], g.beforeTool)
+	c.AfterToolCallbacks = append([]llmagent.AfterToolCallback{g.afterTool}, c.AfterToolCallbacks...)
+	return c
+}
+
+// isAgent and parentOf are what is known of an agent.
+func (g *Gate) isAgent(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.agents[name] != nil
+}
+
+func (g *Gate) parentOf(name string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.parents[name]
+}
+
+// walk is called with the lock.
+func (g *Gate) walk(a agent.Agent, parent string) {
+	if _, seen := g.agents[a.Name()]; seen {
+		return
+	}
+	g.agents[a.Name()], g.parents[a.Name()] = a, parent
+	for _, sub := range a.SubAgents() {
+		g.walk(sub, a.Name())
+	}
+}
+
+// Plugin returns the plugin for the runner's PluginConfig, as the last one.
+func (g *Gate) Plugin() (*plugin.Plugin, error) {
+	return plugin.New(plugin.Config{
+		Name: "powerbox", BeforeAgentCallback: g.beforeAgent, BeforeToolCallback: g.beforeTool, AfterToolCallback: g.afterTool,
+		BeforeModelCallback: g.beforeModel, OnEventCallback: g.onEvent, AfterRunCallback: g.afterRun,
+	})
+}
+
+func (g *Gate) named(name string) string {
+	if at, ok := g.config.Agents[name]; ok {
+		return at
+	}
+	return name
+}
+
+// run is called with the lock.
+func (g *Gate) run(invocation string) *run {
+	r, ok := g.runs[invocation]
+	if !ok {
+		if len(g.runs) >= maxRuns {
+			clear(g.runs) // whoever goes on is asked about again
+		}
+		r = &run{admitted: map[string]bool{}, pending: map[string]guard.Decision{}}
+		g.runs[invocation] = r
+	}
+	return r
+}
+
+func (g *Gate) afterRun(ctx agent.InvocationContext) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.runs, ctx.InvocationID())
+}
+
+// beforeAgent asks before an agent runs that was not handed over to by a tool:
+// those of workflows. The first of an invocation is whom the user talks to.
+func (g *Gate) beforeAgent(ctx agent.Context) (*genai.Content, error) {
+	name := ctx.AgentName()
+	g.mu.Lock()
+	r := g.run(ctx.InvocationID())
+	if r.first == "" {
+		r.first = name
+	}
+	free := r.first == name || r.admitted[name]
+	g.mu.Unlock()
+	if free {
+		return nil, nil //nolint:nilnil // nil lets the agent run
+	}
+	parent := cmp.Or(g.parentOf(name), r.first)
+	d, err := g.handoff(ctx, parent, name)
+	if err != nil {
+		return genai.NewContentFromText(g.refused(ctx, parent, name, err)["message"].(string), genai.RoleModel), nil
+	}
+	g.tell(ctx, d, nil)
+	return nil, nil //nolint:nilnil // as above
+}
+
+// handoff asks whether an agent may hand over to another, who may then run.
+func (g *Gate) handoff(ctx agent.Context, from, to string) (guard.Decision, error) {
+	d, err := g.config.Gate.Check(ctx, guard.Attempt{From: g.named(from), To: g.named(to), Context: ctx.SessionID(), Trace: ctx.InvocationID()})
+	if err == nil {
+		g.mu.Lock()
+		g.run(ctx.InvocationID()).admitted[to] = true
+		g.mu.Unlock()
+	}
+	return d, err
+}
+
+// beforeTool asks before a tool runs. A denial is the tool's result.
+func (g *Gate) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (map[string]any, error) {
+	from, name := ctx.AgentName(), t.Name()
+	if name == finish {
+		return nil, nil //nolint:nilnil // nil lets the tool run
+	}
+	g.mu.Lock()
+	_, asked := g.run(ctx.InvocationID()).pending[callOf(ctx, name)]
+	open := isAgentTool(t) && !g.guarded[name]
+	g.mu.Unlock()
+	if asked {
+		return nil, nil //nolint:nilnil // by the plugin, of an agent that is Guarded too
+	}
+	if open {
+		return map[string]any{"error": "agent_not_guarded", "message": "agent " + name + " runs in a runner without plugins, where nothing would hold it; it has to be made with Guarded"}, nil
+	}
+	d, err := g.ask(ctx, from, name, args)
+	if err != nil {
+		return g.refused(ctx, from, name, err), nil
+	}
+	g.mu.Lock()
+	g.run(ctx.InvocationID()).pending[callOf(ctx, name)] = d
+	g.mu.Unlock()
+	return nil, nil //nolint:nilnil // as above
+}
+
+// isAgentTool reports whether a tool runs an agent in a runner of its own.
+func isAgentTool(t tool.Tool) bool {
+	of := reflect.Indirect(reflect.ValueOf(t)).Type()
+	return of.PkgPath() == "google.golang.org/adk/v2/tool/agenttool"
+}
+
+func callOf(ctx agent.Context, name string) string { return ctx.FunctionCallID() + " " + name }
+
+func (g *Gate) ask(ctx agent.Context, from, name string, args map[string]any) (guard.Decision, error) {
+	if name == transfer {
+		to, _ := args["agent_name"].(string)
+		if to == "" {
+			return guard.Decision{}, &guard.Refused{Decision: guard.Decision{Text: "transfer_to_agent names no agent"}}
+		}
+		return g.handoff(ctx, from, to)
+	}
+	mapped, ok := g.config.Tools[name]
+	if !ok && g.isAgent(name) {
+		return g.handoff(ctx, from, name)
+	}
+	if !ok {
+		// The gate knows nobody of that name: it says so, on record.
+		mapped = Skill{Agent: name, Skill: name}
+	}
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return guard.Decision{}, err
+	}
+	return g.config.Gate.Check(ctx, guard.Attempt{
+		From: g.named(from), To: mapped.Agent, Skill: mapped.Skill, Arguments: raw, Context: ctx.SessionID(), Trace: ctx.InvocationID(),
+	})
+}
+
+// afterTool tells what became of a tool.
+func (g *Gate) afterTool(ctx agent.Context, t tool.Tool, _, result map[string]any, err error) (map[string]any, error) {
+	call := callOf(ctx, t.Name())
+	g.mu.Lock()
+	r := g.run(ctx.InvocationID())
+	d, ok := r.pending[call]
+	delete(r.pending, call)
+	g.mu.Unlock()
+	if ok {
+		if _, failed := result["error"]; failed && err == nil {
+			err = errors.New("the tool answered with an error")
+		}
+		g.tell(ctx, d, err)
+	}
+	return nil, nil //nolint:nilnil // nil leaves the result as it is
+}
+
+func (g *Gate) tell(ctx context.Context, d guard.Decision, failed error) {
+	if err := g.config.Gate.Outcome(ctx, d, failed); err != nil {
+		g.config.Log.WarnContext(ctx, "an outcome could not be told", "decision", d.ID, "error", err)
+	}
+}
+
+// refused is what the model sees of a denial.
+func (g *Gate) refused(ctx context.Context, from, what string, err error) map[string]any {
+	out := map[string]any{"error": "authorization_unavailable", "message": "Whether it is allowed cannot be told now; nothing is done without an answer.", "retryable": true}
+	if refused := (*guard.Refused)(nil); errors.As(err, &refused) {
+		out = map[string]any{
+			"error": refused.Code(), "message": refused.Error(), "missing": refused.Decision.Missing,
+			"decision": refused.Decision.ID, "retryable": refused.Decision.Retryable,
+		}
+	}
+	g.config.Log.WarnContext(ctx, "refused", "agent", from, "what", what, "error", err)
+	return out
+}
+
+// stateSkill is what a key of the session's state is: the longest that fits.
+func (g *Gate) stateSkill(key string) (Skill, bool) {
+	if s, ok := g.config.State[key]; ok {
+		return s, true
+	}
+	names := slices.SortedFunc(maps.Keys(g.config.State), func(a, b string) int { return len(b) - len(a) })
+	for _, name := range names {
+		if prefix, open := strings.CutSuffix(name, "*"); open && strings.HasPrefix(key, prefix) {
+			return g.config.State[name], true
+		}
+	}
+	return Skill{}, false
+}
