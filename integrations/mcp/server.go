@@ -1,0 +1,258 @@
+package powerboxmcp
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/holder/guard"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// headerDecision ties a request to its decision, between handler and middleware.
+// What comes in under this name from outside is taken away.
+const headerDecision = "Powerbox-Decision"
+
+const headerSession = "Mcp-Session-Id"
+
+// Bounds of what is remembered of sessions.
+const (
+	maxSessions = 1 << 14
+	sessionLife = 24 * time.Hour
+)
+
+// Config says which server it is.
+type Config struct {
+	// Gate is the local gate. Required.
+	Gate *guard.Gate
+	// Agent is the server's id there, an agent with protocol: local. Required.
+	Agent string
+	// Issuer is the agent's public URL at the gate, which issues its capabilities and
+	// which proofs are for. Required.
+	Issuer string
+	// Resource is the URL at which clients reach this server (RFC 9728, resource).
+	// Required.
+	Resource string
+	// Skills are the skills of the agent by tool, where they have other names than
+	// the tools. Optional.
+	Skills map[string]string
+	// Now is the clock. Required.
+	Now func() time.Time
+	// Log gets what is refused. Optional: slog.Default.
+	Log *slog.Logger
+}
+
+// Server holds an MCP server to capabilities.
+type Server struct {
+	config Config
+
+	mu       sync.Mutex
+	admitted map[string]*admitted // by the key in headerDecision
+	sessions map[string]session
+}
+
+// admitted is a request that the gate has allowed.
+type admitted struct {
+	message
+	decision guard.Decision
+	told     bool // the outcome is, or will be, told by the middleware
+}
+
+// session is to whom a session of the SDK was given.
+type session struct {
+	origin string
+	until  time.Time
+}
+
+// New returns what holds a server to capabilities.
+func New(c Config) (*Server, error) {
+	for name, text := range map[string]string{"Issuer": c.Issuer, "Resource": c.Resource} {
+		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("powerbox: Config.%s is %q; want an http or https URL", name, text)
+		}
+	}
+	if c.Gate == nil || c.Agent == "" || c.Now == nil {
+		return nil, errors.New("powerbox: Config needs Gate, Agent and Now")
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return &Server{config: c, admitted: map[string]*admitted{}, sessions: map[string]session{}}, nil
+}
+
+// Handler asks the gate about every request before next, the SDK's streamable
+// handler, gets it. next gets the bytes as they came, without what is ours and
+// without Authorization.
+func (s *Server) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if err != nil {
+			http.Error(w, "the body cannot be read, or has more than 4 MiB", http.StatusRequestEntityTooLarge)
+			return
+		}
+		m := message{method: r.Method, arguments: powerbox.Object()}
+		if r.Method == http.MethodPost {
+			if m, err = readMessage(body); err != nil {
+				s.wrong(w, m, err)
+				return
+			}
+		}
+		d, err := s.config.Gate.Check(r.Context(), s.attempt(r, m, body))
+		if err != nil {
+			s.refuse(w, r, m, err)
+			return
+		}
+		a := &admitted{message: m, decision: d}
+		if !s.owns(r.Header.Values(headerSession), d.Origin) {
+			http.Error(w, "session not found", http.StatusNotFound)
+			_ = s.config.Gate.Outcome(r.Context(), d, errForeign) // what is not told is unknown, on record
+			return
+		}
+		s.forward(w, r, next, a, body)
+	})
+}
+
+var (
+	errForeign = errors.New("the session is somebody else's")
+	errFailed  = errors.New("the server answered with an error")
+)
+
+// attempt is what a request tries, as the gateway has it: a tool with its
+// arguments, or the right to talk to the server.
+func (s *Server) attempt(r *http.Request, m message, body []byte) guard.Attempt {
+	a := guard.Attempt{To: s.config.Agent, Shown: &guard.Shown{
+		Proof: r.Header.Get(holder.HeaderProof), Method: r.Method, URL: s.config.Issuer, Digest: token.DigestOf(body),
+	}}
+	if shown := strings.Join(r.Header.Values(holder.HeaderCapability), ","); shown != "" {
+		a.Shown.Chain = token.SplitChain(shown)
+	}
+	if a.Skill = actionMessage; m.tool != "" {
+		a.Skill, a.Arguments = m.tool, m.arguments.AppendJSON(nil)
+		if skill, ok := s.config.Skills[m.tool]; ok {
+			a.Skill = skill
+		}
+	}
+	return a
+}
+
+// actionMessage is the right to talk to the server.
+const actionMessage = "a2a.message"
+
+// forward passes an admitted request on, and has its session be the caller's.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, next http.Handler, a *admitted, body []byte) {
+	key := rand.Text()
+	s.mu.Lock()
+	s.admitted[key] = a
+	s.mu.Unlock()
+	out := r.Clone(r.Context())
+	for name := range out.Header {
+		if strings.HasPrefix(strings.ReplaceAll(strings.ToLower(name), "_", "-"), "powerbox-") {
+			out.Header.Del(name)
+		}
+	}
+	out.Header.Del("Authorization")
+	out.Header.Set(headerDecision, key)
+	out.Body = io.NopCloser(bytes.NewReader(body))
+	answer := &answering{ResponseWriter: w, bind: func(id string) bool { return s.bind(id, a.decision.Origin) }}
+	defer func() {
+		s.mu.Lock()
+		delete(s.admitted, key)
+		told := a.told
+		s.mu.Unlock()
+		if told {
+			return
+		}
+		failed := error(nil)
+		if answer.status >= http.StatusBadRequest || a.tool != "" {
+			failed = errFailed // a tool that the middleware never saw did not run
+		}
+		if err := s.config.Gate.Outcome(r.Context(), a.decision, failed); err != nil {
+			s.config.Log.WarnContext(r.Context(), "the outcome of a request could not be told", "decision", a.decision.ID, "error", err)
+		}
+	}()
+	next.ServeHTTP(answer, out)
+}
+
+// owns reports whether the session that a request names is the caller's. One that
+// is not known, as after a restart, is nobody's.
+func (s *Server) owns(ids []string, origin string) bool {
+	if len(ids) == 0 {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, known := s.sessions[ids[0]]
+	return len(ids) == 1 && known && of.origin == origin && of.until.After(s.config.Now())
+}
+
+// bind gives a new session to whom it was begun by; false where it is somebody
+// else's, or there are too many.
+func (s *Server) bind(id, origin string) bool {
+	now := s.config.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of, known := s.sessions[id]; known && of.until.After(now) {
+		return of.origin == origin
+	}
+	if len(s.sessions) >= maxSessions {
+		for id, of := range s.sessions {
+			if !of.until.After(now) {
+				delete(s.sessions, id)
+			}
+		}
+	}
+	if len(s.sessions) >= maxSessions {
+		return false
+	}
+	s.sessions[id] = session{origin, now.Add(sessionLife)}
+	return true
+}
+
+// answering notes the status of an answer, and has a session that it names bound
+// before the caller knows of it.
+type answering struct {
+	http.ResponseWriter
+	bind   func(id string) bool
+	status int
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *answering) WriteHeader(status int) {
+	if id := a.Header().Get(headerSession); id != "" && a.status == 0 && !a.bind(id) {
+		a.Header().Del(headerSession)
+		status = http.StatusServiceUnavailable
+	}
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (a *answering) Write(b []byte) (int, error) {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	return a.ResponseWriter.Write(b)
+}
+
+// Flush implements [http.Flusher], which the SDK asks for.
+func (a *answering) Flush() {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	_ = http.NewResponseController(a.ResponseWriter).Flush() // what cannot be flushed comes later
+}
+
+// Unwrap lets [http.ResponseController] reach what is below.
+func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -1,0 +1,292 @@
+package powerboxmcp_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/holder/guard"
+	powerboxmcp "github.com/powerbox-project/powerbox/integrations/mcp"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// now is the machine's clock, which the gate under test reads, too.
+var now = time.Now //nolint:forbidigo // a program that runs beside us takes no clock as a parameter
+
+// binary is the gate, built once from the tree.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "powerbox-mcp")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binary = filepath.Join(dir, "powerbox")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/powerbox")
+	build.Dir = filepath.Join("..", "..") // the main module, whose dependencies are not ours
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the binary: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+const (
+	aliceToken = "alice-session-token"
+	guardToken = "guard-token-of-the-test-0123456789abcdef"
+)
+
+const configuration = `listen: %[1]s
+issuer: {url: "http://%[1]s"}
+identity:
+  dev: [{name: alice, token: %[2]s}]
+  guards: [{name: files, token_file: guard.token}]
+agents: [{id: files, protocol: local, mode: require}]
+offers:
+  files: [{id: read, operations: [read]}, {id: write, operations: [delete]}]
+skills:
+  files:
+    - {skill: read_file, grant: read, operation: read, effect: read}
+    - {skill: delete_file, grant: write, operation: delete}
+policies: [policies.cedar]
+`
+
+// town is a gate, and an MCP server that asks it.
+type town struct {
+	t        *testing.T
+	dir, url string
+	server   *powerboxmcp.Server
+	endpoint string
+	sdk      *mcp.Server
+
+	mu  sync.Mutex
+	ran []string // tools, with their path
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+type pathOf struct {
+	Path string `json:"path"`
+}
+
+func newTown(t *testing.T) *town {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	w := &town{t: t, dir: t.TempDir(), url: "http://" + address}
+	for name, text := range map[string]string{
+		"guard.token": guardToken, "policies.cedar": `permit(principal == User::"user:alice", action, resource);`,
+		"powerbox.yaml": fmt.Sprintf(configuration, address, aliceToken),
+	} {
+		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.boot()
+	w.sdk = mcp.NewServer(&mcp.Implementation{Name: "files", Version: "1"}, nil)
+	for _, name := range []string{"read_file", "delete_file", "unmapped"} {
+		mcp.AddTool(w.sdk, &mcp.Tool{Name: name, Description: name}, func(_ context.Context, _ *mcp.CallToolRequest, in pathOf) (*mcp.CallToolResult, any, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.ran = append(w.ran, name+" "+in.Path)
+			if in.Path == "/none" {
+				return nil, nil, fmt.Errorf("no such file")
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "text of " + in.Path}}}, nil, nil
+		})
+	}
+	mux := http.NewServeMux()
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	w.endpoint = srv.URL + "/mcp"
+	w.server, err = powerboxmcp.New(powerboxmcp.Config{
+		Gate:  &guard.Gate{URL: w.url, Token: guardToken, HTTP: &http.Client{Timeout: 20 * time.Second}},
+		Agent: "files", Issuer: w.url + "/agents/files", Resource: w.endpoint, Now: now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.sdk.AddReceivingMiddleware(w.server.Middleware())
+	mux.Handle("/mcp", w.server.Handler(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return w.sdk }, nil)))
+	mux.Handle("GET "+w.server.MetadataPath(), w.server.Metadata())
+	return w
+}
+
+// boot starts the gate and waits until it is ready.
+func (w *town) boot() {
+	w.t.Helper()
+	log := &lockedBuffer{}
+	process := exec.Command(binary, "serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev")
+	process.Stderr = log
+	if err := process.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- process.Wait() }()
+	w.t.Cleanup(func() {
+		_ = process.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-exited:
+		case <-time.After(15 * time.Second):
+			_ = process.Process.Kill()
+		}
+	})
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-exited:
+			exited <- err
+			w.t.Fatalf("powerbox ended: %v\n%s", err, log)
+		case <-deadline:
+			w.t.Fatalf("powerbox is not ready\n%s", log)
+		case <-tick.C:
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+			if r, err := client.Get(w.url + "/readyz"); err == nil {
+				_ = r.Body.Close()
+				if r.StatusCode == http.StatusOK {
+					return
+				}
+			}
+		}
+	}
+}
+
+// caller is an MCP host that works for Alice.
+type caller struct {
+	w *town
+	*powerboxmcp.Client
+}
+
+func (w *town) caller(grants ...string) *caller {
+	w.t.Helper()
+	key, err := token.GenerateKey(token.Ed25519, rand.Reader)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := &caller{w, &powerboxmcp.Client{
+		Holder: &holder.Client{
+			Key: key, HTTP: &http.Client{Timeout: 20 * time.Second}, Now: now, Random: rand.Reader,
+			Session: func(context.Context, string) (string, error) { return aliceToken, nil },
+		},
+		Endpoint: w.endpoint, Wallet: holder.NewWallet(key.Public()), Base: http.DefaultTransport,
+	}}
+	if c.Agent, err = c.Holder.Discover(w.t.Context(), w.url+"/agents/files"); err != nil {
+		w.t.Fatal(err)
+	}
+	if len(grants) == 0 {
+		return c
+	}
+	got, err := c.Holder.Request(w.t.Context(), c.Agent, holder.RequestParams{Grants: grants, Purpose: "test"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := c.Wallet.Add(got...); err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// connect opens a session.
+func (c *caller) connect() (*mcp.ClientSession, error) {
+	client := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
+	return client.Connect(c.w.t.Context(), &mcp.StreamableClientTransport{Endpoint: c.Endpoint, HTTPClient: &http.Client{Transport: c.Client}, MaxRetries: -1}, nil)
+}
+
+// post sends one message, signed, with further headers.
+func (c *caller) post(body string, header ...string) (*http.Response, string) {
+	c.w.t.Helper()
+	r, err := http.NewRequestWithContext(c.w.t.Context(), http.MethodPost, c.w.endpoint, strings.NewReader(body))
+	if err != nil {
+		c.w.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for n := 0; n+1 < len(header); n += 2 {
+		r.Header.Set(header[n], header[n+1])
+	}
+	answer, err := c.RoundTrip(r)
+	if err != nil {
+		c.w.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		c.w.t.Fatal(err)
+	}
+	return answer, string(raw)
+}
+
+// records are what is on record of the server, by decision and outcome.
+func (w *town) records() map[string]int {
+	w.t.Helper()
+	secret, err := os.ReadFile(filepath.Join(w.dir, "powerbox-data", "keys", "operator.secret"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.url+"/v1/records?agent=files", nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(secret)))
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var all []struct {
+		Decision string `json:"decision"`
+		Status   string `json:"outcome_status"`
+		Intent   struct {
+			Operation string `json:"operation"`
+		} `json:"intent"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&all); err != nil {
+		w.t.Fatal(err)
+	}
+	out := map[string]int{}
+	for _, r := range all {
+		out[strings.TrimSpace(r.Intent.Operation+" "+r.Decision+" "+r.Status)]++
+	}
+	return out
+}
