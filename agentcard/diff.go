@@ -65,21 +65,33 @@ func DiffCards(before, after Card) []Change {
 }
 
 func (cs *changes) features(before, after Card) {
-	for _, was := range before.declared {
-		is, there := after.declaration(was.Name)
+	was, is := before.byName(), after.byName()
+	for _, d := range before.declared {
+		now := is[d.Name]
 		switch {
-		case !was.Supported || there && is.Supported:
-		case len(is.Pointers) > 0:
-			cs.add(Breach, "feature "+was.Name, "was declared and is now declared absent")
+		case !d.Supported || now.Supported:
+		case len(now.Pointers) > 0:
+			cs.add(Breach, "feature "+d.Name, "was declared and is now declared absent")
 		default:
-			cs.add(Breach, "feature "+was.Name, "was declared and is dropped")
+			cs.add(Breach, "feature "+d.Name, "was declared and is dropped")
 		}
 	}
-	for _, is := range after.declared {
-		if was, _ := before.declaration(is.Name); is.Supported && !was.Supported {
-			cs.add(Widens, "feature "+is.Name, "is declared for the first time")
+	for _, d := range after.declared {
+		if d.Supported && !was[d.Name].Supported {
+			cs.add(Widens, "feature "+d.Name, "is declared for the first time")
 		}
 	}
+}
+
+// byName are the declarations of a card that can be relied on, which has each once.
+func (c Card) byName() map[string]Declaration {
+	out := make(map[string]Declaration, len(c.declared))
+	for _, d := range c.declared {
+		if _, there := out[d.Name]; !there {
+			out[d.Name] = d
+		}
+	}
+	return out
 }
 
 func skillIDs(c Card) []string {
