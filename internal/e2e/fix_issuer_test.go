@@ -22,7 +22,7 @@ permit(principal == User::"user:bob", action == Action::"documents/documents:rea
 		t.Errorf("SEP-8 by the rule on the agent it lives %s; want 2m at the most", d)
 	}
 	search["resourceQuery"] = quarter("2025-Q1")
-	w.refused(t, w.caller(aliceToken).call("documents", "a2a/capabilities/request", search), "approval_required")
+	pendingIn(t, w.caller(aliceToken).call("documents", "a2a/capabilities/request", search))
 }
 
 // Whoever tries ids of capabilities is on record for each.
