@@ -63,9 +63,15 @@ func newRegistrySearch(p *program) *cobra.Command {
 	session := f.String("session-file", "", "`file` with an access token of a user, instead of the operator's")
 	lists := map[string]*[]string{}
 	for _, l := range []struct{ name, usage string }{
-		{"skill", "`id` of a skill that it has"}, {"operation", "qualified `name` of an operation"}, {"version", "`version` of A2A, of which it speaks one"},
-		{"binding", "`binding` of which it has one"}, {"feature", "`feature` that its card declares"}, {"model", "authorization `model`, of which it has one"},
-		{"scope", "`scope` that it accepts"}, {"evidence", "`format` of evidence that it can produce"}, {"compliance", "compliance `label`"},
+		{"skill", "`id` of a skill that it has"},
+		{"operation", "qualified `name` of an operation"},
+		{"version", "`version` of A2A, of which it speaks one"},
+		{"binding", "`binding` of which it has one"},
+		{"feature", "`feature` that its card declares"},
+		{"model", "authorization `model`, of which it has one"},
+		{"scope", "`scope` that it accepts"},
+		{"evidence", "`format` of evidence that it can produce"},
+		{"compliance", "compliance `label`"},
 	} {
 		lists[l.name] = f.StringSlice(l.name, nil, l.usage)
 	}

@@ -135,8 +135,7 @@ func (x *exchange) decodeMCP(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
 // decodeIssuing reads a method of the extension at the URL of an MCP server.
 func (x *exchange) decodeIssuing(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
 	call, wrong := a2a.Decode(x.body, header(x.request), limits)
-	switch call.Method {
-	case a2a.CapabilitiesRequest, a2a.CapabilitiesAttenuate, a2a.CapabilitiesRevoke, a2a.CapabilitiesList:
+	if slices.Contains([]a2a.Method{a2a.CapabilitiesRequest, a2a.CapabilitiesAttenuate, a2a.CapabilitiesRevoke, a2a.CapabilitiesList}, call.Method) {
 		return call, wrong
 	}
 	return a2a.Call{Binding: a2a.MCP, Wire: call.Wire, ID: call.ID, Params: powerbox.Object()}, a2a.MethodNotFound(call.Wire)

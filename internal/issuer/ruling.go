@@ -54,7 +54,7 @@ func (i *Issuer) Sees(caller identity.Caller, agent string) bool {
 
 // ListingRecord is the record of what an operator does with a listing of the
 // registry.
-func (i *Issuer) ListingRecord(action, listing string, about map[string]any) (evidence.Record, error) {
+func (i *Issuer) ListingRecord(action string, about map[string]any) (evidence.Record, error) {
 	r, err := i.newRecord(issuerItself, identity.Caller{Agent: "operator"}, action, evidence.Intent{Operation: OperationCard, Details: details(about)})
 	r.OutcomeStatus = evidence.Achieved
 	return r, err

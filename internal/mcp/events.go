@@ -62,7 +62,7 @@ func (e *Events) next() error {
 		if err == nil && bytes.IndexByte(line, '\r') >= 0 {
 			err = errLineEnd
 		}
-		if err != nil && (err != io.EOF || len(e.event) == 0) {
+		if err != nil && (!errors.Is(err, io.EOF) || len(e.event) == 0) {
 			return err
 		}
 		if value, ok := dataOf(line); ok {

@@ -58,7 +58,7 @@ type Config struct {
 	Protected []Protected
 	Cards     Cards
 	// Record makes the record of a change, by an operator.
-	Record func(action, listing string, details map[string]any) (evidence.Record, error)
+	Record func(action string, details map[string]any) (evidence.Record, error)
 	// Level is the trust that an agent has reached, by its name; "" where that is
 	// not kept up to date. Asked is the same after Scores has brought it up to date,
 	// for who searches by it.
@@ -138,7 +138,7 @@ func (r *Registry) Register(ctx context.Context, o Offer) (Entry, error) {
 
 // change makes a change with its record.
 func (r *Registry) change(ctx context.Context, action string, l Listing, digest string, change func(Tx) error) error {
-	record, err := r.config.Record(action, l.ID, map[string]any{"agent": l.ID, "source": l.Source, "card_digest": digest, "visible_to": l.VisibleTo})
+	record, err := r.config.Record(action, map[string]any{"agent": l.ID, "source": l.Source, "card_digest": digest, "visible_to": l.VisibleTo})
 	if err != nil {
 		return err
 	}
