@@ -22,6 +22,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/examples/quarterly"
 	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/holder/guard"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -57,6 +58,10 @@ type demo struct {
 	instance *instance
 	outgoing *quarterly.Negotiating
 	town     *quarterly.Town
+	file     string           // of the configuration
+	mail     *heard           // what the protected mail agent hears
+	gate     *guard.Gate      // nil until agents ask before they hand on
+	refusals []guard.Decision // of the gate, before anything was sent
 	failures []string
 }
 
@@ -82,7 +87,7 @@ func (p *program) demo(ctx context.Context, keep bool) (err error) {
 		return fmt.Errorf("act 1: %w", err)
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	for _, act := range []func(context.Context) error{d.protected, d.tries, d.stream, d.approval, d.radius, d.cost, d.audit} {
+	for _, act := range []func(context.Context) error{d.protected, d.tries, d.stream, d.approval, d.preflight, d.radius, d.cost, d.audit} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -113,7 +118,13 @@ func (d *demo) newTown(ctx context.Context, peers func(agent string) map[string]
 		}
 		agents[name] = a
 	}
-	return quarterly.Run(ctx, quarterly.Config{Agents: agents, Outgoing: d.outgoing, Handles: handles, Log: slog.New(slog.DiscardHandler)})
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	d.mail = &heard{Listener: listener}
+	agents[quarterly.Mail] = quarterly.Agent{Peers: agents[quarterly.Mail].Peers, Listener: d.mail}
+	return quarterly.Run(ctx, quarterly.Config{Agents: agents, Outgoing: inquiring{d.outgoing, d.asks}, Handles: handles, Log: slog.New(slog.DiscardHandler)})
 }
 
 // session gives the user's session to the user's client and to the agent that
@@ -128,7 +139,7 @@ func session(_ context.Context, in quarterly.Incoming, _ string) (string, error)
 
 // asUser says the wish to an orchestrator.
 func (d *demo) asUser(ctx context.Context, url string) (string, error) {
-	client, err := d.outgoing.Client(ctx, quarterly.Peer{Name: quarterly.Orchestrator, URL: url}, quarterly.Incoming{Text: wish, TaskID: "user"})
+	client, err := inquiring{d.outgoing, d.asks}.Client(ctx, quarterly.Peer{Name: quarterly.Orchestrator, URL: url}, quarterly.Incoming{Text: wish, TaskID: "user"})
 	if err != nil {
 		return "", err
 	}
@@ -256,7 +267,8 @@ func (d *demo) configuration(dir string) (*config.Config, error) {
 		"@ITEMS", documents.String(),
 	).Replace(demoConfiguration)
 	path := filepath.Join(dir, defaultConfig)
-	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "demo.cedar"), []byte(demoPolicies), 0o600)); err != nil {
+	d.file = path
+	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "guard.token"), []byte(demoGuard), 0o600), os.WriteFile(filepath.Join(dir, "demo.cedar"), []byte(demoPolicies), 0o600)); err != nil {
 		return nil, err
 	}
 	return config.Load(path, os.ReadFile, nil)
@@ -291,31 +303,6 @@ func names(handles []holder.Handle) string {
 		out = append(out, h.DisplayName)
 	}
 	return strings.Join(out, ", ")
-}
-
-// radius compares what the hijacked summariser could reach in both acts,
-// computed from the wiring and from what it holds.
-func (d *demo) radius(context.Context) error {
-	d.out.act("What a hijacked summariser can reach")
-	documents := len(d.town.Library())
-	d.out.say("  before: every skill of every peer that it is wired to")
-	for _, agent := range []string{quarterly.Documents, quarterly.Mail} {
-		skills := d.instance.config.Skills[agent]
-		var all []string
-		for _, s := range skills {
-			all = append(all, s.Operation)
-		}
-		on := ""
-		if agent == quarterly.Documents {
-			on = " on " + many(documents, "document")
-		}
-		d.out.say("    %s", d.out.red(fmt.Sprintf("%-10s %s%s", agent, strings.Join(all, ", "), on)))
-	}
-	d.out.say("  now: what its capability says")
-	for _, c := range d.outgoing.Held(quarterly.Summariser) {
-		d.out.say("    %s", d.out.green(fmt.Sprintf("%-10s %s on 1 document", quarterly.Documents, strings.Join(c.Operations, ", "))))
-	}
-	return nil
 }
 
 // keepRunning leaves everything up until the program is interrupted.

@@ -44,6 +44,11 @@ func (d *demo) audit(ctx context.Context) (err error) {
 	if report.Verdict() != evidence.OK {
 		d.failures = append(d.failures, "the evidence does not verify")
 	}
+	for _, r := range d.refusals {
+		if r.ID == "" || !bytes.Contains(bundle.Bytes(), []byte(r.ID)) {
+			d.failures = append(d.failures, "a refusal before a hand-off left no evidence")
+		}
+	}
 	return d.flipped(ctx, dir, oneBit(bundle.Bytes()))
 }
 

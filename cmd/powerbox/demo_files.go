@@ -9,6 +9,8 @@ identity:
     - {agent: user, key: @USER}
     - {agent: orchestrator, key: @ORCHESTRATOR}
     - {agent: summariser, key: @SUMMARISER}
+  guards:
+    - {name: town, token_file: guard.token, agents: [user, orchestrator, summariser]}
   dev:
     - {name: alice, token: @TOKEN, groups: [finance]}
 agents:

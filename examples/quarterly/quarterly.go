@@ -141,6 +141,9 @@ func (t *Town) Close() error {
 // URL is the base URL at which the named agent itself listens, whatever its card says.
 func (t *Town) URL(agent string) string { return t.urls[agent] }
 
+// Peers is whom the named agent is wired to, in order of their names.
+func (t *Town) Peers(agent string) []string { return slices.Sorted(maps.Keys(t.peers[agent])) }
+
 // Outbox is every letter that has left the town, oldest first.
 func (t *Town) Outbox() []Letter { return t.outbox.letters() }
 
