@@ -249,6 +249,11 @@ func TestAAPE1_Execution(t *testing.T) {
 	if len(list) != 2 || list[0].(map[string]any)["status"] != "completed" || list[0].(map[string]any)["id"] != "one" || list[1].(map[string]any)["status"] != "failed" {
 		t.Errorf("AAP-E11: %s", batch.Raw)
 	}
+	many := make([]any, 51)
+	for i := range many {
+		many[i] = args("capability", "check_balance", "arguments", args("account_id", "a"))
+	}
+	b.want("AAP-E11 too many", b.ask(http.MethodPost, "/capability/batch-execute", m.token(b.url+"/capability/execute"), args("requests", many)), http.StatusBadRequest, "invalid_request")
 	b.want("AAP-E11 none", b.ask(http.MethodPost, "/capability/batch-execute", m.token(b.url+"/capability/execute"), args("requests", []any{})), http.StatusBadRequest, "invalid_request")
 }
 

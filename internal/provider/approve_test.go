@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,6 +36,9 @@ func TestAAPR4_AtOnce(t *testing.T) {
 		m, out, err := w.register(c.host, c.mode, asked(c.names...)...)
 		if err != nil || out.Status != c.want || (out.Challenge == nil) != (c.want == agentauth.Active) {
 			t.Errorf("AAP-R4 %s: %s %v; want %s", name, out.Status, err, c.want)
+		}
+		if linked := c.want == agentauth.Active && c.mode == agentauth.Delegated; linked && w.look(m.id).Agent.User != alice.Principal {
+			t.Errorf("AAP-U5 %s: it acts for %q; want the host's user", name, w.look(m.id).Agent.User)
 		}
 		if got := effective(w, w.look(m.id).Grants); c.want == agentauth.Pending && len(got) > 0 {
 			t.Errorf("AAP-H13 %s: %v in force before anybody said so", name, got)
@@ -151,6 +155,14 @@ func TestAAPQ5_Escalation(t *testing.T) {
 		t.Errorf("AAP-P4: a default is given at once: %+v", out.Grants)
 	}
 	w.must(second(w.approve(alice, out.Challenge.Code)))
+	denied, err := w.more(m, asked("transfer")...)
+	w.must(err)
+	q, err := w.provider.ByCode(t.Context(), alice, denied.Challenge.Code)
+	w.must(err)
+	w.must(second(w.provider.Answer(t.Context(), alice, q.Approval.ID, provider.Answer{Deny: true})))
+	if s := m.standing(); s.Status != agentauth.Active || !slices.Equal(effective(w, s.Grants), []string{"balance"}) {
+		t.Errorf("AAP-P2: after a denial the agent is %s with %v", s.Status, effective(w, s.Grants))
+	}
 	_, err = w.more(m, asked("balance")...)
 	w.want("AAP-Q3", err, agentauth.CodeAlreadyGranted)
 	give := func(constraints string) error {

@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
@@ -77,6 +78,19 @@ func TestAAPP9_Pages(t *testing.T) {
 	}
 	if page, _ := w.provider.List(v, "MOVE money", "", 0); len(page.Capabilities) != 1 {
 		t.Errorf("AAP-C1: %d", len(page.Capabilities))
+	}
+}
+
+// TestAAPC7_Names: a capability that no client could name is none.
+func TestAAPC7_Names(t *testing.T) {
+	w := newTown(t)
+	for _, name := range []string{"", "Transfer", "transfer-money", "transfer money", "überweisen"} {
+		c := w.config
+		c.Capabilities = capabilities(t)
+		c.Capabilities[0].Name = name
+		if _, err := provider.New(c); err == nil || !strings.Contains(err.Error(), "a to z") {
+			t.Errorf("AAP-C7: %q is taken: %v", name, err)
+		}
 	}
 }
 

@@ -72,6 +72,9 @@ func TestAAPP5_Reactivation(t *testing.T) {
 	if got := effective(w, m.standing().Grants); len(got) != 1 || got[0] != "balance" || out.Expires.IsZero() {
 		t.Errorf("AAP-P5: %v", got)
 	}
+	if a := m.standing().Agent; !a.Activated.Equal(w.now) || a.Created.Equal(w.now) {
+		t.Errorf("AAP-V4: created %s and activated %s, at %s", a.Created, a.Activated, w.now)
+	}
 	w.want("AAP-V3: what it was given", m.execute("transfer", `{"amount":1}`), agentauth.CodeNotGranted)
 	w.want("AAP-V3: the default", m.execute("balance", `{}`), "")
 	for i := range w.config.Capabilities {
