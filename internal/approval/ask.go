@@ -126,7 +126,13 @@ type Call struct {
 	// Request is the call as the gateway needs it to be made: opaque here. It is gone
 	// once the call was made or cannot be made any more.
 	Request []byte
-	Digest  string // of its bytes
+	// Gateway is the id of the gateway apart from the server that has the bytes and
+	// makes the call, "" for the server's own, which has them here.
+	Gateway string `json:",omitempty"`
+	// Lost says that the gateway has not told in time what became of the call. It can
+	// do so later.
+	Lost   bool   `json:",omitempty"`
+	Digest string // of its bytes
 	// Parent, Under and Through are what it came under; see [issuer.Once].
 	Parent         string
 	Under, Through []string
@@ -174,6 +180,10 @@ type Reader interface {
 	HeldCallByTask(agent, task string) (Call, error)
 	// HeldCalls returns the calls in a state, oldest first.
 	HeldCalls(state CallState) ([]Call, error)
+	// HeldTasksOf returns the tasks of an owner's held calls at an agent, newest
+	// first, limit at the most.
+	HeldTasksOf(agent string, owner issuer.Owner, limit int) ([]string, error)
+	Outbox
 }
 
 // Tx changes state within one transaction. Every Put stores a new thing or what
@@ -181,6 +191,7 @@ type Reader interface {
 type Tx interface {
 	issuer.Tx
 	Reader
+	OutboxTx
 	PutQuestion(q Question) error
 	PutHeldCall(c Call) error
 	// ForgetQuestions forgets what ended before a time, with its calls.
