@@ -44,7 +44,8 @@ type Reservation struct {
 type Ledger interface {
 	Recorder
 	// Spend makes a record durable with what its decision takes. [ErrSpent] says that
-	// a budget does not hold that much; then nothing was written.
+	// a budget does not hold that much, and [ErrUntold] that this cannot be told; then
+	// nothing was written.
 	Spend(ctx context.Context, r evidence.Record, take []Reservation) (evidence.Sealed, error)
 	// Settle ends the reservations of a decision, and with back gives back what they
 	// took. Doing it again does nothing.
@@ -53,6 +54,11 @@ type Ledger interface {
 
 // ErrSpent says that a budget does not hold what a call would take.
 var ErrSpent = errors.New("the budget of the capability is used up")
+
+// ErrUntold says that it cannot be told now whether a budget holds what a call would
+// take: it is kept elsewhere, and nobody answers there. The call is denied as one
+// that may be tried again.
+var ErrUntold = errors.New("whether the budget of the capability holds it cannot be told now")
 
 // spend is what a call takes from the accounts of a capability, or why it cannot.
 func (g *Gate) spend(call *Call, held Held) ([]Reservation, []Reason) {
@@ -94,9 +100,14 @@ func (g *Gate) write(ctx context.Context, record evidence.Record, v *Verdict) (e
 	return ledger.Spend(ctx, record, v.take)
 }
 
-// spent denies a call that a budget did not hold, on record.
-func (g *Gate) spent(ctx context.Context, call *Call, v Verdict) (Verdict, error) {
-	denied := Verdict{Held: v.Held, Reasons: []Reason{{Code: CodeLimit, Link: -1, Message: ErrSpent.Error()}}, call: call}
+// spent denies a call that a budget did not hold, or of which that is not known,
+// on record.
+func (g *Gate) spent(ctx context.Context, call *Call, v Verdict, why error) (Verdict, error) {
+	reason := Reason{Code: CodeLimit, Link: -1, Message: ErrSpent.Error()}
+	if !errors.Is(why, ErrSpent) {
+		reason.Code, reason.Message = CodeUnavailable, ErrUntold.Error()
+	}
+	denied := Verdict{Held: v.Held, Reasons: []Reason{reason}, call: call}
 	record, err := g.record(call, &denied, g.Now())
 	if err != nil {
 		return Verdict{}, err

@@ -349,8 +349,8 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	sealed, err := g.write(ctx, record, &v)
 	g.took(ctx, "record", call, begin)
 	switch {
-	case errors.Is(err, ErrSpent):
-		return g.spent(ctx, call, v)
+	case errors.Is(err, ErrSpent), errors.Is(err, ErrUntold):
+		return g.spent(ctx, call, v, err)
 	case err == nil:
 		v.Record = sealed.Record()
 	case g.goesOn(call, &v, err, now):

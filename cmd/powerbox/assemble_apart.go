@@ -23,6 +23,9 @@ func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.
 		Issues: func(agent string) string { return string(i.issuing[agent].Published()) },
 		Mode:   i.admin.Mode, ModeSet: i.admin.ModeSet, Used: gate.NewMemory(replayEntries), Began: began.Truncate(time.Second), Now: a.now, Log: a.log,
 	}
+	if h, ok := i.holds(w).(holds); ok {
+		g.Held = h.heldApart
+	}
 	i.admin.Gateways = g
 	return g, g.Load(ctx)
 }

@@ -60,6 +60,8 @@ type apartGateway struct {
 	remote   *sidecar.Remote
 	follower *feed.Subscriber
 	spool    *spool.Spool
+	book     *sidecar.Book // of calls that wait for people
+	holds    *apartHolds
 	replay   *gate.Memory
 	memo     *token.Memo
 	started  time.Time    // proofs before it are not believed
@@ -109,6 +111,8 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { g.follower.Run(background) })
 	wg.Go(func() { g.spool.Ship(background, g.client.Send, g.log) })
+	wg.Go(func() { g.holds.tend(background) })
+	wg.Go(func() { gateway.Release(background, g.holds, func() *gateway.Gateway { return g.face.Load().gateway }) })
 	wg.Go(func() {
 		g.remote.Follow(background, statusEvery, g.moved, g.reached, func(s sidecar.Status) { g.renew(background, s) })
 	})
@@ -159,6 +163,9 @@ func (g *apartGateway) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), spanTime)
 	defer cancel()
 	err := g.telemetry.Close(ctx)
+	if g.book != nil {
+		err = errors.Join(err, g.book.Close())
+	}
 	if g.spool != nil {
 		err = errors.Join(err, g.spool.Close())
 	}
@@ -202,6 +209,12 @@ func (g *apartGateway) open(ctx context.Context) error {
 		g.started = g.started.Truncate(time.Second).Add(time.Second)
 	}
 	g.remote = &sidecar.Remote{Client: g.client, Agent: g.enrolled.Agent, Log: g.log, Now: g.now}
+	if g.book, err = sidecar.OpenBook(filepath.Join(g.options.state, "held")); err != nil {
+		return err
+	}
+	if g.holds, err = newApartHolds(g.remote, g.book, g.now, g.log); err != nil {
+		return err
+	}
 	g.remote.SetStatus(sidecar.Status{Mode: f.setup.Mode, ModeSet: f.setup.ModeSet, PolicyDigest: f.setup.PolicyDigest, ContextKeys: f.setup.ContextKeys, Digest: f.setup.Digest, Trust: f.setup.Trust})
 	watched := g.telemetry.Watch(telemetry.State{RevocationSequence: g.follower.RevocationSequence, Records: g.spool.Next})
 	return errors.Join(watched, g.front(f))
@@ -339,12 +352,12 @@ func (g *apartGateway) front(f *face) error {
 		Gate: &gate.Gate{
 			Chains:     sidecar.OnRecord{Remote: g.remote, Resolver: chains},
 			References: sidecar.OnRecord{Remote: g.remote, Resolver: sidecar.References{Remote: g.remote}},
-			Recorder:   g.spool, Revocations: g.follower, Policy: g.remote,
+			Recorder:   sidecar.Ledger{Remote: g.remote, Recorder: g.spool}, Revocations: g.follower, Policy: g.remote,
 			Standing:   g.remote,
 			Replay:     sidecar.Replay{Remote: g.remote, Own: g.replay},
 			RecorderID: g.enrolled.Gateway, NewID: recordIDs(g.now), Now: g.now, Log: g.log,
 		},
-		Identity: sidecar.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: sidecar.Issuing{},
+		Identity: sidecar.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: sidecar.Issuing{}, Holds: g.holds,
 		Resources: sidecar.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream, Transport: g.upstream.Transport(), HTTP2: g.upstream.HTTP2(),
 		PushAddress: pushAddress, Pages: pages, Mode: g.remote.Mode, ModeSet: g.remote.ModeSet,
 		Origin: func(holder string) string { return wiring.origins[holder] }, Scope: wiring.scopes, Pseudonym: g.remote.Pseudonym,

@@ -21,7 +21,12 @@ const CodeNobody = "approval_nobody"
 // kept is in the store, encrypted by nobody: it is as secret as the store is.
 func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, error) {
 	err := d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
-		task, err := d.config.Issuer.NewID("task_pb_")
+		task, err := c.Task, error(nil)
+		if c.Gateway == "" {
+			task, err = d.config.Issuer.NewID("task_pb_")
+		} else if _, known := tx.HeldCallByTask(c.Agent, task); known == nil {
+			err = errors.New("approval: a task of that id is held already")
+		}
 		if err != nil {
 			return err
 		}
@@ -33,6 +38,9 @@ func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, er
 			parent, err := tx.Capability(c.Parent)
 			if err != nil {
 				return err
+			}
+			if parent.Agent != c.Agent {
+				return issuer.ErrNotFound // a gateway speaks for its agent alone
 			}
 			made.Principal, made.Purpose = parent.Principal, cmp.Or(made.Purpose, parent.Purpose)
 		}
@@ -129,7 +137,7 @@ func (d *Desk) decideCall(tx Tx, q Question, now time.Time) error {
 	}
 	given, err := d.config.Issuer.GiveOnce(tx, issuer.Once{
 		Agent: q.Agent, Principal: q.Principal, Holder: q.Holder, Requester: q.Requester, Purpose: q.Purpose, Approval: q.ID,
-		Digest: c.Digest, Parent: c.Parent, Under: c.Under, Through: c.Through, Authority: authority, Until: now.Add(onceTime),
+		Digest: c.Digest, Parent: c.Parent, Under: c.Under, Through: c.Through, Authority: authority, Until: c.until(q, now),
 	})
 	if err != nil {
 		return err
@@ -145,6 +153,15 @@ func (d *Desk) decideCall(tx Tx, q Question, now time.Time) error {
 	r.OutcomeStatus, r.Details.Capability, r.Details.Granted, r.Details.TraceID = evidence.Achieved, given.ID, given.Authority.Names(), q.Trace
 	_, err = tx.Append(r)
 	return err
+}
+
+// until is how long an approved call can be made. A gateway apart from the server
+// has to ask first, and may be away for a moment: it has as long as people had.
+func (c Call) until(q Question, now time.Time) time.Time {
+	if soon := now.Add(onceTime); c.Gateway == "" || q.Expires.Before(soon) {
+		return soon
+	}
+	return q.Expires
 }
 
 func parseAuthority(raw json.RawMessage) (powerbox.Authority, error) {
@@ -167,7 +184,7 @@ func (d *Desk) Take(ctx context.Context, agents []string) (Call, bool, error) {
 			return err
 		}
 		for _, c := range ready {
-			if !slices.Contains(agents, c.Agent) {
+			if !slices.Contains(agents, c.Agent) || c.Gateway != "" {
 				continue
 			}
 			taken, found = c, true
@@ -183,10 +200,10 @@ func (d *Desk) Take(ctx context.Context, agents []string) (Call, bool, error) {
 func (d *Desk) Made(ctx context.Context, question string, state CallState, decision, text string, answer []byte) error {
 	return d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
 		c, err := tx.HeldCall(question)
-		if err != nil || c.State != CallBeingMade {
+		if err != nil || c.State != CallBeingMade && !c.Lost {
 			return err
 		}
-		c.State, c.Decision, c.Text, c.Answer, c.Updated = state, decision, text, answer, d.config.Now()
+		c.State, c.Decision, c.Text, c.Answer, c.Updated, c.Lost = state, decision, text, answer, d.config.Now(), false
 		return tx.PutHeldCall(c)
 	})
 }
@@ -200,6 +217,9 @@ func (d *Desk) Begin(ctx context.Context) error {
 			return err
 		}
 		for _, c := range broken {
+			if c.Gateway != "" {
+				continue // which tells by itself
+			}
 			c.State, c.Text, c.Updated = CallFailed, "the server ended while the call was made, so its outcome is unknown; find out what became of it before it is repeated", d.config.Now()
 			if err := tx.PutHeldCall(c); err != nil {
 				return err
@@ -243,6 +263,9 @@ func (d *Desk) Sweep(ctx context.Context) error {
 		if err == nil && q.Open(now) && q.overdue(now) {
 			err = d.told(ctx, q.ID, EventOverdue)
 		}
+	}
+	if err == nil {
+		err = d.lose(ctx, now)
 	}
 	if err != nil {
 		return err

@@ -21,9 +21,14 @@ import (
 
 // Release makes approved calls until ctx ends.
 func (g *Gateway) Release(ctx context.Context) {
-	if g.config.Holds == nil {
-		return
+	if g.config.Holds != nil {
+		Release(ctx, g.config.Holds, func() *Gateway { return g })
 	}
+}
+
+// Release makes approved calls until ctx ends, each by the gateway that is there
+// when its turn comes.
+func Release(ctx context.Context, holds Holds, now func() *Gateway) {
 	// A look now and then, should a word have been lost.
 	tick := time.NewTicker(releaseEvery)
 	defer tick.Stop()
@@ -32,8 +37,8 @@ func (g *Gateway) Release(ctx context.Context) {
 	defer made.Wait()
 	room := make(chan struct{}, maxReleased)
 	for {
-		changed := g.config.Holds.Changed()
-		for g.releaseOne(ctx, &made, room) {
+		changed := holds.Changed()
+		for now().releaseOne(ctx, &made, room) {
 		}
 		select {
 		case <-ctx.Done():

@@ -42,10 +42,13 @@ type Gateways struct {
 	Mode   func(ctx context.Context, agent string) (gate.Mode, error)
 	// ModeSet reports whether an operator set that mode.
 	ModeSet func(ctx context.Context, agent string) (bool, error)
-	Used    *gate.Memory // proofs that were used at any gateway
-	Began   time.Time    // since when they are remembered
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Held answers about calls that a gateway holds back; nil where nobody can be
+	// asked.
+	Held  func(ctx context.Context, of issuer.Gateway, q sidecar.HeldQuery) (sidecar.HeldAnswer, error)
+	Used  *gate.Memory // proofs that were used at any gateway
+	Began time.Time    // since when they are remembered
+	Now   func() time.Time
+	Log   *slog.Logger
 
 	loading sync.Mutex // held from reading known to replacing it
 	mu      sync.Mutex // guards the fields below
@@ -86,7 +89,7 @@ func (g *Gateways) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+sidecar.PathEnroll, g.enroll)
 	handle := func(path string, do func(r *http.Request, of issuer.Gateway, body []byte) (any, error)) {
-		mux.HandleFunc("POST "+path, g.serve(do))
+		mux.HandleFunc("POST "+path, g.serve(do, maxGatewayBody))
 	}
 	handle(sidecar.PathSetup, g.setup)
 	handle(sidecar.PathStatus, g.status)
@@ -96,6 +99,8 @@ func (g *Gateways) Handler() http.Handler {
 	handle(sidecar.PathPseudonym, g.pseudonym)
 	handle(sidecar.PathProof, g.proof)
 	handle(sidecar.PathShip, g.ship)
+	handle(sidecar.PathBudget, g.budget)
+	mux.HandleFunc("POST "+sidecar.PathHeld, g.serve(g.held, maxHeldBody))
 	mux.HandleFunc("POST "+sidecar.PathIssue, g.issue)
 	return mux
 }
@@ -169,9 +174,9 @@ func (g *Gateways) isOpen(id string) bool {
 }
 
 // serve is the one way from a gateway's request to an answer.
-func (g *Gateways) serve(do func(*http.Request, issuer.Gateway, []byte) (any, error)) http.HandlerFunc {
+func (g *Gateways) serve(do func(*http.Request, issuer.Gateway, []byte) (any, error), limit int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, of, ok := g.read(w, r)
+		body, of, ok := g.read(w, r, limit)
 		if !ok {
 			return
 		}
@@ -180,8 +185,8 @@ func (g *Gateways) serve(do func(*http.Request, issuer.Gateway, []byte) (any, er
 	}
 }
 
-func (g *Gateways) read(w http.ResponseWriter, r *http.Request) ([]byte, issuer.Gateway, bool) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxGatewayBody))
+func (g *Gateways) read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, issuer.Gateway, bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
 		problem(w, http.StatusBadRequest, "the body could not be read, or is too large")
 		return nil, issuer.Gateway{}, false
@@ -337,7 +342,7 @@ func (g *Gateways) capability(r *http.Request, of issuer.Gateway, body []byte) (
 	}
 	out.Digest = c.Digest
 	for _, a := range accounts {
-		out.Accounts = append(out.Accounts, a.Of)
+		out.Accounts, out.Budgets = append(out.Accounts, a.Of), append(out.Budgets, budgetOf(a))
 	}
 	for _, h := range g.Issuer.Permitted(c) {
 		out.Handles = append(out.Handles, h.Handle)
@@ -449,7 +454,7 @@ func issues(m a2a.Method) bool {
 // the caller sent them: who calls is found out here, from what the caller
 // proves, and never taken from the gateway.
 func (g *Gateways) issue(w http.ResponseWriter, r *http.Request) {
-	body, of, ok := g.read(w, r)
+	body, of, ok := g.read(w, r, maxGatewayBody)
 	if !ok {
 		return
 	}

@@ -45,11 +45,16 @@ func (c *Client) Authorize(r *http.Request) error { return c.Sign(r, nil) }
 
 // call asks one question. An answer other than 200 is an error.
 func (c *Client) call(ctx context.Context, path string, question, answer any) error {
+	return c.callFor(ctx, callTime, path, question, answer)
+}
+
+// callFor is call with a time of its own.
+func (c *Client) callFor(ctx context.Context, within time.Duration, path string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.Server, "/")+path, bytes.NewReader(body))
 	if err != nil {

@@ -206,11 +206,8 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 	held.Task = c.Task
 	held.Links, held.Through = append(held.Links, c.Links...), append(slices.Clone(c.Through), held.Through...)
 	held.Issued = time.Unix(c.Issued, 0)
-	for _, of := range c.Accounts {
-		// What there is to spend is not told: it is not spent here.
-		held.Accounts = append(held.Accounts, gate.Account{Of: of, Budgets: gate.Budgets{Uses: 1}})
-	}
-	return held, nil
+	held.Accounts, err = c.accounts()
+	return held, err
 }
 
 // Veto implements gate.Policy: the policies in force are the server's, and are
@@ -327,14 +324,9 @@ func (a Authenticator) Authenticate(r *http.Request, audience string, now time.T
 	if err != nil || caller.Principal == "" {
 		return caller, consumed, err
 	}
-	if _, ok := a.pseudonyms.get(caller.Principal); ok {
-		return caller, consumed, nil
+	if err := a.Know(r.Context(), caller.Principal); err != nil {
+		return identity.Caller{}, consumed, err
 	}
-	var q PseudonymQuery
-	if err := a.Client.call(r.Context(), PathPseudonym, PseudonymQuery{caller.Principal}, &q); err != nil || q.Name == "" {
-		return identity.Caller{}, consumed, errors.New("who the user is here cannot be told now; try again in a moment")
-	}
-	a.pseudonyms.put(caller.Principal, q.Name)
 	return caller, consumed, nil
 }
 

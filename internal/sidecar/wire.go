@@ -28,6 +28,8 @@ const (
 	PathProof      = "/v1/gateway/proof"
 	PathIssue      = "/v1/gateway/issue"
 	PathShip       = "/v1/records/ship"
+	PathHeld       = "/v1/gateway/held"
+	PathBudget     = "/v1/gateway/budget"
 )
 
 // The types of statements between gateways and server.
@@ -146,7 +148,8 @@ type Capability struct {
 	Handles      []string        `json:"handles"`
 	PolicyDigest string          `json:"policy_digest"`
 	Digest       string          `json:"digest,omitempty"`   // of the one request that it is good for, "" for any
-	Accounts     []string        `json:"accounts,omitempty"` // of budgets, which the server keeps
+	Accounts     []string        `json:"accounts,omitempty"` // of budgets, for gateways that only refuse them
+	Budgets      []Budget        `json:"budgets,omitempty"`  // the same with their bounds
 }
 
 // VetoQuery asks the policies about attempts under a capability.

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/approval"
+	"github.com/powerbox-project/powerbox/internal/gateway"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/sidecar"
+)
+
+// maxRulings is how many calls one question for rulings is about.
+const maxRulings = 1024
+
+// heldApart answers gateways apart from the server about the calls that they hold
+// back: each about those of its agent, and about its own.
+func (h holds) heldApart(ctx context.Context, of issuer.Gateway, q sidecar.HeldQuery) (sidecar.HeldAnswer, error) {
+	var a sidecar.HeldAnswer
+	switch q.Do {
+	case sidecar.HeldAsk:
+		return h.askApart(ctx, of, q.Call)
+	case sidecar.HeldTell:
+		task, known, err := h.Task(ctx, of.Agent, q.Task)
+		return sidecar.HeldAnswer{Known: known, Task: apartTask(task)}, err
+	case sidecar.HeldCancel:
+		task, err := h.Cancel(ctx, of.Agent, q.Task)
+		if errors.Is(err, issuer.ErrNotFound) {
+			return a, nil
+		}
+		return sidecar.HeldAnswer{Known: true, Task: apartTask(task)}, err
+	case sidecar.HeldRulings:
+		return h.rulings(ctx, of, q.Tasks)
+	case sidecar.HeldBegin:
+		c, ok, err := h.desk.BeginCall(ctx, of.ID, of.Agent, q.Task)
+		if ok {
+			a = sidecar.HeldAnswer{Known: true, Rulings: []sidecar.Ruling{{Task: c.Task, Capability: c.Capability}}}
+		}
+		return a, err
+	case sidecar.HeldMade:
+		return a, h.madeApart(ctx, of, q)
+	}
+	return a, &issuer.TargetError{Message: "do is none of what is known here; the gateway may be newer than the server"}
+}
+
+// askApart asks people about a call whose bytes the gateway keeps.
+func (h holds) askApart(ctx context.Context, of issuer.Gateway, c *sidecar.HeldCall) (sidecar.HeldAnswer, error) {
+	if c == nil || len(c.Task) <= len(gateway.HeldPrefix) || c.Task[:len(gateway.HeldPrefix)] != gateway.HeldPrefix || c.Digest == "" {
+		return sidecar.HeldAnswer{}, &issuer.TargetError{Message: "want a call with a task and a digest"}
+	}
+	arguments := powerbox.Object()
+	if len(c.Arguments) > 0 {
+		var err error
+		if arguments, err = powerbox.ParseValue(c.Arguments); err != nil {
+			return sidecar.HeldAnswer{}, &issuer.TargetError{Message: "arguments: " + err.Error()}
+		}
+	}
+	held := gateway.HeldCall{Agent: of.Agent, Resource: c.Resource, ResourceName: c.Name, Arguments: arguments}
+	for _, op := range c.Operations {
+		held.Operations = append(held.Operations, gateway.HeldOperation(op))
+	}
+	q := approval.Question{
+		Agent: of.Agent, Principal: c.Principal, Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Record: c.Decision, Trace: c.Trace, Matters: h.matters(held),
+	}
+	asked, call, err := h.desk.Hold(ctx, q, approval.Call{
+		Agent: of.Agent, Gateway: of.ID, Task: c.Task, Context: c.Context, Owner: issuer.Owner(c.Owner), Digest: c.Digest,
+		Parent: c.Parent, Under: c.Under, Through: c.Through, Authority: c.Authority,
+	})
+	if refusal := (*issuer.Refusal)(nil); errors.As(err, &refusal) {
+		return sidecar.HeldAnswer{Refused: &sidecar.Refused{Reason: string(refusal.Code), Message: refusal.Message, Record: refusal.Record}}, nil
+	}
+	return sidecar.HeldAnswer{Known: err == nil, Task: apartTask(h.task(asked, call))}, err
+}
+
+// rulings are what people said of calls that a gateway holds. What is not known is
+// not to be made.
+func (h holds) rulings(ctx context.Context, of issuer.Gateway, tasks []string) (sidecar.HeldAnswer, error) {
+	var a sidecar.HeldAnswer
+	if len(tasks) > maxRulings {
+		return a, &issuer.TargetError{Message: "too many calls in one question"}
+	}
+	for _, task := range tasks {
+		q, c, err := h.desk.Ruling(ctx, of.ID, of.Agent, task)
+		if err != nil && !errors.Is(err, issuer.ErrNotFound) {
+			return a, err
+		}
+		r := sidecar.Ruling{Task: task}
+		switch c.State {
+		case approval.CallWaits:
+			r.Waits = q.Open(h.desk.Now())
+		case approval.CallApproved, approval.CallBeingMade:
+			r.Capability = c.Capability
+		case approval.CallMade, approval.CallFailed, approval.CallCancelled:
+		}
+		a.Rulings = append(a.Rulings, r)
+	}
+	return a, nil
+}
+
+func (h holds) madeApart(ctx context.Context, of issuer.Gateway, q sidecar.HeldQuery) error {
+	if q.Result == nil {
+		return &issuer.TargetError{Message: "want what came of the call"}
+	}
+	question, _, err := h.desk.Ruling(ctx, of.ID, of.Agent, q.Task)
+	if errors.Is(err, issuer.ErrNotFound) {
+		return nil // it was forgotten meanwhile: nobody asks for it
+	}
+	if err != nil {
+		return err
+	}
+	return h.Made(ctx, question.ID, q.Result.Failed, q.Result.Decision, q.Result.Text, q.Result.Answer)
+}
+
+// apartTask and hereTask are one thing on both sides of the wire.
+func apartTask(t gateway.HeldTask) sidecar.HeldTask {
+	return sidecar.HeldTask{
+		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Answer: t.Answer,
+	}
+}
+
+func hereTask(t sidecar.HeldTask) gateway.HeldTask {
+	return gateway.HeldTask{
+		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Answer: t.Answer,
+	}
+}
