@@ -217,6 +217,9 @@ func (g *Gate) use(call *Call, held Held, now time.Time) []Reason {
 }
 
 func (g *Gate) resolve(ctx context.Context, call *Call, p Presented, now time.Time) (Held, error) {
+	if p.Kept != nil {
+		return *p.Kept, nil
+	}
 	if p.Scopes != nil {
 		if g.Scopes == nil {
 			return Held{}, &Refusal{[]Reason{{Code: CodeScopesNotTaken, Link: -1, Message: "scope tokens are not taken at this gateway; present a token chain"}}}

@@ -80,11 +80,15 @@ type Presented struct {
 	Proof     string
 	Reference string // id of a capability on record
 	Scopes    *PresentedScopes
+	// Kept is a capability that was verified here when something was asked for that
+	// goes on by itself, such as the posting of events. Whoever sets it vouches that
+	// nobody has changed it since; whether it still holds is decided as for any.
+	Kept *Held
 }
 
 // IsZero reports whether nothing is presented.
 func (p Presented) IsZero() bool {
-	return len(p.Chain) == 0 && p.Proof == "" && p.Reference == "" && p.Scopes == nil
+	return len(p.Chain) == 0 && p.Proof == "" && p.Reference == "" && p.Scopes == nil && p.Kept == nil
 }
 
 // Caller is who makes the call, as authentication found it. Nothing of it

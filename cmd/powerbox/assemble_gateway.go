@@ -67,7 +67,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		Issuing:   server.Issuing{Issuer: i.issuer, Recipient: w.recipient},
 		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w),
 		Cards: client, Transport: client.Transport(), HTTP2: client.HTTP2(),
-		PushAddress: pushAddress, Pages: w.pages,
+		PushAddress: pushAddress, PushPost: poster(), Pages: w.pages,
 		Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
 		ByPolicy: i.issuer.ByPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
 		BodyLimit: int(i.config.Defaults.BodyLimit), BodyTime: i.config.Limits.BodyTime, Streams: i.config.Limits.Streams, Denials: i.config.Limits.Denials, Rate: i.config.Defaults.RequestRate, Now: a.now, Log: a.log,
@@ -188,11 +188,22 @@ func (i *instance) ready(w http.ResponseWriter, r *http.Request, early bool) {
 
 // pushAddress says why events may not be posted to an address.
 func pushAddress(ctx context.Context, address string, private bool) error {
-	policy := outbound.Policy{}
+	return pushPolicy(private).Check(ctx, address)
+}
+
+func pushPolicy(private bool) outbound.Policy {
 	if private {
-		policy = outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()}
+		return outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()}
 	}
-	return policy.Check(ctx, address)
+	return outbound.Policy{}
+}
+
+// poster posts events, under the policy that their addresses are checked by.
+func poster() func(ctx context.Context, address string, private bool, header http.Header, body []byte) (int, error) {
+	clients := map[bool]*outbound.Client{false: outbound.New(pushPolicy(false)), true: outbound.New(pushPolicy(true))}
+	return func(ctx context.Context, address string, private bool, header http.Header, body []byte) (int, error) {
+		return clients[private].Deliver(ctx, address, header, body)
+	}
 }
 
 // recipient is the holder that a configured agent is: the first that the
@@ -210,7 +221,7 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 	out := gateway.Agent{
 		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Signer: agent.Signer,
 		Skills: map[string]gateway.Skill{}, Local: c.Protocol == "local", EnforcesContext: c.Enforces == "context" || c.Protocol == "local", AdmitFreeText: c.AdmitFreeText == "unsafe",
-		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
+		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Relay: gateway.Relay{On: c.Push.Relay, Via: c.Push.RelayVia}, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember, ClientContexts: c.ClientContexts,
 		Drift: gateway.Drift(c.Drift), Trust: trust.Level(c.Trust), Detach: detached(c), Degraded: gate.Degraded{Reads: c.Degraded.Calls == "reads", For: c.Degraded.For},
 	}

@@ -359,7 +359,7 @@ func (g *apartGateway) front(f *face) error {
 		},
 		Identity: sidecar.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: sidecar.Issuing{}, Holds: g.holds,
 		Resources: sidecar.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream, Transport: g.upstream.Transport(), HTTP2: g.upstream.HTTP2(),
-		PushAddress: pushAddress, Pages: pages, Mode: g.remote.Mode, ModeSet: g.remote.ModeSet,
+		PushAddress: pushAddress, PushPost: poster(), Pages: pages, Mode: g.remote.Mode, ModeSet: g.remote.ModeSet,
 		Origin: func(holder string) string { return wiring.origins[holder] }, Scope: wiring.scopes, Pseudonym: g.remote.Pseudonym,
 		Redact: redaction(f.config.Evidence.Arguments), BodyLimit: int(f.config.Defaults.BodyLimit), BodyTime: f.config.Limits.BodyTime, Streams: f.config.Limits.Streams, Denials: f.config.Limits.Denials, Rate: f.config.Defaults.RequestRate, Now: g.now, Log: g.log,
 	}

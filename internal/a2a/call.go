@@ -51,10 +51,11 @@ type Call struct {
 }
 
 // Push is a request to have events posted to a URL. They leave the agent
-// without passing the gateway.
+// without passing the gateway, unless that has put itself in the place of the URL.
 type Push struct {
-	URL    string
+	PushConfig
 	Inline bool // inside the configuration of a message
+	Places int  // in which the call says it; readers differ in which one they take
 }
 
 // Decode reads one JSON-RPC request. Where it fails the Call has at least the
@@ -289,7 +290,10 @@ func taskOfName(name string) string {
 func (c *Call) parsePush(params *objectReader, tenant, task *target) *Error {
 	switch c.Method {
 	case CreatePushConfig:
-		c.Push = &Push{URL: params.text("url")}
+		c.Push = &Push{}
+		if c.Push.URL = params.text("url"); c.Push.URL != "" {
+			c.Push.Places++
+		}
 		c.Push.header("params", params)
 		if v, _ := params.get("config"); v.Kind() == powerbox.KindObject && c.Binding != JSONRPC {
 			return c.addConfig(open("params.config", v), tenant, task)
@@ -347,6 +351,7 @@ func (c *Call) addPush(where string, v powerbox.Value, tenant, task *target) *Er
 		r.fail(ReasonParams, "%s names another URL than the call does elsewhere; name one", where)
 	}
 	c.Push.URL = url
+	c.Push.Places++
 	c.Push.header(where, r)
 	return r.err
 }
@@ -361,17 +366,25 @@ func (p *Push) header(where string, r *objectReader) {
 		}
 	}
 	check(r.at("url"), p.URL)
-	check(r.at("token"), r.text("token"))
+	if token := r.text("token"); token != "" {
+		p.Token = token
+	}
+	check(r.at("token"), p.Token)
 	v := r.object("authentication")
 	if v.Kind() != powerbox.KindObject {
 		return
 	}
 	a := open(r.at("authentication"), v)
-	check(a.at("credentials"), a.text("credentials"))
-	check(a.at("scheme"), a.text("scheme"))
+	p.Credentials, p.Schemes = a.text("credentials"), nil
+	check(a.at("credentials"), p.Credentials)
+	if scheme := a.text("scheme"); scheme != "" {
+		check(a.at("scheme"), scheme)
+		p.Schemes = append(p.Schemes, scheme)
+	}
 	for _, e := range a.elements("schemes") {
 		scheme, _ := e.Text()
 		check(a.at("schemes"), scheme)
+		p.Schemes = append(p.Schemes, scheme)
 	}
 	r.join(a.err)
 	r.join(authenticationNames.check(where+".authentication", v))

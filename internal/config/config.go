@@ -190,11 +190,13 @@ type AgentScopes struct {
 	EvidenceRequired bool                `key:"evidence_required" doc:"Callers must ask for the extension (A2A-Extensions), by which they say that they know of the evidence: every answer names its record."`
 }
 
-// AgentPush says where events of an agent's tasks may be posted to. They leave
-// the agent without passing the gateway.
+// AgentPush says where events of an agent's tasks may be posted to. Without a
+// relay they leave the agent without passing the gateway.
 type AgentPush struct {
-	Hosts   []string `key:"hosts" doc:"Hosts that events may be posted to; *.example.org is every host below it. Absent: every public host."`
-	Private bool     `key:"private" doc:"Whether addresses of this machine and of private networks are admitted, also without TLS."`
+	Hosts    []string `key:"hosts" doc:"Hosts that events may be posted to; *.example.org is every host below it. Absent: every public host."`
+	Private  bool     `key:"private" doc:"Whether addresses of this machine and of private networks are admitted, also without TLS."`
+	Relay    bool     `key:"relay" doc:"Whether events pass the gateway: the agent gets the gateway's address in the place of the caller's, and every event is decided and recorded before it is posted. Not in mode observe."`
+	RelayVia string   `key:"relay_via" format:"url" doc:"Base URL at which the agent reaches the gateway, where that is not the public one, such as http://127.0.0.1:8443."`
 }
 
 // TrustRoot is another issuer whose capabilities an agent accepts.

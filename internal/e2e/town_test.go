@@ -81,6 +81,12 @@ type received struct {
 
 func newStock(t *testing.T, skills ...string) *stock {
 	t.Helper()
+	return newStockWith(t, nil, skills...)
+}
+
+// newStockWith is newStock for an agent with further options.
+func newStockWith(t *testing.T, options []a2asrv.RequestHandlerOption, skills ...string) *stock {
+	t.Helper()
 	s := &stock{}
 	mux := http.NewServeMux()
 	srv := httptest.NewUnstartedServer(mux)
@@ -111,7 +117,7 @@ func newStock(t *testing.T, skills ...string) *stock {
 	t.Cleanup(func() { close(done) })
 	// It lists the tasks of everybody for everybody.
 	store := taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: func(context.Context) (string, error) { return "anybody", nil }})
-	handler := a2asrv.NewHandler(echo{done}, a2asrv.WithExtendedAgentCard(card), a2asrv.WithTaskStore(store))
+	handler := a2asrv.NewHandler(echo{done}, append(options, a2asrv.WithExtendedAgentCard(card), a2asrv.WithTaskStore(store))...)
 	services := grpc.NewServer()
 	a2agrpcv1.NewHandler(handler).RegisterWith(services)
 	a2agrpcv0.NewHandler(handler).RegisterWith(services)
@@ -243,9 +249,10 @@ type options struct {
 	upstream string            // of the documents agent; "" for its own
 	// callersOf makes the lines of callers once the town has its reader.
 	callersOf func(*town) string
-	scheme    string      // http where empty
-	host      string      // 127.0.0.1 where empty; browsers have passkeys at localhost
-	tls       *tls.Config // how the harness itself speaks to the server
+	stock     []a2asrv.RequestHandlerOption // further ones of the documents agent
+	scheme    string                        // http where empty
+	host      string                        // 127.0.0.1 where empty; browsers have passkeys at localhost
+	tls       *tls.Config                   // how the harness itself speaks to the server
 }
 
 const (
@@ -265,7 +272,7 @@ func start(t *testing.T, o options) *town {
 	t.Helper()
 	w := &town{
 		t: t, dir: t.TempDir(), on: o.on, grpc: map[string]string{}, sign: map[string]func(string, string) string{},
-		documents: newStock(t, "retrieve_document", "search_documents", "delete_document", "archive_document", "unmapped_skill"),
+		documents: newStockWith(t, o.stock, "retrieve_document", "search_documents", "delete_document", "archive_document", "unmapped_skill"),
 		mail:      newStock(t, "send_mail"),
 	}
 	if o.mode == "" {

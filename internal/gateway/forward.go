@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
@@ -33,13 +34,7 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 		g.unavailable(w, x, "the message for the agent behind could not be made", err)
 		return
 	}
-	if err := g.openPage(x); err != nil && !errors.Is(err, errPageToken) {
-		g.finish(x, notTheAgent(evidence.Failed))
-		g.unavailable(w, x, "the list cannot be asked for", err)
-		return
-	} else if err != nil {
-		g.finish(x, notTheAgent(evidence.Failed))
-		g.deny(w, x, a2a.Denial{Code: a2a.CodeInvalidParams, Reason: codePageToken, Message: err.Error(), DecisionID: x.verdict.Record.ID})
+	if !g.replaced(w, x) {
 		return
 	}
 	upstream, err := x.upstream()
@@ -89,6 +84,34 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 	h.Set(HeaderDecision, x.verdict.Record.ID)
 	h.Set(HeaderOutcome, "forwarded")
 	proxy.ServeHTTP(w, request)
+}
+
+// replaced puts into a call what the agent gets in the place of what came: its own
+// token of a page, and our address for events. Where that fails the call is
+// answered.
+func (g *Gateway) replaced(w http.ResponseWriter, x *exchange) bool {
+	message := "the list cannot be asked for"
+	err := g.openPage(x)
+	if err == nil {
+		message = "the gateway cannot put itself in the place of the address for events"
+		err = g.relay(x)
+	}
+	if err == nil {
+		return true
+	}
+	g.finish(x, notTheAgent(evidence.Failed))
+	d := a2a.Denial{Message: err.Error(), DecisionID: x.verdict.Record.ID, At: g.config.Now()}
+	switch {
+	case errors.Is(err, errPageToken):
+		d.Code, d.Reason, d.At = a2a.CodeInvalidParams, codePageToken, time.Time{}
+		g.deny(w, x, d)
+	case errors.Is(err, errRelay):
+		d.Reason = a2a.ReasonPush
+		g.deny(w, x, d)
+	default:
+		g.unavailable(w, x, message, err)
+	}
+	return false
 }
 
 // pieceBytes is how much of an answer is copied at once.
@@ -263,6 +286,11 @@ func (g *Gateway) answer(r *http.Response, x *exchange) error {
 			if body, err = g.rewriteCard(x, body); err != nil {
 				return err
 			}
+		}
+	}
+	if good {
+		if body, err = g.restored(r, x, body); err != nil {
+			return err
 		}
 	}
 	became := outcomeOf(r, x, body)

@@ -7,7 +7,8 @@
 // become messages for an agent that does not know them; cards, also those in
 // answers, get our URLs; tasks of others are cut out of lists, whose page tokens
 // are sealed, and a context of somebody else is asked for as one that nobody has;
-// a stream that may not go on ends with an event of ours.
+// a stream that may not go on ends with an event of ours; with a relay for events
+// the agent has our address in the place of the caller's.
 package gateway
 
 import (
@@ -85,6 +86,7 @@ type Agent struct {
 	DenyStatus      int        // HTTP status of a denial: 200 or 403
 	PushHosts       []string   // hosts that events may be posted to, *.example.org for those below; any where none is named
 	PushPrivate     bool       // also on this machine and in private networks, without TLS
+	Relay           Relay      // whether and how events pass here
 	Local           bool       // inside a program that asks for decisions: nothing is forwarded; MCP is set, too
 	MCP             *MCP       // set for an MCP server, whose endpoint Upstream is
 	Scopes          Scopes     // what is said and enforced under the authorization extension
@@ -187,8 +189,11 @@ type Config struct {
 	// PushAddress returns why events may not be posted to an address, private ones
 	// admitted or not.
 	PushAddress func(ctx context.Context, address string, private bool) error
-	// Pages seals tokens of pages, without a nonce of the caller's. Gateways of one
-	// agent share its key.
+	// PushPost posts an event and returns the status of the answer. Addresses are
+	// those that PushAddress admits, looked at again as they are dialled.
+	PushPost func(ctx context.Context, address string, private bool, header http.Header, body []byte) (status int, err error)
+	// Pages seals tokens of pages, and where events are relayed to, without a nonce
+	// of the caller's. Gateways of one agent share its key.
 	Pages     cipher.AEAD
 	BodyLimit int
 	BodyTime  time.Duration // in which a body has to come
@@ -213,6 +218,7 @@ type Gateway struct {
 	streams *holds
 	repeats *repeats
 	pushes  *counter
+	posts   chan struct{} // events that are being posted
 
 	draining   atomic.Bool
 	ending     context.Context // ends when streams must
@@ -222,7 +228,7 @@ type Gateway struct {
 // New returns the gateway for the configured agents.
 func New(c Config) (*Gateway, error) {
 	if c.Gate == nil || c.Identity == nil || c.Issuing == nil || c.Tasks == nil || c.Resources == nil || c.Cards == nil ||
-		c.Transport == nil || c.HTTP2 == nil || c.Mode == nil || c.Origin == nil || c.Pseudonym == nil || c.Redact == nil || c.PushAddress == nil || c.Pages == nil || c.Now == nil || c.Log == nil {
+		c.Transport == nil || c.HTTP2 == nil || c.Mode == nil || c.Origin == nil || c.Pseudonym == nil || c.Redact == nil || c.PushAddress == nil || c.PushPost == nil || c.Pages == nil || c.Now == nil || c.Log == nil {
 		return nil, errors.New("gateway: a required field of Config is missing")
 	}
 	if c.BodyLimit <= 0 || c.BodyTime <= 0 {
@@ -231,7 +237,7 @@ func New(c Config) (*Gateway, error) {
 	if c.Observer == nil {
 		c.Observer = unobserved{}
 	}
-	g := &Gateway{config: c, agents: map[string]*agent{}, mux: http.NewServeMux(), limiter: newLimiter(c.Rate), streams: newHolds(c.Streams), repeats: newRepeats(c.Denials), pushes: newCounter()}
+	g := &Gateway{config: c, agents: map[string]*agent{}, mux: http.NewServeMux(), limiter: newLimiter(c.Rate), streams: newHolds(c.Streams), repeats: newRepeats(c.Denials), pushes: newCounter(), posts: make(chan struct{}, maxPosts)}
 	g.ending, g.endStreams = context.WithCancel(context.Background())
 	for _, a := range c.Agents {
 		if _, err := url.Parse(a.Upstream); err != nil || a.ID == "" || a.URL == "" || a.Signer == nil {
@@ -263,6 +269,7 @@ func (g *Gateway) routes() {
 			handle(method+" "+path, g.timely(g.serve(a2a.JSONRPC)))
 		}
 	}
+	handle("POST /agents/{agent}"+relayPath+"{posting}", g.timely(g.posted))
 	// What is no path of ours is one of HTTP+JSON, below a skill or not.
 	for _, method := range carried {
 		handle(method+" /agents/{agent}/{path...}", g.timely(g.serve(a2a.HTTPJSON)))

@@ -93,6 +93,12 @@ func (g *Gateway) grpcLearn(r *http.Response, x *exchange, body []byte) ([]byte,
 		}
 		return a2apb.Frame(message), nil
 	}
+	if x.call.Method == a2a.CreatePushConfig || x.call.Method == a2a.GetPushConfig || x.call.Method == a2a.ListPushConfigs {
+		if message, err = g.restored(r, x, message); err != nil {
+			return nil, err
+		}
+		body = a2apb.Frame(message)
+	}
 	payload, err := a2apb.JSON(x.call.Wire, message)
 	if err != nil {
 		return passing(x, body, err)

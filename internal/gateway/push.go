@@ -31,6 +31,11 @@ func (g *Gateway) pushable(x *exchange) *gate.Reason {
 			Code: a2a.ReasonPush, Link: -1, Message: fmt.Sprintf("a task can have its events posted to %d addresses at most; delete one", maxPushes),
 		}
 	}
+	if x.relays() {
+		if why := x.relayable(); why != "" {
+			return &gate.Reason{Code: a2a.ReasonPush, Link: -1, Message: why}
+		}
+	}
 	if err := g.pushAddress(x); err != nil {
 		return &gate.Reason{Code: a2a.ReasonPush, Link: -1, Message: err.Error()}
 	}
@@ -38,8 +43,8 @@ func (g *Gateway) pushable(x *exchange) *gate.Reason {
 }
 
 // pushAddress returns why the events of a task may not be posted to where the
-// call wants them (ATK-17). They leave the agent without passing the gateway, so
-// that this is where it can be said.
+// call wants them (ATK-17). Without a relay they leave the agent without passing
+// the gateway, so that this is where it can be said.
 func (g *Gateway) pushAddress(x *exchange) error {
 	address := x.call.Push.URL
 	u, err := url.Parse(address)

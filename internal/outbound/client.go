@@ -140,6 +140,35 @@ func (c *Client) Post(ctx context.Context, address, contentType string, body []b
 	return status, answer, nil
 }
 
+// maxTaken is how much of an answer is read that nobody looks at, so that its
+// connection can be used again.
+const maxTaken = 64 << 10
+
+// Deliver posts a body with headers and returns the status of the answer, of which
+// nothing else is kept. Addresses and errors are as with [Client.Get].
+func (c *Client) Deliver(ctx context.Context, address string, header http.Header, body []byte) (status int, err error) {
+	u, err := parse(address)
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return 0, fmt.Errorf("POST %s: %w", redacted(u), cause(err))
+	}
+	request.Header = header
+	client := c.encrypted
+	if u.Scheme == "http" {
+		client = c.plain
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("POST %s: %w", redacted(u), cause(err))
+	}
+	defer response.Body.Close()
+	_, _ = io.CopyN(io.Discard, response.Body, maxTaken) // who answers what is no matter
+	return response.StatusCode, nil
+}
+
 func parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
