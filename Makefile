@@ -73,6 +73,12 @@ test-deps:
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get install -y --no-install-recommends chromium-headless-shell || { apt-get update && apt-get install -y --no-install-recommends chromium-headless-shell; }; \
 	  else echo "the tests need Chromium: set CHROME_BIN (Debian: apt-get install chromium-headless-shell)" >&2; exit 1; fi; }
+	@# The store for many nodes is tried on private clusters of Debian's PostgreSQL, which run as its user postgres.
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    mkdir -p /etc/postgresql-common && { [ -e /etc/postgresql-common/createcluster.conf ] || echo "create_main_cluster = false" > /etc/postgresql-common/createcluster.conf; }; \
+	    apt-get install -y --no-install-recommends postgresql-15 || { apt-get update && apt-get install -y --no-install-recommends postgresql-15; }; \
+	  else echo "the tests need PostgreSQL 15 or newer: install it (Debian: apt-get install postgresql-15)" >&2; exit 1; fi; }
 	@# The stock a2a command has modules of its own, which no test should have to fetch.
 	@go build -modfile=internal/e2e/stock.mod -o /dev/null github.com/a2aproject/a2a-go/v2/cmd/a2a
 

@@ -22,12 +22,18 @@ var ErrNotNext = errors.New("the record does not come next in its chain")
 // restored from an older backup, perhaps, and they can be sent again.
 var ErrGap = fmt.Errorf("%w: others come before it", ErrNotNext)
 
-// Store keeps the issuer's state and its evidence. internal/sqlite is the one
-// implementation so far.
+// ErrNoEvidence is returned for a bundle of a log without records.
+var ErrNoEvidence = errors.New("there is no evidence yet")
+
+// Store keeps the issuer's state and its evidence: internal/sqlite in one file, for
+// one process, and internal/postgres in a database that several share. What both do
+// is written down in internal/storetest.
 type Store interface {
 	// Update runs change in one transaction and returns when that transaction
 	// is durable. An error of change, or of the store, means that nothing of it
-	// happened; a failure to write wraps [evidence.ErrNotWritten]. Evidence
+	// happened; a failure to write wraps [evidence.ErrNotWritten]. Where a store lost
+	// its database in the middle of a commit and cannot find out what became of it,
+	// that error says so, and the change may have happened. Evidence
 	// appended by change, its leaves and a signed checkpoint over them commit
 	// together with the state. change may run while other changes share the
 	// same commit, and again from its beginning when one of them spoils it; it
@@ -195,4 +201,13 @@ type RecordQuery struct {
 type RecordPage struct {
 	Records []evidence.Sealed
 	Next    string // what Before is for the next page, "" after the last
+}
+
+// Versions count the changes of what a process remembers of a store that others
+// write, too. Where a count is as it was, so is what it counts.
+type Versions struct {
+	Stops    int64 // revocations, freezes, thaws and extensions, as their sequence
+	Modes    int64
+	Gateways int64
+	Agents   int64 // hosts, agents and grants of Agent Auth
 }

@@ -242,9 +242,6 @@ func (s *Store) Records(ctx context.Context) (int64, error) {
 	return c.size, err
 }
 
-// ErrNoEvidence is returned by [Store.Export] while there is no record.
-var ErrNoEvidence = errors.New("sqlite: there is no evidence yet")
-
 // Export writes the bundle of everything that is recorded, as of one moment
 // (EXT-41).
 func (s *Store) Export(ctx context.Context, w io.Writer, keys []evidence.Key) error {
@@ -274,7 +271,7 @@ func (s *Store) exportUnder(ctx context.Context, w io.Writer, what export) error
 		return err
 	}
 	if c.size == 0 {
-		return ErrNoEvidence
+		return issuer.ErrNoEvidence
 	}
 	if what.signed != nil {
 		covered, err := evidence.OpenCheckpoint(what.signed, s.config.Checkpoint.(verifier))

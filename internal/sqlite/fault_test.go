@@ -97,34 +97,6 @@ func TestEXT27_OnAReadOnlyDiskNothingHappens(t *testing.T) {
 	}
 }
 
-// What cannot be signed is not written.
-func TestEXT27_WithoutASignatureNothingHappens(t *testing.T) {
-	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
-	f.config.Signer = brokenSigner{f.config.Signer}
-	s := openStore(t, f.config)
-	if err := act(s, t, "agent"); !errors.Is(err, evidence.ErrNotWritten) {
-		t.Errorf("%v; want ErrNotWritten", err)
-	}
-	if mode := modeOf(t, s, "agent"); mode != "" {
-		t.Errorf("the action happened: %q", mode)
-	}
-}
-
-type brokenSigner struct{ evidence.Signer }
-
-func (brokenSigner) Sign([]byte) ([]byte, error) { return nil, errors.New("the key is gone") }
-
-func TestAClosedStoreWritesNothing(t *testing.T) {
-	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
-	s := openStore(t, f.config)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := act(s, t, "agent"); !errors.Is(err, evidence.ErrNotWritten) {
-		t.Errorf("%v; want ErrNotWritten", err)
-	}
-}
-
 func TestADamagedRecordIsReported(t *testing.T) {
 	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
 	s := openStore(t, f.config)

@@ -1,4 +1,4 @@
-package sqlite
+package storetest
 
 import (
 	"testing"
@@ -7,10 +7,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
-// TestEXT34_AKeyIsAsOldAsItIs: the key that was recorded last is the agent's, and
-// one that comes back keeps its age.
-func TestEXT34_AKeyIsAsOldAsItIs(t *testing.T) {
-	s := newStore(t)
+// AKeyIsAsOldAsItIs says that the key that was recorded last is the agent's, and one
+// that comes back keeps its age (EXT-34).
+func AKeyIsAsOldAsItIs(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
 	for n, c := range []struct {
 		agent, key, want string
 		since            int

@@ -1,4 +1,4 @@
-package sqlite
+package storetest
 
 import (
 	"math/big"
@@ -7,9 +7,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
-// ATK-42: a decision that is settled again gives nothing back again.
-func TestATK42_SettledOnce(t *testing.T) {
-	s := newStore(t)
+// SettledOnce says that a decision that is settled again gives nothing back again
+// (ATK-42).
+func SettledOnce(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
 	ctx := t.Context()
 	reserve := func(decision string, amount int64) (ok bool) {
 		t.Helper()

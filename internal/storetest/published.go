@@ -1,9 +1,8 @@
-package sqlite
+package storetest
 
 import (
 	"bytes"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,9 +14,9 @@ import (
 
 // What is public of the log is that of its tree, also after a start; a bundle under
 // an earlier checkpoint ends where that does.
-func TestEXT35_WhatIsPublicOfTheLog(t *testing.T) {
-	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
-	s := openStore(t, f.config)
+func whatIsPublicOfTheLog(t *testing.T, place Place) {
+	f := newFixture(t, place)
+	s := f.open(t)
 	empty := must(evidence.ReadCheckpoint(must(s.LatestCheckpoint(t.Context()))))
 	if empty.Size != 0 || must(s.CosignedCheckpoint(t.Context())) != nil {
 		t.Errorf("%+v", empty)
@@ -31,7 +30,7 @@ func TestEXT35_WhatIsPublicOfTheLog(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = openStore(t, f.config)
+	s = f.open(t)
 	if !bytes.Equal(must(s.CosignedCheckpoint(t.Context())), early) {
 		t.Error("the cosigned checkpoint is not kept")
 	}
@@ -58,10 +57,10 @@ func TestEXT35_WhatIsPublicOfTheLog(t *testing.T) {
 	// A checkpoint of more than the file has is not one of it.
 	more := latest
 	more.Size++
-	if err := s.KeepCosigned(t.Context(), must(evidence.SignCheckpoint(more, f.config.Checkpoint))); err != nil {
+	if err := s.KeepCosigned(t.Context(), must(evidence.SignCheckpoint(more, f.keys.Checkpoint))); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ExportCosigned(t.Context(), &out, nil, false); err == nil || !strings.Contains(err.Error(), "not one of this file") {
+	if err := s.ExportCosigned(t.Context(), &out, nil, false); err == nil || !strings.Contains(err.Error(), "not one of this") {
 		t.Error(err)
 	}
 }
