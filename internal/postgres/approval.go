@@ -58,6 +58,27 @@ func (r reader) HeldCalls(state approval.CallState) ([]approval.Call, error) {
 	return bodies[approval.Call](r, "SELECT body FROM held_call WHERE state = $1 ORDER BY made", string(state))
 }
 
+// HeldTasksOf implements [approval.Reader].
+func (r reader) HeldTasksOf(agent string, owner issuer.Owner, limit int) ([]string, error) {
+	rows, err := r.query("SELECT task FROM held_call WHERE agent = $1 AND owner = $2 ORDER BY made DESC LIMIT $3", agent, ownerKey(owner), limit)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: held calls of an owner: %w", err)
+	}
+	defer rows.Close()
+	var out []string
+	for rows.Next() {
+		var task string
+		if err := rows.Scan(&task); err != nil {
+			return nil, fmt.Errorf("postgres: held calls of an owner: %w", err)
+		}
+		out = append(out, task)
+	}
+	return out, rows.Err()
+}
+
+// ownerKey is an owner as one text, which is looked up.
+func ownerKey(o issuer.Owner) string { return o.Root + "\x1f" + o.Principal + "\x1f" + o.Holder }
+
 // PutQuestion implements [approval.Tx].
 func (t *transaction) PutQuestion(q approval.Question) error {
 	ended := int64(0)
@@ -71,8 +92,8 @@ func (t *transaction) PutQuestion(q approval.Question) error {
 
 // PutHeldCall implements [approval.Tx].
 func (t *transaction) PutHeldCall(c approval.Call) error {
-	return t.keep(c, `INSERT INTO held_call (question, agent, task, state, made, body) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (question) DO UPDATE SET state = excluded.state, body = excluded.body`, c.Question, c.Agent, c.Task, string(c.State), t.next())
+	return t.keep(c, `INSERT INTO held_call (question, agent, task, state, owner, made, body) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (question) DO UPDATE SET state = excluded.state, body = excluded.body`, c.Question, c.Agent, c.Task, string(c.State), ownerKey(c.Owner), t.next())
 }
 
 // ForgetQuestions implements [approval.Tx].

@@ -100,6 +100,8 @@ func Run(t *testing.T, place Place) {
 		"HostsAndAgents":                           hostsAndAgents,
 		"ApprovalsOfAgents":                        approvalsOfAgents,
 		"QuestionsAndCalls":                        questionsAndCalls,
+		"HeldTasksOfAnOwner":                       heldTasksOfAnOwner,
+		"Messages":                                 messages,
 		"Listings":                                 listings,
 		"TimesAreTheCallers":                       timesAreTheCallers,
 		"TwoChangesOfOneThingAreOneAfterTheOther":  twoChangesOfOneThingAreOneAfterTheOther,

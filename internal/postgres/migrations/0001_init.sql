@@ -258,10 +258,21 @@ CREATE TABLE held_call (
     agent    BYTEA NOT NULL,
     task     BYTEA NOT NULL,
     state    BYTEA NOT NULL,
+    owner    BYTEA NOT NULL, -- its members, joined by the unit separator
     made     BIGINT NOT NULL,
     body     BYTEA NOT NULL,
     UNIQUE (agent, task)
 );
+CREATE INDEX held_call_owner ON held_call (agent, owner);
+CREATE TABLE message ( -- what webhooks have yet to be told of questions, and what they never took
+    id   BYTEA PRIMARY KEY,
+    hook BYTEA NOT NULL,
+    due  BIGINT NOT NULL, -- Unix milliseconds of the next try
+    died BIGINT NOT NULL, -- the same, of giving up; 0 while it is tried
+    body BYTEA NOT NULL
+);
+CREATE INDEX message_due ON message (due) WHERE died = 0;
+CREATE INDEX message_died ON message (died) WHERE died <> 0;
 CREATE INDEX held_call_state ON held_call (state) WHERE state IN ('approved', 'being_made');
 
 CREATE TABLE listing (

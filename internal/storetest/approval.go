@@ -1,4 +1,4 @@
-package sqlite
+package storetest
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
-func TestHeldTasksOfAnOwner(t *testing.T) {
-	s := newStore(t)
+func heldTasksOfAnOwner(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
 	alice := issuer.Owner{Root: "cap_1", Principal: "user:alice", Holder: "key:a"}
 	err := s.UpdateApprovals(t.Context(), func(tx approval.Tx) error {
 		for _, c := range []approval.Call{
@@ -43,8 +43,8 @@ func TestHeldTasksOfAnOwner(t *testing.T) {
 	}
 }
 
-func TestMessages(t *testing.T) {
-	s := newStore(t)
+func messages(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
 	update := func(change func(tx approval.Tx) error) {
 		t.Helper()
 		if err := s.UpdateApprovals(t.Context(), change); err != nil {
