@@ -168,7 +168,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.now, Log: a.log, Can: w.can, Policies: i.otherPolicies(w), Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
 		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 	}
-	i.scores = &server.Scores{Log: i.store, Now: a.now, Slog: a.log}
+	i.scores = &server.Scores{Log: i.store, Named: i.named, Now: a.now, Slog: a.log}
 	i.admin.Scores, i.admin.AsksTrust = i.scores, i.asksTrust()
 	i.describeAgents()
 	if err := i.knowScores(ctx); err != nil {

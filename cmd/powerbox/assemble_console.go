@@ -45,6 +45,10 @@ func (i *instance) console(ctx context.Context, a assembly, p *provider.Provider
 	if i.desk != nil {
 		c.Desk = i.desk
 	}
+	var err error
+	if c.Directory, err = i.directory(a, i.administrator(agent.AgentAuth, a.dev)); err != nil {
+		return err
+	}
 	if a.dev {
 		c.Groups = i.devGroups()
 		for _, u := range i.config.Identity.Dev {

@@ -15,8 +15,9 @@ import (
 // lookAtCards is how often the cards of registered agents are asked for again.
 const lookAtCards = 10 * time.Minute
 
-// list makes the registry: what this server protects, and what operators register.
-func (i *instance) list(ctx context.Context, a assembly) (http.Handler, error) {
+// registry makes the registry: what this server protects, and what operators
+// register. It keeps nothing itself.
+func (i *instance) registry(a assembly) (*registry.Registry, error) {
 	c := registry.Config{
 		Store: i.store, Cards: outbound.New(upstreamPolicy()), Record: i.issuer.ListingRecord, Level: i.scores.Level, Scores: i.scores.Update, Now: a.now, Log: a.log,
 	}
@@ -27,7 +28,12 @@ func (i *instance) list(ctx context.Context, a assembly) (http.Handler, error) {
 	for _, agent := range i.config.Agents {
 		c.Protected = append(c.Protected, registry.Protected{ID: agent.ID, URL: i.agentURL(agent.ID), Card: func(ctx context.Context) ([]byte, error) { return i.gateway.Card(ctx, agent.ID) }})
 	}
-	r, err := registry.New(c)
+	return registry.New(c)
+}
+
+// list serves the registry, and looks at the cards in it from time to time.
+func (i *instance) list(ctx context.Context, a assembly) (http.Handler, error) {
+	r, err := i.registry(a)
 	if err != nil {
 		return nil, err
 	}

@@ -201,6 +201,7 @@ func newGraphShow(p *program) *cobra.Command {
 	var g graphFlags
 	var from string
 	var all bool
+	var levels int
 	cmd := &cobra.Command{
 		Use:     "show [FILE...]",
 		Short:   "Show the graph: as a tree, JSON, DOT, Mermaid or SVG, with the blast radius of each agent",
@@ -210,7 +211,8 @@ func newGraphShow(p *program) *cobra.Command {
 	output := formatFlag(cmd, "text", "json", "dot", "mermaid", "svg")
 	g.add(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "only what this `agent` can set off, and what it could reach if it were taken over")
-	cmd.Flags().BoolVar(&all, "all", false, "list the blast radius of every agent, and not of the widest 20")
+	cmd.Flags().BoolVar(&all, "all", false, "show every level of a large graph, and the blast radius of every agent, not of the widest 20")
+	cmd.Flags().IntVar(&levels, "levels", 0, "show `N` levels of hand-offs, and count what is below (default: all, of more than 60 agents 2)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d, err := p.declarations(cmd.Context(), args, g)
 		if err != nil {
@@ -235,11 +237,23 @@ func newGraphShow(p *program) *cobra.Command {
 		case "mermaid":
 			return handoff.Mermaid(p.stdout, part)
 		case "svg":
+			if from != "" {
+				return handoff.SVGReach(p.stdout, part, from)
+			}
 			return handoff.SVG(p.stdout, part)
 		case "json":
 			return p.printJSON(describeGraph(part, whole, from))
 		}
-		if err := handoff.Tree(p.stdout, part, from); err != nil {
+		if levels < 0 {
+			return usage(fmt.Errorf("--levels is %d; want 1 or more", levels))
+		}
+		if levels == 0 && !all && len(part.Nodes()) > shownWhole {
+			levels = 2
+		}
+		if err := p.printWrong(part); err != nil {
+			return err
+		}
+		if err := handoff.Tree(p.stdout, part, handoff.View{From: from, Levels: levels}); err != nil {
 			return err
 		}
 		return p.printRadius(part, whole, from, all)
@@ -263,6 +277,35 @@ func describeGraph(part, whole *gate.Graph, from string) graphJSON {
 		out.Reached = append([]gate.Reached{}, whole.Reach(from)...)
 	}
 	return out
+}
+
+// shownWhole is how many agents a tree shows with all their levels, unless --all or
+// --levels says something else.
+const shownWhole = 60
+
+// printWrong heads what is shown of a graph: its size, and what can never pass.
+func (p *program) printWrong(g *gate.Graph) error {
+	if len(g.Nodes()) <= shownWhole {
+		return nil // it is in sight
+	}
+	edges := g.Edges()
+	var bad []string
+	for _, e := range edges {
+		if e.Failure != nil {
+			bad = append(bad, fmt.Sprintf("  %s to %s: %s", e.Wire.From, e.Wire.To, e.Failure))
+		}
+	}
+	_, err := fmt.Fprintf(p.stdout, "%s, %s; %d can never pass\n", many(len(g.Nodes()), "agent"), many(len(edges), "wire"), len(bad))
+	if left := len(bad) - shownRadii; left > 0 {
+		bad = append(bad[:shownRadii], fmt.Sprintf("  and %d more; powerbox graph check lists them", left))
+	}
+	for _, b := range bad {
+		fmt.Fprintln(p.stdout, b)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(p.stdout)
+	}
+	return err
 }
 
 // shownRadii is how many agents the table of radii has without --all.

@@ -12,12 +12,13 @@ import (
 // Approvals is who answers what is left to people, and how they log in to the
 // pages on which they do.
 type Approvals struct {
-	Rules    []ApprovalRule `key:"rules" doc:"Who answers requests that policies leave to people (@approval), and calls of skills with approval. For every operation on every resource the first rule that is about it counts; everybody whom a rule names for a part has to approve. Without a rule it is the user behind."`
-	Timeout  time.Duration  `key:"timeout" default:"10m" doc:"How long people have. No answer is a no."`
-	Fresh    time.Duration  `key:"fresh" default:"5m" doc:"How long after a login somebody can approve. Denying and revoking need no fresh one."`
-	Session  time.Duration  `key:"session" default:"8h" doc:"How long a login lasts."`
-	Webhooks []Webhook      `key:"webhooks" doc:"URLs that are told of what waits for people, signed as Standard Webhooks have it."`
-	Login    Login          `key:"login" doc:"The OpenID provider that people log in at. Without one, and without serve --dev, the first start prints a URL at which an administrator registers a passkey."`
+	Rules     []ApprovalRule `key:"rules" doc:"Who answers requests that policies leave to people (@approval), and calls of skills with approval. For every operation on every resource the first rule that is about it counts; everybody whom a rule names for a part has to approve. Without a rule it is the user behind."`
+	Timeout   time.Duration  `key:"timeout" default:"10m" doc:"How long people have. No answer is a no."`
+	Fresh     time.Duration  `key:"fresh" default:"5m" doc:"How long after a login somebody can approve. Denying and revoking need no fresh one."`
+	Session   time.Duration  `key:"session" default:"8h" doc:"How long a login lasts."`
+	Operators []string       `key:"operators" doc:"People who see the registry whole and the map, and consent to cards: principals such as user:bob, or group:NAME. Administrators of agent_auth do so, too."`
+	Webhooks  []Webhook      `key:"webhooks" doc:"URLs that are told of what waits for people, signed as Standard Webhooks have it."`
+	Login     Login          `key:"login" doc:"The OpenID provider that people log in at. Without one, and without serve --dev, the first start prints a URL at which an administrator registers a passkey."`
 }
 
 // ApprovalRule says who answers for some operations and resources.
@@ -86,6 +87,11 @@ const (
 func (k checker) checkRules() {
 	if k.Approvals.Timeout < time.Second {
 		k.place("approvals.timeout", "%s is less than a second", k.Approvals.Timeout)
+	}
+	for n, who := range k.Approvals.Operators {
+		if !strings.Contains(who, ":") || who == "group:" {
+			k.place(fmt.Sprintf("approvals.operators[%d]", n), "%q is nobody; want a principal such as user:bob, or group:NAME", who)
+		}
 	}
 	for n, r := range k.Approvals.Rules {
 		at := fmt.Sprintf("approvals.rules[%d]", n)

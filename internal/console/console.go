@@ -72,9 +72,10 @@ type Config struct {
 	Approvals Approvals
 	Agents    Agents
 	Passkeys  Passkeys
-	Desk      Desk   // requests and calls that wait for people; nil where none do
-	URL       string // the server's own, which decides origin, cookies and passkeys
-	Name      string // whose pages they are, as people know it
+	Desk      Desk       // requests and calls that wait for people; nil where none do
+	Directory *Directory // agents and their cards; nil where this server has none to show
+	URL       string     // the server's own, which decides origin, cookies and passkeys
+	Name      string     // whose pages they are, as people know it
 	// Fresh is how long after a login somebody can approve (AAP-A6).
 	Fresh time.Duration
 	// Session is how long a login lasts.
@@ -133,7 +134,7 @@ func New(c Config) (*Console, error) {
 	if k.passkeys, err = relyingParty(u, c.Name); err != nil {
 		return nil, err
 	}
-	if k.pages, err = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible}).ParseFS(files, "pages/*.html"); err != nil {
+	if k.pages, err = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible, "many": many}).ParseFS(files, "pages/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	// An approval is what another site would most like to post (ATK-47).
@@ -151,7 +152,7 @@ func New(c Config) (*Console, error) {
 // Paths are what the console serves.
 func Paths() []string {
 	return []string{
-		"/{$}", "/approve", "/approve/", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "GET /console/",
+		"/{$}", "/approve", "/approve/", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "GET /console/", "/registry", "/registry/", "GET /map",
 	}
 }
 
@@ -189,14 +190,26 @@ func (k *Console) routes() http.Handler {
 		"POST /host-agents/{agent}/challenge":      k.grantChallenge,
 		"POST /host-agents/{agent}/grants/{grant}": k.revokeGrant,
 		"GET /activity":                            k.activity,
+		"GET /registry":                            k.registry,
+		"GET /registry/{id}":                       k.listing,
+		"POST /registry/{id}/accept":               k.acceptCard,
+		"GET /map":                                 k.delegations,
 		"GET /console/{file}":                      k.asset,
 	} {
+		if k.config.Directory == nil && isDirectory(pattern) {
+			continue
+		}
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, serve) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		k.refuse(w, r, agentauth.Errorf(agentauth.CodeNotFound, "there is no such page"))
 	})
 	return mux
+}
+
+// isDirectory reports whether a pattern is that of a page about agents and cards.
+func isDirectory(pattern string) bool {
+	return strings.Contains(pattern, " /registry") || strings.HasSuffix(pattern, " /map")
 }
 
 // ServeHTTP implements [http.Handler]. The header is on every answer, refusals
@@ -278,6 +291,7 @@ type problem struct{ Title, Message, Back string }
 type frame struct {
 	Page, Name, Who, Path string
 	Dev                   bool
+	Directory, Operator   bool
 	Body                  any
 }
 
@@ -289,6 +303,9 @@ func (k *Console) showStatus(v *visit, status int, page string, body any) error 
 	f := frame{Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Body: body}
 	if v.session != nil {
 		f.Who = v.session.principal
+		if d := k.config.Directory; d != nil {
+			f.Directory, f.Operator = true, d.Viewer(provider.Person{Principal: v.session.principal, Groups: v.session.groups}).Operator
+		}
 	}
 	var b bytes.Buffer
 	if err := k.pages.ExecuteTemplate(&b, page+".html", f); err != nil {

@@ -384,6 +384,16 @@ func pattern(prefix, entry string) (powerbox.Pattern, error) {
 	return powerbox.ExactPattern(op), err
 }
 
+// Admits reports whether the entries of a scope have an operation in them. An entry
+// that is none admits nothing.
+func Admits(entries []string, operation string) bool {
+	op, err := powerbox.ParseOperation(operation)
+	return err == nil && slices.ContainsFunc(entries, func(e string) bool {
+		p, err := pattern("", e)
+		return err == nil && p.Matches(op)
+	})
+}
+
 // Graph is what the gate makes of the declarations. Agents that only scopes or
 // wires name are in it, with no surface.
 func (d *Declarations) Graph() (*gate.Graph, error) {

@@ -1,6 +1,7 @@
 package handoff
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -14,9 +15,17 @@ import (
 // maxDrawn is how many agents a picture has at most.
 const maxDrawn = 500
 
+// View says how much of a graph a tree shows.
+type View struct {
+	From string // only what this agent can set off; "" for everything
+	// Levels is how many hand-offs deep it goes; what is below is counted. 0 for all.
+	Levels int
+}
+
 // Tree writes the graph as a tree, from every origin or from one agent. What was
-// shown above is not shown again.
-func Tree(w io.Writer, g *gate.Graph, from string) error {
+// shown above is not shown again; those that hand nothing on stand beside who hands
+// to them.
+func Tree(w io.Writer, g *gate.Graph, v View) error {
 	failures := map[string]*gate.Failure{}
 	for _, e := range g.Edges() {
 		if e.Failure != nil {
@@ -24,8 +33,8 @@ func Tree(w io.Writer, g *gate.Graph, from string) error {
 		}
 	}
 	origins := g.Origins()
-	if from != "" {
-		origins = []string{from}
+	if v.From != "" {
+		origins = []string{v.From}
 	} else { // circles that nothing leads into have no origin
 		reached := map[string]bool{}
 		for _, o := range origins {
@@ -38,13 +47,19 @@ func Tree(w io.Writer, g *gate.Graph, from string) error {
 			}
 		}
 	}
-	t := tree{w: w, g: g, failures: failures, under: firstWires(g, origins)}
+	t := tree{w: w, g: g, failures: failures, under: firstWires(g, origins), levels: maxShown}
+	if v.Levels > 0 {
+		t.levels, t.radii = min(v.Levels, maxShown), map[string]gate.Radius{}
+		for _, r := range g.Radii() {
+			t.radii[r.Agent] = r
+		}
+	}
 	for _, o := range origins {
-		fmt.Fprintln(w, o)
+		t.line(o + t.beside(o))
 		t.below(o, "")
 	}
 	if t.elsewhere {
-		fmt.Fprintln(w, "(...: what it hands on is shown elsewhere)")
+		t.line("(...: what it hands on is shown elsewhere)")
 	}
 	return t.err
 }
@@ -88,7 +103,9 @@ type tree struct {
 	w         io.Writer
 	g         *gate.Graph
 	failures  map[string]*gate.Failure
-	under     map[string]string // the wire that an agent is shown under
+	under     map[string]string      // the wire that an agent is shown under
+	radii     map[string]gate.Radius // where not everything is shown
+	levels    int
 	depth     int
 	elsewhere bool
 	err       error
@@ -97,24 +114,55 @@ type tree struct {
 // maxShown is how deep a tree goes.
 const maxShown = 64
 
+func (t *tree) line(text string) {
+	if _, err := fmt.Fprintln(t.w, text); err != nil && t.err == nil {
+		t.err = err
+	}
+}
+
+// plain reports whether a wire is one that passes, to somebody who hands nothing
+// on: there is nothing to show below it.
+func (t *tree) plain(w gate.Wire) bool {
+	return t.failures[wireKey(w)] == nil && len(t.g.From(w.To)) == 0
+}
+
+// beside are those that an agent hands to and that hand nothing on.
+func (t *tree) beside(agent string) string {
+	var all []string
+	for _, w := range t.g.From(agent) {
+		if t.plain(w) {
+			all = append(all, w.To+" "+strings.Join(names(w), ", "))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "  > " + strings.Join(all, "; ")
+}
+
 func (t *tree) below(agent, indent string) {
-	wires := t.g.From(agent)
+	wires := slices.DeleteFunc(slices.Clone(t.g.From(agent)), t.plain)
 	for i, w := range wires {
 		branch, further := "├─ ", "│  "
 		if i == len(wires)-1 {
 			branch, further = "└─ ", "   "
 		}
-		line := indent + branch + w.To + "  " + t.judged(w)
-		here := t.under[w.To] == wireKey(w) && t.depth < maxShown
-		if !here && len(t.g.From(w.To)) > 0 {
-			line += "  ..."
+		text := indent + branch + w.To + "  " + t.judged(w)
+		here := t.under[w.To] == wireKey(w)
+		switch {
+		case !here && len(t.g.From(w.To)) > 0:
+			text += "  ..."
 			t.elsewhere = true
+		case here && t.depth+1 >= t.levels:
+			if r := t.radii[w.To]; r.AmbientAgents > 0 {
+				text += fmt.Sprintf("  (+%d below)", r.AmbientAgents)
+			}
+			here = false
+		default:
+			text += t.beside(w.To)
 		}
-		if _, err := fmt.Fprintln(t.w, line); err != nil {
-			t.err = err
-			return
-		}
-		if here {
+		t.line(text)
+		if here && t.err == nil {
 			t.under[w.To] = "" // a second wire of the same kind does not show it again
 			t.depth++
 			t.below(w.To, indent+further)
@@ -222,43 +270,91 @@ const (
 	gapX, gapY          = 90, 16
 )
 
+// The looks of boxes: of an agent, of the one that is asked about, of what its
+// scopes let it reach, and of what nothing but the lack of a gate would.
+const (
+	plainBox = `fill="#eef3f7" stroke="#567"`
+	takenBox = `fill="#fff" stroke="#0550ae" stroke-width="3"`
+	gatedBox = `fill="#e9f6ec" stroke="#1a6b34" stroke-width="2"`
+	openBox  = `fill="#fff1f0" stroke="#a40e26" stroke-dasharray="5 3"`
+)
+
 // SVG draws the graph in layers, origins on the left. It has no script and loads
 // nothing.
-func SVG(w io.Writer, g *gate.Graph) error {
+func SVG(w io.Writer, g *gate.Graph) error { return draw(w, g, nil) }
+
+// SVGReach is [SVG] with what an agent could reach if it were taken over: what its
+// scopes allow, and what it could only reach where nothing is gated.
+func SVGReach(w io.Writer, g *gate.Graph, from string) error {
+	looks := map[string]string{from: takenBox}
+	for _, r := range g.Reach(from) {
+		switch {
+		case r.Agent == from:
+		case len(r.Gated) > 0:
+			looks[r.Agent] = gatedBox
+		default:
+			looks[r.Agent] = openBox
+		}
+	}
+	return draw(w, g, looks)
+}
+
+func draw(w io.Writer, g *gate.Graph, looks map[string]string) error {
 	ids, number, edges, err := picture(g)
 	if err != nil {
 		return err
 	}
 	layers := layered(ids, number, edges)
 	x, y := make([]int, len(ids)), make([]int, len(ids))
-	height := 0
+	rows := 0
+	for _, members := range layers {
+		rows = max(rows, len(members))
+	}
+	height := gapY + rows*(boxHeight+gapY)
 	for l, members := range layers {
-		for row, v := range members {
-			x[v], y[v] = gapY+l*(boxWidth+gapX), gapY+row*(boxHeight+gapY)
-			height = max(height, y[v]+boxHeight+gapY)
+		for row, v := range members { // spread over the height, beside their own
+			x[v], y[v] = gapX/4+l*(boxWidth+gapX), gapY/2+(2*row+1)*(height-gapY)/(2*len(members))-boxHeight/2
 		}
 	}
-	width := len(layers)*(boxWidth+gapX) - gapX + 2*gapY
+	width := len(layers)*(boxWidth+gapX) - gapX/2
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img" aria-label="Who may hand what to whom">`+"\n",
 		width, height, width, height)
 	fmt.Fprintln(w, `<rect width="100%" height="100%" fill="#fff"/>`)
 	for _, e := range edges {
 		a, b := number[e.Wire.From], number[e.Wire.To]
 		line, title := `stroke="#567" fill="none"`, strings.Join(names(e.Wire), ", ")
+		aside := 0 // what never passes stands beside what does
 		if e.Failure != nil {
+			aside = 5
 			line, title = `stroke="#c00" stroke-dasharray="4 3" fill="none"`, e.Failure.Error()
 		}
-		x1, y1, x2, y2 := x[a]+boxWidth, y[a]+boxHeight/2, x[b], y[b]+boxHeight/2
-		bend := max(gapX/2, abs(x2-x1)/2)
-		fmt.Fprintf(w, `<path d="M%d %dC%d %d %d %d %d %d" %s><title>%s</title></path>`+"\n", x1, y1, x1+bend, y1, x2-bend, y2, x2, y2, line,
-			html.EscapeString(e.Wire.From+" to "+e.Wire.To+": "+title))
+		fmt.Fprintf(w, `<path d="%s" %s><title>%s</title></path>`+"\n", curve(x[a], y[a]+aside, x[b], y[b]+aside), line, html.EscapeString(e.Wire.From+" to "+e.Wire.To+": "+title))
 	}
 	for i, id := range ids {
-		fmt.Fprintf(w, `<g><title>%s</title><rect x="%d" y="%d" width="%d" height="%d" rx="4" fill="#eef3f7" stroke="#567"/><text x="%d" y="%d">%s</text></g>`+"\n",
-			html.EscapeString(id), x[i], y[i], boxWidth, boxHeight, x[i]+8, y[i]+18, html.EscapeString(short(id)))
+		look := cmp.Or(looks[id], plainBox)
+		fmt.Fprintf(w, `<g><title>%s</title><rect x="%d" y="%d" width="%d" height="%d" rx="4" %s/><text x="%d" y="%d">%s</text></g>`+"\n",
+			html.EscapeString(id), x[i], y[i], boxWidth, boxHeight, look, x[i]+8, y[i]+18, html.EscapeString(short(id)))
 	}
 	_, err = fmt.Fprintln(w, "</svg>")
 	return err
+}
+
+// curve is the way from one box to another, with a tip: from the right of the first
+// to the left of the second, round the side where they are in one layer, and from
+// the left where it goes back.
+func curve(ax, ay, bx, by int) string {
+	const tip = 6
+	y1, y2 := ay+boxHeight/2, by+boxHeight/2
+	x1, x2, out, in := ax+boxWidth, bx, 1, -1
+	switch {
+	case ax == bx:
+		x2, in = bx+boxWidth, 1
+		y2 += boxHeight / 4 // a wire to itself is seen
+	case bx < ax:
+		x1, x2, out, in = ax, bx+boxWidth, -1, 1
+	}
+	bend := max(gapX/2, abs(x2-x1)/2)
+	return fmt.Sprintf("M%d %dC%d %d %d %d %d %dm%d %dl%d %dl%d %d", x1, y1, x1+out*bend, y1, x2+in*bend, y2, x2, y2, in*tip, -tip/2, -in*tip, tip/2, in*tip, tip/2)
 }
 
 func abs(n int) int { return max(n, -n) }
@@ -311,7 +407,48 @@ func layered(ids []string, number map[string]int, edges []gate.Edge) [][]int {
 	for v, l := range layer {
 		layers[l] = append(layers[l], v)
 	}
+	untangle(layers, len(ids), edges, number)
 	return layers
+}
+
+// untangle puts agents near those that they hand to and that hand to them, sweep by
+// sweep, so that fewer lines cross.
+func untangle(layers [][]int, n int, edges []gate.Edge, number map[string]int) {
+	var near [2][][]int // those who hand to an agent, and those it hands to
+	near[0], near[1] = make([][]int, n), make([][]int, n)
+	for _, e := range edges {
+		a, b := number[e.Wire.From], number[e.Wire.To]
+		near[0][b], near[1][a] = append(near[0][b], a), append(near[1][a], b)
+	}
+	at := make([]float64, n)
+	place := func(members []int) {
+		for row, v := range members {
+			at[v] = (float64(row) + 0.5) / float64(len(members))
+		}
+	}
+	for _, members := range layers {
+		place(members)
+	}
+	for sweep := range 9 { // the last one puts agents beside who hands to them
+		for l := range layers {
+			members := layers[l]
+			if sweep%2 == 1 {
+				members = layers[len(layers)-1-l]
+			}
+			mean := map[int]float64{}
+			for _, v := range members {
+				mean[v] = at[v]
+				if beside := near[sweep%2][v]; len(beside) > 0 {
+					mean[v] = 0
+					for _, o := range beside {
+						mean[v] += at[o] / float64(len(beside))
+					}
+				}
+			}
+			slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
+			place(members)
+		}
+	}
 }
 
 // SARIF writes findings as SARIF 2.1.0, for the review tools of code hosts.

@@ -76,6 +76,9 @@ func entryOf(id string, raw []byte, card agentcard.Card) (Entry, error) {
 	return e, nil
 }
 
+// Contract returns the card itself.
+func (e Entry) Contract() agentcard.Card { return e.card }
+
 // matches reports whether an agent has what a query wants.
 func (q Query) matches(e Entry) bool {
 	return q.speaks(e) && q.inCard(e) && q.authorized(e) && (q.Trust == "" || e.Trust.Reaches(q.Trust))

@@ -39,8 +39,11 @@ const (
 type Scores struct {
 	Log    RecordLog
 	Agents []string // that are protected here; everybody else is of the lowest level
-	Now    func() time.Time
-	Slog   *slog.Logger
+	// Named reports whether an origin on record is one that the operator has a name
+	// for. Optional: none is.
+	Named func(origin string) bool
+	Now   func() time.Time
+	Slog  *slog.Logger
 
 	levels atomic.Pointer[levels]
 
@@ -61,6 +64,8 @@ type ledger struct {
 	chains map[evidence.ChainID]evidence.Head // of the next record
 	place  int64
 	midway bool // it was not read from the beginning: what was archived is not there
+	named  func(origin string) bool
+	seen   seen
 }
 
 // follow takes over what is in the log behind what it has.
@@ -70,7 +75,7 @@ func (l *ledger) follow(ctx context.Context, log RecordLog) error {
 		return err
 	}
 	if l.place < begins {
-		*l = ledger{book: trust.Book{Until: l.book.Until}, place: begins, midway: true}
+		*l = ledger{book: trust.Book{Until: l.book.Until}, place: begins, midway: true, named: l.named}
 	}
 	for {
 		sealed, err := log.From(ctx, l.place)
@@ -100,6 +105,9 @@ func (l *ledger) add(s evidence.Sealed) {
 	}
 	l.chains[r.Details.ChainID] = s.Head()
 	l.book.Add(r)
+	if l.named != nil {
+		l.seen.add(r, l.named)
+	}
 	l.place++
 }
 
@@ -107,6 +115,7 @@ func (l *ledger) add(s evidence.Sealed) {
 func (s *Scores) Update(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ledger.named = s.Named
 	if err := s.ledger.follow(ctx, s.Log); err != nil {
 		return err
 	}

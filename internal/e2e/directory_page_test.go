@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// directory is a town whose carol looks after it and whose dora does not, with two
+// callers that the operator knows and an agent that streams without saying so.
+func directory(t *testing.T) *town {
+	t.Helper()
+	agent := newRawAgent(t)
+	agent.card = func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, strings.Replace(agent.cardText(""), `"capabilities":{"streaming":true}`, `"capabilities":{}`, 1))
+	}
+	agent.says("text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"statusUpdate\":{\"taskId\":\"t1\",\"contextId\":\"c1\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}}\n\n")
+	w := start(t, options{
+		policies: asking, dev: reviewers, mode: "prefer", upstream: agent.url, host: "localhost",
+		callers: "  callers:\n    - {agent: desk, client: desk}\n    - {agent: clerk, client: clerk}\n",
+		extra: `approvals: {operators: ["user:carol"]}
+scopes:
+  desk: {documents: ["documents:read/search"]}
+  clerk: {mail: ["mail:send/send"]}
+  documents: {mail: ["mail:send/send"]}
+`,
+	})
+	w.post(w.agentURL("documents"), text("SendStreamingMessage", "hello"), nil)
+	return w
+}
+
+// TestCARD19_OnAPage finds agents by what their cards declare on the page, looks at
+// one of them, and consents to a card that changed; who may not see an agent is not
+// shown it.
+func TestCARD19_OnAPage(t *testing.T) {
+	w := directory(t)
+	weather := newStranger(t, strings.Replace(strangersCard, "STREAMING", "false", 1))
+	w.operator(http.MethodPost, "/v1/registry/agents", map[string]any{"url": weather.url, "visible_to": []string{"group:sailing"}})
+	b := openBrowser(t)
+	b.login(w.url, "carol", "/registry")
+	b.says("CARD-19", "documents", "mail", "weather-desk", "not protected here", "ROLE", "CAPABILITY", "Map")
+	b.shot("registry")
+	b.do(chromedp.SendKeys(chromedp.CSS("#text"), "ships"))
+	b.press("form.search button", "table")
+	if page := b.text(); !strings.Contains(page, "weather-desk") || strings.Contains(page, "documents") {
+		t.Errorf("CARD-19 a search for ships finds\n%s", page)
+	}
+	b.do(chromedp.Navigate(w.url + "/registry/documents"))
+	b.says("CARD-19", "protected here", "What it can be held to: L1", "documents:write/delete, on resources named by handles", "streaming", "not declared, so not to be relied on", "Mode: prefer", "sha256:")
+	b.says("CARD-12", "It did, and does not declare")
+	b.shot("registry-agent")
+
+	// A card that changed waits, with what is different, until somebody consents.
+	weather.says(strings.Replace(strings.Replace(strangersCard, "STREAMING", "true", 1), `"skills":[`, `"skills":[{"id":"sink","name":"<b>Sink</b>","description":"Sinks ships","tags":["sea"]},`, 1))
+	w.operator(http.MethodPost, "/v1/registry/agents/weather-desk/refresh", map[string]any{})
+	dora := w.atPage("dora")
+	if status, page := dora.get("/registry/weather-desk"); status != http.StatusNotFound || strings.Contains(page, "Weather") {
+		t.Errorf("CARD-19 an agent that dora may not see: HTTP %d", status)
+	}
+	if status, page := dora.get("/registry"); status != http.StatusOK || strings.Contains(page, "weather-desk") || strings.Contains(page, `href="/map"`) {
+		t.Errorf("CARD-19 what dora may see: HTTP %d\n%s", status, page)
+	}
+	if status, _ := dora.post("/registry/weather-desk/accept", url.Values{"card_digest": {"sha256:x"}}); status != http.StatusForbidden {
+		t.Errorf("ATK-53 dora accepts a card: HTTP %d; want 403", status)
+	}
+	carol := w.atPage("carol")
+	if status, _ := carol.post("/registry/weather-desk/accept", url.Values{"card_digest": {"sha256:x"}}); status != http.StatusBadRequest {
+		t.Errorf("ATK-53 another card than the one that waits is accepted: HTTP %d; want 400", status)
+	}
+	b.do(chromedp.Navigate(w.url + "/registry/weather-desk"))
+	b.says("ATK-53", "Its card says something else now", "widens", "sink")
+	b.shot("registry-waits")
+	b.press("button.approve", "dl")
+	if strings.Contains(b.text(), "something else now") {
+		t.Errorf("ATK-53 the accepted card still waits:\n%s", b.text())
+	}
+	var listed struct {
+		Waiting string `json:"waiting_digest"`
+		Skills  []struct {
+			ID string `json:"id"`
+		} `json:"skills"`
+	}
+	if err := json.Unmarshal(w.operator(http.MethodGet, "/v1/registry/agents/weather-desk", nil), &listed); err != nil || listed.Waiting != "" || len(listed.Skills) != 2 {
+		t.Errorf("ATK-53 after consent: %+v, %v", listed, err)
+	}
+}
+
+// TestGATE12_OnAPage shows the map: scopes, attempts on record, and what one agent
+// could reach with and without a gate. It is for those who look after the server.
+func TestGATE12_OnAPage(t *testing.T) {
+	w := directory(t)
+	w.post(w.agentURL("mail"), text("SendMessage", "hello"), nil)
+	b := openBrowser(t)
+	b.login(w.url, "carol", "/map")
+	b.says("GATE-12", "Who may hand what to whom", "(unnamed callers)", "Blast radius of every agent", "What was tried")
+	b.shot("map")
+	b.do(chromedp.SetValue(chromedp.CSS("#agent"), "desk"))
+	b.press(`form[action="/map"] button`, "#reach-title")
+	b.says("GATE-12", "If desk were taken over", "documents/documents:read/search", "documents/documents:write/delete", "mail/mail:send/send", "only where nothing is gated")
+	rows := b.js(`[...document.querySelectorAll("section[aria-labelledby=reach-title] tbody tr")].map(r => [...r.cells].map(c => c.innerText.trim().replace(/\s+/g, " ")))`)
+	want := `[["documents","directly","documents/documents:read/search documents/documents:write/delete","documents/documents:read/search"],["mail","documents","mail/mail:send/send","nothing"]]`
+	if rows != want {
+		t.Errorf("GATE-12 what desk could reach:\n%s\nwant\n%s", rows, want)
+	}
+	if drawn := b.js(`[...document.querySelectorAll(".map svg rect")].filter(r => r.getAttribute("stroke-dasharray")).length + " " + document.querySelectorAll("script").length`); drawn != `"1 1"` {
+		t.Errorf("GATE-12 %s boxes are drawn as reached only where nothing is gated, and scripts; want 1 and the page's own", drawn)
+	}
+	b.shot("map-reach")
+	dora := w.atPage("dora")
+	if status, page := dora.get("/map"); status != http.StatusForbidden || strings.Contains(page, "desk") {
+		t.Errorf("GATE-12 the map for somebody else: HTTP %d", status)
+	}
+	if status, _ := w.atPage("carol").get("/map?agent=nobody"); status != http.StatusNotFound {
+		t.Errorf("GATE-12 an agent that is not there: HTTP %d; want 404", status)
+	}
+}
