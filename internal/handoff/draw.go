@@ -316,7 +316,7 @@ func draw(w io.Writer, g *gate.Graph, looks map[string]string) error {
 			x[v], y[v] = gapX/4+l*(boxWidth+gapX), gapY/2+(2*row+1)*(height-gapY)/(2*len(members))-boxHeight/2
 		}
 	}
-	width := len(layers)*(boxWidth+gapX) - gapX/2
+	width := len(layers)*(boxWidth+gapX) - gapX/4 // a wire within the last layer goes round its right side
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img" aria-label="Who may hand what to whom">`+"\n",
 		width, height, width, height)
 	fmt.Fprintln(w, `<rect width="100%" height="100%" fill="#fff"/>`)
