@@ -293,6 +293,26 @@ func (h holds) Task(ctx context.Context, agent, task string) (gateway.HeldTask, 
 	return h.task(q, c), true, err
 }
 
+// maxListed is how many held calls of one owner are listed.
+const maxListed = 256
+
+// Of implements [gateway.Holds].
+func (h holds) Of(ctx context.Context, agent string, owner gateway.Owner) ([]gateway.HeldTask, error) {
+	tasks, err := h.desk.HeldOf(ctx, agent, issuer.Owner(owner), maxListed)
+	var out []gateway.HeldTask
+	for _, task := range tasks {
+		if err != nil {
+			return nil, err
+		}
+		var t gateway.HeldTask
+		var known bool
+		if t, known, err = h.Task(ctx, agent, task); known {
+			out = append(out, t.Light())
+		}
+	}
+	return out, err
+}
+
 // Cancel implements [gateway.Holds].
 func (h holds) Cancel(ctx context.Context, agent, task string) (gateway.HeldTask, error) {
 	q, c, err := h.desk.Cancel(ctx, agent, task)

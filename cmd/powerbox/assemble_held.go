@@ -24,6 +24,12 @@ func (h holds) heldApart(ctx context.Context, of issuer.Gateway, q sidecar.HeldQ
 	case sidecar.HeldTell:
 		task, known, err := h.Task(ctx, of.Agent, q.Task)
 		return sidecar.HeldAnswer{Known: known, Task: apartTask(task)}, err
+	case sidecar.HeldList:
+		own, err := h.Of(ctx, of.Agent, q.Owner)
+		for _, t := range own {
+			a.Tasks = append(a.Tasks, apartTask(t))
+		}
+		return a, err
 	case sidecar.HeldCancel:
 		task, err := h.Cancel(ctx, of.Agent, q.Task)
 		if errors.Is(err, issuer.ErrNotFound) {

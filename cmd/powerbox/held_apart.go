@@ -84,6 +84,16 @@ func (h *apartHolds) Task(ctx context.Context, _, task string) (gateway.HeldTask
 	return hereTask(a.Task), a.Known, err
 }
 
+// Of implements [gateway.Holds].
+func (h *apartHolds) Of(ctx context.Context, _ string, owner gateway.Owner) ([]gateway.HeldTask, error) {
+	a, err := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldList, Owner: owner})
+	var out []gateway.HeldTask
+	for _, t := range a.Tasks {
+		out = append(out, hereTask(t))
+	}
+	return out, err
+}
+
 // Cancel implements [gateway.Holds].
 func (h *apartHolds) Cancel(ctx context.Context, _, task string) (gateway.HeldTask, error) {
 	a, err := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldCancel, Task: task})

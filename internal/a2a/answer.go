@@ -24,6 +24,7 @@ var forms = map[int]form{
 	CodeInternal:            {"INTERNAL_ERROR", http.StatusInternalServerError, "INTERNAL", 13},
 	CodeTaskNotFound:        {"TASK_NOT_FOUND", http.StatusNotFound, "NOT_FOUND", 5},
 	CodePushNotSupported:    {"PUSH_NOTIFICATION_NOT_SUPPORTED", http.StatusBadRequest, "FAILED_PRECONDITION", 9},
+	CodeUnsupported:         {"UNSUPPORTED_OPERATION", http.StatusBadRequest, "FAILED_PRECONDITION", 9},
 	CodeExtensionRequired:   {"EXTENSION_SUPPORT_REQUIRED", http.StatusBadRequest, "FAILED_PRECONDITION", 9},
 	CodeVersionNotSupported: {"VERSION_NOT_SUPPORTED", http.StatusBadRequest, "FAILED_PRECONDITION", 9},
 	CodeUnauthenticated:     {"UNAUTHENTICATED", http.StatusUnauthorized, "UNAUTHENTICATED", 16},

@@ -18,6 +18,7 @@ const (
 	CodeInternal            = -32603
 	CodeTaskNotFound        = -32001
 	CodePushNotSupported    = -32003
+	CodeUnsupported         = -32004
 	CodeExtensionRequired   = -32008
 	CodeVersionNotSupported = -32009
 	CodeUnauthenticated     = -31401

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -38,4 +39,44 @@ func Normal(method string, answer []byte) ([]byte, error) {
 		return nil, err
 	}
 	return protojson.Marshal(m.Interface())
+}
+
+// WithTasks puts the tasks of an answer of ours in front of those of an answer to
+// ListTasks, and counts them.
+func WithTasks(path string, message, listed []byte) ([]byte, error) {
+	own, err := answerTo(path, listed)
+	if err != nil {
+		return nil, err
+	}
+	r, err := find(path)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := read(r.output, message)
+	if err != nil {
+		return nil, fmt.Errorf("answer to %s: %w", path, err)
+	}
+	fields := own.Descriptor().Fields()
+	tasks, total := fields.ByName("tasks"), fields.ByName("total_size")
+	if tasks == nil {
+		return nil, fmt.Errorf("answer to %s: it has no list of tasks", path)
+	}
+	n := own.Get(tasks).List().Len()
+	own.Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		if f.Number() != tasks.Number() {
+			own.Clear(f)
+		}
+		return true
+	})
+	// Of two messages in one the lists are joined, and the last number counts.
+	out, err := proto.Marshal(own.Interface())
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, message...)
+	if total != nil && theirs.Has(total) {
+		out = protowire.AppendTag(out, total.Number(), protowire.VarintType)
+		out = protowire.AppendVarint(out, uint64(theirs.Get(total).Int()+int64(n))) //nolint:gosec // a count
+	}
+	return out, nil
 }

@@ -24,9 +24,7 @@ func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, er
 		task, err := c.Task, error(nil)
 		if c.Gateway == "" {
 			task, err = d.config.Issuer.NewID("task_pb_")
-		} else if _, known := tx.HeldCallByTask(c.Agent, task); known == nil {
-			err = errors.New("approval: a task of that id is held already")
-		}
+		} // a gateway's own, which the store takes once
 		if err != nil {
 			return err
 		}
@@ -89,6 +87,18 @@ func (d *Desk) Held(ctx context.Context, agent, task string) (Question, Call, er
 		return err
 	})
 	return q, c, err
+}
+
+// HeldOf returns the tasks of an owner's held calls at an agent, newest first, limit
+// at the most.
+func (d *Desk) HeldOf(ctx context.Context, agent string, owner issuer.Owner, limit int) ([]string, error) {
+	var tasks []string
+	err := d.config.Store.ViewApprovals(ctx, func(r Reader) error {
+		var err error
+		tasks, err = r.HeldTasksOf(agent, owner, limit)
+		return err
+	})
+	return tasks, err
 }
 
 // Cancel withdraws a call that waits. One that was approved or made stays.

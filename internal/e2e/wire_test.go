@@ -460,6 +460,7 @@ func (a *answer) fromGRPC(t *testing.T, trailer http.Header, version, core strin
 	if a.Header.Get("Grpc-Status") != "" {
 		said = a.Header
 	}
+	var all []byte
 	for len(a.Raw) >= 5 {
 		size := int(be.BigEndian.Uint32(a.Raw[1:5]))
 		m := proto.Clone(messages[version][core][1])
@@ -469,9 +470,11 @@ func (a *answer) fromGRPC(t *testing.T, trailer http.Header, version, core strin
 		if a.Result == nil {
 			a.Result, _ = protojson.Marshal(m)
 		}
+		one, _ := protojson.Marshal(m)
+		all = append(append(all, one...), '\n')
 		a.Raw = a.Raw[5+size:]
 	}
-	a.Raw = a.Result
+	a.Raw = all
 	if said.Get("Grpc-Status") == "0" {
 		return
 	}

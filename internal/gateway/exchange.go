@@ -29,7 +29,9 @@ type exchange struct {
 	// pageQuery is the query of HTTP+JSON with the agent's own token of a page; ""
 	// for the query that came.
 	pageQuery string
-	message   []byte // of gRPC, the body without its frame
+	own       []HeldTask // of the caller, which go into the list
+	restart   bool       // the agent's list is asked for from its beginning
+	message   []byte     // of gRPC, the body without its frame
 	caller    identity.Caller
 	consumed  bool // the Authorization header is ours
 	call      a2a.Call

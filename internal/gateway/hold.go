@@ -74,6 +74,9 @@ type Holds interface {
 	// Task returns what has become of a call, and false where there is none of that
 	// task.
 	Task(ctx context.Context, agent, task string) (HeldTask, bool, error)
+	// Of returns the calls of an owner that are held or were lately, 256 of the newest
+	// at the most. In the place of an answer is its state alone.
+	Of(ctx context.Context, agent string, owner Owner) ([]HeldTask, error)
 	// Cancel withdraws a call that nobody has answered yet.
 	Cancel(ctx context.Context, agent, task string) (HeldTask, error)
 	// Take returns an approved call to whoever asks first, and false where there is
@@ -281,6 +284,9 @@ func (g *Gateway) isHeld(w http.ResponseWriter, x *exchange) bool {
 	}
 	switch x.call.Method {
 	case a2a.GetTask:
+	case a2a.SubscribeToTask:
+		g.follow(w, x, task)
+		return true
 	case a2a.CancelTask:
 		if task, err = g.config.Holds.Cancel(ctx, x.ID, x.call.Task); err != nil {
 			g.unavailable(w, x, "the call cannot be withdrawn", err)
@@ -301,15 +307,15 @@ func (g *Gateway) isHeld(w http.ResponseWriter, x *exchange) bool {
 func (g *Gateway) heldAlready(x *exchange) a2a.Denial {
 	return a2a.Denial{
 		Code: a2a.CodeInvalidParams, Reason: codeHeld, DecisionID: x.verdict.Record.ID, At: g.config.Now(),
-		Message: "this task stands for a call that a person has to approve; it can be asked for with GetTask and withdrawn with CancelTask, and nothing else",
+		Message: "this task stands for a call that a person has to approve; it can be asked for with GetTask, followed with SubscribeToTask and withdrawn with CancelTask, and nothing else",
 	}
 }
 
 // codeHeld is the denial of what a task of ours cannot do.
 const codeHeld = "task_waits_for_approval"
 
-// tell answers with a task of ours, as the answer to its message or by itself.
-func (g *Gateway) tell(w http.ResponseWriter, x *exchange, held HeldTask, sent bool) {
+// own is a held call as a task.
+func (held HeldTask) own() a2a.OwnTask {
 	t := a2a.OwnTask{
 		ID: held.Task, Context: held.Context, State: held.State, Text: held.Text, At: held.Updated, Decision: held.Decision,
 	}
@@ -325,6 +331,20 @@ func (g *Gateway) tell(w http.ResponseWriter, x *exchange, held HeldTask, sent b
 			t.State = answer.State
 		}
 	}
+	return t
+}
+
+// Light is a held call without the answer of the agent behind, in the state that
+// the answer has.
+func (held HeldTask) Light() HeldTask {
+	t := held.own()
+	held.State, held.Text, held.Answer = t.State, t.Text, nil
+	return held
+}
+
+// tell answers with a task of ours, as the answer to its message or by itself.
+func (g *Gateway) tell(w http.ResponseWriter, x *exchange, held HeldTask, sent bool) {
+	t := held.own()
 	h := w.Header()
 	h.Set(HeaderOutcome, "answered")
 	if held.State == a2a.OwnAuthRequired {

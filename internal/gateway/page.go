@@ -46,6 +46,9 @@ func (g *Gateway) openPage(x *exchange) error {
 	if err != nil || x.call.PageToken == "" {
 		return err
 	}
+	if x.restart {
+		return x.atPage("")
+	}
 	token, err := g.unsealPage(x, x.call.PageToken)
 	if err != nil {
 		return err
@@ -89,10 +92,13 @@ func (g *Gateway) page(r *http.Response, x *exchange, body []byte) ([]byte, erro
 			return nil, err
 		}
 		if p.Next == "" {
-			return kept, nil
+			return g.withOwn(x, kept)
 		}
-		if p.Tasks > 0 || n == maxPages {
-			return g.withNext(x, kept, p.Next)
+		if p.Tasks > 0 || len(x.own) > 0 || n == maxPages {
+			if kept, err = g.withNext(x, kept, p.Next); err != nil {
+				return nil, err
+			}
+			return g.withOwn(x, kept)
 		}
 		if body, err = g.nextPage(r.Request, x, p.Next); err != nil {
 			return nil, err

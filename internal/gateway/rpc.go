@@ -162,7 +162,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.
 		g.deny(w, x, g.denial(x))
 		return
 	}
-	if g.isHeld(w, x) {
+	if g.isHeld(w, x) || g.listsHeld(w, x) {
 		return
 	}
 	g.pushes.count(x)

@@ -44,12 +44,10 @@ type HeldTask struct {
 	Question string          `json:"question,omitempty"`
 	Task     string          `json:"task,omitempty"`
 	Context  string          `json:"context,omitempty"`
-	Owner    Owner           `json:"owner"`
 	State    a2a.OwnState    `json:"state,omitempty"`
 	Text     string          `json:"text,omitempty"`
 	URL      string          `json:"url,omitempty"`
 	Expires  time.Time       `json:"expires,omitzero"`
-	Created  time.Time       `json:"created,omitzero"`
 	Updated  time.Time       `json:"updated,omitzero"`
 	Decision string          `json:"decision,omitempty"`
 	Answer   json.RawMessage `json:"answer,omitempty"` // of the agent behind

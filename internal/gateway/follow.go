@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/a2apb"
+)
+
+// followEvery is how often it is looked what has become of a held call that
+// somebody follows.
+const followEvery = time.Second
+
+// over reports whether nothing becomes of a held call any more.
+func (held HeldTask) over() bool {
+	return held.State != a2a.OwnAuthRequired && held.State != a2a.OwnWorking
+}
+
+// follow answers a subscription to a task of ours: the task as it is, then what
+// becomes of it, and the end with its end (A2A 1.0, section 3.1.6). One that is over
+// cannot be followed.
+func (g *Gateway) follow(w http.ResponseWriter, x *exchange, task HeldTask) {
+	if task.over() {
+		g.finish(x, notTheAgent(evidence.Failed))
+		g.deny(w, x, a2a.Denial{
+			Code: a2a.CodeUnsupported, Reason: codeOver, DecisionID: x.verdict.Record.ID, At: g.config.Now(),
+			Message: "this task is over; ask for it with GetTask",
+		})
+		return
+	}
+	ctx, cancel := context.WithCancel(x.request.Context())
+	defer cancel()
+	defer g.watch(x, cancel)()
+	defer g.finish(x, outcome{status: evidence.Achieved})
+	h := w.Header()
+	h.Set(HeaderDecision, x.verdict.Record.ID)
+	h.Set(HeaderOutcome, "answered")
+	h.Set("Cache-Control", "no-store")
+	kind := typeEvents
+	if x.call.Binding == a2a.GRPC {
+		kind = typeGRPC
+		h["Trailer"] = []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin"}
+	}
+	g.activate(h, x)
+	h.Set("Content-Type", kind)
+	w.WriteHeader(http.StatusOK)
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for said := a2a.OwnState(""); ; {
+		if task.State != said {
+			said = task.State
+			if !g.tellOn(w, x, task) {
+				return
+			}
+		}
+		if task.over() {
+			if x.call.Binding == a2a.GRPC {
+				h.Set("Grpc-Status", "0")
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+			g.cutShort(w, x)
+			return
+		case <-tick.C:
+		}
+		if now, known, err := g.config.Holds.Task(ctx, x.ID, task.Task); err == nil && known {
+			task = now
+		}
+	}
+}
+
+// codeOver is the denial of a subscription to what is over.
+const codeOver = "task_over"
+
+// tellOn writes a task as one event, and reports whether somebody may still read.
+func (g *Gateway) tellOn(w http.ResponseWriter, x *exchange, task HeldTask) bool {
+	_, body, err := g.written(x, task.own(), true)
+	if err != nil {
+		g.config.Log.ErrorContext(x.request.Context(), "a task cannot be written as the caller reads it", "error", err)
+		return false
+	}
+	if x.call.Binding != a2a.GRPC {
+		body = slices.Concat([]byte("data: "), body, []byte("\n\n"))
+	}
+	if _, err = w.Write(body); err == nil {
+		err = http.NewResponseController(w).Flush()
+	}
+	return err == nil
+}
+
+// cutShort ends a stream of ours whose caller may not read on, or with the server.
+func (g *Gateway) cutShort(w http.ResponseWriter, x *exchange) {
+	reason, good := g.config.Gate.Recheck(x.verdict)
+	if good && g.ending.Err() == nil {
+		return // the caller has gone
+	}
+	if good {
+		reason = stopping()
+	}
+	d := a2a.Denial{Reason: reason.Code, Message: reason.Message, DecisionID: x.verdict.Record.ID, At: g.config.Now()}
+	if x.call.Binding != a2a.GRPC {
+		_, _ = w.Write(d.Event(x.call.Binding, x.call.ID)) // nobody is left to tell
+		return
+	}
+	if err := a2apb.SetStatus(w.Header(), d.GRPC()); err != nil {
+		w.Header().Set("Grpc-Status", "7")
+	}
+}
