@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// The blocks of docs/tutorial.md, docs/auditing.md, docs/incidents.md and
-// docs/examples.md. "sh setup" is run in the repository, "sh
+// The blocks of docs/tutorial.md, docs/auditing.md, docs/incidents.md,
+// docs/examples.md, docs/grants.md and docs/ci.md. "sh setup" is run in the repository, "sh
 // background URL" goes on running and is ready when the URL answers; another
 // one of the same URL stops it first. A text block after a block says lines
 // that its output has, in any spacing; ... stands for anything.
@@ -43,6 +43,12 @@ func TestEXT28_EXT32_IncidentRunbook(t *testing.T) { follow(t, "../../docs/incid
 
 // TestEXT31_WorkedExamples runs the commands of docs/examples.md.
 func TestEXT31_WorkedExamples(t *testing.T) { follow(t, "../../docs/examples.md", 6) }
+
+// TestSEP_TwelveGrants runs the recipes of docs/grants.md.
+func TestSEP_TwelveGrants(t *testing.T) { follow(t, "../../docs/grants.md", 48) }
+
+// TestGATE13_ChecksInCI runs the commands of docs/ci.md.
+func TestGATE13_ChecksInCI(t *testing.T) { follow(t, "../../docs/ci.md", 12) }
 
 // follow runs the commands of a page, from the first to the last, and looks for
 // what it promises.
