@@ -140,7 +140,7 @@ func newApproval(p *program) *cobra.Command {
 		Long: "Approval shows the requests of agents that wait for you, and answers them. What changes something needs a passkey, and is\n" +
 			"approved on the page that the request names; everything can be denied here.",
 	}
-	cmd.AddCommand(newApprovalList(p), newApprovalShow(p), newApprovalApprove(p), newApprovalDeny(p), newApprovalWatch(p))
+	cmd.AddCommand(newApprovalList(p), newApprovalShow(p), newApprovalApprove(p), newApprovalDeny(p), newApprovalWatch(p), newApprovalWebhooks(p))
 	return cmd
 }
 

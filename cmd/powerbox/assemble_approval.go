@@ -115,13 +115,14 @@ func (i *instance) attend(ctx context.Context, log *slog.Logger) error {
 	if err := i.desk.Begin(ctx); err != nil {
 		return err
 	}
+	i.admin.Outbox = outbox{i.desk}
 	ctx, i.leave = context.WithCancel(ctx)
 	released, swept, told := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	i.attended = []<-chan struct{}{released, swept, told}
 	go func() {
 		defer close(told)
 		if i.told != nil {
-			i.told.Run(ctx)
+			i.told.Run(ctx, i.store, i.desk.Tells)
 		}
 	}()
 	go func() {

@@ -29,6 +29,7 @@ func newTelemetry(ctx context.Context, listen string, traces bool) (*telemetry.T
 func (i *instance) watch(log *slog.Logger) error {
 	return i.telemetry.Watch(telemetry.State{
 		RevocationSequence: i.issuer.RevocationSequence,
+		Waiting:            i.messages(false), Undelivered: i.messages(true),
 		Unrecorded: func() int64 {
 			total, _ := i.gate.Unrecorded()
 			return total

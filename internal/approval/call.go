@@ -61,6 +61,9 @@ func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, er
 		q, c = made, held
 		return nil
 	})
+	if err == nil {
+		d.deliver()
+	}
 	return q, c, refusedBy(err)
 }
 
@@ -114,12 +117,9 @@ func (d *Desk) Cancel(ctx context.Context, agent, task string) (Question, Call, 
 		if err != nil || c.State != CallWaits || !q.Open(now) {
 			return err
 		}
-		q.State, q.Ended, q.Reason = issuer.StateDenied, now, "withdrawn by whoever asked"
+		q.State, q.Ended, q.Reason = issuer.StateDenied, now, withdrawn
 		c.State, c.Request, c.Updated = CallCancelled, nil, now
-		if err := tx.PutQuestion(q); err != nil {
-			return err
-		}
-		if err := tx.PutHeldCall(c); err != nil {
+		if err := errors.Join(tx.PutQuestion(q), tx.PutHeldCall(c), d.tell(tx, EventAnswered, q)); err != nil {
 			return err
 		}
 		return d.append(tx, q, "approval.withdraw", q.caller(), evidence.Allow, map[string]any{"question": q.ID})
@@ -253,8 +253,8 @@ func (d *Desk) wake() {
 	d.changed = make(chan struct{})
 }
 
-// Sweep tells people of new questions, ends those whose time is over, tells
-// delegates that it is their turn, and forgets what is long over.
+// Sweep ends questions whose time is over, tells delegates that it is their turn,
+// and forgets what is long over.
 func (d *Desk) Sweep(ctx context.Context) error {
 	now := d.config.Now()
 	var open []Question
@@ -268,7 +268,7 @@ func (d *Desk) Sweep(ctx context.Context) error {
 			err = d.expire(ctx, q.ID, now)
 		}
 		if err == nil && q.Open(now) && !slices.Contains(q.Told, string(EventAsked)) {
-			err = d.told(ctx, q.ID, EventAsked)
+			err = d.told(ctx, q.ID, EventAsked) // asked by a server that told afterwards
 		}
 		if err == nil && q.Open(now) && q.overdue(now) {
 			err = d.told(ctx, q.ID, EventOverdue)
@@ -280,7 +280,9 @@ func (d *Desk) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.config.Store.UpdateApprovals(ctx, func(tx Tx) error { return tx.ForgetQuestions(now.Add(-keptTime)) })
+	return d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
+		return errors.Join(tx.ForgetQuestions(now.Add(-keptTime)), tx.ForgetMessages(now.Add(-keptDead)))
+	})
 }
 
 // overdue reports whether there are delegates whose turn it is, and who were not
@@ -300,11 +302,9 @@ func (d *Desk) told(ctx context.Context, id string, e Event) error {
 			return err
 		}
 		q.Told = append(q.Told, string(e))
-		return tx.PutQuestion(q)
+		return errors.Join(tx.PutQuestion(q), d.tell(tx, e, q))
 	})
-	if err == nil {
-		d.tell(e, q)
-	}
+	d.deliver()
 	return err
 }
 
@@ -316,7 +316,7 @@ func (d *Desk) expire(ctx context.Context, id string, now time.Time) error {
 			return err
 		}
 		q.State, q.Ended = issuer.StateExpired, now
-		if err := tx.PutQuestion(q); err != nil {
+		if err := errors.Join(tx.PutQuestion(q), d.tell(tx, EventAnswered, q)); err != nil {
 			return err
 		}
 		if q.Kind == ForCall {

@@ -30,8 +30,12 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Teller tells people of what waits for them.
-type Teller interface{ Tell(News) }
+// Teller words what people are told of what waits for them. The desk stores it with
+// what it tells of.
+type Teller interface {
+	Messages(n News) ([]Message, error)
+	Names() []string // of the webhooks
+}
 
 // News is what people are told.
 type News struct {
@@ -75,6 +79,7 @@ type Desk struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when a call may be made
+	tells   chan struct{} // closed when there may be a message to deliver
 }
 
 // New returns a desk.
@@ -87,7 +92,7 @@ func New(c Config) (*Desk, error) {
 			return nil, errors.New("approval: a rule names nobody who could answer")
 		}
 	}
-	return &Desk{config: c, changed: make(chan struct{})}, nil
+	return &Desk{config: c, changed: make(chan struct{}), tells: make(chan struct{})}, nil
 }
 
 // Serves sets the issuer that the desk asks for.
@@ -184,13 +189,11 @@ func (d *Desk) open(tx Tx, q Question) (Question, error) {
 	}
 	q.Purpose = agentauth.Plain(q.Purpose, maxText)
 	q.State, q.Created, q.Expires = issuer.StatePending, now, now.Add(timeout)
-	if err := tx.PutQuestion(q); err != nil {
-		return q, err
-	}
 	if err := d.append(tx, q, "approval.ask", q.caller(), evidence.Allow, map[string]any{"question": q.ID, "kind": string(q.Kind), "needs": q.Needs, "expires": q.Expires.UTC().Format(time.RFC3339)}); err != nil {
 		return q, err
 	}
-	return q, nil // people are told of it once it is stored, by [Desk.Sweep]
+	q.Told = []string{string(EventAsked)}
+	return q, errors.Join(tx.PutQuestion(q), d.tell(tx, EventAsked, q))
 }
 
 func (q Question) caller() identity.Caller {
@@ -211,10 +214,39 @@ func (d *Desk) append(tx Tx, q Question, action string, by identity.Caller, deci
 	return err
 }
 
-func (d *Desk) tell(e Event, q Question) {
-	if d.config.Tell != nil {
-		d.config.Tell.Tell(News{e, q, d.Page(q.ID)})
+// tell has people told of a question, in its transaction. Of one that is over nobody
+// needs to hear any more that it is open.
+func (d *Desk) tell(tx Tx, e Event, q Question) error {
+	if d.config.Tell == nil {
+		return nil
 	}
+	if q.State != issuer.StatePending {
+		for _, name := range d.config.Tell.Names() {
+			for _, before := range []Event{EventAsked, EventOverdue} {
+				if err := tx.DeleteMessage(messageID(before, q.ID, name)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	messages, err := d.config.Tell.Messages(News{e, q, d.Page(q.ID)})
+	if err != nil || len(messages) == 0 {
+		return err
+	}
+	waiting, err := tx.CountMessages()
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		if waiting[m.Hook].Waiting >= maxWaiting {
+			d.config.Log.Error("a webhook is not told of a question: too much waits for it", slog.String("webhook", m.Hook), slog.String("question", q.ID))
+			continue
+		}
+		if err := tx.PutMessage(m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Use implements [issuer.Asker].
@@ -292,18 +324,23 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 		if q, err = d.answered(tx, q, who, a, now); err == nil {
 			alert, err = d.alert(tx, q, now)
 		}
+		if err == nil && alert {
+			err = d.tell(tx, EventAlert, q)
+		}
+		if err == nil && q.State != issuer.StatePending {
+			err = d.tell(tx, EventAnswered, q)
+		}
 		return err
 	})
 	if err != nil {
 		return q, err
 	}
+	d.deliver()
 	if alert {
 		d.config.Log.WarnContext(ctx, "people refuse a caller again and again: it may be hijacked, or wears them down",
 			slog.String("holder", q.Holder), slog.String("agent", q.Agent), slog.String("caller", q.Requester))
-		d.tell(EventAlert, q)
 	}
 	if q.State != issuer.StatePending {
-		d.tell(EventAnswered, q)
 		d.wake()
 	}
 	return q, nil

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
 // Template is the form of what a webhook is told.
@@ -41,115 +43,226 @@ type Webhook struct {
 	Client   *http.Client
 }
 
-// The bounds of telling: what waits for one webhook, and how often it is tried.
+// The bounds of telling.
 const (
-	maxTold  = 1024
 	tellTime = 10 * time.Second
+	// tellClaim is how long a message is nobody else's while it is sent.
+	tellClaim = 3 * tellTime
+	// tellEvery is how often it is looked for what is due.
+	tellEvery = time.Second
+	// maxWaiting is how many messages may wait for one webhook, and maxLook how many
+	// are looked at in one go.
+	maxWaiting = 10_000
+	maxLook    = 1024
+	// toldTime is how long it is tried to tell what nobody has to answer by a time.
+	toldTime = 24 * time.Hour
+	// keptDead is how long what was given up can be looked at.
+	keptDead = 7 * 24 * time.Hour
 )
 
-var tellAgain = []time.Duration{time.Second, 5 * time.Second, 25 * time.Second}
+// tellAgain is how long it takes until the next try; after the last it stays so.
+var tellAgain = []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 
-// Webhooks tells webhooks. What cannot be told after some tries, or while too much
-// waits, is logged and lost: the pages say what is open.
+// Webhooks tells webhooks what the desk has put into the store for them, until they
+// take it or nobody needs it any more.
 type Webhooks struct {
-	hooks  []Webhook
-	queues []chan told
-	now    func() time.Time
-	log    *slog.Logger
-}
+	hooks []Webhook
+	now   func() time.Time
+	log   *slog.Logger
 
-// told is one message to a webhook.
-type told struct {
-	id   string
-	body []byte
+	mu   sync.Mutex
+	busy map[string]bool // webhooks that are being told
 }
 
 // NewWebhooks returns a [Teller], which tells nothing before Run.
 func NewWebhooks(hooks []Webhook, now func() time.Time, log *slog.Logger) (*Webhooks, error) {
-	w := &Webhooks{hooks: hooks, now: now, log: log}
 	for _, h := range hooks {
 		if h.URL == "" || h.Client == nil || len(h.Secret) < 16 {
 			return nil, fmt.Errorf("approval: webhook %q needs a URL, a client and a secret of 16 bytes at least", h.Name)
 		}
-		w.queues = append(w.queues, make(chan told, maxTold))
 	}
-	return w, nil
+	return &Webhooks{hooks: hooks, now: now, log: log, busy: map[string]bool{}}, nil
 }
 
-// Tell implements [Teller].
-func (w *Webhooks) Tell(n News) {
-	for i, h := range w.hooks {
+// Messages implements [Teller].
+func (w *Webhooks) Messages(n News) ([]Message, error) {
+	now := w.now()
+	expires := now.Add(toldTime)
+	if n.Event == EventAsked || n.Event == EventOverdue {
+		expires = n.Question.Expires
+	}
+	var out []Message
+	for _, h := range w.hooks {
 		if len(h.Events) > 0 && !slices.Contains(h.Events, n.Event) {
 			continue
 		}
 		body, err := h.Template.message(n)
-		if err == nil {
-			select {
-			case w.queues[i] <- told{string(n.Event) + "_" + n.Question.ID, body}:
-				continue
-			default:
-				err = errors.New("too much waits for it")
-			}
+		if err != nil {
+			return nil, err
 		}
-		w.log.Error("a webhook is not told of a question", slog.String("webhook", h.Name), slog.String("question", n.Question.ID), slog.Any("error", err))
+		out = append(out, Message{ID: messageID(n.Event, n.Question.ID, h.Name), Hook: h.Name, Event: n.Event, Question: n.Question.ID, Body: body, Created: now, Due: now, Expires: expires})
 	}
+	return out, nil
 }
 
-// Run tells until ctx ends.
-func (w *Webhooks) Run(ctx context.Context) {
+// Names implements [Teller].
+func (w *Webhooks) Names() []string {
+	var out []string
+	for _, h := range w.hooks {
+		out = append(out, h.Name)
+	}
+	return out
+}
+
+func messageID(e Event, question, hook string) string { return string(e) + "_" + question + "." + hook }
+
+// Run tells until ctx ends. Each webhook is told one thing after the other, and
+// none waits for another.
+func (w *Webhooks) Run(ctx context.Context, store Store, changed func() <-chan struct{}) {
 	var all sync.WaitGroup
-	for i, h := range w.hooks {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case one := <-w.queues[i]:
-					w.deliver(ctx, h, one)
-				}
-			}
-		}()
-	}
-	all.Wait()
-}
-
-// deliver sends one message, some times where it must.
-func (w *Webhooks) deliver(ctx context.Context, h Webhook, one told) {
-	for n := 0; ; n++ {
-		err := h.post(ctx, one, w.now())
-		if err == nil || ctx.Err() != nil {
-			return
+	defer all.Wait()
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	for {
+		again := changed()
+		if err := w.look(ctx, store, &all); err != nil && ctx.Err() == nil {
+			w.log.WarnContext(ctx, "what webhooks are to be told cannot be looked for", slog.Any("error", err))
 		}
-		if n == len(tellAgain) {
-			w.log.ErrorContext(ctx, "a webhook could not be told of a question", slog.String("webhook", h.Name), slog.String("message", one.id), slog.Any("error", err))
-			return
-		}
-		timer := time.NewTimer(tellAgain[n])
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-again:
+		case <-tick.C:
 		}
 	}
 }
 
+// look begins to tell what is due.
+func (w *Webhooks) look(ctx context.Context, store Store, all *sync.WaitGroup) error {
+	var due []Message
+	err := store.ViewApprovals(ctx, func(r Reader) error {
+		var err error
+		due, err = r.DueMessages(w.now(), maxLook)
+		return err
+	})
+	by := map[string][]Message{}
+	for _, m := range due {
+		by[m.Hook] = append(by[m.Hook], m)
+	}
+	for name, messages := range by {
+		if !w.begin(name) {
+			continue
+		}
+		all.Go(func() {
+			defer w.end(name)
+			for _, m := range messages {
+				if ctx.Err() != nil || !w.deliver(ctx, store, m) {
+					return
+				}
+			}
+		})
+	}
+	return err
+}
+
+func (w *Webhooks) begin(hook string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy[hook] {
+		return false
+	}
+	w.busy[hook] = true
+	return true
+}
+
+func (w *Webhooks) end(hook string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.busy, hook)
+}
+
+// errNoHook says that a webhook is not configured any more.
+var errNoHook = errors.New("the webhook is not configured any more")
+
+// deliver sends one message once, and notes what became of it. It reports whether
+// the webhook takes messages now.
+func (w *Webhooks) deliver(ctx context.Context, store Store, m Message) bool {
+	// Another server may tell the same webhook, and this one may end: what is being
+	// sent is due again after a while.
+	taken := false
+	err := store.UpdateApprovals(ctx, func(tx Tx) error {
+		now, err := tx.Message(m.ID)
+		if taken = err == nil && now.Died.IsZero() && !now.Due.After(w.now()); !taken {
+			return errIgnored(err)
+		}
+		now.Due = w.now().Add(tellClaim)
+		m = now
+		return tx.PutMessage(now)
+	})
+	if err != nil || !taken {
+		return err == nil
+	}
+	err = errNoHook
+	if i := slices.IndexFunc(w.hooks, func(h Webhook) bool { return h.Name == m.Hook }); i >= 0 {
+		err = w.hooks[i].post(ctx, m, w.now())
+	}
+	if ctx.Err() != nil && err != nil {
+		return false // this server ends: it is due again
+	}
+	told := err == nil
+	err = store.UpdateApprovals(context.WithoutCancel(ctx), func(tx Tx) error {
+		if told {
+			return tx.DeleteMessage(m.ID)
+		}
+		if _, gone := tx.Message(m.ID); gone != nil {
+			return errIgnored(gone) // what it tells of is over, and nobody needs it
+		}
+		return tx.PutMessage(w.failed(m, err))
+	})
+	if err != nil {
+		w.log.ErrorContext(ctx, "what became of a message to a webhook is not noted", slog.String("message", m.ID), slog.Any("error", err))
+	}
+	return told
+}
+
+// errIgnored is nil for what is not there.
+func errIgnored(err error) error {
+	if notFound(err) {
+		return nil
+	}
+	return err
+}
+
+// failed is a message after a try that failed: due again, or given up.
+func (w *Webhooks) failed(m Message, why error) Message {
+	now := w.now()
+	wait := tellAgain[min(m.Tries, len(tellAgain)-1)]
+	m.Tries, m.Why, m.Due = m.Tries+1, why.Error(), now.Add(wait)
+	var gone *goneError
+	if m.Due.After(m.Expires) || errors.Is(why, errNoHook) || errors.As(why, &gone) {
+		m.Died = now
+		w.log.Error("a webhook could not be told of a question", slog.String("webhook", m.Hook), slog.String("message", m.ID), slog.Int("tries", m.Tries), slog.Any("error", why))
+	}
+	return m
+}
+
+// goneError says that a webhook wants no messages any more (HTTP status 410).
+type goneError struct{ error }
+
 // post sends a message with its signature over id, time and body.
-func (h Webhook) post(ctx context.Context, one told, now time.Time) error {
+func (h Webhook) post(ctx context.Context, one Message, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(one.body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(one.Body))
 	if err != nil {
 		return err
 	}
 	at := strconv.FormatInt(now.Unix(), 10)
 	mac := hmac.New(sha256.New, h.Secret)
-	fmt.Fprintf(mac, "%s.%s.", one.id, at)
-	mac.Write(one.body)
+	fmt.Fprintf(mac, "%s.%s.", one.ID, at)
+	mac.Write(one.Body)
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Webhook-Id", one.id)
+	r.Header.Set("Webhook-Id", one.ID)
 	r.Header.Set("Webhook-Timestamp", at)
 	r.Header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	response, err := h.Client.Do(r)
@@ -158,7 +271,10 @@ func (h Webhook) post(ctx context.Context, one told, now time.Time) error {
 	}
 	defer func() { _ = response.Body.Close() }() // nothing of it is used
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
-	if response.StatusCode >= http.StatusMultipleChoices {
+	switch {
+	case response.StatusCode == http.StatusGone:
+		return &goneError{errors.New("the webhook answered with HTTP status 410: it wants no messages any more")}
+	case response.StatusCode >= http.StatusMultipleChoices:
 		return fmt.Errorf("the webhook answered with HTTP status %d", response.StatusCode)
 	}
 	return nil
@@ -186,7 +302,7 @@ func (t Template) message(n News) ([]byte, error) {
 	text += "."
 	switch n.Event {
 	case EventAnswered:
-		text += " It was " + string(q.State) + "."
+		text += " " + q.ended()
 	case EventAlert:
 		text += " People have refused it again and again: it may be hijacked."
 	case EventAsked, EventOverdue:
@@ -209,8 +325,22 @@ func (t Template) message(n News) ([]byte, error) {
 	})
 }
 
+// withdrawn is why a question is over whose call nobody wants any more.
+const withdrawn = "withdrawn by whoever asked"
+
+// ended says how a question ended.
+func (q Question) ended() string {
+	switch {
+	case q.State == issuer.StateExpired:
+		return "Nobody answered it in time."
+	case q.Reason == withdrawn:
+		return "It was withdrawn."
+	}
+	return "It was " + string(q.State) + "."
+}
+
 var subjects = map[Event]string{
-	EventAsked: "An agent waits for your approval", EventOverdue: "An agent still waits, and you may answer", EventAnswered: "A request was answered", EventAlert: "An agent asks too often",
+	EventAsked: "An agent waits for your approval", EventOverdue: "An agent still waits, and you may answer", EventAnswered: "A request is over", EventAlert: "An agent asks too often",
 }
 
 // asked are those who are asked: principals, and groups as group:NAME.

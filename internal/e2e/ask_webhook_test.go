@@ -21,6 +21,8 @@ type listener struct {
 	told map[string][]map[string]any // by path
 	bad  []string
 	fail int // how many calls it refuses first
+	gone bool
+	ids  []string
 }
 
 const webhookSecret = "a secret of webhooks"
@@ -41,6 +43,11 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer l.mu.Unlock()
 	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); r.Header.Get("Webhook-Signature") != want {
 		l.bad = append(l.bad, r.Header.Get("Webhook-Signature"))
+	}
+	l.ids = append(l.ids, r.Header.Get("Webhook-Id"))
+	if l.gone {
+		http.Error(w, "never again", http.StatusGone)
+		return
 	}
 	if l.fail > 0 {
 		l.fail--
@@ -102,5 +109,59 @@ func TestATK48_PeopleAreTold(t *testing.T) {
 				t.Errorf("ATK-49 %s is told %q: %s", path, never, said)
 			}
 		}
+	}
+}
+
+// TestATK48_MessagesAreNotLost kills the server while a webhook does not take what
+// it is told: after the restart it is told the same, under the same id, and once a
+// question is over nobody is told any more that it is open. What a webhook does not
+// want is shown to operators, and tried again when they say so.
+func TestATK48_MessagesAreNotLost(t *testing.T) {
+	l := newListener(t)
+	l.fail = 1 << 20
+	w := start(t, options{mail: ", approval: true", extra: "approvals:\n  webhooks:\n    - {name: chat, url: " + l.URL + "/chat, secret: " + webhookSecret + ", private: true}\n"})
+	alice := w.caller(aliceToken)
+	held := alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "p"})[0]
+	tried := func() []string {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return append([]string{}, l.ids...)
+	}
+	refuses := func(n int, gone bool) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.fail, l.gone = n, gone
+	}
+	answered := heldIn(t, alice.mailsUnder(held, "bob@example.org")).asked()
+	open := heldIn(t, alice.mailsUnder(held, "bob@example.org")).asked()
+	w.soon("ATK-48 both to be tried", func() bool { all := fmt.Sprint(tried()); return strings.Contains(all, answered) && strings.Contains(all, open) })
+	w.answers("alice", answered, map[string]any{"deny": true})
+	killed(t, w.process)
+	w.boot()
+	refuses(0, false)
+	w.soon("ATK-48 what was not told to be told", func() bool { return len(l.got("/chat")) == 2 })
+	told := map[string]int{}
+	for _, m := range l.got("/chat") {
+		told[fmt.Sprint(m["event"], " ", m["id"], " ", m["status"])]++
+	}
+	if told["asked "+open+" pending"] != 1 || told["answered "+answered+" denied"] != 1 {
+		t.Errorf("ATK-48 the webhook is told %v", told)
+	}
+	if ids := strings.Join(tried(), " "); strings.Count(ids, "asked_"+open+".chat") < 2 {
+		t.Errorf("ATK-48 the same message has another id: %s", ids)
+	}
+	refuses(0, true)
+	w.answers("alice", open, map[string]any{"deny": true})
+	dead := "answered_" + open + ".chat"
+	w.soon("ATK-48 what is not wanted to be given up", func() bool { return strings.Contains(w.run("approval", "webhooks"), dead) })
+	if shown := w.run("approval", "webhooks"); !strings.Contains(shown, "410") || !strings.Contains(shown, "chat") {
+		t.Errorf("ATK-48 operators are shown\n%s", shown)
+	}
+	refuses(0, false)
+	w.run("approval", "webhooks", "--again", dead)
+	w.soon("ATK-48 it to be told", func() bool { return len(l.got("/chat")) == 3 })
+	w.soon("ATK-48 nothing to be left", func() bool { return !strings.Contains(w.run("approval", "webhooks"), dead) })
+	if len(l.bad) > 0 {
+		t.Errorf("ATK-48 messages whose signature does not hold: %q", l.bad)
 	}
 }

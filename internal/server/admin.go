@@ -54,6 +54,7 @@ type Admin struct {
 	Scores  *Scores
 	// AsksTrust says that calls are denied by scores, which count the whole history.
 	AsksTrust bool
+	Outbox    Outbox // nil where no webhooks are told anything
 	// Unrecorded returns how many calls went on without a record that the evidence
 	// does not tell of yet, by agent.
 	Unrecorded      func() map[string]int64
@@ -119,6 +120,8 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
 	mux.HandleFunc("POST /v1/agents/{agent}/keys", serve(a, a.rotate))
 	mux.HandleFunc("GET /v1/trust/{agent}", serve(a, a.trust))
+	mux.HandleFunc("GET /v1/webhooks", serve(a, a.webhooks))
+	mux.HandleFunc("POST /v1/webhooks/{id}", serve(a, a.redeliver))
 	mux.HandleFunc("POST /v1/can", serve(a, a.can))
 	mux.HandleFunc("POST /v1/policies/replay", serve(a, a.replay))
 	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)

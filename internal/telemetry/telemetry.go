@@ -29,7 +29,10 @@ type Build struct{ Version, Commit, Go string }
 type State struct {
 	RevocationSequence func() int64
 	Records            func() int64 // evidence records in the store
-	Unrecorded         func() int64 // calls that went on without a record; nil where none can
+	// Waiting and Undelivered are messages to webhooks that are tried, and that were
+	// given up; nil where none are told anything.
+	Waiting, Undelivered func() int64
+	Unrecorded           func() int64 // calls that went on without a record; nil where none can
 }
 
 // Telemetry is the meter of one server and, where it traces, its tracer. The
@@ -126,6 +129,8 @@ func (t *Telemetry) Watch(s State) error {
 	}{
 		{"powerbox.evidence.unrecorded", "Calls that went on without a record since the start, by the operator's choice.", s.Unrecorded},
 		{"powerbox.revocation.sequence", "Number of the last revocation, freeze or thaw that is in force.", s.RevocationSequence},
+		{"powerbox.webhook.waiting", "Messages to webhooks that are tried.", s.Waiting},
+		{"powerbox.webhook.undelivered", "Messages to webhooks that were given up.", s.Undelivered},
 		{"powerbox.evidence.records", "Records in the log of evidence.", s.Records},
 	} {
 		if g.read == nil {
