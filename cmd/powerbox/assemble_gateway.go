@@ -117,8 +117,12 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 	if err != nil {
 		return err
 	}
+	relays, err := i.relayTokens()
+	if err != nil {
+		return err
+	}
 	may := func(r *http.Request) (context.Context, bool) {
-		if i.admin.IsOperator(r) {
+		if i.admin.IsOperator(r) || relays.shown(r) {
 			return r.Context(), true
 		}
 		return apart.MayFollow(r)

@@ -286,8 +286,12 @@ func (g *apartGateway) follow() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	relays, err := relayed(g.options.feeds, g.options.feedToken)
+	if err != nil {
+		return err
+	}
 	g.follower, err = feed.New(feed.Config{
-		Server: g.enrolled.Server, Issuer: g.enrolled.Server, Keys: []signed.Public{g.enrolled.Feed}, Transport: g.upstream.Transport(),
+		Relays: relays, Server: g.enrolled.Server, Issuer: g.enrolled.Server, Keys: []signed.Public{g.enrolled.Feed}, Transport: g.upstream.Transport(),
 		Lease: g.options.lease, Lazy: g.options.lazy, Floor: floor, Authorize: g.client.Authorize, Now: g.now, Log: g.log,
 		Moved: func(n int64) {
 			select {

@@ -39,6 +39,8 @@ type gatewayOptions struct {
 	address    string // where clients reach that; "" for grpc
 	lease      time.Duration
 	lazy       time.Duration
+	feeds      []string // relays of the feed
+	feedToken  string   // file with what is shown to them
 	dev        bool
 	metrics    string // address of the metrics, "" for none
 	tls        config.TLS
@@ -71,6 +73,8 @@ func newGateway(p *program) *cobra.Command {
 	cmd.Flags().StringVar(&o.address, "grpc-address", "", "`address` that clients use for gRPC; default that of --grpc-listen")
 	cmd.Flags().DurationVar(&o.lazy, "lazy", 0, "learn of revocations by asking so often, at most half of the lease, and hold no stream open; 0 for at once")
 	cmd.Flags().DurationVar(&o.lease, "lease", feed.MaxLease, "how long to go on without news of revocations; at most 30s")
+	cmd.Flags().StringArrayVar(&o.feeds, "feed", nil, "`URL` of a relay of the feed (powerbox relay) to follow rather than the server, which is asked where no relay can be followed; repeat it for several, the first is preferred")
+	cmd.Flags().StringVar(&o.feedToken, "feed-token-file", "", "`file` with the bearer token that is shown to the relays")
 	cmd.Flags().BoolVar(&o.dev, "dev", false, "admit the built-in users of a server that runs with --dev; NOT SAFE outside experiments")
 	cmd.Flags().StringVar(&o.metrics, "telemetry", "", "`address` of the metrics for Prometheus, host:port, as telemetry.listen of a server")
 	cmd.Flags().StringVar((*string)(&o.tls.Certificate), "tls-certificate", "", "PEM `file` with the gateway's certificate chain; without it TLS is not spoken. Read again when it changes")

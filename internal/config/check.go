@@ -70,6 +70,7 @@ func check(c *Config, d *decoder) {
 	k.checkProviders()
 	k.checkCallers()
 	k.checkGuards()
+	k.unique("issuer.feed.relays", "name", len(k.Issuer.Feed.Relays), func(i int) string { return k.Issuer.Feed.Relays[i].Name })
 	k.checkDev()
 	k.checkAgents()
 	k.checkAgentAuth()

@@ -43,7 +43,14 @@ type Issuer struct {
 // Feed is the signed feed of revocations and freezes.
 type Feed struct {
 	Heartbeat time.Duration `key:"heartbeat" default:"5s" doc:"Time between two heartbeats; at most 15s."`
-	Streams   int           `key:"streams" default:"256" min:"1" max:"100000" doc:"How many followers are served at once."`
+	Streams   int           `key:"streams" default:"1024" min:"1" max:"100000" doc:"How many followers are served at once."`
+	Relays    []FeedRelay   `key:"relays" doc:"Relays that may follow the feed (powerbox relay), and do nothing else here."`
+}
+
+// FeedRelay is a relay of the feed.
+type FeedRelay struct {
+	Name      string `key:"name" required:"true" format:"id" doc:"Its name."`
+	TokenFile Path   `key:"token_file" required:"true" doc:"File with the bearer token by which it follows, at least 32 bytes; white space around it is left out."`
 }
 
 // TLS is how the server proves itself and what it asks of callers.

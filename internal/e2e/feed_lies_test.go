@@ -160,7 +160,7 @@ func TestATK25_LiesAboutTheRunningFeed(t *testing.T) {
 	w.run("revoke", "four")
 	w.until("the next", s, 10*time.Second, func() bool { return s.Revoked("four") })
 	relay.lie(func(string) []string { return []string{"event: event\ndata: nonsense\n\n"} }, func(string) string { return old })
-	noticed("an old snapshot", "a statement is older than the one before it")
+	noticed("an old snapshot", "the sequence has gone back: to 4, from 5")
 	w.until("the end of the lease", s, 10*time.Second, func() bool { return s.Stale(false) })
 	if !s.Revoked("four") || s.RevocationSequence() != 5 {
 		t.Error("what was revoked is good again")

@@ -229,7 +229,7 @@ func TestATK25_StatementsThatAreRefused(t *testing.T) {
 			"of another server":        {TypeHeartbeat, func(s *Statement) { s.Issuer = "https://other.example" }, "a statement is of"},
 			"too old":                  {TypeHeartbeat, func(s *Statement) { s.Time = at(-MaxLease) }, "compare the clocks"},
 			"of the future":            {TypeHeartbeat, func(s *Statement) { s.Time = at(MaxLease + time.Second) }, "compare the clocks"},
-			"older than the last":      {TypeHeartbeat, func(s *Statement) { s.Time = at(-2 * time.Second) }, "older than the one before"},
+			"older than the last":      {TypeHeartbeat, func(s *Statement) { s.Time = at(-4 * time.Second) }, "older than the one before"},
 			"gone back":                {TypeHeartbeat, func(s *Statement) { s.Sequence = 3 }, "has gone back"},
 			"snapshot gone back":       {TypeSnapshot, func(s *Statement) { s.Sequence = 3 }, "has gone back"},
 			"ahead":                    {TypeHeartbeat, func(s *Statement) { s.Sequence = 5 }, "read anew"},
@@ -355,6 +355,7 @@ func TestBoundsOfThePublisher(t *testing.T) {
 			w.history.events = append(w.history.events, Event{Sequence: int64(i + 1), Kind: Revoke, Name: fmt.Sprint(i)})
 		}
 		w.history.mu.Unlock()
+		after(time.Second)
 		for after, want := range map[int]int{9: http.StatusGone, 10: http.StatusOK} {
 			code, end := get(fmt.Sprint("/v1/feed?after=", after))
 			if end(); code != want {
@@ -369,6 +370,7 @@ func TestBoundsOfThePublisher(t *testing.T) {
 		w.history.mu.Lock()
 		w.history.broken = errors.New("the store is gone")
 		w.history.mu.Unlock()
+		after(time.Second)
 		if code, end := get("/v1/feed/snapshot"); code != http.StatusServiceUnavailable {
 			t.Errorf("without its store: %d", code)
 			end()

@@ -51,7 +51,23 @@ type Publisher struct {
 	state   State
 	kept    []stamped // the last events, up to that of state
 	streams int
+	seen    <-chan struct{} // of the source, as it was when it was last read
+	read    time.Time       // when that was
+
+	signing sync.Mutex // guards signed
+	signed  map[string]statement
 }
+
+// statement is what was signed once for many.
+type statement struct {
+	sequence int64
+	compact  string
+	at       time.Time
+}
+
+// sharedFor is how long one signature serves everybody. Subscribers take the time
+// of a statement for what is known at the most, so it is short.
+const sharedFor = 200 * time.Millisecond
 
 // stamped is an event with the digest after it.
 type stamped struct {
@@ -67,7 +83,7 @@ func NewPublisher(c PublisherConfig) (*Publisher, error) {
 	if c.Heartbeat <= 0 || c.Heartbeat > MaxLease/2 || c.Streams <= 0 {
 		return nil, fmt.Errorf("feed: heartbeats every %v, %d streams; want a time up to %v, half of the longest lease, and at least one stream", c.Heartbeat, c.Streams, MaxLease/2)
 	}
-	return &Publisher{config: c}, nil
+	return &Publisher{config: c, signed: map[string]statement{}}, nil
 }
 
 // Handler serves [PathSnapshot] and [PathEvents].
@@ -82,10 +98,17 @@ func (p *Publisher) Handler() http.Handler {
 func (p *Publisher) advance(ctx context.Context) (State, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// The channel first: what comes after the look closes it. So many streams wake
+	// up at once that one has to read for all.
+	seen, now := p.config.Source.Changed(), p.config.Now()
+	if seen == p.seen && now.Sub(p.read) < sharedFor {
+		return p.state, nil
+	}
 	events, err := p.config.Source.Events(ctx, p.state.Sequence)
 	if err != nil {
 		return p.state, err
 	}
+	p.seen, p.read = seen, now
 	for _, e := range events {
 		next, err := p.state.Apply(e, p.config.Now())
 		if err != nil {
@@ -119,11 +142,35 @@ func (p *Publisher) sign(typ string, st Statement) (string, error) {
 	return p.config.Key.Sign(typ, st)
 }
 
+// signOnce is sign for what everybody gets at about the same time.
+func (p *Publisher) signOnce(typ string, sequence int64, st func() Statement) (string, error) {
+	name := typ
+	if typ == TypeEvent {
+		name = fmt.Sprintf("%s %d", typ, sequence%sharedEvents)
+	}
+	p.signing.Lock()
+	defer p.signing.Unlock()
+	now := p.config.Now()
+	if made, ok := p.signed[name]; ok && made.sequence == sequence && now.Sub(made.at) < sharedFor {
+		return made.compact, nil
+	}
+	compact, err := p.sign(typ, st())
+	if err == nil {
+		p.signed[name] = statement{sequence, compact, now}
+	}
+	return compact, err
+}
+
+// sharedEvents is how many events are signed once for many.
+const sharedEvents = 64
+
 func (p *Publisher) snapshot(w http.ResponseWriter, r *http.Request) {
 	state, err := p.advance(r.Context())
 	compact := ""
 	if err == nil {
-		compact, err = p.sign(TypeSnapshot, Statement{Sequence: state.Sequence, Digest: state.Digest, Entries: state.Entries(p.config.Now())})
+		compact, err = p.signOnce(TypeSnapshot, state.Sequence, func() Statement {
+			return Statement{Sequence: state.Sequence, Digest: state.Digest, Entries: state.Entries(p.config.Now())}
+		})
 	}
 	if err == nil {
 		err = deadline(w, p.config.Now())
@@ -140,6 +187,11 @@ func (p *Publisher) snapshot(w http.ResponseWriter, r *http.Request) {
 func (p *Publisher) failed(w http.ResponseWriter, r *http.Request, err error) {
 	p.config.Log.ErrorContext(r.Context(), "the revocation feed cannot be served", slog.Any("error", err))
 	http.Error(w, "the feed cannot be served now", http.StatusServiceUnavailable)
+}
+
+// frame is one event of a stream.
+func frame(name string, sequence int64, compact string) []byte {
+	return fmt.Appendf(nil, "event: %s\nid: %d\ndata: %s\n\n", name, sequence, compact)
 }
 
 // deadline bounds the next write: who reads too slowly is dropped.
@@ -228,14 +280,14 @@ func (p *Publisher) stream(w http.ResponseWriter, r *http.Request, after int64) 
 
 // send writes one event of the stream.
 func (p *Publisher) send(w http.ResponseWriter, name, typ string, st Statement) error {
-	compact, err := p.sign(typ, st)
+	compact, err := p.signOnce(typ, st.Sequence, func() Statement { return st })
 	if err != nil {
 		return err
 	}
 	if err := deadline(w, p.config.Now()); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "event: %s\nid: %d\ndata: %s\n\n", name, st.Sequence, compact); err != nil {
+	if _, err := w.Write(frame(name, st.Sequence, compact)); err != nil {
 		return err
 	}
 	return http.NewResponseController(w).Flush()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,9 +18,16 @@ import (
 	"github.com/powerbox-project/powerbox/internal/signed"
 )
 
-// Config is what a subscriber needs. Every field is required but Lease, Lazy,
-// Floor, Authorize and Moved.
+// Relayed is a relay of the feed.
+type Relayed struct {
+	URL       string                    // base URL
+	Authorize func(*http.Request) error // nil for none
+}
+
+// Config is what a subscriber needs. Every field is required but Relays, Lease,
+// Lazy, Floor, Authorize, Moved and Carry.
 type Config struct {
+	Relays    []Relayed         // followed rather than the server, the first that can be
 	Server    string            // base URL of the server, or of a relay
 	Issuer    string            // public base URL of the server, as it signs
 	Keys      []signed.Public   // its feed keys, pinned
@@ -29,8 +37,10 @@ type Config struct {
 	Floor     int64             // number that was reached before, below which nothing is believed
 	Authorize func(*http.Request) error
 	Moved     func(sequence int64) // called with every number that is reached
-	Now       func() time.Time     // with a monotonic reading, as time.Now
-	Log       *slog.Logger
+	// Carry is called with every statement that was believed, one after the other.
+	Carry func(typ, compact string, st Statement)
+	Now   func() time.Time // with a monotonic reading, as time.Now
+	Log   *slog.Logger
 }
 
 // Subscriber follows the feed. It is a gate.Revocations: its answers take no
@@ -38,6 +48,8 @@ type Config struct {
 type Subscriber struct {
 	config Config
 	set    atomic.Pointer[set]
+
+	at atomic.Int64 // place of the origin that is followed: relays, then the server
 
 	mu     sync.Mutex // guards what replaces set, and the fields below
 	synced bool       // whether the state is the server's, as of its number
@@ -126,7 +138,7 @@ func (s *Subscriber) Run(ctx context.Context) {
 	const shortest, longest = 50 * time.Millisecond, 2 * time.Second
 	for wait := shortest; ctx.Err() == nil; {
 		before := s.RevocationSequence()
-		heard, err := s.hear(ctx)
+		heard, err := s.hearFor(ctx)
 		if ctx.Err() != nil {
 			break
 		}
@@ -135,16 +147,52 @@ func (s *Subscriber) Run(ctx context.Context) {
 			pause(ctx, s.config.Lazy)
 			continue
 		}
-		s.config.Log.WarnContext(ctx, "the revocation feed was lost", slog.Any("error", err), slog.Bool("stale", s.Stale(false)))
+		if errors.Is(err, errReturn) {
+			continue
+		}
+		s.config.Log.WarnContext(ctx, "the revocation feed was lost", slog.String("from", s.origin().URL), slog.Any("error", err), slog.Bool("stale", s.Stale(false)))
 		if heard || s.RevocationSequence() != before {
 			wait = shortest
 		}
-		pause(ctx, wait)
+		if !errors.Is(err, errEnded) && !errors.Is(err, errGone) || !heard {
+			s.at.Store((s.at.Load() + 1) % int64(len(s.config.Relays)+1))
+		}
+		pause(ctx, wait+rand.N(wait)) //nolint:gosec // so that not all come back at once; nothing secret
 		wait = min(2*wait, longest)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer.Stop()
+}
+
+// returnAfter is how long another origin than the first is followed before the
+// first is tried again.
+const returnAfter = 5 * time.Minute
+
+// errReturn is that time's end.
+var errReturn = errors.New("the first relay is tried again")
+
+// origin is where the feed is followed now.
+func (s *Subscriber) origin() Relayed {
+	if n := int(s.at.Load()); n < len(s.config.Relays) {
+		return s.config.Relays[n]
+	}
+	return Relayed{s.config.Server, s.config.Authorize}
+}
+
+// hearFor listens to one origin, to another than the first not for ever.
+func (s *Subscriber) hearFor(ctx context.Context) (heard bool, err error) {
+	if s.at.Load() == 0 {
+		return s.hear(ctx)
+	}
+	within, cancel := context.WithTimeoutCause(ctx, returnAfter, errReturn)
+	defer cancel()
+	heard, err = s.hear(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		s.at.Store(0)
+		return heard, errReturn
+	}
+	return heard, err
 }
 
 // hear listens until something fails, or, where it is lazy, asks once: then no
@@ -199,8 +247,18 @@ func (s *Subscriber) inSync() bool {
 	return s.synced
 }
 
+// newest is the time of the newest statement that was believed.
+func (s *Subscriber) newest() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
 // errEnded is the end of a stream that said nothing wrong.
 var errEnded = errors.New("the stream has ended")
+
+// errGone is a stream that does not go back as far as what is known.
+var errGone = errors.New("the events behind what is known are not kept there")
 
 // get opens one resource of the feed. It fails where nothing at all is heard
 // for half of the lease, while there is time to ask again; the returned function
@@ -209,9 +267,10 @@ func (s *Subscriber) get(ctx context.Context, path, accept string) (body io.Read
 	ctx, cancel := context.WithCancelCause(ctx)
 	silence := time.AfterFunc(s.config.Lease/2, func() { cancel(errors.New("nothing was heard for half of the lease")) })
 	closing := func() error { silence.Stop(); cancel(nil); return nil }
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.config.Server, "/")+path, nil)
-	if err == nil && s.config.Authorize != nil {
-		err = s.config.Authorize(request)
+	from := s.origin()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(from.URL, "/")+path, nil)
+	if err == nil && from.Authorize != nil {
+		err = from.Authorize(request)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, closing())
@@ -223,6 +282,9 @@ func (s *Subscriber) get(ctx context.Context, path, accept string) (body io.Read
 			err = cause
 		}
 		return nil, nil, errors.Join(err, closing())
+	}
+	if response.StatusCode == http.StatusGone {
+		return nil, nil, errors.Join(errGone, response.Body.Close(), closing())
 	}
 	if response.StatusCode != http.StatusOK {
 		return nil, nil, errors.Join(fmt.Errorf("%s answers %s", path, response.Status), response.Body.Close(), closing())
@@ -272,12 +334,14 @@ func (s *Subscriber) readEvents(ctx context.Context) (heard bool, err error) {
 		case "event":
 			name = value
 		case "data":
-			typ := map[string]string{nameEvent: TypeEvent, nameHeartbeat: TypeHeartbeat}[name]
+			typ, before := map[string]string{nameEvent: TypeEvent, nameHeartbeat: TypeHeartbeat}[name], s.newest()
 			if err := s.believe(typ, value); err != nil {
 				return heard, err
 			}
 			heard = true
-			alive()
+			if s.newest() > before {
+				alive() // what was said already is no sign of life
+			}
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -302,7 +366,7 @@ func (s *Subscriber) believe(typ, compact string) error {
 	if age >= s.config.Lease || age < -MaxLease {
 		return fmt.Errorf("a statement is %v old by the clock here; compare the clocks", age.Truncate(time.Millisecond))
 	}
-	if st.Time < s.last {
+	if st.Time < s.last-min(maxSkew, s.config.Lease/4).Milliseconds() {
 		return errors.New("a statement is older than the one before it")
 	}
 	old := s.set.Load()
@@ -311,8 +375,15 @@ func (s *Subscriber) believe(typ, compact string) error {
 		return err
 	}
 	s.replace(old, next, typ, st, now)
+	if s.config.Carry != nil {
+		s.config.Carry(typ, compact, st)
+	}
 	return nil
 }
+
+// maxSkew is how much older a statement may be than the one before it: two nodes
+// of a server have two clocks, and two relays two ways.
+const maxSkew = 2 * time.Second
 
 // take makes the state what a statement says.
 func (n *set) take(typ string, st Statement, now time.Time) error {
@@ -347,10 +418,11 @@ func (n *set) take(typ string, st Statement, now time.Time) error {
 func (s *Subscriber) replace(old, next *set, typ string, st Statement, now time.Time) {
 	age := max(now.Sub(time.UnixMilli(st.Time)), 0)
 	stale := old.lease.over(now)
-	if typ != TypeEvent && (st.Time > s.last || typ == TypeSnapshot) {
-		next.lease = period{now, s.config.Lease - age}
+	// One that is older than another renews nothing, and ends nothing early.
+	if fresh := (period{now, s.config.Lease - age}); typ != TypeEvent && (st.Time > s.last || old.lease.left(now) < fresh.left(now)) {
+		next.lease = fresh
 	}
-	s.last = st.Time
+	s.last = max(s.last, st.Time)
 	if !next.State.extended.Equal(old.State.extended) || typ == TypeSnapshot {
 		next.extended = period{}
 		if next.State.extended.After(now) {
