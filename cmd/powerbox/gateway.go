@@ -62,6 +62,7 @@ func newGateway(p *program) *cobra.Command {
 			if (o.tls.Certificate == "") != (o.tls.Key == "") || o.tls.ClientCA != "" && o.tls.Key == "" {
 				return usage(errors.New("want --tls-certificate and --tls-key together, and --client-ca only with them"))
 			}
+			defer p.tune()()
 			return p.runGateway(cmd.Context(), o)
 		},
 	}

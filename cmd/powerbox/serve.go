@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +15,6 @@ import (
 
 // defaultConfig is the file that every verb reads unless told otherwise.
 const defaultConfig = "powerbox.yaml"
-
-// gcPercent lets the heap grow to five times of what is in use before it is
-// collected, where GOGC says nothing: what is in use is small, some tens of MB
-// with a full memo, and collecting is a fifth of the time of a call otherwise.
-const gcPercent = 400
 
 func newServe(p *program) *cobra.Command {
 	var file string
@@ -34,9 +28,7 @@ func newServe(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p.env("GOGC") == "" {
-				defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-			}
+			defer p.tune()()
 			return p.serve(cmd.Context(), c, dev, newStore)
 		},
 	}

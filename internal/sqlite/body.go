@@ -16,7 +16,7 @@ import (
 
 // putBodies stores what the records of the batch commit to beside them.
 func (t *transaction) putBodies() error {
-	rows := &rows{head: "INSERT OR ROLLBACK INTO body (place, agent, principal, time, key, bytes) VALUES ", row: "(?,?,?,?,?,?)", width: 6}
+	rows := &rows{head: "INSERT OR ROLLBACK INTO body (place, agent, principal, time, key, bytes) VALUES ", row: "(?,?,?,?,?,?)", width: 6, between: t.giveWay}
 	for i, s := range t.pending {
 		if r := s.Record(); r.Detached != nil {
 			rows.add(t.tail.size+int64(i), r.AgentID, r.Details.Principal, r.Time.UnixMilli(), r.Detached.Key, r.Detached.Bytes)

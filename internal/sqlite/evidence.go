@@ -125,7 +125,7 @@ func (t *transaction) grow() error {
 // pages in case that a statement must be undone alone: none is, since the batch
 // fails with it.
 func (t *transaction) put(records []evidence.Sealed, first int64) error {
-	rows := &rows{head: "INSERT OR ROLLBACK INTO record (place, id, time, bytes) VALUES ", row: "(?,?,?,?)", width: 4}
+	rows := &rows{head: "INSERT OR ROLLBACK INTO record (place, id, time, bytes) VALUES ", row: "(?,?,?,?)", width: 4, between: t.giveWay}
 	for i, s := range records {
 		r := s.Record()
 		rows.add(first+int64(i), r.ID, r.Time.UnixMilli(), s.Bytes())
@@ -183,6 +183,8 @@ type rows struct {
 	row   string // (?, ...)
 	width int
 	args  []any
+	// between is called after each statement.
+	between func()
 }
 
 func (r *rows) add(values ...any) { r.args = append(r.args, values...) }
@@ -200,6 +202,7 @@ func (r *rows) insert(ctx context.Context, db queryer) error {
 		if _, err := db.ExecContext(ctx, text, args[:n*r.width]...); err != nil {
 			return err
 		}
+		r.between()
 		args = args[n*r.width:]
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -247,11 +248,21 @@ func (s *Store) takeSome(ctx context.Context) (int, error) {
 	defer s.filing.Unlock()
 	// What is begun for one reader is of use to all, whoever gives up.
 	t := s.transaction(context.WithoutCancel(ctx), false)
+	t.polite = true
 	err := t.begin(maxTaken)
 	if err == nil {
 		err = t.grow()
 	}
 	return t.taken, t.end(err)
+}
+
+// giveWay lets calls go on that came meanwhile, unless the writer waits for the file
+// and they for it: to take in some hundred records at once takes milliseconds, and
+// nobody would have the processor for as long.
+func (t *transaction) giveWay() {
+	if t.polite && t.store.wanted.Load() == 0 {
+		runtime.Gosched()
+	}
 }
 
 // settled is a reader that sees every record that was acknowledged before it asks

@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -68,7 +69,8 @@ type Store struct {
 
 	statements *statements // of conn; for the writer alone once Open is done
 
-	filing  sync.Mutex // held by whoever has a transaction of conn; guards tail, commits
+	filing  sync.Mutex   // held by whoever has a transaction of conn; guards tail, commits
+	wanted  atomic.Int32 // how many batches of changes wait for filing
 	tail    tail
 	commits int
 

@@ -55,9 +55,10 @@ func (s *Store) hand(c *change) error {
 }
 
 // copyEvery is the number of commits after which what they wrote is copied from
-// the log into the file: some hundred pages, so that it takes a few milliseconds.
-// A commit of many records counts as several.
-const copyEvery, copyRecords = 256, 16
+// the log into the file: about a hundred pages, so that it takes a few milliseconds,
+// in which the disk is not the journal's alone. A commit of many records counts as
+// several.
+const copyEvery, copyRecords = 64, 16
 
 func (s *Store) write() {
 	defer close(s.done)
@@ -186,6 +187,7 @@ type transaction struct {
 	signed  int                 // of pending, at its beginning, what is signed as it will be
 	grown   []tlog.Hash         // hashes that the batch adds to the tree
 	noted   int64               // what the tail's becomes
+	polite  bool                // nobody who answers calls waits for the batch
 	careful bool                // ids of records are looked up before they are used
 	settled bool                // rows of the chains are brought up to date with this batch
 	saved   bool                // the change under way has a savepoint
@@ -206,7 +208,9 @@ func (s *Store) transaction(ctx context.Context, careful bool) *transaction {
 // file: from here on the changes see it, and commit with it.
 func (t *transaction) enter() error {
 	if !t.entered && t.broken == nil {
+		t.store.wanted.Add(1)
 		t.store.filing.Lock()
+		t.store.wanted.Add(-1)
 		t.entered = true
 		if t.broken = t.store.mend(); t.broken == nil {
 			t.broken = t.begin(maxWaiting + maxBatch)
