@@ -189,7 +189,7 @@ func (p *program) toolsOf(ctx context.Context, url, tokenFile string) ([]*mcp.To
 		Transport:     authorized{outbound.New(upstreamPolicy()).Transport(), token},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	session, err := backend.Session(ctx, url, client, maxToolList)
+	session, err := backend.Session(ctx, url, client, maxToolList, nil)
 	if err != nil {
 		return nil, "", err
 	}

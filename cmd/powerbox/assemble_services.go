@@ -51,13 +51,13 @@ func (s *services) add(c config.ProviderCapability, upstream string) error {
 		if err != nil {
 			return fmt.Errorf("mcp: %w", err)
 		}
-		s.route[c.Name] = backend.MCP{HTTP: s.http, URL: c.MCP.URL, Tool: cmp.Or(c.MCP.Tool, c.Name), Token: token}
+		s.route[c.Name] = backend.MCP{HTTP: s.http, URL: c.MCP.URL, Tool: cmp.Or(c.MCP.Tool, c.Name), Token: token, Streams: c.MCP.Stream}
 	case c.A2A.URL != "":
 		token, err := serviceToken(c.A2A.Token)
 		if err != nil {
 			return fmt.Errorf("a2a: %w", err)
 		}
-		s.route[c.Name] = backend.A2A{HTTP: s.http, URL: c.A2A.URL, Skill: cmp.Or(c.A2A.Skill, c.Name), Version: c.A2A.Version, Token: token}
+		s.route[c.Name] = backend.A2A{HTTP: s.http, URL: c.A2A.URL, Skill: cmp.Or(c.A2A.Skill, c.Name), Version: c.A2A.Version, Token: token, Streams: c.A2A.Stream}
 	default:
 		s.http.URLs[c.Name] = cmp.Or(c.Backend, upstream)
 		s.route[c.Name] = s.http

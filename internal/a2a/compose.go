@@ -11,6 +11,10 @@ import (
 // The arguments are those bytes that were decided on. Version is that of the
 // agent behind, id is raw JSON, messageID is unique and the caller's to make.
 func Compose(p InvokeParams, id []byte, version, messageID string) []byte {
+	return composed(SendMessage, p, id, version, messageID)
+}
+
+func composed(method Method, p InvokeParams, id []byte, version, messageID string) []byte {
 	var call, part, message rawObject
 	call.set("skill", quote(p.Skill))
 	call.set("arguments", p.RawArguments)
@@ -22,7 +26,19 @@ func Compose(p InvokeParams, id []byte, version, messageID string) []byte {
 	message.set("messageId", quote(messageID))
 	message.set("role", quote(user(version)))
 	message.set("parts", writeArray([][]byte{part.bytes()}))
-	return envelope(id, version, p.Tenant, message.bytes())
+	return envelope(method, id, version, p.Tenant, message.bytes())
+}
+
+// ComposeStreaming is [Compose] for an answer that is a stream.
+func ComposeStreaming(p InvokeParams, id []byte, version, messageID string) []byte {
+	return composed(SendStreamingMessage, p, id, version, messageID)
+}
+
+func methodIn(m Method, version string) string {
+	if version == Version03 {
+		return methodNames[m].v03
+	}
+	return methodNames[m].v1
 }
 
 // The names of the role user.
@@ -38,12 +54,8 @@ func user(version string) string {
 	return userV1
 }
 
-// envelope returns a SendMessage request for the agent behind.
-func envelope(id []byte, version, tenant string, message []byte) []byte {
-	method := methodNames[SendMessage].v1
-	if version == Version03 {
-		method = methodNames[SendMessage].v03
-	}
+// envelope returns a request that sends a message to the agent behind.
+func envelope(method Method, id []byte, version, tenant string, message []byte) []byte {
 	var params, request rawObject
 	if tenant != "" {
 		params.set("tenant", quote(tenant))
@@ -51,7 +63,7 @@ func envelope(id []byte, version, tenant string, message []byte) []byte {
 	params.set("message", message)
 	request.set("jsonrpc", quote("2.0"))
 	request.set("id", id)
-	request.set("method", quote(method))
+	request.set("method", quote(methodIn(method, version)))
 	request.set("params", params.bytes())
 	return request.bytes()
 }
@@ -87,7 +99,7 @@ func ComposeTask(p TaskSendParams, id []byte, version, messageID string) ([]byte
 	if version == Version03 {
 		message.set("kind", quote("message"))
 	}
-	return envelope(id, version, p.Tenant, message.bytes()), nil
+	return envelope(SendMessage, id, version, p.Tenant, message.bytes()), nil
 }
 
 // convertPart gives a text or data part the form of the version; any other

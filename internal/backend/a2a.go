@@ -24,6 +24,7 @@ type A2A struct {
 	Skill   string
 	Version string // of the agent: 1.0 or 0.3
 	Token   string // bearer token of the agent, "" for none
+	Streams bool   // whether the agent is asked for a stream, whose events are passed on
 }
 
 // taskPrefix begins what names a task that goes on.
@@ -34,8 +35,11 @@ const maxTaskID = 256
 
 // Execute implements [provider.Backend].
 func (a A2A) Execute(ctx context.Context, e provider.Execution) (provider.Result, error) {
-	body := a2a.Compose(a2a.InvokeParams{Skill: a.Skill, RawArguments: e.Arguments.AppendJSON(nil)}, []byte("1"), a.Version, rand.Text())
-	return a.ask(ctx, e, body, "")
+	p := a2a.InvokeParams{Skill: a.Skill, RawArguments: e.Arguments.AppendJSON(nil)}
+	if a.Streams {
+		return a.open(ctx, e, a2a.ComposeStreaming(p, []byte("1"), a.Version, rand.Text()))
+	}
+	return a.ask(ctx, e, a2a.Compose(p, []byte("1"), a.Version, rand.Text()), "")
 }
 
 // Poll implements [provider.Backend].
@@ -71,6 +75,11 @@ func (a A2A) ask(ctx context.Context, e provider.Execution, body []byte, about s
 		return provider.Result{}, fmt.Errorf("backend: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }() // read to its end, or of no use
+	return a.whole(resp, about)
+}
+
+// whole reads an answer that is no stream.
+func (a A2A) whole(resp *http.Response, about string) (provider.Result, error) {
 	data, err := a.read(resp)
 	if err != nil {
 		return provider.Result{}, err
@@ -116,18 +125,29 @@ func outcomeOf(result powerbox.Value, about string) (provider.Result, error) {
 	if id == "" || len(id) > maxTaskID || state == "" || about != "" && id != about {
 		return provider.Result{}, errors.New("backend: the agent's answer is neither a message nor the task that was asked about")
 	}
-	state = strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(state, "TASK_STATE_"), "_", "-"))
+	state = stateOf(status)
 	switch state {
 	case "completed":
 		return provider.Result{Data: artifacts(task, status), HasData: true}, nil
 	case "submitted", "working":
 		return provider.Result{Job: taskPrefix + id}, nil
 	}
+	return provider.Result{Failed: ended(state, status)}, nil
+}
+
+// ended is why a task came to nothing.
+func ended(state string, status powerbox.Value) *agentauth.Error {
 	said := ""
 	if m, ok := status.Get("message"); ok {
 		said, _ = content(m).Text()
 	}
-	return provider.Result{Failed: agentauth.Errorf(agentauth.CodeInvalidRequest, "the agent's task is %s: %s", clipped(state), clipped(said))}, nil
+	return agentauth.Errorf(agentauth.CodeInvalidRequest, "the agent's task is %s: %s", clipped(state), clipped(said))
+}
+
+// stateOf is the state of a status, in the words of 0.3.
+func stateOf(status powerbox.Value) string {
+	state, _ := text(status, "state")
+	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(state, "TASK_STATE_"), "_", "-"))
 }
 
 // artifacts are what a task made: one as it is, several as a list, none as what its

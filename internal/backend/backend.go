@@ -84,13 +84,19 @@ func (h HTTP) call(ctx context.Context, method, to string, e provider.Execution,
 		cancel()
 		return provider.Result{}, fmt.Errorf("backend: %w", err)
 	}
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "text/event-stream" && resp.StatusCode == http.StatusOK {
+	if isStream(resp) {
 		late.Stop()
 		return provider.Result{Stream: newStream(resp.Body, cancel, h.Limit)}, nil
 	}
 	defer cancel()
 	defer func() { _ = resp.Body.Close() }() // read to its end, or of no use
 	return h.answer(resp, to)
+}
+
+// isStream reports whether a service answers with a stream of events.
+func isStream(resp *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return kind == "text/event-stream" && resp.StatusCode == http.StatusOK
 }
 
 // request is a request to a service, with the signed context for its very bytes.

@@ -26,18 +26,37 @@ type MCP struct {
 	URL   string
 	Tool  string
 	Token string // bearer token of the server, "" for none
+	// Streams says that what the tool tells of its progress is passed on, and its
+	// answer as the last event.
+	Streams bool
 }
 
 // Execute implements [provider.Backend].
 func (m MCP) Execute(ctx context.Context, e provider.Execution) (provider.Result, error) {
+	if m.Streams {
+		return m.open(ctx, e)
+	}
 	ctx, cancel := context.WithTimeout(ctx, max(m.Time, time.Second))
 	defer cancel()
-	session, err := Session(ctx, m.URL, &http.Client{Transport: signing{m, e}, CheckRedirect: m.Client.CheckRedirect}, m.Limit)
+	session, err := Session(ctx, m.URL, m.client(e), m.Limit, nil)
 	if err != nil {
 		return provider.Result{}, err
 	}
 	defer func() { _ = session.Close() }() // it was answered; the server ends it in time
-	out, err := session.CallTool(ctx, &mcp.CallToolParams{Name: m.Tool, Arguments: json.RawMessage(e.Arguments.AppendJSON(nil))})
+	return m.call(ctx, session, e, nil)
+}
+
+func (m MCP) client(e provider.Execution) *http.Client {
+	return &http.Client{Transport: signing{m, e}, CheckRedirect: m.Client.CheckRedirect}
+}
+
+// call calls the tool. A progress token asks to be told how far it has come.
+func (m MCP) call(ctx context.Context, session *mcp.ClientSession, e provider.Execution, progress any) (provider.Result, error) {
+	params := &mcp.CallToolParams{Name: m.Tool, Arguments: json.RawMessage(e.Arguments.AppendJSON(nil))}
+	if progress != nil {
+		params.SetProgressToken(progress)
+	}
+	out, err := session.CallTool(ctx, params)
 	var refused *jsonrpc.Error
 	switch {
 	case errors.As(err, &refused) && refused.Code == jsonrpc.CodeInvalidParams:
@@ -58,9 +77,13 @@ func (m MCP) Poll(context.Context, provider.Execution, string) (provider.Result,
 
 // Session begins a session with an MCP server over streamable HTTP that can ask
 // nothing of us: no sampling, no roots, no elicitation. An event has limit bytes at
-// most.
-func Session(ctx context.Context, url string, client *http.Client, limit int64) (*mcp.ClientSession, error) {
-	own := mcp.NewClient(&mcp.Implementation{Name: "powerbox", Version: "1"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+// most. Progress is told how far calls have come, nil tells nobody.
+func Session(ctx context.Context, url string, client *http.Client, limit int64, progress func(*mcp.ProgressNotificationParams)) (*mcp.ClientSession, error) {
+	options := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}}
+	if progress != nil {
+		options.ProgressNotificationHandler = func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { progress(r.Params) }
+	}
+	own := mcp.NewClient(&mcp.Implementation{Name: "powerbox", Version: "1"}, options)
 	session, err := own.Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint: url, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: int(limit),
 	}, nil)
@@ -131,7 +154,7 @@ func (s signing) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	bearer(out.Header, s.m.Token)
 	resp, err := s.m.Client.Transport.RoundTrip(out)
-	if err == nil {
+	if err == nil && !s.m.Streams { // of which each event has its limit
 		resp.Body = &atMost{resp.Body, s.m.Limit}
 	}
 	return resp, err

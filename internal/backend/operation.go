@@ -84,8 +84,14 @@ func (o Operation) inPath() (names []string) {
 
 // Execute implements [provider.Backend].
 func (o Operation) Execute(ctx context.Context, e provider.Execution) (provider.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(o.Time, time.Second))
-	defer cancel()
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(max(o.Time, time.Second), cancel)
+	streams := false
+	defer func() {
+		if late.Stop(); !streams {
+			cancel()
+		}
+	}()
 	to, header, body, refused := o.compose(e.Arguments)
 	if refused != nil {
 		return provider.Result{Failed: refused}, nil
@@ -97,11 +103,14 @@ func (o Operation) Execute(ctx context.Context, e provider.Execution) (provider.
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}
-	req.Header.Set("Accept", "application/json, text/plain;q=0.5")
+	req.Header.Set("Accept", "application/json, text/event-stream;q=0.9, text/plain;q=0.5")
 	bearer(req.Header, o.Token)
 	resp, err := o.Client.Do(req)
 	if err != nil {
 		return provider.Result{}, fmt.Errorf("backend: %w", err)
+	}
+	if streams = isStream(resp); streams {
+		return provider.Result{Stream: newStream(resp.Body, cancel, o.Limit)}, nil
 	}
 	defer func() { _ = resp.Body.Close() }() // read to its end, or of no use
 	data, err := o.read(resp)

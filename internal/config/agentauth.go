@@ -95,6 +95,8 @@ type ServiceMCP struct {
 	URL   string `key:"url" doc:"Where the MCP server is. Without one there is no tool."`
 	Tool  string `key:"tool" doc:"Name of the tool. Default: the capability's."`
 	Token Path   `key:"token_file" doc:"File with the bearer token of the server. Absent: none is sent."`
+	// Stream is for tools that take their time.
+	Stream bool `key:"stream" doc:"Answer with a stream: what the tool tells of its progress, and then its answer."`
 }
 
 // ServiceA2A is a skill of an A2A agent.
@@ -103,6 +105,7 @@ type ServiceA2A struct {
 	Skill   string `key:"skill" doc:"Id of the skill. Default: the capability's name."`
 	Version string `key:"version" enum:"1.0,0.3" default:"1.0" doc:"Version of A2A that the agent speaks."`
 	Token   Path   `key:"token_file" doc:"File with the bearer token of the agent. Absent: none is sent."`
+	Stream  bool   `key:"stream" doc:"Answer with a stream: what the agent streams (SendStreamingMessage)."`
 }
 
 // GrantOfAgentAuth is the grant that capabilities of Agent Auth are operations of,

@@ -134,7 +134,10 @@ func TestATK48_MessagesAreNotLost(t *testing.T) {
 	}
 	answered := heldIn(t, alice.mailsUnder(held, "bob@example.org")).asked()
 	open := heldIn(t, alice.mailsUnder(held, "bob@example.org")).asked()
-	w.soon("ATK-48 both to be tried", func() bool { all := fmt.Sprint(tried()); return strings.Contains(all, answered) && strings.Contains(all, open) })
+	w.soon("ATK-48 both to be tried", func() bool {
+		all := fmt.Sprint(tried())
+		return strings.Contains(all, answered) && strings.Contains(all, open)
+	})
 	w.answers("alice", answered, map[string]any{"deny": true})
 	killed(t, w.process)
 	w.boot()
