@@ -206,8 +206,8 @@ func newGraphShow(p *program) *cobra.Command {
 		Use:     "show [FILE...]",
 		Short:   "Show the graph: as a tree, JSON, DOT, Mermaid or SVG, with the blast radius of each agent",
 		Example: "  powerbox graph show delegation.yaml\n  powerbox graph show delegation.yaml --from analyst --output svg > analyst.svg",
+		Args:    cobra.ArbitraryArgs,
 	}
-	cmd.Args = cobra.ArbitraryArgs
 	output := formatFlag(cmd, "text", "json", "dot", "mermaid", "svg")
 	g.add(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "only what this `agent` can set off, and what it could reach if it were taken over")

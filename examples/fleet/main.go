@@ -29,7 +29,15 @@ func run(args []string) error {
 		return errors.New("want a folder to write to")
 	}
 	f := company()
-	if err := os.MkdirAll(filepath.Join(args[0], "cards"), 0o750); err != nil {
+	if err := os.MkdirAll(args[0], 0o750); err != nil { //nolint:gosec // where whoever runs it wants it
+		return err
+	}
+	folder, err := os.OpenRoot(args[0])
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }()
+	if err := folder.MkdirAll("cards", 0o750); err != nil {
 		return err
 	}
 	for _, a := range f.agents {
@@ -37,11 +45,11 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(args[0], "cards", a.id+".json"), append(card, '\n'), 0o600); err != nil {
+		if err := folder.WriteFile(filepath.Join("cards", a.id+".json"), append(card, '\n'), 0o600); err != nil {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(args[0], "delegation.yaml"), []byte(f.declarations()), 0o600)
+	return folder.WriteFile("delegation.yaml", []byte(f.declarations()), 0o600)
 }
 
 // The parts of the company.

@@ -76,7 +76,7 @@ func WithTasks(path string, message, listed []byte) ([]byte, error) {
 	out = append(out, message...)
 	if total != nil && theirs.Has(total) {
 		out = protowire.AppendTag(out, total.Number(), protowire.VarintType)
-		out = protowire.AppendVarint(out, uint64(theirs.Get(total).Int()+int64(n))) //nolint:gosec // a count
+		out = protowire.AppendVarint(out, uint64(theirs.Get(total).Int()+int64(n)))
 	}
 	return out, nil
 }

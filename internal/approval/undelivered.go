@@ -53,7 +53,9 @@ func (d *Desk) Undelivered(ctx context.Context) (Undelivered, error) {
 	})
 	if d.config.Tell != nil {
 		for _, name := range d.config.Tell.Names() {
-			counts[name] = counts[name] // also where nothing waits
+			if _, ok := counts[name]; !ok {
+				counts[name] = MessageCount{} // nothing waits there
+			}
 		}
 	}
 	for name, n := range counts {

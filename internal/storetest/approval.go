@@ -87,16 +87,7 @@ func messages(t *testing.T, place Place) {
 	if diff := cmp.Diff([]any{[]string(nil), []string{"asked_1"}, map[string]approval.MessageCount{"chat": {Dead: 1}, "mail": {Waiting: 1}}}, []any{due, dead, n}); diff != "" {
 		t.Error(diff)
 	}
-	err := s.ViewApprovals(t.Context(), func(r approval.Reader) error {
-		got, err := r.Message("asked_1")
-		if diff := cmp.Diff(a, got); diff != "" {
-			t.Error(diff)
-		}
-		if _, missing := r.Message("asked_2"); !errors.Is(missing, issuer.ErrNotFound) {
-			t.Errorf("a message that is gone: %v", missing)
-		}
-		return err
-	})
+	err := s.ViewApprovals(t.Context(), func(r approval.Reader) error { return oneMessage(t, r, a, "asked_2") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,4 +99,17 @@ func messages(t *testing.T, place Place) {
 	if _, dead, _ = look(); len(dead) != 0 {
 		t.Errorf("did not forget %v", dead)
 	}
+}
+
+// oneMessage compares a message with what was put, and looks for one that is gone.
+func oneMessage(t *testing.T, r approval.Reader, want approval.Message, gone string) error {
+	t.Helper()
+	got, err := r.Message(want.ID)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, missing := r.Message(gone); !errors.Is(missing, issuer.ErrNotFound) {
+		t.Errorf("a message that is gone: %v", missing)
+	}
+	return err
 }
