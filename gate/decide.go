@@ -19,6 +19,7 @@ const (
 	CodeCapabilityUnknown  = "capability_unknown"
 	CodeRevoked            = "revoked"
 	CodeFrozen             = "frozen"
+	CodeCardWidened        = "card_widened"
 	CodeStale              = "revocations_stale"
 	CodeNotHolder          = "caller_not_holder"
 	CodePrincipal          = "principal_mismatch"

@@ -3,8 +3,13 @@ package gate
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 )
+
+// CardPrefix begins the id that stands for everything that an agent issued with one
+// card in view, among the links of a capability: "card:AGENT:DIGEST" (CARD-13).
+const CardPrefix = "card:"
 
 // frozen reports that an operator has stopped whom a call is made by or for,
 // the agent that it is made at, or a capability that it is made under. A freeze
@@ -28,6 +33,13 @@ func (g *Gate) frozen(call *Call, held Held) (Reason, bool) {
 		return stopped("the user")
 	case r.Frozen(call.Caller.Holder), r.Frozen(held.Holder), slices.ContainsFunc(held.Through, r.Frozen):
 		return stopped("the caller, or a holder that the capability came through")
+	}
+	for _, id := range held.Links {
+		if strings.HasPrefix(id, CardPrefix) && r.Frozen(id) {
+			return Reason{Code: CodeCardWidened, Link: -1, Message: "the agent's card says more than when this was granted; it goes on when an operator consents, and a new grant is made with the new card in view"}, true
+		}
+	}
+	switch {
 	case slices.ContainsFunc(held.Links, r.Frozen):
 		return stopped("the capability, or one that it descends from")
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/keyring"
+	"github.com/powerbox-project/powerbox/internal/registry"
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/internal/signed"
 	"github.com/powerbox-project/powerbox/internal/sqlite"
@@ -67,6 +68,7 @@ type instance struct {
 	// telemetry is nil where nothing is counted or traced.
 	telemetry *telemetry.Telemetry
 	scores    *server.Scores
+	agreed    *registry.Agreed
 	// invitation is what the first administrator is told, "" where there is one.
 	invitation string
 	unused     bool      // nothing had been recorded when it was opened

@@ -19,7 +19,7 @@ func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.
 	g := &server.Gateways{
 		Issuer: i.issuer, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer}, Agents: i.gateway, Key: i.feedKey, URL: i.config.Issuer.URL,
 		Setup:  func(agent string) (sidecar.Setup, error) { return i.setup(a, w, agent) },
-		Levels: i.scores.Levels,
+		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
 		Issues: func(agent string) string { return string(i.issuing[agent].Published()) },
 		Mode:   i.admin.Mode, ModeSet: i.admin.ModeSet, Used: gate.NewMemory(replayEntries), Began: began.Truncate(time.Second), Now: a.now, Log: a.log,
 	}

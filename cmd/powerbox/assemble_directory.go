@@ -24,7 +24,7 @@ func (i *instance) directory(a assembly, administrator func(string) bool) (*cons
 		return nil, err
 	}
 	return &console.Directory{
-		Registry: agents,
+		Registry: agents, Agreed: i.agreed,
 		Viewer: func(who provider.Person) registry.Viewer {
 			if administrator(who.Principal) || who.Principal != "" && slices.ContainsFunc(i.config.Approvals.Operators, func(o string) bool {
 				group, ofGroup := strings.CutPrefix(o, "group:")

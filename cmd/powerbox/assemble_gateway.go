@@ -22,6 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/mcp"
 	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/registry"
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/internal/sidecar"
 	"github.com/powerbox-project/powerbox/token"
@@ -62,8 +63,10 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		_, untold := g.Unrecorded()
 		return untold
 	}
+	i.agreed = &registry.Agreed{Store: i.store, Stop: i.issuer.StopCard, Go: i.issuer.GoCard, Current: i.issuer.KnowCard}
 	c := gateway.Config{
-		Gate: g, Identity: auth, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
+		CardSeen: i.agreed.Seen,
+		Gate:     g, Identity: auth, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
 		Issuing:   server.Issuing{Issuer: i.issuer, Recipient: w.recipient},
 		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w),
 		Cards: client, Transport: client.Transport(), HTTP2: client.HTTP2(),

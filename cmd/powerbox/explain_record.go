@@ -301,6 +301,8 @@ func (x *explainer) decisionFix(r evidence.Record) string {
 		return "name a task of your own"
 	case gate.CodeFrozen:
 		return thawFix
+	case gate.CodeCardWidened:
+		return consentFix
 	}
 	return request
 }

@@ -200,6 +200,9 @@ func (x *explainer) revoked(ctx context.Context, u token.Unverified, e *explanat
 		e.fail(string(token.CodeRevoked), fmt.Sprintf("%s was revoked, and with it everything that descends from it", id))
 	}
 	for _, id := range answer.Frozen {
+		if strings.HasPrefix(id, gate.CardPrefix) {
+			continue
+		}
 		e.dead(ids[id], "frozen by an operator")
 		e.fail(gate.CodeFrozen, fmt.Sprintf("an operator stopped %s", id))
 	}
@@ -212,6 +215,9 @@ func (e *explanation) dead(from int, problem string) {
 	}
 	e.Hops[from].Problem = problem
 }
+
+// consentFix is what lets go on what stopped with a card.
+const consentFix = "see in what the card is wider, and consent: powerbox grant consent AGENT; or ask again"
 
 // tokenFix is the command that would mend a token.
 func (x *explainer) tokenFix(code string, links []token.Link) string {

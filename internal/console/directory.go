@@ -25,6 +25,8 @@ import (
 // is required.
 type Directory struct {
 	Registry *registry.Registry
+	// Agreed are the cards with which in view protected agents issued what they did.
+	Agreed *registry.Agreed
 	// Viewer says what a person may see in it: administrators everything.
 	Viewer func(who provider.Person) registry.Viewer
 	// Enforcement says how far calls to a protected agent can be held to anything;
@@ -158,6 +160,8 @@ type agentPage struct {
 	Problems    int
 	Enforcement *Enforcement
 	Drift       []Drift
+	Current     string // digest of the card that a protected agent has now
+	Stopped     []registry.Stopped
 	Operator    bool
 	Fresh       bool
 }
@@ -187,11 +191,15 @@ func (k *Console) listing(v *visit) error {
 		if page.Drift, err = k.config.Directory.Drift(v.r.Context(), e.ID); err != nil {
 			return err
 		}
+		if page.Current, page.Stopped, err = k.config.Directory.Agreed.Waiting(v.r.Context(), e.ID); err != nil {
+			return err
+		}
 	}
 	return k.show(v, "listing", page)
 }
 
-// acceptCard takes the card that waits for one that was agreed to (ATK-53), for
+// acceptCard takes the card that waits for one that was agreed to (ATK-53), or of a
+// protected agent lets go on what stopped since its card widened (CARD-13), for
 // administrators who have just logged in.
 func (k *Console) acceptCard(v *visit) error {
 	who, err := k.person(v)
@@ -205,7 +213,12 @@ func (k *Console) acceptCard(v *visit) error {
 	case !k.fresh(v):
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then accept", lasting(k.config.Fresh))
 	}
-	if _, err := k.config.Directory.Registry.Accept(v.r.Context(), id, v.r.PostFormValue("card_digest")); err != nil {
+	if v.r.PostFormValue("grants") != "" {
+		_, err = k.config.Directory.Agreed.Consent(v.r.Context(), id, v.r.PostFormValue("card_digest"), who.Principal)
+	} else {
+		_, err = k.config.Directory.Registry.Accept(v.r.Context(), id, v.r.PostFormValue("card_digest"))
+	}
+	if err != nil {
 		return listingError(err)
 	}
 	return v.see("/registry/" + url.PathEscape(id))

@@ -64,7 +64,8 @@ type stock struct {
 
 	mu       sync.Mutex
 	requests []received
-	instead  http.HandlerFunc // answers calls in its place; nil for itself
+	instead  http.HandlerFunc     // answers calls in its place; nil for itself
+	says     func(*a2a.AgentCard) // changes a copy of its card; nil for nothing
 }
 
 // answers has calls answered by something else, and by the agent itself with nil.
@@ -129,7 +130,15 @@ func newStockWith(t *testing.T, options []a2asrv.RequestHandlerOption, skills ..
 		mux.Handle(path, s.noting(h))
 	}
 	mux.Handle("/mcp", s.noting(tools(skills)))
-	mux.Handle(a2asrv.WellKnownAgentCardPath, a2asrv.NewStaticAgentCardHandler(card))
+	mux.HandleFunc(a2asrv.WellKnownAgentCardPath, func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		said := *card
+		if s.says != nil {
+			s.says(&said)
+		}
+		s.mu.Unlock()
+		a2asrv.NewStaticAgentCardHandler(&said).ServeHTTP(w, r)
+	})
 	return s
 }
 

@@ -165,6 +165,11 @@ func (a *agent) fetch(ctx context.Context) (*view, error) {
 	if err := a.agreed(v.contract); err != nil {
 		return nil, err
 	}
+	if seen := a.gateway.config.CardSeen; seen != nil {
+		if err := seen(ctx, a.ID, raw); err != nil {
+			return nil, err
+		}
+	}
 	v.target, err = a.target(card)
 	return v, err
 }

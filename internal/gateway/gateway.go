@@ -170,6 +170,9 @@ type Config struct {
 	Cards     Cards
 	Transport http.RoundTripper // HTTP/1.1
 	HTTP2     http.RoundTripper // HTTP/2, without TLS where the URL says http: gRPC needs it
+	// CardSeen is told of the card of an agent before anything is done by it; an
+	// error keeps the one before. nil for nobody (CARD-13).
+	CardSeen func(ctx context.Context, agent string, raw []byte) error
 	// Mode returns the mode of an agent now.
 	Mode func(ctx context.Context, agent string) (gate.Mode, error)
 	// ModeSet reports whether an operator set that mode, which then goes over the

@@ -288,7 +288,7 @@ func (i *Issuer) GiveOnce(tx Tx, o Once) (Capability, error) {
 	c := Capability{
 		Agent: o.Agent, Principal: o.Principal, Holder: o.Holder, Requester: o.Requester, Purpose: o.Purpose,
 		Approval: o.Approval, Once: true, Digest: o.Digest, Under: o.Under, Through: o.Through,
-		PolicyDigest: i.config.Policy.Digest(), Created: i.config.Now().UTC().Truncate(time.Second),
+		Card: i.Card(o.Agent), PolicyDigest: i.config.Policy.Digest(), Created: i.config.Now().UTC().Truncate(time.Second),
 	}
 	if o.Parent != "" {
 		parent, err := tx.Capability(o.Parent)
@@ -296,7 +296,7 @@ func (i *Issuer) GiveOnce(tx Tx, o Once) (Capability, error) {
 			return c, err
 		}
 		c.Root, c.Ancestors, c.Rooted, c.Grant, c.Task, c.Handles = parent.Root, parent.Lineage(), parent.Issued(), parent.Grant, parent.Task, parent.Handles
-		c.Subject, c.Legacy, c.Budgets, c.PolicyDigest = parent.Subject, parent.Legacy, parent.Budgets, parent.PolicyDigest
+		c.Subject, c.Legacy, c.Budgets, c.PolicyDigest, c.Card = parent.Subject, parent.Legacy, parent.Budgets, parent.PolicyDigest, parent.Card
 		if o.Authority = o.Authority.Meet(parent.Authority); parent.Expires.Before(o.Until) {
 			o.Until = parent.Expires
 		}

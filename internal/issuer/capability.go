@@ -42,8 +42,11 @@ type Capability struct {
 	// ByPerson says that a person gave it, and not a policy, which then has no veto.
 	ByPerson bool
 	// Approval is the id of the question that a person answered, "" for none.
-	Approval     string
-	Subject      Subject
+	Approval string
+	Subject  Subject
+	// Card is the digest of the agent's card with which in view it was issued, ""
+	// where the agent has none (CARD-13).
+	Card         string
 	PolicyDigest string // the policies that it was issued under
 	Created      time.Time
 	Expires      time.Time

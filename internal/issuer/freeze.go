@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -26,8 +27,45 @@ func noTarget(format string, args ...any) error {
 // maxReason is the size of the longest reason in bytes.
 const maxReason = 1024
 
+// byCard says how what stops with a card goes on.
+var byCard = noTarget("what was granted under a card stops when the card widens, and goes on with powerbox grant consent AGENT")
+
 // AgentTarget is what a freeze of an agent names.
 func AgentTarget(name string) string { return "agent:" + name }
+
+// CardTarget is what a stop names of everything that an agent issued with one card
+// in view, by its digest (CARD-13).
+func CardTarget(agent, digest string) string { return gate.CardPrefix + agent + ":" + digest }
+
+// KnowCard says which card an agent has now: what it issues from here on was issued
+// with that one in view.
+func (i *Issuer) KnowCard(agent, digest string) { i.cards.Store(agent, digest) }
+
+// Card is the digest of the card that an agent has now, "" where none is known.
+func (i *Issuer) Card(agent string) string {
+	digest, _ := i.cards.Load(agent)
+	text, _ := digest.(string)
+	return text
+}
+
+// StopCard stops what an agent issued with a card in view, until [Issuer.GoCard].
+// What is stopped already stays so.
+func (i *Issuer) StopCard(ctx context.Context, agent, digest, reason string) error {
+	if i.Frozen(CardTarget(agent, digest)) {
+		return nil
+	}
+	_, err := i.stop(ctx, KindFreeze, "server", agent, CardTarget(agent, digest), reason)
+	return err
+}
+
+// GoCard lets go on what StopCard stopped.
+func (i *Issuer) GoCard(ctx context.Context, agent, digest, reason string) error {
+	if !i.Frozen(CardTarget(agent, digest)) {
+		return nil
+	}
+	_, err := i.stop(ctx, KindThaw, "server", agent, CardTarget(agent, digest), reason)
+	return err
+}
 
 // Frozen reports whether a freeze is in force for an id: of a capability, a
 // token, a derived link or a holder, "agent:" with a configured name, or the
@@ -80,12 +118,12 @@ func (i *Issuer) Outside(target string) (name string, ids []string) {
 var pseudonym = regexp.MustCompile(`^pw_[0-9a-f]{24}$`)
 
 // notPrincipals begin the names of agents and holders.
-var notPrincipals = regexp.MustCompile(`^(agent|key|mtls|client|dev|spiffe):`)
+var notPrincipals = regexp.MustCompile(`^(agent|card|key|mtls|client|dev|spiffe):`)
 
 // maybePrincipal reports whether a user can have the name, also where a holder
 // can: what is frozen then is both.
 func maybePrincipal(target string) bool {
-	return strings.Contains(target, ":") && !strings.HasPrefix(target, "agent:") && !strings.HasPrefix(target, "key:")
+	return strings.Contains(target, ":") && !strings.HasPrefix(target, "agent:") && !strings.HasPrefix(target, "key:") && !strings.HasPrefix(target, gate.CardPrefix)
 }
 
 func isPrincipal(target string) bool {
@@ -108,6 +146,9 @@ func (i *Issuer) Freeze(ctx context.Context, operator, target, reason string) (R
 // Thaw lifts a freeze. What is not frozen is refused, so that a mistaken name
 // is noticed.
 func (i *Issuer) Thaw(ctx context.Context, operator, target, reason string) (Revocation, error) {
+	if strings.HasPrefix(target, gate.CardPrefix) {
+		return Revocation{}, byCard
+	}
 	if i.revoked.Load().freezes[target].Kind != KindFreeze {
 		resolved, _, err := i.freezable(ctx, target)
 		var unknown *TargetError
@@ -148,6 +189,8 @@ func (i *Issuer) freezable(ctx context.Context, target string) (stored, agent st
 		return target, issuerItself, nil
 	case isAgent:
 		return "", "", noTarget("no agent %q is configured; there are [%s]", name, strings.Join(i.agentNames(), ", "))
+	case strings.HasPrefix(target, gate.CardPrefix):
+		return "", "", byCard
 	case strings.HasPrefix(target, "cap_"), strings.HasPrefix(target, "rv_"):
 		return i.freezableCapability(ctx, target)
 	case pseudonym.MatchString(target):

@@ -203,6 +203,7 @@ type Issuer struct {
 	known   known
 	modes   modes
 	lists   statusLists
+	cards   sync.Map // digest by agent: which card it has now
 
 	mu     sync.Mutex // guards random and the replacement of revoked
 	random io.Reader
@@ -281,6 +282,7 @@ const (
 	CodeDelegationDepth   Code = "delegation_depth"
 	CodeTaskUnknown       Code = "task_unknown"
 	CodeFrozen            Code = "frozen"
+	CodeCardWidened       Code = "card_widened"
 )
 
 // Refusal is a denial of the issuer. It is [powerbox.ErrDenied].

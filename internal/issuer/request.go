@@ -229,7 +229,7 @@ func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller
 		ID: id, Root: id, Agent: agent.ID, Grant: grant.ID, Principal: caller.Principal,
 		Holder: caller.Holder.ID, Requester: caller.Agent, Purpose: req.Purpose, Task: req.Task,
 		RevocationID: revocation, Attenuable: grant.Attenuable, Legacy: grant.Legacy,
-		Subject: subjectOf(caller), PolicyDigest: i.config.Policy.Digest(), Budgets: grant.Budgets,
+		Subject: subjectOf(caller), Card: i.Card(agent.ID), PolicyDigest: i.config.Policy.Digest(), Budgets: grant.Budgets,
 	}, nil
 }
 

@@ -164,6 +164,9 @@ func taskTarget(agent, task string) string { return "task:" + agent + "/" + task
 // for a task, that task (SEP-22).
 func (c Capability) Links() []string {
 	links := append(c.Lineage(), c.Under...)
+	if c.Card != "" {
+		links = append(links, CardTarget(c.Agent, c.Card))
+	}
 	if c.Task == "" {
 		return links
 	}

@@ -210,7 +210,7 @@ func (p *Provider) denied(v gate.Verdict, call *gate.Call, held []Grant, name st
 		switch r.Code {
 		case string(powerbox.CodeArgumentConstraint), string(powerbox.CodeArgumentMissing):
 			e.Code, e.Message = agentauth.CodeConstraint, "the arguments are outside of what was granted"
-		case gate.CodeFrozen:
+		case gate.CodeFrozen, gate.CodeCardWidened:
 			e.Message = "an operator has stopped this for now"
 			return e
 		case gate.CodeStale, gate.CodeUnavailable:

@@ -44,7 +44,7 @@ func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time)
 	}
 	c := issuer.Capability{
 		Agent: p.config.Agent, Grant: Label, Principal: a.User, Holder: holder(a.ID),
-		Authority: authority, PolicyDigest: p.config.Issuer.PolicyDigest(), Created: now, Expires: until,
+		Authority: authority, Card: p.config.Issuer.Card(p.config.Agent), PolicyDigest: p.config.Issuer.PolicyDigest(), Created: now, Expires: until,
 		Attenuable: p.config.Tokens.Enabled, ByPerson: true,
 	}
 	if c.ID, err = p.config.Issuer.NewID("cap_"); err != nil {

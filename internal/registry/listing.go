@@ -48,6 +48,12 @@ type Listing struct {
 	Failure   string          `json:"failure,omitempty"` // why the last look brought nothing usable
 	Pending   json.RawMessage `json:"pending,omitempty"` // a card that says more, or less, than the accepted one, and waits
 	Changes   []Change        `json:"changes,omitempty"` // from the accepted card to the pending one
+	// Of a protected agent, which has nothing else here: the cards with which in
+	// view something was issued, the card of now, and the one that somebody
+	// consented to, by their digests.
+	Agreed    []agreedCard `json:"agreed,omitempty"`
+	Current   string       `json:"current,omitempty"`
+	Consented string       `json:"consented,omitempty"`
 }
 
 // Change is a difference between two cards.

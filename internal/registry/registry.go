@@ -274,6 +274,9 @@ func (r *Registry) RefreshAll(ctx context.Context) {
 func (r *Registry) listing(ctx context.Context, id string) (Listing, error) {
 	var l Listing
 	err := r.config.Store.ViewRegistry(ctx, func(rd Reader) (err error) { l, err = rd.Listing(id); return err })
+	if err == nil && len(l.Agreed) > 0 {
+		err = ErrUnknown // of a protected agent, whose card nobody registers
+	}
 	return l, known(err)
 }
 
@@ -325,6 +328,7 @@ func (r *Registry) Search(ctx context.Context, v Viewer, q Query) ([]Entry, erro
 	if err := r.config.Store.ViewRegistry(ctx, func(rd Reader) (err error) { all, err = rd.Listings(); return err }); err != nil {
 		return nil, err
 	}
+	all = slices.DeleteFunc(all, func(l Listing) bool { return len(l.Agreed) > 0 }) // they were above
 	for _, l := range all {
 		if !l.seenBy(v) {
 			continue

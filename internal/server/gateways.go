@@ -36,7 +36,8 @@ type Gateways struct {
 	// Setup is what a gateway of an agent is made of.
 	Setup func(agent string) (sidecar.Setup, error)
 	// Levels are the levels of trust of the agents, by their names.
-	Levels func() map[string]trust.Level
+	Levels   func() map[string]trust.Level
+	CardSeen func(ctx context.Context, agent string, raw []byte) error // is told which card an agent has now; required
 	// Issues is the key set that an agent issues under now.
 	Issues func(agent string) string
 	Mode   func(ctx context.Context, agent string) (gate.Mode, error)
@@ -100,6 +101,14 @@ func (g *Gateways) Handler() http.Handler {
 	handle(sidecar.PathProof, g.proof)
 	handle(sidecar.PathShip, g.ship)
 	handle(sidecar.PathBudget, g.budget)
+	handle(sidecar.PathCard, func(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
+		var seen sidecar.CardSeen
+		if err := decodeBytes(body, &seen); err != nil {
+			return nil, err
+		}
+		err := g.CardSeen(r.Context(), of.Agent, seen.Card)
+		return sidecar.CardKnown{Sequence: g.Issuer.RevocationSequence()}, err
+	})
 	mux.HandleFunc("POST "+sidecar.PathHeld, g.serve(g.held, maxHeldBody))
 	mux.HandleFunc("POST "+sidecar.PathIssue, g.issue)
 	return mux

@@ -26,6 +26,8 @@ var openAPI []byte
 // everything.
 type Registry struct {
 	Registry *registry.Registry
+	// Agreed are the cards with which in view protected agents issued what they did.
+	Agreed *registry.Agreed
 	// IsOperator reports whether a request comes with the operator's token.
 	IsOperator func(*http.Request) bool
 	// Caller says by its session who makes a request.
@@ -80,10 +82,35 @@ func (g *Registry) Handler() http.Handler {
 		}
 		return g.Registry.Accept(r.Context(), r.PathValue("id"), body.Digest)
 	})
+	handle("GET "+PathRegistry+"/{id}/consent", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+		digest, stopped, err := g.Agreed.Waiting(r.Context(), r.PathValue("id"))
+		if err == nil && digest == "" {
+			err = registry.ErrUnknown
+		}
+		return Consent{r.PathValue("id"), digest, append([]registry.Stopped{}, stopped...)}, err
+	})
+	handle("POST "+PathRegistry+"/{id}/consent", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+		var body struct {
+			Digest string `json:"card_digest"`
+		}
+		if err := decode(r, &body); err != nil {
+			return nil, err
+		}
+		stopped, err := g.Agreed.Consent(r.Context(), r.PathValue("id"), body.Digest, "operator")
+		return Consent{r.PathValue("id"), body.Digest, stopped}, err
+	})
 	handle("DELETE "+PathRegistry+"/{id}", true, func(r *http.Request, _ registry.Viewer) (any, error) {
 		return map[string]string{"removed": r.PathValue("id")}, g.Registry.Forget(r.Context(), r.PathValue("id"))
 	})
 	return mux
+}
+
+// Consent is what stopped at a protected agent since its card widened, and the card
+// that it has now (CARD-13).
+type Consent struct {
+	Agent   string             `json:"agent"`
+	Digest  string             `json:"card_digest"`
+	Stopped []registry.Stopped `json:"stopped"`
 }
 
 // viewer is who asks. Who is nobody is told nothing.

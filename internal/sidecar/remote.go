@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -85,6 +86,27 @@ func (r *Remote) SetStatus(s Status) {
 	r.status = s
 	if r.Now != nil {
 		r.said = r.Now()
+	}
+}
+
+// CardSeen tells the server which card the agent has now, and returns when what was
+// granted under narrower ones has stopped there, and here, where what the feed says
+// is followed by feed.
+func (r *Remote) CardSeen(ctx context.Context, raw []byte, feed gate.Revocations) error {
+	var known CardKnown
+	if err := r.Client.call(ctx, PathCard, CardSeen{Card: raw}, &known); err != nil {
+		return err
+	}
+	for {
+		changed := feed.Changed() // before the look, or a change in between is missed
+		if feed.RevocationSequence() >= known.Sequence {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("what stopped with the card is not known here: %w", ctx.Err())
+		case <-changed:
+		}
 	}
 }
 

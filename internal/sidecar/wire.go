@@ -30,6 +30,7 @@ const (
 	PathShip       = "/v1/records/ship"
 	PathHeld       = "/v1/gateway/held"
 	PathBudget     = "/v1/gateway/budget"
+	PathCard       = "/v1/gateway/card"
 )
 
 // The types of statements between gateways and server.
@@ -150,6 +151,16 @@ type Capability struct {
 	Digest       string          `json:"digest,omitempty"`   // of the one request that it is good for, "" for any
 	Accounts     []string        `json:"accounts,omitempty"` // of budgets, for gateways that only refuse them
 	Budgets      []Budget        `json:"budgets,omitempty"`  // the same with their bounds
+}
+
+// CardSeen tells which card the agent has now, as it was written (CARD-13).
+type CardSeen struct {
+	Card []byte `json:"card"`
+}
+
+// CardKnown is the answer: what stopped by it is in the feed up to Sequence.
+type CardKnown struct {
+	Sequence int64 `json:"sequence"`
 }
 
 // VetoQuery asks the policies about attempts under a capability.

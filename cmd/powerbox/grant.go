@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/server"
+)
+
+func newGrant(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "grant", Short: "Have grants go on that stopped when the card of their agent widened",
+		Long: "Every grant is made with the card of its agent in view. When the card offers or reaches more than it did then, as powerbox\n" +
+			"card diff calls widening, the grant stops until somebody consents, or the card says no more than it did.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newGrantConsent(p))
+	return cmd
+}
+
+func newGrantConsent(p *program) *cobra.Command {
+	var digest string
+	cmd := &cobra.Command{
+		Use:   "consent AGENT",
+		Short: "Say what stopped at an agent since its card widened, and with --card-digest let it go on",
+		Long: "Without --card-digest it says in what the card of now is wider than those that grants were made with: exit 3 where\n" +
+			"anything waits. With the digest of the card that was looked at all of it goes on, on record.",
+		Args:    cobra.ExactArgs(1),
+		Example: "  powerbox grant consent documents\n  powerbox grant consent documents --card-digest sha256:...",
+	}
+	o, output := addOperatorFlags(cmd), outputFlag(cmd)
+	cmd.Flags().StringVar(&digest, "card-digest", "", "`digest` of the card that is consented to")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		var c server.Consent
+		path := server.PathRegistry + "/" + url.PathEscape(args[0]) + "/consent"
+		if digest == "" {
+			err = op.get(cmd.Context(), path, &c)
+		} else {
+			err = op.call(cmd.Context(), http.MethodPost, path, map[string]string{"card_digest": digest}, &c)
+		}
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			err = p.printJSON(c)
+		} else {
+			p.printConsent(c, digest != "")
+		}
+		if err == nil && digest == "" && len(c.Stopped) > 0 {
+			return &exitStatus{code: exitDenied}
+		}
+		return err
+	}
+	return cmd
+}
+
+func (p *program) printConsent(c server.Consent, given bool) {
+	out := visible{p.stdout}
+	if len(c.Stopped) == 0 {
+		fmt.Fprintf(out, "nothing of %s waits; its card is %s\n", c.Agent, c.Digest)
+		return
+	}
+	for _, s := range c.Stopped {
+		fmt.Fprintf(out, "granted with the card %s; since then it\n", s.Issued)
+		for _, change := range s.Changes {
+			fmt.Fprintf(out, "  %s  %s: %s\n", change.Kind, change.Subject, change.Message)
+		}
+	}
+	if given {
+		fmt.Fprintf(out, "goes on with the card %s\n", c.Digest)
+		return
+	}
+	fmt.Fprintf(out, "stopped until somebody consents: powerbox grant consent %s --card-digest %s\n", c.Agent, c.Digest)
+}

@@ -1,0 +1,196 @@
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+)
+
+// Agreed keeps the cards with which in view capabilities of protected agents were
+// issued, and has those stop whose agent's card says more since, until somebody
+// consents (CARD-13, ATK-53). What is kept of an agent stands where listings are,
+// under its name, which no listing can have. Its methods can be called by many
+// goroutines.
+type Agreed struct {
+	Store Store // required
+	// Stop has the capabilities stop that were issued under a card, and Go has them
+	// go on. Both are done again where that is so already. Required.
+	Stop, Go func(ctx context.Context, agent, digest, reason string) error
+	// Current is told which card an agent has now. Required.
+	Current func(agent, digest string)
+
+	mu   sync.Mutex
+	last map[string]string // digest by agent, of what was looked at
+}
+
+// maxAgreed is how many cards of an agent are kept. What was issued under an older
+// one stops with the next card that widens anything.
+const maxAgreed = 32
+
+// agreedCard is a card with which in view capabilities were issued.
+type agreedCard struct {
+	Digest string `json:"digest"`
+	Card   []byte `json:"card"`
+	// Stopped says by which changes the card that the agent has now is wider; none
+	// where it is not, or where somebody consented.
+	Stopped []Change `json:"stopped,omitempty"`
+}
+
+// Stopped is what stopped at an agent since its card widened.
+type Stopped struct {
+	Issued  string   `json:"issued_under"` // digest of the card
+	Changes []Change `json:"changes"`      // from that one to the card of now
+}
+
+// Seen takes note of the card that an agent has now, before anything is done by it:
+// when it returns nil, what was issued under narrower cards has stopped.
+func (a *Agreed) Seen(ctx context.Context, agent string, raw []byte) error {
+	digest := digestOf(raw)
+	a.mu.Lock()
+	defer a.mu.Unlock() // one after the other: what is stopped follows what was seen
+	if a.last[agent] == digest {
+		return nil
+	}
+	l, err := a.read(ctx, agent)
+	if err != nil {
+		return err
+	}
+	before := slices.Clone(l.Agreed)
+	if !slices.ContainsFunc(l.Agreed, func(k agreedCard) bool { return k.Digest == digest }) {
+		l.Agreed = append(l.Agreed, agreedCard{Digest: digest, Card: raw})
+		if len(l.Agreed) > maxAgreed {
+			l.Agreed = l.Agreed[1:]
+		}
+	}
+	for i, k := range l.Agreed {
+		l.Agreed[i].Stopped = nil
+		if l.Consented != digest {
+			l.Agreed[i].Stopped = widened(k.Card, raw)
+		}
+	}
+	if err := a.follow(ctx, agent, before, l.Agreed, "the card says no more than when this was granted"); err != nil {
+		return err
+	}
+	l.ID, l.Current = agent, digest
+	if err := a.Store.UpdateRegistry(ctx, func(tx Tx) error { return tx.PutListing(l) }); err != nil {
+		return err
+	}
+	if a.last == nil {
+		a.last = map[string]string{}
+	}
+	a.last[agent] = digest
+	a.Current(agent, digest)
+	return nil
+}
+
+// digestOf names a card, also one that is no good.
+func digestOf(raw []byte) string {
+	if card, problems := agentcard.Lint(raw, false); agentcard.Relied(problems) && card.Digest() != "" {
+		return card.Digest()
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(raw))
+}
+
+// widened are the changes by which a card offers or reaches more than another one.
+// One of which nobody can tell does.
+func widened(before, now []byte) []Change {
+	if digestOf(before) == digestOf(now) {
+		return nil
+	}
+	was, wrong := agentcard.Lint(before, false)
+	is, problems := agentcard.Lint(now, false)
+	if !agentcard.Relied(wrong) || !agentcard.Relied(problems) {
+		return []Change{{Kind: agentcard.Widens, Subject: "card", Message: "cannot be relied on, as powerbox card lint says, and is another one"}}
+	}
+	return slices.DeleteFunc(agentcard.DiffCards(was, is), func(c Change) bool { return c.Kind != agentcard.Widens })
+}
+
+// follow stops what is to stop, and lets go on what need not stop any more. What is
+// not kept any more stays as it is.
+func (a *Agreed) follow(ctx context.Context, agent string, before, now []agreedCard, again string) error {
+	for _, k := range now {
+		stopped := slices.ContainsFunc(before, func(b agreedCard) bool { return b.Digest == k.Digest && len(b.Stopped) > 0 })
+		var err error
+		switch {
+		case len(k.Stopped) > 0:
+			err = a.Stop(ctx, agent, k.Digest, "the card says more than when this was granted: "+inWords(k.Stopped))
+		case stopped:
+			err = a.Go(ctx, agent, k.Digest, again)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inWords is what changed, within the length of a reason.
+func inWords(changes []Change) string {
+	var all []string
+	for _, c := range changes[:min(len(changes), 8)] {
+		all = append(all, c.Subject+" "+c.Message)
+	}
+	text := strings.Join(all, "; ")
+	return strings.ToValidUTF8(text[:min(len(text), 800)], "")
+}
+
+func (a *Agreed) read(ctx context.Context, agent string) (Listing, error) {
+	var l Listing
+	err := a.Store.ViewRegistry(ctx, func(r Reader) (err error) { l, err = r.Listing(agent); return err })
+	if errors.Is(err, issuer.ErrNotFound) {
+		return Listing{ID: agent}, nil
+	}
+	return l, err
+}
+
+// Waiting returns the digest of the card that an agent has now, and what stopped
+// since it says more.
+func (a *Agreed) Waiting(ctx context.Context, agent string) (digest string, stopped []Stopped, err error) {
+	l, err := a.read(ctx, agent)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, k := range l.Agreed {
+		if len(k.Stopped) > 0 {
+			stopped = append(stopped, Stopped{k.Digest, k.Stopped})
+		}
+	}
+	return l.Current, stopped, nil
+}
+
+// Consent has everything go on that stopped since the agent's card widened, with
+// the card of that digest in view and no other.
+func (a *Agreed) Consent(ctx context.Context, agent, digest, by string) (stopped []Stopped, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l, err := a.read(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	before := slices.Clone(l.Agreed)
+	for i, k := range l.Agreed {
+		if len(k.Stopped) > 0 {
+			stopped = append(stopped, Stopped{k.Digest, k.Stopped})
+			l.Agreed[i].Stopped = nil
+		}
+	}
+	switch {
+	case len(stopped) == 0:
+		return nil, refused("nothing of agent %q waits for consent", agent)
+	case digest != l.Current:
+		return nil, refused("the card of agent %q has the digest %s and not %.100q; look at it again", agent, l.Current, digest)
+	}
+	// First on record that somebody consented: a stop that stays is the safe half.
+	l.Consented = digest
+	if err := a.Store.UpdateRegistry(ctx, func(tx Tx) error { return tx.PutListing(l) }); err != nil {
+		return nil, err
+	}
+	return stopped, a.follow(ctx, agent, before, l.Agreed, by+" consented to the card "+digest)
+}
