@@ -130,7 +130,10 @@ func TestCARD13_Consent(t *testing.T) {
 	allowed(t, send())
 
 	// Consent is to that card: one that says more still stops it again.
-	says(func(card *a2a.AgentCard) { more(card); card.Skills[0].Description = "Sends mail, and a copy to somebody" })
+	says(func(card *a2a.AgentCard) {
+		more(card)
+		card.Skills[0].Description = "Sends mail, and a copy to somebody"
+	})
 	denied(t, send(), "card_widened")
 	digest, _ = w.consentOf("mail")
 	if out, exit := shell(t, w.dir, "powerbox grant consent mail --card-digest "+digest); exit != 0 || !strings.Contains(out, "goes on") {
