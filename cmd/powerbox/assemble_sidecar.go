@@ -39,6 +39,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/sidecar"
 	"github.com/powerbox-project/powerbox/internal/signed"
 	"github.com/powerbox-project/powerbox/internal/spool"
+	"github.com/powerbox-project/powerbox/internal/stdio"
 	"github.com/powerbox-project/powerbox/internal/telemetry"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -73,6 +74,7 @@ type apartGateway struct {
 	log      *slog.Logger
 
 	telemetry *telemetry.Telemetry // nil where nothing is counted or traced
+	child     *stdio.Server        // of --mcp-exec; nil without
 
 	mu       sync.Mutex // guards the fields below
 	made     []*gateway.Gateway
@@ -93,6 +95,13 @@ const statusEvery = 2 * time.Second
 // runGateway runs until ctx ends.
 func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	g := &apartGateway{options: o, moved: make(chan struct{}, 1), now: p.now, log: gatewayLog(p)}
+	if o.mcp.exec {
+		var err error
+		if g.child, err = o.mcp.child(p, g.log); err != nil {
+			return err
+		}
+		defer g.child.Close() // when nobody calls any more
+	}
 	if err := g.open(ctx); err != nil {
 		return errors.Join(err, g.close())
 	}
@@ -117,6 +126,14 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 		g.remote.Follow(background, statusEvery, g.moved, g.reached, func(s sidecar.Status) { g.renew(background, s) })
 	})
 	g.log.InfoContext(ctx, "gateway", slog.String("listen", listener.Addr().String()), slog.String("id", g.enrolled.Gateway), slog.String("agent", g.enrolled.Agent))
+	if o.mcp.stdio {
+		ctx, err = p.speak(ctx, g, listener.Addr())
+		if err != nil {
+			stop()
+			wg.Wait()
+			return errors.Join(err, closeAll(fronts), g.close())
+		}
+	}
 	err = g.serving().all(ctx, fronts)
 	stop()
 	wg.Wait()
@@ -446,6 +463,12 @@ func (g *apartGateway) agent(i *instance, f *face) (gateway.Agent, error) {
 	out, err := i.gatewayAgent(c, a)
 	if err != nil {
 		return out, err
+	}
+	if g.child != nil {
+		if out.MCP == nil {
+			return out, fmt.Errorf("--mcp-exec is for agents with protocol: mcp, and %s is none", c.ID)
+		}
+		out.Transport, out.HTTP2 = g.child, g.child
 	}
 	if out.GRPC = g.options.address; out.GRPC == "" {
 		out.GRPC = g.options.grpc

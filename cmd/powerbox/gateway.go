@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -45,6 +46,7 @@ type gatewayOptions struct {
 	metrics    string // address of the metrics, "" for none
 	tls        config.TLS
 	traces     bool
+	mcp        mcpOptions
 }
 
 func newGateway(p *program) *cobra.Command {
@@ -57,8 +59,20 @@ func newGateway(p *program) *cobra.Command {
 			"first. The agent's gateway_url in the server's configuration says where it is reached.",
 		Example: "  powerbox gateway token --agent documents > token          # an operator, at the server\n" +
 			"  powerbox gateway enroll --server https://powerbox.example.org --token-file token\n" +
-			"  powerbox gateway --listen 0.0.0.0:8701 --upstream http://127.0.0.1:9001",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+			"  powerbox gateway --listen 0.0.0.0:8701 --upstream http://127.0.0.1:9001\n" +
+			"  powerbox gateway --mcp-exec -- npx -y @modelcontextprotocol/server-filesystem /srv/files",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.mcp.command = args
+			if err := o.mcp.check(); err != nil {
+				return err
+			}
+			if o.mcp.stdio && o.tls.Key != "" {
+				return usage(errors.New("--stdio speaks to a gateway without TLS, on loopback"))
+			}
+			if o.mcp.stdio && !cmd.Flags().Changed("listen") {
+				o.listen = "127.0.0.1:0" // hosts start several
+			}
 			if (o.tls.Certificate == "") != (o.tls.Key == "") || o.tls.ClientCA != "" && o.tls.Key == "" {
 				return usage(errors.New("want --tls-certificate and --tls-key together, and --client-ca only with them"))
 			}
@@ -82,6 +96,12 @@ func newGateway(p *program) *cobra.Command {
 	cmd.Flags().StringVar((*string)(&o.tls.Key), "tls-key", "", "PEM `file` with its private key")
 	cmd.Flags().StringVar((*string)(&o.tls.ClientCA), "client-ca", "", "PEM `file` with the authorities for client certificates")
 	cmd.Flags().BoolVar(&o.traces, "traces", false, "make a span of every call and send it to where OTEL_* says")
+	cmd.Flags().BoolVar(&o.mcp.exec, "mcp-exec", false, "run the command behind -- for every session, an MCP server that speaks by its standard input and output")
+	cmd.Flags().StringSliceVar(&o.mcp.env, "mcp-env", nil, "`names` of variables of the environment that the command gets beside "+strings.Join(given, ", "))
+	cmd.Flags().IntVar(&o.mcp.sessions, "mcp-sessions", 32, "how many sessions, and so processes, may be open at once")
+	cmd.Flags().BoolVar(&o.mcp.stdio, "stdio", false, "take one client by our own standard input and output, for hosts that start their servers as commands")
+	cmd.Flags().StringVar(&o.mcp.capability, "capability", "", "with --stdio, capability `file` that the host's calls are made under; read again for every message")
+	cmd.Flags().StringVar(&o.mcp.key, "key", "", "with --stdio, `file` with the holder's key")
 	cmd.AddCommand(newGatewayToken(p), newGatewayEnroll(p), newGatewayList(p), newGatewayClose(p))
 	return cmd
 }

@@ -40,6 +40,10 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == stdioServer {
+		serveStdio()
+		return
+	}
 	dir, err := os.MkdirTemp("", "powerbox-e2e")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/mcp"
+	"github.com/powerbox-project/powerbox/internal/stdio"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// mcpOptions say how a gateway runs an MCP server that speaks by its standard input,
+// and whether it speaks so itself.
+type mcpOptions struct {
+	exec       bool
+	command    []string // behind --
+	env        []string // names of variables that it gets
+	sessions   int
+	stdio      bool   // one client, by our own standard input and output
+	capability string // file with what that client shows
+	key        string // file with the key of its holder
+}
+
+// given are the variables of the environment that a command gets without being
+// named: none of them is a secret.
+var given = []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"}
+
+func (o mcpOptions) check() error {
+	switch {
+	case !o.exec && (len(o.command) > 0 || len(o.env) > 0 || o.stdio):
+		return usage(errors.New("a command, --mcp-env and --stdio go with --mcp-exec"))
+	case o.exec && len(o.command) == 0:
+		return usage(errors.New("--mcp-exec wants a command: powerbox gateway --mcp-exec -- COMMAND ARGUMENTS"))
+	case o.stdio != (o.capability != "" && o.key != ""), !o.stdio && o.capability+o.key != "":
+		return usage(errors.New("--stdio, --capability and --key go together: what the host's calls are made under, and by whom"))
+	case o.sessions < 1:
+		return usage(errors.New("--mcp-sessions is less than 1"))
+	}
+	for _, name := range o.env {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return usage(fmt.Errorf("--mcp-env %q is no name of a variable", name))
+		}
+	}
+	return nil
+}
+
+// child makes what runs the command.
+func (o mcpOptions) child(p *program, log *slog.Logger) (*stdio.Server, error) {
+	env := []string{}
+	for _, name := range append(append([]string{}, given...), o.env...) {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return stdio.New(stdio.Config{Command: o.command, Env: env, Errors: p.stderr, Sessions: o.sessions, Log: log})
+}
+
+// stdioFront is one client that speaks by lines. Its messages go to the gateway's own
+// address as any client's do, under its capability.
+type stdioFront struct {
+	url  string // where the gateway listens, with the agent's path
+	aud  string // the agent's public URL
+	http *http.Client
+	held func() (holder.Capability, error)
+	key  *token.PrivateKey
+	ops  map[string]string // operations by tool, and by method behind "method "
+	now  func() time.Time
+	log  *slog.Logger
+
+	writing sync.Mutex
+	out     io.Writer
+
+	mu      sync.Mutex
+	session string
+}
+
+// newStdioFront is the client of a gateway that listens.
+func (p *program) newStdioFront(g *apartGateway, at net.Addr) (*stdioFront, error) {
+	key, err := holder.LoadKey(g.options.mcp.key)
+	if err != nil {
+		return nil, err
+	}
+	f := g.face.Load()
+	public := f.gateway.URL(g.enrolled.Agent)
+	return &stdioFront{
+		url: "http://" + at.String() + "/agents/" + g.enrolled.Agent, aud: public, http: &http.Client{}, key: key, ops: mappedOps(f.config, g.enrolled.Agent), now: p.now, log: g.log, out: p.stdout,
+		// It is read again for every message: whoever has another one written to the file goes on with that.
+		held: func() (holder.Capability, error) { return p.readCapability(g.options.mcp.capability, "") },
+	}, nil
+}
+
+func mappedOps(c *config.Config, agent string) map[string]string {
+	ops := map[string]string{}
+	for _, s := range c.Skills[agent] {
+		ops[s.Skill] = agent + "/" + s.Grant + "/" + s.Operation
+	}
+	for _, a := range c.Agents {
+		for method, op := range a.MCP.Methods {
+			ops["method "+method] = agent + "/" + op
+		}
+	}
+	return ops
+}
+
+// run reads messages until there are no more, or ctx ends, and returns when all of
+// them were answered.
+func (f *stdioFront) run(ctx context.Context, in io.Reader) error {
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines := bufio.NewReaderSize(in, 64<<10)
+	limit := make(chan struct{}, 64) // messages under way
+	for ctx.Err() == nil {
+		line, err := stdio.ReadLine(lines)
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			limit <- struct{}{}
+			m, wrong := mcp.Decode(line, powerbox.Limits{Bytes: stdio.MaxLine, Depth: 64})
+			handle := func() {
+				defer func() { <-limit }()
+				f.message(ctx, m, wrong, line)
+			}
+			if m.Method == "initialize" || m.Kind != mcp.Request {
+				handle() // in the order that they came
+			} else {
+				waiting.Go(handle)
+			}
+			if m.Method == "notifications/initialized" {
+				waiting.Go(func() { f.follow(ctx) })
+			}
+		}
+		if err != nil {
+			waiting.Go(func() { f.end() })
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// message passes one message on, and writes what comes of it.
+func (f *stdioFront) message(ctx context.Context, m mcp.Message, wrong *a2a.Error, line []byte) {
+	if wrong != nil {
+		f.refuse(m.ID, wrong.Code, wrong.Message)
+		return
+	}
+	r, err := f.request(ctx, http.MethodPost, m, line)
+	if err != nil {
+		f.failed(m, err)
+		return
+	}
+	answer, err := f.http.Do(r)
+	if err != nil {
+		f.failed(m, err)
+		return
+	}
+	defer func() { _ = answer.Body.Close() }() // it was read
+	if id := answer.Header.Get(mcp.HeaderSession); id != "" && m.Method == "initialize" {
+		f.mu.Lock()
+		f.session = id
+		f.mu.Unlock()
+	}
+	f.answered(m, answer)
+}
+
+// answered writes the messages of an answer.
+func (f *stdioFront) answered(m mcp.Message, answer *http.Response) {
+	if strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
+		if err := f.events(answer.Body); err != nil {
+			f.failed(m, err)
+		}
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, stdio.MaxLine+1))
+	body = bytes.TrimSpace(body)
+	switch {
+	case err != nil || len(body) > stdio.MaxLine:
+		f.failed(m, errors.New("the answer cannot be read"))
+	case len(body) > 0 && body[0] == '{' && m.Kind == mcp.Request:
+		f.write(body)
+	case m.Kind == mcp.Request:
+		f.failed(m, fmt.Errorf("HTTP status %s", answer.Status))
+	case answer.StatusCode >= http.StatusBadRequest:
+		f.log.Warn("a message of the host was refused", slog.String("status", answer.Status))
+	}
+}
+
+// request is a message as a client of Streamable HTTP sends it, with the capability
+// and a proof of it.
+func (f *stdioFront) request(ctx context.Context, method string, m mcp.Message, body []byte) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, f.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	f.mu.Lock()
+	if f.session != "" {
+		r.Header.Set(mcp.HeaderSession, f.session)
+	}
+	f.mu.Unlock()
+	held, err := f.held()
+	if err != nil {
+		return nil, err
+	}
+	if held.Chain == nil {
+		r.Header.Set(holder.HeaderCapability, held.ID)
+		return r, nil
+	}
+	operation, arguments := a2a.OperationMessage, powerbox.Object()
+	if op, ok := f.ops[m.Tool]; ok && m.IsTool() {
+		operation, arguments = op, m.Arguments
+	} else if op, ok := f.ops["method "+m.Method]; ok && m.IsRuled() {
+		operation, arguments = op, m.Arguments
+	}
+	id, err := lastID(held.Chain)
+	if err != nil {
+		return nil, err
+	}
+	proof, err := token.SignProof(f.key, token.Proof{
+		ID: rand.Text(), IssuedAt: f.now(), TokenID: id, Operation: operation, Arguments: arguments, Audience: f.aud,
+		Request: &token.Request{Method: method, URL: f.aud, Digest: token.DigestOf(body)},
+	})
+	r.Header.Set(holder.HeaderCapability, token.JoinChain(held.Chain))
+	r.Header.Set(holder.HeaderProof, proof)
+	return r, err
+}
+
+// follow writes what the server says by itself.
+func (f *stdioFront) follow(ctx context.Context) {
+	r, err := f.request(ctx, http.MethodGet, mcp.Message{}, nil)
+	if err != nil {
+		return // calls say why
+	}
+	answer, err := f.http.Do(r)
+	if err != nil {
+		return
+	}
+	defer func() { _ = answer.Body.Close() }() // it was read
+	if answer.StatusCode == http.StatusOK {
+		_ = f.events(answer.Body) // it ends with the session
+	}
+}
+
+// end ends the session.
+func (f *stdioFront) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if r, err := f.request(ctx, http.MethodDelete, mcp.Message{}, nil); err == nil && r.Header.Get(mcp.HeaderSession) != "" {
+		if answer, err := f.http.Do(r); err == nil {
+			_ = answer.Body.Close() // nothing in it is for anybody
+		}
+	}
+}
+
+// events writes the messages of a stream.
+func (f *stdioFront) events(from io.Reader) error {
+	lines := bufio.NewReaderSize(from, 64<<10)
+	for {
+		line, err := stdio.ReadLine(lines)
+		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			f.write(bytes.TrimSpace(data))
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// failed answers a request that could not be passed on.
+func (f *stdioFront) failed(m mcp.Message, err error) {
+	f.log.Warn("a message of the host was not passed on", slog.Any("error", err))
+	if m.Kind != mcp.Request {
+		return
+	}
+	f.refuse(m.ID, internalError, "the gateway could not pass it on: "+err.Error())
+}
+
+// internalError is the code of JSON-RPC for what went wrong in between.
+const internalError = -32603
+
+// refuse answers with an error. A message whose id cannot be read has none.
+func (f *stdioFront) refuse(id []byte, code int, message string) {
+	if len(id) == 0 {
+		id = []byte("null")
+	}
+	answer, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "error": map[string]any{"code": code, "message": message}})
+	if err == nil { // what was decoded can be written
+		f.write(answer)
+	}
+}
+
+// write writes one message on a line.
+func (f *stdioFront) write(message []byte) {
+	if len(message) == 0 {
+		return
+	}
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	if _, err := f.out.Write(stdio.OneLine(message)); err != nil {
+		f.log.Warn("the host takes nothing any more", slog.Any("error", err))
+	}
+}
+
+// speak takes the one client that speaks by our standard input. What it returns ends
+// when that does: there is nobody left to serve.
+func (p *program) speak(ctx context.Context, g *apartGateway, at net.Addr) (context.Context, error) {
+	f, err := p.newStdioFront(g, at)
+	if err != nil {
+		return ctx, err
+	}
+	ctx, done := context.WithCancel(ctx)
+	go func() {
+		defer done()
+		if err := f.run(ctx, p.stdin); err != nil {
+			g.log.WarnContext(ctx, "the host's messages cannot be read any more", slog.Any("error", err))
+		}
+	}()
+	return ctx, nil
+}

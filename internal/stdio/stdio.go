@@ -1,0 +1,199 @@
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/mcp"
+)
+
+// The bounds of what one process may take up.
+const (
+	MaxLine  = 8 << 20 // bytes of one message, both ways
+	maxWait  = 256     // requests of one session that are not answered yet
+	maxQueue = 256     // messages of a server that nobody has asked for
+)
+
+const (
+	writeTime = 10 * time.Second // in which a process has to take a message
+	endTime   = 5 * time.Second  // that a process has to end by itself
+	idleTime  = time.Hour        // after which a session that nobody uses ends
+)
+
+// Config says what is run. Every field is required unless it says otherwise.
+type Config struct {
+	Command  []string  // program and arguments
+	Env      []string  // NAME=value, all that the program gets
+	Dir      string    // "" for that of this process
+	Errors   io.Writer // what the program writes to its standard error
+	Sessions int       // that may be open at once
+	Log      *slog.Logger
+}
+
+// Server runs a program for every session. Its methods can be called by many
+// goroutines.
+type Server struct {
+	config Config
+
+	mu       sync.Mutex
+	sessions map[string]*session
+	closed   bool
+	running  sync.WaitGroup
+}
+
+// New returns a server that has started nothing yet.
+func New(c Config) (*Server, error) {
+	if len(c.Command) == 0 || c.Command[0] == "" || c.Errors == nil || c.Sessions < 1 || c.Log == nil {
+		return nil, errors.New("stdio: Command, Errors, Sessions and Log are required")
+	}
+	return &Server{config: c, sessions: map[string]*session{}}, nil
+}
+
+// Close ends every session, and returns when all processes are gone.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for _, one := range s.sessions {
+		one.end()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+// RoundTrip implements [http.RoundTripper] for the requests of a client of
+// Streamable HTTP.
+func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		body, err = io.ReadAll(io.LimitReader(r.Body, MaxLine+1))
+		_ = r.Body.Close() // it was read
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(body) > MaxLine {
+		return said(r, http.StatusRequestEntityTooLarge, "", nil), nil
+	}
+	id := r.Header.Get(mcp.HeaderSession)
+	one := s.session(id)
+	switch {
+	case r.Method == http.MethodPost:
+		return s.post(r, one, id, body)
+	case one == nil:
+		return said(r, http.StatusNotFound, "", nil), nil
+	case r.Method == http.MethodGet:
+		return one.follow(r), nil
+	case r.Method == http.MethodDelete:
+		one.end()
+		return said(r, http.StatusNoContent, "", nil), nil
+	}
+	return said(r, http.StatusMethodNotAllowed, "", nil), nil
+}
+
+func (s *Server) session(id string) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[id]
+}
+
+// post takes one message of a client.
+func (s *Server) post(r *http.Request, one *session, id string, body []byte) (*http.Response, error) {
+	m, wrong := mcp.Decode(body, powerbox.Limits{Bytes: MaxLine, Depth: 64})
+	switch {
+	case wrong != nil:
+		return said(r, http.StatusBadRequest, "", nil), nil
+	case one == nil && id != "":
+		return said(r, http.StatusNotFound, "", nil), nil // the client begins a new one
+	case one == nil && m.Method != "initialize":
+		return said(r, http.StatusBadRequest, "", nil), nil
+	case one == nil:
+		var err error
+		if one, err = s.start(); err != nil {
+			s.config.Log.ErrorContext(r.Context(), "an MCP server was not started", slog.Any("error", err))
+			return said(r, http.StatusServiceUnavailable, "", nil), nil
+		}
+	}
+	if m.Kind != mcp.Request {
+		if err := one.write(body); err != nil {
+			return nil, err
+		}
+		return said(r, http.StatusAccepted, "", nil), nil
+	}
+	return one.ask(r, string(m.ID), body)
+}
+
+// start runs the program for a new session.
+func (s *Server) start() (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.New("the gateway is being stopped")
+	}
+	if len(s.sessions) >= s.config.Sessions {
+		return nil, fmt.Errorf("%d sessions are open, which is the most", s.config.Sessions)
+	}
+	one := &session{id: rand.Text(), log: s.config.Log, waits: map[string]chan []byte{}, gone: make(chan struct{}), used: time.Now()}
+	if err := one.run(s.config); err != nil {
+		return nil, err
+	}
+	s.sessions[one.id] = one
+	s.running.Go(func() {
+		one.read()
+		s.mu.Lock()
+		delete(s.sessions, one.id)
+		s.mu.Unlock()
+		one.reap()
+	})
+	s.running.Go(one.watch)
+	return one, nil
+}
+
+// said is an answer of HTTP.
+func said(r *http.Request, status int, kind string, body []byte) *http.Response {
+	h := http.Header{}
+	if kind != "" {
+		h.Set("Content-Type", kind)
+	}
+	return &http.Response{
+		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
+	}
+}
+
+// OneLine is a message without breaks, which JSON has between its tokens alone.
+func OneLine(body []byte) []byte {
+	line := bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\r' {
+			return ' '
+		}
+		return r
+	}, body)
+	return append(line, '\n')
+}
+
+// waitFor is the context of a request, or the end of the session.
+func (one *session) waitFor(ctx context.Context, answer <-chan []byte) ([]byte, error) {
+	select {
+	case data := <-answer:
+		return data, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-one.gone:
+		select { // it may have answered, and ended
+		case data := <-answer:
+			return data, nil
+		default:
+			return nil, errors.New("the MCP server ended")
+		}
+	}
+}

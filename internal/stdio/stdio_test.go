@@ -1,0 +1,173 @@
+package stdio
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain is the program that the tests run, where its first argument says so: it
+// answers requests, and does what their method says.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 || os.Args[1] != "server" {
+		os.Exit(m.Run())
+	}
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, MaxLine)
+	for lines.Scan() {
+		var id string
+		text := lines.Text()
+		if _, rest, ok := strings.Cut(text, `"id":`); ok {
+			id = strings.TrimRight(strings.SplitN(rest, ",", 2)[0], "}")
+		}
+		switch {
+		case strings.Contains(text, "test/die"):
+			os.Exit(3)
+		case strings.Contains(text, "test/loud"):
+			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":"` + strings.Repeat("x", MaxLine) + `"}`)
+		case strings.Contains(text, "test/twice"):
+			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":1,"result":2}`)
+		case strings.Contains(text, "test/talk"):
+			fmt.Println("starting up ...")
+			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)
+			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		case strings.Contains(text, "test/environment"):
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%q}`+"\n", id, strings.Join(os.Environ(), " "))
+		case strings.Contains(text, "test/pid"):
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%d}`+"\n", id, os.Getpid())
+		case strings.Contains(text, "test/deaf"):
+			time.Sleep(time.Hour)
+		case id != "":
+			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		}
+	}
+}
+
+func serve(t *testing.T, env ...string) (*Server, *bytes.Buffer) {
+	t.Helper()
+	log := &bytes.Buffer{}
+	s, err := New(Config{Command: []string{os.Args[0], "server"}, Env: env, Errors: io.Discard, Sessions: 2, Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s, log
+}
+
+func say(t *testing.T, s *Server, session, body string) (status int, id, answer string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://server", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	got, err := s.RoundTrip(r)
+	if err != nil {
+		return 0, "", err.Error()
+	}
+	data, err := io.ReadAll(got.Body)
+	if err != nil {
+		return got.StatusCode, "", err.Error()
+	}
+	return got.StatusCode, got.Header.Get("Mcp-Session-Id"), string(data)
+}
+
+func request(method string) string { return `{"jsonrpc":"2.0","id":7,"method":"` + method + `"}` }
+
+func begin(t *testing.T, s *Server) string {
+	t.Helper()
+	status, id, answer := say(t, s, "", `{"jsonrpc":"2.0",`+"\n\r"+`"id":1,"method":"initialize","params":{}}`)
+	if status != http.StatusOK || id == "" || answer != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+		t.Fatalf("initialize: %d %q %s", status, id, answer)
+	}
+	return id
+}
+
+// A session is a process of its own; what another has the id of, nobody else has.
+func TestGATE9_SessionsAreProcesses(t *testing.T) {
+	s, _ := serve(t)
+	one, other := begin(t, s), begin(t, s)
+	_, _, first := say(t, s, one, request("test/pid"))
+	_, _, second := say(t, s, other, request("test/pid"))
+	if first == second || one == other || !strings.Contains(first, "result") {
+		t.Errorf("two sessions are %s and %s", first, second)
+	}
+	if status, _, _ := say(t, s, "", request("initialize")); status != http.StatusServiceUnavailable {
+		t.Errorf("a third session of two: %d", status)
+	}
+	for id, want := range map[string]int{"nobody's": http.StatusNotFound, "": http.StatusBadRequest} {
+		if status, _, _ := say(t, s, id, request("ping")); status != want {
+			t.Errorf("the session %q: %d; want %d", id, status, want)
+		}
+	}
+}
+
+// What a process writes is read within limits and in one way; talk is not passed on.
+func TestGATE9_WhatProcessesWrite(t *testing.T) {
+	s, log := serve(t)
+	id := begin(t, s)
+	status, _, answer := say(t, s, id, request("test/talk"))
+	if status != http.StatusOK || !strings.Contains(answer, "notifications/progress") || !strings.Contains(answer, `data: {"jsonrpc":"2.0","id":7,"result":{}}`) || strings.Contains(answer, "starting") {
+		t.Errorf("talk before an answer: %d %s", status, answer)
+	}
+	for method, why := range map[string]string{"test/twice": "cannot be read", "test/loud": "a line of more than"} {
+		id := begin(t, s)
+		if status, _, answer := say(t, s, id, request(method)); status != 0 || !strings.Contains(answer, "ended") {
+			t.Errorf("%s: %d %.100s", method, status, answer)
+		}
+		if !strings.Contains(log.String(), why) {
+			t.Errorf("%s: the log says %s", method, log)
+		}
+	}
+}
+
+// A process that ends takes its session with it, and a client begins anew; the
+// processes of a server that is closed are gone, whatever they do.
+func TestGATE9_ProcessesEnd(t *testing.T) {
+	s, _ := serve(t)
+	id := begin(t, s)
+	if status, _, answer := say(t, s, id, request("test/die")); status != 0 || !strings.Contains(answer, "ended") {
+		t.Errorf("a process that dies: %d %s", status, answer)
+	}
+	begin(t, s)
+	id = begin(t, s)
+	var pid int
+	_, _, answer := say(t, s, id, request("test/pid"))
+	if _, err := fmt.Sscanf(answer, `{"jsonrpc":"2.0","id":7,"result":%d}`, &pid); err != nil {
+		t.Fatal(answer, err)
+	}
+	if status, _, _ := say(t, s, id, `{"jsonrpc":"2.0","method":"notifications/x","params":{"what":"test/deaf"}}`); status != http.StatusAccepted {
+		t.Errorf("a notification: %d", status)
+	}
+	s.Close()
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Errorf("process %d is there after Close", pid)
+	}
+	if status, _, _ := say(t, s, "", request("initialize")); status != http.StatusServiceUnavailable {
+		t.Errorf("a session after Close: %d", status)
+	}
+}
+
+// A process gets what it is given of the environment.
+func TestGATE9_EnvironmentsAreNamed(t *testing.T) {
+	t.Setenv("POWERBOX_SECRET", "hidden")
+	for _, env := range [][]string{nil, {"WANTED=1"}} {
+		s, _ := serve(t, env...)
+		if _, _, answer := say(t, s, begin(t, s), request("test/environment")); !strings.Contains(answer, `"result":"`+strings.Join(env, " ")+`"`) {
+			t.Errorf("the environment is %s", answer)
+		}
+	}
+}
