@@ -199,9 +199,8 @@ type edgeJSON struct {
 
 func newGraphShow(p *program) *cobra.Command {
 	var g graphFlags
-	var from string
+	var view handoff.View
 	var all bool
-	var levels int
 	cmd := &cobra.Command{
 		Use:     "show [FILE...]",
 		Short:   "Show the graph: as a tree, JSON, DOT, Mermaid or SVG, with the blast radius of each agent",
@@ -210,9 +209,9 @@ func newGraphShow(p *program) *cobra.Command {
 	}
 	output := formatFlag(cmd, "text", "json", "dot", "mermaid", "svg")
 	g.add(cmd)
-	cmd.Flags().StringVar(&from, "from", "", "only what this `agent` can set off, and what it could reach if it were taken over")
+	cmd.Flags().StringVar(&view.From, "from", "", "only what this `agent` can set off, and what it could reach if it were taken over")
 	cmd.Flags().BoolVar(&all, "all", false, "show every level of a large graph, and the blast radius of every agent, not of the widest 20")
-	cmd.Flags().IntVar(&levels, "levels", 0, "show `N` levels of hand-offs, and count what is below (default: all, of more than 60 agents 2)")
+	cmd.Flags().IntVar(&view.Levels, "levels", 0, "show `N` levels of hand-offs, and count what is below (default: all, of more than 60 agents 2)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d, err := p.declarations(cmd.Context(), args, g)
 		if err != nil {
@@ -223,11 +222,11 @@ func newGraphShow(p *program) *cobra.Command {
 			return invalid(err)
 		}
 		part := whole
-		if from != "" {
-			if d.Agents[from] == nil {
-				return fmt.Errorf("there is no agent %q", from)
+		if view.From != "" {
+			if d.Agents[view.From] == nil {
+				return fmt.Errorf("there is no agent %q", view.From)
 			}
-			if part, err = d.Part(from).Graph(); err != nil {
+			if part, err = d.Part(view.From).Graph(); err != nil {
 				return invalid(err)
 			}
 		}
@@ -237,26 +236,26 @@ func newGraphShow(p *program) *cobra.Command {
 		case "mermaid":
 			return handoff.Mermaid(p.stdout, part)
 		case "svg":
-			if from != "" {
-				return handoff.SVGReach(p.stdout, part, from)
+			if view.From != "" {
+				return handoff.SVGReach(p.stdout, part, view.From)
 			}
 			return handoff.SVG(p.stdout, part)
 		case "json":
-			return p.printJSON(describeGraph(part, whole, from))
+			return p.printJSON(describeGraph(part, whole, view.From))
 		}
-		if levels < 0 {
-			return usage(fmt.Errorf("--levels is %d; want 1 or more", levels))
+		if view.Levels < 0 {
+			return usage(fmt.Errorf("--levels is %d; want 1 or more", view.Levels))
 		}
-		if levels == 0 && !all && len(part.Nodes()) > shownWhole {
-			levels = 2
+		if view.Levels == 0 && !all && len(part.Nodes()) > shownWhole {
+			view.Levels = 2
 		}
 		if err := p.printWrong(part); err != nil {
 			return err
 		}
-		if err := handoff.Tree(p.stdout, part, handoff.View{From: from, Levels: levels}); err != nil {
+		if err := handoff.Tree(p.stdout, part, view); err != nil {
 			return err
 		}
-		return p.printRadius(part, whole, from, all)
+		return p.printRadius(part, whole, view.From, all)
 	}
 	return cmd
 }
