@@ -183,7 +183,12 @@ func TestAAPQ1_Escalation(t *testing.T) {
 		t.Errorf("AAP-Q2 the agent is %s", s.text("status"))
 	}
 	b.want("AAP-P4 before", m.execute("list_accounts", nil), http.StatusForbidden, "capability_not_granted")
-	b.want("AAP-Q5 even a default", b.active("alice", "list_accounts").request("check_balance"), http.StatusOK, "")
+	linked := b.active("alice", "list_accounts")
+	even := b.want("AAP-Q5 even a default", linked.request("check_balance"), http.StatusOK, "")
+	if even.text("status") != "pending" || grantsOf(linked.state())["check_balance"] != "pending" {
+		t.Errorf("AAP-Q5 a default that is asked for later: %s", linked.state().Raw)
+	}
+	b.want("AAP-Q5 before", linked.execute("check_balance", args("account_id", "a")), http.StatusForbidden, "capability_not_granted")
 	b.want("AAP-P4 another person", b.approve("bob", codeOf(r), map[string]any{}), http.StatusNotFound, "not_found")
 	// A person narrows what is asked for, and nothing can be widened (AAP-G3).
 	done := b.want("narrow", b.approve("alice", codeOf(r), map[string]any{"only": []string{"transfer_money"}, "constraints": args("transfer_money", args("amount", args("max", 99999), "to", "acc_1"))}), http.StatusOK, "")

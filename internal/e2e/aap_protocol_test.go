@@ -157,6 +157,11 @@ func TestAAPJ1_TokensOfAgents(t *testing.T) {
 	for _, path := range []string{"/agent/revoke", "/agent/reactivate", "/agent/rotate-key", "/host/rotate-key", "/host/revoke"} {
 		b.want("AAP-J7 "+path, b.ask(http.MethodPost, path, m.token(b.url), map[string]any{"agent_id": m.id}), http.StatusUnauthorized, "invalid_jwt")
 	}
+	// Nor one of that type which its host has signed, and which would be good otherwise.
+	mixed := m.host.sign("agent+jwt", fact{"iss": m.host.thumb, "sub": m.id, "aud": b.url, "host_public_key": m.host.jwk})
+	for _, path := range []string{"/agent/revoke", "/agent/reactivate", "/agent/rotate-key", "/host/rotate-key", "/host/revoke"} {
+		b.want("AAP-J7 the host's key at "+path, b.ask(http.MethodPost, path, mixed, map[string]any{"agent_id": m.id, "public_key": newOKP(t).jwk}), http.StatusUnauthorized, "invalid_jwt")
+	}
 	b.want("AAP-J7 status", b.ask(http.MethodGet, "/agent/status?agent_id="+m.id, m.token(b.url), nil), http.StatusUnauthorized, "invalid_jwt")
 	// AAP-J8: a token can be for less than the agent has.
 	b.want("AAP-J8", m.execute("check_balance", map[string]any{"account_id": "a"}, fact{"capabilities": []string{"check_balance"}}), http.StatusOK, "")

@@ -187,10 +187,13 @@ var invitation = regexp.MustCompile(`http://\S+/first\?secret=\S+`)
 func TestAAPA7_FirstAdministrator(t *testing.T) {
 	at := "localhost:" + freePort(t)
 	b := serveBank(t, at, "", "")
-	link := invitation.FindString(b.log.String())
-	if link == "" {
-		t.Fatalf("the server printed no URL:\n%s", b.log)
-	}
+	// It was printed before the server was ready, but what it prints comes through a
+	// pipe that is read beside this.
+	link := ""
+	eventually(t, patience, func() string { return "the server printed no URL:\n" + b.log.String() }, func() bool {
+		link = invitation.FindString(b.log.String())
+		return link != ""
+	})
 	if status, _ := b.visitor("").post("/first", url.Values{"secret": {"guessed"}}); status != http.StatusForbidden {
 		t.Errorf("ATK-50 a guessed secret: HTTP %d; want 403", status)
 	}

@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestAAPN1_KeySetsWithinBounds publishes key sets of hosts that are good but for
+// one thing: one that is too large, and one behind a redirect. What is within the
+// bounds is believed, so that the refusals are about them.
+func TestAAPN1_KeySetsWithinBounds(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	for name, c := range map[string]struct {
+		padding  int
+		redirect bool
+		status   int
+		code     string
+	}{
+		"as it is":            {0, false, http.StatusOK, ""},
+		"almost 1 MiB":        {1<<20 - 1024, false, http.StatusOK, ""},
+		"more than 1 MiB":     {1 << 20, false, http.StatusUnauthorized, "invalid_jwt"},
+		"by way of somewhere": {0, true, http.StatusUnauthorized, "invalid_jwt"},
+	} {
+		k := newOKP(t)
+		one := map[string]any{"kid": "one"}
+		for member, v := range k.jwk {
+			one[member] = v
+		}
+		set, _ := json.Marshal(map[string]any{"keys": []any{one}})
+		published := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if c.redirect && r.URL.Path != "/moved" {
+				http.Redirect(w, r, "/moved", http.StatusFound)
+				return
+			}
+			_, _ = w.Write(append(set, strings.Repeat(" ", c.padding)...))
+		}))
+		r := b.ask(http.MethodPost, "/agent/register", b.signedBy(k, "one", published.URL, fact{"agent_public_key": newOKP(t).jwk}), map[string]any{"name": "x"})
+		published.Close()
+		b.want("AAP-N1 a set "+name, r, c.status, c.code)
+	}
+}
+
+// TestAAPZ1_PrivateKeysAreRefused sends the provider keys with their private part,
+// wherever it takes one: none is kept.
+func TestAAPZ1_PrivateKeysAreRefused(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	m := b.active("alice", "check_balance")
+	private := func() map[string]any {
+		k := newOKP(t)
+		return map[string]any{"kty": "OKP", "crv": "Ed25519", "x": k.jwk["x"], "d": "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"}
+	}
+	refused := func(what string, r reply) {
+		t.Helper()
+		if r.Status != http.StatusBadRequest && r.Status != http.StatusUnauthorized || strings.Contains(r.Raw, "nWGxne") {
+			t.Errorf("AAP-Z1 %s: %d %s", what, r.Status, r.Raw)
+		}
+	}
+	refused("the agent's key at its registration", b.ask(http.MethodPost, "/agent/register", b.host(m.host, fact{"agent_public_key": private()}), args("name", "x")))
+	stranger := newOKP(t)
+	own := map[string]any{"kty": "OKP", "crv": "Ed25519", "x": stranger.jwk["x"], "d": "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"}
+	refused("the host's key at its first registration", b.ask(http.MethodPost, "/agent/register", b.host(stranger, fact{"host_public_key": own, "agent_public_key": newOKP(t).jwk}), args("name", "x")))
+	refused("the agent's next key", b.ask(http.MethodPost, "/agent/rotate-key", b.host(m.host), args("agent_id", m.id, "public_key", private())))
+	refused("the host's next key", b.ask(http.MethodPost, "/host/rotate-key", b.host(m.host), args("public_key", private())))
+	b.want("AAP-Z1 the agent goes on with the key that it had", m.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
+}
