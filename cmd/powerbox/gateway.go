@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -163,6 +164,7 @@ func (e enrolment) algorithm() string {
 
 func newGatewayEnroll(p *program) *cobra.Command {
 	var server, file, state, algorithm, passphrase string
+	var unless bool
 	cmd := &cobra.Command{
 		Use:   "enroll --server URL --token-file FILE",
 		Short: "Make this gateway known to its server, with keys that are made here",
@@ -173,6 +175,7 @@ func newGatewayEnroll(p *program) *cobra.Command {
 	cmd.Flags().StringVar(&file, "token-file", "", "`file` with the token, - for standard input; required")
 	cmd.Flags().StringVar(&state, "state", defaultState, "`directory` that the gateway's keys and records will be in")
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys will be encrypted")
+	cmd.Flags().BoolVar(&unless, "unless-enrolled", false, "do nothing where the state is enrolled already, for whoever runs it before every start")
 	cmd.Flags().StringVar(&algorithm, "algorithm", evidence.Ed25519, "`algorithm` that signs records: Ed25519, ES256 or ML-DSA-87, which a server with long retention wants")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if server == "" || file == "" {
@@ -180,6 +183,10 @@ func newGatewayEnroll(p *program) *cobra.Command {
 		}
 		if err := safeForToken(server); err != nil {
 			return err
+		}
+		if _, err := os.Stat(filepath.Join(state, "enrolment.json")); err == nil && unless {
+			fmt.Fprintf(p.stderr, "%s is enrolled already\n", state)
+			return nil
 		}
 		data, err := p.readFile(file)
 		if err != nil {
@@ -196,30 +203,37 @@ func newGatewayEnroll(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, key, err := keys.ring.Evidence(algorithm, "gateway")
+		kept, err := keys.enrol(cmd.Context(), server, fingerprint, secret, algorithm)
 		if err != nil {
-			return usage(err)
-		}
-		record, err := json.Marshal(key)
-		if err != nil {
-			return err
-		}
-		e, err := sidecar.Enroll(cmd.Context(), newHTTPClient().Transport, server, fingerprint, keys.own,
-			sidecar.Enrolment{Secret: secret, Record: string(record), Context: keys.context.Public().JWK().String()})
-		if err != nil {
-			return err
-		}
-		kept := enrolment{Server: e.Server, Gateway: e.Gateway, Agent: e.Agent, Feed: e.Feed, Signs: algorithm}
-		if err := keys.keep(kept); err != nil {
 			return err
 		}
 		if *output == "json" {
 			return p.printJSON(kept)
 		}
-		fmt.Fprintf(p.stdout, "enrolled %s in front of %s\n", e.Gateway, e.Agent)
+		fmt.Fprintf(p.stdout, "enrolled %s in front of %s\n", kept.Gateway, kept.Agent)
 		return nil
 	}
 	return cmd
+}
+
+// enrol makes the keys known to the server whose key has that fingerprint, and
+// keeps what it says.
+func (k *gatewayKeys) enrol(ctx context.Context, server, fingerprint, secret, algorithm string) (enrolment, error) {
+	_, key, err := k.ring.Evidence(algorithm, "gateway")
+	if err != nil {
+		return enrolment{}, usage(err)
+	}
+	record, err := json.Marshal(key)
+	if err != nil {
+		return enrolment{}, err
+	}
+	e, err := sidecar.Enroll(ctx, newHTTPClient().Transport, server, fingerprint, k.own,
+		sidecar.Enrolment{Secret: secret, Record: string(record), Context: k.context.Public().JWK().String()})
+	if err != nil {
+		return enrolment{}, err
+	}
+	kept := enrolment{Server: e.Server, Gateway: e.Gateway, Agent: e.Agent, Feed: e.Feed, Signs: algorithm}
+	return kept, k.keep(kept)
 }
 
 func newGatewayList(p *program) *cobra.Command {

@@ -16,7 +16,7 @@ import (
 )
 
 // The blocks of docs/tutorial.md, docs/auditing.md, docs/incidents.md,
-// docs/examples.md, docs/grants.md and docs/ci.md. "sh setup" is run in the repository, "sh
+// docs/examples.md, docs/grants.md, docs/ci.md and docs/runbook.md. "sh setup" is run in the repository, "sh
 // background URL" goes on running and is ready when the URL answers; another
 // one of the same URL stops it first. A text block after a block says lines
 // that its output has, in any spacing; ... stands for anything.
@@ -50,6 +50,9 @@ func TestSEP_TwelveGrants(t *testing.T) { follow(t, "../../docs/grants.md", 48) 
 // TestGATE13_ChecksInCI runs the commands of docs/ci.md.
 func TestGATE13_ChecksInCI(t *testing.T) { follow(t, "../../docs/ci.md", 12) }
 
+// TestEXT27_Runbook runs the commands of docs/runbook.md.
+func TestEXT27_Runbook(t *testing.T) { follow(t, "../../docs/runbook.md", 20) }
+
 // follow runs the commands of a page, from the first to the last, and looks for
 // what it promises.
 func follow(t *testing.T, page string, least int) {
@@ -57,9 +60,9 @@ func follow(t *testing.T, page string, least int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, server := freeAddress(t), freeAddress(t)
+	agent, server, gateway := freeAddress(t), freeAddress(t), freeAddress(t)
 	r := &reader{T: t, dir: t.TempDir(), running: map[string]*exec.Cmd{}}
-	r.ports = strings.NewReplacer("127.0.0.1:9101", agent, "127.0.0.1:8700", server)
+	r.ports = strings.NewReplacer("127.0.0.1:9101", agent, "127.0.0.1:8700", server, "127.0.0.1:8701", gateway)
 	bin := filepath.Join(t.TempDir(), "bin")
 	r.env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"POWERBOX_LISTEN="+server, "POWERBOX_ISSUER_URL=http://"+server)
