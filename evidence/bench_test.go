@@ -2,6 +2,8 @@ package evidence
 
 import (
 	"bytes"
+	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -12,6 +14,32 @@ func BenchmarkSeal(b *testing.B) {
 	head, record := Genesis(ChainID{1}), fullRecord()
 	for b.Loop() {
 		sealed, err := Seal(head, record, l.signer)
+		must(b, err)
+		head = sealed.Head()
+	}
+}
+
+// BenchmarkSealCovered is a record as a gateway makes it, which its batch's
+// signature covers.
+func BenchmarkSealCovered(b *testing.B) {
+	l := newTestLog(b)
+	head, record := Genesis(ChainID{1}), Record{
+		ID: "01K9ZZZZZZZZZZZZZZZZZZZZZZ", AgentID: "documents", ActionType: "a2a.SendMessage", Time: testTime,
+		Intent: Intent{Operation: "documents/retrieve"}, Decision: Allow, OutcomeStatus: Pending,
+		Details: Details{
+			Recorder: "serve", Requester: "x509:" + strings.Repeat("a", 64), Principal: strings.Repeat("p", 43), Attempt: "invocation",
+			Capability: "cap_" + strings.Repeat("c", 26), Granted: []string{"a2a.message", "a2a.task.cancel", "a2a.task.read", "documents/retrieve"},
+			Exercised: []string{"documents/retrieve", "a2a.message"}, Mode: "require/capability", PolicyDigest: strings.Repeat("d", 43),
+			Gate: &Gate{
+				Origin: "x509:" + strings.Repeat("a", 64), Target: "documents", Required: []string{"documents/retrieve", "a2a.message"},
+				Allowed: []string{"a2a.message", "documents/retrieve"},
+			},
+			Arguments: json.RawMessage(`{"note":"***","resourceHandle":"***"}`),
+		},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		sealed, err := SealCovered(head, record, l.signer)
 		must(b, err)
 		head = sealed.Head()
 	}

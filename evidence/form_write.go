@@ -1,9 +1,11 @@
 package evidence
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,12 +17,28 @@ type formWriter struct {
 	sure bool
 }
 
+// formRoom is room for the body of a usual record, in bytes.
+const formRoom = 4 << 10
+
+// formWriters are kept for their room: a record's body is copied out of it, in its
+// own length, since it stays for as long as the record.
+var formWriters = sync.Pool{New: func() any { return &formWriter{body: make([]byte, 0, formRoom)} }}
+
 // quickBody is [wire.slowBody] for a record that has passed check, and false
 // where the form is not sure.
 func (w *wire) quickBody() ([]byte, bool) {
-	f := formWriter{body: append(make([]byte, 0, 1024), '{'), sure: true}
-	w.walk(&f)
-	return f.body, f.sure && len(f.body) <= maxQuick
+	f := formWriters.Get().(*formWriter)
+	f.body, f.sure = append(f.body[:0], '{'), true
+	w.walk(f)
+	sure := f.sure && len(f.body) <= maxQuick
+	var body []byte
+	if sure {
+		body = bytes.Clone(f.body)
+	}
+	if cap(f.body) <= 2*formRoom { // a large record's is not kept for ever
+		formWriters.Put(f)
+	}
+	return body, sure
 }
 
 func (f *formWriter) add(text string) { f.body = append(f.body, text...) }

@@ -126,12 +126,21 @@ func (t *transaction) grow() error {
 // fails with it.
 func (t *transaction) put(records []evidence.Sealed, first int64) error {
 	rows := &rows{head: "INSERT OR ROLLBACK INTO record (place, id, time, bytes) VALUES ", row: "(?,?,?,?)", width: 4, between: t.giveWay}
+	room := t.store.room[:0]
 	for i, s := range records {
-		r := s.Record()
-		rows.add(first+int64(i), r.ID, r.Time.UnixMilli(), s.Bytes())
+		r, at := s.Record(), len(room)
+		room = s.AppendTo(room)
+		rows.add(first+int64(i), r.ID, r.Time.UnixMilli(), room[at:len(room):len(room)])
+	}
+	if t.store.room = room; cap(room) > maxRoom {
+		t.store.room = nil // one large batch is not kept for ever
 	}
 	return rows.insert(t.ctx, t.raw)
 }
+
+// maxRoom is how much memory is kept to hand records to SQLite, which copies them, in
+// bytes: enough for usual ones of [maxTaken].
+const maxRoom = 2 << 20
 
 // sign makes the signatures that the batch needs, at once on every processor:
 // there they take most of the time that a commit takes beside the disk.

@@ -69,10 +69,11 @@ type Store struct {
 
 	statements *statements // of conn; for the writer alone once Open is done
 
-	filing  sync.Mutex   // held by whoever has a transaction of conn; guards tail, commits
+	filing  sync.Mutex   // held by whoever has a transaction of conn; guards tail, commits, room
 	wanted  atomic.Int32 // how many batches of changes wait for filing
 	tail    tail
 	commits int
+	room    []byte // of the records that were put last
 
 	ahead   spooled       // the writer's alone once Open is done
 	wake    chan struct{} // one when something waits; closed when nothing will any more
