@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -28,7 +30,8 @@ var errWantObject = errors.New("want an object")
 // readObject takes an object apart. Duplicate names and what is not I-JSON are
 // refused at every level.
 func readObject(raw []byte) (rawObject, error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	d := decoderOf(raw)
+	defer done(d)
 	if d.PeekKind() != '{' {
 		if _, err := d.ReadToken(); err != nil {
 			return nil, fmt.Errorf("JSON: %w", err)
@@ -41,11 +44,15 @@ func readObject(raw []byte) (rawObject, error) {
 		if err != nil {
 			return err
 		}
-		name, err := jsontext.AppendUnquote(nil, key)
-		if err != nil {
-			return err
+		name, isPlain := plainText(key)
+		if !isPlain {
+			unquoted, err := jsontext.AppendUnquote(nil, key)
+			if err != nil {
+				return err
+			}
+			name = string(unquoted)
 		}
-		m := rawMember{name: string(name), key: slices.Clone(key)}
+		m := rawMember{name: name, key: slices.Clone(key)}
 		value, err := d.ReadValue()
 		m.end = int(d.InputOffset())
 		m.start = m.end - len(value)
@@ -54,6 +61,22 @@ func readObject(raw []byte) (rawObject, error) {
 		return err
 	})
 	return o, err
+}
+
+// decoders are kept for what they have allocated.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
+// decoderOf returns a decoder of bytes, for [done].
+func decoderOf(raw []byte) *jsontext.Decoder {
+	d := decoders.Get().(*jsontext.Decoder)
+	d.Reset(bytes.NewBuffer(raw))
+	return d
+}
+
+// done gives a decoder back, which keeps nothing of what it has read.
+func done(d *jsontext.Decoder) {
+	d.Reset(new(bytes.Buffer))
+	decoders.Put(d)
 }
 
 // apart is readObject for bytes that are known to be JSON without duplicate
@@ -89,11 +112,7 @@ func endOfValue(raw []byte, at int) int {
 	for depth := 0; at < len(raw); at++ {
 		switch raw[at] {
 		case '"':
-			for at++; at < len(raw) && raw[at] != '"'; at++ {
-				if raw[at] == '\\' {
-					at++
-				}
-			}
+			at = endOfText(raw, at+1)
 		case '{', '[':
 			depth++
 			continue
@@ -111,6 +130,33 @@ func endOfValue(raw []byte, at int) int {
 	return len(raw)
 }
 
+// endOfText returns the place of the quotation mark that ends the text whose first
+// byte is at a place, and a place behind raw where there is none.
+func endOfText(raw []byte, at int) int {
+	end := indexFrom(raw, at, '"')
+	for at < end {
+		escape := bytes.IndexByte(raw[at:end], '\\')
+		if escape < 0 {
+			return end
+		}
+		if at += escape + 2; at > end { // what is escaped ends nothing
+			end = indexFrom(raw, at, '"')
+		}
+	}
+	return end
+}
+
+// indexFrom returns the first place of c from a place on, and that behind raw where
+// there is none.
+func indexFrom(raw []byte, at int, c byte) int {
+	if at < len(raw) {
+		if i := bytes.IndexByte(raw[at:], c); i >= 0 {
+			return at + i
+		}
+	}
+	return len(raw)
+}
+
 // endsScalar reports whether a number or a word ends before c.
 func endsScalar(c byte) bool {
 	switch c {
@@ -122,7 +168,8 @@ func endsScalar(c byte) bool {
 
 // readArray takes an array apart.
 func readArray(raw []byte) ([][]byte, error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	d := decoderOf(raw)
+	defer done(d)
 	if d.PeekKind() != '[' {
 		return nil, errors.New("want an array")
 	}
@@ -175,11 +222,29 @@ func rawText(value []byte) string {
 	if len(value) == 0 || value[0] != '"' {
 		return ""
 	}
+	if text, isPlain := plainText(value); isPlain {
+		return text
+	}
 	s, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
 		return ""
 	}
 	return string(s)
+}
+
+// plainText returns the text of a JSON string in which nothing is escaped, of ASCII
+// alone, and false for any other.
+func plainText(value []byte) (string, bool) {
+	last := len(value) - 1
+	if last < 1 || value[0] != '"' || value[last] != '"' {
+		return "", false
+	}
+	for _, c := range value[1:last] {
+		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(value[1:last]), true
 }
 
 // set replaces the value of a member, or adds the member at the end.
