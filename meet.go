@@ -141,6 +141,9 @@ func mergeClauses(cs []Constraint) []Constraint {
 
 // distinct sorts cs and drops repeats.
 func distinct(cs []Constraint) []Constraint {
+	if len(cs) == 1 {
+		return cs // as nearly always, without its JSON
+	}
 	keys := make(map[string]Constraint, len(cs))
 	for _, c := range cs {
 		keys[c.JSON().String()] = c

@@ -10,7 +10,9 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"hash"
 	"strings"
+	"sync"
 )
 
 const (
@@ -30,7 +32,8 @@ const (
 // gateways of its agents share the key. A Sealer prints without its keys.
 type Sealer struct {
 	aead  cipher.AEAD
-	nonce []byte // key of the function that derives nonces
+	nonce []byte    // key of the function that derives nonces
+	macs  sync.Pool // that function under its key, which takes two blocks to set up: hash.Hash
 }
 
 // NewSealer returns the Sealer of a key of [SealKeyBytes] random bytes. The key
@@ -55,7 +58,7 @@ func NewSealer(key []byte) (*Sealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("catalogue: sealing key: %w", err)
 	}
-	return &Sealer{aead, nonce}, nil
+	return &Sealer{aead: aead, nonce: nonce, macs: sync.Pool{New: func() any { return hmac.New(sha256.New, nonce) }}}, nil
 }
 
 // Format implements [fmt.Formatter] and shows nothing.
@@ -95,7 +98,9 @@ func (s *Sealer) Open(agent, rootID, handle string) (resourceID string, ok bool)
 // syntheticNonce binds the nonce to everything that is sealed: the same nonce
 // is used twice only for the same message.
 func (s *Sealer) syntheticNonce(agent, rootID, resourceID string) []byte {
-	mac := hmac.New(sha256.New, s.nonce)
+	mac := s.macs.Get().(hash.Hash)
+	defer s.macs.Put(mac)
+	mac.Reset()
 	mac.Write(frame(agent, rootID, resourceID))
 	return mac.Sum(nil)[:nonceBytes:nonceBytes]
 }
