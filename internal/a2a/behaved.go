@@ -12,7 +12,7 @@ type Behaved struct {
 // BehaviourOf reads it from a JSON-RPC response or what is inside one, of either
 // version. It is tolerant: what it does not understand shows nothing.
 func BehaviourOf(response []byte) (b Behaved) {
-	if !bytes.Contains(response, []byte(`"partial"`)) && !bytes.Contains(bytes.ToLower(response), []byte(`paused"`)) {
+	if !bytes.Contains(response, []byte(`"partial"`)) && !bytes.Contains(response, []byte(`PAUSED"`)) && !bytes.Contains(response, []byte(`paused"`)) {
 		return Behaved{} // nearly all of them
 	}
 	o, err := readObject(response)
