@@ -41,6 +41,9 @@ type agreedCard struct {
 	// Stopped says by which changes the card that the agent has now is wider; none
 	// where it is not, or where somebody consented.
 	Stopped []Change `json:"stopped,omitempty"`
+	// Consented is the digest of the wider card with which what was issued under this
+	// one may go on, since somebody said so; "" for none.
+	Consented string `json:"consented,omitempty"`
 }
 
 // Stopped is what stopped at an agent since its card widened.
@@ -62,7 +65,6 @@ func (a *Agreed) Seen(ctx context.Context, agent string, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	before := slices.Clone(l.Agreed)
 	if !slices.ContainsFunc(l.Agreed, func(k agreedCard) bool { return k.Digest == digest }) {
 		l.Agreed = append(l.Agreed, agreedCard{Digest: digest, Card: raw})
 		if len(l.Agreed) > maxAgreed {
@@ -71,11 +73,11 @@ func (a *Agreed) Seen(ctx context.Context, agent string, raw []byte) error {
 	}
 	for i, k := range l.Agreed {
 		l.Agreed[i].Stopped = nil
-		if l.Consented != digest {
+		if k.Consented != digest {
 			l.Agreed[i].Stopped = widened(k.Card, raw)
 		}
 	}
-	if err := a.follow(ctx, agent, before, l.Agreed, "the card says no more than when this was granted"); err != nil {
+	if err := a.follow(ctx, agent, l.Agreed, "the card says no more than when this was granted"); err != nil {
 		return err
 	}
 	l.ID, l.Current = agent, digest
@@ -112,16 +114,14 @@ func widened(before, now []byte) []Change {
 	return slices.DeleteFunc(agentcard.DiffCards(was, is), func(c Change) bool { return c.Kind != agentcard.Widens })
 }
 
-// follow stops what is to stop, and lets go on what need not stop any more. What is
-// not kept any more stays as it is.
-func (a *Agreed) follow(ctx context.Context, agent string, before, now []agreedCard, again string) error {
-	for _, k := range now {
-		stopped := slices.ContainsFunc(before, func(b agreedCard) bool { return b.Digest == k.Digest && len(b.Stopped) > 0 })
+// follow stops what is to stop, and lets go on what need not stop any more, also where
+// that broke off before. What is not kept any more stays as it is.
+func (a *Agreed) follow(ctx context.Context, agent string, all []agreedCard, again string) error {
+	for _, k := range all {
 		var err error
-		switch {
-		case len(k.Stopped) > 0:
+		if len(k.Stopped) > 0 {
 			err = a.Stop(ctx, agent, k.Digest, "the card says more than when this was granted: "+inWords(k.Stopped))
-		case stopped:
+		} else {
 			err = a.Go(ctx, agent, k.Digest, again)
 		}
 		if err != nil {
@@ -174,11 +174,10 @@ func (a *Agreed) Consent(ctx context.Context, agent, digest, by string) (stopped
 	if err != nil {
 		return nil, err
 	}
-	before := slices.Clone(l.Agreed)
 	for i, k := range l.Agreed {
 		if len(k.Stopped) > 0 {
 			stopped = append(stopped, Stopped{k.Digest, k.Stopped})
-			l.Agreed[i].Stopped = nil
+			l.Agreed[i].Stopped, l.Agreed[i].Consented = nil, digest
 		}
 	}
 	switch {
@@ -188,9 +187,8 @@ func (a *Agreed) Consent(ctx context.Context, agent, digest, by string) (stopped
 		return nil, refused("the card of agent %q has the digest %s and not %.100q; look at it again", agent, l.Current, digest)
 	}
 	// First on record that somebody consented: a stop that stays is the safe half.
-	l.Consented = digest
 	if err := a.Store.UpdateRegistry(ctx, func(tx Tx) error { return tx.PutListing(l) }); err != nil {
 		return nil, err
 	}
-	return stopped, a.follow(ctx, agent, before, l.Agreed, by+" consented to the card "+digest)
+	return stopped, a.follow(ctx, agent, l.Agreed, by+" consented to the card "+digest)
 }

@@ -49,11 +49,9 @@ type Listing struct {
 	Pending   json.RawMessage `json:"pending,omitempty"` // a card that says more, or less, than the accepted one, and waits
 	Changes   []Change        `json:"changes,omitempty"` // from the accepted card to the pending one
 	// Of a protected agent, which has nothing else here: the cards with which in
-	// view something was issued, the card of now, and the one that somebody
-	// consented to, by their digests.
-	Agreed    []agreedCard `json:"agreed,omitempty"`
-	Current   string       `json:"current,omitempty"`
-	Consented string       `json:"consented,omitempty"`
+	// view something was issued, and the digest of the card of now.
+	Agreed  []agreedCard `json:"agreed,omitempty"`
+	Current string       `json:"current,omitempty"`
 }
 
 // Change is a difference between two cards.

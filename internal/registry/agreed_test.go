@@ -1,0 +1,140 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+)
+
+// rows is a store of one listing.
+type rows struct {
+	one  *Listing
+	fail error
+}
+
+func (r *rows) Listing(string) (Listing, error) {
+	if r.one == nil {
+		return Listing{}, issuer.ErrNotFound
+	}
+	l := *r.one
+	l.Agreed = slices.Clone(l.Agreed)
+	return l, nil
+}
+func (r *rows) Listings() ([]Listing, error)                               { return nil, nil }
+func (*rows) Append(evidence.Record) (s evidence.Sealed, err error)        { return s, nil }
+func (r *rows) PutListing(l Listing) error                                 { r.one = &l; return nil }
+func (*rows) ForgetListing(string) error                                   { return nil }
+func (r *rows) ViewRegistry(_ context.Context, f func(Reader) error) error { return f(r) }
+func (r *rows) UpdateRegistry(_ context.Context, f func(Tx) error) error {
+	if r.fail != nil {
+		return r.fail
+	}
+	return f(r)
+}
+
+// watched is an Agreed with what it stopped.
+func watched(r *rows) (a *Agreed, stopped map[string]bool, current *string) {
+	stopped, current = map[string]bool{}, new(string)
+	set := func(to bool) func(context.Context, string, string, string) error {
+		return func(_ context.Context, _, digest, reason string) error {
+			if reason == "" || len(reason) > 1024 {
+				return fmt.Errorf("the reason has %d bytes", len(reason))
+			}
+			stopped[digest] = to
+			return nil
+		}
+	}
+	return &Agreed{Store: r, Stop: set(true), Go: set(false), Current: func(_, digest string) { *current = digest }}, stopped, current
+}
+
+func cardWith(skills ...string) []byte {
+	var all []string
+	for _, s := range skills {
+		all = append(all, fmt.Sprintf(`{"id":%q,"name":%q,"description":%q,"tags":["t"]}`, s, s, s))
+	}
+	return []byte(`{"name":"A","description":"d","version":"1","supportedInterfaces":[{"url":"https://a.example/a2a","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],
+		"capabilities":{},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"skills":[` + strings.Join(all, ",") + `]}`)
+}
+
+// Consent is for what was issued under narrower cards then, and for that card: what
+// is issued later under a narrower one, and a card that is wider still, need another.
+func TestCARD13_WhatConsentIsFor(t *testing.T) {
+	store := &rows{}
+	a, stopped, current := watched(store)
+	see := func(card []byte) string {
+		t.Helper()
+		if err := a.Seen(t.Context(), "a", card); err != nil {
+			t.Fatal(err)
+		}
+		return *current
+	}
+	want := func(when string, digests ...string) {
+		t.Helper()
+		for digest, is := range stopped {
+			if is != slices.Contains(digests, digest) {
+				t.Errorf("%s: %s is stopped: %t", when, digest, is)
+			}
+		}
+	}
+	one, two, three := cardWith("read"), cardWith("read", "write"), cardWith("read", "write", "pay")
+	first := see(one)
+	want("the first card")
+	second := see(two)
+	want("a wider one", first)
+	if _, err := a.Consent(t.Context(), "a", first, "user:carol"); err == nil {
+		t.Error("consent to another card than that of now")
+	}
+	if said, err := a.Consent(t.Context(), "a", second, "user:carol"); err != nil || len(said) != 1 || said[0].Issued != first {
+		t.Errorf("consent: %+v, %v", said, err)
+	}
+	want("after consent")
+	if _, err := a.Consent(t.Context(), "a", second, "user:carol"); err == nil {
+		t.Error("consent to what does not wait")
+	}
+	see(three)
+	want("one that is wider still", first, second)
+	narrow := see(cardWith("write"))
+	want("a narrower one", first)
+	see(two)
+	want("the one that was consented to, after something was issued under a narrower one", narrow)
+
+	// It is the same after a start, where something is kept that broke off, too.
+	again, stoppedThen, _ := watched(store)
+	if err := again.Seen(t.Context(), "a", two); err != nil {
+		t.Fatal(err)
+	}
+	if !stoppedThen[narrow] || stoppedThen[first] || stoppedThen[second] {
+		t.Errorf("after a start: %v", stoppedThen)
+	}
+
+	// What cannot be kept is not used, and what cannot be read is wider.
+	store.fail = errors.New("the disk is full")
+	if err := a.Seen(t.Context(), "a", three); err == nil || *current != second {
+		t.Errorf("a card that is not on record is used: %v", err)
+	}
+	store.fail = nil
+	see([]byte(`{"name":"A","Name":"B"}`))
+	if !stopped[first] || !stopped[second] || !stopped[narrow] {
+		t.Errorf("a card that cannot be relied on: %v", stopped)
+	}
+}
+
+// The cards that are kept of an agent are bounded.
+func TestCARD13_CardsAreBounded(t *testing.T) {
+	store := &rows{}
+	a, _, _ := watched(store)
+	for n := range maxAgreed + 8 {
+		if err := a.Seen(t.Context(), "a", cardWith(fmt.Sprintf("skill-%d", n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(store.one.Agreed); n != maxAgreed {
+		t.Errorf("%d cards are kept; want %d", n, maxAgreed)
+	}
+}
