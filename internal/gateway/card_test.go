@@ -23,7 +23,7 @@ func (c *cardsOnce) GetChanged(_ context.Context, _, _, tag string) ([]byte, htt
 // one that did not change is the one that is there.
 func TestCARD16_AskedAgainByETag(t *testing.T) {
 	cards := &cardsOnce{}
-	a := &agent{Agent: Agent{ID: "a", Upstream: "http://a", Cards: cards}}
+	a := &agent{Agent: Agent{ID: "a", Upstream: "http://a", Cards: cards}, gateway: &Gateway{}}
 	first, err := a.fetch(t.Context())
 	if err != nil {
 		t.Fatal(err)
