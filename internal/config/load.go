@@ -270,12 +270,17 @@ func (l *loader) environment(root *yaml.Node, env []string) {
 		switch {
 		case ok:
 			l.set(root, path, name, value)
+		case slices.Contains(ofAgents, name): // of powerbox agent, in the same shell
 		case strings.HasPrefix(name, envPrefix) && sectionOf(name):
 			message := "there is no such setting" + didYouMean(name, slices.Collect(maps.Keys(known)))
 			l.problems = append(l.problems, Problem{name, 0, message})
 		}
 	}
 }
+
+// ofAgents are variables of the verbs for agents, which are no settings of a server
+// though they begin like one.
+var ofAgents = []string{"POWERBOX_AGENTS_STORE", "POWERBOX_AGENTS_PASSPHRASE", "POWERBOX_AGENTS_HOST_NAME", "POWERBOX_AGENTS_DIRECTORY", "POWERBOX_AGENTS_PROVIDERS"}
 
 // sectionOf reports whether the variable's name begins with a top-level key.
 func sectionOf(name string) bool {
