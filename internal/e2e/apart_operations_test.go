@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestAGatewayApartIsOperated holds a gateway apart to what a server is held to:
@@ -46,4 +48,35 @@ func TestAGatewayApartIsOperated(t *testing.T) {
 	if last := stream.next(5 * time.Second); !strings.Contains(last, "server_stopping") {
 		t.Errorf("the stream ends with %q", last)
 	}
+}
+
+// TestEXT27_TheDiskOfAGatewayApartIsFull: nothing goes on that cannot be written,
+// and after a write that failed nothing until it is started again, since nobody
+// knows what is on the disk. What was answered is there then.
+func TestEXT27_TheDiskOfAGatewayApartIsFull(t *testing.T) {
+	w, all := startApart(t, 1, options{})
+	alice := w.caller(aliceToken)
+	held := alice.reports()
+	allowed(t, alice.looksUp(held))
+	reached := len(w.documents.got())
+	limited := &town{t: t, process: all[0].process}
+	limited.full(0)
+	for range 2 {
+		if a := alice.looksUp(held); a.reason() != "evidence_unavailable" {
+			t.Errorf("without room: %s", a.Raw)
+		}
+	}
+	if n := len(w.documents.got()) - reached; n > 0 {
+		t.Errorf("%d calls reached the agent", n)
+	}
+	limited.full(unix.RLIM_INFINITY)
+	if a := alice.looksUp(held); a.reason() != "evidence_unavailable" {
+		t.Errorf("it goes on by itself: %s", a.Raw)
+	}
+	w.run("mode", "documents", "observe")
+	eventually(t, 10*time.Second, func() string { return "in observe it does not go on\n" + all[0].log.String() }, func() bool { return alice.looksUp(held).Error == nil })
+	w.run("mode", "documents", "require")
+	killed(t, all[0].process)
+	all[0].boot()
+	eventually(t, 10*time.Second, func() string { return "it does not go on\n" + all[0].log.String() }, func() bool { return alice.looksUp(held).Error == nil })
 }
