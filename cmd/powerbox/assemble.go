@@ -10,10 +10,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,10 +27,11 @@ import (
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/keyring"
+	"github.com/powerbox-project/powerbox/internal/postgres"
+	"github.com/powerbox-project/powerbox/internal/provider"
 	"github.com/powerbox-project/powerbox/internal/registry"
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/internal/signed"
-	"github.com/powerbox-project/powerbox/internal/sqlite"
 	"github.com/powerbox-project/powerbox/internal/telemetry"
 	"github.com/powerbox-project/powerbox/internal/witness"
 )
@@ -52,7 +51,10 @@ type instance struct {
 	config   *config.Config
 	ring     *keyring.Ring
 	issuing  map[string]*keyring.Issuing // by agent
-	store    *sqlite.Store
+	store    storage
+	shared   *postgres.Store      // the same where other processes have it, too; nil for a file
+	follower *server.Follower     // of what they write; nil for a file
+	known    []*provider.Provider // that remember what they read of agents
 	issuer   *issuer.Issuer
 	gate     *gate.Gate
 	gateway  *gateway.Gateway
@@ -117,11 +119,10 @@ func assemble(ctx context.Context, a assembly) (*instance, error) {
 }
 
 func (i *instance) open(ctx context.Context, a assembly) error {
-	path := filepath.Join(string(i.config.Issuer.Directory), "powerbox.db")
-	if err := i.checkStore(path, a.newStore); err != nil {
+	used, err := i.ring.InUse() // before they are
+	if err != nil {
 		return err
 	}
-	var err error
 	if i.telemetry, err = newTelemetry(ctx, i.config.Telemetry.Listen, i.config.Telemetry.Traces); err != nil {
 		return err
 	}
@@ -133,17 +134,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if err != nil {
 		return err
 	}
-	i.store, err = sqlite.Open(ctx, sqlite.Config{
-		Path: path, Spool: true,
-		Batches: i.config.Evidence.Signatures == "batch",
-		Signer:  signer, Origin: i.config.Evidence.Origin, Checkpoint: checkpoint, Random: rand.Reader,
-		Now: a.now, Committed: i.committed(),
-		Behind: func(err error) { a.log.Error("records wait for the store", slog.Any("error", err)) },
-	})
-	if err != nil {
-		return err
-	}
-	if i.unused, err = i.store.Empty(ctx); err != nil {
+	if err := i.openStore(ctx, a, used && !a.newStore, signer, checkpoint); err != nil {
 		return err
 	}
 	// Before anything is recorded: a store that was rolled back must not go on.
@@ -176,7 +167,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if err := i.knowScores(ctx); err != nil {
 		return err
 	}
-	return errors.Join(i.watch(a.log), i.front(ctx, a, w), i.attend(ctx, a.log))
+	return errors.Join(i.watch(a.log), i.front(ctx, a, w), i.attend(ctx, a))
 }
 
 // knowScores has nothing decided by scores that are not known yet.
@@ -226,19 +217,6 @@ func (i *instance) followScores(ctx context.Context) <-chan struct{} {
 		}
 	}()
 	return done
-}
-
-// checkStore refuses keys without the store that belongs to them: modes that an
-// operator set, revocations and evidence would be gone without a word.
-func (i *instance) checkStore(path string, anew bool) error {
-	used, err := i.ring.InUse()
-	if err != nil || !used || anew {
-		return err
-	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the keys in %s have been used and the store %s is gone: restore both from one backup, or begin a new one with --new-store: modes, revocations and evidence of the old one are lost", i.config.Issuer.Directory, path)
-	}
-	return nil
 }
 
 func (i *instance) agentURL(id string) string {
@@ -298,7 +276,7 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 	}
 	i.issuer, err = issuer.New(ctx, issuer.Config{
 		Store: i.store, Policy: w.policy, Asker: i.askPeople(), Sealer: w.sealer, Agents: w.agents, Callers: w.callerNames(), Origin: func(holder string) string { return w.origins[holder] }, Recorder: recorderID, Algorithm: i.config.Evidence.Algorithm,
-		Pairwise: pairwise, MaximumLifetime: i.config.Issuer.MaximumLifetime, Now: a.now, Random: rand.Reader, Log: a.log,
+		Stale: i.stale(), Pairwise: pairwise, MaximumLifetime: i.config.Issuer.MaximumLifetime, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
 	if err != nil {
 		return nil, err

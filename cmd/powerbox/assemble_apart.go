@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/internal/sidecar"
@@ -21,7 +20,7 @@ func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.
 		Setup:  func(agent string) (sidecar.Setup, error) { return i.setup(a, w, agent) },
 		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
 		Issues: func(agent string) string { return string(i.issuing[agent].Published()) },
-		Mode:   i.admin.Mode, ModeSet: i.admin.ModeSet, Used: gate.NewMemory(replayEntries), Began: began.Truncate(time.Second), Now: a.now, Log: a.log,
+		Mode:   i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), Now: a.now, Log: a.log,
 	}
 	if h, ok := i.holds(w).(holds); ok {
 		g.Held = h.heldApart
@@ -55,6 +54,7 @@ func (i *instance) setup(a assembly, w *wiring, id string) (sidecar.Setup, error
 	c := *i.config
 	c.Agents, c.Policies, c.Resources, c.Include = nil, nil, nil, nil
 	c.Issuer.TLS = config.TLS{}
+	c.Store = config.Store{Durability: c.Store.Durability, Connections: c.Store.Connections} // where it is is nobody's business
 	c.Offers = map[string][]config.Offer{id: i.config.Offers[id]}
 	c.Skills = map[string][]config.Skill{id: i.config.Skills[id]}
 	c.Scopes = map[string]map[string][]string{}

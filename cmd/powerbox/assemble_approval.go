@@ -108,11 +108,12 @@ func (i *instance) askPeople() issuer.Asker {
 
 // attend has approved calls made and questions end in time, until the instance
 // closes.
-func (i *instance) attend(ctx context.Context, log *slog.Logger) error {
+func (i *instance) attend(ctx context.Context, a assembly) error {
+	log := a.log
 	if i.desk == nil {
 		return nil
 	}
-	if err := i.desk.Begin(ctx); err != nil {
+	if err := i.desk.Begin(ctx, i.abandoned(a.now())); err != nil {
 		return err
 	}
 	i.admin.Outbox = outbox{i.desk}

@@ -49,6 +49,9 @@ func (i *instance) console(ctx context.Context, a assembly, p *provider.Provider
 	if c.Directory, err = i.directory(a, i.administrator(agent.AgentAuth, a.dev)); err != nil {
 		return err
 	}
+	if i.shared != nil {
+		c.Keeper = i.shared
+	}
 	if a.dev {
 		c.Groups = i.devGroups()
 		for _, u := range i.config.Identity.Dev {

@@ -22,6 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/mcp"
 	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/postgres"
 	"github.com/powerbox-project/powerbox/internal/registry"
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/internal/sidecar"
@@ -37,6 +38,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	if err != nil {
 		return err
 	}
+	believed.Replay = i.sharedReplays("session proof")
 	auth, err := identity.New(believed)
 	if err != nil {
 		return err
@@ -52,7 +54,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		Recorder:    server.Recorder{Store: i.store},
 		Revocations: i.issuer,
 		Policy:      server.Veto{Issuer: i.issuer},
-		Replay:      gate.NewMemory(replayEntries),
+		Replay:      i.replays("proof"),
 		Standing:    i.scores,
 		RecorderID:  recorderID,
 		NewID:       func() (string, error) { return i.issuer.NewID("rec_") },
@@ -102,7 +104,7 @@ func (i *instance) grpcFronts() error {
 		if err != nil {
 			return err
 		}
-		i.grpc = append(i.grpc, grpcFront{agent.ID, agent.GRPC.Listen, agent.GRPC.Address, handler})
+		i.grpc = append(i.grpc, grpcFront{agent.ID, agent.GRPC.Listen, agent.GRPC.Address, i.caughtUp(handler)})
 	}
 	return nil
 }
@@ -153,8 +155,11 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 	mux.HandleFunc("GET /tile/", i.public.Tile)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { i.ready(w, r, a.now().Before(started)) })
-	i.handler = mux
-	return i.provide(ctx, a, w, mux, started, g)
+	i.handler = i.caughtUp(mux)
+	if err := i.provide(ctx, a, w, mux, started, g); err != nil {
+		return err
+	}
+	return i.follow(ctx, a, apart)
 }
 
 // started is from when on proofs are believed. Proofs have whole seconds: after
@@ -182,6 +187,13 @@ func (i *instance) ready(w http.ResponseWriter, r *http.Request, early bool) {
 		_, err := rd.Revocations(i.issuer.RevocationSequence())
 		return err
 	})
+	if err == nil && i.shared != nil {
+		err = errors.Join(i.follower.CatchUp(r.Context()), i.shared.Durable(r.Context()))
+	}
+	if errors.Is(err, postgres.ErrNotDurable) {
+		http.Error(w, "the database does not replicate as store.durability: strict wants it", http.StatusServiceUnavailable)
+		return
+	}
 	if err != nil {
 		http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
 		return

@@ -135,8 +135,9 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 		Chains: noChains{}, References: g.References, Recorder: provider.Recorder{Store: i.store, Plain: g.Recorder}, Revocations: g.Revocations, Policy: unvetoed{i.issuer.PolicyDigest},
 		Replay: g.Replay, Standing: g.Standing, RecorderID: g.RecorderID, NewID: g.NewID, Now: g.Now, Log: g.Log, Took: g.Took,
 	}
-	return provider.New(provider.Config{
-		Store: i.store, Issuer: i.issuer, Gate: own, Agent: c.ID, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description,
+	p, err := provider.New(provider.Config{
+		Replay: i.replays("token of an agent"),
+		Store:  i.store, Issuer: i.issuer, Gate: own, Agent: c.ID, Name: cmp.Or(conf.ProviderName, c.ID), Description: conf.Description,
 		URL: strings.TrimRight(i.config.Issuer.URL, "/"), ExecutePath: agentapi.PathExecute, Capabilities: capabilities, Modes: modes(conf),
 		Clocks:    provider.Clocks{Session: conf.SessionTTL, Maximum: conf.MaximumLifetime, Absolute: conf.AbsoluteLifetime},
 		Lifetimes: lifetimes(conf), Retention: conf.Retention, Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
@@ -147,6 +148,10 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.dev))}, a.now),
 		Backend:       services.route, Redact: redaction(i.config.Evidence.Arguments), Started: started, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
+	if err == nil {
+		i.known = append(i.known, p)
+	}
+	return p, err
 }
 
 // lifetimes are the other clocks of some agents.

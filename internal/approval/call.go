@@ -218,17 +218,18 @@ func (d *Desk) Made(ctx context.Context, question string, state CallState, decis
 	})
 }
 
-// Begin has calls that were being made when the server ended fail: nobody knows
-// what became of them, and they are not repeated.
-func (d *Desk) Begin(ctx context.Context) error {
+// Begin has calls fail that were taken before a moment and are still being made:
+// whoever made them has ended, nobody knows what became of them, and they are not
+// repeated.
+func (d *Desk) Begin(ctx context.Context, before time.Time) error {
 	return d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
 		broken, err := tx.HeldCalls(CallBeingMade)
 		if err != nil {
 			return err
 		}
 		for _, c := range broken {
-			if c.Gateway != "" {
-				continue // which tells by itself
+			if c.Gateway != "" || c.Updated.After(before) {
+				continue // which tells by itself, or may still be made
 			}
 			c.State, c.Text, c.Updated = CallFailed, "the server ended while the call was made, so its outcome is unknown; find out what became of it before it is repeated", d.config.Now()
 			if err := tx.PutHeldCall(c); err != nil {

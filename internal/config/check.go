@@ -67,6 +67,7 @@ func check(c *Config, d *decoder) {
 	k.checkRetention()
 	k.checkWitnesses()
 	k.checkTLS()
+	k.checkStore()
 	k.checkProviders()
 	k.checkCallers()
 	k.checkGuards()

@@ -15,6 +15,7 @@ import (
 type Config struct {
 	Listen    string                         `key:"listen" default:"127.0.0.1:8700" format:"address" doc:"Address that serve listens on, host:port."`
 	Issuer    Issuer                         `key:"issuer" doc:"The issuing side."`
+	Store     Store                          `key:"store" doc:"Where state and evidence are kept."`
 	Identity  Identity                       `key:"identity" doc:"Whom to believe: sessions, calling agents, built-in users."`
 	Agents    []Agent                        `key:"agents" doc:"The protected agents."`
 	Offers    map[string][]Offer             `key:"offers" doc:"Per agent, the grants that can be asked for."`

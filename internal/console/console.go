@@ -91,10 +91,13 @@ type Config struct {
 	// First is the principal of the first administrator and the secret of the URL
 	// at which the first passkey is registered; both "" for none.
 	First, FirstSecret string
-	Now                func() time.Time
-	Random             io.Reader
-	Log                *slog.Logger
-	Done               <-chan struct{} // ends what is followed live
+	// Keeper keeps logins for every process that serves these pages; nil for one that
+	// is alone and keeps them itself.
+	Keeper Keeper
+	Now    func() time.Time
+	Random io.Reader
+	Log    *slog.Logger
+	Done   <-chan struct{} // ends what is followed live
 }
 
 // Console is an [http.Handler]. Its methods can be called by many goroutines.
@@ -131,6 +134,7 @@ func New(c Config) (*Console, error) {
 		return nil, errors.New("console: First and FirstSecret come together")
 	}
 	k := &Console{config: c, secure: u.Scheme == "https", sessions: newSessions(c.Session, c.Now, c.Random), streams: make(chan struct{}, maxStreams)}
+	k.sessions.keeper = c.Keeper
 	if k.passkeys, err = relyingParty(u, c.Name); err != nil {
 		return nil, err
 	}

@@ -92,7 +92,9 @@ func (k *Console) challenge(v *visit, who provider.Person, purpose, digest strin
 		return fmt.Errorf("console: passkey: %w", err)
 	}
 	c.data = *data
-	v.session.begin(c)
+	if err := v.session.begin(c); err != nil {
+		return err
+	}
 	return v.json(options)
 }
 
@@ -252,7 +254,9 @@ func (k *Console) newPasskeyChallenge(v *visit) error {
 	if err != nil {
 		return fmt.Errorf("console: passkey: %w", err)
 	}
-	v.session.begin(&ceremony{purpose: "register", data: *data, until: k.config.Now().Add(signTime)})
+	if err := v.session.begin(&ceremony{purpose: "register", data: *data, until: k.config.Now().Add(signTime)}); err != nil {
+		return err
+	}
 	return v.json(options)
 }
 

@@ -35,6 +35,9 @@ type session struct {
 	began     time.Time // of the login
 	proved    time.Time // the last time that a passkey was used; zero for never
 
+	keeper Keeper // of what processes share; nil for one that is alone
+	id     string // there
+
 	mu       sync.Mutex
 	ceremony *ceremony // what the person was asked to sign last
 }
@@ -50,6 +53,13 @@ type ceremony struct {
 
 // take returns the ceremony of a session and forgets it.
 func (s *session) take(purpose string, now time.Time) *ceremony {
+	if s.keeper != nil {
+		f, ok := keptJSON[ceremonyForm](s.keeper.Take, keptCeremony, s.id, now)
+		if c := f.ceremony(); ok && c.purpose == purpose && now.Before(c.until) {
+			return &c
+		}
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.ceremony
@@ -60,10 +70,14 @@ func (s *session) take(purpose string, now time.Time) *ceremony {
 	return c
 }
 
-func (s *session) begin(c *ceremony) {
+func (s *session) begin(c *ceremony) error {
+	if s.keeper != nil {
+		return keepJSON(s.keeper, keptCeremony, s.id, c.form(), c.until)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ceremony = c
+	return nil
 }
 
 // attempt is a login that was begun.
@@ -74,9 +88,10 @@ type attempt struct {
 	until                  time.Time
 }
 
-// sessions are who is logged in. They are in memory: a restart logs everybody
-// out.
+// sessions are who is logged in. Without a keeper they are in memory: a restart logs
+// everybody out.
 type sessions struct {
+	keeper Keeper // what processes share; nil for one that is alone
 	lasts  time.Duration
 	now    func() time.Time
 	random io.Reader
@@ -104,6 +119,9 @@ func (s *sessions) of(cookie string) *session {
 	if cookie == "" {
 		return nil
 	}
+	if s.keeper != nil {
+		return s.keptOf(cookie)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one := s.open[sha256.Sum256([]byte(cookie))]
@@ -119,10 +137,17 @@ func (s *sessions) start(who provider.Person, before string, proved bool) (strin
 	if err != nil {
 		return "", err
 	}
+	now := s.now()
+	one := &session{principal: who.Principal, groups: who.Groups, began: now}
+	if proved {
+		one.proved = now
+	}
+	if s.keeper != nil {
+		return cookie, s.keepStarted(one, cookie, before)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, sha256.Sum256([]byte(before)))
-	now := s.now()
 	oldest := [sha256.Size]byte{}
 	for id, one := range s.open {
 		if now.Sub(one.began) >= s.lasts {
@@ -134,15 +159,15 @@ func (s *sessions) start(who provider.Person, before string, proved bool) (strin
 	if len(s.open) >= maxSessions {
 		delete(s.open, oldest)
 	}
-	one := &session{principal: who.Principal, groups: who.Groups, began: now}
-	if proved {
-		one.proved = now
-	}
 	s.open[sha256.Sum256([]byte(cookie))] = one
 	return cookie, nil
 }
 
 func (s *sessions) end(cookie string) {
+	if s.keeper != nil {
+		s.keptEnd(cookie)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, sha256.Sum256([]byte(cookie)))
@@ -154,21 +179,27 @@ func (s *sessions) try(a *attempt) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	now := s.now()
+	a.until = now.Add(loginTime)
+	if s.keeper != nil {
+		return cookie, s.keepTried(a, cookie)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
 	for id, one := range s.attempts {
 		if !now.Before(one.until) || len(s.attempts) >= maxSessions {
 			delete(s.attempts, id)
 		}
 	}
-	a.until = now.Add(loginTime)
 	s.attempts[sha256.Sum256([]byte(cookie))] = a
 	return cookie, nil
 }
 
 // tried returns a login that was begun, once; nil for none.
 func (s *sessions) tried(cookie string) *attempt {
+	if s.keeper != nil {
+		return s.keptTried(cookie)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := sha256.Sum256([]byte(cookie))

@@ -28,7 +28,9 @@ type steps struct {
 // AAP-M1, AAP-E10, EXT-27: the program is killed, again and again, while hosts
 // register, people approve and revoke, and agents execute. Whatever was answered
 // holds afterwards, nothing is half done, and the evidence verifies.
-func TestAAPM1_Killed(t *testing.T) {
+func TestAAPM1_Killed(t *testing.T) { onStores(t, tryAAPM1Killed) }
+
+func tryAAPM1Killed(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 	var mu sync.Mutex

@@ -87,7 +87,8 @@ func newBank(t *testing.T, o bankOptions) *bank {
 	if !strings.Contains(o.conf, "modes:") {
 		o.conf += "\n      modes: [delegated, autonomous]"
 	}
-	b.write("powerbox.yaml", fmt.Sprintf(bankConfiguration, port, b.url, aliceToken, bobToken, service.URL, o.clocks+"\n"+o.conf, o.capabilities))
+	b.write("powerbox.yaml", fmt.Sprintf(bankConfiguration, port, b.url, aliceToken, bobToken, service.URL, o.clocks+"\n"+o.conf, o.capabilities)+b.storeLines(options{}))
+	b.migrate()
 	b.boot()
 	return b
 }

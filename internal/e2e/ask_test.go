@@ -220,7 +220,9 @@ func TestGATE3_EscalationOnEveryBinding(t *testing.T) {
 }
 
 // TestGATE3_EscalationDenied has a person refuse, and another call withdrawn.
-func TestGATE3_EscalationDenied(t *testing.T) {
+func TestGATE3_EscalationDenied(t *testing.T) { onStores(t, tryGATE3EscalationDenied) }
+
+func tryGATE3EscalationDenied(t *testing.T) {
 	w, alice, held := mailing(t, options{})
 	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
 	id := task.URL[strings.LastIndexByte(task.URL, '/')+1:]
@@ -252,7 +254,9 @@ func TestGATE3_EscalationDenied(t *testing.T) {
 // TestATK46_ApprovalAtTheGateway tries to get more out of an approval than was
 // given: another request under the capability that was made for one, the same one
 // twice, and the one after what it came under was revoked.
-func TestATK46_ApprovalAtTheGateway(t *testing.T) {
+func TestATK46_ApprovalAtTheGateway(t *testing.T) { onStores(t, tryATK46ApprovalAtTheGateway) }
+
+func tryATK46ApprovalAtTheGateway(t *testing.T) {
 	w, alice, held := mailing(t, options{})
 	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
 	id := task.URL[strings.LastIndexByte(task.URL, '/')+1:]
@@ -331,6 +335,10 @@ func pendingIn(t *testing.T, a answer) (id string) {
 // the same call is pending, and after the person has narrowed and approved it, it
 // returns the narrower capability, again and again.
 func TestSEP27_PendingUntilAPersonAnswers(t *testing.T) {
+	onStores(t, trySEP27PendingUntilAPersonAnswers)
+}
+
+func trySEP27PendingUntilAPersonAnswers(t *testing.T) {
 	w := start(t, options{policies: asking})
 	alice := w.caller(aliceToken)
 	id := pendingIn(t, alice.asksForReports())

@@ -117,6 +117,10 @@ func streaming() []byte {
 // an operator's freeze, and a revocation, end them within a second; and what
 // was thawed goes on.
 func TestATK24_StreamsAreCutWhileNothingFlows(t *testing.T) {
+	onStores(t, tryATK24StreamsAreCutWhileNothingFlows)
+}
+
+func tryATK24StreamsAreCutWhileNothingFlows(t *testing.T) {
 	agent := newRawAgent(t)
 	agent.quiet()
 	w := start(t, options{})

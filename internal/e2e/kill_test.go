@@ -18,7 +18,9 @@ import (
 // TestEXT27_KilledWhileManyAppend kills the binary, again and again, while 64
 // clients call. Every answer names its record: whatever was answered must be in
 // the evidence afterwards, and the evidence must verify.
-func TestEXT27_KilledWhileManyAppend(t *testing.T) {
+func TestEXT27_KilledWhileManyAppend(t *testing.T) { onStores(t, tryEXT27KilledWhileManyAppend) }
+
+func tryEXT27KilledWhileManyAppend(t *testing.T) {
 	const clients, kills = 64, 5
 	w := start(t, options{extra: "defaults: {request_rate: 0}\n"})
 	var mu sync.Mutex

@@ -48,7 +48,9 @@ func (w *town) period(a *auditor, number string) {
 
 // Closed periods are bundles of their own, which hold together wherever they are
 // kept, and the store goes on without their records, also after a start.
-func TestEXT24_PeriodsHoldTogether(t *testing.T) {
+func TestEXT24_PeriodsHoldTogether(t *testing.T) { onStores(t, tryEXT24PeriodsHoldTogether) }
+
+func tryEXT24PeriodsHoldTogether(t *testing.T) {
 	w := start(t, options{})
 	alice := w.caller(aliceToken)
 	one := alice.saying("one")

@@ -23,7 +23,9 @@ func (w *town) receipt(id string) receipt {
 
 // Parts of receipts that are good by themselves prove nothing that they do not
 // say: another record, another place, another log, another witness.
-func TestATK45_AReceiptProvesWhatItSays(t *testing.T) {
+func TestATK45_AReceiptProvesWhatItSays(t *testing.T) { onStores(t, tryATK45AReceiptProvesWhatItSays) }
+
+func tryATK45AReceiptProvesWhatItSays(t *testing.T) {
 	w := watched(t)
 	one := newWatcher(t, "one.example/w", w.logKey())
 	w.denied(8)

@@ -88,7 +88,9 @@ func (w *town) holds(chain []string) string {
 // TestEXT15_ALinkAndAllAfterIt: what was derived offline, and never seen, is
 // revoked by showing its chain, by whoever made it or holds it, by the user or
 // an operator; it ends with all that descends from it, and nothing before it.
-func TestEXT15_ALinkAndAllAfterIt(t *testing.T) {
+func TestEXT15_ALinkAndAllAfterIt(t *testing.T) { onStores(t, tryEXT15ALinkAndAllAfterIt) }
+
+func tryEXT15ALinkAndAllAfterIt(t *testing.T) {
 	w := start(t, options{})
 	alice, mallory := w.caller(aliceToken), w.caller(bobToken)
 	root := alice.reports()
@@ -169,7 +171,9 @@ func (c *caller) withKey() *caller { return &caller{c.w, c.key, ""} }
 // TestEXT15_Bulk ends everything of an issuer, a holder, a delegator and a user
 // in one event each, whatever its number; what is issued afterwards is good, and
 // what is of somebody else stays.
-func TestEXT15_Bulk(t *testing.T) {
+func TestEXT15_Bulk(t *testing.T) { onStores(t, tryEXT15Bulk) }
+
+func tryEXT15Bulk(t *testing.T) {
 	planner := newKey(t)
 	w := start(t, options{extra: named(t, map[string]*token.PrivateKey{"planner": planner})})
 	key := func(c *caller) string { return "key:" + c.key.Public().Thumbprint() }
@@ -326,7 +330,9 @@ type waited struct {
 
 // TestEXT16_WaitUntilEverybodyHasIt: when revoke --wait returns, every gateway
 // denies; one that hangs is named, and its lease is over.
-func TestEXT16_WaitUntilEverybodyHasIt(t *testing.T) {
+func TestEXT16_WaitUntilEverybodyHasIt(t *testing.T) { onStores(t, tryEXT16WaitUntilEverybodyHasIt) }
+
+func tryEXT16WaitUntilEverybodyHasIt(t *testing.T) {
 	w, all := startApart(t, 2, options{}, "--lease", "1s")
 	alice := w.caller(aliceToken)
 	wait := func(want int, args ...string) waited {

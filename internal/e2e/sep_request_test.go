@@ -227,7 +227,9 @@ func TestSEP6_ResultMembers(t *testing.T) {
 	}
 }
 
-func TestSEP7_IssuedIsTheMeet(t *testing.T) {
+func TestSEP7_IssuedIsTheMeet(t *testing.T) { onStores(t, trySEP7IssuedIsTheMeet) }
+
+func trySEP7IssuedIsTheMeet(t *testing.T) {
 	w := start(t, options{})
 	alice := w.caller(aliceToken)
 	ask := func(more map[string]any) answer {
@@ -316,7 +318,9 @@ func TestSEP9_PurposeIsRequiredAndRecorded(t *testing.T) {
 	}
 }
 
-func TestSEP21_ResourceQuery(t *testing.T) {
+func TestSEP21_ResourceQuery(t *testing.T) { onStores(t, trySEP21ResourceQuery) }
+
+func trySEP21ResourceQuery(t *testing.T) {
 	w := start(t, options{})
 	alice := w.caller(aliceToken)
 	ask := func(query map[string]any) answer {

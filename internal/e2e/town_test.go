@@ -56,6 +56,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
+	_ = databases.Close()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
@@ -225,6 +226,8 @@ type town struct {
 	log       *lockedBuffer
 	apart     string       // base URL of the documents agent's gateways, where they are apart
 	client    *http.Client // that posts; nil for the default one
+	env       []string     // further environment of the server
+	database  string       // URL of its PostgreSQL database; "" for a file of SQLite
 }
 
 type lockedBuffer struct {
@@ -266,6 +269,7 @@ type options struct {
 	scheme    string                        // http where empty
 	host      string                        // 127.0.0.1 where empty; browsers have passkeys at localhost
 	tls       *tls.Config                   // how the harness itself speaks to the server
+	database  string                        // URL of an empty PostgreSQL database to run on; "" for SQLite
 }
 
 const (
@@ -322,7 +326,9 @@ func start(t *testing.T, o options) *town {
 		o.agent = "    protocol: mcp\n" + o.agent
 	}
 	o.agent = w.grpcLines("documents") + o.agent
+	o.extra = w.storeLines(o) + o.extra
 	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, o.dev, documents, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.reads, o.offer, o.search, o.mail, o.extra))
+	w.migrate()
 	w.boot()
 	t.Cleanup(h2.CloseIdleConnections)
 	return w
@@ -408,6 +414,7 @@ func (w *town) boot(flags ...string) {
 	w.log = &lockedBuffer{}
 	w.process = exec.Command(binary, append([]string{"serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev"}, flags...)...)
 	w.process.Stderr = w.log
+	w.process.Env = append(os.Environ(), w.env...)
 	if err := w.process.Start(); err != nil {
 		w.t.Fatal(err)
 	}

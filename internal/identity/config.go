@@ -37,6 +37,9 @@ type Config struct {
 	// ProofCapacity is how many proofs are remembered for single use; beyond
 	// it proofs are refused. Optional, default 1<<20.
 	ProofCapacity int
+	// Replay remembers proofs for all processes that take them. Optional: without it
+	// this one remembers its own.
+	Replay Replay
 	// Started is when the process began: proofs made earlier are refused,
 	// since nobody remembers whether they were used. Required.
 	Started time.Time
@@ -89,6 +92,13 @@ const (
 	minimumDevToken      = 8
 )
 
+// Replay remembers ids for single use.
+type Replay interface {
+	// Use returns false where id was used before and may still be repeated. It
+	// remembers id until then.
+	Use(id string, until, now time.Time) bool
+}
+
 // Authenticator says who calls. It is safe for concurrent use.
 type Authenticator struct {
 	providers map[string]*provider
@@ -96,6 +106,7 @@ type Authenticator struct {
 	dev       []devUser
 	window    time.Duration
 	started   time.Time
+	replay    Replay   // nil for the two below
 	sessions  *replays // proofs that came with a session
 	strangers *replays // proofs that came alone, which anybody can make
 }
@@ -115,6 +126,7 @@ func New(c Config) (*Authenticator, error) {
 		providers: make(map[string]*provider),
 		window:    c.ProofWindow,
 		started:   c.Started,
+		replay:    c.Replay,
 		sessions:  newReplays(2*c.ProofWindow, c.ProofCapacity),
 		strangers: newReplays(2*c.ProofWindow, c.ProofCapacity/4+1),
 	}

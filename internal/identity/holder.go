@@ -99,6 +99,12 @@ func (a *Authenticator) useProof(p token.DPoP, s session, ours bool, now time.Ti
 	if p.IssuedAt.Unix() < a.started.Unix() {
 		return refuse(CodeProofTime, "the proof was made before this process began and may have been used; make a new one")
 	}
+	if a.replay != nil {
+		if !a.replay.Use(thumbprint+" "+p.ID, now.Add(2*a.window), now) {
+			return refuse(CodeProofReplayed, "the proof was used before; make a new one for every request")
+		}
+		return nil
+	}
 	memory := a.strangers
 	if ours {
 		memory = a.sessions

@@ -189,9 +189,12 @@ type Config struct {
 	Algorithm       string                     // of the signatures of records, which gateways must be as good as; optional
 	Pairwise        []byte                     // key of the pseudonyms of principals, 32 bytes
 	MaximumLifetime time.Duration              // of any capability (SEP-8)
-	Now             func() time.Time
-	Random          io.Reader
-	Log             *slog.Logger
+	// Stale reports that others write the store and cannot be asked what; nil for a
+	// process that writes alone.
+	Stale  func() bool
+	Now    func() time.Time
+	Random io.Reader
+	Log    *slog.Logger
 }
 
 // Issuer issues capabilities for its agents. Its methods can be called by many

@@ -11,7 +11,8 @@ import (
 // modes are those that operators set, by agent, as the store has them: every
 // call asks for one, and only [Issuer.SetMode] changes them.
 type modes struct {
-	changing sync.Mutex // held while one is changed, so that memory and store see changes in one order
+	changing sync.Mutex // held while one is changed or read, so that memory and store see changes in one order
+	version  int64      // of the store, up to which they are known; of [Issuer.CatchUp] alone
 
 	mu  sync.RWMutex
 	set map[string]string
@@ -27,6 +28,8 @@ func (m *modes) put(agent, mode string) {
 }
 
 func (i *Issuer) loadModes(ctx context.Context) error {
+	i.modes.changing.Lock()
+	defer i.modes.changing.Unlock()
 	return i.config.Store.View(ctx, func(r Reader) error {
 		for id := range i.agents {
 			mode, err := r.Mode(id)
@@ -47,7 +50,7 @@ func (i *Issuer) Mode(agent string) string {
 }
 
 // SetMode changes the mode of an agent and records who did it. It holds for
-// calls that come after SetMode has returned.
+// calls that come after SetMode has returned, at every node.
 func (i *Issuer) SetMode(ctx context.Context, operator, agent, mode string) error {
 	record, err := i.newRecord(agent, identity.Caller{Agent: operator}, "agent.mode", evidence.Intent{
 		Operation: OperationCard, Details: details(map[string]any{"mode": mode}),

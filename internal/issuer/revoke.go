@@ -16,7 +16,8 @@ import (
 // revocations is the set that every check reads, replaced as a whole so that
 // readers take no lock.
 type revocations struct {
-	sequence int64
+	sequence int64                 // of the last event before which none is missing
+	ahead    map[int64]bool        // events behind that, of which some before are missing
 	ids      map[string]time.Time  // until when an entry matters
 	freezes  map[string]Revocation // by target, the last freeze or thaw
 	frozen   map[string]bool       // every id that a freeze in force stands for
@@ -43,13 +44,30 @@ func (i *Issuer) RevocationSequence() int64 { return i.revoked.Load().sequence }
 
 func (i *Issuer) loadRevocations(ctx context.Context) error {
 	return i.config.Store.View(ctx, func(r Reader) error {
-		all, err := r.Revocations(0)
-		if err != nil {
+		all, err := r.Revocations(i.RevocationSequence())
+		if err == nil && len(all) > 0 {
+			i.learn(all...)
+		}
+		return err
+	})
+}
+
+// CatchUp takes over what other nodes have written of what this one remembers, up to
+// these versions of the store. It is called by one goroutine at a time.
+func (i *Issuer) CatchUp(ctx context.Context, v Versions) error {
+	if v.Stops > i.RevocationSequence() {
+		if err := i.loadRevocations(ctx); err != nil {
 			return err
 		}
-		i.learn(all...)
+	}
+	if v.Modes == i.modes.version {
 		return nil
-	})
+	}
+	err := i.loadModes(ctx)
+	if err == nil {
+		i.modes.version = v.Modes
+	}
+	return err
 }
 
 // learn adds events to the set and forgets revocations whose targets have
@@ -67,13 +85,13 @@ func (i *Issuer) learn(rs ...Revocation) {
 func (i *Issuer) after(old *revocations, rs ...Revocation) *revocations {
 	now := i.config.Now()
 	next := &revocations{
-		sequence: old.sequence, ids: maps.Clone(old.ids), freezes: maps.Clone(old.freezes), frozen: map[string]bool{}, epochs: maps.Clone(old.epochs),
+		sequence: old.sequence, ahead: maps.Clone(old.ahead), ids: maps.Clone(old.ids), freezes: maps.Clone(old.freezes), frozen: map[string]bool{}, epochs: maps.Clone(old.epochs),
 		extended: old.extended, changed: make(chan struct{}),
 	}
 	maps.DeleteFunc(next.ids, func(_ string, until time.Time) bool { return until.Before(now) })
 	maps.DeleteFunc(next.epochs, func(_ bulk, e epoch) bool { return e.until.Before(now) })
 	for _, r := range rs {
-		next.sequence = max(next.sequence, r.Sequence)
+		next.came(r.Sequence)
 		next.apply(i, r, now)
 	}
 	for _, f := range next.freezes {
@@ -84,6 +102,21 @@ func (i *Issuer) after(old *revocations, rs ...Revocation) *revocations {
 		}
 	}
 	return next
+}
+
+// came notes that an event is known. Those of other nodes, and of other goroutines,
+// may come here before the ones that are before them in the sequence: what is said to
+// be known has no gaps.
+func (s *revocations) came(n int64) {
+	if n <= s.sequence {
+		return
+	}
+	if s.ahead == nil {
+		s.ahead = map[int64]bool{}
+	}
+	for s.ahead[n] = true; s.ahead[s.sequence+1]; s.sequence++ {
+		delete(s.ahead, s.sequence+1)
+	}
 }
 
 // apply adds what one event does to a set that nobody reads yet.
@@ -102,8 +135,9 @@ func (s *revocations) apply(i *Issuer, r Revocation, now time.Time) {
 	}
 }
 
-// Stale implements gate.Revocations: where the set is made nothing is old.
-func (i *Issuer) Stale(bool) bool { return false }
+// Stale implements gate.Revocations: where the set is made nothing is old, unless
+// others make it, too, and cannot be asked.
+func (i *Issuer) Stale(bool) bool { return i.config.Stale != nil && i.config.Stale() }
 
 // Changed returns a channel that is closed at the next change of the set.
 func (i *Issuer) Changed() <-chan struct{} { return i.revoked.Load().changed }

@@ -233,6 +233,24 @@ func (c *Cluster) Database(ctx context.Context) (string, error) {
 	return c.URL(name), c.Exec(ctx, "postgres", "CREATE DATABASE "+name)
 }
 
+// Dump writes a backup of a database with PostgreSQL's own means, into its folder, and
+// returns where.
+func (c *Cluster) Dump(database string) (string, error) {
+	file := filepath.Join(c.folder, database+".dump")
+	return file, c.run("pg_dump", "-h", c.folder, "-U", superuser, "-Fc", "-f", file, database)
+}
+
+// Restore makes a database of what Dump wrote, and returns its URL.
+func (c *Cluster) Restore(ctx context.Context, file string) (string, error) {
+	url, err := c.Database(ctx)
+	if err != nil {
+		return "", err
+	}
+	name := strings.TrimPrefix(url, "postgres://"+superuser+"@/")
+	name, _, _ = strings.Cut(name, "?")
+	return url, c.run("pg_restore", "-h", c.folder, "-U", superuser, "-d", name, file)
+}
+
 // Promote makes a standby the primary.
 func (c *Cluster) Promote(ctx context.Context) error {
 	return c.Exec(ctx, "postgres", "SELECT pg_promote(true, 30)")

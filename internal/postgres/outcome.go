@@ -104,13 +104,13 @@ func (s *Store) commitOn(ctx context.Context, conn *pgx.Conn) (clean bool, err e
 	stop := context.AfterFunc(ctx, func() { _ = under.Close() })
 	defer stop()
 	s.warned.Delete(conn.PgConn())
-	tag, err := conn.Exec(context.WithoutCancel(ctx), "COMMIT")
+	answers, err := conn.PgConn().Exec(context.WithoutCancel(ctx), "COMMIT").ReadAll()
 	if err != nil {
 		_ = under.Close()
 		return false, err
 	}
-	if tag.String() != "COMMIT" {
-		return false, &pgconn.PgError{Code: "40001", Message: "the database answered COMMIT with " + tag.String()}
+	if len(answers) != 1 || answers[0].CommandTag.String() != "COMMIT" {
+		return false, &pgconn.PgError{Code: "40001", Message: "the database did not answer COMMIT with COMMIT"}
 	}
 	if code, warned := s.warned.LoadAndDelete(conn.PgConn()); warned {
 		return false, fmt.Errorf("the commit succeeded with warning %v: it may be on one machine only", code)

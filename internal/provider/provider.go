@@ -62,7 +62,10 @@ type Config struct {
 	CIBA          CIBA // "" for off
 	// Known reports whether there is a principal that the store does not know of, for
 	// hints of who is to be asked; nil for nobody.
-	Known   func(principal string) bool
+	Known func(principal string) bool
+	// Replay remembers tokens that were used for every process that takes them; nil for
+	// one that remembers its own.
+	Replay  gate.Replay
 	Keys    KeyFetcher // optional; nil takes no key sets by URL
 	Backend Backend
 	// Redact is what records keep of arguments; nil keeps nothing.
@@ -87,7 +90,7 @@ type Provider struct {
 	capabilities map[string]*Capability
 	order        []string // names, sorted
 	caps         powerbox.Authority
-	replay       *gate.Memory
+	replay       gate.Replay
 	seen         snapshots
 	target       *gate.Target
 
@@ -125,7 +128,10 @@ func New(c Config) (*Provider, error) {
 	if c.Administrator == nil {
 		c.Administrator = func(string) bool { return false }
 	}
-	p := &Provider{config: c, capabilities: map[string]*Capability{}, replay: gate.NewMemory(replayEntries), used: map[string]time.Time{}, guesses: map[string]guesses{}, hints: map[string]guesses{}}
+	if c.Replay == nil {
+		c.Replay = gate.NewMemory(replayEntries)
+	}
+	p := &Provider{config: c, capabilities: map[string]*Capability{}, replay: c.Replay, used: map[string]time.Time{}, guesses: map[string]guesses{}, hints: map[string]guesses{}}
 	var clauses []powerbox.Clause
 	for i := range c.Capabilities {
 		one := &c.Capabilities[i]

@@ -8,8 +8,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 )
 
-// snapshots keep what was read of agents for as long as nothing changes: the store is
-// one process's, and every change of hosts, agents and grants is a [Provider.update].
+// snapshots keep what was read of agents for as long as nothing changes: every change of
+// hosts, agents and grants is a [Provider.update], or another node's, of which
+// [Provider.Forget] tells.
 // What is kept is what the store says, and no verdict: clocks, signature, decision and
 // revocations are looked at in every request.
 type snapshots struct {
@@ -40,6 +41,13 @@ func (s *snapshots) get(agent string) (snapshot, bool) {
 	}
 	out, ok := s.kept[agent]
 	return out, ok
+}
+
+// Forget has everything read again that was read of hosts, agents and grants before:
+// another node has changed some of it.
+func (p *Provider) Forget() {
+	p.seen.begun.Add(1)
+	p.seen.ended.Add(1)
 }
 
 // keep keeps what was read of an agent since so many changes had begun, all of which

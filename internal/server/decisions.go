@@ -94,6 +94,11 @@ type Decisions struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 
+	// Keeper keeps what waits for its outcome for all nodes, and Recorded reads a
+	// record; nil for a process that is alone.
+	Keeper   Keeper
+	Recorded func(ctx context.Context, id string) (evidence.Record, error)
+
 	mu      sync.Mutex
 	pending map[string]pendingOutcome
 }
@@ -489,6 +494,10 @@ func (d *Decisions) await(g *Guard, v gate.Verdict) {
 		return
 	}
 	now := d.Now()
+	if d.Keeper != nil {
+		d.awaitAnywhere(g, v, now)
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pending == nil {
@@ -511,6 +520,9 @@ func (d *Decisions) outcome(ctx context.Context, g *Guard, v powerbox.Value) (an
 	id, said := textOf(v, "id"), evidence.OutcomeStatus(textOf(v, "status"))
 	if said != evidence.Achieved && said != evidence.Failed && said != evidence.Partial {
 		return nil, status{http.StatusBadRequest, "status: want ACHIEVED, FAILED or PARTIAL"}
+	}
+	if d.Keeper != nil {
+		return d.outcomeAnywhere(ctx, g, id, said)
 	}
 	d.mu.Lock()
 	p, ok := d.pending[id]

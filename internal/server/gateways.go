@@ -46,8 +46,8 @@ type Gateways struct {
 	// Held answers about calls that a gateway holds back; nil where nobody can be
 	// asked.
 	Held  func(ctx context.Context, of issuer.Gateway, q sidecar.HeldQuery) (sidecar.HeldAnswer, error)
-	Used  *gate.Memory // proofs that were used at any gateway
-	Began time.Time    // since when they are remembered
+	Used  gate.Replay // proofs that were used at any gateway
+	Began time.Time   // since when they are remembered
 	Now   func() time.Time
 	Log   *slog.Logger
 
@@ -57,6 +57,8 @@ type Gateways struct {
 	changed chan struct{}     // closed when known is replaced
 	digests map[string]digest // of setups, by agent: they are of this process
 	reports map[string]report // what open gateways said last, by id, to this process
+	// Keeper has what they said to any node; nil for a process that is alone.
+	Keeper Keeper
 }
 
 // digest is that of a setup, with the key set that the agent issues under.

@@ -1,6 +1,10 @@
 package server
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -105,7 +109,63 @@ func (g *Gateways) heard(id string, q sidecar.StatusQuery) {
 	if g.reports == nil {
 		g.reports = map[string]report{}
 	}
-	g.reports[id] = report{q.Sequence, lease, g.Now()}
+	said := report{q.Sequence, lease, g.Now()}
+	g.reports[id] = said
+	if g.Keeper != nil {
+		go g.tell(id, said)
+	}
+}
+
+// keptReport is what other nodes are told of a report.
+type keptReport struct {
+	Sequence int64
+	Lease    time.Duration
+	At       time.Time
+}
+
+const (
+	reportKind = "gateway report"
+	reportLife = time.Hour
+)
+
+// tell has other nodes know what a gateway said. Whoever misses it waits for the
+// gateway's lease.
+func (g *Gateways) tell(id string, r report) {
+	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
+	defer cancel()
+	value, err := json.Marshal(keptReport{r.sequence, r.lease, r.at})
+	if err == nil {
+		err = g.Keeper.Keep(ctx, reportKind, id, value, r.at.Add(reportLife))
+	}
+	if err != nil {
+		g.Log.WarnContext(ctx, "other nodes were not told how far a gateway is", slog.String("gateway", id), slog.Any("error", err))
+	}
+}
+
+// gather takes over what gateways said to other nodes.
+func (g *Gateways) gather(ctx context.Context) error {
+	if g.Keeper == nil {
+		return nil
+	}
+	all, err := g.Keeper.AllKept(ctx, reportKind, g.Now())
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.reports == nil {
+		g.reports = map[string]report{}
+	}
+	for id, value := range all {
+		var r keptReport
+		if err := json.Unmarshal(value, &r); err != nil {
+			return fmt.Errorf("the report of gateway %s is damaged: %w", id, err)
+		}
+		if r.At.After(g.reports[id].at) {
+			g.reports[id] = report{r.Sequence, r.Lease, r.At}
+		}
+	}
+	return nil
 }
 
 // Reached is where an event of the feed has come (EXT-16).
@@ -139,6 +199,9 @@ func (a *Admin) reached(r *http.Request) (any, error) {
 	}
 	made, err := a.made(r, n)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.Gateways.gather(r.Context()); err != nil {
 		return nil, err
 	}
 	return a.Gateways.reached(n, made, a.Issuer.ExtendedUntil()), nil

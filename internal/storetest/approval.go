@@ -57,26 +57,7 @@ func messages(t *testing.T, place Place) {
 	c := a
 	c.ID, c.Hook, c.Due = "asked_3", "mail", noon.Add(time.Minute)
 	update(func(tx approval.Tx) error { return errors.Join(tx.PutMessage(a), tx.PutMessage(b), tx.PutMessage(c)) })
-	look := func() (due, dead []string, n map[string]approval.MessageCount) {
-		t.Helper()
-		err := s.ViewApprovals(t.Context(), func(r approval.Reader) error {
-			d, err := r.DueMessages(noon, 9)
-			for _, m := range d {
-				due = append(due, m.ID)
-			}
-			g, wrong := r.DeadMessages(9)
-			for _, m := range g {
-				dead = append(dead, m.ID)
-			}
-			var counted error
-			n, counted = r.CountMessages()
-			return errors.Join(err, wrong, counted)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return due, dead, n
-	}
+	look := func() (due, dead []string, n map[string]approval.MessageCount) { return outbox(t, s) }
 	due, dead, n := look()
 	if diff := cmp.Diff([]any{[]string{"asked_2", "asked_1"}, []string(nil), map[string]approval.MessageCount{"chat": {Waiting: 2}, "mail": {Waiting: 1}}}, []any{due, dead, n}); diff != "" {
 		t.Error(diff)
@@ -112,4 +93,26 @@ func oneMessage(t *testing.T, r approval.Reader, want approval.Message, gone str
 		t.Errorf("a message that is gone: %v", missing)
 	}
 	return err
+}
+
+// outbox is what waits to be delivered at noon, what was given up, and how many.
+func outbox(t *testing.T, s Store) (due, dead []string, n map[string]approval.MessageCount) {
+	t.Helper()
+	err := s.ViewApprovals(t.Context(), func(r approval.Reader) error {
+		d, err := r.DueMessages(noon, 9)
+		for _, m := range d {
+			due = append(due, m.ID)
+		}
+		g, wrong := r.DeadMessages(9)
+		for _, m := range g {
+			dead = append(dead, m.ID)
+		}
+		var counted error
+		n, counted = r.CountMessages()
+		return errors.Join(err, wrong, counted)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return due, dead, n
 }

@@ -64,6 +64,7 @@ type Asker struct {
 	sizes []int64 // what each witness has cosigned last, as far as is known
 	size  int64   // of the checkpoint that all of them have cosigned
 	whole bool    // whether all of them have
+	began int64   // size of the log that a round is about
 }
 
 // NewAsker refuses a quorum that two contradicting checkpoints could both have.
@@ -216,6 +217,7 @@ func (a *Asker) round(ctx context.Context) (answers, error) {
 	if err != nil || a.whole && checkpoint.Size == a.size {
 		return nil, err
 	}
+	a.began = checkpoint.Size
 	all := make(answers, len(a.config.Witnesses))
 	var wg sync.WaitGroup
 	for i, w := range a.config.Witnesses {
@@ -256,7 +258,10 @@ func (a *Asker) ask(ctx context.Context, i int, signed []byte, checkpoint eviden
 			}
 			return line, err
 		case http.StatusConflict:
-			if a.sizes[i], err = conflict(string(body), s.Old, checkpoint); err != nil {
+			if a.sizes[i], err = conflict(string(body), s.Old, checkpoint); err != nil && a.elsewhere(ctx, a.sizes[i]) {
+				return "", errElsewhere
+			}
+			if err != nil {
 				return "", fmt.Errorf("%s: %w", a.config.Witnesses[i].Key.Name(), err)
 			}
 		case http.StatusUnprocessableEntity:
@@ -267,6 +272,21 @@ func (a *Asker) ask(ctx context.Context, i int, signed []byte, checkpoint eviden
 		}
 	}
 	return "", errors.New("it names one size after the other; does another server use the same log?")
+}
+
+// errElsewhere is no contradiction: another node of this log was cosigned meanwhile.
+var errElsewhere = errors.New("it has cosigned a later checkpoint of this log meanwhile, for another node")
+
+// elsewhere reports whether the log has grown to a size that a witness has cosigned
+// since this round began: another node that writes it has asked. Whether it is the
+// same history the next round tells.
+func (a *Asker) elsewhere(ctx context.Context, size int64) bool {
+	signed, err := a.config.Log.LatestCheckpoint(ctx)
+	if err != nil {
+		return false
+	}
+	now, err := evidence.OpenCheckpoint(signed, a.config.Key)
+	return err == nil && size > 0 && now.Size >= size && now.Size > a.began
 }
 
 // conflict reads the size that a witness has cosigned last.

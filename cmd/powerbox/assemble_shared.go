@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/server"
+)
+
+// What a process that has its store alone remembers by itself, and what one of
+// several asks the store for. docs/adr/0067-what-nodes-share.md has the list.
+
+// keeper is where nodes keep things for each other, nil for one that is alone.
+func (i *instance) keeper() server.Keeper {
+	if i.shared == nil {
+		return nil
+	}
+	return i.shared
+}
+
+// replays remember proofs of a kind.
+func (i *instance) replays(kind string) gate.Replay {
+	if i.shared == nil {
+		return gate.NewMemory(replayEntries)
+	}
+	return server.Replays{Keeper: i.shared, Kind: kind} // of chains
+}
+
+// sharedReplays is nil where the authenticator remembers by itself.
+func (i *instance) sharedReplays(kind string) identity.Replay {
+	if i.shared == nil {
+		return nil
+	}
+	return server.Replays{Keeper: i.shared, Kind: kind}
+}
+
+// stale reports whether what others write cannot be known, nil where nobody does.
+func (i *instance) stale() func() bool {
+	if i.shared == nil {
+		return nil
+	}
+	return func() bool { return i.follower.Stale() }
+}
+
+// caughtUp has requests wait until what other nodes have written is known.
+func (i *instance) caughtUp(h http.Handler) http.Handler {
+	if i.shared == nil {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.follower.Handler(h).ServeHTTP(w, r) })
+}
+
+// follow keeps what is remembered here as other nodes have it, until ctx ends.
+func (i *instance) follow(ctx context.Context, a assembly, apart *server.Gateways) error {
+	if i.shared == nil {
+		return nil
+	}
+	var last issuer.Versions
+	i.follower = &server.Follower{Store: i.shared, Now: a.now, Log: a.log, Take: func(ctx context.Context, v issuer.Versions) error {
+		if err := i.issuer.CatchUp(ctx, v); err != nil {
+			return err
+		}
+		if v.Gateways != last.Gateways {
+			if err := apart.Load(ctx); err != nil {
+				return err
+			}
+		}
+		if v.Agents != last.Agents {
+			for _, p := range i.known {
+				p.Forget()
+			}
+		}
+		last = v
+		return nil
+	}}
+	if err := i.follower.CatchUp(ctx); err != nil {
+		return err
+	}
+	go i.follower.Run(ctx)
+	go i.forget(ctx, a)
+	return nil
+}
+
+// The times of what nodes look after for each other.
+const (
+	forgetEvery = time.Minute
+	// abandonedTime is after how long a call that a person approved counts as one whose
+	// node has ended while it was made.
+	abandonedTime = 15 * time.Minute
+)
+
+// abandoned is before when a call was taken that nobody makes any more: at the start of
+// a process that is alone all are.
+func (i *instance) abandoned(now time.Time) time.Time {
+	if i.shared == nil {
+		return now
+	}
+	return now.Add(-abandonedTime)
+}
+
+// forget deletes what nodes kept for each other when its time is over, and gives calls
+// up whose node has ended.
+func (i *instance) forget(ctx context.Context, a assembly) {
+	tick := time.NewTicker(forgetEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := i.shared.ForgetKept(ctx, a.now())
+		if i.desk != nil {
+			err = errors.Join(err, i.desk.Begin(ctx, i.abandoned(a.now())))
+		}
+		if err != nil && ctx.Err() == nil {
+			a.log.WarnContext(ctx, "what is over is not forgotten", slog.Any("error", err))
+		}
+	}
+}
+
+// recorded reads a record.
+func (i *instance) recorded(ctx context.Context, id string) (r evidence.Record, err error) {
+	err = i.store.View(ctx, func(rd issuer.Reader) error {
+		s, err := rd.Record(id)
+		if err == nil {
+			r = s.Record()
+		}
+		return err
+	})
+	return r, err
+}

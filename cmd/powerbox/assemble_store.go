@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/approval"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/postgres"
+	"github.com/powerbox-project/powerbox/internal/provider"
+	"github.com/powerbox-project/powerbox/internal/registry"
+	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/sqlite"
+)
+
+// storage is what an instance asks of its store: internal/storetest says what both
+// kinds do.
+type storage interface {
+	issuer.Store
+	provider.Store
+	approval.Store
+	registry.Store
+	server.Exporter
+	server.PublicLog
+	server.RecordLog
+	KeepCosigned(ctx context.Context, signed []byte) error
+	Empty(ctx context.Context) (bool, error)
+	Records(ctx context.Context) (int64, error)
+	Close() error
+}
+
+// storePath is the file of a store that is one process's.
+func storePath(c *config.Config) string {
+	return filepath.Join(string(c.Issuer.Directory), "powerbox.db")
+}
+
+// openStore opens the store that is configured. It refuses keys that were used
+// without the store that belongs to them: modes that an operator set, revocations and
+// evidence would be gone without a word.
+func (i *instance) openStore(ctx context.Context, a assembly, used bool, signer evidence.Signer, checkpoint note.Signer) error {
+	e := i.config.Evidence
+	if i.config.Store.Shared() {
+		var err error
+		i.shared, err = openShared(ctx, i.config, postgres.Config{
+			Batches: e.Signatures == "batch", Signer: signer, Origin: e.Origin, Checkpoint: checkpoint, Now: a.now, Committed: i.committed(),
+		})
+		if err != nil {
+			return err
+		}
+		i.store = i.shared
+	} else {
+		if err := i.checkFile(used); err != nil {
+			return err
+		}
+		file, err := sqlite.Open(ctx, sqlite.Config{
+			Path: storePath(i.config), Spool: true, Batches: e.Signatures == "batch",
+			Signer: signer, Origin: e.Origin, Checkpoint: checkpoint, Random: rand.Reader, Now: a.now, Committed: i.committed(),
+			Behind: func(err error) { a.log.Error("records wait for the store", slog.Any("error", err)) },
+		})
+		if err != nil {
+			return err
+		}
+		i.store = file
+	}
+	var err error
+	if i.unused, err = i.store.Empty(ctx); err != nil {
+		return err
+	}
+	if i.shared != nil && i.unused && used {
+		return fmt.Errorf("the keys in %s have been used and the store has no records: restore it from its backup, or begin a new one with --new-store: modes, revocations and evidence of the old one are lost", i.config.Issuer.Directory)
+	}
+	return nil
+}
+
+// checkFile refuses used keys without their file.
+func (i *instance) checkFile(used bool) error {
+	if !used {
+		return nil
+	}
+	path := storePath(i.config)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the keys in %s have been used and the store %s is gone: restore both from one backup, or begin a new one with --new-store: modes, revocations and evidence of the old one are lost", i.config.Issuer.Directory, path)
+	}
+	return nil
+}
+
+// openShared opens the database that is configured.
+func openShared(ctx context.Context, c *config.Config, p postgres.Config) (*postgres.Store, error) {
+	url, err := c.Store.URL(os.ReadFile)
+	if err != nil {
+		return nil, fmt.Errorf("store.postgres_file: %w", err)
+	}
+	p.URL, p.Strict, p.Connections, p.Random = url, c.Store.Durability == "strict", c.Store.Connections, rand.Reader
+	s, err := postgres.Open(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("store.postgres: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/postgres"
+	"github.com/powerbox-project/powerbox/internal/sqlite"
+)
+
+const migrateLong = `Migrate brings the schema of the store up to what this program knows. A file of SQLite is brought up to date by serve
+itself; a database that several processes share is not, so that none of them changes what the others stand on. There: stop
+what is older, run 'powerbox migrate up' once, start what is newer. A schema that is newer than this program is refused.`
+
+// schema is how far a store is, and how far this program would bring it.
+type schema struct {
+	Store string `json:"store"`
+	Has   int64  `json:"has"`
+	Wants int64  `json:"wants"`
+}
+
+func newMigrate(p *program) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{Use: "migrate", Short: "Bring the schema of the store up to date", Long: migrateLong}
+	cmd.PersistentFlags().StringVarP(&file, "config", "c", defaultConfig, "configuration `file`")
+	add := func(use, short string, do func(context.Context, *config.Config) (schema, error)) {
+		verb := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
+		output := outputFlag(verb)
+		verb.RunE = func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(file, os.ReadFile, os.Environ())
+			if err != nil {
+				return err
+			}
+			s, err := do(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			if *output == "json" {
+				return json.NewEncoder(p.stdout).Encode(s)
+			}
+			_, err = fmt.Fprintf(p.stdout, "%s: schema %d, this program knows %d\n", s.Store, s.Has, s.Wants)
+			return err
+		}
+		cmd.AddCommand(verb)
+	}
+	add("up", "Bring it up to date", migrateUp)
+	add("status", "Print how far it is", schemaOf)
+	add("check", "Fail unless it is what this program knows", func(ctx context.Context, c *config.Config) (schema, error) {
+		s, err := schemaOf(ctx, c)
+		return s, errors.Join(err, s.fits())
+	})
+	return cmd
+}
+
+// fits refuses a schema that is not the one that this program knows.
+func (s schema) fits() error {
+	switch {
+	case s.Has > s.Wants:
+		return &exitStatus{exitInvalid, fmt.Errorf("the schema of the store is %d, newer than %d, the newest that this program knows; use a newer powerbox", s.Has, s.Wants)}
+	case s.Has < s.Wants:
+		return &exitStatus{exitInvalid, fmt.Errorf("the schema of the store is %d, older than %d; run 'powerbox migrate up'", s.Has, s.Wants)}
+	}
+	return nil
+}
+
+func schemaOf(ctx context.Context, c *config.Config) (s schema, err error) {
+	if !c.Store.Shared() {
+		s.Store = storePath(c)
+		s.Has, s.Wants, err = sqlite.Schema(ctx, s.Store)
+		return s, err
+	}
+	s.Store = "postgres"
+	url, err := c.Store.URL(os.ReadFile)
+	if err != nil {
+		return s, fmt.Errorf("store.postgres_file: %w", err)
+	}
+	found, err := postgres.Status(ctx, url)
+	s.Has, s.Wants = found.Has, found.Wants
+	return s, err
+}
+
+func migrateUp(ctx context.Context, c *config.Config) (schema, error) {
+	if !c.Store.Shared() {
+		if err := sqlite.Migrate(ctx, storePath(c)); err != nil {
+			return schema{}, err
+		}
+		return schemaOf(ctx, c)
+	}
+	url, err := c.Store.URL(os.ReadFile)
+	if err != nil {
+		return schema{}, fmt.Errorf("store.postgres_file: %w", err)
+	}
+	if _, err := postgres.Migrate(ctx, url); err != nil {
+		return schema{}, err
+	}
+	return schemaOf(ctx, c)
+}

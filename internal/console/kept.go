@@ -1,0 +1,117 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"github.com/go-webauthn/webauthn/webauthn"
+)
+
+// Keeper keeps logins for all processes that serve the pages. What is not there, or
+// whose time is over, is an error.
+type Keeper interface {
+	Keep(ctx context.Context, kind, id string, value []byte, until time.Time) error
+	Kept(ctx context.Context, kind, id string, now time.Time) ([]byte, error)
+	// Take is Kept for one caller: of two at once one gets it.
+	Take(ctx context.Context, kind, id string, now time.Time) ([]byte, error)
+	Forget(ctx context.Context, kind, id string) error
+}
+
+// What is kept, by the hash of its cookie: nobody who reads it is logged in.
+const (
+	keptSession  = "console session"
+	keptAttempt  = "console login"
+	keptCeremony = "console ceremony"
+)
+
+// keepTime bounds one use of a keeper.
+const keepTime = 5 * time.Second
+
+// sessionForm, attemptForm and ceremonyForm are what is kept.
+type sessionForm struct {
+	Principal     string
+	Groups        []string
+	Began, Proved time.Time
+}
+
+type attemptForm struct {
+	Next, State, Nonce, Verifier string
+	Ceremony                     ceremonyForm
+}
+
+type ceremonyForm struct {
+	Purpose, Digest string
+	Nonce           []byte
+	Data            webauthn.SessionData
+	Until           time.Time
+}
+
+func (c *ceremony) form() ceremonyForm {
+	return ceremonyForm{c.purpose, c.digest, c.nonce, c.data, c.until}
+}
+
+func (f ceremonyForm) ceremony() ceremony {
+	return ceremony{purpose: f.Purpose, digest: f.Digest, nonce: f.Nonce, data: f.Data, until: f.Until}
+}
+
+func cookieHash(cookie string) string {
+	sum := sha256.Sum256([]byte(cookie))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+func keepJSON(k Keeper, kind, id string, form any, until time.Time) error {
+	value, err := json.Marshal(form)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
+	defer cancel()
+	return k.Keep(ctx, kind, id, value, until)
+}
+
+// keptJSON reads with one of a keeper's functions, and returns false for what is not
+// there or cannot be had: nobody is logged in by it.
+func keptJSON[T any](read func(context.Context, string, string, time.Time) ([]byte, error), kind, id string, now time.Time) (form T, ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
+	defer cancel()
+	value, err := read(ctx, kind, id, now)
+	return form, err == nil && json.Unmarshal(value, &form) == nil
+}
+
+// keptOf is the session of a cookie, nil for none.
+func (s *sessions) keptOf(cookie string) *session {
+	f, ok := keptJSON[sessionForm](s.keeper.Kept, keptSession, cookieHash(cookie), s.now())
+	if !ok || s.now().Sub(f.Began) >= s.lasts {
+		return nil
+	}
+	return &session{principal: f.Principal, groups: f.Groups, began: f.Began, proved: f.Proved, keeper: s.keeper, id: cookieHash(cookie)}
+}
+
+func (s *sessions) keepStarted(one *session, cookie, before string) error {
+	if before != "" {
+		s.keptEnd(before)
+	}
+	return keepJSON(s.keeper, keptSession, cookieHash(cookie), sessionForm{one.principal, one.groups, one.began, one.proved}, one.began.Add(s.lasts))
+}
+
+func (s *sessions) keptEnd(cookie string) {
+	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
+	defer cancel()
+	_ = s.keeper.Forget(ctx, keptSession, cookieHash(cookie)) // it ends by itself, and the browser forgets it now
+}
+
+func (s *sessions) keepTried(a *attempt, cookie string) error {
+	f := attemptForm{a.next, a.state, a.nonce, a.verifier, a.ceremony.form()}
+	return keepJSON(s.keeper, keptAttempt, cookieHash(cookie), f, a.until)
+}
+
+func (s *sessions) keptTried(cookie string) *attempt {
+	f, ok := keptJSON[attemptForm](s.keeper.Take, keptAttempt, cookieHash(cookie), s.now())
+	if !ok {
+		return nil
+	}
+	return &attempt{next: f.Next, state: f.State, nonce: f.Nonce, verifier: f.Verifier, ceremony: f.Ceremony.ceremony()}
+}

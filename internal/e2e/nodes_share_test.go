@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// on has callers reach one node until the next call of on.
+func (n *nodes) on(node int) { n.client = n.at(node) }
+
+// TestNodesAnswerForEachOther goes through a request, an approval and a call, each step
+// at another node of one database, and tries at the other node what was used up at the
+// first.
+func TestNodesAnswerForEachOther(t *testing.T) {
+	n := startNodes(t, 2, options{mail: ", approval: true"})
+	w := n.town
+	alice := w.caller(aliceToken)
+	t.Run("ATK-9 a proof is used up at every node", func(t *testing.T) {
+		for node := range n.each {
+			n.on(node)
+			c := alice.reports()
+			n.on(1 - node)
+			body := data("search_documents", nil)
+			honest := alice.proof("documents", body, proven{chain: []string{c.Token}, operation: opSearch})
+			allowed(t, w.post(w.agentURL("documents"), body, honest))
+			for other := range n.each {
+				n.on(other)
+				if a := w.post(w.agentURL("documents"), body, honest); a.reason() != "proof_replayed" {
+					t.Errorf("at node %d: %q %s", other, a.reason(), a.Raw)
+				}
+			}
+		}
+	})
+	t.Run("ATK-9 the proof of a session is used up at every node", func(t *testing.T) {
+		n.on(0)
+		url := w.agentURL("documents")
+		h, ask := alice.headers(url), rpc("a2a/capabilities/request", map[string]any{"grants": []string{"documents:read"}, "purpose": "Summarize"})
+		if a := w.post(url, ask, h); a.Error != nil {
+			t.Fatalf("%s", a.Raw)
+		}
+		n.on(1)
+		if a := w.post(url, ask, h); a.Error == nil || !strings.Contains(string(a.Raw), "used before") {
+			t.Errorf("%d %s", a.Status, a.Raw)
+		}
+	})
+	t.Run("SEP-20 what one node revokes the others refuse with the next call", func(t *testing.T) {
+		for i := range 12 {
+			n.on(i % 2)
+			c := alice.reports()
+			allowed(t, alice.searches(c))
+			n.each[i%2].operator(http.MethodPost, "/v1/revocations", map[string]any{"target": c.ID})
+			n.on(1 - i%2)
+			if a := alice.searches(c); a.reason() != "revoked" {
+				t.Errorf("%d: %q %s", i, a.reason(), a.Raw)
+			}
+		}
+	})
+	t.Run("SEP-18 what one node's mode is is that of all", func(t *testing.T) {
+		n.on(1)
+		for _, mode := range []string{"observe", "require"} {
+			n.each[0].operator(http.MethodPut, "/v1/agents/documents/mode", map[string]any{"mode": mode})
+			if a := alice.ambient("documents", data("search_documents", nil)); (a.Error == nil) != (mode == "observe") {
+				t.Errorf("in %s: %s", mode, a.Raw)
+			}
+		}
+	})
+	t.Run("GATE-3 a call is held at one node and approved at the other", func(t *testing.T) {
+		n.on(0)
+		held := alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "Tell Bob about the figures"})[0]
+		for i := range 4 {
+			n.on(i % 2)
+			task := heldIn(t, alice.mailsUnder(held, fmt.Sprintf("bob%d@example.org", i)))
+			id := task.URL[strings.LastIndexByte(task.URL, '/')+1:]
+			n.each[1-i%2].answers("alice", id, map[string]any{})
+			n.on(i / 2)
+			if done := w.polled(alice, held, "mail", task.ID); done.State != "COMPLETED" {
+				t.Errorf("%+v", done)
+			}
+		}
+		if got := len(w.mail.got()); got != 4 {
+			t.Errorf("the agent got %d calls; want each once", got)
+		}
+	})
+	t.Run("EXT-25 the log of both is one", func(t *testing.T) {
+		var sizes []int
+		for node := range n.each {
+			_, report := n.verified(node)
+			sizes = append(sizes, report.Records)
+		}
+		if sizes[0] < 60 || sizes[1] < sizes[0] {
+			t.Errorf("%v records", sizes)
+		}
+	})
+}
+
+// TestEXT16_AStreamIsCutByAnotherNode: what is revoked at one node cuts within a second
+// the streams that another one serves under it.
+func TestEXT16_AStreamIsCutByAnotherNode(t *testing.T) {
+	agent := newRawAgent(t)
+	agent.quiet()
+	n := startNodes(t, 2, options{upstream: agent.url})
+	alice := n.caller(aliceToken)
+	for node := range n.each {
+		c, body := alice.reports(), streaming()
+		stream := n.each[node].open("documents", body, alice.proof("documents", body, proven{chain: []string{c.Token}, operation: opSearch}))
+		n.each[1-node].operator(http.MethodPost, "/v1/revocations", map[string]any{"target": c.ID})
+		stream.cut("revoked")
+	}
+}

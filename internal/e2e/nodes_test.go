@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// balancer has each connection served by the next of several nodes that takes it.
+type balancer struct {
+	net.Listener
+	turn  atomic.Int64
+	nodes []string
+}
+
+func (b *balancer) serve() {
+	for {
+		in, err := b.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			for range b.nodes {
+				node := b.nodes[int(b.turn.Add(1))%len(b.nodes)]
+				out, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", node)
+				if err != nil {
+					continue
+				}
+				go func() { _, _ = io.Copy(out, in); _ = out.(*net.TCPConn).CloseWrite() }()
+				_, _ = io.Copy(in, out)
+				_, _ = in.Close(), out.Close()
+				return
+			}
+			_ = in.Close()
+		}()
+	}
+}
+
+// nodes is a town that several processes serve on one database, behind a balancer
+// that is at the town's URL: every connection comes to another one.
+type nodes struct {
+	*town
+	balancer *balancer
+	each     []*town // the town as seen at one node
+}
+
+// startNodes starts a town, and then its servers anew: several, each at an address of
+// its own, with one configuration and one set of keys.
+func startNodes(t *testing.T, n int, o options) *nodes {
+	t.Helper()
+	if o.database == "" {
+		o.database = databases.Database(t)
+	}
+	w := start(t, o)
+	w.stop()
+	all := &nodes{town: w, balancer: &balancer{}}
+	public := strings.TrimPrefix(w.url, "http://")
+	for range n {
+		one := *w
+		one.url = "http://127.0.0.1:" + freePort(t)
+		all.each = append(all.each, &one)
+		all.balancer.nodes = append(all.balancer.nodes, strings.TrimPrefix(one.url, "http://"))
+	}
+	for _, one := range all.each {
+		one.bootAt()
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.balancer.Listener = l
+	t.Cleanup(func() { _ = l.Close() })
+	go all.balancer.serve()
+	// One connection a request, so that the next one comes elsewhere.
+	w.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	return all
+}
+
+// stop ends the server of a town.
+func (w *town) stop() {
+	w.t.Helper()
+	if err := w.process.Process.Signal(syscall.SIGTERM); err != nil {
+		w.t.Fatal(err)
+	}
+	w.gone()
+}
+
+// gone waits until the server has ended.
+func (w *town) gone() {
+	for range 1500 {
+		if syscall.Kill(w.process.Process.Pid, 0) != nil {
+			return
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	w.t.Fatal("the server does not end")
+}
+
+// bootAt starts the server at the address of its own URL, while it stays what it is
+// at its public one.
+func (w *town) bootAt() {
+	w.t.Helper()
+	w.env = []string{"POWERBOX_LISTEN=" + strings.TrimPrefix(w.url, "http://")}
+	w.boot()
+}
+
+// at is what a caller sees at one node only: the address is that node's, and the host
+// the public one.
+func (n *nodes) at(node int) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, n.balancer.nodes[node])
+	}}}
+}
+
+// verified exports the joint log at a node and verifies it as a stranger would.
+func (n *nodes) verified(node int) (bundle []byte, report evidence.Report) {
+	n.t.Helper()
+	bundle = n.each[node].operator(http.MethodGet, "/v1/evidence/bundle", nil)
+	trust, err := evidence.ParseTrust(bytes.TrimSpace(n.each[node].operator(http.MethodGet, "/v1/evidence/trust", nil)))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if report, err = evidence.Verify(bytes.NewReader(bundle), trust); err != nil || report.Verdict() != evidence.OK {
+		n.t.Fatalf("the evidence does not verify: %v %v", err, report.Problems)
+	}
+	return bundle, report
+}
+
+// TestEXT27_ANodeIsKilledWhileManyAppend kills one of two nodes on one database, again
+// and again, while 32 clients call whichever answers. What was answered is in the log,
+// which verifies at the other node.
+func TestEXT27_ANodeIsKilledWhileManyAppend(t *testing.T) {
+	const clients, kills = 32, 3
+	n := startNodes(t, 2, options{extra: "defaults: {request_rate: 0}\n"})
+	var mu sync.Mutex
+	var acknowledged []string
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	call := func(ctx context.Context) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, n.agentURL("documents"), bytes.NewReader(data("search_documents", nil)))
+		if err != nil {
+			return
+		}
+		r.Header = http.Header{"Content-Type": {"application/json"}, "A2a-Version": {"1.0"}}
+		response, err := client.Do(r)
+		if err != nil {
+			return // it was killed before it answered
+		}
+		defer response.Body.Close()
+		if _, err := io.ReadAll(response.Body); err != nil {
+			return
+		}
+		if id := response.Header.Get("Powerbox-Decision"); id != "" {
+			mu.Lock()
+			acknowledged = append(acknowledged, id)
+			mu.Unlock()
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				call(ctx)
+			}
+		})
+	}
+	enough := func(target int) {
+		for {
+			mu.Lock()
+			have := len(acknowledged)
+			mu.Unlock()
+			if have >= target {
+				return
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+	}
+	for round := range kills {
+		enough((round + 1) * 150)
+		victim := n.each[round%2]
+		if err := victim.process.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		victim.gone()
+		enough((round+1)*150 + 75) // the other one goes on alone
+		victim.bootAt()
+	}
+	enough(kills*150 + 150)
+	stop()
+	wg.Wait()
+	for node := range n.each {
+		bundle, report := n.verified(node)
+		lost := 0
+		for _, id := range acknowledged {
+			if !strings.Contains(string(bundle), `"`+id+`"`) {
+				lost++
+			}
+		}
+		if lost > 0 {
+			t.Errorf("%d of %d acknowledged records are lost", lost, len(acknowledged))
+		}
+		t.Logf("node %d: %d answers, %d records, %d lost", node, len(acknowledged), report.Records, lost)
+	}
+}
+
+// run runs a verb against the town's configuration.
+func (w *town) verb(args ...string) (string, error) {
+	w.t.Helper()
+	out, err := exec.CommandContext(w.t.Context(), binary, append(args, "-c", filepath.Join(w.dir, "powerbox.yaml"))...).CombinedOutput()
+	return string(out), err
+}
+
+// TestMigrateRefusesWhatItDoesNotKnow: a server does not start on a schema that is not
+// its own, and says what to do.
+func TestMigrateRefusesWhatItDoesNotKnow(t *testing.T) {
+	w := start(t, options{database: databases.Database(t)})
+	for _, verb := range []string{"up", "status", "check"} {
+		if out, err := w.verb("migrate", verb, "--output", "json"); err != nil || !strings.Contains(out, `"has":1,"wants":1`) {
+			t.Errorf("migrate %s: %v %s", verb, err, out)
+		}
+	}
+	w.stop()
+	name := w.database[strings.Index(w.database, "@/")+2 : strings.Index(w.database, "?")]
+	if err := databases.Cluster().Exec(t.Context(), name, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (7, true)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"migrate", "up"}, {"migrate", "check"}, {"serve", "--dev"}} {
+		if out, err := w.verb(args...); err == nil || !strings.Contains(out, "newer") {
+			t.Errorf("%v: %v %s", args, err, out)
+		}
+	}
+	empty := fmt.Sprintf("store: {postgres: %q, durability: single}\n", databases.Database(t))
+	text, err := os.ReadFile(filepath.Join(w.dir, "powerbox.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("powerbox.yaml", strings.Replace(string(text), fmt.Sprintf("store: {postgres: %q, durability: single}\n", w.database), empty, 1))
+	if out, err := w.verb("serve", "--dev"); err == nil || !strings.Contains(out, "powerbox migrate up") {
+		t.Errorf("an empty database: %v %s", err, out)
+	}
+}

@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/powerbox-project/powerbox/internal/pgtest"
+)
+
+// databases are those of the tests that run on PostgreSQL.
+var databases pgtest.Shared
+
+// onPostgres is the name of the part of a test that runs on PostgreSQL.
+const onPostgres = "postgres"
+
+// onStores runs a test on both stores. E2E_STORE=postgres has every town of this
+// package on PostgreSQL, so that the whole of it can be tried there.
+func onStores(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Run("sqlite", test)
+	t.Run(onPostgres, test)
+}
+
+// storeLines has a town keep its state where the options, the name of the part of its
+// test, or E2E_STORE say.
+func (w *town) storeLines(o options) string {
+	w.t.Helper()
+	here := os.Getenv("E2E_STORE") == onPostgres || slices.Contains(strings.Split(w.t.Name(), "/"), onPostgres)
+	if o.database == "" && here && !strings.Contains(o.extra, "store:") {
+		o.database = databases.Database(w.t)
+	}
+	if o.database == "" {
+		return ""
+	}
+	w.database = o.database
+	return fmt.Sprintf("store: {postgres: %q, durability: single}\n", o.database)
+}
+
+// migrate makes the schema of a town's database.
+func (w *town) migrate() {
+	w.t.Helper()
+	if w.database == "" {
+		return
+	}
+	out, err := exec.CommandContext(w.t.Context(), binary, "migrate", "up", "-c", filepath.Join(w.dir, "powerbox.yaml")).CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("powerbox migrate up: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/issuer"
+)
+
+// outcomeKind is what is kept of attempts whose outcome any node may be told: which
+// guard asked. The attempt itself is on record.
+const outcomeKind = "awaited outcome"
+
+// awaitAnywhere keeps a verdict until its outcome is told, at any node.
+func (d *Decisions) awaitAnywhere(g *Guard, v gate.Verdict, now time.Time) {
+	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
+	defer cancel()
+	if err := d.Keeper.Keep(ctx, outcomeKind, v.Record.ID, []byte(g.Name), now.Add(outcomeTime)); err != nil {
+		// As after a crash: it has no outcome.
+		d.Log.WarnContext(ctx, "the outcome of an attempt cannot be told", slog.String("record", v.Record.ID), slog.Any("error", err))
+	}
+}
+
+// outcomeAnywhere records what became of an attempt that some node has allowed, once.
+func (d *Decisions) outcomeAnywhere(ctx context.Context, g *Guard, id string, said evidence.OutcomeStatus) (any, error) {
+	none := status{http.StatusNotFound, "no attempt of that id waits for its outcome"}
+	guard, err := d.Keeper.Take(ctx, outcomeKind, id, d.Now())
+	switch {
+	case errors.Is(err, issuer.ErrNotFound):
+		return nil, none
+	case err != nil:
+		return nil, err
+	case string(guard) != g.Name:
+		// It is another's, who can still tell it.
+		return nil, errors.Join(none, d.Keeper.Keep(ctx, outcomeKind, id, guard, d.Now().Add(outcomeTime)))
+	}
+	record, err := d.Recorded(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Gate.Outcome(ctx, gate.Verdict{Allowed: true, Record: record}, said, nil); err != nil {
+		return nil, err
+	}
+	if ledger, ok := d.Gate.Recorder.(gate.Ledger); ok {
+		if err := ledger.Settle(ctx, id, false); err != nil {
+			return nil, err
+		}
+	}
+	return json.RawMessage(`{"recorded":true}`), nil
+}
