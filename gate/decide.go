@@ -179,6 +179,10 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	// attacker must not be able to burn it (ATK-9).
 	if len(v.Reasons) == 0 && held.ProofID != "" {
 		v.Reasons = g.use(call, held, now)
+		// That may have been asked of somebody who took their time.
+		if len(v.Reasons) == 0 && g.Revocations.Stale(call.Reads) {
+			v.Reasons = []Reason{stale}
+		}
 	}
 	if len(v.Reasons) > 0 {
 		return v

@@ -196,6 +196,27 @@ func TestATK20_WhetherAProofWasUsedIsNotKnown(t *testing.T) {
 	}
 }
 
+// slow is a replay that answers when the lease of the revocations is over.
+type slow struct {
+	Memory
+	revoked revoked
+}
+
+func (s *slow) UseFor(bool, string, time.Time, time.Time) (bool, error) {
+	s.revoked["stale"] = true
+	return true, nil
+}
+
+// A lease that ends while it is asked whether the proof was used has ended.
+func TestATK25_TheLeaseEndsMeanwhile(t *testing.T) {
+	w := newTown(t)
+	w.gate.Replay = &slow{revoked: w.revoked}
+	call := w.present(w.call(Require, try(t, "read")), w.minted(clauses(t, "read")))
+	if v := w.check(call); v.Allowed || !cmp.Equal(codes(v), []string{CodeStale}) {
+		t.Errorf("allowed %t, %+v", v.Allowed, v.Reasons)
+	}
+}
+
 // Effective is Caps(B) meet Scope(A) meet the capability.
 func TestGATE1_Layers(t *testing.T) {
 	for _, c := range []struct {

@@ -55,6 +55,8 @@ func (i *instance) setup(a assembly, w *wiring, id string) (sidecar.Setup, error
 	c.Agents, c.Policies, c.Resources, c.Include = nil, nil, nil, nil
 	c.Issuer.TLS = config.TLS{}
 	c.Store = config.Store{Durability: c.Store.Durability, Connections: c.Store.Connections} // where it is is nobody's business
+	// Each node may have its own, and the same gateways ask all of them.
+	c.Listen, c.Issuer.Directory, c.Telemetry.Listen = gatewayListen, "", ""
 	c.Offers = map[string][]config.Offer{id: i.config.Offers[id]}
 	c.Skills = map[string][]config.Skill{id: i.config.Skills[id]}
 	c.Scopes = map[string]map[string][]string{}

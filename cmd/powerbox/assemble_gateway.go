@@ -164,8 +164,12 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 
 // started is from when on proofs are believed. Proofs have whole seconds: after
 // a restart those of the running second may have been used before it, so they
-// are refused too.
+// are refused too. Those of nodes that share a store are remembered in it, whichever of
+// them begins.
 func (i *instance) started(a assembly) time.Time {
+	if i.shared != nil {
+		return time.Unix(0, 0)
+	}
 	if i.unused {
 		return a.now()
 	}

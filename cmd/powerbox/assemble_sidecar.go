@@ -513,6 +513,10 @@ func (g *apartGateway) handler() http.Handler {
 			http.Error(w, "the gateway is being stopped", http.StatusServiceUnavailable)
 			return
 		}
+		if g.now().Before(g.started) {
+			http.Error(w, "proofs that were made before the start are not believed, nor those of its second", http.StatusServiceUnavailable)
+			return
+		}
 		if g.follower.Stale(false) {
 			http.Error(w, "what was revoked is not known", http.StatusServiceUnavailable)
 			return

@@ -31,6 +31,9 @@ import (
 // have yet.
 const defaultState = "powerbox-gateway"
 
+// gatewayListen is where a gateway listens unless told otherwise.
+const gatewayListen = "127.0.0.1:8701"
+
 // gatewayOptions are the flags of a gateway that runs.
 type gatewayOptions struct {
 	state      string
@@ -83,7 +86,7 @@ func newGateway(p *program) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.state, "state", defaultState, "`directory` of the gateway's keys and records")
 	cmd.Flags().StringVar(&o.passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys are encrypted")
-	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8701", "`address` to listen on, host:port")
+	cmd.Flags().StringVar(&o.listen, "listen", gatewayListen, "`address` to listen on, host:port")
 	cmd.Flags().StringVar(&o.upstream, "upstream", "", "`URL` of the agent behind, where it is another than in the server's configuration")
 	cmd.Flags().StringVar(&o.grpc, "grpc-listen", "", "`address` to take gRPC on, host:port; without it gRPC is not taken")
 	cmd.Flags().StringVar(&o.address, "grpc-address", "", "`address` that clients use for gRPC; default that of --grpc-listen")

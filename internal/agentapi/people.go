@@ -74,6 +74,8 @@ func (p *People) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, identity.ErrUnauthenticated):
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		e = agentauth.Errorf(agentauth.CodeUnauthenticated, "want the session of a person; powerbox login gets one")
+	case errors.Is(err, identity.ErrUnavailable):
+		e = agentauth.Errorf(agentauth.CodeUnavailable, "who calls cannot be told now; try again in a moment")
 	case !errors.As(err, &e):
 		p.Log.ErrorContext(r.Context(), "a call failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 		e = agentauth.Errorf(agentauth.CodeInternal, "the call failed; the server's log says why")

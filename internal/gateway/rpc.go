@@ -10,6 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
 // serve returns the handler of one binding: decode, authenticate, decide,
@@ -73,6 +74,10 @@ func (g *Gateway) handle(w http.ResponseWriter, x *exchange) {
 		return
 	}
 	x.mode = mode
+	if errors.Is(err, identity.ErrUnavailable) && (x.mode != gate.Observe || call.Method.IsExtension()) {
+		g.unavailable(w, x, "who calls cannot be told now", err)
+		return
+	}
 	if err != nil && (x.mode != gate.Observe || call.Method.IsExtension()) {
 		g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
 		return

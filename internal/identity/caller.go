@@ -36,6 +36,10 @@ type Holder struct {
 // a new token or make a new proof; the same ones will not do.
 var ErrUnauthenticated = errors.New("unauthenticated")
 
+// ErrUnavailable says that who calls cannot be told now. The caller makes a new proof
+// and tries again in a moment; nothing is answered for this one.
+var ErrUnavailable = errors.New("who calls cannot be told now")
+
 // The codes of [Error], besides those that a proof is refused with.
 const (
 	CodeMalformed       powerbox.Code = "malformed"

@@ -94,9 +94,9 @@ const (
 
 // Replay remembers ids for single use.
 type Replay interface {
-	// Use returns false where id was used before and may still be repeated. It
-	// remembers id until then.
-	Use(id string, until, now time.Time) bool
+	// Fresh returns false where id was used before and may still be repeated. It
+	// remembers id until then. An error says that it cannot be told now.
+	Fresh(id string, until, now time.Time) (bool, error)
 }
 
 // Authenticator says who calls. It is safe for concurrent use.

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -100,7 +101,11 @@ func (a *Authenticator) useProof(p token.DPoP, s session, ours bool, now time.Ti
 		return refuse(CodeProofTime, "the proof was made before this process began and may have been used; make a new one")
 	}
 	if a.replay != nil {
-		if !a.replay.Use(thumbprint+" "+p.ID, now.Add(2*a.window), now) {
+		fresh, err := a.replay.Fresh(thumbprint+" "+p.ID, now.Add(2*a.window), now)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: whether the proof was used before: %w", ErrUnavailable, err)
+		case !fresh:
 			return refuse(CodeProofReplayed, "the proof was used before; make a new one for every request")
 		}
 		return nil

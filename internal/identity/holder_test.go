@@ -338,3 +338,19 @@ func TestClientsOfSeveralProviders(t *testing.T) {
 func manyKeys(n int) []byte {
 	return []byte(`{"keys":[` + strings.Repeat(`{},`, n-1) + `{}]}`)
 }
+
+// unsaid is a replay whose store is away.
+type unsaid struct{}
+
+func (unsaid) Fresh(string, time.Time, time.Time) (bool, error) {
+	return false, errors.New("the database is away")
+}
+
+// A proof of which nobody can say whether it was used is no credential that is wrong.
+func TestSEP11_WhetherAProofWasUsedIsNotKnown(t *testing.T) {
+	a := authenticator(t, identity.Config{Replay: unsaid{}})
+	_, _, err := a.Authenticate(request(t, "DPoP", proof(t, holderKey(t), "", "1")), audience, now)
+	if !errors.Is(err, identity.ErrUnavailable) || errors.Is(err, identity.ErrUnauthenticated) {
+		t.Errorf("%v", err)
+	}
+}

@@ -271,7 +271,10 @@ func (c *Cluster) signal(s syscall.Signal) {
 		return
 	}
 	if s == syscall.SIGKILL {
-		_ = syscall.Kill(-server.Process.Pid, s) // its children, which are its group
+		pids := append([]int{server.Process.Pid}, children(server.Process.Pid)...)
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, s) // it may have ended
+		}
 	} else {
 		_ = server.Process.Signal(s)
 	}

@@ -31,6 +31,7 @@ func again(err error) bool {
 	}
 	switch refused.Code {
 	case "40001", "40P01", // serialization_failure, deadlock_detected
+		"25P03",                            // this node stood still within it for too long
 		"57P01", "57P02", "57P03", "57014", // shutdown, crash, starting up, cancelled
 		"25006",          // read only: it is a standby now
 		"53300", "55P03": // too many connections, a lock that was not had in time

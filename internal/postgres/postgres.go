@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
 	"time"
 
@@ -58,6 +59,8 @@ type Config struct {
 const (
 	defaultPatience    = 20 * time.Second
 	defaultConnections = 16
+	// stillness is for how long a transaction may stand still.
+	stillness = 5 * time.Second
 )
 
 // Store is an open database. Its methods can be called by many goroutines.
@@ -106,6 +109,9 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// A node that is stopped in the middle must not hold for longer the row that all
+	// others wait for. When it goes on, what it had begun is gone.
+	pool.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(stillness.Milliseconds(), 10)
 	pool.MaxConns = int32(s.config.Connections)
 	pool.ConnConfig.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {
 		if n.SeverityUnlocalized == "WARNING" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -63,13 +64,30 @@ func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending
 	return s, nil
 }
 
+// fresh uses an id up, and returns false where it was used before. An error says that
+// it cannot be told now.
+func (p *Provider) fresh(id string, until, now time.Time) (bool, error) {
+	r, ok := p.replay.(gate.EffectReplay)
+	if !ok {
+		return p.replay.Use(id, until, now), nil
+	}
+	fresh, err := r.UseFor(false, id, until, now)
+	if err != nil {
+		return false, agentauth.Errorf(agentauth.CodeUnavailable, "whether the token or proof was used before cannot be told now; sign a new one in a moment")
+	}
+	return fresh, nil
+}
+
 // use uses a token up, under an id that no other identity has (AAP-T3). What is
 // remembered ends with the process: what was signed before it began is refused.
 // Only where a host's clock is ahead can a token have been used by then that says
 // it was signed since; those are kept in the store (AAP-T4).
 func (p *Provider) use(ctx context.Context, id string, t agentauth.Token, now time.Time) error {
 	used := agentauth.Errorf(agentauth.CodeInvalidJWT, "the token was used before; sign a new one for every request")
-	if !p.replay.Use(id, t.Until(), now) {
+	switch fresh, err := p.fresh(id, t.Until(), now); {
+	case err != nil:
+		return err
+	case !fresh:
 		return used
 	}
 	look := func(r Reader) error {

@@ -59,10 +59,12 @@ func (p *Provider) proven(t agentauth.Token, shown Presented, now time.Time) err
 		return agentauth.Errorf(agentauth.CodeInvalidJWT, "the DPoP proof is by another key than the token is bound to")
 	case proof.IssuedAt.Before(p.config.Started.Truncate(time.Second)):
 		return agentauth.Errorf(agentauth.CodeInvalidJWT, "the DPoP proof was made before this server started; make a new one")
-	case !p.replay.Use("dpop "+t.Confirmed+" "+proof.ID, now.Add(2*agentauth.Skew+time.Second), now):
-		return agentauth.Errorf(agentauth.CodeInvalidJWT, "the DPoP proof was used before; make a new one for every request")
 	}
-	return nil
+	fresh, err := p.fresh("dpop "+t.Confirmed+" "+proof.ID, now.Add(2*agentauth.Skew+time.Second), now)
+	if err == nil && !fresh {
+		err = agentauth.Errorf(agentauth.CodeInvalidJWT, "the DPoP proof was used before; make a new one for every request")
+	}
+	return err
 }
 
 // confirmation is what a token is bound to, nil for nothing.

@@ -432,7 +432,21 @@ func (g *Gateways) proof(_ *http.Request, of issuer.Gateway, body []byte) (any, 
 	until, now := time.Unix(q.Until, 0), g.Now()
 	// One that is past by the clock here would not be remembered.
 	fresh := !until.Before(g.Began.Add(token.ProofWindow+time.Second)) && until.After(now) && !until.After(now.Add(3*token.ProofWindow))
-	return sidecar.ProofAnswer{Fresh: fresh && g.Used.Use(of.Agent+"/"+q.ID, until, now)}, nil
+	if fresh {
+		var err error
+		if fresh, err = g.used(of.Agent+"/"+q.ID, until, now); err != nil {
+			return nil, err
+		}
+	}
+	return sidecar.ProofAnswer{Fresh: fresh}, nil
+}
+
+// used uses up a proof. An error says that it cannot be told now.
+func (g *Gateways) used(id string, until, now time.Time) (fresh bool, err error) {
+	if r, ok := g.Used.(gate.EffectReplay); ok {
+		return r.UseFor(false, id, until, now)
+	}
+	return g.Used.Use(id, until, now), nil
 }
 
 func (g *Gateways) ship(r *http.Request, of issuer.Gateway, body []byte) (any, error) {

@@ -22,19 +22,31 @@ type Keeper interface {
 // keepTime bounds one use of a keeper.
 const keepTime = 5 * time.Second
 
-// Replays is a gate.Replay that all nodes share: a proof that one of them has taken
-// is used at every other one. Where that cannot be found out it counts as used.
+// Replays is a gate.EffectReplay that all nodes share: a proof that one of them has
+// taken is used at every other one.
 type Replays struct {
 	Keeper Keeper
 	Kind   string // of proofs; ids of two kinds have nothing to do with each other
 }
 
-// Use implements gate.Replay.
+// Use implements gate.Replay: where it cannot be found out, id counts as used.
 func (r Replays) Use(id string, until, now time.Time) bool {
+	fresh, err := r.Fresh(id, until, now)
+	return err == nil && fresh
+}
+
+// UseFor implements gate.EffectReplay.
+func (r Replays) UseFor(_ bool, id string, until, now time.Time) (bool, error) {
+	return r.Fresh(id, until, now)
+}
+
+// Fresh implements identity.Replay. After an error, as in a failover of the database,
+// id may be used up without anybody having been let in with it: whoever made it makes
+// a new one.
+func (r Replays) Fresh(id string, until, now time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
 	// Ids are their makers', of any length.
 	sum := sha256.Sum256([]byte(id))
-	fresh, err := r.Keeper.Once(ctx, r.Kind, base64.RawURLEncoding.EncodeToString(sum[:]), until, now)
-	return err == nil && fresh
+	return r.Keeper.Once(ctx, r.Kind, base64.RawURLEncoding.EncodeToString(sum[:]), until, now)
 }

@@ -96,9 +96,10 @@ func (s *Spool) seal(head evidence.Head, q *request) (evidence.Sealed, error) {
 	return sealed, err
 }
 
-// append makes records durable. After a write that failed nobody knows what is
-// on the disk, so that nothing is written any more until the spool is opened
-// anew.
+// append makes records durable. What of them a full disk took is cut off again: what
+// is before it was synced, and nobody was told of what is behind. After anything else
+// that failed nobody knows what is on the disk, so that nothing is written any more
+// until the spool is opened anew.
 func (s *Spool) append(payloads [][]byte) error {
 	if s.fault != nil || len(payloads) == 0 {
 		return s.fault
@@ -112,7 +113,9 @@ func (s *Spool) append(payloads [][]byte) error {
 	}
 	file, err := s.current()
 	if err == nil {
-		_, err = file.Write(data)
+		if _, err = file.Write(data); err != nil && s.cutBack(file) == nil {
+			return fmt.Errorf("the spool cannot be written: %w", err)
+		}
 	}
 	if err == nil {
 		err = file.Sync()
@@ -135,6 +138,14 @@ func (s *Spool) append(payloads [][]byte) error {
 	close(s.appended)
 	s.appended = make(chan struct{})
 	return nil
+}
+
+// cutBack cuts a file back to what is known of it, which was synced.
+func (s *Spool) cutBack(file *os.File) error {
+	s.mu.Lock()
+	size := s.segments[len(s.segments)-1].size
+	s.mu.Unlock()
+	return errors.Join(file.Truncate(size), file.Sync())
 }
 
 // current is the file that is written to: a new one where the last is full.

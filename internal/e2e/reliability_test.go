@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"crypto/rand"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/reliability"
+)
+
+// TestEXT15_EXT16_EXT27_ThroughFailover breaks two nodes on a primary with a
+// synchronous standby, and a gateway apart, under load, once in each way: what was
+// acknowledged is there afterwards, what was revoked is refused everywhere, what was
+// not is allowed, and the log goes on from what it was. docs/reliability.md has it ten
+// times each, and more.
+func TestEXT15_EXT16_EXT27_ThroughFailover(t *testing.T) {
+	ctx := t.Context()
+	w, err := reliability.NewTown(ctx, reliability.Config{
+		Binary: absolute(t, binary), Dir: t.TempDir(), Nodes: 2, Gateways: 1, Workers: 4, Lease: 2 * time.Second,
+		Now: time.Now, Random: rand.Reader, Log: t.Logf,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, trial := range reliability.Trials(2 * time.Second) {
+		if !trial.Brief {
+			continue
+		}
+		r, err := w.Play(ctx, trial, 1)
+		if err != nil || !r.OK() || r.Counts.Allowed == 0 || r.Counts.Denied == 0 || r.Counts.Issued == 0 {
+			t.Errorf("EXT-27 %s: %v, %d lost, %+v\n%v", trial.Name, err, r.Lost, r.Counts, r.Wrong)
+		}
+		if err != nil {
+			return // the town is not whole
+		}
+	}
+	answered, each, _, err := w.Revocations(ctx, 20, 3)
+	if err != nil || len(answered) != 3 || len(each) != 60 {
+		t.Errorf("EXT-16 3 revocations to 20 followers: %d answers, %d times known, %v", len(answered), len(each), err)
+	}
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,20 @@
+// Package reliability breaks an installation of the built program on purpose, under
+// load, and counts what was acknowledged and is gone.
+//
+// A [Town] is a PostgreSQL primary with a synchronous standby, nodes of `powerbox
+// serve` on it behind a balancer, gateways apart behind another, and an agent behind
+// them. Callers ask for capabilities, use, narrow and give them back, and agents
+// register; each keeps what it was answered. A trial does one thing to the town
+// ([Trials]), lets it recover, and then judges:
+//
+//   - lost: a decision, a capability, a revocation or a registration that somebody was
+//     told of, and that the town does not know;
+//   - wrong allow: a call that went through though what it stood on had been taken back
+//     for longer than the lease, or never held it;
+//   - wrong deny: a call that was denied though it stood on something that held, with
+//     any other reason than that of a part that was away;
+//   - the evidence: every chain and the log verify, and the log goes on from the
+//     checkpoint of the judgement before.
+//
+// It knows the program from outside: it starts it, calls it, and ends it.
+package reliability

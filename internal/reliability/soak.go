@@ -1,0 +1,103 @@
+package reliability
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+)
+
+// Soak has nodes and gateways killed, stopped and ended at random for a time, and
+// judges at its end. Each is replaced; one node and one gateway are left alone at any
+// time.
+func (t *Town) Soak(ctx context.Context, length time.Duration) (Result, error) {
+	r := Result{Times: 1}
+	t.ledger = newLedger()
+	if err := t.start(ctx); err != nil {
+		return r, err
+	}
+	until := t.Now().Add(length)
+	done := map[string]int{}
+	began := t.Now()
+	for t.Now().Before(until) {
+		what, err := t.harm(ctx)
+		if err != nil {
+			t.load.stop()
+			return r, err
+		}
+		done[what]++
+		if !pause(ctx, time.Duration(500+rand.IntN(2500))*time.Millisecond) { //nolint:gosec // no secret
+			t.load.stop()
+			return r, ctx.Err()
+		}
+	}
+	err := t.whole(ctx)
+	t.load.stop()
+	if err != nil {
+		return r, err
+	}
+	r.Without = append(r.Without, t.ledger.longest(began))
+	j, _, err := t.judgeAll(ctx, nil)
+	r.Lost, r.Records = j.Lost, j.Records
+	r.Counts, r.Wrong, r.Excuses = t.ledger.counts, t.ledger.findings(), t.ledger.excuses
+	r.Notes = append(r.Notes, fmt.Sprintf("%d nodes and %d gateways killed, %d nodes stopped for a second, %d nodes ended and begun again; %d capabilities issued, %d given back, %d agents registered",
+		done["node killed"], done["gateway killed"], done["node stopped"], done["node ended"], r.Counts.Issued, r.Counts.Revoked, r.Counts.Registered))
+	return r, err
+}
+
+// harm does one thing.
+func (t *Town) harm(ctx context.Context) (string, error) {
+	n := some(t.nodes)
+	switch rand.IntN(4) { //nolint:gosec // no secret
+	case 0:
+		_, err := killNode(ctx, t)
+		return "node killed", err
+	case 1:
+		_, err := killGateway(ctx, t)
+		return "gateway killed", err
+	case 2:
+		n.signal(syscall.SIGSTOP)
+		ok := pause(ctx, time.Second)
+		n.signal(syscall.SIGCONT)
+		if !ok {
+			return "", ctx.Err()
+		}
+		return "node stopped", nil
+	default:
+		return "node ended", errors.Join(n.process.stop(30*time.Second), t.boot(ctx, n))
+	}
+}
+
+// Upgrade replaces all nodes by another program, one by one, under load in which no
+// call and no request may fail, and goes back to the first for the next time. The
+// schema is migrated ahead.
+func (t *Town) Upgrade(ctx context.Context, newer string, times int) (Result, error) {
+	older := t.Binary
+	trial := Trial{Do: func(ctx context.Context, t *Town) (string, error) {
+		if out, err := t.run(ctx, newer, "migrate", "up", "-c", t.nodes[0].file); err != nil {
+			return "", fmt.Errorf("migrate up: %w\n%s", err, out)
+		}
+		for _, n := range t.nodes {
+			n.binary = newer
+			if err := n.process.stop(30 * time.Second); err != nil {
+				return "", err
+			}
+			if err := t.boot(ctx, n); err != nil {
+				return "", err
+			}
+			if !pause(ctx, 500*time.Millisecond) { // until the balancer knows
+				return "", ctx.Err()
+			}
+		}
+		newer, older = older, newer // where the schema is the same, back the next time
+		return "each time every node was replaced, the next time the other way round", nil
+	}}
+	r, err := t.Play(ctx, trial, times)
+	r.Name = ""
+	if failed := r.Counts.Unanswered + r.Counts.Unavailable; failed > 0 {
+		r.Wrong = append(r.Wrong, fmt.Sprintf("%d calls and requests failed", failed))
+	}
+	return r, err
+}

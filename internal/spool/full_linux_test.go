@@ -1,0 +1,56 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// A spool whose disk was full goes on when there is room, with a chain that is whole
+// and without what nobody was told of (EXT-27).
+func TestEXT27_AFullDiskIsGotOver(t *testing.T) {
+	c := config(t, t.TempDir())
+	c.Segment = 1 << 20
+	s := open(t, c)
+	ids := fill(t, s, 5)
+	info, err := os.Stat(s.file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A file may not grow beyond the middle of its next record.
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	limit := before
+	limit.Cur = uint64(info.Size()) + 100
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	failed := second(s.Record(t.Context(), record("rec_lost")))
+	again := second(s.Record(t.Context(), record("rec_lost_too")))
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{failed, again} {
+		if !errors.Is(err, evidence.ErrNotWritten) || !errors.Is(err, syscall.EFBIG) {
+			t.Errorf("on a full disk: %v", err)
+		}
+	}
+	ids = append(ids, fill(t, s, 3)...)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := &server{}
+	drained(t, open(t, c), got)
+	if text := fmt.Sprint(got.ids); text != fmt.Sprint(ids) || strings.Contains(text, "lost") {
+		t.Errorf("shipped %s, want %v", text, ids)
+	}
+}
