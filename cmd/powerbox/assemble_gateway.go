@@ -33,7 +33,10 @@ import (
 // front makes the gateway, and then the handler of everything.
 func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	client := outbound.New(upstreamPolicy())
-	started := i.started(a)
+	started, err := i.started(ctx, a)
+	if err != nil {
+		return err
+	}
 	believed, err := identity.Configured(i.config, identity.Surroundings{Read: os.ReadFile, Fetch: client, Dev: a.dev, Started: started})
 	if err != nil {
 		return err
@@ -165,15 +168,19 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 // started is from when on proofs are believed. Proofs have whole seconds: after
 // a restart those of the running second may have been used before it, so they
 // are refused too. Those of nodes that share a store are remembered in it, whichever of
-// them begins.
-func (i *instance) started(a assembly) time.Time {
-	if i.shared != nil {
-		return time.Unix(0, 0)
+// them begins, unless it was copied from one that does not remember them.
+func (i *instance) started(ctx context.Context, a assembly) (time.Time, error) {
+	switch {
+	case i.shared != nil:
+		copied, err := i.shared.Copied(ctx)
+		if err != nil || copied.IsZero() {
+			return time.Unix(0, 0), err
+		}
+		return copied.Add(time.Second), nil
+	case i.unused:
+		return a.now(), nil
 	}
-	if i.unused {
-		return a.now()
-	}
-	return a.now().Truncate(time.Second).Add(time.Second)
+	return a.now().Truncate(time.Second).Add(time.Second), nil
 }
 
 // ready says whether calls can be decided and recorded. Early is the time after

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -75,6 +77,11 @@ func (i *instance) follow(ctx context.Context, a assembly, apart *server.Gateway
 		if v.Agents != last.Agents {
 			for _, p := range i.known {
 				p.Forget()
+			}
+		}
+		if v.Cards != last.Cards {
+			if err := i.agreed.Load(ctx, slices.Collect(maps.Keys(i.issuing))); err != nil {
+				return err
 			}
 		}
 		last = v

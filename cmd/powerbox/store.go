@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/sumdb/note"
@@ -75,7 +76,7 @@ func (p *program) copyStore(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	n, err := s.copy(ctx)
+	n, err := s.copy(ctx, p.now())
 	if err := errors.Join(err, s.file.Close(), s.database.Close()); err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func openFile(ctx context.Context, path string, signer evidence.Signer, origin s
 }
 
 // copy copies and verifies, and returns how many records there are.
-func (s *stores) copy(ctx context.Context) (int64, error) {
+func (s *stores) copy(ctx context.Context, now time.Time) (int64, error) {
 	n, err := s.file.Records(ctx)
 	if err != nil {
 		return 0, err
@@ -135,7 +136,7 @@ func (s *stores) copy(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := s.database.Import(ctx, s.file.Tables, signed, cosigned); err != nil {
+	if err := s.database.Import(ctx, s.file.Tables, signed, cosigned, now); err != nil {
 		return 0, err
 	}
 	if err := s.same(ctx, signed, n); err != nil {

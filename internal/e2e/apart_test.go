@@ -210,7 +210,7 @@ func TestATK25_AGatewayApart(t *testing.T) {
 func TestATK24_StreamsEndWithTheLease(t *testing.T) {
 	agent := newRawAgent(t)
 	agent.quiet()
-	w, _ := startApart(t, 1, options{}, "--lease", "1s", "--upstream", agent.url)
+	w, _ := startApart(t, 1, options{upstream: agent.url}, "--lease", "1s", "--upstream", agent.url)
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	body := streaming()

@@ -123,8 +123,7 @@ func TestATK24_StreamsAreCutWhileNothingFlows(t *testing.T) {
 func tryATK24StreamsAreCutWhileNothingFlows(t *testing.T) {
 	agent := newRawAgent(t)
 	agent.quiet()
-	w := start(t, options{})
-	w.again(func() { w.rewrite("powerbox.yaml", w.documents.url, agent.url) })
+	w := start(t, options{upstream: agent.url})
 	alice := w.caller(aliceToken)
 	for _, target := range []string{"agent:documents", "user:alice", "cap"} {
 		c := alice.reports()

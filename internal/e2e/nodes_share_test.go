@@ -83,6 +83,28 @@ func TestNodesAnswerForEachOther(t *testing.T) {
 			t.Errorf("the agent got %d calls; want each once", got)
 		}
 	})
+	t.Run("CARD-13 what stops with a card stops at every node", func(t *testing.T) {
+		n.on(0)
+		before := alice.reports()
+		w.documents.card(more)
+		n.each[1].stop()
+		n.each[1].bootAt() // and fetches the card, which node 0 does not
+		n.on(1)
+		if a := alice.searches(before); a.reason() != "card_widened" {
+			t.Fatalf("at node 1: %q %s", a.reason(), a.Raw)
+		}
+		n.on(0)
+		if a := alice.searches(before); a.reason() != "card_widened" {
+			t.Errorf("at node 0: %q %s", a.reason(), a.Raw)
+		}
+		after := alice.reports() // with the new card in view, of which node 0 was told
+		allowed(t, alice.searches(after))
+		digest, _ := n.each[0].consentOf("documents")
+		n.each[0].operator(http.MethodPost, "/v1/registry/agents/documents/consent", map[string]any{"card_digest": digest})
+		n.on(1)
+		allowed(t, alice.searches(before))
+		allowed(t, alice.searches(after))
+	})
 	t.Run("EXT-25 the log of both is one", func(t *testing.T) {
 		var sizes []int
 		for node := range n.each {

@@ -210,4 +210,5 @@ type Versions struct {
 	Modes    int64
 	Gateways int64
 	Agents   int64 // hosts, agents and grants of Agent Auth
+	Cards    int64 // listings, and the cards with which in view agents issue
 }

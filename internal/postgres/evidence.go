@@ -90,8 +90,8 @@ func (t *transaction) finish() error {
 	}
 	moved := false
 	v := t.versions
-	batch.Queue(`UPDATE log SET size = $1, note = $2, epoch = epoch + 1, made = $3, stops = $4, modes = $5, gateways = $6, agents = $7
-		WHERE only_row = 0 AND epoch = $8`, size, t.note, t.made, v.Stops, v.Modes, v.Gateways, v.Agents, t.head.epoch).
+	batch.Queue(`UPDATE log SET size = $1, note = $2, epoch = epoch + 1, made = $3, stops = $4, modes = $5, gateways = $6, agents = $7, cards = $8
+		WHERE only_row = 0 AND epoch = $9`, size, t.note, t.made, v.Stops, v.Modes, v.Gateways, v.Agents, v.Cards, t.head.epoch).
 		Exec(func(tag pgconn.CommandTag) error {
 			moved = tag.RowsAffected() == 1
 			return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/mod/sumdb/tlog"
@@ -26,8 +27,8 @@ var booleans = map[string]bool{"period.archived": true, "agent_key.newest": true
 
 // Import takes over everything of another store, with its signed checkpoint and the one
 // that witnesses have cosigned last (nil for none), in one transaction, into an empty
-// database.
-func (s *Store) Import(ctx context.Context, tables Tables, signed, cosigned []byte) error {
+// database. The time is that of now: which proofs were used before it is not known.
+func (s *Store) Import(ctx context.Context, tables Tables, signed, cosigned []byte, now time.Time) error {
 	size, err := s.sizeOf(signed)
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func (s *Store) Import(ctx context.Context, tables Tables, signed, cosigned []by
 	if size == 0 {
 		signed = []byte{}
 	}
-	if _, err := tx.Exec(ctx, "UPDATE log SET size = $1, note = $2, epoch = 1, made = $3, stops = $4, modes = 1, gateways = 1, agents = 1 WHERE only_row = 0", size, signed, made, stops); err != nil {
+	if _, err := tx.Exec(ctx, "UPDATE log SET size = $1, note = $2, epoch = 1, made = $3, stops = $4, modes = 1, gateways = 1, agents = 1, cards = 1, copied = $5 WHERE only_row = 0", size, signed, made, stops, now.Unix()); err != nil {
 		return fmt.Errorf("postgres: %w", err)
 	}
 	if err := tx.Commit(ctx); err != nil {

@@ -30,6 +30,7 @@ func (r reader) Listings() ([]registry.Listing, error) {
 
 // PutListing implements [registry.Tx].
 func (t *transaction) PutListing(l registry.Listing) error {
+	t.versions.Cards++
 	return t.keep(l, "INSERT INTO listing (id, body) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET body = excluded.body", l.ID)
 }
 
@@ -42,5 +43,6 @@ func (t *transaction) ForgetListing(id string) error {
 	if gone == 0 {
 		return issuer.ErrNotFound
 	}
+	t.versions.Cards++
 	return nil
 }

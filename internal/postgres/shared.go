@@ -16,7 +16,7 @@ type Versions = issuer.Versions
 // Versions returns them as of now.
 func (s *Store) Versions(ctx context.Context) (v Versions, err error) {
 	for range s.beginTries() {
-		err = s.pool.QueryRow(ctx, "SELECT stops, modes, gateways, agents FROM log WHERE only_row = 0").Scan(&v.Stops, &v.Modes, &v.Gateways, &v.Agents)
+		err = s.pool.QueryRow(ctx, "SELECT stops, modes, gateways, agents, cards FROM log WHERE only_row = 0").Scan(&v.Stops, &v.Modes, &v.Gateways, &v.Agents, &v.Cards)
 		if err == nil || !again(err) || ctx.Err() != nil {
 			break
 		}
@@ -25,6 +25,20 @@ func (s *Store) Versions(ctx context.Context) (v Versions, err error) {
 		return v, fmt.Errorf("postgres: %w: %w", evidence.ErrUnavailable, err)
 	}
 	return v, nil
+}
+
+// Copied returns when everything here was copied from another store, the zero time for
+// what began here.
+func (s *Store) Copied(ctx context.Context) (time.Time, error) {
+	var at int64
+	err := s.pool.QueryRow(ctx, "SELECT copied FROM log WHERE only_row = 0").Scan(&at)
+	switch {
+	case err != nil:
+		return time.Time{}, fmt.Errorf("postgres: %w: %w", evidence.ErrUnavailable, err)
+	case at == 0:
+		return time.Time{}, nil
+	}
+	return time.Unix(at, 0), nil
 }
 
 // Keep keeps a value until a time, in place of the one before.

@@ -224,7 +224,7 @@ type logHead struct {
 	Versions
 }
 
-const lockHead = `SELECT size, note, epoch, made, stops, modes, gateways, agents FROM log WHERE only_row = 0 FOR UPDATE`
+const lockHead = `SELECT size, note, epoch, made, stops, modes, gateways, agents, cards FROM log WHERE only_row = 0 FOR UPDATE`
 
 // begin begins the transaction and waits for the row that one writer at a time holds.
 func (t *transaction) begin() error {
@@ -232,7 +232,7 @@ func (t *transaction) begin() error {
 		return err
 	}
 	h, v := &t.head, &t.head.Versions
-	if err := t.conn.QueryRow(t.ctx, lockHead).Scan(&h.size, &h.note, &h.epoch, &h.made, &v.Stops, &v.Modes, &v.Gateways, &v.Agents); err != nil {
+	if err := t.conn.QueryRow(t.ctx, lockHead).Scan(&h.size, &h.note, &h.epoch, &h.made, &v.Stops, &v.Modes, &v.Gateways, &v.Agents, &v.Cards); err != nil {
 		return err
 	}
 	if t.config.Strict {

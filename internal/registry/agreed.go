@@ -27,7 +27,7 @@ type Agreed struct {
 	Current func(agent, digest string)
 
 	mu   sync.Mutex
-	last map[string]string // digest by agent, of what was looked at
+	last map[string]string // digest by agent, of what this process has seen to
 }
 
 // maxAgreed is how many cards of an agent are kept. What was issued under an older
@@ -58,14 +58,39 @@ func (a *Agreed) Seen(ctx context.Context, agent string, raw []byte) error {
 	digest := digestOf(raw)
 	a.mu.Lock()
 	defer a.mu.Unlock() // one after the other: what is stopped follows what was seen
-	if a.last[agent] == digest {
-		return nil
-	}
 	l, err := a.read(ctx, agent)
+	if err != nil || a.last[agent] == digest && l.Current == digest { // no other node saw another one since
+		return err
+	}
+	err = a.Store.UpdateRegistry(ctx, func(tx Tx) error {
+		l, err = listed(tx, agent)
+		if err != nil || !l.becomes(digest, raw) {
+			return err
+		}
+		return tx.PutListing(l)
+	})
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(l.Agreed, func(k agreedCard) bool { return k.Digest == digest }) {
+	if err := a.follow(ctx, agent, l.Agreed, "the card says no more than when this was granted"); err != nil {
+		return err
+	}
+	if a.last == nil {
+		a.last = map[string]string{}
+	}
+	a.last[agent] = digest
+	a.Current(agent, digest)
+	return nil
+}
+
+// becomes notes which card the agent of l has now, and what stops with it. It returns
+// false where that was on record.
+func (l *Listing) becomes(digest string, raw []byte) bool {
+	known := slices.ContainsFunc(l.Agreed, func(k agreedCard) bool { return k.Digest == digest })
+	if known && l.Current == digest {
+		return false
+	}
+	if !known {
 		l.Agreed = append(l.Agreed, agreedCard{Digest: digest, Card: raw})
 		if len(l.Agreed) > maxAgreed {
 			l.Agreed = l.Agreed[1:]
@@ -77,18 +102,24 @@ func (a *Agreed) Seen(ctx context.Context, agent string, raw []byte) error {
 			l.Agreed[i].Stopped = widened(k.Card, raw)
 		}
 	}
-	if err := a.follow(ctx, agent, l.Agreed, "the card says no more than when this was granted"); err != nil {
-		return err
+	l.Current = digest
+	return true
+}
+
+// Load takes over which cards agents have as another node saw them.
+func (a *Agreed) Load(ctx context.Context, agents []string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, agent := range agents {
+		l, err := a.read(ctx, agent)
+		if err != nil {
+			return err
+		}
+		if l.Current != "" {
+			a.Current(agent, l.Current)
+		}
 	}
-	l.ID, l.Current = agent, digest
-	if err := a.Store.UpdateRegistry(ctx, func(tx Tx) error { return tx.PutListing(l) }); err != nil {
-		return err
-	}
-	if a.last == nil {
-		a.last = map[string]string{}
-	}
-	a.last[agent] = digest
-	a.Current(agent, digest)
+	a.last = nil // the other node may have ended before it saw to what stops
 	return nil
 }
 
@@ -143,7 +174,12 @@ func inWords(changes []Change) string {
 
 func (a *Agreed) read(ctx context.Context, agent string) (Listing, error) {
 	var l Listing
-	err := a.Store.ViewRegistry(ctx, func(r Reader) (err error) { l, err = r.Listing(agent); return err })
+	err := a.Store.ViewRegistry(ctx, func(r Reader) (err error) { l, err = listed(r, agent); return err })
+	return l, err
+}
+
+func listed(r Reader, agent string) (Listing, error) {
+	l, err := r.Listing(agent)
 	if errors.Is(err, issuer.ErrNotFound) {
 		return Listing{ID: agent}, nil
 	}
@@ -170,24 +206,28 @@ func (a *Agreed) Waiting(ctx context.Context, agent string) (digest string, stop
 func (a *Agreed) Consent(ctx context.Context, agent, digest, by string) (stopped []Stopped, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l, err := a.read(ctx, agent)
-	if err != nil {
-		return nil, err
-	}
-	for i, k := range l.Agreed {
-		if len(k.Stopped) > 0 {
-			stopped = append(stopped, Stopped{k.Digest, k.Stopped})
-			l.Agreed[i].Stopped, l.Agreed[i].Consented = nil, digest
-		}
-	}
-	switch {
-	case len(stopped) == 0:
-		return nil, refused("nothing of agent %q waits for consent", agent)
-	case digest != l.Current:
-		return nil, refused("the card of agent %q has the digest %s and not %.100q; look at it again", agent, l.Current, digest)
-	}
+	var l Listing
 	// First on record that somebody consented: a stop that stays is the safe half.
-	if err := a.Store.UpdateRegistry(ctx, func(tx Tx) error { return tx.PutListing(l) }); err != nil {
+	err = a.Store.UpdateRegistry(ctx, func(tx Tx) error {
+		if l, err = listed(tx, agent); err != nil {
+			return err
+		}
+		stopped = nil
+		for i, k := range l.Agreed {
+			if len(k.Stopped) > 0 {
+				stopped = append(stopped, Stopped{k.Digest, k.Stopped})
+				l.Agreed[i].Stopped, l.Agreed[i].Consented = nil, digest
+			}
+		}
+		switch {
+		case len(stopped) == 0:
+			return refused("nothing of agent %q waits for consent", agent)
+		case digest != l.Current:
+			return refused("the card of agent %q has the digest %s and not %.100q; look at it again", agent, l.Current, digest)
+		}
+		return tx.PutListing(l)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return stopped, a.follow(ctx, agent, l.Agreed, by+" consented to the card "+digest)

@@ -14,8 +14,9 @@ import (
 
 // rows is a store of one listing.
 type rows struct {
-	one  *Listing
-	fail error
+	one    *Listing
+	fail   error
+	writes int
 }
 
 func (r *rows) Listing(string) (Listing, error) {
@@ -28,7 +29,7 @@ func (r *rows) Listing(string) (Listing, error) {
 }
 func (r *rows) Listings() ([]Listing, error)                               { return nil, nil }
 func (*rows) Append(evidence.Record) (s evidence.Sealed, err error)        { return s, nil }
-func (r *rows) PutListing(l Listing) error                                 { r.one = &l; return nil }
+func (r *rows) PutListing(l Listing) error                                 { r.one = &l; r.writes++; return nil }
 func (*rows) ForgetListing(string) error                                   { return nil }
 func (r *rows) ViewRegistry(_ context.Context, f func(Reader) error) error { return f(r) }
 func (r *rows) UpdateRegistry(_ context.Context, f func(Tx) error) error {
@@ -122,6 +123,45 @@ func TestCARD13_WhatConsentIsFor(t *testing.T) {
 	see([]byte(`{"name":"A","Name":"B"}`))
 	if !stopped[first] || !stopped[second] || !stopped[narrow] {
 		t.Errorf("a card that cannot be relied on: %v", stopped)
+	}
+}
+
+// Two processes see to one agent: what one of them saw before says nothing when the
+// other saw another card since.
+func TestCARD13_AnotherNodeSeesACard(t *testing.T) {
+	store := &rows{}
+	a, stopped, current := watched(store)
+	b, _, _ := watched(store)
+	see := func(who *Agreed, card []byte) {
+		t.Helper()
+		if err := who.Seen(t.Context(), "a", card); err != nil {
+			t.Fatal(err)
+		}
+	}
+	narrow, wide := cardWith("read"), cardWith("read", "write")
+	see(a, narrow)
+	first := *current
+	see(a, wide)
+	second := *current
+	see(b, narrow)
+	if err := a.Load(t.Context(), []string{"a", "another"}); err != nil || *current != first {
+		t.Errorf("issues with %s in view, %v; want %s", *current, err, first)
+	}
+	stopped[first] = false // as the other one had it
+	see(a, wide)
+	if !stopped[first] || *current != second {
+		t.Errorf("the wide card, after another node saw the narrow one: %v", stopped)
+	}
+	see(b, narrow)
+	stopped[first] = false
+	see(a, wide) // which nobody told of the narrow one
+	if !stopped[first] {
+		t.Error("the wide card, after another node saw the narrow one that it did not tell of")
+	}
+	writes := store.writes
+	see(a, wide)
+	if store.writes != writes {
+		t.Error("a card that is known is written again")
 	}
 }
 
