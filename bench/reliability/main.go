@@ -225,9 +225,18 @@ func (b *bench) upgrade(name string) {
 		b.failed = append(b.failed, fmt.Sprintf("%s: %v", name, err))
 		return
 	}
-	b.part(fmt.Sprintf("%s, from %s to %s", name, at, b.page.revision), "upgrade", func(t *reliability.Town) (reliability.Result, error) {
-		return t.Upgrade(b.ctx, b.binary, b.times)
-	}, func(c *reliability.Config) { c.Binary = b.older })
+	// Each time in a town of its own: nothing goes back to an older schema.
+	from := len(b.page.results)
+	for n := range b.times {
+		b.part(fmt.Sprintf("%s, from %s to %s", name, at, b.page.revision), fmt.Sprint("upgrade", n), func(t *reliability.Town) (reliability.Result, error) {
+			return t.Upgrade(b.ctx, b.binary)
+		}, func(c *reliability.Config) { c.Binary = b.older })
+	}
+	all := b.page.results[from:]
+	for _, r := range all[min(1, len(all)):] {
+		all[0].Add(r)
+	}
+	b.page.results = b.page.results[:from+min(1, len(all))]
 }
 
 // machine is where it ran.

@@ -22,6 +22,7 @@ import (
 type front struct {
 	url    string
 	server *http.Server
+	spread *spread
 	leave  context.CancelFunc
 	ended  sync.WaitGroup
 
@@ -42,8 +43,9 @@ func newFront(ctx context.Context) (*front, error) {
 		return nil, err
 	}
 	f := &front{url: "http://" + l.Addr().String(), ready: map[string]bool{}, cut: map[string]bool{}, mended: make(chan struct{})}
+	f.spread = &spread{f, &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}}
 	proxy := &httputil.ReverseProxy{
-		FlushInterval: -1, Transport: &spread{f, &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}},
+		FlushInterval: -1, Transport: f.spread,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "backend", p.In.Host
 		},

@@ -55,6 +55,7 @@ type Town struct {
 type node struct {
 	name, address, file string
 	binary              string
+	metrics             string // address
 	*process
 }
 
@@ -62,15 +63,16 @@ type node struct {
 type gateway struct {
 	name, address, state string
 	id                   string // of its key
-	more                 []string
+	metrics              string // address
 	*process
 }
 
 const configuration = `listen: %s
+telemetry: {listen: %[8]q}
 issuer:
-  url: %s
+  url: %[2]s
   feed: {heartbeat: 100ms}
-store: {postgres: %q, durability: %[7]s}
+store: {postgres: %[3]q, durability: %[7]s}
 identity:
   dev:
 %[4]sagents:
@@ -228,6 +230,9 @@ func (t *Town) newNode(ctx context.Context, name, database string) (*node, error
 		return nil, err
 	}
 	n := &node{name: name, address: address, file: filepath.Join(t.Dir, name+".yaml"), binary: t.Binary}
+	if n.metrics, err = freeAddress(ctx); err != nil {
+		return nil, err
+	}
 	var users strings.Builder
 	for i := range t.Workers {
 		fmt.Fprintf(&users, "    - {name: %s, token: %s}\n", user(i), session(i))
@@ -236,7 +241,7 @@ func (t *Town) newNode(ctx context.Context, name, database string) (*node, error
 	if t.UnsafeAsynchronous {
 		durability = "single"
 	}
-	text := fmt.Sprintf(configuration, address, t.front.url, database, users.String(), t.upstream, t.doors.url, durability)
+	text := fmt.Sprintf(configuration, address, t.front.url, database, users.String(), t.upstream, t.doors.url, durability, n.metrics)
 	return n, os.WriteFile(n.file, []byte(text), 0o600)
 }
 
@@ -250,12 +255,15 @@ func (t *Town) boot(ctx context.Context, n *node) error {
 }
 
 // newGateway enrols a gateway and starts it.
-func (t *Town) newGateway(ctx context.Context, name, state string, more ...string) (*gateway, error) {
+func (t *Town) newGateway(ctx context.Context, name, state string) (*gateway, error) {
 	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{name: name, address: address, state: state, more: more}
+	g := &gateway{name: name, address: address, state: state}
+	if g.metrics, err = freeAddress(ctx); err != nil {
+		return nil, err
+	}
 	// The first node may not be known to be ready yet.
 	var made struct {
 		Token string `json:"token"`
@@ -281,9 +289,9 @@ func (t *Town) newGateway(ctx context.Context, name, state string, more ...strin
 
 // open starts a gateway.
 func (t *Town) open(ctx context.Context, g *gateway) error {
-	args := append([]string{t.Binary, "gateway", "--state", g.state, "--listen", g.address, "--dev", "--lease", t.Lease.String()}, g.more...)
 	var err error
-	if g.process, err = startProcess(ctx, t.Dir, g.name, args...); err != nil {
+	g.process, err = startProcess(ctx, t.Dir, g.name, t.Binary, "gateway", "--state", g.state, "--listen", g.address, "--telemetry", g.metrics, "--dev", "--lease", t.Lease.String())
+	if err != nil {
 		return err
 	}
 	return g.await(ctx, g.address)

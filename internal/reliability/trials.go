@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +30,30 @@ type Result struct {
 
 // OK reports whether nothing was lost and nothing wrong.
 func (r Result) OK() bool { return r.Lost == 0 && len(r.Wrong) == 0 }
+
+// Add adds what came of another trial of the same name.
+func (r *Result) Add(o Result) {
+	a, b := &r.Counts, o.Counts
+	for n, from := range map[*int]int{
+		&r.Times: o.Times, &r.Lost: o.Lost, &r.Records: o.Records, &a.Answered: b.Answered, &a.Allowed: b.Allowed, &a.Denied: b.Denied,
+		&a.Unavailable: b.Unavailable, &a.Unanswered: b.Unanswered, &a.Issued: b.Issued, &a.Revoked: b.Revoked, &a.Registered: b.Registered,
+		&a.WrongAllow: b.WrongAllow, &a.WrongDeny: b.WrongDeny,
+	} {
+		*n += from
+	}
+	r.Without, r.Wrong = append(r.Without, o.Without...), append(r.Wrong, o.Wrong...)
+	for _, n := range o.Notes {
+		if !slices.Contains(r.Notes, n) {
+			r.Notes = append(r.Notes, n)
+		}
+	}
+	for what, n := range o.Excuses {
+		if r.Excuses == nil {
+			r.Excuses = map[string]int{}
+		}
+		r.Excuses[what] += n
+	}
+}
 
 // Trial is one thing that is done to a town under load.
 type Trial struct {
@@ -126,8 +151,9 @@ func (t *Town) whole(ctx context.Context) error {
 // some is one of several.
 func some[T any](all []T) T { return all[rand.IntN(len(all))] } //nolint:gosec // no secret
 
-func killNode(ctx context.Context, t *Town) (string, error) {
-	n := some(t.nodes)
+func killNode(ctx context.Context, t *Town) (string, error) { return killOne(ctx, t, some(t.nodes)) }
+
+func killOne(ctx context.Context, t *Town, n *node) (string, error) {
 	n.kill()
 	if !pause(ctx, 300*time.Millisecond) {
 		return "", ctx.Err()
@@ -136,7 +162,10 @@ func killNode(ctx context.Context, t *Town) (string, error) {
 }
 
 func killGateway(ctx context.Context, t *Town) (string, error) {
-	g := some(t.gateways)
+	return killOneGateway(ctx, t, some(t.gateways))
+}
+
+func killOneGateway(ctx context.Context, t *Town, g *gateway) (string, error) {
 	g.kill()
 	if !pause(ctx, 300*time.Millisecond) {
 		return "", ctx.Err()
