@@ -57,7 +57,7 @@ type Attempt struct {
 	// Shown is a capability that came with the attempt, instead of From.
 	Shown *Shown
 
-	message bool
+	message, authority bool
 }
 
 // Shown is a capability with its proof, as they came with a request.
@@ -80,17 +80,21 @@ type Reason struct {
 
 // Decision is the gate's answer, as it is on record.
 type Decision struct {
-	Allowed    bool     `json:"-"`
-	ID         string   `json:"id"` // of the record
-	Text       string   `json:"text"`
-	Origin     string   `json:"origin"`
-	Target     string   `json:"target"`
-	Required   []string `json:"required"`
-	Missing    []string `json:"missing"` // the exact set, sorted
-	Reasons    []Reason `json:"reasons"`
-	Skills     []string `json:"skills"` // of the target, that the attempt's authority names
-	Capability string   `json:"capability"`
-	Retryable  bool     `json:"retryable"`
+	Allowed  bool     `json:"-"`
+	ID       string   `json:"id"` // of the record
+	Text     string   `json:"text"`
+	Origin   string   `json:"origin"`
+	Target   string   `json:"target"`
+	Required []string `json:"required"`
+	Missing  []string `json:"missing"` // the exact set, sorted
+	Reasons  []Reason `json:"reasons"`
+	Skills   []string `json:"skills"` // of the target, that the attempt's authority names
+	// Ambient says that nothing holds the attempt, as in observe: whatever the target
+	// permits. What Skills leaves out is then no reason to hide it.
+	Ambient    bool            `json:"ambient"`
+	Authority  json.RawMessage `json:"authority"` // what Under reads
+	Capability string          `json:"capability"`
+	Retryable  bool            `json:"retryable"`
 }
 
 // Refused says that something must not happen. It is a [powerbox.ErrDenied]. The
@@ -138,6 +142,26 @@ func (g *Gate) Check(ctx context.Context, a Attempt) (Decision, error) {
 	return d, nil
 }
 
+// Under asks what the right to talk to an agent is held under, for lists whose
+// entries are decided on one by one with [powerbox.Decide]: it has the operations
+// of the target, with the arguments that they are held to. A [*Refused] means none.
+func (g *Gate) Under(ctx context.Context, a Attempt) (powerbox.Authority, Decision, error) {
+	a.message, a.authority, a.Skill, a.Arguments, a.Requires = true, true, "", nil, nil
+	d, err := g.Check(ctx, a)
+	if err != nil {
+		return powerbox.Authority{}, d, err
+	}
+	v, err := powerbox.ParseValue(d.Authority)
+	if err != nil {
+		return powerbox.Authority{}, d, fmt.Errorf("guard: the gate's answer: authority: %w", err)
+	}
+	under, err := powerbox.ParseAuthority(v)
+	if err != nil {
+		err = fmt.Errorf("guard: the gate's answer: %w", err)
+	}
+	return under, d, err
+}
+
 // Skills asks which skills of an agent another one may call, for a list that
 // should show no more. A [*Refused] means none.
 func (g *Gate) Skills(ctx context.Context, a Attempt) ([]string, Decision, error) {
@@ -183,7 +207,9 @@ func (a Attempt) question() (map[string]any, error) {
 	name := a.Skill
 	switch {
 	case a.message:
-		name = actionMessage
+		if name = actionMessage; a.authority {
+			properties["authority"] = true
+		}
 	case name == "":
 		name = actionHandoff
 		if len(a.Requires) > 0 {

@@ -18,28 +18,25 @@ func (g *Gate) beforeModel(ctx agent.Context, req *model.LLMRequest) (*model.LLM
 	if req.Config == nil {
 		return nil, nil //nolint:nilnil // nil goes on to the model
 	}
-	known := map[string][]string{} // skills by target
+	known := map[string]listed{} // by target
+	ask := func(target string) listed {
+		if _, asked := known[target]; !asked {
+			known[target] = g.skills(ctx, target)
+		}
+		return known[target]
+	}
 	may := func(name string) bool {
 		mapped, ok := g.config.Tools[name]
 		switch isAgent := g.isAgent(name); {
 		case name == finish || name == transfer:
 			return true // whom to is asked about when it is known
 		case !ok && isAgent:
-			skills, asked := known[name]
-			if !asked {
-				skills = g.skills(ctx, g.named(name))
-				known[name] = skills
-			}
-			return skills != nil
+			return ask(g.named(name)).may
 		case !ok:
 			return false
 		}
-		skills, asked := known[mapped.Agent]
-		if !asked {
-			skills = g.skills(ctx, mapped.Agent)
-			known[mapped.Agent] = skills
-		}
-		return slices.Contains(skills, mapped.Skill)
+		l := ask(mapped.Agent)
+		return l.all || slices.Contains(l.skills, mapped.Skill)
 	}
 	var kept []*genai.Tool
 	for _, t := range req.Config.Tools {
@@ -61,20 +58,24 @@ func (g *Gate) beforeModel(ctx agent.Context, req *model.LLMRequest) (*model.LLM
 	return nil, nil //nolint:nilnil // as above
 }
 
-// skills are those of a target that the running agent may call, nil where it may
+// listed is what a list may show of a target.
+type listed struct {
+	may    bool // be talked to at all
+	all    bool // nothing is held to anything, as in observe
+	skills []string
+}
+
+// skills are those of a target that the running agent may call; none where it may
 // not talk to it at all, or nobody can tell.
-func (g *Gate) skills(ctx agent.Context, target string) []string {
+func (g *Gate) skills(ctx agent.Context, target string) listed {
 	skills, d, err := g.config.Gate.Skills(ctx, guard.Attempt{
 		From: g.named(ctx.AgentName()), To: target, Purpose: "list tools", Context: ctx.SessionID(), Trace: ctx.InvocationID(),
 	})
 	if err != nil {
-		return nil
+		return listed{}
 	}
 	g.tell(ctx, d, nil)
-	if skills == nil {
-		skills = []string{}
-	}
-	return skills
+	return listed{true, d.Ambient, skills}
 }
 
 // onEvent takes out of an event the keys of the session's state that its author may

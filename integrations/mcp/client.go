@@ -27,6 +27,10 @@ type Client struct {
 	// Wallet is where a capability is looked for that permits the request, and where
 	// there is none, any of the server's: it refuses with its reason. Required.
 	Wallet *holder.Wallet
+	// Methods are operations of the server (grant/operation) that methods beside
+	// tools/call need, as it was told ([Config.Methods]). Optional: for a method that is
+	// not here any capability of the server is shown.
+	Methods map[string]string
 	// Base sends the requests. Required.
 	Base http.RoundTripper
 }
@@ -46,8 +50,8 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, fmt.Errorf("powerbox: the request cannot be signed: %w", err)
 		}
-		if skill, ok := c.Agent.Skills[m.tool]; ok && m.tool != "" {
-			operation, arguments = skill.Operation.String(), m.arguments
+		if needed, ok := c.needed(m); ok {
+			operation, arguments = needed, m.arguments
 		}
 	}
 	op, err := powerbox.ParseOperation(operation)
@@ -73,6 +77,22 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return c.Base.RoundTrip(out)
+}
+
+// needed is the operation of a tool, or of a method that is ruled; false where it
+// is not known.
+func (c *Client) needed(m message) (string, bool) {
+	if skill, ok := c.Agent.Skills[m.tool]; ok && m.tool != "" {
+		return skill.Operation.String(), true
+	}
+	if name := c.Methods[m.rule]; name != "" {
+		for _, skill := range c.Agent.Skills {
+			if op := skill.Operation.String(); strings.HasSuffix(op, "/"+name) {
+				return op, true
+			}
+		}
+	}
+	return "", false
 }
 
 // pick chooses what is shown; false where nothing is held of the server.

@@ -5,17 +5,17 @@
 // (docs/mcp.md); this is for one that is reached directly. [Server.Handler]
 // stands in front of the SDK's HTTP handler and asks the local gate
 // (docs/guards.md) about every request, by the capability and proof in its
-// headers; [Server.Middleware] goes into the server itself, cuts tools/list, and
-// lets no tool run that was not asked about. [Client] is the other side.
+// headers; [Server.Hold] goes into the server itself, cuts lists, and lets nothing
+// run that was not asked about. [Client] is the other side.
 //
 // The laws:
 //
-//   - Without a decision of the gate about exactly this request nothing runs: the
-//     middleware refuses what did not come through the handler.
+//   - Without a decision of the gate about exactly this request nothing runs: what
+//     did not come through the handler is refused.
 //   - A message is read strictly, once, and the arguments that were decided on are
 //     compared with those that the tool is about to get.
 //   - What is not known is refused: a method, a member of the parameters, a session
-//     of somebody else.
+//     of somebody else, a request of the server to its client.
 //   - 401 says that a capability is missing or does not hold, 403 that it does not
 //     reach, with the operations that are unmet and no others.
 package powerboxmcp

@@ -2,6 +2,7 @@ package powerboxmcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -12,32 +13,52 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// Middleware goes into the server with AddReceivingMiddleware. It lets nothing run
-// that the handler has not admitted, cuts tools/list to what the capability names,
-// and tells what became of tools.
-func (s *Server) Middleware() mcp.Middleware {
-	return func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if strings.HasPrefix(method, "notifications/") {
-				return next(ctx, method, req)
-			}
-			a := s.admittedBy(req, method)
-			if a == nil {
-				return nil, &jsonrpc.Error{Code: codeDenied, Message: "no decision of the gate came with this request; nothing runs without one"}
-			}
-			switch method {
-			case "tools/call":
-				return s.call(ctx, a, next, req)
-			case "tools/list":
-				result, err := next(ctx, method, req)
-				return s.cut(a, result), err
-			}
+// Hold has a server run nothing that [Server.Handler] has not admitted: it goes
+// before everything else that the server does with what it receives and sends.
+// Lists are cut to what the capability names, outcomes are told, and what the
+// server asks of its clients gets through where [Config.Requests] has it.
+func (s *Server) Hold(server *mcp.Server) {
+	server.AddReceivingMiddleware(s.receiving)
+	server.AddSendingMiddleware(s.sending)
+}
+
+func (s *Server) receiving(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if strings.HasPrefix(method, "notifications/") {
 			return next(ctx, method, req)
 		}
+		a := s.admittedBy(req, method)
+		if a == nil {
+			return nil, &jsonrpc.Error{Code: codeDenied, Message: "no decision of the gate came with this request; nothing runs without one"}
+		}
+		if a.needsOperation() {
+			return s.run(ctx, a, next, method, req)
+		}
+		result, err := next(ctx, method, req)
+		if err != nil || a.decision.Ambient {
+			return result, err
+		}
+		return s.cut(a, result), nil
 	}
 }
 
-// admittedBy is the decision about a request, which is used up by a tool.
+// sending refuses in the client's place what the server may not ask of it, as text
+// that somebody else wrote would reach the client's model by.
+func (s *Server) sending(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if strings.HasPrefix(method, "notifications/") || slices.Contains(s.config.Requests, method) {
+			return next(ctx, method, req)
+		}
+		return nil, notAsked(method)
+	}
+}
+
+func notAsked(method string) error {
+	return &jsonrpc.Error{Code: codeDenied, Message: "clients are not asked for " + method + " here; Config.Requests can list it"}
+}
+
+// admittedBy is the decision about a request, which is used up by what needs an
+// operation.
 func (s *Server) admittedBy(req mcp.Request, method string) *admitted {
 	extra := req.GetExtra()
 	if extra == nil {
@@ -49,57 +70,158 @@ func (s *Server) admittedBy(req mcp.Request, method string) *admitted {
 	if a == nil || a.method != method || a.told {
 		return nil
 	}
-	a.told = method == "tools/call"
+	a.told = a.needsOperation()
 	return a
 }
 
-// call runs a tool if it is the one that was decided on, with the arguments that
-// were.
-func (s *Server) call(ctx context.Context, a *admitted, next mcp.MethodHandler, req mcp.Request) (result mcp.Result, err error) {
+// run runs a tool, or a method that is ruled, if it is the one that was decided
+// on, with the arguments that were.
+func (s *Server) run(ctx context.Context, a *admitted, next mcp.MethodHandler, method string, req mcp.Request) (result mcp.Result, err error) {
 	failed := errFailed
 	defer func() {
 		if wrong := s.config.Gate.Outcome(ctx, a.decision, failed); wrong != nil {
-			s.config.Log.WarnContext(ctx, "the outcome of a tool could not be told", "decision", a.decision.ID, "error", wrong)
+			s.config.Log.WarnContext(ctx, "the outcome of a request could not be told", "decision", a.decision.ID, "error", wrong)
 		}
 	}()
-	call, ok := req.(*mcp.CallToolRequest)
-	if !ok || call.Params == nil || call.Params.Name != a.tool || !a.decidedOn(call.Params.Arguments) {
-		return nil, &jsonrpc.Error{Code: codeDenied, Message: "the tool that is about to run is another one than was decided on"}
+	if !a.decidedOn(req) {
+		return nil, &jsonrpc.Error{Code: codeDenied, Message: "what is about to run is something else than was decided on"}
 	}
-	if result, err = next(ctx, "tools/call", req); err == nil {
-		failed = nil
-		if r, ok := result.(*mcp.CallToolResult); ok && r.IsError {
-			failed = errors.New("the tool failed")
+	if result, err = next(ctx, method, req); err != nil {
+		return nil, err
+	}
+	for _, asked := range asks(result) {
+		if !slices.Contains(s.config.Requests, asked) {
+			return nil, notAsked(asked)
 		}
 	}
-	return result, err
-}
-
-func (m message) decidedOn(arguments []byte) bool {
-	if len(arguments) == 0 {
-		return m.arguments.Equal(powerbox.Object())
+	failed = nil
+	if r, ok := result.(*mcp.CallToolResult); ok && r.IsError {
+		failed = errors.New("the tool failed")
 	}
-	v, err := powerbox.DecodeValue(arguments, powerbox.Limits{Bytes: maxBody, Depth: 64})
-	return err == nil && v.Equal(m.arguments)
+	return result, nil
 }
 
-// cut leaves of a list what the capability names, so that a model does not see
-// what it cannot use. The list itself is the server's and stays whole.
+// asks are the methods that the server asks of its client by its answer, as
+// clients have it from revision 2026-07-28 on.
+func asks(result mcp.Result) []string {
+	var wanted mcp.InputRequestMap
+	switch r := result.(type) {
+	case *mcp.CallToolResult:
+		wanted = r.InputRequests
+	case *mcp.GetPromptResult:
+		wanted = r.InputRequests
+	case *mcp.ReadResourceResult:
+		wanted = r.InputRequests
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	var named map[string]struct{ Method string }
+	raw, err := json.Marshal(wanted)
+	if err == nil {
+		err = json.Unmarshal(raw, &named)
+	}
+	if err != nil {
+		return []string{"what nobody knows"}
+	}
+	var methods []string
+	for _, w := range named {
+		methods = append(methods, w.Method)
+	}
+	return methods
+}
+
+// decidedOn compares what the SDK has read with what was decided on. A tool's
+// arguments are compared exactly; of parameters that the SDK has types for, what
+// is absent is its zero value.
+func (a *admitted) decidedOn(req mcp.Request) bool {
+	limits := powerbox.Limits{Bytes: maxBody, Depth: 64}
+	if call, ok := req.(*mcp.CallToolRequest); ok {
+		if call.Params == nil || call.Params.Name != a.tool {
+			return false
+		}
+		if len(call.Params.Arguments) == 0 {
+			return a.arguments.Equal(powerbox.Object())
+		}
+		v, err := powerbox.DecodeValue(call.Params.Arguments, limits)
+		return err == nil && v.Equal(a.arguments)
+	}
+	raw, err := json.Marshal(req.GetParams())
+	if err != nil {
+		return false
+	}
+	got := message{method: a.method}
+	v, err := powerbox.DecodeValue(raw, limits)
+	return err == nil && got.read(v) == nil && got.rule == a.rule && sparse(got.arguments).Equal(sparse(a.arguments))
+}
+
+// sparse leaves out what is zero.
+func sparse(v powerbox.Value) powerbox.Value {
+	members, ok := v.Members()
+	if !ok {
+		return v
+	}
+	var kept []powerbox.Member
+	for _, m := range members {
+		if m.Value = sparse(m.Value); !m.Value.Equal(powerbox.Object()) && !m.Value.Equal(powerbox.String("")) && m.Value.Kind() != powerbox.KindNull {
+			kept = append(kept, m)
+		}
+	}
+	return powerbox.Object(kept...)
+}
+
+// cut leaves of a list what the capability lets be asked for, so that a model does
+// not see what it cannot use. The list itself is the server's and stays whole.
 func (s *Server) cut(a *admitted, result mcp.Result) mcp.Result {
-	list, ok := result.(*mcp.ListToolsResult)
-	if !ok || list == nil {
-		return result
+	switch list := result.(type) {
+	case *mcp.ListToolsResult:
+		own := *list
+		own.Tools = kept(list.Tools, func(t *mcp.Tool) bool { return slices.Contains(a.decision.Skills, s.skill(t.Name)) })
+		return &own
+	case *mcp.ListResourcesResult:
+		own := *list
+		own.Resources = kept(list.Resources, func(r *mcp.Resource) bool {
+			return s.permits(a, readResource, powerbox.Member{Name: "uri", Value: powerbox.String(r.URI)})
+		})
+		return &own
+	case *mcp.ListResourceTemplatesResult:
+		own := *list
+		own.ResourceTemplates = kept(list.ResourceTemplates, func(*mcp.ResourceTemplate) bool { return s.holds(a, readResource) })
+		return &own
+	case *mcp.ListPromptsResult:
+		own := *list
+		own.Prompts = kept(list.Prompts, func(*mcp.Prompt) bool { return s.holds(a, getPrompt) })
+		return &own
 	}
-	own := *list
-	own.Tools = []*mcp.Tool{}
-	for _, tool := range list.Tools {
-		skill := tool.Name
-		if mapped, ok := s.config.Skills[tool.Name]; ok {
-			skill = mapped
-		}
-		if slices.Contains(a.decision.Skills, skill) {
-			own.Tools = append(own.Tools, tool)
+	return result
+}
+
+// kept is never nil, which would be no list in JSON.
+func kept[T any](list []T, may func(T) bool) []T {
+	out := []T{}
+	for _, entry := range list {
+		if may(entry) {
+			out = append(out, entry)
 		}
 	}
-	return &own
+	return out
+}
+
+// holds reports whether the capability names what a method needs.
+func (s *Server) holds(a *admitted, method string) bool {
+	op, ok := s.operations[method]
+	if ok {
+		_, ok = a.under.Shape(op)
+	}
+	return ok
+}
+
+// permits reports whether a method may be called with these parameters.
+func (s *Server) permits(a *admitted, method string, params ...powerbox.Member) bool {
+	op, ok := s.operations[method]
+	if !ok {
+		return false
+	}
+	attempt, err := powerbox.Invocation(op, powerbox.Object(params...))
+	return err == nil && powerbox.Decide(attempt, a.under, s.config.Now()).Allowed
 }

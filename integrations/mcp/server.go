@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,6 +48,16 @@ type Config struct {
 	// Skills are the skills of the agent by tool, where they have other names than
 	// the tools. Optional.
 	Skills map[string]string
+	// Methods are operations of the agent (grant/operation) that methods beside
+	// tools/call need, each that of a skill: resources/read, resources/subscribe,
+	// resources/unsubscribe, prompts/get, completion/complete. Their parameters are the
+	// operation's arguments. One that is not here is refused, and nothing is listed for
+	// it.
+	Methods map[string]string
+	// Requests are methods that the server may call at its clients:
+	// sampling/createMessage, elicitation/create, roots/list, ping. Others are refused
+	// in the client's place. None where empty.
+	Requests []string
 	// Now is the clock. Required.
 	Now func() time.Time
 	// Log gets what is refused. Optional: slog.Default.
@@ -54,7 +66,8 @@ type Config struct {
 
 // Server holds an MCP server to capabilities.
 type Server struct {
-	config Config
+	config     Config
+	operations map[string]powerbox.Operation // of Config.Methods
 
 	mu       sync.Mutex
 	admitted map[string]*admitted // by the key in headerDecision
@@ -65,8 +78,13 @@ type Server struct {
 type admitted struct {
 	message
 	decision guard.Decision
-	told     bool // the outcome is, or will be, told by the middleware
+	under    powerbox.Authority // of a list: what may be asked for
+	told     bool               // the outcome is, or will be, told by the middleware
 }
+
+// needsOperation reports whether the request needs more than the right to talk to
+// the server.
+func (m message) needsOperation() bool { return m.tool != "" || m.rule != "" }
 
 // session is to whom a session of the SDK was given.
 type session struct {
@@ -87,8 +105,27 @@ func New(c Config) (*Server, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Server{config: c, admitted: map[string]*admitted{}, sessions: map[string]session{}}, nil
+	s := &Server{config: c, operations: map[string]powerbox.Operation{}, admitted: map[string]*admitted{}, sessions: map[string]session{}}
+	for method, name := range c.Methods {
+		if _, ok := ruled[method]; !ok || strings.Count(name, "/") != 1 {
+			return nil, fmt.Errorf("powerbox: Config.Methods[%q] is %q; want one of %s, and a grant/operation of the agent", method, name, strings.Join(slices.Sorted(maps.Keys(ruled)), ", "))
+		}
+		op, err := powerbox.ParseOperation(c.Agent + "/" + name)
+		if err != nil {
+			return nil, fmt.Errorf("powerbox: Config.Methods[%q]: %w", method, err)
+		}
+		s.operations[method] = op
+	}
+	for _, method := range c.Requests {
+		if !slices.Contains(ofServers, method) {
+			return nil, fmt.Errorf("powerbox: Config.Requests has %q; want %s", method, strings.Join(ofServers, ", "))
+		}
+	}
+	return s, nil
 }
+
+// ofServers are the methods that servers call at their clients.
+var ofServers = []string{"elicitation/create", "ping", "roots/list", "sampling/createMessage"}
 
 // Handler asks the gate about every request before next, the SDK's streamable
 // handler, gets it. next gets the bytes as they came, without what is ours and
@@ -102,17 +139,21 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		}
 		m := message{method: r.Method, arguments: powerbox.Object()}
 		if r.Method == http.MethodPost {
-			if m, err = readMessage(body); err != nil {
+			m, err = readMessage(body)
+			if err == nil && m.answers && len(s.config.Requests) == 0 {
+				err = errors.New("an answer to a request of the server, whose requests do not get through here")
+			}
+			if err != nil {
 				s.wrong(w, m, err)
 				return
 			}
 		}
-		d, err := s.config.Gate.Check(r.Context(), s.attempt(r, m, body))
+		a, err := s.ask(r, m, body)
 		if err != nil {
 			s.refuse(w, r, m, err)
 			return
 		}
-		a := &admitted{message: m, decision: d}
+		d := a.decision
 		if !s.owns(r.Header.Values(headerSession), d.Origin) {
 			http.Error(w, "session not found", http.StatusNotFound)
 			_ = s.config.Gate.Outcome(r.Context(), d, errForeign) // what is not told is unknown, on record
@@ -127,8 +168,28 @@ var (
 	errFailed  = errors.New("the server answered with an error")
 )
 
-// attempt is what a request tries, as the gateway has it: a tool with its
-// arguments, or the right to talk to the server.
+// ask asks the gate about a request.
+func (s *Server) ask(r *http.Request, m message, body []byte) (*admitted, error) {
+	a, attempt := &admitted{message: m}, s.attempt(r, m, body)
+	var err error
+	if slices.Contains([]string{listTools, listResources, listTemplates, listPrompts}, m.method) {
+		a.under, a.decision, err = s.config.Gate.Under(r.Context(), attempt)
+	} else {
+		a.decision, err = s.config.Gate.Check(r.Context(), attempt)
+	}
+	return a, err
+}
+
+// skill is that of a tool.
+func (s *Server) skill(tool string) string {
+	if mapped, ok := s.config.Skills[tool]; ok {
+		return mapped
+	}
+	return tool
+}
+
+// attempt is what a request tries, as the gateway has it: a tool, or a method that
+// is ruled, with its arguments, or the right to talk to the server.
 func (s *Server) attempt(r *http.Request, m message, body []byte) guard.Attempt {
 	a := guard.Attempt{To: s.config.Agent, Shown: &guard.Shown{
 		Proof: r.Header.Get(holder.HeaderProof), Method: r.Method, URL: s.config.Issuer, Digest: token.DigestOf(body),
@@ -136,12 +197,19 @@ func (s *Server) attempt(r *http.Request, m message, body []byte) guard.Attempt 
 	if shown := strings.Join(r.Header.Values(holder.HeaderCapability), ","); shown != "" {
 		a.Shown.Chain = token.SplitChain(shown)
 	}
-	if a.Skill = actionMessage; m.tool != "" {
-		a.Skill, a.Arguments = m.tool, m.arguments.AppendJSON(nil)
-		if skill, ok := s.config.Skills[m.tool]; ok {
-			a.Skill = skill
+	switch {
+	case m.tool != "":
+		a.Skill = s.skill(m.tool)
+	case m.rule != "":
+		// Of one that is not named the gate knows no skill: it says so, on record.
+		if a.Skill = s.config.Methods[m.rule]; a.Skill == "" {
+			a.Skill = "the method " + m.rule
 		}
+	default:
+		a.Skill = actionMessage
+		return a
 	}
+	a.Arguments = m.arguments.AppendJSON(nil)
 	return a
 }
 
@@ -173,8 +241,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, next http.Handl
 			return
 		}
 		failed := error(nil)
-		if answer.status >= http.StatusBadRequest || a.tool != "" {
-			failed = errFailed // a tool that the middleware never saw did not run
+		if answer.status >= http.StatusBadRequest || a.needsOperation() {
+			failed = errFailed // what the middleware never saw did not run
 		}
 		if err := s.config.Gate.Outcome(r.Context(), a.decision, failed); err != nil {
 			s.config.Log.WarnContext(r.Context(), "the outcome of a request could not be told", "decision", a.decision.ID, "error", err)

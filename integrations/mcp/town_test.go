@@ -61,13 +61,17 @@ issuer: {url: "http://%[1]s"}
 identity:
   dev: [{name: alice, token: %[2]s}]
   guards: [{name: files, token_file: guard.token}]
-agents: [{id: files, protocol: local, mode: require}]
+agents: [{id: files, protocol: local, mode: %[3]s}]
 offers:
-  files: [{id: read, operations: [read]}, {id: write, operations: [delete]}]
+  files: [{id: read, operations: [read]}, {id: write, operations: [delete]}, {id: docs, operations: [open, follow]}, {id: help, operations: [prompt, complete]}]
 skills:
   files:
     - {skill: read_file, grant: read, operation: read, effect: read}
     - {skill: delete_file, grant: write, operation: delete}
+    - {skill: open, grant: docs, operation: open, effect: read, arguments: {uri: {constraint_type: one_of, values: ["docs://a", "docs://none"]}}}
+    - {skill: follow, grant: docs, operation: follow, effect: read, arguments: {uri: {constraint_type: exact, value: "docs://a"}}}
+    - {skill: prompt, grant: help, operation: prompt, effect: read}
+    - {skill: complete, grant: help, operation: complete, effect: read}
 policies: [policies.cedar]
 `
 
@@ -104,7 +108,18 @@ type pathOf struct {
 	Path string `json:"path"`
 }
 
-func newTown(t *testing.T) *town {
+// methods are what methods beside tools need in the town.
+var methods = map[string]string{
+	"resources/read": "docs/open", "resources/subscribe": "docs/follow", "resources/unsubscribe": "docs/follow",
+	"prompts/get": "help/prompt", "completion/complete": "help/complete",
+}
+
+// newTown has a server that may ask nothing of its clients.
+func newTown(t *testing.T) *town { return townOf(t, "require", methods) }
+
+// townOf has a server in a mode, with what methods beside tools need and what it may
+// ask of its clients.
+func townOf(t *testing.T, mode string, methods map[string]string, requests ...string) *town {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -115,14 +130,14 @@ func newTown(t *testing.T) *town {
 	w := &town{t: t, dir: t.TempDir(), url: "http://" + address}
 	for name, text := range map[string]string{
 		"guard.token": guardToken, "policies.cedar": `permit(principal == User::"user:alice", action, resource);`,
-		"powerbox.yaml": fmt.Sprintf(configuration, address, aliceToken),
+		"powerbox.yaml": fmt.Sprintf(configuration, address, aliceToken, mode),
 	} {
 		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.boot()
-	w.sdk = mcp.NewServer(&mcp.Implementation{Name: "files", Version: "1"}, nil)
+	w.sdk = w.serverOf()
 	for _, name := range []string{"read_file", "delete_file", "unmapped"} {
 		mcp.AddTool(w.sdk, &mcp.Tool{Name: name, Description: name}, func(_ context.Context, _ *mcp.CallToolRequest, in pathOf) (*mcp.CallToolResult, any, error) {
 			w.mu.Lock()
@@ -140,13 +155,16 @@ func newTown(t *testing.T) *town {
 	w.endpoint = srv.URL + "/mcp"
 	w.server, err = powerboxmcp.New(powerboxmcp.Config{
 		Gate:  &guard.Gate{URL: w.url, Token: guardToken, HTTP: &http.Client{Timeout: 20 * time.Second}},
-		Agent: "files", Issuer: w.url + "/agents/files", Resource: w.endpoint, Now: now,
+		Agent: "files", Issuer: w.url + "/agents/files", Resource: w.endpoint, Now: now, Methods: methods, Requests: requests,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.sdk.AddReceivingMiddleware(w.server.Middleware())
-	mux.Handle("/mcp", w.server.Handler(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return w.sdk }, nil)))
+	w.server.Hold(w.sdk)
+	for _, stateless := range []bool{false, true} {
+		mux.Handle(map[bool]string{false: "/mcp", true: "/mcp/stateless"}[stateless], w.server.Handler(
+			mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return w.sdk }, &mcp.StreamableHTTPOptions{Stateless: stateless})))
+	}
 	mux.Handle("GET "+w.server.MetadataPath(), w.server.Metadata())
 	return w
 }
@@ -209,7 +227,7 @@ func (w *town) caller(grants ...string) *caller {
 			Key: key, HTTP: &http.Client{Timeout: 20 * time.Second}, Now: now, Random: rand.Reader,
 			Session: func(context.Context, string) (string, error) { return aliceToken, nil },
 		},
-		Endpoint: w.endpoint, Wallet: holder.NewWallet(key.Public()), Base: http.DefaultTransport,
+		Endpoint: w.endpoint, Methods: methods, Wallet: holder.NewWallet(key.Public()), Base: http.DefaultTransport,
 	}}
 	if c.Agent, err = c.Holder.Discover(w.t.Context(), w.url+"/agents/files"); err != nil {
 		w.t.Fatal(err)
@@ -228,9 +246,16 @@ func (w *town) caller(grants ...string) *caller {
 }
 
 // connect opens a session.
-func (c *caller) connect() (*mcp.ClientSession, error) {
-	client := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
-	return client.Connect(c.w.t.Context(), &mcp.StreamableClientTransport{Endpoint: c.Endpoint, HTTPClient: &http.Client{Transport: c.Client}, MaxRetries: -1}, nil)
+func (c *caller) connect() (*mcp.ClientSession, error) { return c.connectAs("", nil) }
+
+// connectAs opens a session of a revision, with what the host answers. Those from
+// 2026 on are sessions of the host alone.
+func (c *caller) connectAs(revision string, options *mcp.ClientOptions) (*mcp.ClientSession, error) {
+	if revision >= "2026" {
+		c.Endpoint += "/stateless"
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, options)
+	return client.Connect(c.w.t.Context(), &mcp.StreamableClientTransport{Endpoint: c.Endpoint, HTTPClient: &http.Client{Transport: c.Client}, MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 }
 
 // post sends one message, signed, with further headers.

@@ -309,8 +309,15 @@ func TestGATE10_AttemptsInsideAProgram(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	listed := w.asks("evaluation", guardToken, attempt("triage", "files", "a2a.message", ""))
-	if !slices.Equal(listed.Context.Skills, []string{"read_file"}) {
+	if !slices.Equal(listed.Context.Skills, []string{"read_file"}) || strings.Contains(listed.raw, `"authority"`) {
 		t.Errorf("skills: %s", listed.raw)
+	}
+	under := w.asks("evaluation", guardToken, attempt("triage", "files", "a2a.message", `"authority":true`))
+	if !strings.Contains(under.raw, `"name":"files/files/read"`) || strings.Contains(under.raw, "files/files/delete") || strings.Contains(under.raw, `"ambient"`) {
+		t.Errorf("what lists are held to: %s", under.raw)
+	}
+	if got := w.asks("evaluation", guardToken, attempt("triage", "files", "read_file", `"authority":true`)); strings.Contains(got.raw, `"authority"`) {
+		t.Errorf("the authority of a tool: %s", got.raw)
 	}
 }
 
@@ -338,7 +345,7 @@ func TestGATE4_NothingIsForwardedIntoAProgram(t *testing.T) {
 			t.Errorf("%s: %d %s", method, answer.StatusCode, raw)
 		}
 	}
-	if got := w.asks("evaluation", guardToken, attempt("triage", "files", "delete_file", "")); !*got.Decision || w.record(got.Context.ID).Decision != "ABSTAIN" {
+	if got := w.asks("evaluation", guardToken, attempt("triage", "files", "delete_file", "")); !*got.Decision || !strings.Contains(got.raw, `"ambient":true`) || w.record(got.Context.ID).Decision != "ABSTAIN" {
 		t.Errorf("observe: %s", got.raw)
 	}
 }

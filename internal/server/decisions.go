@@ -33,6 +33,10 @@ const (
 	ActionMessage = "a2a.message"
 )
 
+// propertyAuthority, true, asks for what the right to talk to an agent is held
+// under, for lists whose entries are decided on one by one.
+const propertyAuthority = "authority"
+
 // TypeAgent is the type of a subject that is a calling agent and of a resource
 // that is a protected one, TypeCapability that of a subject who shows a
 // capability, TypeUser that of a user.
@@ -191,11 +195,15 @@ type decisionContext struct {
 	Allowed  []string         `json:"allowed,omitempty"`
 	Missing  []string         `json:"missing,omitempty"`
 	Reasons  []decisionReason `json:"reasons,omitempty"`
-	// Skills are those that what the call goes on under names.
-	Skills     []string `json:"skills,omitempty"`
-	Capability string   `json:"capability,omitempty"`
-	Retryable  bool     `json:"retryable,omitempty"`
-	Error      string   `json:"error,omitempty"` // of a question that could not be asked so
+	// Skills are those that what the call goes on under names, and Authority is that
+	// itself, for a question that wants it. Ambient says that it goes on under nothing:
+	// whatever the target permits.
+	Skills     []string        `json:"skills,omitempty"`
+	Authority  json.RawMessage `json:"authority,omitempty"`
+	Ambient    bool            `json:"ambient,omitempty"`
+	Capability string          `json:"capability,omitempty"`
+	Retryable  bool            `json:"retryable,omitempty"`
+	Error      string          `json:"error,omitempty"` // of a question that could not be asked so
 }
 
 type decisionReason struct {
@@ -263,13 +271,18 @@ func (d *Decisions) decide(ctx context.Context, g *Guard, e evaluation) (decisio
 		}}, nil
 	}
 	d.await(g, v)
-	return answered(call, v, agent), nil
+	answer := answered(call, v, agent)
+	if wants, _ := e.Action.Properties.Get(propertyAuthority); v.Allowed && e.Action.ID == ActionMessage && wants.Equal(powerbox.Bool(true)) {
+		answer.Context.Authority = v.Under.AppendJSON(nil)
+	}
+	return answer, nil
 }
 
 // answered words a verdict.
 func answered(call *gate.Call, v gate.Verdict, agent Guarded) decision {
 	out := decision{Decision: v.Allowed, Context: decisionContext{
 		ID: v.Record.ID, Target: call.Target.ID, Allowed: v.Under.Names(), Missing: v.Missing, Capability: v.Held.Capability,
+		Ambient: v.Allowed && (v.Basis == gate.OnAmbient || call.Mode == gate.Observe),
 	}}
 	c := &out.Context
 	if recorded := v.Record.Details.Gate; recorded != nil {
