@@ -14,6 +14,8 @@ import (
 // tally counts tests. A test with subtests counts as its subtests.
 type tally struct{ passed, failed int }
 
+func (t tally) and(o tally) tally { return tally{t.passed + o.passed, t.failed + o.failed} }
+
 func (t tally) String() string { return fmt.Sprintf("%d passed, %d failed", t.passed, t.failed) }
 
 // test runs the tests of every module. The last line counts them. A package that
@@ -34,9 +36,14 @@ func (h house) test(ctx context.Context) error {
 			return err
 		}
 		lines = append(lines, fmt.Sprintf("%s: %s", m.path, t))
-		total.passed += t.passed
-		total.failed += t.failed
+		total = total.and(t)
 	}
+	onPostgres, err := h.testOnPostgres(ctx, mods[0])
+	if err != nil {
+		return err
+	}
+	lines = append(lines, fmt.Sprintf("%s on PostgreSQL: %s", endToEnd, onPostgres))
+	total = total.and(onPostgres)
 	_, rows, err := readConformance(h.root)
 	if err != nil {
 		return err
@@ -52,29 +59,53 @@ func (h house) test(ctx context.Context) error {
 	return nil
 }
 
-// testModule adds what passed to passed, as folder:TestName.
-func (h house) testModule(ctx context.Context, m module, passed map[string]bool) (tally, error) {
-	// Results are not taken from the cache, which knows nothing of the program that
-	// tests build and run.
-	cmd := h.goCommand(ctx, m.dir, "test", "-json", "-count=1", "-timeout", testTime, "./...")
-	out, err := cmd.StdoutPipe()
+// endToEnd are the tests of the program that is built and run, which pass on both
+// stores: with the modules on SQLite, and then on PostgreSQL.
+const endToEnd = "./internal/e2e"
+
+func (h house) testOnPostgres(ctx context.Context, m module) (tally, error) {
+	rec, failure, err := h.run(ctx, m, endToEnd, "E2E_STORE=postgres")
 	if err != nil {
 		return tally{}, err
 	}
+	return rec.counted(failure), nil
+}
+
+// run runs tests and follows them. What go test says of its end is failure.
+func (h house) run(ctx context.Context, m module, packages string, env ...string) (rec *recorder, failure, err error) {
+	// Results are not taken from the cache, which knows nothing of the program that
+	// tests build and run.
+	cmd := h.goCommand(ctx, m.dir, "test", "-json", "-count=1", "-timeout", testTime, packages)
+	cmd.Env = append(cmd.Environ(), env...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := cmd.Start(); err != nil {
-		return tally{}, err
+		return nil, nil, err
 	}
-	rec := newRecorder(h.stdout)
-	readErr := rec.read(out)
-	waitErr := cmd.Wait()
-	if readErr != nil {
-		return tally{}, readErr
-	}
-	t := rec.tally()
-	if waitErr != nil && t.failed == 0 {
-		h.printf("%s: go test: %v\n", m.path, waitErr)
+	rec = newRecorder(h.stdout)
+	err = rec.read(out)
+	return rec, cmd.Wait(), err
+}
+
+// counted counts what was run, and a failure of go test of which no test tells.
+func (r *recorder) counted(failure error) tally {
+	t := r.tally()
+	if failure != nil && t.failed == 0 {
+		fmt.Fprintf(r.out, "go test: %v\n", failure)
 		t.failed = 1
 	}
+	return t
+}
+
+// testModule adds what passed to passed, as folder:TestName.
+func (h house) testModule(ctx context.Context, m module, passed map[string]bool) (tally, error) {
+	rec, failure, err := h.run(ctx, m, "./...")
+	if err != nil {
+		return tally{}, err
+	}
+	t := rec.counted(failure)
 	for key, action := range rec.results {
 		if action == "pass" && key.test != "" {
 			passed[m.folder(key.pkg)+":"+key.test] = true
