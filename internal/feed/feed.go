@@ -26,6 +26,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/until"
 )
 
 // The types of statements.
@@ -127,7 +129,7 @@ type State struct {
 	Sequence int64
 	Digest   Digest
 
-	revoked  ends
+	revoked  until.Set
 	freezes  map[string][]string // by name, the ids that it stops
 	frozen   map[string]bool     // all of these ids
 	epochs   epochs
@@ -135,7 +137,7 @@ type State struct {
 }
 
 // Revoked reports whether an id has been revoked.
-func (s State) Revoked(id string) bool { return s.revoked.has(id) }
+func (s State) Revoked(id string) bool { return s.revoked.Has(id) }
 
 // Frozen reports whether a freeze is in force for an id.
 func (s State) Frozen(id string) bool { return s.frozen[id] }
@@ -158,7 +160,7 @@ func (s State) Apply(e Event, now time.Time) (State, error) {
 func (s State) with(e Event, now time.Time) (State, error) {
 	switch e.Kind {
 	case Revoke:
-		s.revoked = s.revoked.with(e.Name, e.Until, now)
+		s.revoked = s.revoked.With(map[string]int64{e.Name: e.Until}, now)
 		return s, nil
 	case Epoch:
 		s.epochs = s.epochs.with(e, now)
@@ -191,9 +193,9 @@ func (s State) with(e Event, now time.Time) (State, error) {
 // Entries returns everything that is in force, for a snapshot.
 func (s State) Entries(now time.Time) []Event {
 	out := []Event{}
-	for id, until := range s.revoked.all() {
-		if until == 0 || until >= now.Unix() {
-			out = append(out, Event{Kind: Revoke, Name: id, Until: until})
+	for id, end := range s.revoked.All() {
+		if end == 0 || end >= now.Unix() {
+			out = append(out, Event{Kind: Revoke, Name: id, Until: end})
 		}
 	}
 	for name, ids := range s.freezes {
@@ -231,60 +233,7 @@ func fromSnapshot(st Statement, now time.Time) (State, error) {
 			return s, err
 		}
 	}
-	s.revoked = ends{base: revoked}
+	s.revoked = until.Set{}.With(revoked, now)
 	s.Sequence, s.Digest = st.Sequence, st.Digest
 	return s, nil
-}
-
-// ends are ids with the time after which they do not matter: a large map that
-// is shared by many states, and a small one of what came since, so that an
-// event costs the square root of their number.
-type ends struct{ base, delta map[string]int64 }
-
-func (e ends) has(id string) bool {
-	if _, ok := e.delta[id]; ok {
-		return true
-	}
-	_, ok := e.base[id]
-	return ok
-}
-
-// until is the end of an id, and false where it is not there.
-func (e ends) until(id string) (int64, bool) {
-	if end, ok := e.delta[id]; ok {
-		return end, true
-	}
-	end, ok := e.base[id]
-	return end, ok
-}
-
-// with adds an id. Of two ends the later counts.
-func (e ends) with(id string, until int64, now time.Time) ends {
-	if end, ok := e.until(id); ok && (end == 0 || until != 0 && until <= end) {
-		return e
-	}
-	delta := maps.Clone(e.delta)
-	if delta == nil {
-		delta = map[string]int64{}
-	}
-	delta[id] = until
-	if len(delta)*len(delta) <= len(e.base)+4096 {
-		return ends{e.base, delta}
-	}
-	base := maps.Clone(e.base)
-	if base == nil {
-		base = map[string]int64{}
-	}
-	maps.Copy(base, delta)
-	maps.DeleteFunc(base, func(_ string, end int64) bool { return end != 0 && end < now.Unix() })
-	return ends{base: base}
-}
-
-func (e ends) all() map[string]int64 {
-	all := maps.Clone(e.base)
-	if all == nil {
-		all = map[string]int64{}
-	}
-	maps.Copy(all, e.delta)
-	return all
 }

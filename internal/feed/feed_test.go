@@ -405,28 +405,6 @@ func TestConfigurationIsChecked(t *testing.T) {
 	}
 }
 
-// Many ids, added one by one, are what they would be at once; the later end
-// counts.
-func TestEndsOfIds(t *testing.T) {
-	in(t, func(t *testing.T) {
-		var e ends
-		want := map[string]int64{}
-		for i := range 20000 {
-			id, until := fmt.Sprint(i%9000), now().Unix()+int64(i)
-			e, want[id] = e.with(id, until, now()), until
-		}
-		e = e.with("7", 5, now())
-		if diff := cmp.Diff(want, e.all()); diff != "" {
-			t.Error(diff)
-		}
-		e = e.with("7", 0, now())
-		e = e.with("7", now().Unix()+1<<30, now())
-		if end, ok := e.until("7"); !ok || end != 0 || !e.has("7") || e.has("x") {
-			t.Errorf("an end that was lifted is %d", end)
-		}
-	})
-}
-
 // believed signs a statement as the server would and tells the subscriber.
 func (w *town) believed(typ string, st Statement) {
 	w.t.Helper()

@@ -132,7 +132,7 @@ func (i *Issuer) Ended(of, name string, issued time.Time) bool {
 func (i *Issuer) Dead(c Capability) bool { return i.dead(i.revoked.Load(), c) }
 
 func (i *Issuer) dead(s *revocations, c Capability) bool {
-	if slices.ContainsFunc(c.Links(), func(id string) bool { _, ok := s.ids[id]; return ok }) {
+	if slices.ContainsFunc(c.Links(), s.ids.Has) {
 		return true
 	}
 	line := gate.Line{

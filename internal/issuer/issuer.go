@@ -230,7 +230,7 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 		}
 		i.agents[a.ID] = a
 	}
-	i.revoked.Store(&revocations{ids: map[string]time.Time{}, freezes: map[string]Revocation{}, epochs: map[bulk]epoch{}, changed: make(chan struct{})})
+	i.revoked.Store(&revocations{freezes: map[string]Revocation{}, epochs: map[bulk]epoch{}, changed: make(chan struct{})})
 	return i, errors.Join(i.loadRevocations(ctx), i.loadModes(ctx))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/until"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -18,7 +19,7 @@ import (
 type revocations struct {
 	sequence int64                 // of the last event before which none is missing
 	ahead    map[int64]bool        // events behind that, of which some before are missing
-	ids      map[string]time.Time  // until when an entry matters
+	ids      until.Set             // of capabilities, tokens and links
 	freezes  map[string]Revocation // by target, the last freeze or thaw
 	frozen   map[string]bool       // every id that a freeze in force stands for
 	epochs   map[bulk]epoch
@@ -28,15 +29,11 @@ type revocations struct {
 
 // Revoked reports whether one id, of a capability, a token or a derived link,
 // has been revoked.
-func (i *Issuer) Revoked(id string) bool {
-	_, ok := i.revoked.Load().ids[id]
-	return ok
-}
+func (i *Issuer) Revoked(id string) bool { return i.revoked.Load().ids.Has(id) }
 
 // RevokedAny reports whether any of the ids has been revoked.
 func (i *Issuer) RevokedAny(ids []string) bool {
-	set := i.revoked.Load().ids
-	return slices.ContainsFunc(ids, func(id string) bool { _, ok := set[id]; return ok })
+	return slices.ContainsFunc(ids, i.revoked.Load().ids.Has)
 }
 
 // RevocationSequence returns how far the set has come; decisions record it.
@@ -85,15 +82,20 @@ func (i *Issuer) learn(rs ...Revocation) {
 func (i *Issuer) after(old *revocations, rs ...Revocation) *revocations {
 	now := i.config.Now()
 	next := &revocations{
-		sequence: old.sequence, ahead: maps.Clone(old.ahead), ids: maps.Clone(old.ids), freezes: maps.Clone(old.freezes), frozen: map[string]bool{}, epochs: maps.Clone(old.epochs),
+		sequence: old.sequence, ahead: maps.Clone(old.ahead), freezes: maps.Clone(old.freezes), frozen: map[string]bool{}, epochs: maps.Clone(old.epochs),
 		extended: old.extended, changed: make(chan struct{}),
 	}
-	maps.DeleteFunc(next.ids, func(_ string, until time.Time) bool { return until.Before(now) })
 	maps.DeleteFunc(next.epochs, func(_ bulk, e epoch) bool { return e.until.Before(now) })
+	revoked := map[string]int64{}
 	for _, r := range rs {
 		next.came(r.Sequence)
-		next.apply(i, r, now)
+		if r.Kind != KindRevoke {
+			next.apply(i, r, now)
+		} else if !r.Until.Before(now) {
+			revoked[r.Target] = max(revoked[r.Target], r.Until.Unix())
+		}
 	}
+	next.ids = old.ids.With(revoked, now)
 	for _, f := range next.freezes {
 		if f.Kind == KindFreeze {
 			for _, id := range i.stops(f.Target) {
@@ -119,15 +121,13 @@ func (s *revocations) came(n int64) {
 	}
 }
 
-// apply adds what one event does to a set that nobody reads yet.
+// apply adds what one event, but a revocation, does to a set that nobody reads yet.
 func (s *revocations) apply(i *Issuer, r Revocation, now time.Time) {
 	switch {
 	case r.Kind == KindFreeze || r.Kind == KindThaw:
 		if r.Sequence > s.freezes[r.Target].Sequence {
 			s.freezes[r.Target] = r
 		}
-	case r.Kind == KindRevoke && !r.Until.Before(now) && r.Until.After(s.ids[r.Target]):
-		s.ids[r.Target] = r.Until
 	case r.Kind == KindEpoch && !r.Until.Before(now):
 		s.end(i, r)
 	case r.Kind == KindExtend:
