@@ -30,6 +30,17 @@ import (
 	"github.com/powerbox-project/powerbox/trust"
 )
 
+// authenticate makes what says who calls.
+func (i *instance) authenticate(a assembly, client *outbound.Client, started time.Time) error {
+	believed, err := identity.Configured(i.config, identity.Surroundings{Read: os.ReadFile, Fetch: client, Dev: a.dev, Started: started})
+	if err != nil {
+		return err
+	}
+	believed.Replay = i.sharedReplays("session proof")
+	i.sessions, err = identity.New(believed)
+	return err
+}
+
 // front makes the gateway, and then the handler of everything.
 func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	client := outbound.New(upstreamPolicy())
@@ -37,16 +48,9 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	if err != nil {
 		return err
 	}
-	believed, err := identity.Configured(i.config, identity.Surroundings{Read: os.ReadFile, Fetch: client, Dev: a.dev, Started: started})
-	if err != nil {
+	if err := i.authenticate(a, client, started); err != nil {
 		return err
 	}
-	believed.Replay = i.sharedReplays("session proof")
-	auth, err := identity.New(believed)
-	if err != nil {
-		return err
-	}
-	i.sessions = auth
 	g := &gate.Gate{
 		Chains:     server.OnRecord{Resolver: gate.Chains{Memo: token.NewMemo(memoBytes), Revocations: i.issuer, Started: started}, Issuer: i.issuer},
 		References: server.OnRecord{Resolver: server.References{Issuer: i.issuer}, Issuer: i.issuer},
@@ -71,7 +75,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	i.agreed = &registry.Agreed{Store: i.store, Stop: i.issuer.StopCard, Go: i.issuer.GoCard, Current: i.issuer.KnowCard}
 	c := gateway.Config{
 		CardSeen: i.agreed.Seen,
-		Gate:     g, Identity: auth, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
+		Gate:     g, Identity: i.sessions, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
 		Issuing:   server.Issuing{Issuer: i.issuer, Recipient: w.recipient},
 		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w),
 		Cards: client, Transport: client.Transport(), HTTP2: client.HTTP2(),

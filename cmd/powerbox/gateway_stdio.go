@@ -69,7 +69,7 @@ func (o mcpOptions) child(p *program, log *slog.Logger) (*stdio.Server, error) {
 			env = append(env, name+"="+value)
 		}
 	}
-	return stdio.New(stdio.Config{Command: o.command, Env: env, Errors: p.stderr, Sessions: o.sessions, Log: log})
+	return stdio.New(stdio.Config{Command: o.command, Env: env, Errors: p.stderr, Sessions: o.sessions, Now: p.now, Log: log})
 }
 
 // stdioFront is one client that speaks by lines. Its messages go to the gateway's own

@@ -153,7 +153,7 @@ func (m MCP) open(ctx context.Context, e provider.Execution) (provider.Result, e
 		s.came <- toolAnswer{r, err}
 		defer time.AfterFunc(closeTime, end).Stop()
 		if ctx.Err() != nil {
-			time.Sleep(cancelTime)
+			<-time.After(cancelTime)
 		}
 		_ = session.Close() // it was answered; the server ends it in time
 	}()

@@ -82,13 +82,12 @@ func (g *Gateway) handle(w http.ResponseWriter, x *exchange) {
 		g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
 		return
 	}
-	if noCall != nil && x.mode != gate.Observe {
-		g.unreadable(w, x, noCallStatus, noCall)
-		return
-	}
 	if x.mode != gate.Observe {
-		if err := checkContentType(x); err != nil {
-			g.unreadable(w, x, http.StatusUnsupportedMediaType, err)
+		if noCall == nil {
+			noCallStatus, noCall = http.StatusUnsupportedMediaType, checkContentType(x)
+		}
+		if noCall != nil {
+			g.unreadable(w, x, noCallStatus, noCall)
 			return
 		}
 	}

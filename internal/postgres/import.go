@@ -96,7 +96,7 @@ func (s *Store) sizeOf(signed []byte) (int64, error) {
 type taken struct {
 	table       string
 	columns     []string
-	next        func() ([]any, error, bool) //nolint:revive // of iter.Pull2
+	next        func() ([]any, error, bool)
 	row         []any
 	err         error
 	made, count int64

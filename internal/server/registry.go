@@ -74,13 +74,11 @@ func (g *Registry) Handler() http.Handler {
 		return g.Registry.Refresh(r.Context(), r.PathValue("id"))
 	})
 	handle("POST "+PathRegistry+"/{id}/accept", true, func(r *http.Request, _ registry.Viewer) (any, error) {
-		var body struct {
-			Digest string `json:"card_digest"`
-		}
-		if err := decode(r, &body); err != nil {
+		digest, err := digestIn(r)
+		if err != nil {
 			return nil, err
 		}
-		return g.Registry.Accept(r.Context(), r.PathValue("id"), body.Digest)
+		return g.Registry.Accept(r.Context(), r.PathValue("id"), digest)
 	})
 	handle("GET "+PathRegistry+"/{id}/consent", true, func(r *http.Request, _ registry.Viewer) (any, error) {
 		digest, stopped, err := g.Agreed.Waiting(r.Context(), r.PathValue("id"))
@@ -90,19 +88,26 @@ func (g *Registry) Handler() http.Handler {
 		return Consent{r.PathValue("id"), digest, append([]registry.Stopped{}, stopped...)}, err
 	})
 	handle("POST "+PathRegistry+"/{id}/consent", true, func(r *http.Request, _ registry.Viewer) (any, error) {
-		var body struct {
-			Digest string `json:"card_digest"`
-		}
-		if err := decode(r, &body); err != nil {
+		digest, err := digestIn(r)
+		if err != nil {
 			return nil, err
 		}
-		stopped, err := g.Agreed.Consent(r.Context(), r.PathValue("id"), body.Digest, "operator")
-		return Consent{r.PathValue("id"), body.Digest, stopped}, err
+		stopped, err := g.Agreed.Consent(r.Context(), r.PathValue("id"), digest, "operator")
+		return Consent{r.PathValue("id"), digest, stopped}, err
 	})
 	handle("DELETE "+PathRegistry+"/{id}", true, func(r *http.Request, _ registry.Viewer) (any, error) {
 		return map[string]string{"removed": r.PathValue("id")}, g.Registry.Forget(r.Context(), r.PathValue("id"))
 	})
 	return mux
+}
+
+// digestIn is the digest of the card that an operator looked at.
+func digestIn(r *http.Request) (string, error) {
+	var body struct {
+		Digest string `json:"card_digest"`
+	}
+	err := decode(r, &body)
+	return body.Digest, err
 }
 
 // Consent is what stopped at a protected agent since its card widened, and the card

@@ -21,6 +21,7 @@ import (
 // session is one process with who waits for it.
 type session struct {
 	id  string
+	now func() time.Time
 	log *slog.Logger
 	cmd *exec.Cmd
 	in  *os.File
@@ -112,11 +113,11 @@ func (one *session) watch() {
 // write gives the process one message.
 func (one *session) write(body []byte) error {
 	one.mu.Lock()
-	one.used = time.Now()
+	one.used = one.now()
 	one.mu.Unlock()
 	one.writing.Lock()
 	defer one.writing.Unlock()
-	_ = one.in.SetWriteDeadline(time.Now().Add(writeTime)) // where pipes have none, a write waits
+	_ = one.in.SetWriteDeadline(one.now().Add(writeTime)) // where pipes have none, a write waits
 	if _, err := one.in.Write(OneLine(body)); err != nil {
 		one.end() // half of a message may have been taken
 		return fmt.Errorf("the MCP server takes nothing: %w", err)
@@ -264,7 +265,7 @@ func (one *session) listen() (told chan struct{}, release func()) {
 		one.mu.Lock()
 		defer one.mu.Unlock()
 		one.asking = slices.DeleteFunc(one.asking, func(c chan struct{}) bool { return c == told })
-		one.used = time.Now()
+		one.used = one.now()
 	}
 }
 
@@ -284,7 +285,7 @@ func (one *session) follow(r *http.Request) *http.Response {
 	release := func() {
 		one.mu.Lock()
 		defer one.mu.Unlock()
-		one.stream, one.used = nil, time.Now()
+		one.stream, one.used = nil, one.now()
 	}
 	from, to := io.Pipe()
 	go func() {

@@ -36,6 +36,7 @@ type Config struct {
 	Dir      string    // "" for that of this process
 	Errors   io.Writer // what the program writes to its standard error
 	Sessions int       // that may be open at once
+	Now      func() time.Time
 	Log      *slog.Logger
 }
 
@@ -52,8 +53,8 @@ type Server struct {
 
 // New returns a server that has started nothing yet.
 func New(c Config) (*Server, error) {
-	if len(c.Command) == 0 || c.Command[0] == "" || c.Errors == nil || c.Sessions < 1 || c.Log == nil {
-		return nil, errors.New("stdio: Command, Errors, Sessions and Log are required")
+	if len(c.Command) == 0 || c.Command[0] == "" || c.Errors == nil || c.Sessions < 1 || c.Now == nil || c.Log == nil {
+		return nil, errors.New("stdio: Command, Errors, Sessions, Now and Log are required")
 	}
 	return &Server{config: c, sessions: map[string]*session{}}, nil
 }
@@ -142,7 +143,7 @@ func (s *Server) start() (*session, error) {
 	if len(s.sessions) >= s.config.Sessions {
 		return nil, fmt.Errorf("%d sessions are open, which is the most", s.config.Sessions)
 	}
-	one := &session{id: rand.Text(), log: s.config.Log, waits: map[string]chan []byte{}, gone: make(chan struct{}), used: time.Now()}
+	one := &session{id: rand.Text(), log: s.config.Log, now: s.config.Now, waits: map[string]chan []byte{}, gone: make(chan struct{}), used: s.config.Now()}
 	if err := one.run(s.config); err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 		case strings.Contains(text, "test/pid"):
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%d}`+"\n", id, os.Getpid())
 		case strings.Contains(text, "test/deaf"):
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 		case id != "":
 			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
 		}
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 func serve(t *testing.T, env ...string) (*Server, *bytes.Buffer) {
 	t.Helper()
 	log := &bytes.Buffer{}
-	s, err := New(Config{Command: []string{os.Args[0], "server"}, Env: env, Errors: io.Discard, Sessions: 2, Log: slog.New(slog.NewTextHandler(log, nil))})
+	s, err := New(Config{Command: []string{os.Args[0], "server"}, Env: env, Errors: io.Discard, Sessions: 2, Now: time.Now, Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
