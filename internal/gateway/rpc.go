@@ -74,12 +74,8 @@ func (g *Gateway) handle(w http.ResponseWriter, x *exchange) {
 		return
 	}
 	x.mode = mode
-	if errors.Is(err, identity.ErrUnavailable) && (x.mode != gate.Observe || call.Method.IsExtension()) {
-		g.unavailable(w, x, "who calls cannot be told now", err)
-		return
-	}
 	if err != nil && (x.mode != gate.Observe || call.Method.IsExtension()) {
-		g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
+		g.unauthenticated(w, x, err)
 		return
 	}
 	if x.mode != gate.Observe {
@@ -97,6 +93,15 @@ func (g *Gateway) handle(w http.ResponseWriter, x *exchange) {
 		return
 	}
 	g.dispatch(w, x, decodeError)
+}
+
+// unauthenticated answers a caller of whom it cannot be told who it is.
+func (g *Gateway) unauthenticated(w http.ResponseWriter, x *exchange, err error) {
+	if errors.Is(err, identity.ErrUnavailable) {
+		g.unavailable(w, x, "who calls cannot be told now", err)
+		return
+	}
+	g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
 }
 
 // malformed answers what nothing can be decided about with the protocol's own
