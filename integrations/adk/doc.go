@@ -5,9 +5,10 @@
 // A [Gate] is a plugin of the runner. It asks the local gate (docs/guards.md)
 // before a tool runs, before transfer_to_agent, before a sub-agent runs, by itself
 // or as a tool, and before a session's state takes a key; it hides from the model
-// the tools that the agent may not use, and tells what became of each. [Report]
-// words the hierarchy, which is implicit in the wiring, as explicit scopes, and
-// says where the wiring goes beyond them.
+// the tools that the agent may not use, and tells what became of each.
+// [Gate.Sessions] has what is read of state asked about. [Gate.Report] words the
+// hierarchy, which is implicit in the wiring, as explicit scopes, and says where the
+// wiring goes beyond them.
 //
 // The laws: who acts is the agent that ADK says is running, never an argument; a
 // tool, agent or key that is not mapped is refused; no answer of the gate is a
@@ -16,5 +17,5 @@
 //
 // Callbacks of an agent run behind those of plugins, and could change arguments
 // after they were asked about: give agents none that do, and this plugin as the
-// last one. Reading a session's state cannot be seen from a plugin.
+// last one.
 package powerboxadk

@@ -1,7 +1,6 @@
 package powerboxadk
 
 import (
-	"encoding/json"
 	"slices"
 
 	"google.golang.org/adk/v2/agent"
@@ -15,6 +14,9 @@ import (
 // beforeModel hides from the model the tools that the agent may not use. What it
 // names all the same is asked about, so that it is refused on record.
 func (g *Gate) beforeModel(ctx agent.Context, req *model.LLMRequest) (*model.LLMResponse, error) {
+	g.mu.Lock()
+	g.at(g.run(ctx.InvocationID()), ctx).worked = true
+	g.mu.Unlock()
 	if req.Config == nil {
 		return nil, nil //nolint:nilnil // nil goes on to the model
 	}
@@ -81,27 +83,32 @@ func (g *Gate) skills(ctx agent.Context, target string) listed {
 // onEvent takes out of an event the keys of the session's state that its author may
 // not write.
 func (g *Gate) onEvent(ctx agent.InvocationContext, e *session.Event) (*session.Event, error) {
-	if g.config.State == nil || e == nil || e.Author == genai.RoleUser || e.Partial {
+	if e == nil || e.Author == genai.RoleUser {
 		return nil, nil //nolint:nilnil // nil leaves the event as it is
 	}
+	g.seen(ctx.InvocationID(), e)
+	if g.config.State == nil || e.Partial {
+		return nil, nil //nolint:nilnil // as above
+	}
 	for key := range e.Actions.StateDelta {
-		mapped, ok := g.stateSkill(key)
-		if !ok {
-			mapped = Skill{Agent: "state", Skill: key}
-		}
-		arguments, err := json.Marshal(map[string]string{"key": key})
-		if err != nil {
-			return nil, err
-		}
-		d, err := g.config.Gate.Check(ctx, guard.Attempt{
-			From: g.named(e.Author), To: mapped.Agent, Skill: mapped.Skill, Arguments: arguments, Context: ctx.Session().ID(), Trace: ctx.InvocationID(),
-		})
-		if err != nil {
-			g.refused(ctx, e.Author, "state "+key, err)
+		if g.askState(ctx, g.config.State, e.Author, key, ctx.Session().ID(), ctx.InvocationID()) != nil {
 			delete(e.Actions.StateDelta, key)
-			continue
 		}
-		g.tell(ctx, d, nil)
 	}
 	return e, nil
+}
+
+// seen notes that an agent has said something. One that has called neither model nor
+// tool may have been skipped, with this in its place.
+func (g *Gate) seen(invocation string, e *session.Event) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r, ok := g.runs[invocation]
+	if !ok {
+		return
+	}
+	stack := r.frames[e.Branch]
+	if at := lastOf(stack, e.Author); at >= 0 && !stack[at].worked {
+		stack[at].unsure = true
+	}
 }

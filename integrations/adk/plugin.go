@@ -47,6 +47,9 @@ type Config struct {
 	// or by what it begins with and *. One that is not here is not written. nil leaves
 	// state alone.
 	State map[string]Skill
+	// Reads are the skills by which keys are read, in the same form, for an agent that
+	// runs with [Gate.Sessions]. One that is not here is not read.
+	Reads map[string]Skill
 	// Agents are the names of agents at the gate, where they have others there.
 	Agents map[string]string
 	// Log gets what is refused. Optional: slog.Default.
@@ -68,7 +71,9 @@ type Gate struct {
 type run struct {
 	first    string // the agent that the runner runs
 	admitted map[string]bool
+	handed   map[string]string         // who handed over to an agent, by the agent
 	pending  map[string]guard.Decision // tools that run, by call
+	frames   map[string][]*frame       // agents that were begun, by branch
 }
 
 // New returns what holds a hierarchy to scopes. [Gate.Know] tells it of the agents.
@@ -132,7 +137,11 @@ func (g *Gate) walk(a agent.Agent, parent string) {
 // Plugin returns the plugin for the runner's PluginConfig, as the last one.
 func (g *Gate) Plugin() (*plugin.Plugin, error) {
 	return plugin.New(plugin.Config{
-		Name: "powerbox", BeforeAgentCallback: g.beforeAgent, BeforeToolCallback: g.beforeTool, AfterToolCallback: g.afterTool,
+		Name: "powerbox", BeforeRunCallback: func(ctx agent.InvocationContext) (*genai.Content, error) {
+			g.beforeRun(ctx)
+			return nil, nil //nolint:nilnil // nil lets the run go on
+		},
+		BeforeAgentCallback: g.beforeAgent, AfterAgentCallback: g.afterAgent, BeforeToolCallback: g.beforeTool, AfterToolCallback: g.afterTool,
 		BeforeModelCallback: g.beforeModel, OnEventCallback: g.onEvent, AfterRunCallback: g.afterRun,
 	})
 }
@@ -151,7 +160,7 @@ func (g *Gate) run(invocation string) *run {
 		if len(g.runs) >= maxRuns {
 			clear(g.runs) // whoever goes on is asked about again
 		}
-		r = &run{admitted: map[string]bool{}, pending: map[string]guard.Decision{}}
+		r = &run{admitted: map[string]bool{}, handed: map[string]string{}, pending: map[string]guard.Decision{}, frames: map[string][]*frame{}}
 		g.runs[invocation] = r
 	}
 	return r
@@ -173,6 +182,9 @@ func (g *Gate) beforeAgent(ctx agent.Context) (*genai.Content, error) {
 		r.first = name
 	}
 	free := r.first == name || r.admitted[name]
+	if free {
+		g.begins(r, ctx.Branch(), name)
+	}
 	g.mu.Unlock()
 	if free {
 		return nil, nil //nolint:nilnil // nil lets the agent run
@@ -183,7 +195,18 @@ func (g *Gate) beforeAgent(ctx agent.Context) (*genai.Content, error) {
 		return genai.NewContentFromText(g.refused(ctx, parent, name, err)["message"].(string), genai.RoleModel), nil
 	}
 	g.tell(ctx, d, nil)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.begins(g.run(ctx.InvocationID()), ctx.Branch(), name)
 	return nil, nil //nolint:nilnil // as above
+}
+
+// afterAgent notes that an agent has ended.
+func (g *Gate) afterAgent(ctx agent.Context) (*genai.Content, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ends(g.run(ctx.InvocationID()), ctx)
+	return nil, nil //nolint:nilnil // nil adds nothing
 }
 
 // handoff asks whether an agent may hand over to another, who may then run.
@@ -191,7 +214,8 @@ func (g *Gate) handoff(ctx agent.Context, from, to string) (guard.Decision, erro
 	d, err := g.config.Gate.Check(ctx, guard.Attempt{From: g.named(from), To: g.named(to), Context: ctx.SessionID(), Trace: ctx.InvocationID()})
 	if err == nil {
 		g.mu.Lock()
-		g.run(ctx.InvocationID()).admitted[to] = true
+		r := g.run(ctx.InvocationID())
+		r.admitted[to], r.handed[to] = true, from
 		g.mu.Unlock()
 	}
 	return d, err
@@ -204,7 +228,9 @@ func (g *Gate) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (
 		return nil, nil //nolint:nilnil // nil lets the tool run
 	}
 	g.mu.Lock()
-	_, asked := g.run(ctx.InvocationID()).pending[callOf(ctx, name)]
+	r := g.run(ctx.InvocationID())
+	g.at(r, ctx).worked = true
+	_, asked := r.pending[callOf(ctx, name)]
 	open := isAgentTool(t) && !g.guarded[name]
 	g.mu.Unlock()
 	if asked {
@@ -218,8 +244,14 @@ func (g *Gate) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (
 		return g.refused(ctx, from, name, err), nil
 	}
 	g.mu.Lock()
-	g.run(ctx.InvocationID()).pending[callOf(ctx, name)] = d
-	g.mu.Unlock()
+	defer g.mu.Unlock()
+	r.pending[callOf(ctx, name)] = d
+	if isAgentTool(t) {
+		// It gets a copy of what its caller reads: what both may.
+		g.begins(r, ctx.Branch(), name)
+		stack := r.frames[ctx.Branch()]
+		stack[len(stack)-1].beside = true
+	}
 	return nil, nil //nolint:nilnil // as above
 }
 
@@ -263,6 +295,7 @@ func (g *Gate) afterTool(ctx agent.Context, t tool.Tool, _, result map[string]an
 	r := g.run(ctx.InvocationID())
 	d, ok := r.pending[call]
 	delete(r.pending, call)
+	g.at(r, ctx)
 	g.mu.Unlock()
 	if ok {
 		if _, failed := result["error"]; failed && err == nil {
@@ -292,15 +325,15 @@ func (g *Gate) refused(ctx context.Context, from, what string, err error) map[st
 	return out
 }
 
-// stateSkill is what a key of the session's state is: the longest that fits.
-func (g *Gate) stateSkill(key string) (Skill, bool) {
-	if s, ok := g.config.State[key]; ok {
+// skillOf is what a key of the session's state is: the longest that fits.
+func skillOf(skills map[string]Skill, key string) (Skill, bool) {
+	if s, ok := skills[key]; ok {
 		return s, true
 	}
-	names := slices.SortedFunc(maps.Keys(g.config.State), func(a, b string) int { return len(b) - len(a) })
+	names := slices.SortedFunc(maps.Keys(skills), func(a, b string) int { return len(b) - len(a) })
 	for _, name := range names {
 		if prefix, open := strings.CutSuffix(name, "*"); open && strings.HasPrefix(key, prefix) {
-			return g.config.State[name], true
+			return skills[name], true
 		}
 	}
 	return Skill{}, false

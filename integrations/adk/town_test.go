@@ -59,34 +59,40 @@ const guardToken = "guard-token-of-the-test-0123456789abcdef"
 const configuration = `listen: %[1]s
 issuer: {url: "http://%[1]s"}
 identity:
-  guards: [{name: hierarchy, token_file: guard.token, agents: [coordinator, reader, writer, summariser]}]
+  guards: [{name: hierarchy, token_file: guard.token, agents: [coordinator, reader, writer, summariser, clerk]}]
 defaults: {mode: scoped}
 agents:
   - {id: coordinator, protocol: local}
   - {id: reader, protocol: local, required: [answer/read]}
   - {id: writer, protocol: local, required: [answer/write]}
   - {id: summariser, protocol: local, required: [answer/sum]}
+  - {id: clerk, protocol: local, required: [answer/file]}
   - {id: docs, protocol: local}
   - {id: notes, protocol: local}
 offers:
   reader: [{id: answer, operations: [read]}]
   writer: [{id: answer, operations: [write]}]
   summariser: [{id: answer, operations: [sum]}]
+  clerk: [{id: answer, operations: [file]}]
   docs: [{id: docs, operations: [read, delete]}]
-  notes: [{id: notes, operations: [keep, secret]}]
+  notes: [{id: notes, operations: [keep, secret, look, hide]}]
 skills:
   reader: [{skill: answer, grant: answer, operation: read}]
   writer: [{skill: answer, grant: answer, operation: write}]
   summariser: [{skill: answer, grant: answer, operation: sum}]
+  clerk: [{skill: answer, grant: answer, operation: file}]
   docs:
     - {skill: read_doc, grant: docs, operation: read, effect: read}
     - {skill: delete_doc, grant: docs, operation: delete}
   notes:
     - {skill: keep, grant: notes, operation: keep}
     - {skill: secret, grant: notes, operation: secret}
+    - {skill: look, grant: notes, operation: look, effect: read}
+    - {skill: hide, grant: notes, operation: hide, effect: read}
 scopes:
-  coordinator: {reader: [answer/read], docs: [docs/read], notes: [notes/keep]}
-  reader: {docs: [docs/read]}
+  coordinator: {reader: [answer/read], clerk: [answer/file], docs: [docs/read], notes: [notes/keep, notes/look]}
+  reader: {docs: [docs/read], notes: [notes/look]}
+  clerk: {reader: [answer/read]}
 `
 
 // town is a gate, and what ran of a hierarchy.
@@ -182,6 +188,7 @@ type scripted struct {
 	mu     sync.Mutex
 	script []*genai.Content
 	shown  [][]string
+	told   []string         // instructions
 	heard  []map[string]any // results of its calls
 }
 
@@ -198,6 +205,11 @@ func (s *scripted) GenerateContent(_ context.Context, req *model.LLMRequest, _ b
 	}
 	slices.Sort(shown)
 	s.shown = append(s.shown, shown)
+	if in := req.Config.SystemInstruction; in != nil {
+		for _, p := range in.Parts {
+			s.told = append(s.told, p.Text)
+		}
+	}
 	if n := len(req.Contents); n > 0 {
 		for _, p := range req.Contents[n-1].Parts {
 			if p.FunctionResponse != nil {
@@ -273,6 +285,7 @@ func (w *town) gate(known ...agent.Agent) *powerboxadk.Gate {
 		Gate:  &guard.Gate{URL: w.url, Token: guardToken, HTTP: &http.Client{Timeout: 20 * time.Second}},
 		Tools: map[string]powerboxadk.Skill{"read_doc": docs("read_doc"), "delete_doc": docs("delete_doc")},
 		State: map[string]powerboxadk.Skill{"kept": {Agent: "notes", Skill: "keep"}, "*": {Agent: "notes", Skill: "secret"}},
+		Reads: map[string]powerboxadk.Skill{"kept": {Agent: "notes", Skill: "look"}, "draft": {Agent: "notes", Skill: "keep"}, "*": {Agent: "notes", Skill: "hide"}},
 		Log:   slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
