@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -52,11 +53,42 @@ func TestATK46_OneRequest(t *testing.T) {
 	}
 }
 
+// counting is a recorder that keeps budgets, and notes what is taken.
+type counting struct {
+	*ledger
+	taken []Reservation
+}
+
+func (c *counting) Spend(ctx context.Context, r evidence.Record, take []Reservation) (evidence.Sealed, error) {
+	c.taken = append(c.taken, take...)
+	return c.Record(ctx, r)
+}
+
+func (c *counting) Settle(context.Context, string, bool) error { return nil }
+
+// ATK-46: what was given for one request is used up by it, whatever it is.
+func TestATK46_OneRequestIsOneUse(t *testing.T) {
+	w := newTown(t)
+	kept := &counting{ledger: w.ledger}
+	w.gate.Recorder = kept
+	call := w.call(Require, try(t, "a2a.message"))
+	call.Presented = []Presented{{Reference: "cap_once"}}
+	for digest, want := range map[string]int{"": 0, call.Request.Digest: 1} {
+		w.once(digest)
+		held := w.gate.References.(onRecord)["cap_once"]
+		held.Accounts = []Account{{Of: "cap_once", Budgets: Budgets{Uses: 1}}}
+		w.gate.References, kept.taken = onRecord{"cap_once": held}, nil
+		if v := w.check(call); !v.Allowed || len(kept.taken) != want {
+			t.Errorf("ATK-46 for the digest %q: %v, %d uses; want %d", digest, codes(v), len(kept.taken), want)
+		}
+	}
+}
+
 // ATK-42: a capability with a budget is refused where nobody keeps that.
 func TestATK42_BudgetElsewhere(t *testing.T) {
 	w := newTown(t)
 	call := w.call(Require, try(t, "a2a.message"))
-	call.Presented = []Presented{{Reference: "cap_once"}}
+	call.Free, call.Presented = true, []Presented{{Reference: "cap_once"}}
 	w.once("")
 	held := w.gate.References.(onRecord)["cap_once"]
 	held.Accounts = []Account{{Of: "cap_once", Budgets: Budgets{Uses: 1}}}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
@@ -60,8 +61,29 @@ var ErrSpent = errors.New("the budget of the capability is used up")
 // that may be tried again.
 var ErrUntold = errors.New("whether the budget of the capability holds it cannot be told now")
 
+// counts reports whether a call takes from budgets: one that has an operation done,
+// or says something that may have. What A2A and MCP do beside that, to open a
+// session, to read, follow or cancel a task, to have its events posted, has been
+// paid for with the call that it is about, and a holder whose budget is used up can
+// still read and end what it began (ADR 79). What a person gave for one request is
+// counted whatever that is.
+func counts(call *Call, held Held) bool {
+	return call.Free || held.Digest != "" || slices.ContainsFunc(call.Attempts, func(a powerbox.Attempt) bool {
+		return !a.IsAdmission() && !strings.HasPrefix(a.Operation().String(), reserved)
+	})
+}
+
+// reserved begins the operations that stand for what the protocols do, to which no
+// skill maps (design, section 2).
+const reserved = "a2a."
+
 // spend is what a call takes from the accounts of a capability, or why it cannot.
+// It is all that the call ever takes: its arguments are known when it begins, and
+// the events that answer it are not metered (ATK-34).
 func (g *Gate) spend(call *Call, held Held) ([]Reservation, []Reason) {
+	if !counts(call, held) {
+		return nil, nil
+	}
 	var out []Reservation
 	for _, a := range held.Accounts {
 		if _, ok := g.Recorder.(Ledger); !ok {

@@ -162,6 +162,11 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	v.Reasons = append(v.Reasons, g.untrusted(call, held.Origin)...)
 	if held.bound(call) {
 		v.Reasons = append(v.Reasons, notBound())
+	} else if held.summed(call) {
+		v.Reasons = append(v.Reasons, Reason{
+			Code: CodeMessageNotBound, Link: -1,
+			Message: "free text cannot be counted towards what an argument of the capability may add up to; name the skill and its arguments, and nothing beside",
+		})
 	}
 	if why := g.Policy.Veto(ctx, call, held); why != "" {
 		v.Reasons = append(v.Reasons, Reason{Code: CodeVeto, Link: -1, Message: why})
@@ -311,6 +316,13 @@ func (h Held) bound(call *Call) bool {
 		return false
 	}
 	return constrained(h.Authority, call.FreeOf)
+}
+
+// summed reports free content under a capability one of whose arguments is added
+// up: what the agent makes of the content is added up by nobody, wherever that is
+// decided.
+func (h Held) summed(call *Call) bool {
+	return call.Free && !call.Target.AdmitFreeText && slices.ContainsFunc(h.Accounts, func(a Account) bool { return len(a.Budgets.Sum) > 0 })
 }
 
 // constrained reports whether an operation that content can be about is held to

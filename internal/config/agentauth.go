@@ -188,6 +188,9 @@ func (k checker) checkProvider(at string, p AgentAuth) {
 		if len(behind) > 1 {
 			k.place(here, "has %s; want one: what is executed elsewhere has no backend here", strings.Join(slices.Sorted(maps.Keys(behind)), " and "))
 		}
+		if c.Location != "" && (c.Uses > 0 || len(c.Sum) > 0) {
+			k.place(here, "has location and a budget (uses or sum); what is executed elsewhere is not counted here, so give it a backend, or no budget")
+		}
 		for _, key := range []string{"mcp", "a2a"} {
 			at, ok := behind[key]
 			if u, err := url.Parse(at); ok && (err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http") {

@@ -224,8 +224,8 @@ type Offer struct {
 	MaximumLifetime time.Duration `key:"maximum_lifetime" doc:"Longest lifetime. Default: issuer.maximum_lifetime."`
 	MaximumDepth    int           `key:"maximum_depth" default:"3" min:"0" max:"16" doc:"How often it may be delegated on."`
 	// Budgets, which have the capability stay by reference.
-	Uses int                       `key:"uses" min:"0" max:"1000000000" doc:"How often one capability of it can be used in all, with everything that is narrowed from it; 0 for no bound. A capability with a budget has no token: it is presented by its id."`
-	Sum  map[string]powerbox.Value `key:"sum" doc:"Per argument, the most that all uses of one capability of it may add up to, with everything that is narrowed from it."`
+	Uses int                       `key:"uses" min:"0" max:"1000000000" doc:"How often one capability of it can be used in all, with everything that is narrowed from it; 0 for no bound. Skills, tools and messages count, once each, also where a stream answers; reading, following and ending tasks, and what MCP does beside calls, do not. A capability with a budget has no token: it is presented by its id."`
+	Sum  map[string]powerbox.Value `key:"sum" doc:"Per argument, the most that all uses of one capability of it may add up to, with everything that is narrowed from it. Free text, which nobody can add up, is refused under it."`
 }
 
 // Skill says which operation a skill is.

@@ -121,10 +121,10 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch in.Capability {
-	case "slow_job":
+	case "slow_job", "reports":
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprintf(w, `{"status":"pending","status_url":"http://%s/jobs/1"}`, r.Host)
-	case "ticker":
+	case "ticker", "prices":
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "data: {\"price\":1}\n\n")
 		_ = http.NewResponseController(w).Flush()

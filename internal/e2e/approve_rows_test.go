@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // builtIn is a section with a built-in user.
@@ -202,5 +204,29 @@ func TestAAPK6_UnlinkInTheConsole(t *testing.T) {
 	defer func() { _ = response.Body.Close() }()
 	if err := json.NewDecoder(response.Body).Decode(&hosts); err != nil || len(hosts.Hosts) != 1 || hosts.Hosts[0].User != "user:bob" {
 		t.Errorf("AAP-M6 the host is of %+v; want user:bob alone (%v)", hosts, err)
+	}
+}
+
+// TestAAPA2_NewsInterruptNobody has a request come while somebody types the code of
+// another: it is shown, and what was typed stays, as does the page.
+func TestAAPA2_NewsInterruptNobody(t *testing.T) {
+	b := startBank(t)
+	agent, alice := b.host().register(map[string]any{"name": "Helper", "capabilities": []any{"list_accounts"}}), b.visitor("alice")
+	at := alice.open(agent.code)
+	if status, text := alice.post(at, alice.approval(at)); status != http.StatusSeeOther {
+		t.Fatalf("HTTP %d %s", status, text)
+	}
+	w := openBrowser(t)
+	w.login(b.url, "alice", "/approve")
+	w.js(`document.documentElement.dataset.old = "1"; 0`)
+	w.do(chromedp.SendKeys(chromedp.CSS("#code"), "ABC"))
+	w.js(`document.activeElement.blur() || 1; 0`)
+	if status, answer := agent.ask("for the overview", "check_balance"); status >= 300 {
+		t.Fatalf("HTTP %d %v", status, answer)
+	}
+	w.do(chromedp.WaitReady(chromedp.CSS("#waiting article a")))
+	w.says("AAP-A2", "\u201cHelper\u201d", "See the balance of one account")
+	if got := w.js(`[document.querySelector("#code").value, document.documentElement.dataset.old]`); got != `["ABC","1"]` {
+		t.Errorf("AAP-A2 when news came the page was loaded again: %s", got)
 	}
 }

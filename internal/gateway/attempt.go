@@ -170,8 +170,9 @@ func (g *Gateway) presented(x *exchange, c *gate.Call) error {
 	// A proof whose capability was left out is one that does not hold, and no
 	// call of a caller without capabilities (ATK-54).
 	stray := h.Get(HeaderProof) != "" && (m == nil || len(m.Chain) == 0)
-	if values := h.Values(HeaderCapability); x.call.Binding == a2a.MCP && len(values) == 1 && !stray && isReference(values[0]) {
-		// MCP has no metadata of ours, and a client that cannot sign has one header.
+	if values := h.Values(HeaderCapability); len(values) == 1 && !stray && isReference(values[0]) {
+		// MCP has no metadata of ours, nor have most methods of A2A; and a client that
+		// cannot sign has one header.
 		c.Presented = append(c.Presented, gate.Presented{Reference: values[0]})
 	} else if len(values) > 0 || stray {
 		c.Presented = append(c.Presented, gate.Presented{Chain: token.SplitChain(strings.Join(values, ",")), Proof: h.Get(HeaderProof)})

@@ -84,14 +84,30 @@ function localTimes(root) {
 }
 
 const live = document.querySelector("[data-live]");
+let shown = live && live.innerHTML; // as the server wrote it
+
+// news loads what waits again, and nothing else of the page: whoever types a code
+// beside it is not interrupted, and what is as it was stays where it is. The answer
+// is parsed into a document that runs nothing.
+function news() {
+  const page = new XMLHttpRequest();
+  page.responseType = "document";
+  page.onload = () => {
+    const now = page.status === 200 && page.response && page.response.querySelector("[data-live]");
+    if (!now) return location.reload(); // nobody is logged in any more
+    if (now.innerHTML === shown) return;
+    shown = now.innerHTML;
+    live.replaceChildren(...now.childNodes);
+    localTimes(live);
+  };
+  page.open("GET", location.href);
+  page.send();
+}
+
 if (live) {
   const source = new EventSource(live.dataset.live);
-  source.addEventListener("changed", () => {
-    // Whoever types a code is not interrupted: only what waits is loaded again.
-    const code = document.querySelector("#code");
-    if (code && document.activeElement === code && code.value) return;
-    location.reload();
-  });
+  source.addEventListener("now", news); // something may have come before it was followed
+  source.addEventListener("changed", news);
   addEventListener("pagehide", () => source.close());
 }
 localTimes(document);
