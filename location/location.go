@@ -10,11 +10,18 @@
 // from the next call on. It says whether one of the agent's grants admits the
 // arguments: no constraint is read here. A token is verified and not used up; a
 // service whose work must not be done twice keeps the ids of its own requests.
+//
+// A token that is bound to a key (RFC 9449) is good with a proof for the very
+// request, which the provider verifies and uses up; one that is bound to a client
+// certificate (RFC 8705) over a connection with that, which is looked at here
+// (AAP-J9).
 package location
 
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,6 +101,7 @@ func (v Verifier) Middleware(next http.Handler) (http.Handler, error) {
 		r = r.WithContext(context.WithValue(r.Context(), key{}, call))
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		r.Header.Del("Authorization") // the service has no use for it
+		r.Header.Del("DPoP")
 		next.ServeHTTP(w, r)
 	}), nil
 }
@@ -109,8 +117,18 @@ func (v Verifier) verify(w http.ResponseWriter, r *http.Request) (Call, []byte, 
 		return Call{}, nil, &refusal{http.StatusUnauthorized, "authentication_required", "want one token of an agent, for " + v.Location}
 	}
 	scheme, token, _ := strings.Cut(headers[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "Authorization is not Bearer and a token"}
+	shown := credentials{token: strings.TrimSpace(token), dpop: strings.EqualFold(scheme, "DPoP")}
+	if !shown.dpop && !strings.EqualFold(scheme, "Bearer") || shown.token == "" {
+		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "Authorization is neither Bearer nor DPoP and a token"}
+	}
+	if proofs := r.Header.Values("DPoP"); shown.dpop && len(proofs) == 1 {
+		shown.proof = proofs[0]
+	} else if shown.dpop {
+		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "Authorization is DPoP; want one header DPoP with a proof for this request"}
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		sum := sha256.Sum256(r.TLS.PeerCertificates[0].Raw)
+		shown.certificate = base64.RawURLEncoding.EncodeToString(sum[:])
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, v.BodyLimit))
 	if err != nil {
@@ -123,15 +141,14 @@ func (v Verifier) verify(w http.ResponseWriter, r *http.Request) (Call, []byte, 
 	if !slices.Contains(v.Capabilities, call.Capability) {
 		return Call{}, nil, &refusal{http.StatusNotFound, "capability_not_found", "that capability is not executed here"}
 	}
-	said, err := v.introspect(r.Context(), strings.TrimSpace(token), call)
+	said, err := v.introspect(r.Context(), shown, call)
 	switch {
 	case err != nil:
 		return Call{}, nil, &refusal{http.StatusServiceUnavailable, "unavailable", "whether the token holds cannot be told now; try again in a moment"}
 	case !said.Active:
 		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "the token does not hold"}
-	case said.Confirmation != nil:
-		// A proof that nobody looks at proves nothing (RFC 9449, section 7.1).
-		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "the token is bound to a key, and proofs of it are not looked at here; send one that is not"}
+	case !said.proves(shown):
+		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "the token is bound to a key or a certificate: send it as Authorization: DPoP with a proof for this request, or over a connection with that certificate"}
 	case said.Audience != v.Location:
 		return Call{}, nil, &refusal{http.StatusUnauthorized, "invalid_jwt", "the token is not for " + v.Location}
 	case !said.Allowed:
@@ -149,13 +166,49 @@ type introspection struct {
 	Agent    string `json:"agent_id"`
 	Host     string `json:"host_id"`
 	User     string `json:"user_id"`
-	// Confirmation is what the token is bound to.
+	// Confirmation is what the token is bound to, and Proven says that the proof of
+	// its key holds.
 	Confirmation map[string]any `json:"cnf"`
+	Proven       bool           `json:"proven"`
 }
 
-// introspect asks the provider about a token and the arguments that came with it.
-func (v Verifier) introspect(ctx context.Context, token string, c Call) (introspection, error) {
-	ask, err := json.Marshal(map[string]any{"token": token, "capability": c.Capability, "arguments": c.Arguments})
+// credentials are what a request shows.
+type credentials struct {
+	token       string
+	dpop        bool
+	proof       string // DPoP proof, "" for none
+	certificate string // x5t#S256 of the connection's, "" for none
+}
+
+// proves reports whether the request has shown everything that its token is bound
+// to. A binding that is not known here is not passed over, and a proof that nobody
+// has looked at proves nothing (RFC 9449, section 7.1).
+func (s introspection) proves(shown credentials) bool {
+	for name, bound := range s.Confirmation {
+		switch name {
+		case "jkt":
+			if !shown.dpop || !s.Proven {
+				return false
+			}
+		case "x5t#S256":
+			if shown.certificate == "" || bound != shown.certificate {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return (s.Confirmation == nil) == (len(s.Confirmation) == 0) && (!shown.dpop || s.Proven)
+}
+
+// introspect asks the provider about a token, the proof and the arguments that came
+// with it.
+func (v Verifier) introspect(ctx context.Context, shown credentials, c Call) (introspection, error) {
+	question := map[string]any{"token": shown.token, "capability": c.Capability, "arguments": c.Arguments}
+	if shown.dpop {
+		question["proof"] = map[string]string{"dpop": shown.proof, "method": http.MethodPost, "url": v.Location}
+	}
+	ask, err := json.Marshal(question)
 	if err != nil {
 		return introspection{}, err
 	}

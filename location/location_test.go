@@ -1,6 +1,10 @@
 package location_test
 
 import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -17,6 +21,7 @@ const here = "https://statements.example/run"
 type asked struct {
 	Token, Capability string
 	Arguments         json.RawMessage
+	Proof             map[string]string
 }
 
 // town is a service behind the middleware, with its provider.
@@ -147,10 +152,50 @@ func TestAAPE12_Requests(t *testing.T) {
 	}
 }
 
-// TestAAPJ9_BoundTokens: a proof that nobody looks at proves nothing.
+// TestAAPJ9_BoundTokens: a token is good with everything that it is bound to, and
+// a proof that nobody looked at proves nothing.
 func TestAAPJ9_BoundTokens(t *testing.T) {
-	h, _, done := town(t, http.StatusOK, strings.TrimSuffix(yes, "}")+`,"cnf":{"jkt":"k"}}`)
-	if w := post(t, h, "Bearer abc", `{"capability":"statement"}`); w.Code != http.StatusUnauthorized || len(*done) != 0 {
-		t.Errorf("%d %s", w.Code, w.Body)
+	certificate := []byte("the certificate of a client")
+	sum := sha256.Sum256(certificate)
+	mine := base64.RawURLEncoding.EncodeToString(sum[:])
+	for name, c := range map[string]struct {
+		cnf, scheme string
+		proofs      []string
+		more        string
+		certificate []byte
+		want        int
+	}{
+		"proven":                        {`{"jkt":"k"}`, "DPoP", []string{"p"}, `,"proven":true`, nil, http.StatusOK},
+		"as a bearer":                   {`{"jkt":"k"}`, "Bearer", nil, "", nil, http.StatusUnauthorized},
+		"as a bearer, proven":           {`{"jkt":"k"}`, "Bearer", []string{"p"}, `,"proven":true`, nil, http.StatusUnauthorized},
+		"not looked at":                 {`{"jkt":"k"}`, "DPoP", []string{"p"}, "", nil, http.StatusUnauthorized},
+		"without a proof":               {`{"jkt":"k"}`, "DPoP", nil, `,"proven":true`, nil, http.StatusUnauthorized},
+		"two proofs":                    {`{"jkt":"k"}`, "DPoP", []string{"p", "q"}, `,"proven":true`, nil, http.StatusUnauthorized},
+		"bound to nothing":              {`null`, "DPoP", []string{"p"}, "", nil, http.StatusUnauthorized},
+		"bound to nothing that is said": {`{}`, "Bearer", nil, "", nil, http.StatusUnauthorized},
+		"bound to something else":       {`{"jwk":{}}`, "DPoP", []string{"p"}, `,"proven":true`, nil, http.StatusUnauthorized},
+		"a certificate":                 {`{"x5t#S256":"` + mine + `"}`, "Bearer", nil, "", certificate, http.StatusOK},
+		"another certificate":           {`{"x5t#S256":"` + mine + `"}`, "Bearer", nil, "", []byte("x"), http.StatusUnauthorized},
+		"no certificate":                {`{"x5t#S256":"` + mine + `"}`, "Bearer", nil, "", nil, http.StatusUnauthorized},
+		"an empty certificate":          {`{"x5t#S256":""}`, "Bearer", nil, "", nil, http.StatusUnauthorized},
+		"both, one shown":               {`{"jkt":"k","x5t#S256":"` + mine + `"}`, "DPoP", []string{"p"}, `,"proven":true`, nil, http.StatusUnauthorized},
+	} {
+		h, questions, done := town(t, http.StatusOK, strings.TrimSuffix(yes, "}")+`,"cnf":`+c.cnf+c.more+"}")
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, here, strings.NewReader(`{"capability":"statement"}`))
+		r.Header.Set("Authorization", c.scheme+" abc")
+		r.Header["Dpop"] = c.proofs
+		if c.certificate != nil {
+			r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: c.certificate}}}
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.want || (len(*done) == 1) != (c.want == http.StatusOK) {
+			t.Errorf("AAP-J9 %s: %d %s; want %d", name, w.Code, w.Body, c.want)
+		}
+		if name == "proven" {
+			if p := (*questions)[0].Proof; p["dpop"] != "p" || p["method"] != http.MethodPost || p["url"] != here {
+				t.Errorf("AAP-J9 the provider is asked about %v", p)
+			}
+		}
 	}
 }

@@ -22,6 +22,9 @@ type Capability struct {
 	Input       json.RawMessage `json:"input,omitempty"`
 	Output      json.RawMessage `json:"output,omitempty"`
 	Location    string          `json:"location,omitempty"` // "" for the provider's own
+	// Bound says that it is executed with a token alone that is bound to a key
+	// (RFC 9728, section 2).
+	Bound bool `json:"dpop_bound_access_tokens_required,omitempty"`
 }
 
 // View says as whom capabilities are looked at: as an agent, else as the host where

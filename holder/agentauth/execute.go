@@ -55,17 +55,23 @@ func (c *Client) Execute(ctx context.Context, agent string, e Execution, events 
 		return Result{}, err
 	}
 	e = e.plain()
-	location, err := c.locate(ctx, a, e)
+	at, err := c.locate(ctx, a, e)
 	if err != nil {
 		return Result{}, err
 	}
-	out, err := c.execute(ctx, a, location, e, events)
+	out, err := c.execute(ctx, a, at, e, events)
 	c.stale(a.Issuer, err)
 	return out, about(e.Capability, err)
 }
 
+// place is where an execution is sent.
+type place struct {
+	url   string
+	bound bool // with a bound token alone
+}
+
 // locate checks an execution and returns where it is sent (section 2.15).
-func (c *Client) locate(ctx context.Context, a *signing, e Execution) (string, error) {
+func (c *Client) locate(ctx context.Context, a *signing, e Execution) (place, error) {
 	arguments := powerbox.Object()
 	if len(e.Arguments) > 0 {
 		v, err := powerbox.ParseValue(e.Arguments)
@@ -73,30 +79,36 @@ func (c *Client) locate(ctx context.Context, a *signing, e Execution) (string, e
 			err = errors.New("want an object")
 		}
 		if err != nil {
-			return "", fmt.Errorf("agentauth: arguments of %s: %w", clip(e.Capability), err)
+			return place{}, fmt.Errorf("agentauth: arguments of %s: %w", clip(e.Capability), err)
 		}
 		arguments = v
 	}
 	if err := a.within(e.Capability, arguments); err != nil {
-		return "", err
+		return place{}, err
 	}
 	d, err := c.Describe(ctx, a.Issuer, e.Capability, View{Agent: a.ID})
 	if err != nil {
-		return "", err
+		return place{}, err
 	}
 	if d.Location == "" {
-		return a.provider.Location, nil
+		return place{a.provider.Location, d.Bound}, nil
 	}
 	if err := a.provider.reachable(d.Location); err != nil {
-		return "", fmt.Errorf("agentauth: location of %s: %w", clip(e.Capability), err)
+		return place{}, fmt.Errorf("agentauth: location of %s: %w", clip(e.Capability), err)
 	}
-	return d.Location, nil
+	return place{d.Location, d.Bound}, nil
 }
 
 // execute sends one execution. It is not sent twice, but where the service did not
 // look at it.
-func (c *Client) execute(ctx context.Context, a *signing, location string, e Execution, events func(Event) error) (Result, error) {
-	token := func() (string, error) { return c.agentToken(a, location, e.Capability) }
+func (c *Client) execute(ctx context.Context, a *signing, at place, e Execution, events func(Event) error) (Result, error) {
+	location := at.url
+	token := func() (string, error) {
+		if at.bound {
+			return c.boundToken(a, location, e.Capability)
+		}
+		return c.agentToken(a, location, e.Capability)
+	}
 	answer, err := c.do(ctx, &call{method: http.MethodPost, url: location, body: e, token: token, stream: true})
 	if err != nil {
 		return Result{}, err
@@ -200,11 +212,11 @@ func (c *Client) Batch(ctx context.Context, agent string, es []Execution) ([]Bat
 	for i, e := range es {
 		e = e.plain()
 		es[i] = e
-		location, err := c.locate(ctx, a, e)
+		at, err := c.locate(ctx, a, e)
 		switch {
 		case err != nil:
 			out[i].Err = err
-		case location != a.provider.Location || a.provider.Endpoints["batch_execute"] == "":
+		case at.url != a.provider.Location || a.provider.Endpoints["batch_execute"] == "":
 			out[i].Result, out[i].Err = c.Execute(ctx, agent, e, nil)
 		default:
 			together = append(together, i)

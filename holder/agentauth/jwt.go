@@ -117,15 +117,21 @@ func (c *Client) prove(r *http.Request, compact string) error {
 // the provider itself is the audience and takes proofs, the token is bound to a key
 // of this process: whoever comes by it can do nothing with it (AAP-J9).
 func (c *Client) agentToken(a *signing, audience string, only ...string) (string, error) {
-	cl := claims{Issuer: a.host.Public().Thumbprint(), Subject: a.ID, Audience: audience, Only: only}
 	if (audience == a.Issuer || audience == a.provider.Location) && slices.Contains(a.provider.DPoP, "EdDSA") {
-		key, err := c.proofKey()
-		if err != nil {
-			return "", err
-		}
-		cl.Bound = &bound{key.Public().Thumbprint()}
+		return c.boundToken(a, audience, only...)
 	}
-	return c.sign(a.key, wire.TypeAgent, cl)
+	return c.freeToken(a, audience, only...)
+}
+
+// boundToken signs as an agent a token that is bound to a key of this process.
+func (c *Client) boundToken(a *signing, audience string, only ...string) (string, error) {
+	key, err := c.proofKey()
+	if err != nil {
+		return "", err
+	}
+	return c.sign(a.key, wire.TypeAgent, claims{
+		Issuer: a.host.Public().Thumbprint(), Subject: a.ID, Audience: audience, Only: only, Bound: &bound{key.Public().Thumbprint()},
+	})
 }
 
 // freeToken signs as an agent a token that somebody else sends.

@@ -80,7 +80,8 @@ func (a *API) describe(r *http.Request) (answer, error) {
 		Output      json.RawMessage `json:"output,omitempty"`
 		Location    string          `json:"location,omitempty"`
 		Status      string          `json:"grant_status,omitempty"`
-	}{c.Name, c.Description, raw(c.Input), raw(c.Output), c.Location, status}
+		Bound       bool            `json:"dpop_bound_access_tokens_required,omitempty"` // as RFC 9728 has it
+	}{c.Name, c.Description, raw(c.Input), raw(c.Output), c.Location, status, a.config.Provider.WantsProof(c)}
 	return answer{header: header, body: b}, nil
 }
 
@@ -335,8 +336,8 @@ func writeEvent(w io.Writer, name string, data []byte) error {
 }
 
 // introspect answers section 5.12, always with 200 (AAP-I1). With capability and
-// arguments it also says whether they are within the grants, which is ours
-// (AAP-I6).
+// arguments it also says whether they are within the grants, and with proof whether
+// that of a bound token holds, which is ours (AAP-I6, AAP-J9).
 func (a *API) introspect(r *http.Request) (answer, error) {
 	if a.config.Introspector != nil && !a.config.Introspector(r) {
 		return answer{}, agentauth.Errorf(agentauth.CodeUnauthenticated, "introspection is for services that the operator knows")
@@ -350,7 +351,14 @@ func (a *API) introspect(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	arguments, _ := v.Get("arguments")
-	out, active, err := a.config.Provider.Introspect(r.Context(), token, capability, arguments)
+	shown := provider.Presented{Token: token}
+	if proof, ok := v.Get("proof"); ok {
+		shown.Scheme, shown.Proofs = "DPoP", []string{""}
+		if err := texts(proof, map[string]*string{"dpop": &shown.Proofs[0], "method": &shown.Method, "url": &shown.URL}); err != nil {
+			return answer{}, err
+		}
+	}
+	out, active, err := a.config.Provider.Introspect(r.Context(), shown, capability, arguments)
 	if err != nil {
 		return answer{}, err
 	}
@@ -370,6 +378,9 @@ func (a *API) introspect(r *http.Request) (answer, error) {
 	}
 	if out.Confirmation != nil {
 		b["cnf"] = out.Confirmation
+	}
+	if out.Proven {
+		b["proven"] = true
 	}
 	if out.Decision != nil {
 		b["allowed"] = out.Decision.Allowed

@@ -53,3 +53,83 @@ func TestAAPE12_ServicesAtALocation(t *testing.T) {
 		t.Errorf("AAP-E12: %d were done; want 1", len(done))
 	}
 }
+
+// TestAAPJ9_AtALocation shows a service at a location of its own bound tokens: with a
+// proof for the very request they are good there, once, and where the provider wants
+// proofs no other is. Our client binds its tokens where it is told to.
+func TestAAPJ9_AtALocation(t *testing.T) {
+	var front http.Handler
+	done := 0
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front.ServeHTTP(w, r) }))
+	t.Cleanup(service.Close)
+	at := service.URL + "/remote"
+	b := newBank(t, bankOptions{
+		conf: "      introspection_token: a-service-that-is-known",
+		capabilities: fmt.Sprintf("        - {name: remote, description: Elsewhere, sensitivity: read, location: %q}\n"+
+			"        - {name: safe, description: Elsewhere and bound, sensitivity: read, location: %q, require_proof: true}", at, at),
+	})
+	var err error
+	front, err = location.Verifier{
+		Location: at, Capabilities: []string{"remote", "safe"}, Introspection: b.url + "/agent/introspect", Secret: "a-service-that-is-known",
+	}.Middleware(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		done++
+		fmt.Fprint(w, `{"data":{}}`)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, key, other := b.active("alice", "remote", "safe"), newProof(t), newProof(t)
+	send := func(scheme, compact string, capability string, proofs ...string) reply {
+		header := []string{"Authorization", scheme + " " + compact}
+		for _, p := range proofs {
+			header = append(header, "DPoP", p)
+		}
+		return b.ask(http.MethodPost, at, "", fact{"capability": capability}, header...)
+	}
+	bound := func() string { return m.token(at, key.cnf()) }
+	for _, capability := range []string{"remote", "safe"} {
+		c := bound()
+		proof := key.prove(http.MethodPost, at, c)
+		b.want("AAP-J9 "+capability, send("DPoP", c, capability, proof), http.StatusOK, "")
+		b.want("AAP-J9 the proof again", send("DPoP", c, capability, proof), http.StatusUnauthorized, "invalid_jwt")
+		b.want("AAP-J9 another proof", send("DPoP", c, capability, key.prove(http.MethodPost, at, c)), http.StatusOK, "")
+	}
+	for what, try := range map[string]func(c string) reply{
+		"no proof":      func(c string) reply { return send("DPoP", c, "safe") },
+		"as a bearer":   func(c string) reply { return send("Bearer", c, "safe") },
+		"another key":   func(c string) reply { return send("DPoP", c, "safe", other.prove(http.MethodPost, at, c)) },
+		"another URL":   func(c string) reply { return send("DPoP", c, "safe", key.prove(http.MethodPost, service.URL+"/", c)) },
+		"another token": func(c string) reply { return send("DPoP", c, "safe", key.prove(http.MethodPost, at, bound())) },
+		"another method": func(c string) reply {
+			return send("DPoP", c, "safe", key.prove(http.MethodGet, at, c))
+		},
+		"for the provider": func(string) reply {
+			c := m.token(b.url+"/capability/execute", key.cnf())
+			return send("DPoP", c, "safe", key.prove(http.MethodPost, at, c))
+		},
+	} {
+		b.want("AAP-J9 "+what, try(bound()), http.StatusUnauthorized, "invalid_jwt")
+	}
+	// What is not bound is good where no proof is wanted, and there alone.
+	b.want("AAP-J9 not bound", send("Bearer", m.token(at), "remote"), http.StatusOK, "")
+	b.want("AAP-J9 not bound", send("Bearer", m.token(at), "safe"), http.StatusForbidden, "capability_not_granted")
+	if done != 5 {
+		t.Errorf("AAP-J9 %d were done; want 5", done)
+	}
+	// A proof for one service, shown by another.
+	c := bound()
+	stolen := fact{"dpop": key.prove(http.MethodPost, at+"/other", c), "method": http.MethodPost, "url": at + "/other"}
+	if r := b.ask(http.MethodPost, "/agent/introspect", "a-service-that-is-known", fact{"token": c, "proof": stolen}); r.Body["active"] != false {
+		t.Errorf("AAP-J9 a proof for another service than the token: %s", r.Raw)
+	}
+	h := newAgentHost(t)
+	waiting, _ := h.must(0, "agent", "connect", b.url, "--name", "n", "--capability", "remote,safe", "--no-wait", "--output", "json")
+	h.answer("approve", b.url, waiting)
+	id := waiting["agent_id"].(string)
+	h.must(0, "agent", "status", id, "--wait")
+	h.must(0, "agent", "execute", id, "remote")
+	h.must(0, "agent", "execute", id, "safe")
+	if done != 7 {
+		t.Errorf("AAP-J9 by our client %d were done; want 7", done)
+	}
+}

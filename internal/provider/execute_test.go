@@ -103,7 +103,7 @@ func (w *town) revokeRecord(m *member) {
 
 func (w *town) introspect(compact, capability, arguments string) (provider.Introspection, bool) {
 	w.t.Helper()
-	in, active, err := w.provider.Introspect(w.t.Context(), compact, capability, value(w.t, arguments))
+	in, active, err := w.provider.Introspect(w.t.Context(), provider.Presented{Token: compact}, capability, value(w.t, arguments))
 	w.must(err)
 	return in, active
 }

@@ -393,21 +393,25 @@ type Introspection struct {
 	Grants  []Grant // in force, and within what the token says of itself
 	Expires time.Time
 	// Confirmation is what the token is bound to, as its cnf has it, nil for nothing:
-	// the service that it was shown to looks at the proof.
+	// the service that it was shown to looks at the proof, or has it looked at here.
 	Confirmation map[string]string
+	Proven       bool               // the proof of its key was verified
 	Decision     *powerbox.Decision // on an attempt that was asked about, nil for none
 }
 
-// Introspect verifies a token of an agent for a service at a location. It uses
-// nothing up, and returns false whatever does not hold (AAP-I1 to I6).
-func (p *Provider) Introspect(ctx context.Context, compact, capability string, arguments powerbox.Value) (Introspection, bool, error) {
+// Introspect verifies a token of an agent for a service at a location. It uses no
+// token up, and returns false whatever does not hold (AAP-I1 to I6). With a DPoP
+// proof, which the service passes on with method and URL of the request, that is
+// verified, too, and used up: it is for that one request (AAP-J9).
+func (p *Provider) Introspect(ctx context.Context, shown Presented, capability string, arguments powerbox.Value) (Introspection, bool, error) {
+	shown.elsewhere = len(shown.Proofs) == 0
 	audiences := []string{p.Location(), p.config.URL}
 	for _, name := range p.order {
 		if l := p.capabilities[name].Location; l != "" {
 			audiences = append(audiences, l)
 		}
 	}
-	s, err := p.AuthenticateAgent(ctx, Presented{Token: compact, elsewhere: true}, Again, audiences...)
+	s, err := p.AuthenticateAgent(ctx, shown, Again, audiences...)
 	var e *agentauth.Error
 	if asError(err, &e) {
 		return Introspection{}, false, nil
@@ -415,14 +419,17 @@ func (p *Provider) Introspect(ctx context.Context, compact, capability string, a
 	if err != nil {
 		return Introspection{}, false, err
 	}
+	if !shown.elsewhere && shown.URL != s.Audience() {
+		return Introspection{}, false, nil // a proof for another service than the token
+	}
 	now := p.config.Now()
-	out := Introspection{Session: s, Expires: s.Agent.expires(), Confirmation: confirmation(s.token)}
+	out := Introspection{Session: s, Expires: s.Agent.expires(), Confirmation: confirmation(s.token), Proven: !shown.elsewhere}
 	held, err := p.standingGrants(ctx, s)
 	if err != nil {
 		return Introspection{}, false, err
 	}
 	for _, g := range held {
-		if s.token.Allows(g.Capability) && p.capabilities[g.Capability] != nil {
+		if c := p.capabilities[g.Capability]; c != nil && s.token.Allows(g.Capability) && (!c.Proof || s.token.Bound) {
 			out.Grants = append(out.Grants, g)
 		}
 	}

@@ -18,7 +18,7 @@ type Presented struct {
 	Method, URL string   // of the request, as the client knows it
 	Certificate []byte   // DER of the client's TLS certificate, nil for none
 
-	elsewhere bool // it was shown to another service, which looks at the proof itself
+	elsewhere bool // it was shown to another service, which looks at what it is bound to
 }
 
 // Bearer is a token that came alone.
@@ -66,6 +66,10 @@ func (p *Provider) proven(t agentauth.Token, shown Presented, now time.Time) err
 	}
 	return err
 }
+
+// WantsProof reports whether a capability is executed with a token that is bound
+// alone.
+func (p *Provider) WantsProof(c *Capability) bool { return p.config.RequireProof || c.Proof }
 
 // confirmation is what a token is bound to, nil for nothing.
 func confirmation(t agentauth.Token) map[string]string {
