@@ -324,6 +324,23 @@ func (f *stdioFront) write(message []byte) {
 	}
 }
 
+// readyTime is how long a host's first message waits for the gateway to be ready.
+const readyTime = 15 * time.Second
+
+// awaitReady returns when calls can be decided, or it takes too long, and they are denied
+// with the reason.
+func (g *apartGateway) awaitReady(ctx context.Context) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for until := g.now().Add(readyTime); g.ready() != nil && g.now().Before(until); {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
 // speak takes the one client that speaks by our standard input. What it returns ends
 // when that does: there is nobody left to serve.
 func (p *program) speak(ctx context.Context, g *apartGateway, at net.Addr) (context.Context, error) {
@@ -334,6 +351,7 @@ func (p *program) speak(ctx context.Context, g *apartGateway, at net.Addr) (cont
 	ctx, done := context.WithCancel(ctx)
 	go func() {
 		defer done()
+		g.awaitReady(ctx) // a host begins at once, and asks nobody whether it may
 		if err := f.run(ctx, p.stdin); err != nil {
 			g.log.WarnContext(ctx, "the host's messages cannot be read any more", slog.Any("error", err))
 		}

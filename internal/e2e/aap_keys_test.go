@@ -148,6 +148,7 @@ func TestAAPU6_HostsThatAreKnownAhead(t *testing.T) {
 
 // AAP-E7: a grant with an operator that is not known any more is not guessed at.
 func TestAAPE7_OperatorsThatAreGone(t *testing.T) {
+	aboutTheFile(t)
 	b := newBank(t, bankOptions{})
 	m := b.active("alice", within("transfer_money", args("amount", args("max", 5))))
 	id := m.id

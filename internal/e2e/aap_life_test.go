@@ -211,6 +211,7 @@ func TestAAPF3_Limits(t *testing.T) {
 // AAP-A2, ATK-50: codes are forty bits, in any case, for one answer, and cannot be
 // tried out.
 func TestAAPA2_UserCodes(t *testing.T) {
+	aboutTheFile(t)
 	b := newBank(t, bankOptions{})
 	m, _ := b.register(newOKP(t), map[string]any{"capabilities": []any{"check_balance"}})
 	if len(m.code) != 9 || m.code[4] != '-' || strings.ContainsAny(m.code, "OIL") || strings.ToUpper(m.code) != m.code {

@@ -27,6 +27,7 @@ func (b *bank) stored(text string) bool {
 // TestAAPZ3_ViewAndForget: a person sees what was done in their name, nobody else does,
 // and has an agent that has ended forgotten, with its words.
 func TestAAPZ3_ViewAndForget(t *testing.T) {
+	aboutTheFile(t)
 	b := newBank(t, bankOptions{})
 	m, r := b.register(newOKP(t), map[string]any{"name": "Divorce helper", "reason": "Wants to leave in May", "capabilities": []any{"check_balance"}})
 	b.want("register", r, http.StatusOK, "")

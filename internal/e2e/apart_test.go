@@ -338,6 +338,7 @@ func TestATK18_TwoGatewaysOfOneAgent(t *testing.T) {
 
 // TestATK36_EnrolmentTokens serve once, for what they are, and show nowhere.
 func TestATK36_EnrolmentTokens(t *testing.T) {
+	aboutTheFile(t)
 	w, all := startApart(t, 1, options{}, "--lease", "1s")
 	enroll := func(text, server string) (string, error) {
 		dir := t.TempDir()

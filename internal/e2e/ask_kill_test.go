@@ -11,6 +11,7 @@ import (
 // TestGATE3_KilledWhileACallIsMade kills the server while an approved call is made:
 // after the restart its outcome is said to be unknown, and it is not made again.
 func TestGATE3_KilledWhileACallIsMade(t *testing.T) {
+	aboutTheFile(t)
 	w, alice, held := mailing(t, options{})
 	var reached atomic.Int32
 	stuck := make(chan struct{})

@@ -214,6 +214,7 @@ func idOf(line []byte) string { return string(ownID.FindSubmatch(line)[1]) }
 // an old state of its store back, with all its keys, and signs another history.
 // Only a checkpoint that the auditor kept shows that.
 func TestATK43_ATK44_HistoriesThatAreSignedAnew(t *testing.T) {
+	aboutTheFile(t)
 	w := start(t, options{})
 	alice := w.caller(aliceToken)
 	alice.reports()

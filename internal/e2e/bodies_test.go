@@ -98,6 +98,7 @@ func (a *auditor) bodies() string {
 // What callers said stands beside the chain and can be erased; the chain and its
 // proofs stay, and both verifiers tell an erased body from one that was changed.
 func TestEXT26_ErasureKeepsTheChain(t *testing.T) {
+	aboutTheFile(t)
 	w := start(t, options{agent: keepArguments})
 	alice, bob := w.caller(aliceToken), w.caller(bobToken)
 	first, second, other := alice.saying("canary-first"), alice.saying("canary-second"), bob.saying("canary-bob")

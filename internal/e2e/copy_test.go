@@ -39,6 +39,7 @@ func nameOf(url string) string {
 // revoked stays so, what waits for a person can be answered, and the evidence from
 // before is in the log that goes on, byte for byte.
 func TestStoreCopy(t *testing.T) {
+	aboutTheFile(t)
 	w := start(t, options{mail: ", approval: true"})
 	alice := w.caller(aliceToken)
 	kept, gone := alice.reports(), alice.reports()

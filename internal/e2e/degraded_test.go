@@ -63,6 +63,7 @@ func (w *town) ready() string {
 // is logged, and how many they were is on record afterwards. Nothing else goes on,
 // nor does anything at an agent without it.
 func TestEXT27_DegradedReadsGoOn(t *testing.T) {
+	aboutTheFile(t)
 	address, section := telemetryAt(t, "")
 	w := start(t, options{agent: degradedReads, extra: section})
 	alice := w.caller(aliceToken)
@@ -143,6 +144,7 @@ func TestEXT27_DegradedReadsGoOn(t *testing.T) {
 // It is over when its time is: nothing goes on then, until something could be
 // recorded again.
 func TestEXT27_DegradedEnds(t *testing.T) {
+	aboutTheFile(t)
 	w := start(t, options{agent: "    degraded: {calls: reads, for: 1ms}\n"})
 	alice := w.caller(aliceToken)
 	held := alice.request("documents", map[string]any{"grants": []string{"documents:read"}, "purpose": "p", "resourceQuery": map[string]any{"collection": "reports"}})[0]
@@ -170,6 +172,7 @@ func TestEXT27_DegradedEnds(t *testing.T) {
 
 // A server that ends tells of the gap first; where it cannot, its log does.
 func TestEXT27_AServerThatEndsTellsOfTheGap(t *testing.T) {
+	aboutTheFile(t)
 	w := start(t, options{agent: degradedReads})
 	alice := w.caller(aliceToken)
 	held := alice.request("documents", map[string]any{"grants": []string{"documents:read"}, "purpose": "p", "resourceQuery": map[string]any{"collection": "reports"}})[0]

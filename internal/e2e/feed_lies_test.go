@@ -172,6 +172,7 @@ func TestATK25_LiesAboutTheRunningFeed(t *testing.T) {
 // TestATK25_ARestoredStoreIsARollback: the server goes on from an older backup of
 // its store, so that a revocation is gone. A gateway that has it does not follow.
 func TestATK25_ARestoredStoreIsARollback(t *testing.T) {
+	aboutTheFile(t)
 	w, all := startApart(t, 1, options{}, "--lease", "1s")
 	alice := w.caller(aliceToken)
 	held := alice.reports()

@@ -191,6 +191,7 @@ func (w *town) full(limit uint64) {
 }
 
 func TestEXT27_NoRecordNoAction(t *testing.T) {
+	aboutTheFile(t)
 	w := start(t, options{})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
@@ -225,6 +226,7 @@ func TestEXT27_NoRecordNoAction(t *testing.T) {
 
 // In observe the operator chose to go on, and every failed write is logged.
 func TestEXT27_ObserveGoesOnAndLogs(t *testing.T) {
+	aboutTheFile(t)
 	w := start(t, options{mode: "observe"})
 	alice := w.caller(aliceToken)
 	allowed(t, alice.send("documents", invoke("search_documents", nil, "")))

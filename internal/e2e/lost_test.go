@@ -18,6 +18,7 @@ import (
 // revocations, set modes and evidence are gone, and it must not go on as if
 // there had never been any.
 func TestATK43_KeysWithoutTheirStoreDoNotStart(t *testing.T) {
+	aboutTheFile(t)
 	w := start(t, options{})
 	w.caller(aliceToken).reports()
 	if err := w.process.Process.Signal(syscall.SIGTERM); err != nil {
@@ -49,6 +50,7 @@ func TestATK43_KeysWithoutTheirStoreDoNotStart(t *testing.T) {
 // TestATK43_AChangedSpoolIsNotPassedOver changes a record that was acknowledged
 // ahead of the store: the server does not go on without it.
 func TestATK43_AChangedSpoolIsNotPassedOver(t *testing.T) {
+	aboutTheFile(t)
 	w := start(t, options{})
 	var last string
 	for range 8 {

@@ -28,6 +28,13 @@ func onStores(t *testing.T, test func(t *testing.T)) {
 	t.Run(onPostgres, test)
 }
 
+// aboutTheFile has the towns of a test on SQLite in both runs: its subject is the file
+// itself, or what one process remembers that has its store alone.
+func aboutTheFile(t *testing.T) {
+	t.Helper()
+	t.Setenv("E2E_STORE", "sqlite")
+}
+
 // storeLines has a town keep its state where the options, the name of the part of its
 // test, or E2E_STORE say.
 func (w *town) storeLines(o options) string {

@@ -118,6 +118,7 @@ func TestEXT35_TilesAreServed(t *testing.T) {
 
 // A leaf hash that was changed in the store is found by whoever reads the tiles.
 func TestATK44_TamperedTilesAreFound(t *testing.T) {
+	aboutTheFile(t)
 	w := watched(t)
 	w.denied(16)
 	if _, err := w.hashes(); err != nil {
@@ -200,6 +201,7 @@ func TestEXT35_OneRecordWithItsProof(t *testing.T) {
 // A store that was restored from a backup is behind what the witnesses have
 // cosigned, and is not served; neither is a new one under the name of the old.
 func TestATK43_ARestoredBackupIsNotServed(t *testing.T) {
+	aboutTheFile(t)
 	w := watched(t)
 	one, two, three := newWatcher(t, "one.example/w", w.logKey()), newWatcher(t, "two.example/w", w.logKey()), newWatcher(t, "three.example/w", w.logKey())
 	w.again(func() { w.under("", one, two, three) })
@@ -259,6 +261,7 @@ func TestATK43_ARestoredBackupIsNotServed(t *testing.T) {
 // them; whoever holds one against the other's checkpoint, or asks for both
 // witnesses, finds out.
 func TestATK44_ASplitViewIsFound(t *testing.T) {
+	aboutTheFile(t)
 	w := watched(t)
 	one, two := newWatcher(t, "one.example/w", w.logKey()), newWatcher(t, "two.example/w", w.logKey())
 	w.denied(16)

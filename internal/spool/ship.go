@@ -142,6 +142,16 @@ func (s *Spool) Ship(ctx context.Context, send Send, log *slog.Logger) {
 	}
 }
 
+// ShipRest sends what waits until nothing does, and gives up at the first error: what is
+// left is sent when the spool is opened again.
+func (s *Spool) ShipRest(ctx context.Context, send Send) error {
+	for {
+		if sent, err := s.shipOnce(ctx, send); err != nil || !sent {
+			return err
+		}
+	}
+}
+
 func (s *Spool) shipOnce(ctx context.Context, send Send) (sent bool, err error) {
 	records, err := s.Waiting()
 	if err != nil || len(records) == 0 {
