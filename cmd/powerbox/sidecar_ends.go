@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// ready says why calls cannot be decided now, nil where they can.
+func (g *apartGateway) ready() error {
+	switch {
+	case g.face.Load().gateway.Draining():
+		return errors.New("the gateway is being stopped")
+	case g.now().Before(g.started):
+		return errors.New("proofs that were made before the start are not believed, nor those of its second")
+	case g.follower.Stale(false):
+		return errors.New("what was revoked is not known")
+	}
+	return nil
+}
+
+// restTime is how long a gateway that ends takes to send its last records.
+const restTime = 5 * time.Second
+
+// shipRest sends what was recorded at the end: whether there is a next start nobody knows.
+func (g *apartGateway) shipRest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
+	defer cancel()
+	if err := g.spool.ShipRest(ctx, g.client.Send); err != nil {
+		g.log.WarnContext(ctx, "records wait for the server, and for the next start", slog.Any("error", err))
+	}
+}
