@@ -64,6 +64,7 @@ func chart(t *testing.T, values string) (map[string]any, []map[string]any, error
 	merge(given, set)
 	root := template.New("").Option("missingkey=error")
 	root.Funcs(template.FuncMap{
+		"int":    func(v any) (n int, err error) { _, err = fmt.Sscan(fmt.Sprint(v), &n); return n, err },
 		"quote":  func(v any) string { return fmt.Sprintf("%q", fmt.Sprint(v)) },
 		"toJson": func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
 		"nindent": func(n int, text string) string {
@@ -186,6 +187,58 @@ func TestChart(t *testing.T) {
 	}
 }
 
+// Several pods share a database and keys, and keep nothing of their own.
+func TestChartOnPostgres(t *testing.T) {
+	const several = `server: {config: "listen: 0.0.0.0:8700\n", tlsSecret: server-tls, replicas: 3, databaseSecret: db, keysSecret: keys}`
+	_, all, err := chart(t, several)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]map[string]any{}
+	for _, o := range all {
+		kinds[fmt.Sprint(o["kind"])] = o
+	}
+	set := kinds["StatefulSet"]
+	pod := at(set, "spec", "template", "spec")
+	if at(set, "spec", "replicas") != 3 || at(set, "spec", "volumeClaimTemplates") != nil || at(kinds["PodDisruptionBudget"], "spec", "maxUnavailable") != 1 {
+		t.Errorf("it renders %v", all)
+	}
+	mounted := map[string]bool{}
+	volumes, _ := at(pod, "volumes").([]any)
+	for _, v := range volumes {
+		mounted[fmt.Sprint(at(v, "name"))] = true
+	}
+	var names []string
+	for _, of := range []string{"initContainers", "containers"} {
+		list, _ := at(pod, of).([]any)
+		for _, c := range list {
+			names = append(names, fmt.Sprint(at(c, "name")))
+			args, _ := at(c, "args").([]any)
+			flags(t, "chart", texts(args))
+			mounts, _ := at(c, "volumeMounts").([]any)
+			for _, m := range mounts {
+				if !mounted[fmt.Sprint(at(m, "name"))] {
+					t.Errorf("%v mounts %v, which is no volume", at(c, "name"), at(m, "name"))
+				}
+			}
+			if name := at(c, "name"); name != "keys" && at(c, "env", 0, "name") != "POWERBOX_STORE_POSTGRES_FILE" {
+				t.Errorf("%v does not know the database", name)
+			}
+		}
+	}
+	if got := strings.Join(names, " "); got != "keys migrate powerbox" {
+		t.Errorf("it runs %s", got)
+	}
+	for want, values := range map[string]string{
+		"server.databaseSecret is missing": `server: {config: x, tlsSecret: x, replicas: 2}`,
+		"server.keysSecret is missing":     `server: {config: x, tlsSecret: x, replicas: 2, databaseSecret: x}`,
+	} {
+		if _, _, err := chart(t, values); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", values, err, want)
+		}
+	}
+}
+
 func texts(list []any) []string {
 	out := make([]string, len(list))
 	for i, v := range list {
@@ -214,8 +267,8 @@ func help(t *testing.T, verb ...string) string {
 func flags(t *testing.T, where string, args []string) {
 	t.Helper()
 	var verb []string
-	if len(args) > 0 && args[0] != "gateway" {
-		verb, args = args[:1], args[1:] // no verb below it
+	if len(args) > 0 && !slices.Contains([]string{"gateway", "keys", "migrate"}, args[0]) {
+		verb, args = args[:1:1], args[1:] // no verb below it
 	}
 	for len(args) > 0 && !strings.HasPrefix(args[0], "-") && len(verb) < 2 {
 		verb, args = append(verb, args[0]), args[1:]
@@ -261,6 +314,66 @@ func TestCompose(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "run", "../cmd/powerbox", "config", "check", "-c", "compose/powerbox.yaml").CombinedOutput()
 	if err != nil {
 		t.Errorf("its configuration: %v\n%s", err, out)
+	}
+}
+
+// The nodes on PostgreSQL are as hardened as the one server, with secrets that are
+// declared in one of the two files, and networks that lead where they are sent.
+func TestComposeOnPostgres(t *testing.T) {
+	base := documents(t, "compose.yaml", read(t, "compose.yaml"))[0]
+	over := documents(t, "compose.postgres.yaml", read(t, "compose.postgres.yaml"))[0]
+	services, _ := at(over, "services").(map[string]any)
+	if len(services) != 6 {
+		t.Errorf("%d services", len(services))
+	}
+	for name, s := range services {
+		of := func(key string) any {
+			if v := at(s, key); v != nil {
+				return v
+			}
+			return at(base, "services", name, key)
+		}
+		if of("read_only") != true || fmt.Sprint(of("cap_drop")) != "[ALL]" || fmt.Sprint(of("security_opt")) != "[no-new-privileges:true]" || of("user") == nil {
+			t.Errorf("%s is not hardened", name)
+		}
+		list, _ := at(s, "secrets").([]any)
+		for _, one := range texts(list) {
+			if at(base, "secrets", one) == nil && at(over, "secrets", one) == nil {
+				t.Errorf("%s: no secret %s", name, one)
+			}
+		}
+		text := fmt.Sprint(at(s, "command"), at(s, "environment"))
+		for _, file := range regexp.MustCompile(`/run/secrets/([a-z.-]+)`).FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(texts(list), file[1]) {
+				t.Errorf("%s reads %s, which it is not given", name, file[1])
+			}
+		}
+		command, _ := at(s, "command").([]any)
+		if of("image") == "powerbox" {
+			flags(t, name, texts(command))
+		}
+		mounts, _ := at(s, "volumes").([]any)
+		for _, m := range texts(mounts) {
+			from, _, _ := strings.Cut(m, ":")
+			if file, ours := strings.CutPrefix(from, "./"); ours {
+				if _, err := os.Stat(file); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			} else if _, declared := at(base, "volumes").(map[string]any)[from]; !declared && !strings.Contains(fmt.Sprint(at(over, "volumes")), from) {
+				t.Errorf("%s: no volume %s", name, from)
+			}
+		}
+	}
+	balancer := string(read(t, "compose/haproxy.cfg"))
+	for _, node := range []string{"server", "another"} {
+		if services[node] == nil || !strings.Contains(balancer, node+":8700") {
+			t.Errorf("the balancer does not lead to %s", node)
+		}
+	}
+	for _, script := range []string{"compose/follow.sh", "compose/replication.sh"} {
+		if out, err := exec.CommandContext(t.Context(), "bash", "-n", script).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", script, err, out)
+		}
 	}
 }
 
