@@ -50,7 +50,7 @@ func (i *instance) list(ctx context.Context, a assembly) (http.Handler, error) {
 		}
 	}()
 	front := &server.Registry{
-		Registry: r, Agreed: i.agreed, IsOperator: i.admin.IsOperator, Sees: i.issuer.Sees, Log: a.log,
+		Registry: r, Agreed: i.agreed, IsOperator: i.admin.IsOperator, Sees: i.issuer.Sees, Drift: i.scores.Drifts, Log: a.log,
 		Caller: func(r *http.Request) (identity.Caller, error) {
 			caller, _, err := i.sessions.Authenticate(r, i.config.Issuer.URL, a.now())
 			return caller, err

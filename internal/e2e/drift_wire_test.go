@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +33,26 @@ func (w *town) driftOf(t *testing.T, a answer) []string {
 		return len(outcomes) == 1
 	})
 	return outcomes[0].Outcome.Drift
+}
+
+// entryFor is what the registry tells a session of the documents agent.
+func (w *town) entryFor(t *testing.T, session string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/registry/agents/documents", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+session)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }
 
 // TestCARD12_EveryBinding has an agent do on every binding and version what its card
@@ -79,6 +102,18 @@ func TestCARD12_EveryBinding(t *testing.T) {
 		w.again(func() { w.rewrite("powerbox.yaml", "    drift: block\n", "    drift: record\n") })
 		for _, c := range cases {
 			try("declared false", "record", c.name, c.body(), c.drift)
+		}
+		var listed struct {
+			Drift []struct {
+				Behaviour string `json:"behaviour"`
+				Times     int    `json:"times"`
+			} `json:"drift"`
+		}
+		if err := json.Unmarshal(w.operator(http.MethodGet, "/v1/registry/agents/documents", nil), &listed); err != nil || fmt.Sprint(listed.Drift) != "[{extended_agent_card 2} {push_notifications 1} {streaming 2}]" {
+			t.Errorf("CARD-12 in the registry: %+v %v", listed, err)
+		}
+		if got := w.entryFor(t, aliceToken); !strings.Contains(got, `"id":"documents"`) || strings.Contains(got, "drift") {
+			t.Errorf("CARD-12 a user is told what operators alone may know: %s", got)
 		}
 		version := cmp.Or(on.version, "1.0")
 		w.again(func() {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"log/slog"
@@ -34,7 +35,9 @@ type Registry struct {
 	Caller func(*http.Request) (identity.Caller, error)
 	// Sees reports whether a caller may be granted anything of a protected agent.
 	Sees func(caller identity.Caller, agent string) bool
-	Log  *slog.Logger
+	// Drift is what a protected agent was seen to do and its card does not declare.
+	Drift func(ctx context.Context, agent string) ([]Drift, error)
+	Log   *slog.Logger
 }
 
 // Handler returns the interface.
@@ -66,9 +69,7 @@ func (g *Registry) Handler() http.Handler {
 		})
 	}
 	handle("GET "+PathRegistry, false, g.search)
-	handle("GET "+PathRegistry+"/{id}", false, func(r *http.Request, v registry.Viewer) (any, error) {
-		return g.Registry.Agent(r.Context(), v, r.PathValue("id"))
-	})
+	handle("GET "+PathRegistry+"/{id}", false, g.agent)
 	handle("POST "+PathRegistry, true, g.register)
 	handle("POST "+PathRegistry+"/{id}/refresh", true, func(r *http.Request, _ registry.Viewer) (any, error) {
 		return g.Registry.Refresh(r.Context(), r.PathValue("id"))
@@ -99,6 +100,22 @@ func (g *Registry) Handler() http.Handler {
 		return map[string]string{"removed": r.PathValue("id")}, g.Registry.Forget(r.Context(), r.PathValue("id"))
 	})
 	return mux
+}
+
+// listed is an agent with what it was seen to do, which is known from records, and so
+// for operators alone (CARD-12).
+type listed struct {
+	registry.Entry
+	Drift []Drift `json:"drift,omitempty"`
+}
+
+func (g *Registry) agent(r *http.Request, v registry.Viewer) (any, error) {
+	e, err := g.Registry.Agent(r.Context(), v, r.PathValue("id"))
+	if err != nil || !e.Protected || !v.Operator {
+		return e, err
+	}
+	drift, err := g.Drift(r.Context(), e.ID)
+	return listed{e, drift}, err
 }
 
 // digestIn is the digest of the card that an operator looked at.

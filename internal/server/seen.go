@@ -33,9 +33,9 @@ type Pair struct {
 
 // Drift is something that an agent did and its card does not declare (CARD-12).
 type Drift struct {
-	Behaviour string
-	Times     int
-	Last      time.Time
+	Behaviour string    `json:"behaviour"`
+	Times     int       `json:"times"`
+	Last      time.Time `json:"last"`
 }
 
 // seen is what the log says beside what scores are made of.
