@@ -12,12 +12,13 @@ import (
 
 func newGrant(p *program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "grant", Short: "Have grants go on that stopped when the card of their agent widened",
-		Long: "Every grant is made with the card of its agent in view. When the card offers or reaches more than it did then, as powerbox\n" +
-			"card diff calls widening, the grant stops until somebody consents, or the card says no more than it did.",
+		Use: "grant", Short: "See, give and take back single grants; have those go on that stopped when a card widened",
+		Long: "A person gives and takes back what agents of the Agent Auth Protocol hold, one grant at a time.\n\n" +
+			"Every grant of an operator's agent is made with its card in view. When the card offers or reaches more than it did then, as\n" +
+			"powerbox card diff calls widening, the grant stops until somebody consents, or the card says no more than it did.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newGrantConsent(p))
+	cmd.AddCommand(newGrantList(p), newGrantAdd(p), newGrantRevoke(p), newGrantConsent(p))
 	return cmd
 }
 

@@ -75,3 +75,29 @@ func TestAAPZ3_ViewAndForget(t *testing.T) {
 		t.Error("AAP-Z3: words of a forgotten agent are in the store")
 	}
 }
+
+// TestAAPK8_OneGrantByCommands: a person sees what an agent holds, gives one grant and
+// takes one back in a shell; the agent and its other grants stay.
+func TestAAPK8_OneGrantByCommands(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	m, h := b.active("alice", "check_balance"), newAgentHost(t)
+	as := func(code int, user string, args ...string) spoken {
+		_, s := h.must(code, append(append([]string{"grant"}, args...), "--server", b.url, "--as", user)...)
+		return s
+	}
+	if s := as(0, "alice", "list"); !strings.Contains(s.out, m.id) || !strings.Contains(s.out, "check_balance") {
+		t.Errorf("AAP-K8 what it holds: %s", s.out)
+	}
+	if s := as(0, "bob", "list"); strings.Contains(s.out, m.id) {
+		t.Errorf("AAP-K8 another's: %s", s.out)
+	}
+	as(0, "alice", "add", m.id, "transfer_money", "--constraints", `{"amount": {"max": 5}}`)
+	b.want("AAP-K8 given", m.execute("transfer_money", args("amount", 5)), http.StatusOK, "")
+	b.want("AAP-K8 within what was given", m.execute("transfer_money", args("amount", 6)), http.StatusForbidden, "constraint_violated")
+	as(2, "alice", "add", m.id, "list_accounts", "--constraints", "{")
+	as(1, "bob", "revoke", m.id, "check_balance")
+	as(1, "alice", "revoke", m.id, "no_such_thing")
+	as(0, "alice", "revoke", m.id, "transfer_money")
+	b.want("AAP-K8 taken back", m.execute("transfer_money", args("amount", 5)), http.StatusForbidden, "capability_not_granted")
+	b.want("AAP-K8 the others stay", m.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
+}

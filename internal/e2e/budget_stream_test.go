@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net/http"
 	"regexp"
 	"strings"
@@ -152,7 +153,8 @@ func TestATK34_BudgetsOfMCP(t *testing.T) {
 			t.Errorf("ATK-34 call %d: %q, asked %d times", n, got, len(asked))
 		}
 	}
-	if a := alice.raw(held.ID, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"search_documents","arguments":{"query":"x"}}}`, "Mcp-Session-Id", s.ID()); a.reason() != "limit_exceeded" {
+	other, _ := json.Marshal(map[string]any{"resourceHandle": held.ResourceHandles[0].Handle}) // which answers without asking
+	if a := alice.raw(held.ID, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"retrieve_document","arguments":`+string(other)+`}}`, "Mcp-Session-Id", s.ID()); a.reason() != "limit_exceeded" {
 		t.Errorf("ATK-34 beyond the budget: %s", a.Raw)
 	}
 	lists()
