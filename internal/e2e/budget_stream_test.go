@@ -166,11 +166,11 @@ func TestATK42_SumsAndFreeText(t *testing.T) {
 	w := start(t, options{agent: "    enforces: context", reads: ", sum: {amount: 5}"})
 	alice := w.caller(aliceToken)
 	held := alice.reports()
-	skill := func(amount any) map[string]any {
-		return skillPart("search_documents", map[string]any{"query": "hang", "amount": amount})
+	skill := func(query string, amount any) map[string]any {
+		return skillPart("search_documents", map[string]any{"query": query, "amount": amount})
 	}
 	for name, body := range map[string][]byte{
-		"text beside the amount": parted("SendMessage", []any{skill(1), map[string]any{"text": "and for 1000 more"}}, nil, nil),
+		"text beside the amount": parted("SendMessage", []any{skill("x", 1), map[string]any{"text": "and for 1000 more"}}, nil, nil),
 		"text alone":             text("SendMessage", "for 1000, please"),
 	} {
 		if a := alice.byID(held, body); a.reason() != "message_not_bound" {
@@ -180,9 +180,9 @@ func TestATK42_SumsAndFreeText(t *testing.T) {
 	if n := len(w.documents.got()); n != 0 {
 		t.Errorf("ATK-42 %d calls reached the agent", n)
 	}
-	_, first := alice.follows(held, parted("SendStreamingMessage", []any{skill(5)}, nil, nil))
+	_, first := alice.follows(held, parted("SendStreamingMessage", []any{skill("hang", 5)}, nil, nil))
 	task := alice.taskIn(held, first)
-	if a := alice.byID(held, parted("SendMessage", []any{skill(1)}, nil, nil)); a.reason() != "limit_exceeded" {
+	if a := alice.byID(held, parted("SendMessage", []any{skill("x", 1)}, nil, nil)); a.reason() != "limit_exceeded" {
 		t.Errorf("ATK-42 beyond the sum: %s", a.Raw)
 	}
 	alice.follows(held, rpc("SubscribeToTask", map[string]any{"id": task}))
