@@ -112,7 +112,9 @@ func (w *town) evidenceOf(target string) []evidence {
 }
 
 // start runs the gate for agents of one kind: members of their entries.
-func (w *town) start(thumbprint, kind string) {
+func (w *town) start(thumbprint, kind string) { w.startWith(frameworks, thumbprint, kind) }
+
+func (w *town) startWith(configuration, thumbprint, kind string) {
 	w.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -121,7 +123,9 @@ func (w *town) start(thumbprint, kind string) {
 	address := l.Addr().String()
 	_ = l.Close()
 	w.dir, w.url = w.t.TempDir(), "http://"+address
-	for name, text := range map[string]string{"guard.token": guardToken, "powerbox.yaml": fmt.Sprintf(frameworks, address, thumbprint, kind)} {
+	files := map[string]string{"guard.token": guardToken, "powerbox.yaml": fmt.Sprintf(configuration, address, thumbprint, kind)}
+	maps.Copy(files, w.files)
+	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
 			w.t.Fatal(err)
 		}

@@ -99,6 +99,8 @@ scopes:
 type town struct {
 	t        *testing.T
 	dir, url string
+	files    map[string]string // beside the configuration
+	ctx      context.Context   // of runs; the test's where nil
 
 	mu  sync.Mutex
 	ran []string
@@ -308,11 +310,15 @@ func (w *town) run(g *powerboxadk.Gate, root agent.Agent) (texts []string, state
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for e, err := range r.Run(w.t.Context(), "alice", "s1", genai.NewContentFromText("go", genai.RoleUser), agent.RunConfig{}) {
-		if err != nil {
+	ctx := w.ctx
+	if ctx == nil {
+		ctx = w.t.Context()
+	}
+	for e, err := range r.Run(ctx, "alice", "s1", genai.NewContentFromText("go", genai.RoleUser), agent.RunConfig{}) {
+		if err != nil && w.ctx == nil {
 			w.t.Fatal(err)
 		}
-		if e.Content != nil {
+		if e != nil && e.Content != nil {
 			for _, part := range e.Content.Parts {
 				if part.Text != "" {
 					texts = append(texts, part.Text)
