@@ -71,6 +71,11 @@ own. Ours writes a record with each registration, and two with each execution, a
 asks a service over HTTP; the peer's capability is a function in its own process, and
 it keeps no evidence.
 
+## What is measured elsewhere
+
+Several nodes on PostgreSQL (scale-out, revocation to 200 gateways, what is lost when parts are killed) in
+[reliability.md](reliability.md), a thousand gateways in [scale.md](scale.md), graphs of 10,000 agents in [graph.md](graph.md).
+
 ## What each took
 
 Median over the rounds.
