@@ -187,7 +187,7 @@ func (s introspection) proves(shown credentials) bool {
 	for name, bound := range s.Confirmation {
 		switch name {
 		case "jkt":
-			if !shown.dpop || !s.Proven {
+			if !shown.dpop { // with which goes a proof
 				return false
 			}
 		case "x5t#S256":

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -61,10 +62,7 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev, newStore boo
 			return errors.Join(errors.New("--dev listens on loopback addresses only; set listen, and agents.grpc.listen, to 127.0.0.1"), closeAll(fronts), i.Close())
 		}
 	}
-	for agent, problem := range i.gateway.Check(ctx) {
-		log.WarnContext(ctx, "an agent cannot be reached yet; until its card can be read nothing of it is allowed",
-			slog.String("agent", agent), slog.Any("error", problem))
-	}
+	i.warnUnreached(ctx, log)
 	overridden, err := i.admin.Overridden(ctx)
 	if err != nil {
 		return errors.Join(err, closeAll(fronts), i.Close())
@@ -90,4 +88,18 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev, newStore boo
 func loopback(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
+}
+
+// warnUnreached tells which agents have no card that can be read. What has the Agent
+// Auth Protocol as well does not need one for that: what is behind may be no agent
+// of A2A at all.
+func (i *instance) warnUnreached(ctx context.Context, log *slog.Logger) {
+	for agent, problem := range i.gateway.Check(ctx) {
+		about := []any{slog.String("agent", agent), slog.Any("error", problem)}
+		if slices.ContainsFunc(i.config.Agents, func(c config.Agent) bool { return c.ID == agent && len(c.AgentAuth.Capabilities) > 0 }) {
+			log.InfoContext(ctx, "an agent's card cannot be read: its capabilities of Agent Auth are served, and nothing of it is allowed over A2A", about...)
+			continue
+		}
+		log.WarnContext(ctx, "an agent cannot be reached yet; until its card can be read nothing of it is allowed", about...)
+	}
 }
