@@ -58,7 +58,7 @@ func (s *Store) hand(c *change) error {
 func (s *Store) write() {
 	defer close(s.done)
 	for first := range s.changes {
-		s.commit(s.gather(first))
+		s.commit([]*change{first})
 	}
 }
 
@@ -66,9 +66,9 @@ func (s *Store) write() {
 // coming of it. After a commit as many changes as it answered are on their way.
 const maxYields = 3
 
-// gather takes the changes that wait, and lets those who are about to bring one do so.
-func (s *Store) gather(first *change) []*change {
-	batch := []*change{first}
+// gather adds the changes that wait to a batch, and lets those who are about to bring one
+// do so.
+func (s *Store) gather(batch []*change) []*change {
 	for yielded := 0; len(batch) < maxBatch; {
 		select {
 		case c, more := <-s.changes:
@@ -94,7 +94,7 @@ func (s *Store) commit(batch []*change) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Patience)
 	defer cancel()
 	begin := s.config.Now()
-	results, err := s.persist(ctx, batch)
+	batch, results, err := s.persist(ctx, batch)
 	for i := range batch {
 		if results[i] == nil && err != nil {
 			results[i] = fmt.Errorf("postgres: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, err)
@@ -115,14 +115,17 @@ const (
 )
 
 // persist tries a batch until it is known what became of it, or ctx ends. What a
-// change sets outside it sets anew, so that it can run again.
-func (s *Store) persist(ctx context.Context, batch []*change) ([]error, error) {
+// change sets outside it sets anew, so that it can run again. It returns the batch with
+// the changes that came while it waited for its turn.
+func (s *Store) persist(ctx context.Context, batch []*change) ([]*change, []error, error) {
 	careful := false
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		results, err := s.try(ctx, batch, careful)
+		var results []error
+		var err error
+		batch, results, err = s.try(ctx, batch, careful)
 		switch {
 		case err == nil:
-			return results, nil
+			return batch, results, nil
 		case usedTwice(err) && !careful:
 			// The database refuses an id only when all records are written. So the
 			// changes run again, and each id is looked up before: the change that
@@ -130,11 +133,11 @@ func (s *Store) persist(ctx context.Context, batch []*change) ([]error, error) {
 			careful = true
 			continue
 		case !again(err):
-			return results, err
+			return batch, results, err
 		}
 		s.mend(err)
 		if !pause(ctx, wait) {
-			return results, err
+			return batch, results, err
 		}
 	}
 }
@@ -152,23 +155,28 @@ func pause(ctx context.Context, wait time.Duration) bool {
 }
 
 // try runs a batch in one transaction and returns what became of each change, and of
-// all of them.
-func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]error, error) {
-	results := make([]error, len(batch))
+// all of them. What came while it waited for its turn is in the batch that it returns.
+func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]*change, []error, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return results, err
+		return batch, make([]error, len(batch)), err
 	}
 	defer conn.Release()
-	t := &transaction{
-		store: s, config: s.config, tail: &s.tail, conn: conn.Conn(), careful: careful, alone: len(batch) == 1,
-		ends: map[chainName]end{},
-	}
+	t := &transaction{store: s, config: s.config, tail: &s.tail, conn: conn.Conn(), careful: careful, ends: map[chainName]end{}}
 	t.reader = reader{ctx, (*lazy)(t)}
 	if err := t.begin(); err != nil {
 		t.rollback()
-		return results, err
+		return batch, make([]error, len(batch)), err
 	}
+	batch = s.gather(batch)
+	results, err := s.within(ctx, t, batch)
+	return batch, results, err
+}
+
+// within runs a batch in a transaction that has its turn, and commits it.
+func (s *Store) within(ctx context.Context, t *transaction, batch []*change) ([]error, error) {
+	results := make([]error, len(batch))
+	t.alone = len(batch) == 1
 	for i, c := range batch {
 		results[i] = t.change(c)
 		if t.broken != nil {
@@ -184,7 +192,7 @@ func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]error
 		t.rollback()
 		return results, err
 	}
-	err = s.settle(ctx, t)
+	err := s.settle(ctx, t)
 	if err == nil {
 		s.tail.follow(t)
 	}
