@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -404,17 +405,25 @@ func (d *Decisions) handoff(call *gate.Call, agent Guarded, e evaluation, messag
 }
 
 // mapped is what a name of a skill, or of an operation (grant/operation), is of
-// the agent.
+// the agent. Of several skills that are one operation nobody can tell which is meant:
+// what any of them wants is wanted.
 func (a Guarded) mapped(name string) (GuardedSkill, bool) {
 	if s, ok := a.Skills[name]; ok {
 		return s, true
 	}
-	for _, s := range a.Skills {
-		if op := s.Operation.String(); op == name || op == a.Target.ID+"/"+name {
-			return s, true
+	var out GuardedSkill
+	found := false
+	for _, skill := range slices.Sorted(maps.Keys(a.Skills)) {
+		s := a.Skills[skill]
+		if op := s.Operation.String(); op != name && op != a.Target.ID+"/"+name {
+			continue
 		}
+		if !found {
+			out, found = s, true
+		}
+		out.Handle, out.Write, out.Approval = cmp.Or(out.Handle, s.Handle), out.Write || s.Write, out.Approval || s.Approval
 	}
-	return GuardedSkill{}, false
+	return out, found
 }
 
 func try(call *gate.Call, op powerbox.Operation, arguments powerbox.Value) error {
