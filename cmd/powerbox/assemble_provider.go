@@ -227,18 +227,18 @@ func (i *instance) person(_ *wiring, url string, now func() time.Time) func(*htt
 	}
 }
 
-// clean forgets what nobody approved, until ctx ends.
+// clean forgets what nobody approved, now and again until ctx ends.
 func (i *instance) clean(ctx context.Context, p *provider.Provider, log *slog.Logger) {
 	tick := time.NewTicker(cleaning)
 	defer tick.Stop()
 	for {
+		if _, err := p.Clean(ctx); err != nil && !errors.Is(err, evidence.ErrNotWritten) && ctx.Err() == nil {
+			log.WarnContext(ctx, "agents that nobody approved are not forgotten", slog.Any("error", err))
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if _, err := p.Clean(ctx); err != nil && !errors.Is(err, evidence.ErrNotWritten) {
-				log.WarnContext(ctx, "agents that nobody approved are not forgotten", slog.Any("error", err))
-			}
 		}
 	}
 }

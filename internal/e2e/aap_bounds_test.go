@@ -66,3 +66,47 @@ func TestAAPZ1_PrivateKeysAreRefused(t *testing.T) {
 	refused("the host's next key", b.ask(http.MethodPost, "/host/rotate-key", b.host(m.host), args("public_key", private())))
 	b.want("AAP-Z1 the agent goes on with the key that it had", m.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
 }
+
+// TestAAPN2_WhatIsNoSet publishes what is no key set as RFC 7517 has them, or one that
+// nobody should have: hosts with such are nobody. The good key is in each.
+func TestAAPN2_WhatIsNoSet(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	for name, c := range map[string]struct {
+		set    func(good map[string]any) any
+		status int
+		code   string
+	}{
+		"one key": {func(good map[string]any) any { return fact{"keys": []any{good}} }, http.StatusOK, ""},
+		"no list": {func(good map[string]any) any { return good }, http.StatusUnauthorized, "invalid_jwt"},
+		"no keys": {func(map[string]any) any { return fact{"keys": []any{}} }, http.StatusUnauthorized, "invalid_jwt"},
+		"a shared secret": {func(good map[string]any) any {
+			return fact{"keys": []any{good, fact{"kty": "oct", "kid": "s", "k": "AAAA"}}}
+		}, http.StatusUnauthorized, "invalid_jwt"},
+		"a key without a kid": {func(good map[string]any) any { delete(good, "kid"); return fact{"keys": []any{good}} }, http.StatusUnauthorized, "invalid_jwt"},
+		"more than 20": {func(good map[string]any) any {
+			all := []any{good}
+			for n := range 20 {
+				other := fact{"kid": string(rune('a' + n))}
+				for member, v := range newOKP(t).jwk {
+					other[member] = v
+				}
+				all = append(all, other)
+			}
+			return fact{"keys": all}
+		}, http.StatusUnauthorized, "invalid_jwt"},
+	} {
+		k := newOKP(t)
+		good := map[string]any{"kid": "one"}
+		for member, v := range k.jwk {
+			good[member] = v
+		}
+		set, err := json.Marshal(c.set(good))
+		if err != nil {
+			t.Fatal(err)
+		}
+		published := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(set) }))
+		r := b.ask(http.MethodPost, "/agent/register", b.signedBy(k, "one", published.URL, fact{"agent_public_key": newOKP(t).jwk}), map[string]any{"name": "x"})
+		published.Close()
+		b.want("AAP-N2 "+name, r, c.status, c.code)
+	}
+}
