@@ -32,10 +32,11 @@ var (
 	betterLock []byte
 )
 
-// bankConfiguration is ours: the same capability, evidence as it is by default, and
-// no limits of rates, since one host asks for everything.
+// bankConfiguration is ours: the same capability, and no limits of rates, since one host
+// asks for everything.
 const bankConfiguration = `listen: %[1]s
 issuer: {url: "http://%[1]s"}
+evidence: {signatures: %[3]s}
 identity: {dev: [{name: root, token: a-session-of-root}]}
 agents:
   - id: bank
@@ -212,35 +213,41 @@ func (a *accounts) fronts(registrations, executions int) []*front {
 
 // The contestants of the Agent Auth rows.
 const (
-	ourAccounts    = "Agent Auth"
+	ourAccounts    = "Agent Auth" // every record signed, which is the default
+	ourBatched     = "Agent Auth, records under their batch's signature:"
 	betterAccounts = "better-auth"
 )
 
 // agentAuthRows starts both servers and adds their trials.
 func (f *field) agentAuthRows(ctx context.Context) error {
-	folder, err := os.MkdirTemp(f.dir, "bench")
-	if err != nil {
-		return err
-	}
-	t := &town{folder: folder}
-	f.closers = append(f.closers, t.close)
-	ours, err := t.ourAccounts(ctx)
-	if err != nil {
-		return err
+	var t *town
+	var fronts []*front
+	for _, of := range []struct{ name, signatures string }{{ourAccounts, "record"}, {ourBatched, "batch"}} {
+		folder, err := os.MkdirTemp(f.dir, "bench")
+		if err != nil {
+			return err
+		}
+		t = &town{folder: folder}
+		f.closers = append(f.closers, t.close)
+		ours, err := t.ourAccounts(ctx, of.name, of.signatures)
+		if err != nil {
+			return err
+		}
+		fronts = append(fronts, ours.fronts(400, 1500)...)
 	}
 	theirs, err := t.betterAccounts(ctx)
 	if err != nil {
 		return err
 	}
 	f.peers = append(f.peers, "@better-auth/agent-auth 0.6.2 on better-auth 1.6.11 and better-sqlite3 12.4.1 (npm)")
-	for _, front := range append(ours.fronts(400, 1500), theirs.fronts(100, 100)...) {
+	for _, front := range append(fronts, theirs.fronts(100, 100)...) {
 		f.trials = append(f.trials, front.cpuTrial())
 	}
 	return nil
 }
 
 // ourAccounts is powerbox serve in front of a service of its own.
-func (t *town) ourAccounts(ctx context.Context) (*accounts, error) {
+func (t *town) ourAccounts(ctx context.Context, name, signatures string) (*accounts, error) {
 	binary, err := t.build(ctx, "..", "powerbox", "./cmd/powerbox")
 	if err != nil {
 		return nil, err
@@ -252,11 +259,11 @@ func (t *town) ourAccounts(ctx context.Context) (*accounts, error) {
 	if _, err := t.peer(ctx, "balance", "balance", upstream); err != nil {
 		return nil, err
 	}
-	a := &accounts{name: ourAccounts}
+	a := &accounts{name: name}
 	if a.address, err = freeAddress(ctx); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(t.folder, "powerbox.yaml"), fmt.Appendf(nil, bankConfiguration, a.address, upstream), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(t.folder, "powerbox.yaml"), fmt.Appendf(nil, bankConfiguration, a.address, upstream, signatures), 0o600); err != nil {
 		return nil, err
 	}
 	if a.process, err = t.run(ctx, "powerbox", a.address, binary, "serve", "--dev"); err != nil {
@@ -349,6 +356,7 @@ func balance() http.Handler {
 func agentAuthGoals() []goal {
 	return []goal{
 		faster("Agent Auth: execute, two signed records, a service of its own behind", ourAccounts+" execute", betterAccounts+" execute", 10),
+		faster("Agent Auth: execute, two records under their batch's signature, the same service", ourBatched+" execute", betterAccounts+" execute", 10),
 		faster("Agent Auth: register with a default capability, on record", ourAccounts+" register", betterAccounts+" register", 10),
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestContestantOfAgentAuth(t *testing.T) {
 	world := &town{folder: t.TempDir()}
 	defer func() { must(t, world.close()) }()
-	ours, err := world.ourAccounts(t.Context())
+	ours, err := world.ourAccounts(t.Context(), ourAccounts, "record")
 	must(t, err)
 	into := round{}
 	for _, f := range ours.fronts(40, 40) {

@@ -67,7 +67,9 @@ The rows of Agent Auth are ` + "`powerbox serve`" + ` and better-auth's own serv
 protocol on Node, each on SQLite with a write-ahead log and synchronous=FULL, over
 plain HTTP on loopback, with one host that both know as a user's. A registration
 has a key that nobody has seen and is active at once; an execution has a token of its
-own. Ours writes a record with each registration, and two with each execution, and
+own. Ours writes a record with each registration, and two with each execution, each
+signed, as is the default, but where the row says that one signature stands for all of a
+commit; it checks the agent's signature, signs whose call it is for the service behind, and
 asks a service over HTTP; the peer's capability is a function in its own process, and
 it keeps no evidence.
 
