@@ -66,6 +66,12 @@ func (i *instance) follow(ctx context.Context, a assembly, apart *server.Gateway
 	}
 	var last issuer.Versions
 	i.follower = &server.Follower{Store: i.shared, Now: a.now, Log: a.log, Take: func(ctx context.Context, v issuer.Versions) error {
+		if v.Timeline != last.Timeline {
+			if err := i.issuer.Anew(ctx); err != nil {
+				return err
+			}
+			last = issuer.Versions{Modes: -1, Gateways: -1, Agents: -1, Cards: -1}
+		}
 		if err := i.issuer.CatchUp(ctx, v); err != nil {
 			return err
 		}

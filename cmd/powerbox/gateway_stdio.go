@@ -131,16 +131,19 @@ func (f *stdioFront) run(ctx context.Context, in io.Reader) error {
 	for ctx.Err() == nil {
 		line, err := stdio.ReadLine(lines)
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			limit <- struct{}{}
 			m, wrong := mcp.Decode(line, powerbox.Limits{Bytes: stdio.MaxLine, Depth: 64})
-			handle := func() {
-				defer func() { <-limit }()
-				f.message(ctx, m, wrong, line)
-			}
 			if m.Method == "initialize" || m.Kind != mcp.Request {
-				handle() // in the order that they came
+				f.message(ctx, m, wrong, line) // in the order that they came
 			} else {
-				waiting.Go(handle)
+				select {
+				case limit <- struct{}{}:
+					waiting.Go(func() {
+						defer func() { <-limit }()
+						f.message(ctx, m, wrong, line)
+					})
+				default: // whoever waits may wait for what comes behind this one
+					f.refuse(m.ID, a2a.CodeInternal, "too many requests are under way; try again when one was answered")
+				}
 			}
 			if m.Method == "notifications/initialized" {
 				waiting.Go(func() { f.follow(ctx) })

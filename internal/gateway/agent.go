@@ -144,7 +144,7 @@ func (a *agent) fetch(ctx context.Context) (*view, error) {
 		return nil, err
 	}
 	if !changed { // what was made of it holds on: settings change with a new gateway
-		return last, nil
+		return last, a.seen(ctx, last.raw) // another gateway may have seen another one since
 	}
 	if !a.CardKeys.IsZero() {
 		signature, err := agentcard.Verify(raw, a.CardKeys)
@@ -165,13 +165,19 @@ func (a *agent) fetch(ctx context.Context) (*view, error) {
 	if err := a.agreed(v.contract); err != nil {
 		return nil, err
 	}
-	if seen := a.gateway.config.CardSeen; seen != nil {
-		if err := seen(ctx, a.ID, raw); err != nil {
-			return nil, err
-		}
+	if err := a.seen(ctx, raw); err != nil {
+		return nil, err
 	}
 	v.target, err = a.target(card)
 	return v, err
+}
+
+// seen tells which card the agent has, before anything is done by it.
+func (a *agent) seen(ctx context.Context, raw []byte) error {
+	if seen := a.gateway.config.CardSeen; seen != nil {
+		return seen(ctx, a.ID, raw)
+	}
+	return nil
 }
 
 // errWidened is the root of what is wrong with a card that offers more than the

@@ -210,9 +210,14 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *exchange) bool {
 		g.finish(x, notTheAgent(evidence.Failed))
 		g.deny(w, x, g.foreign(x))
 		return false
-	default:
-		return true
 	}
+	// The record may have waited for the disk, or for another primary.
+	if why, good := g.config.Gate.Recheck(x.verdict); !good && x.mode != gate.Observe {
+		g.finish(x, notTheAgent(evidence.Failed))
+		g.deny(w, x, a2a.Denial{Reason: why.Code, Message: why.Message, DecisionID: x.verdict.Record.ID, At: g.config.Now()})
+		return false
+	}
+	return true
 }
 
 // foreign words that a task or context is not the caller's as the agent behind

@@ -144,6 +144,7 @@ func openWithKey(tx Tx, g Gateway) (string, error) {
 func (i *Issuer) CloseGateway(ctx context.Context, operator, id string) (Gateway, error) {
 	var closed Gateway
 	err := i.config.Store.Update(ctx, func(tx Tx) error {
+		closed = Gateway{} // it may run again
 		all, err := tx.Gateways()
 		if err != nil {
 			return err

@@ -19,6 +19,7 @@ import (
 type revocations struct {
 	sequence int64                 // of the last event before which none is missing
 	ahead    map[int64]bool        // events behind that, of which some before are missing
+	newest   Revocation            // the event with the largest number
 	ids      until.Set             // of capabilities, tokens and links
 	freezes  map[string]Revocation // by target, the last freeze or thaw
 	frozen   map[string]bool       // every id that a freeze in force stands for
@@ -67,6 +68,28 @@ func (i *Issuer) CatchUp(ctx context.Context, v Versions) error {
 	return err
 }
 
+// ErrWentBack is returned where a store has not what was known of it: what was taken
+// over was on one machine only, which is lost.
+var ErrWentBack = errors.New("the store went back behind what was known here; start this node anew")
+
+// Anew takes over what the store of another primary has, where numbers alone may say that
+// nothing moved: it must have the newest event that is known.
+func (i *Issuer) Anew(ctx context.Context) error {
+	if known := i.revoked.Load().newest; known.Sequence > 0 {
+		err := i.config.Store.View(ctx, func(r Reader) error {
+			all, err := r.Revocations(known.Sequence - 1)
+			if err == nil && (len(all) == 0 || all[0].Sequence != known.Sequence || all[0].Kind != known.Kind || all[0].Target != known.Target || !all[0].At.Equal(known.At)) {
+				err = ErrWentBack
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return i.loadModes(ctx)
+}
+
 // learn adds events to the set and forgets revocations whose targets have
 // expired anyway. Of two for one target the longer counts; of freezes and thaws
 // the last, in whichever order their callers come here.
@@ -82,13 +105,16 @@ func (i *Issuer) learn(rs ...Revocation) {
 func (i *Issuer) after(old *revocations, rs ...Revocation) *revocations {
 	now := i.config.Now()
 	next := &revocations{
-		sequence: old.sequence, ahead: maps.Clone(old.ahead), freezes: maps.Clone(old.freezes), frozen: map[string]bool{}, epochs: maps.Clone(old.epochs),
+		sequence: old.sequence, newest: old.newest, ahead: maps.Clone(old.ahead), freezes: maps.Clone(old.freezes), frozen: map[string]bool{}, epochs: maps.Clone(old.epochs),
 		extended: old.extended, changed: make(chan struct{}),
 	}
 	maps.DeleteFunc(next.epochs, func(_ bulk, e epoch) bool { return e.until.Before(now) })
 	revoked := map[string]int64{}
 	for _, r := range rs {
 		next.came(r.Sequence)
+		if r.Sequence > next.newest.Sequence {
+			next.newest = r
+		}
 		if r.Kind != KindRevoke {
 			next.apply(i, r, now)
 		} else if !r.Until.Before(now) {

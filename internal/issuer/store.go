@@ -209,6 +209,7 @@ type Versions struct {
 	Stops    int64 // revocations, freezes, thaws and extensions, as their sequence
 	Modes    int64
 	Gateways int64
-	Agents   int64 // hosts, agents and grants of Agent Auth
-	Cards    int64 // listings, and the cards with which in view agents issue
+	Agents   int64  // hosts, agents and grants of Agent Auth
+	Cards    int64  // listings, and the cards with which in view agents issue
+	Timeline string // of the database: another one after a failover
 }

@@ -83,6 +83,17 @@ func TestEXT27_WhatTheStandbyLacksIsNotAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	standby.Stop()
+	// Who gives up waiting does not end the wait: nobody sees what one machine has.
+	if err := appendTo(ctx, s, record("rec_given_up", "documents")); !errors.Is(err, errUnknown) {
+		t.Errorf("a commit that waits for the standby was answered with %v", err)
+	}
+	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); <-time.After(100 * time.Millisecond) {
+		var size, waiting int64
+		err := s.pool.QueryRow(ctx, "SELECT (SELECT size FROM log), (SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep')").Scan(&size, &waiting)
+		if err != nil || size != 1 || waiting != 1 {
+			t.Fatalf("%d records can be seen and %d commits wait; want 1 of each (%v)", size, waiting, err)
+		}
+	}
 	done := make(chan error, 1)
 	go func() { done <- appendTo(ctx, s, record("rec_2", "documents")) }()
 	// An operator loses patience and cancels what waits for the standby.

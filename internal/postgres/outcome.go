@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -73,7 +72,7 @@ func (s *Store) mend(err error) {
 // settle commits, and returns nil when the transaction is durable. An error that can
 // be tried again means that it did not happen.
 func (s *Store) settle(ctx context.Context, t *transaction) error {
-	clean, err := s.commitOn(ctx, t.conn)
+	clean, err := s.commitOn(ctx, t.pooled)
 	if clean {
 		return nil
 	}
@@ -98,17 +97,32 @@ func (s *Store) settle(ctx context.Context, t *transaction) error {
 
 // commitOn commits, and returns true when the database acknowledged that without a
 // warning: a commit whose wait for the standby was cancelled succeeds with one.
-// When ctx ends the connection is given up without a request to cancel, which would
-// end that wait.
-func (s *Store) commitOn(ctx context.Context, conn *pgx.Conn) (clean bool, err error) {
-	under := conn.PgConn().Conn()
-	stop := context.AfterFunc(ctx, func() { _ = under.Close() })
-	defer stop()
+// When ctx ends, the connection is left to its commit until that is answered: to close
+// it would send a request to cancel, which ends the wait, and others would see what only
+// one machine has.
+func (s *Store) commitOn(ctx context.Context, pooled *pgxpool.Conn) (clean bool, err error) {
+	conn := pooled.Conn()
 	s.warned.Delete(conn.PgConn())
-	answers, err := conn.PgConn().Exec(context.WithoutCancel(ctx), "COMMIT").ReadAll()
-	if err != nil {
-		_ = under.Close()
-		return false, err
+	var answers []*pgconn.Result
+	var failed error
+	done := make(chan struct{})
+	go func() {
+		answers, failed = conn.PgConn().Exec(context.WithoutCancel(ctx), "COMMIT").ReadAll()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		left := pooled.Hijack()
+		go func() {
+			<-done
+			_ = left.Close(context.Background()) // nobody waits for it
+		}()
+		return false, ctx.Err()
+	}
+	if failed != nil {
+		_ = conn.PgConn().Conn().Close()
+		return false, failed
 	}
 	if len(answers) != 1 || answers[0].CommandTag.String() != "COMMIT" {
 		return false, &pgconn.PgError{Code: "40001", Message: "the database did not answer COMMIT with COMMIT"}
@@ -142,7 +156,7 @@ func (s *Store) look(ctx context.Context, token [16]byte) (found bool, err error
 			return true, err
 		}
 	}
-	clean, err := s.commitOn(ctx, conn.Conn())
+	clean, err := s.commitOn(ctx, conn)
 	if !clean && err == nil {
 		err = errUnknown
 	}

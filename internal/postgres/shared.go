@@ -13,10 +13,14 @@ import (
 // what it counts.
 type Versions = issuer.Versions
 
+// versions are counted by the primary: a standby, which may be behind, refuses to say
+// where it writes.
+const versions = "SELECT stops, modes, gateways, agents, cards, substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM log WHERE only_row = 0"
+
 // Versions returns them as of now.
 func (s *Store) Versions(ctx context.Context) (v Versions, err error) {
 	for range s.beginTries() {
-		err = s.pool.QueryRow(ctx, "SELECT stops, modes, gateways, agents, cards FROM log WHERE only_row = 0").Scan(&v.Stops, &v.Modes, &v.Gateways, &v.Agents, &v.Cards)
+		err = s.pool.QueryRow(ctx, versions).Scan(&v.Stops, &v.Modes, &v.Gateways, &v.Agents, &v.Cards, &v.Timeline)
 		if err == nil || !again(err) || ctx.Err() != nil {
 			break
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -162,7 +163,7 @@ func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]*chan
 		return batch, make([]error, len(batch)), err
 	}
 	defer conn.Release()
-	t := &transaction{store: s, config: s.config, tail: &s.tail, conn: conn.Conn(), careful: careful, ends: map[chainName]end{}}
+	t := &transaction{store: s, config: s.config, tail: &s.tail, pooled: conn, conn: conn.Conn(), careful: careful, ends: map[chainName]end{}}
 	t.reader = reader{ctx, (*lazy)(t)}
 	if err := t.begin(); err != nil {
 		t.rollback()
@@ -205,7 +206,8 @@ type transaction struct {
 	reader
 	store    *Store
 	config   Config
-	conn     *pgx.Conn
+	pooled   *pgxpool.Conn
+	conn     *pgx.Conn // the same
 	tail     *tail
 	head     logHead // as it was locked
 	versions Versions

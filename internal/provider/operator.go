@@ -144,6 +144,7 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 	}
 	var out Grant
 	err = p.update(ctx, func(tx Tx, _ *unit) error {
+		out = Grant{} // it may run again
 		a, h, err := p.agentOfPerson(tx, who, agent)
 		if err != nil {
 			return err

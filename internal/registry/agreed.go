@@ -31,7 +31,7 @@ type Agreed struct {
 }
 
 // maxAgreed is how many cards of an agent are kept. What was issued under an older
-// one stops with the next card that widens anything.
+// one stops, and is asked for anew.
 const maxAgreed = 32
 
 // agreedCard is a card with which in view capabilities were issued.
@@ -62,6 +62,12 @@ func (a *Agreed) Seen(ctx context.Context, agent string, raw []byte) error {
 	if err != nil || a.last[agent] == digest && l.Current == digest { // no other node saw another one since
 		return err
 	}
+	if gone := l.forgets(digest); gone != "" {
+		// Nobody looks after it any more, so that it stops for good.
+		if err := a.Stop(ctx, agent, gone, fmt.Sprintf("%d other cards came since", maxAgreed)); err != nil {
+			return err
+		}
+	}
 	err = a.Store.UpdateRegistry(ctx, func(tx Tx) error {
 		l, err = listed(tx, agent)
 		if err != nil || !l.becomes(digest, raw) {
@@ -81,6 +87,14 @@ func (a *Agreed) Seen(ctx context.Context, agent string, raw []byte) error {
 	a.last[agent] = digest
 	a.Current(agent, digest)
 	return nil
+}
+
+// forgets is the digest of the card that makes room for another one, "" for none.
+func (l *Listing) forgets(digest string) string {
+	if len(l.Agreed) < maxAgreed || slices.ContainsFunc(l.Agreed, func(k agreedCard) bool { return k.Digest == digest }) {
+		return ""
+	}
+	return l.Agreed[0].Digest
 }
 
 // becomes notes which card the agent of l has now, and what stops with it. It returns

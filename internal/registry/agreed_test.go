@@ -168,10 +168,19 @@ func TestCARD13_AnotherNodeSeesACard(t *testing.T) {
 // The cards that are kept of an agent are bounded.
 func TestCARD13_CardsAreBounded(t *testing.T) {
 	store := &rows{}
-	a, _, _ := watched(store)
+	a, stopped, current := watched(store)
+	var first string
 	for n := range maxAgreed + 8 {
-		if err := a.Seen(t.Context(), "a", cardWith(fmt.Sprintf("skill-%d", n))); err != nil {
+		// Nothing of it is wider: the same skill with another name of the card.
+		card := []byte(strings.Replace(string(cardWith("read")), `"version":"1"`, fmt.Sprintf(`"version":"1.%d"`, n), 1))
+		if err := a.Seen(t.Context(), "a", card); err != nil {
 			t.Fatal(err)
+		}
+		if n == 0 {
+			first = *current
+		}
+		if stopped[first] != (n >= maxAgreed) {
+			t.Fatalf("after %d cards what was issued under the first is stopped: %t", n+1, stopped[first])
 		}
 	}
 	if n := len(store.one.Agreed); n != maxAgreed {

@@ -41,11 +41,11 @@ func (d *Decisions) outcomeAnywhere(ctx context.Context, g *Guard, id string, sa
 		return nil, errors.Join(none, d.Keeper.Keep(ctx, outcomeKind, id, guard, d.Now().Add(outcomeTime)))
 	}
 	record, err := d.Recorded(ctx, id)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = d.Gate.Outcome(ctx, gate.Verdict{Allowed: true, Record: record}, said, nil)
 	}
-	if err := d.Gate.Outcome(ctx, gate.Verdict{Allowed: true, Record: record}, said, nil); err != nil {
-		return nil, err
+	if err != nil { // it can be told again
+		return nil, errors.Join(err, d.Keeper.Keep(ctx, outcomeKind, id, guard, d.Now().Add(outcomeTime)))
 	}
 	if ledger, ok := d.Gate.Recorder.(gate.Ledger); ok {
 		if err := ledger.Settle(ctx, id, false); err != nil {

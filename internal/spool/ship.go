@@ -69,14 +69,22 @@ func (s *Spool) Shipped(next int64) error {
 		return fmt.Errorf("spool: the server says that record %d comes next; here are %d to %d", next, s.segmentsBegin(), s.head.Sequence)
 	}
 	s.shipped = next
-	if err := replace(filepath.Join(s.config.Dir, "shipped"), []byte(strconv.FormatInt(next, 10))); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
+	noted := s.note(next)
 	for len(s.segments) > 1 && s.segments[1].count > 0 && s.segments[0].first+s.segments[0].count <= next {
 		if err := os.Remove(s.segments[0].path); err != nil {
 			return fmt.Errorf("spool: %w", err)
 		}
 		s.segments = s.segments[1:]
+	}
+	if noted != nil { // a full disk has room now; where nothing says so, more is sent again than has to be
+		noted = s.note(next)
+	}
+	return noted
+}
+
+func (s *Spool) note(next int64) error {
+	if err := replace(filepath.Join(s.config.Dir, "shipped"), []byte(strconv.FormatInt(next, 10))); err != nil {
+		return fmt.Errorf("spool: %w", err)
 	}
 	return nil
 }

@@ -112,10 +112,11 @@ func (s *Spool) append(payloads [][]byte) error {
 		return fmt.Errorf("%d bytes would wait for the server; want at most %d: is the server reached?", waiting, s.config.Limit)
 	}
 	file, err := s.current()
-	if err == nil {
-		if _, err = file.Write(data); err != nil && s.cutBack(file) == nil {
-			return fmt.Errorf("the spool cannot be written: %w", err)
-		}
+	if err != nil {
+		return fmt.Errorf("the spool cannot be written: %w", err) // and has nothing of it
+	}
+	if _, err = file.Write(data); err != nil && s.cutBack(file) == nil {
+		return fmt.Errorf("the spool cannot be written: %w", err)
 	}
 	if err == nil {
 		err = file.Sync()
@@ -167,11 +168,13 @@ func (s *Spool) current() (*os.File, error) {
 		return nil, err
 	}
 	if err := syncDir(s.config.Dir); err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, file.Close(), os.Remove(path))
 	}
 	if s.file != nil {
-		if err := s.file.Close(); err != nil {
-			return nil, errors.Join(err, file.Close())
+		old := s.file
+		s.file = nil
+		if err := old.Close(); err != nil {
+			return nil, errors.Join(err, file.Close(), os.Remove(path))
 		}
 	}
 	s.file = file

@@ -33,8 +33,9 @@ func (g *Guard) open(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Client
 		stream, err := next(ctx, desc, cc, method, options...)
 		if err == nil {
 			s.stream = stream
-			// A caller that goes away reads no end.
-			context.AfterFunc(stream.Context(), func() { s.told.end(errors.New("the call was given up")) })
+			// A caller that goes away reads no end. The stream's own context ends before
+			// the end of the stream is read.
+			context.AfterFunc(ctx, func() { s.told.end(errors.New("the call was given up")) })
 		}
 		return err
 	}
