@@ -116,7 +116,7 @@ func (s *Store) commitOn(ctx context.Context, pooled *pgxpool.Conn) (clean bool,
 		left := pooled.Hijack()
 		go func() {
 			<-done
-			_ = left.Close(context.Background()) // nobody waits for it
+			_ = left.Close(context.WithoutCancel(ctx)) // nobody waits for it
 		}()
 		return false, ctx.Err()
 	}
