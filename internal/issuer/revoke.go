@@ -78,7 +78,7 @@ func (i *Issuer) Anew(ctx context.Context) error {
 	if known := i.revoked.Load().newest; known.Sequence > 0 {
 		err := i.config.Store.View(ctx, func(r Reader) error {
 			all, err := r.Revocations(known.Sequence - 1)
-			if err == nil && (len(all) == 0 || all[0].Sequence != known.Sequence || all[0].Kind != known.Kind || all[0].Target != known.Target || !all[0].At.Equal(known.At)) {
+			if err == nil && (len(all) == 0 || all[0].Sequence != known.Sequence || all[0].Kind != known.Kind || all[0].Target != known.Target || all[0].At.Unix() != known.At.Unix()) {
 				err = ErrWentBack
 			}
 			return err

@@ -79,6 +79,7 @@ func TestAAPN2_WhatIsNoSet(t *testing.T) {
 		"symmetric": `{"keys":[{"kty":"oct","k":"AAAA","kid":"a"}]}`, "no kid": `{"keys":[` + a + "," + strings.Replace(b, `"kid":"b",`, "", 1) + `]}`,
 		"another curve":     `{"keys":[{"kty":"OKP","crv":"X25519","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","kid":"a"}]}`,
 		"duplicate members": `{"keys":[` + a + `],"keys":[` + a + `]}`,
+		"too large":         `{"keys":[` + a + `]}` + strings.Repeat(" ", 1<<20),
 	} {
 		s := New(&published{body: body}, func() time.Time { return time.Unix(1_800_000_000, 0) })
 		if _, err := s.Key(t.Context(), "https://keys.example", "a"); err == nil {
