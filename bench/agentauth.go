@@ -240,7 +240,7 @@ func (f *field) agentAuthRows(ctx context.Context) error {
 		return err
 	}
 	f.peers = append(f.peers, "@better-auth/agent-auth 0.6.2 on better-auth 1.6.11 and better-sqlite3 12.4.1 (npm)")
-	for _, front := range append(fronts, theirs.fronts(100, 100)...) {
+	for _, front := range append(fronts, theirs.fronts(200, 300)...) {
 		f.trials = append(f.trials, front.cpuTrial())
 	}
 	return nil

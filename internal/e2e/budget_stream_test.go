@@ -74,6 +74,7 @@ func TestATK34_BudgetsOfStreamsApart(t *testing.T) {
 
 func spendsByStreams(t *testing.T, w *town) {
 	t.Helper()
+	w.client = &http.Client{Timeout: stepTime} // what should be refused may be a stream without an end
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	hang := []byte(strings.Replace(string(data("search_documents", map[string]any{"query": "hang"})), `"SendMessage"`, `"SendStreamingMessage"`, 1))
