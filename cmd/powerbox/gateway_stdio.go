@@ -142,7 +142,7 @@ func (f *stdioFront) run(ctx context.Context, in io.Reader) error {
 						f.message(ctx, m, wrong, line)
 					})
 				default: // whoever waits may wait for what comes behind this one
-					f.refuse(m.ID, a2a.CodeInternal, "too many requests are under way; try again when one was answered")
+					f.refuse(m.ID, internalError, "too many requests are under way; try again when one was answered")
 				}
 			}
 			if m.Method == "notifications/initialized" {

@@ -23,7 +23,10 @@ func (c *cardsOnce) GetChanged(_ context.Context, _, _, tag string) ([]byte, htt
 // one that did not change is the one that is there.
 func TestCARD16_AskedAgainByETag(t *testing.T) {
 	cards := &cardsOnce{}
-	a := &agent{Agent: Agent{ID: "a", Upstream: "http://a", Cards: cards}, gateway: &Gateway{}}
+	var seen []string
+	a := &agent{Agent: Agent{ID: "a", Upstream: "http://a", Cards: cards}, gateway: &Gateway{config: Config{
+		CardSeen: func(_ context.Context, _ string, raw []byte) error { seen = append(seen, string(raw)); return nil },
+	}}}
 	first, err := a.fetch(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -32,5 +35,9 @@ func TestCARD16_AskedAgainByETag(t *testing.T) {
 	second, err := a.fetch(t.Context())
 	if err != nil || second != first || cards.full != 1 || cards.unchanged != 1 {
 		t.Errorf("CARD-16 %v: %d whole answers, %d unchanged; want the same view by one of each", err, cards.full, cards.unchanged)
+	}
+	// Another gateway may have told of another card meanwhile.
+	if len(seen) != 2 || seen[0] != seen[1] || seen[0] != string(first.raw) {
+		t.Errorf("CARD-13 told of %d cards; want the same with every fetch", len(seen))
 	}
 }

@@ -100,15 +100,17 @@ func (l *Listing) forgets(digest string) string {
 // becomes notes which card the agent of l has now, and what stops with it. It returns
 // false where that was on record.
 func (l *Listing) becomes(digest string, raw []byte) bool {
-	known := slices.ContainsFunc(l.Agreed, func(k agreedCard) bool { return k.Digest == digest })
-	if known && l.Current == digest {
-		return false
-	}
-	if !known {
-		l.Agreed = append(l.Agreed, agreedCard{Digest: digest, Card: raw})
-		if len(l.Agreed) > maxAgreed {
-			l.Agreed = l.Agreed[1:]
+	now := agreedCard{Digest: digest, Card: raw}
+	if at := slices.IndexFunc(l.Agreed, func(k agreedCard) bool { return k.Digest == digest }); at >= 0 {
+		if l.Current == digest {
+			return false
 		}
+		now = l.Agreed[at]
+		l.Agreed = slices.Delete(l.Agreed, at, at+1) // the first is the one that was longest not seen
+	}
+	l.Agreed = append(l.Agreed, now)
+	if len(l.Agreed) > maxAgreed {
+		l.Agreed = l.Agreed[1:]
 	}
 	for i, k := range l.Agreed {
 		l.Agreed[i].Stopped = nil

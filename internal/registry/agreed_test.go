@@ -183,6 +183,14 @@ func TestCARD13_CardsAreBounded(t *testing.T) {
 			t.Fatalf("after %d cards what was issued under the first is stopped: %t", n+1, stopped[first])
 		}
 	}
+	// One that comes again is not the next to go.
+	oldest := store.one.Agreed[0]
+	if err := a.Seen(t.Context(), "a", oldest.Card); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Seen(t.Context(), "a", cardWith("read")); err != nil || stopped[oldest.Digest] {
+		t.Errorf("what was issued under the card of just now stops: %v", err)
+	}
 	if n := len(store.one.Agreed); n != maxAgreed {
 		t.Errorf("%d cards are kept; want %d", n, maxAgreed)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
 )
 
 // failing is a keeper whose store is away.
@@ -30,5 +32,34 @@ func TestATK20_TheStoreCannotSay(t *testing.T) {
 	g := &Gateways{Used: r}
 	if fresh, err := g.used("p", now.Add(time.Minute), now); fresh || !errors.Is(err, errAway) {
 		t.Errorf("at a gateway: %t %v", fresh, err)
+	}
+}
+
+// kept keeps values, of whatever kind, for ever.
+type kept struct {
+	Keeper
+	values map[string][]byte
+}
+
+func (k kept) Keep(_ context.Context, _, id string, value []byte, _ time.Time) error {
+	k.values[id] = value
+	return nil
+}
+
+func (k kept) Take(_ context.Context, _, id string, _ time.Time) ([]byte, error) {
+	v := k.values[id]
+	delete(k.values, id)
+	return v, nil
+}
+
+// EXT-25: an outcome that could not be recorded can be told again.
+func TestEXT25_AnOutcomeIsNotLost(t *testing.T) {
+	k := kept{values: map[string][]byte{"rec_1": []byte("a guard")}}
+	d := &Decisions{Keeper: k, Now: time.Now, Recorded: func(context.Context, string) (evidence.Record, error) { return evidence.Record{}, errAway }}
+	if _, err := d.outcomeAnywhere(t.Context(), &Guard{Name: "a guard"}, "rec_1", evidence.Achieved); !errors.Is(err, errAway) {
+		t.Errorf("while the store is away: %v", err)
+	}
+	if string(k.values["rec_1"]) != "a guard" {
+		t.Error("nobody waits for the outcome any more")
 	}
 }

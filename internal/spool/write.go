@@ -162,7 +162,7 @@ func (s *Spool) current() (*os.File, error) {
 		s.file, err = os.OpenFile(s.segments[n-1].path, os.O_WRONLY|os.O_APPEND, 0o600)
 		return s.file, err
 	}
-	path := filepath.Join(s.config.Dir, fmt.Sprintf("%020d%s", s.head.Sequence, suffix))
+	path := filepath.Join(s.config.Dir, s.nextSegment())
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -181,6 +181,9 @@ func (s *Spool) current() (*os.File, error) {
 	s.segments = append(s.segments, segment{first: s.head.Sequence, path: path})
 	return file, nil
 }
+
+// nextSegment is the name of the file that begins with the next record.
+func (s *Spool) nextSegment() string { return fmt.Sprintf("%020d%s", s.head.Sequence, suffix) }
 
 // waiting is how many bytes the segments hold that the server does not have all
 // of.
