@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/pgtest"
@@ -82,6 +84,16 @@ func TestEXT27_WhatTheStandbyLacksIsNotAcknowledged(t *testing.T) {
 	if err := appendTo(ctx, s, record("rec_1", "documents")); err != nil {
 		t.Fatal(err)
 	}
+	// A standby may be behind: it does not say where the log ends.
+	name := j.url[strings.Index(j.url, "@/")+2 : strings.Index(j.url, "?")]
+	pool, err := pgxpool.New(ctx, standby.URL(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := (&Store{pool: pool}).Versions(ctx); err == nil {
+		t.Errorf("a standby says %+v", v)
+	}
+	pool.Close()
 	standby.Stop()
 	// Who gives up waiting does not end the wait: nobody sees what one machine has.
 	if err := appendTo(ctx, s, record("rec_given_up", "documents")); !errors.Is(err, errUnknown) {

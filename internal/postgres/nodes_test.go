@@ -295,7 +295,7 @@ func (c *cut) serve(in net.Conn) {
 		for {
 			n, err := in.Read(b)
 			c.mu.Lock()
-			lose := c.lose && n > 0 && bytes.Contains(b[:n], []byte("COMMIT"))
+			lose := c.lose && bytes.Contains(b[:n], []byte("COMMIT\x00")) // not READ COMMITTED
 			if lose {
 				c.lose = false
 				c.lost++
