@@ -21,7 +21,7 @@ type link struct {
 }
 
 // holderKey returns the key that the next link and proofs are signed with.
-func (l *link) holderKey() keptKey { return keptKey{l.holder, l.again} }
+func (l *link) holderKey() KeptKey { return KeptKey{l.holder, l.again} }
 
 func parseLink(compact string, root bool) (*link, error) {
 	j, err := parseJWS(compact, TypeToken)

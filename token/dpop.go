@@ -60,7 +60,7 @@ func VerifyDPoP(proof string, want DPoPRequest) (DPoP, error) {
 		return DPoP{}, err
 	}
 	p.Key = key
-	if err := j.verify(keptKey{PublicKey: key}); err != nil {
+	if err := j.verify(KeptKey{PublicKey: key}); err != nil {
 		return DPoP{}, err
 	}
 	return p, nil

@@ -161,7 +161,7 @@ func parseHeader(v powerbox.Value, typ string) (header, error) {
 var inputs = sync.Pool{New: func() any { return new([usualPart]byte) }}
 
 // verify checks the signature of j under key. The key decides the algorithm.
-func (j jws) verify(key keptKey) error {
+func (j jws) verify(key KeptKey) error {
 	if j.header.algorithm != key.algorithm {
 		return refuse(CodeAlgorithm, "header: alg is for %s; the key is for %s", j.header.algorithm, key.algorithm)
 	}

@@ -15,7 +15,7 @@ type KeySet struct {
 }
 
 type namedKey struct {
-	key        keptKey
+	key        KeptKey
 	kid        string // meaningful where hasKid
 	hasKid     bool
 	thumbprint string
@@ -25,7 +25,7 @@ type namedKey struct {
 func NewKeySet(keys ...PublicKey) KeySet {
 	var s KeySet
 	for _, k := range keys {
-		s.add(namedKey{key: k.keep()})
+		s.add(namedKey{key: k.Keep()})
 	}
 	return s
 }
@@ -85,13 +85,13 @@ func parseNamedKey(v powerbox.Value) (namedKey, error) {
 	}
 	kid, ok := v.Get("kid")
 	if !ok {
-		return namedKey{key: key.keep()}, nil
+		return namedKey{key: key.Keep()}, nil
 	}
 	name, ok := kid.Text()
 	if !ok {
 		return namedKey{}, refuse(CodeMalformed, "kid is %s; want a string", kid.Kind())
 	}
-	return namedKey{key: key.keep(), kid: name, hasKid: true}, nil
+	return namedKey{key: key.Keep(), kid: name, hasKid: true}, nil
 }
 
 // Len returns how many keys s has.
@@ -100,8 +100,8 @@ func (s KeySet) Len() int { return len(s.keys) }
 // candidates returns the keys that a root token with that header may be signed
 // with: without kid every key; with one the keys of that name, those whose
 // thumbprint it is, and those that have no name.
-func (s KeySet) candidates(h header) []keptKey {
-	var out []keptKey
+func (s KeySet) candidates(h header) []KeptKey {
+	var out []KeptKey
 	for _, k := range s.keys {
 		if !h.hasKid || !k.hasKid || k.kid == h.kid || k.thumbprint == h.kid {
 			out = append(out, k.key)

@@ -150,7 +150,7 @@ func holds(compact string, key PublicKey) bool {
 		return false
 	}
 	j := jws{header: head, signed: parts[0] + "." + parts[1], signature: [64]byte(signature)}
-	return j.verify(key.keep()) == nil
+	return j.verify(key.Keep()) == nil
 }
 
 func TestCCTVTokens(t *testing.T) {

@@ -202,9 +202,10 @@ func (p published) Get(ctx context.Context, address string) ([]byte, error) {
 
 // backendContext signs who calls a service behind the provider.
 func (i *instance) backendContext(agent string, now func() time.Time) func(provider.Execution, []byte) (string, error) {
+	var contexts token.Contexts
 	return func(e provider.Execution, body []byte) (string, error) {
 		at := now()
-		return token.SignContext(i.issuing[agent].Signer(), token.Context{
+		return contexts.Sign(i.issuing[agent].Signer(), token.Context{
 			Issuer: i.agentURL(agent), Audience: agent, IssuedAt: at, Expires: at.Add(backendContext), Principal: e.User, Holder: e.Holder(),
 			Capability: e.Grant, Root: e.Grant, Mode: string(gate.Require), Basis: string(gate.OnCapability), Decision: e.Decision,
 			Authority: e.Under, Digest: token.DigestOf(body),

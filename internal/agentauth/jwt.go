@@ -174,8 +174,15 @@ func (t *Token) Allows(capability string) bool {
 	return !t.Restricted || slices.Contains(t.Capabilities, capability)
 }
 
+// Key is a public key, a [token.PublicKey] or a [token.KeptKey].
+type Key interface {
+	IsZero() bool
+	Algorithm() token.Algorithm
+	Verify(message, signature []byte) bool
+}
+
 // Verify checks the signature under a key that is known from elsewhere.
-func (t *Token) Verify(key token.PublicKey) error {
+func (t *Token) Verify(key Key) error {
 	if key.IsZero() || key.Algorithm() != token.Ed25519 || !key.Verify([]byte(t.signed), t.signature) {
 		return invalid("the token's signature does not verify")
 	}

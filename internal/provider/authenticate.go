@@ -78,23 +78,26 @@ func (p *Provider) fresh(id string, until, now time.Time) (bool, error) {
 	return fresh, nil
 }
 
+func usedToken() error {
+	return agentauth.Errorf(agentauth.CodeInvalidJWT, "the token was used before; sign a new one for every request")
+}
+
 // use uses a token up, under an id that no other identity has (AAP-T3). What is
 // remembered ends with the process: what was signed before it began is refused.
 // Only where a host's clock is ahead can a token have been used by then that says
 // it was signed since; those are kept in the store (AAP-T4).
 func (p *Provider) use(ctx context.Context, id string, t agentauth.Token, now time.Time) error {
-	used := agentauth.Errorf(agentauth.CodeInvalidJWT, "the token was used before; sign a new one for every request")
 	switch fresh, err := p.fresh(id, t.Until(), now); {
 	case err != nil:
 		return err
 	case !fresh:
-		return used
+		return usedToken()
 	}
 	look := func(r Reader) error {
 		if before, err := r.UsedToken(id); err != nil || !before {
 			return err
 		}
-		return used
+		return usedToken()
 	}
 	switch {
 	case t.IssuedAt.After(now):
@@ -266,11 +269,14 @@ func (p *Provider) AuthenticateAgent(ctx context.Context, shown Presented, use U
 	return s, p.touch(ctx, &s, now)
 }
 
+func unknownAgent() error {
+	return agentauth.Errorf(agentauth.CodeInvalidJWT, "no agent of this token's sub is registered under the host of its iss")
+}
+
 // agentOf finds agent and host of a token, and verifies its signature.
 func (p *Provider) agentOf(ctx context.Context, t agentauth.Token) (Session, error) {
 	s := Session{token: t, until: t.Until()}
 	known := true
-	unknown := agentauth.Errorf(agentauth.CodeInvalidJWT, "no agent of this token's sub is registered under the host of its iss")
 	found, err := p.known(ctx, t.Subject)
 	s.Agent, s.Host, s.Grants = found.agent, found.host, slices.Clone(found.grants)
 	if err == nil && t.Issuer != "" && t.Issuer != s.Host.Thumbprint {
@@ -284,33 +290,29 @@ func (p *Provider) agentOf(ctx context.Context, t agentauth.Token) (Session, err
 	}
 	switch {
 	case notFound(err):
-		return Session{}, unknown
+		return Session{}, unknownAgent()
 	case err != nil:
 		return Session{}, err
 	case t.Issuer == "" || t.Issuer == s.Host.Thumbprint:
 	case known || s.Host.KeysURL == "":
-		return Session{}, unknown // of another host, or of a key that is gone
+		return Session{}, unknownAgent() // of another host, or of a key that is gone
 	default:
 		// Its host's keys may have changed a moment ago (AAP-J4).
 		key, err := p.fetched(ctx, s.Host.KeysURL, t.Issuer)
 		if err != nil || key.Thumbprint() != t.Issuer {
-			return Session{}, unknown
+			return Session{}, unknownAgent()
 		}
 	}
 	s.stored = s.Agent.LastUsed
 	p.merge(&s.Agent)
-	key, err := p.agentKey(ctx, s.Agent)
+	if s.Agent.KeysURL == "" {
+		return s, t.Verify(found.key)
+	}
+	key, err := p.fetched(ctx, s.Agent.KeysURL, s.Agent.KeyID)
 	if err != nil {
 		return Session{}, err
 	}
 	return s, t.Verify(key)
-}
-
-func (p *Provider) agentKey(ctx context.Context, a Agent) (token.PublicKey, error) {
-	if a.KeysURL == "" {
-		return storedKey(a.Key)
-	}
-	return p.fetched(ctx, a.KeysURL, a.KeyID)
 }
 
 // live refuses an agent that is not active, or whose host is not.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/token"
 )
 
 // snapshots keep what was read of agents for as long as nothing changes: every change of
@@ -26,6 +27,7 @@ type snapshot struct {
 	agent  Agent
 	host   Host
 	grants []Grant
+	key    token.KeptKey // the agent's; the zero one where it is fetched
 }
 
 // maxSnapshots bounds what is kept; when it is full it begins anew.
@@ -82,10 +84,20 @@ func (p *Provider) known(ctx context.Context, agent string) (snapshot, error) {
 		s.grants, err = r.Grants(agent)
 		return err
 	})
-	if err == nil && settled {
+	if err != nil {
+		return s, err
+	}
+	if s.agent.KeysURL == "" {
+		key, err := storedKey(s.agent.Key)
+		if err != nil {
+			return s, err
+		}
+		s.key = key.Keep()
+	}
+	if settled {
 		p.seen.keep(agent, s, at)
 	}
-	return s, err
+	return s, nil
 }
 
 // knownHost returns the host of a token, as the store has it.

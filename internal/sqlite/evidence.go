@@ -54,7 +54,7 @@ func notWritten(err error) error {
 // Where the records of the batch go straight into the file, which refuses by
 // itself, it looks only when it has to be careful.
 func (t *transaction) unused(id string) error {
-	if t.entered && !t.careful {
+	if t.entered && !t.care.ids {
 		return nil
 	}
 	if !t.entered {

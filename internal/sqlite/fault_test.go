@@ -73,6 +73,82 @@ func TestEXT27_OnAFullDiskNothingHappens(t *testing.T) {
 	}
 }
 
+// A change that goes on after the disk was full, whose transaction SQLite has ended,
+// leaves nothing in the file.
+func TestEXT27_NothingIsWrittenBehindATransaction(t *testing.T) {
+	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
+	s := openStore(t, f.config)
+	if err := act(s, t, "agent"); err != nil {
+		t.Fatal(err)
+	}
+	s.writer(t, "PRAGMA max_page_count = 1")
+	err := s.Update(t.Context(), func(tx issuer.Tx) error {
+		full := error(nil)
+		for n := 0; full == nil && n < 10_000; n++ {
+			full = tx.SetMode(fmt.Sprintf("agent%d", n), strings.Repeat("m", 1000))
+		}
+		if full == nil {
+			t.Error("the disk is not full")
+		}
+		_ = tx.SetMode("agent", "off")
+		return nil
+	})
+	if !errors.Is(err, evidence.ErrNotWritten) {
+		t.Errorf("%v; want ErrNotWritten", err)
+	}
+	if mode := modeOf(t, s, "agent"); mode != "require" {
+		t.Errorf("the mode is %q; want what it was", mode)
+	}
+}
+
+// Of changes that share a commit, the one that fails after it wrote leaves nothing, and
+// the others happen. From then on they have savepoints, for a while.
+func TestEXT27_AChangeThatFailsIsTakenBackAlone(t *testing.T) {
+	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
+	s := openStore(t, f.config)
+	for round := range 2 {
+		failed, ran := errors.New("it fails"), 0
+		var batch []*change
+		results := make(chan error, 5)
+		for i := range 5 {
+			batch = append(batch, &change{ctx: t.Context(), run: func(tx issuer.Tx) error {
+				ran++
+				if err := tx.SetMode(fmt.Sprint("agent", i), fmt.Sprint("mode", round)); err != nil {
+					return err
+				}
+				if _, err := tx.Append(record(fmt.Sprint("rec_", round, i))); err != nil || i != 2 {
+					return err
+				}
+				return failed
+			}, answer: func(err error) { results <- err }})
+		}
+		held := make(chan struct{})
+		go func() {
+			_ = s.Update(t.Context(), func(issuer.Tx) error { <-held; return nil })
+		}()
+		for _, c := range batch {
+			s.changes <- c
+		}
+		close(held)
+		for i := range batch {
+			if err := <-results; errors.Is(err, failed) != (i == 2) || err != nil && i != 2 {
+				t.Errorf("round %d, change %d: %v", round, i, err)
+			}
+			want := fmt.Sprint("mode", round)
+			if i == 2 {
+				want = ""
+			}
+			if got := modeOf(t, s, fmt.Sprint("agent", i)); got != want {
+				t.Errorf("round %d, change %d left mode %q; want %q", round, i, got, want)
+			}
+		}
+		if again := ran > 5; again != (round == 0) {
+			t.Errorf("round %d: %d runs of 5 changes", round, ran)
+		}
+		f.wantLog(t, s, 4*(round+1), 1)
+	}
+}
+
 // On a disk that became read-only the action does not happen. PRAGMA
 // query_only stands for it: file modes do not bind root.
 func TestEXT27_OnAReadOnlyDiskNothingHappens(t *testing.T) {

@@ -82,7 +82,7 @@ func (s *Store) openSpool(ctx context.Context) error {
 		return fmt.Errorf("sqlite: %w", err)
 	}
 	s.ahead.journal, s.ahead.heads = journal, map[chainName]evidence.Head{}
-	t := s.transaction(ctx, false)
+	t := s.transaction(ctx, care{})
 	defer t.leave()
 	if err = t.enter(); err == nil {
 		err = t.restore(entries)
@@ -247,7 +247,7 @@ func (s *Store) takeSome(ctx context.Context) (int, error) {
 	s.filing.Lock()
 	defer s.filing.Unlock()
 	// What is begun for one reader is of use to all, whoever gives up.
-	t := s.transaction(context.WithoutCancel(ctx), false)
+	t := s.transaction(context.WithoutCancel(ctx), care{})
 	t.polite = true
 	err := t.begin(maxTaken)
 	if err == nil {

@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/puddle/v2"
 	"github.com/pressly/goose/v3"
 	"golang.org/x/mod/sumdb/note"
 	_ "modernc.org/sqlite" // the driver
@@ -60,6 +61,7 @@ type Store struct {
 	config Config
 	lock   *os.File
 	reads  *sql.DB
+	views  *puddle.Pool[*statements] // connections of reads, for [Store.View]
 	writes *sql.DB
 	conn   *sql.Conn // the only one of writes
 
@@ -75,6 +77,7 @@ type Store struct {
 	commits int
 	room    []byte // of the records that were put last
 
+	wary    int           // batches that will have savepoints; the writer's alone
 	ahead   spooled       // the writer's alone once Open is done
 	wake    chan struct{} // one when something waits; closed when nothing will any more
 	closing chan struct{}
@@ -140,8 +143,11 @@ func (s *Store) open(ctx context.Context) error {
 	if s.reads, err = open(s.config.Path, "ro"); err != nil {
 		return err
 	}
-	s.reads.SetMaxOpenConns(8)
-	s.reads.SetMaxIdleConns(8)
+	s.reads.SetMaxOpenConns(2 * maxViews)
+	s.reads.SetMaxIdleConns(2 * maxViews)
+	if s.views, err = puddle.NewPool(&puddle.Config[*statements]{Constructor: s.reading, Destructor: func(r *statements) { _ = r.close() }, MaxSize: maxViews}); err != nil {
+		return err
+	}
 	if s.copies, err = open(s.config.Path, "rw"); err != nil {
 		return err
 	}
@@ -257,8 +263,9 @@ func (s *Store) release() error {
 	if s.ahead.journal != nil {
 		errs = append(errs, s.ahead.journal.Close())
 	}
-	if s.conn != nil {
-		errs = append(errs, s.statements.close(), s.conn.Close())
+	errs = append(errs, s.statements.close())
+	if s.views != nil {
+		s.views.Close() // when the last view has ended
 	}
 	for _, db := range []*sql.DB{s.reads, s.copies, s.writes} {
 		if db != nil {
@@ -268,12 +275,36 @@ func (s *Store) release() error {
 	return errors.Join(append(errs, s.lock.Close())...)
 }
 
+// maxViews is how many views there are at a time; others wait for one to end. As many
+// connections are for what is read without one, such as exports.
+const maxViews = 8
+
+func (s *Store) reading(ctx context.Context) (*statements, error) {
+	conn, err := s.reads.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &statements{conn: conn, prepared: map[string]*sql.Stmt{}}, nil
+}
+
 // View implements [issuer.Store].
 func (s *Store) View(ctx context.Context, read func(issuer.Reader) error) error {
-	tx, err := s.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	view, err := s.views.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("sqlite: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }() // a read has nothing to keep
-	return read(settled{reader{ctx, tx}, s})
+	within := context.WithoutCancel(ctx) // both take no time, and must not be cut
+	if _, err := view.Value().ExecContext(within, "BEGIN"); err != nil {
+		view.Destroy()
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	defer func() {
+		// A read has nothing to keep.
+		if _, err := view.Value().ExecContext(within, "ROLLBACK"); err != nil {
+			view.Destroy()
+			return
+		}
+		view.Release()
+	}()
+	return read(settled{reader{ctx, view.Value()}, s})
 }

@@ -6,17 +6,30 @@ import (
 	"errors"
 )
 
-// statements is the connection that writes, with every statement compiled
-// once instead of for every record. There are as
-// many as the package has texts. It is for one goroutine.
+// statements is a connection with every statement compiled once, instead of each
+// time that it runs. There are about as many as the package has texts. It is for one
+// goroutine at a time.
 type statements struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
 }
 
+// maxPrepared bounds the statements that a connection keeps compiled: lists of any
+// length make a text each.
+const maxPrepared = 256
+
 func (s *statements) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	if known, ok := s.prepared[query]; ok {
 		return known, nil
+	}
+	if len(s.prepared) >= maxPrepared {
+		for text, statement := range s.prepared { // any one; those in use come again
+			if err := statement.Close(); err != nil {
+				return nil, err
+			}
+			delete(s.prepared, text)
+			break
+		}
 	}
 	made, err := s.conn.PrepareContext(ctx, query)
 	if err == nil {
@@ -53,7 +66,7 @@ func (s *statements) QueryRowContext(ctx context.Context, query string, args ...
 	return statement.QueryRowContext(ctx, args...)
 }
 
-// close does nothing for a nil s.
+// close also gives the connection back. It does nothing for a nil s.
 func (s *statements) close() error {
 	if s == nil {
 		return nil
@@ -62,5 +75,5 @@ func (s *statements) close() error {
 	for _, statement := range s.prepared {
 		errs = append(errs, statement.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.conn.Close())...)
 }

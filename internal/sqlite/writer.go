@@ -109,12 +109,18 @@ func (s *Store) gather(first *change) []*change {
 func (s *Store) commit(batch []*change) {
 	// The batch belongs to many callers: none of them may cancel it.
 	ctx := context.Background()
-	results, err := s.try(ctx, batch, false)
+	how := care{savepoints: s.wary > 0}
+	s.wary = max(0, s.wary-1)
+	results, err := s.try(ctx, batch, how)
+	if errors.Is(err, errSpoiled) {
+		s.wary, how.savepoints = wary, true
+		results, err = s.try(ctx, batch, how)
+	}
 	if usedTwice(err) {
 		// The file refuses an id only when all records are written, and does
 		// not say whose it is. So the changes run again, and each id is looked
 		// up before: the change that repeats one fails alone.
-		results, err = s.try(ctx, batch, true)
+		results, err = s.try(ctx, batch, care{ids: true, savepoints: true})
 	}
 	for i, c := range batch {
 		if results[i] == nil && err != nil {
@@ -124,6 +130,21 @@ func (s *Store) commit(batch []*change) {
 	}
 }
 
+// care is what a batch does beside running its changes, because of what came of
+// others.
+type care struct {
+	ids        bool // ids of records are looked up before they are used
+	savepoints bool // a change that writes to the file can be taken back alone
+}
+
+// wary is how many batches have savepoints after one that would have needed them: as
+// a rule no change fails that has written, and a savepoint has SQLite copy every page
+// that is written after it.
+const wary = 64
+
+// errSpoiled is what a batch without savepoints ends with where one was needed.
+var errSpoiled = errors.New("a change failed that had written to the file")
+
 // usedTwice tells whether the id of a record is in the file already.
 func usedTwice(err error) bool {
 	var refused *sqlite.Error
@@ -132,12 +153,12 @@ func usedTwice(err error) bool {
 
 // try runs a batch in one transaction and returns what became of each change,
 // and of all of them. Where it only appends, its records go ahead of the file.
-func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]error, error) {
+func (s *Store) try(ctx context.Context, batch []*change, how care) ([]error, error) {
 	results := make([]error, len(batch))
-	t := s.transaction(ctx, careful)
+	t := s.transaction(ctx, how)
 	t.first = s.ahead.next
 	defer t.leave()
-	if s.ahead.journal == nil || careful || s.crowded() {
+	if s.ahead.journal == nil || how.ids || s.crowded() {
 		if err := t.enter(); err != nil {
 			return results, t.end(err)
 		}
@@ -188,16 +209,16 @@ type transaction struct {
 	grown   []tlog.Hash         // hashes that the batch adds to the tree
 	noted   int64               // what the tail's becomes
 	polite  bool                // nobody who answers calls waits for the batch
-	careful bool                // ids of records are looked up before they are used
-	settled bool                // rows of the chains are brought up to date with this batch
-	saved   bool                // the change under way has a savepoint
+	care    care
+	settled bool // rows of the chains are brought up to date with this batch
+	saved   bool // the change under way has written to the file, behind a savepoint where there are any
 	undo    []undone
 	broken  error // the transaction ended by itself; nothing of it may be answered with yes
 }
 
-func (s *Store) transaction(ctx context.Context, careful bool) *transaction {
+func (s *Store) transaction(ctx context.Context, how care) *transaction {
 	t := &transaction{
-		store: s, config: s.config, raw: s.statements, tail: &s.tail, careful: careful,
+		store: s, config: s.config, raw: s.statements, tail: &s.tail, care: how,
 		ends: map[chainName]end{}, behind: map[chainName]end{}, used: map[string]struct{}{},
 	}
 	t.reader = reader{ctx, (*lazy)(t)}
@@ -310,6 +331,15 @@ func (t *transaction) change(c *change) error {
 	t.saved, t.undo = false, t.undo[:0]
 	before := len(t.pending) - t.taken
 	err := c.run(t)
+	if t.broken != nil {
+		return fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, t.broken)
+	}
+	if t.saved && !t.care.savepoints {
+		if err != nil {
+			t.broken = errSpoiled // it runs again, and its error is that of then
+		}
+		return err
+	}
 	if err == nil && t.saved {
 		_, err = t.raw.ExecContext(t.ctx, "RELEASE change")
 	}
@@ -339,11 +369,15 @@ func (t *transaction) move(name chainName, to end) {
 
 // save makes the savepoint of the change under way, before its first write.
 func (t *transaction) save() error {
-	if t.saved {
+	if t.saved && t.broken == nil {
 		return nil
 	}
 	if err := t.enter(); err != nil {
 		return err
+	}
+	if !t.care.savepoints {
+		t.saved = true
+		return nil
 	}
 	_, err := t.raw.ExecContext(t.ctx, "SAVEPOINT change")
 	t.saved = err == nil
@@ -369,7 +403,24 @@ func (l *lazy) ExecContext(ctx context.Context, query string, args ...any) (sql.
 	if err := (*transaction)(l).save(); err != nil {
 		return nil, err
 	}
-	return l.raw.ExecContext(ctx, query, args...)
+	result, err := l.raw.ExecContext(ctx, query, args...)
+	if ended(err) {
+		l.broken = err // what came after would stand alone
+	}
+	return result, err
+}
+
+// ended tells whether SQLite may have ended the transaction of a statement that failed.
+func ended(err error) bool {
+	var failed *sqlite.Error
+	if !errors.As(err, &failed) {
+		return false
+	}
+	switch failed.Code() & 0xff {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT:
+		return true
+	}
+	return false
 }
 
 // QueryContext implements queryer.
