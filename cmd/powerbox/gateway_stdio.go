@@ -122,10 +122,11 @@ func mappedOps(c *config.Config, agent string) map[string]string {
 // run reads messages until there are no more, or ctx ends, and returns when all of
 // them were answered.
 func (f *stdioFront) run(ctx context.Context, in io.Reader) error {
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
+	var waiting, following sync.WaitGroup
+	defer following.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer waiting.Wait() // who says nothing more still reads
 	lines := bufio.NewReaderSize(in, 64<<10)
 	limit := make(chan struct{}, 64) // messages under way
 	for ctx.Err() == nil {
@@ -146,11 +147,12 @@ func (f *stdioFront) run(ctx context.Context, in io.Reader) error {
 				}
 			}
 			if m.Method == "notifications/initialized" {
-				waiting.Go(func() { f.follow(ctx) })
+				following.Go(func() { f.follow(ctx) })
 			}
 		}
 		if err != nil {
-			waiting.Go(func() { f.end() })
+			waiting.Wait()
+			f.end()
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
