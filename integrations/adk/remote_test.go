@@ -20,6 +20,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/holder"
 	powerboxa2a "github.com/powerbox-project/powerbox/integrations/a2a"
+	powerboxadk "github.com/powerbox-project/powerbox/integrations/adk"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -57,23 +58,7 @@ func TestGATE7_RemoteAgents(t *testing.T) {
 	w.start(key.Public().Thumbprint(), "upstream: "+behind["reader"].URL)
 	g := w.gate()
 	out := &powerboxa2a.Outbound{Client: &holder.Client{Key: key, HTTP: &http.Client{Timeout: 20 * time.Second}, Now: time.Now, Random: rand.Reader}} //nolint:forbidigo // the gate beside us reads this clock
-	var remote []agent.Agent
-	for _, name := range []string{"reader", "writer"} {
-		peer, err := out.Peer(t.Context(), w.url+"/agents/"+name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := remoteagent.NewA2A(g.Remote(remoteagent.A2AConfig{Name: name, Description: name}, peer))
-		if err != nil {
-			t.Fatal(err)
-		}
-		remote = append(remote, a)
-	}
-	root, err := sequentialagent.New(sequentialagent.Config{AgentConfig: agent.Config{Name: "coordinator", SubAgents: remote}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Know(root)
+	root := w.coordinator(g, out, func(string, holder.Agent) {})
 	texts, _ := w.run(g, root)
 	said := fmt.Sprint(texts)
 	if !strings.Contains(said, "reader has answered") || !strings.Contains(said, violation) {
@@ -89,6 +74,30 @@ func TestGATE7_RemoteAgents(t *testing.T) {
 			t.Errorf("on record of the writer: %+v", e)
 		}
 	}
+}
+
+// coordinator is an agent whose sub-agents are behind gateways; each is passed to before.
+func (w *town) coordinator(g *powerboxadk.Gate, out *powerboxa2a.Outbound, before func(name string, peer holder.Agent)) agent.Agent {
+	w.t.Helper()
+	var remote []agent.Agent
+	for _, name := range []string{"reader", "writer"} {
+		peer, err := out.Peer(w.t.Context(), w.url+"/agents/"+name)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		before(name, peer.Agent)
+		a, err := remoteagent.NewA2A(g.Remote(remoteagent.A2AConfig{Name: name, Description: name}, peer))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		remote = append(remote, a)
+	}
+	root, err := sequentialagent.New(sequentialagent.Config{AgentConfig: agent.Config{Name: "coordinator", SubAgents: remote}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	g.Know(root)
+	return root
 }
 
 // required is a gateway at which the coordinator needs capabilities, whatever its
@@ -151,32 +160,18 @@ func TestGATE7_RemoteAgentsUnderCapabilities(t *testing.T) {
 	}
 	out := &powerboxa2a.Outbound{Client: client}
 	wallet := holder.NewWallet(key.Public())
-	var remote []agent.Agent
-	for _, name := range []string{"reader", "writer"} {
-		peer, err := out.Peer(t.Context(), w.url+"/agents/"+name)
+	root := w.coordinator(g, out, func(name string, peer holder.Agent) {
+		if name != "reader" {
+			return
+		}
+		held, err := client.Request(t.Context(), peer, holder.RequestParams{Grants: []string{"answer"}, Purpose: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name == "reader" {
-			held, err := client.Request(t.Context(), peer.Agent, holder.RequestParams{Grants: []string{"answer"}, Purpose: "test"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := wallet.Add(held...); err != nil {
-				t.Fatal(err)
-			}
-		}
-		a, err := remoteagent.NewA2A(g.Remote(remoteagent.A2AConfig{Name: name, Description: name}, peer))
-		if err != nil {
+		if err := wallet.Add(held...); err != nil {
 			t.Fatal(err)
 		}
-		remote = append(remote, a)
-	}
-	root, err := sequentialagent.New(sequentialagent.Config{AgentConfig: agent.Config{Name: "coordinator", SubAgents: remote}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Know(root)
+	})
 	w.ctx = powerboxa2a.WithWallet(t.Context(), wallet)
 	texts, _ := w.run(g, root)
 	mu.Lock()

@@ -146,46 +146,18 @@ func (n *nodes) verified(node int) (bundle []byte, report evidence.Report) {
 func TestEXT27_ANodeIsKilledWhileManyAppend(t *testing.T) {
 	const clients, kills = 32, 3
 	n := startNodes(t, 2, options{extra: "defaults: {request_rate: 0}\n"})
-	var mu sync.Mutex
-	var acknowledged []string
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
-	call := func(ctx context.Context) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, n.agentURL("documents"), bytes.NewReader(data("search_documents", nil)))
-		if err != nil {
-			return
-		}
-		r.Header = http.Header{"Content-Type": {"application/json"}, "A2a-Version": {"1.0"}}
-		response, err := client.Do(r)
-		if err != nil {
-			return // it was killed before it answered
-		}
-		defer response.Body.Close()
-		if _, err := io.ReadAll(response.Body); err != nil {
-			return
-		}
-		if id := response.Header.Get("Powerbox-Decision"); id != "" {
-			mu.Lock()
-			acknowledged = append(acknowledged, id)
-			mu.Unlock()
-		}
-	}
+	answers := &answered{client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}}
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				call(ctx)
+				answers.call(ctx, n.agentURL("documents"))
 			}
 		})
 	}
 	enough := func(target int) {
-		for {
-			mu.Lock()
-			have := len(acknowledged)
-			mu.Unlock()
-			if have >= target {
-				return
-			}
+		for answers.count() < target {
 			<-time.After(5 * time.Millisecond)
 		}
 	}
@@ -204,16 +176,11 @@ func TestEXT27_ANodeIsKilledWhileManyAppend(t *testing.T) {
 	wg.Wait()
 	for node := range n.each {
 		bundle, report := n.verified(node)
-		lost := 0
-		for _, id := range acknowledged {
-			if !strings.Contains(string(bundle), `"`+id+`"`) {
-				lost++
-			}
-		}
+		lost := len(answers.missing(bundle))
 		if lost > 0 {
-			t.Errorf("%d of %d acknowledged records are lost", lost, len(acknowledged))
+			t.Errorf("%d of %d acknowledged records are lost", lost, answers.count())
 		}
-		t.Logf("node %d: %d answers, %d records, %d lost", node, len(acknowledged), report.Records, lost)
+		t.Logf("node %d: %d answers, %d records, %d lost", node, answers.count(), report.Records, lost)
 	}
 }
 
