@@ -216,7 +216,7 @@ func (a *API) part(r *http.Request, s provider.Session, id string, v powerbox.Va
 	if err == nil && done.Stream != nil {
 		_ = done.Stream.Close() // nobody reads it
 		err = errors.Join(agentauth.Errorf(agentauth.CodeInvalidRequest, "a stream cannot come in a batch; execute it alone"),
-			a.config.Provider.Ended(r.Context(), &done, evidence.Failed, "batch"))
+			a.config.Provider.Ended(r.Context(), &done, evidence.Partial, "batch")) // the service was asked
 	}
 	var e *agentauth.Error
 	switch {
@@ -282,22 +282,24 @@ func (a *API) events(r *http.Request, out *provider.Executed, write func(string,
 	defer end.Stop()
 	look := time.NewTicker(streamLook)
 	defer look.Stop()
+	var passed passed
 	for {
 		var why *agentauth.Error
 		select {
 		case e := <-come:
 			switch {
 			case errors.Is(e.err, io.EOF):
-				return ended(write("done", nil))
+				return passed.ended(write("done", nil))
 			case e.err != nil:
 				why = agentauth.Errorf(agentauth.CodeInternal, "the stream of the capability's service broke off")
 			case !a.config.Provider.GoesOn(r.Context(), out):
 				why = agentauth.Errorf(agentauth.CodeNotGranted, "what the stream was opened under has been taken back")
 			case e.name == "done":
-				return ended(write("done", e.data))
+				return passed.ended(write("done", e.data))
 			default:
-				if write(e.name, e.data) != nil {
-					return evidence.Partial, "left"
+				passed.note(e.name)
+				if err := write(e.name, e.data); err != nil {
+					return passed.ended(err)
 				}
 			}
 		case <-look.C:
@@ -309,7 +311,7 @@ func (a *API) events(r *http.Request, out *provider.Executed, write func(string,
 		case <-a.config.Done:
 			why = agentauth.Errorf(agentauth.CodeUnavailable, "the server ends; open the stream again")
 		case <-r.Context().Done():
-			return evidence.Partial, "left"
+			return passed.ended(r.Context().Err())
 		}
 		if why != nil {
 			_ = write("error", why.JSON().AppendJSON(nil)) // the client may have gone
@@ -319,8 +321,26 @@ func (a *API) events(r *http.Request, out *provider.Executed, write func(string,
 	}
 }
 
-func ended(err error) (evidence.OutcomeStatus, string) {
-	if err != nil {
+// passed is what of a stream was passed on.
+type passed struct{ told, failed bool }
+
+func (p *passed) note(event string) {
+	if event == "error" {
+		p.failed = true
+	} else {
+		p.told = true
+	}
+}
+
+// ended is the outcome of a stream that came to its end, or, with an error, that its
+// reader left. What the service said itself to have failed is never achieved.
+func (p *passed) ended(left error) (evidence.OutcomeStatus, string) {
+	switch {
+	case p.failed && p.told:
+		return evidence.Failed, provider.CauseMidway
+	case p.failed:
+		return evidence.Failed, provider.CauseService
+	case left != nil:
 		return evidence.Partial, "left"
 	}
 	return evidence.Achieved, ""

@@ -57,6 +57,10 @@ func streamingServices(t *testing.T) (b *bank, begun *atomic.Int32) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		if r.URL.Query().Get("symbol") == "halted" {
+			fmt.Fprint(w, "event: error\ndata: {\"error\":\"invalid_request\"}\n\n")
+			return
+		}
 		fmt.Fprintf(w, "data: {\"symbol\":%q}\n\n: a comment\n\nevent: price\ndata: {\"price\":12345678901234567890}\n\n", r.URL.Query().Get("symbol"))
 		_ = http.NewResponseController(w).Flush()
 		if begun.Add(1); r.URL.Query().Get("symbol") == "endless" {
@@ -96,6 +100,8 @@ func streamingServices(t *testing.T) (b *bank, begun *atomic.Int32) {
       provider_name: desk
       capabilities:
         - {name: prices, description: Follow prices, sensitivity: read, request: {method: GET, url: "%[1]s/prices", query: [symbol]}}
+        - {name: counted, description: Follow a few prices, sensitivity: read, uses: 2, request: {method: GET, url: "%[1]s/prices", query: [symbol]}}
+        - {name: notes, description: Index notes once, sensitivity: read, uses: 1, mcp: {url: "%[3]s", tool: index, stream: true}}
         - {name: report, description: Write a report, sensitivity: read, a2a: {url: "%[2]s", skill: report, stream: true}}
         - {name: index, description: Index notes, sensitivity: read, mcp: {url: "%[3]s", tool: index, stream: true}}
 `, prices.URL, agent.URL, tools.URL))
@@ -129,12 +135,45 @@ func TestAAPE5_StreamsOfServices(t *testing.T) {
 	for capability, arguments := range map[string]map[string]any{"report": args("topic", "locked"), "index": args("text", "locked")} {
 		if r := m.execute(capability, arguments); !strings.Contains(r.Raw, "event: error\ndata: {\"error\":\"invalid_request\"") || !strings.Contains(r.Raw, "it is locked") || !strings.HasSuffix(r.Raw, done) {
 			t.Errorf("AAP-E5 %s that fails: %q", capability, r.Raw)
+		} else if out := b.records("outcome_of=" + r.Header.Get("Powerbox-Decision")); len(out) != 1 || out[0].Status != "FAILED" {
+			t.Errorf("AAP-E5 the outcome of %s that fails is recorded as %+v", capability, out)
 		}
 	}
 	// What is no stream is answered as what it is.
 	if r := b.want("its own refusal", m.execute("prices", args("symbol", "none")), http.StatusBadRequest, "invalid_request"); !strings.Contains(r.Raw, "no such symbol") {
 		t.Errorf("%s", r.Raw)
 	}
+}
+
+// TestATK42_BudgetsOfStreams has streams that fail: one in which the service says no
+// and nothing else gives back what it took; one that told something does not, nor
+// one that was asked for where it cannot be passed on.
+func TestATK42_BudgetsOfStreams(t *testing.T) {
+	b, _ := streamingServices(t)
+	m := b.active("alice", "counted", "notes")
+	for range 3 {
+		if r := m.execute("counted", args("symbol", "halted")); !strings.HasPrefix(r.Raw, "event: error\n") {
+			t.Errorf("ATK-42 a service that says no: %s", r.Raw)
+		}
+	}
+	for range 2 {
+		if r := m.execute("counted", args("symbol", "ACME")); !strings.Contains(r.Raw, "event: done\n") {
+			t.Errorf("ATK-42 what was given back is there: %s", r.Raw)
+		}
+	}
+	b.want("ATK-42 all is spent", m.execute("counted", args("symbol", "ACME")), http.StatusForbidden, "limit_exceeded")
+
+	if r := m.execute("notes", args("text", "locked")); !strings.Contains(r.Raw, "indexing locked") || !strings.Contains(r.Raw, "event: error\n") {
+		t.Errorf("ATK-42 a tool that fails after it told of its progress: %s", r.Raw)
+	}
+	b.want("ATK-42 what told something", m.execute("notes", args("text", "x")), http.StatusForbidden, "limit_exceeded")
+
+	n := b.active("alice", "notes")
+	r := b.ask(http.MethodPost, "/capability/batch-execute", n.token(b.url+"/capability/execute"), args("requests", []any{args("capability", "notes", "arguments", args("text", "x"))}))
+	if !strings.Contains(r.Raw, "a stream cannot come in a batch") {
+		t.Errorf("AAP-E11 a stream in a batch: %s", r.Raw)
+	}
+	b.want("ATK-42 a batch is no way around a budget", n.execute("notes", args("text", "x")), http.StatusForbidden, "limit_exceeded")
 }
 
 // TestATK24_StreamsOfServicesAreCut revokes the agent while each of them streams: the

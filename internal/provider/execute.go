@@ -90,7 +90,7 @@ func (p *Provider) Execute(ctx context.Context, s Session, name string, argument
 	out := Executed{verdict: v, session: s}
 	e := Execution{Capability: c, Arguments: arguments, Agent: s.Agent.ID, Host: s.Host.ID, User: s.Agent.User, Decision: v.Record.ID, Grant: v.Held.Capability, Under: v.Under}
 	if out.Result, err = p.config.Backend.Execute(ctx, e); err != nil {
-		return out, errors.Join(p.failure(err, v.Record.ID), p.outcome(ctx, v, evidence.Failed, "backend"))
+		return out, errors.Join(p.failure(err, v.Record.ID), p.outcome(ctx, v, evidence.Failed, causeBackend))
 	}
 	switch {
 	case out.Failed != nil:
@@ -263,6 +263,13 @@ func (p *Provider) judge(held []Grant, name string, arguments powerbox.Value, no
 	return last, nil
 }
 
+// Causes of a FAILED outcome, besides the codes that a service says no with.
+const (
+	CauseService = "service" // a stream in which the service said no, and nothing else
+	CauseMidway  = "midway"  // one in which it said no, and told something besides: that was had
+	causeBackend = "backend" // it did not answer, and what became of the call is not known
+)
+
 func (p *Provider) outcome(ctx context.Context, v gate.Verdict, status evidence.OutcomeStatus, cause string) error {
 	var detail []byte
 	if cause != "" {
@@ -270,7 +277,7 @@ func (p *Provider) outcome(ctx context.Context, v gate.Verdict, status evidence.
 	}
 	err := p.config.Gate.Outcome(context.WithoutCancel(ctx), v, status, detail)
 	if err == nil && p.budgeted(v) {
-		err = p.settle(ctx, v.Record.ID, status == evidence.Failed && cause != "backend")
+		err = p.settle(ctx, v.Record.ID, status == evidence.Failed && cause != causeBackend && cause != CauseMidway)
 	}
 	if err != nil {
 		e := agentauth.Errorf(agentauth.CodeUnavailable, "the call was made and its outcome could not be recorded")
