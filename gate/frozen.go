@@ -34,14 +34,18 @@ func (g *Gate) frozen(call *Call, held Held) (Reason, bool) {
 	case r.Frozen(call.Caller.Holder), r.Frozen(held.Holder), slices.ContainsFunc(held.Through, r.Frozen):
 		return stopped("the caller, or a holder that the capability came through")
 	}
+	widened := false
 	for _, id := range held.Links {
-		if strings.HasPrefix(id, CardPrefix) && r.Frozen(id) {
-			return Reason{Code: CodeCardWidened, Link: -1, Message: "the agent's card says more than when this was granted; it goes on when an operator consents, and a new grant is made with the new card in view"}, true
+		switch {
+		case !r.Frozen(id):
+		case strings.HasPrefix(id, CardPrefix):
+			widened = true // what an operator stopped counts first: it holds in every mode
+		default:
+			return stopped("the capability, or one that it descends from")
 		}
 	}
-	switch {
-	case slices.ContainsFunc(held.Links, r.Frozen):
-		return stopped("the capability, or one that it descends from")
+	if widened {
+		return Reason{Code: CodeCardWidened, Link: -1, Message: "the agent's card says more than when this was granted; it goes on when an operator consents, and a new grant is made with the new card in view"}, true
 	}
 	return Reason{}, false
 }

@@ -71,6 +71,42 @@ func TestATK24_FrozenIsTheFirstReason(t *testing.T) {
 	}
 }
 
+// A card that widened hides no freeze, which holds in observe too, where the card stops
+// nothing: no call, and no stream (CARD-13).
+func TestATK24_FrozenBeforeACardThatWidened(t *testing.T) {
+	w := newTown(t)
+	for _, c := range []struct {
+		mode   Mode
+		frozen []string
+		want   string
+	}{
+		{Observe, []string{"card:documents:d1"}, ""},
+		{Require, []string{"card:documents:d1"}, CodeCardWidened},
+		{Observe, []string{"card:documents:d1", "cap_1"}, CodeFrozen},
+		{Require, []string{"card:documents:d1", "cap_1"}, CodeFrozen},
+	} {
+		for _, links := range [][]string{{"card:documents:d1", "cap_1"}, {"cap_1", "card:documents:d1"}} {
+			call := w.call(c.mode, try(t, "read"))
+			held := Held{Links: links}
+			for _, id := range c.frozen {
+				w.revoked["frozen "+id] = true
+			}
+			why, stopped := w.gate.frozen(call, held)
+			if wants := c.want == "" && stopped && why.Code == CodeCardWidened || stopped && why.Code == c.want; !wants {
+				t.Errorf("%s, %q frozen: %q", c.mode, c.frozen, why.Code)
+			}
+			v := w.gate.observe(call, Verdict{Reasons: []Reason{why}})
+			if v.Allowed != (c.want == "") {
+				t.Errorf("%s, %q frozen: allowed %t", c.mode, c.frozen, v.Allowed)
+			}
+			if why, good := w.gate.Recheck(Verdict{call: call, Held: held, Basis: OnAmbient}); good != (c.want == "") || why.Code != c.want {
+				t.Errorf("%s, %q frozen: a stream goes on %t, %q", c.mode, c.frozen, good, why.Code)
+			}
+			clear(w.revoked)
+		}
+	}
+}
+
 // What a frozen agent has handed on is frozen with it.
 func TestATK24_FrozenReachesWhatWasHandedOn(t *testing.T) {
 	w := newTown(t)

@@ -385,7 +385,7 @@ func (g *Gate) took(ctx context.Context, step string, call *Call, begin time.Tim
 // before every event, and [Gate.Await] in between.
 func (g *Gate) Recheck(v Verdict) (Reason, bool) {
 	if v.call != nil {
-		if why, stopped := g.frozen(v.call, v.Held); stopped {
+		if why, stopped := g.frozen(v.call, v.Held); stopped && (v.call.Mode != Observe || isFrozen(why)) {
 			return why, false
 		}
 		if g.Revocations.Stale(v.call.Reads) && v.call.Mode != Observe {

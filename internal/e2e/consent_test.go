@@ -103,6 +103,15 @@ func TestCARD13_Consent(t *testing.T) {
 	says(more)
 	denied(t, send(), "card_widened")
 
+	// In observe a card stops nothing, and what an operator froze is stopped all the same.
+	w.operator(http.MethodPut, "/v1/agents/mail/mode", map[string]string{"mode": "observe"})
+	allowed(t, send())
+	w.operator(http.MethodPost, "/v1/freezes", map[string]string{"target": c.ID, "reason": "incident"})
+	denied(t, send(), "frozen")
+	w.operator(http.MethodPost, "/v1/thaws", map[string]string{"target": c.ID, "reason": "over"})
+	w.operator(http.MethodPut, "/v1/agents/mail/mode", map[string]string{"mode": "require"})
+	denied(t, send(), "card_widened")
+
 	digest, stopped := w.consentOf("mail")
 	_, issued, _ := strings.Cut(stopped, `"issued_under":"`)
 	issued, _, _ = strings.Cut(issued, `"`)

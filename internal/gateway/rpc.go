@@ -212,7 +212,7 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *exchange) bool {
 		return false
 	}
 	// The record may have waited for the disk, or for another primary.
-	if why, good := g.config.Gate.Recheck(x.verdict); !good && x.mode != gate.Observe {
+	if why, good := g.config.Gate.Recheck(x.verdict); !good && (x.mode != gate.Observe || why.Code == gate.CodeFrozen) {
 		g.finish(x, notTheAgent(evidence.Failed))
 		g.deny(w, x, a2a.Denial{Reason: why.Code, Message: why.Message, DecisionID: x.verdict.Record.ID, At: g.config.Now()})
 		return false
