@@ -15,8 +15,9 @@ import (
 )
 
 const migrateLong = `Migrate brings the schema of the store up to what this program knows. A file of SQLite is brought up to date by serve
-itself; a database that several processes share is not, so that none of them changes what the others stand on. There: stop
-what is older, run 'powerbox migrate up' once, start what is newer. A schema that is newer than this program is refused.`
+itself; a database that several processes share is not, so that none of them changes what the others stand on. There: run
+'powerbox migrate up' of the newer program once, then end the older processes one after the other and start newer ones. Those
+that run go on meanwhile; an older one that starts anew is refused, since the schema is newer than it, and there is no way back.`
 
 // schema is how far a store is, and how far this program would bring it.
 type schema struct {

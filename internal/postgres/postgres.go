@@ -11,7 +11,8 @@
 //
 // Laws: nothing is answered from what this process remembers unless the locked row
 // says that nobody else has written since; a commit whose outcome is not known is
-// looked for by its token before it is made again; SQL is what CockroachDB has, too
+// looked for by its token before it is made again; SQL is what CockroachDB has, too,
+// but for the timeline that tells a failover
 // (no advisory locks, no NOTIFY, no triggers).
 package postgres
 
@@ -54,13 +55,15 @@ type Config struct {
 	Patience time.Duration
 	// Connections is how many of them this node has at the most; 16 where it is 0.
 	Connections int
+	// Stillness is for how long a change may stand still; 5 s where it is 0. Exports,
+	// whose readers may be slow, have no such limit.
+	Stillness time.Duration
 }
 
 const (
 	defaultPatience    = 20 * time.Second
 	defaultConnections = 16
-	// stillness is for how long a transaction may stand still.
-	stillness = 5 * time.Second
+	defaultStillness   = 5 * time.Second
 )
 
 // Store is an open database. Its methods can be called by many goroutines.
@@ -90,6 +93,9 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if config.Patience == 0 {
 		config.Patience = defaultPatience
 	}
+	if config.Stillness == 0 {
+		config.Stillness = defaultStillness
+	}
 	if config.Connections == 0 {
 		config.Connections = defaultConnections
 	}
@@ -111,7 +117,7 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	// A node that is stopped in the middle must not hold for longer the row that all
 	// others wait for. When it goes on, what it had begun is gone.
-	pool.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(stillness.Milliseconds(), 10)
+	pool.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(s.config.Stillness.Milliseconds(), 10)
 	pool.MaxConns = int32(s.config.Connections)
 	pool.ConnConfig.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {
 		if n.SeverityUnlocalized == "WARNING" {

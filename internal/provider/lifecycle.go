@@ -413,7 +413,7 @@ func (p *Provider) Introspect(ctx context.Context, shown Presented, capability s
 	}
 	s, err := p.AuthenticateAgent(ctx, shown, Again, audiences...)
 	var e *agentauth.Error
-	if asError(err, &e) {
+	if asError(err, &e) && e.Code != agentauth.CodeUnavailable { // whether it holds cannot be told then
 		return Introspection{}, false, nil
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -52,41 +53,73 @@ type Stopped struct {
 	Changes []Change `json:"changes"`      // from that one to the card of now
 }
 
+// seenTries is how often a card is taken note of anew because another node took note of
+// one meanwhile.
+const seenTries = 8
+
+// errOthers is why a card could not be taken note of: other nodes see others all the
+// time, or the agent has several.
+var errOthers = errors.New("registry: other nodes see other cards of the agent all the time; does it have several?")
+
 // Seen takes note of the card that an agent has now, before anything is done by it:
-// when it returns nil, what was issued under narrower cards has stopped.
+// when it returns nil, what was issued under narrower cards has stopped, also where
+// another node saw another card meanwhile.
 func (a *Agreed) Seen(ctx context.Context, agent string, raw []byte) error {
 	digest := digestOf(raw)
 	a.mu.Lock()
 	defer a.mu.Unlock() // one after the other: what is stopped follows what was seen
-	l, err := a.read(ctx, agent)
-	if err != nil || a.last[agent] == digest && l.Current == digest { // no other node saw another one since
-		return err
+	for range seenTries {
+		was, err := a.read(ctx, agent)
+		if err != nil || a.last[agent] == digest && was.Current == digest { // no other node saw another one since
+			return err
+		}
+		done, err := a.sees(ctx, was, digest, raw)
+		if err != nil {
+			return err
+		}
+		if done {
+			if a.last == nil {
+				a.last = map[string]string{}
+			}
+			a.last[agent] = digest
+			a.Current(agent, digest)
+			return nil
+		}
 	}
-	if gone := l.forgets(digest); gone != "" {
+	return errOthers
+}
+
+// sees takes note of a card, and returns false where what is kept of the agent was
+// another than was meanwhile. Cards are compared before the transaction, which all
+// nodes wait for.
+func (a *Agreed) sees(ctx context.Context, was Listing, digest string, raw []byte) (bool, error) {
+	if gone := was.forgets(digest); gone != "" {
 		// Nobody looks after it any more, so that it stops for good.
-		if err := a.Stop(ctx, agent, gone, fmt.Sprintf("%d other cards came since", maxAgreed)); err != nil {
-			return err
+		if err := a.Stop(ctx, was.ID, gone, fmt.Sprintf("%d other cards came since", maxAgreed)); err != nil {
+			return false, err
 		}
 	}
-	err = a.Store.UpdateRegistry(ctx, func(tx Tx) error {
-		l, err = listed(tx, agent)
-		if err != nil || !l.becomes(digest, raw) {
-			return err
+	next := was
+	next.Agreed = slices.Clone(was.Agreed)
+	if next.becomes(digest, raw) {
+		same := false
+		err := a.Store.UpdateRegistry(ctx, func(tx Tx) error {
+			now, err := listed(tx, was.ID)
+			if same = err == nil && reflect.DeepEqual(now, was); !same {
+				return err
+			}
+			return tx.PutListing(next)
+		})
+		if err != nil || !same {
+			return false, err
 		}
-		return tx.PutListing(l)
-	})
-	if err != nil {
-		return err
 	}
-	if err := a.follow(ctx, agent, l.Agreed, "the card says no more than when this was granted"); err != nil {
-		return err
+	if err := a.follow(ctx, was.ID, next.Agreed, "the card says no more than when this was granted"); err != nil {
+		return false, err
 	}
-	if a.last == nil {
-		a.last = map[string]string{}
-	}
-	a.last[agent] = digest
-	a.Current(agent, digest)
-	return nil
+	// Who let something go on that another node stopped meanwhile stops it again.
+	after, err := a.read(ctx, was.ID)
+	return err == nil && after.Current == digest, err
 }
 
 // forgets is the digest of the card that makes room for another one, "" for none.

@@ -17,6 +17,7 @@ type rows struct {
 	one    *Listing
 	fail   error
 	writes int
+	before func() // what another node does before the next change
 }
 
 func (r *rows) Listing(string) (Listing, error) {
@@ -35,6 +36,10 @@ func (r *rows) ViewRegistry(_ context.Context, f func(Reader) error) error { ret
 func (r *rows) UpdateRegistry(_ context.Context, f func(Tx) error) error {
 	if r.fail != nil {
 		return r.fail
+	}
+	if before := r.before; before != nil {
+		r.before = nil
+		before()
 	}
 	return f(r)
 }
@@ -193,5 +198,50 @@ func TestCARD13_CardsAreBounded(t *testing.T) {
 	}
 	if n := len(store.one.Agreed); n != maxAgreed {
 		t.Errorf("%d cards are kept; want %d", n, maxAgreed)
+	}
+}
+
+// Where two nodes see cards at once each takes note of what the other one did: no card
+// is forgotten that did not stop, and what the last card widens stops.
+func TestCARD13_TwoNodesSeeCardsAtOnce(t *testing.T) {
+	store := &rows{}
+	one, stopped, _ := watched(store)
+	two := &Agreed{Store: store, Stop: one.Stop, Go: one.Go, Current: func(string, string) {}}
+	version := func(n int, skills ...string) []byte {
+		return []byte(strings.Replace(string(cardWith(skills...)), `"version":"1"`, fmt.Sprintf(`"version":"1.%d"`, n), 1))
+	}
+	seen := map[string]bool{}
+	for n := range maxAgreed {
+		if err := one.Seen(t.Context(), "a", version(n, "read")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, k := range store.one.Agreed {
+		seen[k.Digest] = true
+	}
+	store.before = func() {
+		if err := two.Seen(t.Context(), "a", version(100, "read")); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := one.Seen(t.Context(), "a", version(101, "read", "write")); err != nil {
+		t.Fatal(err)
+	}
+	if store.one.Current != digestOf(version(101, "read", "write")) || len(store.one.Agreed) != maxAgreed {
+		t.Errorf("%d cards, the current one is %s", len(store.one.Agreed), store.one.Current)
+	}
+	for _, k := range store.one.Agreed {
+		delete(seen, k.Digest)
+		if want := k.Digest != store.one.Current; stopped[k.Digest] != want {
+			t.Errorf("what was issued under %s is stopped: %t", k.Digest, stopped[k.Digest])
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("%d cards are forgotten; want 2", len(seen))
+	}
+	for digest := range seen {
+		if !stopped[digest] {
+			t.Errorf("nobody looks after %s, and what was issued under it goes on", digest)
+		}
 	}
 }

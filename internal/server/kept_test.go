@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
 // failing is a keeper whose store is away.
@@ -46,20 +48,47 @@ func (k kept) Keep(_ context.Context, _, id string, value []byte, _ time.Time) e
 	return nil
 }
 
+func (k kept) Kept(_ context.Context, _, id string, _ time.Time) ([]byte, error) {
+	v, ok := k.values[id]
+	if !ok {
+		return nil, issuer.ErrNotFound
+	}
+	return v, nil
+}
+
 func (k kept) Take(_ context.Context, _, id string, _ time.Time) ([]byte, error) {
 	v := k.values[id]
 	delete(k.values, id)
 	return v, nil
 }
 
-// EXT-25: an outcome that could not be recorded can be told again.
+// unwritten is a recorder whose store is away.
+type unwritten struct{ wrote int }
+
+func (u *unwritten) Record(context.Context, evidence.Record) (evidence.Sealed, error) {
+	u.wrote++
+	return evidence.Sealed{}, errAway
+}
+
+// EXT-25: an outcome that could not be recorded can be told again, by the guard whose
+// attempt it is, and whoever told it has gone meanwhile.
 func TestEXT25_AnOutcomeIsNotLost(t *testing.T) {
-	k := kept{values: map[string][]byte{"rec_1": []byte("a guard")}}
-	d := &Decisions{Keeper: k, Now: time.Now, Recorded: func(context.Context, string) (evidence.Record, error) { return evidence.Record{}, errAway }}
-	if _, err := d.outcomeAnywhere(t.Context(), &Guard{Name: "a guard"}, "rec_1", evidence.Achieved); !errors.Is(err, errAway) {
-		t.Errorf("while the store is away: %v", err)
-	}
-	if string(k.values["rec_1"]) != "a guard" {
-		t.Error("nobody waits for the outcome any more")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, recorded := range map[string]error{"the attempt cannot be read": errAway, "the outcome cannot be written": nil} {
+		k := kept{values: map[string][]byte{"rec_1": []byte("a guard")}}
+		u := &unwritten{}
+		d := &Decisions{Keeper: k, Now: time.Now, Gate: &gate.Gate{Recorder: u, Now: time.Now, NewID: func() (string, error) { return "rec_2", nil }}, Recorded: func(ctx context.Context, _ string) (evidence.Record, error) {
+			return evidence.Record{OutcomeStatus: evidence.Pending}, errors.Join(recorded, ctx.Err())
+		}}
+		if _, err := d.outcomeAnywhere(gone, &Guard{Name: "another"}, "rec_1", evidence.Achieved); err == nil || errors.Is(err, errAway) || u.wrote != 0 {
+			t.Errorf("%s, told by another guard: %v", name, err)
+		}
+		if _, err := d.outcomeAnywhere(gone, &Guard{Name: "a guard"}, "rec_1", evidence.Achieved); !errors.Is(err, errAway) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if string(k.values["rec_1"]) != "a guard" {
+			t.Errorf("%s: nobody waits for the outcome any more", name)
+		}
 	}
 }

@@ -17,6 +17,10 @@ import (
 // guard asked. The attempt itself is on record.
 const outcomeKind = "awaited outcome"
 
+// outcomeTelling bounds the telling of an outcome, also while another database takes
+// over.
+const outcomeTelling = 30 * time.Second
+
 // awaitAnywhere keeps a verdict until its outcome is told, at any node.
 func (d *Decisions) awaitAnywhere(g *Guard, v gate.Verdict, now time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
@@ -30,21 +34,27 @@ func (d *Decisions) awaitAnywhere(g *Guard, v gate.Verdict, now time.Time) {
 // outcomeAnywhere records what became of an attempt that some node has allowed, once.
 func (d *Decisions) outcomeAnywhere(ctx context.Context, g *Guard, id string, said evidence.OutcomeStatus) (any, error) {
 	none := status{http.StatusNotFound, "no attempt of that id waits for its outcome"}
-	guard, err := d.Keeper.Take(ctx, outcomeKind, id, d.Now())
+	// Who goes away in the middle does not end what is half done.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTelling)
+	defer cancel()
+	guard, err := d.Keeper.Kept(ctx, outcomeKind, id, d.Now())
+	if err == nil && string(guard) != g.Name {
+		err = issuer.ErrNotFound // it is another's, who can still tell it
+	}
+	var record evidence.Record
+	if err == nil {
+		record, err = d.Recorded(ctx, id)
+	}
+	if err == nil {
+		_, err = d.Keeper.Take(ctx, outcomeKind, id, d.Now()) // of two who tell it, one does
+	}
 	switch {
 	case errors.Is(err, issuer.ErrNotFound):
 		return nil, none
 	case err != nil:
 		return nil, err
-	case string(guard) != g.Name:
-		// It is another's, who can still tell it.
-		return nil, errors.Join(none, d.Keeper.Keep(ctx, outcomeKind, id, guard, d.Now().Add(outcomeTime)))
 	}
-	record, err := d.Recorded(ctx, id)
-	if err == nil {
-		err = d.Gate.Outcome(ctx, gate.Verdict{Allowed: true, Record: record}, said, nil)
-	}
-	if err != nil { // it can be told again
+	if err := d.Gate.Outcome(ctx, gate.Verdict{Allowed: true, Record: record}, said, nil); err != nil { // it can be told again
 		return nil, errors.Join(err, d.Keeper.Keep(ctx, outcomeKind, id, guard, d.Now().Add(outcomeTime)))
 	}
 	if ledger, ok := d.Gate.Recorder.(gate.Ledger); ok {
