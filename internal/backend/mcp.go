@@ -154,7 +154,7 @@ func (s signing) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	bearer(out.Header, s.m.Token)
 	resp, err := s.m.Client.Transport.RoundTrip(out)
-	if err == nil && !s.m.Streams { // of which each event has its limit
+	if err == nil && (!s.m.Streams || !isStream(resp)) { // each event of a stream has its limit
 		resp.Body = &atMost{resp.Body, s.m.Limit}
 	}
 	return resp, err

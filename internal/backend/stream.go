@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -54,8 +55,13 @@ type taskStream struct {
 func (t *taskStream) Next() (string, []byte, error) {
 	for !t.over {
 		_, data, err := t.stream.Next()
-		if err != nil {
+		switch {
+		case errors.Is(err, io.EOF):
+			return "", nil, errors.New("backend: the agent's stream ended before its task")
+		case err != nil:
 			return "", nil, err
+		case len(data) == 0:
+			continue // it says nothing
 		}
 		v, err := powerbox.ParseValue(data)
 		if err != nil {
