@@ -15,7 +15,7 @@ import (
 // names all the same is asked about, so that it is refused on record.
 func (g *Gate) beforeModel(ctx agent.Context, req *model.LLMRequest) (*model.LLMResponse, error) {
 	g.mu.Lock()
-	g.at(g.run(ctx.InvocationID()), ctx).worked = true
+	g.turns(g.run(ctx.InvocationID()), ctx).worked = true
 	g.mu.Unlock()
 	if req.Config == nil {
 		return nil, nil //nolint:nilnil // nil goes on to the model

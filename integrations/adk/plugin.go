@@ -15,6 +15,7 @@ import (
 	"google.golang.org/adk/v2/agent"
 	"google.golang.org/adk/v2/agent/llmagent"
 	"google.golang.org/adk/v2/plugin"
+	"google.golang.org/adk/v2/session"
 	"google.golang.org/adk/v2/tool"
 	"google.golang.org/genai"
 
@@ -71,9 +72,9 @@ type Gate struct {
 type run struct {
 	first    string // the agent that the runner runs
 	admitted map[string]bool
-	handed   map[string]string         // who handed over to an agent, by the agent
-	pending  map[string]guard.Decision // tools that run, by call
-	frames   map[string][]*frame       // agents that were begun, by branch
+	handed   map[string]string       // who handed over to an agent, by the agent
+	pending  map[call]guard.Decision // tools that run
+	frames   map[string][]*frame     // agents that were begun, by branch
 }
 
 // New returns what holds a hierarchy to scopes. [Gate.Know] tells it of the agents.
@@ -160,7 +161,7 @@ func (g *Gate) run(invocation string) *run {
 		if len(g.runs) >= maxRuns {
 			clear(g.runs) // whoever goes on is asked about again
 		}
-		r = &run{admitted: map[string]bool{}, handed: map[string]string{}, pending: map[string]guard.Decision{}, frames: map[string][]*frame{}}
+		r = &run{admitted: map[string]bool{}, handed: map[string]string{}, pending: map[call]guard.Decision{}, frames: map[string][]*frame{}}
 		g.runs[invocation] = r
 	}
 	return r
@@ -224,15 +225,16 @@ func (g *Gate) handoff(ctx agent.Context, from, to string) (guard.Decision, erro
 // beforeTool asks before a tool runs. A denial is the tool's result.
 func (g *Gate) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (map[string]any, error) {
 	from, name := ctx.AgentName(), t.Name()
-	if name == finish {
-		return nil, nil //nolint:nilnil // nil lets the tool run
-	}
+	isAgent := g.isAgent(name)
 	g.mu.Lock()
 	r := g.run(ctx.InvocationID())
-	g.at(r, ctx).worked = true
+	g.calls(r, ctx, name, isAgent)
 	_, asked := r.pending[callOf(ctx, name)]
 	open := isAgentTool(t) && !g.guarded[name]
 	g.mu.Unlock()
+	if name == finish {
+		return nil, nil //nolint:nilnil // nil lets the tool run
+	}
 	if asked {
 		return nil, nil //nolint:nilnil // by the plugin, of an agent that is Guarded too
 	}
@@ -247,10 +249,7 @@ func (g *Gate) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (
 	defer g.mu.Unlock()
 	r.pending[callOf(ctx, name)] = d
 	if isAgentTool(t) {
-		// It gets a copy of what its caller reads: what both may.
-		g.begins(r, ctx.Branch(), name)
-		stack := r.frames[ctx.Branch()]
-		stack[len(stack)-1].beside = true
+		g.runsAsTool(r, ctx, name)
 	}
 	return nil, nil //nolint:nilnil // as above
 }
@@ -261,7 +260,16 @@ func isAgentTool(t tool.Tool) bool {
 	return of.PkgPath() == "google.golang.org/adk/v2/tool/agenttool"
 }
 
-func callOf(ctx agent.Context, name string) string { return ctx.FunctionCallID() + " " + name }
+// call is one call of a tool. A model may give two the same identifier: what each
+// has of its own are the actions that its context collects.
+type call struct {
+	actions  *session.EventActions
+	id, tool string
+}
+
+func callOf(ctx agent.Context, name string) call {
+	return call{ctx.Actions(), ctx.FunctionCallID(), name}
+}
 
 func (g *Gate) ask(ctx agent.Context, from, name string, args map[string]any) (guard.Decision, error) {
 	if name == transfer {
@@ -290,12 +298,12 @@ func (g *Gate) ask(ctx agent.Context, from, name string, args map[string]any) (g
 
 // afterTool tells what became of a tool.
 func (g *Gate) afterTool(ctx agent.Context, t tool.Tool, _, result map[string]any, err error) (map[string]any, error) {
-	call := callOf(ctx, t.Name())
+	of := callOf(ctx, t.Name())
 	g.mu.Lock()
 	r := g.run(ctx.InvocationID())
-	d, ok := r.pending[call]
-	delete(r.pending, call)
-	g.at(r, ctx)
+	d, ok := r.pending[of]
+	delete(r.pending, of)
+	g.called(r, ctx, of)
 	g.mu.Unlock()
 	if ok {
 		if _, failed := result["error"]; failed && err == nil {

@@ -28,6 +28,7 @@ import (
 type shelf struct {
 	w    *town
 	base session.Service
+	in   func(session.Service) session.Service // in front of base, where not nil
 
 	mu   sync.Mutex
 	seen map[string][]string
@@ -60,17 +61,24 @@ func (s *shelf) look(who string, state session.ReadonlyState) {
 
 // tools are a tool that looks, and whatever else it does.
 func (s *shelf) tools(do func(agent.Context)) []tool.Tool {
-	t, err := functiontool.New(functiontool.Config{Name: "read_doc", Description: "looks"}, func(ctx agent.Context, _ pathOf) (map[string]any, error) {
+	return []tool.Tool{s.does(func(ctx agent.Context) {
 		if do != nil {
 			do(ctx)
 		}
 		s.look(ctx.AgentName(), ctx.State())
+	})}
+}
+
+// does is a tool that does something.
+func (s *shelf) does(do func(agent.Context)) tool.Tool {
+	t, err := functiontool.New(functiontool.Config{Name: "read_doc", Description: "looks"}, func(ctx agent.Context, _ pathOf) (map[string]any, error) {
+		do(ctx)
 		return map[string]any{"text": "looked"}, nil
 	})
 	if err != nil {
 		s.w.t.Fatal(err)
 	}
-	return []tool.Tool{t}
+	return t
 }
 
 // run runs a hierarchy over a session that has the keys, and returns what was said.
@@ -85,7 +93,11 @@ func (s *shelf) run(g *powerboxadk.Gate, root agent.Agent, options ...runner.Run
 	if _, err := s.base.Create(t.Context(), &session.CreateRequest{AppName: "test", UserID: "alice", SessionID: "s1", State: map[string]any{"draft": "D", "kept": "K", "secret": "S"}}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := runner.New(runner.Config{AppName: "test", Agent: root, SessionService: g.Sessions(s.base), PluginConfig: runner.PluginConfig{Plugins: []*plugin.Plugin{p}}})
+	behind := s.base
+	if s.in != nil {
+		behind = s.in(behind)
+	}
+	r, err := runner.New(runner.Config{AppName: "test", Agent: root, SessionService: g.Sessions(behind), PluginConfig: runner.PluginConfig{Plugins: []*plugin.Plugin{p}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ const guardToken = "guard-token-of-the-test-0123456789abcdef"
 const configuration = `listen: %[1]s
 issuer: {url: "http://%[1]s"}
 identity:
-  guards: [{name: hierarchy, token_file: guard.token, agents: [coordinator, reader, writer, summariser, clerk]}]
+  guards: [{name: hierarchy, token_file: guard.token, agents: [coordinator, reader, writer, summariser, clerk, archivist]}]
 defaults: {mode: scoped}
 agents:
   - {id: coordinator, protocol: local}
@@ -67,6 +67,7 @@ agents:
   - {id: writer, protocol: local, required: [answer/write]}
   - {id: summariser, protocol: local, required: [answer/sum]}
   - {id: clerk, protocol: local, required: [answer/file]}
+  - {id: archivist, protocol: local, required: [answer/archive]}
   - {id: docs, protocol: local}
   - {id: notes, protocol: local}
 offers:
@@ -74,6 +75,7 @@ offers:
   writer: [{id: answer, operations: [write]}]
   summariser: [{id: answer, operations: [sum]}]
   clerk: [{id: answer, operations: [file]}]
+  archivist: [{id: answer, operations: [archive]}]
   docs: [{id: docs, operations: [read, delete]}]
   notes: [{id: notes, operations: [keep, secret, look, hide]}]
 skills:
@@ -81,6 +83,7 @@ skills:
   writer: [{skill: answer, grant: answer, operation: write}]
   summariser: [{skill: answer, grant: answer, operation: sum}]
   clerk: [{skill: answer, grant: answer, operation: file}]
+  archivist: [{skill: answer, grant: answer, operation: archive}]
   docs:
     - {skill: read_doc, grant: docs, operation: read, effect: read}
     - {skill: delete_doc, grant: docs, operation: delete}
@@ -90,9 +93,10 @@ skills:
     - {skill: look, grant: notes, operation: look, effect: read}
     - {skill: hide, grant: notes, operation: hide, effect: read}
 scopes:
-  coordinator: {reader: [answer/read], clerk: [answer/file], docs: [docs/read], notes: [notes/keep, notes/look]}
+  coordinator: {reader: [answer/read], clerk: [answer/file], archivist: [answer/archive], docs: [docs/read], notes: [notes/keep, notes/look]}
   reader: {docs: [docs/read], notes: [notes/look]}
-  clerk: {reader: [answer/read]}
+  clerk: {reader: [answer/read], docs: [docs/read]}
+  archivist: {notes: [notes/keep, notes/look]}
 `
 
 // town is a gate, and what ran of a hierarchy.
@@ -234,6 +238,16 @@ func says(name string, calls ...any) *scripted {
 			{FunctionCall: &genai.FunctionCall{ID: fmt.Sprint(name, n), Name: calls[n].(string), Args: calls[n+1].(map[string]any)}},
 		}})
 	}
+	return s
+}
+
+// atOnce are calls that a model has in one turn: identifier, name and arguments.
+func (s *scripted) atOnce(calls ...any) *scripted {
+	turn := &genai.Content{Role: genai.RoleModel}
+	for n := 0; n+2 < len(calls); n += 3 {
+		turn.Parts = append(turn.Parts, &genai.Part{FunctionCall: &genai.FunctionCall{ID: calls[n].(string), Name: calls[n+1].(string), Args: calls[n+2].(map[string]any)}})
+	}
+	s.script = append(s.script, turn)
 	return s
 }
 
