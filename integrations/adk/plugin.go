@@ -29,7 +29,8 @@ const transfer = "transfer_to_agent"
 // hands nothing over.
 const finish = "finish_task"
 
-// maxRuns bounds what is remembered of runs that never ended.
+// maxRuns bounds the invocations that are remembered. What is forgotten of one that
+// goes on is asked about, and its state is nobody's.
 const maxRuns = 1 << 12
 
 // Skill is what a tool, or a key of the session's state, is to the gate.
@@ -65,16 +66,19 @@ type Gate struct {
 	agents  map[string]agent.Agent
 	parents map[string]string
 	guarded map[string]bool // by their own callbacks
+	most    int             // runs
+	begun   uint64          // runs so far
 	runs    map[string]*run // by invocation
+	pending map[call]guard.Decision
 }
 
 // run is one invocation.
 type run struct {
+	nth      uint64
 	first    string // the agent that the runner runs
 	admitted map[string]bool
-	handed   map[string]string       // who handed over to an agent, by the agent
-	pending  map[call]guard.Decision // tools that run
-	frames   map[string][]*frame     // agents that were begun, by branch
+	handed   map[string]string   // who handed over to an agent, by the agent
+	frames   map[string][]*frame // agents that were begun, by branch
 }
 
 // New returns what holds a hierarchy to scopes. [Gate.Know] tells it of the agents.
@@ -85,7 +89,10 @@ func New(c Config) (*Gate, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Gate{config: c, agents: map[string]agent.Agent{}, parents: map[string]string{}, guarded: map[string]bool{}, runs: map[string]*run{}}, nil
+	return &Gate{
+		config: c, agents: map[string]agent.Agent{}, parents: map[string]string{}, guarded: map[string]bool{},
+		most: maxRuns, runs: map[string]*run{}, pending: map[call]guard.Decision{},
+	}, nil
 }
 
 // Know tells of the agent that the runner runs with all below it, and of agents
@@ -154,23 +161,41 @@ func (g *Gate) named(name string) string {
 	return name
 }
 
-// run is called with the lock.
+// run is what is remembered of an invocation, and nothing of one that did not begin
+// with the plugin: in the runner that a tool has of its own, or long ago. It is called
+// with the lock.
 func (g *Gate) run(invocation string) *run {
-	r, ok := g.runs[invocation]
-	if !ok {
-		if len(g.runs) >= maxRuns {
-			clear(g.runs) // whoever goes on is asked about again
-		}
-		r = &run{admitted: map[string]bool{}, handed: map[string]string{}, pending: map[call]guard.Decision{}, frames: map[string][]*frame{}}
-		g.runs[invocation] = r
+	if r, ok := g.runs[invocation]; ok {
+		return r
 	}
-	return r
+	return &run{admitted: map[string]bool{}, handed: map[string]string{}, frames: map[string][]*frame{}}
+}
+
+// beforeRun begins an invocation, and tells its session of it.
+func (g *Gate) beforeRun(ctx agent.InvocationContext) {
+	g.mu.Lock()
+	r := g.run(ctx.InvocationID())
+	if r.nth == 0 {
+		if len(g.runs) >= g.most {
+			oldest := slices.MinFunc(slices.Collect(maps.Keys(g.runs)), func(a, b string) int { return cmp.Compare(g.runs[a].nth, g.runs[b].nth) })
+			delete(g.runs, oldest)
+		}
+		g.begun++
+		r.nth = g.begun
+		g.runs[ctx.InvocationID()] = r
+	}
+	r.first = ctx.Agent().Name() // it goes on with another after a pause
+	g.mu.Unlock()
+	if held, ok := ctx.Session().(*heldSession); ok {
+		held.of.Store(&invocation{ctx, ctx.InvocationID()})
+	}
 }
 
 func (g *Gate) afterRun(ctx agent.InvocationContext) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.runs, ctx.InvocationID())
+	maps.DeleteFunc(g.pending, func(of call, _ guard.Decision) bool { return of.invocation == ctx.InvocationID() })
 }
 
 // beforeAgent asks before an agent runs that was not handed over to by a tool:
@@ -179,9 +204,6 @@ func (g *Gate) beforeAgent(ctx agent.Context) (*genai.Content, error) {
 	name := ctx.AgentName()
 	g.mu.Lock()
 	r := g.run(ctx.InvocationID())
-	if r.first == "" {
-		r.first = name
-	}
 	free := r.first == name || r.admitted[name]
 	if free {
 		g.begins(r, ctx.Branch(), name)
@@ -212,6 +234,9 @@ func (g *Gate) afterAgent(ctx agent.Context) (*genai.Content, error) {
 
 // handoff asks whether an agent may hand over to another, who may then run.
 func (g *Gate) handoff(ctx agent.Context, from, to string) (guard.Decision, error) {
+	if from == "" {
+		return guard.Decision{}, &guard.Refused{Decision: guard.Decision{Text: "agent " + to + " runs where nobody is known to hand over to it"}}
+	}
 	d, err := g.config.Gate.Check(ctx, guard.Attempt{From: g.named(from), To: g.named(to), Context: ctx.SessionID(), Trace: ctx.InvocationID()})
 	if err == nil {
 		g.mu.Lock()
@@ -229,7 +254,7 @@ func (g *Gate) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (
 	g.mu.Lock()
 	r := g.run(ctx.InvocationID())
 	g.calls(r, ctx, name, isAgent)
-	_, asked := r.pending[callOf(ctx, name)]
+	_, asked := g.pending[callOf(ctx, name)]
 	open := isAgentTool(t) && !g.guarded[name]
 	g.mu.Unlock()
 	if name == finish {
@@ -247,7 +272,7 @@ func (g *Gate) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r.pending[callOf(ctx, name)] = d
+	g.pending[callOf(ctx, name)] = d
 	if isAgentTool(t) {
 		g.runsAsTool(r, ctx, name)
 	}
@@ -263,12 +288,12 @@ func isAgentTool(t tool.Tool) bool {
 // call is one call of a tool. A model may give two the same identifier: what each
 // has of its own are the actions that its context collects.
 type call struct {
-	actions  *session.EventActions
-	id, tool string
+	actions              *session.EventActions
+	invocation, id, tool string
 }
 
 func callOf(ctx agent.Context, name string) call {
-	return call{ctx.Actions(), ctx.FunctionCallID(), name}
+	return call{ctx.Actions(), ctx.InvocationID(), ctx.FunctionCallID(), name}
 }
 
 func (g *Gate) ask(ctx agent.Context, from, name string, args map[string]any) (guard.Decision, error) {
@@ -300,10 +325,9 @@ func (g *Gate) ask(ctx agent.Context, from, name string, args map[string]any) (g
 func (g *Gate) afterTool(ctx agent.Context, t tool.Tool, _, result map[string]any, err error) (map[string]any, error) {
 	of := callOf(ctx, t.Name())
 	g.mu.Lock()
-	r := g.run(ctx.InvocationID())
-	d, ok := r.pending[of]
-	delete(r.pending, of)
-	g.called(r, ctx, of)
+	d, ok := g.pending[of]
+	delete(g.pending, of)
+	g.called(g.run(ctx.InvocationID()), ctx, of)
 	g.mu.Unlock()
 	if ok {
 		if _, failed := result["error"]; failed && err == nil {

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"sync/atomic"
 
-	"google.golang.org/adk/v2/agent"
 	"google.golang.org/adk/v2/session"
 
 	"github.com/powerbox-project/powerbox/holder/guard"
@@ -86,13 +85,6 @@ type heldSession struct {
 type invocation struct {
 	ctx context.Context
 	id  string
-}
-
-// beforeRun tells a session of its run.
-func (g *Gate) beforeRun(ctx agent.InvocationContext) {
-	if held, ok := ctx.Session().(*heldSession); ok {
-		held.of.Store(&invocation{ctx, ctx.InvocationID()})
-	}
 }
 
 // State implements [session.Session].
