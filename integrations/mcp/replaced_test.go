@@ -1,0 +1,74 @@
+package powerboxmcp_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// What runs is what was decided on, whatever is between the handler and the SDK: of
+// another message under the same decision nothing does.
+func TestATK27_WhatWasDecidedOn(t *testing.T) {
+	w := newTown(t)
+	sdk := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return w.sdk }, nil)
+	instead := ""
+	srv := httptest.NewServer(w.server.Handler(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if instead != "" {
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(instead)), int64(len(instead))
+		}
+		sdk.ServeHTTP(rw, r)
+	})))
+	t.Cleanup(srv.Close)
+	w.endpoint = srv.URL
+	all := w.caller("read", "docs", "help")
+	answer, raw := all.post(initialize)
+	id := answer.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatal(raw)
+	}
+	of := func(method, params string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params)
+	}
+	read := of("tools/call", `{"name":"read_file","arguments":{"path":"/a"}}`)
+	open := of("resources/read", `{"uri":"docs://a"}`)
+	prompt := of("prompts/get", `{"name":"summary","arguments":{"of":"a"}}`)
+	for _, q := range []struct {
+		operation, asked, runs string // what is decided on, and what comes to the SDK
+		refused                bool
+	}{
+		{"files/read/read", read, read, false},
+		{"files/docs/open", open, open, false},
+		{"files/help/prompt", prompt, prompt, false},
+		{"files/read/read", read, of("tools/call", `{"name":"delete_file","arguments":{"path":"/a"}}`), true},
+		{"files/read/read", read, of("tools/call", `{"name":"read_file","arguments":{"path":"/b"}}`), true},
+		{"files/read/read", read, of("tools/call", `{"name":"read_file"}`), true},
+		{"files/read/read", read, open, true},
+		{"files/docs/open", open, of("resources/read", `{"uri":"docs://b"}`), true},
+		{"files/help/prompt", prompt, of("prompts/get", `{"name":"summary","arguments":{"of":"b"}}`), true},
+		{"files/help/prompt", prompt, of("prompts/get", `{"name":"summary"}`), true},
+		{"a2a.message", of("ping", `{}`), of("tools/call", `{"name":"delete_file","arguments":{"path":"/a"}}`), true},
+		{"a2a.message", of("tools/list", `{}`), open, true},
+	} {
+		before := w.records()
+		instead = q.runs
+		_, raw := all.post(q.asked, "Mcp-Session-Id", id)
+		if refused := strings.Contains(raw, `"code":-31403`); refused != q.refused || strings.Contains(raw, `"result"`) == q.refused {
+			t.Errorf("%s in the place of %s: %s", q.runs, q.asked, raw)
+		}
+		if ran := w.took(); (len(ran) == 0) != q.refused {
+			t.Errorf("%s in the place of %s: ran %q", q.runs, q.asked, ran)
+		}
+		if q.operation == "a2a.message" {
+			continue
+		}
+		outcome := q.operation + map[bool]string{false: " ALLOW ACHIEVED", true: " ALLOW FAILED"}[q.refused]
+		if got := w.records(); got[outcome] != before[outcome]+1 {
+			t.Errorf("%s in the place of %s: on record %v; before %v", q.runs, q.asked, got, before)
+		}
+	}
+}
