@@ -38,6 +38,7 @@ type bankOptions struct {
 	conf         string // further lines under agent_auth
 	capabilities string // further capabilities
 	clocks       string // instead of the usual ones
+	database     string // URL of a database of PostgreSQL
 }
 
 const bankConfiguration = `listen: 127.0.0.1:%s
@@ -87,7 +88,7 @@ func newBank(t *testing.T, o bankOptions) *bank {
 	if !strings.Contains(o.conf, "modes:") {
 		o.conf += "\n      modes: [delegated, autonomous]"
 	}
-	b.write("powerbox.yaml", fmt.Sprintf(bankConfiguration, port, b.url, aliceToken, bobToken, service.URL, o.clocks+"\n"+o.conf, o.capabilities)+b.storeLines(options{}))
+	b.write("powerbox.yaml", fmt.Sprintf(bankConfiguration, port, b.url, aliceToken, bobToken, service.URL, o.clocks+"\n"+o.conf, o.capabilities)+b.storeLines(options{database: o.database}))
 	b.migrate()
 	b.boot()
 	return b

@@ -124,6 +124,9 @@ func TestCARD13_Consent(t *testing.T) {
 	if out, exit := shell(t, w.dir, "powerbox thaw card:mail:"+issued+" --reason mine"); exit == 0 || !strings.Contains(out, "grant consent") {
 		t.Errorf("ATK-53 thawed\n%s", out)
 	}
+	if out, exit := shell(t, w.dir, "powerbox registry remove mail"); exit == 0 || !strings.Contains(out, "mail") {
+		t.Errorf("CARD-13 the cards of a protected agent were forgotten: exit %d\n%s", exit, out)
+	}
 	dora, carol := w.atPage("dora"), w.atPage("carol")
 	form := url.Values{"grants": {"all"}, "card_digest": {digest}}
 	if status, _ := dora.post("/registry/mail/accept", form); status != http.StatusForbidden {

@@ -1,10 +1,15 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // on has callers reach one node until the next call of on.
@@ -129,5 +134,48 @@ func TestEXT16_AStreamIsCutByAnotherNode(t *testing.T) {
 		stream := n.each[node].open("documents", body, alice.proof("documents", body, proven{chain: []string{c.Token}, operation: opSearch}))
 		n.each[1-node].operator(http.MethodPost, "/v1/revocations", map[string]any{"target": c.ID})
 		stream.cut("revoked")
+	}
+}
+
+// TestNodesShareAgents: what one node of a provider took or changed holds at the other
+// with the next request.
+func TestNodesShareAgents(t *testing.T) {
+	b := newBank(t, bankOptions{database: databases.Database(t)})
+	n := b.split(2)
+	m := b.active("alice", "check_balance")
+	execute := func(node int, token string) reply {
+		return b.ask(http.MethodPost, n.each[node].url+"/capability/execute", token, map[string]any{"capability": "check_balance", "arguments": fact{"account_id": "a"}})
+	}
+	at := b.url + "/capability/execute"
+	for node := range n.each {
+		token := m.token(at)
+		b.want("AAP-T5", execute(node, token), http.StatusOK, "")
+		for other := range n.each {
+			b.want("AAP-T5 shown again", execute(other, token), http.StatusUnauthorized, "invalid_jwt")
+		}
+	}
+	b.want("AAP-K1", b.ask(http.MethodPost, n.each[0].url+"/agent/revoke", b.host(m.host), fact{"agent_id": m.id}), http.StatusOK, "")
+	b.want("AAP-K1, AAP-J11 revoked at the other node", execute(1, m.token(at)), http.StatusForbidden, "agent_revoked")
+}
+
+// ATK-43: keys that signed what a database had are no good at an empty one.
+func TestATK43_UsedKeysAtAnEmptyDatabase(t *testing.T) {
+	w := start(t, options{database: databases.Database(t)})
+	w.caller(aliceToken).reports()
+	w.stop()
+	file := filepath.Join(w.dir, "powerbox.yaml")
+	configured, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := w.database
+	w.database = databases.Database(t)
+	w.write("powerbox.yaml", strings.ReplaceAll(string(configured), before, w.database))
+	w.migrate()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, binary, "serve", "--dev", "-c", file).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "have been used and the store has no records") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

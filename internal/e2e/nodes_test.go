@@ -58,14 +58,20 @@ type nodes struct {
 	each     []*town // the town as seen at one node
 }
 
-// startNodes starts a town, and then its servers anew: several, each at an address of
-// its own, with one configuration and one set of keys.
+// startNodes starts a town and splits it.
 func startNodes(t *testing.T, n int, o options) *nodes {
 	t.Helper()
 	if o.database == "" {
 		o.database = databases.Database(t)
 	}
-	w := start(t, o)
+	return start(t, o).split(n)
+}
+
+// split starts the servers of a town anew: several, each at an address of its own, with
+// one configuration and one set of keys.
+func (w *town) split(n int) *nodes {
+	t := w.t
+	t.Helper()
 	w.stop()
 	all := &nodes{town: w, balancer: &balancer{}}
 	public := strings.TrimPrefix(w.url, "http://")
