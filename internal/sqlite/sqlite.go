@@ -1,11 +1,11 @@
 // Package sqlite keeps the issuer's state and its evidence in one SQLite file.
 //
-// One goroutine writes. It takes the changes that are waiting, runs them in
-// one transaction, those that write state in a savepoint, grows the Merkle tree by
-// the leaves of the records that they appended, signs one checkpoint and
-// commits with synchronous FULL: a change that was answered is on the disk,
-// with its record, its leaf and a checkpoint over it. With [Config.Spool], records
-// that come without anything else are on the disk ahead of the file.
+// One goroutine writes. It takes the changes that are waiting, runs them in one
+// transaction, again and in savepoints where one of them failed that had written,
+// grows the Merkle tree by the leaves of the records that they appended, signs one
+// checkpoint and commits with synchronous FULL: a change that was answered is on the
+// disk, with its record, its leaf and a checkpoint over it. With [Config.Spool],
+// records that come without anything else are on the disk ahead of the file.
 package sqlite
 
 import (
