@@ -73,6 +73,21 @@ var filesService = grpc.ServiceDesc{
 			}
 			return stream.SendMsg(srv.(*filesOfGRPC).note("Follow", in))
 		}},
+		{StreamName: "Put", ClientStreams: true, Handler: func(srv any, stream grpc.ServerStream) error {
+			var put []string
+			for {
+				in := new(wrapperspb.StringValue)
+				err := stream.RecvMsg(in)
+				if errors.Is(err, io.EOF) {
+					return stream.SendMsg(srv.(*filesOfGRPC).note("Put", wrapperspb.String(strings.Join(put, " "))))
+				}
+				if err != nil {
+					srv.(*filesOfGRPC).note("Put broke off after", wrapperspb.String(strings.Join(put, " ")))
+					return err
+				}
+				put = append(put, in.GetValue())
+			}
+		}},
 		{StreamName: "Talk", ServerStreams: true, ClientStreams: true, Handler: func(srv any, stream grpc.ServerStream) error {
 			srv.(*filesOfGRPC).note("Talk", nil)
 			for {
@@ -209,6 +224,68 @@ func TestGATE6_CallsOfGRPC(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A stream of which a message is refused is broken off: its peer does not take what
+// went before for all that there was, also where the caller goes on or goes away.
+func TestGATE6_StreamsAreNotCutShort(t *testing.T) {
+	w := guardTown(t, "scoped")
+	f := &filesOfGRPC{}
+	g := &guardgrpc.Guard{Gate: w.gate(), Attempt: readsAndDeletes}
+	cc := serveFiles(t, f, nil, g.DialOptions())
+	desc := &filesService.Streams[slices.IndexFunc(filesService.Streams, func(d grpc.StreamDesc) bool { return d.StreamName == "Put" })]
+	for _, messages := range [][]string{{"/a", "/b"}, {"/a", "rm /a"}} {
+		stream, err := cc.NewStream(t.Context(), desc, "/test.Files/Put")
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := strings.HasPrefix(messages[1], "rm")
+		if err := stream.SendMsg(wrapperspb.String(messages[0])); err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.SendMsg(wrapperspb.String(messages[1])); (status.Code(err) == grpccodes.PermissionDenied) != refused {
+			t.Errorf("%q: %v", messages, err)
+		}
+		out := new(wrapperspb.StringValue)
+		closing, reading := stream.CloseSend(), stream.RecvMsg(out)
+		if refused {
+			_, header := stream.Header()
+			for what, err := range map[string]error{"closing": closing, "reading": reading, "header": header, "sending": stream.SendMsg(wrapperspb.String("/c"))} {
+				if status.Code(err) != grpccodes.PermissionDenied {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		} else if closing != nil || reading != nil || out.GetValue() != "/a /b" {
+			t.Errorf("%q: %v, %v, %v", messages, closing, reading, out)
+		}
+		var got []string
+		eventually(t, 10*time.Second, func() string { return "nothing reached the method" }, func() bool {
+			got = append(got, f.took()...)
+			return len(got) > 0
+		})
+		want := map[bool]string{false: "Put /a /b", true: "Put broke off after /a"}[refused]
+		if !slices.Equal(got, []string{want}) {
+			t.Errorf("%q: the method got %q; want %q", messages, got, want)
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	stream, err := cc.NewStream(ctx, desc, "/test.Files/Put")
+	if err == nil {
+		err = stream.SendMsg(wrapperspb.String("/d"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	statuses := map[string]int{}
+	eventually(t, 10*time.Second, func() string { return fmt.Sprint("on record: ", statuses) }, func() bool {
+		clear(statuses)
+		for _, r := range w.records("agent=files") {
+			statuses[r.Decision+" "+r.Status]++
+		}
+		// An opening and two messages; an opening, which failed, and one; both of the caller who left.
+		return statuses["ALLOW PENDING"] == 7 && statuses["ALLOW ACHIEVED"] == 4 && statuses["ALLOW FAILED"] == 3 && statuses["DENY "] == 1
+	})
 }
 
 // saysWhy wants a refusal with its reasons.
