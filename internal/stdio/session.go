@@ -7,15 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/exec"
-	"slices"
 	"sync"
 	"time"
-
-	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/mcp"
 )
 
 // session is one process with who waits for it.
@@ -32,12 +27,16 @@ type session struct {
 
 	writing sync.Mutex // one message at a time
 
-	mu     sync.Mutex // guards the fields below
-	waits  map[string]chan []byte
-	queue  [][]byte
-	stream chan struct{}   // of who follows by GET; nil for nobody. It is told of the queue
-	asking []chan struct{} // of requests, which are told where nobody follows
-	used   time.Time
+	killing sync.Mutex // guards reaped
+	reaped  bool       // the process's id may be somebody else's from now on
+
+	mu      sync.Mutex         // guards the fields below
+	waits   map[string]*waiter // of requests that are not answered yet, by id
+	asking  []*waiter          // of requests, in their order
+	follows *waiter            // who follows by GET; nil for nobody
+	queue   [][]byte           // what the process said by itself and nobody took yet
+	said    int                // messages that were ever queued
+	used    time.Time
 }
 
 // run starts the process, in a group of its own.
@@ -67,24 +66,52 @@ func (one *session) run(c Config) error {
 	return nil
 }
 
-// end has the process end: its input is closed, and after a while it is killed.
+// end has the process end: its input is closed, and after a while it is killed. What
+// it started and what left its group may hold its output open, and is not waited for.
 func (one *session) end() {
 	one.once.Do(func() {
 		_ = one.in.Close() // which tells it
 		go func() {
-			select {
-			case <-one.gone:
-			case <-time.After(endTime):
-				kill(one.cmd)
+			if one.goesWithin(endTime) {
+				return
 			}
+			one.kill()
+			if one.goesWithin(killTime) {
+				return
+			}
+			one.log.Warn("an MCP server was ended, and something that it started outside of its group still holds its output")
+			_ = one.out.Close() // which ends read
 		}()
 	})
+}
+
+func (one *session) goesWithin(d time.Duration) bool {
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case <-one.gone:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+// kill ends the process and its group, unless it was waited for.
+func (one *session) kill() {
+	one.killing.Lock()
+	defer one.killing.Unlock()
+	if !one.reaped {
+		kill(one.cmd)
+	}
 }
 
 // reap waits for the process, and ends what it left behind.
 func (one *session) reap() {
 	one.end()
-	kill(one.cmd)
+	one.kill()
+	one.killing.Lock()
+	one.reaped = true
+	one.killing.Unlock()
 	if err := one.cmd.Wait(); err != nil {
 		one.log.Info("an MCP server ended", slog.Any("error", err))
 	}
@@ -101,7 +128,7 @@ func (one *session) watch() {
 			return
 		case now := <-tick.C:
 			one.mu.Lock()
-			idle := len(one.waits) == 0 && one.stream == nil && now.Sub(one.used) > idleTime
+			idle := len(one.asking) == 0 && one.follows == nil && now.Sub(one.used) > idleTime
 			one.mu.Unlock()
 			if idle {
 				one.end()
@@ -127,7 +154,6 @@ func (one *session) write(body []byte) error {
 
 // read takes what the process writes, until it ends or writes what cannot be read.
 func (one *session) read() {
-	defer close(one.gone)
 	lines := bufio.NewReaderSize(one.out, 64<<10)
 	for {
 		line, err := ReadLine(lines)
@@ -135,7 +161,7 @@ func (one *session) read() {
 			err = one.take(bytes.TrimSpace(line))
 		}
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
 				one.log.Error("an MCP server was ended", slog.Any("error", err))
 			}
 			return
@@ -157,188 +183,4 @@ func ReadLine(from *bufio.Reader) ([]byte, error) {
 		}
 		return line, err
 	}
-}
-
-// take brings one message to who waits for it. What is no object is talk, which
-// servers should not write there; an object that could be read in two ways is an
-// error.
-func (one *session) take(line []byte) error {
-	if len(line) == 0 {
-		return nil
-	}
-	if line[0] != '{' {
-		one.log.Warn("an MCP server writes what is no message to its standard output")
-		return nil
-	}
-	v, err := powerbox.DecodeValue(line, powerbox.Limits{Bytes: MaxLine, Depth: 64})
-	if err != nil {
-		return fmt.Errorf("it wrote a message that cannot be read: %w", err)
-	}
-	id, hasID := v.Get("id")
-	_, named := v.Get("method")
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if hasID && !named {
-		key := string(id.AppendJSON(nil))
-		if answer := one.waits[key]; answer != nil {
-			delete(one.waits, key)
-			answer <- line
-		}
-		return nil // nobody waits for it any more
-	}
-	if len(one.queue) >= maxQueue {
-		one.queue = one.queue[1:]
-		one.log.Warn("messages of an MCP server are dropped: nobody follows them")
-	}
-	one.queue = append(one.queue, line)
-	told := one.stream
-	if told == nil && len(one.asking) > 0 {
-		told = one.asking[0]
-	}
-	select {
-	case told <- struct{}{}: // nil takes nothing
-	default:
-	}
-	return nil
-}
-
-// ask gives the process a request, and answers with its response: as JSON, or, where
-// the process says something before that and nobody else listens, as events.
-func (one *session) ask(r *http.Request, id string, body []byte) (*http.Response, error) {
-	answer := make(chan []byte, 1)
-	one.mu.Lock()
-	switch {
-	case len(one.waits) >= maxWait:
-		one.mu.Unlock()
-		return said(r, http.StatusTooManyRequests, "", nil), nil
-	case one.waits[id] != nil:
-		one.mu.Unlock()
-		return said(r, http.StatusBadRequest, "", nil), nil // the id is in use
-	}
-	one.waits[id] = answer
-	one.mu.Unlock()
-	forget := func() {
-		one.mu.Lock()
-		delete(one.waits, id)
-		one.mu.Unlock()
-	}
-	if err := one.write(body); err != nil {
-		forget()
-		return nil, err
-	}
-	told, release := one.listen()
-	select {
-	case data := <-answer:
-		release()
-		return one.whole(r, data), nil
-	case <-told:
-	case <-r.Context().Done():
-		release()
-		forget()
-		return nil, r.Context().Err()
-	case <-one.gone:
-		release()
-		data, err := one.waitFor(r.Context(), answer)
-		forget()
-		return one.whole(r, data), err
-	}
-	from, to := io.Pipe()
-	go func() {
-		defer release()
-		defer forget()
-		_ = to.CloseWithError(one.events(r, to, told, answer))
-	}()
-	return one.streamed(r, from), nil
-}
-
-// listen has a request be told of what the process says by itself while nobody
-// follows.
-func (one *session) listen() (told chan struct{}, release func()) {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	told = make(chan struct{}, 1)
-	one.asking = append(one.asking, told)
-	if len(one.queue) > 0 && one.stream == nil {
-		told <- struct{}{}
-	}
-	return told, func() {
-		one.mu.Lock()
-		defer one.mu.Unlock()
-		one.asking = slices.DeleteFunc(one.asking, func(c chan struct{}) bool { return c == told })
-		one.used = one.now()
-	}
-}
-
-// follow is the stream of what the process says by itself. There is one at a time.
-func (one *session) follow(r *http.Request) *http.Response {
-	one.mu.Lock()
-	if one.stream != nil {
-		one.mu.Unlock()
-		return said(r, http.StatusConflict, "", nil)
-	}
-	told := make(chan struct{}, 1)
-	one.stream = told
-	if len(one.queue) > 0 {
-		told <- struct{}{}
-	}
-	one.mu.Unlock()
-	release := func() {
-		one.mu.Lock()
-		defer one.mu.Unlock()
-		one.stream, one.used = nil, one.now()
-	}
-	from, to := io.Pipe()
-	go func() {
-		defer release()
-		_ = to.CloseWithError(one.events(r, to, told, nil))
-	}()
-	return one.streamed(r, from)
-}
-
-// events writes what the process says as events, until the answer that is waited for
-// has come, or, without one, until the client or the process has gone.
-func (one *session) events(r *http.Request, to io.Writer, told <-chan struct{}, answer <-chan []byte) error {
-	for {
-		var last bool
-		var lines [][]byte
-		select {
-		case <-told:
-			one.mu.Lock()
-			lines, one.queue = one.queue, nil
-			one.mu.Unlock()
-		case data := <-answer:
-			one.mu.Lock()
-			lines, one.queue = append(one.queue, data), nil
-			one.mu.Unlock()
-			last = true
-		case <-r.Context().Done():
-			return r.Context().Err()
-		case <-one.gone:
-			return errors.New("the MCP server ended")
-		}
-		for _, line := range lines {
-			if _, err := fmt.Fprintf(to, "event: message\ndata: %s\n\n", line); err != nil {
-				return err
-			}
-		}
-		if last {
-			return io.EOF
-		}
-	}
-}
-
-func (one *session) whole(r *http.Request, data []byte) *http.Response {
-	if data == nil {
-		return nil
-	}
-	answer := said(r, http.StatusOK, "application/json", data)
-	answer.Header.Set(mcp.HeaderSession, one.id)
-	return answer
-}
-
-func (one *session) streamed(r *http.Request, body io.ReadCloser) *http.Response {
-	answer := said(r, http.StatusOK, "text/event-stream", nil)
-	answer.Body, answer.ContentLength = body, -1
-	answer.Header.Set(mcp.HeaderSession, one.id)
-	return answer
 }

@@ -2,7 +2,6 @@ package stdio
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -18,14 +17,16 @@ import (
 
 // The bounds of what one process may take up.
 const (
-	MaxLine  = 8 << 20 // bytes of one message, both ways
-	maxWait  = 256     // requests of one session that are not answered yet
-	maxQueue = 256     // messages of a server that nobody has asked for
+	MaxLine  = 8 << 20     // bytes of one message, both ways
+	maxWait  = 256         // requests of one session that are not answered yet
+	maxQueue = 256         // messages of a server that nobody has asked for
+	maxHeld  = 2 * MaxLine // bytes of those
 )
 
 const (
 	writeTime = 10 * time.Second // in which a process has to take a message
 	endTime   = 5 * time.Second  // that a process has to end by itself
+	killTime  = time.Second      // in which what was killed is gone
 	idleTime  = time.Hour        // after which a session that nobody uses ends
 )
 
@@ -110,14 +111,15 @@ func (s *Server) session(id string) *session {
 // post takes one message of a client.
 func (s *Server) post(r *http.Request, one *session, id string, body []byte) (*http.Response, error) {
 	m, wrong := mcp.Decode(body, powerbox.Limits{Bytes: MaxLine, Depth: 64})
+	begins := one == nil
 	switch {
 	case wrong != nil:
 		return said(r, http.StatusBadRequest, "", nil), nil
 	case one == nil && id != "":
 		return said(r, http.StatusNotFound, "", nil), nil // the client begins a new one
-	case one == nil && m.Method != "initialize":
+	case one == nil && m.Method != "initialize": // a request, as Decode has it
 		return said(r, http.StatusBadRequest, "", nil), nil
-	case one == nil:
+	case begins:
 		var err error
 		if one, err = s.start(); err != nil {
 			s.config.Log.ErrorContext(r.Context(), "an MCP server was not started", slog.Any("error", err))
@@ -130,7 +132,7 @@ func (s *Server) post(r *http.Request, one *session, id string, body []byte) (*h
 		}
 		return said(r, http.StatusAccepted, "", nil), nil
 	}
-	return one.ask(r, string(m.ID), body)
+	return one.ask(r, string(m.ID), body, begins)
 }
 
 // start runs the program for a new session.
@@ -143,7 +145,7 @@ func (s *Server) start() (*session, error) {
 	if len(s.sessions) >= s.config.Sessions {
 		return nil, fmt.Errorf("%d sessions are open, which is the most", s.config.Sessions)
 	}
-	one := &session{id: rand.Text(), log: s.config.Log, now: s.config.Now, waits: map[string]chan []byte{}, gone: make(chan struct{}), used: s.config.Now()}
+	one := &session{id: rand.Text(), log: s.config.Log, now: s.config.Now, waits: map[string]*waiter{}, gone: make(chan struct{}), used: s.config.Now()}
 	if err := one.run(s.config); err != nil {
 		return nil, err
 	}
@@ -153,6 +155,7 @@ func (s *Server) start() (*session, error) {
 		s.mu.Lock()
 		delete(s.sessions, one.id)
 		s.mu.Unlock()
+		close(one.gone) // whoever hears of it can begin another
 		one.reap()
 	})
 	s.running.Go(one.watch)
@@ -180,21 +183,4 @@ func OneLine(body []byte) []byte {
 		return r
 	}, body)
 	return append(line, '\n')
-}
-
-// waitFor is the context of a request, or the end of the session.
-func (one *session) waitFor(ctx context.Context, answer <-chan []byte) ([]byte, error) {
-	select {
-	case data := <-answer:
-		return data, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-one.gone:
-		select { // it may have answered, and ended
-		case data := <-answer:
-			return data, nil
-		default:
-			return nil, errors.New("the MCP server ended")
-		}
-	}
 }

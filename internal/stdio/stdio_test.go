@@ -4,12 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,7 +22,10 @@ import (
 // TestMain is the program that the tests run, where its first argument says so: it
 // answers requests, and does what their method says.
 func TestMain(m *testing.M) {
-	if len(os.Args) < 2 || os.Args[1] != "server" {
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "left":
+		leftBehind(os.Args[2])
+	case len(os.Args) < 2 || os.Args[1] != "server":
 		os.Exit(m.Run())
 	}
 	lines := bufio.NewScanner(os.Stdin)
@@ -40,6 +47,24 @@ func TestMain(m *testing.M) {
 			fmt.Println("starting up ...")
 			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)
 			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		case strings.Contains(text, "test/last"):
+			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)
+			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+			os.Exit(0)
+		case strings.Contains(text, "test/no"):
+			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32602,"message":"no"}}`)
+		case strings.Contains(text, "test/leave/"):
+			_, at, _ := strings.Cut(text, "test/leave/")
+			at, _, _ = strings.Cut(at, `"`)
+			at, apart := strings.CutPrefix(at, "apart/")
+			left := exec.Command(os.Args[0], "left", at)
+			if apart {
+				left.Stdout, left.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setsid: true}
+			}
+			if err := left.Start(); err != nil {
+				panic(err)
+			}
+			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
 		case strings.Contains(text, "test/environment"):
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%q}`+"\n", id, strings.Join(os.Environ(), " "))
 		case strings.Contains(text, "test/pid"):
@@ -52,9 +77,37 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func serve(t *testing.T, env ...string) (*Server, *bytes.Buffer) {
+// leftBehind is a process that a server has started. It is there as long as its
+// connection is, or as the other end of that wants it to be.
+func leftBehind(at string) {
+	c, err := net.Dial("tcp", at)
+	if err == nil {
+		_, _ = io.Copy(c, c)
+	}
+	os.Exit(0)
+}
+
+// lines is what was logged so far; sessions that end go on with it.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+func serve(t *testing.T, env ...string) (*Server, *lines) {
 	t.Helper()
-	log := &bytes.Buffer{}
+	log := &lines{}
 	s, err := New(Config{Command: []string{os.Args[0], "server"}, Env: env, Errors: io.Discard, Sessions: 2, Now: now, Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +176,10 @@ func TestGATE9_WhatProcessesWrite(t *testing.T) {
 	if status != http.StatusOK || !strings.Contains(answer, "notifications/progress") || !strings.Contains(answer, `data: {"jsonrpc":"2.0","id":7,"result":{}}`) || strings.Contains(answer, "starting") {
 		t.Errorf("talk before an answer: %d %s", status, answer)
 	}
+	// A process that ends behind its answer has answered.
+	if status, _, answer = say(t, s, id, request("test/last")); status != http.StatusOK || !strings.HasPrefix(answer, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\"") || !strings.HasSuffix(answer, "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n\n") {
+		t.Errorf("an answer before the end: %d %s", status, answer)
+	}
 	for method, why := range map[string]string{"test/twice": "cannot be read", "test/loud": "a line of more than"} {
 		id := begin(t, s)
 		if status, _, answer := say(t, s, id, request(method)); status != 0 || !strings.Contains(answer, "ended") {
@@ -158,6 +215,94 @@ func TestGATE9_ProcessesEnd(t *testing.T) {
 	}
 	if status, _, _ := say(t, s, "", request("initialize")); status != http.StatusServiceUnavailable {
 		t.Errorf("a session after Close: %d", status)
+	}
+}
+
+// What a process started in its group ends with it; what it started outside of it is
+// nobody's to wait for, also where it holds the output open.
+func TestGATE9_WhatProcessesLeaveBehind(t *testing.T) {
+	for _, where := range []string{"", "apart/"} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = listener.Close() }() // nothing in it is for anybody
+		s, _ := serve(t)
+		id := begin(t, s)
+		if status, _, answer := say(t, s, id, request("test/leave/"+where+listener.Addr().String())); status != http.StatusOK {
+			t.Fatalf("%d %s", status, answer)
+		}
+		left, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = left.Close() }) // which ends it
+		ended := make(chan struct{})
+		go func() { s.Close(); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%q: Close waits for what a server started", where)
+		}
+		if where != "" {
+			continue
+		}
+		if err := left.SetReadDeadline(now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := left.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%q: what a server started is there after Close: %v", where, err)
+		}
+	}
+}
+
+// A session that does not begin is none, whose process would be there for an hour.
+func TestGATE9_SessionsThatDoNotBegin(t *testing.T) {
+	s, _ := serve(t)
+	given := func(body string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://server", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := s.RoundTrip(r); err == nil {
+			t.Errorf("a client that has left gets %d", answer.StatusCode)
+		}
+	}
+	given(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"what":"test/deaf"}}`)
+	given(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"what":"test/deaf"}}`)
+	ends(t, s)
+	for range 2 {
+		status, _, answer := say(t, s, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"what":"test/no"}}`)
+		if status != http.StatusOK || !strings.Contains(answer, `"code":-32602`) {
+			t.Errorf("an initialize that fails: %d %s", status, answer)
+		}
+	}
+	ends(t, s)
+	if status, _, _ := say(t, s, "", `{"jsonrpc":"2.0","method":"initialize","params":{}}`); status != http.StatusBadRequest {
+		t.Errorf("an initialize that wants no answer: %d", status)
+	}
+	ends(t, s)
+	begin(t, s)
+	begin(t, s)
+}
+
+// ends returns when no session is open.
+func ends(t *testing.T, s *Server) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for until := now().Add(20 * time.Second); ; <-tick.C {
+		s.mu.Lock()
+		open := len(s.sessions)
+		s.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		if now().After(until) {
+			t.Fatalf("%d sessions are open; want none", open)
+		}
 	}
 }
 
