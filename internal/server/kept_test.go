@@ -75,10 +75,11 @@ func (u *unwritten) Record(context.Context, evidence.Record) (evidence.Sealed, e
 func TestEXT25_AnOutcomeIsNotLost(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
+	now := func() time.Time { return time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC) }
 	for name, recorded := range map[string]error{"the attempt cannot be read": errAway, "the outcome cannot be written": nil} {
 		k := kept{values: map[string][]byte{"rec_1": []byte("a guard")}}
 		u := &unwritten{}
-		d := &Decisions{Keeper: k, Now: time.Now, Gate: &gate.Gate{Recorder: u, Now: time.Now, NewID: func() (string, error) { return "rec_2", nil }}, Recorded: func(ctx context.Context, _ string) (evidence.Record, error) {
+		d := &Decisions{Keeper: k, Now: now, Gate: &gate.Gate{Recorder: u, Now: now, NewID: func() (string, error) { return "rec_2", nil }}, Recorded: func(ctx context.Context, _ string) (evidence.Record, error) {
 			return evidence.Record{OutcomeStatus: evidence.Pending}, errors.Join(recorded, ctx.Err())
 		}}
 		if _, err := d.outcomeAnywhere(gone, &Guard{Name: "another"}, "rec_1", evidence.Achieved); err == nil || errors.Is(err, errAway) || u.wrote != 0 {
