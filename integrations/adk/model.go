@@ -17,6 +17,7 @@ func (g *Gate) beforeModel(ctx agent.Context, req *model.LLMRequest) (*model.LLM
 	g.mu.Lock()
 	g.turns(g.run(ctx.InvocationID()), ctx).worked = true
 	g.mu.Unlock()
+	collect(req)
 	if req.Config == nil {
 		return nil, nil //nolint:nilnil // nil goes on to the model
 	}

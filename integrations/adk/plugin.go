@@ -145,10 +145,7 @@ func (g *Gate) walk(a agent.Agent, parent string) {
 // Plugin returns the plugin for the runner's PluginConfig, as the last one.
 func (g *Gate) Plugin() (*plugin.Plugin, error) {
 	return plugin.New(plugin.Config{
-		Name: "powerbox", BeforeRunCallback: func(ctx agent.InvocationContext) (*genai.Content, error) {
-			g.beforeRun(ctx)
-			return nil, nil //nolint:nilnil // nil lets the run go on
-		},
+		Name: "powerbox", BeforeRunCallback: g.beforeRun,
 		BeforeAgentCallback: g.beforeAgent, AfterAgentCallback: g.afterAgent, BeforeToolCallback: g.beforeTool, AfterToolCallback: g.afterTool,
 		BeforeModelCallback: g.beforeModel, OnEventCallback: g.onEvent, AfterRunCallback: g.afterRun,
 	})
@@ -172,7 +169,12 @@ func (g *Gate) run(invocation string) *run {
 }
 
 // beforeRun begins an invocation, and tells its session of it.
-func (g *Gate) beforeRun(ctx agent.InvocationContext) {
+func (g *Gate) beforeRun(ctx agent.InvocationContext) (*genai.Content, error) {
+	if ctx.RunConfig() == nil { // as it is where there is a live session
+		if err := live(ctx.Agent()); err != nil {
+			return nil, err
+		}
+	}
 	g.mu.Lock()
 	r := g.run(ctx.InvocationID())
 	if r.nth == 0 {
@@ -189,6 +191,7 @@ func (g *Gate) beforeRun(ctx agent.InvocationContext) {
 	if held, ok := ctx.Session().(*heldSession); ok {
 		held.of.Store(&invocation{ctx, ctx.InvocationID()})
 	}
+	return nil, nil //nolint:nilnil // nil lets the run go on
 }
 
 func (g *Gate) afterRun(ctx agent.InvocationContext) {

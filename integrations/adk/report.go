@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"google.golang.org/adk/v2/agent"
-	"google.golang.org/adk/v2/tool"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder/guard"
@@ -128,30 +127,15 @@ func (g *Gate) exceeds(ctx context.Context, w *Wire) error {
 	return g.config.Gate.Outcome(ctx, d, nil)
 }
 
-// toolsOf are the names of an agent's tools. ADK shows them to itself alone: they
-// are read out of its exported fields, and where those are not there the agent is
-// opaque.
+// toolsOf are the names of an agent's tools, where they are seen.
 func toolsOf(a agent.Agent) (names []string, open bool) {
-	v := reflect.Indirect(reflect.ValueOf(a))
-	if v.Kind() != reflect.Struct {
-		return nil, false
-	}
-	state := v.FieldByName("State")
-	if !state.IsValid() || state.Kind() != reflect.Struct {
-		return nil, strings.HasPrefix(v.Type().PkgPath(), "google.golang.org/adk/") && len(a.SubAgents()) > 0
-	}
-	tools := state.FieldByName("Tools")
-	if !tools.IsValid() || !tools.CanInterface() {
-		return nil, len(a.SubAgents()) > 0
-	}
-	list, ok := tools.Interface().([]tool.Tool)
-	if !ok {
-		return nil, false
+	list, open, ok := listOf(a)
+	if !ok { // a workflow of the ADK has none
+		return nil, len(a.SubAgents()) > 0 && strings.HasPrefix(reflect.Indirect(reflect.ValueOf(a)).Type().PkgPath(), "google.golang.org/adk/")
 	}
 	for _, t := range list {
 		names = append(names, t.Name())
 	}
 	slices.Sort(names)
-	sets := state.FieldByName("Toolsets")
-	return names, !sets.IsValid() || sets.Len() == 0
+	return names, open
 }
