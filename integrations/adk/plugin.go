@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -258,7 +259,6 @@ func (g *Gate) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (
 	r := g.run(ctx.InvocationID())
 	g.calls(r, ctx, name, isAgent)
 	_, asked := g.pending[callOf(ctx, name)]
-	open := isAgentTool(t) && !g.guarded[name]
 	g.mu.Unlock()
 	if name == finish {
 		return nil, nil //nolint:nilnil // nil lets the tool run
@@ -266,8 +266,8 @@ func (g *Gate) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (
 	if asked {
 		return nil, nil //nolint:nilnil // by the plugin, of an agent that is Guarded too
 	}
-	if open {
-		return map[string]any{"error": "agent_not_guarded", "message": "agent " + name + " runs in a runner without plugins, where nothing would hold it; it has to be made with Guarded"}, nil
+	if why := g.unheld(ctx, t, args, r.nth == 0); why != nil {
+		return why, nil
 	}
 	d, err := g.ask(ctx, from, name, args)
 	if err != nil {
@@ -282,10 +282,43 @@ func (g *Gate) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (
 	return nil, nil //nolint:nilnil // as above
 }
 
+// unheld says why an agent that a tool begins would not be held, nil where it is: in
+// a runner of its own, or apart, which is within such a runner.
+func (g *Gate) unheld(ctx agent.Context, t tool.Tool, args map[string]any, apart bool) map[string]any {
+	name := t.Name()
+	begins := isAgentTool(t) || apart && (name == transfer || g.isAgent(name) || isFrom(t, "internal/workflowinternal"))
+	if !begins {
+		return nil
+	}
+	if name == transfer {
+		name, _ = args["agent_name"].(string)
+	}
+	g.mu.Lock()
+	guarded := g.guarded[name]
+	g.mu.Unlock()
+	if !guarded {
+		return map[string]any{"error": "agent_not_guarded", "message": "agent " + name + " runs in a runner without plugins, where nothing would hold it; it has to be made with Guarded"}
+	}
+	if !apart || g.config.Reads == nil {
+		return nil
+	}
+	// What state there is was for who began this runner, and is all read by who comes.
+	for key := range ctx.State().All() {
+		if strings.HasPrefix(key, "_adk") {
+			continue
+		}
+		if err := g.askState(ctx, g.config.Reads, name, key, ctx.SessionID(), ctx.InvocationID()); err != nil {
+			return g.refused(ctx, ctx.AgentName(), name, fmt.Errorf("state %q is there: %w", key, err))
+		}
+	}
+	return nil
+}
+
 // isAgentTool reports whether a tool runs an agent in a runner of its own.
-func isAgentTool(t tool.Tool) bool {
-	of := reflect.Indirect(reflect.ValueOf(t)).Type()
-	return of.PkgPath() == "google.golang.org/adk/v2/tool/agenttool"
+func isAgentTool(t tool.Tool) bool { return isFrom(t, "tool/agenttool") }
+
+func isFrom(t tool.Tool, folder string) bool {
+	return reflect.Indirect(reflect.ValueOf(t)).Type().PkgPath() == "google.golang.org/adk/v2/"+folder
 }
 
 // call is one call of a tool. A model may give two the same identifier: what each

@@ -1,6 +1,7 @@
 package powerboxadk_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,5 +75,63 @@ func TestGATE7_RunsThatAreForgotten(t *testing.T) {
 	g.Remember(1)
 	if said := s.run(g, root); !strings.HasSuffix(said, "agent clerk runs where nobody is known to hand over to it") || len(clerk.shown) != 1 {
 		t.Errorf("said %q; the clerk's model %q", said, clerk.shown)
+	}
+}
+
+// In a runner of its own an agent begins no other that is not held there, in whatever
+// way, and none that may not read what it was given.
+func TestGATE7_AgentsWithinTools(t *testing.T) {
+	for name, q := range map[string]struct {
+		guarded bool           // the clerk
+		keys    map[string]any // in the archivist's copy of the state
+		error   string
+		ran     []string
+	}{
+		"held":             {true, map[string]any{}, "", []string{"clerk read_doc /a"}},
+		"not held":         {false, map[string]any{}, "agent_not_guarded", nil},
+		"held, with state": {true, map[string]any{"draft": "D"}, "outside_caller_scope", nil},
+	} {
+		for _, way := range []string{"transfer", "agenttool", "single turn"} {
+			t.Run(name+" "+way, func(t *testing.T) {
+				w := newTown(t)
+				g := w.gate()
+				clerk := says("clerk", "read_doc", object{"path": "/a"}, "delete_doc", object{"path": "/a"})
+				inner := w.agent(clerk, func(c *llmagent.Config) {
+					if q.guarded {
+						*c = g.Guarded(*c)
+					}
+					if way == "single turn" {
+						c.Mode = llmagent.ModeSingleTurn
+					}
+				})
+				archivist := says("archivist", "clerk", object{"request": "x"})
+				if way == "transfer" {
+					archivist = says("archivist", "transfer_to_agent", object{"agent_name": "clerk"})
+				}
+				middle := w.agent(archivist, func(c *llmagent.Config) {
+					if c.Tools = nil; way == "agenttool" {
+						c.Tools = []tool.Tool{agenttool.New(inner, nil)}
+					} else {
+						c.SubAgents = []agent.Agent{inner}
+					}
+					*c = g.Guarded(*c)
+				})
+				root := w.agent(says("coordinator", "archivist", object{"request": "x"}), func(c *llmagent.Config) {
+					c.Tools = []tool.Tool{agenttool.New(middle, nil)}
+				})
+				g.Know(root, middle, inner)
+				s := &shelf{w: w, keys: q.keys}
+				s.run(g, root)
+				if !slices.Equal(w.ran, q.ran) {
+					t.Errorf("ran %q; want %q", w.ran, q.ran)
+				}
+				if q.error == "" {
+					return
+				}
+				if len(archivist.heard) != 1 || archivist.heard[0]["error"] != q.error || len(clerk.shown) != 0 {
+					t.Errorf("heard %v; the clerk's model %q", archivist.heard, clerk.shown)
+				}
+			})
+		}
 	}
 }

@@ -29,6 +29,7 @@ type shelf struct {
 	w    *town
 	base session.Service
 	in   func(session.Service) session.Service // in front of base, where not nil
+	keys map[string]any                        // in the place of draft, kept and secret, where not nil
 
 	mu   sync.Mutex
 	seen map[string][]string
@@ -90,7 +91,11 @@ func (s *shelf) run(g *powerboxadk.Gate, root agent.Agent, options ...runner.Run
 		t.Fatal(err)
 	}
 	s.base, s.seen = session.InMemoryService(), map[string][]string{}
-	if _, err := s.base.Create(t.Context(), &session.CreateRequest{AppName: "test", UserID: "alice", SessionID: "s1", State: map[string]any{"draft": "D", "kept": "K", "secret": "S"}}); err != nil {
+	state := map[string]any{"draft": "D", "kept": "K", "secret": "S"}
+	if s.keys != nil {
+		state = s.keys
+	}
+	if _, err := s.base.Create(t.Context(), &session.CreateRequest{AppName: "test", UserID: "alice", SessionID: "s1", State: state}); err != nil {
 		t.Fatal(err)
 	}
 	behind := s.base

@@ -96,7 +96,7 @@ scopes:
   coordinator: {reader: [answer/read], clerk: [answer/file], archivist: [answer/archive], docs: [docs/read], notes: [notes/keep, notes/look]}
   reader: {docs: [docs/read], notes: [notes/look]}
   clerk: {reader: [answer/read], docs: [docs/read]}
-  archivist: {notes: [notes/keep, notes/look]}
+  archivist: {clerk: [answer/file], notes: [notes/keep, notes/look]}
 `
 
 // town is a gate, and what ran of a hierarchy.
