@@ -1,14 +1,19 @@
 package powerboxmcp_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/powerbox-project/powerbox/holder/guard"
+	powerboxmcp "github.com/powerbox-project/powerbox/integrations/mcp"
 )
 
 // What runs is what was decided on, whatever is between the handler and the SDK: of
@@ -70,5 +75,52 @@ func TestATK27_WhatWasDecidedOn(t *testing.T) {
 		if got := w.records(); got[outcome] != before[outcome]+1 {
 			t.Errorf("%s in the place of %s: on record %v; before %v", q.runs, q.asked, got, before)
 		}
+	}
+}
+
+// A stream of events ends after its time, and begins again with a capability that
+// still holds.
+func TestGATE9_StreamsEnd(t *testing.T) {
+	w := newTown(t)
+	server, err := powerboxmcp.New(powerboxmcp.Config{
+		Gate:  &guard.Gate{URL: w.url, Token: guardToken, HTTP: &http.Client{Timeout: 20 * time.Second}},
+		Agent: "files", Issuer: w.url + "/agents/files", Resource: w.endpoint, Now: now, Methods: methods, Streams: 50 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.sdk = w.serverOf()
+	server.Hold(w.sdk)
+	srv := httptest.NewServer(server.Handler(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return w.sdk }, nil)))
+	t.Cleanup(srv.Close)
+	w.endpoint = srv.URL
+	reads := w.caller("read")
+	answer, raw := reads.post(initialize)
+	id := answer.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatal(raw)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range 2 { // until it ends
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.endpoint, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "text/event-stream")
+		r.Header.Set("Mcp-Session-Id", id)
+		answer, err := reads.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
+			t.Errorf("%d %v", answer.StatusCode, err)
+		}
+		_ = answer.Body.Close()
+	}
+	if _, err := powerboxmcp.New(powerboxmcp.Config{
+		Gate: &guard.Gate{}, Agent: "files", Issuer: w.url, Resource: w.endpoint, Now: now, Streams: -1,
+	}); err == nil {
+		t.Error("a time below nothing is taken")
 	}
 }

@@ -2,6 +2,7 @@ package powerboxmcp
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -58,6 +59,11 @@ type Config struct {
 	// sampling/createMessage, elicitation/create, roots/list, ping. Others are refused
 	// in the client's place. None where empty.
 	Requests []string
+	// Streams is how long a client is told of events (GET, subscriptions/listen) before
+	// it has to come again, with a capability that holds then: what is under way is not
+	// asked about anew. Some clients give a session up whose streams end some times with no
+	// event. Optional: 0 is as long as the client stays.
+	Streams time.Duration
 	// Now is the clock. Required.
 	Now func() time.Time
 	// Log gets what is refused. Optional: slog.Default.
@@ -101,6 +107,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.Gate == nil || c.Agent == "" || c.Now == nil {
 		return nil, errors.New("powerbox: Config needs Gate, Agent and Now")
+	}
+	if c.Streams < 0 {
+		return nil, fmt.Errorf("powerbox: Config.Streams is %s; want a time, or 0", c.Streams)
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -222,7 +231,13 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, next http.Handl
 	s.mu.Lock()
 	s.admitted[key] = a
 	s.mu.Unlock()
-	out := r.Clone(r.Context())
+	ctx := r.Context()
+	if s.config.Streams > 0 && (r.Method == http.MethodGet || a.method == listen) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.config.Streams)
+		defer cancel()
+	}
+	out := r.Clone(ctx)
 	for name := range out.Header {
 		if strings.HasPrefix(strings.ReplaceAll(strings.ToLower(name), "_", "-"), "powerbox-") {
 			out.Header.Del(name)
