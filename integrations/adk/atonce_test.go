@@ -15,6 +15,8 @@ import (
 	"google.golang.org/adk/v2/tool"
 	"google.golang.org/adk/v2/tool/agenttool"
 	"google.golang.org/genai"
+
+	powerboxadk "github.com/powerbox-project/powerbox/integrations/adk"
 )
 
 // copying is a service whose sessions stop when they are copied, after the first key.
@@ -83,11 +85,7 @@ func (w *when) wait(t *testing.T) {
 func TestGATE7_ToolsBesideACopy(t *testing.T) {
 	w := newTown(t)
 	g := w.gate()
-	child := says("reader")
-	inner, err := llmagent.New(g.Guarded(llmagent.Config{Name: "reader", Description: "as a tool", Model: child, Instruction: "kept {kept?} draft {draft?} secret {secret?}."}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	child, inner := asTool(t, g)
 	begun, done := newWhen(), newWhen()
 	s := &shelf{w: w, in: func(base session.Service) session.Service {
 		return copying{base, func() { begun.is(); done.wait(t) }}
@@ -109,15 +107,23 @@ func TestGATE7_ToolsBesideACopy(t *testing.T) {
 	}
 }
 
+// asTool is a guarded agent to run as a tool, whose instruction reads state of all
+// kinds.
+func asTool(t *testing.T, g *powerboxadk.Gate) (*scripted, agent.Agent) {
+	t.Helper()
+	model := says("reader")
+	a, err := llmagent.New(g.Guarded(llmagent.Config{Name: "reader", Description: "as a tool", Model: model, Instruction: "kept {kept?} draft {draft?} secret {secret?}."}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model, a
+}
+
 // A copy is made for the agent that runs as a tool, whoever else runs.
 func TestGATE7_AgentsBesideACopy(t *testing.T) {
 	w := newTown(t)
 	g := w.gate()
-	child := says("reader")
-	inner, err := llmagent.New(g.Guarded(llmagent.Config{Name: "reader", Description: "as a tool", Model: child, Instruction: "kept {kept?} draft {draft?} secret {secret?}."}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	child, inner := asTool(t, g)
 	begun, done := newWhen(), newWhen()
 	s := &shelf{w: w, in: func(base session.Service) session.Service {
 		return copying{base, func() { begun.wait(t) }}

@@ -291,11 +291,7 @@ func TestGATE7_StateTakesNoOtherWay(t *testing.T) {
 	w := newTown(t)
 	s := &shelf{w: w}
 	g := w.gate()
-	child := says("reader")
-	inner, err := llmagent.New(g.Guarded(llmagent.Config{Name: "reader", Description: "as a tool", Model: child, Instruction: "kept {kept?} draft {draft?} secret {secret?}."}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	child, inner := asTool(t, g)
 	var wrote error
 	root := w.agent(says("coordinator", "read_doc", object{"path": "/a"}, "reader", object{"request": "x"}, "read_doc", object{"path": "/a"}), func(c *llmagent.Config) {
 		c.Tools = append(s.tools(func(ctx agent.Context) { wrote = ctx.State().Set("secret", "mine") }), agenttool.New(inner, nil))

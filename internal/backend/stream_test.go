@@ -39,13 +39,14 @@ func TestAAPE5_TasksThatBreakOff(t *testing.T) {
 		made      = `data: {"result":{"artifactUpdate":{"artifact":{"parts":[{"text":"one"}]}}}}` + "\n\n"
 		completed = `data: {"result":{"statusUpdate":{"status":{"state":"TASK_STATE_COMPLETED"}}}}` + "\n\n"
 	)
-	for sent, want := range map[string]string{
-		working + made + completed:                        `data "reading"|data "one"`,
-		"data:\n\n" + made + ": \n\ndata\n\n" + completed: `data "one"`,
-		working + made:                                    `data "reading"|data "one" and no end`,
-		"":                                                ` and no end`,
-		"data: {\"result\":":                              ` and no end`,
+	for _, c := range []struct{ sent, want string }{
+		{working + made + completed, `data "reading"|data "one"`},
+		{"data:\n\n" + made + ": \n\ndata\n\n" + completed, `data "one"`},
+		{working + made, `data "reading"|data "one" and no end`},
+		{"", ` and no end`},
+		{`data: {"result":`, ` and no end`},
 	} {
+		sent, want := c.sent, c.want
 		h := services(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, sent)

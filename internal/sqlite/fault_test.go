@@ -108,10 +108,9 @@ func TestEXT27_AChangeThatFailsIsTakenBackAlone(t *testing.T) {
 	s := openStore(t, f.config)
 	for round := range 2 {
 		failed, ran := errors.New("it fails"), 0
-		var batch []*change
-		results := make(chan error, 5)
+		var runs []func(issuer.Tx) error
 		for i := range 5 {
-			batch = append(batch, &change{ctx: t.Context(), run: func(tx issuer.Tx) error {
+			runs = append(runs, func(tx issuer.Tx) error {
 				ran++
 				if err := tx.SetMode(fmt.Sprint("agent", i), fmt.Sprint("mode", round)); err != nil {
 					return err
@@ -120,18 +119,10 @@ func TestEXT27_AChangeThatFailsIsTakenBackAlone(t *testing.T) {
 					return err
 				}
 				return failed
-			}, answer: func(err error) { results <- err }})
+			})
 		}
-		held := make(chan struct{})
-		go func() {
-			_ = s.Update(t.Context(), func(issuer.Tx) error { <-held; return nil })
-		}()
-		for _, c := range batch {
-			s.changes <- c
-		}
-		close(held)
-		for i := range batch {
-			if err := <-results; errors.Is(err, failed) != (i == 2) || err != nil && i != 2 {
+		for i, err := range s.together(t, runs) {
+			if errors.Is(err, failed) != (i == 2) || err != nil && i != 2 {
 				t.Errorf("round %d, change %d: %v", round, i, err)
 			}
 			want := fmt.Sprint("mode", round)

@@ -109,6 +109,25 @@ func TestEXT35_TheTreeGrowsFromItsEdge(t *testing.T) {
 	}
 }
 
+// together has changes wait while the writer is held, so that they share a commit, and
+// returns what became of each.
+func (s *Store) together(t *testing.T, runs []func(issuer.Tx) error) []error {
+	t.Helper()
+	held, results := make(chan struct{}), make(chan error, len(runs))
+	go func() {
+		_ = s.Update(t.Context(), func(issuer.Tx) error { <-held; return nil })
+	}()
+	for _, run := range runs {
+		s.changes <- &change{ctx: t.Context(), run: run, answer: func(err error) { results <- err }}
+	}
+	close(held)
+	var out []error
+	for range runs {
+		out = append(out, <-results) // in their order
+	}
+	return out
+}
+
 // An id that is used already, in the file or in the same commit, is refused to
 // the change that uses it again, and to no other.
 func TestEXT27_AnIDThatIsUsedFailsItsChangeAlone(t *testing.T) {
@@ -118,29 +137,18 @@ func TestEXT27_AnIDThatIsUsedFailsItsChangeAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := []string{"rec_1", "rec_old", "rec_2", "rec_1", "rec_3"}
-	var batch []*change
-	results := make([]chan error, len(ids))
+	var runs []func(issuer.Tx) error
 	for i, id := range ids {
-		result := make(chan error, 1)
-		results[i] = result
-		batch = append(batch, &change{ctx: t.Context(), run: func(tx issuer.Tx) error {
+		runs = append(runs, func(tx issuer.Tx) error {
 			if err := tx.SetMode(fmt.Sprint("agent", i), "require"); err != nil {
 				return err
 			}
 			_, err := tx.Append(record(id))
 			return err
-		}, answer: func(err error) { result <- err }})
+		})
 	}
-	held := make(chan struct{})
-	go func() {
-		_ = s.Update(t.Context(), func(issuer.Tx) error { <-held; return nil })
-	}()
-	for _, c := range batch {
-		s.changes <- c
-	}
-	close(held)
-	for i := range batch {
-		err, want := <-results[i], i == 1 || i == 3
+	for i, err := range s.together(t, runs) {
+		want := i == 1 || i == 3
 		if (err != nil) != want {
 			t.Errorf("change %d: %v", i, err)
 		}
