@@ -39,6 +39,8 @@ lint:
 format:
 	@out=$$($(GOFILES) | xargs $(TOOL) gofumpt -d); \
 	if [ -n "$$out" ]; then echo "$$out"; echo "not formatted: run make fix"; exit 1; fi
+	@# gofumpt has a formatter of its own, which may align otherwise than that of the Go that we build with.
+	@out=$$($(GOFILES) | xargs gofmt -l); if [ -n "$$out" ]; then echo "$$out"; echo "not as gofmt of $$(go version) has it"; exit 1; fi
 
 fix:
 	@set -e; for dir in $(MODULES); do \
