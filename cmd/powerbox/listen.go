@@ -124,8 +124,22 @@ func (s serving) server(h http.Handler) *http.Server {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // gRPC needs HTTP/2, and on loopback has no TLS
 	return &http.Server{
-		Protocols: protocols, Handler: h, MaxHeaderBytes: int(s.limits.Header), ReadHeaderTimeout: s.limits.HeaderTime, IdleTimeout: s.limits.IdleTime,
+		Protocols: protocols, Handler: endAfterChunks(h), MaxHeaderBytes: int(s.limits.Header), ReadHeaderTimeout: s.limits.HeaderTime, IdleTimeout: s.limits.IdleTime,
 	}
+}
+
+// endAfterChunks ends the connection after a request of HTTP/1 whose body comes
+// in chunks. net/http takes such a body by its chunks and forgets that there was
+// a Content-Length, too, by which a proxy in front may have seen the request end
+// elsewhere: what stands behind the chunks is then somebody's idea of a next
+// request and nobody's request (RFC 9112, section 6.1; ATK-31).
+func endAfterChunks(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor < 2 && len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // lastWords is the time that streams which are ended have to say so.
@@ -185,7 +199,7 @@ func run(ctx context.Context, l net.Listener, h http.Handler) error {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // gRPC needs HTTP/2, and on loopback has no TLS
 	s := &http.Server{
-		Protocols: protocols, Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Protocols: protocols, Handler: endAfterChunks(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(l) }()

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // atPage is somebody at the pages, as a browser without scripts would be.
@@ -225,24 +224,16 @@ func TestATK31_SmugglingAtThePages(t *testing.T) {
 		"chunks twice":             request(chunked+hidden, "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity"),
 		"chunks with a space":      request(chunked+hidden, "Transfer-Encoding : chunked"),
 		"a folded header":          request(harmless+hidden, "X: y\r\n Content-Length: 4"),
-		"a chunk of another size":  request("ffffffffffffffff\r\n"+harmless+"\r\n0\r\n\r\n"+hidden, "Transfer-Encoding: chunked"),
+		"a chunk of another size":  request(endless+"\r\n"+harmless+"\r\n0\r\n\r\n"+hidden, "Transfer-Encoding: chunked"),
 		"a length that is all":     request(harmless+hidden, fmt.Sprintf("Content-Length: %d", len(harmless)+len(hidden))),
 		"a line feed in a chunk":   request(fmt.Sprintf("%x\n%s\r\n0\r\n\r\n", len(harmless), harmless)+hidden, "Transfer-Encoding: chunked"),
 		"a get with a hidden body": strings.Replace(request(hidden, fmt.Sprintf("Content-Length: %d", len(hidden))), "POST", "GET", 1),
 	} {
-		conn, err := net.Dial("tcp", host)
-		if err != nil {
-			t.Fatal(err)
+		out, closed := smuggle(t, host, text)
+		clear := name == "a length that is all" || name == "a get with a hidden body" || name == "a folded header"
+		if !closed && !clear {
+			t.Errorf("ATK-31 %s: the connection stays open\n%s", name, out)
 		}
-		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(conn, text); err != nil {
-			t.Fatal(err)
-		}
-		_ = conn.(*net.TCPConn).CloseWrite()
-		out, _ := io.ReadAll(conn)
-		_ = conn.Close()
 		if again := w.waiting("alice", "confirmations"); len(again) != 1 {
 			t.Fatalf("ATK-31 %s: the hidden approval was taken\n%s", name, out)
 		}
