@@ -131,9 +131,7 @@ func (c *caller) headers(url string) http.Header {
 		return proof
 	}
 	proof := sign(http.MethodPost, url)
-	if c.w.sign != nil {
-		c.w.sign[proof] = sign
-	}
+	c.w.sign.keep(proof, sign)
 	h.Set("DPoP", proof)
 	if c.session != "" {
 		h.Set("Authorization", "DPoP "+c.session)

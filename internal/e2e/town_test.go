@@ -209,17 +209,39 @@ func (echo) Cancel(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[a2a.E
 	}
 }
 
+// proofs are DPoP proofs that callers made, with what makes each again for another
+// URL. Calls at one time make them together; no town has to keep them.
+type proofs struct{ again sync.Map }
+
+func (p *proofs) keep(proof string, again func(method, url string) string) {
+	if p != nil {
+		p.again.Store(proof, again)
+	}
+}
+
+// moved is the proof for another URL, or as it was where nobody here made it.
+func (p *proofs) moved(proof, method, url string) string {
+	if p == nil {
+		return proof
+	}
+	again, ok := p.again.Load(proof)
+	if !ok {
+		return proof
+	}
+	return again.(func(method, url string) string)(method, url)
+}
+
 // town is a running powerbox with stock agents behind it.
 type town struct {
 	t         *testing.T
 	dir       string
 	url       string
 	tls       *tls.Config
-	on        wire                                       // how calls are said
-	grpc      map[string]string                          // address of an agent's gRPC
-	deletes   string                                     // further members of the skill delete_document
-	sign      map[string]func(method, url string) string // makes a DPoP proof again for another URL
-	reader    *caller                                    // an agent with a key and no session
+	on        wire              // how calls are said
+	grpc      map[string]string // address of an agent's gRPC
+	deletes   string            // further members of the skill delete_document
+	sign      *proofs
+	reader    *caller // an agent with a key and no session
 	documents *stock
 	mail      *stock
 	process   *exec.Cmd
@@ -288,7 +310,7 @@ permit(principal == User::"user:alice", action in Action::"mail/mail:send", reso
 func start(t *testing.T, o options) *town {
 	t.Helper()
 	w := &town{
-		t: t, dir: t.TempDir(), on: o.on, grpc: map[string]string{}, sign: map[string]func(string, string) string{},
+		t: t, dir: t.TempDir(), on: o.on, grpc: map[string]string{}, sign: new(proofs),
 		documents: newStockWith(t, o.stock, "retrieve_document", "search_documents", "delete_document", "archive_document", "unmapped_skill"),
 		mail:      newStock(t, "send_mail"),
 	}

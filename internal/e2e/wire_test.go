@@ -337,8 +337,8 @@ func (w *town) deliver(r request, header http.Header) answer {
 // send sends a call in the town's form.
 func (w *town) send(r request, header http.Header) *http.Response {
 	w.t.Helper()
-	if old := header.Get("DPoP"); old != "" && w.sign[old] != nil {
-		header.Set("DPoP", w.sign[old](r.method, r.url))
+	if old := header.Get("DPoP"); old != "" {
+		header.Set("DPoP", w.sign.moved(old, r.method, r.url))
 	}
 	body := r.body
 	if w.on.binding == overGRPC {
