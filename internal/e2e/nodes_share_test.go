@@ -13,7 +13,7 @@ import (
 )
 
 // on has callers reach one node until the next call of on.
-func (n *nodes) on(node int) { n.client = n.at(node) }
+func (n *nodes) on(node int) { n.client, n.grpc = n.at(node), n.each[node].grpc }
 
 // TestNodesAnswerForEachOther goes through a request, an approval and a call, each step
 // at another node of one database, and tries at the other node what was used up at the
@@ -120,6 +120,30 @@ func TestNodesAnswerForEachOther(t *testing.T) {
 			t.Errorf("%v records", sizes)
 		}
 	})
+}
+
+// TestEXT16_OverGRPCAtAnotherNode: what one node revokes, and the mode that it sets,
+// hold at the listeners for gRPC of the others with the next call.
+func TestEXT16_OverGRPCAtAnotherNode(t *testing.T) {
+	n := startNodes(t, 2, options{on: wire{overGRPC, "1.0"}})
+	alice := n.caller(aliceToken)
+	for i := range 12 {
+		n.on(i % 2)
+		c := alice.reports()
+		allowed(t, alice.searches(c))
+		n.each[i%2].operator(http.MethodPost, "/v1/revocations", map[string]any{"target": c.ID})
+		n.on(1 - i%2)
+		if a := alice.searches(c); a.reason() != "revoked" {
+			t.Errorf("%d: %q %s", i, a.reason(), a.Raw)
+		}
+	}
+	for i, mode := range []string{"observe", "require", "observe", "require"} {
+		n.each[i%2].operator(http.MethodPut, "/v1/agents/documents/mode", map[string]any{"mode": mode})
+		n.on(1 - i%2)
+		if a := alice.ambient("documents", data("search_documents", nil)); (a.Error == nil) != (mode == "observe") {
+			t.Errorf("in %s: %s", mode, a.Raw)
+		}
+	}
 }
 
 // TestEXT16_AStreamIsCutByAnotherNode: what is revoked at one node cuts within a second

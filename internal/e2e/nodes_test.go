@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -77,11 +78,14 @@ func (w *town) split(n int) *nodes {
 	public := strings.TrimPrefix(w.url, "http://")
 	for range n {
 		one := *w
-		one.url = "http://127.0.0.1:" + freePort(t)
+		one.url, one.grpc = "http://127.0.0.1:"+freePort(t), maps.Clone(w.grpc)
 		all.each = append(all.each, &one)
 		all.balancer.nodes = append(all.balancer.nodes, strings.TrimPrefix(one.url, "http://"))
 	}
 	for _, one := range all.each {
+		if len(w.grpc) > 0 {
+			one.ownGRPC()
+		}
 		one.bootAt()
 	}
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", public)
@@ -121,7 +125,25 @@ func (w *town) gone() {
 func (w *town) bootAt() {
 	w.t.Helper()
 	w.env = []string{"POWERBOX_LISTEN=" + strings.TrimPrefix(w.url, "http://")}
-	w.boot()
+	w.boot(w.flags...)
+}
+
+// ownGRPC gives a node listeners for gRPC of its own, in a configuration that is else
+// that of all.
+func (w *town) ownGRPC() {
+	w.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(w.dir, "powerbox.yaml"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	configured := string(raw)
+	for agent, listen := range w.grpc {
+		w.grpc[agent] = "127.0.0.1:" + freePort(w.t)
+		configured = strings.ReplaceAll(configured, listen, w.grpc[agent])
+	}
+	name := "powerbox-" + filepath.Base(w.url) + ".yaml"
+	w.write(name, configured)
+	w.flags = []string{"-c", filepath.Join(w.dir, name)}
 }
 
 // at is what a caller sees at one node only: the address is that node's, and the host

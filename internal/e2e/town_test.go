@@ -249,6 +249,7 @@ type town struct {
 	apart     string       // base URL of the documents agent's gateways, where they are apart
 	client    *http.Client // that posts; nil for the default one
 	env       []string     // further environment of the server
+	flags     []string     // further flags of a node
 	database  string       // URL of its PostgreSQL database; "" for a file of SQLite
 }
 
