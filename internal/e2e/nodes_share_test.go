@@ -146,6 +146,31 @@ func TestEXT16_OverGRPCAtAnotherNode(t *testing.T) {
 	}
 }
 
+// TestATK9_AtGatewaysOfTwoNodes: a proof that one gateway apart used up is used up at
+// another one, which asks another node.
+func TestATK9_AtGatewaysOfTwoNodes(t *testing.T) {
+	w, all := startApart(t, 2, options{database: databases.Database(t)})
+	n := w.split(2)
+	for i, r := range all {
+		killed(t, r.process)
+		r.w = n.each[i]
+		r.state = filepath.Join(t.TempDir(), "state")
+		r.enroll()
+		r.boot()
+	}
+	alice := w.caller(aliceToken)
+	for range 4 {
+		c, body := alice.reports(), data("search_documents", nil)
+		honest := alice.proof("documents", body, proven{chain: []string{c.Token}, operation: opSearch})
+		allowed(t, w.post(w.agentURL("documents"), body, honest))
+		for range all {
+			if a := w.post(w.agentURL("documents"), body, honest); a.reason() != "proof_replayed" {
+				t.Errorf("ATK-9 %q %s", a.reason(), a.Raw)
+			}
+		}
+	}
+}
+
 // TestEXT16_AStreamIsCutByAnotherNode: what is revoked at one node cuts within a second
 // the streams that another one serves under it.
 func TestEXT16_AStreamIsCutByAnotherNode(t *testing.T) {
