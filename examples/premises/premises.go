@@ -131,16 +131,17 @@ func (p *Premises) Serve(ctx context.Context, a Agent) (string, error) {
 }
 
 // freeAddress is below the ports that the system gives to whoever asks for any:
-// another program would have it before ours does.
+// another program would have it before ours does. What is below it is for
+// internal/e2e.
 func freeAddress(ctx context.Context) (string, error) {
-	const first, last = 15000, 32000
+	const first, last = 24000, 32000
 	for range 100 {
 		at := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(last-first))) //nolint:gosec // a port needs no secrecy
 		if l, err := new(net.ListenConfig).Listen(ctx, "tcp", at); err == nil {
 			return at, l.Close()
 		}
 	}
-	return "", errors.New("no port from 15000 to 32000 is free on 127.0.0.1")
+	return "", errors.New("no port from 24000 to 32000 is free on 127.0.0.1")
 }
 
 func (p *Premises) start(ctx context.Context) error {

@@ -409,8 +409,9 @@ func (w *town) write(name, text string) {
 }
 
 // A program's port is below those that the system gives to whoever asks for any,
-// or a connection of another test has it before the program does.
-const firstPort, lastPort = 15000, 32000
+// or a connection of another test has it before the program does; and none of those
+// that examples/premises takes, whose tests run beside these.
+const firstPort, lastPort = 15000, 24000
 
 // handedOut are the ports that a test of this process has.
 var handedOut sync.Map
