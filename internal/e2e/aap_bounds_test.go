@@ -37,8 +37,8 @@ func TestAAPN1_KeySetsWithinBounds(t *testing.T) {
 			}
 			_, _ = w.Write(append(set, strings.Repeat(" ", c.padding)...))
 		}))
+		t.Cleanup(published.Close) // not before: the next one at this port would be taken for it
 		r := b.ask(http.MethodPost, "/agent/register", b.signedBy(k, "one", published.URL, fact{"agent_public_key": newOKP(t).jwk}), map[string]any{"name": "x"})
-		published.Close()
 		b.want("AAP-N1 a set "+name, r, c.status, c.code)
 	}
 }
@@ -105,8 +105,8 @@ func TestAAPN2_WhatIsNoSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		published := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(set) }))
+		t.Cleanup(published.Close) // not before, as above
 		r := b.ask(http.MethodPost, "/agent/register", b.signedBy(k, "one", published.URL, fact{"agent_public_key": newOKP(t).jwk}), map[string]any{"name": "x"})
-		published.Close()
 		b.want("AAP-N2 "+name, r, c.status, c.code)
 	}
 }
