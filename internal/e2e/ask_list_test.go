@@ -153,10 +153,19 @@ func TestGATE3_HeldTasksAreFollowed(t *testing.T) {
 		held := alice.reports()
 		a, _ := alice.asksToSearch(held, "figures")
 		task := heldIn(t, a)
+		// follow returns once the stream has begun, which is with the task as it is then.
 		follow := func() chan answer {
+			body := rpc("SubscribeToTask", map[string]any{"id": task.ID})
+			h := alice.proof("documents", body, proven{chain: []string{held.Token}, operation: "a2a.task.read", arguments: map[string]any{"task": task.ID}})
+			if on == (wire{}) {
+				h.Set("A2A-Version", "1.0")
+			}
+			r, _ := w.encode(w.agentURL("documents"), body)
+			res := w.send(r, h)
 			told := make(chan answer, 1)
 			go func() {
-				told <- alice.present("documents", rpc("SubscribeToTask", map[string]any{"id": task.ID}), proven{chain: []string{held.Token}, operation: "a2a.task.read", arguments: map[string]any{"task": task.ID}})
+				defer res.Body.Close()
+				told <- w.read(r, res)
 			}()
 			return told
 		}
