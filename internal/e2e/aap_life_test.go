@@ -9,7 +9,7 @@ import (
 
 // AAP-L1 to L5, M1, V1 to V5, P5, S2: clocks, and what comes back after them.
 func TestAAPL1_Clocks(t *testing.T) {
-	b := newBank(t, bankOptions{clocks: "      session_ttl: 2s\n      max_lifetime: 1h\n      absolute_lifetime: 1h"})
+	b := newBank(t, bankOptions{clocks: "      session_ttl: 5s\n      max_lifetime: 1h\n      absolute_lifetime: 1h"})
 	m := b.active("alice", "check_balance")
 	b.want("escalate", b.approve("alice", codeOf(m.request("list_accounts")), map[string]any{}), http.StatusOK, "")
 	b.want("the escalated", m.execute("list_accounts", nil), http.StatusOK, "")
@@ -41,7 +41,7 @@ func TestAAPL1_Clocks(t *testing.T) {
 
 // AAP-L2, L3, V2: the clock of the activation, and the one that nothing resets.
 func TestAAPL2_LongestLives(t *testing.T) {
-	b := newBank(t, bankOptions{clocks: "      session_ttl: 1h\n      max_lifetime: 2s\n      absolute_lifetime: 5s"})
+	b := newBank(t, bankOptions{clocks: "      session_ttl: 1h\n      max_lifetime: 4s\n      absolute_lifetime: 12s"})
 	m := b.active("alice", "check_balance")
 	b.want("at first", m.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
 	m.becomes("expired") // AAP-L2

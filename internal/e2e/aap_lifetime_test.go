@@ -27,7 +27,7 @@ func TestAAPL6_Durations(t *testing.T) {
         - {capabilities: [transfer_money], session_ttl: 20m, max_lifetime: 5m}
         - {capabilities: [close_account], session_ttl: 15m}
         - {hosts: [hst_nobody], session_ttl: 1m}`
-	b := newBank(t, bankOptions{conf: rules, capabilities: "        - {name: brief, description: For a moment, sensitivity: read, grant_lifetime: 2s}\n"})
+	b := newBank(t, bankOptions{conf: rules, capabilities: "        - {name: brief, description: For a moment, sensitivity: read, grant_lifetime: 5s}\n"})
 	m := b.active("alice", "check_balance")
 	if got := m.ends(); got != 30*time.Minute {
 		t.Errorf("the provider's: %s", got)

@@ -60,7 +60,7 @@ func TestAAPJ2_PlainNodeStrict(t *testing.T) {
 
 // TestAAPV3_PlainNodeReactivates: an agent that expired comes back with the defaults alone.
 func TestAAPV3_PlainNodeReactivates(t *testing.T) {
-	b := startBank(t, "--session-ttl", "2s")
+	b := startBank(t, "--session-ttl", "4s")
 	if got := agentAuthNode(t, "tour.mjs", b.url, "expire"); !slices.Contains(got, "reactivate") {
 		t.Errorf("%q", got)
 	}

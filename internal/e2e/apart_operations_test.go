@@ -17,7 +17,7 @@ func TestAGatewayApartIsOperated(t *testing.T) {
 	agent.quiet()
 	address := "127.0.0.1:" + freePort(t)
 	w, all := startApart(t, 1, options{
-		agent: "    modes: [{grant: 'documents:read', mode: observe}]", extra: "defaults: {drain: 1s, drain_notice: 1s}\n",
+		agent: "    modes: [{grant: 'documents:read', mode: observe}]", extra: "defaults: {drain: 1s, drain_notice: 4s}\n",
 	}, "--telemetry", address, "--upstream", agent.url)
 	search := data("search_documents", nil)
 	agent.says("application/json", `{"jsonrpc":"2.0","id":1,"result":{}}`)
@@ -29,11 +29,11 @@ func TestAGatewayApartIsOperated(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	w.run("mode", "documents", "require")
-	eventually(t, 5*time.Second, func() string { return "an operator's mode does not go over the rules" }, func() bool {
+	eventually(t, atOnce, func() string { return "an operator's mode does not go over the rules" }, func() bool {
 		return w.post(w.agentURL("documents"), search, nil).reason() == "capability_required"
 	})
 	w.run("mode", "documents", "configured")
-	eventually(t, 5*time.Second, func() string { return "the rules do not come back" }, func() bool {
+	eventually(t, atOnce, func() string { return "the rules do not come back" }, func() bool {
 		return w.post(w.agentURL("documents"), search, nil).Error == nil
 	})
 	agent.quiet()
@@ -41,11 +41,11 @@ func TestAGatewayApartIsOperated(t *testing.T) {
 	if err := all[0].process.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 5*time.Second, func() string { return "it does not say that it ends" }, func() bool { return strings.Contains(all[0].log.String(), "a second signal ends at once") })
+	eventually(t, atOnce, func() string { return "it does not say that it ends" }, func() bool { return strings.Contains(all[0].log.String(), "a second signal ends at once") })
 	if a := w.post(w.agentURL("documents"), streaming(), nil); a.reason() != "server_stopping" {
 		t.Errorf("a new stream: %s", a.Raw)
 	}
-	if last := stream.next(5 * time.Second); !strings.Contains(last, "server_stopping") {
+	if last := stream.next(patience); !strings.Contains(last, "server_stopping") {
 		t.Errorf("the stream ends with %q", last)
 	}
 }

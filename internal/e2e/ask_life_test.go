@@ -35,7 +35,7 @@ func TestGATE3_EscalationSurvivesARestart(t *testing.T) {
 // TestGATE3_NoAnswerIsANo has nobody answer: the call fails, and a request that
 // waits is told so.
 func TestGATE3_NoAnswerIsANo(t *testing.T) {
-	w, alice, held := mailing(t, options{extra: "approvals: {timeout: 1s}", policies: asking + `permit(principal == User::"user:alice", action in Action::"mail/mail:send", resource == Agent::"mail");`})
+	w, alice, held := mailing(t, options{extra: "approvals: {timeout: 3s}", policies: asking + `permit(principal == User::"user:alice", action in Action::"mail/mail:send", resource == Agent::"mail");`})
 	pendingIn(t, alice.asksForReports())
 	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
 	if done := w.polled(alice, held, "mail", task.ID); done.State != "FAILED" || !strings.Contains(done.Text, "in time") {
