@@ -20,6 +20,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
 // The peer of the Agent Auth rows, and what npm installs for it.
@@ -252,7 +254,7 @@ func (t *town) ourAccounts(ctx context.Context, name, signatures string) (*accou
 	if err != nil {
 		return nil, err
 	}
-	upstream, err := freeAddress(ctx)
+	upstream, err := freeport.Lasting()
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +262,7 @@ func (t *town) ourAccounts(ctx context.Context, name, signatures string) (*accou
 		return nil, err
 	}
 	a := &accounts{name: name}
-	if a.address, err = freeAddress(ctx); err != nil {
+	if a.address, err = freeport.Lasting(); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(t.folder, "powerbox.yaml"), fmt.Appendf(nil, bankConfiguration, a.address, upstream, signatures), 0o600); err != nil {
@@ -286,7 +288,7 @@ func (t *town) betterAccounts(ctx context.Context) (*accounts, error) {
 		return nil, err
 	}
 	a := &accounts{name: betterAccounts, base: "/api/auth"}
-	if a.address, err = freeAddress(ctx); err != nil {
+	if a.address, err = freeport.Lasting(); err != nil {
 		return nil, err
 	}
 	if a.process, err = t.run(ctx, "better-auth", a.address, "node", program, a.address, t.folder); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/internal/freeport"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -92,7 +93,7 @@ func (t *town) peers(ctx context.Context) ([]*front, error) {
 			return t.run(ctx, "caddy", listen, caddy, listen, t.upstream, t.folder)
 		}},
 	} {
-		listen, err := freeAddress(ctx)
+		listen, err := freeport.Lasting()
 		if err != nil {
 			return nil, err
 		}

@@ -84,12 +84,3 @@ func (p *process) cpu() (time.Duration, error) {
 	}
 	return time.Duration(t.Nano()), nil
 }
-
-// freeAddress is one on loopback that nobody listens on.
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}

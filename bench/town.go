@@ -24,6 +24,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/internal/freeport"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -97,17 +98,17 @@ func (t *town) start(ctx context.Context, role, agentLines, evidence string) err
 	if t.binary, err = t.build(ctx, "..", "powerbox", "./cmd/powerbox"); err != nil {
 		return err
 	}
-	if t.upstream, err = freeAddress(ctx); err != nil {
+	if t.upstream, err = freeport.Lasting(); err != nil {
 		return err
 	}
-	if t.address, err = freeAddress(ctx); err != nil {
+	if t.address, err = freeport.Lasting(); err != nil {
 		return err
 	}
 	if t.agent, err = t.peer(ctx, role, role, t.upstream); err != nil {
 		return err
 	}
 	if agentLines != "" {
-		if t.grpc, err = freeAddress(ctx); err != nil {
+		if t.grpc, err = freeport.Lasting(); err != nil {
 			return err
 		}
 		agentLines = fmt.Sprintf(agentLines, t.grpc)

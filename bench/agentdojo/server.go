@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
 // patience is how long the binary may take to be ready, and to end.
@@ -96,7 +98,7 @@ type gateway struct {
 
 // serveGateway starts powerbox serve in a folder of its own.
 func serveGateway(ctx context.Context, binary, dir string, s *suite, upstream string) (*gateway, error) {
-	at, err := freeAddress(ctx)
+	at, err := freeport.Lasting()
 	if err != nil {
 		return nil, err
 	}
@@ -170,15 +172,6 @@ func (g *gateway) end() error {
 	case <-time.After(patience):
 		return errors.Join(err, g.process.Process.Kill())
 	}
-}
-
-// freeAddress is one on loopback that nobody listens on now.
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // build makes the binary from this checkout.

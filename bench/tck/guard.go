@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
 // guard is a powerbox in front of the agent, and, in require, an attach in front
@@ -58,7 +59,14 @@ func (t *trial) guard(ctx context.Context, name, agent, mode string) (*guard, er
 		return nil, errors.New("no such mode is tried; there are observe and require")
 	}
 	dir := filepath.Join(t.dir, name)
-	at, grpc, beside, besideGRPC := freeAddress(), freeAddress(), freeAddress(), freeAddress()
+	var free [4]string
+	for i := range free {
+		var err error
+		if free[i], err = freeport.Lasting(); err != nil {
+			return nil, err
+		}
+	}
+	at, grpc, beside, besideGRPC := free[0], free[1], free[2], free[3]
 	files := map[string]string{
 		"powerbox.yaml": fmt.Sprintf(serveConfiguration, at, agent, mode, grpc), "policies.cedar": "permit(principal, action, resource);\n",
 		"attach.yaml": fmt.Sprintf(attachConfiguration, beside, at, besideGRPC), "session": session + "\n",
@@ -142,14 +150,4 @@ func (g *guard) end() {
 	for _, p := range g.processes {
 		_ = p.Process.Signal(syscall.SIGTERM)
 	}
-}
-
-// freeAddress is one that nobody listens on now.
-func freeAddress() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
-	if err != nil {
-		return "127.0.0.1:0"
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

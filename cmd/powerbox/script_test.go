@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
 // scriptCommands are what scripts can do beside running the program.
@@ -24,10 +26,10 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 // the server, and one where nobody is.
 func scriptSetup(t *testing.T, agent string) func(*testscript.Env) error {
 	return func(e *testscript.Env) error {
-		server := freeAddress(t)
+		server := freeport.Address(t)
 		e.Setenv("STOCK_AGENT", agent)
-		e.Setenv("STOCK", freeAddress(t))
-		e.Setenv("NOBODY", freeAddress(t))
+		e.Setenv("STOCK", freeport.Address(t))
+		e.Setenv("NOBODY", freeport.Address(t))
 		e.Setenv("SERVER", server)
 		e.Setenv("POWERBOX_LISTEN", server)
 		e.Setenv("POWERBOX_ISSUER_URL", "http://"+server)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
 // The blocks of docs/tutorial.md, docs/auditing.md, docs/incidents.md,
@@ -28,8 +29,14 @@ type reader struct {
 	dir     string
 	env     []string
 	ports   *strings.Replacer
-	running map[string]*exec.Cmd
+	running map[string]*background
 	output  string
+}
+
+// background is a program that goes on running.
+type background struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
 }
 
 // TestTutorial runs the commands of docs/tutorial.md.
@@ -60,8 +67,8 @@ func follow(t *testing.T, page string, least int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, server, gateway := freeAddress(t), freeAddress(t), freeAddress(t)
-	r := &reader{T: t, dir: t.TempDir(), running: map[string]*exec.Cmd{}}
+	agent, server, gateway := freeport.Address(t), freeport.Address(t), freeport.Address(t)
+	r := &reader{T: t, dir: t.TempDir(), running: map[string]*background{}}
 	r.ports = strings.NewReplacer("127.0.0.1:9101", agent, "127.0.0.1:8700", server, "127.0.0.1:8701", gateway)
 	bin := filepath.Join(t.TempDir(), "bin")
 	r.env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
@@ -84,16 +91,6 @@ func follow(t *testing.T, page string, least int) {
 			r.run(r.dir, body)
 		}
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 func (r *reader) run(dir, script string) {
@@ -132,7 +129,9 @@ func (r *reader) background(url, script string) {
 	if err := cmd.Start(); err != nil {
 		r.Fatal(err)
 	}
-	r.running[url] = cmd
+	p := &background{cmd: cmd, ended: make(chan struct{})}
+	go func() { defer close(p.ended); _ = cmd.Wait() }()
+	r.running[url] = p
 	ctx, cancel := context.WithTimeout(r.Context(), 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -140,7 +139,10 @@ func (r *reader) background(url, script string) {
 	for {
 		select {
 		case <-ctx.Done():
-			r.Fatalf("%s does not answer", url)
+			r.stop(url) // which ends what it writes to the log
+			r.Fatalf("%s does not answer\n%s", url, &log)
+		case <-p.ended:
+			r.Fatalf("what was to answer at %s has ended\n%s", url, &log)
 		case now := <-tick.C:
 			// A server that was started again believes no proofs of the seconds
 			// in which it may have been running before.
@@ -167,13 +169,13 @@ func answers(ctx context.Context, url string) bool {
 }
 
 func (r *reader) stop(url string) bool {
-	cmd, ok := r.running[url]
+	p, ok := r.running[url]
 	if !ok {
 		return false
 	}
 	delete(r.running, url)
-	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
-	_ = cmd.Wait()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	<-p.ended
 	return true
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder"
 	powerboxa2a "github.com/powerbox-project/powerbox/integrations/a2a"
+	"github.com/powerbox-project/powerbox/internal/freeport"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -276,12 +277,7 @@ type options struct {
 
 func newTown(t *testing.T, o options) *town {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
+	address := freeport.Address(t)
 	w := &town{t: t, dir: t.TempDir(), url: "http://" + address, log: &lockedBuffer{}}
 	w.documents = newAgent(t, "documents", w.url, o.documents, nil,
 		"retrieve_document", "search_documents", "delete_document", "archive_document", "unmapped_skill")
@@ -289,17 +285,8 @@ func newTown(t *testing.T, o options) *town {
 	if o.mode == "" {
 		o.mode = "require"
 	}
-	ports := make([]any, 2)
-	for i := range ports {
-		p, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ports[i] = p.Addr().String()
-		_ = p.Close()
-	}
 	w.write("policies.cedar", `permit(principal == User::"user:alice", action, resource);`)
-	w.write("powerbox.yaml", fmt.Sprintf(configuration, address, w.url, aliceToken, w.summariser.key.Public().Thumbprint(), w.documents.url, o.mode, ports[0], w.summariser.url, ports[1]))
+	w.write("powerbox.yaml", fmt.Sprintf(configuration, address, w.url, aliceToken, w.summariser.key.Public().Thumbprint(), w.documents.url, o.mode, freeport.Address(t), w.summariser.url, freeport.Address(t)))
 	w.boot()
 	return w
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"google.golang.org/adk/v2/agent/llmagent"
 
 	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/internal/freeport"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -116,12 +116,7 @@ func (w *town) start(thumbprint, kind string) { w.startWith(frameworks, thumbpri
 
 func (w *town) startWith(configuration, thumbprint, kind string) {
 	w.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
+	address := freeport.Address(w.t)
 	w.dir, w.url = w.t.TempDir(), "http://"+address
 	files := map[string]string{"guard.token": guardToken, "powerbox.yaml": fmt.Sprintf(configuration, address, thumbprint, kind)}
 	maps.Copy(files, w.files)

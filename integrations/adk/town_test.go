@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -31,6 +30,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/holder/guard"
 	powerboxadk "github.com/powerbox-project/powerbox/integrations/adk"
+	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
 // binary is the gate, built once from the tree.
@@ -129,12 +129,7 @@ func (l *lockedBuffer) String() string {
 
 func newTown(t *testing.T) *town {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
+	address := freeport.Address(t)
 	w := &town{t: t, dir: t.TempDir(), url: "http://" + address}
 	for name, text := range map[string]string{"guard.token": guardToken, "powerbox.yaml": fmt.Sprintf(configuration, address)} {
 		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {

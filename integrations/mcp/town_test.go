@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,6 +23,7 @@ import (
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/holder/guard"
 	powerboxmcp "github.com/powerbox-project/powerbox/integrations/mcp"
+	"github.com/powerbox-project/powerbox/internal/freeport"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -121,12 +121,7 @@ func newTown(t *testing.T) *town { return townOf(t, "require", methods) }
 // ask of its clients.
 func townOf(t *testing.T, mode string, methods map[string]string, requests ...string) *town {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
+	address := freeport.Address(t)
 	w := &town{t: t, dir: t.TempDir(), url: "http://" + address}
 	for name, text := range map[string]string{
 		"guard.token": guardToken, "policies.cedar": `permit(principal == User::"user:alice", action, resource);`,
@@ -153,6 +148,7 @@ func townOf(t *testing.T, mode string, methods map[string]string, requests ...st
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	w.endpoint = srv.URL + "/mcp"
+	var err error
 	w.server, err = powerboxmcp.New(powerboxmcp.Config{
 		Gate:  &guard.Gate{URL: w.url, Token: guardToken, HTTP: &http.Client{Timeout: 20 * time.Second}},
 		Agent: "files", Issuer: w.url + "/agents/files", Resource: w.endpoint, Now: now, Methods: methods, Requests: requests,

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/freeport"
 	"github.com/powerbox-project/powerbox/internal/pgtest"
 )
 
@@ -157,7 +158,7 @@ func (t *Town) build(ctx context.Context) error {
 	}
 	var addresses []string
 	for i := range t.Nodes {
-		n, err := t.newNode(ctx, fmt.Sprint("node", i), t.primary.Both(t.standby, t.database))
+		n, err := t.newNode(fmt.Sprint("node", i), t.primary.Both(t.standby, t.database))
 		if err != nil {
 			return err
 		}
@@ -224,13 +225,13 @@ func (t *Town) synchronous(ctx context.Context, names string) error {
 }
 
 // newNode writes the configuration of a node.
-func (t *Town) newNode(ctx context.Context, name, database string) (*node, error) {
-	address, err := freeAddress(ctx)
+func (t *Town) newNode(name, database string) (*node, error) {
+	address, err := freeport.Lasting()
 	if err != nil {
 		return nil, err
 	}
 	n := &node{name: name, address: address, file: filepath.Join(t.Dir, name+".yaml"), binary: t.Binary}
-	if n.metrics, err = freeAddress(ctx); err != nil {
+	if n.metrics, err = freeport.Lasting(); err != nil {
 		return nil, err
 	}
 	var users strings.Builder
@@ -256,12 +257,12 @@ func (t *Town) boot(ctx context.Context, n *node) error {
 
 // newGateway enrols a gateway and starts it.
 func (t *Town) newGateway(ctx context.Context, name, state string) (*gateway, error) {
-	address, err := freeAddress(ctx)
+	address, err := freeport.Lasting()
 	if err != nil {
 		return nil, err
 	}
 	g := &gateway{name: name, address: address, state: state}
-	if g.metrics, err = freeAddress(ctx); err != nil {
+	if g.metrics, err = freeport.Lasting(); err != nil {
 		return nil, err
 	}
 	// The first node may not be known to be ready yet.

@@ -366,7 +366,7 @@ func (t *Town) whileAsynchronous(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	late, err := t.newNode(ctx, "late", t.primary.Both(t.standby, t.database))
+	late, err := t.newNode("late", t.primary.Both(t.standby, t.database))
 	if err != nil {
 		return "", err
 	}
