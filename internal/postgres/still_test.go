@@ -58,8 +58,7 @@ func (s *slow) Write(p []byte) (int, error) {
 // EXT-41: an export is whole however slowly it is read.
 func TestEXT41_ASlowReader(t *testing.T) {
 	j := newJoint(t)
-	s := j.node(t, func(c *Config) { c.Stillness = 200 * time.Millisecond })
-	err := s.Update(t.Context(), func(tx issuer.Tx) error {
+	err := j.node(t).Update(t.Context(), func(tx issuer.Tx) error {
 		for n := range 1200 { // several pages
 			if _, err := tx.Append(record(fmt.Sprint("rec_", n), "documents")); err != nil {
 				return err
@@ -70,6 +69,7 @@ func TestEXT41_ASlowReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := j.node(t, func(c *Config) { c.Stillness = 200 * time.Millisecond })
 	out := &slow{waits: 2}
 	if err := s.Export(t.Context(), out, []evidence.Key{j.key}); err != nil || out.waits != 0 {
 		t.Fatalf("%v; %d waits were not made", err, out.waits)
