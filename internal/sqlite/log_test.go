@@ -113,10 +113,11 @@ func TestEXT35_TheTreeGrowsFromItsEdge(t *testing.T) {
 // returns what became of each.
 func (s *Store) together(t *testing.T, runs []func(issuer.Tx) error) []error {
 	t.Helper()
-	held, results := make(chan struct{}), make(chan error, len(runs))
+	held, begun, results := make(chan struct{}), make(chan struct{}), make(chan error, len(runs))
 	go func() {
-		_ = s.Update(t.Context(), func(issuer.Tx) error { <-held; return nil })
+		_ = s.Update(t.Context(), func(issuer.Tx) error { close(begun); <-held; return nil })
 	}()
+	<-begun
 	for _, run := range runs {
 		s.changes <- &change{ctx: t.Context(), run: run, answer: func(err error) { results <- err }}
 	}
