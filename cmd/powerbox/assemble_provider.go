@@ -143,7 +143,7 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 		Lifetimes: lifetimes(conf), Retention: conf.Retention, Approval: conf.ApprovalTime, Interval: conf.PollInterval, CodeKey: codes, Options: options,
 		CIBA: provider.CIBA(conf.CIBA), Known: i.builtIn(a.dev),
 		Tokens:        provider.Tokens{Enabled: conf.Tokens, Lifetime: conf.TokenLifetime, Depth: conf.TokenDepth},
-		RequireIssuer: conf.RequireIssuer, RequireProof: conf.RequireProof, IssuerAudience: conf.IssuerAudience,
+		RequireIssuer: conf.RequireIssuer, RequireProof: conf.RequireProof, IssuerAudience: conf.IssuerAudience, AnyHost: conf.AutonomousHosts == config.AnyHost,
 		Administrator: i.administrator(conf, a.dev),
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.dev))}, a.now),
 		Backend:       services.route, Redact: redaction(i.config.Evidence.Arguments), Started: started, Now: a.now, Random: rand.Reader, Log: a.log,

@@ -17,6 +17,7 @@ type AgentAuth struct {
 	ProviderName     string               `key:"provider_name" doc:"Name of the provider in its discovery document. Default: the agent's id."`
 	Description      string               `key:"description" doc:"What the service is, in a sentence; agents and people read it."`
 	Modes            []string             `key:"modes" doc:"Modes that agents can register in: delegated, autonomous. Default: delegated."`
+	AutonomousHosts  string               `key:"autonomous_hosts" default:"known" enum:"known,any" doc:"Whose autonomous agents have at once what is autonomous: those of hosts that were approved, enrolled or registered ahead, or those of whoever has a key."`
 	Administrators   []string             `key:"administrators" doc:"Principals, such as user:root, who answer for every host and for autonomous agents."`
 	SessionTTL       time.Duration        `key:"session_ttl" default:"30m" doc:"An agent that makes no request for so long expires."`
 	MaximumLifetime  time.Duration        `key:"max_lifetime" default:"24h" doc:"An agent expires so long after its last activation, whatever it does."`
@@ -44,6 +45,9 @@ type AgentAuth struct {
 	Capabilities     []ProviderCapability `key:"capabilities" doc:"What agents can execute. Without any, the agent is no provider."`
 }
 
+// AnyHost is the setting of autonomous_hosts that lets anybody begin.
+const AnyHost = "any"
+
 // AgentLifetime is other times for some agents.
 type AgentLifetime struct {
 	Modes            []string      `key:"modes" doc:"For agents of these modes. Absent: of all."`
@@ -62,7 +66,7 @@ type ProviderCapability struct {
 	Output      powerbox.Value            `key:"output" doc:"JSON Schema of its result."`
 	Sensitivity string                    `key:"sensitivity" default:"write" enum:"read,write,high" doc:"How strong an approval must be: what writes asks for a passkey, what is high is never granted without a person."`
 	Default     bool                      `key:"default" doc:"Granted at once to agents of linked hosts that ask for nothing else."`
-	Autonomous  bool                      `key:"autonomous" doc:"Granted at once to autonomous agents of hosts without a user."`
+	Autonomous  bool                      `key:"autonomous" doc:"Granted at once to autonomous agents of hosts without a user; see autonomous_hosts."`
 	Public      bool                      `key:"public" doc:"Listed without authentication."`
 	Blocked     bool                      `key:"blocked" doc:"Listed, and cannot be asked for."`
 	Proof       bool                      `key:"require_proof" doc:"Execute it with a token that is bound to a key or a certificate alone."`

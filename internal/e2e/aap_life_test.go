@@ -177,6 +177,29 @@ func TestAAPU1_Autonomous(t *testing.T) {
 	}
 }
 
+// AAP-M4, AAP-H13, AAP-R4: a host that nobody knows gets nothing before it is approved,
+// also for an agent that needs no user; one that an administrator knows does.
+func TestAAPM4_AutonomousAtUnknownHosts(t *testing.T) {
+	b := newBank(t, bankOptions{conf: "      modes: [delegated, autonomous]"})
+	asks := map[string]any{"mode": "autonomous", "capabilities": []any{"list_accounts"}}
+	m, r := b.register(newOKP(t), asks)
+	if r.text("status") != "pending" || grantsOf(r)["list_accounts"] != "pending" || m.code == "" {
+		t.Fatalf("AAP-M4: %s", r.Raw)
+	}
+	b.want("AAP-M4", m.execute("list_accounts", nil), http.StatusForbidden, "host_pending")
+	b.want("AAP-R4 another of the host", b.ask(http.MethodPost, "/agent/register", b.host(m.host, fact{"agent_public_key": newOKP(t).jwk}), fact{"name": "Other", "mode": "autonomous", "capabilities": []any{"list_accounts"}}), http.StatusOK, "")
+	b.want("AAP-M4 a user", b.approve("alice", m.code, map[string]any{}), http.StatusNotFound, "not_found")
+	b.want("AAP-M4 an administrator", b.approve("root", m.code, map[string]any{}), http.StatusOK, "")
+	b.want("AAP-M4 approved", m.execute("list_accounts", nil), http.StatusOK, "")
+	known := newOKP(t)
+	b.want("AAP-U6", b.as("root", http.MethodPost, "/v1/hosts", args("name", "ci", "public_key", known.jwk)), http.StatusOK, "")
+	if n, r := b.register(known, asks); r.text("status") != "active" {
+		t.Errorf("AAP-U2 at a host that is known: %s", r.Raw)
+	} else {
+		b.want("AAP-U2", n.execute("list_accounts", nil), http.StatusOK, "")
+	}
+}
+
 // AAP-D8: a provider for delegated agents alone.
 func TestAAPD8_ModesThatAreNotOffered(t *testing.T) {
 	b := newBank(t, bankOptions{conf: "      modes: [delegated]"})

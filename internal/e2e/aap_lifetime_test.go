@@ -22,6 +22,7 @@ func (m *member) ends() time.Duration {
 // grant.
 func TestAAPL6_Durations(t *testing.T) {
 	rules := `      modes: [delegated, autonomous]
+      autonomous_hosts: any
       lifetimes:
         - {modes: [autonomous], session_ttl: 10m}
         - {capabilities: [transfer_money], session_ttl: 20m, max_lifetime: 5m}

@@ -86,7 +86,7 @@ func newBank(t *testing.T, o bankOptions) *bank {
 		o.clocks = "      session_ttl: 30m\n      max_lifetime: 24h\n      absolute_lifetime: 168h"
 	}
 	if !strings.Contains(o.conf, "modes:") {
-		o.conf += "\n      modes: [delegated, autonomous]"
+		o.conf += "\n      modes: [delegated, autonomous]\n      autonomous_hosts: any"
 	}
 	b.write("powerbox.yaml", fmt.Sprintf(bankConfiguration, port, b.url, aliceToken, bobToken, service.URL, o.clocks+"\n"+o.conf, o.capabilities)+b.storeLines(options{database: o.database}))
 	b.migrate()

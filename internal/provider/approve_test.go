@@ -56,6 +56,23 @@ func TestAAPR4_AtOnce(t *testing.T) {
 	}
 }
 
+// TestAAPM4_AutonomousAtKnownHosts: where an operator does not open them to anybody,
+// autonomous agents wait with their host, whatever they ask for.
+func TestAAPM4_AutonomousAtKnownHosts(t *testing.T) {
+	w := newTown(t, func(c *provider.Config) { c.AnyHost = false })
+	known := w.key()
+	w.must(second(w.provider.PreRegister(t.Context(), root, "ci", "", known.public, nil)))
+	for name, c := range map[string]struct {
+		host okp
+		want agentauth.Status
+	}{"a stranger's": {w.key(), agentauth.Pending}, "of a host that is known": {known, agentauth.Active}} {
+		m, out, err := w.register(c.host, agentauth.Autonomous, asked("accounts")...)
+		if err != nil || out.Status != c.want || len(effective(w, w.look(m.id).Grants)) > 0 != (c.want == agentauth.Active) {
+			t.Errorf("AAP-M4, AAP-H13 %s: %s %v; want %s", name, out.Status, err, c.want)
+		}
+	}
+}
+
 // TestAAPA2_UserCodes: a code is one of forty bits, is read as people type it, is
 // stored as a keyed hash, and is tried ten times.
 func TestAAPA2_UserCodes(t *testing.T) {

@@ -289,10 +289,11 @@ func (p *Provider) registering(tx Tx, s HostSession, r Registration, now time.Ti
 
 // atOnce reports whether an agent needs nobody's word: at a linked host for its
 // defaults, and at one without a user for what an operator grants autonomous
-// agents (AAP-R4, AAP-R12, AAP-U2). What is high-risk never is.
+// agents (AAP-R4, AAP-R12, AAP-U2): at hosts that are known, or where the operator
+// says so at any. What is high-risk never is.
 func (p *Provider) atOnce(h Host, a Agent, wanted []wish) bool {
-	if h.Status != agentauth.Active && (a.Mode != agentauth.Autonomous || len(wanted) == 0) {
-		return false
+	if h.Status != agentauth.Active && (!p.config.AnyHost || a.Mode != agentauth.Autonomous || len(wanted) == 0) {
+		return false // nothing before the host is approved (AAP-M4, AAP-H13)
 	}
 	autonomous := a.Mode == agentauth.Autonomous && h.User == ""
 	if h.User == "" && !autonomous {
