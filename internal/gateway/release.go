@@ -59,7 +59,12 @@ const (
 )
 
 // releaseOne begins to make one approved call and reports whether there was one.
+// While it is not known what was revoked, as just after a start, they wait: people
+// approve a call once, and it would be refused.
 func (g *Gateway) releaseOne(ctx context.Context, made *sync.WaitGroup, room chan struct{}) bool {
+	if g.config.Gate.Revocations.Stale(false) {
+		return false
+	}
 	select {
 	case room <- struct{}{}:
 	case <-ctx.Done():
