@@ -128,14 +128,15 @@ func (s serving) server(h http.Handler) *http.Server {
 	}
 }
 
-// endAfterChunks ends the connection after a request of HTTP/1 whose body comes
-// in chunks. net/http takes such a body by its chunks and forgets that there was
-// a Content-Length, too, by which a proxy in front may have seen the request end
-// elsewhere: what stands behind the chunks is then somebody's idea of a next
+// endAfterChunks ends the connection after a request of HTTP/1.1 whose body comes
+// in chunks, and after each of HTTP/1.0. net/http takes the former by its chunks and
+// forgets that there was a Content-Length, too, and the latter by its Content-Length,
+// and forgets that there was a Transfer-Encoding. A proxy in front may have seen
+// the request end elsewhere: what stands behind it is then somebody's idea of a next
 // request and nobody's request (RFC 9112, section 6.1; ATK-31).
 func endAfterChunks(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor < 2 && len(r.TransferEncoding) > 0 {
+		if !r.ProtoAtLeast(1, 1) || r.ProtoMajor < 2 && len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")
 		}
 		h.ServeHTTP(w, r)

@@ -227,6 +227,7 @@ func TestATK31_SmugglingAtThePages(t *testing.T) {
 		"a chunk of another size":  request(endless+"\r\n"+harmless+"\r\n0\r\n\r\n"+hidden, "Transfer-Encoding: chunked"),
 		"a length that is all":     request(harmless+hidden, fmt.Sprintf("Content-Length: %d", len(harmless)+len(hidden))),
 		"a line feed in a chunk":   request(fmt.Sprintf("%x\n%s\r\n0\r\n\r\n", len(harmless), harmless)+hidden, "Transfer-Encoding: chunked"),
+		"chunks in HTTP/1.0":       strings.Replace(request(harmless+hidden, fmt.Sprintf("Connection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: %d", len(harmless))), "HTTP/1.1", "HTTP/1.0", 1),
 		"a get with a hidden body": strings.Replace(request(hidden, fmt.Sprintf("Content-Length: %d", len(hidden))), "POST", "GET", 1),
 	} {
 		out, closed := smuggle(t, host, text)

@@ -213,11 +213,15 @@ func TestATK31_Smuggling(t *testing.T) {
 		"a bare line feed in an extension": {"Transfer-Encoding: chunked", chunk(harmless, ";a\n"+hidden+"\r\n") + "0\r\n\r\n"},
 		"a folded header":                  {"X: y\r\n Transfer-Encoding: chunked", chunk(harmless, "\r\n") + "0\r\n\r\n" + hidden},
 		"a null in a header":               {fmt.Sprintf("X: \x00\r\nContent-Length: %d", len(harmless)), harmless + hidden},
+		"chunks in HTTP/1.0":               {fmt.Sprintf("Connection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: %d", len(harmless)), harmless + hidden},
 		"a chunk of another size":          {"Transfer-Encoding: chunked", endless + "\r\n" + harmless + "\r\n0\r\n\r\n" + hidden},
 	} {
 		t.Run("ATK-31 "+name, func(t *testing.T) {
 			w.documents.forget()
 			text := "POST /agents/documents HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n" + c.headers + "\r\n\r\n" + c.body
+			if strings.HasSuffix(name, "HTTP/1.0") {
+				text = strings.Replace(text, "HTTP/1.1", "HTTP/1.0", 1)
+			}
 			out, closed := smuggle(t, host, strings.ReplaceAll(text, "HOST", host))
 			if !closed && name != "a folded header" { // it is a value: no body, and then no request
 				t.Errorf("the connection stays open\n%s", out)
