@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
@@ -28,7 +27,7 @@ func (w *town) driftOf(t *testing.T, a answer) []string {
 		return []string{"push_notifications"}
 	}
 	var outcomes []recorded
-	eventually(t, 5*time.Second, func() string { return "no outcome: " + string(a.Raw) }, func() bool {
+	eventually(t, atOnce, func() string { return "no outcome: " + string(a.Raw) }, func() bool {
 		outcomes = w.outcomes(a.Header.Get("Powerbox-Decision"))
 		return len(outcomes) == 1
 	})

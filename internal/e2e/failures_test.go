@@ -209,7 +209,7 @@ func failClock(t *testing.T) {
 
 func failStoreInUse(t *testing.T) {
 	w := start(t, options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a second server would stay
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // a second server would stay
 	defer cancel()
 	second := exec.CommandContext(ctx, binary, "serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev")
 	second.Env = append(os.Environ(), "POWERBOX_LISTEN=127.0.0.1:"+freePort(t))

@@ -59,7 +59,7 @@ func (w *town) startRelay(t *testing.T, upstream string, flags ...string) *feedR
 			_ = r.process.Process.Kill()
 		}
 	})
-	eventually(t, 10*time.Second, func() string { return "the relay is not ready\n" + r.log.String() }, func() bool { return r.says(t, "") })
+	eventually(t, 20*time.Second, func() string { return "the relay is not ready\n" + r.log.String() }, func() bool { return r.says(t, "") })
 	return r
 }
 
@@ -96,7 +96,7 @@ func TestATK25_ARelayOfTheRunningFeed(t *testing.T) {
 	alice := w.caller(aliceToken)
 	held, other := alice.reports(), alice.reports()
 	allowed(t, alice.looksUp(held))
-	eventually(t, 5*time.Second, func() string { return "nobody follows\n" + outer.log.String() + all[0].log.String() }, func() bool {
+	eventually(t, atOnce, func() string { return "nobody follows\n" + outer.log.String() + all[0].log.String() }, func() bool {
 		return inner.says(t, "1 followers") && outer.says(t, "1 followers")
 	})
 	out, talk, code := w.exits("revoke", "--wait", held.ID)
@@ -176,8 +176,8 @@ func TestATK25_ARelayThatLies(t *testing.T) {
 			lies.lie(nil, nil)
 			all[0].boot()
 			held := alice.reports()
-			eventually(t, 10*time.Second, func() string { return "what is good is refused\n" + all[0].log.String() }, func() bool { return alice.looksUp(held).Error == nil })
-			eventually(t, 5*time.Second, func() string { return "nobody follows\n" + all[0].log.String() }, func() bool { return relay.says(t, "1 followers") })
+			eventually(t, patience, func() string { return "what is good is refused\n" + all[0].log.String() }, func() bool { return alice.looksUp(held).Error == nil })
+			eventually(t, atOnce, func() string { return "nobody follows\n" + all[0].log.String() }, func() bool { return relay.says(t, "1 followers") })
 			lies.lie(c.frames, nil)
 			out, talk, code := w.exits("revoke", "--wait", held.ID)
 			if code != 0 {
@@ -200,18 +200,18 @@ func TestATK25_ARelayWithoutItsServer(t *testing.T) {
 	w, all := startApart(t, 1, withRelays())
 	killed(t, all[0].process)
 	relay := w.startRelay(t, "")
-	all[0].flags = append(all[0].flags, "--feed", relay.url, "--feed-token-file", relay.token, "--lease", "2s")
+	all[0].flags = append(all[0].flags, "--feed", relay.url, "--feed-token-file", relay.token, "--lease", "4s")
 	all[0].boot()
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	allowed(t, alice.looksUp(held))
 	killed(t, w.process)
-	eventually(t, 10*time.Second, func() string { return "it goes on without news\n" + all[0].log.String() }, func() bool {
+	eventually(t, patience, func() string { return "it goes on without news\n" + all[0].log.String() }, func() bool {
 		a := alice.looksUp(held)
 		return a.reason() == "revocations_stale"
 	})
 	w.boot()
-	eventually(t, 10*time.Second, func() string { return fmt.Sprintf("it does not come back\n%s\n%s", all[0].log, relay.log) }, func() bool {
+	eventually(t, patience, func() string { return fmt.Sprintf("it does not come back\n%s\n%s", all[0].log, relay.log) }, func() bool {
 		return alice.looksUp(held).Error == nil
 	})
 }

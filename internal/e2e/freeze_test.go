@@ -93,16 +93,16 @@ func (l *live) next(within time.Duration) string {
 	}
 }
 
-// cut expects that the stream ends within a second, with a denial.
+// cut expects that the stream ends at once, with a denial.
 func (l *live) cut(code string) {
 	l.t.Helper()
 	began := time.Now()
-	last := l.next(time.Second)
+	last := l.next(atOnce)
 	var a answer
 	if err := json.Unmarshal([]byte(last), &a); err != nil || a.reason() != code {
 		l.t.Errorf("the stream ends with %s; want %s", last, code)
 	}
-	if more := l.next(time.Second); more != "" {
+	if more := l.next(atOnce); more != "" {
 		l.t.Errorf("after it was cut: %s", more)
 	}
 	l.t.Logf("cut with %s after %v", code, time.Since(began).Round(time.Millisecond))
@@ -114,7 +114,7 @@ func streaming() []byte {
 }
 
 // TestATK24_StreamsAreCutWhileNothingFlows has streams on which nothing comes:
-// an operator's freeze, and a revocation, end them within a second; and what
+// an operator's freeze, and a revocation, end them at once; and what
 // was thawed goes on.
 func TestATK24_StreamsAreCutWhileNothingFlows(t *testing.T) {
 	onStores(t, tryATK24StreamsAreCutWhileNothingFlows)

@@ -172,7 +172,7 @@ func (w *town) outcomes(id string) []recorded {
 	w.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for range 200 {
+	for range 2000 {
 		if got := w.records("outcome_of=" + id); len(got) > 0 || w.record(id).Status != "PENDING" {
 			return got
 		}

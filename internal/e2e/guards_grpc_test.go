@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -85,7 +84,7 @@ var filesService = grpc.ServiceDesc{
 					srv.(*filesOfGRPC).note("Put broke off after", wrapperspb.String(strings.Join(put, " ")))
 					return err
 				}
-				put = append(put, in.GetValue())
+				put = append(put, srv.(*filesOfGRPC).note("Put took", in).GetValue())
 			}
 		}},
 		{StreamName: "Talk", ServerStreams: true, ClientStreams: true, Handler: func(srv any, stream grpc.ServerStream) error {
@@ -213,7 +212,7 @@ func TestGATE6_CallsOfGRPC(t *testing.T) {
 				}
 			}
 			statuses := map[string]int{}
-			eventually(t, 10*time.Second, func() string { return fmt.Sprint("on record: ", statuses) }, func() bool {
+			eventually(t, patience, func() string { return fmt.Sprint("on record: ", statuses) }, func() bool {
 				clear(statuses)
 				for _, r := range w.records("agent=files") {
 					statuses[r.Decision+" "+r.Status]++
@@ -243,6 +242,8 @@ func TestGATE6_StreamsAreNotCutShort(t *testing.T) {
 		if err := stream.SendMsg(wrapperspb.String(messages[0])); err != nil {
 			t.Fatal(err)
 		}
+		// What breaks a stream off overtakes what the method has not taken yet.
+		eventually(t, atOnce, func() string { return "the first message does not reach the method" }, func() bool { return len(f.took()) > 0 })
 		if err := stream.SendMsg(wrapperspb.String(messages[1])); (status.Code(err) == grpccodes.PermissionDenied) != refused {
 			t.Errorf("%q: %v", messages, err)
 		}
@@ -259,12 +260,12 @@ func TestGATE6_StreamsAreNotCutShort(t *testing.T) {
 			t.Errorf("%q: %v, %v, %v", messages, closing, reading, out)
 		}
 		var got []string
-		eventually(t, 10*time.Second, func() string { return "nothing reached the method" }, func() bool {
+		want := map[bool][]string{false: {"Put took /b", "Put /a /b"}, true: {"Put broke off after /a"}}[refused]
+		eventually(t, patience, func() string { return fmt.Sprintf("%q reached the method; want %q", got, want) }, func() bool {
 			got = append(got, f.took()...)
-			return len(got) > 0
+			return len(got) >= len(want)
 		})
-		want := map[bool]string{false: "Put /a /b", true: "Put broke off after /a"}[refused]
-		if !slices.Equal(got, []string{want}) {
+		if !slices.Equal(got, want) {
 			t.Errorf("%q: the method got %q; want %q", messages, got, want)
 		}
 	}
@@ -278,7 +279,7 @@ func TestGATE6_StreamsAreNotCutShort(t *testing.T) {
 	}
 	leave()
 	statuses := map[string]int{}
-	eventually(t, 10*time.Second, func() string { return fmt.Sprint("on record: ", statuses) }, func() bool {
+	eventually(t, patience, func() string { return fmt.Sprint("on record: ", statuses) }, func() bool {
 		clear(statuses)
 		for _, r := range w.records("agent=files") {
 			statuses[r.Decision+" "+r.Status]++

@@ -38,7 +38,7 @@ func TestATK43_KeysWithoutTheirStoreDoNotStart(t *testing.T) {
 		}
 	}
 	args := []string{"serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev"}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a server that starts would stay
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // a server that starts would stay
 	defer cancel()
 	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "--new-store") {
@@ -77,7 +77,7 @@ func TestATK43_AChangedSpoolIsNotPassedOver(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Replace(whole, []byte(`"DENY"`), []byte(`"DENI"`), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a server that starts would stay
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // a server that starts would stay
 	defer cancel()
 	out, err := exec.CommandContext(ctx, binary, "serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev").CombinedOutput()
 	if err == nil || ctx.Err() != nil || !strings.Contains(string(out), "powerbox.db-spool") || !strings.Contains(string(out), "damaged") {

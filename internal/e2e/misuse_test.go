@@ -55,7 +55,7 @@ func TestATK45_ReceiptMisuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := sealed.Record()
-	outcome := w.receipt(w.records("outcome_of=" + record.ID)[0].ID)
+	outcome := w.receipt(w.outcomes(record.ID)[0].ID)
 	trust := w.run("evidence", "trust")
 	dir := t.TempDir()
 	within := granting(t, t.TempDir(), opSearch, 1000, record.Time.Add(time.Hour))

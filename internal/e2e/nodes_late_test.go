@@ -15,13 +15,14 @@ func TestATK24_NothingGoesOnThatEndedMeanwhile(t *testing.T) {
 	c := alice.reports()
 	allowed(t, alice.searches(c))
 	reached := len(w.documents.got())
-	held, free := make(chan struct{}), make(chan error, 1)
+	free := make(chan error, 1)
 	go func() {
-		close(held)
 		free <- databases.Cluster().Exec(t.Context(), nameOf(w.database), "DO $$ BEGIN PERFORM 1 FROM log FOR UPDATE; PERFORM pg_sleep(4); END $$")
 	}()
-	<-held
-	<-time.After(time.Second) // the row is held
+	const sleeps = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+	eventually(t, atOnce, func() string { return "the row is not held" }, func() bool {
+		return databases.Cluster().Exec(t.Context(), nameOf(w.database), "DO $$ BEGIN IF NOT EXISTS ("+sleeps+") THEN RAISE 'not yet'; END IF; END $$") == nil
+	})
 	ends := time.Now().Add(2 * time.Second)
 	link := alice.derive("documents", []string{c.Token}, token.Narrowing{Holder: alice.key.Public(), Expires: ends})
 	body := data("search_documents", nil)

@@ -171,8 +171,8 @@ func TestATK9_AtGatewaysOfTwoNodes(t *testing.T) {
 	}
 }
 
-// TestEXT16_AStreamIsCutByAnotherNode: what is revoked at one node cuts within a second
-// the streams that another one serves under it.
+// TestEXT16_AStreamIsCutByAnotherNode: what is revoked at one node cuts at once the
+// streams that another one serves under it.
 func TestEXT16_AStreamIsCutByAnotherNode(t *testing.T) {
 	agent := newRawAgent(t)
 	agent.quiet()

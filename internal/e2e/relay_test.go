@@ -40,7 +40,7 @@ func newSink(t *testing.T) *sink {
 // next is the next event that is about a task.
 func (s *sink) next(t *testing.T, task string) received {
 	t.Helper()
-	for deadline := time.After(10 * time.Second); ; {
+	for deadline := time.After(patience); ; {
 		select {
 		case e := <-s.events:
 			if strings.Contains(string(e.body), task) {
@@ -154,7 +154,7 @@ func (w *town) hidden(t *testing.T, s *sink, secrets ...string) {
 func (c *caller) goesOn(held granted, task, context string) {
 	c.w.t.Helper()
 	var a answer
-	eventually(c.w.t, 5*time.Second, func() string { return string(a.Raw) + "\n" + c.w.log.String() }, func() bool {
+	eventually(c.w.t, atOnce, func() string { return string(a.Raw) + "\n" + c.w.log.String() }, func() bool {
 		a = c.present("documents", about("SendMessage", map[string]any{"messageId": nonce(), "taskId": task, "contextId": context}),
 			proven{chain: []string{held.Token}, operation: opMessage, arguments: map[string]any{"task": task, "context": context}})
 		if a.Error != nil && !strings.Contains(string(a.Raw), "already in progress") { // the agent has not put its task down yet
@@ -169,7 +169,7 @@ func (w *town) posted(t *testing.T, set answer, decision string) recorded {
 	t.Helper()
 	var records []recorded
 	i := -1
-	eventually(t, 5*time.Second, func() string {
+	eventually(t, atOnce, func() string {
 		return fmt.Sprintf("no record of an event under %s says %s: %+v", set.Header.Get("Powerbox-Decision"), decision, records)
 	}, func() bool {
 		records = w.records("operation=a2a.push&limit=100")

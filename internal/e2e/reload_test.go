@@ -28,7 +28,7 @@ func dialTLS(t *testing.T, w *town, settings *tls.Config) (*tls.Conn, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(2 * patience))
 	// A refused certificate is told with the first answer.
 	fmt.Fprintf(c, "GET /livez HTTP/1.1\r\nHost: %s\r\n\r\n", strings.TrimPrefix(w.url, "https://"))
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -240,7 +240,7 @@ func TestUpstreamTLSIsNotLeft(t *testing.T) {
 func TestDrain(t *testing.T) {
 	agent := newRawAgent(t)
 	agent.quiet()
-	w := behind(t, agent.stock, "observe", "defaults: {drain: 1s, drain_notice: 1s}\n")
+	w := behind(t, agent.stock, "observe", "defaults: {drain: 1s, drain_notice: 4s}\n")
 	stream := w.open("documents", streaming(), nil)
 	if err := w.process.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestDrain(t *testing.T) {
 	if a := w.post(w.agentURL("documents"), data("search_documents", nil), nil); a.Error != nil {
 		t.Errorf("another call: %s", a.Raw)
 	}
-	last := stream.next(5 * time.Second)
+	last := stream.next(patience)
 	if !strings.Contains(last, "server_stopping") {
 		t.Errorf("the stream ends with %q", last)
 	}
@@ -293,7 +293,7 @@ func TestStreamsOfOneCaller(t *testing.T) {
 	w := behind(t, agent.stock, "observe", "limits: {streams: 2, header: 4KiB}\n")
 	w.open("documents", streaming(), nil)
 	w.open("documents", streaming(), nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // a third stream would not end
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // a third stream would not end
 	defer cancel()
 	ask := func(header string) (*http.Response, string) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.agentURL("documents"), bytes.NewReader(streaming()))

@@ -202,7 +202,7 @@ func tryEXT15Bulk(t *testing.T) {
 		}
 		var root, theirs granted
 		// What is issued in the second of an event before is meant by it, too.
-		eventually(t, 5*time.Second, func() string { return name + ": what is issued afterwards is revoked" }, func() bool {
+		eventually(t, atOnce, func() string { return name + ": what is issued afterwards is revoked" }, func() bool {
 			root, theirs = alice.reports(), bob.reports()
 			return under(alice, root.Token).Error == nil && under(bob, theirs.Token).Error == nil
 		})
@@ -333,7 +333,7 @@ type waited struct {
 func TestEXT16_WaitUntilEverybodyHasIt(t *testing.T) { onStores(t, tryEXT16WaitUntilEverybodyHasIt) }
 
 func tryEXT16WaitUntilEverybodyHasIt(t *testing.T) {
-	w, all := startApart(t, 2, options{}, "--lease", "1s")
+	w, all := startApart(t, 2, options{}, "--lease", "3s")
 	alice := w.caller(aliceToken)
 	wait := func(want int, args ...string) waited {
 		t.Helper()
@@ -419,7 +419,7 @@ func tryEXT16WaitUntilEverybodyHasIt(t *testing.T) {
 // then, holds no stream open, and denies when its lease is over. By default, and
 // beyond half of the lease, it does not.
 func TestEXT17_LazyGateway(t *testing.T) {
-	w, all := startApart(t, 1, options{}, "--lease", "2s", "--lazy", "500ms")
+	w, all := startApart(t, 1, options{}, "--lease", "4s", "--lazy", "500ms")
 	alice := w.caller(aliceToken)
 	held, other := alice.reports(), alice.reports()
 	allowed(t, alice.looksUp(held))
@@ -432,7 +432,7 @@ func TestEXT17_LazyGateway(t *testing.T) {
 	}
 	allowed(t, alice.looksUp(other))
 	killed(t, w.process)
-	eventually(t, 6*time.Second, func() string { return "EXT-17 calls go on after the lease is over" }, func() bool { return alice.looksUp(other).reason() == "revocations_stale" })
+	eventually(t, patience, func() string { return "EXT-17 calls go on after the lease is over" }, func() bool { return alice.looksUp(other).reason() == "revocations_stale" })
 	if strings.Contains(all[0].log.String(), "/v1/feed?after") {
 		t.Errorf("EXT-17 it follows the stream: %s", all[0].log)
 	}
