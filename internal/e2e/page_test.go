@@ -111,7 +111,7 @@ func TestATK18_AListThatSpeaksOfErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.StatusCode != http.StatusOK || strings.Contains(string(body), "t-1") || strings.Contains(string(body), "t-2") || strings.Contains(string(body), "raw") {
+	if res.StatusCode != http.StatusOK || strings.Contains(string(body), `"t-1"`) || strings.Contains(string(body), `"t-2"`) || strings.Contains(string(body), `"raw"`) {
 		t.Errorf("ATK-18 %d %s", res.StatusCode, body)
 	}
 }
