@@ -189,7 +189,7 @@ func TestEXT21_RecordsAreListed(t *testing.T) {
 	if err := json.Unmarshal(w.operator(http.MethodGet, "/v1/records", nil), &all); err != nil {
 		t.Fatal(err)
 	}
-	no, first := w.record(w.refused), all[len(all)-2]
+	no, middle := w.record(w.refused), all[len(all)/2]
 	for flags, selected := range map[string]func(recorded) bool{
 		"":                                         func(recorded) bool { return true },
 		"--agent mail":                             func(r recorded) bool { return r.AgentID == "mail" },
@@ -200,8 +200,8 @@ func TestEXT21_RecordsAreListed(t *testing.T) {
 		"--operation " + opDelete:                  func(r recorded) bool { return r.Intent.Operation == opDelete },
 		"--principal " + no.Powerbox.Principal:     func(r recorded) bool { return r.Powerbox.Principal == no.Powerbox.Principal },
 		"--capability " + w.child.ID:               func(r recorded) bool { return r.Powerbox.Capability == w.child.ID },
-		"--since " + first.Timestamp:               func(r recorded) bool { return r.Timestamp >= first.Timestamp },
-		"--until " + first.Timestamp:               func(r recorded) bool { return r.Timestamp <= first.Timestamp },
+		"--since " + middle.Timestamp:              func(r recorded) bool { return r.Timestamp >= middle.Timestamp },
+		"--until " + middle.Timestamp:              func(r recorded) bool { return r.Timestamp <= middle.Timestamp },
 		"--since 1h --requester planner --limit 0": func(r recorded) bool { return r.Powerbox.Requester == "planner" },
 		"--before " + all[2].ID:                    func(r recorded) bool { return !slices.Contains([]string{all[0].ID, all[1].ID, all[2].ID}, r.ID) },
 	} {
