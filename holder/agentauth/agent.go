@@ -115,13 +115,27 @@ type standing struct {
 	Claim     string    `json:"claim_status"`
 }
 
-func parseStanding(body []byte) (standing, error) {
+// parseStanding reads what the provider of an issuer says of an agent. Where a person
+// is sent is held to what requests are held to (AAP-CL7): a model shows it to them.
+func parseStanding(issuer string, body []byte) (standing, error) {
 	var s standing
 	if err := jsonv2.Unmarshal(body, &s); err != nil {
 		return s, fmt.Errorf("agentauth: the provider's answer: %w", err)
 	}
 	if s.ID == "" || len(s.ID) > 256 || strings.ContainsFunc(s.ID, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return s, fmt.Errorf("agentauth: the provider's answer names agent %q; want 1 to 256 visible characters", clip(s.ID))
+	}
+	if s.Approval == nil {
+		return s, nil
+	}
+	for _, at := range []string{s.Approval.URL, s.Approval.Complete} {
+		at, _, _ = strings.Cut(at, "#") // which no server sees
+		if at == "" {
+			continue
+		}
+		if err := (&Provider{Issuer: issuer}).reachable(at); err != nil {
+			return s, fmt.Errorf("agentauth: where a person is to answer: %w", err)
+		}
 	}
 	return s, nil
 }
@@ -350,7 +364,7 @@ func (c *Client) managed(ctx context.Context, a *signing, method, endpoint strin
 	if err != nil {
 		return standing{}, err
 	}
-	s, err := parseStanding(answer.body)
+	s, err := parseStanding(a.Issuer, answer.body)
 	if err == nil && s.ID != a.ID {
 		err = fmt.Errorf("agentauth: the provider answered about agent %q, and was asked about %q", s.ID, a.ID)
 	}

@@ -141,7 +141,7 @@ func (c *Client) register(ctx context.Context, p Provider, with Connection, draf
 	if err != nil {
 		return Agent{}, err
 	}
-	s, err := parseStanding(answer.body)
+	s, err := parseStanding(p.Issuer, answer.body)
 	if err != nil {
 		return Agent{}, err
 	}
@@ -222,7 +222,7 @@ func (c *Client) RequestCapability(ctx context.Context, id string, asks []Ask, w
 	if err != nil {
 		return Agent{}, c.helped(ctx, a.Issuer, id, err)
 	}
-	s, err := parseStanding(answer.body)
+	s, err := parseStanding(a.Issuer, answer.body)
 	if err != nil {
 		return Agent{}, err
 	}

@@ -68,6 +68,7 @@ func (c *Client) Execute(ctx context.Context, agent string, e Execution, events 
 type place struct {
 	url   string
 	bound bool // with a bound token alone
+	own   bool // the provider's default, which moves with its document
 }
 
 // locate checks an execution and returns where it is sent (section 2.15).
@@ -91,12 +92,12 @@ func (c *Client) locate(ctx context.Context, a *signing, e Execution) (place, er
 		return place{}, err
 	}
 	if d.Location == "" {
-		return place{a.provider.Location, d.Bound}, nil
+		return place{url: a.provider.Location, bound: d.Bound, own: true}, nil
 	}
 	if err := a.provider.reachable(d.Location); err != nil {
 		return place{}, fmt.Errorf("agentauth: location of %s: %w", clip(e.Capability), err)
 	}
-	return place{d.Location, d.Bound}, nil
+	return place{url: d.Location, bound: d.Bound}, nil
 }
 
 // execute sends one execution. It is not sent twice, but where the service did not
@@ -109,7 +110,16 @@ func (c *Client) execute(ctx context.Context, a *signing, at place, e Execution,
 		}
 		return c.agentToken(a, location, e.Capability)
 	}
-	answer, err := c.do(ctx, &call{method: http.MethodPost, url: location, body: e, token: token, stream: true})
+	send := func() (*reply, error) {
+		return c.do(ctx, &call{method: http.MethodPost, url: location, body: e, token: token, stream: true})
+	}
+	answer, err := send()
+	if at.own && gone(err) { // AAP-CL4
+		if p, discovery := c.rediscover(ctx, a.Issuer); discovery == nil && p.Location != location {
+			a.provider, location = p, p.Location
+			answer, err = send()
+		}
+	}
 	if err != nil {
 		return Result{}, err
 	}

@@ -3,6 +3,7 @@ package agentauth_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -99,6 +100,64 @@ func TestAAPCL7_PlacesThatNothingIsSentTo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAAPCL7_WhereAPersonIsSent: no page without TLS, on this machine or with a login
+// in its address is shown to a person as the provider's.
+func TestAAPCL7_WhereAPersonIsSent(t *testing.T) {
+	for name, test := range map[string]struct {
+		page, complete string
+		good           bool
+	}{
+		"as it should be":           {"https://bank.example/approve", "https://bank.example/approve?code=AB-CD#top", true},
+		"a page without TLS":        {"http://phish.example/approve", "", false},
+		"a page on this machine":    {"http://127.0.0.1:1/approve", "", false},
+		"a page with a login":       {"https://bank.example@phish.example/approve", "", false},
+		"a page that is a script":   {"javascript:alert(1)", "", false},
+		"one with the code, so":     {"https://bank.example/approve", "http://phish.example/approve", false},
+		"one with the code, a path": {"https://bank.example/approve", "/approve", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, c := newWorld(t)
+				var shown []agentauth.Approval
+				c.Approve = func(_ string, a agentauth.Approval) { shown = append(shown, a) }
+				said := strings.Replace(waiting, `"verification_uri": "https://bank.example/approve"`, fmt.Sprintf(`"verification_uri": %q, "verification_uri_complete": %q`, test.page, test.complete), 1)
+				w.answers["POST "+issuer+"/agent/register"] = says(200, said)
+				with := connection()
+				with.NoWait = true
+				_, err := c.Connect(t.Context(), issuer, with)
+				if test.good == errors.Is(err, agentauth.ErrAddress) || test.good != (len(shown) == 1) {
+					t.Errorf("%v, shown %v", err, shown)
+				}
+			})
+		})
+	}
+}
+
+// TestAAPCL4_AMovedLocation: an execution at a default location that is gone is sent to
+// where the provider's document says that it is now, and a job that is gone is not
+// begun again.
+func TestAAPCL4_AMovedLocation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c := newWorld(t)
+		a := pays(t, c, "")
+		w.answers[executeAt] = says(404, `{"error": "not_found"}`)
+		if _, err := c.Execute(t.Context(), a.ID, pay, nil); err == nil || len(w.to(executeAt)) != 1 {
+			t.Errorf("at a document that says the same: %v, sent %d times", err, len(w.to(executeAt)))
+		}
+		w.answers[discovery] = says(200, document(t, map[string]any{"default_location": issuer + "/v2/execute"}))
+		w.answers["POST "+issuer+"/v2/execute"] = says(200, `{"data": {"paid": true}}`)
+		if _, err := c.Execute(t.Context(), a.ID, pay, nil); err != nil || len(w.to("POST "+issuer+"/v2/execute")) != 1 {
+			t.Errorf("moved: %v", err)
+		}
+		w.answers["POST "+issuer+"/v2/execute"] = says(202, `{"status": "pending", "status_url": "`+issuer+`/jobs/1"}`)
+		w.answers["GET "+issuer+"/jobs/1"] = says(404, `{"error": "not_found"}`)
+		w.answers[discovery] = says(200, document(t, map[string]any{"default_location": issuer + "/v3/execute"}))
+		if _, err := c.Execute(t.Context(), a.ID, pay, nil); err == nil || len(w.to("POST "+issuer+"/v3/execute")) != 0 {
+			t.Errorf("a job that is gone: %v, begun again %d times", err, len(w.to("POST "+issuer+"/v3/execute")))
+		}
+	})
 }
 
 // TestAAPCL7_RedirectsAreNotFollowed, so that no token goes elsewhere.
