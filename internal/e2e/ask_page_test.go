@@ -231,8 +231,8 @@ func TestATK31_SmugglingAtThePages(t *testing.T) {
 		"a get with a hidden body": strings.Replace(request(hidden, fmt.Sprintf("Content-Length: %d", len(hidden))), "POST", "GET", 1),
 	} {
 		out, closed := smuggle(t, host, text)
-		clear := name == "a length that is all" || name == "a get with a hidden body" || name == "a folded header"
-		if !closed && !clear {
+		whole := name == "a length that is all" || name == "a get with a hidden body" || name == "a folded header"
+		if !closed && !whole {
 			t.Errorf("ATK-31 %s: the connection stays open\n%s", name, out)
 		}
 		if again := w.waiting("alice", "confirmations"); len(again) != 1 {
