@@ -79,7 +79,7 @@ func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 		return c, &Error{CodeParse, ReasonSyntax, err.Error()}
 	}
 	c.ID, c.RawParams = raw.get("id"), raw.get("params")
-	if wrong := checkCase(v); wrong != nil {
+	if wrong := CheckCase(v); wrong != nil {
 		return c, wrong
 	}
 	version, ok := header.version()

@@ -41,12 +41,15 @@ func foldRune(r rune) rune {
 	return least
 }
 
-// checkCase refuses an object, at any depth, with two names that differ in
-// letter case alone: which of them counts depends on the reader (ATK-27).
-func checkCase(v powerbox.Value) *Error {
+// CheckCase refuses an object, at any depth, with two names that differ in
+// letter case alone: which of them counts depends on the reader (ATK-27). Whatever
+// decides on a body that another reader reads after it asks this first; the error
+// is nil where there is nothing to refuse, and otherwise an invalid request that
+// names the two.
+func CheckCase(v powerbox.Value) *Error {
 	if elements, ok := v.Elements(); ok {
 		for _, e := range elements {
-			if err := checkCase(e); err != nil {
+			if err := CheckCase(e); err != nil {
 				return err
 			}
 		}
@@ -57,7 +60,7 @@ func checkCase(v powerbox.Value) *Error {
 		return invalidRequest(ReasonVariant, "members %q and %q of one object differ in letter case alone; readers would choose differently, send one", one, other)
 	}
 	for _, m := range members {
-		if err := checkCase(m.Value); err != nil {
+		if err := CheckCase(m.Value); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func DecodeGRPC(r GRPCRequest, header Header, limits powerbox.Limits) (Call, *Er
 		return c, &Error{CodeParse, ReasonSyntax, err.Error()}
 	}
 	c.Params, c.RawParams = v, r.Params
-	wrong := checkCase(v)
+	wrong := CheckCase(v)
 	if wrong == nil {
 		wrong = c.parse(false)
 	}

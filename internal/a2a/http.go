@@ -177,7 +177,7 @@ func (c *Call) body(r HTTPRequest, limits powerbox.Limits) *Error {
 		return invalidRequest(ReasonEnvelope, "the body is of type %s; want an object", v.Kind())
 	}
 	c.Params, c.RawParams = v, r.Body
-	return checkCase(v)
+	return CheckCase(v)
 }
 
 // query reads the parameters in the query. Where a body says what is meant the

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/provider"
@@ -236,7 +237,8 @@ func (a *API) host(r *http.Request, pending bool) (provider.HostSession, error) 
 }
 
 // body reads the body of a request: an object of exact form, in which members that
-// are not known mean nothing (section 5.1.1).
+// are not known mean nothing (section 5.1.1), and none is there in two spellings
+// (ATK-27).
 func body(r *http.Request) (powerbox.Value, error) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -254,6 +256,9 @@ func body(r *http.Request) (powerbox.Value, error) {
 	}
 	if err != nil {
 		return powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "body: %v", err)
+	}
+	if wrong := a2a.CheckCase(v); wrong != nil {
+		return powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "body: %.300s", wrong.Message)
 	}
 	return v, nil
 }

@@ -298,12 +298,17 @@ func TestATK27_BodiesOfAgentAuth(t *testing.T) {
 	for _, body := range []string{
 		`{"capability":"check_balance","capability":"list_accounts","arguments":{"account_id":"a"}}`,
 		`{"capability":"check_balance","arguments":{"account_id":"a","account_id":"b"}}`,
+		`{"capability":"check_balance","arguments":{"account_id":"a","Account_ID":"b"}}`,
+		`{"capability":"check_balance","arguments":{"account_id":"a","filter":[{"path":"a","Path":"b"}]}}`,
+		`{"capability":"check_balance","Capability":"list_accounts","arguments":{"account_id":"a"}}`,
 		`[{"capability":"check_balance"}]`,
 		`{"capability":"check_balance","arguments":{"account_id":"a"}}{"capability":"list_accounts"}`,
 		`{"capability":"` + strings.Repeat("a", 5<<20) + `"}`,
 	} {
 		b.want(body[:min(len(body), 80)], b.ask(http.MethodPost, "/capability/execute", m.token(at), body), http.StatusBadRequest, "invalid_request")
 	}
+	many := fact{"requests": []fact{{"id": "1", "capability": "check_balance", "arguments": fact{"account_id": "a", "Account_ID": "b"}}}}
+	b.want("in a batch", b.ask(http.MethodPost, "/capability/batch-execute", m.token(b.url+"/capability/batch-execute"), many), http.StatusBadRequest, "invalid_request")
 	// Claims, too.
 	payload := base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"` + m.id + `","aud":"x","aud":"` + at + `","iat":1,"exp":2,"jti":"x"}`))
 	head := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","typ":"agent+jwt"}`))

@@ -114,11 +114,17 @@ func TestATK27_MessagesOfMCPAreReadOneWay(t *testing.T) {
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	before := len(w.documents.got())
-	reasons := map[string]string{"ATK-28 a batch": "batch_not_accepted", "ATK-1 a method that is not ruled": "method_unmapped"}
+	reasons := map[string]string{
+		"ATK-28 a batch": "batch_not_accepted", "ATK-1 a method that is not ruled": "method_unmapped",
+		"ATK-27 arguments in two cases": "member_ambiguous", "ATK-27 two cases further in": "member_ambiguous", "ATK-27 a long s": "member_ambiguous",
+	}
 	for name, body := range map[string]string{
 		"ATK-27 a name twice":              `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","name":"delete_document","arguments":{}}}`,
 		"ATK-27 a name in another case":    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","Name":"delete_document","arguments":{}}}`,
 		"ATK-27 a method in another case":  `{"jsonrpc":"2.0","id":1,"method":"tools/list","Method":"tools/call","params":{"name":"delete_document"}}`,
+		"ATK-27 arguments in two cases":    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","arguments":{"resourceHandle":"rh_good","ResourceHandle":"/vault/x"}}}`,
+		"ATK-27 two cases further in":      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","arguments":{"filter":[{"path":"a","Path":"b"}]}}}`,
+		"ATK-27 a long s":                  `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","arguments":{"user":"a","u\u017Fer":"b"}}}`,
 		"ATK-27 a parameter of a task":     `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","arguments":{},"task":{}}}`,
 		"ATK-27 two values":                `{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"tools/call"}`,
 		"ATK-28 a batch":                   `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"delete_document"}}]`,

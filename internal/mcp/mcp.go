@@ -144,6 +144,9 @@ func Decode(body []byte, limits powerbox.Limits) (Message, *a2a.Error) {
 		return m, invalid(a2a.ReasonBatch, "the body is a batch; send one message per request")
 	}
 	wrong := m.envelope(v)
+	if wrong == nil {
+		wrong = a2a.CheckCase(v)
+	}
 	if wrong != nil {
 		return m, wrong
 	}

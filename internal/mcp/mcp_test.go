@@ -52,6 +52,7 @@ func TestATK27_DecodeRefuses(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":""}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":1}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":[]}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"URI":"file:///a"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":{"path":"x","PATH":"y"}}}}`,
 	} {
 		if m, wrong := Decode([]byte(body), limits); wrong == nil || wrong.Message == "" {
 			t.Errorf("%s is taken for %+v", body, m)
