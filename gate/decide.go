@@ -86,7 +86,11 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 			v = Verdict{Reasons: append(v.Reasons, why...), Missing: v.Missing}
 		}
 		if v.Allowed {
-			if why := call.last(); len(why) > 0 {
+			why := call.last()
+			if len(why) == 0 {
+				why = g.useSession(call, v.Basis, now)
+			}
+			if len(why) > 0 {
 				v = Verdict{Reasons: why}
 			}
 		}
@@ -183,11 +187,10 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	// A proof is used up last, by a call that would otherwise be allowed: an
 	// attacker must not be able to burn it (ATK-9).
 	if len(v.Reasons) == 0 && held.ProofID != "" {
-		v.Reasons = g.use(call, held, now)
-		// That may have been asked of somebody who took their time.
-		if len(v.Reasons) == 0 && g.Revocations.Stale(call.Reads) {
-			v.Reasons = []Reason{stale}
-		}
+		v.Reasons = g.use(call, g.Replay, held.ProofID, held.ProofUntil, now)
+	}
+	if len(v.Reasons) == 0 {
+		v.Reasons = g.useSession(call, OnCapability, now)
 	}
 	if len(v.Reasons) > 0 {
 		return v
@@ -208,15 +211,28 @@ func (v Verdict) waiting(call *Call) Verdict {
 	return v
 }
 
-// use uses up the proof of a call, and returns why it does not serve.
-func (g *Gate) use(call *Call, held Held, now time.Time) []Reason {
+// useSession uses up the proof of the caller where others take it, too (ATK-20). A
+// call on ambient authority of a caller without a session rests on no proof: whoever
+// makes up keys must not fill what is remembered of others.
+func (g *Gate) useSession(call *Call, basis Basis, now time.Time) []Reason {
+	c := call.Caller
+	if g.Sessions == nil || c.ProofID == "" || basis == OnAmbient && c.Principal == "" {
+		return nil
+	}
+	return g.use(call, g.Sessions, c.Holder+" "+c.ProofID, c.ProofUntil, now)
+}
+
+// use uses up a proof of a call, and returns why it does not serve.
+func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) []Reason {
 	fresh, err := false, error(nil)
-	if r, ok := g.Replay.(EffectReplay); ok {
-		fresh, err = r.UseFor(call.Reads, held.ProofID, held.ProofUntil, now)
+	if r, ok := replay.(EffectReplay); ok {
+		fresh, err = r.UseFor(call.Reads, id, until, now)
 	} else {
-		fresh = g.Replay.Use(held.ProofID, held.ProofUntil, now)
+		fresh = replay.Use(id, until, now)
 	}
 	switch {
+	case err == nil && fresh && g.Revocations.Stale(call.Reads):
+		return []Reason{stale} // it may have been asked of somebody who took their time
 	case err != nil:
 		return []Reason{{Code: CodeUnavailable, Link: -1, Message: "whether the proof was used before cannot be told now; sign a new one in a moment"}}
 	case !fresh:

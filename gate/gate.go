@@ -97,6 +97,11 @@ type Caller struct {
 	Name      string // configured name of the calling agent, "" where it has none
 	Principal string // pseudonym of the session's user at this agent, "" without a session
 	Holder    string // holder id of the session, "" without one
+	// ProofID is that of the proof by which authentication found the holder, and that
+	// is used up where it did; "" without one. ProofUntil is until when it could be
+	// repeated.
+	ProofID    string
+	ProofUntil time.Time
 }
 
 // Call is one attempt at one agent, as a binding's decoder made it.
@@ -249,8 +254,8 @@ type EffectReplay interface {
 	UseFor(reads bool, id string, until, now time.Time) (bool, error)
 }
 
-// Gate decides calls. Every field but Scopes, Nonces, Standing, Log and Took is
-// required.
+// Gate decides calls. Every field but Scopes, Nonces, Sessions, Standing, Log and
+// Took is required.
 type Gate struct {
 	Chains      Resolver // for chains with a proof
 	References  Resolver // for capabilities on record
@@ -260,6 +265,7 @@ type Gate struct {
 	Revocations Revocations
 	Policy      Policy
 	Replay      Replay
+	Sessions    Replay   // of the proofs of callers; nil where authentication asks all that take them
 	Standing    Standing // nil knows nobody, who then reach nothing
 	RecorderID  string   // name under which records are written
 	NewID       func() (string, error)

@@ -196,6 +196,53 @@ func TestATK20_WhetherAProofWasUsedIsNotKnown(t *testing.T) {
 	}
 }
 
+// A caller's proof that another gateway used allows nothing here, whatever the call
+// rests on; callers without a session, on whom nothing rests, use no memory up.
+func TestATK20_ProofsOfCallers(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		mode      Mode
+		principal string
+		present   bool
+		asked     bool
+	}{
+		{"by reference", Require, "", true, true},
+		{"on a standing scope", Scoped, "", false, true},
+		{"a session on ambient authority", Prefer, "pw_alice", false, true},
+		{"ambient authority alone", Prefer, "", false, false},
+	} {
+		w := newTown(t)
+		w.gate.Sessions = NewMemory(8)
+		w.records["cap_1"] = Held{Capability: "cap_1", Root: "cap_1", Principal: c.principal, Holder: "key:x", Authority: authority(t, "search", "a2a.message")}
+		call := w.call(c.mode, try(t, "search"))
+		call.Ambient = true
+		call.Scope = func(string) powerbox.Authority { return authority(t, "search", "a2a.message") }
+		call.Caller = Caller{Name: "orchestrator", Principal: c.principal, Holder: "key:x", ProofID: "1", ProofUntil: w.now.Add(time.Minute)}
+		if c.present {
+			call.Presented = []Presented{{Reference: "cap_1"}}
+		}
+		if v := w.check(call); !v.Allowed {
+			t.Fatalf("ATK-20 %s: %+v", c.name, v.Reasons)
+		}
+		if v := w.check(call); v.Allowed == c.asked || c.asked && !cmp.Equal(codes(v), []string{CodeReplay}) {
+			t.Errorf("ATK-20 %s, again: %t %+v", c.name, v.Allowed, v.Reasons)
+		}
+		call.Caller.ProofID = "2"
+		if v := w.check(call); !v.Allowed {
+			t.Errorf("ATK-20 %s, another one: %+v", c.name, v.Reasons)
+		}
+		// Of which nobody can say it: what reads goes on, nothing else does.
+		w.gate.Sessions = &shared{}
+		if v := w.check(call); v.Allowed == c.asked {
+			t.Errorf("ATK-20 %s, not known: %t %+v", c.name, v.Allowed, v.Reasons)
+		}
+		call.Reads = true
+		if v := w.check(call); !v.Allowed {
+			t.Errorf("ATK-20 %s, not known, reads: %+v", c.name, v.Reasons)
+		}
+	}
+}
+
 // slow is a replay that answers when the lease of the revocations is over.
 type slow struct {
 	Memory

@@ -20,7 +20,7 @@ func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.
 		Setup:  func(agent string) (sidecar.Setup, error) { return i.setup(a, w, agent) },
 		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
 		Issues: func(agent string) string { return string(i.issuing[agent].Published()) },
-		Mode:   i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), Now: a.now, Log: a.log,
+		Mode:   i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.config.Defaults.ProofWindow, Now: a.now, Log: a.log,
 	}
 	if h, ok := i.holds(w).(holds); ok {
 		g.Held = h.heldApart

@@ -3,6 +3,9 @@ package e2e
 import (
 	"net/http"
 	"testing"
+	"time"
+
+	"github.com/powerbox-project/powerbox/token"
 )
 
 // TestATK29_AGatewayApartOnEveryBinding has two gateways apart from the server
@@ -53,9 +56,39 @@ func TestATK29_AGatewayApartOnEveryBinding(t *testing.T) {
 		if through != 1 {
 			t.Errorf("ATK-20 one proof let %d calls through at two gateways", through)
 		}
+		alice.onceAtBoth(held)
 		w.operator(http.MethodPost, "/v1/revocations", map[string]string{"target": held.ID})
 		eventually(t, atOnce, func() string { return "a revocation is not known" }, func() bool { return alice.looksUp(held).reason() == "revoked" })
 		killed(t, w.process)
 		eventually(t, atOnce, func() string { return "ATK-25 calls go on after the lease is over" }, func() bool { return bob.looksUp(other).reason() == "revocations_stale" })
 	})
+}
+
+// onceAtBoth presents a capability by its id, with a session, and then sends the very
+// same request again, which comes to the other gateway.
+func (c *caller) onceAtBoth(held granted) {
+	t, w, url := c.w.t, c.w, c.w.agentURL("documents")
+	t.Helper()
+	body := data("search_documents", map[string]any{})
+	method, target := http.MethodPost, url
+	if r, ok := w.encode(url, body); ok {
+		method, target = r.method, r.url
+	}
+	proof, err := token.SignDPoP(c.key, token.DPoPRequest{Method: method, URL: target, AccessToken: c.session, Now: time.Now()}, nonce())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := http.Header{"Dpop": {proof}, "Authorization": {"DPoP " + c.session}, "Powerbox-Capability": {held.ID}}
+	through := 0
+	for n := range 4 {
+		switch a := w.post(url, body, h.Clone()); {
+		case a.Error == nil:
+			through++
+		case n == 0 || a.reason() != "proof_replayed" && a.reason() != "unauthenticated":
+			t.Errorf("ATK-20 a session: %s", a.Raw)
+		}
+	}
+	if through != 1 {
+		t.Errorf("ATK-20 one proof of a session let %d calls through at two gateways", through)
+	}
 }

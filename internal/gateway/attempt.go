@@ -22,8 +22,11 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 	target.Anchors = x.Keys() // they can change between two calls, unlike what the card says
 	c := &gate.Call{
 		Target: &target, Mode: x.mode, Origin: g.config.Origin,
-		Caller: gate.Caller{Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID},
-		Task:   x.call.Task, Context: x.call.Context, Action: action(x.call), TraceID: cmp.Or(x.trace, traceID(x.request)),
+		Caller: gate.Caller{
+			Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID,
+			ProofID: x.caller.ProofID, ProofUntil: x.caller.ProofUntil,
+		},
+		Task: x.call.Task, Context: x.call.Context, Action: action(x.call), TraceID: cmp.Or(x.trace, traceID(x.request)),
 		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.signed())},
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
 		Denied:  g.denied(x.request.Context(), x),

@@ -26,11 +26,14 @@ func (a *Authenticator) Authenticate(r *http.Request, audience string, now time.
 	if err != nil {
 		return Caller{}, ours, err
 	}
-	held, err := a.held(r, credential, s, ours, audience, now)
+	held, proof, err := a.held(r, credential, s, ours, audience, now)
 	if err != nil {
 		return Caller{}, ours, err
 	}
 	c := s.caller
+	if c.ProofID = proof.ID; proof.ID != "" {
+		c.ProofUntil = proof.IssuedAt.Add(a.window + time.Second)
+	}
 	if c.Agent, err = a.agent(held); err != nil {
 		return Caller{}, ours, err
 	}

@@ -18,6 +18,11 @@ type Caller struct {
 	Holder         Holder
 	Agent          string    // the configured name of the calling agent, or empty
 	SessionExpires time.Time // zero without a session
+	// ProofID is the jti of the proof of possession that came with the request, by the
+	// key that Holder has, and ProofUntil until when it can be repeated. "" without a
+	// proof. It has been used up for this process, or for all that [Config.Replay] knows of.
+	ProofID    string
+	ProofUntil time.Time
 }
 
 // Holder is who can be proven to have made a request, and so who can hold a

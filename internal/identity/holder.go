@@ -15,19 +15,19 @@ import (
 )
 
 // held returns every identity that the request proves, the strongest first: a
-// key, a certificate, the client of the session's token.
-func (a *Authenticator) held(r *http.Request, c credential, s session, ours bool, audience string, now time.Time) ([]Holder, error) {
+// key, with its proof, a certificate, the client of the session's token.
+func (a *Authenticator) held(r *http.Request, c credential, s session, ours bool, audience string, now time.Time) ([]Holder, token.DPoP, error) {
 	var all []Holder
-	key, proven, err := a.proof(r, c, s, ours, audience, now)
+	proof, proven, err := a.proof(r, c, s, ours, audience, now)
 	if err != nil {
-		return nil, err
+		return nil, proof, err
 	}
 	if proven {
-		all = append(all, Holder{ID: "key:" + key.Thumbprint(), Key: key})
+		all = append(all, Holder{ID: "key:" + proof.Key.Thumbprint(), Key: proof.Key})
 	}
 	leaf := clientCertificate(r.TLS)
 	if s.certificate != "" && (leaf == nil || s.certificate != digest(leaf.Raw)) {
-		return nil, refuse(CodeCertificate, "the token is bound to a client certificate that the connection does not have")
+		return nil, proof, refuse(CodeCertificate, "the token is bound to a client certificate that the connection does not have")
 	}
 	if leaf != nil {
 		all = append(all, certificateHolders(leaf)...)
@@ -35,7 +35,7 @@ func (a *Authenticator) held(r *http.Request, c credential, s session, ours bool
 	if s.client != "" {
 		all = append(all, Holder{ID: s.client})
 	}
-	return all, nil
+	return all, proof, nil
 }
 
 // agent returns the configured name of the caller, which all its identities
@@ -57,28 +57,28 @@ func (a *Authenticator) agent(held []Holder) (string, error) {
 
 // proof verifies the DPoP header (RFC 9449, sections 4.3 and 7) and uses it
 // up. A proof that belongs to somebody else's token is left alone.
-func (a *Authenticator) proof(r *http.Request, c credential, s session, ours bool, audience string, now time.Time) (token.PublicKey, bool, error) {
+func (a *Authenticator) proof(r *http.Request, c credential, s session, ours bool, audience string, now time.Time) (token.DPoP, bool, error) {
 	values := r.Header.Values("DPoP")
 	foreign := !ours && c.dpop
 	switch {
 	case foreign:
-		return token.PublicKey{}, false, nil
+		return token.DPoP{}, false, nil
 	case len(values) > 1:
-		return token.PublicKey{}, false, refuse(CodeMalformed, "the request has %d DPoP headers; want at most one", len(values))
+		return token.DPoP{}, false, refuse(CodeMalformed, "the request has %d DPoP headers; want at most one", len(values))
 	case s.keyBound != "" && !c.dpop:
-		return token.PublicKey{}, false, refuse(CodeProofMissing, "the token is bound to a key; present it as Authorization: DPoP with a DPoP proof")
+		return token.DPoP{}, false, refuse(CodeProofMissing, "the token is bound to a key; present it as Authorization: DPoP with a DPoP proof")
 	case len(values) == 0 && c.dpop:
-		return token.PublicKey{}, false, refuse(CodeProofMissing, "the DPoP scheme needs a DPoP header with a proof")
+		return token.DPoP{}, false, refuse(CodeProofMissing, "the DPoP scheme needs a DPoP header with a proof")
 	case len(values) == 0:
-		return token.PublicKey{}, false, nil
+		return token.DPoP{}, false, nil
 	}
 	p, err := a.verifyProof(values[0], token.DPoPRequest{
 		Method: r.Method, URL: target(audience, r.URL), AccessToken: c.token, Now: now, Window: a.window,
 	}, ours)
 	if err != nil {
-		return token.PublicKey{}, false, proofError(err)
+		return token.DPoP{}, false, proofError(err)
 	}
-	return p.Key, true, a.useProof(p, s, ours, now)
+	return p, true, a.useProof(p, s, ours, now)
 }
 
 // verifyProof demands the hash of a session's token. Beside a foreign Bearer

@@ -48,8 +48,11 @@ type Gateways struct {
 	Held  func(ctx context.Context, of issuer.Gateway, q sidecar.HeldQuery) (sidecar.HeldAnswer, error)
 	Used  gate.Replay // proofs that were used at any gateway
 	Began time.Time   // since when they are remembered
-	Now   func() time.Time
-	Log   *slog.Logger
+	// ProofWindow is how far the time of a caller's proof may be from the clock of a
+	// gateway (defaults.proof_window).
+	ProofWindow time.Duration
+	Now         func() time.Time
+	Log         *slog.Logger
 
 	loading sync.Mutex // held from reading known to replacing it
 	mu      sync.Mutex // guards the fields below
@@ -429,12 +432,15 @@ func (g *Gateways) proof(_ *http.Request, of issuer.Gateway, body []byte) (any, 
 	if err := decodeBytes(body, &q); err != nil {
 		return nil, err
 	}
-	until, now := time.Unix(q.Until, 0), g.Now()
+	until, now, window, kind := time.Unix(q.Until, 0), g.Now(), token.ProofWindow, ""
+	if q.Session {
+		window, kind = g.ProofWindow, "session/"
+	}
 	// One that is past by the clock here would not be remembered.
-	fresh := !until.Before(g.Began.Add(token.ProofWindow+time.Second)) && until.After(now) && !until.After(now.Add(3*token.ProofWindow))
+	fresh := !until.Before(g.Began.Add(window+time.Second)) && until.After(now) && !until.After(now.Add(3*window))
 	if fresh {
 		var err error
-		if fresh, err = g.used(of.Agent+"/"+q.ID, until, now); err != nil {
+		if fresh, err = g.used(of.Agent+"/"+kind+q.ID, until, now); err != nil {
 			return nil, err
 		}
 	}

@@ -69,6 +69,32 @@ func TestATK20_RequestsOfGateways(t *testing.T) {
 	}
 }
 
+// Proofs of callers are remembered beside those of capabilities, for as long as the
+// window that is configured for them lets them be repeated, and not from before the
+// server began to remember.
+func TestATK20_ProofsOfCallersAtGateways(t *testing.T) {
+	g := &Gateways{Now: func() time.Time { return noon }, Began: noon.Add(-time.Second), Used: gate.NewMemory(8), ProofWindow: 5 * time.Minute}
+	for _, c := range []struct {
+		session bool
+		until   time.Duration
+		fresh   bool
+	}{
+		{true, 5*time.Minute + time.Second, true},
+		{true, 5*time.Minute + time.Second, false}, // again
+		{true, 5*time.Minute - time.Second, false}, // of before it began
+		{true, 16 * time.Minute, false},
+		{false, 31 * time.Second, true}, // another kind
+		{false, 31 * time.Second, false},
+		{false, 5*time.Minute + time.Second, false},
+	} {
+		body := fmt.Appendf(nil, `{"id":"x","until":%d,"session":%t}`, noon.Add(c.until).Unix(), c.session)
+		a, err := g.proof(nil, issuer.Gateway{Agent: "documents"}, body)
+		if got := a.(sidecar.ProofAnswer); err != nil || got.Fresh != c.fresh {
+			t.Errorf("ATK-20 %+v: %+v %v", c, got, err)
+		}
+	}
+}
+
 // A proof is used once at all gateways together, also one whose time is past by
 // the clock here, as that of theirs may be behind.
 func TestATK20_ProofsOfGatewaysThatAreBehind(t *testing.T) {

@@ -181,7 +181,7 @@ func TestATK24_UsersWithoutPseudonym(t *testing.T) {
 // what reads goes on.
 func TestATK20_ProofsAreSharedByGateways(t *testing.T) {
 	r, a := newRemote(t)
-	replay := Replay{r, gate.NewMemory(10)}
+	replay := Replay{Remote: r, Own: gate.NewMemory(10)}
 	at := func(reads bool, id string, now time.Time) string {
 		fresh, err := replay.UseFor(reads, id, noon.Add(time.Minute), now)
 		return fmt.Sprint(fresh, err != nil)
@@ -194,6 +194,10 @@ func TestATK20_ProofsAreSharedByGateways(t *testing.T) {
 	a.by[PathProof] = ProofAnswer{}
 	if use(true, "2") {
 		t.Error("ATK-20 used elsewhere")
+	}
+	sessions := Replay{Remote: r, Sessions: true}
+	if fresh, err := sessions.UseFor(false, "key:x 1", noon.Add(time.Minute), noon); fresh || err != nil {
+		t.Error("ATK-20 a caller's proof that was used elsewhere")
 	}
 	a.down = true
 	if !use(true, "3") || use(true, "3") || at(false, "4", noon) != "false true" || replay.Use("5", noon.Add(time.Minute), noon) {

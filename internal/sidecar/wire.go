@@ -235,6 +235,9 @@ type PseudonymQuery struct {
 type ProofQuery struct {
 	ID    string `json:"id"`
 	Until int64  `json:"until"` // Unix seconds
+	// Session is set for the proof of a caller (RFC 9449), whose ids have nothing to do
+	// with those of proofs of capabilities.
+	Session bool `json:"session,omitempty"`
 }
 
 // ProofAnswer says whether it was the first use.
