@@ -200,6 +200,24 @@ func TestAAPM4_AutonomousAtUnknownHosts(t *testing.T) {
 	}
 }
 
+// AAP-R8: of what is asked for, nothing is given: the agent is active and holds nothing,
+// which is not the same as an agent that a person turned away.
+func TestAAPR8_NothingIsTicked(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	m, _ := b.register(newOKP(t), map[string]any{"capabilities": []any{"check_balance", "list_accounts"}})
+	b.want("AAP-R8", b.approve("alice", m.code, args("only", []string{})), http.StatusOK, "")
+	s := m.state()
+	if g := grantsOf(s); s.text("status") != "active" || g["check_balance"] != "denied" || g["list_accounts"] != "denied" {
+		t.Errorf("AAP-R8: %s", s.Raw)
+	}
+	b.want("AAP-R8", m.execute("check_balance", args("account_id", "a")), http.StatusForbidden, "capability_not_granted")
+	n, _ := b.register(m.host, map[string]any{"capabilities": []any{"list_accounts"}})
+	b.want("AAP-R8 a denial", b.approve("alice", n.code, args("deny", true)), http.StatusOK, "")
+	if s := n.state(); s.text("status") != "rejected" {
+		t.Errorf("AAP-R8 denied: %s", s.Raw)
+	}
+}
+
 // AAP-D8: a provider for delegated agents alone.
 func TestAAPD8_ModesThatAreNotOffered(t *testing.T) {
 	b := newBank(t, bankOptions{conf: "      modes: [delegated]"})
