@@ -147,7 +147,7 @@ func TestATK25_ARelayThatLies(t *testing.T) {
 	killed(t, all[0].process)
 	relay := w.startRelay(t, "")
 	lies := &liar{w: &town{url: relay.url}}
-	all[0].flags = append(all[0].flags, "--feed", httpServer(t, lies.ServeHTTP), "--feed-token-file", relay.token, "--lease", "4s")
+	all[0].flags = append(all[0].flags, "--feed", httpServer(t, lies.ServeHTTP), "--feed-token-file", relay.token, "--lease", "8s")
 	alice := w.caller(aliceToken)
 	isEvent := func(frame string) bool { return strings.HasPrefix(frame, "event: event\n") }
 	var first string
