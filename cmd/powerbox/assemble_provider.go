@@ -224,7 +224,8 @@ func (i *instance) person(_ *wiring, url string, now func() time.Time) func(*htt
 		if caller.Principal == "" || caller.Agent != "" {
 			return provider.Person{}, identity.ErrUnauthenticated
 		}
-		return provider.Person{Principal: caller.Principal, Groups: caller.Groups}, nil
+		fresh := !caller.Authenticated.IsZero() && now().Sub(caller.Authenticated) < i.config.Approvals.Fresh
+		return provider.Person{Principal: caller.Principal, Groups: caller.Groups, Fresh: fresh}, nil
 	}
 }
 

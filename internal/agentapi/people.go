@@ -94,7 +94,7 @@ func (p *People) person(r *http.Request) (provider.Person, error) {
 		if !p.Dev(name) {
 			return provider.Person{}, agentauth.Errorf(agentauth.CodeUnauthorized, "there is no built-in user %q", name)
 		}
-		who := provider.Person{Principal: "user:" + name, Unsafe: true}
+		who := provider.Person{Principal: "user:" + name, Fresh: true, Unsafe: true} // there is no login
 		if p.Groups != nil {
 			who.Groups = p.Groups(name)
 		}

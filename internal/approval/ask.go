@@ -68,6 +68,9 @@ type Given struct {
 type Person struct {
 	Principal string
 	Groups    []string
+	// Fresh reports that the person has logged in just now (AAP-A6): what approves
+	// takes that, and what denies and revokes does not.
+	Fresh bool
 	// Present reports that the person has shown to be there, for this very answer.
 	Present bool
 	// Unsafe lets somebody answer without being present: built-in users, in

@@ -398,6 +398,9 @@ func narrowed(q Question, who Person, a Answer) (issuer.Chosen, error) {
 	if !a.Approve {
 		return issuer.Chosen{}, nil
 	}
+	if !who.Fresh {
+		return issuer.Chosen{}, agentauth.Errorf(agentauth.CodeUnauthorized, "your login is too old to approve with; log in anew, in a shell with powerbox login, and then approve")
+	}
 	out := issuer.Chosen{Until: q.Chosen.Until}
 	if u := a.Chosen.Until; !u.IsZero() {
 		if q.Kind == ForCall {

@@ -23,7 +23,7 @@ func Digest(q Question) string {
 // shown, who answers, and what is left of it. It is what a passkey signs (AAP-A7,
 // ATK-46).
 func (d *Desk) AnswerDigest(q Question, who Person, a Answer) (string, error) {
-	who.Present = true // whether the person is, is asked when the answer is given
+	who.Present, who.Fresh = true, true // whether the person is, is asked when the answer is given
 	chosen, err := narrowed(q, who, a)
 	if err != nil {
 		return "", err

@@ -10,7 +10,7 @@ import (
 var noon = time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
 
 func person(principal string, groups ...string) Person {
-	return Person{Principal: principal, Groups: groups, Present: true}
+	return Person{Principal: principal, Groups: groups, Fresh: true, Present: true}
 }
 
 // Everybody whom a rule names for a part has to approve: what needs two people is
@@ -121,7 +121,7 @@ func TestSEP27_AnAnswerNarrows(t *testing.T) {
 // request.
 func TestAAPA7_PresenceByWhatIsLeft(t *testing.T) {
 	q := Question{Kind: ForCapability, Until: noon.Add(time.Hour), Matters: []issuer.Matter{{Grant: "g", Operations: []issuer.Operation{{Name: "read"}, {Name: "delete", Write: true}}}}}
-	who := Person{Principal: "user:alice"}
+	who := Person{Principal: "user:alice", Fresh: true}
 	for name, c := range map[string]struct {
 		left    []string
 		present bool
@@ -140,5 +140,13 @@ func TestAAPA7_PresenceByWhatIsLeft(t *testing.T) {
 	who.Present = false
 	if _, err := narrowed(q, who, Answer{Approve: true}); err == nil {
 		t.Error("AAP-A7 everything, by not naming anything, without a passkey")
+	}
+	who.Fresh, who.Present = false, true
+	reads := Answer{Approve: true, Chosen: issuer.Chosen{Operations: map[string][]string{"g": {"read"}}}}
+	if _, err := narrowed(q, who, reads); err == nil {
+		t.Error("AAP-A6 approved with a login that is not fresh")
+	}
+	if _, err := narrowed(q, who, Answer{}); err != nil {
+		t.Errorf("AAP-A6 denied with a login that is not fresh: %v", err)
 	}
 }

@@ -258,7 +258,7 @@ func (k *Console) person(v *visit) (provider.Person, error) {
 	if v.session == nil || v.session.principal == "" {
 		return provider.Person{}, errLogin
 	}
-	return provider.Person{Principal: v.session.principal, Groups: v.session.groups, Address: v.address()}, nil
+	return provider.Person{Principal: v.session.principal, Groups: v.session.groups, Fresh: k.fresh(v), Address: v.address()}, nil
 }
 
 // address is where the visitor is, as the connection says: no header is believed.

@@ -5,6 +5,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,6 +50,12 @@ func (l login) jwks(t *testing.T) string {
 // token is an access token (RFC 9068) of a user for an application.
 func (l login) token(t *testing.T, user, client string) string {
 	t.Helper()
+	return l.session(t, user, map[string]any{"client_id": client})
+}
+
+// session is an access token with more claims than every one has.
+func (l login) session(t *testing.T, user string, more map[string]any) string {
+	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: l.key}, &jose.SignerOptions{
 		ExtraHeaders: map[jose.HeaderKey]any{"kid": "one", "typ": "at+jwt"},
 	})
@@ -56,10 +63,11 @@ func (l login) token(t *testing.T, user, client string) string {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	claims, err := json.Marshal(map[string]any{
-		"iss": "https://login.example.org", "aud": "https://agents.example.org", "sub": user, "client_id": client,
-		"iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
-	})
+	all := map[string]any{
+		"iss": "https://login.example.org", "aud": "https://agents.example.org", "sub": user, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+	}
+	maps.Copy(all, more)
+	claims, err := json.Marshal(all)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,10 @@ type Caller struct {
 	// proof. It has been used up for this process, or for all that [Config.Replay] knows of.
 	ProofID    string
 	ProofUntil time.Time
+	// Authenticated is when the principal logged in, as far as the session says:
+	// auth_time, or where its issuer leaves that out, when it was made. Zero is not
+	// known.
+	Authenticated time.Time
 }
 
 // Holder is who can be proven to have made a request, and so who can hold a

@@ -260,7 +260,7 @@ func TestDevUsers(t *testing.T) {
 	got, consumed, err := a.Authenticate(request(t, "Authorization", "Bearer alice-token"), audience, now)
 	want := identity.Caller{
 		Principal: "user:alice", Groups: []string{"finance"}, Roles: []string{"reader"}, Attributes: map[string]powerbox.Value{"x": powerbox.Bool(true)},
-		Holder: identity.Holder{ID: "dev:alice"}, SessionExpires: now.Add(12 * time.Hour),
+		Holder: identity.Holder{ID: "dev:alice"}, SessionExpires: now.Add(12 * time.Hour), Authenticated: now,
 	}
 	if diff := cmp.Diff(want, got, sameKey); diff != "" || !consumed || err != nil {
 		t.Errorf("consumed = %v, err = %v %s", consumed, err, diff)

@@ -103,7 +103,7 @@ func (p *provider) verify(ctx context.Context, u unverified, now time.Time) (ses
 	if err != nil {
 		return session{}, err
 	}
-	s.caller.SessionExpires = expires
+	s.caller.SessionExpires, s.caller.Authenticated = expires, authenticated(u.claims)
 	keys, err := p.keys.find(ctx, textMember(u.header, "kid"), now)
 	if err != nil {
 		return session{}, err
@@ -153,6 +153,20 @@ func checkTimes(claims powerbox.Value, now time.Time) (expires time.Time, err er
 		return time.Time{}, refuse(CodeNotYetValid, "the token is valid from %s", begins.Format(time.RFC3339))
 	}
 	return expires, nil
+}
+
+// authenticated is when the person of a token whose times have been checked logged
+// in. No login is later than the token; a time that is none is not known.
+func authenticated(claims powerbox.Value) time.Time {
+	issued, _ := timeClaim(claims, "iat", true)
+	at, err := timeClaim(claims, "auth_time", false)
+	switch {
+	case err != nil:
+		return time.Time{}
+	case at.IsZero() || at.After(issued):
+		return issued
+	}
+	return at
 }
 
 // latest is the last second that RFC 3339 can say. Beyond it times wrap.

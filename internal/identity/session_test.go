@@ -29,10 +29,32 @@ func TestSessionOfAProvider(t *testing.T) {
 		Principal: "user:alice", Groups: []string{"finance"}, Roles: []string{"reader"},
 		Attributes: map[string]powerbox.Value{"department": powerbox.String("accounts")},
 		Holder:     identity.Holder{ID: "client:orchestrator"}, Agent: "orchestrator",
-		SessionExpires: now.Add(time.Hour).UTC(),
+		SessionExpires: now.Add(time.Hour).UTC(), Authenticated: now.UTC(),
 	}
 	if diff := cmp.Diff(want, got, sameKey); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestAAPA6_WhenAPersonLoggedIn: a session says when its person logged in, which a
+// refreshed token does not make later.
+func TestAAPA6_WhenAPersonLoggedIn(t *testing.T) {
+	i := newIssuer(t)
+	a := authenticator(t, identity.Config{Providers: []identity.Provider{i.provider()}})
+	before := now.Add(-time.Hour)
+	for name, c := range map[string]struct {
+		differs map[string]any
+		want    time.Time
+	}{
+		"said":                       {map[string]any{"auth_time": before.Unix()}, before},
+		"not said":                   {map[string]any{"iat": before.Unix()}, before},
+		"later than the token":       {map[string]any{"auth_time": now.Add(time.Hour).Unix()}, now},
+		"said in a way that is none": {map[string]any{"auth_time": "just now"}, time.Time{}},
+	} {
+		got, _, err := a.Authenticate(request(t, "Authorization", "Bearer "+i.token(t, c.differs)), audience, now)
+		if err != nil || !got.Authenticated.Equal(c.want) {
+			t.Errorf("AAP-A6 %s: %s, %v; want %s", name, got.Authenticated, err, c.want)
+		}
 	}
 }
 

@@ -108,6 +108,9 @@ type Person struct {
 	Principal string
 	Groups    []string // as the person's identity provider says
 	Address   string   // where the person is, as the connection says; "" for nobody knows
+	// Fresh reports that the person has logged in just now (AAP-A6): what approves
+	// takes that, and what denies and revokes does not.
+	Fresh bool
 	// Present reports that the person has shown to be there, with a passkey or what
 	// is as good, for this very answer (AAP-A7).
 	Present bool
@@ -289,7 +292,14 @@ func (p *Provider) Answer(ctx context.Context, who Person, id string, answer Ans
 	return out, err
 }
 
+func errStale() error {
+	return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is too old to approve with; log in anew, in a shell with powerbox login, and then approve (AAP-A6)")
+}
+
 func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answer, now time.Time) (Standing, error) {
+	if !answer.Deny && !who.Fresh {
+		return Standing{}, errStale()
+	}
 	if answer.Seen != "" && answer.Seen != p.Digest(q) {
 		return Standing{}, errChanged()
 	}

@@ -139,6 +139,9 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 	if err != nil {
 		return Grant{}, err
 	}
+	if !who.Fresh {
+		return Grant{}, errStale()
+	}
 	if wanted[0].capability.Sensitivity != Read && !who.Present && !who.Unsafe {
 		return Grant{}, agentauth.Errorf(agentauth.CodeUnauthorized, "capability %q changes something; grant it with a passkey (AAP-A7)", asked.Name)
 	}

@@ -187,9 +187,9 @@ func (w *town) restart() {
 
 // The people.
 var (
-	alice = provider.Person{Principal: "user:alice", Present: true}
-	bob   = provider.Person{Principal: "user:bob", Present: true}
-	root  = provider.Person{Principal: "user:root", Present: true}
+	alice = provider.Person{Principal: "user:alice", Fresh: true, Present: true}
+	bob   = provider.Person{Principal: "user:bob", Fresh: true, Present: true}
+	root  = provider.Person{Principal: "user:root", Fresh: true, Present: true}
 )
 
 // okp is a key of a host or an agent.

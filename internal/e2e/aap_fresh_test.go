@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAAPA6_SessionsThatAreNotFresh answers and grants with sessions of an identity
+// provider in a shell, as programs do: who logged in long ago can deny and revoke, and
+// approves after another login, whether or not the session is young.
+func TestAAPA6_SessionsThatAreNotFresh(t *testing.T) {
+	l := newLogin(t)
+	keys := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(keys, []byte(l.jwks(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := serveBank(t, "localhost:"+freePort(t), "", fmt.Sprintf(
+		"identity:\n  providers: [{issuer: \"https://login.example.org\", audience: [\"https://agents.example.org\"], jwks_file: %q}]\n", keys))
+	ago := time.Now().Add(-10 * time.Minute).Unix()
+	stale := map[string]string{
+		"refreshed after an old login":        l.session(t, "alice", fact{"auth_time": ago}),
+		"old, and without time of its login":  l.session(t, "alice", fact{"iat": ago}),
+		"of a login at a time that is none":   l.session(t, "alice", fact{"auth_time": "now"}),
+		"old, and of a login that is to come": l.session(t, "alice", fact{"iat": ago, "auth_time": time.Now().Add(time.Hour).Unix()}),
+	}
+	answers := func(agent *protocolAgent, session string, body fact) (int, fact) {
+		return b.call(http.MethodPost, "/v1/approvals/"+agent.code, session, body)
+	}
+	grants := func(agent *protocolAgent, session string) (int, fact) {
+		return b.call(http.MethodPost, "/v1/host-agents/"+agent.id+"/grants", session, fact{"capability": "check_balance"})
+	}
+	agent := b.host().register(fact{"name": "Helper", "capabilities": []any{"check_balance"}})
+	for name, session := range stale {
+		if status, said := answers(agent, session, fact{}); status != http.StatusForbidden || said["error"] != "unauthorized" || !strings.Contains(fmt.Sprint(said["message"]), "powerbox login") {
+			t.Errorf("AAP-A6 a session %s approves: HTTP %d %v; want 403 and how to log in", name, status, said)
+		}
+	}
+	if state, _, _ := agent.status(); state != "pending" {
+		t.Errorf("AAP-A6 the agent is %s; want pending", state)
+	}
+	file := filepath.Join(t.TempDir(), "session")
+	if err := os.WriteFile(file, []byte(stale["refreshed after an old login"]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(binary, "approval", "approve", agent.code, "--server", b.url, "--session-file", file).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "log in anew") {
+		t.Errorf("AAP-A6 powerbox approval approve with an old login: %v\n%s", err, out)
+	}
+	for name, fresh := range map[string]string{
+		"of a login just now": l.session(t, "alice", fact{"auth_time": time.Now().Unix()}), "made just now": l.session(t, "alice", nil),
+	} {
+		agent := b.host().register(fact{"name": "Helper", "capabilities": []any{"check_balance"}})
+		if status, said := answers(agent, fresh, fact{}); status != http.StatusOK {
+			t.Errorf("AAP-A6 a session %s approves: HTTP %d %v; want 200", name, status, said)
+		}
+		if status, said := b.call(http.MethodPost, "/v1/host-agents/"+agent.id+"/grants/revoke", stale["old, and without time of its login"], fact{"capability": "check_balance"}); status != http.StatusOK {
+			t.Errorf("AAP-A6 an old login revokes: HTTP %d %v; want 200", status, said)
+		}
+		for what, session := range stale {
+			if status, said := grants(agent, session); status != http.StatusForbidden || said["error"] != "unauthorized" {
+				t.Errorf("AAP-A6 a session %s grants: HTTP %d %v; want 403", what, status, said)
+			}
+		}
+		if status, said := grants(agent, fresh); status != http.StatusOK || said["grant"] == "" {
+			t.Errorf("AAP-A6 a session %s grants: HTTP %d %v; want 200", name, status, said)
+		}
+	}
+	if status, said := answers(agent, stale["refreshed after an old login"], fact{"deny": true}); status != http.StatusOK {
+		t.Errorf("AAP-A5 an old login denies: HTTP %d %v; want 200", status, said)
+	}
+}
