@@ -51,6 +51,7 @@ agents:
       unknown_hosts: 0
       questions: 0
       executions: 0
+      host_executions: 0
       user_executions: 0
       capabilities:
         - name: check_balance

@@ -62,7 +62,7 @@ func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http
 		Approvals: p.URL() + approvalsPath, Keys: i.agentURL(c.ID) + "/.well-known/jwks.json", Interval: conf.PollInterval,
 		Limits: agentapi.Limits{
 			Requests: float64(conf.Requests), Unknown: conf.UnknownHosts, Questions: conf.Questions,
-			Agent: conf.Executions, User: conf.UserExecutions, Capability: ownLimits(conf),
+			Introspections: float64(conf.Introspections), Agent: conf.Executions, Host: conf.HostExecutions, User: conf.UserExecutions, Capability: ownLimits(conf),
 		},
 		BodyLimit: int64(i.config.Defaults.BodyLimit), MaxStream: conf.MaxStream, Introspector: introspector(conf.Introspection.Reveal()),
 		Done: ctx.Done(), Now: a.now, Log: a.log,

@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -312,4 +313,21 @@ func address(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return host
+}
+
+// network is where a request comes from, as far as limits go: of IPv6 the network,
+// since whoever has one address there has 2^64.
+func network(r *http.Request) string {
+	a, err := netip.ParseAddr(address(r))
+	if err != nil {
+		return address(r)
+	}
+	if a = a.Unmap(); a.Is4() {
+		return a.String()
+	}
+	p, err := a.WithZone("").Prefix(64)
+	if err != nil {
+		return a.String()
+	}
+	return p.String()
 }

@@ -1,6 +1,7 @@
 package agentapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -20,14 +21,14 @@ func (a *API) viewer(r *http.Request) (provider.Viewer, http.Header, error) {
 	if err != nil {
 		return provider.Viewer{}, nil, err
 	}
-	if shown.Token == "" && a.config.Private {
-		return provider.Viewer{}, nil, agentauth.Errorf(agentauth.CodeUnauthenticated, "capabilities are shown to hosts and agents alone")
-	}
 	scope := "public"
 	if shown.Token != "" {
 		scope = "private"
 	}
 	v, err := a.config.Provider.Viewer(r.Context(), shown)
+	if err == nil && a.config.Private && v.Host == nil && v.Agent == nil { // a host that anybody can make is nobody yet
+		err = agentauth.Errorf(agentauth.CodeUnauthenticated, "capabilities are shown to hosts and agents alone, once they are approved")
+	}
 	return v, http.Header{"Cache-Control": {scope + ", max-age=300"}, "Vary": {"Authorization"}}, err
 }
 
@@ -125,7 +126,7 @@ func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value) (provid
 	if name == "" {
 		return provider.Executed{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "capability is missing")
 	}
-	if err := a.limits.execution(s.Agent.ID, s.Agent.User, name); err != nil {
+	if err := a.limits.execution(s.Agent.ID, s.Host.ID, s.Agent.User, name); err != nil {
 		return provider.Executed{}, err
 	}
 	arguments, _ := v.Get("arguments")
@@ -180,7 +181,9 @@ const maxBatch = 50
 // batch answers what the protocol's own client sends for several at once
 // (AAP-E11). Each is decided and recorded alone.
 func (a *API) batch(r *http.Request) (answer, error) {
-	s, err := a.agent(r, provider.Once, append(a.config.Provider.Audiences(), a.config.Provider.URL(), a.config.Provider.URL()+PathBatch)...)
+	// Its parts are executions at the provider's own location, and the token is for
+	// that: the issuer is no audience of theirs but by the switch (AAP-J3).
+	s, err := a.agent(r, provider.Once, append(a.config.Provider.Audiences(), a.config.Provider.URL()+PathBatch)...)
 	if err != nil {
 		return answer{}, err
 	}
@@ -193,16 +196,16 @@ func (a *API) batch(r *http.Request) (answer, error) {
 	if !ok || len(requests) == 0 || len(requests) > maxBatch {
 		return answer{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "requests; want an array of 1 to %d executions", maxBatch)
 	}
-	out := make([]map[string]any, 0, len(requests))
-	for n, one := range requests {
-		id, err := text(one, "id")
-		if err != nil {
+	ids := make([]string, len(requests))
+	for n, one := range requests { // before any: what is refused as a whole does nothing
+		if ids[n], err = text(one, "id"); err != nil {
 			return answer{}, err
 		}
-		if id == "" {
-			id = strconv.Itoa(n)
-		}
-		out = append(out, a.part(r, s, id, one))
+		ids[n] = cmp.Or(ids[n], strconv.Itoa(n))
+	}
+	out := make([]map[string]any, 0, len(requests))
+	for n, one := range requests {
+		out = append(out, a.part(r, s, ids[n], one))
 	}
 	return answer{body: map[string]any{"responses": out}}, nil
 }
@@ -242,14 +245,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, out *provider.Execu
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Powerbox-Decision", out.Decision())
-	flush := http.NewResponseController(w)
-	_ = flush.SetWriteDeadline(time.Time{}) // as long as it takes; MaxStream ends it
-	status, cause := a.events(r, out, func(event string, data []byte) error {
-		if err := writeEvent(w, event, data); err != nil {
-			return err
-		}
-		return flush.Flush()
-	})
+	status, cause := a.events(r, out, func(event string, data []byte) error { return a.send(w, eventOf(event, data)) })
 	if err := a.config.Provider.Ended(r.Context(), out, status, cause); err != nil {
 		a.config.Log.ErrorContext(r.Context(), "the outcome of a stream was not recorded", "error", err)
 	}
@@ -346,13 +342,28 @@ func (p *passed) ended(left error) (evidence.OutcomeStatus, string) {
 	return evidence.Achieved, ""
 }
 
-// writeEvent writes one event. Data is JSON on one line, so that nothing in it can
-// begin another.
-func writeEvent(w io.Writer, name string, data []byte) error {
+// eventOf is one event. Data is JSON on one line, so that nothing in it can begin
+// another.
+func eventOf(name string, data []byte) []byte {
 	b := append(append([]byte("event: "), name...), "\ndata: "...)
-	b = append(append(b, data...), "\n\n"...)
-	_, err := w.Write(b)
-	return err
+	return append(append(b, data...), "\n\n"...)
+}
+
+// writeTime is how long the reader of a stream may take for one event. Longer is
+// nobody who reads: the stream ends, with what it holds of its service and of the
+// server, and a revocation is looked for at the latest then.
+const writeTime = 10 * time.Second
+
+// send passes on a part of a stream, in time.
+func (a *API) send(w http.ResponseWriter, part []byte) error {
+	out := http.NewResponseController(w)
+	if err := out.SetWriteDeadline(a.config.Now().Add(writeTime)); err != nil {
+		return err
+	}
+	if _, err := w.Write(part); err != nil {
+		return err
+	}
+	return out.Flush()
 }
 
 // introspect answers section 5.12, always with 200 (AAP-I1). With capability and
@@ -361,6 +372,11 @@ func writeEvent(w io.Writer, name string, data []byte) error {
 func (a *API) introspect(r *http.Request) (answer, error) {
 	if a.config.Introspector != nil && !a.config.Introspector(r) {
 		return answer{}, agentauth.Errorf(agentauth.CodeUnauthenticated, "introspection is for services that the operator knows")
+	}
+	if a.config.Introspector == nil {
+		if err := a.limits.introspection(r); err != nil {
+			return answer{}, err
+		}
 	}
 	v, err := body(r)
 	if err != nil {

@@ -15,61 +15,93 @@ type Limits struct {
 	Requests  float64 // a second, from one address, with ten seconds' worth at once
 	Unknown   int     // registrations of hosts that are not known, an hour, from one address
 	Questions int     // an hour, that persons are asked on behalf of one host
-	// Agent and User are executions a minute, by one agent and by all agents of one
-	// user; Capability is the same by one agent, for capabilities that have a limit
-	// of their own.
+	// Introspections are those a second from one address, with five seconds' worth at
+	// once, where anybody may introspect (AAP-I3).
+	Introspections float64
+	// Agent, Host and User are executions a minute, by one agent, by all agents of one
+	// host and by all of one user; Capability is the same by one agent, for
+	// capabilities that have a limit of their own.
 	Agent      int
+	Host       int
 	User       int
 	Capability map[string]int
 }
 
-// limiter keeps a bucket for each of what it limits, and forgets those that are
-// full again.
+// limiter keeps what it limits in two tables, so that strangers, who can have as
+// many names as they like, take no room from those who are known.
 type limiter struct {
-	limits Limits
-	now    func() time.Time
-
-	mu      sync.Mutex
-	buckets map[string]*bucket
-	next    time.Time // when the full ones are forgotten
+	limits    Limits
+	now       func() time.Time
+	strangers buckets // by address, and by keys that nobody has approved
+	known     buckets // by agent, host and user
 }
 
-type bucket struct{ *rate.Limiter }
+func newLimiter(l Limits, now func() time.Time) *limiter { return &limiter{limits: l, now: now} }
 
-func newLimiter(l Limits, now func() time.Time) *limiter {
-	return &limiter{limits: l, now: now, buckets: map[string]*bucket{}}
+// buckets keeps a bucket for each of what is limited, and forgets those that are
+// full again.
+type buckets struct {
+	mu   sync.Mutex
+	of   map[string]*rate.Limiter
+	next time.Time // when the full ones are forgotten
 }
 
-// maxBuckets bounds the memory; whoever comes when it is full waits.
-const maxBuckets = 1 << 16
+// maxBuckets bounds the memory of each table, and evictFrom is among how many of a
+// table that is full one is chosen which makes room.
+const (
+	maxBuckets = 1 << 16
+	evictFrom  = 16
+)
 
 // take takes one from a bucket, and says in how many seconds there is one where it
 // is empty.
-func (l *limiter) take(key string, each rate.Limit, burst int) (wait int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	if !now.Before(l.next) {
-		for k, b := range l.buckets {
-			if b.TokensAt(now) >= float64(b.Burst()) {
-				delete(l.buckets, k)
-			}
-		}
-		l.next = now.Add(time.Minute)
+func (t *buckets) take(now time.Time, key string, each rate.Limit, burst int) (wait int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !now.Before(t.next) {
+		t.forget(now)
+		t.next = now.Add(time.Minute)
 	}
-	b := l.buckets[key]
+	b := t.of[key]
 	if b == nil {
-		if len(l.buckets) >= maxBuckets {
-			return 60, false
+		if len(t.of) >= maxBuckets {
+			t.evict(now)
 		}
-		b = &bucket{rate.NewLimiter(each, burst)}
-		l.buckets[key] = b
+		b = rate.NewLimiter(each, burst)
+		t.of[key] = b
 	}
 	if b.AllowN(now, 1) {
 		return 0, true
 	}
 	missing := (1 - b.TokensAt(now)) / float64(each)
 	return 1 + int(missing), false
+}
+
+func (t *buckets) forget(now time.Time) {
+	if t.of == nil {
+		t.of = map[string]*rate.Limiter{}
+	}
+	for k, b := range t.of {
+		if b.TokensAt(now) >= float64(b.Burst()) {
+			delete(t.of, k)
+		}
+	}
+}
+
+// evict makes room in a table that is full: of some, whichever they are, the one goes
+// of which the least was taken. Whoever comes with new names all the time pushes out
+// those names, and neither what has been used up nor somebody else who is new.
+func (t *buckets) evict(now time.Time) {
+	fullest, most, looked := "", -1.0, 0
+	for k, b := range t.of {
+		if left := b.TokensAt(now) / float64(b.Burst()); left > most {
+			fullest, most = k, left
+		}
+		if looked++; looked == evictFrom {
+			break
+		}
+	}
+	delete(t.of, fullest)
 }
 
 func limited(wait int) error {
@@ -83,7 +115,19 @@ func (l *limiter) allow(r *http.Request) error {
 	if l.limits.Requests <= 0 {
 		return nil
 	}
-	if wait, ok := l.take("request "+address(r), rate.Limit(l.limits.Requests), int(10*l.limits.Requests)+1); !ok {
+	if wait, ok := l.strangers.take(l.now(), "request "+network(r), rate.Limit(l.limits.Requests), int(10*l.limits.Requests)+1); !ok {
+		return limited(wait)
+	}
+	return nil
+}
+
+// introspection takes one introspection of an address that nobody has authenticated
+// (AAP-I3).
+func (l *limiter) introspection(r *http.Request) error {
+	if l.limits.Introspections <= 0 {
+		return nil
+	}
+	if wait, ok := l.strangers.take(l.now(), "introspection "+network(r), rate.Limit(l.limits.Introspections), int(5*l.limits.Introspections)+1); !ok {
 		return limited(wait)
 	}
 	return nil
@@ -91,38 +135,42 @@ func (l *limiter) allow(r *http.Request) error {
 
 // unknown takes one registration of a host that is not known.
 func (l *limiter) unknown(r *http.Request) error {
-	return l.hourly("unknown "+address(r), l.limits.Unknown)
+	return l.per(&l.strangers, time.Hour, "unknown "+network(r), l.limits.Unknown)
 }
 
-// question takes one question to a person on behalf of a host (ATK-48).
-func (l *limiter) question(host string) error { return l.hourly("question "+host, l.limits.Questions) }
-
-func (l *limiter) hourly(key string, n int) error { return l.per(time.Hour, key, n) }
+// question takes one question to a person on behalf of a host (ATK-48), which can be
+// one that nobody knows.
+func (l *limiter) question(host string) error {
+	return l.per(&l.strangers, time.Hour, "question "+host, l.limits.Questions)
+}
 
 // per takes one of the n that there are in some time.
-func (l *limiter) per(d time.Duration, key string, n int) error {
+func (l *limiter) per(t *buckets, d time.Duration, key string, n int) error {
 	if n <= 0 {
 		return nil
 	}
-	if wait, ok := l.take(key, rate.Limit(float64(n)/d.Seconds()), n); !ok {
+	if wait, ok := t.take(l.now(), key, rate.Limit(float64(n)/d.Seconds()), n); !ok {
 		return limited(wait)
 	}
 	return nil
 }
 
-// execution takes one execution of a capability by an agent, who acts for a user or
-// for nobody.
-func (l *limiter) execution(agent, user, capability string) error {
-	if err := l.per(time.Minute, "capability "+agent+" "+capability, l.limits.Capability[capability]); err != nil {
+// execution takes one execution of a capability by an agent of a host, who acts for a
+// user or for nobody.
+func (l *limiter) execution(agent, host, user, capability string) error {
+	if err := l.per(&l.known, time.Minute, "capability "+agent+" "+capability, l.limits.Capability[capability]); err != nil {
 		return err
 	}
-	if err := l.per(time.Minute, "agent "+agent, l.limits.Agent); err != nil {
+	if err := l.per(&l.known, time.Minute, "agent "+agent, l.limits.Agent); err != nil {
+		return err
+	}
+	if err := l.per(&l.known, time.Minute, "host "+host, l.limits.Host); err != nil {
 		return err
 	}
 	if user == "" {
 		return nil
 	}
-	return l.per(time.Minute, "user "+user, l.limits.User)
+	return l.per(&l.known, time.Minute, "user "+user, l.limits.User)
 }
 
 // pollsAtOnce is how often somebody can look at what waits before the interval
@@ -134,7 +182,7 @@ func (l *limiter) poll(agent string, interval time.Duration) error {
 	if interval <= 0 {
 		return nil
 	}
-	if wait, ok := l.take("poll "+agent, rate.Every(interval), pollsAtOnce); !ok {
+	if wait, ok := l.known.take(l.now(), "poll "+agent, rate.Every(interval), pollsAtOnce); !ok {
 		return limited(wait)
 	}
 	return nil

@@ -2,7 +2,6 @@ package agentapi
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -43,12 +42,10 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	out := http.NewResponseController(w)
-	_ = out.SetWriteDeadline(time.Time{}) // until it is answered, or its time is over
 	tick := time.NewTicker(followLook)
 	defer tick.Stop()
 	for !over {
-		if _, err := fmt.Fprint(w, ":\n\n"); err != nil || out.Flush() != nil {
+		if a.send(w, []byte(":\n\n")) != nil {
 			return
 		}
 		select {
@@ -63,8 +60,8 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	data, err := json.Marshal(told(s, approval))
-	if err == nil && writeEvent(w, "status", data) == nil {
-		_ = out.Flush() // the client may have gone
+	if err == nil {
+		_ = a.send(w, eventOf("status", data)) // the client may have gone
 	}
 }
 

@@ -45,7 +45,7 @@ func (a *API) token(r *http.Request) (answer, error) {
 		wanted.Lifetime = time.Duration(n) * time.Second
 	}
 	for _, name := range wanted.Capabilities {
-		if err := a.limits.execution(s.Agent.ID, s.Agent.User, name); err != nil {
+		if err := a.limits.execution(s.Agent.ID, s.Host.ID, s.Agent.User, name); err != nil {
 			return answer{}, err
 		}
 	}

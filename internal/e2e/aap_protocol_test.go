@@ -95,6 +95,7 @@ func TestAAPH1_TokensOfHosts(t *testing.T) {
 		"AAP-H6 expired":               b.host(host, fact{"iat": now - 200, "exp": now - 140}),
 		"AAP-H6 ahead":                 b.host(host, fact{"iat": now + 100, "exp": now + 160}),
 		"AAP-H6 too long":              b.host(host, fact{"exp": now + 3600}),
+		"AAP-H6 a second too long":     b.host(host, fact{"iat": now, "exp": now + 61}),
 		"ATK-21 times as text":         b.host(host, fact{"exp": "9999999999"}),
 		"ATK-21 times with a fraction": b.host(host, fact{"iat": float64(now) + 0.5}),
 		"no exp":                       b.host(host, fact{"exp": nil}),
@@ -102,6 +103,9 @@ func TestAAPH1_TokensOfHosts(t *testing.T) {
 		"AAP-Z2 a longer audience":     b.host(host, fact{"aud": b.url + "/"}),
 	} {
 		b.want(name, ask(token), http.StatusUnauthorized, "invalid_jwt")
+	}
+	if log := b.log.String(); !strings.Contains(log, "a token is refused for its times") || !strings.Contains(log, "ahead of this server's clock") {
+		t.Errorf("AAP-H6 who is ahead is not in the log:\n%s", log)
 	}
 	good := b.host(host, fact{"agent_public_key": newOKP(t).jwk, "sub": "x", "host_name": "y"}) // AAP-H11, AAP-H14
 	b.want("AAP-H11", ask(good), http.StatusOK, "")
@@ -149,6 +153,14 @@ func TestAAPJ1_TokensOfAgents(t *testing.T) {
 	} {
 		b.want(name, execute(token), http.StatusUnauthorized, "invalid_jwt")
 	}
+	batch := func(token string) reply {
+		return b.ask(http.MethodPost, "/capability/batch-execute", token, args("requests", []any{args("capability", "check_balance", "arguments", args("account_id", "a"))}))
+	}
+	b.want("AAP-J3 the issuer as audience of a batch", batch(m.token(b.url)), http.StatusUnauthorized, "invalid_jwt")
+	if b.did("check_balance") != 0 {
+		t.Error("AAP-J3: the service was asked for what was refused")
+	}
+	b.want("AAP-J3 a batch", batch(m.token(at)), http.StatusOK, "")
 	b.want("AAP-J2 without iss, as the protocol's client makes it", execute(m.token(at, fact{"iss": nil})), http.StatusOK, "")
 	token := m.token(at)
 	b.want("AAP-J6", execute(token), http.StatusOK, "")
@@ -180,6 +192,7 @@ func TestAAPJ2_StrictTokens(t *testing.T) {
 	body := map[string]any{"capability": "check_balance", "arguments": map[string]any{"account_id": "a"}}
 	b.want("AAP-J2 without iss", b.ask(http.MethodPost, "/capability/execute", m.token(b.url+"/capability/execute", fact{"iss": nil}), body), http.StatusUnauthorized, "invalid_jwt")
 	b.want("AAP-J3 the issuer as audience", b.ask(http.MethodPost, "/capability/execute", m.token(b.url), body), http.StatusOK, "")
+	b.want("AAP-J3 of a batch", b.ask(http.MethodPost, "/capability/batch-execute", m.token(b.url), args("requests", []any{body})), http.StatusOK, "")
 }
 
 // AAP-C1 to C8, C10, C11, P1, P8, P9, P11: the catalogue.
@@ -266,6 +279,15 @@ func TestAAPC3_PrivateCatalogue(t *testing.T) {
 	if !strings.HasPrefix(r.Header.Get("WWW-Authenticate"), "AgentAuth ") {
 		t.Errorf("no challenge: %v", r.Header)
 	}
+	// A stranger's key is no authentication, nor is that of a host which waits.
+	waits, _ := b.register(newOKP(t), args("capabilities", []any{"check_balance"}))
+	for name, host := range map[string]okp{"nobody knows": newOKP(t), "waits": waits.host} {
+		b.want("AAP-C3 a host that "+name, b.ask(http.MethodGet, "/capability/list", b.host(host), nil), http.StatusUnauthorized, "authentication_required")
+		b.want("AAP-C3 a host that "+name+", one capability", b.ask(http.MethodGet, "/capability/describe?name=check_balance", b.host(host), nil), http.StatusUnauthorized, "authentication_required")
+	}
+	m := b.active("alice", "check_balance")
+	b.want("AAP-C3 a host", b.ask(http.MethodGet, "/capability/list", b.host(m.host), nil), http.StatusOK, "")
+	b.want("AAP-C3 an agent", b.ask(http.MethodGet, "/capability/list", m.token(b.url), nil), http.StatusOK, "")
 }
 
 // AAP-P12, C8, J5, M1: a capability that is gone is not executed, whatever was
