@@ -198,7 +198,7 @@ func (t *Token) CheckTimes(now, began time.Time) error {
 		return invalid("the token was signed %s ahead of this server's clock; at most %s are taken", t.IssuedAt.Sub(now).Round(time.Second), Skew)
 	case !t.Expires.After(t.IssuedAt):
 		return invalid("claim exp is not after iat")
-	case t.Expires.Sub(t.IssuedAt) > MaxLifetime+Skew:
+	case t.Expires.Sub(t.IssuedAt) > MaxLifetime:
 		return invalid("the token lives longer than %s", MaxLifetime)
 	case !t.Expires.Add(Skew).After(now):
 		return invalid("the token has expired")

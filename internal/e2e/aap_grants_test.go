@@ -254,6 +254,13 @@ func TestAAPE1_Execution(t *testing.T) {
 	if len(list) != 2 || list[0].(map[string]any)["status"] != "completed" || list[0].(map[string]any)["id"] != "one" || list[1].(map[string]any)["status"] != "failed" {
 		t.Errorf("AAP-E11: %s", batch.Raw)
 	}
+	before := b.did("check_balance")
+	b.want("AAP-E11 an id that is none", b.ask(http.MethodPost, "/capability/batch-execute", m.token(b.url+"/capability/execute"), args("requests", []any{
+		args("id", "one", "capability", "check_balance", "arguments", args("account_id", "a")), args("id", 2, "capability", "check_balance"),
+	})), http.StatusBadRequest, "invalid_request")
+	if n := b.did("check_balance") - before; n != 0 {
+		t.Errorf("AAP-E11: of a batch that was refused the service was asked for %d parts", n)
+	}
 	many := make([]any, 51)
 	for i := range many {
 		many[i] = args("capability", "check_balance", "arguments", args("account_id", "a"))
@@ -344,11 +351,23 @@ func TestAAPI1_Introspection(t *testing.T) {
 	}
 	// AAP-I6: ours.
 	for n, want := range map[int]bool{5: true, 6: false} {
-		if r := ask(token, "capability", "transfer_money", "arguments", args("amount", n)); r.Body["allowed"] != want {
+		if r := ask(m.token(b.url+"/capability/execute"), "capability", "transfer_money", "arguments", args("amount", n)); r.Body["allowed"] != want {
 			t.Errorf("AAP-I6 %d: %s", n, r.Raw)
 		}
 	}
-	if r := ask(token, "capability", "list_accounts"); r.Body["allowed"] != false {
+	// AAP-I4: a token for one location is good for nothing that is executed at another.
+	if r := ask(token, "capability", "statement"); r.Body["allowed"] != true {
+		t.Errorf("AAP-I4 where it is executed: %s", r.Raw)
+	}
+	for name, elsewhere := range map[string]reply{
+		"at the provider": ask(token, "capability", "transfer_money", "arguments", args("amount", 5)),
+		"at the location": ask(m.token(b.url+"/capability/execute"), "capability", "statement"), "by the issuer": ask(m.token(b.url), "capability", "statement"),
+	} {
+		if elsewhere.Body["active"] != true || elsewhere.Body["allowed"] != false {
+			t.Errorf("AAP-I4 %s: %s", name, elsewhere.Raw)
+		}
+	}
+	if r := ask(m.token(b.url+"/capability/execute"), "capability", "list_accounts"); r.Body["allowed"] != false {
 		t.Errorf("AAP-I6 not granted: %s", r.Raw)
 	}
 	for name, bad := range map[string]string{

@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -95,9 +97,6 @@ func TestAAPH5_PublishedKeys(t *testing.T) {
 // should not.
 func TestATK15_KeySetsOfStrangers(t *testing.T) {
 	b := newBank(t, bankOptions{})
-	reached := 0
-	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ }))
-	t.Cleanup(inside.Close)
 	leads := httptest.NewServer(http.RedirectHandler("http://169.254.169.254/latest/meta-data", http.StatusFound))
 	t.Cleanup(leads.Close)
 	large := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat(" ", 2<<20))) }))
@@ -113,8 +112,43 @@ func TestATK15_KeySetsOfStrangers(t *testing.T) {
 			t.Errorf("%s: %s", url, r.Raw)
 		}
 	}
-	if reached != 0 {
-		t.Error("something inside was asked")
+}
+
+// TestAAPN1_ThisMachine publishes good key sets on the machine of the server: outside of
+// experiments nothing of it is believed, and nobody so much as connects.
+func TestAAPN1_ThisMachine(t *testing.T) {
+	k := newOKP(t)
+	set := newKeySet(t, map[string]okp{"one": k})
+	var connected atomic.Int32
+	inside := func(start func(*httptest.Server)) string {
+		s := httptest.NewUnstartedServer(set.Config.Handler)
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				connected.Add(1)
+			}
+		}
+		start(s)
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	plain, secure := inside((*httptest.Server).Start), inside((*httptest.Server).StartTLS)
+	for _, dev := range []bool{false, true} {
+		var flags []string
+		if dev {
+			flags = []string{"--dev"}
+		}
+		served := serveBank(t, "localhost:"+freePort(t), "", "", flags...)
+		b := &bank{town: &town{t: t, url: served.url}}
+		for _, url := range []string{plain, secure, strings.Replace(secure, "127.0.0.1", "localhost", 1), strings.Replace(secure, "127.0.0.1", "[::ffff:127.0.0.1]", 1)} {
+			before := connected.Load()
+			status, answer := served.call(http.MethodPost, "/agent/register", b.signedBy(k, "one", url, fact{"agent_public_key": newOKP(t).jwk}), fact{"name": "x"})
+			switch came := connected.Load() - before; {
+			case dev && url == plain && (status != http.StatusOK || came == 0):
+				t.Errorf("AAP-N1 %s in an experiment: HTTP %d %v after %d connections; want it believed", url, status, answer, came)
+			case !dev && (status != http.StatusUnauthorized || answer["error"] != "invalid_jwt" || came != 0):
+				t.Errorf("AAP-N1 %s: HTTP %d %v after %d connections; want 401 after none", url, status, answer, came)
+			}
+		}
 	}
 }
 

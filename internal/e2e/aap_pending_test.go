@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 )
@@ -37,15 +38,19 @@ func TestAAPM5_ModesStay(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	m, r := b.register(newOKP(t), fact{"capabilities": []any{"check_balance"}})
 	b.want("register", r, http.StatusOK, "")
-	other := func() reply {
-		return b.ask(http.MethodPost, "/agent/register", b.host(m.host, fact{"agent_public_key": m.key.jwk}), fact{"name": "Other", "mode": "autonomous", "capabilities": []any{"list_accounts"}})
+	other := func(capabilities ...any) reply {
+		return b.ask(http.MethodPost, "/agent/register", b.host(m.host, fact{"agent_public_key": m.key.jwk}), fact{"name": "Other", "mode": "autonomous", "capabilities": capabilities})
 	}
-	again := b.want("AAP-M5 while it waits", other(), http.StatusOK, "")
+	for _, more := range []any{"list_accounts", within("check_balance", args("account_id", "a"))} { // AAP-R11: it is not dropped in silence
+		b.want(fmt.Sprint("AAP-R11 ", more, " besides"), other("check_balance", more), http.StatusConflict, "agent_exists")
+	}
+	b.want("AAP-R6 nothing of its own", other(), http.StatusOK, "")
+	again := b.want("AAP-M5 while it waits", other("check_balance"), http.StatusOK, "")
 	if again.text("agent_id") != m.id || again.text("mode") != "delegated" {
 		t.Errorf("AAP-M5: %s", again.Raw)
 	}
 	b.want("approve", b.approve("alice", codeOf(again), fact{}), http.StatusOK, "")
-	b.want("AAP-M5 once it is active", other(), http.StatusConflict, "agent_exists")
+	b.want("AAP-M5 once it is active", other("check_balance"), http.StatusConflict, "agent_exists")
 	if s := m.state(); s.text("mode") != "delegated" || s.text("status") != "active" {
 		t.Errorf("AAP-M5: %s", s.Raw)
 	}

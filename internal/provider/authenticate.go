@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -41,7 +42,7 @@ func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending
 		return HostSession{}, err
 	}
 	now := p.config.Now()
-	if err := t.CheckTimes(now, p.config.Started); err != nil {
+	if err := p.timely(ctx, t, now, hostName(s.Host), s.New); err != nil {
 		return HostSession{}, err
 	}
 	if s.New && !pending {
@@ -62,6 +63,22 @@ func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending
 		return HostSession{}, err
 	}
 	return s, nil
+}
+
+// timely checks when a token is good whose signature holds. Who is refused for that is
+// in the log, where a clock that goes wrong shows (AAP-H6); strangers, who can be as
+// many as they like, are for those who look for them.
+func (p *Provider) timely(ctx context.Context, t agentauth.Token, now time.Time, of string, stranger bool) error {
+	err := t.CheckTimes(now, p.config.Started)
+	if err == nil {
+		return nil
+	}
+	level := slog.LevelInfo
+	if stranger {
+		of, level = "an unknown host", slog.LevelDebug
+	}
+	p.config.Log.LogAttrs(ctx, level, "a token is refused for its times", slog.String("of", of), slog.Time("signed", t.IssuedAt.UTC()), slog.Time("ends", t.Expires.UTC()), slog.Any("why", err))
+	return err
 }
 
 // fresh uses an id up, and returns false where it was used before. An error says that
@@ -252,7 +269,7 @@ func (p *Provider) AuthenticateAgent(ctx context.Context, shown Presented, use U
 		return Session{}, err
 	}
 	now := p.config.Now()
-	if err := t.CheckTimes(now, p.config.Started); err != nil {
+	if err := p.timely(ctx, t, now, holder(s.Agent.ID), false); err != nil {
 		return Session{}, err
 	}
 	if err := s.live(now); err != nil {

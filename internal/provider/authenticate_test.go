@@ -34,7 +34,7 @@ func TestAAPH1_TokensOfHosts(t *testing.T) {
 		"a part of second": {"exp": float64(noon.Unix()) + 30.5},
 		"signed ahead":     {"iat": noon.Unix() + 31, "exp": noon.Unix() + 60},
 		"expired":          {"iat": noon.Unix() - 30, "exp": noon.Unix() - 30},
-		"lives long":       {"exp": noon.Unix() + 91},
+		"lives long":       {"exp": noon.Unix() + 61},
 		"before the start": {"iat": noon.Unix() - 1},
 		"two keys":         {"host_jwks_url": "https://keys.example"},
 		"no key":           {"host_public_key": nil},

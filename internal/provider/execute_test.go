@@ -130,8 +130,23 @@ func TestAAPI1_Introspection(t *testing.T) {
 		t.Errorf("AAP-J8: %+v", in)
 	}
 	for arguments, want := range map[string]bool{`{"amount":1000}`: true, `{"amount":1001}`: false, `{}`: false} {
-		if in, _ := w.introspect(m.token(at), "transfer", arguments); in.Decision == nil || in.Decision.Allowed != want {
+		if in, _ := w.introspect(m.token(), "transfer", arguments); in.Decision == nil || in.Decision.Allowed != want {
 			t.Errorf("AAP-I6 %s: %+v", arguments, in.Decision)
+		}
+	}
+	for _, c := range []struct {
+		audience, capability string
+		want                 bool
+	}{
+		{location, "balance", true},
+		{bankURL, "balance", true},
+		{outside, "balance", false},
+		{outside, "statement", true},
+		{location, "statement", false},
+		{bankURL, "statement", false},
+	} {
+		if in, active := w.introspect(m.token(claims{"aud": c.audience}), c.capability, `{}`); !active || in.Decision.Allowed != c.want {
+			t.Errorf("AAP-I4: a token for %s and %s: %t %+v; want allowed %t", c.audience, c.capability, active, in.Decision, c.want)
 		}
 	}
 	w.now = w.now.Add(time.Hour)

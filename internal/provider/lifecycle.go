@@ -437,6 +437,20 @@ func (p *Provider) Introspect(ctx context.Context, shown Presented, capability s
 		return out, true, nil
 	}
 	d, err := p.judge(out.Grants, capability, arguments, now)
+	d.Allowed = d.Allowed && p.executedAt(p.capabilities[capability], s.Audience())
 	out.Decision = &d
 	return out, true, err
+}
+
+// executedAt reports whether a token for that audience is good where a capability is
+// executed: at its own location, or where it has none at the provider's, of which the
+// issuer is another name here (AAP-I4, AAP-P10).
+func (p *Provider) executedAt(c *Capability, audience string) bool {
+	switch {
+	case c == nil:
+		return false
+	case c.Location != "":
+		return audience == c.Location
+	}
+	return audience == p.Location() || audience == p.config.URL
 }

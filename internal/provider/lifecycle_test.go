@@ -332,7 +332,11 @@ func TestAAPM5_ModesStay(t *testing.T) {
 	w := newTown(t)
 	m, _, err := w.register(w.key(), agentauth.Delegated, asked("balance")...)
 	w.must(err)
-	again, err := w.provider.Register(t.Context(), w.hosted(m.host, claims{"agent_public_key": m.key.jwk()}), provider.Registration{Name: "Other", Mode: agentauth.Autonomous, Capabilities: asked("accounts")})
+	other := func(wanted ...provider.Asked) (provider.Standing, error) {
+		return w.provider.Register(t.Context(), w.hosted(m.host, claims{"agent_public_key": m.key.jwk()}), provider.Registration{Name: "Other", Mode: agentauth.Autonomous, Capabilities: wanted})
+	}
+	w.want("AAP-R11: for more", second(other(asked("balance", "accounts")...)), agentauth.CodeAgentExists)
+	again, err := other(asked("balance")...)
 	w.must(err)
 	if again.Agent.ID != m.id || again.Agent.Mode != agentauth.Delegated {
 		t.Errorf("AAP-M5: %s became %s", m.id, again.Agent.Mode)

@@ -212,7 +212,7 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 	a, err := tx.HostAgentByKey(host.ID, key.Thumbprint())
 	switch {
 	case err == nil && a.Status == agentauth.Pending:
-		return p.again(tx, host, a, r.Asking, now)
+		return p.again(tx, host, a, r.Asking, wanted, now)
 	case err == nil:
 		return Standing{}, agentauth.Errorf(agentauth.CodeAgentExists, "an agent of that key is registered and %s; want a new key for a new agent", a.At(now))
 	case !notFound(err):
@@ -367,10 +367,16 @@ func (p *Provider) begin(tx Tx, h Host, a Agent, grants []Grant, by string, deta
 
 // again answers a registration that was made before and not decided: the same
 // agent, and a code that can still be used (AAP-R6, AAP-A12).
-func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, now time.Time) (Standing, error) {
+func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, wanted []wish, now time.Time) (Standing, error) {
 	grants, err := tx.Grants(a.ID)
 	if err != nil {
 		return Standing{}, err
+	}
+	for _, w := range wanted {
+		if !slices.ContainsFunc(grants, func(g Grant) bool { return (g.Status == agentauth.Pending || g.Effective(now)) && p.meant(g, w) }) {
+			return Standing{}, agentauth.Errorf(agentauth.CodeAgentExists,
+				"an agent of that key waits for its approval, and did not ask for %q so; ask for it once the agent is active, or register another with a new key", w.capability.Name)
+		}
 	}
 	challenge, err := p.challenge(tx, h, a, grants, ForRegistration, asking, now)
 	if err != nil {
@@ -378,6 +384,12 @@ func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, now time.Time) (
 	}
 	return p.standing(h, a, grants, challenge), p.append(tx, hostName(h), a.User, "agent.register-again",
 		map[string]any{"agent": a.ID, "host": h.ID, "approval": challenge.Approval.ID})
+}
+
+// meant reports whether a grant is what somebody asks for, constraints and all.
+func (p *Provider) meant(g Grant, w wish) bool {
+	shape, err := p.shape(g)
+	return err == nil && g.Capability == w.capability.Name && string(wireConstraints(shape)) == string(w.constraints)
 }
 
 // standing is an agent as it is now.
