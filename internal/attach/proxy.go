@@ -1,7 +1,6 @@
 package attach
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/a2apb"
+	"github.com/powerbox-project/powerbox/internal/hop"
 )
 
 // Handler serves the clients beside us: below /agents/NAME what stands for the
@@ -184,7 +184,7 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 	}
 	var proxy httputil.ReverseProxy
 	proxy = httputil.ReverseProxy{
-		Transport:     transport,
+		Transport:     hop.Final(r.Context(), transport),
 		FlushInterval: -1, // events pass as they come
 		Rewrite: func(out *httputil.ProxyRequest) {
 			u := *p.target
@@ -195,12 +195,7 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 			if p.call.Binding == a2a.GRPC {
 				out.Out.Header.Set("Grpc-Accept-Encoding", "identity")
 			}
-			out.Out.Body = io.NopCloser(bytes.NewReader(p.body))
-			out.Out.ContentLength = int64(len(p.body))
-			out.Out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.body)), nil }
-			if len(p.body) == 0 {
-				out.Out.Body = http.NoBody
-			}
+			hop.Onward(out.Out, p.body)
 		},
 		ModifyResponse: func(answer *http.Response) error {
 			err := look(answer, p)

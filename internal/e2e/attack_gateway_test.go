@@ -168,6 +168,7 @@ func TestATK30_BodiesThatAreNotRead(t *testing.T) {
 			"gzip":              {zipped.String(), map[string]string{"Content-Encoding": "gzip"}, http.StatusUnsupportedMediaType},
 			"an unknown one":    {string(r.body), map[string]string{"Content-Encoding": "x"}, http.StatusUnsupportedMediaType},
 			"several of them":   {string(r.body), map[string]string{"Content-Encoding": "identity, gzip"}, http.StatusUnsupportedMediaType},
+			"one of two fields": {zipped.String(), map[string]string{"Content-Encoding": "identity\ngzip"}, http.StatusUnsupportedMediaType},
 			"deflate in gRPC":   {"\x01" + string(frame(r.body)[1:]), map[string]string{"Grpc-Encoding": "deflate"}, http.StatusBadRequest},
 			"twice as declared": {string(frame(append(append([]byte{}, r.body...), r.body...))[:5+len(r.body)]), nil, http.StatusBadRequest},
 		} {
@@ -176,7 +177,7 @@ func TestATK30_BodiesThatAreNotRead(t *testing.T) {
 			}
 			h := http.Header{"Content-Type": {kind}, "Te": {"trailers"}, "A2a-Version": {on.version}}
 			for k, v := range c.header {
-				h.Set(k, v)
+				h[k] = strings.Split(v, "\n")
 			}
 			status, header, _, out := w.raw(client, http.MethodPost, r.dial, h, c.body)
 			client.CloseIdleConnections() // after a body that is too long the server ends the connection
@@ -196,6 +197,7 @@ func TestATK30_BodiesThatAreNotRead(t *testing.T) {
 // none of them brings a second request to the agent behind.
 func TestATK31_Smuggling(t *testing.T) {
 	w := start(t, options{mode: "prefer"})
+	w.documents.sees(hinting)
 	harmless := string(data("search_documents", map[string]any{"query": "x"}))
 	hidden := "POST /agents/documents/message:send HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 	host := strings.TrimPrefix(w.url, "http://")
@@ -214,6 +216,7 @@ func TestATK31_Smuggling(t *testing.T) {
 		"a folded header":                  {"X: y\r\n Transfer-Encoding: chunked", chunk(harmless, "\r\n") + "0\r\n\r\n" + hidden},
 		"a null in a header":               {fmt.Sprintf("X: \x00\r\nContent-Length: %d", len(harmless)), harmless + hidden},
 		"chunks in HTTP/1.0":               {fmt.Sprintf("Connection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: %d", len(harmless)), harmless + hidden},
+		"an expectation":                   {"Expect: 100-continue\r\nTransfer-Encoding: chunked", chunk(harmless, "\r\n") + "0\r\n\r\n" + hidden},
 		"a chunk of another size":          {"Transfer-Encoding: chunked", endless + "\r\n" + harmless + "\r\n0\r\n\r\n" + hidden},
 	} {
 		t.Run("ATK-31 "+name, func(t *testing.T) {
@@ -228,8 +231,8 @@ func TestATK31_Smuggling(t *testing.T) {
 			}
 			got := w.documents.got()
 			for _, r := range got {
-				if string(r.body) != harmless || r.header.Get("Transfer-Encoding") != "" {
-					t.Errorf("the agent got %q %v", r.body, r.header)
+				if string(r.body) != harmless || !strings.Contains(out, "Powerbox-Decision:[rec_") {
+					t.Errorf("the agent got %q %v, and the answer is %s", r.body, r.header, out)
 				}
 			}
 			if len(got) > 1 {
@@ -264,6 +267,9 @@ func smuggle(t *testing.T, host, text string) (string, bool) {
 	}
 	in := bufio.NewReader(conn)
 	res, err := http.ReadResponse(in, nil)
+	for err == nil && res.StatusCode == http.StatusContinue && len(res.Header) == 0 {
+		res, err = http.ReadResponse(in, nil)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,8 +305,12 @@ func TestATK32_IdentityHeaders(t *testing.T) {
 			"X-Agent-Id": {"reader"}, "X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-User": {"alice"}, "X-Remote-User": {"alice"},
 			"X-Forwarded-Client-Cert": {"URI=spiffe://x/reader"}, "X-Spiffe-Id": {"spiffe://x/reader"}, "X-Real-Ip": {"127.0.0.1"},
 			"Powerbox-Context": {"forged"}, "Powerbox-Agent": {"reader"}, "Powerbox-Decision": {"rec_forged"}, "Forwarded": {"for=127.0.0.1"},
-			"Powerbox_context": {"forged"},
+			"Powerbox_context": {"forged"}, "X-Forwarded-Host": {"other"}, "X-Forwarded-Anything": {"x"}, "X_Forwarded_For": {"127.0.0.1"}, "X-Client-Ip": {"127.0.0.1"}, "True-Client-Ip": {"127.0.0.1"},
+			"Remote-User": {"alice"}, "X-Remote-Group": {"admins"}, "X-Auth-Request-Email": {"alice"}, "X-Ssl-Client-S-Dn": {"CN=reader"}, "Client-Cert": {":AA==:"}, "X_agent-id": {"reader"},
+			"X-Http-Method-Override": {"DELETE"}, "X-Http-Method": {"DELETE"}, "X-Method-Override": {"DELETE"}, "X-Original-Url": {"/admin"}, "X-Rewrite-Url": {"/admin"},
+			"Content_Encoding": {"gzip"}, "A2a_version": {"9"}, "Mcp_Session_Id": {"another"},
 		}
+		lies := forged.Clone()
 		for name, v := range stranger.headers(w.agentURL("documents")) {
 			forged[name] = v
 		}
@@ -316,8 +326,19 @@ func TestATK32_IdentityHeaders(t *testing.T) {
 		for name, v := range w.reader.headers(w.agentURL("documents")) {
 			h[name] = v
 		}
+		h["X-Forwarders"], h["X_own"] = []string{"kept"}, []string{"kept"}
 		w.documents.forget()
 		allowed(t, w.post(w.agentURL("documents"), body, h))
+		for name := range lies {
+			if values, ok := w.documents.got()[0].header[name]; ok && name != "Powerbox-Context" {
+				t.Errorf("ATK-32 the agent got %s: %s", name, values)
+			}
+		}
+		for _, name := range []string{"X-Forwarders", "X_own"} {
+			if w.documents.got()[0].header[name] == nil {
+				t.Errorf("ATK-32 the agent did not get %s", name)
+			}
+		}
 		for name, values := range w.documents.got()[0].header {
 			if strings.HasPrefix(strings.ToLower(strings.ReplaceAll(name, "_", "-")), "powerbox-") && (name != "Powerbox-Context" || values[0] == "forged") {
 				t.Errorf("ATK-32 the agent got %s: %v", name, values)

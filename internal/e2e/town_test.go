@@ -70,6 +70,7 @@ type stock struct {
 	mu       sync.Mutex
 	requests []received
 	instead  http.HandlerFunc     // answers calls in its place; nil for itself
+	before   http.HandlerFunc     // sees calls whose body was read, before they are answered; nil for nothing
 	says     func(*a2a.AgentCard) // changes a copy of its card; nil for nothing
 }
 
@@ -78,6 +79,13 @@ func (s *stock) answers(instead http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.instead = instead
+}
+
+// sees has calls looked at before they are answered, and no longer with nil.
+func (s *stock) sees(before http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = before
 }
 
 type received struct {
@@ -153,9 +161,12 @@ func (s *stock) noting(next http.Handler) http.Handler {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
 		s.requests = append(s.requests, received{body, r.Header.Clone()})
-		instead := s.instead
+		instead, before := s.instead, s.before
 		s.mu.Unlock()
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		if before != nil {
+			before(w, r)
+		}
 		if instead != nil {
 			instead(w, r)
 			return

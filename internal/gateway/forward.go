@@ -21,6 +21,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/hop"
 )
 
 // maxAnswer bounds what is held of one answer, or of one event of a stream, to
@@ -55,7 +56,7 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 		GotConn: func(httptrace.GotConnInfo) { reached.Store(true) },
 	}))
 	proxy := httputil.ReverseProxy{
-		Transport: timed{x.transport(), g, x.ID},
+		Transport: hop.Final(request.Context(), timed{x.transport(), g, x.ID}),
 		// Events pass as they come, since ReverseProxy flushes what is a stream or
 		// has no length; everything else is whole and goes out in one piece. What
 		// is empty is not flushed: the status of gRPC would not be in its headers.
@@ -193,9 +194,7 @@ func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context s
 		r.Out.Header.Set("Grpc-Accept-Encoding", "identity")
 	}
 	// Nothing in between may undo what the checked bytes say.
-	r.Out.Body = io.NopCloser(bytes.NewReader(x.forward))
-	r.Out.ContentLength = int64(len(x.forward))
-	r.Out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.forward)), nil }
+	hop.Onward(r.Out, x.forward)
 	h := r.Out.Header
 	stripOurs(h)
 	x.handOn(h)

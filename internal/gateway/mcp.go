@@ -19,6 +19,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/hop"
 	"github.com/powerbox-project/powerbox/internal/mcp"
 )
 
@@ -379,8 +380,8 @@ func (g *Gateway) refuseServer(r *http.Response, x *exchange, id powerbox.Value,
 		return err
 	}
 	again := r.Request.Clone(context.WithoutCancel(ctx))
-	again.Method, again.ContentLength = http.MethodPost, int64(len(answer))
-	again.Body = io.NopCloser(bytes.NewReader(answer))
+	again.Method = http.MethodPost
+	hop.Onward(again, answer)
 	again.Header.Set("Content-Type", typeJSON)
 	again.Header.Set("Accept", typeJSON+", "+typeEvents)
 	again.Header.Set(HeaderContext, signed)
