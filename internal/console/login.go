@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -21,14 +22,21 @@ type loginPage struct {
 }
 
 // ours returns a path of this server to go on at, and the first page for anything
-// else.
+// else. What agents answer is none of ours, although it may be here: no login
+// leads there, with a cookie that other sites cannot have sent (ATK-47).
 func ours(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
 		return "/approve"
 	}
+	if at := path.Clean(u.Path); at == agents || strings.HasPrefix(at, agents+"/") {
+		return "/approve"
+	}
 	return next
 }
+
+// agents is below which path the agents behind answer.
+const agents = "/agents"
 
 func (k *Console) login(v *visit) error {
 	next := ours(v.r.URL.Query().Get("next"))

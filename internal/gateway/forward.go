@@ -197,6 +197,10 @@ func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context s
 	hop.Onward(r.Out, x.forward)
 	h := r.Out.Header
 	stripOurs(h)
+	stripOwnCookies(h)
+	if x.mode != gate.Observe {
+		stripBelieved(h)
+	}
 	x.handOn(h)
 	if scheme, _, _ := strings.Cut(h.Get("Authorization"), " "); x.consumed || !strings.EqualFold(scheme, "DPoP") {
 		h.Del("DPoP") // another's belongs to another's token
@@ -236,22 +240,13 @@ func (x *exchange) query(own string) string {
 	return own + added
 }
 
-// stripOurs deletes the headers under our names. A server that hands headers on
-// as environment variables takes an underscore for a dash.
-func stripOurs(h http.Header) {
-	for name := range h {
-		if strings.HasPrefix(strings.ToLower(strings.ReplaceAll(name, "_", "-")), "powerbox-") {
-			delete(h, name)
-		}
-	}
-}
-
 // answer looks at an answer before it goes to the caller: the tasks in it
 // become the caller's before the caller can know of them.
 func (g *Gateway) answer(r *http.Response, x *exchange) error {
 	h := r.Header
 	stripOurs(h)
 	stripOurs(r.Trailer) // what is announced; what comes is looked at when it has come
+	contain(h)
 	if x.call.Binding == a2a.MCP {
 		return g.mcpAnswer(r, x)
 	}

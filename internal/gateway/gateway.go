@@ -298,7 +298,7 @@ func (x *exchange) noCall() (status int, err error) {
 	if by := callsBy[x.call.Binding]; !slices.Contains(by, x.request.Method) {
 		return http.StatusMethodNotAllowed, fmt.Errorf("calls of %s come by %s", x.call.Binding, strings.Join(by, ", "))
 	}
-	if encoding := x.request.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+	if encoding := coding(x.request.Header); encoding != "" {
 		return http.StatusUnsupportedMediaType, fmt.Errorf("Content-Encoding %q is not accepted; send the body as it is", encoding)
 	}
 	return 0, nil

@@ -90,7 +90,7 @@ func eventOf(r *http.Request, body []byte, limits powerbox.Limits) (task a2a.Tas
 	if err := checkContentType(x); err != nil {
 		return task, nil, err
 	}
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+	if coding(r.Header) != "" {
 		return task, nil, errors.New("the event is compressed; send it as it is")
 	}
 	if _, err := powerbox.DecodeValue(body, limits); err != nil {

@@ -1,0 +1,166 @@
+package gateway
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// stripOurs deletes the headers under our names, however they are spelled.
+func stripOurs(h http.Header) {
+	var room [64]byte
+	for name := range h {
+		if bytes.HasPrefix(folded(room[:0], name), own) {
+			delete(h, name)
+		}
+	}
+}
+
+var own = []byte("powerbox-")
+
+// folded appends the name of a header as it is compared: in lower case, and with
+// dashes, since a server that hands headers on as environment variables takes an
+// underscore for one.
+func folded(to []byte, name string) []byte {
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		case c == '_':
+			c = '-'
+		}
+		to = append(to, c)
+	}
+	return to
+}
+
+// believed are headers that servers believe of a proxy in front of them: who calls,
+// and what is called in the place of what the request says (ATK-29, ATK-32). The
+// caller chose them, and nobody has checked them; what is true is in the context.
+// docs/clients.md has the list.
+var (
+	believed = map[string]bool{
+		"forwarded": true, "true-client-ip": true, "x-client-ip": true, "x-cluster-client-ip": true, "x-real-ip": true,
+		"remote-user": true, "x-agent-id": true, "x-spiffe-id": true, "client-cert": true, "client-cert-chain": true,
+		"x-http-method": true, "x-http-method-override": true, "x-method-override": true, "x-original-method": true,
+		"x-original-url": true, "x-original-uri": true, "x-rewrite-url": true, "x-original-host": true, "x-host": true,
+	}
+	believedBelow = [][]byte{[]byte("x-forwarded-"), []byte("x-remote-"), []byte("x-auth-request-"), []byte("x-ssl-client-")}
+	// decisive are headers by which the call was read: an agent must not take
+	// another one for them that only looks like it.
+	decisive = map[string]bool{
+		"content-type": true, "content-encoding": true, "content-length": true, "transfer-encoding": true, "grpc-encoding": true,
+		"a2a-version": true, "a2a-extensions": true, "x-a2a-extensions": true, "mcp-session-id": true, "mcp-protocol-version": true, "last-event-id": true,
+	}
+)
+
+// stripBelieved deletes the headers that say what only a proxy could know.
+func stripBelieved(h http.Header) {
+	var room [64]byte
+	for name := range h {
+		is := folded(room[:0], name)
+		below := func(prefix []byte) bool { return bytes.HasPrefix(is, prefix) }
+		if believed[string(is)] || slices.ContainsFunc(believedBelow, below) || decisive[string(is)] && strings.Contains(name, "_") {
+			delete(h, name)
+		}
+	}
+}
+
+// coding is how a body is packed, "" where it comes as it is. One field of several
+// that says so is enough (ATK-30).
+func coding(h http.Header) string {
+	for _, said := range h["Content-Encoding"] {
+		if said != "" && said != "identity" {
+			return said
+		}
+	}
+	return ""
+}
+
+// The pages on which people approve may be at the same origin as the agents: to a
+// browser an agent's answer is then one of ours (ATK-47). What follows keeps the
+// two apart: an agent gets and sets no cookie of ours, and what it answers acts
+// for nobody.
+
+// stripOwnCookies leaves the cookies under our names out of what goes to an
+// agent: that of a person's session is as good as the person.
+func stripOwnCookies(h http.Header) {
+	lines, ok := h["Cookie"]
+	if !ok {
+		return
+	}
+	kept := lines[:0]
+	for _, line := range lines {
+		if line = withoutOwn(line); line != "" {
+			kept = append(kept, line)
+		}
+	}
+	if h["Cookie"] = kept; len(kept) == 0 {
+		delete(h, "Cookie")
+	}
+}
+
+// withoutOwn is a line of cookies without those under our names. A line without
+// them stays as it is.
+func withoutOwn(line string) string {
+	own := func(one string) bool {
+		name, _, _ := strings.Cut(one, "=")
+		return isOwnCookie(name)
+	}
+	all := strings.Split(line, ";")
+	kept := slices.DeleteFunc(slices.Clone(all), own)
+	if len(kept) == len(all) {
+		return line
+	}
+	return strings.TrimSpace(strings.Join(kept, ";"))
+}
+
+// isOwnCookie reports whether a cookie is under our names, with one of the
+// prefixes that browsers know or without.
+func isOwnCookie(name string) bool {
+	name = strings.ToLower(strings.TrimSpace(name))
+	for _, prefix := range []string{"__host-", "__secure-"} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	return strings.HasPrefix(name, "powerbox-")
+}
+
+// ofOrigin are headers by which one answer speaks for every other one of its
+// origin, or of its host.
+var ofOrigin = []string{"Alt-Svc", "Clear-Site-Data", "Nel", "Report-To", "Service-Worker-Allowed", "Strict-Transport-Security"}
+
+// contain has an answer of an agent be, to a browser, that answer and no more. One
+// that a browser might show as a page is shown without scripts, as an origin of
+// its own. What agents answer is none, and passes with the headers that it has.
+func contain(h http.Header) {
+	if lines, ok := h["Set-Cookie"]; ok {
+		h["Set-Cookie"] = slices.DeleteFunc(lines, func(line string) bool {
+			// One without a name comes back as what its value says.
+			name, _, _ := strings.Cut(strings.TrimLeft(line, " \t="), "=")
+			return isOwnCookie(name)
+		})
+	}
+	for _, name := range ofOrigin {
+		delete(h, name)
+	}
+	if !isData(h["Content-Type"]) {
+		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+	}
+}
+
+// isData reports whether an answer says that it is what agents answer, and in a
+// way that nobody can read otherwise: the last type of a list counts for browsers.
+func isData(types []string) bool {
+	if len(types) != 1 || strings.Contains(types[0], ",") {
+		return false
+	}
+	kind, _, _ := strings.Cut(types[0], ";")
+	switch kind = strings.TrimSpace(kind); kind {
+	case typeJSON, typeEvents, typeGRPC, typeGRPC + "+proto":
+		return true
+	}
+	return strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")
+}
