@@ -267,8 +267,10 @@ func body(r *http.Request) (powerbox.Value, error) {
 // asJSON refuses a body that says it is something else than JSON in UTF-8, or in
 // another coding: somebody could read it differently (ATK-29, ATK-30).
 func asJSON(h http.Header) error {
-	if coding := h.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return agentauth.Errorf(agentauth.CodeInvalidRequest, "Content-Encoding %.64q is not accepted; send the body as it is", coding)
+	for _, coding := range h.Values("Content-Encoding") {
+		if coding != "" && coding != "identity" {
+			return agentauth.Errorf(agentauth.CodeInvalidRequest, "Content-Encoding %.64q is not accepted; send the body as it is", coding)
+		}
 	}
 	said := h.Values("Content-Type")
 	if len(said) == 0 {

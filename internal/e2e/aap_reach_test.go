@@ -91,6 +91,7 @@ func TestATK29_RequestsOfAgentAuth(t *testing.T) {
 		"ATK-29 text":                           b.ask(http.MethodPost, "/capability/execute", m.token(at), good, "Content-Type", "text/plain"),
 		"ATK-29 another method":                 b.ask(http.MethodPut, "/capability/execute", m.token(at), good, "Content-Type", "application/json"),
 		"ATK-30 compressed":                     b.ask(http.MethodPost, "/capability/execute", m.token(at), good, "Content-Type", "application/json", "Content-Encoding", "gzip"),
+		"ATK-30 compressed, said behind":        b.ask(http.MethodPost, "/capability/execute", m.token(at), good, "Content-Type", "application/json", "Content-Encoding", "identity\ngzip"),
 		"ATK-40 the same claims in other bytes": b.ask(http.MethodPost, "/capability/execute", rewritten(), good),
 		"ATK-54 no token":                       b.ask(http.MethodPost, "/capability/execute", "", good),
 		"ATK-54 ambient authority":              b.ask(http.MethodPost, "/capability/execute", "", good, "Powerbox-Ambient", "true", "Powerbox-Dev-User", "alice"),

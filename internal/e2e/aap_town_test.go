@@ -257,7 +257,7 @@ func (b *bank) ask(method, path, token string, body any, header ...string) reply
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+		req.Header[http.CanonicalHeaderKey(header[i])] = strings.Split(header[i+1], "\n")
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

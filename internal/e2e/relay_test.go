@@ -287,6 +287,7 @@ func TestATK17_RelayHoldsEveryEvent(t *testing.T) {
 		{"about two tasks", at, token, `{"task":{"id":"` + task + `"},"message":{"taskId":"` + other + `"}}`, http.StatusBadRequest, ""},
 		{"that is read in two ways", at, token, `{"task":{"id":"` + task + `"},"task":{"id":"` + other + `"}}`, http.StatusBadRequest, ""},
 		{"that is a form", at, merged2(token, "Content-Type", "application/x-www-form-urlencoded"), event1(task), http.StatusBadRequest, ""},
+		{"that is packed", at, merged2(token, "Content-Encoding", "identity", "gzip"), event1(task), http.StatusBadRequest, ""},
 		{"that is too long", at, token, `{"statusUpdate":{"taskId":"` + task + `","x":"` + strings.Repeat("x", 5<<20) + `"}}`, http.StatusRequestEntityTooLarge, ""},
 	} {
 		code, said, header := c.at.post(t, c.header, c.body)
@@ -312,9 +313,9 @@ func TestATK17_RelayHoldsEveryEvent(t *testing.T) {
 	}
 }
 
-func merged2(h http.Header, name, value string) http.Header {
+func merged2(h http.Header, name string, values ...string) http.Header {
 	out := h.Clone()
-	out.Set(name, value)
+	out[name] = values
 	return out
 }
 
