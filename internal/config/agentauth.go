@@ -67,10 +67,10 @@ type ProviderCapability struct {
 	Input       powerbox.Value            `key:"input" doc:"JSON Schema of its arguments, which every call is held to."`
 	Output      powerbox.Value            `key:"output" doc:"JSON Schema of its result."`
 	Sensitivity string                    `key:"sensitivity" default:"write" enum:"read,write,high" doc:"How strong an approval must be: what writes asks for a passkey, what is high is never granted without a person."`
-	Default     bool                      `key:"default" doc:"Granted at once to agents of linked hosts that ask for nothing else."`
+	Default     bool                      `key:"default" doc:"Granted at once to agents of linked hosts that ask for nothing else. Where it changes something, whoever links a host needs a passkey."`
 	Autonomous  bool                      `key:"autonomous" doc:"Granted at once to autonomous agents of hosts without a user; see autonomous_hosts."`
 	Public      bool                      `key:"public" doc:"Listed without authentication."`
-	Blocked     bool                      `key:"blocked" doc:"Listed, and cannot be asked for."`
+	Blocked     bool                      `key:"blocked" doc:"Listed, and can neither be asked for nor be a default."`
 	Proof       bool                      `key:"require_proof" doc:"Execute it with a token that is bound to a key or a certificate alone."`
 	Constraints powerbox.Value            `key:"constraints" doc:"Constraints of the server, which every grant is within."`
 	Lifetime    time.Duration             `key:"grant_lifetime" doc:"How long a grant of it is in force. Absent: as long as its agent."`
@@ -193,6 +193,9 @@ func (k checker) checkProvider(at string, p AgentAuth) {
 		maps.DeleteFunc(behind, func(_, at string) bool { return at == "" })
 		if len(behind) > 1 {
 			k.place(here, "has %s; want one: what is executed elsewhere has no backend here", strings.Join(slices.Sorted(maps.Keys(behind)), " and "))
+		}
+		if c.Blocked && (c.Default || c.Autonomous) {
+			k.place(here, "is blocked, and default or autonomous gives it unasked; want one or the other")
 		}
 		if c.Location != "" && (c.Uses > 0 || len(c.Sum) > 0) {
 			k.place(here, "has location and a budget (uses or sum); what is executed elsewhere is not counted here, so give it a backend, or no budget")

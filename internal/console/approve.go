@@ -156,6 +156,7 @@ type questionPage struct {
 	Open, Fresh               bool
 	Passkeys, HasPasskey      bool
 	NeedsPasskey              bool
+	Entails                   []string // what agents of the host then have unasked and what changes something, in words
 	Ends                      time.Time // of the agent
 	Idle                      string    // how long it lives without a request
 	Endings                   []ending
@@ -216,7 +217,10 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 			return page, err
 		}
 	}
-	page.NeedsPasskey = slices.ContainsFunc(page.Asks, func(a asked) bool { return a.Risky })
+	for _, c := range k.config.Approvals.Entails(q) {
+		page.Entails = append(page.Entails, c.Description)
+	}
+	page.NeedsPasskey = len(page.Entails) > 0 || slices.ContainsFunc(page.Asks, func(a asked) bool { return a.Risky })
 	for _, h := range q.Held {
 		c := k.config.Approvals.Capability(h.Capability)
 		one := heldGrant{Says: h.Capability, Words: inWords(fields(h, c)), Expires: h.Expires}

@@ -32,6 +32,8 @@ type Approvals interface {
 	History(ctx context.Context, who provider.Person, q provider.Question) ([]provider.Action, error)
 	AnswerDigest(q provider.Question, who provider.Person, answer provider.Answer) (string, error)
 	Capability(name string) *provider.Capability
+	// Entails are what an answer gives beside what is asked for.
+	Entails(q provider.Question) []*provider.Capability
 }
 
 // Desk is what policy and configuration leave to people.

@@ -307,6 +307,9 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	if err != nil {
 		return Standing{}, err
 	}
+	if gives := p.Entails(q); len(gives) > 0 && !answer.Deny && !who.Present && !who.Unsafe {
+		return Standing{}, agentauth.Errorf(agentauth.CodeUnauthorized, "the host becomes yours with this, and whatever agent it registers then has %q without asking; approve it on the page, with a passkey (AAP-A7)", gives[0].Name)
+	}
 	signed := p.answerDigest(q, who, answer, approved)
 	if answer.Proof != "" && answer.Proof != signed {
 		return Standing{}, errChanged()
@@ -382,7 +385,7 @@ func (q Question) stands(now time.Time) bool {
 	case q.Approval.Kind == ForCapability:
 		return state == agentauth.Active || state == agentauth.Expired
 	case q.Approval.Kind == ForClaim:
-		return state == agentauth.Active && q.Host.User == ""
+		return mayAct(q.Agent, now) && q.Host.User == ""
 	}
 	return state == agentauth.Pending
 }
@@ -473,15 +476,42 @@ func (p *Provider) refuse(tx Tx, agent, by string, now time.Time) error {
 	return nil
 }
 
+// links reports whether an answer that is no denial makes whoever gives it the user of
+// the host.
+func (q Question) links() bool {
+	switch {
+	case q.Host.User != "" || q.Approval.Kind == ForCapability:
+		return false
+	case q.Approval.Kind == ForClaim:
+		return true
+	}
+	return q.Agent.Mode == agentauth.Delegated
+}
+
+// Entails are the defaults that change something and that agents of the host of a
+// question have from its answer on, without anybody being asked again: whoever gives
+// them so has to be present, as for each of them alone (AAP-P3, AAP-A7, AAP-A10).
+func (p *Provider) Entails(q Question) (out []*Capability) {
+	if !q.links() {
+		return nil
+	}
+	for _, name := range p.defaults(q.Host) {
+		if c := p.capabilities[name]; c != nil && c.Sensitivity != Read {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // link makes a host active and, for a delegated agent, the person its user. The
 // autonomous agents of a host that gets a user are claimed (AAP-U3, AAP-M6).
 func (p *Provider) link(tx Tx, u *unit, q *Question, who Person, now time.Time) error {
 	if q.Host.Status == agentauth.Pending {
 		q.Host.Status, q.Host.Activated = agentauth.Active, now
 	}
-	linked := q.Host.User == "" && q.Agent.Mode == agentauth.Delegated
+	linked := q.links()
 	if linked {
-		q.Host.User = who.Principal
+		q.Host.User, q.Host.Vouched = who.Principal, who.Present || who.Unsafe
 	}
 	if q.Agent.Mode == agentauth.Delegated {
 		q.Agent.User = q.Host.User
@@ -496,14 +526,24 @@ func (p *Provider) link(tx Tx, u *unit, q *Question, who Person, now time.Time) 
 	return p.claim(tx, u, q.Host, who.Principal, now)
 }
 
-// claim ends the autonomous agents of a host that got a user.
+// mayAct reports whether an agent, as it is stored, is active here or at another node:
+// either may know of a request that is not stored, since [Provider.touch] stores one
+// when a tenth of the session has gone since the last.
+func mayAct(a Agent, now time.Time) bool {
+	a.Clocks.Session += a.Clocks.Session / 10
+	return a.At(now) == agentauth.Active
+}
+
+// claim ends the autonomous agents of a host that got a user: those that are active.
+// One that has expired is left as it is, and comes back, if it does, as an agent of the
+// user's host (sections 2.10 and 5.6).
 func (p *Provider) claim(tx Tx, u *unit, h Host, by string, now time.Time) error {
 	agents, err := tx.HostAgents(h.ID)
 	if err != nil {
 		return err
 	}
 	for _, a := range agents {
-		if a.Mode != agentauth.Autonomous || a.At(now) != agentauth.Active {
+		if a.Mode != agentauth.Autonomous || !mayAct(a, now) {
 			continue
 		}
 		a.User, a.Claim = h.User, agentauth.Claimed // whose the history is from now on

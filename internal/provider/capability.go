@@ -51,6 +51,8 @@ func (c *Capability) check() error {
 		return fmt.Errorf("provider: capability %q; want a name of a to z, digits and _", c.Name)
 	case c.Description == "":
 		return fmt.Errorf("provider: capability %q has no description; people decide by it", c.Name)
+	case c.Blocked && (c.Default || c.Autonomous):
+		return fmt.Errorf("provider: capability %q is blocked and granted without a person; want one or the other (AAP-R10)", c.Name)
 	case (c.Default || c.Autonomous) && c.Sensitivity == High:
 		return fmt.Errorf("provider: capability %q is high-risk and granted without a person; want one or the other (AAP-R12)", c.Name)
 	}

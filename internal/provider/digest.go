@@ -41,8 +41,16 @@ func (p *Provider) Digest(q Question) string {
 		"approval": q.Approval.ID, "kind": q.Approval.Kind, "reason": q.Approval.Reason, "message": q.Approval.Message, "from": q.Approval.From, "host_from": q.Host.From, "expires": q.Approval.Expires.UTC(),
 		"agent": q.Agent.ID, "agent_name": q.Agent.Name, "agent_key": q.Agent.Thumbprint, "mode": q.Agent.Mode,
 		"host": q.Host.ID, "host_name": q.Host.Name, "host_key": q.Host.Thumbprint, "host_status": q.Host.Status, "user": q.user(),
-		"grants": p.shown(q.Grants), "held": p.shown(q.Held),
+		"grants": p.shown(q.Grants), "held": p.shown(q.Held), "entails": p.shown(p.entailed(q)),
 	})
+}
+
+// entailed is what [Provider.Entails] has, as it goes into a digest.
+func (p *Provider) entailed(q Question) (out []Grant) {
+	for _, c := range p.Entails(q) {
+		out = append(out, Grant{Capability: c.Name})
+	}
+	return out
 }
 
 // AnswerDigest names exactly what an answer would do: the question as it was

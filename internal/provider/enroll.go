@@ -81,7 +81,7 @@ func (p *Provider) Enroll(ctx context.Context, invitation, name string, key toke
 			return err
 		}
 		h = Host{
-			ID: id, Name: v.Name, Thumbprint: key.Thumbprint(), Key: key.JWK().AppendJSON(nil), User: v.User, Defaults: v.Defaults, OwnList: v.OwnList,
+			ID: id, Name: v.Name, Thumbprint: key.Thumbprint(), Key: key.JWK().AppendJSON(nil), User: v.User, Vouched: v.User != "", Defaults: v.Defaults, OwnList: v.OwnList,
 			Status: agentauth.Active, Created: now, Activated: now, Updated: now,
 		}
 		if own := plain(name, maxNameText); own != "" {

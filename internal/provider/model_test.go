@@ -60,6 +60,12 @@ func (a *modelAgent) state(now time.Time) agentauth.Status {
 	return agentauth.Active
 }
 
+// mayAct has an agent active for a tenth of its session longer: another node may know
+// of a request.
+func (a *modelAgent) mayAct(now time.Time) bool {
+	return a.status == agentauth.Active && now.Sub(a.created) < 12*time.Hour && now.Sub(a.active) < 4*time.Hour && now.Sub(latest(a.used, a.active)) < 33*time.Minute
+}
+
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -115,7 +121,7 @@ func (m *model) endHost(h *modelHost) {
 func (m *model) link(h *modelHost, user string, now time.Time) {
 	h.user, h.status = user, agentauth.Active
 	for _, a := range h.agents {
-		if a.autonomous && a.state(now) == agentauth.Active {
+		if a.autonomous && a.mayAct(now) {
 			m.end(a, agentauth.Claimed)
 		}
 	}

@@ -203,7 +203,7 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 			agents++
 		}
 		was := h.User
-		h.User, h.Updated = "", now
+		h.User, h.Vouched, h.Updated = "", false, now
 		if err := tx.PutHost(h); err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func (p *Provider) Link(ctx context.Context, who Person, host, user string) erro
 		case h.Status == agentauth.Pending:
 			h.Status, h.Activated = agentauth.Active, now
 		}
-		h.User, h.Updated = user, now
+		h.User, h.Vouched, h.Updated = user, true, now
 		if err := tx.PutHost(h); err != nil {
 			return err
 		}
@@ -258,7 +258,7 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 	}
 	now := p.config.Now()
 	h := Host{
-		ID: id, Name: plain(name, maxNameText), Thumbprint: key.Thumbprint(), Key: key.JWK().AppendJSON(nil), User: user, Defaults: defaults, OwnList: defaults != nil,
+		ID: id, Name: plain(name, maxNameText), Thumbprint: key.Thumbprint(), Key: key.JWK().AppendJSON(nil), User: user, Vouched: user != "", Defaults: defaults, OwnList: defaults != nil,
 		Status: agentauth.Active, Created: now, Activated: now, Updated: now,
 	}
 	err = p.update(ctx, func(tx Tx, _ *unit) error {
@@ -279,7 +279,7 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 // mayBeDefaults refuses what no host can have by default (AAP-P3, AAP-R12).
 func (p *Provider) mayBeDefaults(names []string) error {
 	for _, d := range names {
-		if c := p.capabilities[d]; c == nil || c.Sensitivity == High {
+		if c := p.capabilities[d]; c == nil || c.Blocked || c.Sensitivity == High {
 			return agentauth.Errorf(agentauth.CodeInvalidCapability, "%q cannot be a default", clipped(d))
 		}
 	}

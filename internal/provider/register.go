@@ -314,14 +314,16 @@ func (p *Provider) atOnce(h Host, a Agent, wanted []wish) bool {
 // Defaults returns what agents of a host have without asking.
 func (p *Provider) Defaults(h Host) []string { return p.defaults(h) }
 
-// defaults are the capabilities that agents of a host have without asking.
-func (p *Provider) defaults(h Host) []string {
-	if h.OwnList {
-		return h.Defaults
-	}
-	var names []string
+// defaults are the capabilities that agents of a host have without asking: what
+// changes something where whoever linked the host was present, and never what is
+// blocked (AAP-A7, AAP-R10).
+func (p *Provider) defaults(h Host) (names []string) {
 	for _, name := range p.order {
-		if p.capabilities[name].Default {
+		c, listed := p.capabilities[name], slices.Contains(h.Defaults, name)
+		switch {
+		case h.OwnList && !listed, !h.OwnList && !c.Default, c.Blocked:
+		case c.Sensitivity != Read && h.User != "" && !h.Vouched:
+		default:
 			names = append(names, name)
 		}
 	}

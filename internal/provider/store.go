@@ -18,14 +18,17 @@ type Host struct {
 	Key        json.RawMessage
 	KeysURL    string // where its keys are, "" for an inline key
 	User       string // the principal that it is linked to, such as user:alice, "" for none
-	Defaults   []string
-	OwnList    bool // Defaults are its own; otherwise it has the provider's
-	Status     agentauth.Status
-	From       string // address from which it registered, as the connection said; "" for nobody knows
-	Created    time.Time
-	Activated  time.Time // zero while it never was
-	LastUsed   time.Time
-	Updated    time.Time
+	// Vouched reports that whoever linked it to its user was present, or an administrator:
+	// its agents have defaults that change something, too (AAP-A7).
+	Vouched   bool `json:",omitempty"`
+	Defaults  []string
+	OwnList   bool // Defaults are its own; otherwise it has the provider's
+	Status    agentauth.Status
+	From      string // address from which it registered, as the connection said; "" for nobody knows
+	Created   time.Time
+	Activated time.Time // zero while it never was
+	LastUsed  time.Time
+	Updated   time.Time
 }
 
 // Agent is one agent under a host (section 3.2).

@@ -40,6 +40,7 @@ async function register(form) {
 
 function needsPasskey(form) {
   if (!form.dataset.only && !form.querySelector("select")) return true;
+  if ("needsPasskey" in form.dataset) return true;
   return form.querySelector("input[data-needs-passkey]:checked, option[data-needs-passkey]:checked") !== null;
 }
 
