@@ -156,7 +156,7 @@ type questionPage struct {
 	Open, Fresh               bool
 	Passkeys, HasPasskey      bool
 	NeedsPasskey              bool
-	Entails                   []string // what agents of the host then have unasked and what changes something, in words
+	Entails                   []string  // what agents of the host then have unasked and what changes something, in words
 	Ends                      time.Time // of the agent
 	Idle                      string    // how long it lives without a request
 	Endings                   []ending

@@ -110,3 +110,28 @@ func TestAAPN2_WhatIsNoSet(t *testing.T) {
 		b.want("AAP-N2 "+name, r, c.status, c.code)
 	}
 }
+
+// TestAAPP6_BoundsThatWereTightened: an operator holds a capability to less than was
+// granted of it before: that is in force, and what agents are told (AAP-G3).
+func TestAAPP6_BoundsThatWereTightened(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	m := b.active("alice", "transfer_money")
+	b.want("at first", m.execute("transfer_money", args("amount", 10000)), http.StatusOK, "")
+	b.again(func() {
+		b.write("powerbox.yaml", strings.Replace(b.file("powerbox.yaml"), "amount: {max: 10000}", "amount: {max: 100}", 1))
+	})
+	b.want("AAP-P6 within", m.execute("transfer_money", args("amount", 100)), http.StatusOK, "")
+	r := b.want("AAP-P6 beyond", m.execute("transfer_money", args("amount", 10000)), http.StatusForbidden, "constraint_violated")
+	if v, _ := r.Body["violations"].([]any); len(v) != 1 || !strings.Contains(r.Raw, `"constraint":{"max":100}`) {
+		t.Errorf("AAP-E6: %s", r.Raw)
+	}
+	if d := b.record(r.text("decision_id")); d.Decision != "DENY" {
+		t.Errorf("the denial is recorded as %+v", d)
+	}
+	if n := b.did("transfer_money"); n != 2 {
+		t.Errorf("the service was asked %d times; want 2", n)
+	}
+	if s := m.state(); !strings.Contains(s.Raw, `"constraints":{"amount":{"max":100}}`) {
+		t.Errorf("AAP-G3 the effective set: %s", s.Raw)
+	}
+}

@@ -35,6 +35,21 @@ func TestAAPL1_Clocks(t *testing.T) {
 	// An expired agent under a host without a user waits for a person again.
 	b.want("unlink", b.as("alice", http.MethodPost, "/v1/hosts/"+s.text("host_id")+"/unlink", nil), http.StatusOK, "")
 	b.want("AAP-K6 its delegated agents end", m.execute("check_balance", args("account_id", "a")), http.StatusForbidden, "agent_revoked")
+	lone, r := b.register(newOKP(t), map[string]any{"mode": "autonomous", "capabilities": []any{"list_accounts"}})
+	if r.text("status") != "active" {
+		t.Fatalf("AAP-U2: %s", r.Raw)
+	}
+	lone.becomes("expired")
+	r = b.want("AAP-V3", b.ask(http.MethodPost, "/agent/reactivate", b.host(lone.host), args("agent_id", lone.id)), http.StatusOK, "")
+	if r.text("status") != "pending" || codeOf(r) == "" || r.text("activated_at") != "" || r.text("expires_at") != "" || grantsOf(r)["check_balance"] != "pending" { // AAP-V5
+		t.Errorf("AAP-V3, AAP-V5 without a user: %s", r.Raw)
+	}
+	b.want("AAP-J5", lone.execute("check_balance", args("account_id", "a")), http.StatusForbidden, "agent_pending")
+	b.want("AAP-V1 while it waits", b.ask(http.MethodPost, "/agent/reactivate", b.host(lone.host), args("agent_id", lone.id)), http.StatusForbidden, "agent_pending")
+	b.want("AAP-P4 a user", b.approve("alice", codeOf(r), args()), http.StatusNotFound, "not_found")
+	b.want("AAP-P4", b.approve("root", codeOf(r), args()), http.StatusOK, "")
+	b.want("AAP-V3 approved", lone.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
+	b.want("AAP-P5 what it had", lone.execute("list_accounts", nil), http.StatusForbidden, "capability_not_granted")
 	b.want("AAP-V1 revoked", b.ask(http.MethodPost, "/agent/reactivate", b.host(m.host), args("agent_id", m.id)), http.StatusForbidden, "agent_revoked")
 	b.want("AAP-V1 none", b.ask(http.MethodPost, "/agent/reactivate", b.host(m.host), args("agent_id", "agt_none")), http.StatusNotFound, "agent_not_found")
 }
@@ -46,7 +61,10 @@ func TestAAPL2_LongestLives(t *testing.T) {
 	b.want("at first", m.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
 	m.becomes("expired") // AAP-L2
 	b.want("AAP-L2", m.execute("check_balance", args("account_id", "a")), http.StatusForbidden, "agent_expired")
-	b.want("AAP-V4", b.ask(http.MethodPost, "/agent/reactivate", b.host(m.host), args("agent_id", m.id)), http.StatusOK, "")
+	if r := b.want("AAP-V4", b.ask(http.MethodPost, "/agent/reactivate", b.host(m.host), args("agent_id", m.id)), http.StatusOK, ""); r.text("status") != "active" {
+		t.Errorf("AAP-V4: %s", r.Raw)
+	}
+	b.want("AAP-V4 the clocks begin anew", m.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
 	m.becomes("revoked") // AAP-L3, AAP-L5, AAP-V4
 	b.want("AAP-L3", m.execute("check_balance", args("account_id", "a")), http.StatusForbidden, "agent_revoked")
 	b.want("AAP-V2", b.ask(http.MethodPost, "/agent/reactivate", b.host(m.host), args("agent_id", m.id)), http.StatusForbidden, "absolute_lifetime_exceeded")

@@ -62,7 +62,12 @@ func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending
 	if err := p.use(ctx, "host "+t.Issuer+" "+t.ID, t, now); err != nil {
 		return HostSession{}, err
 	}
-	return s, nil
+	// Nothing changes by a token that does not hold, such as an old one or one that was
+	// used, and nothing by strangers, however many keys they publish (AAP-H5).
+	if s.Host.Status == agentauth.Active && s.Host.Thumbprint != key.Thumbprint() {
+		s.Host, err = p.rotated(ctx, s.Host.ID, key)
+	}
+	return s, err
 }
 
 // timely checks when a token is good whose signature holds. Who is refused for that is
@@ -156,12 +161,6 @@ func (p *Provider) hostOf(ctx context.Context, t agentauth.Token) (HostSession, 
 	if err == nil && key.Thumbprint() != t.Issuer {
 		err = agentauth.Errorf(agentauth.CodeInvalidJWT, "iss is not the thumbprint of the key %q of the host", clipped(t.KeyID))
 	}
-	if err == nil && h.Thumbprint != t.Issuer {
-		// Nothing changes by a token that does not hold, such as an old one.
-		if err = errors.Join(t.Verify(key), t.CheckTimes(p.config.Now(), p.config.Started)); err == nil {
-			s.Host, err = p.rotated(ctx, h.ID, key)
-		}
-	}
 	return s, key, err
 }
 
@@ -211,6 +210,9 @@ func (p *Provider) rotated(ctx context.Context, id string, key token.PublicKey) 
 	err = p.update(ctx, func(tx Tx, _ *unit) error {
 		if h, err = tx.Host(id); err != nil {
 			return err
+		}
+		if h.Status != agentauth.Active {
+			return agentauth.Errorf(agentauth.CodeHostRevoked, "the host has been revoked")
 		}
 		h.Thumbprint, h.Updated = key.Thumbprint(), p.config.Now()
 		if err := tx.PutHost(h); err != nil {

@@ -209,10 +209,12 @@ func TestAAPH5_KeySets(t *testing.T) {
 	by := func(k okp, more ...claims) string {
 		return w.host(k, append([]claims{{"host_public_key": nil, "host_jwks_url": set, "head": claims{"kid": k.public.Thumbprint()}}}, more...)...)
 	}
+	var waits provider.Standing
 	register := func(c claims) error {
 		s, err := w.provider.AuthenticateHost(t.Context(), by(one, c), true)
 		w.must(err)
-		return second(w.provider.Register(t.Context(), s, provider.Registration{Name: "Tester"}))
+		waits, err = w.provider.Register(t.Context(), s, provider.Registration{Name: "Tester"})
+		return err
 	}
 	both := by(one, claims{"host_public_key": one.jwk()})
 	w.want("AAP-H9: both ways", second(w.provider.AuthenticateHost(t.Context(), both, true)), agentauth.CodeInvalidJWT)
@@ -226,7 +228,13 @@ func TestAAPH5_KeySets(t *testing.T) {
 
 	w.want("AAP-H9: inline", second(w.provider.AuthenticateHost(t.Context(), w.host(one, claims{"head": claims{"kid": one.public.Thumbprint()}}), true)), agentauth.CodeInvalidJWT)
 	w.want("AAP-H5: a key that is not in the set", second(w.provider.AuthenticateHost(t.Context(), by(two), true)), agentauth.CodeInvalidJWT)
+	w.must(second(w.approve(alice, waits.Challenge.Code)))
 	w.sets[set] = []token.PublicKey{one.public, two.public}
+	later := claims{"host_public_key": nil, "host_jwks_url": nil, "head": claims{"kid": one.public.Thumbprint()}, "agent_jwks_url": set, "agent_kid": agent.public.Thumbprint()}
+	known, err := w.provider.AuthenticateHost(t.Context(), w.host(one, later), true)
+	w.must(err)
+	_, err = w.provider.Register(t.Context(), known, provider.Registration{Name: "Tester"})
+	w.want("AAP-H10: the set that it registered with", err, agentauth.CodeInvalidRequest)
 	w.want("AAP-H3: another's iss", second(w.provider.AuthenticateHost(t.Context(), by(two, claims{"iss": w.key().public.Thumbprint()}), true)), agentauth.CodeInvalidJWT)
 	old := by(two, claims{"iat": noon.Unix() - 1})
 	w.want("AAP-H6: a token that is over", second(w.provider.AuthenticateHost(t.Context(), old, true)), agentauth.CodeInvalidJWT)
@@ -237,6 +245,45 @@ func TestAAPH5_KeySets(t *testing.T) {
 	if w.hostByKey(two) == "" {
 		t.Error("AAP-H5: the host's key is not stored")
 	}
+}
+
+// TestAAPH5_WhatChangesNoKey: a host's key is another one by a token that holds in every
+// way, of a host that somebody has approved.
+func TestAAPH5_WhatChangesNoKey(t *testing.T) {
+	w := newTown(t)
+	one, two := w.key(), w.key()
+	const set = "https://host.example/keys"
+	w.sets[set] = []token.PublicKey{one.public, two.public}
+	by := func(k okp, more ...claims) string {
+		return w.host(k, append([]claims{{"host_public_key": nil, "host_jwks_url": set, "head": claims{"kid": k.public.Thumbprint()}}}, more...)...)
+	}
+	come := func(token string, pending bool) error {
+		return second(w.provider.AuthenticateHost(t.Context(), token, pending))
+	}
+	signsWith := func(what string, k okp) {
+		t.Helper()
+		if w.hostByKey(k) == "" {
+			t.Errorf("AAP-H5 %s: the host's key is another", what)
+		}
+	}
+	s, err := w.provider.AuthenticateHost(t.Context(), by(one, claims{"agent_public_key": w.key().jwk()}), true)
+	w.must(err)
+	out, err := w.provider.Register(t.Context(), s, provider.Registration{Name: "Tester"})
+	w.must(err)
+	w.want("while it waits", come(by(two), true), "")
+	signsWith("while it waits", one)
+	w.want("while it waits, where that is refused", come(by(two), false), agentauth.CodeHostPending)
+	signsWith("refused", one)
+	w.must(second(w.approve(alice, out.Challenge.Code)))
+	used := by(two)
+	w.want("approved", come(used, false), "")
+	signsWith("approved", two)
+	w.want("back", come(by(one), false), "")
+	w.want("AAP-H7: used", come(used, false), agentauth.CodeInvalidJWT)
+	signsWith("used", one)
+	w.must(second(w.provider.RevokeHostAs(t.Context(), alice, out.Host.ID)))
+	w.want("AAP-H8: revoked", come(by(two), true), agentauth.CodeHostRevoked)
+	signsWith("revoked", one)
 }
 
 // hostByKey returns the id of the host that signs with a key, "" for none.

@@ -210,6 +210,10 @@ func (p *Provider) denied(v gate.Verdict, call *gate.Call, held []Grant, name st
 		switch r.Code {
 		case string(powerbox.CodeArgumentConstraint), string(powerbox.CodeArgumentMissing):
 			e.Code, e.Message = agentauth.CodeConstraint, "the arguments are outside of what was granted"
+		case gate.CodeCaps:
+			if len(held) > 0 {
+				e.Code, e.Message = agentauth.CodeConstraint, "the arguments are outside of what the operator admits by now, whatever was granted"
+			}
 		case gate.CodeFrozen, gate.CodeCardWidened:
 			e.Message = "an operator has stopped this for now"
 			return e
@@ -222,7 +226,7 @@ func (p *Provider) denied(v gate.Verdict, call *gate.Call, held []Grant, name st
 		return e
 	}
 	for _, g := range held {
-		if shape, err := p.shape(g); err == nil {
+		if shape, _, err := p.within(g); err == nil {
 			e.Violations = append(e.Violations, agentauth.Violations(shape, arguments)...)
 		}
 	}
@@ -242,6 +246,9 @@ func (p *Provider) judge(held []Grant, name string, arguments powerbox.Value, no
 	attempt, err := powerbox.Invocation(op, arguments)
 	if err != nil {
 		return powerbox.Decision{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments: %v", err)
+	}
+	if d := powerbox.Decide(attempt, p.caps, now); !d.Allowed {
+		return d, nil // the server's own constraints, as they are by now (AAP-P6)
 	}
 	var last powerbox.Decision
 	for _, g := range held {

@@ -1,6 +1,9 @@
 package provider_test
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -209,4 +212,65 @@ func TestATK24_Streams(t *testing.T) {
 			t.Errorf("ATK-24, AAP-E5: %s", name)
 		}
 	}
+}
+
+// TestAAPP6_BoundsThatWereTightened: what the server holds a capability to is in force
+// for what was granted before, and so is what it admits again (AAP-G3).
+func TestAAPP6_BoundsThatWereTightened(t *testing.T) {
+	w := newTown(t, func(c *provider.Config) { c.Tokens = provider.Tokens{Enabled: true, Lifetime: time.Hour, Depth: 1} })
+	wide, narrow := w.active("transfer"), w.active()
+	w.must(second(w.provider.GrantAs(t.Context(), alice, narrow.id, provider.Asked{Name: "transfer", Constraints: value(t, `{"amount":{"max":500}}`)})))
+	bounded := func(to string) {
+		t.Helper()
+		w.config.Capabilities = slices.Clone(w.config.Capabilities)
+		w.config.Capabilities[slices.IndexFunc(w.config.Capabilities, func(c provider.Capability) bool { return c.Name == "transfer" })].Constraints = shape(t, to)
+		w.restart()
+		w.now = w.now.Add(time.Second)
+	}
+	asked := func(m *member, amount string) (provider.Introspection, bool, error) {
+		return w.provider.Introspect(t.Context(), provider.Bearer(m.token()), "transfer", value(t, `{"amount":`+amount+`}`))
+	}
+	w.want("at first", wide.execute("transfer", `{"amount":1000}`), "")
+	bounded(`{"amount":{"max":100}}`)
+	for _, m := range []*member{wide, narrow} {
+		w.want("AAP-P6: within", m.execute("transfer", `{"amount":100}`), "")
+		err := m.execute("transfer", `{"amount":101}`)
+		w.want("AAP-P6: beyond", err, agentauth.CodeConstraint)
+		var e *agentauth.Error
+		if !errors.As(err, &e) || len(e.Violations) != 1 || string(e.Violations[0].Constraint.AppendJSON(nil)) != `{"max":100}` || e.Decision == "" {
+			t.Errorf("AAP-E6: %+v", e)
+		}
+		for amount, want := range map[string]bool{"100": true, "101": false} {
+			if in, ok, err := asked(m, amount); err != nil || !ok || in.Decision == nil || in.Decision.Allowed != want {
+				t.Errorf("AAP-I6: %s: %v %t %v", amount, in.Decision, ok, err)
+			}
+		}
+		if got := m.standing().Grants; len(got) != 1 || string(got[0].Constraints) != `{"amount":{"max":100}}` {
+			t.Errorf("AAP-G3: the effective set is %s", got[0].Constraints)
+		}
+		s, err := m.session(claims{"aud": bankURL})
+		w.must(err)
+		issued, err := w.provider.IssueTokens(t.Context(), s, provider.TokenRequest{Capabilities: []string{"transfer"}})
+		if err != nil || len(issued) != 1 {
+			t.Fatalf("%v", err)
+		}
+		if op, err := powerbox.ParseOperation("bank/agent-auth/transfer"); err != nil || admits(t, issued[0], op, 101) || !admits(t, issued[0], op, 100) {
+			t.Errorf("AAP-P6: a token is for %v, %v", issued[0].Authority, err)
+		}
+	}
+	w.want("AAP-E6: with no grant", w.active().execute("transfer", `{"amount":101}`), agentauth.CodeNotGranted)
+	bounded(`{"amount":{"max":700}}`)
+	w.want("AAP-P6: as it was granted", narrow.execute("transfer", `{"amount":500}`), "")
+	w.want("AAP-P6: never wider", narrow.execute("transfer", `{"amount":501}`), agentauth.CodeConstraint)
+	w.want("AAP-P6: the server's", wide.execute("transfer", `{"amount":700}`), "")
+}
+
+// admits reports whether what was issued admits an amount.
+func admits(t *testing.T, c issuer.Capability, op powerbox.Operation, amount int) bool {
+	t.Helper()
+	attempt, err := powerbox.Invocation(op, value(t, fmt.Sprintf(`{"amount":%d}`, amount)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return powerbox.Decide(attempt, c.Authority, noon).Allowed
 }

@@ -172,7 +172,7 @@ func (p *Provider) Reactivate(ctx context.Context, s HostSession, agent string) 
 			return err
 		case agentauth.Expired:
 		default:
-			if a.Status == agentauth.Active || a.Status == agentauth.Expired {
+			if state == agentauth.Revoked && !terminal(a.Status) {
 				after = agentauth.Errorf(agentauth.CodeAbsoluteLifetime, "the agent's absolute lifetime is over; register a new one")
 				if err := p.end(tx, u, a, agentauth.Revoked, "clock:absolute", now); err != nil {
 					return err

@@ -199,3 +199,34 @@ func TestAAPR10_BlockedDefaults(t *testing.T) {
 		t.Errorf("AAP-R10, AAP-V3: %v after a reactivation", got)
 	}
 }
+
+// TestAAPL3_WhatWaits: the longest life ends whatever waits, too: nobody is asked to
+// approve what is over the same instant, and it goes like all that has ended.
+func TestAAPL3_WhatWaits(t *testing.T) {
+	w := newTown(t, func(c *provider.Config) { c.Retention = time.Hour })
+	m, _, err := w.register(w.key(), agentauth.Autonomous, asked("accounts")...)
+	w.must(err)
+	w.now = noon.Add(12*time.Hour - 5*time.Minute)
+	back, err := w.provider.Reactivate(t.Context(), w.hosted(m.host), m.id)
+	if w.must(err); back.Status != agentauth.Pending {
+		t.Fatalf("AAP-V3: %s", back.Status)
+	}
+	w.now = noon.Add(12 * time.Hour)
+	if s := m.standing(); s.Status != agentauth.Revoked {
+		t.Errorf("AAP-L5: %s", s.Status)
+	}
+	_, err = w.provider.Answer(t.Context(), root, back.Challenge.Approval.ID, provider.Answer{})
+	w.want("AAP-L3: approved", err, agentauth.CodeAlreadyGranted)
+	_, err = w.provider.Register(t.Context(), w.hosted(m.host, claims{"agent_public_key": m.key.jwk()}), provider.Registration{Name: "Tester", Mode: agentauth.Autonomous})
+	w.want("AAP-R6: registered again", err, agentauth.CodeAgentExists)
+	_, err = w.provider.Reactivate(t.Context(), w.hosted(m.host), m.id)
+	w.want("AAP-V2", err, agentauth.CodeAbsoluteLifetime)
+	waits, _, err := w.register(m.host, agentauth.Autonomous, asked("accounts")...)
+	w.must(err)
+	w.now = w.now.Add(12*time.Hour - time.Minute)
+	w.must(second(w.provider.Reactivate(t.Context(), w.hosted(m.host), waits.id)))
+	w.now = w.now.Add(2 * time.Hour)
+	w.must(second(w.provider.Clean(t.Context())))
+	_, err = w.provider.Status(t.Context(), w.hosted(m.host), waits.id)
+	w.want("AAP-Z3: it is kept no longer than others", err, agentauth.CodeAgentNotFound)
+}

@@ -151,7 +151,7 @@ func (m *machine) again(r *rapid.T) {
 		return
 	}
 	out, err := m.provider.Register(m.t.Context(), s, provider.Registration{Name: "Again", Mode: agentauth.Delegated})
-	agrees(r, "registering again", err, a.status == agentauth.Pending)
+	agrees(r, "registering again", err, a.state(m.now) == agentauth.Pending)
 	if err == nil {
 		m.asked(out, provider.ForRegistration, a, pendingOf(a))
 	}
@@ -308,7 +308,7 @@ func (m *machine) reactivate(r *rapid.T) {
 	out, err := m.provider.Reactivate(m.t.Context(), s, a.id)
 	agrees(r, "reactivating", err, state == agentauth.Active || state == agentauth.Expired)
 	switch {
-	case state == agentauth.Revoked && a.status == agentauth.Active:
+	case state == agentauth.Revoked && !over(a.status):
 		m.end(a, agentauth.Revoked)
 	case state == agentauth.Expired:
 		m.drop(a)

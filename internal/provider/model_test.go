@@ -50,10 +50,12 @@ type (
 // state is the state of an agent by the clocks.
 func (a *modelAgent) state(now time.Time) agentauth.Status {
 	switch last := latest(a.used, a.active); {
-	case a.status != agentauth.Active:
+	case over(a.status):
 		return a.status
 	case now.Sub(a.created) >= 12*time.Hour:
 		return agentauth.Revoked
+	case a.status == agentauth.Pending:
+		return agentauth.Pending
 	case now.Sub(a.active) >= 4*time.Hour, now.Sub(last) >= 30*time.Minute:
 		return agentauth.Expired
 	}

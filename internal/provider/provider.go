@@ -91,8 +91,8 @@ type KeyFetcher interface {
 type Provider struct {
 	config       Config
 	capabilities map[string]*Capability
-	order        []string // names, sorted
-	caps         powerbox.Authority
+	order        []string           // names, sorted
+	caps         powerbox.Authority // each capability within the server's own constraints
 	replay       gate.Replay
 	seen         snapshots
 	target       *gate.Target
@@ -150,7 +150,7 @@ func New(c Config) (*Provider, error) {
 		}
 		p.capabilities[one.Name] = one
 		p.order = append(p.order, one.Name)
-		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: powerbox.AnyArguments()})
+		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: one.Constraints})
 	}
 	slices.Sort(p.order)
 	var err error

@@ -156,6 +156,34 @@ func (p *Provider) shape(g Grant) (powerbox.Shape, error) {
 	return p.config.Options.ParseConstraints(v)
 }
 
+// within is what a grant admits within what the server holds its capability to by now,
+// which may be less than when it was given, and false where nothing remains (AAP-P6).
+func (p *Provider) within(g Grant) (powerbox.Shape, bool, error) {
+	shape, err := p.shape(g)
+	c := p.capabilities[g.Capability]
+	if err != nil || c == nil {
+		return shape, err == nil, err
+	}
+	met, left := shape.Meet(c.Constraints)
+	return met, left && !met.Empty(), nil
+}
+
+// effective are grants with the constraints that they hold to by now, as their agents
+// are told (AAP-G3, section 5.3). What nothing remains of is shown as it was given.
+func (p *Provider) effective(grants []Grant) []Grant {
+	out := slices.Clone(grants)
+	for i, g := range out {
+		if c := p.capabilities[g.Capability]; g.Status != agentauth.Active || c == nil || len(c.Constraints.Fields()) == 0 {
+			continue
+		}
+		met, left, err := p.within(g)
+		if _, sayable := agentauth.Constraints(met); err == nil && left && sayable {
+			out[i].Constraints = wireConstraints(met)
+		}
+	}
+	return out
+}
+
 // Register registers an agent under its host (section 5.3).
 func (p *Provider) Register(ctx context.Context, s HostSession, r Registration) (Standing, error) {
 	if r.Mode == "" {
@@ -167,7 +195,7 @@ func (p *Provider) Register(ctx context.Context, s HostSession, r Registration) 
 	if r.Name = plain(r.Name, maxNameText); r.Name == "" {
 		return Standing{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "name is missing; people see it when they are asked")
 	}
-	key, err := p.newAgentKey(ctx, s.token)
+	key, err := p.newAgentKey(ctx, s)
 	if err != nil {
 		return Standing{}, err
 	}
@@ -185,7 +213,8 @@ func (p *Provider) Register(ctx context.Context, s HostSession, r Registration) 
 }
 
 // newAgentKey is the key of an agent that is to be registered (AAP-H10, AAP-H12).
-func (p *Provider) newAgentKey(ctx context.Context, t agentauth.Token) (token.PublicKey, error) {
+func (p *Provider) newAgentKey(ctx context.Context, s HostSession) (token.PublicKey, error) {
+	t := s.token
 	inline := t.AgentKey.Kind() != powerbox.KindNull
 	switch {
 	case inline == (t.AgentKeysURL != ""):
@@ -194,7 +223,7 @@ func (p *Provider) newAgentKey(ctx context.Context, t agentauth.Token) (token.Pu
 		return agentauth.ParseKey(t.AgentKey)
 	case t.AgentKeyID == "":
 		return token.PublicKey{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "agent_jwks_url without agent_kid, which names the key")
-	case t.AgentKeysURL == t.HostKeysURL:
+	case t.AgentKeysURL == t.HostKeysURL, t.AgentKeysURL == s.Host.KeysURL:
 		return token.PublicKey{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "agent_jwks_url is the host's own; want another")
 	}
 	return p.fetched(ctx, t.AgentKeysURL, t.AgentKeyID)
@@ -211,7 +240,7 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 	}
 	a, err := tx.HostAgentByKey(host.ID, key.Thumbprint())
 	switch {
-	case err == nil && a.Status == agentauth.Pending:
+	case err == nil && a.At(now) == agentauth.Pending:
 		return p.again(tx, host, a, r.Asking, wanted, now)
 	case err == nil:
 		return Standing{}, agentauth.Errorf(agentauth.CodeAgentExists, "an agent of that key is registered and %s; want a new key for a new agent", a.At(now))
@@ -398,7 +427,7 @@ func (p *Provider) meant(g Grant, w wish) bool {
 func (p *Provider) standing(h Host, a Agent, grants []Grant, c *Challenge) Standing {
 	p.merge(&a)
 	now := p.config.Now()
-	s := Standing{Agent: a, Host: h, Status: a.At(now), Grants: grants, Challenge: c}
+	s := Standing{Agent: a, Host: h, Status: a.At(now), Grants: p.effective(grants), Challenge: c}
 	if s.Status == agentauth.Active {
 		s.Expires = a.expires()
 	}

@@ -63,14 +63,13 @@ type Clocks struct {
 
 // At returns the state of a at a moment (AAP-L5): stored, or by the clocks.
 func (a Agent) At(now time.Time) agentauth.Status {
-	switch a.Status {
-	case agentauth.Active, agentauth.Expired:
-	default:
-		return a.Status
-	}
 	switch {
+	case terminal(a.Status):
+		return a.Status
 	case !now.Before(a.Created.Add(a.Clocks.Absolute)):
-		return agentauth.Revoked
+		return agentauth.Revoked // whether it acts or waits (AAP-L3)
+	case a.Status == agentauth.Pending:
+		return agentauth.Pending
 	case a.Status == agentauth.Expired, !now.Before(a.expires()):
 		return agentauth.Expired
 	}

@@ -130,7 +130,10 @@ func (s *Session) holder() string { return holder(s.Agent.ID) }
 // a token names all arguments, so that only those can be given which are
 // constrained, which the schema requires, or which were asked for.
 func (p *Provider) closed(g Grant, c *Capability, also []string) (powerbox.Shape, error) {
-	shape, err := p.shape(g)
+	shape, left, err := p.within(g)
+	if err == nil && !left {
+		err = agentauth.Errorf(agentauth.CodeNotGranted, "nothing of what was granted of %q remains within what the operator admits by now", c.Name)
+	}
 	if err != nil || len(shape.Fields()) == 0 && len(also) == 0 {
 		return shape, err
 	}
