@@ -72,7 +72,7 @@ type ProviderCapability struct {
 	Public      bool                      `key:"public" doc:"Listed without authentication."`
 	Blocked     bool                      `key:"blocked" doc:"Listed, and can neither be asked for nor be a default."`
 	Proof       bool                      `key:"require_proof" doc:"Execute it with a token that is bound to a key or a certificate alone."`
-	Constraints powerbox.Value            `key:"constraints" doc:"Constraints of the server, which every grant is within."`
+	Constraints powerbox.Value            `key:"constraints" doc:"Constraints of the server, which every grant is within, whenever it was given."`
 	Lifetime    time.Duration             `key:"grant_lifetime" doc:"How long a grant of it is in force. Absent: as long as its agent."`
 	Executions  int                       `key:"executions" default:"0" min:"0" max:"1000000" doc:"Executions a minute by one agent; 0 for no limit of its own."`
 	Uses        int                       `key:"uses" min:"0" max:"1000000000" doc:"How often one grant of it can be used in all; 0 for no bound."`

@@ -159,12 +159,12 @@ func (p *Provider) shape(g Grant) (powerbox.Shape, error) {
 // within is what a grant admits within what the server holds its capability to by now,
 // which may be less than when it was given, and false where nothing remains (AAP-P6).
 func (p *Provider) within(g Grant) (powerbox.Shape, bool, error) {
-	shape, err := p.shape(g)
+	given, err := p.shape(g)
 	c := p.capabilities[g.Capability]
 	if err != nil || c == nil {
-		return shape, err == nil, err
+		return given, err == nil, err
 	}
-	met, left := shape.Meet(c.Constraints)
+	met, left := given.Meet(c.Constraints)
 	return met, left && !met.Empty(), nil
 }
 
