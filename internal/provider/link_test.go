@@ -14,8 +14,10 @@ func withPay(c *provider.Config) {
 	c.Capabilities = append(c.Capabilities, provider.Capability{Name: "pay", Description: "Pay a bill", Sensitivity: provider.Write, Default: true})
 }
 
-// absent is somebody who is logged in, and has not shown to be there.
-func absent(who provider.Person) provider.Person { return provider.Person{Principal: who.Principal} }
+// absent is somebody who has logged in just now, and has not shown to be there.
+func absent(who provider.Person) provider.Person {
+	return provider.Person{Principal: who.Principal, Fresh: true}
+}
 
 // TestAAPA7_AHostThatBecomesYours: whoever links a host gives its agents the defaults
 // of it for good, and has to be there where one of them changes something, whatever
