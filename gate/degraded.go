@@ -39,10 +39,12 @@ type gap struct {
 
 // goesOn decides about a call whose record was not written, and notes it where it
 // goes on. A store that can write and refuses this one record is no reason: who
-// words a call would then choose whether it is recorded.
+// words a call would then choose whether it is recorded. Neither does anything go on
+// that takes from a budget: what is not written is not reserved, and a holder would
+// have as much as it asks for while nothing is (ATK-42).
 func (g *Gate) goesOn(call *Call, v *Verdict, failed error, now time.Time) bool {
 	d := call.Target.Degraded
-	degraded := errors.Is(failed, evidence.ErrUnavailable) && v.Allowed && d.Reads && call.Reads
+	degraded := errors.Is(failed, evidence.ErrUnavailable) && v.Allowed && d.Reads && call.Reads && len(v.take) == 0
 	g.gaps.mu.Lock()
 	defer g.gaps.mu.Unlock()
 	open := g.gaps.open[call.Target.ID]

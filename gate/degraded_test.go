@@ -28,6 +28,15 @@ func (w *town) reading() *Call {
 	return c
 }
 
+// budgets is a ledger that keeps budgets beside its records, and as well.
+type budgets struct{ *ledger }
+
+func (b budgets) Spend(ctx context.Context, r evidence.Record, _ []Reservation) (evidence.Sealed, error) {
+	return b.Record(ctx, r)
+}
+
+func (budgets) Settle(context.Context, string, bool) error { return nil }
+
 // Only what the operator named goes on without a record: allowed, known to change
 // nothing, at this agent, while nothing can be written.
 func TestEXT27_WhatGoesOnDegraded(t *testing.T) {
@@ -43,8 +52,14 @@ func TestEXT27_WhatGoesOnDegraded(t *testing.T) {
 		"an agent without it":       {target: func(t *Target) { t.Degraded = Degraded{} }},
 		"what is not allowed":       {call: func(c *Call) { c.Presented = nil }},
 		"a record that is refused":  {broken: errors.New("the record is too large")},
+		"what a budget counts":      {call: func(c *Call) { c.Presented = []Presented{{Reference: "cap_1"}} }},
 	} {
 		w := degraded(t)
+		w.gate.Recorder = budgets{w.ledger}
+		w.records["cap_1"] = Held{
+			Capability: "cap_1", Root: "cap_1", Holder: "key:x", Authority: authority(t, "read", "a2a.message"),
+			Accounts: []Account{{Of: "cap_1", Budgets: Budgets{Uses: 9}}},
+		}
 		if c.target != nil {
 			c.target(&w.target)
 		}

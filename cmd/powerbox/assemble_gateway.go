@@ -321,8 +321,8 @@ func mcpOf(c config.Agent) (*gateway.MCP, error) {
 		}
 		return nil, nil //nolint:nilnil // none is no error
 	}
-	if c.GRPC.Listen != "" || c.NeedsExtension || c.CardKeys != "" {
-		return nil, errors.New("an MCP server has no card and no gRPC; leave out grpc, extension_required and card_keys")
+	if c.GRPC.Listen != "" || c.NeedsExtension || c.CardKeys != "" || c.Authorization.EvidenceRequired {
+		return nil, errors.New("an MCP server has no card and no gRPC, and its clients ask for no extensions; leave out grpc, extension_required, card_keys and authorization.evidence_required")
 	}
 	out := &gateway.MCP{Methods: map[string]powerbox.Operation{}, Requests: c.MCP.ServerRequests}
 	for method, name := range c.MCP.Methods {

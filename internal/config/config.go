@@ -195,7 +195,7 @@ type AgentScopes struct {
 	RequiredScopes   []string            `key:"required_scopes" doc:"Scopes that every call needs, beside what it does: GRANT.OPERATION of the agent's offers, with ':' as a dot."`
 	Delegation       bool                `key:"delegation" default:"true" doc:"Whether chains of delegation links are accepted."`
 	MaxDepth         int                 `key:"max_delegation_depth" default:"16" min:"0" max:"16" doc:"How many links a chain may have; a grant may allow fewer. 0 accepts none."`
-	EvidenceRequired bool                `key:"evidence_required" doc:"Callers must ask for the extension (A2A-Extensions), by which they say that they know of the evidence: every answer names its record."`
+	EvidenceRequired bool                `key:"evidence_required" doc:"Callers must ask for the extension (A2A-Extensions), by which they say that they know of the evidence: every answer names its record. Not for an MCP server, whose clients ask for no extensions."`
 }
 
 // AgentPush says where events of an agent's tasks may be posted to. Without a

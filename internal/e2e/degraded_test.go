@@ -184,3 +184,34 @@ func TestEXT27_AServerThatEndsTellsOfTheGap(t *testing.T) {
 		t.Errorf("EXT-27 the log does not tell of it\n%s", log)
 	}
 }
+
+// TestATK42_BudgetsAreNotDegraded: while nothing is recorded nothing is counted either, so that
+// what a budget counts does not go on with what only reads.
+func TestATK42_BudgetsAreNotDegraded(t *testing.T) {
+	aboutTheFile(t)
+	w := start(t, options{agent: degradedReads, reads: ", uses: 2"})
+	alice := w.caller(aliceToken)
+	held := alice.reports()
+	search := func() answer {
+		return alice.call("documents", "a2a/skill/invoke", map[string]any{"skill": "search_documents", "arguments": map[string]any{"query": "x"}, "capabilityId": held.ID})
+	}
+	w.full(0)
+	for range 3 {
+		denied(t, search(), "evidence_unavailable")
+	}
+	if n := len(w.documents.got()); n != 0 {
+		t.Errorf("ATK-42 %d calls reached the agent, and no budget counted them", n)
+	}
+	w.full(unix.RLIM_INFINITY)
+	through := 0
+	eventually(t, atOnce, func() string { return "the budget is not to be had\n" + w.log.String() }, func() bool {
+		a := search()
+		if a.Error == nil {
+			through++
+		}
+		return a.reason() == "limit_exceeded"
+	})
+	if through != 2 {
+		t.Errorf("ATK-42 %d calls went through, of 2", through)
+	}
+}

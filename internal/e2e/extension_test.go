@@ -73,6 +73,9 @@ func TestEXT36_Required(t *testing.T) {
 			t.Errorf("EXT-36 %s", a.Raw)
 		}
 		allowed(t, send(http.Header{"A2a-Extensions": {extension}}))
+		if on == (wire{}) { // its own methods ask for it
+			allowed(t, alice.call("documents", "a2a/skill/invoke", map[string]any{"skill": "search_documents", "arguments": map[string]any{}, "capabilityId": held.ID}))
+		}
 		if card := string(w.get(w.agentURL("documents") + cardPath)); !strings.Contains(card, `"required":true`) {
 			t.Errorf("EXT-36 the card: %s", card)
 		}

@@ -146,7 +146,7 @@ func TestEXT42_ParamsBind(t *testing.T) {
 			allowed(t, s.key.sends("documents", s.search()))
 		}
 
-		s = newScopeTown(t, options{on: on, agent: "    authorization: {evidence_required: true}"})
+		s = newScopeTown(t, options{on: on, agent: "    enforces: context\n    authorization: {evidence_required: true}"})
 		ask := func(with http.Header) answer {
 			h := s.key.headers(s.agentURL("documents"))
 			for name, values := range with {
@@ -162,7 +162,37 @@ func TestEXT42_ParamsBind(t *testing.T) {
 		if a.Header.Get("Powerbox-Decision") == "" || !strings.Contains(strings.Join(a.Header.Values("A2a-Extensions"), ","), authorizationURI) {
 			t.Errorf("EXT-42 the answer names no record: %v", a.Header)
 		}
+		if on == (wire{}) {
+			s.methodsThatDoNotAsk(t)
+		}
 	})
+}
+
+// methodsThatDoNotAsk are those of capability negotiation that have something done: to
+// use them is to ask for that extension, and not for the other one.
+func (s *scopeTown) methodsThatDoNotAsk(t *testing.T) {
+	held := s.alice.reports()
+	for method, params := range map[string]map[string]any{
+		"a2a/skill/invoke": {"skill": "search_documents", "arguments": map[string]any{"query": "x"}, "capabilityId": held.ID},
+		"a2a/task/send": {
+			"message":      map[string]any{"role": "user", "parts": []any{map[string]any{"type": "text", "text": "Summarize this document"}}},
+			"capabilities": []string{held.ID},
+		},
+	} {
+		ask := func(extensions ...string) answer {
+			h := s.alice.headers(s.agentURL("documents"))
+			h["A2a-Extensions"] = extensions
+			return s.post(s.agentURL("documents"), rpc(method, params), h)
+		}
+		for _, extensions := range [][]string{nil, {extension}} {
+			s.documents.forget()
+			a := ask(extensions...)
+			if s.refused(t, a, "extension_required"); !strings.Contains(string(a.Raw), authorizationURI) {
+				t.Errorf("EXT-42 %s: %s", method, a.Raw)
+			}
+		}
+		allowed(t, ask(authorizationURI))
+	}
 }
 
 // TestEXT37_EachPartWorksAlone has authorization without delegation, both, evidence

@@ -149,7 +149,7 @@ func (x *exchange) asked() string {
 // unspoken refuses what the agent behind does not speak: its own servers do not
 // look, and would read the call in another way than it was checked.
 func (x *exchange) unspoken() *a2a.Error {
-	if x.call.Method.IsExtension() || x.call.Binding == a2a.MCP {
+	if x.call.Binding == a2a.MCP {
 		return nil
 	}
 	if uri := x.unasked(); uri != "" {
@@ -157,6 +157,9 @@ func (x *exchange) unspoken() *a2a.Error {
 			Code: a2a.CodeExtensionRequired, Reason: a2a.ReasonExtension,
 			Message: "this agent is called with the extension " + uri + " alone; name it in A2A-Extensions",
 		}
+	}
+	if x.call.Method.IsExtension() {
+		return nil // it becomes a message that the agent speaks
 	}
 	if _, ok := x.behind(); ok {
 		return nil
@@ -172,9 +175,10 @@ func (x *exchange) unspoken() *a2a.Error {
 }
 
 // unasked is an extension that callers must ask for and this one does not, ""
-// where there is none (EXT-36, EXT-42).
+// where there is none (EXT-36, EXT-42). A method of our extension is how its callers
+// ask for it; of the other one it says nothing.
 func (x *exchange) unasked() string {
-	if x.NeedsExtension && !slices.Contains(x.call.Extensions, a2a.ExtensionURI) {
+	if x.NeedsExtension && !x.call.Method.IsExtension() && !slices.Contains(x.call.Extensions, a2a.ExtensionURI) {
 		return a2a.ExtensionURI
 	}
 	if x.Scopes.Evidence && !slices.Contains(x.call.Extensions, a2a.AuthorizationURI) {
