@@ -213,6 +213,13 @@ func TestATK53_ACardThatChangesWaits(t *testing.T) {
 // declined makes an operator's call that is refused.
 func (w *town) declined(t *testing.T, path string, body any) int {
 	t.Helper()
+	status, _ := w.declines(t, path, body)
+	return status
+}
+
+// declines is declined with what is said.
+func (w *town) declines(t *testing.T, path string, body any) (int, string) {
+	t.Helper()
 	data, _ := json.Marshal(body)
 	req, err := http.NewRequest(http.MethodPost, w.url+path, strings.NewReader(string(data)))
 	if err != nil {
@@ -223,8 +230,12 @@ func (w *town) declined(t *testing.T, path string, body any) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = r.Body.Close()
-	return r.StatusCode
+	defer r.Body.Close()
+	said, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(said)
 }
 
 // What cannot be listed is refused, with what would be right.
@@ -232,20 +243,23 @@ func TestCARD19_ListingsThatAreRefused(t *testing.T) {
 	w := start(t, options{})
 	card := json.RawMessage(strings.Replace(strangersCard, "STREAMING", "false", 1))
 	for name, offer := range map[string]map[string]any{
-		"neither":               {},
-		"both":                  {"url": "https://a.example.org/card", "card": card},
-		"ATK-15 a file":         {"url": "file:///etc/passwd"},
-		"ATK-15 a metadata URL": {"url": "http://169.254.169.254/latest/meta-data"},
-		"no card":               {"card": map[string]any{"name": 1}},
-		"a protected agent":     {"card": card, "id": "documents"},
-		"a bad name":            {"card": card, "id": "../x"},
-		"a bad viewer":          {"card": card, "visible_to": []string{"everybody"}},
-		"CARD-15 no signature":  {"card": card, "keys": map[string]any{"keys": []any{map[string]string{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}}}},
-		"an unknown member":     {"card": card, "colour": "red"},
+		"neither":              {},
+		"both":                 {"url": "https://a.example.org/card", "card": card},
+		"ATK-15 a file":        {"url": "file:///etc/passwd"},
+		"no card":              {"card": map[string]any{"name": 1}},
+		"a protected agent":    {"card": card, "id": "documents"},
+		"a bad name":           {"card": card, "id": "../x"},
+		"a bad viewer":         {"card": card, "visible_to": []string{"everybody"}},
+		"CARD-15 no signature": {"card": card, "keys": map[string]any{"keys": []any{map[string]string{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}}}},
+		"an unknown member":    {"card": card, "colour": "red"},
 	} {
 		if status := w.declined(t, "/v1/registry/agents", offer); status != http.StatusBadRequest {
 			t.Errorf("%s: %d", name, status)
 		}
+	}
+	// By its address, and not since nothing is there.
+	if status, said := w.declines(t, "/v1/registry/agents", map[string]any{"url": "http://169.254.169.254/latest/meta-data"}); status != http.StatusBadRequest || !strings.Contains(said, "169.254.169.254:80 is refused") {
+		t.Errorf("ATK-15 a metadata URL: %d %s", status, said)
 	}
 	if _, got := w.listings(t, aliceToken, ""); !slices.Equal(got, []string{"documents", "mail"}) {
 		t.Errorf("listed: %v", got)
