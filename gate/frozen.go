@@ -88,11 +88,28 @@ func (g *Gate) Await(ctx context.Context, v Verdict) (why Reason, good bool) {
 	}
 }
 
+// ends is when what a verdict rests on ends by itself, and what that is: the
+// capability, or the session in which the caller's scope or role was found. Zero where
+// nothing ends: a caller without a session is known by its key or certificate.
+func (v Verdict) ends() (until time.Time, what string) {
+	switch v.Basis {
+	case OnCapability:
+		return v.Held.Authority.Window().Until, "capability"
+	case OnStanding, OnPolicy:
+		if v.call != nil {
+			return v.call.Caller.Expires, "session"
+		}
+	case OnAmbient, OnNothing:
+	}
+	return time.Time{}, ""
+}
+
 // untilExpiry is how long a verdict can hold at the most.
 func (g *Gate) untilExpiry(v Verdict) time.Duration {
 	const longest, shortest = time.Hour, time.Millisecond
-	if v.Basis != OnCapability {
+	until, _ := v.ends()
+	if until.IsZero() {
 		return longest
 	}
-	return min(max(v.Held.Authority.Window().Until.Sub(g.Now()), shortest), longest)
+	return min(max(until.Sub(g.Now()), shortest), longest)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -185,6 +186,7 @@ func TestATK24_AwaitedVerdicts(t *testing.T) {
 		"an ancestor revoked":       {Require, func(s *switched) { s.add("cap_1") }, CodeRevoked, time.Minute},
 		"the agent frozen":          {Require, func(s *switched) { s.add("frozen agent:documents") }, CodeFrozen, time.Minute},
 		"another revoked":           {Require, func(s *switched) { s.add("cap_9") }, "expired", time.Hour},
+		"the session over":          {Scoped, func(*switched) {}, "expired", 30 * time.Minute},
 		"the lease over":            {Require, func(s *switched) { s.add("stale") }, CodeStale, time.Minute},
 		"the user frozen, observed": {Observe, func(s *switched) { s.add("frozen pw_alice") }, CodeFrozen, time.Minute},
 	} {
@@ -196,7 +198,12 @@ func TestATK24_AwaitedVerdicts(t *testing.T) {
 			passed := func() time.Duration { return time.Since(began) } //nolint:forbidigo // the clock of the bubble
 			w.gate.Now = func() time.Time { return at.Add(passed()) }
 			call := w.call(c.mode, try(t, "read"))
-			if c.mode != Observe {
+			switch c.mode {
+			case Observe:
+			case Scoped:
+				call.Scope = func(string) powerbox.Authority { return authority(t, "read") }
+				call.Caller = Caller{Name: "orchestrator", Principal: "pw_bob", Holder: "key:x", Expires: at.Add(30 * time.Minute)}
+			default:
 				w.present(call, w.minted(clauses(t, "read")))
 			}
 			v := w.check(call)

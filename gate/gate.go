@@ -102,6 +102,7 @@ type Caller struct {
 	// repeated.
 	ProofID    string
 	ProofUntil time.Time
+	Expires    time.Time // when the session ends; zero without one
 }
 
 // Call is one attempt at one agent, as a binding's decoder made it.
@@ -387,7 +388,8 @@ func (g *Gate) took(ctx context.Context, step string, call *Call, begin time.Tim
 }
 
 // Recheck reports why a verdict no longer holds: an operator stopped what it is
-// about, the capability has expired or one of its links was revoked. Streams ask
+// about, the capability, or the session that it rests on in the place of one, has
+// expired, or one of the capability's links was revoked. Streams ask
 // before every event, and [Gate.Await] in between.
 func (g *Gate) Recheck(v Verdict) (Reason, bool) {
 	if v.call != nil {
@@ -398,11 +400,11 @@ func (g *Gate) Recheck(v Verdict) (Reason, bool) {
 			return stale, false
 		}
 	}
+	if until, what := v.ends(); !until.IsZero() && !g.Now().Before(until) {
+		return Reason{Code: string(powerbox.CodeExpired), Message: "the " + what + " expired while the call was under way"}, false
+	}
 	if v.Basis != OnCapability {
 		return Reason{}, true
-	}
-	if !g.Now().Before(v.Held.Authority.Window().Until) {
-		return Reason{Code: string(powerbox.CodeExpired), Message: "the capability expired while the call was under way"}, false
 	}
 	if _, yes := g.revoked(v.call, v.Held); yes {
 		return Reason{Code: CodeRevoked, Message: "the capability was revoked while the call was under way"}, false

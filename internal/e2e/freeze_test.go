@@ -180,3 +180,26 @@ func TestATK24_FreezeIsInForceInObserve(t *testing.T) {
 	w.run("thaw", "agent:documents", "--reason", "r")
 	w.open("documents", streaming(), nil)
 }
+
+// TestATK24_StreamsEndWithTheSession: what was allowed by a caller's scope, or by its
+// role, without a capability, ends when its session does.
+func TestATK24_StreamsEndWithTheSession(t *testing.T) {
+	const callers = `  providers:
+    - {issuer: https://login.example.org, audience: [https://agents.example.org], jwks_file: keys.json, principal: 'idp:{sub}'}
+  callers:
+    - {agent: reporter, client: reporter-app}
+`
+	for name, o := range map[string]options{
+		"scope": {mode: "scoped", extra: "scopes:\n  reporter: {documents: [documents:read/search]}\n"},
+		"role":  {agent: "    authorization: {model: ROLE}", policies: defaultPolicies + `permit(principal, action in Action::"documents/documents:read", resource == Agent::"documents");`},
+	} {
+		agent, l := newRawAgent(t), newLogin(t)
+		agent.quiet()
+		o.upstream, o.callers, o.files = agent.url, callers, map[string]string{"keys.json": l.jwks(t)}
+		w := start(t, o)
+		// Long enough to begin with on a machine with other work.
+		stream := w.open("documents", streaming(), http.Header{"Authorization": {"Bearer " + l.session(t, "dora", map[string]any{"client_id": "reporter-app", "exp": time.Now().Add(5 * time.Second).Unix()})}})
+		t.Log(name)
+		stream.cut("expired")
+	}
+}
