@@ -43,7 +43,7 @@ func (i *instance) authenticate(a assembly, client *outbound.Client, started tim
 
 // front makes the gateway, and then the handler of everything.
 func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
-	client := outbound.New(upstreamPolicy())
+	client, strangers := outbound.New(upstreamPolicy()), outbound.New(strangersPolicy())
 	started, err := i.started(ctx, a)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		Gate:     g, Identity: i.sessions, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
 		Issuing:   server.Issuing{Issuer: i.issuer, Recipient: w.recipient},
 		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w),
-		Cards: client, Transport: client.Transport(), HTTP2: client.HTTP2(),
+		Cards: client, Transport: client.Transport(), HTTP2: client.HTTP2(), Public: strangers.Transport(), PublicHTTP2: strangers.HTTP2(),
 		PushAddress: pushAddress, PushPost: poster(), Pages: w.pages,
 		Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
 		ByPolicy: i.issuer.ByPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
@@ -253,7 +253,7 @@ func (w *wiring) recipient(agent string) (identity.Holder, bool) {
 
 func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Agent, error) {
 	out := gateway.Agent{
-		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Signer: agent.Signer,
+		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, UpstreamHosts: c.UpstreamHosts, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Signer: agent.Signer,
 		Skills: map[string]gateway.Skill{}, Local: c.Protocol == "local", EnforcesContext: c.Enforces == "context" || c.Protocol == "local", AdmitFreeText: c.AdmitFreeText == "unsafe",
 		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Relay: gateway.Relay{On: c.Push.Relay, Via: c.Push.RelayVia}, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember, ClientContexts: c.ClientContexts,

@@ -68,10 +68,12 @@ type apartGateway struct {
 	started  time.Time    // proofs before it are not believed
 	tls      *listenerTLS // nil where it is not spoken
 	upstream *outbound.Client
-	face     atomic.Pointer[face]
-	moved    chan struct{} // holds one when the feed has gone on since the server was told
-	now      func() time.Time
-	log      *slog.Logger
+	// strangers calls hosts that only the agent's card names.
+	strangers *outbound.Client
+	face      atomic.Pointer[face]
+	moved     chan struct{} // holds one when the feed has gone on since the server was told
+	now       func() time.Time
+	log       *slog.Logger
 
 	telemetry *telemetry.Telemetry // nil where nothing is counted or traced
 	child     *stdio.Server        // of --mcp-exec; nil without
@@ -204,7 +206,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	if g.enrolled, err = g.keys.enrolled(); err != nil {
 		return err
 	}
-	g.upstream = outbound.New(upstreamPolicy())
+	g.upstream, g.strangers = outbound.New(upstreamPolicy()), outbound.New(strangersPolicy())
 	g.client = &sidecar.Client{Server: g.enrolled.Server, Key: g.keys.own, Transport: g.upstream.Transport(), Now: g.now}
 	f, err := g.load(ctx)
 	if err != nil {
@@ -381,7 +383,7 @@ func (g *apartGateway) front(f *face) error {
 			RecorderID: g.enrolled.Gateway, NewID: recordIDs(g.now), Now: g.now, Log: g.log,
 		},
 		Identity: sidecar.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: sidecar.Issuing{}, Holds: g.holds, CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
-		Resources: sidecar.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream, Transport: g.upstream.Transport(), HTTP2: g.upstream.HTTP2(),
+		Resources: sidecar.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream, Transport: g.upstream.Transport(), HTTP2: g.upstream.HTTP2(), Public: g.strangers.Transport(), PublicHTTP2: g.strangers.HTTP2(),
 		PushAddress: pushAddress, PushPost: poster(), Pages: pages, Mode: g.remote.Mode, ModeSet: g.remote.ModeSet,
 		Origin: func(holder string) string { return wiring.origins[holder] }, Scope: wiring.scopes, Pseudonym: g.remote.Pseudonym,
 		Redact: redaction(f.config.Evidence.Arguments), BodyLimit: int(f.config.Defaults.BodyLimit), BodyTime: f.config.Limits.BodyTime, Streams: f.config.Limits.Streams, Denials: f.config.Limits.Denials, Rate: f.config.Defaults.RequestRate, Now: g.now, Log: g.log,
@@ -470,7 +472,7 @@ func (g *apartGateway) agent(i *instance, f *face) (gateway.Agent, error) {
 		if out.MCP == nil {
 			return out, fmt.Errorf("--mcp-exec is for agents with protocol: mcp, and %s is none", c.ID)
 		}
-		out.Transport, out.HTTP2 = g.child, g.child
+		out.Transport, out.HTTP2, out.Public, out.PublicHTTP2 = g.child, g.child, g.child, g.child
 	}
 	if out.GRPC = g.options.address; out.GRPC == "" {
 		out.GRPC = g.options.grpc

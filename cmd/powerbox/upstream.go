@@ -16,6 +16,7 @@ import (
 // make a new client; calls under way end on the one that they began on.
 type ownWay struct {
 	client atomic.Pointer[outbound.Client]
+	public atomic.Pointer[outbound.Client] // to hosts that only the agent's card names
 }
 
 // GetChanged implements [gateway.Cards].
@@ -34,6 +35,10 @@ func (w way) RoundTrip(r *http.Request) (*http.Response, error) { return w().Rou
 func upstreamPolicy() outbound.Policy {
 	return outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()}
 }
+
+// strangersPolicy is for addresses that the card of an agent names and the operator
+// does not (ATK-15).
+func strangersPolicy() outbound.Policy { return outbound.Policy{} }
 
 // source puts the files of an agent's TLS settings to use in its way.
 func (o *ownWay) source(agent config.Agent) *source {
@@ -61,11 +66,13 @@ func (o *ownWay) source(agent config.Agent) *source {
 			}
 			settings.RootCAs = pool
 		}
-		policy := upstreamPolicy()
-		policy.TLS = settings
-		if old := o.client.Swap(outbound.New(policy)); old != nil {
-			old.Transport().CloseIdleConnections()
-			old.HTTP2().CloseIdleConnections()
+		named, public := upstreamPolicy(), strangersPolicy()
+		named.TLS, public.TLS = settings, settings
+		for _, old := range []*outbound.Client{o.client.Swap(outbound.New(named)), o.public.Swap(outbound.New(public))} {
+			if old != nil {
+				old.Transport().CloseIdleConnections()
+				old.HTTP2().CloseIdleConnections()
+			}
 		}
 		return nil
 	}
@@ -88,5 +95,7 @@ func (i *instance) upstreamTLS(agent config.Agent, out *gateway.Agent) error {
 	out.Cards, out.Encrypted = own, true
 	out.Transport = way(func() http.RoundTripper { return own.client.Load().Transport() })
 	out.HTTP2 = way(func() http.RoundTripper { return own.client.Load().HTTP2() })
+	out.Public = way(func() http.RoundTripper { return own.public.Load().Transport() })
+	out.PublicHTTP2 = way(func() http.RoundTripper { return own.public.Load().HTTP2() })
 	return nil
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -55,6 +56,41 @@ func TestATK15_CardsThatLeadElsewhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestATK15_InterfacesThatLeadInside has the agent's card name a private address that
+// no operator named: nothing goes there, by whichever binding. Another name of the
+// machine that the operator named is that machine.
+func TestATK15_InterfacesThatLeadInside(t *testing.T) {
+	everywhere(t, func(t *testing.T, on wire) {
+		card := ""
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, card)
+		}))
+		defer srv.Close()
+		for name, c := range map[string]struct{ host, says string }{
+			"a private network":  {"10.255.255.1:2375", "address 10.255.255.1:2375 is refused"},
+			"this machine, also": {"localhost:1", "connection refused"},
+		} {
+			card = cardAt(c.host)
+			w := start(t, options{on: on, mode: "prefer", upstream: srv.URL})
+			denied(t, w.caller(aliceToken).send("documents", data("search_documents", map[string]any{})), "authorization_unavailable")
+			eventually(t, atOnce, func() string { return "ATK-15 " + name + ": want \"" + c.says + "\" in\n" + w.log.String() }, func() bool { return strings.Contains(w.log.String(), c.says) })
+		}
+	})
+}
+
+// cardAt is the card of an agent that takes calls of every binding and version at one
+// host.
+func cardAt(host string) string {
+	var interfaces []string
+	for _, version := range []string{"1.0", "0.3"} {
+		for binding, url := range map[string]string{"JSONRPC": "http://" + host + "/", "HTTP+JSON": "http://" + host + "/", "GRPC": host} {
+			interfaces = append(interfaces, fmt.Sprintf(`{"url":%q,"protocolBinding":%q,"protocolVersion":%q}`, url, binding, version))
+		}
+	}
+	return `{"name":"documents","description":"d","version":"1","capabilities":{},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],` +
+		`"skills":[{"id":"search_documents","name":"s","description":"s","tags":["t"]}],"supportedInterfaces":[` + strings.Join(interfaces, ",") + `]}`
 }
 
 // TestEXT38_AuthenticationStaysTheAgents has an agent with a key of its own: what

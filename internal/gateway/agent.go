@@ -28,6 +28,7 @@ type agent struct {
 	Agent
 	gateway *Gateway
 
+	hosts    map[string]bool    // of the agent, as an operator named them
 	contexts token.Contexts     // for the agent behind
 	refusals chan struct{}      // answers to an MCP server that are under way
 	fetches  singleflight.Group // at most one fetch of the card at a time
@@ -59,11 +60,12 @@ type view struct {
 func newAgent(a Agent, g *Gateway) *agent {
 	if a.Transport == nil {
 		a.Transport, a.HTTP2 = g.config.Transport, g.config.HTTP2
+		a.Public, a.PublicHTTP2 = g.config.Public, g.config.PublicHTTP2
 	}
 	if a.Cards == nil {
 		a.Cards = g.config.Cards
 	}
-	return &agent{Agent: a, gateway: g, refusals: make(chan struct{}, maxRefusals)}
+	return &agent{Agent: a, gateway: g, hosts: namedHosts(a.Upstream, a.GRPCUpstream), refusals: make(chan struct{}, maxRefusals)}
 }
 
 // view returns the agent as its card describes it. A card that is too old is

@@ -31,6 +31,7 @@ type exchange struct {
 	pageQuery string
 	own       []HeldTask // of the caller, which go into the list
 	restart   bool       // the agent's list is asked for from its beginning
+	unnamed   bool       // the agent's card names a host that no operator did
 	message   []byte     // of gRPC, the body without its frame
 	caller    identity.Caller
 	consumed  bool // the Authorization header is ours
@@ -209,7 +210,60 @@ func (x *exchange) upstream() (*url.URL, error) {
 	if err == nil && x.Encrypted && u.Scheme != "https" {
 		return nil, errors.New("the agent's card names a URL without TLS, and agents.tls has it reached over TLS alone")
 	}
+	if err == nil {
+		x.unnamed = !x.isNamedHost(u)
+	}
 	return u, err
+}
+
+// thisMachine stands for every host that means the machine that the gateway runs on.
+const thisMachine = "localhost"
+
+// isNamedHost reports whether an operator wrote the host of a URL.
+func (a *agent) isNamedHost(u *url.URL) bool {
+	host := u.Hostname()
+	return a.hosts[host] || a.hosts[sameHost(host)] || slices.ContainsFunc(a.UpstreamHosts, func(pattern string) bool { return matchesHost(pattern, host) })
+}
+
+// namedHosts are the hosts of the URLs that an operator wrote, as they are written and
+// in one spelling.
+func namedHosts(urls ...string) map[string]bool {
+	hosts := map[string]bool{}
+	for _, text := range urls {
+		if u, err := url.Parse(text); err == nil && u.Host != "" {
+			hosts[u.Hostname()], hosts[sameHost(u.Hostname())] = true, true
+		}
+	}
+	return hosts
+}
+
+// sameHost is a host in one spelling.
+func sameHost(host string) string {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	ip := net.ParseIP(host)
+	switch {
+	case ip == nil:
+		return host
+	case ip.IsLoopback():
+		return thisMachine
+	default:
+		return ip.String()
+	}
+}
+
+// unnamed is the way to a host that the agent's card names and no operator did:
+// whoever writes the card must not have the gateway call where only the gateway can
+// (ATK-15). A name is looked up as it is dialled, so that it cannot become another
+// address in between.
+type unnamed struct{ public http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (u unnamed) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := u.public.RoundTrip(r)
+	if err != nil {
+		err = fmt.Errorf("the agent's card names a host that is neither its upstream's nor in agents.upstream_hosts, to which calls go on public addresses alone: %w", err)
+	}
+	return response, err
 }
 
 // addressBehind is the URL that the agent's card names for the call.

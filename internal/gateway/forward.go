@@ -147,10 +147,16 @@ func (g *Gateway) unknown(w http.ResponseWriter, x *exchange, err error) {
 
 // transport is the way to the agent behind: gRPC needs HTTP/2.
 func (x *exchange) transport() http.RoundTripper {
-	if x.call.Binding == a2a.GRPC {
+	switch grpc := x.call.Binding == a2a.GRPC; {
+	case x.unnamed && grpc:
+		return unnamed{x.PublicHTTP2}
+	case x.unnamed:
+		return unnamed{x.Public}
+	case grpc:
 		return x.HTTP2
+	default:
+		return x.Transport
 	}
-	return x.Transport
 }
 
 // compose makes the message for an agent that does not know our methods.

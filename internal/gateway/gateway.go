@@ -61,11 +61,15 @@ type Skill struct {
 
 // Agent is one agent behind the gateway.
 type Agent struct {
-	ID              string                  // required
-	URL             string                  // required; public URL
-	Upstream        string                  // required; base URL of the agent's card
-	GRPC            string                  // host:port where clients reach its gRPC, "" where that is not taken
-	GRPCUpstream    string                  // URL of the agent's gRPC instead of what its card says; "" for that
+	ID           string // required
+	URL          string // required; public URL
+	Upstream     string // required; base URL of the agent's card
+	GRPC         string // host:port where clients reach its gRPC, "" where that is not taken
+	GRPCUpstream string // URL of the agent's gRPC instead of what its card says; "" for that
+	// UpstreamHosts are the hosts that the agent's card may name beside that of
+	// Upstream, *.example.org for those below, wherever they are. To any other one
+	// calls go on public addresses alone (ATK-15).
+	UpstreamHosts   []string
 	Keys            func() token.KeySet     // that its capabilities are accepted under now (SEP-16, EXT-34)
 	Published       func() []byte           // JWK Set of them (EXT-33)
 	Drift           Drift                   // what becomes of what the card does not declare
@@ -102,8 +106,9 @@ type Agent struct {
 	// names.
 	Encrypted bool
 	// The way to the agent where it has its own; nil for those of Config.
-	Transport, HTTP2 http.RoundTripper
-	Cards            Cards
+	Transport, HTTP2    http.RoundTripper
+	Public, PublicHTTP2 http.RoundTripper
+	Cards               Cards
 }
 
 // Authenticator says who makes a request. See the identity package.
@@ -170,6 +175,8 @@ type Config struct {
 	Cards     Cards
 	Transport http.RoundTripper // HTTP/1.1
 	HTTP2     http.RoundTripper // HTTP/2, without TLS where the URL says http: gRPC needs it
+	// Public and PublicHTTP2 are the same to public addresses alone; required.
+	Public, PublicHTTP2 http.RoundTripper
 	// CardSeen is told of the card of an agent before anything is done by it; an
 	// error keeps the one before. nil for nobody (CARD-13).
 	CardSeen func(ctx context.Context, agent string, raw []byte) error
@@ -231,7 +238,7 @@ type Gateway struct {
 // New returns the gateway for the configured agents.
 func New(c Config) (*Gateway, error) {
 	if c.Gate == nil || c.Identity == nil || c.Issuing == nil || c.Tasks == nil || c.Resources == nil || c.Cards == nil ||
-		c.Transport == nil || c.HTTP2 == nil || c.Mode == nil || c.Origin == nil || c.Pseudonym == nil || c.Redact == nil || c.PushAddress == nil || c.PushPost == nil || c.Pages == nil || c.Now == nil || c.Log == nil {
+		c.Transport == nil || c.HTTP2 == nil || c.Public == nil || c.PublicHTTP2 == nil || c.Mode == nil || c.Origin == nil || c.Pseudonym == nil || c.Redact == nil || c.PushAddress == nil || c.PushPost == nil || c.Pages == nil || c.Now == nil || c.Log == nil {
 		return nil, errors.New("gateway: a required field of Config is missing")
 	}
 	if c.BodyLimit <= 0 || c.BodyTime <= 0 {
