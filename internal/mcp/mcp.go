@@ -144,9 +144,6 @@ func Decode(body []byte, limits powerbox.Limits) (Message, *a2a.Error) {
 		return m, invalid(a2a.ReasonBatch, "the body is a batch; send one message per request")
 	}
 	wrong := m.envelope(v)
-	if wrong == nil {
-		wrong = a2a.CheckCase(v)
-	}
 	if wrong != nil {
 		return m, wrong
 	}
@@ -154,7 +151,10 @@ func Decode(body []byte, limits powerbox.Limits) (Message, *a2a.Error) {
 		return m, nil
 	}
 	params, _ := v.Get("params")
-	return m, m.params(params)
+	if wrong = m.params(params); wrong == nil {
+		wrong = a2a.CheckCase(v)
+	}
+	return m, wrong
 }
 
 func (m *Message) envelope(v powerbox.Value) *a2a.Error {
