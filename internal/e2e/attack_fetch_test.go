@@ -64,7 +64,7 @@ func TestATK15_CardsThatLeadElsewhere(t *testing.T) {
 func TestATK15_InterfacesThatLeadInside(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		card := ""
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, card)
 		}))
 		defer srv.Close()
