@@ -37,6 +37,9 @@ func (i *instance) authenticate(a assembly, client *outbound.Client, started tim
 		return err
 	}
 	believed.Replay = i.sharedReplays("session proof")
+	if believed.Own, err = i.ownTokens(); err != nil {
+		return err
+	}
 	i.sessions, err = identity.New(believed)
 	return err
 }

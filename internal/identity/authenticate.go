@@ -11,14 +11,18 @@ import (
 //
 // Consumed says that the Authorization header is ours and must not be
 // forwarded: it is a built-in user's, or a JWT that names the audience or one
-// of its issuer's configured audiences. Any other value decides nothing. A
-// value that is ours and does not hold is an [*Error], and consumed.
+// of its issuer's configured audiences, or a token of the server's own, which is
+// refused. Any other value decides nothing. A value that is ours and does not
+// hold is an [*Error], and consumed.
 //
 // Without a session the principal is empty, and without a proof, certificate
 // or client so is the holder: what that means is for the caller of
 // Authenticate to decide. The DPoP header is never to be forwarded.
 func (a *Authenticator) Authenticate(r *http.Request, audience string, now time.Time) (caller Caller, consumed bool, err error) {
 	credential, err := readCredential(r.Header)
+	if err == nil {
+		err = a.sentByMistake(r.Header)
+	}
 	if err != nil {
 		return Caller{}, true, err
 	}
@@ -41,6 +45,16 @@ func (a *Authenticator) Authenticate(r *http.Request, audience string, now time.
 		c.Holder = held[0]
 	}
 	return c, ours, nil
+}
+
+// sentByMistake refuses a token of the server's own, under whatever scheme. Whoever
+// shows it to an agent has taken the wrong address, and the agent must not have it.
+func (a *Authenticator) sentByMistake(h http.Header) error {
+	value := strings.TrimSpace(h.Get("Authorization"))
+	if a.own != nil && value != "" && a.own(value[strings.LastIndexAny(value, " \t")+1:]) {
+		return refuse(CodeMalformed, "the token is one that this server takes for itself, and nobody's session; use it where it is for")
+	}
+	return nil
 }
 
 // credential is the Authorization header taken apart. The zero credential is

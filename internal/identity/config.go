@@ -40,6 +40,10 @@ type Config struct {
 	// Replay remembers proofs for all processes that take them. Optional: without it
 	// this one remembers its own.
 	Replay Replay
+	// Own reports whether a bearer token is one that the server takes for itself:
+	// of its operator, a gateway, a relay or a guard. It is nobody's session, and is
+	// not forwarded (ATK-35). Optional.
+	Own func(token string) bool
 	// Started is when the process began: proofs made earlier are refused,
 	// since nobody remembers whether they were used. Required.
 	Started time.Time
@@ -106,6 +110,7 @@ type Authenticator struct {
 	dev       []devUser
 	window    time.Duration
 	started   time.Time
+	own       func(token string) bool
 	replay    Replay   // nil for the two below
 	sessions  *replays // proofs that came with a session
 	strangers *replays // proofs that came alone, which anybody can make
@@ -126,6 +131,7 @@ func New(c Config) (*Authenticator, error) {
 		providers: make(map[string]*provider),
 		window:    c.ProofWindow,
 		started:   c.Started,
+		own:       c.Own,
 		replay:    c.Replay,
 		sessions:  newReplays(2*c.ProofWindow, c.ProofCapacity),
 		strangers: newReplays(2*c.ProofWindow, c.ProofCapacity/4+1),

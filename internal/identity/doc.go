@@ -8,7 +8,8 @@
 //     token's client makes a holder. Headers that merely name somebody, such
 //     as X-Forwarded-User, decide nothing (ATK-32).
 //   - An Authorization value that names us as audience is consumed and never
-//     forwarded (ATK-35); any other value is not ours and decides nothing.
+//     forwarded (ATK-35), nor is a token that the server takes for itself; any
+//     other value is not ours and decides nothing.
 //   - The key decides the algorithm. Key ids are opaque map keys, and keys in
 //     the headers of tokens are ignored (ATK-14).
 //   - It complements authentication and grants nothing by itself (EXT-38).

@@ -77,6 +77,9 @@ func (i *Issuer) GatewayToken(ctx context.Context, operator, agent string, life 
 	return tokenPrefix + server.ID() + "." + text, expires, err
 }
 
+// IsGatewayToken reports whether a text is a token that enrols a gateway, or was one.
+func IsGatewayToken(text string) bool { return strings.HasPrefix(text, tokenPrefix) }
+
 // SplitGatewayToken returns the fingerprint of the server's key and the secret.
 func SplitGatewayToken(text string) (fingerprint, secret string, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)

@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestATK35_TokensSentByMistakeApart is the same at a gateway apart, for the tokens
+// that it can know by their looks.
+func TestATK35_TokensSentByMistakeApart(t *testing.T) {
+	w, _ := startApart(t, 1, options{mode: "observe"})
+	allowed(t, w.post(w.agentURL("documents"), data("search_documents", map[string]any{}), http.Header{"Authorization": {"Bearer pbgw1_x.y"}}))
+	if got := w.documents.got(); len(got) != 1 || got[0].header.Get("Authorization") != "" {
+		t.Errorf("ATK-35 the agent got %v", got)
+	}
+}
+
+// TestATK35_TokensSentByMistake shows tokens that the server takes for itself where
+// agents are called: whoever has the wrong address is told, and the agent gets
+// none of them, in observe either.
+func TestATK35_TokensSentByMistake(t *testing.T) {
+	const edge, town = "0123456789abcdef0123456789abcdef-edge", "0123456789abcdef0123456789abcdef-town"
+	overTools(t, func(t *testing.T, on wire) {
+		for _, mode := range []string{"prefer", "observe"} {
+			w := start(t, options{
+				on: on, mode: mode, issuer: "  feed: {relays: [{name: edge, token_file: edge.token}]}\n",
+				callers: "  guards:\n    - {name: town, token_file: town.token, agents: [mail]}\n",
+				files:   map[string]string{"edge.token": edge + "\n", "town.token": town + "\n"},
+			})
+			body := data("search_documents", map[string]any{})
+			for name, token := range map[string]string{"operator": w.operatorToken(), "gateway": "pbgw1_x.y", "relay": edge, "guard": town} {
+				for _, value := range []string{"Bearer " + token, "bearer  " + token, "DPoP " + token, "Token\t" + token, token} {
+					w.documents.forget()
+					a := w.post(w.agentURL("documents"), body, http.Header{"Authorization": {value}})
+					got := w.documents.got()
+					if mode == "observe" {
+						allowed(t, a)
+					} else if w.refused(t, a, "unauthenticated"); strings.Contains(string(a.Raw), token) {
+						t.Errorf("ATK-35 the answer says %s", a.Raw)
+					}
+					for _, r := range got {
+						if v := r.header.Get("Authorization"); v != "" {
+							t.Errorf("ATK-35 %s: the agent got the token of the %s: %s", mode, name, v)
+						}
+					}
+				}
+			}
+			// What is not the server's own is the agent's.
+			w.documents.forget()
+			allowed(t, w.post(w.agentURL("documents"), body, http.Header{"Authorization": {"Bearer " + edge + "x"}}))
+			if got := w.documents.got(); len(got) != 1 || got[0].header.Get("Authorization") != "Bearer "+edge+"x" {
+				t.Errorf("ATK-35 %s: the agent got %v", mode, got)
+			}
+			if strings.Contains(w.log.String(), edge) {
+				t.Error("ATK-35 a token is in the log")
+			}
+		}
+	})
+}
