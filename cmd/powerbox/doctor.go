@@ -15,6 +15,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/gateway"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 )
 
@@ -224,9 +225,32 @@ func (d *doctor) agent(ctx context.Context, a config.Agent) {
 	if card.Signed {
 		d.find(check, warning, "set agents.card_keys to have it verified here, and tell clients that pin the agent's key", "its card is signed; the card that clients see is another, and signed by this gateway")
 	}
+	d.hosts(ctx, check, a, card)
 	d.skills(check, a, card)
 	if d.past {
 		d.bypass(ctx, a, card)
+	}
+}
+
+// hosts looks where the card leads calls. To a host that no operator named they go on
+// public addresses alone (ATK-15).
+func (d *doctor) hosts(ctx context.Context, check string, a config.Agent, card a2a.CardView) {
+	named := gateway.Agent{Upstream: a.Upstream, GRPCUpstream: a.GRPC.Upstream, UpstreamHosts: a.UpstreamHosts}
+	seen := map[string]bool{}
+	for _, at := range card.Interfaces {
+		address := at.URL
+		if !strings.Contains(address, "://") {
+			address = "https://" + address // gRPC has host and port
+		}
+		u, err := url.Parse(address)
+		if err != nil || seen[u.Host] || named.Names(u) {
+			continue
+		}
+		seen[u.Host] = true
+		if err := strangersPolicy().Check(ctx, address); err != nil {
+			d.find(check, broken, fmt.Sprintf("where it is the agent's, list %q in agents.upstream_hosts", u.Hostname()),
+				"its card leads calls to %s, which is neither at the host of agents.upstream nor public: %v", at.URL, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -78,6 +79,24 @@ func TestATK15_InterfacesThatLeadInside(t *testing.T) {
 			eventually(t, atOnce, func() string { return "ATK-15 " + name + ": want \"" + c.says + "\" in\n" + w.log.String() }, func() bool { return strings.Contains(w.log.String(), c.says) })
 		}
 	})
+}
+
+// TestATK15_DoctorSaysWhereCardsLead: who listed no host for a card that names one is
+// told which, and who did is not.
+func TestATK15_DoctorSaysWhereCardsLead(t *testing.T) {
+	card := cardAt("10.255.255.1:2375")
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, card)
+	}))
+	defer srv.Close()
+	for agent, want := range map[string]bool{"": true, "    upstream_hosts: [10.255.255.1]\n": false} {
+		w := start(t, options{mode: "prefer", upstream: srv.URL, agent: agent})
+		said, _ := w.cli("doctor")
+		finding := regexp.MustCompile(`broken +agent documents +its card leads calls to \S*10\.255\.255\.1:2375`).FindAllString(said, -1)
+		if remedy := strings.Contains(said, `list "10.255.255.1" in agents.upstream_hosts`); len(finding) > 1 || len(finding) == 1 != want || remedy != want {
+			t.Errorf("ATK-15 with %q:\n%s", agent, said)
+		}
+	}
 }
 
 // cardAt is the card of an agent that takes calls of every binding and version at one

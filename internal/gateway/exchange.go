@@ -219,6 +219,12 @@ func (x *exchange) upstream() (*url.URL, error) {
 // thisMachine stands for every host that means the machine that the gateway runs on.
 const thisMachine = "localhost"
 
+// Names reports whether an operator named the host of a URL for an agent, so that
+// the agent's card may lead calls there wherever it is.
+func (a Agent) Names(u *url.URL) bool {
+	return (&agent{Agent: a, hosts: namedHosts(a.Upstream, a.GRPCUpstream)}).isNamedHost(u)
+}
+
 // isNamedHost reports whether an operator wrote the host of a URL.
 func (a *agent) isNamedHost(u *url.URL) bool {
 	host := u.Hostname()
