@@ -81,6 +81,8 @@ func TestATK47_PagesOfAgents(t *testing.T) {
 		{[]string{"application/json"}, false},
 		{[]string{"application/json; charset=utf-8"}, false},
 		{[]string{"application/a2a+json"}, false},
+		{[]string{"text/plain; charset=utf-8"}, false},
+		{[]string{"text/plain", "text/html"}, true},
 	} {
 		w.documents.answers(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = c.types

@@ -252,7 +252,7 @@ func (g *Gateway) answer(r *http.Response, x *exchange) error {
 	h := r.Header
 	stripOurs(h)
 	stripOurs(r.Trailer) // what is announced; what comes is looked at when it has come
-	contain(h)
+	contain(r)
 	if x.call.Binding == a2a.MCP {
 		return g.mcpAnswer(r, x)
 	}

@@ -134,7 +134,8 @@ var ofOrigin = []string{"Alt-Svc", "Clear-Site-Data", "Nel", "Report-To", "Servi
 // contain has an answer of an agent be, to a browser, that answer and no more. One
 // that a browser might show as a page is shown without scripts, as an origin of
 // its own. What agents answer is none, and passes with the headers that it has.
-func contain(h http.Header) {
+func contain(r *http.Response) {
+	h := r.Header
 	if lines, ok := h["Set-Cookie"]; ok {
 		h["Set-Cookie"] = slices.DeleteFunc(lines, func(line string) bool {
 			// One without a name comes back as what its value says.
@@ -145,21 +146,27 @@ func contain(h http.Header) {
 	for _, name := range ofOrigin {
 		delete(h, name)
 	}
-	if !isData(h["Content-Type"]) {
+	if hasBody(r) && !isData(h["Content-Type"]) {
 		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 	}
 }
 
-// isData reports whether an answer says that it is what agents answer, and in a
-// way that nobody can read otherwise: the last type of a list counts for browsers.
+// hasBody reports whether something may come behind the headers of an answer.
+func hasBody(r *http.Response) bool {
+	return r.ContentLength != 0 && r.Body != http.NoBody && r.Request.Method != http.MethodHead
+}
+
+// isData reports whether an answer says that it is what agents answer, or text, of
+// which no browser makes a page, and in a way that nobody can read otherwise: the last
+// type of a list counts for browsers.
 func isData(types []string) bool {
 	if len(types) != 1 || strings.Contains(types[0], ",") {
 		return false
 	}
 	kind, _, _ := strings.Cut(types[0], ";")
 	switch kind = strings.TrimSpace(kind); kind {
-	case typeJSON, typeEvents, typeGRPC, typeGRPC + "+proto":
+	case typeJSON, "text/plain", typeEvents, typeGRPC, typeGRPC + "+proto":
 		return true
 	}
 	return strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")
