@@ -51,16 +51,7 @@ func TestNodesAnswerForEachOther(t *testing.T) {
 		}
 	})
 	t.Run("SEP-20 what one node revokes the others refuse with the next call", func(t *testing.T) {
-		for i := range 12 {
-			n.on(i % 2)
-			c := alice.reports()
-			allowed(t, alice.searches(c))
-			n.each[i%2].operator(http.MethodPost, "/v1/revocations", map[string]any{"target": c.ID})
-			n.on(1 - i%2)
-			if a := alice.searches(c); a.reason() != "revoked" {
-				t.Errorf("%d: %q %s", i, a.reason(), a.Raw)
-			}
-		}
+		n.revokesElsewhere(t, alice)
 	})
 	t.Run("SEP-18 what one node's mode is is that of all", func(t *testing.T) {
 		n.on(1)
@@ -122,11 +113,10 @@ func TestNodesAnswerForEachOther(t *testing.T) {
 	})
 }
 
-// TestEXT16_OverGRPCAtAnotherNode: what one node revokes, and the mode that it sets,
-// hold at the listeners for gRPC of the others with the next call.
-func TestEXT16_OverGRPCAtAnotherNode(t *testing.T) {
-	n := startNodes(t, 2, options{on: wire{overGRPC, "1.0"}})
-	alice := n.caller(aliceToken)
+// revokesElsewhere revokes at one node what the other one has just allowed, by turns,
+// and wants the next call there refused.
+func (n *nodes) revokesElsewhere(t *testing.T, alice *caller) {
+	t.Helper()
 	for i := range 12 {
 		n.on(i % 2)
 		c := alice.reports()
@@ -137,6 +127,14 @@ func TestEXT16_OverGRPCAtAnotherNode(t *testing.T) {
 			t.Errorf("%d: %q %s", i, a.reason(), a.Raw)
 		}
 	}
+}
+
+// TestEXT16_OverGRPCAtAnotherNode: what one node revokes, and the mode that it sets,
+// hold at the listeners for gRPC of the others with the next call.
+func TestEXT16_OverGRPCAtAnotherNode(t *testing.T) {
+	n := startNodes(t, 2, options{on: wire{overGRPC, "1.0"}})
+	alice := n.caller(aliceToken)
+	n.revokesElsewhere(t, alice)
 	for i, mode := range []string{"observe", "require", "observe", "require"} {
 		n.each[i%2].operator(http.MethodPut, "/v1/agents/documents/mode", map[string]any{"mode": mode})
 		n.on(1 - i%2)
