@@ -218,32 +218,36 @@ func (a *accounts) fronts(registrations, executions int) []*front {
 const (
 	ourAccounts    = "Agent Auth" // every record signed, which is the default
 	ourBatched     = "Agent Auth, records under their batch's signature:"
-	betterAccounts = "better-auth"
+	betterAccounts = "better-auth" // the capability is a function of its own process
+	betterAsking   = "better-auth, a service behind:"
 )
 
 // agentAuthRows starts both servers and adds their trials.
 func (f *field) agentAuthRows(ctx context.Context) error {
-	var t *town
 	var fronts []*front
-	for _, of := range []struct{ name, signatures string }{{ourAccounts, "record"}, {ourBatched, "batch"}} {
+	for _, of := range []struct {
+		executions int
+		start      func(*town) (*accounts, error)
+	}{
+		{1500, func(t *town) (*accounts, error) { return t.ourAccounts(ctx, ourAccounts, "record") }},
+		{1500, func(t *town) (*accounts, error) { return t.ourAccounts(ctx, ourBatched, "batch") }},
+		{300, func(t *town) (*accounts, error) { return t.betterAccounts(ctx, betterAccounts, false) }},
+		{300, func(t *town) (*accounts, error) { return t.betterAccounts(ctx, betterAsking, true) }},
+	} {
 		folder, err := os.MkdirTemp(f.dir, "bench")
 		if err != nil {
 			return err
 		}
-		t = &town{folder: folder}
+		t := &town{folder: folder}
 		f.closers = append(f.closers, t.close)
-		ours, err := t.ourAccounts(ctx, of.name, of.signatures)
+		a, err := of.start(t)
 		if err != nil {
 			return err
 		}
-		fronts = append(fronts, ours.fronts(400, 1500)...)
-	}
-	theirs, err := t.betterAccounts(ctx)
-	if err != nil {
-		return err
+		fronts = append(fronts, a.fronts(max(of.executions/4, 200), of.executions)...)
 	}
 	f.peers = append(f.peers, "@better-auth/agent-auth 0.6.2 on better-auth 1.6.11 and better-sqlite3 12.4.1 (npm)")
-	for _, front := range append(fronts, theirs.fronts(200, 300)...) {
+	for _, front := range fronts {
 		f.trials = append(f.trials, front.cpuTrial())
 	}
 	return nil
@@ -255,11 +259,8 @@ func (t *town) ourAccounts(ctx context.Context, name, signatures string) (*accou
 	if err != nil {
 		return nil, err
 	}
-	upstream, err := freeport.Lasting()
+	upstream, err := t.service(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := t.peer(ctx, "balance", "balance", upstream); err != nil {
 		return nil, err
 	}
 	a := &accounts{name: name}
@@ -281,18 +282,35 @@ func (t *town) ourAccounts(ctx context.Context, name, signatures string) (*accou
 	})
 }
 
+// service starts what executes the capability.
+func (t *town) service(ctx context.Context) (address string, err error) {
+	if address, err = freeport.Lasting(); err != nil {
+		return "", err
+	}
+	_, err = t.peer(ctx, "balance", "balance", address)
+	return address, err
+}
+
 // betterAccounts is better-auth's server, with what npm installs for it kept between
-// runs.
-func (t *town) betterAccounts(ctx context.Context) (*accounts, error) {
+// runs, in front of a service of its own where it has one.
+func (t *town) betterAccounts(ctx context.Context, name string, service bool) (*accounts, error) {
 	program, err := installBetter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a := &accounts{name: betterAccounts, base: "/api/auth"}
+	a := &accounts{name: name, base: "/api/auth"}
 	if a.address, err = freeport.Lasting(); err != nil {
 		return nil, err
 	}
-	if a.process, err = t.run(ctx, "better-auth", a.address, "node", program, a.address, t.folder); err != nil {
+	command := []string{"node", program, a.address, t.folder}
+	if service {
+		address, err := t.service(ctx)
+		if err != nil {
+			return nil, err
+		}
+		command = append(command, "http://"+address)
+	}
+	if a.process, err = t.run(ctx, "better-auth", a.address, command...); err != nil {
 		return nil, err
 	}
 	jar, err := cookiejar.New(nil)
@@ -358,8 +376,10 @@ func balance() http.Handler {
 // agentAuthGoals are the rows of Agent Auth.
 func agentAuthGoals() []goal {
 	return []goal{
-		faster("Agent Auth: execute, two signed records, a service of its own behind", ourAccounts+" execute", betterAccounts+" execute", 10),
-		faster("Agent Auth: execute, two records under their batch's signature, the same service", ourBatched+" execute", betterAccounts+" execute", 10),
+		faster("Agent Auth: execute through a service behind, two signed records", ourAccounts+" execute", betterAsking+" execute", 10),
+		faster("Agent Auth: the same, two records under their batch's signature", ourBatched+" execute", betterAsking+" execute", 10),
+		faster("Agent Auth: the same, two signed records, where the peer answers itself", ourAccounts+" execute", betterAccounts+" execute", 10),
+		faster("Agent Auth: the same, two records under their batch's signature, where the peer answers itself", ourBatched+" execute", betterAccounts+" execute", 10),
 		faster("Agent Auth: register with a default capability, on record", ourAccounts+" register", betterAccounts+" register", 10),
 	}
 }
