@@ -129,7 +129,7 @@ func (t *town) load(address string) load {
 func (t *town) byReference(ctx context.Context, name string) (*front, error) {
 	id, handle, err := t.reference(ctx)
 	raw := rawRequest(t.address, nil, sendMessage(handle, id))
-	return &front{name: name, process: t.server, load: t.load(t.address), request: func(int) []byte { return raw }, calls: 2000}, err
+	return &front{name: name, process: t.server, load: t.load(t.address), request: func(int) []byte { return raw }, calls: 4000}, err
 }
 
 // withProofs is the gateway with a proof on every call, and with a chain that it
@@ -146,7 +146,7 @@ func (t *town) withProofs(ctx context.Context) ([]*front, error) {
 	var proven, first [][]byte
 	return []*front{
 		{
-			name: "gateway with proofs", process: t.server, load: t.load(t.address), calls: 1000,
+			name: "gateway with proofs", process: t.server, load: t.load(t.address), calls: 4000,
 			request: func(i int) []byte { return proven[i] },
 			fresh: func(n int) (err error) {
 				proven, err = t.proven(c, agent, n, func() (holder.Capability, error) { return held, nil })
@@ -154,7 +154,7 @@ func (t *town) withProofs(ctx context.Context) ([]*front, error) {
 			},
 		},
 		{
-			name: "gateway, first sight", process: t.server, load: t.load(t.address), calls: 300,
+			name: "gateway, first sight", process: t.server, load: t.load(t.address), calls: 600,
 			request: func(i int) []byte { return first[i] },
 			fresh: func(n int) (err error) {
 				first, err = t.proven(c, agent, n, func() (holder.Capability, error) { return chain(ctx, c, agent) })

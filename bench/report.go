@@ -70,8 +70,10 @@ has a key that nobody has seen and is active at once; an execution has a token o
 own. Ours writes a record with each registration, and two with each execution, each
 signed, as is the default, but where the row says that one signature stands for all of a
 commit; it checks the agent's signature, signs whose call it is for the service behind, and
-asks a service over HTTP; the peer's capability is a function in its own process, and
-it keeps no evidence.
+asks that over HTTP. The peer keeps no evidence. It asks the same kind of service through the
+adapter that its package has for one (createOpenAPIHandler), as a provider in front of a
+service is built with it, and signs nothing for that; where it answers itself, its capability
+is a function in its own process, so that it has less to do than ours.
 
 ## What is measured elsewhere
 
