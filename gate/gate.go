@@ -146,6 +146,10 @@ type Call struct {
 	TraceID string
 	// Arguments are what the record keeps of the arguments, nil for nothing.
 	Arguments []byte
+	// Details returns what the record says of the intent besides, a JSON object, by
+	// the id of the record and of the capability that was decided on last, "" for none.
+	// nil says nothing.
+	Details func(record, capability string) []byte
 	// Body is what the record commits to and does not hold, nil for nothing.
 	Body *evidence.Body
 	// Owns reports whether the tasks and contexts that the call names belong to

@@ -34,6 +34,9 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 	if call.Body != nil {
 		r.Detach(call.Body)
 	}
+	if call.Details != nil {
+		r.Intent.Details = call.Details(id, v.Held.Capability)
+	}
 	if v.Held.Capability == "" {
 		// Who is refused before it could be verified is still worth knowing to
 		// whoever looks into it.

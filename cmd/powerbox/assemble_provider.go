@@ -108,6 +108,7 @@ func (i *instance) provider(c config.Agent, a assembly, started time.Time, g *ga
 	if err != nil {
 		return nil, err
 	}
+	i.admin.ArgumentsKey = func(record string) []byte { return provider.ArgumentsKey(codes, record) }
 	services := i.services(c, a.now)
 	options := agentauth.Options{Eq: conf.EqOperator}
 	var capabilities []provider.Capability

@@ -261,13 +261,19 @@ func (p *program) writeOut(name string, mode os.FileMode, write func(io.Writer) 
 
 func newEvidenceShow(p *program) *cobra.Command {
 	var body bool
+	var arguments string
 	cmd := &cobra.Command{Use: "show ID", Short: "Print one record as it is stored, or the body that is kept beside it", Args: cobra.ExactArgs(1)}
 	o := addOperatorFlags(cmd)
 	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents.bodies) instead, after checking it against what the record commits to")
+	cmd.Flags().StringVar(&arguments, "arguments", "", "say instead whether the arguments of an execution were those in `FILE`, byte for byte as they were sent; exit 4 where not")
+	cmd.MarkFlagsMutuallyExclusive("body", "arguments")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.operator(o)
 		if err != nil {
 			return err
+		}
+		if cmd.Flags().Changed("arguments") {
+			return p.showArguments(cmd.Context(), op, args[0], arguments)
 		}
 		if body {
 			return p.showBody(cmd.Context(), op, args[0])

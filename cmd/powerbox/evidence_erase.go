@@ -142,6 +142,26 @@ func (p *program) confirmed() bool {
 	return strings.TrimSpace(line) == "yes"
 }
 
+// showArguments says whether the arguments of an execution were those in a file.
+func (p *program) showArguments(ctx context.Context, op *operator, id, file string) error {
+	data, err := p.readFile(file)
+	if err != nil {
+		return err
+	}
+	var kept struct {
+		Digest string `json:"arguments_digest"`
+		Key    []byte `json:"key"`
+	}
+	if err := op.get(ctx, "/v1/records/"+url.PathEscape(id)+"/arguments-key", &kept); err != nil {
+		return fmt.Errorf("record %s: %w", id, err)
+	}
+	if err := (&evidence.Body{Key: kept.Key, Bytes: data}).Opens(kept.Digest); err != nil {
+		return invalid(fmt.Errorf("record %s: the arguments were not the %d bytes of %s", id, len(data), file))
+	}
+	_, err = fmt.Fprintf(p.stdout, "the arguments were the %d bytes of %s\n", len(data), file)
+	return err
+}
+
 // showBody prints the body of a record, after it opened the commitment.
 func (p *program) showBody(ctx context.Context, op *operator, id string) error {
 	r, err := op.record(ctx, id)

@@ -100,6 +100,26 @@ func apart(raw []byte) (rawObject, error) {
 	return o, nil
 }
 
+// Member returns the value of a member of an object as it was written, for bytes that
+// a strict decoder has read; nil where there is none.
+func Member(raw []byte, name string) []byte {
+	o, err := apart(raw)
+	if err != nil {
+		return nil
+	}
+	return o.get(name)
+}
+
+// Elements returns the elements of an array as they were written, for bytes that a
+// strict decoder has read; nil where it is none.
+func Elements(raw []byte) [][]byte {
+	elements, err := readArray(raw)
+	if err != nil {
+		return nil
+	}
+	return elements
+}
+
 func skipSpace(raw []byte, at int) int {
 	for at < len(raw) && (raw[at] == ' ' || raw[at] == '\t' || raw[at] == '\n' || raw[at] == '\r') {
 		at++

@@ -241,27 +241,33 @@ func (a *API) host(r *http.Request, pending bool) (provider.HostSession, error) 
 // are not known mean nothing (section 5.1.1), and none is there in two spellings
 // (ATK-27).
 func body(r *http.Request) (powerbox.Value, error) {
+	_, v, err := received(r)
+	return v, err
+}
+
+// received is body with the bytes that came, nil for none.
+func received(r *http.Request) ([]byte, powerbox.Value, error) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
-		return powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the body cannot be read, or is too large")
+		return nil, powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the body cannot be read, or is too large")
 	}
 	if len(data) == 0 {
-		return powerbox.Object(), nil
+		return nil, powerbox.Object(), nil
 	}
 	if err := asJSON(r.Header); err != nil {
-		return powerbox.Value{}, err
+		return nil, powerbox.Value{}, err
 	}
 	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: len(data), Depth: 64})
 	if err == nil && v.Kind() != powerbox.KindObject {
 		err = errors.New("JSON " + v.Kind().String() + "; want an object")
 	}
 	if err != nil {
-		return powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "body: %v", err)
+		return nil, powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "body: %v", err)
 	}
 	if wrong := a2a.CheckCase(v); wrong != nil {
-		return powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "body: %.300s", wrong.Message)
+		return nil, powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "body: %.300s", wrong.Message)
 	}
-	return v, nil
+	return data, v, nil
 }
 
 // asJSON refuses a body that says it is something else than JSON in UTF-8, or in

@@ -11,6 +11,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
@@ -110,15 +111,15 @@ func (a *API) executed(r *http.Request) (provider.Executed, error) {
 	if err != nil {
 		return provider.Executed{}, err
 	}
-	v, err := body(r)
+	came, v, err := received(r)
 	if err != nil {
 		return provider.Executed{}, err
 	}
-	return a.one(r, s, v)
+	return a.one(r, s, v, came)
 }
 
-// one executes what a body, or a part of a batch, says.
-func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value) (provider.Executed, error) {
+// one executes what a body, or a part of a batch, says, in the bytes that came.
+func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value, came []byte) (provider.Executed, error) {
 	name, err := text(v, "capability")
 	if err != nil {
 		return provider.Executed{}, err
@@ -130,7 +131,7 @@ func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value) (provid
 		return provider.Executed{}, err
 	}
 	arguments, _ := v.Get("arguments")
-	return a.config.Provider.Execute(r.Context(), s, name, arguments)
+	return a.config.Provider.Execute(r.Context(), s, provider.Call{Capability: name, Arguments: arguments, Received: a2a.Member(came, "arguments")})
 }
 
 // shown is what was executed on the wire: exactly one of the shapes (AAP-E2,
@@ -187,7 +188,7 @@ func (a *API) batch(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	v, err := body(r)
+	came, v, err := received(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -203,16 +204,20 @@ func (a *API) batch(r *http.Request) (answer, error) {
 		}
 		ids[n] = cmp.Or(ids[n], strconv.Itoa(n))
 	}
+	parts := a2a.Elements(a2a.Member(came, "requests"))
+	if len(parts) != len(requests) {
+		return answer{}, errors.New("the parts of a batch were not found in its bytes") // cannot happen
+	}
 	out := make([]map[string]any, 0, len(requests))
 	for n, one := range requests {
-		out = append(out, a.part(r, s, ids[n], one))
+		out = append(out, a.part(r, s, ids[n], one, parts[n]))
 	}
 	return answer{body: map[string]any{"responses": out}}, nil
 }
 
 // part is one answer of a batch.
-func (a *API) part(r *http.Request, s provider.Session, id string, v powerbox.Value) map[string]any {
-	done, err := a.one(r, s, v)
+func (a *API) part(r *http.Request, s provider.Session, id string, v powerbox.Value, came []byte) map[string]any {
+	done, err := a.one(r, s, v, came)
 	if err == nil && done.Failed != nil {
 		err = done.Failed
 	}

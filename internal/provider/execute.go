@@ -63,10 +63,20 @@ type Executed struct {
 
 func asError(err error, e **agentauth.Error) bool { return errors.As(err, e) }
 
+// Call is one execution as it is asked for.
+type Call struct {
+	Capability string // by its name
+	Arguments  powerbox.Value
+	// Received are the arguments as they came, byte for byte; nil where none did. The
+	// record has their digest.
+	Received []byte
+}
+
 // Execute executes a capability (section 5.11): what is asked for is checked
 // against the schema, then decided and recorded by the gate, then done, and its
 // outcome is recorded before it is answered.
-func (p *Provider) Execute(ctx context.Context, s Session, name string, arguments powerbox.Value) (Executed, error) {
+func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed, error) {
+	name, arguments := asked.Capability, asked.Arguments
 	c := p.capabilities[name]
 	if c == nil {
 		return Executed{}, p.missing(s, name)
@@ -83,7 +93,7 @@ func (p *Provider) Execute(ctx context.Context, s Session, name string, argument
 	if err := c.validate(arguments); err != nil {
 		return Executed{}, err
 	}
-	v, err := p.check(ctx, s, c, arguments)
+	v, err := p.check(ctx, s, c, arguments, asked.Received)
 	if err != nil {
 		return Executed{}, err
 	}
@@ -125,7 +135,7 @@ func (p *Provider) failure(err error, decision string) error {
 
 // check has the gate decide and record one execution. Each grant is decided alone,
 // and one that admits it suffices (AAP-G7).
-func (p *Provider) check(ctx context.Context, s Session, c *Capability, arguments powerbox.Value) (gate.Verdict, error) {
+func (p *Provider) check(ctx context.Context, s Session, c *Capability, arguments powerbox.Value, received []byte) (gate.Verdict, error) {
 	op, err := p.operation(c.Name)
 	if err != nil {
 		return gate.Verdict{}, err
@@ -143,6 +153,7 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		call.Arguments = p.config.Redact(arguments)
 	}
 	held := p.inForce(s, c.Name)
+	call.Details = p.told(s, held, received)
 	for _, g := range held {
 		if _, err := p.shape(g); err != nil {
 			return gate.Verdict{}, err // what is not understood is not passed over (AAP-E7)

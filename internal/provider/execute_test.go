@@ -85,7 +85,7 @@ func TestAAPE10_TakenBackInBetween(t *testing.T) {
 		s, err := m.session()
 		w.must(err)
 		end(w, m)
-		_, err = w.provider.Execute(t.Context(), s, "balance", powerbox.Object())
+		_, err = w.provider.Execute(t.Context(), s, provider.Call{Capability: "balance", Arguments: powerbox.Object()})
 		w.want("AAP-E10 "+name, err, agentauth.CodeNotGranted)
 		if len(w.service.did) != 0 {
 			t.Errorf("AAP-E10 %s: it was done", name)
@@ -166,7 +166,7 @@ func TestAAPE4_Jobs(t *testing.T) {
 	s, err := m.session()
 	w.must(err)
 	w.service.answer = provider.Result{Job: "https://service.example/jobs/1"}
-	done, err := w.provider.Execute(t.Context(), s, "balance", powerbox.Object())
+	done, err := w.provider.Execute(t.Context(), s, provider.Call{Capability: "balance", Arguments: powerbox.Object()})
 	w.must(err)
 	poll := func(m *member, more ...claims) error {
 		s, err := m.session(more...)
@@ -203,7 +203,7 @@ func TestATK24_Streams(t *testing.T) {
 		m := w.active("balance")
 		s, err := m.session()
 		w.must(err)
-		out, err := w.provider.Execute(t.Context(), s, "balance", powerbox.Object())
+		out, err := w.provider.Execute(t.Context(), s, provider.Call{Capability: "balance", Arguments: powerbox.Object()})
 		w.must(err)
 		if end != nil {
 			end(w, m)

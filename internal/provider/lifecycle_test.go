@@ -190,7 +190,7 @@ func TestATK51_WhatEndedInTheMeantime(t *testing.T) {
 	w.want("ATK-51: registered", err, agentauth.CodeHostRevoked)
 	_, err = w.provider.RequestCapability(t.Context(), agent, asked("accounts"), provider.Asking{})
 	w.want("ATK-51: asked for more", err, agentauth.CodeHostRevoked)
-	_, err = w.provider.Execute(t.Context(), execution, "balance", value(t, `{}`))
+	_, err = w.provider.Execute(t.Context(), execution, provider.Call{Capability: "balance", Arguments: value(t, `{}`)})
 	w.want("ATK-51, AAP-E10: executed", err, agentauth.CodeNotGranted)
 	if len(w.service.did) != 0 {
 		t.Error("AAP-E10: the service was asked")

@@ -287,7 +287,7 @@ func (m *machine) execute(r *rapid.T) {
 	if !ok {
 		return
 	}
-	_, err := m.provider.Execute(m.t.Context(), s, name, value(m.t, fmt.Sprintf(`{"amount":%d}`, amount)))
+	_, err := m.provider.Execute(m.t.Context(), s, provider.Call{Capability: name, Arguments: value(m.t, fmt.Sprintf(`{"amount":%d}`, amount))})
 	agrees(r, fmt.Sprintf("executing %s with %d", name, amount), err, a.admits(name, amount))
 }
 

@@ -315,7 +315,7 @@ func (m *member) execute(name, arguments string, more ...claims) error {
 	if err != nil {
 		return err
 	}
-	_, err = m.w.provider.Execute(m.w.t.Context(), s, name, value(m.w.t, arguments))
+	_, err = m.w.provider.Execute(m.w.t.Context(), s, provider.Call{Capability: name, Arguments: value(m.w.t, arguments), Received: []byte(arguments)})
 	return err
 }
 

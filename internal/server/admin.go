@@ -57,7 +57,10 @@ type Admin struct {
 	Outbox    Outbox // nil where no webhooks are told anything
 	// Unrecorded returns how many calls went on without a record that the evidence
 	// does not tell of yet, by agent.
-	Unrecorded      func() map[string]int64
+	Unrecorded func() map[string]int64
+	// ArgumentsKey returns the key of the digest that a record of an execution has of
+	// its arguments; nil where nothing is executed here.
+	ArgumentsKey    func(record string) []byte
 	MaximumLifetime time.Duration
 	Now             func() time.Time
 	Log             *slog.Logger
@@ -112,6 +115,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/records", a.records)
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
 	mux.HandleFunc("GET /v1/records/{id}/body", serve(a, a.body))
+	mux.HandleFunc("GET /v1/records/{id}/arguments-key", serve(a, a.argumentsKey))
 	mux.HandleFunc("POST /v1/evidence/erasures", serve(a, a.erase))
 	mux.HandleFunc("GET /v1/evidence/periods", serve(a, a.periods))
 	mux.HandleFunc("POST /v1/evidence/periods", serve(a, a.closePeriod))

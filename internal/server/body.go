@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -36,6 +37,40 @@ func (a *Admin) body(r *http.Request) (any, error) {
 			out.Key, out.Body = b.Key, b.Bytes
 		}
 		return err
+	})
+	return out, err
+}
+
+// argumentsAnswer is the digest that a record has of arguments, with its key.
+type argumentsAnswer struct {
+	Record string `json:"record_id"`
+	Digest string `json:"arguments_digest"`
+	Key    []byte `json:"key"`
+}
+
+// argumentsKey answers with the key by which arguments can be held against the digest
+// that the record of an execution has of them (AAP-Z4). It is that record's alone.
+func (a *Admin) argumentsKey(r *http.Request) (any, error) {
+	out := argumentsAnswer{Record: r.PathValue("id")}
+	err := a.Store.View(r.Context(), func(rd issuer.Reader) error {
+		s, err := rd.Record(out.Record)
+		if err != nil {
+			return err
+		}
+		record := s.Record()
+		if err := json.Unmarshal(record.Intent.Details, &out); len(record.Intent.Details) > 0 && err != nil {
+			return err
+		}
+		// The record of an outcome repeats what that of the decision says.
+		if of := record.Details.OutcomeOf; of != "" {
+			return status{http.StatusConflict, "the record tells an outcome; ask about that of the decision, " + of}
+		}
+		if out.Digest == "" || a.ArgumentsKey == nil {
+			return status{http.StatusConflict, "the record has no digest of arguments; records of executions of Agent Auth do"}
+		}
+		out.Record = record.ID
+		out.Key = a.ArgumentsKey(record.ID)
+		return nil
 	})
 	return out, err
 }

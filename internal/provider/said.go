@@ -1,0 +1,55 @@
+package provider
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// argumentsDomain keeps the keys of digests apart from whatever else is made of the
+// secret.
+const argumentsDomain = "powerbox-arguments-digest/v1\n"
+
+// ArgumentsKey is the key of the digest of the arguments that a record has, 32
+// bytes, made of the secret that is [Config.CodeKey]. What arguments are is often
+// one of a few: without the key nobody finds them by trying, and with that of one
+// record nobody finds those of another (AAP-Z4, AAP-Z3).
+func ArgumentsKey(secret []byte, record string) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(argumentsDomain)) // a hash takes everything
+	mac.Write([]byte(record))
+	return mac.Sum(nil)
+}
+
+// ArgumentsDigest is what a record has of the arguments that came: HMAC-SHA-256
+// as a commitment to a body ([evidence.Body.Commitment]), of the bytes as they were
+// received. No arguments are no bytes.
+func ArgumentsDigest(key, received []byte) string {
+	return (&evidence.Body{Key: key, Bytes: received}).Commitment()
+}
+
+// The members that the record of an execution has under intent.details.
+const (
+	MemberDigest = "arguments_digest"
+	MemberGrant  = "grant"
+	MemberToken  = "jti"
+)
+
+// told is what the record of an execution says besides what every decision does: the
+// agent's token, the grant that was decided on last, and the digest of the
+// arguments (AAP-Z4).
+func (p *Provider) told(s Session, held []Grant, received []byte) func(record, capability string) []byte {
+	return func(record, capability string) []byte {
+		said := make([]powerbox.Member, 0, 3)
+		said = append(said, powerbox.Member{Name: MemberDigest, Value: powerbox.String(ArgumentsDigest(ArgumentsKey(p.config.CodeKey, record), received))})
+		for _, g := range held {
+			if capability != "" && g.Record == capability {
+				said = append(said, powerbox.Member{Name: MemberGrant, Value: powerbox.String(g.ID)})
+			}
+		}
+		said = append(said, powerbox.Member{Name: MemberToken, Value: powerbox.String(s.token.ID)})
+		return powerbox.Object(said...).AppendJSON(nil)
+	}
+}
