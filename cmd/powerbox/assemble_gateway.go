@@ -375,7 +375,7 @@ func (i *instance) behind(c config.Agent, out *gateway.Agent) error {
 		return err
 	}
 	out.Modes = rules
-	if err := i.upstreamTLS(c, out); err != nil {
+	if err := i.ownUpstream(c, out); err != nil {
 		return err
 	}
 	if c.CardPin != "" {

@@ -79,10 +79,20 @@ func (o *ownWay) source(agent config.Agent) *source {
 	return s
 }
 
-// upstreamTLS gives an agent with TLS settings its own way.
-func (i *instance) upstreamTLS(agent config.Agent, out *gateway.Agent) error {
+// ownUpstream gives an agent with TLS settings, or with a connection for every call, its
+// own way.
+func (i *instance) ownUpstream(agent config.Agent, out *gateway.Agent) error {
+	fresh := agent.Connections == "fresh"
 	if agent.TLS == (config.UpstreamTLS{}) {
+		if fresh {
+			named, public := outbound.New(upstreamPolicy()), outbound.New(strangersPolicy())
+			out.Transport, out.HTTP2, out.Public, out.PublicHTTP2 = named.Fresh(), named.HTTP2(), public.Fresh(), public.HTTP2()
+		}
 		return nil
+	}
+	calls := (*outbound.Client).Transport
+	if fresh {
+		calls = (*outbound.Client).Fresh
 	}
 	own := &ownWay{}
 	s := own.source(agent)
@@ -93,9 +103,9 @@ func (i *instance) upstreamTLS(agent config.Agent, out *gateway.Agent) error {
 		i.sources = append(i.sources, s)
 	}
 	out.Cards, out.Encrypted = own, true
-	out.Transport = way(func() http.RoundTripper { return own.client.Load().Transport() })
+	out.Transport = way(func() http.RoundTripper { return calls(own.client.Load()) })
 	out.HTTP2 = way(func() http.RoundTripper { return own.client.Load().HTTP2() })
-	out.Public = way(func() http.RoundTripper { return own.public.Load().Transport() })
+	out.Public = way(func() http.RoundTripper { return calls(own.public.Load()) })
 	out.PublicHTTP2 = way(func() http.RoundTripper { return own.public.Load().HTTP2() })
 	return nil
 }

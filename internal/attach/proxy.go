@@ -184,7 +184,7 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 	}
 	var proxy httputil.ReverseProxy
 	proxy = httputil.ReverseProxy{
-		Transport:     hop.Final(r.Context(), transport),
+		Transport:     hop.Final(r.Context(), transport, nil),
 		FlushInterval: -1, // events pass as they come
 		Rewrite: func(out *httputil.ProxyRequest) {
 			u := *p.target
@@ -196,6 +196,9 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 				out.Out.Header.Set("Grpc-Accept-Encoding", "identity")
 			}
 			hop.Onward(out.Out, p.body)
+			if p.call.Binding == a2a.GRPC {
+				out.Out.Close = false // in HTTP/2 nothing stands behind a body
+			}
 		},
 		ModifyResponse: func(answer *http.Response) error {
 			err := look(answer, p)

@@ -117,6 +117,7 @@ type Agent struct {
 	MCP              AgentMCP    `key:"mcp" doc:"What of an MCP server is there beside its tools."`
 	GatewayURL       string      `key:"gateway_url" format:"origin" doc:"Public base URL of the agent's gateways, where they are apart from the server (powerbox gateway); the agent then lives at URL/agents/ID. Default: the server is its gateway."`
 	GRPC             AgentGRPC   `key:"grpc" doc:"Calls by gRPC. JSON-RPC and HTTP+JSON need no setting."`
+	Connections      string      `key:"upstream_connections" default:"shared" enum:"shared,fresh" doc:"Whether calls of different callers go to the agent on the same connections, one after the other (shared), or each on one of its own (fresh), for an agent that may take one request for two. gRPC is shared in both."`
 	TLS              UpstreamTLS `key:"tls" doc:"How the agent is reached over TLS, by every binding. With any of these set it is reached over TLS alone. Files are read again when they change."`
 	Push             AgentPush   `key:"push" doc:"Where callers may have events posted to."`
 	Mode             string      `key:"mode" enum:"observe,scoped,prefer,require" doc:"How much is enforced (SEP-18). Default: defaults.mode."`

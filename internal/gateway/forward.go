@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"slices"
@@ -52,11 +51,8 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 	}
 	// Once a connection was had, the agent behind may have acted.
 	var reached atomic.Bool
-	request := x.request.WithContext(httptrace.WithClientTrace(x.request.Context(), &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { reached.Store(true) },
-	}))
 	proxy := httputil.ReverseProxy{
-		Transport: hop.Final(request.Context(), timed{x.transport(), g, x.ID}),
+		Transport: hop.Final(x.request.Context(), timed{x.transport(), g, x.ID}, func() { reached.Store(true) }),
 		// Events pass as they come, since ReverseProxy flushes what is a stream or
 		// has no length; everything else is whole and goes out in one piece. What
 		// is empty is not flushed: the status of gRPC would not be in its headers.
@@ -84,7 +80,7 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 	h := w.Header()
 	h.Set(HeaderDecision, x.verdict.Record.ID)
 	h.Set(HeaderOutcome, "forwarded")
-	proxy.ServeHTTP(w, request)
+	proxy.ServeHTTP(w, x.request)
 }
 
 // replaced puts into a call what the agent gets in the place of what came: its own
@@ -201,6 +197,9 @@ func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context s
 	}
 	// Nothing in between may undo what the checked bytes say.
 	hop.Onward(r.Out, x.forward)
+	if x.call.Binding == a2a.GRPC {
+		r.Out.Close = false // in HTTP/2 nothing stands behind a body
+	}
 	h := r.Out.Header
 	stripOurs(h)
 	stripOwnCookies(h)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 )
 
 // Onward has a request carry a body and nothing behind it, once. Its headers may
@@ -21,7 +22,10 @@ import (
 //     a request with one again when a connection ends without an answer: one
 //     decision is one request (ATK-22, ATK-42). What was never written is still
 //     written to another connection, and so is what can be repeated by its method.
+//   - Whose end could be seen in different places has the connection for itself from
+//     there on: nobody else gets what comes behind its answer (ATK-31).
 func Onward(r *http.Request, body []byte) {
+	r.Close = alone(r, body)
 	r.ContentLength, r.TransferEncoding, r.Trailer = int64(len(body)), nil, nil
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
@@ -40,22 +44,57 @@ func Onward(r *http.Request, body []byte) {
 	}
 }
 
+// alone reports whether a server that does not read requests as we do could take the
+// body of this one, or a part of it, for a next request: it came in chunks or by
+// HTTP/1.0, has a body where others look for none, a body that is no JSON, or a header
+// that could be taken for the length. What JSON begins with is no method of HTTP.
+func alone(r *http.Request, body []byte) bool {
+	if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) || len(r.Trailer) > 0 || r.Header["Expect"] != nil {
+		return true
+	}
+	text := bytes.TrimLeft(body, " \t\r\n")
+	bare := r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch
+	if len(body) > 0 && (!bare || len(text) == 0 || text[0] != '{' && text[0] != '[') {
+		return true
+	}
+	for name := range r.Header {
+		if len(name) == len("Content-Length") && name[7] == '_' || len(name) == len("Transfer-Encoding") && name[8] == '_' {
+			return true
+		}
+	}
+	return false
+}
+
 // Final has the answers of another transport be the last word. httputil's proxy
 // would copy those before it (100, 103) to the caller, with the headers that they
 // come with, and take with them what was already written there: that the
 // connection ends, and which record the answer belongs to (ATK-31, EXT-30). It
 // learns of them by the context that it gives the request, in whose place is the
 // one of before.
-func Final(ctx context.Context, next http.RoundTripper) http.RoundTripper {
-	return final{ctx, next}
+//
+// A connection that was used before is settled before the request goes out on it.
+// Taken, where it is not nil, is called for every connection that the request is given,
+// more than once where one was found closed.
+func Final(ctx context.Context, next http.RoundTripper, taken func()) http.RoundTripper {
+	return final{ctx, next, taken}
 }
 
 type final struct {
 	before context.Context
 	next   http.RoundTripper
+	taken  func()
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (f final) RoundTrip(r *http.Request) (*http.Response, error) {
-	return f.next.RoundTrip(r.WithContext(f.before))
+	return f.next.RoundTrip(r.WithContext(httptrace.WithClientTrace(f.before, &httptrace.ClientTrace{GotConn: f.got})))
+}
+
+func (f final) got(c httptrace.GotConnInfo) {
+	if f.taken != nil {
+		f.taken()
+	}
+	if c.Reused {
+		settle(f.before, c.Conn)
+	}
 }

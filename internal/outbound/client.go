@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/hop"
 )
 
 const (
@@ -17,6 +20,8 @@ const (
 	idleTimeout        = 90 * time.Second
 	handshakeTimeout   = 10 * time.Second
 	maximumHeaderBytes = 64 << 10
+	pingAfter          = 30 * time.Second // in which nothing came
+	pingTimeout        = 15 * time.Second
 )
 
 // Client calls out under a [Policy]. It is safe for concurrent use.
@@ -25,6 +30,7 @@ type Client struct {
 	encrypted *http.Client
 	plain     *http.Client
 	upstream  *http.Transport
+	fresh     *http.Transport
 	http2     *http.Transport
 }
 
@@ -40,13 +46,39 @@ func New(p Policy) *Client {
 	http2.Protocols = new(http.Protocols)
 	http2.Protocols.SetHTTP2(true)
 	http2.Protocols.SetUnencryptedHTTP2(true)
+	http2.HTTP2 = alive()
+	fresh := p.upstream()
+	fresh.DisableKeepAlives = true
 	return &Client{
 		policy:    p,
 		encrypted: bounded(p.transport(false), p.Timeout),
 		plain:     bounded(p.transport(true), p.Timeout),
-		upstream:  p.transport(false),
+		upstream:  p.upstream(),
+		fresh:     fresh,
 		http2:     http2,
 	}
+}
+
+// upstream is a transport to configured upstreams.
+func (p Policy) upstream() *http.Transport {
+	t := p.transport(false)
+	dial := t.DialContext
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return hop.Watch(c), nil
+	}
+	t.Protocols.SetHTTP2(true)
+	t.HTTP2 = alive()
+	return t
+}
+
+// alive has a connection of HTTP/2 end that nothing comes from any more: all calls are on
+// it, and none would notice.
+func alive() *http.HTTP2Config {
+	return &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 }
 
 func bounded(t *http.Transport, timeout time.Duration) *http.Client {
@@ -80,9 +112,13 @@ func (p Policy) transport(namedOnly bool) *http.Transport {
 }
 
 // Transport returns the transport for a reverse proxy to configured upstreams:
-// addresses as the policy has them, plain HTTP included, HTTP/1.1, no
-// compression, no bound on the time of an answer, since streams are long.
+// addresses as the policy has them, plain HTTP included, no compression, no bound on the
+// time of an answer, since streams are long. It speaks HTTP/1.1, and over TLS HTTP/2
+// where the upstream does, in which every answer names its request (ATK-31).
 func (c *Client) Transport() *http.Transport { return c.upstream }
+
+// Fresh returns a transport as [Client.Transport] with a connection for every request.
+func (c *Client) Fresh() *http.Transport { return c.fresh }
 
 // HTTP2 returns the transport for gRPC to configured upstreams: as [Client.Transport],
 // but HTTP/2, which is spoken without TLS where the URL says http.
