@@ -57,6 +57,7 @@ func (i *instance) setup(a assembly, w *wiring, id string) (sidecar.Setup, error
 	c.Store = config.Store{Durability: c.Store.Durability, Connections: c.Store.Connections} // where it is is nobody's business
 	// Each node may have its own, and the same gateways ask all of them.
 	c.Listen, c.Issuer.Directory, c.Telemetry.Listen = gatewayListen, "", ""
+	c.Identity.Guards, c.Issuer.Feed.Relays = nil, nil // ask the server, and may be of other agents
 	c.Offers = map[string][]config.Offer{id: i.config.Offers[id]}
 	c.Skills = map[string][]config.Skill{id: i.config.Skills[id]}
 	c.Scopes = map[string]map[string][]string{}
@@ -75,6 +76,10 @@ func (i *instance) setup(a assembly, w *wiring, id string) (sidecar.Setup, error
 		out.Dev = nil
 	}
 	if err := i.setupAgent(w, id, &c, &out); err != nil {
+		return out, err
+	}
+	var err error
+	if out.OwnTokens, err = i.ownTokens(); err != nil {
 		return out, err
 	}
 	text, err := c.Effective()

@@ -37,9 +37,11 @@ func (i *instance) authenticate(a assembly, client *outbound.Client, started tim
 		return err
 	}
 	believed.Replay = i.sharedReplays("session proof")
-	if believed.Own, err = i.ownTokens(); err != nil {
+	own, err := i.ownTokens()
+	if err != nil {
 		return err
 	}
+	believed.Own = serverTakes(own)
 	i.sessions, err = identity.New(believed)
 	return err
 }

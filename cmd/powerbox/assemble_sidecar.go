@@ -354,7 +354,7 @@ func (g *apartGateway) front(f *face) error {
 	if err != nil {
 		return err
 	}
-	believed.Own = serverTakes(nil) // the server's other tokens are not known here
+	believed.Own = serverTakes(f.setup.OwnTokens)
 	auth, err := identity.New(believed)
 	if err != nil {
 		return err

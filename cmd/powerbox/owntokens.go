@@ -1,23 +1,24 @@
 package main
 
 import (
-	"crypto/subtle"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
-// ownTokens reports whether a bearer token is one that the server takes for
-// itself: of its operator, of a relay or a guard, or one that enrols gateways.
-func (i *instance) ownTokens() (func(token string) bool, error) {
-	own := []string{i.admin.Token}
+// ownTokens are the digests of the bearer tokens that the server takes for itself: of
+// its operator, and of relays and guards. Gateways apart have them, too.
+func (i *instance) ownTokens() ([][]byte, error) {
+	own := [][]byte{tokenDigest(i.admin.Token)}
 	read := func(file, setting string, n int) error {
 		data, err := i.readFile(file)
 		if err != nil {
 			return fmt.Errorf("%s[%d].token_file: %w", setting, n, err)
 		}
-		own = append(own, strings.TrimSpace(string(data)))
+		own = append(own, tokenDigest(strings.TrimSpace(string(data))))
 		return nil
 	}
 	for n, c := range i.config.Issuer.Feed.Relays {
@@ -30,18 +31,24 @@ func (i *instance) ownTokens() (func(token string) bool, error) {
 			return nil, err
 		}
 	}
-	return serverTakes(own), nil
+	return own, nil
 }
 
-// serverTakes reports whether a token is one of some, or enrols gateways.
-func serverTakes(own []string) func(token string) bool {
+// tokenDigest is what a gateway apart knows of a token. They have at least 32 bytes,
+// which nobody guesses.
+func tokenDigest(token string) []byte {
+	sum := sha256.Sum256([]byte("powerbox own token\x00" + token))
+	return sum[:]
+}
+
+// serverTakes reports whether a token is one of those with these digests, enrols
+// gateways or invites a host.
+func serverTakes(own [][]byte) func(token string) bool {
+	known := map[string]bool{}
+	for _, digest := range own {
+		known[string(digest)] = true
+	}
 	return func(token string) bool {
-		found := issuer.IsGatewayToken(token)
-		for _, one := range own {
-			if token != "" && len(one) == len(token) && subtle.ConstantTimeCompare([]byte(one), []byte(token)) == 1 {
-				found = true
-			}
-		}
-		return found
+		return issuer.IsGatewayToken(token) || provider.IsInvitation(token) || known[string(tokenDigest(token))]
 	}
 }

@@ -1,18 +1,37 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"testing"
 )
 
-// TestATK35_TokensSentByMistakeApart is the same at a gateway apart, for the tokens
-// that it can know by their looks.
+// TestATK35_TokensSentByMistakeApart is the same at a gateway apart: it knows by their
+// looks what enrols a gateway or a host, and by what the server tells it the tokens of
+// the operator and of guards, under whatever scheme they come.
 func TestATK35_TokensSentByMistakeApart(t *testing.T) {
-	w, _ := startApart(t, 1, options{mode: "observe"})
-	allowed(t, w.post(w.agentURL("documents"), data("search_documents", map[string]any{}), http.Header{"Authorization": {"Bearer pbgw1_x.y"}}))
-	if got := w.documents.got(); len(got) != 1 || got[0].header.Get("Authorization") != "" {
-		t.Errorf("ATK-35 the agent got %v", got)
+	const town = "0123456789abcdef0123456789abcdef-town"
+	w, _ := startApart(t, 1, options{
+		mode: "observe", callers: "  guards:\n    - {name: town, token_file: town.token, agents: [mail]}\n", files: map[string]string{"town.token": town + "\n"},
+	})
+	for _, token := range []string{"pbgw1_x.y", "enr_x", w.operatorToken(), town} {
+		for _, value := range []string{
+			"Bearer " + token, "DPoP " + token, token, "Basic " + base64.StdEncoding.EncodeToString([]byte("operator:"+token)), "basic  " + base64.StdEncoding.EncodeToString([]byte(token+":")),
+		} {
+			w.documents.forget()
+			allowed(t, w.post(w.agentURL("documents"), data("search_documents", map[string]any{}), http.Header{"Authorization": {value}}))
+			if got := w.documents.got(); len(got) != 1 || got[0].header.Get("Authorization") != "" {
+				t.Errorf("ATK-35 %s: the agent got %v", value, got)
+			}
+		}
+	}
+	for _, value := range []string{"Bearer " + town + "x", "Basic " + base64.StdEncoding.EncodeToString([]byte("town:secret"))} {
+		w.documents.forget()
+		allowed(t, w.post(w.agentURL("documents"), data("search_documents", map[string]any{}), http.Header{"Authorization": {value}}))
+		if got := w.documents.got(); len(got) != 1 || got[0].header.Get("Authorization") != value {
+			t.Errorf("ATK-35 %s is the agent's, who got %v", value, got)
+		}
 	}
 }
 

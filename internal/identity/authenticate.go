@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"time"
@@ -51,7 +52,18 @@ func (a *Authenticator) Authenticate(r *http.Request, audience string, now time.
 // shows it to an agent has taken the wrong address, and the agent must not have it.
 func (a *Authenticator) sentByMistake(h http.Header) error {
 	value := strings.TrimSpace(h.Get("Authorization"))
-	if a.own != nil && value != "" && a.own(value[strings.LastIndexAny(value, " \t")+1:]) {
+	if a.own == nil || value == "" {
+		return nil
+	}
+	token := value[strings.LastIndexAny(value, " \t")+1:]
+	mistaken := a.own(token)
+	if scheme, _, _ := strings.Cut(value, " "); strings.EqualFold(scheme, "Basic") {
+		// What tools make of a token that is given as a name or a password.
+		pair, _ := base64.StdEncoding.DecodeString(token) // what is none has no token in it
+		name, password, _ := strings.Cut(string(pair), ":")
+		mistaken = mistaken || a.own(name) || a.own(password)
+	}
+	if mistaken {
 		return refuse(CodeMalformed, "the token is one that this server takes for itself, and nobody's session; use it where it is for")
 	}
 	return nil

@@ -28,6 +28,9 @@ const inviting = time.Hour
 // they see.
 const invitationPrefix = "enr_"
 
+// IsInvitation reports whether a text is a token for a host, or was one.
+func IsInvitation(text string) bool { return strings.HasPrefix(text, invitationPrefix) }
+
 // Invite makes room for a host. The token is told once and kept as a hash.
 func (p *Provider) Invite(ctx context.Context, who Person, name, user string, defaults []string) (code string, v Invitation, err error) {
 	if !p.config.Administrator(who.Principal) {

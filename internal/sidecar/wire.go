@@ -91,7 +91,8 @@ type Setup struct {
 	Sealing       []byte                 `json:"sealing"`       // key of handles
 	Names         map[string]string      `json:"names"`         // of resources, by id
 	Mode          string                 `json:"mode"`
-	ModeSet       bool                   `json:"mode_set,omitempty"` // by an operator, over the rules of the configuration
+	ModeSet       bool                   `json:"mode_set,omitempty"`   // by an operator, over the rules of the configuration
+	OwnTokens     [][]byte               `json:"own_tokens,omitempty"` // digests of bearer tokens that the server takes for itself
 	PolicyDigest  string                 `json:"policy_digest"`
 	Trust         map[string]trust.Level `json:"trust,omitempty"` // as in Status
 	Digest        string                 `json:"digest"`          // changes with what the gateway is made of
