@@ -123,8 +123,13 @@ type question struct {
 		Description string          `json:"description"`
 		Sensitivity string          `json:"sensitivity"`
 		Constraints json.RawMessage `json:"constraints"`
+		Nothing     bool            `json:"nothing_remains"`
 	} `json:"capabilities"`
-	Holds []string `json:"holds"`
+	Holds  []string `json:"holds"`
+	Claims []struct {
+		Agent string `json:"agent_id"`
+		Name  string `json:"name"`
+	} `json:"claims"`
 	Words struct {
 		Name     string `json:"name"`
 		HostName string `json:"host_name"`
@@ -222,9 +227,22 @@ func (p *program) showQuestion(q question) {
 		if c.Constraints != nil {
 			fmt.Fprintf(p.stdout, "      only with %s\n", c.Constraints)
 		}
+		if c.Nothing {
+			fmt.Fprintln(p.stdout, "      nothing of it remains within what the server holds it to by now: it cannot be granted")
+		}
 	}
 	if len(q.Holds) > 0 {
 		fmt.Fprintf(p.stdout, "It has already: %s\n", strings.Join(q.Holds, ", "))
+	}
+	if len(q.Claims) > 0 {
+		ends := "1 agent that acts on its own under it ends"
+		if n := len(q.Claims); n > 1 {
+			ends = fmt.Sprintf("%d agents that act on their own under it end", n)
+		}
+		fmt.Fprintf(p.stdout, "The host becomes yours when you approve. %s then, with all that they may do, and what they have done is attributed to you:\n", ends)
+		for _, a := range q.Claims {
+			fmt.Fprintf(p.stdout, "  %s, which calls itself %q\n", a.Agent, a.Name)
+		}
 	}
 	fmt.Fprintf(p.stdout, "Answer until %s.\n", q.Expires)
 }

@@ -188,6 +188,9 @@ func (p *People) question(q provider.Question) any {
 		if g.Constraints != nil {
 			one["constraints"] = g.Constraints
 		}
+		if g.Status == agentauth.Pending && !p.Provider.Remains(g) {
+			one["nothing_remains"] = true
+		}
 		capabilities = append(capabilities, one)
 	}
 	held := make([]string, 0, len(q.Held))
@@ -195,9 +198,13 @@ func (p *People) question(q provider.Question) any {
 		held = append(held, g.Capability)
 	}
 	slices.Sort(held)
+	claims := make([]map[string]string, 0, len(q.Claimed))
+	for _, a := range q.Claimed {
+		claims = append(claims, map[string]string{"agent_id": a.ID, "name": a.Name})
+	}
 	return map[string]any{
 		"id": q.Approval.ID, "kind": q.Approval.Kind, "method": q.Approval.Method, "status": q.Approval.Status, "agent_id": q.Agent.ID, "host_id": q.Host.ID, "mode": q.Agent.Mode,
-		"host_known": q.Host.Status == agentauth.Active, "expires_at": stamp(q.Approval.Expires), "capabilities": capabilities, "holds": slices.Compact(held),
+		"host_known": q.Host.Status == agentauth.Active, "expires_at": stamp(q.Approval.Expires), "capabilities": capabilities, "holds": slices.Compact(held), "claims": claims,
 		"from": q.Approval.From, "host_from": q.Host.From,
 		"in_its_own_words": map[string]string{"name": q.Agent.Name, "host_name": q.Host.Name, "reason": q.Approval.Reason, "message": q.Approval.Message},
 	}

@@ -96,14 +96,14 @@ type asked struct {
 	Fields            []field
 	Broad             bool // risky, and not held to anything
 	Status            agentauth.Status
-	Gone              bool // not offered any more
+	Gone              bool // not offered any more, or nothing of it
 }
 
 func (k *Console) asks(q provider.Question) []asked {
 	out := make([]asked, 0, len(q.Grants))
 	for _, g := range q.Grants {
 		c := k.config.Approvals.Capability(g.Capability)
-		one := asked{Grant: g.ID, Name: g.Capability, Status: g.Status, Gone: c == nil || c.Blocked, New: true, Fields: fields(g, c)}
+		one := asked{Grant: g.ID, Name: g.Capability, Status: g.Status, Gone: c == nil || c.Blocked || g.Status == agentauth.Pending && !k.config.Approvals.Remains(g), New: true, Fields: fields(g, c)}
 		if c != nil {
 			one.Says, one.Sensitivity = c.Description, c.Sensitivity
 			one.Risky, one.High = c.Sensitivity != provider.Read, c.Sensitivity == provider.High
@@ -167,7 +167,12 @@ type questionPage struct {
 	Times                     int  // how often the person refused this agent something
 	Kind                      string
 	History                   []provider.Action // of an agent that somebody is asked to take over
+	Claimed                   []provider.Agent  // that end when the host becomes the person's: the first of them
+	ClaimedMore               int               // how many there are besides
 }
+
+// claimedShown bounds how many agents are named that would be claimed.
+const claimedShown = 20
 
 type heldGrant struct {
 	Says, Words string
@@ -217,6 +222,8 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 			return page, err
 		}
 	}
+	page.Claimed = q.Claimed[:min(len(q.Claimed), claimedShown)]
+	page.ClaimedMore = len(q.Claimed) - len(page.Claimed)
 	for _, c := range k.config.Approvals.Entails(q) {
 		page.Entails = append(page.Entails, c.Description)
 	}

@@ -34,6 +34,8 @@ type Approvals interface {
 	Capability(name string) *provider.Capability
 	// Entails are what an answer gives beside what is asked for.
 	Entails(q provider.Question) []*provider.Capability
+	// Remains reports whether anything can be done under a grant by now.
+	Remains(g provider.Grant) bool
 }
 
 // Desk is what policy and configuration leave to people.

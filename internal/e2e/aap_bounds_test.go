@@ -135,3 +135,43 @@ func TestAAPP6_BoundsThatWereTightened(t *testing.T) {
 		t.Errorf("AAP-G3 the effective set: %s", s.Raw)
 	}
 }
+
+// AAP-P6, AAP-A9: a question that waits while the operator tightens what it is about
+// shows what would be in force, and what is approved is what was shown, also when the
+// operator lets go again. What nothing remains of cannot be approved.
+func TestAAPP6_QuestionsThatWait(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	m, r := b.register(newOKP(t), map[string]any{"capabilities": []any{within("transfer_money", args("amount", args("max", 5000), "currency", "EUR"))}})
+	b.want("register", r, http.StatusOK, "")
+	other, r := b.register(newOKP(t), map[string]any{"capabilities": []any{within("transfer_money", args("amount", args("min", 500)))}})
+	b.want("register", r, http.StatusOK, "")
+	to := func(from, max string) {
+		b.again(func() {
+			b.write("powerbox.yaml", strings.Replace(b.file("powerbox.yaml"), "amount: {max: "+from+"}", "amount: {max: "+max+"}", 1))
+		})
+	}
+	to("10000", "100")
+	alice := (&pagesBank{t: t, url: b.url}).visitor("alice")
+	_, page := alice.get(alice.open(m.code))
+	shown := b.as("alice", http.MethodGet, "/v1/approvals/"+m.code, nil).Raw
+	said := b.must("approval", "show", m.code, "--server", b.url, "--as", "alice")
+	for what, text := range map[string][2]string{"the page": {page, "at most 100"}, "programs": {shown, `"amount":{"max":100}`}, "approval show": {said, `"max":100}`}} {
+		if !strings.Contains(text[0], text[1]) || strings.Contains(text[0], "5000") || !strings.Contains(text[0], "EUR") {
+			t.Errorf("%s: want %s and no 5000:\n%s", what, text[1], text[0])
+		}
+	}
+	if said := b.must("approval", "show", other.code, "--server", b.url, "--as", "alice"); !strings.Contains(said, "nothing of it remains") {
+		t.Errorf("%s", said)
+	}
+	if _, page := alice.get(alice.open(other.code)); !strings.Contains(page, "not with these values") || !strings.Contains(page, " disabled") {
+		t.Errorf("the page of what nothing remains of:\n%s", page)
+	}
+	b.want("nothing remains", b.approve("alice", other.code, args()), http.StatusBadRequest, "invalid_request")
+	b.want("approve", b.approve("alice", m.code, args()), http.StatusOK, "")
+	send := func(amount int) reply { return m.execute("transfer_money", args("amount", amount, "currency", "EUR")) }
+	b.want("within", send(100), http.StatusOK, "")
+	b.want("beyond", send(101), http.StatusForbidden, "constraint_violated")
+	to("100", "10000")
+	b.want("beyond what was shown", send(101), http.StatusForbidden, "constraint_violated")
+	b.want("within what was shown", send(100), http.StatusOK, "")
+}

@@ -212,3 +212,59 @@ func TestAAPCL3_Environment(t *testing.T) {
 		t.Errorf("%s", raw)
 	}
 }
+
+// TestAAPU3_WhoIsClaimedIsSaid: whoever approves the first delegated agent of a host is
+// told, before the word, which agents that act on their own it ends: on the page, in
+// the shell and to programs.
+func TestAAPU3_WhoIsClaimedIsSaid(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	host := newOKP(t)
+	alone := func(name string) *member {
+		m, r := b.register(host, map[string]any{"name": name, "mode": "autonomous", "capabilities": []any{"list_accounts"}})
+		b.want("autonomous", r, http.StatusOK, "")
+		return m
+	}
+	one, two := alone("Deployer"), alone("Crawler")
+	asks, r := b.register(host, map[string]any{"name": "Helper", "capabilities": []any{"check_balance"}})
+	b.want("delegated", r, http.StatusOK, "")
+	if state := asks.state().text("status"); state != "pending" {
+		t.Fatalf("the delegated agent is %s", state)
+	}
+	alice := (&pagesBank{t: t, url: b.url}).visitor("alice")
+	at := alice.open(asks.code)
+	holds := func(what, text string, wanted ...string) {
+		t.Helper()
+		for _, want := range wanted {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", what, want, text)
+			}
+		}
+	}
+	_, page := alice.get(at)
+	holds("the page", page, "The host becomes yours when you approve. 2 agents that act on their own under it end", "Deployer", one.id, "Crawler", two.id)
+	holds("approval show", b.must("approval", "show", asks.code, "--server", b.url, "--as", "alice"), "2 agents that act on their own under it end", one.id, `"Crawler"`, two.id)
+	if claims, _ := b.as("alice", http.MethodGet, "/v1/approvals/"+asks.code, nil).Body["claims"].([]any); len(claims) != 2 || claims[0].(map[string]any)["agent_id"] == "" {
+		t.Errorf("to programs: %v", claims)
+	}
+	form := alice.approval(at)
+	three := alone("Third")
+	if status, text := alice.post(at, form); status != http.StatusConflict {
+		t.Errorf("one more would be claimed than was shown: HTTP %d %s", status, text)
+	}
+	_, page = alice.get(at)
+	holds("the page", page, "3 agents that act", "Third")
+	if status, text := alice.post(at, alice.approval(at)); status != http.StatusSeeOther {
+		t.Errorf("HTTP %d %s", status, text)
+	}
+	for _, m := range []*member{one, two, three} {
+		if s := m.state(); s.text("status") != "claimed" {
+			t.Errorf("AAP-U3 %s", s.Raw)
+		}
+	}
+	// Nobody is claimed by what comes after.
+	next, _ := b.register(host, map[string]any{"name": "Next", "capabilities": []any{"close_account"}})
+	_, page = alice.get(alice.open(next.code))
+	if strings.Contains(page, "on their own under it") {
+		t.Errorf("the page of a linked host:\n%s", page)
+	}
+}

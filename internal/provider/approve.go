@@ -148,6 +148,9 @@ type Question struct {
 	Grants   []Grant // what is asked for
 	Held     []Grant // what the agent has
 	Denied   []Grant // what it was refused before, by a person
+	// Claimed are the agents that act on their own and end with the answer, unless it is
+	// a denial: the host becomes that of a person, and they are claimed (AAP-U3).
+	Claimed []Agent
 }
 
 // ByCode returns the question of a user code. An unknown code, one that is over,
@@ -241,6 +244,10 @@ func (p *Provider) question(r Reader, ap Approval) (Question, error) {
 		case g.Status == agentauth.Denied:
 			q.Denied = append(q.Denied, g)
 		}
+	}
+	q.Grants, q.Held = p.effective(q.Grants), p.effective(q.Held)
+	if err == nil && ap.Status == agentauth.Pending && q.links() {
+		q.Claimed, err = p.claimed(r, q.Host, now)
 	}
 	return q, err
 }
@@ -409,6 +416,8 @@ func (p *Provider) decided(q *Question, who Person, answer Answer) (map[string]b
 		switch {
 		case c == nil || c.Blocked:
 			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "capability %q has been removed and cannot be granted", g.Capability)
+		case !p.Remains(*g):
+			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "nothing of what is asked for of %q remains within what the server holds it to by now, and it cannot be granted", g.Capability)
 		case !d.Until.IsZero() && !d.Until.After(p.config.Now()):
 			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%q would be over before it began; choose a later end", g.Capability)
 		case c.Sensitivity != Read && !who.Present && !who.Unsafe:
@@ -534,18 +543,21 @@ func mayAct(a Agent, now time.Time) bool {
 	return a.At(now) == agentauth.Active
 }
 
+// claimed are the agents of a host that are claimed once it has a user.
+func (p *Provider) claimed(r Reader, h Host, now time.Time) ([]Agent, error) {
+	agents, err := r.HostAgents(h.ID)
+	return slices.DeleteFunc(agents, func(a Agent) bool { return a.Mode != agentauth.Autonomous || !mayAct(a, now) }), err
+}
+
 // claim ends the autonomous agents of a host that got a user: those that are active.
 // One that has expired is left as it is, and comes back, if it does, as an agent of the
 // user's host (sections 2.10 and 5.6).
 func (p *Provider) claim(tx Tx, u *unit, h Host, by string, now time.Time) error {
-	agents, err := tx.HostAgents(h.ID)
+	agents, err := p.claimed(tx, h, now)
 	if err != nil {
 		return err
 	}
 	for _, a := range agents {
-		if a.Mode != agentauth.Autonomous || !mayAct(a, now) {
-			continue
-		}
 		a.User, a.Claim = h.User, agentauth.Claimed // whose the history is from now on
 		if err := p.end(tx, u, a, agentauth.Claimed, by, now); err != nil {
 			return err

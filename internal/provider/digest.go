@@ -41,8 +41,17 @@ func (p *Provider) Digest(q Question) string {
 		"approval": q.Approval.ID, "kind": q.Approval.Kind, "reason": q.Approval.Reason, "message": q.Approval.Message, "from": q.Approval.From, "host_from": q.Host.From, "expires": q.Approval.Expires.UTC(),
 		"agent": q.Agent.ID, "agent_name": q.Agent.Name, "agent_key": q.Agent.Thumbprint, "mode": q.Agent.Mode,
 		"host": q.Host.ID, "host_name": q.Host.Name, "host_key": q.Host.Thumbprint, "host_status": q.Host.Status, "user": q.user(),
-		"grants": p.shown(q.Grants), "held": p.shown(q.Held), "entails": p.shown(p.entailed(q)),
+		"grants": p.shown(q.Grants), "held": p.shown(q.Held), "entails": p.shown(p.entailed(q)), "claimed": named(q.Claimed),
 	})
+}
+
+// named are agents as they go into a digest.
+func named(agents []Agent) [][2]string {
+	out := make([][2]string, 0, len(agents))
+	for _, a := range agents {
+		out = append(out, [2]string{a.ID, a.Name})
+	}
+	return out
 }
 
 // entailed is what [Provider.Entails] has, as it goes into a digest.

@@ -168,12 +168,20 @@ func (p *Provider) within(g Grant) (powerbox.Shape, bool, error) {
 	return met, left && !met.Empty(), nil
 }
 
+// Remains reports whether anything can be done under a grant by now.
+func (p *Provider) Remains(g Grant) bool {
+	_, left, err := p.within(g)
+	return err == nil && left
+}
+
 // effective are grants with the constraints that they hold to by now, as their agents
-// are told (AAP-G3, section 5.3). What nothing remains of is shown as it was given.
+// and whoever judges them are told (AAP-G3, AAP-A9, section 5.3). What is approved is
+// what was shown, whatever the server holds it to afterwards. What nothing remains of
+// is shown as it was given.
 func (p *Provider) effective(grants []Grant) []Grant {
 	out := slices.Clone(grants)
 	for i, g := range out {
-		if c := p.capabilities[g.Capability]; g.Status != agentauth.Active || c == nil || len(c.Constraints.Fields()) == 0 {
+		if c := p.capabilities[g.Capability]; g.Status != agentauth.Active && g.Status != agentauth.Pending || c == nil || len(c.Constraints.Fields()) == 0 {
 			continue
 		}
 		met, left, err := p.within(g)
