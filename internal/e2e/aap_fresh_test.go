@@ -75,3 +75,69 @@ func TestAAPA6_SessionsThatAreNotFresh(t *testing.T) {
 		t.Errorf("AAP-A5 an old login denies: HTTP %d %v; want 200", status, said)
 	}
 }
+
+// TestAAPA6_HostsTakeAFreshLogin has an administrator link, register and invite hosts in
+// a shell: with an old login nothing of it, with a new one all of it, and what changes
+// something is asked for there all the same, since nobody was present (AAP-A7, AAP-U4,
+// AAP-U6). Ending takes any login.
+func TestAAPA6_HostsTakeAFreshLogin(t *testing.T) {
+	l := newLogin(t)
+	keys := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(keys, []byte(l.jwks(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := serveBank(t, "localhost:"+freePort(t), "      administrators: [\"user:root\"]\n      modes: [delegated, autonomous]\n      autonomous_hosts: any", fmt.Sprintf(
+		"        - {name: pay, description: Pay any bill, sensitivity: write, default: true}\n        - {name: look, description: Look around, sensitivity: read, default: true, autonomous: true}\n"+
+			"identity:\n  providers: [{issuer: \"https://login.example.org\", audience: [\"https://agents.example.org\"], jwks_file: %q}]\n", keys))
+	old := l.session(t, "root", fact{"auth_time": time.Now().Add(-10 * time.Minute).Unix()})
+	fresh := l.session(t, "root", fact{"auth_time": time.Now().Unix()})
+	linked, ahead, invited := b.host(), b.host(), b.host()
+	first := linked.register(fact{"name": "Alone", "mode": "autonomous", "capabilities": []any{"look"}})
+	_, said := b.call(http.MethodGet, "/agent/status?agent_id="+first.id, linked.token(nil), nil)
+	id, _ := said["host_id"].(string)
+	link := func(session string) (int, fact) {
+		return b.call(http.MethodPost, "/v1/hosts/"+id+"/link", session, fact{"user": "user:alice"})
+	}
+	register := func(session string) (int, fact) {
+		return b.call(http.MethodPost, "/v1/hosts", session, fact{"name": "ci", "user": "user:alice", "public_key": publicJWK(ahead.key), "defaults": []string{"pay", "look"}})
+	}
+	invite := func(session string) (int, fact) {
+		return b.call(http.MethodPost, "/v1/hosts", session, fact{"name": "desk", "user": "user:alice", "defaults": []string{"pay", "look"}})
+	}
+	token := ""
+	for name, does := range map[string]func(string) (int, fact){"link": link, "register": register, "invite": invite} {
+		if status, said := does(old); status != http.StatusForbidden || said["error"] != "unauthorized" || !strings.Contains(fmt.Sprint(said["message"]), "powerbox login") {
+			t.Errorf("AAP-A6 an old login and %s: HTTP %d %v; want 403 and how to log in", name, status, said)
+		}
+		status, said := does(fresh)
+		if status != http.StatusOK {
+			t.Errorf("AAP-A6 a new login and %s: HTTP %d %v; want 200", name, status, said)
+		}
+		if name == "invite" {
+			token, _ = said["enrollment_token"].(string)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "session")
+	if err := os.WriteFile(file, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(binary, "agent", "invite", "--server", b.url, "--session-file", file).CombinedOutput(); err == nil || !strings.Contains(string(out), "log in anew") {
+		t.Errorf("AAP-A6 powerbox agent invite with an old login: %v\n%s", err, out)
+	}
+	if status, said := b.call(http.MethodPost, "/host/enroll", invited.token(nil), fact{"token": token, "public_key": publicJWK(invited.key)}); status != http.StatusOK {
+		t.Fatalf("AAP-U6 enroll: HTTP %d %v", status, said)
+	}
+	for name, host := range map[string]*protocolHost{"linked": linked, "registered ahead": ahead, "invited": invited} {
+		agent := host.register(fact{"name": "Payer", "capabilities": []any{"look"}})
+		if state, grants, _ := agent.status(); state != "active" || grants["look"] != "active" {
+			t.Errorf("AAP-R4 at a host that was %s: %s with %v", name, state, grants)
+		}
+		agent = host.register(fact{"name": "Payer", "capabilities": []any{"pay"}})
+		if state, grants, _ := agent.status(); grants["pay"] == "active" || state == "active" {
+			t.Errorf("AAP-A7 at a host that was %s by somebody who was not there: %s with %v", name, state, grants)
+		}
+	}
+	if status, said := b.call(http.MethodPost, "/v1/hosts/"+id+"/unlink", old, fact{}); status != http.StatusOK {
+		t.Errorf("an old login unlinks: HTTP %d %v; want 200", status, said)
+	}
+}

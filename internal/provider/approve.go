@@ -108,8 +108,8 @@ type Person struct {
 	Principal string
 	Groups    []string // as the person's identity provider says
 	Address   string   // where the person is, as the connection says; "" for nobody knows
-	// Fresh reports that the person has logged in just now (AAP-A6): what approves
-	// takes that, and what denies and revokes does not.
+	// Fresh reports that the person has logged in just now (AAP-A6): what approves, or
+	// lets a host in, takes that, and what denies and revokes does not.
 	Fresh bool
 	// Present reports that the person has shown to be there, with a passkey or what
 	// is as good, for this very answer (AAP-A7).
@@ -300,7 +300,7 @@ func (p *Provider) Answer(ctx context.Context, who Person, id string, answer Ans
 }
 
 func errStale() error {
-	return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is too old to approve with; log in anew, in a shell with powerbox login, and then approve (AAP-A6)")
+	return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is too old for what gives rights; log in anew, in a shell with powerbox login, and do it then (AAP-A6)")
 }
 
 func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answer, now time.Time) (Standing, error) {
@@ -520,7 +520,7 @@ func (p *Provider) link(tx Tx, u *unit, q *Question, who Person, now time.Time) 
 	}
 	linked := q.links()
 	if linked {
-		q.Host.User, q.Host.Vouched = who.Principal, who.Present || who.Unsafe
+		q.Host.User, q.Host.Vouched = who.Principal, who.vouches()
 	}
 	if q.Agent.Mode == agentauth.Delegated {
 		q.Agent.User = q.Host.User

@@ -16,6 +16,7 @@ type Invitation struct {
 	User     string
 	Defaults []string
 	OwnList  bool
+	Vouched  bool `json:",omitempty"` // as of [Host.Vouched]
 	By       string
 	Created  time.Time
 	Expires  time.Time
@@ -36,6 +37,9 @@ func (p *Provider) Invite(ctx context.Context, who Person, name, user string, de
 	if !p.config.Administrator(who.Principal) {
 		return "", v, agentauth.Errorf(agentauth.CodeUnauthorized, "hosts are invited by an administrator")
 	}
+	if err := who.recent(); err != nil {
+		return "", v, err
+	}
 	if err := p.mayBeDefaults(defaults); err != nil {
 		return "", v, err
 	}
@@ -43,7 +47,7 @@ func (p *Provider) Invite(ctx context.Context, who Person, name, user string, de
 		return "", v, err
 	}
 	now := p.config.Now()
-	v = Invitation{Name: plain(name, maxNameText), User: user, Defaults: defaults, OwnList: defaults != nil, By: who.Principal, Created: now, Expires: now.Add(inviting)}
+	v = Invitation{Name: plain(name, maxNameText), User: user, Defaults: defaults, OwnList: defaults != nil, Vouched: user != "" && who.vouches(), By: who.Principal, Created: now, Expires: now.Add(inviting)}
 	err = p.update(ctx, func(tx Tx, _ *unit) error {
 		if err := tx.PutInvitation(p.codeHash(code), v); err != nil {
 			return err
@@ -84,7 +88,7 @@ func (p *Provider) Enroll(ctx context.Context, invitation, name string, key toke
 			return err
 		}
 		h = Host{
-			ID: id, Name: v.Name, Thumbprint: key.Thumbprint(), Key: key.JWK().AppendJSON(nil), User: v.User, Vouched: v.User != "", Defaults: v.Defaults, OwnList: v.OwnList,
+			ID: id, Name: v.Name, Thumbprint: key.Thumbprint(), Key: key.JWK().AppendJSON(nil), User: v.User, Vouched: v.Vouched, Defaults: v.Defaults, OwnList: v.OwnList,
 			Status: agentauth.Active, Created: now, Activated: now, Updated: now,
 		}
 		if own := plain(name, maxNameText); own != "" {

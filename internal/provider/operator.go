@@ -212,10 +212,29 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 	return agents, err
 }
 
+// recent refuses a person whose login is old: a host that is let in, or becomes a
+// user's, has agents with what nobody is asked about (AAP-A6, AAP-U4, AAP-U6). What they
+// have so and what changes something takes somebody present ([Host.Vouched]).
+func (who Person) recent() error {
+	switch {
+	case who.Fresh:
+		return nil
+	default:
+		return errStale()
+	}
+}
+
+// vouches reports whether a person is there who gives what changes something
+// (AAP-A7).
+func (who Person) vouches() bool { return who.Present || who.Unsafe }
+
 // Link gives a host without a user one (AAP-U4).
 func (p *Provider) Link(ctx context.Context, who Person, host, user string) error {
 	if !p.config.Administrator(who.Principal) {
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "a host is linked by an administrator, or by the approval of its agent")
+	}
+	if err := who.recent(); err != nil {
+		return err
 	}
 	return p.update(ctx, func(tx Tx, u *unit) error {
 		h, err := p.hostOfPerson(tx, who, host)
@@ -233,7 +252,7 @@ func (p *Provider) Link(ctx context.Context, who Person, host, user string) erro
 		case h.Status == agentauth.Pending:
 			h.Status, h.Activated = agentauth.Active, now
 		}
-		h.User, h.Vouched, h.Updated = user, true, now
+		h.User, h.Vouched, h.Updated = user, who.vouches(), now
 		if err := tx.PutHost(h); err != nil {
 			return err
 		}
@@ -249,6 +268,9 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 	if !p.config.Administrator(who.Principal) {
 		return Host{}, agentauth.Errorf(agentauth.CodeUnauthorized, "hosts are registered ahead by an administrator")
 	}
+	if err := who.recent(); err != nil {
+		return Host{}, err
+	}
 	if err := p.mayBeDefaults(defaults); err != nil {
 		return Host{}, err
 	}
@@ -258,7 +280,7 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 	}
 	now := p.config.Now()
 	h := Host{
-		ID: id, Name: plain(name, maxNameText), Thumbprint: key.Thumbprint(), Key: key.JWK().AppendJSON(nil), User: user, Vouched: user != "", Defaults: defaults, OwnList: defaults != nil,
+		ID: id, Name: plain(name, maxNameText), Thumbprint: key.Thumbprint(), Key: key.JWK().AppendJSON(nil), User: user, Vouched: user != "" && who.vouches(), Defaults: defaults, OwnList: defaults != nil,
 		Status: agentauth.Active, Created: now, Activated: now, Updated: now,
 	}
 	err = p.update(ctx, func(tx Tx, _ *unit) error {

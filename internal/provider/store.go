@@ -18,8 +18,8 @@ type Host struct {
 	Key        json.RawMessage
 	KeysURL    string // where its keys are, "" for an inline key
 	User       string // the principal that it is linked to, such as user:alice, "" for none
-	// Vouched reports that whoever linked it to its user was present, or an administrator:
-	// its agents have defaults that change something, too (AAP-A7).
+	// Vouched reports that whoever linked it to its user, or let it in as that of a user, was
+	// present: its agents have defaults that change something, too (AAP-A7).
 	Vouched   bool `json:",omitempty"`
 	Defaults  []string
 	OwnList   bool // Defaults are its own; otherwise it has the provider's
