@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -51,8 +50,14 @@ func tryAAPM1Killed(t *testing.T) {
 				}
 			})
 		}
+		working := make(chan struct{})
+		go func() { wg.Wait(); close(working) }()
 		for enough := false; !enough; {
-			runtime.Gosched()
+			select {
+			case <-working:
+				t.Fatalf("AAP-M1: every client has stopped, after %d answers in all", acknowledged)
+			case <-time.After(time.Millisecond):
+			}
 			mu.Lock()
 			enough = acknowledged >= (round+1)*60
 			mu.Unlock()
@@ -63,9 +68,8 @@ func tryAAPM1Killed(t *testing.T) {
 		close(stop)
 		wg.Wait()
 		client.CloseIdleConnections()
-		for syscall.Kill(b.process.Process.Pid, 0) == nil {
-			runtime.Gosched() // it holds the lock of the store until it is gone
-		}
+		// It holds the lock of the store until it is gone.
+		eventually(t, atOnce, func() string { return "the program is there after it was killed" }, func() bool { return syscall.Kill(b.process.Process.Pid, 0) != nil })
 		b.boot()
 	}
 	bundle := string(b.operator(http.MethodGet, "/v1/evidence/bundle", nil))

@@ -142,6 +142,18 @@ func eventually(t *testing.T, within time.Duration, what func() string, so func(
 	}
 }
 
+// soon is what comes at once, and fails where nothing does.
+func soon[T any](t *testing.T, otherwise string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(atOnce):
+		t.Fatal(otherwise)
+		panic("unreachable")
+	}
+}
+
 func httpServer(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	srv := httptest.NewServer(h)

@@ -37,9 +37,11 @@ var errFailed = errors.New("failed")
 
 // house is one run of the program on one tree.
 type house struct {
-	root   string // folder of the main module
-	stdout io.Writer
-	stderr io.Writer
+	root    string // folder of the main module
+	stdout  io.Writer
+	stderr  io.Writer
+	program string // file of this program; "" where it is not known
+	cache   string // folder of the build cache that removals read from; "" for the one that they fill
 }
 
 func main() {
@@ -56,11 +58,15 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 3 && args[0] == layerVerb {
+		return layer{args[1], args[2]}.serve(os.Stdin, stdout)
+	}
 	root, err := findRoot()
 	if err != nil {
 		return err
 	}
 	h := house{root: root, stdout: stdout, stderr: stderr}
+	h.program, _ = os.Executable() // without it removals fill the cache
 	verb, rest := "", []string(nil)
 	if len(args) > 0 {
 		verb, rest = args[0], args[1:]

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -49,6 +51,9 @@ func (h house) mutate(ctx context.Context, only []string) error {
 		return err
 	}
 	chosen := slices.DeleteFunc(slices.Clone(checks), func(c check) bool { return !c.chosen(only) })
+	if h.cache, err = h.warm(ctx, chosen); err != nil {
+		return err
+	}
 	if within > 0 {
 		return h.mutateWithin(ctx, chosen, within)
 	}
@@ -59,6 +64,31 @@ func (h house) mutate(ctx context.Context, only []string) error {
 		}
 	}
 	return h.printMutated(len(chosen), unnoticed)
+}
+
+// warm builds what is tested as it is, into the build cache, from which removals then only
+// read, and returns where that is.
+func (h house) warm(ctx context.Context, checks []check) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOCACHE: %w", err)
+	}
+	build := []string{"list", "-export", "-deps", "-f", "{{/* nothing is said of it */}}"}
+	all := map[string][][]string{}
+	for _, c := range checks {
+		all[c.folder] = [][]string{{"-test", "."}}
+	}
+	if own := path.Clean(endToEnd); all[own] != nil { // what its tests build
+		all[own] = append(all[own], []string{"../../cmd/powerbox", "../../examples/bank"}, []string{"-modfile=stock.mod", "github.com/a2aproject/a2a-go/v2/cmd/a2a"})
+	}
+	for _, folder := range slices.Sorted(maps.Keys(all)) {
+		for _, more := range all[folder] {
+			if err := h.goCommand(ctx, folder, slices.Concat(build, more)...).Run(); err != nil {
+				return "", fmt.Errorf("%s does not build as it is: %w", folder, err)
+			}
+		}
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
 // timeFor reads -for=DURATION, which comes first.
@@ -94,6 +124,10 @@ func (h house) mutateWithin(ctx context.Context, checks []check, within time.Dur
 	}
 	return h.printMutated(ran, unnoticed)
 }
+
+// removalTime bounds the test of one removal. One that does not come to its end without
+// the check has noticed that it is gone.
+const removalTime = "5m"
 
 // inTime is how many checks are removed between two looks at the clock.
 const inTime = 8
@@ -226,10 +260,11 @@ func (h house) mutateOne(ctx context.Context, c check) (bool, error) {
 		return false, err
 	}
 	var out, stderr bytes.Buffer
-	cmd := h.goCommand(ctx, c.folder, "test", "-json", "-count=1", "-vet=off", "-run", runPattern(c.test), ".")
+	cmd := h.goCommand(ctx, c.folder, "test", "-json", "-count=1", "-vet=off", "-timeout", removalTime, "-run", runPattern(c.test), ".")
 	// By the environment, so that a test which builds the program builds the
 	// mutant as well.
 	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
+	cmd.Env = append(cmd.Env, layer{h.cache, filepath.Join(dir, "cache")}.environment(h.program)...)
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	exit := cmd.Run()
 	return c.verdict(out.String()+stderr.String(), exit)

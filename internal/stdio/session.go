@@ -76,13 +76,18 @@ func (one *session) end() {
 				return
 			}
 			one.kill()
-			if one.goesWithin(killTime) {
-				return
-			}
-			one.log.Warn("an MCP server was ended, and something that it started outside of its group still holds its output")
-			_ = one.out.Close() // which ends read
+			one.cut()
 		}()
 	})
+}
+
+// cut leaves to themselves those who hold the output of a process that has ended.
+func (one *session) cut() {
+	if one.goesWithin(killTime) {
+		return
+	}
+	one.log.Warn("an MCP server ended, and something that it started outside of its group still holds its output")
+	_ = one.out.Close() // which ends read
 }
 
 func (one *session) goesWithin(d time.Duration) bool {
@@ -103,6 +108,17 @@ func (one *session) kill() {
 	if !one.reaped {
 		kill(one.cmd)
 	}
+}
+
+// exits ends the session when the process itself has ended. What it wrote is read; what it
+// started and what left its group may hold its output open, and is not waited for.
+func (one *session) exits() {
+	if !exited(one.cmd) {
+		return
+	}
+	_ = one.in.Close() // nobody reads it
+	one.kill()
+	one.cut()
 }
 
 // reap waits for the process, and ends what it left behind.

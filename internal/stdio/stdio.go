@@ -159,6 +159,7 @@ func (s *Server) start() (*session, error) {
 		one.reap()
 	})
 	s.running.Go(one.watch)
+	s.running.Go(one.exits)
 	return one, nil
 }
 

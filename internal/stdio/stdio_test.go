@@ -69,6 +69,9 @@ func TestMain(m *testing.M) {
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%q}`+"\n", id, strings.Join(os.Environ(), " "))
 		case strings.Contains(text, "test/pid"):
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%d}`+"\n", id, os.Getpid())
+		case strings.Contains(text, "test/mute"):
+			_ = os.Stdout.Close()
+			<-time.After(time.Hour)
 		case strings.Contains(text, "test/deaf"):
 			<-time.After(time.Hour)
 		case id != "":
@@ -253,6 +256,63 @@ func TestGATE9_WhatProcessesLeaveBehind(t *testing.T) {
 		if _, err := left.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("%q: what a server started is there after Close: %v", where, err)
 		}
+	}
+}
+
+// The end of the process itself is the end of its session, whoever holds its output: who
+// waits is told, what it wrote last is passed on, and its place is free.
+func TestGATE9_ProcessesEndBeforeWhatTheyStarted(t *testing.T) {
+	for method, want := range map[string]string{"test/die": "ended", "test/last": `{"jsonrpc":"2.0","id":7,"result":{}}`} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = listener.Close() }() // nothing in it is for anybody
+		s, log := serve(t)
+		id := begin(t, s)
+		if status, _, answer := say(t, s, id, request("test/leave/apart/"+listener.Addr().String())); status != http.StatusOK {
+			t.Fatalf("%d %s", status, answer)
+		}
+		left, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = left.Close() }() // which ends it
+		if _, _, answer := say(t, s, id, request(method)); !strings.Contains(answer, want) {
+			t.Errorf("%s: %q; want %q", method, answer, want)
+		}
+		for at := now(); ; {
+			if status, _, _ := say(t, s, id, request("ping")); status == http.StatusNotFound {
+				break
+			}
+			if now().Sub(at) > 20*time.Second {
+				t.Fatalf("%s: the session of a process that has ended is there\n%s", method, log)
+			}
+		}
+		begin(t, s)
+		begin(t, s)
+	}
+}
+
+// A process that closes its output has nothing more to say, and is not waited for.
+func TestGATE9_ProcessesThatFallSilent(t *testing.T) {
+	s, _ := serve(t)
+	id := begin(t, s)
+	_, _, answer := say(t, s, id, request("test/pid"))
+	var pid int
+	if _, err := fmt.Sscanf(answer, `{"jsonrpc":"2.0","id":7,"result":%d}`, &pid); err != nil {
+		t.Fatal(answer, err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // where Close waits for it
+	if status, _, answer := say(t, s, id, request("test/mute")); status != 0 || !strings.Contains(answer, "ended") {
+		t.Errorf("%d %s", status, answer)
+	}
+	ended := make(chan struct{})
+	go func() { s.Close(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("Close waits for a process that says nothing")
 	}
 }
 
