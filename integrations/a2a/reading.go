@@ -157,7 +157,11 @@ func valueOf(v any) (powerbox.Value, error) {
 	if err != nil {
 		return powerbox.Value{}, err
 	}
-	return powerbox.DecodeValue(raw, powerbox.Limits{Bytes: maxBody, Depth: 64})
+	value, err := powerbox.DecodeValue(raw, powerbox.Limits{Bytes: maxBody, Depth: 64})
+	if one, other, found := value.SameButCase(); err == nil && found { // who reads it next may choose differently (ATK-27)
+		err = fmt.Errorf("members %.64q and %.64q of one object differ in letter case alone; send one", one, other)
+	}
+	return value, err
 }
 
 // taskArguments are the arguments of the reserved operations, by which a

@@ -136,6 +136,8 @@ func TestATK27_OneReading(t *testing.T) {
 		"an answer inside":       `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":{},"inputResponses":{}}}`,
 		"a response":             `{"jsonrpc":"2.0","id":1,"result":{}}`,
 		"a reserved name":        callOf("a2a.message"),
+		"an argument in two":     `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":{"path":"/a","Path":"/b"}}}`,
+		"one of them deeper":     `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":{"path":"/a","more":[{"\u017fo":1,"so":2}]}}}`,
 		"arguments of no object": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":[]}}`,
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.endpoint, strings.NewReader(body))

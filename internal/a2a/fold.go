@@ -2,43 +2,20 @@ package a2a
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/powerbox-project/powerbox"
 )
 
-// foldCase maps a name to what a reader that ignores letter case takes it for.
-// Simple folding makes U+017F an s and U+212A a k, as encoding/json does.
-func foldCase(name string) string { return strings.Map(foldRune, name) }
-
 // foldName maps a name to what the most lenient reader takes it for:
 // protobuf's JSON form accepts task_id for taskId, others ignore dashes.
 func foldName(name string) string {
-	return strings.Map(func(r rune) rune {
+	return powerbox.FoldCase(strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' {
 			return -1
 		}
-		return foldRune(r)
-	}, name)
-}
-
-// foldRune returns the smallest rune of r's orbit under simple folding. Going
-// through both cases first makes U+0130 and U+0131 an i, as Java does.
-func foldRune(r rune) rune {
-	if 'a' <= r && r <= 'z' {
-		return r - 'a' + 'A' // of whose orbits every other rune is higher
-	}
-	if r <= unicode.MaxASCII {
 		return r
-	}
-	r = unicode.ToLower(unicode.ToUpper(r))
-	least := r
-	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
-		least = min(least, next)
-	}
-	return least
+	}, name))
 }
 
 // CheckCase refuses an object, at any depth, with two names that differ in
@@ -47,57 +24,10 @@ func foldRune(r rune) rune {
 // is nil where there is nothing to refuse, and otherwise an invalid request that
 // names the two.
 func CheckCase(v powerbox.Value) *Error {
-	if elements, ok := v.Elements(); ok {
-		for _, e := range elements {
-			if err := CheckCase(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	members, _ := v.Members()
-	if one, other, ok := sameButCase(members); ok {
+	if one, other, ok := v.SameButCase(); ok {
 		return invalidRequest(ReasonVariant, "members %q and %q of one object differ in letter case alone; readers would choose differently, send one", one, other)
 	}
-	for _, m := range members {
-		if err := CheckCase(m.Value); err != nil {
-			return err
-		}
-	}
 	return nil
-}
-
-// sameButCase finds two members whose names differ in letter case alone. A few
-// names in ASCII, which is what calls are made of, are compared in place.
-func sameButCase(members []powerbox.Member) (one, other string, found bool) {
-	if len(members) <= 12 && !slices.ContainsFunc(members, func(m powerbox.Member) bool { return !isASCII(m.Name) }) {
-		for i, m := range members {
-			for _, n := range members[:i] {
-				if len(m.Name) == len(n.Name) && strings.EqualFold(m.Name, n.Name) {
-					return n.Name, m.Name, true
-				}
-			}
-		}
-		return "", "", false
-	}
-	seen := make(map[string]string, len(members))
-	for _, m := range members {
-		folded := foldCase(m.Name)
-		if earlier, ok := seen[folded]; ok {
-			return earlier, m.Name, true
-		}
-		seen[folded] = m.Name
-	}
-	return "", "", false
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] > unicode.MaxASCII {
-			return false
-		}
-	}
-	return true
 }
 
 // names is a set of member names with what lenient readers take them for.

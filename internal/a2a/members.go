@@ -166,7 +166,7 @@ func scopesOf(metadata powerbox.Value, m *Members) (*Members, *Error) {
 	for _, member := range members {
 		at := -1
 		for n, name := range []string{MemberScopeToken, MemberLinks} {
-			if foldCase(member.Name) == foldCase(name) {
+			if powerbox.FoldCase(member.Name) == powerbox.FoldCase(name) {
 				at = n
 			}
 			if at == n && member.Name != name {
@@ -186,14 +186,14 @@ func scopesOf(metadata powerbox.Value, m *Members) (*Members, *Error) {
 	return m, nil
 }
 
-var foldedURI = foldCase(ExtensionURI)
+var foldedURI = powerbox.FoldCase(ExtensionURI)
 
 // ours returns the first member name that begins with the URI of the
 // extension, however it is spelt.
 func ours(metadata powerbox.Value) string {
 	members, _ := metadata.Members()
 	for _, m := range members {
-		rest, ok := strings.CutPrefix(foldCase(m.Name), foldedURI)
+		rest, ok := strings.CutPrefix(powerbox.FoldCase(m.Name), foldedURI)
 		if ok && m.Name != ExtensionURI && (rest == "" || rest[0] == '/') {
 			return m.Name
 		}

@@ -291,6 +291,19 @@ func TestGATE10_AttemptsInsideAProgram(t *testing.T) {
 			t.Errorf("%s: on record %+v", name, r)
 		}
 	}
+	// ATK-27: which of two spellings the program takes nobody here knows.
+	twice := attempt("triage", "files", "read_file", `"arguments":{"path":"/a","more":{"Path":"/b"}}`)
+	if got := w.asks("evaluation", guardToken, twice); got.status != http.StatusOK {
+		t.Errorf("names of different objects: %d %s", got.status, got.raw)
+	}
+	for name, more := range map[string]string{"arguments": `"arguments":{"path":"/a","Path":"/b"}`, "deeper": `"arguments":{"path":"/a","more":[{"so":1,"\u017fo":2}]}`, "members of the question": `"arguments":{"path":"/a"},"Arguments":{"path":"/b"}`} {
+		one := attempt("triage", "files", "read_file", more)
+		for path, body := range map[string]string{"evaluation": one, "evaluations": `{"evaluations":[` + one + `]}`} {
+			if got := w.asks(path, guardToken, body); got.status != http.StatusBadRequest || got.Decision != nil || !strings.Contains(got.raw, "letter case") {
+				t.Errorf("ATK-27 %s at %s: %d %s", name, path, got.status, got.raw)
+			}
+		}
+	}
 	allowed := w.asks("evaluation", guardToken, attempt("triage", "files", "read_file", `"arguments":{"path":"/a"}`))
 	if r := w.record(allowed.Context.ID); r.Powerbox.Gate.Origin != "triage" || r.Powerbox.Gate.Target != "files" || r.Action != "guard.call" || r.Status != "PENDING" || r.Intent.Purpose != "test" {
 		t.Errorf("%+v", r)

@@ -1,0 +1,86 @@
+package powerbox
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// SameButCase finds an object in v, at any depth, with two names that differ in
+// letter case alone, as readers that ignore it have it: which of the two counts
+// depends on the reader. Whatever decides on a value that another reader reads after
+// it asks this first (ATK-27).
+func (v Value) SameButCase() (one, other string, found bool) {
+	if elements, ok := v.Elements(); ok {
+		for _, e := range elements {
+			if one, other, found = e.SameButCase(); found {
+				return one, other, true
+			}
+		}
+		return "", "", false
+	}
+	members, _ := v.Members()
+	if one, other, found = sameButCase(members); found {
+		return one, other, true
+	}
+	for _, m := range members {
+		if one, other, found = m.Value.SameButCase(); found {
+			return one, other, true
+		}
+	}
+	return "", "", false
+}
+
+// sameButCase finds two members whose names differ in letter case alone. A few
+// names in ASCII, which is what calls are made of, are compared in place.
+func sameButCase(members []Member) (one, other string, found bool) {
+	if len(members) <= 12 && !slices.ContainsFunc(members, func(m Member) bool { return !isASCII(m.Name) }) {
+		for i, m := range members {
+			for _, n := range members[:i] {
+				if len(m.Name) == len(n.Name) && strings.EqualFold(m.Name, n.Name) {
+					return n.Name, m.Name, true
+				}
+			}
+		}
+		return "", "", false
+	}
+	seen := make(map[string]string, len(members))
+	for _, m := range members {
+		folded := FoldCase(m.Name)
+		if earlier, ok := seen[folded]; ok {
+			return earlier, m.Name, true
+		}
+		seen[folded] = m.Name
+	}
+	return "", "", false
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] > unicode.MaxASCII {
+			return false
+		}
+	}
+	return true
+}
+
+// FoldCase maps a name to what a reader that ignores letter case takes it for.
+// Simple folding makes U+017F an s and U+212A a k, as encoding/json does.
+func FoldCase(name string) string { return strings.Map(foldRune, name) }
+
+// foldRune returns the smallest rune of r's orbit under simple folding. Going
+// through both cases first makes U+0130 and U+0131 an i, as Java does.
+func foldRune(r rune) rune {
+	if 'a' <= r && r <= 'z' {
+		return r - 'a' + 'A' // of whose orbits every other rune is higher
+	}
+	if r <= unicode.MaxASCII {
+		return r
+	}
+	r = unicode.ToLower(unicode.ToUpper(r))
+	least := r
+	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+		least = min(least, next)
+	}
+	return least
+}
