@@ -31,6 +31,7 @@ type bank struct {
 	polls   int
 	refused map[string]bool // capabilities that the service says no to
 	wait    chan struct{}   // what the stream of the service waits for after its first event
+	asked   func()          // called when the service is asked about a job; nil for nothing
 }
 
 // bankOptions change the provider.
@@ -99,8 +100,11 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && r.URL.Path == "/jobs/1" {
 		b.mu.Lock()
 		b.polls++
-		done := b.polls >= 2
+		done, asked := b.polls >= 2, b.asked
 		b.mu.Unlock()
+		if asked != nil {
+			asked()
+		}
 		w.Header().Set("Content-Type", "application/json")
 		if done {
 			fmt.Fprint(w, `{"status":"completed","result":{"pages":4}}`)

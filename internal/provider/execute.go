@@ -289,18 +289,12 @@ const (
 )
 
 func (p *Provider) outcome(ctx context.Context, v gate.Verdict, status evidence.OutcomeStatus, cause string) error {
-	var detail []byte
-	if cause != "" {
-		detail = powerbox.Object(powerbox.Member{Name: "cause", Value: powerbox.String(cause)}).AppendJSON(nil)
-	}
-	err := p.config.Gate.Outcome(context.WithoutCancel(ctx), v, status, detail)
+	err := p.config.Gate.Outcome(context.WithoutCancel(ctx), v, status, causeOf(cause))
 	if err == nil && p.budgeted(v) {
 		err = p.settle(ctx, v.Record.ID, status == evidence.Failed && cause != causeBackend && cause != CauseMidway)
 	}
 	if err != nil {
-		e := agentauth.Errorf(agentauth.CodeUnavailable, "the call was made and its outcome could not be recorded")
-		e.Decision = v.Record.ID
-		return e
+		return unrecorded(v.Record.ID)
 	}
 	return nil
 }
@@ -395,27 +389,58 @@ func (p *Provider) Poll(ctx context.Context, s Session, id string) (Result, erro
 	return r, p.finish(ctx, j, r)
 }
 
-// finish records the outcome of a job, once: who polls at the same time waits.
+// finish records the outcome of a job once, whoever polls at the same time, at this
+// node or another: the record comes in the transaction in which the job is over.
 func (p *Provider) finish(ctx context.Context, j Job, r Result) error {
-	p.finishing.Lock()
-	defer p.finishing.Unlock()
-	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
-		var err error
-		j, err = r.Job(j.ID)
-		return err
-	})
-	if err != nil || j.Done {
-		return err
-	}
-	status, cause := evidence.Achieved, ""
+	status, detail := evidence.Achieved, []byte(nil)
 	if r.Failed != nil {
-		status, cause = evidence.Failed, string(r.Failed.Code)
+		status, detail = evidence.Failed, causeOf(string(r.Failed.Code))
 	}
-	if err := p.outcome(ctx, gate.Verdict{Record: j.Decided}, status, cause); err != nil {
+	id, err := p.config.Gate.NewID()
+	if err != nil {
 		return err
 	}
-	j.Done = true
-	return p.update(ctx, func(tx Tx, _ *unit) error { return tx.PutJob(j) })
+	err = p.update(context.WithoutCancel(ctx), func(tx Tx, _ *unit) error {
+		latest, err := tx.Job(j.ID)
+		if err != nil || latest.Done {
+			return err
+		}
+		if latest.Decided.OutcomeStatus == evidence.Pending {
+			record, err := evidence.Outcome(latest.Decided, id, p.config.Now(), status, detail)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Append(record); err != nil {
+				return err
+			}
+		}
+		if p.budgeted(gate.Verdict{Record: latest.Decided}) {
+			if err := tx.Settle(latest.Decided.ID, status == evidence.Failed); err != nil {
+				return err
+			}
+		}
+		latest.Done = true
+		return tx.PutJob(latest)
+	})
+	if err != nil {
+		return unrecorded(j.Decided.ID)
+	}
+	return nil
+}
+
+// causeOf is the detail of an outcome with a cause, nil for none.
+func causeOf(cause string) []byte {
+	if cause == "" {
+		return nil
+	}
+	return powerbox.Object(powerbox.Member{Name: "cause", Value: powerbox.String(cause)}).AppendJSON(nil)
+}
+
+// unrecorded is the answer where what became of a call is not on record.
+func unrecorded(decision string) error {
+	e := agentauth.Errorf(agentauth.CodeUnavailable, "the call was made and its outcome could not be recorded")
+	e.Decision = decision
+	return e
 }
 
 // Decision returns the id of the record that allowed it.

@@ -103,8 +103,6 @@ type Provider struct {
 	hints   map[string]guesses   // by person who was asked by name
 
 	noneBefore atomic.Bool // no token is stored that was used before this process began
-
-	finishing sync.Mutex // held while the outcome of a job is recorded
 }
 
 // replayEntries bounds how many tokens are remembered as used.
