@@ -303,7 +303,11 @@ func layered(call *Call, r powerbox.Reason, layer string) Reason {
 	case CodeByPolicy:
 		out.Code, out.Message = CodeByPolicy, fmt.Sprintf("policy does not allow it to the caller's role or attributes: %s", out.Message)
 	case CodeCaps:
-		out.Code, out.Message = CodeCaps, fmt.Sprintf("the agent's skills do not map to it: %s", out.Message)
+		why := "the agent's skills do not map to it"
+		if r.Argument != "" {
+			why = "the operator's own constraints, as they are now, do not admit it"
+		}
+		out.Code, out.Message = CodeCaps, fmt.Sprintf("%s: %s", why, out.Message)
 	}
 	return out
 }

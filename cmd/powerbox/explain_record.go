@@ -280,13 +280,18 @@ func (x *explainer) decisionFix(r evidence.Record) string {
 	local := strings.TrimPrefix(operation, agent+"/")
 	request := fmt.Sprintf("powerbox request %s --grant %s --purpose '...' --key FILE --out capability.json", x.urlOf(agent), grant)
 	switch first.Code {
+	case gate.CodeCaps:
+		if first.Argument != "" {
+			return fmt.Sprintf("keep argument %s within the constraints that the configuration of %s has now, or have its operator loosen them", first.Argument, agent)
+		}
+		return mapSkill(agent)
 	case gate.CodeScope:
 		if !isNamed(r.Details.Requester) {
 			return fmt.Sprintf("name the caller in identity.callers, such as %s, and give it a scope; or: %s", callerRule(r.Details.Requester), request)
 		}
 		return fmt.Sprintf("add %q to scopes.%s.%s (powerbox report --grants prints what was observed), or: %s", local, r.Details.Requester, agent, request)
-	case gate.CodeCaps, "skill_unmapped":
-		return fmt.Sprintf("map the skill to an operation in skills.%s of the configuration", agent)
+	case "skill_unmapped":
+		return mapSkill(agent)
 	case gate.CodeHandle, string(powerbox.CodeArgumentConstraint):
 		return "ask for what is needed: " + request + " --collection NAME --filter attribute=value"
 	case gate.CodeMessageNotBound:
@@ -305,4 +310,9 @@ func (x *explainer) decisionFix(r evidence.Record) string {
 		return consentFix
 	}
 	return request
+}
+
+// mapSkill is the fix of a skill that maps to nothing.
+func mapSkill(agent string) string {
+	return fmt.Sprintf("map the skill to an operation in skills.%s of the configuration", agent)
 }

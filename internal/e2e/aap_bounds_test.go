@@ -128,6 +128,13 @@ func TestAAPP6_BoundsThatWereTightened(t *testing.T) {
 	if d := b.record(r.text("decision_id")); d.Decision != "DENY" {
 		t.Errorf("the denial is recorded as %+v", d)
 	}
+	why := b.must("evidence", "show", r.text("decision_id"))
+	if !strings.Contains(why, "the operator's own constraints, as they are now, do not admit it") || strings.Contains(why, "skills do not map") || strings.Contains(why, `"message":"100`) {
+		t.Errorf("the record words the denial as %s", why)
+	}
+	if out, _ := b.cli("explain", r.text("decision_id")); !strings.Contains(out, "keep argument amount within the constraints") {
+		t.Errorf("explain: %s", out)
+	}
 	if n := b.did("transfer_money"); n != 2 {
 		t.Errorf("the service was asked %d times; want 2", n)
 	}

@@ -41,13 +41,19 @@ func TestAAPL1_Clocks(t *testing.T) {
 	}
 	lone.becomes("expired")
 	r = b.want("AAP-V3", b.ask(http.MethodPost, "/agent/reactivate", b.host(lone.host), args("agent_id", lone.id)), http.StatusOK, "")
-	if r.text("status") != "pending" || codeOf(r) == "" || r.text("expires_at") != "" || grantsOf(r)["check_balance"] != "pending" { // AAP-V5
+	if r.text("status") != "pending" || codeOf(r) == "" || r.text("expires_at") != "" || r.text("activated_at") != "" || grantsOf(r)["check_balance"] != "pending" { // AAP-V5
 		t.Errorf("AAP-V3, AAP-V5 without a user: %s", r.Raw)
 	}
 	b.want("AAP-J5", lone.execute("check_balance", args("account_id", "a")), http.StatusForbidden, "agent_pending")
 	b.want("AAP-V1 while it waits", b.ask(http.MethodPost, "/agent/reactivate", b.host(lone.host), args("agent_id", lone.id)), http.StatusForbidden, "agent_pending")
 	b.want("AAP-P4 a user", b.approve("alice", codeOf(r), args()), http.StatusNotFound, "not_found")
+	if s := lone.state(); s.text("status") != "pending" || s.text("activated_at") != "" || s.text("created_at") == "" {
+		t.Errorf("AAP-S2 while it waits: %s", s.Raw)
+	}
 	b.want("AAP-P4", b.approve("root", codeOf(r), args()), http.StatusOK, "")
+	if s := lone.state(); s.text("status") != "active" || s.text("activated_at") < r.text("created_at") {
+		t.Errorf("AAP-S2 approved: %s", s.Raw)
+	}
 	b.want("AAP-V3 approved", lone.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
 	b.want("AAP-P5 what it had", lone.execute("list_accounts", nil), http.StatusForbidden, "capability_not_granted")
 	b.want("AAP-V1 revoked", b.ask(http.MethodPost, "/agent/reactivate", b.host(m.host), args("agent_id", m.id)), http.StatusForbidden, "agent_revoked")
