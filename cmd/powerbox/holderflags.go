@@ -252,6 +252,10 @@ func expiry(text string, now time.Time) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		// Times are whole seconds on the wire: cut, one would be over before it is asked for.
+		if until := now.Add(d); until.Nanosecond() > 0 {
+			return until.Truncate(time.Second).Add(time.Second), nil
+		}
 		return now.Add(d), nil
 	}
 	t, err := time.Parse(time.RFC3339, text)

@@ -31,7 +31,7 @@ func newNarrow(p *program) *cobra.Command {
 	f.StringVar(&grant, "grant", "", "which one, where the file has several")
 	f.StringSliceVar(&n.Handles, "handle", nil, "handle to keep; may be repeated")
 	f.StringSliceVar(&n.Operations, "operation", nil, "operation to keep; may be repeated")
-	f.StringVar(&expires, "expires", "", "how long, such as 5m, or until when")
+	f.StringVar(&expires, "expires", "", "how long, such as 5m, in whole seconds or rounded up to them, or until when")
 	f.IntVar(&n.Depth, "depth", 0, "how often the result may be passed on")
 	f.StringVar(&delegate, "delegate", "", "`file` with the public JWK of the next holder; the same holder where absent")
 	f.StringVar(&s.to, "delegate-id", "", "`identifier` of the next holder of a scope token, such as client:reader")

@@ -46,7 +46,7 @@ func newRequest(p *program) *cobra.Command {
 	f.StringSliceVar(&r.params.Operations, "operation", nil, "operation of the grants; all of theirs where absent")
 	f.StringVar(&r.collection, "collection", "", "collection of resources to ask for")
 	f.StringArrayVar(&r.filters, "filter", nil, "attribute=text, or attribute:=JSON, that the resources must have")
-	f.StringVar(&r.expires, "expires", "", "how long, such as 30m, or until when")
+	f.StringVar(&r.expires, "expires", "", "how long, such as 30m, in whole seconds or rounded up to them, or until when")
 	f.StringVar(&r.params.Task, "task", "", "A2A task or context that it is for")
 	f.BoolVar(&r.params.Push, "push", false, "ask for push notifications as well")
 	f.BoolVar(&r.params.Card, "card", false, "ask for the agent's extended card as well")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -221,5 +222,26 @@ func TestEXT6_LinksOfEveryAlgorithm(t *testing.T) {
 	links[2] = json.RawMessage(strings.Replace(string(links[2]), `"ML-DSA-87"`, `"Ed25519"`, 1))
 	if a := s.bob.sends("documents", s.search(links...)); a.reason() != "invalid_signature" {
 		t.Errorf("of another algorithm: %s", a.Raw)
+	}
+}
+
+// TestSEP8_ExpiresHoldsWhatWasAsked: times are whole seconds on the wire, and what is
+// asked for how long is not cut by them.
+func TestSEP8_ExpiresHoldsWhatWasAsked(t *testing.T) {
+	w := start(t, options{})
+	w.must("keys", "new", "alice.jwk")
+	begun := time.Now()
+	w.must("request", w.agentURL("documents"), "--grant", "documents:read", "--purpose", "Look", "--collection", "reports", "--filter", "quarter=2025-Q1",
+		"--expires", "20s", "--key", "alice.jwk", "--session-file", w.sessionFile(), "--out", "alice.json")
+	data, err := os.ReadFile(filepath.Join(w.dir, "alice.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := regexp.MustCompile(`"expires": *"([^"]+)"`).FindStringSubmatch(string(data))
+	if until == nil {
+		t.Fatalf("no expires in %s", data)
+	}
+	if at, err := time.Parse(time.RFC3339, until[1]); err != nil || at.Before(begun.Add(20*time.Second)) || at.Nanosecond() != 0 {
+		t.Errorf("20 s from %s on it holds until %s", begun.UTC(), until[1])
 	}
 }

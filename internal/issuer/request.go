@@ -120,8 +120,8 @@ func (i *Issuer) checkRequest(agent *Agent, req Request) *Refusal {
 			return refuse(CodeLegacyNotAllowed, "grant %q is configured as legacy and attenuable, which cannot be", id)
 		}
 	}
-	if !req.Expires.IsZero() && !req.Expires.After(i.config.Now()) {
-		return refuse(CodeExpiryInvalid, "expires %s has passed", req.Expires.UTC().Format(time.RFC3339))
+	if !req.Expires.IsZero() && !req.Expires.Truncate(time.Second).After(i.config.Now()) {
+		return refuse(CodeExpiryInvalid, "expires %s has passed; times are whole seconds, and what is beyond one is cut off", req.Expires.UTC().Format(time.RFC3339Nano))
 	}
 	return nil
 }

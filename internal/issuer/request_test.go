@@ -43,14 +43,15 @@ func TestSEP4_Refusals(t *testing.T) {
 		change func(*issuer.Request)
 		want   issuer.Code
 	}{
-		"agent":    {"mail", alice, func(*issuer.Request) {}, issuer.CodeAgentUnknown},
-		"session":  {"documents", identity.Caller{Holder: alice.Holder}, func(*issuer.Request) {}, issuer.CodeUnauthenticated},
-		"holder":   {"documents", none, func(*issuer.Request) {}, issuer.CodeHolderUnknown},
-		"SEP-9":    {"documents", alice, func(r *issuer.Request) { r.Purpose = " " }, issuer.CodePurposeMissing},
-		"no grant": {"documents", alice, func(r *issuer.Request) { r.Grants = nil }, issuer.CodeGrantUnknown},
-		"grant":    {"documents", alice, func(r *issuer.Request) { r.Grants = []string{"own"} }, issuer.CodeGrantUnknown},
-		"SEP-3":    {"documents", alice, func(r *issuer.Request) { r.Grants = []string{"broken"} }, issuer.CodeLegacyNotAllowed},
-		"SEP-8":    {"documents", alice, func(r *issuer.Request) { r.Expires = noon }, issuer.CodeExpiryInvalid},
+		"agent":                   {"mail", alice, func(*issuer.Request) {}, issuer.CodeAgentUnknown},
+		"session":                 {"documents", identity.Caller{Holder: alice.Holder}, func(*issuer.Request) {}, issuer.CodeUnauthenticated},
+		"holder":                  {"documents", none, func(*issuer.Request) {}, issuer.CodeHolderUnknown},
+		"SEP-9":                   {"documents", alice, func(r *issuer.Request) { r.Purpose = " " }, issuer.CodePurposeMissing},
+		"no grant":                {"documents", alice, func(r *issuer.Request) { r.Grants = nil }, issuer.CodeGrantUnknown},
+		"grant":                   {"documents", alice, func(r *issuer.Request) { r.Grants = []string{"own"} }, issuer.CodeGrantUnknown},
+		"SEP-3":                   {"documents", alice, func(r *issuer.Request) { r.Grants = []string{"broken"} }, issuer.CodeLegacyNotAllowed},
+		"SEP-8":                   {"documents", alice, func(r *issuer.Request) { r.Expires = noon }, issuer.CodeExpiryInvalid},
+		"SEP-8 within the second": {"documents", alice, func(r *issuer.Request) { r.Expires = noon.Add(900 * time.Millisecond) }, issuer.CodeExpiryInvalid},
 		"SEP-21": {"documents", alice, func(r *issuer.Request) {
 			r.Query = query(t, powerbox.Member{Name: "year", Value: powerbox.String("1")})
 		}, issuer.CodeQueryInvalid},
