@@ -2,7 +2,6 @@ package powerboxmcp
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -61,9 +60,12 @@ type Config struct {
 	Requests []string
 	// Streams is how long a client is told of events (GET, subscriptions/listen) before
 	// it has to come again, with a capability that holds then: what is under way is not
-	// asked about anew. Some clients give a session up whose streams end some times with no
-	// event. Optional: 0 is as long as the client stays.
+	// asked about anew. A GET ends with an event without a message, by whose id its client
+	// comes back. Optional: 0 is a minute.
 	Streams time.Duration
+	// UnsafeStreams has streams of events last for as long as the client stays, also when
+	// its capability was taken back meanwhile.
+	UnsafeStreams bool
 	// Now is the clock. Required.
 	Now func() time.Time
 	// Log gets what is refused. Optional: slog.Default.
@@ -108,8 +110,11 @@ func New(c Config) (*Server, error) {
 	if c.Gate == nil || c.Agent == "" || c.Now == nil {
 		return nil, errors.New("powerbox: Config needs Gate, Agent and Now")
 	}
-	if c.Streams < 0 {
-		return nil, fmt.Errorf("powerbox: Config.Streams is %s; want a time, or 0", c.Streams)
+	if c.Streams < 0 || c.UnsafeStreams && c.Streams > 0 {
+		return nil, fmt.Errorf("powerbox: Config.Streams is %s; want a time, or 0, and none with Config.UnsafeStreams", c.Streams)
+	}
+	if c.Streams == 0 {
+		c.Streams = streamLife
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -231,13 +236,15 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, next http.Handl
 	s.mu.Lock()
 	s.admitted[key] = a
 	s.mu.Unlock()
-	ctx := r.Context()
-	if s.config.Streams > 0 && (r.Method == http.MethodGet || a.method == listen) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.config.Streams)
-		defer cancel()
-	}
+	w, ctx, end := s.limited(w, r, a.method)
+	defer end()
 	out := r.Clone(ctx)
+	if id := r.Header.Get(headerLastEvent); id != "" {
+		out.Header.Set(headerLastEvent, serverEvent(id))
+		if serverEvent(id) == "" {
+			out.Header.Del(headerLastEvent)
+		}
+	}
 	for name := range out.Header {
 		if strings.HasPrefix(strings.ReplaceAll(strings.ToLower(name), "_", "-"), "powerbox-") {
 			out.Header.Del(name)
