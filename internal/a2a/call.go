@@ -33,10 +33,10 @@ type Call struct {
 	Extensions []string       // extension URIs that the caller asks for
 	Streaming  bool           // the answer is a stream of events
 
-	PageToken      string // ListTasks alone: where to go on; "" for the beginning
-	Tenant         string
-	Task           string   // task that the call names; "" when none
-	Context        string   // context that the call names; "" when none
+	PageToken      string   // ListTasks alone: where to go on; "" for the beginning
+	Tenant         string   // in which the agent keeps what the call names; "" when none
+	Task           string   // task that the call names, of that tenant; "" when none
+	Context        string   // context that the call names, of that tenant; "" when none
 	ReferenceTasks []string // further tasks that a message points at
 
 	Message Message  // zero where the method has none
@@ -136,7 +136,7 @@ func (c *Call) envelope(v powerbox.Value) *Error {
 func (c *Call) parse(v03 bool) *Error {
 	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask
 	if c.Method == Unknown {
-		return nil
+		return c.unknownTenant()
 	}
 	r := open("params", c.Params)
 	if r.err != nil {
@@ -172,6 +172,19 @@ func (c *Call) parse(v03 bool) *Error {
 	return r.err
 }
 
+// unknownTenant reads the tenant of a method that only configuration may know: what its
+// answer tells of tasks is of tasks there (ATK-18).
+func (c *Call) unknownTenant() *Error {
+	if c.Params.Kind() != powerbox.KindObject {
+		return nil
+	}
+	tenant, r := target{what: "tenant"}, open("params", c.Params)
+	r.join(tenantNames.check("params", c.Params))
+	tenant.add(r, "tenant")
+	c.Tenant = tenant.value
+	return tenant.err
+}
+
 // contextField is what protobuf calls the context of a list.
 const contextField = "context_id"
 
@@ -185,7 +198,7 @@ func (c *Call) alias() string {
 	return ""
 }
 
-// maxID bounds the ids of tasks and contexts, which go on record (ATK-4).
+// maxID bounds the ids of tasks, contexts and tenants, which go on record (ATK-4).
 const maxID = 1024
 
 // target collects what a call names in several places.
@@ -217,11 +230,14 @@ func (t *target) addText(where, value string) {
 }
 
 // parseTargets finds tenant, task and context wherever the versions put them.
-// Agents differ in where they look, so all places have to agree (ATK-18).
+// Agents differ in where they look, so all places have to agree (ATK-18). A tenant
+// is that of the call: a configuration for push notifications can repeat it, and
+// can say none of its own, which an agent would not read for the message beside it.
 func (c *Call) parseTargets(v03 bool, sent powerbox.Value) *Error {
 	tenant, task, context := target{what: "tenant"}, target{what: "task"}, target{what: "context"}
 	params := open("params", c.Params)
 	tenant.add(params, "tenant")
+	ofCall := tenant.value
 	if !c.Method.IsExtension() {
 		task.add(params, "taskId")
 		context.add(params, "contextId")
@@ -238,6 +254,9 @@ func (c *Call) parseTargets(v03 bool, sent powerbox.Value) *Error {
 		c.PageToken = params.text("pageToken")
 	}
 	params.join(c.parsePush(params, &tenant, &task))
+	if tenant.err == nil && tenant.value != ofCall {
+		tenant.err = invalidParams(ReasonTask, "%s names a tenant and the call names none; name it in params.tenant, or in the path", tenant.where)
+	}
 	if c.Method.IsMessage() {
 		message := open("params.message", sent)
 		task.add(message, "taskId")

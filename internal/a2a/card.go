@@ -87,6 +87,11 @@ func (v CardView) Interface(b Binding, version string) (Interface, bool) {
 	return Interface{}, false
 }
 
+// HasTenant reports whether the card names an interface of a tenant.
+func (v CardView) HasTenant(tenant string) bool {
+	return slices.ContainsFunc(v.Interfaces, func(i Interface) bool { return i.Tenant == tenant })
+}
+
 // Speaks returns the versions that the agent speaks in a binding, in order of
 // preference.
 func (v CardView) Speaks(b Binding) []string {

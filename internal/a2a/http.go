@@ -59,7 +59,10 @@ func DecodeHTTP(r HTTPRequest, header Header, limits powerbox.Limits) (Call, *Er
 	if wrong != nil {
 		return c, wrong
 	}
-	named := c.route(r.Method, segments)
+	named, wrong := c.route(r.Method, segments)
+	if wrong != nil {
+		return c, wrong
+	}
 	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask
 	if c.Method == Unknown {
 		return c, nil
@@ -98,30 +101,38 @@ func segmentsOf(path string) ([]string, *Error) {
 }
 
 // route finds the method of a path, below a tenant or not, and returns what the
-// path names.
-func (c *Call) route(method string, segments []string) []powerbox.Member {
-	tenant := ""
-	if c.Version == Version03 {
-		if segments[0] == "v1" {
-			segments = segments[1:]
+// path names. What is a route with its first part as the tenant and without, such as
+// /tasks/tasks, is refused: agents differ in which one they take (ATK-18, ATK-29).
+func (c *Call) route(method string, segments []string) ([]powerbox.Member, *Error) {
+	if c.Version == Version03 && segments[0] == "v1" {
+		segments = segments[1:]
+	}
+	to, named := c.find(method, segments)
+	if len(segments) < 2 {
+		c.Method = to
+		return named, nil
+	}
+	below, inTenant := c.find(method, segments[1:])
+	switch {
+	case below == Unknown:
+		c.Method = to
+		return named, nil
+	case to != Unknown:
+		return nil, invalidRequest(ReasonPath, "the path is one of the task or card %q and one of the tenant %q; give the task or the tenant another name", segments[len(segments)-1], segments[0])
+	}
+	c.Method = below
+	return append(inTenant, powerbox.Member{Name: "tenant", Value: powerbox.String(segments[0])}), nil
+}
+
+// find returns the method of a path without a tenant, Unknown where there is none,
+// and what the path names.
+func (c *Call) find(method string, segments []string) (Method, []powerbox.Member) {
+	for _, to := range routes {
+		if named, ok := to.match(method, segments); ok && (to.path[0] != "card" || c.Version == Version03) {
+			return to.method, named
 		}
 	}
-	for range 2 {
-		for _, to := range routes {
-			if named, ok := to.match(method, segments); ok && (to.path[0] != "card" || c.Version == Version03) {
-				c.Method = to.method
-				if tenant != "" {
-					named = append(named, powerbox.Member{Name: "tenant", Value: powerbox.String(tenant)})
-				}
-				return named
-			}
-		}
-		if len(segments) < 2 {
-			break
-		}
-		tenant, segments = segments[0], segments[1:]
-	}
-	return nil
+	return Unknown, nil
 }
 
 // match returns the parameters that a path of this route names.

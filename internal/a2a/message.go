@@ -17,6 +17,7 @@ type Message struct {
 var (
 	paramNames = newNames("tenant", "message", "configuration", "metadata", "id", "taskId", "contextId", "name", "parent",
 		"pushNotificationConfig", "pushNotificationConfigId", "taskPushNotificationConfig", "url", "token", "authentication", "request", "config", "configId", "pageToken")
+	tenantNames        = newNames("tenant") // of a method that is in no table
 	messageNames       = newNames("messageId", "contextId", "taskId", "role", "parts", "metadata", "extensions", "referenceTaskIds", "kind", "content")
 	partNames          = newNames("kind", "type", "text", "file", "data", "raw", "url", "metadata", "filename", "mediaType")
 	configurationNames = newNames("acceptedOutputModes", "taskPushNotificationConfig", "pushNotificationConfig", "pushNotification", "historyLength", "returnImmediately", "blocking")

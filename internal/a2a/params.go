@@ -15,6 +15,7 @@ type RequestParams struct {
 	Arguments     powerbox.Value // ours: constraints by operation and argument; null when absent
 	Expires       time.Time      // UTC; zero when absent
 	Task          string         // ours: task or context that the capability is for; "" for the purpose alone (SEP-22)
+	Tenant        string         // of the call, in which that task is
 	Push          bool           // ours: may also set push notifications for its tasks
 	Card          bool           // ours: may also read the extended card
 	ScopeToken    bool           // ours: format is scope_token, the token of EXT-5, instead of an AAT
@@ -77,6 +78,7 @@ type Capability struct {
 	RevocationID    string           `json:"revocationId"`
 	Principal       string           `json:"principal"`
 	Task            string           `json:"task,omitempty"`
+	Tenant          string           `json:"tenant,omitempty"` // of the task
 	Legacy          bool             `json:"legacy,omitempty"`
 }
 
@@ -163,6 +165,7 @@ func parseRequest(params powerbox.Value) (*RequestParams, *Error) {
 		Arguments:     r.object("arguments"),
 		Expires:       r.time("expires"),
 		Task:          r.text("task"),
+		Tenant:        r.text("tenant"),
 		Push:          r.flag("push"),
 		Card:          r.flag("card"),
 	}

@@ -63,9 +63,14 @@ func (c Call) Proves(urlSkill string, operation func(skill string) string) (Prov
 }
 
 // TaskArguments are the arguments of the reserved operations, by which a
-// capability can be bound to a task.
+// capability can be bound to a task. Where the call names a tenant that is one of
+// them: a token that is bound to a task, and says nothing of tenants, is one for
+// the agent's tasks in none (ADR 96).
 func (c Call) TaskArguments() powerbox.Value {
 	var ms []powerbox.Member
+	if c.Tenant != "" {
+		ms = append(ms, powerbox.Member{Name: "tenant", Value: powerbox.String(c.Tenant)})
+	}
 	if c.Task != "" {
 		ms = append(ms, powerbox.Member{Name: "task", Value: powerbox.String(c.Task)})
 	}
