@@ -80,6 +80,7 @@ func (d *Details) walk(f form) {
 	f.number("sequence", &d.Sequence)
 	f.optional("signatures", (*string)(&d.Signatures))
 	f.optional("signing_key_id", &d.SigningKeyID)
+	f.optional("tenant", &d.Tenant)
 	f.optional("trace_id", &d.TraceID)
 }
 

@@ -79,6 +79,7 @@ type Details struct {
 	SigningKeyID       string          `json:"signing_key_id,omitempty"` // set by [Seal]; absent when unsigned
 	Requester          string          `json:"requester,omitempty"`
 	Principal          string          `json:"principal,omitempty"` // pairwise, for whom
+	Tenant             string          `json:"tenant,omitempty"`    // of the agent, in which the task is
 	TraceID            string          `json:"trace_id,omitempty"`
 	Attempt            string          `json:"attempt,omitempty"`         // kind: invocation or admission
 	BodyCommitment     string          `json:"body_commitment,omitempty"` // set by [Record.Detach]
@@ -237,6 +238,7 @@ func (r *Record) texts() func(yield func(name, text string) bool) {
 			{"signing_key_id", d.SigningKeyID},
 			{"requester", d.Requester},
 			{"principal", d.Principal},
+			{"tenant", d.Tenant},
 			{"trace_id", d.TraceID},
 			{"attempt", d.Attempt},
 			{"capability", d.Capability},

@@ -258,6 +258,7 @@ const record = {
     sequence: natural,
     'signatures?': oneOf('batch'),
     'signing_key_id?': short,
+    'tenant?': short,
     'trace_id?': short,
   }),
   prev_record_hash: hex(64),

@@ -414,7 +414,7 @@ func foreign(call *Call, held Held) []Reason {
 func otherTask(call *Call, held Held) []Reason {
 	named := call.Task != "" || call.Context != ""
 	switch {
-	case held.Task == "", call.Task == held.Task, call.Context == held.Task, !named && !call.Free:
+	case held.Task == "", call.Tenant == held.Tenant && (call.Task == held.Task || call.Context == held.Task), !named && !call.Free:
 		return nil
 	}
 	return []Reason{{Code: CodeOtherTask, Link: -1, Message: "the capability was issued for another task"}}

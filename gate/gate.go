@@ -140,6 +140,7 @@ type Call struct {
 	// Request is what the proof's req claim must say.
 	Request token.Request
 	Action  string // action_type of the record
+	Tenant  string // in which the agent keeps what the call names, "" for none
 	Task    string // that the call names, "" for none
 	Context string // that the call names, "" for none
 	Purpose string
@@ -187,6 +188,7 @@ type Held struct {
 	Legacy     bool
 	Foreign    string // issuer, where that is not the agent itself
 	Task       string // A2A task or context that it was issued for, "" for none
+	Tenant     string // of that task
 	Origin     string // configured name of the holder, "" where it has none
 	// Digest is that of the one request that the capability is good for, as of
 	// [token.DigestOf]; "" for any.

@@ -21,7 +21,7 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 		ID: id, AgentID: call.Target.ID, TaskID: call.Task, ActionType: call.Action, Time: now,
 		Intent: evidence.Intent{Operation: firstOf(required), Purpose: call.Purpose},
 		Details: evidence.Details{
-			Recorder: g.RecorderID, Requester: requesterOf(call, v), Principal: principalOf(call, v), TraceID: call.TraceID,
+			Recorder: g.RecorderID, Requester: requesterOf(call, v), Principal: principalOf(call, v), Tenant: call.Tenant, TraceID: call.TraceID,
 			Attempt: kindOf(call), Capability: v.Held.Capability, Granted: v.Held.Authority.Names(),
 			Gate: &evidence.Gate{
 				Origin: requesterOf(call, v), Target: call.Target.ID,

@@ -39,6 +39,7 @@ type Context struct {
 	Basis      string    // by what the call was let through; required
 	Decision   string    // id of the decision on record
 	Task       string    // task that the request belongs to
+	Tenant     string    // of the agent, in which that task is; "" for none
 	// Authority is under what the request was decided; the zero one permits
 	// nothing.
 	Authority powerbox.Authority
@@ -250,6 +251,7 @@ func (c *Context) appendJSON(b, authority []byte) []byte {
 	b = append(appendMember(append(b, `,"req":{`...), "d", c.Digest), '}')
 	b = appendOptional(b, "root", c.Root)
 	b = appendOptional(b, "task", c.Task)
+	b = appendOptional(b, "tenant", c.Tenant)
 	return append(b, '}')
 }
 
@@ -286,6 +288,7 @@ func (c *Context) texts() []contextText {
 		{"root", &c.Root, false},
 		{"decision", &c.Decision, false},
 		{"task", &c.Task, false},
+		{"tenant", &c.Tenant, false},
 	}
 }
 
