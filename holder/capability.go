@@ -26,7 +26,8 @@ type Capability struct {
 	RevocationID string // "" for what was derived offline
 	Principal    string // the user behind, as the agent calls them
 	Task         string
-	Legacy       bool // wraps a service without capability support: reduced security
+	Tenant       string // of the agent, in which that task is; "" for none
+	Legacy       bool   // wraps a service without capability support: reduced security
 	// ScopeToken and Links are JSON texts, where it was issued as a scope token
 	// (EXT-5): Chain is nil then, and Operations of what a link passes on are
 	// scopes.
@@ -50,6 +51,7 @@ type RequestParams struct {
 	Query   powerbox.Value
 	Expires time.Time // zero for as long as the issuer allows
 	Task    string    // A2A task or context that it is for; "" for the purpose alone
+	Tenant  string    // of the agent, in which that task is; "" for none
 	Push    bool      // whether push notifications are wanted as well
 	Card    bool      // whether the extended card is wanted as well
 	// ScopeToken asks for a scope token instead of an attenuating token.
@@ -76,7 +78,7 @@ func (c *Client) Request(ctx context.Context, agent Agent, p RequestParams) ([]C
 	if p.ScopeToken {
 		ms = append(ms, text("format", a2a.FormatScopeToken))
 	}
-	ms = optional(optional(ms, "task", p.Task), "expires", timeText(p.Expires))
+	ms = optional(optional(optional(ms, "task", p.Task), "tenant", p.Tenant), "expires", timeText(p.Expires))
 	return c.capabilities(ctx, agent, "a2a/capabilities/request", powerbox.Object(ms...))
 }
 
@@ -151,6 +153,7 @@ type wireCapability struct {
 	RevocationID    string    `json:"revocationId"`
 	Principal       string    `json:"principal"`
 	Task            string    `json:"task"`
+	Tenant          string    `json:"tenant"`
 	Legacy          bool      `json:"legacy"`
 	ResourceHandles []struct {
 		Handle      string `json:"handle"`
@@ -198,7 +201,7 @@ func (c *Client) readCapabilities(agent Agent, method string, raw json.RawMessag
 func (c *Client) accept(agent Agent, w wireCapability) (Capability, error) {
 	out := Capability{
 		ID: w.ID, Agent: agent.Issuer, Grant: w.Grant, Operations: w.Operations, Expires: w.Expires,
-		RevocationID: w.RevocationID, Principal: w.Principal, Task: w.Task, Legacy: w.Legacy,
+		RevocationID: w.RevocationID, Principal: w.Principal, Task: w.Task, Tenant: w.Tenant, Legacy: w.Legacy,
 	}
 	for _, h := range w.ResourceHandles {
 		out.Handles = append(out.Handles, Handle{h.Handle, h.DisplayName})

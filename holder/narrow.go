@@ -69,7 +69,7 @@ func (c *Client) derive(held Capability, n Narrowing, to token.PublicKey) (Capab
 	if err != nil {
 		return Capability{}, err
 	}
-	out.Task = held.Task
+	out.Task, out.Tenant = held.Task, held.Tenant
 	for _, h := range held.Handles {
 		if n.Handles == nil || slices.Contains(n.Handles, h.Handle) {
 			out.Handles = append(out.Handles, h)

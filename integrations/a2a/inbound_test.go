@@ -253,6 +253,7 @@ func TestForgedAndReplayedContexts(t *testing.T) {
 		{"another issuer", sign("documents", func(c *token.Context) { c.Issuer = w.agentURL("summariser") }), got.body, "issuer_mismatch"},
 		{"one that is old", sign("documents", func(c *token.Context) { c.IssuedAt, c.Expires = c.IssuedAt.Add(-time.Hour), c.Expires.Add(-time.Hour) }), got.body, "expired"},
 		{"one for another task", sign("documents", func(c *token.Context) { c.Task = "another" }), got.body, "context_missing"},
+		{"one for another tenant", sign("documents", func(c *token.Context) { c.Tenant = "another" }), got.body, "context_missing"},
 	} {
 		t.Run(try.name, func(t *testing.T) {
 			code, passed := deliver(t, w.documents, "/invoke", try.compact, try.body)

@@ -53,9 +53,10 @@ func (t *Task) admits(ctx context.Context, payload any) error {
 		return answer(a2a.ErrInvalidParams, wrong.text, map[string]string{"code": wrong.code, "retryable": "false"})
 	}
 	// The body of a call that reads may be empty, so that its digest says
-	// nothing: the task is named in what was signed, too.
-	if call.task != t.Context.Task {
-		return unauthenticated("The context of the gateway is for another task than the call's.")
+	// nothing: the task is named in what was signed, too. So is the tenant, which a2a-go
+	// 2.4.0 loses of CancelTask and SubscribeToTask over gRPC.
+	if call.task != t.Context.Task || call.tenant != t.Context.Tenant {
+		return unauthenticated("The context of the gateway is for another task, or tenant, than the call's.")
 	}
 	attempts, handle, why := t.attempts(ctx, call)
 	if why == nil && t.bounded() && call.free && !t.in.config.Enforces && t.constrained() {

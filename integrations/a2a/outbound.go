@@ -144,7 +144,7 @@ func (p *presenting) Before(ctx context.Context, req *a2aclient.Request) (contex
 	}
 	req.ServiceParams.Append(a2a.SvcParamExtensions, holder.ExtensionURI)
 	var err error
-	if o.call, err = p.peer.call(req); err != nil {
+	if o.call, err = p.peer.call(ctx, req); err != nil {
 		return ctx, nil, fmt.Errorf("powerbox: the call cannot be signed: %w", err)
 	}
 	if o.held, err = p.peer.out.choose(ctx, o.call); err != nil {
@@ -224,11 +224,14 @@ func cameIn(ctx context.Context, name, value string) bool {
 
 // call works out what the proof of a call is about, as the gateway in front of
 // the peer does.
-func (p *Peer) call(req *a2aclient.Request) (Call, error) {
+func (p *Peer) call(ctx context.Context, req *a2aclient.Request) (Call, error) {
 	c := Call{Peer: p.Agent}
 	read, err := readCall(req.Payload)
 	if err != nil {
 		return c, err
+	}
+	if read.tenant == "" {
+		read.tenant = tenantOf(ctx, req)
 	}
 	if at := p.urlSkill(req.BaseURL); at != "" && read.message {
 		if read.skill != "" && read.skill != at {
@@ -247,6 +250,20 @@ func (p *Peer) call(req *a2aclient.Request) (Call, error) {
 	}
 	c.Operation, err = powerbox.ParseOperation(name)
 	return c, err
+}
+
+// tenantOf is the tenant that the client of a2a-go sends with a call that names none:
+// that of the interface, or else of the call that the agent works for.
+func tenantOf(ctx context.Context, req *a2aclient.Request) string {
+	if req.Card != nil {
+		for _, i := range req.Card.SupportedInterfaces {
+			if i != nil && i.URL == req.BaseURL && i.Tenant != "" {
+				return i.Tenant
+			}
+		}
+	}
+	tenant, _ := a2a.TenantFrom(ctx)
+	return tenant
 }
 
 // urlSkill is the skill that a URL of the peer stands for, "" for none.

@@ -25,6 +25,7 @@ const (
 // reading is what a call is about, as far as authority is concerned.
 type reading struct {
 	operation string // reserved operation; of a message it is opMessage
+	tenant    string // of the agent, in which task and context are
 	task      string
 	context   string
 	skill     string // that a message names, "" for words
@@ -46,23 +47,23 @@ func readCall(payload any) (reading, error) {
 	case *a2a.SendMessageRequest:
 		return readMessage(p)
 	case *a2a.GetTaskRequest:
-		return reading{operation: opRead, task: string(p.ID)}, nil
+		return reading{operation: opRead, tenant: p.Tenant, task: string(p.ID)}, nil
 	case *a2a.SubscribeToTaskRequest:
-		return reading{operation: opRead, task: string(p.ID)}, nil
+		return reading{operation: opRead, tenant: p.Tenant, task: string(p.ID)}, nil
 	case *a2a.ListTasksRequest:
-		return reading{operation: opRead, context: p.ContextID}, nil
+		return reading{operation: opRead, tenant: p.Tenant, context: p.ContextID}, nil
 	case *a2a.CancelTaskRequest:
-		return reading{operation: opCancel, task: string(p.ID)}, nil
+		return reading{operation: opCancel, tenant: p.Tenant, task: string(p.ID)}, nil
 	case *a2a.PushConfig:
-		return reading{operation: opPush, task: string(p.TaskID)}, nil
+		return reading{operation: opPush, tenant: p.Tenant, task: string(p.TaskID)}, nil
 	case *a2a.GetTaskPushConfigRequest:
-		return reading{operation: opPush, task: string(p.TaskID)}, nil
+		return reading{operation: opPush, tenant: p.Tenant, task: string(p.TaskID)}, nil
 	case *a2a.ListTaskPushConfigRequest:
-		return reading{operation: opPush, task: string(p.TaskID)}, nil
+		return reading{operation: opPush, tenant: p.Tenant, task: string(p.TaskID)}, nil
 	case *a2a.DeleteTaskPushConfigRequest:
-		return reading{operation: opPush, task: string(p.TaskID)}, nil
+		return reading{operation: opPush, tenant: p.Tenant, task: string(p.TaskID)}, nil
 	case *a2a.GetExtendedAgentCardRequest:
-		return reading{operation: opCard}, nil
+		return reading{operation: opCard, tenant: p.Tenant}, nil
 	default:
 		return reading{}, &errReading{"method_unknown", fmt.Sprintf("a call with a %T is not known here", payload)}
 	}
@@ -75,7 +76,7 @@ func readMessage(p *a2a.SendMessageRequest) (reading, error) {
 	if p.Message == nil {
 		return r, &errReading{"params", "the message is missing"}
 	}
-	r.task, r.context = string(p.Message.TaskID), p.Message.ContextID
+	r.tenant, r.task, r.context = p.Tenant, string(p.Message.TaskID), p.Message.ContextID
 	r.push = p.Config != nil && p.Config.PushConfig != nil
 	open := true // no arguments were given yet
 	if member, ok := p.Metadata[holder.ExtensionURI].(map[string]any); ok {
@@ -168,7 +169,7 @@ func valueOf(v any) (powerbox.Value, error) {
 // capability can be bound to a task.
 func (r reading) taskArguments() powerbox.Value {
 	var ms []powerbox.Member
-	for _, m := range []struct{ name, value string }{{"task", r.task}, {"context", r.context}} {
+	for _, m := range []struct{ name, value string }{{"tenant", r.tenant}, {"task", r.task}, {"context", r.context}} {
 		if m.value != "" {
 			ms = append(ms, powerbox.Member{Name: m.name, Value: powerbox.String(m.value)})
 		}

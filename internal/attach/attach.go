@@ -144,7 +144,7 @@ func floor(o *outgoing) bool {
 // continues reports whether a call is about a task of the peer that was begun
 // for t, and about nothing else.
 func (a *Attach) continues(t *task, o *outgoing) bool {
-	_, known := t.begunAt(o.peer.Name, o.call.Task)
+	_, known := t.begunAt(begunKey{o.peer.Name, o.call.Tenant, o.call.Task})
 	return known && o.proven.Skill == ""
 }
 

@@ -141,11 +141,12 @@ func (in *inbound) admit(ctx context.Context, s sent) (*admitted, error) {
 	}
 	call, _, wrong := s.decode()
 	call.Binding = s.binding
-	if wrong == nil && call.Task != verified.Task {
+	if wrong == nil && (call.Task != verified.Task || call.Tenant != verified.Tenant) {
 		// Where the body is empty its digest says nothing.
 		return nil, errors.New("the context is for another task than the call's")
 	}
 	if wrong == nil {
+		c.tenant = call.Tenant
 		for _, name := range []string{call.Task, call.Context} {
 			if name != "" {
 				c.names = append(c.names, name)

@@ -22,6 +22,7 @@ func TestInboundVerifiesTheContext(t *testing.T) {
 		"another issuer":  w.context(body, func(c *token.Context) { c.Issuer = w.gateway.URL + "/agents/peer" }),
 		"one that is old": w.context(body, func(c *token.Context) { c.IssuedAt, c.Expires = w.now.Add(-2*time.Minute), w.now.Add(-time.Minute) }),
 		"another task":    w.context(body, func(c *token.Context) { c.Task = "task-of-somebody" }),
+		"another tenant":  w.context(body, func(c *token.Context) { c.Tenant = "tenant-of-somebody" }),
 		"two of them":     good + "," + good,
 	} {
 		if reason := w.post(w.in.URL, body, header("Powerbox-Context", compact)); reason != "context" {

@@ -30,6 +30,7 @@ type came struct {
 	id      string   // in tracestate
 	context [32]byte // hash of its Powerbox-Context
 	trace   string   // trace id of its traceparent, "" for none
+	tenant  string   // of the agent beside us, in which the call is
 	names   []string // its task and context, as the call or its answer has them
 	until   time.Time
 }
@@ -73,7 +74,7 @@ func (l *links) remember(c *came) {
 		l.came = l.came[1:]
 	}
 	for _, o := range l.came {
-		if o.owner == c.owner && slices.ContainsFunc(c.names, func(n string) bool { return slices.Contains(o.names, n) }) {
+		if o.owner == c.owner && o.tenant == c.tenant && slices.ContainsFunc(c.names, func(n string) bool { return slices.Contains(o.names, n) }) {
 			c.task = o.task
 		}
 	}
@@ -134,7 +135,7 @@ func (in *inbound) linked(h http.Header, peer string, call a2a.Call) *task {
 	names := append([]string{call.Context, call.Task}, call.ReferenceTasks...)
 	return in.links.find(func(c *came) bool {
 		return slices.ContainsFunc(names, func(n string) bool {
-			_, begun := c.begunAt(peer, n)
+			_, begun := c.begunAt(begunKey{peer, call.Tenant, n})
 			return begun || n != "" && slices.Contains(c.names, n)
 		})
 	})

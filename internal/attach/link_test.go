@@ -107,6 +107,22 @@ func TestStrangersShareNoTask(t *testing.T) {
 	}
 }
 
+// One owner has a task of one name in two tenants: what came with the one is no use for
+// the other.
+func TestCallsInTwoTenantsAreOfTwoTasks(t *testing.T) {
+	w := newTown(t, nil)
+	w.tenant = "t1"
+	first := w.comes("cap_1", "context-1", nil, nil)
+	w.tenant = "t2"
+	second := w.comes("", "context-1", nil, nil)
+	if got, refused := w.goes(call("read", ""), header("tracestate", second.Get("tracestate"))); got != "" {
+		t.Errorf("ATK-18 in the other tenant: presented %q, refused %q", got, refused)
+	}
+	if got, refused := w.goes(call("read", ""), header("tracestate", first.Get("tracestate"))); got != "cap_1" {
+		t.Errorf("ATK-18 in its own: presented %q, refused %q", got, refused)
+	}
+}
+
 // The second turn of a task has what came with the first.
 func TestTurnsOfOneTaskShareIt(t *testing.T) {
 	w := newTown(t, nil)

@@ -27,12 +27,12 @@ type task struct {
 	asked  map[string]time.Time // rules, and until when their answer holds
 
 	begunMu sync.Mutex
-	begun   map[string]holder.Capability // by peer and the task or context there: what it was begun under
-	order   []string                     // of begun, oldest first
+	begun   map[begunKey]holder.Capability // by peer and the task or context there: what it was begun under
+	order   []begunKey                     // of begun, oldest first
 }
 
 func newTask(key token.PublicKey) *task {
-	return &task{wallet: holder.NewWallet(key), asked: map[string]time.Time{}, begun: map[string]holder.Capability{}}
+	return &task{wallet: holder.NewWallet(key), asked: map[string]time.Time{}, begun: map[begunKey]holder.Capability{}}
 }
 
 // maxBegun bounds what one task remembers of tasks elsewhere: the last ones.
@@ -55,7 +55,7 @@ func (a *Attach) under(ctx context.Context, t *task, o *outgoing) (holder.Capabi
 	t.wallet.Forget(now)
 	// A task elsewhere belongs to whoever began it, under that capability.
 	for _, name := range []string{o.call.Task, o.call.Context} {
-		if held, ok := t.begunAt(o.peer.Name, name); ok && held.Permits(op, o.proven.Arguments, now) {
+		if held, ok := t.begunAt(begunKey{o.peer.Name, o.call.Tenant, name}); ok && held.Permits(op, o.proven.Arguments, now) {
 			return held, true, nil
 		}
 	}
@@ -296,7 +296,7 @@ func (t *task) learn(o *outgoing, held holder.Capability, payload []byte) {
 	defer t.begunMu.Unlock()
 	for _, ref := range refs {
 		for _, name := range []string{ref.Task, ref.Context} {
-			key := o.peer.Name + " " + name
+			key := begunKey{o.peer.Name, o.call.Tenant, name}
 			if _, known := t.begun[key]; name == "" || known {
 				continue
 			}
@@ -309,11 +309,14 @@ func (t *task) learn(o *outgoing, held holder.Capability, payload []byte) {
 	}
 }
 
+// begunKey is a task or context in a tenant of a peer.
+type begunKey struct{ peer, tenant, name string }
+
 // begunAt returns under what a task or context of a peer was begun, and false
 // where it was not begun for this task.
-func (t *task) begunAt(peer, name string) (holder.Capability, bool) {
+func (t *task) begunAt(key begunKey) (holder.Capability, bool) {
 	t.begunMu.Lock()
 	defer t.begunMu.Unlock()
-	held, ok := t.begun[peer+" "+name]
-	return held, ok && name != ""
+	held, ok := t.begun[key]
+	return held, ok && key.name != ""
 }

@@ -22,6 +22,7 @@ import (
 // town is an agent with an attach beside it, its gateway as far as attach sees
 // that, and one peer, which keeps what comes.
 type town struct {
+	tenant  string // in which calls come in
 	t       *testing.T
 	now     time.Time
 	issuing *token.PrivateKey // of the gateway, for the agent and for the peer
@@ -217,7 +218,15 @@ func (w *town) comes(capability, named string, h http.Header, change func(*token
 		h = http.Header{}
 	}
 	body := call("work", named)
-	h.Set("Powerbox-Context", w.context(body, change))
+	if w.tenant != "" {
+		body = []byte(strings.Replace(string(body), `"params":{`, `"params":{"tenant":"`+w.tenant+`",`, 1))
+	}
+	h.Set("Powerbox-Context", w.context(body, func(c *token.Context) {
+		c.Tenant = w.tenant
+		if change != nil {
+			change(c)
+		}
+	}))
 	if capability != "" {
 		h.Set("Powerbox-Delegation", w.chain(capability, canRead))
 	}
