@@ -228,7 +228,7 @@ func (h holds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.HeldTask, 
 		Agent: c.Agent, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent, Purpose: c.Purpose, Record: c.Decision, Trace: c.Trace, Matters: h.matters(c),
 	}
 	held, task, err := h.desk.Hold(ctx, q, approval.Call{
-		Agent: c.Agent, Context: c.Context, Owner: issuer.Owner(c.Owner), Request: c.Request, Digest: c.Digest,
+		Agent: c.Agent, Tenant: c.Tenant, Context: c.Context, Owner: issuer.Owner(c.Owner), Request: c.Request, Digest: c.Digest,
 		Parent: c.Parent, Under: c.Under, Through: c.Through, Authority: c.Authority.JSON().AppendJSON(nil),
 	})
 	if refusal := (*issuer.Refusal)(nil); errors.As(err, &refusal) {
@@ -299,8 +299,8 @@ func (h holds) Task(ctx context.Context, agent, task string) (gateway.HeldTask, 
 const maxListed = 256
 
 // Of implements [gateway.Holds].
-func (h holds) Of(ctx context.Context, agent string, owner gateway.Owner) ([]gateway.HeldTask, error) {
-	tasks, err := h.desk.HeldOf(ctx, agent, issuer.Owner(owner), maxListed)
+func (h holds) Of(ctx context.Context, agent, tenant string, owner gateway.Owner) ([]gateway.HeldTask, error) {
+	tasks, err := h.desk.HeldOf(ctx, agent, tenant, issuer.Owner(owner), maxListed)
 	var out []gateway.HeldTask
 	for _, task := range tasks {
 		if err != nil {

@@ -25,7 +25,7 @@ func (h holds) heldApart(ctx context.Context, of issuer.Gateway, q sidecar.HeldQ
 		task, known, err := h.Task(ctx, of.Agent, q.Task)
 		return sidecar.HeldAnswer{Known: known, Task: apartTask(task)}, err
 	case sidecar.HeldList:
-		own, err := h.Of(ctx, of.Agent, q.Owner)
+		own, err := h.Of(ctx, of.Agent, q.Tenant, q.Owner)
 		for _, t := range own {
 			a.Tasks = append(a.Tasks, apartTask(t))
 		}
@@ -70,7 +70,7 @@ func (h holds) askApart(ctx context.Context, of issuer.Gateway, c *sidecar.HeldC
 		Agent: of.Agent, Principal: c.Principal, Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Record: c.Decision, Trace: c.Trace, Matters: h.matters(held),
 	}
 	asked, call, err := h.desk.Hold(ctx, q, approval.Call{
-		Agent: of.Agent, Gateway: of.ID, Task: c.Task, Context: c.Context, Owner: issuer.Owner(c.Owner), Digest: c.Digest,
+		Agent: of.Agent, Gateway: of.ID, Tenant: c.Tenant, Task: c.Task, Context: c.Context, Owner: issuer.Owner(c.Owner), Digest: c.Digest,
 		Parent: c.Parent, Under: c.Under, Through: c.Through, Authority: c.Authority,
 	})
 	if refusal := (*issuer.Refusal)(nil); errors.As(err, &refusal) {

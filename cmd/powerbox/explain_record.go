@@ -26,6 +26,7 @@ type storedCapability struct {
 	Requester  string    `json:"requester"`
 	Purpose    string    `json:"purpose"`
 	Task       string    `json:"task"`
+	Tenant     string    `json:"tenant"`
 	Operations []string  `json:"operations"`
 	Resources  []string  `json:"resources"`
 	Expires    time.Time `json:"expires"`
@@ -69,6 +70,7 @@ func (x *explainer) capability(ctx context.Context, id string) (explanation, err
 	e.fact("for", "%s, by %s", c.Principal, orNobody(c.Requester, c.Holder))
 	e.fact("purpose", "%q (the requester's words)", c.Purpose)
 	e.fact("task", "%s", c.Task)
+	e.fact("tenant", "%s", c.Tenant)
 	if len(c.Resources) > 0 {
 		e.fact("resources", "%s", strings.Join(c.Resources, ", "))
 	}
@@ -254,6 +256,7 @@ func (e *explanation) describe(x *explainer, r evidence.Record) {
 		e.fact("missing", "%s", strings.Join(g.Missing, ", "))
 	}
 	e.fact("task", "%s", r.TaskID)
+	e.fact("tenant", "%s", d.Tenant)
 	e.fact("outcome", "%s", string(r.OutcomeStatus))
 	e.fact("outcome of", "%s", d.OutcomeOf)
 	e.fact("policies", "%s", d.PolicyDigest)

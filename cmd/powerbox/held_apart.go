@@ -53,7 +53,7 @@ func (h *apartHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.Held
 		return gateway.HeldTask{}, err
 	}
 	wire := sidecar.HeldCall{
-		Task: task, Context: c.Context, Owner: c.Owner, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent, Purpose: c.Purpose,
+		Task: task, Tenant: c.Tenant, Context: c.Context, Owner: c.Owner, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent, Purpose: c.Purpose,
 		Resource: c.Resource, Name: c.ResourceName, Arguments: c.Arguments.AppendJSON(nil), Digest: c.Digest, Parent: c.Parent, Under: c.Under, Through: c.Through,
 		Authority: c.Authority.JSON().AppendJSON(nil), Decision: c.Decision, Trace: c.Trace,
 	}
@@ -85,8 +85,8 @@ func (h *apartHolds) Task(ctx context.Context, _, task string) (gateway.HeldTask
 }
 
 // Of implements [gateway.Holds].
-func (h *apartHolds) Of(ctx context.Context, _ string, owner gateway.Owner) ([]gateway.HeldTask, error) {
-	a, err := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldList, Owner: owner})
+func (h *apartHolds) Of(ctx context.Context, _, tenant string, owner gateway.Owner) ([]gateway.HeldTask, error) {
+	a, err := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldList, Tenant: tenant, Owner: owner})
 	var out []gateway.HeldTask
 	for _, t := range a.Tasks {
 		out = append(out, hereTask(t))

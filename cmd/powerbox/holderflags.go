@@ -77,6 +77,7 @@ type capabilityJSON struct {
 	RevocationID string       `json:"revocationId,omitempty"`
 	Principal    string       `json:"principal,omitempty"`
 	Task         string       `json:"task,omitempty"`
+	Tenant       string       `json:"tenant,omitempty"`
 	Legacy       bool         `json:"legacy,omitempty"`
 	Chain        []string     `json:"chain,omitempty"`
 	// A scope token and its links as they are presented.
@@ -104,7 +105,7 @@ func fileOf(held []holder.Capability) capabilityFile {
 		}
 		f.Capabilities[i] = capabilityJSON{
 			c.ID, c.Agent, c.Grant, append([]string{}, c.Operations...), handles, c.Expires.UTC(),
-			c.RevocationID, c.Principal, c.Task, c.Legacy, c.Chain, json.RawMessage(c.ScopeToken), nil,
+			c.RevocationID, c.Principal, c.Task, c.Tenant, c.Legacy, c.Chain, json.RawMessage(c.ScopeToken), nil,
 		}
 		for _, l := range c.Links {
 			f.Capabilities[i].Links = append(f.Capabilities[i].Links, json.RawMessage(l))
@@ -143,7 +144,7 @@ func parseCapabilities(data []byte) ([]holder.Capability, error) {
 		}
 		held[i] = holder.Capability{
 			ID: c.ID, Agent: c.Agent, Grant: c.Grant, Chain: c.Chain, Operations: c.Operations, Expires: c.Expires,
-			RevocationID: c.RevocationID, Principal: c.Principal, Task: c.Task, Legacy: c.Legacy, ScopeToken: compact(c.ScopeToken),
+			RevocationID: c.RevocationID, Principal: c.Principal, Task: c.Task, Tenant: c.Tenant, Legacy: c.Legacy, ScopeToken: compact(c.ScopeToken),
 		}
 		for _, l := range c.Links {
 			held[i].Links = append(held[i].Links, compact(l))

@@ -48,6 +48,7 @@ func newRequest(p *program) *cobra.Command {
 	f.StringArrayVar(&r.filters, "filter", nil, "attribute=text, or attribute:=JSON, that the resources must have")
 	f.StringVar(&r.expires, "expires", "", "how long, such as 30m, in whole seconds or rounded up to them, or until when")
 	f.StringVar(&r.params.Task, "task", "", "A2A task or context that it is for")
+	f.StringVar(&r.params.Tenant, "tenant", "", "tenant of the agent, in which that task is")
 	f.BoolVar(&r.params.Push, "push", false, "ask for push notifications as well")
 	f.BoolVar(&r.params.Card, "card", false, "ask for the agent's extended card as well")
 	f.BoolVar(&r.params.ScopeToken, "scope-token", false, "ask for a scope token of the authorization extension")
@@ -106,7 +107,7 @@ func (p *program) requestOfAgent(ctx context.Context, r *requestFlags, url, outp
 
 // requestCapability asks a provider for more, for one of its agents.
 func (p *program) requestCapability(cmd *cobra.Command, r *requestFlags, of, output string) error {
-	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "push", "card", "scope-token", "wait", "key", "session", "session-file")
+	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "tenant", "push", "card", "scope-token", "wait", "key", "session", "session-file")
 	if err != nil {
 		return err
 	}

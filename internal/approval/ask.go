@@ -122,6 +122,7 @@ func (q Question) Review() bool {
 type Call struct {
 	Question string
 	Agent    string
+	Tenant   string `json:",omitempty"` // of the agent, in which the call was made; "" for none
 	Task     string // by which whoever made it asks what has become of it
 	Context  string
 	Owner    issuer.Owner
@@ -183,9 +184,9 @@ type Reader interface {
 	HeldCallByTask(agent, task string) (Call, error)
 	// HeldCalls returns the calls in a state, oldest first.
 	HeldCalls(state CallState) ([]Call, error)
-	// HeldTasksOf returns the tasks of an owner's held calls at an agent, newest
-	// first, limit at the most.
-	HeldTasksOf(agent string, owner issuer.Owner, limit int) ([]string, error)
+	// HeldTasksOf returns the tasks of an owner's held calls in a tenant of an agent,
+	// newest first, limit at the most.
+	HeldTasksOf(agent, tenant string, owner issuer.Owner, limit int) ([]string, error)
 	Outbox
 }
 

@@ -51,7 +51,7 @@ func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, er
 			held.Context = "ctx_" + task
 		}
 		for _, name := range []string{held.Task, held.Context} {
-			if _, err := tx.BindTask(held.Agent, name, held.Owner); err != nil {
+			if _, err := tx.BindTask(held.Agent, held.Tenant, name, held.Owner); err != nil {
 				return err
 			}
 		}
@@ -92,13 +92,13 @@ func (d *Desk) Held(ctx context.Context, agent, task string) (Question, Call, er
 	return q, c, err
 }
 
-// HeldOf returns the tasks of an owner's held calls at an agent, newest first, limit
-// at the most.
-func (d *Desk) HeldOf(ctx context.Context, agent string, owner issuer.Owner, limit int) ([]string, error) {
+// HeldOf returns the tasks of an owner's held calls in a tenant of an agent, newest
+// first, limit at the most.
+func (d *Desk) HeldOf(ctx context.Context, agent, tenant string, owner issuer.Owner, limit int) ([]string, error) {
 	var tasks []string
 	err := d.config.Store.ViewApprovals(ctx, func(r Reader) error {
 		var err error
-		tasks, err = r.HeldTasksOf(agent, owner, limit)
+		tasks, err = r.HeldTasksOf(agent, tenant, owner, limit)
 		return err
 	})
 	return tasks, err

@@ -26,7 +26,7 @@ func (g *Gateway) gateCall(x *exchange, decodeError *a2a.Error) (*gate.Call, err
 			Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID,
 			ProofID: x.caller.ProofID, ProofUntil: x.caller.ProofUntil, Expires: x.caller.SessionExpires,
 		},
-		Task: x.call.Task, Context: x.call.Context, Action: action(x.call), TraceID: cmp.Or(x.trace, traceID(x.request)),
+		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action(x.call), TraceID: cmp.Or(x.trace, traceID(x.request)),
 		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.signed())},
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
 		Denied:  g.denied(x.request.Context(), x),

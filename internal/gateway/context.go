@@ -33,7 +33,7 @@ func (g *Gateway) context(x *exchange) (string, error) {
 		Issuer: x.URL, Audience: x.ID, IssuedAt: now, Expires: now.Add(contextLife),
 		Principal: principal(x, v, g), Holder: holder(x, v),
 		Capability: v.Held.Capability, Root: v.Held.Root,
-		Mode: string(x.mode), Basis: basis(v), Decision: v.Record.ID, Task: x.call.Task,
+		Mode: string(x.mode), Basis: basis(v), Decision: v.Record.ID, Task: x.call.Task, Tenant: x.call.Tenant,
 		Authority: under, Handles: handles, Delegated: g.delegations(x), Digest: token.DigestOf(x.forward),
 	})
 }

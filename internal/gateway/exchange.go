@@ -45,6 +45,7 @@ type exchange struct {
 	handed    []string // ids of other agents' capabilities, for the agent behind
 	// delegated are capabilities of other agents that the task was given.
 	delegated []Delegated
+	unread    bool     // it could not be read to its end; observe lets it pass
 	claims    bool     // the context that it names is nobody's yet, and will be the caller's
 	ended     []string // tasks that the answer says have ended
 	begun     string   // the task that the answer says the message began, "" for none
@@ -196,7 +197,11 @@ func (x *exchange) behind() (a2a.Interface, bool) {
 		return at, true
 	}
 	if x.asked() == "" || x.mode == gate.Observe {
-		return card.Interface(x.call.Binding, "")
+		at, ok := card.Interface(x.call.Binding, "")
+		if x.mode != gate.Observe && x.call.Binding == a2a.HTTPJSON && strings.HasPrefix(x.path, "/v1/") {
+			return a2a.Interface{}, false // it is where 0.3 has its paths, and a tenant to whoever speaks another version (ATK-18)
+		}
+		return at, ok
 	}
 	return a2a.Interface{}, false
 }

@@ -377,13 +377,17 @@ func (g *Gateway) learn(r *http.Response, x *exchange, body []byte) ([]byte, err
 func (g *Gateway) mine(ctx context.Context, x *exchange) func(a2a.TaskRef) bool {
 	mine := g.ownerOf(x, x.verdict.Held)
 	return func(t a2a.TaskRef) bool {
-		o, known, err := g.config.Tasks.Owner(ctx, x.ID, t.Task)
+		o, known, err := g.config.Tasks.Owner(ctx, x.ID, x.call.Tenant, t.Task)
 		return err == nil && known && o == mine && mine != Owner{}
 	}
 }
 
-// bind remembers whose the tasks and contexts in an answer are.
+// bind remembers whose the tasks and contexts in an answer are. In which tenant those
+// are of a call that could not be read, nobody knows, so that they stay nobody's.
 func (g *Gateway) bind(ctx context.Context, x *exchange, payload []byte) error {
+	if x.unread {
+		return nil
+	}
 	tasks, ended := a2a.Told(payload)
 	x.ended = append(x.ended, ended...)
 	for _, t := range tasks {
@@ -394,7 +398,7 @@ func (g *Gateway) bind(ctx context.Context, x *exchange, payload []byte) error {
 			if id == "" || id == x.call.Task || id == x.call.Context {
 				continue
 			}
-			if _, err := g.config.Tasks.Bind(ctx, x.ID, id, g.ownerOf(x, x.verdict.Held)); err != nil {
+			if _, err := g.config.Tasks.Bind(ctx, x.ID, x.call.Tenant, id, g.ownerOf(x, x.verdict.Held)); err != nil {
 				return err
 			}
 		}
@@ -406,7 +410,7 @@ func (g *Gateway) bind(ctx context.Context, x *exchange, payload []byte) error {
 func (g *Gateway) end(x *exchange) {
 	ctx := context.WithoutCancel(x.request.Context())
 	for _, task := range x.ended {
-		if err := g.config.Tasks.End(ctx, x.ID, task); err != nil {
+		if err := g.config.Tasks.End(ctx, x.ID, x.call.Tenant, task); err != nil {
 			g.config.Log.ErrorContext(ctx, "the capabilities of an ended task stay until they expire", "agent", x.ID, "error", err)
 		}
 	}

@@ -137,15 +137,17 @@ type Delegated = struct{ Agent, ID string }
 // Owner is to whom a task belongs.
 type Owner = struct{ Root, Principal, Holder string }
 
-// Tasks remembers the owners of tasks and contexts.
+// Tasks remembers the owners of tasks and contexts. One is told from others by its
+// agent, the tenant that calls name it in, "" for none, and its id: agents can give
+// one id in several tenants (ADR 96).
 type Tasks interface {
 	// Owner returns the owner of a task or context, and false where it is not
 	// known.
-	Owner(ctx context.Context, agent, task string) (Owner, bool, error)
+	Owner(ctx context.Context, agent, tenant, task string) (Owner, bool, error)
 	// Bind remembers the owner and returns who the first one was.
-	Bind(ctx context.Context, agent, task string, owner Owner) (Owner, error)
+	Bind(ctx context.Context, agent, tenant, task string, owner Owner) (Owner, error)
 	// End ends the capabilities that were issued for a task, which has ended.
-	End(ctx context.Context, agent, task string) error
+	End(ctx context.Context, agent, tenant, task string) error
 }
 
 // Resources tells what a handle stands for.

@@ -22,23 +22,23 @@ const HeldPrefix = "task_pb_"
 
 // HeldCall is a call that a person has to approve (design, section 4).
 type HeldCall struct {
-	Agent, Context string
-	Owner          Owner
-	Caller         identity.Caller
-	Purpose        string
-	Operation      string // qualified
-	Operations     []HeldOperation
-	Handle         string // resource handle among the arguments, "" for none
-	Resource       string // id of the resource behind it
-	ResourceName   string
-	Arguments      powerbox.Value // of the skill, or {message} for free text
-	Request        []byte         // what the call is made from again
-	Digest         string         // of its bytes
-	Parent         string         // capability on record that it came under, "" for none
-	Under, Through []string
-	Authority      powerbox.Authority // what it may do
-	Decision       string             // id of the record
-	Trace          string
+	Agent, Tenant, Context string
+	Owner                  Owner
+	Caller                 identity.Caller
+	Purpose                string
+	Operation              string // qualified
+	Operations             []HeldOperation
+	Handle                 string // resource handle among the arguments, "" for none
+	Resource               string // id of the resource behind it
+	ResourceName           string
+	Arguments              powerbox.Value // of the skill, or {message} for free text
+	Request                []byte         // what the call is made from again
+	Digest                 string         // of its bytes
+	Parent                 string         // capability on record that it came under, "" for none
+	Under, Through         []string
+	Authority              powerbox.Authority // what it may do
+	Decision               string             // id of the record
+	Trace                  string
 }
 
 // HeldOperation is one operation that a held call is, or could be, about.
@@ -74,9 +74,9 @@ type Holds interface {
 	// Task returns what has become of a call, and false where there is none of that
 	// task.
 	Task(ctx context.Context, agent, task string) (HeldTask, bool, error)
-	// Of returns the calls of an owner that are held or were lately, 256 of the newest
-	// at the most. In the place of an answer is its state alone.
-	Of(ctx context.Context, agent string, owner Owner) ([]HeldTask, error)
+	// Of returns the calls of an owner in a tenant that are held or were lately, 256 of
+	// the newest at the most. In the place of an answer is its state alone.
+	Of(ctx context.Context, agent, tenant string, owner Owner) ([]HeldTask, error)
 	// Cancel withdraws a call that nobody has answered yet.
 	Cancel(ctx context.Context, agent, task string) (HeldTask, error)
 	// Take returns an approved call to whoever asks first, and false where there is
@@ -187,7 +187,7 @@ func (g *Gateway) heldCall(x *exchange) (HeldCall, error) {
 		return HeldCall{}, err
 	}
 	c := HeldCall{
-		Agent: x.ID, Context: x.call.Context, Owner: g.ownerOf(x, v.Held), Caller: caller, Purpose: v.Record.Intent.Purpose,
+		Agent: x.ID, Tenant: x.call.Tenant, Context: x.call.Context, Owner: g.ownerOf(x, v.Held), Caller: caller, Purpose: v.Record.Intent.Purpose,
 		Request: request, Digest: v.Digest(), Parent: v.Held.OnRecord, Under: v.Held.Links, Through: v.Held.Through, Decision: v.Record.ID, Trace: x.trace,
 		Operations: x.approvals(), Arguments: powerbox.Object(powerbox.Member{Name: "message", Value: powerbox.String(words(x.call.Params))}),
 	}

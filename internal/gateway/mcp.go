@@ -279,7 +279,7 @@ func (g *Gateway) bindSession(r *http.Response, x *exchange) error {
 		return nil
 	}
 	mine := g.ownerOf(x, x.verdict.Held)
-	first, err := g.config.Tasks.Bind(x.request.Context(), x.ID, name, mine)
+	first, err := g.config.Tasks.Bind(x.request.Context(), x.ID, "", name, mine)
 	if err == nil && first != mine && x.mode != gate.Observe {
 		err = errors.New("the server gives a session that is somebody else's")
 	}

@@ -28,7 +28,7 @@ func (g *Gateway) owns(x *exchange, c *gate.Call) error {
 	}
 	owners := make(map[string]Owner, len(names))
 	for _, name := range names {
-		o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, name)
+		o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, x.call.Tenant, name)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (g *Gateway) owns(x *exchange, c *gate.Call) error {
 		for name, o := range owners {
 			// A capability that was issued for the very task was issued to its
 			// owner.
-			if o != mine && (held.Task != name || o.Principal != held.Principal) {
+			if o != mine && (held.Task != name || held.Tenant != x.call.Tenant || o.Principal != held.Principal) {
 				return false
 			}
 		}
@@ -60,10 +60,18 @@ func (g *Gateway) owns(x *exchange, c *gate.Call) error {
 }
 
 // claimable reports whether a name that nobody has may be taken by the call: by
-// a message, for its context, where callers choose those.
+// a message, for its context, where callers choose those. In a tenant nobody has it
+// only where the agent tells tenants apart: to one that does not read them the name
+// may be somebody's all the same.
 func (x *exchange) claimable(name string) bool {
-	return x.ClientContexts && x.mode != gate.Observe && x.call.Method.IsMessage() && x.call.Task == "" && name == x.call.Context &&
+	return x.ClientContexts && (x.call.Tenant == "" || x.tellsTenants()) && x.mode != gate.Observe && x.call.Method.IsMessage() && x.call.Task == "" && name == x.call.Context &&
 		!slices.Contains(x.call.ReferenceTasks, name)
+}
+
+// tellsTenants reports whether the agent behind reads the tenant of the call: its
+// card declares so, or has that tenant, and 0.3 has none.
+func (x *exchange) tellsTenants() bool {
+	return x.call.Version == a2a.Version1 && (x.view.contract.Supports("multi_tenant") || x.view.card.HasTenant(x.call.Tenant))
 }
 
 // claim makes the context that the call names the caller's, before the agent
@@ -74,7 +82,7 @@ func (g *Gateway) claim(x *exchange) (bool, error) {
 		return true, nil
 	}
 	mine := g.ownerOf(x, x.verdict.Held)
-	first, err := g.config.Tasks.Bind(x.request.Context(), x.ID, x.call.Context, mine)
+	first, err := g.config.Tasks.Bind(x.request.Context(), x.ID, x.call.Tenant, x.call.Context, mine)
 	return first == mine, err
 }
 

@@ -12,10 +12,12 @@ import (
 // taken is what remembers owners where somebody else was faster.
 type taken struct{ first Owner }
 
-func (taken) Owner(context.Context, string, string) (o Owner, known bool, err error) { return }
-func (taken) End(context.Context, string, string) error                              { return nil }
+func (taken) Owner(context.Context, string, string, string) (o Owner, known bool, err error) { return }
+func (taken) End(context.Context, string, string, string) error                              { return nil }
 
-func (o taken) Bind(context.Context, string, string, Owner) (Owner, error) { return o.first, nil }
+func (o taken) Bind(context.Context, string, string, string, Owner) (Owner, error) {
+	return o.first, nil
+}
 
 // Two callers claim one context at a time: it is whose claim came first.
 func TestATK18_OneContextHasOneOwner(t *testing.T) {

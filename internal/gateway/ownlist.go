@@ -50,7 +50,7 @@ func (g *Gateway) listsHeld(w http.ResponseWriter, x *exchange) bool {
 	if !ok || owner == (Owner{}) {
 		return false
 	}
-	own, err := g.config.Holds.Of(x.request.Context(), x.ID, owner)
+	own, err := g.config.Holds.Of(x.request.Context(), x.ID, x.call.Tenant, owner)
 	if err != nil {
 		// What the agent behind has is listed all the same: a read goes on while the
 		// server of a gateway apart is away.

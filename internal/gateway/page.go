@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
@@ -112,7 +113,7 @@ func (g *Gateway) knowsContext(x *exchange) (bool, error) {
 	if x.call.Context == "" {
 		return true, nil
 	}
-	o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, x.call.Context)
+	o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, x.call.Tenant, x.call.Context)
 	return known && o == g.ownerOf(x, x.verdict.Held), err
 }
 
@@ -170,10 +171,15 @@ func (g *Gateway) nextPage(asked *http.Request, x *exchange, token string) ([]by
 	return body, nil
 }
 
-// owner names for whom a token is sealed.
+// pageOwner names for whom a token is sealed, and in which tenant. No agent's id
+// begins like what stands before a tenant.
 func (g *Gateway) pageOwner(x *exchange) []byte {
 	o := g.ownerOf(x, x.verdict.Held)
-	return []byte(x.ID + "\x00" + o.Root + "\x00" + o.Principal + "\x00" + o.Holder)
+	whose := x.ID + "\x00" + o.Root + "\x00" + o.Principal + "\x00" + o.Holder
+	if t := x.call.Tenant; t != "" {
+		whose = "\x00" + strconv.Itoa(len(t)) + "\x00" + t + "\x00" + whose
+	}
+	return []byte(whose)
 }
 
 func (g *Gateway) sealPage(x *exchange, token string) string {

@@ -137,7 +137,7 @@ func (g *Gateway) admitsEvent(w http.ResponseWriter, x *exchange, p posting) boo
 	}
 	w.Header().Set(HeaderDecision, x.verdict.Record.ID)
 	if x.verdict.Allowed && x.claims {
-		mine, err := g.config.Tasks.Bind(ctx, x.ID, x.call.Task, p.Owner)
+		mine, err := g.config.Tasks.Bind(ctx, x.ID, p.Tenant, x.call.Task, p.Owner)
 		if err != nil {
 			g.finish(x, notTheAgent(evidence.Failed))
 			return unavailable("whose the task is cannot be remembered", err)

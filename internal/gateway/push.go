@@ -84,16 +84,21 @@ const (
 // this process, and begins anew when it is full.
 type counter struct {
 	mu    sync.Mutex
-	tasks map[string]int
+	tasks map[counted]int
 }
 
-func newCounter() *counter { return &counter{tasks: map[string]int{}} }
+// counted is a task, as it is told from others.
+type counted struct{ agent, tenant, task string }
+
+func (x *exchange) counted() counted { return counted{x.ID, x.call.Tenant, x.call.Task} }
+
+func newCounter() *counter { return &counter{tasks: map[counted]int{}} }
 
 // full reports whether a task has as many configurations as it can have.
 func (n *counter) full(x *exchange) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return x.call.Task != "" && n.tasks[x.ID+"/"+x.call.Task] >= maxPushes
+	return x.call.Task != "" && n.tasks[x.counted()] >= maxPushes
 }
 
 // count takes up the place of a configuration that may be set.
@@ -106,7 +111,7 @@ func (n *counter) count(x *exchange) {
 	if len(n.tasks) >= maxCounted {
 		clear(n.tasks)
 	}
-	n.tasks[x.ID+"/"+x.call.Task]++
+	n.tasks[x.counted()]++
 }
 
 // deleted gives up the place of a configuration that the agent has deleted.
@@ -116,7 +121,7 @@ func (n *counter) deleted(x *exchange) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if task := x.ID + "/" + x.call.Task; n.tasks[task] > 0 {
+	if task := x.counted(); n.tasks[task] > 0 {
 		n.tasks[task]--
 	}
 }

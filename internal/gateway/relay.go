@@ -48,8 +48,9 @@ type Relay struct {
 // posting is what a URL of ours stands for.
 type posting struct {
 	Config   a2a.PushConfig
-	Secret   string   `json:"k"` // what the agent has to show
-	Made     int64    `json:"m"` // Unix seconds
+	Secret   string   `json:"k"`           // what the agent has to show
+	Made     int64    `json:"m"`           // Unix seconds
+	Tenant   string   `json:"t,omitempty"` // that the call named, which no event does
 	Task     string   `json:"i,omitempty"`
 	Owner    Owner    `json:"o"`
 	Decision string   `json:"d"`
@@ -77,13 +78,14 @@ type keptHeld struct {
 	Until      int64    `json:"u"`
 	Foreign    string   `json:"f,omitempty"`
 	Task       string   `json:"k,omitempty"`
+	Tenant     string   `json:"e,omitempty"` // of that task
 	Legacy     bool     `json:"y,omitempty"`
 }
 
 func keptOf(h gate.Held) *keptHeld {
 	k := &keptHeld{
 		Capability: h.Capability, OnRecord: h.OnRecord, Root: h.Root, Principal: h.Principal, Holder: h.Holder, Links: h.Links, Through: h.Through,
-		Until: h.Authority.Window().Until.Unix(), Foreign: h.Foreign, Task: h.Task, Legacy: h.Legacy,
+		Until: h.Authority.Window().Until.Unix(), Foreign: h.Foreign, Task: h.Task, Tenant: h.Tenant, Legacy: h.Legacy,
 	}
 	if !h.Issued.IsZero() {
 		k.Issued = h.Issued.Unix()
@@ -95,7 +97,7 @@ func keptOf(h gate.Held) *keptHeld {
 func (k *keptHeld) held() (*gate.Held, error) {
 	h := &gate.Held{
 		Capability: k.Capability, OnRecord: k.OnRecord, Root: k.Root, Principal: k.Principal, Holder: k.Holder, Links: k.Links, Through: k.Through,
-		Foreign: k.Foreign, Task: k.Task, Legacy: k.Legacy,
+		Foreign: k.Foreign, Task: k.Task, Tenant: k.Tenant, Legacy: k.Legacy,
 	}
 	if k.Issued != 0 {
 		h.Issued = time.Unix(k.Issued, 0)
@@ -169,7 +171,7 @@ func (x *exchange) relayed(g *Gateway, to a2a.PushConfig) error {
 	if wrong != nil {
 		return wrong
 	}
-	if p := call.Push; p == nil || p.Places != 1 || p.URL != to.URL || p.Token != to.Token || p.Credentials != to.Credentials || p.Inline != x.call.Push.Inline || call.Task != x.call.Task {
+	if p := call.Push; p == nil || p.Places != 1 || p.URL != to.URL || p.Token != to.Token || p.Credentials != to.Credentials || p.Inline != x.call.Push.Inline || call.Task != x.call.Task || call.Tenant != x.call.Tenant {
 		return errors.New("what would go on to the agent does not say what it was made to say")
 	}
 	return nil
@@ -182,7 +184,7 @@ func (g *Gateway) seal(x *exchange) (a2a.PushConfig, error) {
 	v := x.verdict
 	p := posting{
 		Config: x.call.Push.PushConfig, Secret: base64.RawURLEncoding.EncodeToString(secret[:]), Made: g.config.Now().Unix(),
-		Task: x.call.Task, Owner: g.ownerOf(x, v.Held), Decision: v.Record.ID, Trace: v.Record.Details.TraceID,
+		Tenant: x.call.Tenant, Task: x.call.Task, Owner: g.ownerOf(x, v.Held), Decision: v.Record.ID, Trace: v.Record.Details.TraceID,
 		Ambient: x.request.Header.Get(HeaderAmbient) != "" || x.call.Members != nil && x.call.Members.Ambient,
 		Holder:  x.caller.Holder.ID, Name: x.caller.Agent, User: x.caller.Principal,
 	}
@@ -275,7 +277,7 @@ func (g *Gateway) poster(r *http.Request, a *agent, p posting, task a2a.TaskRef)
 		agent: a, request: r, owner: &p.Owner, trace: p.Trace,
 		caller: identity.Caller{Agent: p.Name, Principal: p.User, Groups: p.Groups, Roles: p.Roles, Holder: identity.Holder{ID: p.Holder}},
 		call: a2a.Call{
-			Method: a2a.CreatePushConfig, Version: a2a.Version1, Task: task.Task, Context: task.Context,
+			Method: a2a.CreatePushConfig, Version: a2a.Version1, Tenant: p.Tenant, Task: task.Task, Context: task.Context,
 			Push: &a2a.Push{PushConfig: p.Config, Places: 1},
 		},
 	}
@@ -289,7 +291,7 @@ func (g *Gateway) event(ctx context.Context, x *exchange, p posting) (*gate.Call
 	c := &gate.Call{
 		Target: &target, Mode: x.mode, Origin: g.config.Origin, Action: "a2a.push.event", TraceID: p.Trace, Ambient: p.Ambient,
 		Caller: gate.Caller{Name: p.Name, Principal: g.config.Pseudonym(x.ID, p.User), Holder: p.Holder},
-		Task:   x.call.Task, Context: x.call.Context, Last: func() *gate.Reason { return g.postable(x) },
+		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Last: func() *gate.Reason { return g.postable(x) },
 		Arguments: powerbox.Object(
 			powerbox.Member{Name: "host", Value: powerbox.String(hostOf(p.Config.URL))},
 			powerbox.Member{Name: "registration", Value: powerbox.String(p.Decision)},
@@ -321,15 +323,16 @@ func (g *Gateway) event(ctx context.Context, x *exchange, p posting) (*gate.Call
 
 // ownsEvent reports whether an event is about a task of whoever set the
 // configuration: the one that it was set for, or, where a message began it, one
-// that nobody has yet, which the agent has made for that message.
+// that nobody has yet, which the agent has made for that message. No event names a
+// tenant: it is in that of the configuration.
 func (g *Gateway) ownsEvent(ctx context.Context, x *exchange, p posting) (bool, error) {
 	if p.Task != "" && x.call.Task != p.Task {
 		return false, nil
 	}
-	o, known, err := g.config.Tasks.Owner(ctx, x.ID, x.call.Task)
+	o, known, err := g.config.Tasks.Owner(ctx, x.ID, p.Tenant, x.call.Task)
 	if err != nil {
 		return false, err
 	}
 	x.claims = !known && p.Task == ""
-	return x.claims || known && (o == p.Owner || p.Held != nil && p.Held.Task == x.call.Task && o.Principal == p.Owner.Principal), nil
+	return x.claims || known && (o == p.Owner || p.Held != nil && p.Held.Task == x.call.Task && p.Held.Tenant == p.Tenant && o.Principal == p.Owner.Principal), nil
 }

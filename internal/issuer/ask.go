@@ -259,9 +259,13 @@ func (i *Issuer) matter(c Capability) Matter {
 // requestKey names a request of a caller: everything that says what is asked for.
 // An end that moves with the clock makes no other request of it.
 func requestKey(agent string, caller identity.Caller, req Request) (string, error) {
-	data, err := json.Marshal([]any{
+	all := []any{
 		"powerbox request", agent, caller.Holder.ID, caller.Principal, req.Grants, req.Operations, req.QueryText, req.Purpose, req.Task, req.Push, req.Card, req.ScopeToken,
-	})
+	}
+	if req.Tenant != "" && req.Task != "" {
+		all = append(all, req.Tenant)
+	}
+	data, err := json.Marshal(all)
 	if err != nil {
 		return "", err
 	}
@@ -295,7 +299,7 @@ func (i *Issuer) GiveOnce(tx Tx, o Once) (Capability, error) {
 		if err != nil {
 			return c, err
 		}
-		c.Root, c.Ancestors, c.Rooted, c.Grant, c.Task, c.Handles = parent.Root, parent.Lineage(), parent.Issued(), parent.Grant, parent.Task, parent.Handles
+		c.Root, c.Ancestors, c.Rooted, c.Grant, c.Task, c.Tenant, c.Handles = parent.Root, parent.Lineage(), parent.Issued(), parent.Grant, parent.Task, parent.Tenant, parent.Handles
 		c.Subject, c.Legacy, c.Budgets, c.PolicyDigest, c.Card = parent.Subject, parent.Legacy, parent.Budgets, parent.PolicyDigest, parent.Card
 		if o.Authority = o.Authority.Meet(parent.Authority); parent.Expires.Before(o.Until) {
 			o.Until = parent.Expires

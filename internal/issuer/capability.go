@@ -24,6 +24,7 @@ type Capability struct {
 	Requester    string   // configured name of the calling agent, "" where it has none
 	Purpose      string   // in the agent's own words
 	Task         string   // A2A task or context that it is for, "" where it is for the purpose alone
+	Tenant       string   `json:",omitempty"` // of the agent, in which that task is; "" for none
 	Authority    powerbox.Authority
 	Handles      []Handle
 	Token        string // root token, bound to the holder's key and so no secret; "" when by reference only

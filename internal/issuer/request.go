@@ -21,6 +21,7 @@ type Request struct {
 	Expires    time.Time        // zero for as long as the issuer allows
 	Operations []string         // narrower than the grants; empty for all of theirs
 	Task       string           // A2A task or context that it is for, "" for the purpose alone
+	Tenant     string           // of the agent, in which that task is; "" for none
 	Push       bool             // whether push notifications are wanted as well
 	Card       bool             // whether the extended card is wanted as well
 	ScopeToken bool             // whether it is wanted as a scope token (EXT-5)
@@ -225,9 +226,13 @@ func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller
 	if err != nil {
 		return Capability{}, err
 	}
+	tenant := ""
+	if req.Task != "" {
+		tenant = req.Tenant // what is for no task is good in every tenant
+	}
 	return Capability{
 		ID: id, Root: id, Agent: agent.ID, Grant: grant.ID, Principal: caller.Principal,
-		Holder: caller.Holder.ID, Requester: caller.Agent, Purpose: req.Purpose, Task: req.Task,
+		Holder: caller.Holder.ID, Requester: caller.Agent, Purpose: req.Purpose, Task: req.Task, Tenant: tenant,
 		RevocationID: revocation, Attenuable: grant.Attenuable, Legacy: grant.Legacy,
 		Subject: subjectOf(caller), Card: i.Card(agent.ID), PolicyDigest: i.config.Policy.Digest(), Budgets: grant.Budgets,
 	}, nil
@@ -362,7 +367,7 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 // putCapability stores a capability and that its task has one.
 func putCapability(tx Tx, c Capability) error {
 	if c.Task != "" {
-		if err := tx.NameTask(c.Agent, c.Task); err != nil {
+		if err := tx.NameTask(c.Agent, c.Tenant, c.Task); err != nil {
 			return err
 		}
 	}
@@ -387,8 +392,8 @@ func (i *Issuer) checkTask(r Reader, caller identity.Caller, c Capability) *Refu
 		return nil
 	}
 	unknown := refuse(CodeTaskUnknown, "no task or context of yours has the id %q; leave task out to have a capability for the purpose alone", c.Task)
-	owner, known, err := r.TaskOwner(c.Agent, c.Task)
-	if err != nil || !known || owner.Principal != i.Pseudonym(c.Agent, caller.Principal) || i.Revoked(taskTarget(c.Agent, c.Task)) {
+	owner, known, err := r.TaskOwner(c.Agent, c.Tenant, c.Task)
+	if err != nil || !known || owner.Principal != i.Pseudonym(c.Agent, caller.Principal) || i.Revoked(taskTarget(c.Agent, c.Tenant, c.Task)) {
 		return unknown
 	}
 	if owner.Holder != caller.Holder.ID {

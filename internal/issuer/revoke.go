@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"time"
 
@@ -217,8 +218,14 @@ func (i *Issuer) commitRevocation(ctx context.Context, record evidence.Record, r
 	return r, nil
 }
 
-// taskTarget is what a revocation names to end every capability of a task.
-func taskTarget(agent, task string) string { return "task:" + agent + "/" + task }
+// taskTarget is what a revocation names to end every capability of a task. The
+// tenant is written so that no part of it, and no task, can be taken for the other.
+func taskTarget(agent, tenant, task string) string {
+	if tenant == "" {
+		return "task:" + agent + "/" + task
+	}
+	return "tenant-task:" + agent + "/" + url.PathEscape(tenant) + "/" + task
+}
 
 // Links returns every id whose revocation ends c: its lineage and, where it is
 // for a task, that task (SEP-22).
@@ -230,16 +237,16 @@ func (c Capability) Links() []string {
 	if c.Task == "" {
 		return links
 	}
-	return append(links, taskTarget(c.Agent, c.Task))
+	return append(links, taskTarget(c.Agent, c.Tenant, c.Task))
 }
 
 // EndTask ends every capability that was issued for a task of an agent, since
 // the task has ended (SEP-22). Where none was, nothing happens.
-func (i *Issuer) EndTask(ctx context.Context, agent, task string) error {
-	target, named := taskTarget(agent, task), false
+func (i *Issuer) EndTask(ctx context.Context, agent, tenant, task string) error {
+	target, named := taskTarget(agent, tenant, task), false
 	err := i.config.Store.View(ctx, func(r Reader) error {
 		var err error
-		named, err = r.TaskNamed(agent, task)
+		named, err = r.TaskNamed(agent, tenant, task)
 		return err
 	})
 	if err != nil || !named || i.Revoked(target) {
@@ -249,7 +256,7 @@ func (i *Issuer) EndTask(ctx context.Context, agent, task string) error {
 	if err != nil {
 		return err
 	}
-	record.TaskID = task
+	record.TaskID, record.Details.Tenant = task, tenant
 	_, err = i.revoke(ctx, record, target, i.config.Now().Add(token.MaxLifetime), i.config.Recorder)
 	return err
 }

@@ -126,7 +126,7 @@ func TestSEP22_EndOfTask(t *testing.T) {
 	alice := caller(t, "user:alice")
 	root := w.read(alice)
 	own := func(task string, o issuer.Owner) {
-		if err := w.store.Update(t.Context(), func(tx issuer.Tx) error { _, err := tx.BindTask("documents", task, o); return err }); err != nil {
+		if err := w.store.Update(t.Context(), func(tx issuer.Tx) error { _, err := tx.BindTask("documents", "", task, o); return err }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestSEP22_EndOfTask(t *testing.T) {
 	req.Task = "task-1"
 	c := w.request(alice, req)[0]
 	for _, task := range []string{"task-1", "task-1", "task-3"} { // nothing is for the last one
-		if err := w.issuer.EndTask(t.Context(), "documents", task); err != nil {
+		if err := w.issuer.EndTask(t.Context(), "documents", "", task); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,14 +164,14 @@ func TestSEP20_UnknownTargetsOutliveTheirTokens(t *testing.T) {
 	alice := caller(t, "user:alice")
 	root := w.read(alice)
 	bind := func(tx issuer.Tx) error {
-		_, err := tx.BindTask("documents", "task-1", issuer.Owner{Root: root.ID, Principal: w.issuer.Pseudonym("documents", "user:alice"), Holder: alice.Holder.ID})
+		_, err := tx.BindTask("documents", "", "task-1", issuer.Owner{Root: root.ID, Principal: w.issuer.Pseudonym("documents", "user:alice"), Holder: alice.Holder.ID})
 		return err
 	}
 	if err := w.store.Update(t.Context(), bind); err != nil {
 		t.Fatal(err)
 	}
 	c := w.request(alice, issuer.Request{Grants: []string{"read"}, Purpose: "p", Query: query(t), Task: "task-1"})[0]
-	if err := w.issuer.EndTask(t.Context(), "documents", "task-1"); err != nil {
+	if err := w.issuer.EndTask(t.Context(), "documents", "", "task-1"); err != nil {
 		t.Fatal(err)
 	}
 	operator := func(target string, until time.Duration, sequence int64) {

@@ -62,11 +62,11 @@ type Reader interface {
 	Revocations(after int64) ([]Revocation, error)
 	// StatusPlaces returns the places in an agent's status list, by capability.
 	StatusPlaces(agent string) (map[string]int, error)
-	// TaskOwner returns to whom a task or context of an agent belongs, and
-	// false where it is not known.
-	TaskOwner(agent, task string) (Owner, bool, error)
+	// TaskOwner returns to whom a task or context in a tenant of an agent, "" for
+	// none, belongs, and false where it is not known.
+	TaskOwner(agent, tenant, task string) (Owner, bool, error)
 	// TaskNamed reports whether a capability was issued for a task or context.
-	TaskNamed(agent, task string) (bool, error)
+	TaskNamed(agent, tenant, task string) (bool, error)
 	// LinkNamed returns the hash of the delegation link that a nonce names, ""
 	// where it names none (EXT-14).
 	LinkNamed(id string) (string, error)
@@ -150,9 +150,9 @@ type Tx interface {
 	PutStatusPlace(c Capability, place int, now time.Time) (bool, error)
 	// BindTask remembers the owner of a task or context. It keeps the first
 	// owner and returns who that is.
-	BindTask(agent, task string, owner Owner) (Owner, error)
+	BindTask(agent, tenant, task string, owner Owner) (Owner, error)
 	// NameTask remembers that a capability was issued for a task or context.
-	NameTask(agent, task string) error
+	NameTask(agent, tenant, task string) error
 	SetMode(agent, mode string) error
 	// Reserve takes from a budget for a decision, and returns false where it does not
 	// hold that much.

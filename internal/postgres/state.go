@@ -176,9 +176,9 @@ func (r reader) Revocations(after int64) ([]issuer.Revocation, error) {
 }
 
 // TaskOwner implements [issuer.Reader].
-func (r reader) TaskOwner(agent, task string) (issuer.Owner, bool, error) {
+func (r reader) TaskOwner(agent, tenant, task string) (issuer.Owner, bool, error) {
 	var o issuer.Owner
-	err := r.row("SELECT root, principal, holder FROM task WHERE agent = $1 AND task = $2", agent, task).
+	err := r.row("SELECT root, principal, holder FROM task WHERE agent = $1 AND tenant = $2 AND task = $3", agent, tenant, task).
 		Scan(&o.Root, &o.Principal, &o.Holder)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return issuer.Owner{}, false, nil
@@ -190,20 +190,20 @@ func (r reader) TaskOwner(agent, task string) (issuer.Owner, bool, error) {
 }
 
 // BindTask implements [issuer.Tx].
-func (t *transaction) BindTask(agent, task string, o issuer.Owner) (issuer.Owner, error) {
+func (t *transaction) BindTask(agent, tenant, task string, o issuer.Owner) (issuer.Owner, error) {
 	if _, err := t.exec(
-		"INSERT INTO task (agent, task, root, principal, holder) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-		agent, task, o.Root, o.Principal, o.Holder); err != nil {
+		"INSERT INTO task (agent, tenant, task, root, principal, holder) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
+		agent, tenant, task, o.Root, o.Principal, o.Holder); err != nil {
 		return issuer.Owner{}, fmt.Errorf("postgres: task owner: %w", err)
 	}
-	owner, _, err := t.TaskOwner(agent, task)
+	owner, _, err := t.TaskOwner(agent, tenant, task)
 	return owner, err
 }
 
 // TaskNamed implements [issuer.Reader].
-func (r reader) TaskNamed(agent, task string) (bool, error) {
+func (r reader) TaskNamed(agent, tenant, task string) (bool, error) {
 	var named bool
-	err := r.row("SELECT EXISTS (SELECT 1 FROM named_task WHERE agent = $1 AND task = $2)", agent, task).Scan(&named)
+	err := r.row("SELECT EXISTS (SELECT 1 FROM named_task WHERE agent = $1 AND tenant = $2 AND task = $3)", agent, tenant, task).Scan(&named)
 	if err != nil {
 		return false, fmt.Errorf("postgres: named task: %w", err)
 	}
@@ -211,8 +211,8 @@ func (r reader) TaskNamed(agent, task string) (bool, error) {
 }
 
 // NameTask implements [issuer.Tx].
-func (t *transaction) NameTask(agent, task string) error {
-	if _, err := t.exec("INSERT INTO named_task (agent, task) VALUES ($1, $2) ON CONFLICT DO NOTHING", agent, task); err != nil {
+func (t *transaction) NameTask(agent, tenant, task string) error {
+	if _, err := t.exec("INSERT INTO named_task (agent, tenant, task) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", agent, tenant, task); err != nil {
 		return fmt.Errorf("postgres: named task: %w", err)
 	}
 	return nil

@@ -299,6 +299,7 @@ type CapabilityStatus struct {
 	Requester    string          `json:"requester,omitempty"`
 	Purpose      string          `json:"purpose"`
 	Task         string          `json:"task,omitempty"`
+	Tenant       string          `json:"tenant,omitempty"` // of that task
 	Operations   []string        `json:"operations"`
 	Resources    []string        `json:"resources,omitempty"`
 	Authority    json.RawMessage `json:"authority"`
@@ -337,7 +338,7 @@ func (a *Admin) capabilities(r *http.Request) (any, error) {
 func (a *Admin) status(c issuer.Capability) CapabilityStatus {
 	s := CapabilityStatus{
 		ID: c.ID, Agent: c.Agent, Grant: c.Grant, Root: c.Root, Ancestors: c.Ancestors, Principal: c.Principal,
-		Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Operations: c.Operations(),
+		Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Tenant: c.Tenant, Operations: c.Operations(),
 		Authority: c.Authority.JSON().AppendJSON(nil), RevocationID: c.RevocationID, Created: c.Created, Expires: c.Expires,
 		Legacy: c.Legacy, Revoked: a.Issuer.Dead(c), Expired: !c.Expires.After(a.Now()),
 		Frozen: a.Issuer.Stopped(c),

@@ -328,7 +328,7 @@ func (d *Decisions) call(ctx context.Context, g *Guard, e evaluation) (*gate.Cal
 	}
 	call := &gate.Call{
 		Target: &agent.Target, Mode: agent.Mode, Origin: d.Origin, Action: "guard.call",
-		Task: textOf(e.Context, "task"), Context: textOf(e.Context, "context"), Purpose: textOf(e.Context, "purpose"), TraceID: textOf(e.Context, "trace"),
+		Tenant: textOf(e.Context, "tenant"), Task: textOf(e.Context, "task"), Context: textOf(e.Context, "context"), Purpose: textOf(e.Context, "purpose"), TraceID: textOf(e.Context, "trace"),
 	}
 	if d.Scope != nil {
 		call.Scope = func(origin string) powerbox.Authority { return d.Scope(origin, id) }

@@ -206,6 +206,11 @@ func (g *Gateways) read(w http.ResponseWriter, r *http.Request, limit int64) ([]
 		return nil, issuer.Gateway{}, false
 	}
 	of, ok := g.Authenticate(r, body)
+	if !ok && strings.HasPrefix(r.Header.Get(sidecar.HeaderGateway), sidecar.OldScheme) {
+		// It would tell the tasks of one tenant for those of another (ADR 96).
+		problem(w, http.StatusUnauthorized, "this gateway is older than the server, and does not tell tenants apart: have it run the same version")
+		return nil, issuer.Gateway{}, false
+	}
 	if !ok {
 		problem(w, http.StatusUnauthorized, "this is for enrolled gateways; compare the clocks, or enrol with powerbox gateway enroll")
 	}
@@ -348,7 +353,7 @@ func (g *Gateways) capability(r *http.Request, of issuer.Gateway, body []byte) (
 	}
 	out := sidecar.Capability{
 		ID: c.ID, Root: c.Root, Principal: g.Issuer.Pseudonym(c.Agent, c.Principal), Holder: c.Holder, Authority: c.Authority.JSON().AppendJSON(nil),
-		Issued: c.Issued().Unix(), Lineage: c.Lineage(), Links: c.Links(), Legacy: c.Legacy, Task: c.Task, PolicyDigest: c.PolicyDigest,
+		Issued: c.Issued().Unix(), Lineage: c.Lineage(), Links: c.Links(), Legacy: c.Legacy, Task: c.Task, Tenant: c.Tenant, PolicyDigest: c.PolicyDigest,
 	}
 	accounts, err := c.Accounts()
 	if err != nil {
@@ -407,12 +412,12 @@ func (g *Gateways) tasks(r *http.Request, of issuer.Gateway, body []byte) (any, 
 	var err error
 	switch q.Do {
 	case "owner":
-		out.Owner, out.Known, err = g.Tasks.Owner(r.Context(), of.Agent, q.Task)
+		out.Owner, out.Known, err = g.Tasks.Owner(r.Context(), of.Agent, q.Tenant, q.Task)
 	case "bind":
 		out.Known = true
-		out.Owner, err = g.Tasks.Bind(r.Context(), of.Agent, q.Task, q.Owner)
+		out.Owner, err = g.Tasks.Bind(r.Context(), of.Agent, q.Tenant, q.Task, q.Owner)
 	case "end":
-		err = g.Tasks.End(r.Context(), of.Agent, q.Task)
+		err = g.Tasks.End(r.Context(), of.Agent, q.Tenant, q.Task)
 	default:
 		err = status{http.StatusBadRequest, "do is none of owner, bind and end"}
 	}

@@ -78,28 +78,28 @@ type Tasks struct {
 }
 
 // Owner returns to whom a task or context belongs.
-func (t Tasks) Owner(ctx context.Context, agent, task string) (struct{ Root, Principal, Holder string }, bool, error) {
+func (t Tasks) Owner(ctx context.Context, agent, tenant, task string) (struct{ Root, Principal, Holder string }, bool, error) {
 	var o issuer.Owner
 	var known bool
 	err := t.Store.View(ctx, func(r issuer.Reader) error {
 		var err error
-		o, known, err = r.TaskOwner(agent, task)
+		o, known, err = r.TaskOwner(agent, tenant, task)
 		return err
 	})
 	return o, known, err
 }
 
 // End ends the capabilities that were issued for a task.
-func (t Tasks) End(ctx context.Context, agent, task string) error {
-	return t.Issuer.EndTask(ctx, agent, task)
+func (t Tasks) End(ctx context.Context, agent, tenant, task string) error {
+	return t.Issuer.EndTask(ctx, agent, tenant, task)
 }
 
 // Bind remembers the owner of a task or context; the first one stays.
-func (t Tasks) Bind(ctx context.Context, agent, task string, owner struct{ Root, Principal, Holder string }) (struct{ Root, Principal, Holder string }, error) {
+func (t Tasks) Bind(ctx context.Context, agent, tenant, task string, owner struct{ Root, Principal, Holder string }) (struct{ Root, Principal, Holder string }, error) {
 	var first issuer.Owner
 	err := t.Store.Update(ctx, func(tx issuer.Tx) error {
 		var err error
-		first, err = tx.BindTask(agent, task, owner)
+		first, err = tx.BindTask(agent, tenant, task, owner)
 		return err
 	})
 	return first, err
@@ -187,7 +187,7 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 			Code: gate.CodeCapabilityUnknown, Link: 0, Message: "the token's capability is not on record at this agent",
 		}}}
 	}
-	held.Task = c.Task
+	held.Task, held.Tenant = c.Task, c.Tenant
 	held.Links = append(held.Links, c.Links()...)
 	held.Issued = c.Issued()
 	if held.Accounts, err = c.Accounts(); err != nil {

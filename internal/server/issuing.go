@@ -48,7 +48,7 @@ func worded(err error) error {
 
 // Request answers a2a/capabilities/request (SEP-4).
 func (s Issuing) Request(ctx context.Context, agent string, caller identity.Caller, p a2a.RequestParams) (a2a.CapabilitiesResult, error) {
-	req := issuer.Request{Grants: p.Grants, Operations: p.Operations, Purpose: p.Purpose, Expires: p.Expires, Task: p.Task, Push: p.Push, Card: p.Card, ScopeToken: p.ScopeToken}
+	req := issuer.Request{Grants: p.Grants, Operations: p.Operations, Purpose: p.Purpose, Expires: p.Expires, Task: p.Task, Tenant: p.Tenant, Push: p.Push, Card: p.Card, ScopeToken: p.ScopeToken}
 	if p.ResourceQuery.Kind() != powerbox.KindNull {
 		q, err := catalogue.ParseQuery(p.ResourceQuery)
 		if err != nil {
@@ -93,7 +93,7 @@ func result(cs []issuer.Capability) a2a.CapabilitiesResult {
 func OnWire(c issuer.Capability) a2a.Capability {
 	w := a2a.Capability{
 		ID: c.ID, Grant: c.Grant, Token: c.Token, Operations: c.Operations(), Expires: c.Expires,
-		RevocationID: c.RevocationID, Principal: c.Principal, Task: c.Task, Legacy: c.Legacy,
+		RevocationID: c.RevocationID, Principal: c.Principal, Task: c.Task, Tenant: c.Tenant, Legacy: c.Legacy,
 		ResourceHandles: []a2a.ResourceHandle{},
 	}
 	if w.Token == "" {

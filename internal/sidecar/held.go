@@ -14,6 +14,7 @@ import (
 // gateway; of them the server has the digest (ADR 76).
 type HeldCall struct {
 	Task       string          `json:"task"` // id of the task that stands for it, which the gateway chose
+	Tenant     string          `json:"tenant,omitempty"`
 	Context    string          `json:"context,omitempty"`
 	Owner      Owner           `json:"owner"`
 	Principal  string          `json:"principal,omitempty"` // the caller's user
@@ -72,7 +73,7 @@ type HeldResult struct {
 const (
 	HeldAsk     = "ask"     // people are asked about Call
 	HeldTell    = "tell"    // what has become of Task, at whichever gateway of the agent
-	HeldList    = "list"    // the held calls of Owner
+	HeldList    = "list"    // the held calls of Owner in Tenant
 	HeldCancel  = "cancel"  // Task is withdrawn
 	HeldRulings = "rulings" // of Tasks, which this gateway holds
 	HeldBegin   = "begin"   // this gateway makes Task now
@@ -85,6 +86,7 @@ type HeldQuery struct {
 	Call   *HeldCall   `json:"call,omitempty"`
 	Task   string      `json:"task,omitempty"`
 	Tasks  []string    `json:"tasks,omitempty"`
+	Tenant string      `json:"tenant,omitempty"`
 	Owner  Owner       `json:"owner"`
 	Result *HeldResult `json:"result,omitempty"`
 }

@@ -29,9 +29,9 @@ type Remote struct {
 	Log    *slog.Logger
 	Now    func() time.Time // required where levels of trust are asked for
 
-	capabilities kept[Capability]
-	owners       kept[Owner]
-	pseudonyms   kept[string]
+	capabilities kept[string, Capability]
+	owners       kept[inTenant, Owner]
+	pseudonyms   kept[string, string]
 	silent       atomic.Int64 // Unix time in ms before which reads do not wait for the server again
 
 	mu     sync.Mutex // guards the fields below
@@ -49,30 +49,33 @@ type Owner = struct{ Root, Principal, Holder string }
 // from the server.
 const keptLimit = 1 << 14
 
+// inTenant is a task or context of the agent.
+type inTenant struct{ tenant, task string }
+
 // kept holds what never changes.
-type kept[T any] struct {
+type kept[K comparable, T any] struct {
 	mu  sync.RWMutex
-	all map[string]T
+	all map[K]T
 }
 
-func (k *kept[T]) get(id string) (T, bool) {
+func (k *kept[K, T]) get(id K) (T, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	v, ok := k.all[id]
 	return v, ok
 }
 
-func (k *kept[T]) forget() {
+func (k *kept[K, T]) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.all = nil
 }
 
-func (k *kept[T]) put(id string, v T) {
+func (k *kept[K, T]) put(id K, v T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.all == nil || len(k.all) >= keptLimit {
-		k.all = map[string]T{}
+		k.all = map[K]T{}
 	}
 	k.all[id] = v
 }
@@ -227,7 +230,7 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 	if c.ID == "" {
 		return gate.Held{}, unknown()
 	}
-	held.Task = c.Task
+	held.Task, held.Tenant = c.Task, c.Tenant
 	held.Links, held.Through = append(held.Links, c.Links...), append(slices.Clone(c.Through), held.Through...)
 	held.Issued = time.Unix(c.Issued, 0)
 	held.Accounts, err = c.accounts()
@@ -264,35 +267,35 @@ func (r *Remote) Digest() string { return r.Status().PolicyDigest }
 
 // Owner returns to whom a task belongs. Who was the first stays, so what is
 // known is known for ever; what is not is asked for every time.
-func (r *Remote) Owner(ctx context.Context, _, task string) (Owner, bool, error) {
-	if o, ok := r.owners.get(task); ok {
+func (r *Remote) Owner(ctx context.Context, _, tenant, task string) (Owner, bool, error) {
+	if o, ok := r.owners.get(inTenant{tenant, task}); ok {
 		return o, true, nil
 	}
 	var a TaskAnswer
-	err := r.Client.call(ctx, PathTasks, TaskQuery{Do: "owner", Task: task}, &a)
+	err := r.Client.call(ctx, PathTasks, TaskQuery{Do: "owner", Tenant: tenant, Task: task}, &a)
 	if err == nil && a.Known {
-		r.owners.put(task, a.Owner)
+		r.owners.put(inTenant{tenant, task}, a.Owner)
 	}
 	return a.Owner, a.Known, err
 }
 
 // Bind makes a task somebody's, unless it is somebody's already, and returns
 // whose it is. Which of two gateways is first is the server's to say.
-func (r *Remote) Bind(ctx context.Context, _, task string, o Owner) (Owner, error) {
-	if known, ok := r.owners.get(task); ok {
+func (r *Remote) Bind(ctx context.Context, _, tenant, task string, o Owner) (Owner, error) {
+	if known, ok := r.owners.get(inTenant{tenant, task}); ok {
 		return known, nil
 	}
 	var a TaskAnswer
-	err := r.Client.call(ctx, PathTasks, TaskQuery{Do: "bind", Task: task, Owner: o}, &a)
+	err := r.Client.call(ctx, PathTasks, TaskQuery{Do: "bind", Tenant: tenant, Task: task, Owner: o}, &a)
 	if err == nil {
-		r.owners.put(task, a.Owner)
+		r.owners.put(inTenant{tenant, task}, a.Owner)
 	}
 	return a.Owner, err
 }
 
 // End ends the capabilities that were issued for a task.
-func (r *Remote) End(ctx context.Context, _, task string) error {
-	return r.Client.call(ctx, PathTasks, TaskQuery{Do: "end", Task: task}, &TaskAnswer{})
+func (r *Remote) End(ctx context.Context, _, tenant, task string) error {
+	return r.Client.call(ctx, PathTasks, TaskQuery{Do: "end", Tenant: tenant, Task: task}, &TaskAnswer{})
 }
 
 // Resources opens handles with the shared key.

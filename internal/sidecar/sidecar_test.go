@@ -65,7 +65,7 @@ func TestATK18_OwnersAreKeptWhereThatIsSafe(t *testing.T) {
 	r, a := newRemote(t)
 	alice := Owner{Root: "cap_1", Principal: "pw_a", Holder: "key:a"}
 	for range 2 {
-		if _, known, err := r.Owner(t.Context(), "documents", "task-1"); known || err != nil {
+		if _, known, err := r.Owner(t.Context(), "documents", "", "task-1"); known || err != nil {
 			t.Errorf("unknown: %t %v", known, err)
 		}
 	}
@@ -73,21 +73,76 @@ func TestATK18_OwnersAreKeptWhereThatIsSafe(t *testing.T) {
 		t.Errorf("asked %d times for what is not known", a.asked[PathTasks])
 	}
 	a.by[PathTasks] = TaskAnswer{Known: true, Owner: alice}
-	if first, err := r.Bind(t.Context(), "documents", "task-1", Owner{Principal: "pw_eve"}); err != nil || first != alice {
+	if first, err := r.Bind(t.Context(), "documents", "", "task-1", Owner{Principal: "pw_eve"}); err != nil || first != alice {
 		t.Errorf("the first owner is %+v, %v", first, err)
 	}
 	a.down = true
-	if o, known, err := r.Owner(t.Context(), "documents", "task-1"); o != alice || !known || err != nil {
+	if o, known, err := r.Owner(t.Context(), "documents", "", "task-1"); o != alice || !known || err != nil {
 		t.Errorf("what is known: %+v %t %v", o, known, err)
 	}
-	if first, err := r.Bind(t.Context(), "documents", "task-1", Owner{Principal: "pw_eve"}); err != nil || first != alice {
+	if first, err := r.Bind(t.Context(), "documents", "", "task-1", Owner{Principal: "pw_eve"}); err != nil || first != alice {
 		t.Errorf("bound again: %+v %v", first, err)
 	}
-	if _, _, err := r.Owner(t.Context(), "documents", "task-2"); err == nil {
+	if _, _, err := r.Owner(t.Context(), "documents", "", "task-2"); err == nil {
 		t.Error("without the server it is known whose task-2 is")
 	}
-	if _, err := r.Bind(t.Context(), "documents", "task-2", alice); err == nil {
+	if _, err := r.Bind(t.Context(), "documents", "", "task-2", alice); err == nil {
 		t.Error("without the server a task is bound")
+	}
+}
+
+// owned is a server that keeps owners by tenant and task, and answers no other version
+// of what gateways say.
+type owned struct {
+	scheme string
+	by     map[[2]string]Owner
+}
+
+func (o owned) RoundTrip(r *http.Request) (*http.Response, error) {
+	var q TaskQuery
+	if !strings.HasPrefix(r.Header.Get(HeaderGateway), o.scheme) {
+		return &http.Response{StatusCode: http.StatusUnauthorized, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+	}
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		return nil, err
+	}
+	key := [2]string{q.Tenant, q.Task}
+	if _, known := o.by[key]; !known && q.Do == "bind" {
+		o.by[key] = q.Owner
+	}
+	a := TaskAnswer{Owner: o.by[key]}
+	_, a.Known = o.by[key]
+	body, err := json.Marshal(a)
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body))}, err
+}
+
+// One id in two tenants is two tasks, also where the owner of one is kept here. A server
+// that knows no tenants would take one for the other: it is told nothing.
+func TestATK18_OwnersInTenants(t *testing.T) {
+	r, _ := newRemote(t)
+	alice, bob := Owner{Principal: "pw_a", Holder: "key:a"}, Owner{Principal: "pw_b", Holder: "key:b"}
+	r.Client.Transport = owned{Scheme, map[[2]string]Owner{}}
+	for range 2 {
+		for tenant, want := range map[string]Owner{"t1": alice, "t2": bob} {
+			if first, err := r.Bind(t.Context(), "documents", tenant, "1", want); err != nil || first != want {
+				t.Errorf("ATK-18 in %s the first is %+v, %v", tenant, first, err)
+			}
+			if o, known, err := r.Owner(t.Context(), "documents", tenant, "1"); err != nil || !known || o != want {
+				t.Errorf("ATK-18 in %s: %+v %t %v", tenant, o, known, err)
+			}
+		}
+		if _, known, err := r.Owner(t.Context(), "documents", "", "1"); known || err != nil {
+			t.Errorf("ATK-18 without a tenant: %t %v", known, err)
+		}
+	}
+	older, _ := newRemote(t)
+	by := map[[2]string]Owner{{"", "1"}: alice}
+	older.Client.Transport = owned{OldScheme, by}
+	if o, known, err := older.Owner(t.Context(), "documents", "t2", "1"); err == nil {
+		t.Errorf("ATK-18 of an older server: %+v %t", o, known)
+	}
+	if first, err := older.Bind(t.Context(), "documents", "t2", "2", bob); err == nil || len(by) != 1 {
+		t.Errorf("ATK-18 at an older server: %+v %v", first, by)
 	}
 }
 

@@ -42,10 +42,13 @@ const (
 )
 
 // HeaderGateway carries the statement of a gateway, behind [Scheme]. It is a
-// header of its own since Authorization is a caller's.
+// header of its own since Authorization is a caller's. The scheme is the version of
+// what gateway and server say to each other: one that does not know it refuses, on
+// either side, where something that is left out would be taken for something else.
 const (
 	HeaderGateway = "Powerbox-Gateway"
-	Scheme        = "v1 "
+	Scheme        = "v2 " // tasks are told apart by tenant, too (ADR 96)
+	OldScheme     = "v1 "
 )
 
 // RequestWindow is how far the time of a request may be from the server's.
@@ -147,6 +150,7 @@ type Capability struct {
 	Issued       int64           `json:"issued"` // its root, Unix seconds
 	Legacy       bool            `json:"legacy"`
 	Task         string          `json:"task"`
+	Tenant       string          `json:"tenant,omitempty"` // of that task
 	Handles      []string        `json:"handles"`
 	PolicyDigest string          `json:"policy_digest"`
 	Digest       string          `json:"digest,omitempty"`   // of the one request that it is good for, "" for any
@@ -214,17 +218,19 @@ func attemptOf(a powerbox.Attempt) Attempt {
 	return out
 }
 
-// TaskQuery asks about the owner of a task: owner, bind or end.
+// TaskQuery asks about the owner of a task in a tenant, "" for none: owner, bind or
+// end.
 type TaskQuery struct {
-	Do    string                                   `json:"do"`
-	Task  string                                   `json:"task"`
-	Owner struct{ Root, Principal, Holder string } `json:"owner"`
+	Do     string `json:"do"`
+	Tenant string `json:"tenant,omitempty"`
+	Task   string `json:"task"`
+	Owner  Owner  `json:"owner"`
 }
 
 // TaskAnswer is the owner, where it is known.
 type TaskAnswer struct {
-	Known bool                                     `json:"known"`
-	Owner struct{ Root, Principal, Holder string } `json:"owner"`
+	Known bool  `json:"known"`
+	Owner Owner `json:"owner"`
 }
 
 // PseudonymQuery has a principal's name, and in the answer its pseudonym.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/approval"
@@ -59,8 +60,8 @@ func (r reader) HeldCalls(state approval.CallState) ([]approval.Call, error) {
 }
 
 // HeldTasksOf implements [approval.Reader].
-func (r reader) HeldTasksOf(agent string, owner issuer.Owner, limit int) ([]string, error) {
-	rows, err := r.db.QueryContext(r.ctx, "SELECT task FROM held_call WHERE agent = ? AND owner = ? ORDER BY rowid DESC LIMIT ?", agent, ownerKey(owner), limit)
+func (r reader) HeldTasksOf(agent, tenant string, owner issuer.Owner, limit int) ([]string, error) {
+	rows, err := r.db.QueryContext(r.ctx, "SELECT task FROM held_call WHERE agent = ? AND owner = ? ORDER BY rowid DESC LIMIT ?", agent, ownerKey(tenant, owner), limit)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: held calls of an owner: %w", err)
 	}
@@ -76,8 +77,15 @@ func (r reader) HeldTasksOf(agent string, owner issuer.Owner, limit int) ([]stri
 	return out, rows.Err()
 }
 
-// ownerKey is an owner as one text, which is looked up.
-func ownerKey(o issuer.Owner) string { return o.Root + "\x1f" + o.Principal + "\x1f" + o.Holder }
+// ownerKey is an owner, in a tenant, as one text, which is looked up. No root's id
+// begins like what stands before a tenant, and that has no separator in it.
+func ownerKey(tenant string, o issuer.Owner) string {
+	key := o.Root + "\x1f" + o.Principal + "\x1f" + o.Holder
+	if tenant != "" {
+		key = "in " + url.QueryEscape(tenant) + "\x1f" + key
+	}
+	return key
+}
 
 // PutQuestion implements [approval.Tx].
 func (t *transaction) PutQuestion(q approval.Question) error {
@@ -93,7 +101,7 @@ func (t *transaction) PutQuestion(q approval.Question) error {
 // PutHeldCall implements [approval.Tx].
 func (t *transaction) PutHeldCall(c approval.Call) error {
 	return t.keep(c, `INSERT INTO held_call (question, agent, task, state, owner, body) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT (question) DO UPDATE SET state = excluded.state, body = excluded.body`, c.Question, c.Agent, c.Task, string(c.State), ownerKey(c.Owner))
+		ON CONFLICT (question) DO UPDATE SET state = excluded.state, body = excluded.body`, c.Question, c.Agent, c.Task, string(c.State), ownerKey(c.Tenant, c.Owner))
 }
 
 // ForgetQuestions implements [approval.Tx].

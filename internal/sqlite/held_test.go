@@ -51,10 +51,10 @@ func named(t *testing.T, s *Store, want map[string]bool) {
 	t.Helper()
 	err := s.View(t.Context(), func(r issuer.Reader) error {
 		for task, want := range want {
-			if got, err := r.TaskNamed("documents", task); err != nil || got != want {
+			if got, err := r.TaskNamed("documents", "", task); err != nil || got != want {
 				t.Errorf("%s is named: %t, %v", task, got, err)
 			}
-			if _, known, err := r.TaskOwner("documents", "named:task-1"); err != nil || known {
+			if _, known, err := r.TaskOwner("documents", "", "named:task-1"); err != nil || known {
 				t.Errorf("an owner of a name: %t, %v", known, err)
 			}
 		}
@@ -105,9 +105,13 @@ func TestTheFirstSchemaIsBroughtUpToDate(t *testing.T) {
 	}
 	named(t, s, map[string]bool{"task-1": true, "task-2": false})
 	if err := s.View(t.Context(), func(r issuer.Reader) error {
-		o, known, err := r.TaskOwner("documents", "named:task-2")
+		o, known, err := r.TaskOwner("documents", "", "named:task-2")
 		if !known || o.Principal != "user:eve" {
 			t.Errorf("the task of an agent: %+v, %t", o, known)
+		}
+		// What is on record from before tenants is in none.
+		if _, known, wrong := r.TaskOwner("documents", "t1", "named:task-2"); wrong != nil || known {
+			t.Errorf("ATK-18 in a tenant: %t %v", known, wrong)
 		}
 		return err
 	}); err != nil {

@@ -186,9 +186,9 @@ func (r reader) Revocations(after int64) ([]issuer.Revocation, error) {
 }
 
 // TaskOwner implements [issuer.Reader].
-func (r reader) TaskOwner(agent, task string) (issuer.Owner, bool, error) {
+func (r reader) TaskOwner(agent, tenant, task string) (issuer.Owner, bool, error) {
 	var o issuer.Owner
-	err := r.db.QueryRowContext(r.ctx, "SELECT root, principal, holder FROM task WHERE agent = ? AND task = ?", agent, task).
+	err := r.db.QueryRowContext(r.ctx, "SELECT root, principal, holder FROM task WHERE agent = ? AND tenant = ? AND task = ?", agent, tenant, task).
 		Scan(&o.Root, &o.Principal, &o.Holder)
 	if errors.Is(err, sql.ErrNoRows) {
 		return issuer.Owner{}, false, nil
@@ -200,20 +200,20 @@ func (r reader) TaskOwner(agent, task string) (issuer.Owner, bool, error) {
 }
 
 // BindTask implements [issuer.Tx].
-func (t *transaction) BindTask(agent, task string, o issuer.Owner) (issuer.Owner, error) {
+func (t *transaction) BindTask(agent, tenant, task string, o issuer.Owner) (issuer.Owner, error) {
 	if _, err := t.db.ExecContext(t.ctx,
-		"INSERT INTO task (agent, task, root, principal, holder) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-		agent, task, o.Root, o.Principal, o.Holder); err != nil {
+		"INSERT INTO task (agent, tenant, task, root, principal, holder) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		agent, tenant, task, o.Root, o.Principal, o.Holder); err != nil {
 		return issuer.Owner{}, fmt.Errorf("sqlite: task owner: %w", err)
 	}
-	owner, _, err := t.TaskOwner(agent, task)
+	owner, _, err := t.TaskOwner(agent, tenant, task)
 	return owner, err
 }
 
 // TaskNamed implements [issuer.Reader].
-func (r reader) TaskNamed(agent, task string) (bool, error) {
+func (r reader) TaskNamed(agent, tenant, task string) (bool, error) {
 	var named bool
-	err := r.db.QueryRowContext(r.ctx, "SELECT EXISTS (SELECT 1 FROM named_task WHERE agent = ? AND task = ?)", agent, task).Scan(&named)
+	err := r.db.QueryRowContext(r.ctx, "SELECT EXISTS (SELECT 1 FROM named_task WHERE agent = ? AND tenant = ? AND task = ?)", agent, tenant, task).Scan(&named)
 	if err != nil {
 		return false, fmt.Errorf("sqlite: named task: %w", err)
 	}
@@ -221,8 +221,8 @@ func (r reader) TaskNamed(agent, task string) (bool, error) {
 }
 
 // NameTask implements [issuer.Tx].
-func (t *transaction) NameTask(agent, task string) error {
-	if _, err := t.db.ExecContext(t.ctx, "INSERT INTO named_task (agent, task) VALUES (?, ?) ON CONFLICT DO NOTHING", agent, task); err != nil {
+func (t *transaction) NameTask(agent, tenant, task string) error {
+	if _, err := t.db.ExecContext(t.ctx, "INSERT INTO named_task (agent, tenant, task) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", agent, tenant, task); err != nil {
 		return fmt.Errorf("sqlite: named task: %w", err)
 	}
 	return nil

@@ -20,6 +20,8 @@ func heldTasksOfAnOwner(t *testing.T, place Place) {
 			{Question: "ask_2", Agent: "mail", Task: "task_pb_2", Owner: issuer.Owner{Root: "cap_2", Principal: "user:alice", Holder: "key:a"}, State: approval.CallWaits},
 			{Question: "ask_3", Agent: "documents", Task: "task_pb_3", Owner: alice, State: approval.CallWaits},
 			{Question: "ask_4", Agent: "mail", Task: "task_pb_4", Owner: alice, State: approval.CallFailed},
+			{Question: "ask_5", Agent: "mail", Tenant: "t1", Task: "task_pb_5", Owner: alice, State: approval.CallWaits},
+			{Question: "ask_6", Agent: "mail", Tenant: "t 1\x1f", Task: "task_pb_6", Owner: alice, State: approval.CallWaits},
 		} {
 			if err := errors.Join(tx.PutQuestion(approval.Question{ID: c.Question, State: issuer.StatePending}), tx.PutHeldCall(c)); err != nil {
 				return err
@@ -34,11 +36,22 @@ func heldTasksOfAnOwner(t *testing.T, place Place) {
 		var got []string
 		err := s.ViewApprovals(t.Context(), func(r approval.Reader) error {
 			var err error
-			got, err = r.HeldTasksOf("mail", alice, limit)
+			got, err = r.HeldTasksOf("mail", "", alice, limit)
 			return err
 		})
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%v %s", err, diff)
+		}
+	}
+	for tenant, want := range map[string][]string{"t1": {"task_pb_5"}, "t 1\x1f": {"task_pb_6"}, "t2": nil} {
+		var got []string
+		err := s.ViewApprovals(t.Context(), func(r approval.Reader) error {
+			var err error
+			got, err = r.HeldTasksOf("mail", tenant, alice, 9)
+			return err
+		})
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("ATK-18 in tenant %q: %v %s", tenant, err, diff)
 		}
 	}
 }

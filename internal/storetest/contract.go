@@ -85,6 +85,7 @@ func Run(t *testing.T, place Place) {
 		"RevocationsHaveNoGaps":                    revocationsHaveNoGaps,
 		"FreezesShareTheSequence":                  freezesShareTheSequence,
 		"TheFirstOwnerOfATaskStays":                theFirstOwnerOfATaskStays,
+		"TheTasksOfATenantAreItsOwn":               theTasksOfATenantAreItsOwn,
 		"ATaskIsNamedByACapabilityAlone":           aTaskIsNamedByACapabilityAlone,
 		"ModeIsWhatWasSetLast":                     modeIsWhatWasSetLast,
 		"WhatIsHeld":                               whatIsHeld,

@@ -107,13 +107,13 @@ func theLaterEndOfARevocationCounts(t *testing.T, place Place) {
 func aTaskIsNamedByACapabilityAlone(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)
 	err := s.Update(t.Context(), func(tx issuer.Tx) error {
-		if err := tx.NameTask("documents", "task-1"); err != nil {
+		if err := tx.NameTask("documents", "", "task-1"); err != nil {
 			return err
 		}
-		if _, err := tx.BindTask("documents", "named:task-2", issuer.Owner{Principal: "user:eve"}); err != nil {
+		if _, err := tx.BindTask("documents", "", "named:task-2", issuer.Owner{Principal: "user:eve"}); err != nil {
 			return err
 		}
-		return tx.NameTask("documents", "task-1")
+		return tx.NameTask("documents", "", "task-1")
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -125,10 +125,10 @@ func named(t *testing.T, s Store, want map[string]bool) {
 	t.Helper()
 	err := s.View(t.Context(), func(r issuer.Reader) error {
 		for task, want := range want {
-			if got, err := r.TaskNamed("documents", task); err != nil || got != want {
+			if got, err := r.TaskNamed("documents", "", task); err != nil || got != want {
 				t.Errorf("%s is named: %t, %v", task, got, err)
 			}
-			if _, known, err := r.TaskOwner("documents", "named:task-1"); err != nil || known {
+			if _, known, err := r.TaskOwner("documents", "", "named:task-1"); err != nil || known {
 				t.Errorf("an owner of a name: %t, %v", known, err)
 			}
 		}

@@ -113,7 +113,7 @@ func theFirstOwnerOfATaskStays(t *testing.T, place Place) {
 	first, second := issuer.Owner{Root: "cap_1", Principal: "user:alice", Holder: "key:abc"}, issuer.Owner{Principal: "user:eve"}
 	err := s.Update(t.Context(), func(tx issuer.Tx) error {
 		for _, o := range []issuer.Owner{first, second} {
-			got, err := tx.BindTask("documents", "task-1", o)
+			got, err := tx.BindTask("documents", "", "task-1", o)
 			if err != nil || got != first {
 				t.Errorf("%v %v; want the first owner", got, err)
 			}
@@ -124,11 +124,44 @@ func theFirstOwnerOfATaskStays(t *testing.T, place Place) {
 		t.Fatal(err)
 	}
 	_ = s.View(t.Context(), func(r issuer.Reader) error {
-		if got, ok, err := r.TaskOwner("documents", "task-1"); err != nil || !ok || got != first {
+		if got, ok, err := r.TaskOwner("documents", "", "task-1"); err != nil || !ok || got != first {
 			t.Errorf("%v %v %v", got, ok, err)
 		}
-		if got, ok, err := r.TaskOwner("other", "task-1"); err != nil || ok {
+		if got, ok, err := r.TaskOwner("other", "", "task-1"); err != nil || ok {
 			t.Errorf("another agent's task: %v %v %v", got, ok, err)
+		}
+		return nil
+	})
+}
+
+// An agent can give one id to a task in each of its tenants: they are as many tasks,
+// with as many owners, also where tenant and task together are the same text.
+func theTasksOfATenantAreItsOwn(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
+	tasks := []struct{ tenant, task string }{{"", "1"}, {"t1", "1"}, {"t2", "1"}, {"T1", "1"}, {"t", "11"}, {"t1/", "1"}, {"t", "1/1"}, {"t1\x00", "1"}, {"t1 ", "1"}}
+	err := s.Update(t.Context(), func(tx issuer.Tx) error {
+		for n, of := range tasks {
+			o := issuer.Owner{Principal: "user:alice", Holder: fmt.Sprint("key:", n)}
+			if got, err := tx.BindTask("documents", of.tenant, of.task, o); err != nil || got != o {
+				t.Errorf("%q is bound to %+v, %v", of, got, err)
+			}
+		}
+		return tx.NameTask("documents", "t1", "1")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.View(t.Context(), func(r issuer.Reader) error {
+		for n, of := range tasks {
+			if got, ok, err := r.TaskOwner("documents", of.tenant, of.task); err != nil || !ok || got.Holder != fmt.Sprint("key:", n) {
+				t.Errorf("%q is %+v's, %v %v", of, got, ok, err)
+			}
+			if named, err := r.TaskNamed("documents", of.tenant, of.task); err != nil || named != (n == 1) {
+				t.Errorf("a capability was issued for %q: %v %v", of, named, err)
+			}
+		}
+		if got, ok, err := r.TaskOwner("documents", "t3", "1"); err != nil || ok {
+			t.Errorf("in a tenant that has none: %v %v %v", got, ok, err)
 		}
 		return nil
 	})

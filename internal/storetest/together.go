@@ -297,7 +297,7 @@ func namesAreComparedBytewise(t *testing.T, place Place) {
 			if err := tx.SetMode(name, fmt.Sprint(n)); err != nil {
 				return err
 			}
-			if _, err := tx.BindTask(name, name, issuer.Owner{Principal: name, Holder: fmt.Sprint(n)}); err != nil {
+			if _, err := tx.BindTask(name, name, name, issuer.Owner{Principal: name, Holder: fmt.Sprint(n)}); err != nil {
 				return err
 			}
 			c := capability("cap_" + name)
@@ -314,7 +314,7 @@ func namesAreComparedBytewise(t *testing.T, place Place) {
 			if err != nil || mode != fmt.Sprint(n) {
 				t.Errorf("mode of %q: %q %v; want %d", name, mode, err, n)
 			}
-			owner, known, err := r.TaskOwner(name, name)
+			owner, known, err := r.TaskOwner(name, name, name)
 			if want := (issuer.Owner{Principal: name, Holder: fmt.Sprint(n)}); err != nil || !known || !cmp.Equal(owner, want) {
 				t.Errorf("owner of %q: %+v %v", name, owner, err)
 			}
