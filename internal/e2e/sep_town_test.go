@@ -101,6 +101,7 @@ type recorded struct {
 		KeyID        string   `json:"signing_key_id"`
 		Requester    string   `json:"requester"`
 		Principal    string   `json:"principal"`
+		Tenant       string   `json:"tenant"`
 		TraceID      string   `json:"trace_id"`
 		Capability   string   `json:"capability"`
 		Granted      []string `json:"granted"`

@@ -31,6 +31,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	a2agrpcv0 "github.com/a2aproject/a2a-go/v2/a2agrpc/v0"
 	a2agrpcv1 "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
+	v1 "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 	"google.golang.org/grpc"
@@ -101,6 +102,17 @@ func newStock(t *testing.T, skills ...string) *stock {
 // newStockWith is newStock for an agent with further options.
 func newStockWith(t *testing.T, options []a2asrv.RequestHandlerOption, skills ...string) *stock {
 	t.Helper()
+	// It lists the tasks of everybody for everybody.
+	store := taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: func(context.Context) (string, error) { return "anybody", nil }})
+	return newStockOf(t, func(card *a2a.AgentCard, done <-chan struct{}) a2asrv.RequestHandler {
+		return a2asrv.NewHandler(echo{done}, append(options, a2asrv.WithExtendedAgentCard(card), a2asrv.WithTaskStore(store))...)
+	}, skills...)
+}
+
+// newStockOf is newStock for an agent of one's own, which has its card, and a channel
+// that is closed in the end.
+func newStockOf(t *testing.T, made func(card *a2a.AgentCard, done <-chan struct{}) a2asrv.RequestHandler, skills ...string) *stock {
+	t.Helper()
 	s := &stock{}
 	mux := http.NewServeMux()
 	srv := httptest.NewUnstartedServer(mux)
@@ -129,14 +141,12 @@ func newStockWith(t *testing.T, options []a2asrv.RequestHandlerOption, skills ..
 	}
 	done := make(chan struct{})
 	t.Cleanup(func() { close(done) })
-	// It lists the tasks of everybody for everybody.
-	store := taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{Authenticator: func(context.Context) (string, error) { return "anybody", nil }})
-	handler := a2asrv.NewHandler(echo{done}, append(options, a2asrv.WithExtendedAgentCard(card), a2asrv.WithTaskStore(store))...)
+	handler := made(card, done)
 	services := grpc.NewServer()
-	a2agrpcv1.NewHandler(handler).RegisterWith(services)
+	v1.RegisterA2AServiceServer(services, grpcOf{a2agrpcv1.NewHandler(handler), handler})
 	a2agrpcv0.NewHandler(handler).RegisterWith(services)
 	for path, h := range map[string]http.Handler{
-		"/invoke": a2asrv.NewJSONRPCHandler(handler), "/rest/": http.StripPrefix("/rest", a2asrv.NewRESTHandler(handler)),
+		"/invoke": a2asrv.NewJSONRPCHandler(handler), "/rest/": http.StripPrefix("/rest", restOf(handler)),
 		"/old": a2av0.NewJSONRPCHandler(handler), "/oldrest/": http.StripPrefix("/oldrest", a2av0.NewRESTHandler(handler)),
 		"/lf.a2a.v1.A2AService/": services, "/a2a.v1.A2AService/": services,
 	} {
@@ -300,6 +310,8 @@ type options struct {
 	// callersOf makes the lines of callers once the town has its reader.
 	callersOf func(*town) string
 	stock     []a2asrv.RequestHandlerOption // further ones of the documents agent
+	numbering bool                          // the documents agent numbers its tasks in each tenant
+	says      func(*a2a.AgentCard)          // changes a copy of its card; nil for nothing
 	scheme    string                        // http where empty
 	host      string                        // 127.0.0.1 where empty; browsers have passkeys at localhost
 	tls       *tls.Config                   // how the harness itself speaks to the server
@@ -326,6 +338,10 @@ func start(t *testing.T, o options) *town {
 		documents: newStockWith(t, o.stock, "retrieve_document", "search_documents", "delete_document", "archive_document", "unmapped_skill"),
 		mail:      newStock(t, "send_mail"),
 	}
+	if o.numbering {
+		w.documents = newNumbering(t, "retrieve_document", "search_documents", "delete_document", "archive_document", "unmapped_skill")
+	}
+	w.documents.says = o.says
 	if o.mode == "" {
 		o.mode = "require"
 	}

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -106,7 +107,7 @@ func (w *town) encode(target string, body []byte) (request, bool) {
 	case overREST:
 		return w.rest(target, core, call.Params)
 	case overGRPC:
-		if _, at := w.grpc[strings.TrimPrefix(target, w.url+"/agents/")]; !at {
+		if _, at := w.grpc[w.agentAt(target)]; !at {
 			return plain, false // a path, which gRPC has not
 		}
 		if r, ok := w.grpcRequest(target, core, call.Params); ok {
@@ -137,6 +138,17 @@ func (w *town) encode(target string, body []byte) (request, bool) {
 	}
 	plain.body, plain.core = rpc(names03[core][0], call.Params), core
 	return plain, true
+}
+
+// agentAt is the agent whose URL that is, here or at gateways apart; something with a
+// slash in it where that is below one.
+func (w *town) agentAt(target string) string {
+	for _, base := range []string{w.url, w.apart} {
+		if agent, ok := strings.CutPrefix(target, base+"/agents/"); ok && base != "" {
+			return agent
+		}
+	}
+	return target
 }
 
 func parts03(parts any) []map[string]any {
@@ -182,6 +194,8 @@ func taskOf(params map[string]any, names ...string) string {
 func (w *town) rest(target, core string, params map[string]any) (request, bool) {
 	r := request{method: http.MethodPost, core: core}
 	old := w.on.version == "0.3"
+	tenant, _ := params["tenant"].(string)
+	delete(params, "tenant")
 	if old {
 		protobuf03(params)
 	}
@@ -217,6 +231,9 @@ func (w *town) rest(target, core string, params map[string]any) (request, bool) 
 			delete(params, "id")
 		}
 	}
+	if tenant != "" {
+		r.url = "/" + url.PathEscape(tenant) + r.url
+	}
 	if old {
 		r.url = "/v1" + r.url
 	}
@@ -247,6 +264,7 @@ var messages = map[string]map[string][2]proto.Message{
 		"SubscribeToTask":                  {&v1.SubscribeToTaskRequest{}, &v1.StreamResponse{}},
 		"CreateTaskPushNotificationConfig": {&v1.TaskPushNotificationConfig{}, &v1.TaskPushNotificationConfig{}},
 		"GetTaskPushNotificationConfig":    {&v1.GetTaskPushNotificationConfigRequest{}, &v1.TaskPushNotificationConfig{}},
+		"DeleteTaskPushNotificationConfig": {&v1.DeleteTaskPushNotificationConfigRequest{}, &emptypb.Empty{}},
 		"ListTaskPushNotificationConfigs":  {&v1.ListTaskPushNotificationConfigsRequest{}, &v1.ListTaskPushNotificationConfigsResponse{}},
 		"GetExtendedAgentCard":             {&v1.GetExtendedAgentCardRequest{}, &v1.AgentCard{}},
 	},
@@ -266,7 +284,7 @@ var messages = map[string]map[string][2]proto.Message{
 
 func (w *town) grpcRequest(target, core string, params map[string]any) (request, bool) {
 	w.t.Helper()
-	agent := strings.TrimPrefix(target, w.url+"/agents/")
+	agent := w.agentAt(target)
 	types, ok := messages[w.on.version][core]
 	if !ok || w.grpc[agent] == "" {
 		w.t.Fatalf("%s at %s cannot be said in %s", core, target, w.on)
