@@ -13,7 +13,8 @@ import (
 type taken struct{ first Owner }
 
 func (taken) Owner(context.Context, string, string, string) (o Owner, known bool, err error) { return }
-func (taken) End(context.Context, string, string, string) error                              { return nil }
+
+func (taken) End(context.Context, string, string, string) error { return nil }
 
 func (o taken) Bind(context.Context, string, string, string, Owner) (Owner, error) {
 	return o.first, nil
