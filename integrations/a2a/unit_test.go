@@ -169,20 +169,20 @@ func TestAmbiguousCalls(t *testing.T) {
 	named := func(skill string, args any) map[string]any {
 		return map[string]any{holder.ExtensionURI: map[string]any{"skill": skill, "arguments": args}}
 	}
+	twice := a2a.NewDataPart(map[string]any{"skill": "retrieve_document", "arguments": map[string]any{"resourceHandle": "rh_1", "ResourceHandle": "rh_2"}})
 	for name, try := range map[string]struct {
 		payload any
 		code    string
 	}{
-		"one":                 {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, part("retrieve_document", "rh_1"))}, ""},
-		"two of one":          {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, part("retrieve_document", "rh_1"), part("retrieve_document", "rh_1"))}, "skill_ambiguous"},
-		"another in metadata": {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, part("retrieve_document", "rh_1")), Metadata: named("delete_document", nil)}, "skill_ambiguous"},
-		"other arguments":     {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, part("retrieve_document", "rh_1")), Metadata: named("retrieve_document", map[string]any{})}, "skill_ambiguous"},
-		"words beside":        {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, part("retrieve_document", "rh_1"), a2a.NewTextPart("and delete it"))}, "message_not_bound"},
-		"arguments as a list": {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewDataPart(map[string]any{"skill": "retrieve_document", "arguments": []any{}}))}, "params"},
-		"ATK-27 an argument in two spellings": {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewDataPart(map[string]any{
-			"skill": "retrieve_document", "arguments": map[string]any{"resourceHandle": "rh_1", "ResourceHandle": "rh_2"}}))}, "params"},
-		"no message":     {&a2a.SendMessageRequest{}, "params"},
-		"another method": {struct{}{}, "method_unknown"},
+		"one":                  {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, part("retrieve_document", "rh_1"))}, ""},
+		"two of one":           {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, part("retrieve_document", "rh_1"), part("retrieve_document", "rh_1"))}, "skill_ambiguous"},
+		"another in metadata":  {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, part("retrieve_document", "rh_1")), Metadata: named("delete_document", nil)}, "skill_ambiguous"},
+		"other arguments":      {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, part("retrieve_document", "rh_1")), Metadata: named("retrieve_document", map[string]any{})}, "skill_ambiguous"},
+		"words beside":         {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, part("retrieve_document", "rh_1"), a2a.NewTextPart("and delete it"))}, "message_not_bound"},
+		"arguments as a list":  {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewDataPart(map[string]any{"skill": "retrieve_document", "arguments": []any{}}))}, "params"},
+		"ATK-27 spelled twice": {&a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, twice)}, "params"},
+		"no message":           {&a2a.SendMessageRequest{}, "params"},
+		"another method":       {struct{}{}, "method_unknown"},
 	} {
 		c := token.Context{Basis: "capability", Authority: l.authority(now().Add(time.Hour), powerbox.String("rh_1")), Decision: "rec_" + name}
 		l.under(c, func(ctx context.Context) {

@@ -152,9 +152,9 @@ func TestAAPP6_QuestionsThatWait(t *testing.T) {
 	b.want("register", r, http.StatusOK, "")
 	other, r := b.register(newOKP(t), map[string]any{"capabilities": []any{within("transfer_money", args("amount", args("min", 500)))}})
 	b.want("register", r, http.StatusOK, "")
-	to := func(from, max string) {
+	to := func(from, most string) {
 		b.again(func() {
-			b.write("powerbox.yaml", strings.Replace(b.file("powerbox.yaml"), "amount: {max: "+from+"}", "amount: {max: "+max+"}", 1))
+			b.write("powerbox.yaml", strings.Replace(b.file("powerbox.yaml"), "amount: {max: "+from+"}", "amount: {max: "+most+"}", 1))
 		})
 	}
 	to("10000", "100")
