@@ -118,14 +118,19 @@ func (x *exchange) decodeMCP(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
 	if len(sessions) == 1 {
 		call.Context = sessionPrefix + sessions[0]
 	}
+	var room [64]byte
+	compared := func(header string) string { return string(folded(room[:0], header)) }
 	switch x.request.Method {
 	case http.MethodGet:
 		call.Streaming = true
-		return call, nil
+		return call, mcp.Message{}.CheckHeaders(x.request.Header, compared)
 	case http.MethodDelete:
-		return call, nil
+		return call, mcp.Message{}.CheckHeaders(x.request.Header, compared)
 	}
 	m, wrong := mcp.Decode(x.body, limits)
+	if wrong == nil {
+		wrong = m.CheckHeaders(x.request.Header, compared)
+	}
 	if wrong == nil && strings.HasPrefix(m.Method, "a2a/") {
 		return x.decodeIssuing(limits)
 	}
@@ -311,6 +316,10 @@ func (g *Gateway) mcpEvent(r *http.Response, x *exchange, data []byte) (instead 
 	}
 	if named {
 		return nil, true, nil // a notification
+	}
+	result, _ := v.Get("result")
+	if kind, said := result.Get("resultType"); said && !kind.Equal(powerbox.String("complete")) {
+		return nil, false, errors.New("the result is of a kind that the revisions of MCP that are read here do not have, such as a request to the client")
 	}
 	instead, err = x.cutLists(data)
 	return instead, err == nil, err

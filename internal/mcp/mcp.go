@@ -5,6 +5,7 @@
 package mcp
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,20 @@ const (
 	HeaderSession = "Mcp-Session-Id"
 	HeaderVersion = "Mcp-Protocol-Version"
 )
+
+// Those of revision 2026-07-28 that say again what the body says, in lower case.
+const (
+	headerMethod = "mcp-method"
+	headerName   = "mcp-name"
+	headerParams = "mcp-param-" // and the name of an argument
+)
+
+// metaVersion is where a message of revision 2026-07-28 or later says its revision.
+const metaVersion = "io.modelcontextprotocol/protocolVersion"
+
+// revisions are those that are read. 2024-11-05 had another transport, and its clients
+// say no revision by this one.
+var revisions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
 // Kind is what a message is.
 type Kind uint8
@@ -118,6 +133,8 @@ type Message struct {
 	ID        []byte         // JSON; nil in a Notification
 	Tool      string         // that is called, "" where none is
 	Arguments powerbox.Value // of the tool, or of a method that is ruled: an object
+	Revision  string         // that it says itself, "" where it says none
+	subject   string         // what Mcp-Name would say, "" for nothing
 }
 
 // IsTool reports whether the message calls a tool.
@@ -151,10 +168,87 @@ func Decode(body []byte, limits powerbox.Limits) (Message, *a2a.Error) {
 		return m, nil
 	}
 	params, _ := v.Get("params")
+	if wrong = m.about(params); wrong != nil {
+		return m, wrong
+	}
 	if wrong = m.params(params); wrong == nil {
 		wrong = a2a.CheckCase(v)
 	}
 	return m, wrong
+}
+
+// about reads what a message says of itself beside what is decided on.
+func (m *Message) about(params powerbox.Value) *a2a.Error {
+	meta, _ := params.Get("_meta")
+	if revision, said := meta.Get(metaVersion); said {
+		text, ok := revision.Text()
+		if !ok || text == "" {
+			return invalid(a2a.ReasonVersion, "%s is no revision of MCP", metaVersion)
+		}
+		m.Revision = text
+	}
+	subject := powerbox.Value{}
+	switch m.Method {
+	case "tools/call", "prompts/get":
+		subject, _ = params.Get("name")
+	case "resources/read":
+		subject, _ = params.Get("uri")
+	}
+	m.subject, _ = subject.Text()
+	return nil
+}
+
+// CheckHeaders holds the headers of a request to its message, "" and nothing for one
+// without. A revision that is not read is refused: from 2026-07-28 on a request has no
+// session, its answer may be a request of the server, and lists may be kept for others.
+// So is a header that says something else than the message: whoever stands before the
+// server may go by the one, and the server by the other. Name is that of a header as it
+// is compared, in lower case and with dashes.
+func (m Message) CheckHeaders(headers map[string][]string, name func(string) string) *a2a.Error {
+	said := headers[HeaderVersion]
+	if len(said) > 1 {
+		return invalid(a2a.ReasonVersion, "the header %s is there more than once", HeaderVersion)
+	}
+	for _, revision := range append([]string{m.Revision}, said...) {
+		if revision != "" && !slices.Contains(revisions, revision) {
+			return invalid(a2a.ReasonVersion, "revision %.32q of MCP is not read here; begin with initialize, in revision %s or before", revision, revisions[0])
+		}
+	}
+	if len(said) == 1 && m.Revision != "" && m.Revision != said[0] {
+		return invalid(a2a.ReasonVersion, "the header %s says another revision than the message", HeaderVersion)
+	}
+	for header, values := range headers {
+		if len(header) < len(headerName) || header[0] != 'M' && header[0] != 'm' {
+			continue
+		}
+		want, about := "", true
+		switch is := name(header); {
+		case is == headerMethod:
+			want = m.Method
+		case is == headerName:
+			want = m.subject
+		case strings.HasPrefix(is, headerParams): // which argument it is about, only a schema says
+		default:
+			about = false
+		}
+		if about && (want == "" || len(values) != 1 || plain(values[0]) != want) {
+			return invalid(a2a.ReasonEnvelope, "the header %.64q says something else than the message, or nothing that revision %s has; leave it out", header, revisions[0])
+		}
+	}
+	return nil
+}
+
+// plain is a value of a header of revision 2026-07-28, which may be in Base64.
+func plain(value string) string {
+	inside, ok := strings.CutPrefix(value, "=?base64?")
+	if inside, ends := strings.CutSuffix(inside, "?="); ok && ends {
+		text, err := base64.StdEncoding.Strict().DecodeString(inside)
+		if err != nil {
+			return ""
+		}
+		return string(text)
+	}
+	return value
 }
 
 func (m *Message) envelope(v powerbox.Value) *a2a.Error {
