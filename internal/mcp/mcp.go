@@ -134,7 +134,7 @@ type Message struct {
 	Tool      string         // that is called, "" where none is
 	Arguments powerbox.Value // of the tool, or of a method that is ruled: an object
 	Revision  string         // that it says itself, "" where it says none
-	subject   string         // what Mcp-Name would say, "" for nothing
+	Subject   string         // name of a tool or prompt, or URI of a resource; "" for none
 }
 
 // IsTool reports whether the message calls a tool.
@@ -194,7 +194,7 @@ func (m *Message) about(params powerbox.Value) *a2a.Error {
 	case "resources/read":
 		subject, _ = params.Get("uri")
 	}
-	m.subject, _ = subject.Text()
+	m.Subject, _ = subject.Text()
 	return nil
 }
 
@@ -226,7 +226,7 @@ func (m Message) CheckHeaders(headers map[string][]string, name func(string) str
 		case is == headerMethod:
 			want = m.Method
 		case is == headerName:
-			want = m.subject
+			want = m.Subject
 		case strings.HasPrefix(is, headerParams): // which argument it is about, only a schema says
 		default:
 			about = false

@@ -21,9 +21,9 @@ func TestGATE9_Decode(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`:                                                    {Kind: Notification, Method: "notifications/initialized"},
 		`{"jsonrpc":"2.0","id":7,"result":{}}`:                                                                      {Kind: Response, ID: []byte(`7`)},
 		`{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}`:                                                {Kind: Response, ID: []byte(`7`)},
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":1}}}`:          {Method: "tools/call", ID: []byte(`1`), Tool: "t"},
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":null}}`:                     {Method: "tools/call", ID: []byte(`1`), Tool: "t"},
-		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///a","_meta":{"anything":true}}}`: {Method: "resources/read", ID: []byte(`1`)},
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":1}}}`:          {Method: "tools/call", ID: []byte(`1`), Tool: "t", Subject: "t"},
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":null}}`:                     {Method: "tools/call", ID: []byte(`1`), Tool: "t", Subject: "t"},
+		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///a","_meta":{"anything":true}}}`: {Method: "resources/read", ID: []byte(`1`), Subject: "file:///a"},
 	} {
 		got, wrong := Decode([]byte(body), limits)
 		arguments := got.Arguments
@@ -51,6 +51,7 @@ func TestATK27_DecodeRefuses(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":""}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":1}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":[]}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":1}}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"URI":"file:///a"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":{"path":"x","PATH":"y"}}}}`,
 	} {
