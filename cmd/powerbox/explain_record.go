@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -255,6 +256,7 @@ func (e *explanation) describe(x *explainer, r evidence.Record) {
 		e.fact("effective", "%s", strings.Join(g.Allowed, ", "))
 		e.fact("missing", "%s", strings.Join(g.Missing, ", "))
 	}
+	e.execution(r)
 	e.fact("task", "%s", r.TaskID)
 	e.fact("tenant", "%s", d.Tenant)
 	e.fact("outcome", "%s", string(r.OutcomeStatus))
@@ -313,6 +315,19 @@ func (x *explainer) decisionFix(r evidence.Record) string {
 		return consentFix
 	}
 	return request
+}
+
+// execution adds by what an execution of Agent Auth came (AAP-Z4).
+func (e *explanation) execution(r evidence.Record) {
+	var said struct {
+		Grant string `json:"grant"`
+		Token string `json:"jti"`
+	}
+	if r.ActionType != "capability.execute" || json.Unmarshal(r.Intent.Details, &said) != nil {
+		return
+	}
+	e.fact("token", "%s", said.Token)
+	e.fact("agent grant", "%s", said.Grant)
 }
 
 // mapSkill is the fix of a skill that maps to nothing.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -147,6 +148,9 @@ func TestAAPZ4_ArgumentsAreHeldAgainstADigest(t *testing.T) {
 	first := b.ask(http.MethodPost, "/capability/execute", m.token(b.url+"/capability/execute", fact{"jti": "one"}), `{"capability":"check_balance","arguments":`+spaced+`}`).Header.Get("Powerbox-Decision")
 	if list := b.must("evidence", "show", first); !strings.Contains(list, `"jti":"one"`) {
 		t.Errorf("evidence show: %s", list)
+	}
+	if out := b.must("explain", first); !regexp.MustCompile(`(?m)^ *token +one$`).MatchString(out) || !regexp.MustCompile(`agent grant +grt_`).MatchString(out) {
+		t.Errorf("explain: %s", out)
 	}
 	b.write("sent.json", spaced)
 	b.write("other.json", plain)

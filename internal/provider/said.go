@@ -30,26 +30,21 @@ func ArgumentsDigest(key, received []byte) string {
 	return (&evidence.Body{Key: key, Bytes: received}).Commitment()
 }
 
-// The members that the record of an execution has under intent.details.
-const (
-	MemberDigest = "arguments_digest"
-	MemberGrant  = "grant"
-	MemberToken  = "jti"
-)
-
 // told is what the record of an execution says besides what every decision does: the
 // agent's token, the grant that was decided on last, and the digest of the
-// arguments (AAP-Z4).
+// arguments (AAP-Z4). It is canonical JSON, written in place for each execution.
 func (p *Provider) told(s Session, held []Grant, received []byte) func(record, capability string) []byte {
 	return func(record, capability string) []byte {
-		said := make([]powerbox.Member, 0, 3)
-		said = append(said, powerbox.Member{Name: MemberDigest, Value: powerbox.String(ArgumentsDigest(ArgumentsKey(p.config.CodeKey, record), received))})
+		b := append(make([]byte, 0, 256), `{"arguments_digest":"`...)
+		b = append(b, ArgumentsDigest(ArgumentsKey(p.config.CodeKey, record), received)...)
+		b = append(b, '"')
 		for _, g := range held {
 			if capability != "" && g.Record == capability {
-				said = append(said, powerbox.Member{Name: MemberGrant, Value: powerbox.String(g.ID)})
+				b = powerbox.String(g.ID).AppendJSON(append(b, `,"grant":`...))
+				break
 			}
 		}
-		said = append(said, powerbox.Member{Name: MemberToken, Value: powerbox.String(s.token.ID)})
-		return powerbox.Object(said...).AppendJSON(nil)
+		b = powerbox.String(s.token.ID).AppendJSON(append(b, `,"jti":`...))
+		return append(b, '}')
 	}
 }
