@@ -107,12 +107,12 @@ func readAgent(base string, raw []byte) (Agent, error) {
 	}
 	// An agent that is protected takes the methods of the extension where it takes
 	// HTTP+JSON, too.
-	at, ok := view.Interface(a2a.JSONRPC, "")
+	at, ok := view.Interface(a2a.JSONRPC, "", "")
 	if !ok {
-		at, ok = view.Interface(a2a.HTTPJSON, "")
+		at, ok = view.Interface(a2a.HTTPJSON, "", "")
 	}
 	if !ok {
-		at, ok = view.Interface(a2a.MCP, "")
+		at, ok = view.Interface(a2a.MCP, "", "")
 	}
 	a := Agent{Base: base, Name: view.Name, URL: at.URL}
 	a.card, _ = agentcard.Lint(raw, false) // it keeps its problems, which Fits looks at

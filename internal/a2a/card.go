@@ -75,16 +75,25 @@ func ReadCard(raw []byte) (CardView, error) {
 	return v, err
 }
 
-// Interface returns where the agent takes calls of a binding and a version: the
-// first that the card names for both, or, for version "", the first of the
-// binding.
-func (v CardView) Interface(b Binding, version string) (Interface, bool) {
+// Interface returns where the agent takes calls of a binding, a version and a
+// tenant: the first that the card names for all three, or else for the first two,
+// since tenants are agreed on without the card, too. For version "" it is any of
+// the binding.
+func (v CardView) Interface(b Binding, version, tenant string) (Interface, bool) {
+	var first Interface
+	found := false
 	for _, i := range v.Interfaces {
-		if i.Binding == b.String() && i.URL != "" && (version == "" || majorMinor(i.Version) == version) {
+		if i.Binding != b.String() || i.URL == "" || version != "" && majorMinor(i.Version) != version {
+			continue
+		}
+		if i.Tenant == tenant {
 			return i, true
 		}
+		if !found {
+			first, found = i, true
+		}
 	}
-	return Interface{}, false
+	return first, found
 }
 
 // HasTenant reports whether the card names an interface of a tenant.
@@ -110,10 +119,10 @@ func (v CardView) Protectable() bool {
 }
 
 // protected reports whether calls that come in front of the gateway for an
-// interface go on to that one: it is the first of its binding and version.
+// interface go on to that one: it is the first of its binding, version and tenant.
 func (v CardView) protected(i Interface) bool {
 	for _, b := range []Binding{JSONRPC, HTTPJSON, GRPC, MCP} {
-		if first, ok := v.Interface(b, majorMinor(i.Version)); ok && i.Binding == b.String() {
+		if first, ok := v.Interface(b, majorMinor(i.Version), i.Tenant); ok && i.Binding == b.String() {
 			return first.URL == i.URL
 		}
 	}

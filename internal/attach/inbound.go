@@ -218,7 +218,7 @@ func (in *inbound) target(ctx context.Context, s sent) (*url.URL, error) {
 		return nil, err
 	}
 	call, _, _ := s.decode()
-	to, ok := at(known.view, s.binding, call.Version)
+	to, ok := at(known.view, s.binding, call.Version, call.Tenant)
 	if !ok {
 		return nil, fmt.Errorf("the agent's card has no interface for %s", s.binding)
 	}

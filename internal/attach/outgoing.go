@@ -96,7 +96,7 @@ func read(p Peer, card *seen, s sent) (*outgoing, *a2a.Error) {
 // are the same but for gRPC, whose address says no more than a port, and for
 // the query of JSON-RPC, which is no part of a call.
 func (o *outgoing) addressed(s sent) *a2a.Error {
-	to, ok := at(o.view, s.binding, o.call.Version)
+	to, ok := at(o.view, s.binding, o.call.Version, o.call.Tenant)
 	if !ok {
 		return a2a.MethodNotFound(o.call.Wire)
 	}

@@ -148,13 +148,13 @@ func CardBase(card string) string {
 	return strings.TrimRight(card, "/")
 }
 
-// at returns where the agent takes a binding and version: a call that its
+// at returns where the agent takes a binding, version and tenant: a call that its
 // agent does not speak goes where it prefers, which refuses it.
-func at(v a2a.CardView, b a2a.Binding, version string) (a2a.Interface, bool) {
-	if i, ok := v.Interface(b, version); ok {
+func at(v a2a.CardView, b a2a.Binding, version, tenant string) (a2a.Interface, bool) {
+	if i, ok := v.Interface(b, version, tenant); ok {
 		return i, true
 	}
-	return v.Interface(b, "")
+	return v.Interface(b, "", tenant)
 }
 
 // address makes a URL of what a card names for gRPC, host:port. Beyond this

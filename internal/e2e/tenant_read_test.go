@@ -100,6 +100,31 @@ func TestATK18_OneTenantToEveryReader(t *testing.T) {
 	}
 }
 
+// TestATK18_InterfacesOfTenants calls an agent that has an interface for each of its
+// tenants: a call goes to that of its own, and to the first where the card knows of no
+// such tenant.
+func TestATK18_InterfacesOfTenants(t *testing.T) {
+	for _, on := range withTenants[:2] { // gRPC has one address for all
+		t.Run(on.String(), func(t *testing.T) {
+			w := start(t, options{on: on, mode: "prefer", numbering: true, says: func(card *a2a.AgentCard) {
+				hasTenants(card)
+				for _, i := range card.SupportedInterfaces {
+					if i.Tenant != "" {
+						i.URL += "?of=" + i.Tenant
+					}
+				}
+			}})
+			for tenant, want := range map[string]string{"t1": "t1", "t2": "t2", "": "", "t3": ""} {
+				got := "nothing"
+				w.documents.sees(func(_ http.ResponseWriter, r *http.Request) { got = r.URL.Query().Get("of") })
+				if a := w.post(w.agentURL("documents"), in(tenant, text("SendMessage", "hello")), http.Header{}); a.Error != nil || got != want {
+					t.Errorf("ATK-18 a call in tenant %q goes to the interface of %q: %s", tenant, got, a.Raw)
+				}
+			}
+		})
+	}
+}
+
 // hasTenants has a card name two tenants.
 func hasTenants(card *a2a.AgentCard) {
 	for _, tenant := range []string{"t1", "t2"} {

@@ -189,15 +189,15 @@ func (x *exchange) unasked() string {
 	return ""
 }
 
-// behind returns where the agent takes calls of this binding and version. A
+// behind returns where the agent takes calls of this binding, version and tenant. A
 // call that does not say its version goes where the agent prefers.
 func (x *exchange) behind() (a2a.Interface, bool) {
 	card := x.view.card
-	if at, ok := card.Interface(x.call.Binding, x.call.Version); ok {
+	if at, ok := card.Interface(x.call.Binding, x.call.Version, x.call.Tenant); ok {
 		return at, true
 	}
 	if x.asked() == "" || x.mode == gate.Observe {
-		at, ok := card.Interface(x.call.Binding, "")
+		at, ok := card.Interface(x.call.Binding, "", x.call.Tenant)
 		if x.mode != gate.Observe && x.call.Binding == a2a.HTTPJSON && strings.HasPrefix(x.path, "/v1/") {
 			return a2a.Interface{}, false // it is where 0.3 has its paths, and a tenant to whoever speaks another version (ATK-18)
 		}
