@@ -93,6 +93,7 @@ type traceHop struct {
 	Purpose   string            `json:"purpose,omitempty"` // the requester's words
 	Principal string            `json:"principal,omitempty"`
 	Task      string            `json:"task,omitempty"`
+	Tenant    string            `json:"tenant,omitempty"` // of the agent, in which that task is
 	Trace     string            `json:"trace,omitempty"`
 	Mode      string            `json:"mode,omitempty"`
 	Under     []traceStep       `json:"under"`    // how the authority came here, the root first

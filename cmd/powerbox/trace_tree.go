@@ -59,7 +59,7 @@ func hopOf(r evidence.Record, issued, outcomes map[string]evidence.Record) trace
 	d := r.Details
 	h := traceHop{
 		Record: r.ID, Time: r.Time, Requester: d.Requester, Agent: r.AgentID, Action: r.ActionType, Operation: r.Intent.Operation,
-		Purpose: r.Intent.Purpose, Principal: d.Principal, Task: r.TaskID, Trace: d.TraceID, Mode: d.Mode,
+		Purpose: r.Intent.Purpose, Principal: d.Principal, Task: r.TaskID, Tenant: d.Tenant, Trace: d.TraceID, Mode: d.Mode,
 		Under: orEmpty(lineage(d.Capability, issued)), Narrowed: []string{}, Missing: []string{},
 		Decision: r.Decision, Reasons: orEmpty(d.Reasons), Outcome: string(r.OutcomeStatus),
 	}
@@ -110,7 +110,7 @@ func (p *program) printTraceHop(h traceHop, indent string) {
 			fmt.Fprintf(p.stdout, "%s        %-8s %s\n", indent, name, text)
 		}
 	}
-	line("when", "%s%s%s", shortTime(h.Time), prefixed(", task ", printable(h.Task)), prefixed(", for ", h.Principal))
+	line("when", "%s%s%s%s", shortTime(h.Time), prefixed(", task ", printable(h.Task)), prefixed(" in tenant ", printable(h.Tenant)), prefixed(", for ", h.Principal))
 	line("why", "%s", printable(h.Purpose))
 	for _, s := range h.Under {
 		line("under", "%s%s%s", s.Capability, prefixed(", asked for by ", printable(s.By)), prefixed(", without ", strings.Join(s.Narrowed, ", ")))
