@@ -216,12 +216,10 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 // user's, has agents with what nobody is asked about (AAP-A6, AAP-U4, AAP-U6). What they
 // have so and what changes something takes somebody present ([Host.Vouched]).
 func (who Person) recent() error {
-	switch {
-	case who.Fresh:
-		return nil
-	default:
+	if !who.Fresh {
 		return errStale()
 	}
+	return nil
 }
 
 // vouches reports whether a person is there who gives what changes something
