@@ -8,8 +8,9 @@ import (
 
 // SameButCase finds an object in v, at any depth, with two names that differ in
 // letter case alone, as readers that ignore it have it: which of the two counts
-// depends on the reader. Whatever decides on a value that another reader reads after
-// it asks this first (ATK-27).
+// depends on the reader. A name with U+0000 is found, too, as other with what stands
+// before that as one: readers whose texts end there take it for one. Whatever decides on a
+// value that another reader reads after it asks this first (ATK-27).
 func (v Value) SameButCase() (one, other string, found bool) {
 	if elements, ok := v.Elements(); ok {
 		for _, e := range elements {
@@ -34,7 +35,7 @@ func (v Value) SameButCase() (one, other string, found bool) {
 // sameButCase finds two members whose names differ in letter case alone. A few
 // names in ASCII, which is what calls are made of, are compared in place.
 func sameButCase(members []Member) (one, other string, found bool) {
-	if len(members) <= 12 && !slices.ContainsFunc(members, func(m Member) bool { return !isASCII(m.Name) }) {
+	if len(members) <= 12 && !slices.ContainsFunc(members, func(m Member) bool { return !isText(m.Name) }) {
 		for i, m := range members {
 			for _, n := range members[:i] {
 				if len(m.Name) == len(n.Name) && strings.EqualFold(m.Name, n.Name) {
@@ -46,6 +47,9 @@ func sameButCase(members []Member) (one, other string, found bool) {
 	}
 	seen := make(map[string]string, len(members))
 	for _, m := range members {
+		if end := strings.IndexByte(m.Name, 0); end >= 0 {
+			return m.Name[:end], m.Name, true
+		}
 		folded := FoldCase(m.Name)
 		if earlier, ok := seen[folded]; ok {
 			return earlier, m.Name, true
@@ -55,9 +59,10 @@ func sameButCase(members []Member) (one, other string, found bool) {
 	return "", "", false
 }
 
-func isASCII(s string) bool {
+// isText reports whether a name is of ASCII without U+0000.
+func isText(s string) bool {
 	for i := range len(s) {
-		if s[i] > unicode.MaxASCII {
+		if s[i] == 0 || s[i] > unicode.MaxASCII {
 			return false
 		}
 	}

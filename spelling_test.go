@@ -29,6 +29,8 @@ func TestATK27_NamesThatDifferInCase(t *testing.T) {
 		`{` + many.String() + `"z":1}`:        {},
 		`{` + many.String() + `"N7":1}`:       {"N7", "n7"},
 		`{"task_id":1,"taskId":2}`:            {},
+		`{"a":[{"b\u0000":1}]}`:               {"b", "b\x00"},
+		`{"b":1,"b\u0000c":1}`:                {"b", "b\x00c"},
 		`{"a":[{"b":1}],"c":[{"d":1,"D":2}]}`: {"D", "d"},
 	} {
 		v, err := ParseValue([]byte(text))

@@ -19,12 +19,15 @@ func foldName(name string) string {
 }
 
 // CheckCase refuses an object, at any depth, with two names that differ in
-// letter case alone: which of them counts depends on the reader (ATK-27). Whatever
+// letter case alone, or a name with U+0000: what counts depends on the reader (ATK-27). Whatever
 // decides on a body that another reader reads after it asks this first; the error
 // is nil where there is nothing to refuse, and otherwise an invalid request that
 // names the two.
 func CheckCase(v powerbox.Value) *Error {
 	if one, other, ok := v.SameButCase(); ok {
+		if strings.Contains(other, "\x00") {
+			return invalidRequest(ReasonVariant, "a member is named %.64q, which some readers take for %.64q; send no U+0000 in names", other, one)
+		}
 		return invalidRequest(ReasonVariant, "members %q and %q of one object differ in letter case alone; readers would choose differently, send one", one, other)
 	}
 	return nil

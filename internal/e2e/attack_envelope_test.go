@@ -83,6 +83,8 @@ func TestATK27_ParsersCannotDiffer(t *testing.T) {
 		{"Skill", `"skill":`, `"Skill":"delete_document","skill":`, "member_ambiguous"},
 		{"\u017fkill", `"skill":`, `"\u017fkill":"delete_document","skill":`, "member_ambiguous"},
 		{"s\u212aill", `"skill":`, `"s\u212aill":"delete_document","skill":`, "member_ambiguous"},
+		{"skill to its first end", `"skill":`, `"skill\u0000":"delete_document","skill":`, "member_ambiguous"},
+		{"a name that ends before its end", `"role":`, `"metadata":{"x\u0000y":1},"role":`, "member_ambiguous"},
 		{"skill twice", `"skill":`, `"skill":"delete_document","skill":`, "syntax"},
 		{"TaskId alone", `"role":`, `"TaskId":"t","role":`, "member_ambiguous"},
 		{"task_id alone", `"role":`, `"task_id":"t","role":`, "member_ambiguous"},
