@@ -125,6 +125,31 @@ func TestATK18_InterfacesOfTenants(t *testing.T) {
 	}
 }
 
+// TestATK18_WhatCannotBeReadBindsNothing has a call in a tenant pass in observe that
+// cannot be read: whose the tasks of its answer are, in which tenant, nobody knows, so
+// that bob does not have alice's task of that number in none.
+func TestATK18_WhatCannotBeReadBindsNothing(t *testing.T) {
+	w := start(t, options{mode: "observe", numbering: true, agent: "    enforces: context"})
+	alice, bob := w.caller(aliceToken), w.caller(bobToken)
+	mine, theirs := alice.reports(), bob.reports()
+	unread := strings.Replace(string(in("t1", text("SendMessage", "hello"))), `"params":{`, `"params":{"TENANT":"t1",`, 1)
+	at := w.agentURL("documents")
+	if a := w.post(at, []byte(unread), bob.headers(at)); a.Error != nil || !strings.Contains(string(a.Raw), "in tenant t1") {
+		t.Fatalf("%s", a.Raw)
+	}
+	w.operator(http.MethodPut, "/v1/agents/documents/mode", map[string]string{"mode": "require"})
+	task, _ := alice.begins(mine, "", "alice's words")
+	read := func(c *caller, held granted) answer {
+		return c.inTenant(held, "", "a2a.task.read", map[string]any{"task": task}, rpc("GetTask", map[string]any{"id": task}))
+	}
+	if a := read(alice, mine); task != "1" || a.Error != nil {
+		t.Errorf("ATK-18 her own: %s", a.Raw)
+	}
+	if a := read(bob, theirs); a.Error == nil || strings.Contains(string(a.Raw), "alice") {
+		t.Errorf("ATK-18 bob's: %s", a.Raw)
+	}
+}
+
 // hasTenants has a card name two tenants.
 func hasTenants(card *a2a.AgentCard) {
 	for _, tenant := range []string{"t1", "t2"} {
