@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -32,6 +33,7 @@ const (
 )
 
 func main() {
+	stdlog.SetOutput(libraryLog{os.Stderr})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal asks to end; from then on the second one ends at once.
 	context.AfterFunc(ctx, stop)

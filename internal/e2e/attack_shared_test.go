@@ -130,6 +130,9 @@ func TestATK31_AnswersBehindAnswers(t *testing.T) {
 			if p.most > 1 || p.requests.Load() != 16*25 {
 				t.Errorf("ATK-31 a connection with too much on it was used %d times; %d calls reached the agent", p.most, p.requests.Load())
 			}
+			if said := w.log.String(); strings.Contains(said, poison) || !strings.Contains(said, "wrote what nobody had asked for") {
+				t.Errorf("ATK-31 the log says %s", said)
+			}
 			p.behind = func(_ int, answer string) string { return answer }
 			w.everybody(t, 1, 10)
 			if p.most < 5 {
