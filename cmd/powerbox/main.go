@@ -11,7 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	stdlog "log"
+	stdlog "log" //nolint:depguard // where net/http writes to, and nobody else
 	"os"
 	"os/signal"
 	"syscall"
