@@ -32,10 +32,12 @@ func (w *Watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements [net.Conn].
+// Close implements [net.Conn]. Nothing can be written any more when it is told: a request
+// that waited for it was never sent, and goes out on another connection.
 func (w *Watched) Close() error {
+	err := w.Conn.Close()
 	w.note(false, true)
-	return w.Conn.Close()
+	return err
 }
 
 func (w *Watched) note(waits, closed bool) {
