@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"slices"
 	"time"
 
@@ -65,6 +66,17 @@ func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, er
 		d.deliver()
 	}
 	return q, c, refusedBy(err)
+}
+
+// OwnerKey is an owner, in a tenant, as one text by which a store finds the calls
+// that are held for it ([Reader]). No root's id begins like what stands before a
+// tenant, and that has no separator in it.
+func OwnerKey(tenant string, o issuer.Owner) string {
+	key := o.Root + "\x1f" + o.Principal + "\x1f" + o.Holder
+	if tenant != "" {
+		key = "in " + url.QueryEscape(tenant) + "\x1f" + key
+	}
+	return key
 }
 
 // refusedBy words why nobody is asked.

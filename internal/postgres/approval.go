@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/approval"
@@ -61,7 +60,7 @@ func (r reader) HeldCalls(state approval.CallState) ([]approval.Call, error) {
 
 // HeldTasksOf implements [approval.Reader].
 func (r reader) HeldTasksOf(agent, tenant string, owner issuer.Owner, limit int) ([]string, error) {
-	rows, err := r.query("SELECT task FROM held_call WHERE agent = $1 AND owner = $2 ORDER BY made DESC LIMIT $3", agent, ownerKey(tenant, owner), limit)
+	rows, err := r.query("SELECT task FROM held_call WHERE agent = $1 AND owner = $2 ORDER BY made DESC LIMIT $3", agent, approval.OwnerKey(tenant, owner), limit)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: held calls of an owner: %w", err)
 	}
@@ -75,16 +74,6 @@ func (r reader) HeldTasksOf(agent, tenant string, owner issuer.Owner, limit int)
 		out = append(out, task)
 	}
 	return out, rows.Err()
-}
-
-// ownerKey is an owner, in a tenant, as one text, which is looked up. No root's id
-// begins like what stands before a tenant, and that has no separator in it.
-func ownerKey(tenant string, o issuer.Owner) string {
-	key := o.Root + "\x1f" + o.Principal + "\x1f" + o.Holder
-	if tenant != "" {
-		key = "in " + url.QueryEscape(tenant) + "\x1f" + key
-	}
-	return key
 }
 
 // PutQuestion implements [approval.Tx].
@@ -101,7 +90,7 @@ func (t *transaction) PutQuestion(q approval.Question) error {
 // PutHeldCall implements [approval.Tx].
 func (t *transaction) PutHeldCall(c approval.Call) error {
 	return t.keep(c, `INSERT INTO held_call (question, agent, task, state, owner, made, body) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (question) DO UPDATE SET state = excluded.state, body = excluded.body`, c.Question, c.Agent, c.Task, string(c.State), ownerKey(c.Tenant, c.Owner), t.next())
+		ON CONFLICT (question) DO UPDATE SET state = excluded.state, body = excluded.body`, c.Question, c.Agent, c.Task, string(c.State), approval.OwnerKey(c.Tenant, c.Owner), t.next())
 }
 
 // ForgetQuestions implements [approval.Tx].
