@@ -197,7 +197,7 @@ func (g *gated) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 // gatewayOf is the id of the key of the gateway that asks, "" for everybody else: its
 // requests carry a statement that the key signed.
 func gatewayOf(r *http.Request) string {
-	compact := strings.TrimPrefix(r.Header.Get("Powerbox-Gateway"), "v1 ")
+	_, compact, _ := strings.Cut(r.Header.Get("Powerbox-Gateway"), " ") // behind the version
 	part, _, _ := strings.Cut(compact, ".")
 	data, err := base64.RawURLEncoding.DecodeString(part)
 	var header struct {

@@ -95,7 +95,7 @@ func (g *Gateways) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+sidecar.PathEnroll, g.enroll)
 	handle := func(path string, do func(r *http.Request, of issuer.Gateway, body []byte) (any, error)) {
-		mux.HandleFunc("POST "+path, g.serve(do, maxGatewayBody))
+		mux.HandleFunc("POST "+path, g.serve(do, maxGatewayBody, sidecar.Scheme))
 	}
 	handle(sidecar.PathSetup, g.setup)
 	handle(sidecar.PathStatus, g.status)
@@ -104,7 +104,6 @@ func (g *Gateways) Handler() http.Handler {
 	handle(sidecar.PathTasks, g.tasks)
 	handle(sidecar.PathPseudonym, g.pseudonym)
 	handle(sidecar.PathProof, g.proof)
-	handle(sidecar.PathShip, g.ship)
 	handle(sidecar.PathBudget, g.budget)
 	handle(sidecar.PathCard, func(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
 		var seen sidecar.CardSeen
@@ -114,7 +113,9 @@ func (g *Gateways) Handler() http.Handler {
 		err := g.CardSeen(r.Context(), of.Agent, seen.Card)
 		return sidecar.CardKnown{Sequence: g.Issuer.RevocationSequence()}, err
 	})
-	mux.HandleFunc("POST "+sidecar.PathHeld, g.serve(g.held, maxHeldBody))
+	mux.HandleFunc("POST "+sidecar.PathHeld, g.serve(g.held, maxHeldBody, sidecar.Scheme))
+	// What was decided stays so, and is on record: also of a gateway that is told nothing.
+	mux.HandleFunc("POST "+sidecar.PathShip, g.serve(g.ship, maxGatewayBody, sidecar.Scheme, sidecar.OldScheme))
 	mux.HandleFunc("POST "+sidecar.PathIssue, g.issue)
 	return mux
 }
@@ -122,11 +123,11 @@ func (g *Gateways) Handler() http.Handler {
 // maxGatewayBody is the largest request of a gateway.
 const maxGatewayBody = 8 << 20
 
-// Authenticate returns the gateway that made a request: one that is enrolled and
-// open, whose key signed method, path, body and time.
-func (g *Gateways) Authenticate(r *http.Request, body []byte) (issuer.Gateway, bool) {
-	compact, ok := strings.CutPrefix(r.Header.Get(sidecar.HeaderGateway), sidecar.Scheme)
-	if !ok {
+// Authenticate returns the gateway that made a request in one of the schemes: one that
+// is enrolled and open, whose key signed method, path, body and time.
+func (g *Gateways) Authenticate(r *http.Request, body []byte, schemes ...string) (issuer.Gateway, bool) {
+	scheme, compact, _ := strings.Cut(r.Header.Get(sidecar.HeaderGateway), " ")
+	if !slices.Contains(schemes, scheme+" ") {
 		return issuer.Gateway{}, false
 	}
 	var open []issuer.Gateway
@@ -158,7 +159,7 @@ func (g *Gateways) Authenticate(r *http.Request, body []byte) (issuer.Gateway, b
 // MayFollow reports whether a request for the feed is a gateway's, and returns a
 // context that ends when the gateway is closed: without news it denies.
 func (g *Gateways) MayFollow(r *http.Request) (context.Context, bool) {
-	of, ok := g.Authenticate(r, nil)
+	of, ok := g.Authenticate(r, nil, sidecar.Scheme)
 	if !ok {
 		return nil, false
 	}
@@ -188,9 +189,9 @@ func (g *Gateways) isOpen(id string) bool {
 }
 
 // serve is the one way from a gateway's request to an answer.
-func (g *Gateways) serve(do func(*http.Request, issuer.Gateway, []byte) (any, error), limit int64) http.HandlerFunc {
+func (g *Gateways) serve(do func(*http.Request, issuer.Gateway, []byte) (any, error), limit int64, schemes ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, of, ok := g.read(w, r, limit)
+		body, of, ok := g.read(w, r, limit, schemes...)
 		if !ok {
 			return
 		}
@@ -199,13 +200,13 @@ func (g *Gateways) serve(do func(*http.Request, issuer.Gateway, []byte) (any, er
 	}
 }
 
-func (g *Gateways) read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, issuer.Gateway, bool) {
+func (g *Gateways) read(w http.ResponseWriter, r *http.Request, limit int64, schemes ...string) ([]byte, issuer.Gateway, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
 		problem(w, http.StatusBadRequest, "the body could not be read, or is too large")
 		return nil, issuer.Gateway{}, false
 	}
-	of, ok := g.Authenticate(r, body)
+	of, ok := g.Authenticate(r, body, schemes...)
 	if !ok && strings.HasPrefix(r.Header.Get(sidecar.HeaderGateway), sidecar.OldScheme) {
 		// It would tell the tasks of one tenant for those of another (ADR 96).
 		problem(w, http.StatusUnauthorized, "this gateway is older than the server, and does not tell tenants apart: have it run the same version")
@@ -490,7 +491,7 @@ func issues(m a2a.Method) bool {
 // the caller sent them: who calls is found out here, from what the caller
 // proves, and never taken from the gateway.
 func (g *Gateways) issue(w http.ResponseWriter, r *http.Request) {
-	body, of, ok := g.read(w, r, maxGatewayBody)
+	body, of, ok := g.read(w, r, maxGatewayBody, sidecar.Scheme)
 	if !ok {
 		return
 	}

@@ -44,7 +44,7 @@ func TestATK20_RequestsOfGateways(t *testing.T) {
 		return r
 	}
 	good := func() *http.Request { return request(open, noon, url, "{}") }
-	if of, ok := g.Authenticate(good(), []byte("{}")); !ok || of.ID != "gw_open" {
+	if of, ok := g.Authenticate(good(), []byte("{}"), sidecar.Scheme); !ok || of.ID != "gw_open" {
 		t.Fatalf("a good one: %+v %t", of, ok)
 	}
 	changed := func(change func(*http.Request)) *http.Request { r := good(); change(r); return r }
@@ -63,7 +63,7 @@ func TestATK20_RequestsOfGateways(t *testing.T) {
 			r.Header.Set(sidecar.HeaderGateway, strings.TrimPrefix(r.Header.Get(sidecar.HeaderGateway), sidecar.Scheme))
 		}),
 	} {
-		if of, ok := g.Authenticate(r, []byte("{}")); ok {
+		if of, ok := g.Authenticate(r, []byte("{}"), sidecar.Scheme); ok {
 			t.Errorf("ATK-20 %s: it is %s", name, of.ID)
 		}
 	}
