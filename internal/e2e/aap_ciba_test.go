@@ -155,6 +155,10 @@ func TestAAPA4_Preferred(t *testing.T) {
 	if d := off.ask(http.MethodGet, "/.well-known/agent-configuration", "", nil); len(d.Body["approval_methods"].([]any)) != 1 {
 		t.Errorf("AAP-D7: %v", d.Body["approval_methods"])
 	}
+	m = newBank(t, bankOptions{}).active("alice", "check_balance")
+	if a := approvalOf(m.request("list_accounts")); a["method"] != "device_authorization" || a["user_code"] == nil {
+		t.Errorf("AAP-A4: where nobody prefers anything: %v", a)
+	}
 }
 
 // TestAAPA3_CommandLine: from the client's side, with nothing to copy.
