@@ -29,13 +29,16 @@ func Verify(public, message, signature []byte) bool {
 }
 
 // Key is a public key that is kept because it may be used again. From its second
-// use on it is kept in a form that takes 1.5 KiB more and verifies faster still;
-// working that out for a key that is used once would cost more than it saves. It
-// is safe for use by several goroutines. The zero Key is all zeros.
+// use on it is kept in a form that takes 1.5 KiB more and verifies faster; working
+// that out for a key that is used once would cost more than it saves. One that goes
+// on being used gets a table of 40 KiB, with which it verifies in two thirds of that
+// time, while fewer than 256 keys of the process have one. It is safe for use by
+// several goroutines. The zero Key is all zeros.
 type Key struct {
 	public   [PublicKeySize]byte
-	used     atomic.Bool
+	uses     atomic.Uint32 // counted until there is a table
 	expanded atomic.Pointer[ed25519.ExpandedPublicKey]
+	table    atomic.Pointer[table]
 }
 
 // NewKey returns the key of those bytes, which need not be a point of the curve.
@@ -43,14 +46,26 @@ func NewKey(public [PublicKeySize]byte) *Key { return &Key{public: public} }
 
 // Verify reports whether signature is one of message under k.
 func (k *Key) Verify(message, signature []byte) bool {
+	if t := k.table.Load(); t != nil {
+		return t.verify(message, signature)
+	}
+	k.learn(k.uses.Add(1))
 	if known := k.expanded.Load(); known != nil {
 		return ed25519.VerifyExpandedWithOptions(known, message, signature, rule)
 	}
-	if k.used.Swap(true) {
+	return Verify(k.public[:], message, signature)
+}
+
+// learn works out what pays at some use of k.
+func (k *Key) learn(use uint32) {
+	switch {
+	case use == 2:
 		if known, err := ed25519.NewExpandedPublicKey(k.public[:]); err == nil {
 			k.expanded.Store(known)
-			return ed25519.VerifyExpandedWithOptions(known, message, signature, rule)
+		}
+	case use%tableEvery == 0:
+		if t := placed(k.public); t != nil {
+			k.table.Store(t)
 		}
 	}
-	return Verify(k.public[:], message, signature)
 }

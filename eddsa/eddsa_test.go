@@ -34,6 +34,9 @@ func check(t interface {
 			t.Errorf("use %d of key %x, %q, %x: %t; crypto/ed25519 says %t", use+1, public, message, signature, got, want)
 		}
 	}
+	if got, point := eddsa.VerifyByTable([32]byte(public), message, signature); got != want || !point && want {
+		t.Errorf("by a table, key %x, %q, %x: %t, a point: %t; crypto/ed25519 says %t", public, message, signature, got, point, want)
+	}
 	return want
 }
 
@@ -142,6 +145,41 @@ func addToS(signature, n []byte) []byte {
 	return out
 }
 
+// TestSignOfR signs R with its sign turned: the equation holds for R as it was, so that
+// the two differ in one bit of what is compared.
+func TestSignOfR(t *testing.T) {
+	key, r := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32)), ed25519.NewKeyFromSeed(bytes.Repeat([]byte{8}, 32))
+	message := []byte("allow")
+	for _, turned := range []byte{0, 1 << 7} {
+		encoded := bytes.Clone(r[32:])
+		encoded[31] ^= turned
+		hash := sha512.Sum512(slices.Concat(encoded, key[32:], message))
+		s := new(big.Int).Mul(number(hash[:]), exponent(key))
+		s.Add(s, exponent(r)).Mod(s, number(order(1)))
+		bytesOfS := s.FillBytes(make([]byte, 32))
+		slices.Reverse(bytesOfS)
+		if accepted := check(t, key[32:], message, append(encoded, bytesOfS...)); accepted != (turned == 0) {
+			t.Errorf("R with %x turned: %t", turned, accepted)
+		}
+	}
+}
+
+// number reads little endian.
+func number(b []byte) *big.Int {
+	b = slices.Clone(b)
+	slices.Reverse(b)
+	return new(big.Int).SetBytes(b)
+}
+
+// exponent returns what the public key of k is a multiple of the base point by (RFC 8032
+// section 5.1.5).
+func exponent(k ed25519.PrivateKey) *big.Int {
+	hash := sha512.Sum512(k.Seed())
+	hash[0] &= 248
+	hash[31] = hash[31]&127 | 64
+	return number(hash[:32])
+}
+
 func TestLengths(t *testing.T) {
 	private := ed25519.NewKeyFromSeed(make([]byte, 32))
 	public, _ := private.Public().(ed25519.PublicKey)
@@ -221,11 +259,21 @@ func BenchmarkVerify(b *testing.B) {
 	private := ed25519.NewKeyFromSeed(make([]byte, 32))
 	public, message := []byte(private[32:]), make([]byte, 600)
 	signature := ed25519.Sign(private, message)
-	key := eddsa.NewKey([32]byte(public))
+	key, often := eddsa.NewKey([32]byte(public)), eddsa.NewKey([32]byte(public))
+	for range eddsa.TableEvery {
+		often.Verify(message, signature)
+	}
 	for name, verify := range map[string]func() bool{
 		"crypto": func() bool { return ed25519.Verify(public, message, signature) },
 		"once":   func() bool { return eddsa.Verify(public, message, signature) },
-		"again":  func() bool { return key.Verify(message, signature) },
+		"again": func() bool {
+			if key.Tabulated() {
+				key = eddsa.NewKey([32]byte(public))
+				key.Verify(message, signature)
+			}
+			return key.Verify(message, signature)
+		},
+		"often": func() bool { return often.Verify(message, signature) },
 		"expand and": func() bool {
 			k := eddsa.NewKey([32]byte(public))
 			first := k.Verify(message, signature)

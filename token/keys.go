@@ -264,7 +264,8 @@ type KeptKey struct {
 	again *eddsa.Key // nil for other algorithms, and where the key is seen for the first time
 }
 
-// Keep returns k to be kept. It takes 1.5 KiB more once it has verified twice.
+// Keep returns k to be kept. It takes 1.5 KiB more once it has verified twice, and 40
+// KiB for one of the 256 keys of the process that have a table ([eddsa.Key]).
 func (k PublicKey) Keep() KeptKey {
 	if k.algorithm != Ed25519 {
 		return KeptKey{PublicKey: k}
