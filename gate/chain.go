@@ -45,7 +45,7 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	}
 	// Times in proofs are whole seconds, so a proof is good until the second
 	// after its window.
-	held.ProofID, held.ProofUntil = v.Holder().Thumbprint()+"/"+proof.ID, proof.IssuedAt.Add(token.ProofWindow+time.Second)
+	held.ProofID, held.ProofUntil = strings.TrimPrefix(held.Holder, "key:")+"/"+proof.ID, proof.IssuedAt.Add(token.ProofWindow+time.Second)
 	return held, nil
 }
 
@@ -71,11 +71,11 @@ func (t *Target) anchors(chain []string) (token.KeySet, string) {
 // heldBy is what a verified chain amounts to. Another issuer's private claim is
 // its own business, and handles of ours do not open under its capabilities.
 func heldBy(v token.Verified, target *Target, issuer string) (Held, error) {
-	held := Held{
-		Capability: v.ID(), Holder: "key:" + v.Holder().Thumbprint(), Authority: v.Authority(), Links: v.IDs(), Chain: v.Tokens(),
-	}
-	for _, h := range v.Holders()[:len(held.Chain)-1] {
-		held.Through = append(held.Through, "key:"+h.Thumbprint())
+	names := v.HolderNames()
+	last := len(names) - 1
+	held := Held{Capability: v.ID(), Holder: names[last], Authority: v.Authority(), Links: v.IDs(), Chain: v.Tokens()}
+	if last > 0 {
+		held.Through = names[:last:last]
 	}
 	if issuer != target.URL {
 		held.Foreign, held.Root = issuer, issuer+"#"+held.Links[0]

@@ -18,10 +18,20 @@ type link struct {
 	// again is for the holder's key once l is remembered: there are more
 	// signatures under it to come, of proofs and of tokens that continue the chain.
 	again *eddsa.Key
+	// name is the holder's, once l is remembered: every call is recorded under it.
+	name string
 }
 
 // holderKey returns the key that the next link and proofs are signed with.
 func (l *link) holderKey() KeptKey { return KeptKey{l.holder, l.again} }
+
+// holderName returns what the holder is called where keys are named.
+func (l *link) holderName() string {
+	if l.name != "" {
+		return l.name
+	}
+	return keyName(l.holder)
+}
 
 func parseLink(compact string, root bool) (*link, error) {
 	j, err := parseJWS(compact, TypeToken)

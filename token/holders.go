@@ -12,3 +12,16 @@ func (v Verified) Holders() []PublicKey {
 	}
 	return holders
 }
+
+// HolderNames returns the names of [Verified.Holders]: for each "key:" and its
+// thumbprint (RFC 7638), as callers and records have it.
+func (v Verified) HolderNames() []string {
+	if v.chain == nil {
+		return nil
+	}
+	names := make([]string, len(v.chain.links))
+	for i, l := range v.chain.links {
+		names[i] = l.holderName()
+	}
+	return names
+}

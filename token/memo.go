@@ -128,9 +128,9 @@ func (m *Memo) recall(sum uint64, bytes string, anchors *KeySet) (*chain, bool) 
 }
 
 // own makes the text of l its own, so that what is remembered keeps no header
-// alive, and keeps its key. Nobody else has l yet.
+// alive, and keeps its key and that one's name. Nobody else has l yet.
 func (l *link) own() {
-	l.again = l.holder.Keep().again
+	l.again, l.name = l.holder.Keep().again, keyName(l.holder)
 	l.compact = strings.Clone(l.compact)
 	l.signed = l.compact[:len(l.signed)]
 }

@@ -118,10 +118,13 @@ func keyOfDID(id string) (PartyKey, bool) {
 // the identifier itself for all others.
 func HolderID(id string) string {
 	if k, ok := keyOfDID(id); ok && k.lattice == nil {
-		return "key:" + k.classic.Thumbprint()
+		return keyName(k.classic)
 	}
 	return id
 }
+
+// keyName is "key:" and the thumbprint (RFC 7638).
+func keyName(k PublicKey) string { return "key:" + k.Thumbprint() }
 
 // PartySigner signs scope tokens and delegation links with one key.
 type PartySigner interface {
