@@ -63,8 +63,21 @@ func (f *formWriter) quote(value string) {
 	f.body, _ = jsontext.AppendQuote(f.body, value)
 }
 
-// plain tells whether a text stands in JSON as it is.
+// plain tells whether a text stands in JSON as it is. Records have whole tokens in them,
+// so it looks at eight bytes at a time.
 func plain(value string) bool {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	for ; len(value) >= 8; value = value[8:] {
+		w := uint64(value[0]) | uint64(value[1])<<8 | uint64(value[2])<<16 | uint64(value[3])<<24 |
+			uint64(value[4])<<32 | uint64(value[5])<<40 | uint64(value[6])<<48 | uint64(value[7])<<56
+		quote, backslash := w^'"'*each, w^'\\'*each
+		control, quoted, escaped := w-' '*each, (quote-each)&^quote, (backslash-each)&^backslash
+		// The lowest byte that is not plain leaves its high bit in one of them: only
+		// higher ones can be borrowed from.
+		if (w|control|quoted|escaped)&high != 0 {
+			return false
+		}
+	}
 	for i := range len(value) {
 		if c := value[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
 			return false
