@@ -49,6 +49,7 @@ type Engine struct {
 	vocabulary *vocabulary
 	statements []*statement // in order of file and position
 	index      *index
+	standing   standing
 	digest     string
 }
 
@@ -80,6 +81,7 @@ func Load(files map[string][]byte, vocabulary Vocabulary) (*Engine, error) {
 		return nil, errors.Join(errs...)
 	}
 	e.index = newIndex(e.statements)
+	e.standing = newStanding(v, e.index)
 	return e, nil
 }
 

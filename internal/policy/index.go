@@ -55,13 +55,17 @@ func (x *index) intern(entities []cedar.EntityUID) []symbol {
 
 // closure returns the symbols of the entities that some head names, and 0.
 func (x *index) closure(entities []cedar.EntityUID) []symbol {
-	symbols := make([]symbol, 1, len(entities)+1)
+	return x.extend(make([]symbol, 1, len(entities)+1), entities...)
+}
+
+// extend appends the symbols of more entities to a closure.
+func (x *index) extend(closure []symbol, entities ...cedar.EntityUID) []symbol {
 	for _, e := range entities {
 		if s, ok := x.symbols[e]; ok {
-			symbols = append(symbols, s)
+			closure = append(closure, s)
 		}
 	}
-	return symbols
+	return closure
 }
 
 // candidates returns the policies that can match, in their order. The arguments

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	cedar "github.com/cedar-policy/cedar-go"
 
@@ -47,6 +48,38 @@ func (w *world) Get(id cedar.EntityUID) (cedar.Entity, bool) {
 	return cedar.Entity{}, false
 }
 
+// ancestor is an entity that questions share, with its closure.
+type ancestor struct {
+	entity  cedar.Entity
+	closure []symbol
+}
+
+// standing are the entities that are the same in all questions: operations by their
+// qualified names, collections by theirs.
+type standing struct{ operations, collections map[string]ancestor }
+
+func newStanding(v *vocabulary, x *index) standing {
+	s := standing{make(map[string]ancestor, len(v.offered)), make(map[string]ancestor, len(v.collections))}
+	for qualified, op := range v.offered {
+		s.operations[qualified] = x.below(uid(typeAction, qualified), uid(typeAction, op.agent+"/"+op.grant))
+	}
+	for name, c := range v.collections {
+		s.collections[name] = x.below(uid(typeCollection, name), uid(typeAgent, c.Agent))
+	}
+	return s
+}
+
+// below is an entity with one parent and no attributes.
+func (x *index) below(id, parent cedar.EntityUID) ancestor {
+	return ancestor{
+		cedar.Entity{UID: id, Parents: cedar.NewEntityUIDSet(parent), Attributes: nothing},
+		x.closure([]cedar.EntityUID{id, parent}),
+	}
+}
+
+// nothing is a record without attributes.
+var nothing = cedar.NewRecord(nil)
+
 // asking makes the part of a world that does not depend on the resource. The
 // reason says why the question cannot be asked; it is "" where it can.
 func (e *Engine) asking(p Principal, qualified, agent, grant string) (w world, reason string) {
@@ -64,6 +97,7 @@ func (e *Engine) asking(p Principal, qualified, agent, grant string) (w world, r
 	if reason != "" {
 		return w, "the principal's " + reason
 	}
+	known := e.standing.operations[qualified]
 	parents := make([]cedar.EntityUID, 0, len(p.Groups)+len(p.Roles)+1)
 	for _, g := range p.Groups {
 		parents = append(parents, uid(typeGroup, g))
@@ -75,18 +109,16 @@ func (e *Engine) asking(p Principal, qualified, agent, grant string) (w world, r
 		UID: uid(typeUser, p.ID), Parents: cedar.NewEntityUIDSet(parents...),
 		Attributes: cedar.NewRecord(cedar.RecordMap{"id": cedar.String(p.ID), "attributes": attributes}),
 	}
-	group := uid(typeAction, agent+"/"+grant)
-	w.action = cedar.Entity{UID: uid(typeAction, qualified), Parents: cedar.NewEntityUIDSet(group)}
 	w.principals = e.index.closure(append(parents, w.user.UID))
-	w.actions = e.index.closure([]cedar.EntityUID{w.action.UID, group})
+	w.action, w.actions = known.entity, known.closure
 	return w, ""
 }
 
 // about completes a world with what the question is about: a resource, or the
 // agent itself where r is nil.
 func (e *Engine) about(w world, agent string, r *Resource) (world, string) {
-	of := uid(typeAgent, agent)
 	if r == nil {
+		of := uid(typeAgent, agent)
 		w.resource = cedar.Entity{UID: of}
 		w.resources = e.index.closure([]cedar.EntityUID{of})
 		return w, ""
@@ -100,12 +132,13 @@ func (e *Engine) about(w world, agent string, r *Resource) (world, string) {
 	if reason != "" {
 		return w, "the resource's " + reason
 	}
-	w.collection = cedar.Entity{UID: uid(typeCollection, name), Parents: cedar.NewEntityUIDSet(of)}
+	in := e.standing.collections[name]
+	w.collection = in.entity
 	w.resource = cedar.Entity{
 		UID: uid(typeResource, name+"/"+r.ID), Parents: cedar.NewEntityUIDSet(w.collection.UID),
 		Attributes: cedar.NewRecord(cedar.RecordMap{"attributes": attributes}),
 	}
-	w.resources = e.index.closure([]cedar.EntityUID{w.resource.UID, w.collection.UID, of})
+	w.resources = e.index.extend(slices.Clip(in.closure), w.resource.UID)
 	return w, ""
 }
 
@@ -139,6 +172,9 @@ func typed(attributes map[string]powerbox.Value, declared map[string]catalogue.A
 	}
 	if wrong != "" {
 		return r, fmt.Sprintf("attribute %q is not declared", wrong)
+	}
+	if len(fields) == 0 {
+		return nothing, ""
 	}
 	return cedar.NewRecord(fields), ""
 }
