@@ -168,6 +168,10 @@ func (f *stdioFront) message(ctx context.Context, m mcp.Message, wrong *a2a.Erro
 		f.refuse(m.ID, wrong.Code, wrong.Message)
 		return
 	}
+	if m.Stateless() {
+		f.refuse(m.ID, a2a.CodeInvalidRequest, "this MCP server is a command, which serves sessions; begin with initialize, in revision "+mcp.LatestWithSessions+" or before")
+		return
+	}
 	r, err := f.request(ctx, http.MethodPost, m, line)
 	if err != nil {
 		f.failed(m, err)

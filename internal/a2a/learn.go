@@ -130,6 +130,38 @@ func FilterTasks(response []byte, keep func(TaskRef) bool) ([]byte, error) {
 	return splice(response, base, edits), nil
 }
 
+// SetInResult gives a member of the result of a response another value, or adds it where
+// the result has none. Every other byte stays, and so does a response that is an error.
+// An error means that the answer is not understood and must not be passed on.
+func SetInResult(response []byte, name string, value []byte) ([]byte, error) {
+	o, err := readObject(response)
+	if err == nil {
+		err = newNames("result").checkRaw("the answer", o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	result := o.index("result")
+	if result < 0 {
+		return response, nil
+	}
+	inner, err := readObject(o[result].value)
+	if err == nil {
+		err = newNames(name).checkRaw("the result", inner)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the result: %w", err)
+	}
+	if i := inner.index(name); i >= 0 {
+		return splice(response, o[result].start, []edit{{inner[i].start, inner[i].end, value}}), nil
+	}
+	first := append(append(append([]byte{'{'}, quote(name)...), ':'), value...)
+	if len(inner) > 0 {
+		first = append(first, ',')
+	}
+	return splice(response, o[result].start, []edit{{0, 1, first}}), nil
+}
+
 // FilterNamed cuts the elements of a list in the result of a response that keep
 // refuses, by a member that names them; one without such a name is never kept.
 // Every other byte stays. A response that is an error stays as it is. An error

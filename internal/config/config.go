@@ -146,7 +146,7 @@ type Agent struct {
 
 // AgentMCP is what of an MCP server is there beside its tools.
 type AgentMCP struct {
-	Methods        map[string]string `key:"methods" doc:"Operations (grant/operation) that methods beside tools/call need, by method: resources/read, resources/subscribe, resources/unsubscribe, prompts/get, completion/complete. Their parameters are the operation's arguments. One that is not named is refused, and nothing is listed for it."`
+	Methods        map[string]string `key:"methods" doc:"Operations (grant/operation) that methods beside tools/call need, by method: resources/read, resources/subscribe, resources/unsubscribe, prompts/get, completion/complete. Their parameters are the operation's arguments; subscriptions/listen has that of resources/subscribe for every resource. One that is not named is refused, and nothing is listed for it."`
 	ServerRequests []string          `key:"server_requests" doc:"Methods that the server may call at its clients: sampling/createMessage, elicitation/create, roots/list, ping. None: its requests are refused in the client's place."`
 }
 

@@ -37,12 +37,14 @@ type exchange struct {
 	consumed  bool // the Authorization header is ours
 	call      a2a.Call
 	mcp       mcp.Message // of MCP alone
-	named     a2a.Named
-	mapped    Skill // zero where no skill is named
-	isNamed   bool
-	forward   []byte // what the agent gets
-	verdict   gate.Verdict
-	handed    []string // ids of other agents' capabilities, for the agent behind
+	// refusedAsk says that the answer asked what configuration does not let through.
+	refusedAsk bool
+	named      a2a.Named
+	mapped     Skill // zero where no skill is named
+	isNamed    bool
+	forward    []byte // what the agent gets
+	verdict    gate.Verdict
+	handed     []string // ids of other agents' capabilities, for the agent behind
 	// delegated are capabilities of other agents that the task was given.
 	delegated []Delegated
 	unread    bool     // it could not be read to its end; observe lets it pass

@@ -21,6 +21,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/hop"
 	"github.com/powerbox-project/powerbox/internal/mcp"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // MCP says how an MCP server is protected (GATE-9). Its tools are the agent's
@@ -30,8 +31,9 @@ type MCP struct {
 	Requests []string                      // methods that the server may call at its clients; none where empty
 }
 
-// mcpVersion is the newest revision that is read.
-const mcpVersion = "2025-11-25"
+// mcpVersion is the revision in the card of an MCP server: it says where capabilities
+// are asked for, and server/discover which revisions the server has.
+const mcpVersion = mcp.LatestWithSessions
 
 // sessionPrefix keeps ids of sessions apart from those of tasks and contexts.
 const sessionPrefix = "mcp-session:"
@@ -120,12 +122,13 @@ func (x *exchange) decodeMCP(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
 	}
 	var room [64]byte
 	compared := func(header string) string { return string(folded(room[:0], header)) }
-	switch x.request.Method {
-	case http.MethodGet:
-		call.Streaming = true
-		return call, mcp.Message{}.CheckHeaders(x.request.Header, compared)
-	case http.MethodDelete:
-		return call, mcp.Message{}.CheckHeaders(x.request.Header, compared)
+	if x.request.Method != http.MethodPost {
+		call.Streaming = x.request.Method == http.MethodGet
+		wrong := x.mcp.CheckHeaders(x.request.Header, compared)
+		if wrong == nil && x.mcp.Stateless() {
+			wrong = &a2a.Error{Code: a2a.CodeMethodNotFound, Reason: a2a.ReasonMethod, Message: "revision " + mcp.Stateless + " has no " + x.request.Method + "; send a request by POST, subscriptions/listen for events"}
+		}
+		return call, wrong
 	}
 	m, wrong := mcp.Decode(x.body, limits)
 	if wrong == nil {
@@ -159,6 +162,12 @@ func (g *Gateway) mcpAttempts(x *exchange, c *gate.Call) error {
 		return nil
 	}
 	switch m := x.mcp; {
+	case m.Answers && len(x.MCP.Requests) == 0:
+		return refuse(codeServerRequest, "answers to the server, whose requests do not get through here")
+	case m.Listens():
+		if ok, err := x.tryListening(g, c); !ok || err != nil {
+			return err
+		}
 	case m.IsTool():
 		mapped, ok := x.Skills[m.Tool]
 		if !ok {
@@ -204,7 +213,7 @@ func (g *Gateway) tryArguments(x *exchange, c *gate.Call) (bool, error) {
 
 // knownToMCP reports whether a message is one that something is decided about.
 func (x *exchange) knownToMCP() bool {
-	return x.request.Method != http.MethodPost || x.mcp.Kind == mcp.Response || mcp.Known(x.mcp.Method) == x.mcp.Method ||
+	return x.request.Method != http.MethodPost || x.mcp.Kind == mcp.Response || x.mcp.IsKnown() ||
 		slices.Contains(x.Methods, x.mcp.Method)
 }
 
@@ -251,7 +260,7 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if len(body) > 0 && r.StatusCode < http.StatusBadRequest {
+	if x.judged(r, body) {
 		instead, pass, err := g.mcpEvent(r, x, body)
 		switch {
 		case err != nil:
@@ -262,7 +271,11 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *exchange) error {
 			body = instead
 		}
 	}
-	g.finish(x, mcpOutcome(r, body))
+	became := mcpOutcome(r, body)
+	if x.refusedAsk {
+		became = notTheAgent(evidence.Partial)
+	}
+	g.finish(x, became)
 	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	r.ContentLength = int64(len(body))
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -305,23 +318,34 @@ func (g *Gateway) mcpEvent(r *http.Response, x *exchange, data []byte) (instead 
 	if v.Kind() != powerbox.KindObject {
 		return nil, false, errors.New("a message of the server is no object")
 	}
+	if err := oneSpelling(v, "id", "method", "result", "error"); err != nil {
+		return nil, false, err
+	}
 	id, hasID := v.Get("id")
 	name, named := v.Get("method")
-	if named && hasID {
+	if named && hasID && !x.mcp.Stateless() {
 		method, _ := name.Text()
 		if slices.Contains(x.MCP.Requests, method) {
 			return nil, true, nil
 		}
 		return nil, false, g.refuseServer(r, x, id, method)
 	}
+	if named && hasID {
+		return nil, false, errors.New("the message is a request of the server, which revision " + mcp.Stateless + " does not have")
+	}
 	if named {
-		return nil, true, nil // a notification
+		return nil, x.mayHear(v), nil
 	}
-	result, _ := v.Get("result")
-	if kind, said := result.Get("resultType"); said && !kind.Equal(powerbox.String("complete")) {
-		return nil, false, errors.New("the result is of a kind that the revisions of MCP that are read here do not have, such as a request to the client")
+	asked, err := x.unlisted(v)
+	if err != nil {
+		return nil, false, err
 	}
-	instead, err = x.cutLists(data)
+	if len(asked) > 0 {
+		return g.refuseAsking(x, id, asked), true, nil
+	}
+	if instead, err = x.cutLists(data); err == nil && x.mcp.Stateless() {
+		instead, err = private(instead, v)
+	}
 	return instead, err == nil, err
 }
 
@@ -362,11 +386,7 @@ func (x *exchange) mayAsk(list mcp.List) func(string) bool {
 	if list.Name != "uri" {
 		return func(string) bool { return true }
 	}
-	now := x.gateway.config.Now()
-	return func(uri string) bool {
-		attempt, err := powerbox.Invocation(op, powerbox.Object(powerbox.Member{Name: "uri", Value: powerbox.String(uri)}))
-		return err == nil && powerbox.Decide(attempt, under, now).Allowed
-	}
+	return func(uri string) bool { return x.permitsURI(list.By, uri) }
 }
 
 // refuseServer answers a request of the server that does not get through, so that
@@ -446,6 +466,9 @@ func mcpResult(payload []byte) outcome {
 		if wrong, _ := result.Get("isError"); wrong.Equal(powerbox.Bool(true)) {
 			return failed(false)
 		}
+		if kind, _ := result.Get(memberKind); kind.Equal(powerbox.String("input_required")) {
+			return outcome{status: evidence.Partial, cause: trust.CauseInput} // it goes on with what the client answers
+		}
 	}
 	return outcome{status: evidence.Achieved}
 }
@@ -453,17 +476,24 @@ func mcpResult(payload []byte) outcome {
 // sayMCP writes a denial as MCP clients read it: an error of JSON-RPC, with a status
 // of HTTP that says the same where nothing waits for a response.
 func (g *Gateway) sayMCP(w http.ResponseWriter, x *exchange, d a2a.Denial) {
-	status := http.StatusOK
+	status, body := http.StatusOK, d.JSONRPC(x.call.ID)
 	switch {
 	case d.Code == a2a.CodeUnauthenticated:
 		status = http.StatusUnauthorized
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	case d.Code == a2a.CodeTaskNotFound:
 		status = http.StatusNotFound // the client begins a new session
-	case d.Code == a2a.CodeParse || d.Code == a2a.CodeInvalidRequest:
+	case d.Code == mcp.CodeRevision:
+		status, body = http.StatusBadRequest, mcp.Unsupported(x.call.ID, x.mcp.Revision, d.Message)
+	case d.Code == a2a.CodeParse || d.Code == a2a.CodeInvalidRequest || d.Code == mcp.CodeHeaders:
 		status = http.StatusBadRequest
+	case d.Code == a2a.CodeMethodNotFound && x.mcp.Stateless():
+		if status = http.StatusNotFound; x.request.Method != http.MethodPost {
+			status = http.StatusMethodNotAllowed
+			w.Header().Set("Allow", http.MethodPost)
+		}
 	case x.DenyStatus == http.StatusForbidden && (d.Code == 0 || d.Code == a2a.CodeUnauthorized), x.call.ID == nil:
 		status = http.StatusForbidden
 	}
-	g.write(w, status, typeJSON, d.JSONRPC(x.call.ID))
+	g.write(w, status, typeJSON, body)
 }

@@ -180,7 +180,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.
 		// A capability that was refused and only looked at speaks for nobody.
 		x.verdict.Held = gate.Held{}
 	}
-	if !g.prepared(w, x) {
+	if !g.prepared(w, x) || g.cancelled(w, x) {
 		return
 	}
 	g.pass(w, x)

@@ -86,7 +86,9 @@ func (s *stream) event(payload []byte, whole bool) {
 		}
 	}
 	if s.exchange.call.Binding == a2a.MCP {
-		s.became = mcpResult(payload)
+		if s.became = mcpResult(payload); s.exchange.refusedAsk {
+			s.became = notTheAgent(evidence.Partial)
+		}
 		return
 	}
 	s.became = outcome{status: evidence.Achieved}

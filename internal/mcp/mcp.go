@@ -1,11 +1,10 @@
 // Package mcp reads what goes between clients and servers of the Model Context
-// Protocol over Streamable HTTP (revisions 2025-03-26 to 2025-11-25), as bytes: what
+// Protocol over Streamable HTTP (revisions 2025-03-26 to 2026-07-28), as bytes: what
 // a client sends, strictly, so that it can be decided on, and the events that a
 // server answers with. It has no client and no server.
 package mcp
 
 import (
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,26 +12,6 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 )
-
-// The headers of Streamable HTTP.
-const (
-	HeaderSession = "Mcp-Session-Id"
-	HeaderVersion = "Mcp-Protocol-Version"
-)
-
-// Those of revision 2026-07-28 that say again what the body says, in lower case.
-const (
-	headerMethod = "mcp-method"
-	headerName   = "mcp-name"
-	headerParams = "mcp-param-" // and the name of an argument
-)
-
-// metaVersion is where a message of revision 2026-07-28 or later says its revision.
-const metaVersion = "io.modelcontextprotocol/protocolVersion"
-
-// revisions are those that are read. 2024-11-05 had another transport, and its clients
-// say no revision by this one.
-var revisions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
 // Kind is what a message is.
 type Kind uint8
@@ -51,13 +30,20 @@ const (
 	session need = iota + 1 // the right to talk to the server at all
 	tool                    // the operation of a tool
 	ruled                   // an operation that configuration names for the method
+	listens                 // for every resource the operation of [Subscribe]
 )
+
+// Subscribe is the method whose operation a client needs to be told of changes of a
+// resource, in every revision.
+const Subscribe = "resources/subscribe"
 
 // method is one that clients call.
 type method struct {
 	need   need
 	params []string // names of all parameters that are decided on; nil where none are
 	lists  *List
+	era    era
+	asks   bool // its result may ask something of the client, which calls it again
 }
 
 // List is an answer that names what can be asked for.
@@ -68,22 +54,24 @@ type List struct {
 }
 
 var methods = map[string]method{
-	"initialize":                       {need: session},
-	"ping":                             {need: session},
-	"logging/setLevel":                 {need: session},
-	"notifications/initialized":        {need: session},
+	"initialize":                       {need: session, era: inSessions},
+	"ping":                             {need: session, era: inSessions},
+	"logging/setLevel":                 {need: session, era: inSessions},
+	"notifications/initialized":        {need: session, era: inSessions},
 	"notifications/cancelled":          {need: session},
-	"notifications/progress":           {need: session},
-	"notifications/roots/list_changed": {need: session},
+	"notifications/progress":           {need: session, era: inSessions},
+	"notifications/roots/list_changed": {need: session, era: inSessions},
+	"server/discover":                  {need: session, era: stateless},
+	"subscriptions/listen":             {need: listens, era: stateless},
 	"tools/list":                       {need: session, lists: &List{"tools", "name", "tools/call"}},
-	"tools/call":                       {need: tool, params: []string{"name", "arguments"}},
+	"tools/call":                       {need: tool, params: []string{"name", "arguments"}, asks: true},
 	"resources/list":                   {need: session, lists: &List{"resources", "uri", "resources/read"}},
 	"resources/templates/list":         {need: session, lists: &List{"resourceTemplates", "uriTemplate", "resources/read"}},
-	"resources/read":                   {need: ruled, params: []string{"uri"}},
-	"resources/subscribe":              {need: ruled, params: []string{"uri"}},
-	"resources/unsubscribe":            {need: ruled, params: []string{"uri"}},
+	"resources/read":                   {need: ruled, params: []string{"uri"}, asks: true},
+	Subscribe:                          {need: ruled, params: []string{"uri"}, era: inSessions},
+	"resources/unsubscribe":            {need: ruled, params: []string{"uri"}, era: inSessions},
 	"prompts/list":                     {need: session, lists: &List{"prompts", "name", "prompts/get"}},
-	"prompts/get":                      {need: ruled, params: []string{"name", "arguments"}},
+	"prompts/get":                      {need: ruled, params: []string{"name", "arguments"}, asks: true},
 	"completion/complete":              {need: ruled, params: []string{"ref", "argument", "context"}},
 }
 
@@ -133,18 +121,39 @@ type Message struct {
 	ID        []byte         // JSON; nil in a Notification
 	Tool      string         // that is called, "" where none is
 	Arguments powerbox.Value // of the tool, or of a method that is ruled: an object
-	Revision  string         // that it says itself, "" where it says none
+	Revision  string         // that it says itself, or a header where it need not; "" where none does
 	Subject   string         // name of a tool or prompt, or URI of a resource; "" for none
+	Answers   bool           // it has answers to what the server wanted to know
+	Resources []string       // URIs of those whose changes it wants to be told of
 }
 
+// method is what is known of the message's method in its revision, the zero value
+// where that has none of the name.
+func (m Message) method() method {
+	is := methods[m.Method]
+	if is.era == stateless && !m.Stateless() || is.era == inSessions && m.Stateless() {
+		return method{}
+	}
+	return is
+}
+
+// IsKnown reports whether the message's revision has its method.
+func (m Message) IsKnown() bool { return m.method().need != 0 }
+
 // IsTool reports whether the message calls a tool.
-func (m Message) IsTool() bool { return methods[m.Method].need == tool }
+func (m Message) IsTool() bool { return m.method().need == tool }
 
 // IsRuled reports whether the message needs an operation that configuration names.
-func (m Message) IsRuled() bool { return methods[m.Method].need == ruled }
+func (m Message) IsRuled() bool { return m.method().need == ruled }
+
+// Listens reports whether the message asks to be told of changes.
+func (m Message) Listens() bool { return m.method().need == listens }
+
+// MayAsk reports whether the answer to the message may ask something of the client.
+func (m Message) MayAsk() bool { return m.Stateless() && m.method().asks }
 
 // Lists returns what the answer to the message lists, nil where it lists nothing.
-func (m Message) Lists() *List { return methods[m.Method].lists }
+func (m Message) Lists() *List { return m.method().lists }
 
 // Decode reads one message. Batches, which revision 2025-03-26 had, are refused
 // (ATK-28), and so is what readers read differently: names twice, or in another
@@ -196,59 +205,6 @@ func (m *Message) about(params powerbox.Value) *a2a.Error {
 	}
 	m.Subject, _ = subject.Text()
 	return nil
-}
-
-// CheckHeaders holds the headers of a request to its message, "" and nothing for one
-// without. A revision that is not read is refused: from 2026-07-28 on a request has no
-// session, its answer may be a request of the server, and lists may be kept for others.
-// So is a header that says something else than the message: whoever stands before the
-// server may go by the one, and the server by the other. Name is that of a header as it
-// is compared, in lower case and with dashes.
-func (m Message) CheckHeaders(headers map[string][]string, name func(string) string) *a2a.Error {
-	said := headers[HeaderVersion]
-	if len(said) > 1 {
-		return invalid(a2a.ReasonVersion, "the header %s is there more than once", HeaderVersion)
-	}
-	for _, revision := range append([]string{m.Revision}, said...) {
-		if revision != "" && !slices.Contains(revisions, revision) {
-			return invalid(a2a.ReasonVersion, "revision %.32q of MCP is not read here; begin with initialize, in revision %s or before", revision, revisions[0])
-		}
-	}
-	if len(said) == 1 && m.Revision != "" && m.Revision != said[0] {
-		return invalid(a2a.ReasonVersion, "the header %s says another revision than the message", HeaderVersion)
-	}
-	for header, values := range headers {
-		if len(header) < len(headerName) || header[0] != 'M' && header[0] != 'm' {
-			continue
-		}
-		want, about := "", true
-		switch is := name(header); {
-		case is == headerMethod:
-			want = m.Method
-		case is == headerName:
-			want = m.Subject
-		case strings.HasPrefix(is, headerParams): // which argument it is about, only a schema says
-		default:
-			about = false
-		}
-		if about && (want == "" || len(values) != 1 || plain(values[0]) != want) {
-			return invalid(a2a.ReasonEnvelope, "the header %.64q says something else than the message, or nothing that revision %s has; leave it out", header, revisions[0])
-		}
-	}
-	return nil
-}
-
-// plain is a value of a header of revision 2026-07-28, which may be in Base64.
-func plain(value string) string {
-	inside, ok := strings.CutPrefix(value, "=?base64?")
-	if inside, ends := strings.CutSuffix(inside, "?="); ok && ends {
-		text, err := base64.StdEncoding.Strict().DecodeString(inside)
-		if err != nil {
-			return ""
-		}
-		return string(text)
-	}
-	return value
 }
 
 func (m *Message) envelope(v powerbox.Value) *a2a.Error {
@@ -306,7 +262,10 @@ func (m *Message) kindOf() *a2a.Error {
 
 // params reads the parameters that are decided on.
 func (m *Message) params(v powerbox.Value) *a2a.Error {
-	known := methods[m.Method].params
+	if m.Listens() {
+		return m.listens(v)
+	}
+	known := m.method().params
 	if known == nil {
 		return nil
 	}
@@ -318,6 +277,10 @@ func (m *Message) params(v powerbox.Value) *a2a.Error {
 	for _, member := range members {
 		switch {
 		case member.Name == "_meta":
+		case m.MayAsk() && (member.Name == paramResponses || member.Name == paramState):
+			if wrong := m.again(member); wrong != nil {
+				return wrong
+			}
 		case !slices.Contains(known, member.Name):
 			return wrongParams("params has a member %.64q, which is not decided on here; want %s", member.Name, strings.Join(known, ", "))
 		default:

@@ -115,6 +115,8 @@ func (s *Server) post(r *http.Request, one *session, id string, body []byte) (*h
 	switch {
 	case wrong != nil:
 		return said(r, http.StatusBadRequest, "", nil), nil
+	case m.Stateless():
+		return said(r, http.StatusBadRequest, "application/json", sessionsOnly(m.ID)), nil
 	case one == nil && id != "":
 		return said(r, http.StatusNotFound, "", nil), nil // the client begins a new one
 	case one == nil && m.Method != "initialize": // a request, as Decode has it
@@ -133,6 +135,12 @@ func (s *Server) post(r *http.Request, one *session, id string, body []byte) (*h
 		return said(r, http.StatusAccepted, "", nil), nil
 	}
 	return one.ask(r, string(m.ID), body, begins)
+}
+
+// sessionsOnly is the answer to a request that stands for itself: there is no process
+// for it. Clients that speak other revisions, too, begin with initialize then.
+func sessionsOnly(id []byte) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"this MCP server is a command, which serves sessions; begin with initialize, in revision %s or before"}}`, id, mcp.LatestWithSessions)
 }
 
 // start runs the program for a new session.
