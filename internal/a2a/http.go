@@ -73,12 +73,27 @@ func DecodeHTTP(r HTTPRequest, header Header, limits powerbox.Limits) (Call, *Er
 	if wrong := c.query(r.Query, limits); wrong != nil {
 		return c, wrong
 	}
+	if wrong := c.besidePath(named); wrong != nil {
+		return c, wrong
+	}
 	for _, m := range named {
 		if wrong := c.add("the path", m); wrong != nil {
 			return c, wrong
 		}
 	}
 	return c, c.parse(false)
+}
+
+// besidePath refuses a tenant that stands in the body or the query alone. Paths are
+// where it is in this binding, and many agents look nowhere else: to them the call is
+// about what has the same id in no tenant, which can be somebody else's (ATK-18).
+func (c *Call) besidePath(named []powerbox.Member) *Error {
+	given, ok := c.Params.Get("tenant")
+	inPath := slices.ContainsFunc(named, func(m powerbox.Member) bool { return m.Name == "tenant" })
+	if !ok || inPath || given.Kind() == powerbox.KindNull || given.Equal(powerbox.String("")) {
+		return nil
+	}
+	return invalidParams(ReasonTask, "the body or the query names a tenant and the path names none; it is the first part of the path, as in /TENANT/tasks")
 }
 
 // segmentsOf takes a path apart. What servers resolve differently, such as

@@ -22,17 +22,21 @@ var withTenants = []wire{{}, {overREST, "1.0"}, {overGRPC, "1.0"}}
 // inTenants runs a test in front of an agent that numbers its tasks in each of its
 // tenants: at the server's own gateway on both stores, and at two gateways apart.
 func inTenants(t *testing.T, o options, test func(t *testing.T, w *town)) {
-	o.agent, o.numbering = "    enforces: context\n    push: "+relayHere+o.agent, true
 	for _, on := range withTenants {
-		o.on = on
-		t.Run(on.String(), func(t *testing.T) {
-			onStores(t, func(t *testing.T) { test(t, start(t, o)) })
-			t.Run("apart", func(t *testing.T) {
-				w, _ := startApart(t, 2, o)
-				test(t, w)
-			})
-		})
+		inTenantsOn(t, on, o, test)
 	}
+}
+
+// inTenantsOn is inTenants on one wire.
+func inTenantsOn(t *testing.T, on wire, o options, test func(t *testing.T, w *town)) {
+	o.agent, o.numbering, o.on = "    enforces: context\n    push: "+relayHere+o.agent, true, on
+	t.Run(on.String(), func(t *testing.T) {
+		onStores(t, func(t *testing.T) { test(t, start(t, o)) })
+		t.Run("apart", func(t *testing.T) {
+			w, _ := startApart(t, 2, o)
+			test(t, w)
+		})
+	})
 }
 
 // in is a call of JSON-RPC in a tenant.
