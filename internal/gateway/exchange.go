@@ -47,7 +47,7 @@ type exchange struct {
 	handed     []string // ids of other agents' capabilities, for the agent behind
 	// delegated are capabilities of other agents that the task was given.
 	delegated []Delegated
-	unread    bool     // it could not be read to its end; observe lets it pass
+	unread    bool     // in which tenant it is could not be read; it passes all the same
 	claims    bool     // the context that it names is nobody's yet, and will be the caller's
 	ended     []string // tasks that the answer says have ended
 	begun     string   // the task that the answer says the message began, "" for none

@@ -60,18 +60,21 @@ func (g *Gateway) owns(x *exchange, c *gate.Call) error {
 }
 
 // claimable reports whether a name that nobody has may be taken by the call: by
-// a message, for its context, where callers choose those. In a tenant nobody has it
-// only where the agent tells tenants apart: to one that does not read them the name
-// may be somebody's all the same.
+// a message, for its context, where callers choose those. In a tenant, and in none
+// beside tenants, nobody has it only where the agent tells them apart: to one that does
+// not read them the name may be somebody's all the same.
 func (x *exchange) claimable(name string) bool {
-	return x.ClientContexts && (x.call.Tenant == "" || x.tellsTenants()) && x.mode != gate.Observe && x.call.Method.IsMessage() && x.call.Task == "" && name == x.call.Context &&
+	return x.ClientContexts && x.tellsTenants() && x.mode != gate.Observe && x.call.Method.IsMessage() && x.call.Task == "" && name == x.call.Context &&
 		!slices.Contains(x.call.ReferenceTasks, name)
 }
 
-// tellsTenants reports whether the agent behind reads the tenant of the call: its
-// card declares so, or has that tenant, and 0.3 has none.
+// tellsTenants reports whether the agent behind reads the tenant of the call, or that it
+// has none: its card declares so, or has an interface of that tenant. 0.3 has none.
 func (x *exchange) tellsTenants() bool {
-	return x.call.Version == a2a.Version1 && (x.view.contract.Supports("multi_tenant") || x.view.card.HasTenant(x.call.Tenant))
+	if x.call.Tenant != "" && x.call.Version != a2a.Version1 {
+		return false
+	}
+	return x.view.card.HasTenant(x.call.Tenant) || x.view.contract.Supports("multi_tenant")
 }
 
 // claim makes the context that the call names the caller's, before the agent

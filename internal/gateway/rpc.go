@@ -136,7 +136,7 @@ func header(r *http.Request) a2a.Header {
 }
 
 func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.Error) {
-	x.unread = decodeError != nil
+	x.unread = decodeError != nil || x.unnamedTenant()
 	switch x.call.Method {
 	case a2a.CapabilitiesRequest, a2a.CapabilitiesAttenuate, a2a.CapabilitiesRevoke, a2a.CapabilitiesList:
 		g.issue(w, x)
@@ -184,6 +184,20 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.
 		return
 	}
 	g.pass(w, x)
+}
+
+// unnamedTenant reports whether a method that only configuration knows is called so that
+// nobody but the agent can tell in which tenant: it has no parameters with names.
+func (x *exchange) unnamedTenant() bool {
+	switch {
+	case x.call.Method != a2a.Unknown || x.call.Binding == a2a.MCP:
+		return false
+	case x.call.Binding == a2a.JSONRPC:
+		kind := x.call.Params.Kind()
+		return kind != powerbox.KindObject && kind != powerbox.KindNull
+	default:
+		return true
+	}
 }
 
 // mayPass reports whether a method that is in no table of A2A's goes on to be
