@@ -10,6 +10,9 @@ import (
 // MaxCardBytes is the length of the longest card that is read.
 const MaxCardBytes = 1 << 20
 
+// maxInterfaces is how many interfaces a card may have: each is looked for among all.
+const maxInterfaces = 1024
+
 // ErrNoInterface says that a card offers no interface that can be protected.
 var ErrNoInterface = errors.New("the card has no interface with binding JSONRPC, HTTP+JSON or GRPC, which are those that are protected")
 
@@ -122,17 +125,22 @@ func (v CardView) Protectable() bool {
 // interface go on to that one: it is the first of its binding, version and tenant.
 func (v CardView) protected(i Interface) bool {
 	for _, b := range []Binding{JSONRPC, HTTPJSON, GRPC, MCP} {
-		if first, ok := v.Interface(b, majorMinor(i.Version), i.Tenant); ok && i.Binding == b.String() {
-			return first.URL == i.URL
+		if i.Binding != b.String() {
+			continue
 		}
+		first, ok := v.Interface(b, majorMinor(i.Version), i.Tenant)
+		return ok && first.URL == i.URL
 	}
 	return false
 }
 
 // majorMinor cuts the patch number off a protocol version.
 func majorMinor(version string) string {
-	numbers := strings.SplitN(version, ".", 3)
-	return strings.Join(numbers[:min(2, len(numbers))], ".")
+	if major, rest, found := strings.Cut(version, "."); found {
+		minor, _, _ := strings.Cut(rest, ".")
+		return version[:len(major)+1+len(minor)]
+	}
+	return version
 }
 
 func isSet(value []byte) bool {
@@ -170,6 +178,9 @@ func openCard(raw []byte) (*card, error) {
 		if *part.to, err = readObjects(part.where+"."+part.name, part.of.get(part.name), part.names); err != nil {
 			return nil, err
 		}
+	}
+	if n := len(c.supported) + len(c.additional); n > maxInterfaces {
+		return nil, fmt.Errorf("card.supportedInterfaces and card.additionalInterfaces have %d interfaces; want at most %d", n, maxInterfaces)
 	}
 	return c, errors.Join(cardNames.checkRaw("card", c.top), capabilityNames.checkRaw("card.capabilities", c.capabilities))
 }
