@@ -22,6 +22,9 @@ const (
 	maximumHeaderBytes = 64 << 10
 	pingAfter          = 30 * time.Second // in which nothing came
 	pingTimeout        = 15 * time.Second
+	// unreadBytes is how much of one answer over HTTP/2 is taken in before whoever it is
+	// for reads it: the connection is everybody's, and does not wait as one of HTTP/1.1.
+	unreadBytes = 256 << 10
 )
 
 // Client calls out under a [Policy]. It is safe for concurrent use.
@@ -46,7 +49,7 @@ func New(p Policy) *Client {
 	http2.Protocols = new(http.Protocols)
 	http2.Protocols.SetHTTP2(true)
 	http2.Protocols.SetUnencryptedHTTP2(true)
-	http2.HTTP2 = alive()
+	http2.HTTP2 = shared()
 	fresh := p.upstream()
 	fresh.DisableKeepAlives = true
 	return &Client{
@@ -71,14 +74,15 @@ func (p Policy) upstream() *http.Transport {
 		return hop.Watch(c), nil
 	}
 	t.Protocols.SetHTTP2(true)
-	t.HTTP2 = alive()
+	t.HTTP2 = shared()
 	return t
 }
 
-// alive has a connection of HTTP/2 end that nothing comes from any more: all calls are on
-// it, and none would notice.
-func alive() *http.HTTP2Config {
-	return &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
+// shared has a connection of HTTP/2 end that nothing comes from any more: all calls are on
+// it, and none would notice. Who does not read an answer keeps no more of it here than
+// [unreadBytes], and nobody else's from coming (ATK-55).
+func shared() *http.HTTP2Config {
+	return &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, MaxReceiveBufferPerStream: unreadBytes}
 }
 
 func bounded(t *http.Transport, timeout time.Duration) *http.Client {
