@@ -1,6 +1,7 @@
 package powerbox
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -30,6 +31,20 @@ func (v Value) SameButCase() (one, other string, found bool) {
 		}
 	}
 	return "", "", false
+}
+
+// CheckNames words what [Value.SameButCase] finds for whoever sent the value, nil for
+// nothing.
+func (v Value) CheckNames() error {
+	one, other, found := v.SameButCase()
+	switch {
+	case !found:
+		return nil
+	case strings.Contains(other, "\x00"):
+		return fmt.Errorf("a member is named %.64q, which some readers take for %.64q; send no U+0000 in names", other, one)
+	default:
+		return fmt.Errorf("members %.64q and %.64q of one object differ in letter case alone; readers would choose differently, send one", one, other)
+	}
 }
 
 // sameButCase finds two members whose names differ in letter case alone. A few

@@ -41,5 +41,9 @@ func TestATK27_NamesThatDifferInCase(t *testing.T) {
 		if [2]string{one, other} != want || found != (want[0] != "") {
 			t.Errorf("%s: %q, %q, %v; want %q", text, one, other, found, want)
 		}
+		err = v.CheckNames()
+		if (err != nil) != found || found && strings.Contains(err.Error(), "U+0000") != strings.Contains(other, "\x00") {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

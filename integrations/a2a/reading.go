@@ -159,8 +159,8 @@ func valueOf(v any) (powerbox.Value, error) {
 		return powerbox.Value{}, err
 	}
 	value, err := powerbox.DecodeValue(raw, powerbox.Limits{Bytes: maxBody, Depth: 64})
-	if one, other, found := value.SameButCase(); err == nil && found { // who reads it next may choose differently (ATK-27)
-		err = fmt.Errorf("members %.64q and %.64q of one object differ in letter case alone; send one", one, other)
+	if err == nil {
+		err = value.CheckNames() // who reads it next may choose differently (ATK-27)
 	}
 	return value, err
 }

@@ -69,8 +69,8 @@ func readMessage(body []byte) (message, error) {
 	if v.Kind() != powerbox.KindObject {
 		return m, errors.New("want one message, an object; batches are not taken")
 	}
-	if one, other, found := v.SameButCase(); found { // the server's own reader may choose differently (ATK-27)
-		return m, fmt.Errorf("members %.64q and %.64q of one object differ in letter case alone; send one", one, other)
+	if err := v.CheckNames(); err != nil {
+		return m, err // the server's own reader may choose differently (ATK-27)
 	}
 	m.id, m.hasID = v.Get("id")
 	if k := m.id.Kind(); m.hasID && k != powerbox.KindString && k != powerbox.KindNumber {

@@ -24,11 +24,8 @@ func foldName(name string) string {
 // is nil where there is nothing to refuse, and otherwise an invalid request that
 // names the two.
 func CheckCase(v powerbox.Value) *Error {
-	if one, other, ok := v.SameButCase(); ok {
-		if strings.Contains(other, "\x00") {
-			return invalidRequest(ReasonVariant, "a member is named %.64q, which some readers take for %.64q; send no U+0000 in names", other, one)
-		}
-		return invalidRequest(ReasonVariant, "members %q and %q of one object differ in letter case alone; readers would choose differently, send one", one, other)
+	if err := v.CheckNames(); err != nil {
+		return invalidRequest(ReasonVariant, "%v", err)
 	}
 	return nil
 }

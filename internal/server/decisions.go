@@ -161,8 +161,8 @@ func (d *Decisions) serve(w http.ResponseWriter, r *http.Request, do func(contex
 		err = errors.New("want an object")
 	}
 	// What is decided on is read by the program that asks, after this (ATK-27).
-	if one, other, found := v.SameButCase(); err == nil && found {
-		err = fmt.Errorf("members %.64q and %.64q of one object differ in letter case alone; readers would choose differently, send one", one, other)
+	if err == nil {
+		err = v.CheckNames()
 	}
 	if err != nil {
 		return nil, status{http.StatusBadRequest, "body: " + err.Error()}
