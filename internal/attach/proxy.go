@@ -195,10 +195,7 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 			if p.call.Binding == a2a.GRPC {
 				out.Out.Header.Set("Grpc-Accept-Encoding", "identity")
 			}
-			hop.Onward(out.Out, p.body)
-			if p.call.Binding == a2a.GRPC {
-				out.Out.Close = false // in HTTP/2 nothing stands behind a body
-			}
+			hop.Onward(out.Out, p.body, p.call.Binding == a2a.GRPC)
 		},
 		ModifyResponse: func(answer *http.Response) error {
 			err := look(answer, p)

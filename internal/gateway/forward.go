@@ -196,10 +196,7 @@ func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context s
 		r.Out.Header.Set("Grpc-Accept-Encoding", "identity")
 	}
 	// Nothing in between may undo what the checked bytes say.
-	hop.Onward(r.Out, x.forward)
-	if x.call.Binding == a2a.GRPC {
-		r.Out.Close = false // in HTTP/2 nothing stands behind a body
-	}
+	hop.Onward(r.Out, x.forward, x.call.Binding == a2a.GRPC)
 	h := r.Out.Header
 	stripOurs(h)
 	stripOwnCookies(h)

@@ -410,7 +410,7 @@ func (g *Gateway) refuseServer(r *http.Response, x *exchange, id powerbox.Value,
 	}
 	again := r.Request.Clone(context.WithoutCancel(ctx))
 	again.Method = http.MethodPost
-	hop.Onward(again, answer)
+	hop.Onward(again, answer, false)
 	again.Header.Set("Content-Type", typeJSON)
 	again.Header.Set("Accept", typeJSON+", "+typeEvents)
 	again.Header.Set(HeaderContext, signed)

@@ -81,7 +81,7 @@ func TestATK31_TakenBeforeTheLook(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			hop.Onward(r, []byte(body))
+			hop.Onward(r, []byte(body), false)
 			answer, err := hop.Final(r.Context(), transportFunc(func(r *http.Request) (*http.Response, error) {
 				return transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 			}), nil).RoundTrip(r)
@@ -151,8 +151,11 @@ func TestATK31_Alone(t *testing.T) {
 		if c.change != nil {
 			c.change(r)
 		}
-		if hop.Onward(r, []byte(c.body)); r.Close != c.alone {
+		if hop.Onward(r, []byte(c.body), false); r.Close != c.alone {
 			t.Errorf("ATK-31 %s: alone is %v", name, r.Close)
+		}
+		if hop.Onward(r, []byte(c.body), true); r.Close {
+			t.Errorf("ATK-31 %s: alone over HTTP/2", name)
 		}
 	}
 }

@@ -23,9 +23,10 @@ import (
 //     decision is one request (ATK-22, ATK-42). What was never written is still
 //     written to another connection, and so is what can be repeated by its method.
 //   - Whose end could be seen in different places has the connection for itself from
-//     there on: nobody else gets what comes behind its answer (ATK-31).
-func Onward(r *http.Request, body []byte) {
-	r.Close = alone(r, body)
+//     there on: nobody else gets what comes behind its answer (ATK-31). In HTTP/2, for what
+//     goes by nothing else, frames say where it ends.
+func Onward(r *http.Request, body []byte, http2 bool) {
+	r.Close = !http2 && alone(r, body)
 	r.ContentLength, r.TransferEncoding, r.Trailer = int64(len(body)), nil, nil
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }

@@ -55,7 +55,7 @@ func TestATK42_SentOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header = http.Header{"Idempotency-Key": {"k"}, "X-Idempotency-Key": {"k"}}
-		hop.Onward(r, []byte("{}"))
+		hop.Onward(r, []byte("{}"), false)
 		answer, err := transport.RoundTrip(r)
 		if err == nil {
 			_, err = io.Copy(io.Discard, answer.Body)
