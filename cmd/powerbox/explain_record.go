@@ -13,6 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/provider"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -323,7 +324,7 @@ func (e *explanation) execution(r evidence.Record) {
 		Grant string `json:"grant"`
 		Token string `json:"jti"`
 	}
-	if r.ActionType != "capability.execute" || json.Unmarshal(r.Intent.Details, &said) != nil {
+	if r.ActionType != provider.ActionExecute || json.Unmarshal(r.Intent.Details, &said) != nil {
 		return
 	}
 	e.fact("token", "%s", said.Token)

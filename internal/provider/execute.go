@@ -15,6 +15,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
+// ActionExecute is the action of the record of an execution.
+const ActionExecute = "capability.execute"
+
 // Backend does what a capability is.
 type Backend interface {
 	// Execute does it. What the backend itself says no to is an [*agentauth.Error];
@@ -145,7 +148,7 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		return gate.Verdict{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments: %v", err)
 	}
 	call := &gate.Call{
-		Target: p.target, Mode: gate.Require, Attempts: []powerbox.Attempt{attempt}, Action: "capability.execute",
+		Target: p.target, Mode: gate.Require, Attempts: []powerbox.Attempt{attempt}, Action: ActionExecute,
 		Caller: gate.Caller{Holder: holder(s.Agent.ID), Principal: p.config.Issuer.Pseudonym(p.config.Agent, s.Agent.User)},
 		Origin: func(string) string { return "" }, Reads: c.Sensitivity == Read,
 	}
