@@ -25,13 +25,14 @@ const traceSpan = "168h"
 const traceLimit = 5000
 
 func newTrace(p *program) *cobra.Command {
-	var since, incident, bundle string
+	var since, incident, bundle, tenant string
 	cmd := &cobra.Command{
 		Use:   "trace TASK | TRACE_ID | RECORD | --incident AGENT",
 		Short: "Show every hop of a task: who asked whom for what, under what, what narrowed it, what was refused, what became of it",
 		Long: "TASK is the id of a task or context, TRACE_ID that of a trace (32 hex characters, W3C Trace Context), RECORD\n" +
 			"that of a decision (rec_...). The calls of a task are its own records and those of the same trace; a call\n" +
-			"stands under the one at the agent that made it.\n\n" +
+			"stands under the one at the agent that made it. An agent may number its tasks in each of its tenants: those\n" +
+			"of TASK are of all of them, or of the one that --tenant names.\n\n" +
 			"--incident AGENT shows what an agent, or a holder such as key:THUMBPRINT, has done since then: what it\n" +
 			"touched, whom it passed authority on to, what it can still use, and the commands that stop it.",
 		Example: "  powerbox trace rec_01m81030k8rktbf8fcyfezvy0d\n" +
@@ -42,11 +43,16 @@ func newTrace(p *program) *cobra.Command {
 	output := outputFlag(cmd)
 	o := addSourceFlags(cmd)
 	cmd.Flags().StringVar(&since, "since", traceSpan, "from when on: how long ago, such as 24h, or a time in RFC 3339; with --from all, if it is not set")
+	cmd.Flags().StringVar(&tenant, "tenant", "", "`tenant` of the agent, in which TASK is; \"\" for none")
 	cmd.Flags().StringVar(&incident, "incident", "", "the `agent`, or holder, to look into")
 	cmd.Flags().StringVar(&bundle, "bundle", "", "with --incident, export all evidence as it is now to this `file`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (len(args) == 1) == (incident != "") || bundle != "" && (incident == "" || o.from != "") {
 			return usage(errors.New("want either a task, trace or record, or --incident AGENT; --bundle goes with --incident, at the server"))
+		}
+		t := tracer{narrow: cmd.Flags().Changed("tenant"), tenant: tenant}
+		if t.narrow && (incident != "" || !isTask(args[0])) {
+			return usage(errors.New("--tenant goes with the id of a task or context; a trace, a record and --incident are of no single tenant, or of a known one"))
 		}
 		if o.from != "" && !cmd.Flags().Changed("since") {
 			since = ""
@@ -62,14 +68,15 @@ func newTrace(p *program) *cobra.Command {
 		if incident != "" {
 			return p.incident(cmd.Context(), from, incident, at, bundle, *output)
 		}
-		t, err := tracer{from, at}.trace(cmd.Context(), args[0])
+		t.recordSource, t.since = from, at
+		tree, err := t.trace(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
 		if *output == "json" {
-			return p.printJSON(t)
+			return p.printJSON(tree)
 		}
-		return p.printTrace(t)
+		return p.printTrace(tree)
 	}
 	return cmd
 }
@@ -123,7 +130,9 @@ const outcomeUnknown = "unknown"
 type tracer struct {
 	recordSource
 
-	since time.Time
+	since  time.Time
+	narrow bool // whether the records of a task are those of one tenant
+	tenant string
 }
 
 var traceID = regexp.MustCompile(`^[0-9a-f]{32}$`)
@@ -133,12 +142,12 @@ func (t tracer) trace(ctx context.Context, thing string) (traced, error) {
 	found := gathered{records: map[string]evidence.Record{}}
 	var err error
 	switch {
-	case strings.HasPrefix(thing, "rec_"):
-		err = t.ofRecord(ctx, &found, thing)
+	case isTask(thing):
+		err = t.ofTask(ctx, &found, thing)
 	case traceID.MatchString(thing):
 		err = t.add(ctx, &found, recordQuery{trace: thing})
 	default:
-		err = t.ofTask(ctx, &found, thing)
+		err = t.ofRecord(ctx, &found, thing)
 	}
 	if err == nil && len(found.records) == 0 {
 		err = fmt.Errorf("there is no record of %q since then; see powerbox evidence list, and --since", thing)
@@ -150,6 +159,11 @@ func (t tracer) trace(ctx context.Context, thing string) (traced, error) {
 	return traced{thing, found.tree(issued), found.truncated}, err
 }
 
+// isTask reports whether a thing is neither a record nor a trace.
+func isTask(thing string) bool {
+	return !strings.HasPrefix(thing, "rec_") && !traceID.MatchString(thing)
+}
+
 // gathered are the records that a tree is made of.
 type gathered struct {
 	records   map[string]evidence.Record
@@ -158,9 +172,16 @@ type gathered struct {
 
 func (t tracer) add(ctx context.Context, into *gathered, q recordQuery) error {
 	q.since, q.limit = t.since, traceLimit+1
+	narrow := t.narrow && q.task != ""
+	if narrow {
+		q.limit = 0 // those of other tenants count for nothing
+	}
 	for r, err := range t.each(ctx, q) {
 		if err != nil {
 			return err
+		}
+		if narrow && r.Details.Tenant != t.tenant {
+			continue
 		}
 		if len(into.records) >= traceLimit {
 			into.truncated = true
@@ -209,6 +230,7 @@ func (t tracer) ofRecord(ctx context.Context, into *gathered, id string) error {
 	case r.Details.TraceID != "":
 		return t.add(ctx, into, recordQuery{trace: r.Details.TraceID})
 	case r.TaskID != "":
+		t.narrow, t.tenant = true, r.Details.Tenant
 		return t.ofTask(ctx, into, r.TaskID)
 	}
 	return t.add(ctx, into, recordQuery{outcomeOf: id})
