@@ -25,6 +25,7 @@ type Agent struct {
 	Base       string // where the card was found, without the well-known path
 	Name       string
 	URL        string // where the agent takes JSON-RPC
+	Tenant     string // that the card has calls there name (A2A 1.0, AgentInterface), "" for none
 	Negotiates bool   // whether the card has our extension; the fields below are empty where not
 	Issuer     string // public URL of the agent: the audience of proofs, the issuer of capabilities
 	Grants     []Grant
@@ -107,14 +108,13 @@ func readAgent(base string, raw []byte) (Agent, error) {
 	}
 	// An agent that is protected takes the methods of the extension where it takes
 	// HTTP+JSON, too.
-	at, ok := view.Interface(a2a.JSONRPC, "", "")
-	if !ok {
-		at, ok = view.Interface(a2a.HTTPJSON, "", "")
+	at, ok := view.Interface(a2a.JSONRPC, a2a.Version1, "")
+	for _, binding := range []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON, a2a.MCP} {
+		if !ok {
+			at, ok = view.Interface(binding, "", "")
+		}
 	}
-	if !ok {
-		at, ok = view.Interface(a2a.MCP, "", "")
-	}
-	a := Agent{Base: base, Name: view.Name, URL: at.URL}
+	a := Agent{Base: base, Name: view.Name, URL: at.URL, Tenant: at.Tenant}
 	a.card, _ = agentcard.Lint(raw, false) // it keeps its problems, which Fits looks at
 	if !ok && !view.Protectable() {
 		return Agent{}, a2a.ErrNoInterface

@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,7 +52,7 @@ type RequestParams struct {
 	Query   powerbox.Value
 	Expires time.Time // zero for as long as the issuer allows
 	Task    string    // A2A task or context that it is for; "" for the purpose alone
-	Tenant  string    // of the agent, in which that task is; "" for none
+	Tenant  string    // of the agent, in which that task is; "" for that of [Agent], which mostly is none
 	Push    bool      // whether push notifications are wanted as well
 	Card    bool      // whether the extended card is wanted as well
 	// ScopeToken asks for a scope token instead of an attenuating token.
@@ -78,7 +79,11 @@ func (c *Client) Request(ctx context.Context, agent Agent, p RequestParams) ([]C
 	if p.ScopeToken {
 		ms = append(ms, text("format", a2a.FormatScopeToken))
 	}
-	ms = optional(optional(optional(ms, "task", p.Task), "tenant", p.Tenant), "expires", timeText(p.Expires))
+	tenant := p.Tenant
+	if p.Task != "" {
+		tenant = cmp.Or(tenant, agent.Tenant)
+	}
+	ms = optional(optional(optional(ms, "task", p.Task), "tenant", tenant), "expires", timeText(p.Expires))
 	return c.capabilities(ctx, agent, "a2a/capabilities/request", powerbox.Object(ms...))
 }
 

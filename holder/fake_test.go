@@ -29,6 +29,7 @@ type agent struct {
 	issuer *token.PrivateKey
 	holder *token.PrivateKey // published on its card
 	params string            // more members of the extension's params, with a comma in front
+	tenant string            // that the card names; "" for none
 	answer func(method string, params powerbox.Value, key token.PublicKey) string
 	want   string // operation that the proof must name, "" for that of the skill
 
@@ -43,13 +44,14 @@ func newAgent(t *testing.T) *agent {
 	a := &agent{issuer: newKey(t), holder: newKey(t)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/agent-card.json", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"name":"documents","supportedInterfaces":[{"url":%q,"protocolBinding":"JSONRPC","protocolVersion":"1.0"}],
+		fmt.Fprintf(w, `{"name":"documents","supportedInterfaces":[{"url":%q,"protocolBinding":"JSONRPC","protocolVersion":"1.0","tenant":%q},
+			{"url":%q,"protocolBinding":"JSONRPC","protocolVersion":"0.3"}],
 			"capabilities":{"extensions":[{"uri":%q,"params":{"issuer":%q,"holder":%s,
 			"skills":{"retrieve_document":{"operation":"documents/documents:read/retrieve","handle":"resourceHandle"},
 				"search_documents":{"operation":"documents/documents:read/search"}},
 			"capabilityGrants":[{"id":"documents:old","operations":["retrieve","search"],"legacy":true},
 				{"id":"documents:read","description":"Read","operations":["retrieve","search"],"attenuable":true}]%s}}]}}`,
-			a.URL, holder.ExtensionURI, a.URL, a.holder.Public().JWK(), a.params)
+			a.URL, a.tenant, a.URL, holder.ExtensionURI, a.URL, a.holder.Public().JWK(), a.params)
 	})
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -20,7 +20,7 @@ func (c *Client) Invoke(ctx context.Context, agent Agent, held Capability, skill
 	if !ok {
 		return nil, fmt.Errorf("holder: skill %q of %s maps to no operation; it has %v", skill, agent.Base, agent.skillNames())
 	}
-	params := []powerbox.Member{text("skill", skill), {Name: "arguments", Value: arguments}}
+	params := optional([]powerbox.Member{text("skill", skill), {Name: "arguments", Value: arguments}}, "tenant", agent.Tenant)
 	if held.ScopeToken != "" {
 		return c.call(ctx, agent, "a2a/skill/invoke", powerbox.Object(params...), func(h http.Header, _ []byte) error {
 			return c.presentScopes(h, agent, held)

@@ -57,3 +57,49 @@ func TestSendFails(t *testing.T) {
 		t.Errorf("%d calls were made", len(a.bodies))
 	}
 }
+
+// A card that names a tenant for its calls gets them with it (A2A 1.0, AgentInterface);
+// a task is in that tenant, where nothing else is said.
+func TestCallsNameTheTenantOfTheCard(t *testing.T) {
+	a, c := newAgent(t), newClient(t)
+	a.tenant = "t1"
+	to := discover(t, c, a)
+	a.answer = func(string, powerbox.Value, token.PublicKey) string { return `"result":{"capabilities":[]}` }
+	held := holder.Capability{ID: "cap_1", Agent: a.URL}
+	for name, try := range map[string]struct {
+		want string
+		call func() error
+	}{
+		"SendMessage": {"t1", func() error {
+			_, err := c.Send(t.Context(), to, "search_documents", powerbox.Object())
+			return err
+		}},
+		"skill/invoke": {"t1", func() error {
+			_, err := c.Invoke(t.Context(), to, held, "search_documents", powerbox.Object())
+			return err
+		}},
+		"a request for a task": {"t1", func() error {
+			_, err := c.Request(t.Context(), to, holder.RequestParams{Grants: []string{"documents:read"}, Purpose: "p", Task: "1"})
+			return err
+		}},
+		"a request for a task elsewhere": {"t2", func() error {
+			_, err := c.Request(t.Context(), to, holder.RequestParams{Grants: []string{"documents:read"}, Purpose: "p", Task: "1", Tenant: "t2"})
+			return err
+		}},
+		"a request for none": {"", func() error {
+			_, err := c.Request(t.Context(), to, holder.RequestParams{Grants: []string{"documents:read"}, Purpose: "p"})
+			return err
+		}},
+	} {
+		a.bodies = nil
+		err := try.call()
+		if len(a.bodies) != 1 {
+			t.Fatalf("%s: %d calls, %v", name, len(a.bodies), err)
+		}
+		params, _ := value(t, string(a.bodies[0])).Get("params")
+		said, _ := params.Get("tenant")
+		if got, _ := said.Text(); got != try.want {
+			t.Errorf("%s: in tenant %q; want %q\n%s", name, got, try.want, a.bodies[0])
+		}
+	}
+}
