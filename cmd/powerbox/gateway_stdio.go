@@ -89,6 +89,50 @@ type stdioFront struct {
 
 	mu      sync.Mutex
 	session string
+	waiting map[string]context.CancelCauseFunc // requests that stand for themselves, by id
+}
+
+// errCancelled is the end of a request that its host wants no answer to any more.
+var errCancelled = errors.New("the host has cancelled the request")
+
+// cancellable is what a request that stands for itself runs under: its host cancels it
+// by a notification, and over HTTP that is the end of the connection.
+func (f *stdioFront) cancellable(ctx context.Context, m mcp.Message) (context.Context, func()) {
+	if !m.Stateless() || m.Kind != mcp.Request {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	id := string(m.ID)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiting == nil {
+		f.waiting = map[string]context.CancelCauseFunc{}
+	}
+	f.waiting[id] = cancel
+	return ctx, func() {
+		cancel(nil)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.waiting, id)
+	}
+}
+
+// cancel ends the request that a notification names, and reports whether it is one that
+// stands for itself.
+func (f *stdioFront) cancel(line []byte) bool {
+	v, err := powerbox.DecodeValue(line, powerbox.Limits{Bytes: stdio.MaxLine, Depth: 64})
+	if err != nil {
+		return false // it was decoded before
+	}
+	params, _ := v.Get("params")
+	id, _ := params.Get("requestId")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	cancel, ok := f.waiting[string(id.AppendJSON(nil))]
+	if ok {
+		cancel(errCancelled)
+	}
+	return ok
 }
 
 // newStdioFront is the client of a gateway that listens.
@@ -138,8 +182,10 @@ func (f *stdioFront) run(ctx context.Context, in io.Reader) error {
 			} else {
 				select {
 				case limit <- struct{}{}:
+					ctx, done := f.cancellable(ctx, m) // what cancels it may come right behind
 					waiting.Go(func() {
 						defer func() { <-limit }()
+						defer done()
 						f.message(ctx, m, wrong, line)
 					})
 				default: // whoever waits may wait for what comes behind this one
@@ -168,19 +214,23 @@ func (f *stdioFront) message(ctx context.Context, m mcp.Message, wrong *a2a.Erro
 		f.refuse(m.ID, wrong.Code, wrong.Message)
 		return
 	}
-	if m.Stateless() {
-		f.refuse(m.ID, a2a.CodeInvalidRequest, "this MCP server is a command, which serves sessions; begin with initialize, in revision "+mcp.LatestWithSessions+" or before")
+	if m.Method == "notifications/cancelled" && f.cancel(line) {
 		return
 	}
+	if err := f.pass(ctx, m, line); err != nil && !errors.Is(context.Cause(ctx), errCancelled) {
+		f.failed(m, err)
+	}
+}
+
+// pass has the gateway answer a message, and writes the answer.
+func (f *stdioFront) pass(ctx context.Context, m mcp.Message, line []byte) error {
 	r, err := f.request(ctx, http.MethodPost, m, line)
 	if err != nil {
-		f.failed(m, err)
-		return
+		return err
 	}
 	answer, err := f.http.Do(r)
 	if err != nil {
-		f.failed(m, err)
-		return
+		return err
 	}
 	defer func() { _ = answer.Body.Close() }() // it was read
 	if id := answer.Header.Get(mcp.HeaderSession); id != "" && m.Method == "initialize" {
@@ -188,29 +238,27 @@ func (f *stdioFront) message(ctx context.Context, m mcp.Message, wrong *a2a.Erro
 		f.session = id
 		f.mu.Unlock()
 	}
-	f.answered(m, answer)
+	return f.answered(m, answer)
 }
 
 // answered writes the messages of an answer.
-func (f *stdioFront) answered(m mcp.Message, answer *http.Response) {
+func (f *stdioFront) answered(m mcp.Message, answer *http.Response) error {
 	if strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
-		if err := f.events(answer.Body); err != nil {
-			f.failed(m, err)
-		}
-		return
+		return f.events(answer.Body)
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, stdio.MaxLine+1))
 	body = bytes.TrimSpace(body)
 	switch {
 	case err != nil || len(body) > stdio.MaxLine:
-		f.failed(m, errors.New("the answer cannot be read"))
+		return errors.New("the answer cannot be read")
 	case len(body) > 0 && body[0] == '{' && m.Kind == mcp.Request:
 		f.write(body)
 	case m.Kind == mcp.Request:
-		f.failed(m, fmt.Errorf("HTTP status %s", answer.Status))
+		return fmt.Errorf("HTTP status %s", answer.Status)
 	case answer.StatusCode >= http.StatusBadRequest:
 		f.log.Warn("a message of the host was refused", slog.String("status", answer.Status))
 	}
+	return nil
 }
 
 // request is a message as a client of Streamable HTTP sends it, with the capability
@@ -223,10 +271,13 @@ func (f *stdioFront) request(ctx context.Context, method string, m mcp.Message, 
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	f.mu.Lock()
-	if f.session != "" {
+	if f.session != "" && !m.Stateless() {
 		r.Header.Set(mcp.HeaderSession, f.session)
 	}
 	f.mu.Unlock()
+	for name, value := range m.Headers() {
+		r.Header.Set(name, value)
+	}
 	held, err := f.held()
 	if err != nil {
 		return nil, err
@@ -240,6 +291,9 @@ func (f *stdioFront) request(ctx context.Context, method string, m mcp.Message, 
 		operation, arguments = op, m.Arguments
 	} else if op, ok := f.ops["method "+m.Method]; ok && m.IsRuled() {
 		operation, arguments = op, m.Arguments
+	} else if op, ok := f.ops["method "+mcp.Subscribe]; ok && len(m.Resources) > 0 {
+		// That of the first one; the others are in the bytes, which the proof is about, too.
+		operation, arguments = op, powerbox.Object(powerbox.Member{Name: "uri", Value: powerbox.String(m.Resources[0])})
 	}
 	id, err := lastID(held.Chain)
 	if err != nil {

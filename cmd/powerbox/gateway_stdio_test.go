@@ -54,3 +54,35 @@ func TestGATE9_RequestsUnderWayAreBounded(t *testing.T) {
 		t.Errorf("%d answers: %.300s", n, out.String())
 	}
 }
+
+// GATE-9: a request that stands for itself says again in headers what it says, and its
+// host cancels it by a notification, which ends its connection and is not passed on.
+func TestGATE9_HostsCancelRequests(t *testing.T) {
+	reached, gone := make(chan http.Header, 9), make(chan struct{}, 9)
+	gateway := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		reached <- r.Header
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		gone <- struct{}{}
+	}))
+	defer gateway.Close()
+	var out bytes.Buffer
+	f := &stdioFront{
+		url: gateway.URL, http: &http.Client{}, log: slog.New(slog.DiscardHandler), out: &out,
+		held: func() (holder.Capability, error) { return holder.Capability{ID: "cap_1"}, nil },
+	}
+	host, in := io.Pipe()
+	done := make(chan error)
+	go func() { done <- f.run(t.Context(), host) }()
+	_, _ = io.WriteString(in, `{"jsonrpc":"2.0","id":"a","method":"resources/read","params":{"uri":"file:///ä","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`+"\n")
+	h := <-reached
+	if h.Get("Mcp-Protocol-Version") != "2026-07-28" || h.Get("Mcp-Method") != "resources/read" || h.Get("Mcp-Name") != "=?base64?ZmlsZTovLy/DpA==?=" {
+		t.Errorf("GATE-9 the headers %v", h)
+	}
+	_, _ = io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}`+"\n")
+	<-gone
+	_ = in.Close()
+	if err := <-done; err != nil || out.Len() > 0 || len(reached) > 0 {
+		t.Errorf("GATE-9 %v; the host was told %q, and %d more requests came", err, out.String(), len(reached))
+	}
+}

@@ -81,6 +81,7 @@ func (w *town) serverOf() *mcp.Server {
 type beside struct {
 	resources, templates, prompts []string
 	errs                          map[string]error
+	scopes                        []string // who may keep the lists, and what was read
 }
 
 func (w *town) beside(revision string, grants ...string) beside {
@@ -125,11 +126,15 @@ func (w *town) beside(revision string, grants ...string) beside {
 		for _, p := range prompts.Prompts {
 			b.prompts = append(b.prompts, p.Name)
 		}
+		b.scopes = append(b.scopes, resources.CacheScope, templates.CacheScope, prompts.CacheScope)
 		return nil
 	})
 	for _, uri := range []string{"docs://a", "docs://b"} {
 		with("open "+uri, func(ctx context.Context, s *mcp.ClientSession) error {
-			_, err := s.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
+			r, err := s.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
+			if err == nil {
+				b.scopes = append(b.scopes, r.CacheScope)
+			}
 			return err
 		})
 		with("subscribe "+uri, func(ctx context.Context, s *mcp.ClientSession) error {
@@ -175,6 +180,9 @@ func TestGATE9_MethodsInProcess(t *testing.T) {
 			if revision >= "2026" {
 				// The end of a subscription is the end of its request.
 				w.until("both ends of the subscription", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.ran) >= len(want) })
+			}
+			if want := []string{"private", "private", "private", "private"}; !slices.Equal(docs.scopes, want) {
+				t.Errorf("who may keep lists and what was read: %q", docs.scopes)
 			}
 			if ran := w.took(); !slices.Equal(ran, want) {
 				t.Errorf("ran %q; want %q", ran, want)

@@ -98,7 +98,10 @@ func (s *Server) run(ctx context.Context, a *admitted, next mcp.MethodHandler, m
 	if r, ok := result.(*mcp.CallToolResult); ok && r.IsError {
 		failed = errors.New("the tool failed")
 	}
-	return result, nil
+	if a.decision.Ambient {
+		return result, nil
+	}
+	return s.cut(a, result), nil
 }
 
 // asks are the methods that the server asks of its client by its answer, as
@@ -170,27 +173,44 @@ func sparse(v powerbox.Value) powerbox.Value {
 	return powerbox.Object(kept...)
 }
 
+// private has nobody but the caller keep a result (2026-07-28, caching): it was decided
+// for the caller, and a cache would show it to others, or theirs to the caller.
+const private = "private"
+
 // cut leaves of a list what the capability lets be asked for, so that a model does
-// not see what it cannot use. The list itself is the server's and stays whole.
+// not see what it cannot use. The list itself is the server's and stays whole. What may
+// be kept is the caller's alone.
 func (s *Server) cut(a *admitted, result mcp.Result) mcp.Result {
 	switch list := result.(type) {
 	case *mcp.ListToolsResult:
 		own := *list
+		own.CacheScope = private
 		own.Tools = kept(list.Tools, func(t *mcp.Tool) bool { return slices.Contains(a.decision.Skills, s.skill(t.Name)) })
 		return &own
 	case *mcp.ListResourcesResult:
 		own := *list
+		own.CacheScope = private
 		own.Resources = kept(list.Resources, func(r *mcp.Resource) bool {
 			return s.permits(a, readResource, powerbox.Member{Name: "uri", Value: powerbox.String(r.URI)})
 		})
 		return &own
 	case *mcp.ListResourceTemplatesResult:
 		own := *list
+		own.CacheScope = private
 		own.ResourceTemplates = kept(list.ResourceTemplates, func(*mcp.ResourceTemplate) bool { return s.holds(a, readResource) })
 		return &own
 	case *mcp.ListPromptsResult:
 		own := *list
+		own.CacheScope = private
 		own.Prompts = kept(list.Prompts, func(*mcp.Prompt) bool { return s.holds(a, getPrompt) })
+		return &own
+	case *mcp.DiscoverResult:
+		own := *list
+		own.CacheScope = private
+		return &own
+	case *mcp.ReadResourceResult:
+		own := *list
+		own.CacheScope = private
 		return &own
 	}
 	return result

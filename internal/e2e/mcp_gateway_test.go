@@ -200,6 +200,12 @@ func (p presenting) RoundTrip(r *http.Request) (*http.Response, error) {
 // connect is a client of the SDK, at a URL.
 func connect(t *testing.T, url string, via http.RoundTripper, asked *[]string) *mcp.ClientSession {
 	t.Helper()
+	return connectIn(t, "", url, via, asked)
+}
+
+// connectIn is one that begins with a revision, "" for its newest.
+func connectIn(t *testing.T, revision, url string, via http.RoundTripper, asked *[]string) *mcp.ClientSession {
+	t.Helper()
 	var mu sync.Mutex
 	client := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, &mcp.ClientOptions{
 		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
@@ -209,7 +215,7 @@ func connect(t *testing.T, url string, via http.RoundTripper, asked *[]string) *
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"said": "secret"}}, nil
 		},
 	})
-	s, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: via}}, nil)
+	s, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: via}}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		t.Fatal(err)
 	}

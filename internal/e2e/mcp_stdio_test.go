@@ -52,7 +52,7 @@ func TestGATE9_ServersByTheirStandardInput(t *testing.T) {
 	c := alice.reports()
 	via := presenting{alice, func() string { return c.ID }}
 	var asked []string
-	s := connect(t, w.agentURL("documents"), via, &asked)
+	s := connectIn(t, "2025-11-25", w.agentURL("documents"), via, &asked)
 	if got := toolNames(t, s); !slices.Equal(got, []string{"retrieve_document", "search_documents"}) {
 		t.Errorf("GATE-9 listed %v", got)
 	}
@@ -74,7 +74,7 @@ func TestGATE9_ServersByTheirStandardInput(t *testing.T) {
 	}
 
 	// Another session is another process, and nobody else's.
-	other := connect(t, w.agentURL("documents"), presenting{alice, func() string { return c.ID }}, &asked)
+	other := connectIn(t, "2025-11-25", w.agentURL("documents"), presenting{alice, func() string { return c.ID }}, &asked)
 	if theirs := toolSaid(t, other, "search_documents", map[string]any{}); pidOf(t, theirs) == pidOf(t, said) {
 		t.Errorf("GATE-9 two sessions in one process: %s", theirs)
 	}
@@ -90,7 +90,7 @@ func TestGATE9_ServersByTheirStandardInput(t *testing.T) {
 	if _, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "search_documents"}); err == nil {
 		t.Error("GATE-9 a server that was killed answers")
 	}
-	again := connect(t, w.agentURL("documents"), via, &asked)
+	again := connectIn(t, "2025-11-25", w.agentURL("documents"), via, &asked)
 	last := pidOf(t, toolSaid(t, again, "search_documents", map[string]any{}))
 	if a := alice.call("documents", "a2a/capabilities/revoke", map[string]any{"revocationId": c.RevocationID}); a.Error != nil {
 		t.Fatalf("%s", a.Raw)
@@ -119,15 +119,26 @@ func TestGATE9_HostsThatStartCommands(t *testing.T) {
 		" --grant documents:read --operation search --collection reports --purpose 'Look around' --key key.jwk --session "+aliceToken+" --out c.json"); exit != 0 {
 		t.Fatalf("GATE-9 no capability: %s", out)
 	}
-	command := exec.CommandContext(t.Context(), binary, "gateway", "--state", host.state, "--dev", "--stdio",
-		"--capability", filepath.Join(dir, "c.json"), "--key", filepath.Join(dir, "key.jwk"), "--mcp-exec", "--", os.Args[0], stdioServer)
 	log := &lockedBuffer{}
-	command.Stderr = log
-	client := mcp.NewClient(&mcp.Implementation{Name: "a desktop", Version: "1"}, nil)
-	s, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command}, nil)
-	if err != nil {
-		t.Fatalf("GATE-9 %v\n%s", err, log)
+	speak := func(revision string) *mcp.ClientSession {
+		command := exec.CommandContext(t.Context(), binary, "gateway", "--state", host.state, "--dev", "--stdio",
+			"--capability", filepath.Join(dir, "c.json"), "--key", filepath.Join(dir, "key.jwk"), "--mcp-exec", "--", os.Args[0], stdioServer)
+		command.Stderr = log
+		client := mcp.NewClient(&mcp.Implementation{Name: "a desktop", Version: "1"}, nil)
+		s, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+		if err != nil || s.InitializeResult().ProtocolVersion != revision {
+			t.Fatalf("GATE-9 %v\n%s", err, log)
+		}
+		return s
 	}
+	older := speak("2025-11-25")
+	if got := toolSaid(t, older, "search_documents", map[string]any{"query": "q0"}); !strings.Contains(got, `did search_documents with {"query":"q0"}`) {
+		t.Errorf("GATE-9 in a session: %s\n%s", got, log)
+	}
+	if err := older.Close(); err != nil {
+		t.Errorf("GATE-9 the gateway ends with %v\n%s", err, log)
+	}
+	s := speak("2026-07-28")
 	if got := toolNames(t, s); !slices.Equal(got, []string{"search_documents"}) {
 		t.Errorf("GATE-9 listed %v\n%s", got, log)
 	}
@@ -152,4 +163,38 @@ func TestGATE9_HostsThatStartCommands(t *testing.T) {
 			t.Errorf("GATE-9 gateway %s: exit %d\n%s", wrong, exit, out)
 		}
 	}
+}
+
+// TestGATE9_CommandsWithoutSessions has callers speak revision 2026-07-28 to a server that
+// is a command: each has a process of its own, and everything is decided as for a server
+// that listens. A host speaks both revisions.
+func TestGATE9_CommandsWithoutSessions(t *testing.T) {
+	w, _ := startApart(t, 1, options{on: wire{overMCP, "2025-11-25"}}, "--mcp-exec", "--", os.Args[0], stdioServer)
+	alice := w.caller(aliceToken)
+	c, other := alice.reports(), alice.reports()
+	var asked []string
+	s := connect(t, w.agentURL("documents"), presenting{alice, func() string { return c.ID }}, &asked)
+	if got := s.InitializeResult().ProtocolVersion; got != "2026-07-28" || s.ID() != "" {
+		t.Fatalf("GATE-9 revision %s, session %q", got, s.ID())
+	}
+	if got := toolNames(t, s); !slices.Equal(got, []string{"retrieve_document", "search_documents"}) {
+		t.Errorf("GATE-9 listed %v", got)
+	}
+	said := toolSaid(t, s, "search_documents", map[string]any{"query": "q1"})
+	if again := toolSaid(t, s, "search_documents", map[string]any{"query": "q2"}); pidOf(t, said) != pidOf(t, again) {
+		t.Errorf("GATE-9 a caller's requests: %s and %s", said, again)
+	}
+	theirs := connect(t, w.agentURL("documents"), presenting{alice, func() string { return other.ID }}, &asked)
+	if got := toolSaid(t, theirs, "search_documents", map[string]any{}); pidOf(t, got) == pidOf(t, said) {
+		t.Errorf("GATE-9 requests under two capabilities in one process: %s", got)
+	}
+	if got := toolSaid(t, s, "delete_document", map[string]any{"resourceHandle": c.ResourceHandles[0].Handle}); strings.Contains(got, "did ") {
+		t.Errorf("GATE-9 deleted: %s", got)
+	}
+	if a := alice.call("documents", "a2a/capabilities/revoke", map[string]any{"revocationId": c.RevocationID}); a.Error != nil {
+		t.Fatalf("%s", a.Raw)
+	}
+	eventually(t, stepTime, func() string { return "a revoked capability still serves" }, func() bool {
+		return !strings.Contains(toolSaid(t, s, "search_documents", map[string]any{}), "did ")
+	})
 }

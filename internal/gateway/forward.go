@@ -51,8 +51,9 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 	}
 	// Once a connection was had, the agent behind may have acted.
 	var reached atomic.Bool
+	request := g.named(x)
 	proxy := httputil.ReverseProxy{
-		Transport: hop.Final(x.request.Context(), timed{x.transport(), g, x.ID}, func() { reached.Store(true) }),
+		Transport: hop.Final(request.Context(), timed{x.transport(), g, x.ID}, func() { reached.Store(true) }),
 		// Events pass as they come, since ReverseProxy flushes what is a stream or
 		// has no length; everything else is whole and goes out in one piece. What
 		// is empty is not flushed: the status of gRPC would not be in its headers.
@@ -80,7 +81,7 @@ func (g *Gateway) pass(w http.ResponseWriter, x *exchange) {
 	h := w.Header()
 	h.Set(HeaderDecision, x.verdict.Record.ID)
 	h.Set(HeaderOutcome, "forwarded")
-	proxy.ServeHTTP(w, x.request)
+	proxy.ServeHTTP(w, request)
 }
 
 // replaced puts into a call what the agent gets in the place of what came: its own

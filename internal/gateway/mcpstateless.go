@@ -183,3 +183,16 @@ func (g *Gateway) cancelled(w http.ResponseWriter, x *exchange) bool {
 	w.WriteHeader(http.StatusAccepted)
 	return true
 }
+
+// named is the request of an exchange, with whose it is: a server that is a command
+// runs for one caller alone.
+func (g *Gateway) named(x *exchange) *http.Request {
+	if x.call.Binding != a2a.MCP || !x.mcp.Stateless() {
+		return x.request
+	}
+	caller := ""
+	if o := g.ownerOf(x, x.verdict.Held); o != (Owner{}) {
+		caller = strings.Join([]string{o.Root, o.Principal, o.Holder}, "\x00")
+	}
+	return x.request.WithContext(mcp.WithCaller(x.request.Context(), caller))
+}

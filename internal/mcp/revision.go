@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -32,8 +33,9 @@ const (
 
 // Error codes that MCP defines (2026-07-28, basic, error codes).
 const (
-	CodeHeaders  = -32020 // HeaderMismatch
-	CodeRevision = -32022 // UnsupportedProtocolVersion
+	CodeHeaders    = -32020 // HeaderMismatch
+	CodeCapability = -32021 // MissingRequiredClientCapability
+	CodeRevision   = -32022 // UnsupportedProtocolVersion
 	// CodeElicit is that of an error which asks the client to go to a URL, of
 	// 2025-11-25 alone.
 	CodeElicit = -32042
@@ -267,6 +269,40 @@ func primitiveIs(v powerbox.Value, said string) (is, primitive bool) {
 		return err == nil && other == d, true
 	}
 	return false, false
+}
+
+// Headers are what a client of the message's revision says again, by name.
+func (m *Message) Headers() map[string]string {
+	if !m.Stateless() {
+		return nil
+	}
+	h := map[string]string{HeaderVersion: m.Revision, "Mcp-Method": m.Method}
+	if m.Subject != "" {
+		h["Mcp-Name"] = encoded(m.Subject)
+	}
+	return h
+}
+
+// encoded is a text as headers can say it.
+func encoded(text string) string {
+	odd := strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+	if odd || strings.TrimSpace(text) != text || strings.HasPrefix(text, "=?base64?") {
+		return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(text)) + "?="
+	}
+	return text
+}
+
+type callerKey struct{}
+
+// WithCaller says whose request it is to what keeps callers apart by itself.
+func WithCaller(ctx context.Context, caller string) context.Context {
+	return context.WithValue(ctx, callerKey{}, caller)
+}
+
+// CallerOf is whose request it is, "" where nobody said so.
+func CallerOf(ctx context.Context) string {
+	caller, _ := ctx.Value(callerKey{}).(string)
+	return caller
 }
 
 // mismatch is a header that does not go with its message.

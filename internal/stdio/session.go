@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,11 @@ type session struct {
 	cmd *exec.Cmd
 	in  *os.File
 	out *os.File
+
+	stateless bool   // it is no session, but serves requests that stand for themselves
+	caller    string // whose those are, "" for nobody with a name
+	free      bool   // it serves none now; guarded by the server's mu
+	ending    atomic.Bool
 
 	gone chan struct{} // closed when nothing more comes from it
 	once sync.Once
@@ -70,6 +76,7 @@ func (one *session) run(c Config) error {
 // it started and what left its group may hold its output open, and is not waited for.
 func (one *session) end() {
 	one.once.Do(func() {
+		one.ending.Store(true)
 		_ = one.in.Close() // which tells it
 		go func() {
 			if one.goesWithin(endTime) {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -50,6 +51,8 @@ type Server struct {
 	sessions map[string]*session
 	closed   bool
 	running  sync.WaitGroup
+
+	sessionsAlone atomic.Bool // the program has said that it knows no other requests
 }
 
 // New returns a server that has started nothing yet.
@@ -105,7 +108,10 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *Server) session(id string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sessions[id]
+	if one := s.sessions[id]; one != nil && !one.stateless {
+		return one
+	}
+	return nil
 }
 
 // post takes one message of a client.
@@ -116,14 +122,14 @@ func (s *Server) post(r *http.Request, one *session, id string, body []byte) (*h
 	case wrong != nil:
 		return said(r, http.StatusBadRequest, "", nil), nil
 	case m.Stateless():
-		return said(r, http.StatusBadRequest, "application/json", sessionsOnly(m.ID)), nil
+		return s.request(r, m, body)
 	case one == nil && id != "":
 		return said(r, http.StatusNotFound, "", nil), nil // the client begins a new one
 	case one == nil && m.Method != "initialize": // a request, as Decode has it
 		return said(r, http.StatusBadRequest, "", nil), nil
 	case begins:
 		var err error
-		if one, err = s.start(); err != nil {
+		if one, err = s.begin(r.Context(), false, ""); err != nil {
 			s.config.Log.ErrorContext(r.Context(), "an MCP server was not started", slog.Any("error", err))
 			return said(r, http.StatusServiceUnavailable, "", nil), nil
 		}
@@ -137,23 +143,20 @@ func (s *Server) post(r *http.Request, one *session, id string, body []byte) (*h
 	return one.ask(r, string(m.ID), body, begins)
 }
 
-// sessionsOnly is the answer to a request that stands for itself: there is no process
-// for it. Clients that speak other revisions, too, begin with initialize then.
-func sessionsOnly(id []byte) []byte {
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"this MCP server is a command, which serves sessions; begin with initialize, in revision %s or before"}}`, id, mcp.LatestWithSessions)
-}
+var errFull = errors.New("as many processes run as may")
 
-// start runs the program for a new session.
-func (s *Server) start() (*session, error) {
+// start runs the program, for a new session or for requests of a caller that stand for
+// themselves.
+func (s *Server) start(stateless bool, caller string) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, errors.New("the gateway is being stopped")
 	}
 	if len(s.sessions) >= s.config.Sessions {
-		return nil, fmt.Errorf("%d sessions are open, which is the most", s.config.Sessions)
+		return nil, fmt.Errorf("%w: %d", errFull, s.config.Sessions)
 	}
-	one := &session{id: rand.Text(), log: s.config.Log, now: s.config.Now, waits: map[string]*waiter{}, gone: make(chan struct{}), used: s.config.Now()}
+	one := &session{id: rand.Text(), log: s.config.Log, now: s.config.Now, waits: map[string]*waiter{}, gone: make(chan struct{}), used: s.config.Now(), stateless: stateless, caller: caller}
 	if err := one.run(s.config); err != nil {
 		return nil, err
 	}

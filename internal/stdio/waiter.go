@@ -264,6 +264,8 @@ func (one *session) whole(r *http.Request, data []byte) *http.Response {
 func (one *session) streamed(r *http.Request, body io.ReadCloser) *http.Response {
 	answer := said(r, http.StatusOK, "text/event-stream", nil)
 	answer.Body, answer.ContentLength = body, -1
-	answer.Header.Set(mcp.HeaderSession, one.id)
+	if !one.stateless {
+		answer.Header.Set(mcp.HeaderSession, one.id)
+	}
 	return answer
 }
