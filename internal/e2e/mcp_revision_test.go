@@ -119,8 +119,8 @@ func TestATK32_HeadersOfMCP(t *testing.T) {
 		mu.Unlock()
 		switch {
 		case c.refused == "":
-			if a.Error != nil || reached != 1 {
-				t.Errorf("ATK-32 %s: %d %s; %d calls reached the server", name, a.Status, a.Raw, reached)
+			if a.Error != nil || reached != 1 || got[0] != c.body {
+				t.Errorf("ATK-32 %s: %d %s; %q reached the server", name, a.Status, a.Raw, got)
 			}
 		case a.Error == nil || a.Error.Code != c.code || !strings.Contains(a.Error.Message, c.refused) || reached > 0 || !slices.Contains(statuses[c.code], a.Status):
 			t.Errorf("ATK-32 %s: %d %s; %d calls reached the server; want %d and %q", name, a.Status, a.Raw, reached, c.code, c.refused)

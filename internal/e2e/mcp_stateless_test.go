@@ -280,6 +280,11 @@ func TestATK24_ChangesOfResources(t *testing.T) {
 	if got := next(); !strings.Contains(got, "file:///q1") || !strings.Contains(got, "notifications/resources/updated") {
 		t.Errorf("GATE-9 %s; want the change", got)
 	}
+	other := alice.reports()
+	_, frozen := listening(t, w, presenting{alice, func() string { return other.ID }}, `{"resourceSubscriptions":["file:///q1"]}`)
+	if got := frozen(); !strings.Contains(got, "notifications/subscriptions/acknowledged") {
+		t.Fatalf("GATE-9 %s", got)
+	}
 	if a := alice.call("documents", "a2a/capabilities/revoke", map[string]any{"revocationId": c.RevocationID}); a.Error != nil {
 		t.Fatalf("%s", a.Raw)
 	}
@@ -288,6 +293,16 @@ func TestATK24_ChangesOfResources(t *testing.T) {
 	}
 	if got := next(); got != "" {
 		t.Errorf("ATK-24 behind the end: %s", got)
+	}
+	if err := server.ResourceUpdated(t.Context(), &mcp.ResourceUpdatedNotificationParams{URI: "file:///q1"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := frozen(); !strings.Contains(got, "notifications/resources/updated") {
+		t.Errorf("ATK-24 under another capability: %s", got)
+	}
+	w.run("freeze", "agent:documents", "--reason", "odd calls")
+	if got := frozen(); !strings.Contains(got, `"code":"frozen"`) {
+		t.Errorf("ATK-24 %s; want an end that says frozen", got)
 	}
 }
 
