@@ -20,7 +20,8 @@ import (
 )
 
 // TestMain is the program that the tests run, where its first argument says so: it
-// answers requests, and does what their method says.
+// answers requests, and does what their method says. It ends by [syscall.Exit], since the
+// race detector has a process wait for a second in [os.Exit].
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == "left":
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 		case strings.Contains(text, "server/discover") && os.Getenv("SESSIONS_ALONE") != "":
 			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32601,"message":"no"}}`)
 		case strings.Contains(text, "test/die"):
-			os.Exit(3)
+			syscall.Exit(3)
 		case strings.Contains(text, "test/loud"):
 			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":"` + strings.Repeat("x", MaxLine) + `"}`)
 		case strings.Contains(text, "test/twice"):
@@ -52,7 +53,7 @@ func TestMain(m *testing.M) {
 		case strings.Contains(text, "test/last"):
 			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`)
 			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
-			os.Exit(0)
+			syscall.Exit(0)
 		case strings.Contains(text, "test/no"):
 			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32602,"message":"no"}}`)
 		case strings.Contains(text, "test/leave/"):
@@ -80,6 +81,7 @@ func TestMain(m *testing.M) {
 			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
 		}
 	}
+	syscall.Exit(0)
 }
 
 // leftBehind is a process that a server has started. It is there as long as its
@@ -89,7 +91,7 @@ func leftBehind(at string) {
 	if err == nil {
 		_, _ = io.Copy(c, c)
 	}
-	os.Exit(0)
+	syscall.Exit(0)
 }
 
 // lines is what was logged so far; sessions that end go on with it.
@@ -199,6 +201,7 @@ func TestGATE9_WhatProcessesWrite(t *testing.T) {
 // A process that ends takes its session with it, and a client begins anew; the
 // processes of a server that is closed are gone, whatever they do.
 func TestGATE9_ProcessesEnd(t *testing.T) {
+	t.Parallel() // with the others that wait for a process which does not end by itself
 	s, _ := serve(t)
 	id := begin(t, s)
 	if status, _, answer := say(t, s, id, request("test/die")); status != 0 || !strings.Contains(answer, "ended") {
@@ -226,6 +229,7 @@ func TestGATE9_ProcessesEnd(t *testing.T) {
 // What a process started in its group ends with it; what it started outside of it is
 // nobody's to wait for, also where it holds the output open.
 func TestGATE9_WhatProcessesLeaveBehind(t *testing.T) {
+	t.Parallel() // with the others that wait for a process which does not end by itself
 	for _, where := range []string{"", "apart/"} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -264,6 +268,7 @@ func TestGATE9_WhatProcessesLeaveBehind(t *testing.T) {
 // The end of the process itself is the end of its session, whoever holds its output: who
 // waits is told, what it wrote last is passed on, and its place is free.
 func TestGATE9_ProcessesEndBeforeWhatTheyStarted(t *testing.T) {
+	t.Parallel() // with the others that wait for a process which does not end by itself
 	for method, want := range map[string]string{"test/die": "ended", "test/last": `{"jsonrpc":"2.0","id":7,"result":{}}`} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -320,6 +325,7 @@ func TestGATE9_ProcessesThatFallSilent(t *testing.T) {
 
 // A session that does not begin is none, whose process would be there for an hour.
 func TestGATE9_SessionsThatDoNotBegin(t *testing.T) {
+	t.Parallel() // with the others that wait for a process which does not end by itself
 	s, _ := serve(t)
 	given := func(body string) {
 		ctx, cancel := context.WithCancel(t.Context())
