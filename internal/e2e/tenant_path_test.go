@@ -207,3 +207,56 @@ func TestATK18_PowerboxCallsInTheTenantOfTheCard(t *testing.T) {
 		}
 	}
 }
+
+// TestATK18_TenantsIn03 has bob name his tenant in 0.3, which has none, to an agent that
+// speaks both versions: to the agent the call is about alice's task of that number.
+func TestATK18_TenantsIn03(t *testing.T) {
+	for _, on := range []wire{{"JSON-RPC", "0.3"}, {overREST, "0.3"}} {
+		t.Run(on.String(), func(t *testing.T) {
+			w := start(t, options{numbering: true, agent: "    enforces: context"})
+			alice, bob := w.caller(aliceToken), w.caller(bobToken)
+			mine, theirs := alice.reports(), bob.reports()
+			task, _ := alice.begins(mine, "", "alice's words")
+			if same, _ := bob.begins(theirs, "t1", "bob's words"); same != task {
+				t.Fatalf("the agent does not number its tasks in each tenant: %s and %s", task, same)
+			}
+			w.documents.forget()
+			w.on = on
+			for name, body := range map[string][]byte{
+				"a2a.task.read":   rpc("tasks/get", map[string]any{"id": task}),
+				"a2a.task.cancel": rpc("tasks/cancel", map[string]any{"id": task}),
+			} {
+				a := bob.inTenant(theirs, "t1", name, map[string]any{"task": task}, body)
+				if a.Error == nil || !strings.Contains(a.Error.Message, "which A2A 0.3 has not") || len(w.documents.got()) > 0 {
+					t.Errorf("ATK-18 %s: %s", name, a.Raw)
+				}
+			}
+		})
+	}
+}
+
+// TestATK18_ObservedTenantsIn03 has observe let such a call pass, which it does with
+// everything that HTTP can carry: the task that it begins is in none, and is not bob's in
+// his tenant, where it may be carol's.
+func TestATK18_ObservedTenantsIn03(t *testing.T) {
+	w := start(t, options{mode: "observe", numbering: true, agent: "    enforces: context"})
+	alice, bob := w.caller(aliceToken), w.caller(bobToken)
+	mine, theirs := alice.reports(), bob.reports()
+	at := w.agentURL("documents")
+	h := bob.headers(at)
+	h.Set("A2A-Version", "0.3")
+	if a := w.post(at, []byte(`{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"tenant":"t1","message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"bob's words"}]}}}`), h); a.Error != nil || !strings.Contains(string(a.Raw), "in tenant : bob's words") {
+		t.Fatalf("%s", a.Raw)
+	}
+	w.operator(http.MethodPut, "/v1/agents/documents/mode", map[string]string{"mode": "require"})
+	task, _ := alice.begins(mine, "t1", "alice's words")
+	read := func(c *caller, held granted) answer {
+		return c.inTenant(held, "t1", "a2a.task.read", map[string]any{"task": task}, rpc("GetTask", map[string]any{"id": task}))
+	}
+	if a := read(alice, mine); task != "1" || a.Error != nil {
+		t.Errorf("ATK-18 her own: %s", a.Raw)
+	}
+	if a := read(bob, theirs); a.Error == nil || strings.Contains(string(a.Raw), "alice") {
+		t.Errorf("ATK-18 bob's: %s", a.Raw)
+	}
+}

@@ -162,6 +162,12 @@ func (x *exchange) unspoken() *a2a.Error {
 			Message: "this agent is called with the extension " + uri + " alone; name it in A2A-Extensions",
 		}
 	}
+	if x.tenantIn03() {
+		return &a2a.Error{
+			Code: a2a.CodeInvalidParams, Reason: a2a.ReasonTask,
+			Message: "the call names a tenant, which A2A 0.3 has not, and goes on by 0.3; leave the tenant out, or send A2A-Version 1.0 where the agent speaks it",
+		}
+	}
 	if x.call.Method.IsExtension() {
 		return nil // it becomes a message that the agent speaks
 	}
@@ -176,6 +182,19 @@ func (x *exchange) unspoken() *a2a.Error {
 		Code: a2a.CodeVersionNotSupported, Reason: a2a.ReasonVersion,
 		Message: fmt.Sprintf("this agent does not speak A2A %s by %s; send A2A-Version %s", x.call.Version, x.call.Binding, strings.Join(spoken, " or ")),
 	}
+}
+
+// tenantIn03 reports whether a call that names a tenant goes on by 0.3: the agent reads
+// none there, and answers with what has the same id in none (ATK-18).
+func (x *exchange) tenantIn03() bool {
+	switch {
+	case x.call.Tenant == "" || x.call.Binding == a2a.MCP:
+		return false
+	case x.call.Method.IsExtension():
+		return x.version() == a2a.Version03
+	}
+	at, ok := x.behind()
+	return ok && strings.HasPrefix(at.Version, a2a.Version03)
 }
 
 // unasked is an extension that callers must ask for and this one does not, ""

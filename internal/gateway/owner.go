@@ -69,11 +69,8 @@ func (x *exchange) claimable(name string) bool {
 }
 
 // tellsTenants reports whether the agent behind reads the tenant of the call, or that it
-// has none: its card declares so, or has an interface of that tenant. 0.3 has none.
+// has none: its card declares so, or has an interface of that tenant.
 func (x *exchange) tellsTenants() bool {
-	if x.call.Tenant != "" && x.call.Version != a2a.Version1 {
-		return false
-	}
 	return x.view.card.HasTenant(x.call.Tenant) || x.view.contract.Supports("multi_tenant")
 }
 

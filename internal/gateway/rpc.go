@@ -136,7 +136,7 @@ func header(r *http.Request) a2a.Header {
 }
 
 func (g *Gateway) dispatch(w http.ResponseWriter, x *exchange, decodeError *a2a.Error) {
-	x.unread = decodeError != nil || x.unnamedTenant()
+	x.unread = decodeError != nil || x.unnamedTenant() || x.tenantIn03()
 	switch x.call.Method {
 	case a2a.CapabilitiesRequest, a2a.CapabilitiesAttenuate, a2a.CapabilitiesRevoke, a2a.CapabilitiesList:
 		g.issue(w, x)
