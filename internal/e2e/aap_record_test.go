@@ -167,6 +167,14 @@ func TestAAPZ4_ArgumentsAreHeldAgainstADigest(t *testing.T) {
 	if out, code := b.cli("evidence", "show", outcome, "--arguments", "sent.json"); code != 1 || !strings.Contains(out, first) {
 		t.Errorf("evidence show --arguments of an outcome: exit %d %s", code, out)
 	}
+	for _, r := range b.records("limit=100") {
+		if r.Action != "agent.register" { // whose details have a key
+			continue
+		}
+		if out, code := b.cli("evidence", "show", r.ID, "--arguments", "sent.json"); code != 1 || !strings.Contains(out, "no digest of arguments") {
+			t.Errorf("evidence show --arguments of no execution: exit %d %s", code, out)
+		}
+	}
 	a := b.handed()
 	if f := a.audits(); f.Verdict != "ok" {
 		t.Errorf("the verifiers: %v", f.caught())

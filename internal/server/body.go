@@ -58,18 +58,20 @@ func (a *Admin) argumentsKey(r *http.Request) (any, error) {
 			return err
 		}
 		record := s.Record()
-		if err := json.Unmarshal(record.Intent.Details, &out); len(record.Intent.Details) > 0 && err != nil {
+		var said struct { // of the details of an execution; those of other records have other members
+			Digest string `json:"arguments_digest"`
+		}
+		if err := json.Unmarshal(record.Intent.Details, &said); len(record.Intent.Details) > 0 && err != nil {
 			return err
 		}
 		// The record of an outcome repeats what that of the decision says.
 		if of := record.Details.OutcomeOf; of != "" {
 			return status{http.StatusConflict, "the record tells an outcome; ask about that of the decision, " + of}
 		}
-		if out.Digest == "" || a.ArgumentsKey == nil {
+		if said.Digest == "" || a.ArgumentsKey == nil {
 			return status{http.StatusConflict, "the record has no digest of arguments; records of executions of Agent Auth do"}
 		}
-		out.Record = record.ID
-		out.Key = a.ArgumentsKey(record.ID)
+		out.Digest, out.Key = said.Digest, a.ArgumentsKey(record.ID)
 		return nil
 	})
 	return out, err
