@@ -113,7 +113,7 @@ func newAgent(p *program) *cobra.Command {
 	cmd.AddCommand(
 		newAgentDiscover(p), newAgentSearch(p), newAgentProviders(p), newAgentCapabilities(p), newAgentConnect(p), newAgentList(p), newAgentStatus(p), newAgentReactivate(p),
 		newAgentDisconnect(p), newAgentSign(p), newAgentRotateKey(p), newAgentRotateHostKey(p),
-		newAgentShow(p), newAgentFind(p), newAgentExecute(p), newAgentRequest(p), newAgentClaim(p), newAgentEnrollHost(p), newAgentInvite(p), newAgentImport(p), newAgentActivity(p), newAgentForget(p),
+		newAgentShow(p), newAgentFind(p), newAgentExecute(p), newAgentRequest(p), newAgentClaim(p), newAgentEnrollHost(p), newAgentInvite(p), newAgentHosts(p), newAgentLink(p), newAgentUnlink(p), newAgentImport(p), newAgentActivity(p), newAgentForget(p),
 	)
 	return cmd
 }

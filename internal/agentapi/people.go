@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -264,8 +265,13 @@ func (p *People) hosts(r *http.Request, who provider.Person) (any, error) {
 		for _, s := range o.Agents {
 			agents = append(agents, p.standing(s))
 		}
+		asked := make([]string, 0)
+		for _, c := range p.Provider.Withheld(o.Host) {
+			asked = append(asked, c.Name)
+		}
 		out = append(out, map[string]any{
-			"host_id": o.Host.ID, "name": o.Host.Name, "user_id": o.Host.User, "status": o.Host.Status, "created_at": stamp(o.Host.Created), "agents": agents,
+			"asked_for": asked,
+			"host_id":   o.Host.ID, "name": o.Host.Name, "user_id": o.Host.User, "status": o.Host.Status, "created_at": stamp(o.Host.Created), "agents": agents,
 		})
 	}
 	return map[string]any{"hosts": out}, err
@@ -329,9 +335,30 @@ func (p *People) host(r *http.Request, who provider.Person, v powerbox.Value) (a
 		if err != nil || user == "" {
 			return nil, errors.Join(err, agentauth.Errorf(agentauth.CodeInvalidRequest, "user is missing"))
 		}
-		return map[string]any{"host_id": id, "user_id": user}, p.Provider.Link(r.Context(), who, id, user)
+		return p.link(r, who, id, user)
 	}
 	return nil, agentauth.Errorf(agentauth.CodeNotFound, "want .../revoke, .../unlink or .../link")
+}
+
+// link links a host and says what its agents have at once from then on, and what they ask for,
+// since nobody is present here, except in experiments (AAP-U4).
+func (p *People) link(r *http.Request, who provider.Person, id, user string) (any, error) {
+	l, err := p.Provider.LinkHost(r.Context(), who, provider.Link{Host: id, User: user, AtOnce: who.Unsafe})
+	if err != nil {
+		return nil, err
+	}
+	atOnce, asked := []string{}, []string{}
+	for _, g := range l.Reads {
+		atOnce = append(atOnce, g.Capability)
+	}
+	for _, g := range l.Changes {
+		if who.Unsafe {
+			atOnce = append(atOnce, g.Capability)
+		} else {
+			asked = append(asked, g.Capability)
+		}
+	}
+	return map[string]any{"host_id": id, "user_id": user, "at_once": atOnce, "asked_for": asked, "agents_claimed": len(l.Claimed), "page": p.Provider.URL() + "/hosts/" + url.PathEscape(id) + "/link"}, nil
 }
 
 func (p *People) agent(r *http.Request, who provider.Person, v powerbox.Value) (any, error) {

@@ -9,7 +9,7 @@ var deeds = map[string]string{
 	"agent.register": "registered and asked to be let in", "agent.register-again": "asked again to be let in", "agent.request-capability": "asked for more",
 	"agent.reactivate": "asked to go on", "agent.revoke": "revoked an agent", "agent.claim": "an agent's history became yours", "agent.rotate-key": "changed an agent's key",
 	"agent.ask-claim": "asked who takes over", "host.invite": "made room for a host", "host.enroll": "a host brought its key",
-	"host.register": "registered a host", "host.revoke": "revoked a host", "host.link": "linked a host", "host.unlink": "unlinked a host", "host.rotate-key": "changed a host's key",
+	"host.register": "registered a host", "host.revoke": "revoked a host", "host.link": "linked a host", "host.unlink": "unlinked a host", "host.vouch": "let a host's agents have at once what changes something", "host.rotate-key": "changed a host's key",
 	"agent.erase": "had an agent forgotten", "grant.add": "gave an agent more", "grant.revoke": "took a grant back", "approval.answer": "answered a request", "passkey.add": "added a passkey", "passkey.remove": "removed a passkey",
 }
 

@@ -51,6 +51,11 @@ type Agents interface {
 	Overview(ctx context.Context, who provider.Person) ([]provider.Overview, error)
 	RevokeHostAs(ctx context.Context, who provider.Person, host string) (agents int, err error)
 	Unlink(ctx context.Context, who provider.Person, host string) (agents int, err error)
+	ToLink(ctx context.Context, who provider.Person, host, user string) (provider.Linking, error)
+	LinkHost(ctx context.Context, who provider.Person, link provider.Link) (provider.Linking, error)
+	LinkDigest(l provider.Linking, who provider.Person, atOnce bool) string
+	// Withheld are the defaults that agents of a host have to ask for.
+	Withheld(h provider.Host) []*provider.Capability
 	ForgetAgentAs(ctx context.Context, who provider.Person, agent string) error
 	Retention() time.Duration
 	RevokeAgentAs(ctx context.Context, who provider.Person, agent string) error
@@ -191,6 +196,9 @@ func (k *Console) routes() http.Handler {
 		"GET /hosts/{host}/revoke":                 k.previewHost,
 		"POST /hosts/{host}/revoke":                k.revokeHost,
 		"POST /hosts/{host}/unlink":                k.unlinkHost,
+		"GET /hosts/{host}/link":                   k.toLink,
+		"POST /hosts/{host}/link":                  k.linkHost,
+		"POST /hosts/{host}/link/challenge":        k.linkChallenge,
 		"GET /host-agents/{agent}/revoke":          k.previewAgent,
 		"POST /host-agents/{agent}/revoke":         k.revokeAgent,
 		"POST /host-agents/{agent}/forget":         k.forgetAgent,

@@ -11,8 +11,10 @@ import (
 
 // hostView is a host with its agents.
 type hostView struct {
-	Host   provider.Host
-	Agents []agentView
+	Host     provider.Host
+	Agents   []agentView
+	Linkable bool                   // whoever looks can link it to a user
+	Withheld []*provider.Capability // defaults that its agents have to ask for
 }
 
 // agentView is one agent with what it has.
@@ -40,7 +42,9 @@ func (k *Console) overview(v *visit) ([]hostView, error) {
 	all, err := k.config.Agents.Overview(v.r.Context(), who)
 	var out []hostView
 	for _, o := range all {
-		h := hostView{Host: o.Host}
+		h := hostView{Host: o.Host, Withheld: k.config.Agents.Withheld(o.Host)}
+		// Who sees a host that is nobody's administers.
+		h.Linkable = o.Host.User == "" && (o.Host.Status == agentauth.Active || o.Host.Status == agentauth.Pending)
 		for _, s := range o.Agents {
 			h.Agents = append(h.Agents, k.agentView(s))
 		}

@@ -40,6 +40,9 @@ func (p *Provider) Invite(ctx context.Context, who Person, name, user string, de
 	if err := who.recent(); err != nil {
 		return "", v, err
 	}
+	if err := namesUser(user); user != "" && err != nil {
+		return "", v, err
+	}
 	if err := p.mayBeDefaults(defaults); err != nil {
 		return "", v, err
 	}

@@ -226,47 +226,15 @@ func (who Person) recent() error {
 // (AAP-A7).
 func (who Person) vouches() bool { return who.Present || who.Unsafe }
 
-// Link gives a host without a user one (AAP-U4).
-func (p *Provider) Link(ctx context.Context, who Person, host, user string) error {
-	if !p.config.Administrator(who.Principal) {
-		return agentauth.Errorf(agentauth.CodeUnauthorized, "a host is linked by an administrator, or by the approval of its agent")
-	}
-	if err := who.recent(); err != nil {
-		return err
-	}
-	return p.update(ctx, func(tx Tx, u *unit) error {
-		h, err := p.hostOfPerson(tx, who, host)
-		if err != nil {
-			return err
-		}
-		now := p.config.Now()
-		switch {
-		case user == "":
-			return agentauth.Errorf(agentauth.CodeInvalidRequest, "user is missing; want the principal that the host is linked to")
-		case h.User != "":
-			return agentauth.Errorf(agentauth.CodeInvalidRequest, "the host is linked already; unlink it first")
-		case h.Status != agentauth.Active && h.Status != agentauth.Pending:
-			return agentauth.Errorf(agentauth.CodeHostRevoked, "the host has been revoked")
-		case h.Status == agentauth.Pending:
-			h.Status, h.Activated = agentauth.Active, now
-		}
-		h.User, h.Vouched, h.Updated = user, who.vouches(), now
-		if err := tx.PutHost(h); err != nil {
-			return err
-		}
-		if err := p.claim(tx, u, h, who.Principal, now); err != nil {
-			return err
-		}
-		return p.append(tx, who.Principal, user, "host.link", map[string]any{"host": h.ID})
-	})
-}
-
 // PreRegister makes a host known and active before it has an agent (AAP-U6).
 func (p *Provider) PreRegister(ctx context.Context, who Person, name, user string, key token.PublicKey, defaults []string) (Host, error) {
 	if !p.config.Administrator(who.Principal) {
 		return Host{}, agentauth.Errorf(agentauth.CodeUnauthorized, "hosts are registered ahead by an administrator")
 	}
 	if err := who.recent(); err != nil {
+		return Host{}, err
+	}
+	if err := namesUser(user); user != "" && err != nil {
 		return Host{}, err
 	}
 	if err := p.mayBeDefaults(defaults); err != nil {
