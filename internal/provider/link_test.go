@@ -94,6 +94,10 @@ func TestAAPP3_HostsThatNobodyVouchedFor(t *testing.T) {
 		t.Errorf("AAP-V3, AAP-A7: %v after a reactivation", got)
 	}
 	host := back.Host.ID
+	w.want("AAP-M6: a host has one user", w.provider.Link(t.Context(), root, host, bob.Principal), agentauth.CodeInvalidRequest)
+	if h := w.look(m.id).Host; h.User != alice.Principal || h.Vouched {
+		t.Errorf("AAP-M6: the host is of %q, vouched for: %v", h.User, h.Vouched)
+	}
 	w.must(second(w.provider.Unlink(t.Context(), absent(alice), host)))
 	w.must(w.provider.Link(t.Context(), root, host, alice.Principal))
 	if pay := status("pay"); pay != agentauth.Active {
