@@ -240,6 +240,7 @@ func TestATK24_StreamsEndWithTheLease(t *testing.T) {
 	if err := json.Unmarshal([]byte(last), &a); err != nil || a.reason() != "revocations_stale" {
 		t.Errorf("the stream ends with %s", last)
 	}
+	saysThatItPasses(t, last)
 	t.Logf("cut %v after the feed was silent, with a lease of 2s", time.Since(began).Round(10*time.Millisecond))
 	if a := alice.looksUp(held); a.reason() != "revocations_stale" {
 		t.Errorf("a call after that: %s", a.Raw)

@@ -265,9 +265,19 @@ func TestDrain(t *testing.T) {
 	if !strings.Contains(last, "server_stopping") {
 		t.Errorf("the stream ends with %q", last)
 	}
+	saysThatItPasses(t, last)
 	becomes(t, "the server ended", func() bool { return syscall.Kill(w.process.Process.Pid, 0) != nil })
 	if _, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://")); err == nil {
 		t.Error("it still listens")
+	}
+}
+
+// saysThatItPasses wants an event that ends a stream for a trouble of ours to say that the task
+// goes on, and how. The stream's call is a read.
+func saysThatItPasses(t *testing.T, last string) {
+	t.Helper()
+	if !strings.Contains(last, `"retryable":"true"`) || !strings.Contains(last, `"fix":"subscribe to the task again"`) || strings.Contains(last, "the decision is final") {
+		t.Errorf("the last event does not lead on: %s", last)
 	}
 }
 

@@ -26,8 +26,25 @@ func (g *Gateway) EndStreams() { g.endStreams() }
 
 // stopping is why streams end with the server.
 func stopping() gate.Reason {
-	return gate.Reason{Code: codeStopping, Link: -1, Message: "this server is being stopped; subscribe to the task again"}
+	return gate.Reason{Code: codeStopping, Link: -1, Message: "this server is being stopped"}
 }
+
+// interrupted words for the caller why a stream ends that was allowed to begin. What
+// changed something is not to be repeated for an end that nobody decided.
+func (g *Gateway) interrupted(x *exchange, why gate.Reason) a2a.Denial {
+	d := a2a.Denial{Reason: why.Code, Message: why.Message, DecisionID: x.verdict.Record.ID, At: g.config.Now()}
+	if why.Code != codeStopping && !passes(why.Code) {
+		return d
+	}
+	d.Retryable = !x.writes()
+	if x.call.Binding != a2a.MCP {
+		d.Fix = "subscribe to the task again"
+	}
+	return d
+}
+
+// passes reports whether a denial is of a trouble of ours, which goes by.
+func passes(code string) bool { return code == gate.CodeUnavailable || code == gate.CodeStale }
 
 // leaving refuses a new stream while the server is about to end, and reports
 // whether it did.

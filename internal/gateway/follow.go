@@ -103,7 +103,7 @@ func (g *Gateway) cutShort(w http.ResponseWriter, x *exchange) {
 	if good {
 		reason = stopping()
 	}
-	d := a2a.Denial{Reason: reason.Code, Message: reason.Message, DecisionID: x.verdict.Record.ID, At: g.config.Now()}
+	d := g.interrupted(x, reason)
 	if x.call.Binding != a2a.GRPC {
 		_, _ = w.Write(d.Event(x.call.Binding, x.call.ID)) // nobody is left to tell
 		return

@@ -229,7 +229,7 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *exchange) bool {
 	// The record may have waited for the disk, or for another primary.
 	if why, good := g.config.Gate.Recheck(x.verdict); !good && (x.mode != gate.Observe || why.Code == gate.CodeFrozen) {
 		g.finish(x, notTheAgent(evidence.Failed))
-		g.deny(w, x, a2a.Denial{Reason: why.Code, Message: why.Message, DecisionID: x.verdict.Record.ID, At: g.config.Now()})
+		g.deny(w, x, a2a.Denial{Reason: why.Code, Message: why.Message, Retryable: passes(why.Code), DecisionID: x.verdict.Record.ID, At: g.config.Now()})
 		return false
 	}
 	return true
@@ -261,6 +261,7 @@ func (g *Gateway) denial(x *exchange) a2a.Denial {
 	if len(v.Reasons) > 0 {
 		d.Reason, d.Message = v.Reasons[0].Code, v.Reasons[0].Message
 	}
+	d.Retryable = passes(d.Reason)
 	switch d.Reason {
 	case gate.CodeCapabilityRequired:
 		d.Fix = "request a capability with a2a/capabilities/request at " + x.URL
@@ -270,8 +271,6 @@ func (g *Gateway) denial(x *exchange) a2a.Denial {
 		d.Retryable, d.Fix = true, "sign a new proof"
 	case gate.CodeMessageNotBound:
 		d.Fix = "name the skill and its arguments in a data part {\"skill\", \"arguments\"}"
-	case gate.CodeUnavailable, gate.CodeStale:
-		d.Retryable = true
 	}
 	return d
 }

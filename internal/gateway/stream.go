@@ -150,7 +150,7 @@ func (s *stream) trailed() {
 // cut ends the stream: with a terminal error event, or with the status of gRPC.
 func (s *stream) cut(p []byte, reason gate.Reason) (int, error) {
 	s.over, s.became, s.reason = true, notTheAgent(evidence.Partial), reason.Code
-	d := a2a.Denial{Reason: reason.Code, Message: reason.Message, DecisionID: s.exchange.verdict.Record.ID, At: s.gateway.config.Now()}
+	d := s.gateway.interrupted(s.exchange, reason)
 	if b := s.exchange.call.Binding; b != a2a.GRPC {
 		// An event that was begun ends here, so that ours is one of its own.
 		s.last = append([]byte("\n\n"), d.Event(b, s.exchange.call.ID)...)
