@@ -146,7 +146,7 @@ func (s *Store) check(ctx context.Context) error {
 	}
 	opened, err := note.Open(c.note, note.VerifierList(s.config.Checkpoint.(verifier)))
 	if err != nil || len(opened.Sigs) == 0 {
-		return fmt.Errorf("postgres: the checkpoint in the database is not signed by the key of log %q; restore the key that belongs to this database", s.config.Origin)
+		return fmt.Errorf("postgres: the database: %w", issuer.OtherLog(s.config.Origin, c.note))
 	}
 	return nil
 }

@@ -227,7 +227,7 @@ func (s *Store) check(ctx context.Context) error {
 	}
 	opened, err := note.Open(c.note, note.VerifierList(s.config.Checkpoint.(verifier)))
 	if err != nil || len(opened.Sigs) == 0 {
-		return fmt.Errorf("sqlite: %s: its checkpoint is not signed by the key of log %q; restore the key that belongs to this file", s.config.Path, s.config.Origin)
+		return fmt.Errorf("sqlite: %s: %w", s.config.Path, issuer.OtherLog(s.config.Origin, c.note))
 	}
 	return nil
 }
