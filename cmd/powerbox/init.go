@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -22,6 +23,8 @@ import (
 type draft struct {
 	agent, id, out, user string
 	mcp                  string // endpoint, where it is an MCP server
+	base                 string // issuer.url of the configuration that is there
+	beside               string // file of its own for the agent, beside the configuration that is there
 	card                 a2a.CardView
 	skills               []draftSkill
 	token                string // of the built-in user
@@ -37,18 +40,22 @@ func (s draftSkill) effect() string { return map[bool]string{true: "read", false
 
 func newInit(p *program) *cobra.Command {
 	var d draft
-	var force bool
+	var force, add bool
 	cmd := &cobra.Command{
-		Use:   "init --agent URL | --mcp URL",
+		Use:   "init --agent URL | --mcp URL [--add]",
 		Short: "Read an agent's card, or an MCP server's tools, and write a powerbox.yaml that observes it",
 		Long: "Init guesses from the card which operation each skill is, and whether it changes anything. Every guess is\n" +
-			"marked in the file. Nothing is enforced yet: the mode is observe.",
+			"marked in the file. Nothing is enforced yet: the mode is observe. With --add the agent joins those of a\n" +
+			"configuration that is there: it gets a file of its own in powerbox.d, and nothing else is changed.",
+		Example: "  powerbox init --agent http://127.0.0.1:9001\n" +
+			"  powerbox init --agent http://127.0.0.1:9002 --id mailer --add",
 	}
 	f := cmd.Flags()
 	f.StringVar(&d.agent, "agent", "", "`URL` of the agent, as its clients have it")
 	f.StringVar(&d.mcp, "mcp", "", "`URL` of the endpoint of an MCP server, instead of an agent")
 	f.StringVar(&d.id, "id", "", "name of the agent here; made from its card where absent")
-	f.StringVar(&d.out, "out", defaultConfig, "`file` to write; policies and a catalogue go beside it")
+	f.StringVar(&d.out, "out", defaultConfig, "`file` to write, with --add the one that is there; policies and a catalogue go beside it")
+	f.BoolVar(&add, "add", false, "add the agent to the configuration that is there")
 	f.StringVar(&d.user, "user", "dev", "name of a built-in user for trying things out")
 	f.BoolVar(&force, "force", false, "write over files that are there")
 	cmd.MarkFlagsOneRequired("agent", "mcp")
@@ -56,6 +63,9 @@ func newInit(p *program) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := d.read(cmd.Context()); err != nil {
 			return err
+		}
+		if add {
+			return p.addAgent(d, force, cmd.Flags().Changed("user"))
 		}
 		files, err := d.files(rand.Reader)
 		if err != nil {
@@ -203,11 +213,18 @@ func (d *draft) files(random io.Reader) ([]draftFile, error) {
 	}, nil
 }
 
-// loads checks that the configuration would load, before anything is written.
+// loads checks that the configuration would load, with what it includes that is there
+// already, before anything is written.
 func (d *draft) loads() error {
 	text := d.yaml()
-	if _, err := config.Load(d.out, func(string) ([]byte, error) { return []byte(text), nil }, nil); err != nil {
-		return usage(fmt.Errorf("with this --id and --user the configuration would not load: %w", err))
+	read := func(name string) ([]byte, error) {
+		if name == d.out {
+			return []byte(text), nil
+		}
+		return os.ReadFile(name)
+	}
+	if _, err := config.Load(d.out, read, nil); err != nil {
+		return usage(fmt.Errorf("with this --id and --user, and what is in powerbox.d, the configuration would not load: %w", err))
 	}
 	return nil
 }
@@ -216,7 +233,7 @@ func (d *draft) loads() error {
 func (p *program) writeFiles(files []draftFile, force bool) error {
 	for _, f := range files {
 		if _, err := os.Stat(f.name); err == nil && !force {
-			return fmt.Errorf("%s is there already; use --force to write over it, or --out for another place", f.name)
+			return fmt.Errorf("%s is there already; use --add for one more agent, --force to write over it, or --out for another place", f.name)
 		}
 	}
 	for _, f := range files {
@@ -249,8 +266,8 @@ func (p *program) printDraft(d draft, files []draftFile) error {
 	} else {
 		fmt.Fprintf(p.stdout, "  a message that names no skill needs all of them\n")
 	}
-	_, err := fmt.Fprintf(p.stdout, "next:\n  powerbox config check%s\n  powerbox serve --dev%s\n  point the clients of %s at http://127.0.0.1:8700/agents/%s\n  powerbox report%s\n",
-		d.flag(), d.flag(), behind, d.id, d.flag())
+	_, err := fmt.Fprintf(p.stdout, "next:\n  powerbox config check%s\n  powerbox serve --dev%s\n  point the clients of %s at %s/agents/%s\n  powerbox report%s\n",
+		d.flag(), d.flag(), behind, cmp.Or(d.base, "http://127.0.0.1:8700"), d.id, d.flag())
 	return err
 }
 

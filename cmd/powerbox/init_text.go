@@ -19,9 +19,14 @@ func (d *draft) yaml() string {
 	fmt.Fprintf(&b, "# Written by powerbox init from %s.\n", from)
 	b.WriteString("# Lines with \"# guess\" are guesses: look at each. Nothing is enforced while the mode is observe.\n")
 	b.WriteString("# All settings: docs/configuration.md\n")
-	b.WriteString("include: [powerbox.d/*.yaml] # what you add, such as callers and scopes\n")
-	b.WriteString("identity:\n  # A built-in user for trying things out; works with serve --dev alone. Replace it by providers.\n")
-	fmt.Fprintf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), quoted(d.token))
+	policies, resources := "policies/*.cedar", "resources/"
+	if d.beside == "" {
+		b.WriteString("include: [powerbox.d/*.yaml] # what you add, such as callers and scopes\n")
+		b.WriteString("identity:\n  # A built-in user for trying things out; works with serve --dev alone. Replace it by providers.\n")
+		fmt.Fprintf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), quoted(d.token))
+	} else {
+		policies, resources = "", "../resources/"
+	}
 	d.agents(&b)
 	d.offers(&b)
 	fmt.Fprintf(&b, "skills:\n  %s:\n", bare(d.id))
@@ -29,8 +34,10 @@ func (d *draft) yaml() string {
 		fmt.Fprintf(&b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess\n", quoted(s.id), d.id+":"+s.effect(), quoted(s.operation), s.effect())
 	}
 	fmt.Fprintf(&b, "# Name the argument that takes a resource with handle: NAME, and list the resources, to grant single ones.\n")
-	fmt.Fprintf(&b, "resources:\n  %s: {file: %s}\n", bare(d.id), quoted("resources/"+d.id+".yaml"))
-	fmt.Fprintf(&b, "policies: [policies/*.cedar]\n")
+	fmt.Fprintf(&b, "resources:\n  %s: {file: %s}\n", bare(d.id), quoted(resources+d.id+".yaml"))
+	if policies != "" {
+		fmt.Fprintf(&b, "policies: [%s]\n", policies)
+	}
 	return b.String()
 }
 
@@ -93,12 +100,20 @@ func bare(s string) string {
 func (d *draft) cedar() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// Written by powerbox init. Who may be granted what of agent %s.\n", d.id)
-	fmt.Fprintf(&b, "// What no policy permits is refused. Test with: powerbox explain policy --principal user:%s --operation ...\n", d.user)
+	user, before := d.user, ""
+	if user == "" {
+		user, before = "alice", "// "
+	}
+	fmt.Fprintf(&b, "// What no policy permits is refused. Test with: powerbox explain policy --principal user:%s --operation ...\n", user)
+	if d.user == "" {
+		b.WriteString("// Nobody is permitted anything yet: name a user or a group, and take the slashes away.\n")
+	}
 	for _, effect := range []string{"read", "write"} {
 		if len(d.qualified(func(s draftSkill) bool { return s.effect() == effect })) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "permit(\n  principal == User::%q,\n  action in Action::%q,\n  resource in Agent::%q\n);\n", "user:"+d.user, d.id+"/"+d.id+":"+effect, d.id)
+		fmt.Fprintf(&b, "%[1]spermit(\n%[1]s  principal == User::%[2]q,\n%[1]s  action in Action::%[3]q,\n%[1]s  resource in Agent::%[4]q\n%[1]s);\n",
+			before, "user:"+user, d.id+"/"+d.id+":"+effect, d.id)
 	}
 	return b.String()
 }
