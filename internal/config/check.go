@@ -438,10 +438,13 @@ func (k checker) checkSkills() {
 		for i, s := range skills {
 			path := fmt.Sprintf("%s[%d]", at, i)
 			k.agrees(path, at, skills[:i], s)
-			if s.Grant == GrantOfAgentAuth {
+			switch ids := grantIDs(k.Offers[agent]); {
+			case s.Grant == GrantOfAgentAuth:
 				k.granted(path+".operation", agent, s.Operation)
-			} else {
+			case slices.Contains(ids, s.Grant):
 				k.operation(path+".operation", agent, s.Grant, s.Operation)
+			default:
+				k.known(path+".grant", fmt.Sprintf("grant of agent %q called", agent), s.Grant, ids)
 			}
 			k.checkOperationName(path+".operation", agent, s.Grant, s.Operation)
 			if _, ok := s.Arguments[s.Handle]; s.Handle != "" && s.Arguments != nil && !ok {

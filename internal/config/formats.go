@@ -19,6 +19,7 @@ var formats = map[string]func(string) error{
 	"grant":     checkName,
 	"operation": checkName,
 	"log":       checkLog,
+	"digest":    checkDigest,
 }
 
 // patterns are those forms that a regular expression says, for the schema.
@@ -29,12 +30,14 @@ var patterns = map[string]string{
 	"grant":     namePattern.String(),
 	"operation": namePattern.String(),
 	"log":       logPattern.String(),
+	"digest":    digestPattern.String(),
 }
 
 var (
-	idPattern   = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
-	namePattern = regexp.MustCompile(`^[!-.0-~]{1,128}$`)
-	logPattern  = regexp.MustCompile(`^[!-*,-~]{1,256}$`)
+	idPattern     = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+	namePattern   = regexp.MustCompile(`^[!-.0-~]{1,128}$`)
+	digestPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+	logPattern    = regexp.MustCompile(`^[!-*,-~]{1,256}$`)
 )
 
 func checkAddress(s string) error {
@@ -64,6 +67,15 @@ func checkOrigin(s string) error {
 	}
 	if strings.HasSuffix(s, "/") || strings.Contains(s, "?") {
 		return fmt.Errorf("%q ends in a slash or has a query; want one such as https://host or https://host/path", s)
+	}
+	return nil
+}
+
+// checkDigest is for what is compared with a digest: another text would be nobody's, and the
+// caller a stranger without anybody being told.
+func checkDigest(s string) error {
+	if !digestPattern.MatchString(s) {
+		return fmt.Errorf("%q is not a SHA-256 digest; want its 43 characters of base64url, as powerbox keys new prints them for a key", s)
 	}
 	return nil
 }

@@ -141,7 +141,11 @@ func syntaxProblem(file string, err error) Problem {
 		return Problem{file, 0, "not YAML: " + err.Error()}
 	}
 	line, _ := strconv.Atoi(m[1])
-	return Problem{file, line, "not YAML: " + m[2]}
+	what := "not YAML: " + m[2]
+	if strings.Contains(what, "cannot start any token") {
+		what += "; want spaces to indent with, never tabs, and quotes around a text that begins with @ or `"
+	}
+	return Problem{file, line, what}
 }
 
 // adopt notes the file of every node and refuses what would make a file mean

@@ -19,7 +19,7 @@ identity:
   providers:
     - {issuer: https://a.example, audience: [https://pb.example], jwks_file: keys.json, roles_claim: /realm/roles, attributes: [x]}
     - {issuer: https://b.example, jwks_url: https://b.example/keys, principal: "b:{sub}"}
-  callers: [{agent: one, key: k}, {agent: two, spiffe: spiffe://pb.example/two}]
+  callers: [{agent: one, key: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}, {agent: two, spiffe: spiffe://pb.example/two}]
   dev: [{name: alice, token: alice-token, groups: [g], roles: [r]}]
 defaults: {proof_window: 20s}
 `
@@ -50,7 +50,7 @@ func TestConfigured(t *testing.T) {
 			{Issuer: "https://a.example", Audiences: []string{"https://pb.example"}, JWKS: keys, Principal: "user:{sub}", GroupsClaim: "groups", RolesClaim: "/realm/roles", Attributes: []string{"x"}},
 			{Issuer: "https://b.example", JWKSURL: "https://b.example/keys", Principal: "b:{sub}", GroupsClaim: "groups", RolesClaim: "roles"},
 		},
-		Callers:     []identity.CallerRule{{Agent: "one", Key: "k"}, {Agent: "two", SPIFFE: "spiffe://pb.example/two"}},
+		Callers:     []identity.CallerRule{{Agent: "one", Key: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}, {Agent: "two", SPIFFE: "spiffe://pb.example/two"}},
 		Dev:         []identity.DevUser{{Name: "alice", Token: "alice-token", Groups: []string{"g"}, Roles: []string{"r"}}},
 		ProofWindow: 20 * time.Second, Started: now,
 	}
