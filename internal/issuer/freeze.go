@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -218,6 +219,18 @@ func (i *Issuer) freezableCapability(ctx context.Context, id string) (stored, ag
 		return "", "", noTarget("no capability %q is on record; powerbox revoke takes ids that are not", id)
 	}
 	return c.ID, c.Agent, err
+}
+
+// Knows says which of a calling and a called agent is not configured: what is said of a name
+// that nobody has would be taken for an answer.
+func (i *Issuer) Knows(caller, agent string) error {
+	if _, protected := i.agents[agent]; !protected {
+		return noTarget("no agent %q is protected here; there are [%s]", agent, strings.Join(slices.Sorted(maps.Keys(i.agents)), ", "))
+	}
+	if names := i.agentNames(); !slices.Contains(names, caller) {
+		return noTarget("no calling agent %q is configured; there are [%s]", caller, strings.Join(names, ", "))
+	}
+	return nil
 }
 
 func (i *Issuer) agentNames() []string {

@@ -138,7 +138,7 @@ func (a *Admin) operatorOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.IsOperator(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			problem(w, http.StatusUnauthorized, "the operator's token is missing or wrong; it is in operator.secret in the server's directory")
+			problem(w, http.StatusUnauthorized, "the operator's token is missing or wrong; it is in keys/operator.secret of the server's issuer.directory")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -370,6 +370,9 @@ func (a *Admin) can(r *http.Request) (any, error) {
 	}
 	if err := decode(r, &body); err != nil {
 		return nil, err
+	}
+	if err := a.Issuer.Knows(body.Caller, body.Agent); err != nil {
+		return nil, status{http.StatusNotFound, err.Error()}
 	}
 	args := powerbox.Object()
 	if len(body.Arguments) > 0 {

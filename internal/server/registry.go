@@ -52,7 +52,7 @@ func (g *Registry) Handler() http.Handler {
 			r.Body = http.MaxBytesReader(w, r.Body, 2<<20)
 			v, err := g.viewer(r)
 			if err == nil && operators && !v.Operator {
-				err = status{http.StatusForbidden, "this is for operators; the operator's token is in operator.secret in the server's directory"}
+				err = status{http.StatusForbidden, "this is for operators; the operator's token is in keys/operator.secret of the server's issuer.directory"}
 			}
 			var answer any
 			if err == nil {

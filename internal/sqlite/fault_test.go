@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"bytes"
+	"crypto/ed25519"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -227,5 +229,26 @@ func TestAnotherLogKeyIsRefused(t *testing.T) {
 	f.config.Checkpoint = otherLogKey()
 	if _, err := Open(t.Context(), f.config); err == nil || !strings.Contains(err.Error(), "not signed by the key") {
 		t.Errorf("%v; want that the checkpoint is another key's", err)
+	}
+}
+
+// A server that moves to its public URL has another name for its log, and the same key.
+func TestALogThatWasRenamedSaysHowToGoOn(t *testing.T) {
+	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
+	s := openStore(t, f.config)
+	if err := act(s, t, "agent"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := f.config.Origin
+	moved, _, err := evidence.NewLogSigner("moved.example", ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.config.Origin, f.config.Checkpoint = "moved.example", moved
+	if _, err := Open(t.Context(), f.config); err == nil || !strings.Contains(err.Error(), "set evidence.origin to \""+before+"\"") {
+		t.Errorf("%v; want how to go on", err)
 	}
 }
