@@ -57,6 +57,7 @@ func newRegistrySearch(p *program) *cobra.Command {
 		Long: "Everything that is named must hold. With the operator's token all agents are searched; with --session-file those that\nthe session's user may see.",
 		Example: "  powerbox registry search reports --skill summarize --feature streaming\n" +
 			"  powerbox registry search --model CAPABILITY --depth 2 --evidence tlog-proof --compliance soc2",
+		Args: cobra.ArbitraryArgs,
 	}
 	o, output := addOperatorFlags(cmd), outputFlag(cmd)
 	f := cmd.Flags()
