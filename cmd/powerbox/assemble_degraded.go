@@ -17,7 +17,7 @@ func (i *instance) warnDegraded(ctx context.Context, log *slog.Logger) {
 			continue
 		}
 		log.WarnContext(ctx, "while records cannot be written, calls of this agent go on without, as agents.degraded has it",
-			slog.String("agent", c.ID), slog.String("calls", c.Degraded.Calls), slog.Duration("for", c.Degraded.For))
+			slog.String("agent", c.ID), slog.String("calls", c.Degraded.Calls), slog.String("for", c.Degraded.For.String()))
 	}
 }
 

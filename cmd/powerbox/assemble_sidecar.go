@@ -127,7 +127,7 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	wg.Go(func() {
 		g.remote.Follow(background, statusEvery, g.moved, g.reached, func(s sidecar.Status) { g.renew(background, s) })
 	})
-	g.log.InfoContext(ctx, "gateway", slog.String("listen", listener.Addr().String()), slog.String("id", g.enrolled.Gateway), slog.String("agent", g.enrolled.Agent))
+	g.tellStart(ctx, listener.Addr())
 	if o.mcp.stdio {
 		ctx, err = p.speak(ctx, g, listener.Addr())
 		if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +84,7 @@ func problemTexts(err error) []string {
 			texts = append(texts, problem.String())
 		}
 	default:
-		texts = append(texts, err.Error())
+		texts = strings.Split(err.Error(), "\n") // policies and catalogues join theirs
 	}
 	return texts
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -75,6 +77,10 @@ func newDoctor(p *program) *cobra.Command {
 
 func (d *doctor) examine(ctx context.Context, file string) {
 	c, err := d.loadConfig(file)
+	if errors.Is(err, os.ErrNotExist) {
+		d.find("configuration", broken, "name it with -c, or make one: powerbox init --agent URL", "%v", err)
+		return
+	}
 	if err != nil {
 		for _, problem := range problemTexts(err) {
 			d.find("configuration", broken, "mend the line; docs/configuration.md has all settings", "%s", problem)
@@ -86,6 +92,7 @@ func (d *doctor) examine(ctx context.Context, file string) {
 	d.keys()
 	d.policies()
 	d.store()
+	d.tls()
 	d.degraded()
 	d.identity()
 	d.server(ctx)
@@ -104,10 +111,22 @@ func (d *doctor) policies() {
 	}
 	files, err := config.Files(d.config.Policies)
 	if err != nil || len(files) == 0 {
-		d.find("policies", warning, "add a policy file to policies; see powerbox explain policy", "there are no policies, so that nothing can be granted to anybody")
+		d.find("policies", warning, "add a policy file to policies; see powerbox explain policy", "%s, so that nothing can be granted to anybody", noPolicies(d.config.Policies))
 		return
 	}
+	for _, pattern := range d.config.Policies {
+		if found, _ := config.Files([]config.Path{pattern}); len(found) == 0 { // the same patterns were read above
+			d.find("policies", warning, "mend the pattern, or take it out of policies", "no file fits %s", pattern)
+		}
+	}
 	d.ok("policies", "%s, %s", many(len(files), "file"), loaded.engine.Digest())
+}
+
+func noPolicies(patterns []config.Path) string {
+	if len(patterns) == 0 {
+		return "there are no policies"
+	}
+	return fmt.Sprintf("no file fits policies: %v", patterns)
 }
 
 func (d *doctor) identity() {
@@ -131,7 +150,11 @@ func (d *doctor) server(ctx context.Context) {
 	}
 	response, begin, err := d.head(ctx, base+"/readyz")
 	if err != nil {
-		d.find("server", warning, "start it: powerbox serve; if it runs, issuer.url is not how it is reached", "%s does not answer: %v", base, err)
+		remedy := "start it: powerbox serve; if it runs, issuer.url is not how it is reached"
+		if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
+			remedy = unanswered(err)
+		}
+		d.find("server", warning, remedy, "%s does not answer: %v", base, err)
 		return
 	}
 	if response.StatusCode != http.StatusOK {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,27 +127,36 @@ func syncTimes(dir string, now func() time.Time) ([]time.Duration, error) {
 // itself asks whoever answers at issuer.url whether it is the server of this
 // configuration: it must have the keys that are here, and the agents.
 func (d *doctor) itself(ctx context.Context, base string) {
+	var asked, known, other bool
 	for _, a := range d.config.Agents {
 		file := filepath.Join(string(d.config.Issuer.Directory), "keys", "agent-"+a.ID+".jwk")
 		own, err := publicThumbprint("agent-"+a.ID, file)
 		if err != nil || own == sealedKey {
 			continue // keys says so, or cannot tell
 		}
-		at := cmp.Or(a.GatewayURL, base)
+		at, check, mend := base, "issuer url", "have issuer.url be the address under which clients reach this server, and start it again"
+		if a.GatewayURL != "" {
+			at, check, mend = a.GatewayURL, "gateway url", "start the gateway: powerbox gateway; if it runs, agents.gateway_url of "+a.ID+" is not how it is reached"
+		}
 		address := strings.TrimSuffix(at, "/") + "/agents/" + a.ID + "/.well-known/jwks.json"
 		body, err := d.body(ctx, address)
+		asked = asked || at == base
 		if err != nil {
-			d.find("issuer url", broken, "have issuer.url be the address under which clients reach this server, and start it again", "%s is not answered as this server would: %v", address, err)
+			d.find(check, broken, mend, "%s is not answered as it would be there: %v", address, err)
 			continue
 		}
 		if !strings.Contains(string(body), own) {
-			d.find("issuer url", broken, "look who answers there; issuer.url has to lead to the server with the keys in issuer.directory",
+			other = other || at == base
+			d.find(check, broken, "look who answers there; the address has to lead to the server with the keys in issuer.directory, or to a gateway that is enrolled there",
 				"%s is answered with other keys than those here: callers are not talking to this server", address)
 			continue
 		}
-		d.ok("issuer url", "%s has the keys of %s that are here", at, a.ID)
+		known = known || at == base
+		d.ok(check, "%s has the keys of %s that are here", at, a.ID)
 	}
-	d.operated(ctx, base)
+	if !other && (known || !asked) { // a stranger is not told the operator's token
+		d.operated(ctx, base)
+	}
 }
 
 // operated holds the agents that the server has against those configured.
@@ -175,10 +185,51 @@ func (d *doctor) operated(ctx context.Context, base string) {
 	}
 	slices.Sort(here)
 	slices.Sort(there)
+	d.enrolled(ctx, op)
 	if !slices.Equal(here, there) {
 		d.find("server", warning, "restart it, so that it reads the configuration", "it runs with other agents than the file has: %s", strings.Join(there, ", "))
 	}
 }
+
+// enrolled looks for gateways that no client is led to.
+func (d *doctor) enrolled(ctx context.Context, op *operator) {
+	var gateways []gatewayStatus
+	if err := op.get(ctx, "/v1/gateways", &gateways); err != nil {
+		d.find("gateways", broken, "its log says why", "the server does not list them: %v", err)
+		return
+	}
+	for _, a := range d.config.Agents {
+		if a.GatewayURL == "" && slices.ContainsFunc(gateways, func(g gatewayStatus) bool { return g.Agent == a.ID && g.Closed == nil }) {
+			d.find("gateway url", warning, fmt.Sprintf("set agents.gateway_url of %s to where its gateway is reached, or end it: powerbox gateway close", a.ID),
+				"a gateway is enrolled in front of %s, whose card leads clients to the server, not to it", a.ID)
+		}
+	}
+}
+
+// tls looks at the certificate that the server speaks with.
+func (d *doctor) tls() {
+	files := d.config.Issuer.TLS
+	if files.Certificate == "" {
+		return
+	}
+	pair, err := tls.LoadX509KeyPair(string(files.Certificate), string(files.Key))
+	if err != nil {
+		d.find("tls", broken, "mend the files of issuer.tls: the server does not start with these, and a running one goes on with those before", "%v", err)
+		return
+	}
+	end := pair.Leaf.NotAfter.UTC().Format(time.DateOnly)
+	switch left := pair.Leaf.NotAfter.Sub(d.now()); {
+	case left <= 0:
+		d.find("tls", broken, "renew it; the server reads the files again by itself", "the certificate %s ended on %s", files.Certificate, end)
+	case left < renewSoon:
+		d.find("tls", warning, "renew it; the server reads the files again by itself", "the certificate %s ends on %s", files.Certificate, end)
+	default:
+		d.ok("tls", "the certificate %s is good until %s", files.Certificate, end)
+	}
+}
+
+// renewSoon is how long before its end a certificate should have been renewed.
+const renewSoon = 7 * 24 * time.Hour
 
 // body is what an address answers, where it is well.
 func (d *doctor) body(ctx context.Context, address string) ([]byte, error) {

@@ -36,13 +36,15 @@ func engineOf(c *config.Config) (policies, error) {
 	i := &instance{config: c}
 	p := policies{agents: map[string]*issuer.Agent{}, config: c}
 	var agents []*issuer.Agent
+	var wrong error
 	for _, a := range c.Agents {
 		resources, err := i.resources(a.ID)
-		if err != nil {
-			return p, err
-		}
+		wrong = errors.Join(wrong, err)
 		p.agents[a.ID] = &issuer.Agent{ID: a.ID, Resources: resources}
 		agents = append(agents, p.agents[a.ID])
+	}
+	if wrong != nil {
+		return p, wrong
 	}
 	var err error
 	p.engine, err = i.policies(agents)

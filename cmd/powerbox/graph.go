@@ -50,7 +50,7 @@ func (g *graphFlags) add(cmd *cobra.Command) {
 
 // formatFlag is --output with other formats than text and json.
 func formatFlag(cmd *cobra.Command, formats ...string) *string {
-	output := cmd.Flags().String("output", formats[0], strings.Join(formats, ", "))
+	output := cmd.Flags().StringP("output", "o", formats[0], strings.Join(formats, ", "))
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if !slices.Contains(formats, *output) {
 			return usage(fmt.Errorf("--output is %q; want one of %s", *output, strings.Join(formats, ", ")))

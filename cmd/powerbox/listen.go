@@ -125,6 +125,7 @@ func (s serving) server(h http.Handler) *http.Server {
 	protocols.SetUnencryptedHTTP2(true) // gRPC needs HTTP/2, and on loopback has no TLS
 	return &http.Server{
 		Protocols: protocols, Handler: endAfterChunks(h), MaxHeaderBytes: int(s.limits.Header), ReadHeaderTimeout: s.limits.HeaderTime, IdleTimeout: s.limits.IdleTime,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), // each line of the log is one of ours, for whoever reads it by machine
 	}
 }
 
@@ -152,7 +153,7 @@ const lastWords = time.Second
 // event that says why.
 func (s serving) end(servers []*http.Server) error {
 	s.streams.Drain()
-	s.log.Info("ending: no new streams; a second signal ends at once", slog.Duration("notice", s.notice), slog.Duration("drain", s.drain))
+	s.log.Info("ending: no new streams; a second signal ends at once", slog.String("notice", s.notice.String()), slog.String("drain", s.drain.String()))
 	if s.notice > 0 {
 		<-time.After(s.notice)
 	}

@@ -14,6 +14,7 @@ import (
 	stdlog "log" //nolint:depguard // where net/http writes to, and nobody else
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -55,14 +56,18 @@ type program struct {
 
 // Run runs one command and returns its exit code.
 func Run(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &program{env: env, stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
+	data := &outlet{to: stdout}
+	p := &program{env: env, stdin: stdin, stdout: data, stderr: stderr, now: time.Now}
 	root := newRoot(p)
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(data)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err != nil && !p.running {
+	if exitCode(err) == exitFine {
+		err = data.err // what was not told was not done
+	}
+	if err != nil && !p.running && data.err == nil {
 		err = &exitStatus{exitUsage, err}
 	}
 	var status *exitStatus
@@ -70,6 +75,22 @@ func Run(ctx context.Context, args []string, env func(string) string, stdin io.R
 		fmt.Fprintln(stderr, "powerbox:", err)
 	}
 	return exitCode(err)
+}
+
+// outlet is standard output. It remembers that something could not be written, which most verbs
+// do not look at.
+type outlet struct {
+	to  io.Writer
+	err error
+}
+
+// Write implements [io.Writer].
+func (t *outlet) Write(b []byte) (int, error) {
+	n, err := t.to.Write(b)
+	if t.err == nil {
+		t.err = err
+	}
+	return n, err
 }
 
 // newRoot returns the tree of commands: one constructor for each file.
@@ -110,12 +131,33 @@ func (p *program) watch(cmd *cobra.Command) {
 			return run(cmd, args)
 		}
 	}
-	if cmd.Args == nil {
-		cmd.Args = cobra.NoArgs
+	checked := cmd.Args
+	if checked == nil {
+		checked = cobra.NoArgs
 	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error { return argumentError(cmd, args, checked(cmd, args)) }
 	for _, c := range cmd.Commands() {
 		p.watch(c)
 	}
+}
+
+// argumentError says what a verb wants where its arguments are wrong.
+func argumentError(cmd *cobra.Command, args []string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case cmd.HasAvailableSubCommands() && len(args) > 0:
+		cmd.SuggestionsMinimumDistance = 2
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return fmt.Errorf("unknown command %q for %q; did you mean %s?", args[0], cmd.CommandPath(), strings.Join(near, " or "))
+		}
+		return fmt.Errorf("unknown command %q for %q; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+	case len(args) == 0:
+		return fmt.Errorf("an argument is missing; want: %s", cmd.UseLine())
+	case cmd.Flags().Lookup("config") != nil && strings.HasSuffix(args[len(args)-1], ".yaml"):
+		return fmt.Errorf("%q is an argument too many; a configuration is named by -c: %s -c %s", args[len(args)-1], cmd.CommandPath(), args[len(args)-1])
+	}
+	return fmt.Errorf("%q is not what it takes; want: %s", strings.Join(args, " "), cmd.UseLine())
 }
 
 // exitStatus is an error that has an exit code of its own. Without err there is

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -151,7 +153,7 @@ func (o *operator) open(ctx context.Context, method, path string, body any) (*ht
 	request.Header.Set("Authorization", "Bearer "+o.token)
 	response, err := o.http.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("the server does not answer: %w; is powerbox serve running there?", err)
+		return nil, fmt.Errorf("the server does not answer: %w; %s", err, unanswered(err))
 	}
 	if response.StatusCode == http.StatusOK {
 		return response, nil
@@ -169,6 +171,17 @@ func (o *operator) open(ctx context.Context, method, path string, body any) (*ht
 		problem.Detail = "HTTP status " + response.Status
 	}
 	return nil, fmt.Errorf("%s%s: %s", o.base, path, problem.Detail)
+}
+
+// unanswered is what would mend that a server was not reached.
+func unanswered(err error) string {
+	if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
+		if unknown := (x509.UnknownAuthorityError{}); errors.As(wrong.Err, &unknown) {
+			return "if its authority is your own, name the authority's PEM file in SSL_CERT_FILE"
+		}
+		return "its certificate has to be for that host, and of now"
+	}
+	return "is powerbox serve running there?"
 }
 
 // agentStatus is an agent as the server tells it.

@@ -70,6 +70,9 @@ type shownReader struct {
 
 // isTerminal tells whether a person sees what is written.
 func isTerminal(w io.Writer) bool {
+	if o, ok := w.(*outlet); ok {
+		w = o.to
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return false

@@ -20,7 +20,7 @@ import (
 func newReport(p *program) *cobra.Command {
 	var q recordQuery
 	var grants bool
-	var since time.Duration
+	var since string
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Say who called what, and what would be denied at which level",
@@ -32,14 +32,17 @@ func newReport(p *program) *cobra.Command {
 	output := outputFlag(cmd)
 	o := addOperatorFlags(cmd)
 	cmd.Flags().StringVar(&q.agent, "agent", "", "calls of this agent alone")
-	cmd.Flags().DurationVar(&since, "since", 24*time.Hour, "how far back")
+	cmd.Flags().StringVar(&since, "since", "24h", "from when on: how long ago, such as 24h, or a time in RFC 3339")
 	cmd.Flags().BoolVar(&grants, "grants", false, "print a file of scopes that cover what was observed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var err error
+		if q.since, err = p.moment("since", since); err != nil {
+			return err
+		}
 		op, err := p.operator(o)
 		if err != nil {
 			return err
 		}
-		q.since = p.now().Add(-since).UTC()
 		calls := summary{}
 		for record, err := range op.each(cmd.Context(), q) {
 			if err != nil {
@@ -78,7 +81,8 @@ type use struct {
 	AtRequire level    `json:"require"`
 	Reasons   []string `json:"reasons"` // codes of the denials, and of those there would be
 
-	grantable int // calls that went on and that a scope can cover
+	grantable        int // calls that went on and that a scope can cover
+	own, ownMendable int // calls that are counted here and at no other operation, and those of them that a scope would mend
 }
 
 // level is what a mode would have done with the calls.
@@ -108,12 +112,18 @@ func (s summary) add(r evidence.Record) {
 	if r.Details.OutcomeOf != "" || !strings.HasPrefix(r.ActionType, "a2a.") {
 		return
 	}
-	for _, operation := range operationsOf(r) {
+	for i, operation := range operationsOf(r) {
 		k := [3]string{r.Details.Requester, r.AgentID, operation}
 		if s[k] == nil {
 			s[k] = &use{Caller: k[0], Agent: k[1], Operation: k[2], Reasons: []string{}}
 		}
 		s[k].count(r)
+		if i == 0 { // a call that needs several operations is one call
+			s[k].own++
+			if wouldScoped(r) == mendable {
+				s[k].ownMendable++
+			}
+		}
 	}
 }
 
@@ -332,15 +342,15 @@ func (r report) advice() []string {
 	var lines []string
 	var unnamedCalls, anonymous, unnamedOperation, scope int
 	for _, u := range r.Uses {
-		scope += u.AtScoped.Mendable
+		scope += u.ownMendable
 		switch {
 		case u.Caller == unknownCaller:
-			anonymous += u.Calls
+			anonymous += u.own
 		case !isNamed(u.Caller):
-			unnamedCalls += u.Calls
+			unnamedCalls += u.own
 		}
 		if u.Operation == unnamed {
-			unnamedOperation += u.Calls
+			unnamedOperation += u.own
 		}
 	}
 	add := func(n int, which string) {
@@ -373,7 +383,9 @@ func (r report) grants() grantFile {
 		case u.Operation == unnamed:
 			g.Left["nothing that is configured was named"] += u.Calls
 		case u.Caller == unknownCaller:
-			g.Left["the caller showed nothing"] += u.Calls
+			if u.own > 0 {
+				g.Left["the caller showed nothing"] += u.own
+			}
 		case !isNamed(u.Caller):
 			g.Unnamed[u.Caller] = append(g.Unnamed[u.Caller], u.Agent+": "+u.Operation)
 		case u.grantable == 0:

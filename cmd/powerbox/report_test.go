@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,6 +97,20 @@ func TestReportGrantsNothingThatWasDenied(t *testing.T) {
 	want := map[string]map[string][]string{"a": {"notes": {"notes:read/read_note"}}}
 	if d := cmp.Diff(want, summarise([]evidence.Record{seen}).grants().Scopes); d != "" {
 		t.Error(d)
+	}
+}
+
+// A call in free text that could be any of three operations is one call.
+func TestReportCountsACallOnce(t *testing.T) {
+	for requester, want := range map[string]string{
+		"a": "1 call outside the caller's scope", "key:x": "1 call of callers without a name", unknownCaller: "1 call of callers that showed nothing",
+	} {
+		r := called(evidence.Abstain, requester, "observe", "", gate.CodeScope, gate.CodeCapabilityRequired)
+		r.Details.Gate.Required = []string{"notes/notes:read/read_note", "notes/notes:read/search_notes", "notes/notes:write/delete_note"}
+		told := summarise([]evidence.Record{r})
+		if lines := told.advice(); len(told.Uses) != 3 || len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
+			t.Errorf("%s: %q", requester, lines)
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -134,6 +136,9 @@ func (p *program) revokeOne(ctx context.Context, op *operator, f revokeFlags, bo
 	if output != "json" {
 		fmt.Fprintf(p.stdout, "revoked %s (revocation %d)\n", r.Target, r.Sequence)
 	}
+	if err := p.warnOfUnknown(ctx, op, r.Target); err != nil {
+		return err
+	}
 	if f.wait {
 		if r.Reached, err = p.await(ctx, op, r.Sequence); err != nil {
 			return err
@@ -147,6 +152,22 @@ func (p *program) revokeOne(ctx context.Context, op *operator, f revokeFlags, bo
 	}
 	if err == nil && r.Reached != nil && len(r.Reached.laggards()) > 0 {
 		return &exitStatus{exitLags, errLaggards}
+	}
+	return err
+}
+
+// warnOfUnknown says on standard error that no capability of this id is on record. It is
+// revoked all the same, since a store can have been restored from before it was issued; but who
+// mistyped must not believe that something was stopped.
+func (p *program) warnOfUnknown(ctx context.Context, op *operator, target string) error {
+	if !strings.HasPrefix(target, "cap_") {
+		return nil
+	}
+	var c struct{}
+	err := op.get(ctx, "/v1/capabilities/"+url.PathEscape(target), &c)
+	if errors.Is(err, errNotThere) {
+		fmt.Fprintf(p.stderr, "powerbox: no capability %s is on record here: if it is mistyped, nothing was stopped\n", target)
+		return nil
 	}
 	return err
 }

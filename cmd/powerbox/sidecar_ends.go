@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
+	"strings"
 	"time"
 )
 
@@ -29,5 +31,16 @@ func (g *apartGateway) shipRest(ctx context.Context) {
 	defer cancel()
 	if err := g.spool.ShipRest(ctx, g.client.Send); err != nil {
 		g.log.WarnContext(ctx, "records wait for the server, and for the next start", slog.Any("error", err))
+	}
+}
+
+// tellStart says what serves where, and where its clients are led to.
+func (g *apartGateway) tellStart(ctx context.Context, listening net.Addr) {
+	public := g.face.Load().gateway.URL(g.enrolled.Agent)
+	g.log.InfoContext(ctx, "gateway", slog.String("listen", listening.String()), slog.String("id", g.enrolled.Gateway), slog.String("agent", g.enrolled.Agent),
+		slog.String("url", public))
+	if strings.HasPrefix(public, g.enrolled.Server+"/") {
+		g.log.WarnContext(ctx, "the agent's card leads clients to the server and not here: set agents.gateway_url in the server's configuration to where this gateway is reached",
+			slog.String("url", public))
 	}
 }

@@ -27,7 +27,7 @@ func newToken(p *program) *cobra.Command {
 
 // outputFlag adds --output, which is text or json.
 func outputFlag(cmd *cobra.Command) *string {
-	output := cmd.Flags().String("output", "text", "text or json")
+	output := cmd.Flags().StringP("output", "o", "text", "text or json")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if *output != "text" && *output != "json" {
 			return usage(fmt.Errorf("--output is %q; want text or json", *output))

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,5 +76,20 @@ func TestEXT27_TheDiskOfAGatewayApartIsFull(t *testing.T) {
 	eventually(t, 10*time.Second, func() string { return "it does not go on\n" + all[0].log.String() }, func() bool { return alice.looksUp(held).Error == nil })
 	if n := len(w.documents.got()) - reached; n != 2 {
 		t.Errorf("%d calls reached the agent; want those 2 that were answered", n)
+	}
+}
+
+// TestAGatewayThatNoClientIsLedTo: without gateway_url the card leads past a gateway that is
+// enrolled, which it says itself, and doctor.
+func TestAGatewayThatNoClientIsLedTo(t *testing.T) {
+	w := start(t, options{issuer: "  feed: {heartbeat: 100ms}"})
+	r := &replica{w: w, state: filepath.Join(t.TempDir(), "state"), address: "127.0.0.1:" + freePort(t)}
+	r.enroll()
+	r.boot()
+	if log := r.log.String(); !strings.Contains(log, "leads clients to the server and not here: set agents.gateway_url") {
+		t.Errorf("the gateway says nothing of it: %s", log)
+	}
+	if said, _ := w.cli("doctor"); !strings.Contains(said, "a gateway is enrolled in front of documents") {
+		t.Errorf("doctor says nothing of it:\n%s", said)
 	}
 }

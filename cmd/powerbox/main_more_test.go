@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// full is a standard output on which there is no room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// What could not be told is no success.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"--help"}, {"config", "schema"}, {"completion", "bash"}} {
+		var talk strings.Builder
+		if code := Run(t.Context(), args, func(string) string { return "" }, nil, full{}, &talk); code != exitError || !strings.Contains(talk.String(), "no space left") {
+			t.Errorf("%v exits with %d: %s", args, code, talk.String())
+		}
+	}
+}
+
+// What net/http says by itself is a line of the log like any other.
+func TestLinesOfTheLogAreJSON(t *testing.T) {
+	var log strings.Builder
+	s := serving{log: slog.New(slog.NewJSONHandler(&log, nil))}.server(http.NotFoundHandler())
+	s.ErrorLog.Print("http: TLS handshake error")
+	var line struct{ Level, Msg string }
+	if err := json.Unmarshal([]byte(log.String()), &line); err != nil || line.Level != "WARN" || line.Msg != "http: TLS handshake error" {
+		t.Errorf("%v: %s", err, log.String())
+	}
+}
+
+// Whoever answers at issuer.url with keys of their own is not shown the operator's token.
+func TestDoctorShowsAStrangerNoToken(t *testing.T) {
+	for name, answer := range map[string]string{"other keys": `{"keys":[]}`, "no keys": `<html>`} {
+		t.Run(name, func(t *testing.T) {
+			var shown []string
+			stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") != "" {
+					shown = append(shown, r.URL.Path)
+				}
+				_, _ = io.WriteString(w, answer)
+			}))
+			defer stranger.Close()
+			dir := t.TempDir()
+			keys := filepath.Join(dir, "powerbox-data", "keys")
+			if err := os.MkdirAll(keys, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			configuration := fmt.Sprintf("issuer: {url: %q}\nagents: [{id: notes, upstream: %q}]\n", stranger.URL, stranger.URL)
+			for file, text := range map[string]string{filepath.Join(dir, "powerbox.yaml"): configuration, filepath.Join(keys, "operator.secret"): "the-token-of-the-operator"} {
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run := func(args ...string) string {
+				var out strings.Builder
+				Run(t.Context(), args, func(string) string { return "" }, nil, &out, &out)
+				return out.String()
+			}
+			run("keys", "new", filepath.Join(keys, "agent-notes.jwk"))
+			if out := run("doctor", "-c", filepath.Join(dir, "powerbox.yaml")); len(shown) > 0 || !strings.Contains(out, "broken   issuer url") {
+				t.Errorf("the token was shown at %v\n%s", shown, out)
+			}
+		})
+	}
+}
+
+// A verb whose usage says that it takes any number of arguments takes them.
+func TestArgumentsAreAsUsageSays(t *testing.T) {
+	several := regexp.MustCompile(`(?: |\[)[A-Z]+\.\.\.`)
+	found := 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			walk(c)
+		}
+		if cmd.Args == nil || !several.MatchString(cmd.Use) {
+			return
+		}
+		found++
+		if err := cmd.Args(cmd, []string{"a", "b"}); err != nil {
+			t.Errorf("%s: %v", cmd.UseLine(), err)
+		}
+	}
+	walk(newRoot(&program{env: func(string) string { return "" }, stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, now: time.Now}))
+	if found < 5 {
+		t.Errorf("only %d verbs take several arguments", found)
+	}
+}
+
+// A certificate that is over, or no certificate, is found before a server is started with it.
+func TestDoctorCertificate(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "powerbox.yaml")
+	text := "issuer: {url: \"https://127.0.0.1:1\", tls: {certificate: a.pem, key: b.pem}}\nagents: []\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if code := Run(t.Context(), []string{"doctor", "-c", file}, func(string) string { return "" }, nil, &out, &out); code != exitError || !strings.Contains(out.String(), "broken   tls") {
+		t.Errorf("%d: %s", code, out.String())
+	}
+}
