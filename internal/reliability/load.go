@@ -45,12 +45,11 @@ func (t *Town) start(ctx context.Context) error {
 		}
 		l.workers = append(l.workers, w)
 	}
-	r := t.newRegistrar()
 	t.load = l
 	for _, w := range l.workers {
 		l.running.Go(func() { w.run(ctx) })
 	}
-	l.running.Go(func() { r.run(ctx) })
+	l.running.Go(func() { t.registrar.run(ctx) })
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +48,7 @@ type Town struct {
 	agent            *http.Server
 	upstream         string
 	secret           string // of the operator
+	registrar        *registrar
 	operator         *http.Client
 	ledger           *ledger
 	load             *load
@@ -179,6 +181,14 @@ func (t *Town) build(ctx context.Context) error {
 		return err
 	}
 	t.secret = strings.TrimSpace(string(secret))
+	// The nodes may not be known to be ready yet.
+	err = until(ctx, 10*time.Second, func() error {
+		t.registrar, err = t.newRegistrar(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	return t.buildGateways(ctx)
 }
 
@@ -338,16 +348,17 @@ func (t *Town) run(ctx context.Context, binary string, args ...string) (string, 
 	return string(out), err
 }
 
-// operate makes an operator's call at whichever node.
-func (t *Town) operate(ctx context.Context, method, path string, body, into any) error {
-	data, err := t.fetch(ctx, method, path, body)
+// operate makes an operator's call at whichever node, or with header, of which names
+// and values take turns, somebody else's.
+func (t *Town) operate(ctx context.Context, method, path string, body, into any, header ...string) error {
+	data, err := t.fetch(ctx, method, path, body, header...)
 	if err != nil || into == nil {
 		return err
 	}
 	return json.Unmarshal(data, into)
 }
 
-func (t *Town) fetch(ctx context.Context, method, path string, body any) ([]byte, error) {
+func (t *Town) fetch(ctx context.Context, method, path string, body any, header ...string) ([]byte, error) {
 	var reader io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
@@ -360,7 +371,12 @@ func (t *Town) fetch(ctx context.Context, method, path string, body any) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Authorization", "Bearer "+t.secret)
+	if len(header) == 0 {
+		header = []string{"Authorization", "Bearer " + t.secret}
+	}
+	for pair := range slices.Chunk(header, 2) {
+		r.Header.Set(pair[0], pair[1])
+	}
 	response, err := t.operator.Do(r)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,26 @@ type Result struct {
 // OK reports whether nothing was lost and nothing wrong.
 func (r Result) OK() bool { return r.Lost == 0 && len(r.Wrong) == 0 }
 
+// conclude takes what was counted. What never happened was not tried, so that nothing
+// of it could have been lost.
+func (r *Result) conclude(l *ledger) {
+	r.Counts, r.Wrong, r.Excuses = l.counts, l.findings(), l.excuses
+	for _, c := range []struct {
+		n    int
+		what string
+	}{
+		{r.Counts.Allowed, "call was allowed"},
+		{r.Counts.Denied, "call was denied"},
+		{r.Counts.Issued, "capability was issued"},
+		{r.Counts.Revoked, "capability was given back"},
+		{r.Counts.Registered, "agent was registered"},
+	} {
+		if c.n == 0 {
+			r.Wrong = append(r.Wrong, "not one "+c.what)
+		}
+	}
+}
+
 // Add adds what came of another trial of the same name.
 func (r *Result) Add(o Result) {
 	a, b := &r.Counts, o.Counts
@@ -103,7 +123,7 @@ func (t *Town) Play(ctx context.Context, trial Trial, times int) (Result, error)
 		r.Lost, r.Records = r.Lost+j.Lost, j.Records
 		t.Log("%s, %d of %d: %d records, %d lost, without an allowed call for %v, %d findings", trial.Name, n+1, times, j.Records, j.Lost, r.Without[n].Round(time.Millisecond), len(t.ledger.findings()))
 	}
-	r.Counts, r.Wrong, r.Excuses = t.ledger.counts, t.ledger.findings(), t.ledger.excuses
+	r.conclude(t.ledger)
 	return r, nil
 }
 
