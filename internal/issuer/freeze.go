@@ -233,6 +233,26 @@ func (i *Issuer) Knows(caller, agent string) error {
 	return nil
 }
 
+// Offers says that an agent offers no operation of that name, agent/grant/operation, and which
+// it does.
+func (i *Issuer) Offers(agent, operation string) error {
+	a, known := i.agents[agent]
+	if !known {
+		return noTarget("no agent %q is protected here", agent)
+	}
+	var names []string
+	for _, g := range a.Grants {
+		for _, name := range a.operationsOf(g) {
+			names = append(names, g.ID+"/"+name)
+		}
+	}
+	name := strings.TrimPrefix(operation, agent+"/")
+	if slices.Contains(names, name) || strings.HasPrefix(name, "a2a.") {
+		return nil
+	}
+	return noTarget("agent %q offers no operation %q; it offers [%s]", agent, name, strings.Join(names, ", "))
+}
+
 func (i *Issuer) agentNames() []string {
 	names := slices.Clone(i.config.Callers)
 	for id := range i.agents {

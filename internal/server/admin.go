@@ -386,6 +386,9 @@ func (a *Admin) can(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, status{http.StatusBadRequest, err.Error()}
 	}
+	if err := a.Issuer.Offers(body.Agent, body.Operation); err != nil {
+		return nil, status{http.StatusNotFound, err.Error()}
+	}
 	attempt, err := powerbox.Invocation(op, args)
 	if err != nil {
 		return nil, status{http.StatusBadRequest, err.Error()}
