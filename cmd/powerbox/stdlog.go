@@ -2,20 +2,21 @@ package main
 
 import (
 	"bytes"
-	"io"
+	"log/slog"
 )
 
-// libraryLog is what the standard library says by itself. What net/http says of bytes that
-// came on a connection when nobody had asked for anything shows the bytes: an answer that
+// libraryLog is what libraries say by themselves, on the log of the standard library: a line
+// of ours like any other, for whoever reads the log by machine. What net/http says of bytes
+// that came on a connection when nobody had asked for anything shows the bytes: an answer that
 // is nobody's is not for whoever reads the log either (ATK-31).
-type libraryLog struct{ to io.Writer }
+type libraryLog struct{ to *slog.Logger }
 
 // Write implements [io.Writer], for one line at a time.
 func (l libraryLog) Write(line []byte) (int, error) {
-	out := line
+	text := string(bytes.TrimSpace(line))
 	if said, _, found := bytes.Cut(line, []byte("Unsolicited response received on idle HTTP channel")); found {
-		out = append(bytes.Clone(said), "a connection was closed on which another server wrote what nobody had asked for\n"...)
+		text = string(said) + "a connection was closed on which another server wrote what nobody had asked for"
 	}
-	_, err := l.to.Write(out)
-	return len(line), err
+	l.to.Warn(text)
+	return len(line), nil
 }

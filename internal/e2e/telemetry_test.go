@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -199,6 +200,21 @@ const (
 	parentTrace = "0af7651916cd43dd8448eb211c80319c"
 	parentSpan  = "b7ad6b7169203331"
 )
+
+// TestTheLogIsJSON: what libraries say by themselves are lines like ours, here of traces that nobody
+// takes.
+func TestTheLogIsJSON(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:"+freePort(t))
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+	w := start(t, options{extra: "telemetry: {traces: true}\n"})
+	w.caller(aliceToken).reports()
+	eventually(t, patience, func() string { return "nothing is said of traces: " + w.log.String() }, func() bool { return strings.Contains(w.log.String(), "traces export") })
+	for line := range strings.Lines(w.log.String()) {
+		if !json.Valid([]byte(line)) && !strings.HasPrefix(line, "NOT SAFE") {
+			t.Errorf("no JSON: %s", line)
+		}
+	}
+}
 
 // TestTraces continues the trace of a caller and hands its own span on.
 func TestTraces(t *testing.T) {
