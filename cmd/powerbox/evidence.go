@@ -244,7 +244,7 @@ func (p *program) writeOut(name string, mode os.FileMode, write func(io.Writer) 
 	if name == "" || name == "-" {
 		return write(p.stdout)
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".powerbox-*")
+	f, err := beside(name)
 	if err != nil {
 		return err
 	}
@@ -257,6 +257,31 @@ func (p *program) writeOut(name string, mode os.FileMode, write func(io.Writer) 
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// beside makes a file of mode 0600 in the folder of another, which takes its name once it is whole.
+func beside(name string) (*os.File, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder; want the name of a file", name)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".powerbox-*")
+	if path := (*os.PathError)(nil); errors.As(err, &path) {
+		err = fmt.Errorf("%s cannot be written: %w", name, path.Err) // the other name is nobody's
+	}
+	return f, err
+}
+
+// canWrite says before something is asked for that cannot be asked for again whether it can be
+// kept in the file.
+func canWrite(name string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	f, err := beside(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 func newEvidenceShow(p *program) *cobra.Command {

@@ -41,6 +41,9 @@ func (p *program) login(ctx context.Context, f loginFlags) error {
 	if err := safeForLogin(f.issuer); err != nil {
 		return err
 	}
+	if err := canWrite(f.out); err != nil {
+		return err // before a person has gone through it
+	}
 	// Redirects are not followed and addresses are held to the policy, as for
 	// everything that verbs call.
 	ctx = oidc.ClientContext(ctx, newHTTPClient())

@@ -49,6 +49,20 @@ func identityProvider(t *testing.T, device bool, answer map[string]any) string {
 	return srv.URL
 }
 
+// A session that could not be kept is not asked for: no person goes through it in vain.
+func TestLoginNeedsItsFile(t *testing.T) {
+	asked := false
+	provider := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer provider.Close()
+	for _, out := range []string{filepath.Join(t.TempDir(), "no", "session"), t.TempDir()} {
+		var talk bytes.Buffer
+		code := Run(t.Context(), []string{"login", "--issuer", provider.URL, "--client-id", "powerbox", "--out", out}, func(string) string { return "" }, nil, &talk, &talk)
+		if code != exitError || asked || !strings.Contains(talk.String(), out) {
+			t.Errorf("%s: exit %d, asked %t\n%s", out, code, asked, talk.String())
+		}
+	}
+}
+
 func TestLogin(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "session")
 	login := func(issuer string) (int, string) {

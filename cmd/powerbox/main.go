@@ -11,7 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	stdlog "log" //nolint:depguard // where net/http writes to, and nobody else
+	stdlog "log" //nolint:depguard // where libraries write to, and nobody else
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -34,7 +35,8 @@ const (
 )
 
 func main() {
-	stdlog.SetOutput(libraryLog{os.Stderr})
+	stdlog.SetFlags(0) // the line of slog has its time
+	stdlog.SetOutput(libraryLog{slog.New(slog.NewJSONHandler(os.Stderr, nil))})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal asks to end; from then on the second one ends at once.
 	context.AfterFunc(ctx, stop)
@@ -71,7 +73,10 @@ func Run(ctx context.Context, args []string, env func(string) string, stdin io.R
 		err = &exitStatus{exitUsage, err}
 	}
 	var status *exitStatus
-	if err != nil && (!errors.As(err, &status) || status.err != nil) {
+	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "powerbox: interrupted")
+	case err != nil && (!errors.As(err, &status) || status.err != nil):
 		fmt.Fprintln(stderr, "powerbox:", err)
 	}
 	return exitCode(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,21 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		if code := Run(t.Context(), args, func(string) string { return "" }, nil, full{}, &talk); code != exitError || !strings.Contains(talk.String(), "no space left") {
 			t.Errorf("%v exits with %d: %s", args, code, talk.String())
 		}
+	}
+}
+
+// Who ends a verb is told that, and not what became of the request that it was waiting for.
+func TestInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		interrupt()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	var talk strings.Builder
+	env := func(name string) string { return map[string]string{operatorTokenEnv: "token"}[name] }
+	if code := Run(ctx, []string{"mode", "--server", server.URL}, env, nil, &talk, &talk); code != exitError || talk.String() != "powerbox: interrupted\n" {
+		t.Errorf("exit %d: %s", code, talk.String())
 	}
 }
 

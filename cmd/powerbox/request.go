@@ -63,6 +63,9 @@ func newRequest(p *program) *cobra.Command {
 		if err := checkVia(r.via); err != nil {
 			return err
 		}
+		if err := canWrite(r.out); err != nil {
+			return err
+		}
 		if r.via == viaAgentAuth {
 			return p.requestCapability(cmd, &r, args[0], *output)
 		}
