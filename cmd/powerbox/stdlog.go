@@ -17,6 +17,6 @@ func (l libraryLog) Write(line []byte) (int, error) {
 	if said, _, found := bytes.Cut(line, []byte("Unsolicited response received on idle HTTP channel")); found {
 		text = string(said) + "a connection was closed on which another server wrote what nobody had asked for"
 	}
-	l.to.Warn(text)
+	l.to.Warn(text) //nolint:sloglint // the message is the library's
 	return len(line), nil
 }
