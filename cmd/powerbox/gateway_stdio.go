@@ -89,11 +89,18 @@ type stdioFront struct {
 
 	mu      sync.Mutex
 	session string
-	waiting map[string]context.CancelCauseFunc // requests that stand for themselves, by id
+	waiting map[*underWay]bool
 }
 
 // errCancelled is the end of a request that its host wants no answer to any more.
 var errCancelled = errors.New("the host has cancelled the request")
+
+// underWay is a request that stands for itself and is not answered yet. A host may use
+// its id again as soon as it has the answer, so that two can have one.
+type underWay struct {
+	id     string
+	cancel context.CancelCauseFunc
+}
 
 // cancellable is what a request that stands for itself runs under: its host cancels it
 // by a notification, and over HTTP that is the end of the connection.
@@ -102,37 +109,40 @@ func (f *stdioFront) cancellable(ctx context.Context, m mcp.Message) (context.Co
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	id := string(m.ID)
+	one := &underWay{string(m.ID), cancel}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.waiting == nil {
-		f.waiting = map[string]context.CancelCauseFunc{}
+		f.waiting = map[*underWay]bool{}
 	}
-	f.waiting[id] = cancel
+	f.waiting[one] = true
 	return ctx, func() {
 		cancel(nil)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.waiting, id)
+		delete(f.waiting, one)
 	}
 }
 
-// cancel ends the request that a notification names, and reports whether it is one that
-// stands for itself.
+// cancel ends what has the id that a notification names, and reports whether that is
+// something that stands for itself.
 func (f *stdioFront) cancel(line []byte) bool {
 	v, err := powerbox.DecodeValue(line, powerbox.Limits{Bytes: stdio.MaxLine, Depth: 64})
 	if err != nil {
 		return false // it was decoded before
 	}
 	params, _ := v.Get("params")
-	id, _ := params.Get("requestId")
+	named, _ := params.Get("requestId")
+	id, some := string(named.AppendJSON(nil)), false
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	cancel, ok := f.waiting[string(id.AppendJSON(nil))]
-	if ok {
-		cancel(errCancelled)
+	for one := range f.waiting {
+		if one.id == id {
+			one.cancel(errCancelled)
+			some = true
+		}
 	}
-	return ok
+	return some
 }
 
 // newStdioFront is the client of a gateway that listens.
@@ -144,10 +154,15 @@ func (p *program) newStdioFront(g *apartGateway, at net.Addr) (*stdioFront, erro
 	f := g.face.Load()
 	public := f.gateway.URL(g.enrolled.Agent)
 	return &stdioFront{
-		url: "http://" + at.String() + "/agents/" + g.enrolled.Agent, aud: public, http: &http.Client{}, key: key, ops: mappedOps(f.config, g.enrolled.Agent), now: p.now, log: g.log, out: p.stdout,
+		url: "http://" + at.String() + "/agents/" + g.enrolled.Agent, aud: public, http: stayingClient(), key: key, ops: mappedOps(f.config, g.enrolled.Agent), now: p.now, log: g.log, out: p.stdout,
 		// It is read again for every message: whoever has another one written to the file goes on with that.
 		held: func() (holder.Capability, error) { return p.readCapability(g.options.mcp.capability, "") },
 	}, nil
+}
+
+// stayingClient goes nowhere else with a capability than where it was told to.
+func stayingClient() *http.Client {
+	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 func mappedOps(c *config.Config, agent string) map[string]string {
@@ -335,21 +350,15 @@ func (f *stdioFront) end() {
 	}
 }
 
-// events writes the messages of a stream.
-func (f *stdioFront) events(from io.Reader) error {
-	lines := bufio.NewReaderSize(from, 64<<10)
-	for {
-		line, err := stdio.ReadLine(lines)
-		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			f.write(bytes.TrimSpace(data))
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
+// events writes the messages of a stream, each event whole: the lines of its data are
+// one message together, of which a line alone may look like another.
+func (f *stdioFront) events(from io.ReadCloser) error {
+	messages := mcp.NewEvents(from, stdio.MaxLine+1<<10, func(data []byte) ([]byte, bool, error) {
+		f.write(bytes.TrimSpace(data))
+		return nil, false, nil
+	})
+	_, err := io.Copy(io.Discard, messages)
+	return err
 }
 
 // failed answers a request that could not be passed on.

@@ -18,6 +18,9 @@ func TestATK35_TokensSentByMistakeApart(t *testing.T) {
 	for _, token := range []string{"pbgw1_x.y", "enr_x", w.operatorToken(), town} {
 		for _, value := range []string{
 			"Bearer " + token, "DPoP " + token, token, "Basic " + base64.StdEncoding.EncodeToString([]byte("operator:"+token)), "basic  " + base64.StdEncoding.EncodeToString([]byte(token+":")),
+			"Basic\t" + base64.StdEncoding.EncodeToString([]byte("operator:"+token)), "Basic\xa0" + base64.StdEncoding.EncodeToString([]byte("operator:"+token)), "Bearer\xa0" + token,
+			"Bearer " + token + ",", "Bearer \"" + token + "\"", "Bearer " + token + " x", "Token token=" + token, "Basic " + base64.URLEncoding.EncodeToString([]byte("??>>:"+token)),
+			"Basic " + base64.StdEncoding.EncodeToString([]byte("x:y:"+token+"\n")), "Bearer " + strings.Repeat("a,b ", 200) + ", " + token,
 		} {
 			w.documents.forget()
 			allowed(t, w.post(w.agentURL("documents"), data("search_documents", map[string]any{}), http.Header{"Authorization": {value}}))
@@ -77,3 +80,59 @@ func TestATK35_TokensSentByMistake(t *testing.T) {
 		}
 	})
 }
+
+// TestATK35_SessionsInOtherForms shows a session that is good here in forms that we do
+// not read and agents may: none of them reaches one, and nobody is let in by it.
+func TestATK35_SessionsInOtherForms(t *testing.T) {
+	for _, mode := range []string{"prefer", "observe"} {
+		w := start(t, options{mode: mode})
+		body := data("search_documents", map[string]any{})
+		naming := strings.Join([]string{segment(`{"alg":"none"}`), segment(`{"aud":["` + w.agentURL("documents") + `"]}`), "c2ln"}, ".")
+		for _, session := range []string{aliceToken, naming} {
+			for _, value := range []string{
+				"Bearer\t" + session, "Bearer\xa0" + session, "Token " + session, session, "Bearer x " + session, "Bearer x," + session, "Token token=\"" + session + "\"",
+				"Basic " + base64.StdEncoding.EncodeToString([]byte("oauth2:"+session)),
+			} {
+				w.documents.forget()
+				a := w.post(w.agentURL("documents"), body, http.Header{"Authorization": {value}})
+				if mode == "observe" {
+					allowed(t, a)
+				} else {
+					w.refused(t, a, "unauthenticated")
+				}
+				for _, r := range w.documents.got() {
+					if r.header["Authorization"] != nil {
+						t.Errorf("ATK-35 %s: the agent got %q", mode, r.header["Authorization"])
+					}
+				}
+			}
+		}
+		// A scope token is ours, too, and so is what looks like one.
+		for _, value := range []string{"A2A-Capability\tabc", "a2a-capability,abc", "A2A-CAPABILITY"} {
+			w.documents.forget()
+			a := w.post(w.agentURL("documents"), body, http.Header{"Authorization": {value}})
+			if mode == "observe" {
+				allowed(t, a)
+			} else if a.Error == nil {
+				t.Errorf("ATK-35 %q is passed over", value)
+			}
+			for _, r := range w.documents.got() {
+				if r.header["Authorization"] != nil {
+					t.Errorf("ATK-35 %s: the agent got %q", mode, r.header["Authorization"])
+				}
+			}
+		}
+		// What is the agent's reaches it as it came.
+		foreign := strings.Join([]string{segment(`{"alg":"none"}`), segment(`{"aud":"the-agent"}`), "c2ln"}, ".")
+		for _, value := range []string{"Token token=\"opaque\"", "Bearer\t" + foreign, "Digest username=\"alice\", realm=\"x\"", "Basic " + base64.StdEncoding.EncodeToString([]byte("alice:secret"))} {
+			w.documents.forget()
+			allowed(t, w.post(w.agentURL("documents"), body, http.Header{"Authorization": {value}}))
+			if got := w.documents.got(); len(got) != 1 || got[0].header.Get("Authorization") != value {
+				t.Errorf("ATK-35 %s: %q arrived as %v", mode, value, got)
+			}
+		}
+	}
+}
+
+// segment is a part of a JWT.
+func segment(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }

@@ -199,6 +199,7 @@ func rewrite(r *httputil.ProxyRequest, x *exchange, upstream *url.URL, context s
 	// Nothing in between may undo what the checked bytes say.
 	hop.Onward(r.Out, x.forward, x.call.Binding == a2a.GRPC)
 	h := r.Out.Header
+	keepDecisive(h, r.In.Header)
 	stripOurs(h)
 	stripOwnCookies(h)
 	if x.mode != gate.Observe {
@@ -250,6 +251,9 @@ func (g *Gateway) answer(r *http.Response, x *exchange) error {
 	stripOurs(h)
 	stripOurs(r.Trailer) // what is announced; what comes is looked at when it has come
 	contain(r)
+	if err := x.contained(r); err != nil {
+		return err
+	}
 	if x.call.Binding == a2a.MCP {
 		return g.mcpAnswer(r, x)
 	}

@@ -2,9 +2,14 @@ package gateway
 
 import (
 	"bytes"
+	"fmt"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/a2a"
 )
 
 // stripOurs deletes the headers under our names, however they are spelled.
@@ -64,6 +69,23 @@ func stripBelieved(h http.Header) {
 		below := func(prefix []byte) bool { return bytes.HasPrefix(is, prefix) }
 		if believed[string(is)] || slices.ContainsFunc(believedBelow, below) || decisive[string(is)] && strings.Contains(name, "_") {
 			delete(h, name)
+		}
+	}
+}
+
+// keepDecisive puts back headers by which the call was read. A caller may say that they
+// are of its connection alone (RFC 9110, section 7.6.1), and without them the agent would
+// read another call.
+func keepDecisive(out, came http.Header) {
+	if len(came["Connection"]) == 0 {
+		return
+	}
+	var room [64]byte
+	for name, values := range came {
+		is := folded(room[:0], name)
+		ofBody := bytes.Equal(is, []byte("content-length")) || bytes.Equal(is, []byte("transfer-encoding"))
+		if decisive[string(is)] && !ofBody || bytes.HasPrefix(is, []byte("mcp-")) {
+			out[name] = slices.Clone(values)
 		}
 	}
 }
@@ -131,6 +153,57 @@ func isOwnCookie(name string) bool {
 // origin, or of its host.
 var ofOrigin = []string{"Alt-Svc", "Clear-Site-Data", "Nel", "Report-To", "Service-Worker-Allowed", "Strict-Transport-Security"}
 
+// toProxies are headers by which a proxy in front of us, which takes them for our word,
+// sends something of its own in the place of the answer, such as a file.
+var toProxies = []string{"X-Accel-Redirect", "X-Sendfile", "X-Lighttpd-Send-File", "X-Lighttpd-Send-Tempfile", "X-Reproxy-Url"}
+
+// beyond are all of those.
+var beyond = slices.Concat(ofOrigin, toProxies)
+
+// toCaches are those that caches go by before Cache-Control (RFC 9213).
+var toCaches = []string{"Surrogate-Control", "Cdn-Cache-Control", "Cloudflare-Cdn-Cache-Control", "X-Accel-Expires"}
+
+// contained holds an answer to what may go on of it, where calls are decided on.
+func (x *exchange) contained(r *http.Response) error {
+	if x.mode == gate.Observe {
+		return nil
+	}
+	if leadsOn(r) {
+		return fmt.Errorf("the agent sends its callers elsewhere (status %d); upstream has to be where it answers", r.StatusCode)
+	}
+	if x.call.Binding == a2a.GRPC {
+		return nil
+	}
+	unkept(r.Header)
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == typeEvents {
+		r.Body = a2a.NewLines(r.Body)
+	}
+	return nil
+}
+
+// unkept has nobody keep an answer, who could give it to another caller, or to this one
+// when it may not have it any more (ATK-26): what was asked for is to be asked for here.
+func unkept(h http.Header) {
+	for _, name := range toCaches {
+		delete(h, name)
+	}
+	for _, line := range h["Cache-Control"] {
+		for said := range strings.SplitSeq(line, ",") {
+			switch strings.ToLower(strings.TrimSpace(said)) {
+			case "no-store", "no-cache":
+				return
+			}
+		}
+	}
+	h.Set("Cache-Control", "no-store")
+}
+
+// leadsOn reports whether an answer sends the caller elsewhere: past the gateway, or with
+// its credentials to another agent of ours.
+func leadsOn(r *http.Response) bool {
+	return r.StatusCode >= http.StatusMultipleChoices && r.StatusCode < http.StatusBadRequest && r.StatusCode != http.StatusNotModified
+}
+
 // contain has an answer of an agent be, to a browser, that answer and no more. One
 // that a browser might show as a page is shown without scripts, as an origin of
 // its own. What agents answer is none, and passes with the headers that it has.
@@ -143,7 +216,7 @@ func contain(r *http.Response) {
 			return isOwnCookie(name)
 		})
 	}
-	for _, name := range ofOrigin {
+	for _, name := range beyond {
 		delete(h, name)
 	}
 	if hasBody(r) && !isData(h["Content-Type"]) {

@@ -260,7 +260,7 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if x.judged(r, body) {
+	if judged(r, body) {
 		instead, pass, err := g.mcpEvent(r, x, body)
 		switch {
 		case err != nil:
@@ -335,6 +335,9 @@ func (g *Gateway) mcpEvent(r *http.Response, x *exchange, data []byte) (instead 
 	}
 	if named {
 		return nil, x.mayHear(v), nil
+	}
+	if _, result := v.Get("result"); result && x.request.Method == http.MethodPost && string(id.AppendJSON(nil)) != string(x.mcp.ID) {
+		return nil, false, errors.New("the message is a result of another request, as which nobody has judged it")
 	}
 	asked, err := x.unlisted(v)
 	if err != nil {

@@ -163,12 +163,14 @@ func private(response []byte, v powerbox.Value) ([]byte, error) {
 }
 
 // judged reports whether the body of an answer is looked at: one that says that
-// something failed may be no message, and clients take messages from it, too.
-func (x *exchange) judged(r *http.Response, body []byte) bool {
+// something failed may be no message, and clients take messages from it, too, behind a
+// mark of byte order as well.
+func judged(r *http.Response, body []byte) bool {
 	if r.StatusCode < http.StatusBadRequest {
 		return len(body) > 0
 	}
-	return x.mcp.Stateless() && bytes.HasPrefix(bytes.TrimSpace(body), []byte("{"))
+	text := bytes.TrimLeft(body, " \t\r\n\uFEFF")
+	return len(text) > 0 && (text[0] == '{' || text[0] == '[')
 }
 
 // cancelled answers a client that says a request is cancelled, which in a revision

@@ -98,10 +98,17 @@ func (s Scopes) params() []byte {
 	return powerbox.Object(members...).AppendJSON(nil)
 }
 
-// scopeCredential returns the credentials of a header under that scheme.
+// scopeCredential returns the credentials of a header under that scheme, whatever stands
+// behind its name: what is no space is part of them, and they are refused.
 func scopeCredential(h http.Header) (string, bool) {
-	scheme, credentials, _ := strings.Cut(h.Get("Authorization"), " ")
-	return strings.Trim(credentials, " "), strings.EqualFold(scheme, SchemeScopes)
+	value := h.Get("Authorization")
+	end := strings.IndexFunc(value, func(r rune) bool {
+		return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+	if end < 0 {
+		end = len(value)
+	}
+	return strings.Trim(value[end:], " "), strings.EqualFold(value[:end], SchemeScopes)
 }
 
 // scopesPresented collects scope tokens: of the header, of the metadata. Links in

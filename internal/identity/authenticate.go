@@ -3,8 +3,10 @@ package identity
 import (
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Authenticate says who made the request that came to the audience, which is
@@ -51,22 +53,72 @@ func (a *Authenticator) Authenticate(r *http.Request, audience string, now time.
 // sentByMistake refuses a token of the server's own, under whatever scheme. Whoever
 // shows it to an agent has taken the wrong address, and the agent must not have it.
 func (a *Authenticator) sentByMistake(h http.Header) error {
-	value := strings.TrimSpace(h.Get("Authorization"))
-	if a.own == nil || value == "" {
+	if a.own == nil {
 		return nil
 	}
-	token := value[strings.LastIndexAny(value, " \t")+1:]
-	mistaken := a.own(token)
-	if scheme, _, _ := strings.Cut(value, " "); strings.EqualFold(scheme, "Basic") {
-		// What tools make of a token that is given as a name or a password.
-		pair, _ := base64.StdEncoding.DecodeString(token) // what is none has no token in it
-		name, password, _ := strings.Cut(string(pair), ":")
-		mistaken = mistaken || a.own(name) || a.own(password)
-	}
-	if mistaken {
-		return refuse(CodeMalformed, "the token is one that this server takes for itself, and nobody's session; use it where it is for")
+	for _, value := range h.Values("Authorization") {
+		if slices.ContainsFunc(pieces(value), a.own) {
+			return refuse(CodeMalformed, "the token is one that this server takes for itself, and nobody's session; use it where it is for")
+		}
 	}
 	return nil
+}
+
+// hidden reports whether a header has a session for us in it beside what was read as
+// its token: under another scheme, or behind what other readers take for a space. An
+// agent that looks for it would have it.
+func (a *Authenticator) hidden(h http.Header, read, audience string, now time.Time) bool {
+	all := pieces(h.Get("Authorization"))
+	return len(all) >= maxPieces || slices.ContainsFunc(all, func(piece string) bool {
+		if piece == read {
+			return false
+		}
+		if _, ok := a.devSession(piece, now); ok {
+			return true
+		}
+		u, isJWT, err := readToken(piece)
+		return isJWT && (err != nil || u.names(a.audiences(audience)...))
+	})
+}
+
+// maxPieces is more than any credential has.
+const maxPieces = 256
+
+// pieces are what somebody could take for a token in a value of Authorization. Agents
+// split it in more ways than RFC 9110 has: at every space there is, at commas, at
+// quotes. Tools make a name or a password of a token (RFC 7617).
+func pieces(value string) []string {
+	var all []string
+	add := func(text string) {
+		for _, split := range [...]func(rune) bool{unicode.IsSpace, noToken, func(r rune) bool { return r == '=' || noToken(r) }} {
+			for piece := range strings.FieldsFuncSeq(text, split) {
+				if len(all) < maxPieces && !slices.Contains(all, piece) {
+					all = append(all, piece)
+				}
+			}
+		}
+	}
+	add(value)
+	for _, piece := range slices.Clone(all) {
+		if strings.Contains(piece, ".") {
+			continue // a JWT
+		}
+		pair, err := base64.RawStdEncoding.DecodeString(ordinary.Replace(piece))
+		if name, password, ok := strings.Cut(string(pair), ":"); err == nil && ok {
+			all = append(all, name, password)
+			add(string(pair))
+		}
+	}
+	return all
+}
+
+// ordinary makes the alphabet of Base64 of that for URLs, without padding.
+var ordinary = strings.NewReplacer("-", "+", "_", "/", "=", "")
+
+// noToken reports whether a character is one that no token has (RFC 9110, token68).
+func noToken(r rune) bool {
+	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+	return !letter && !strings.ContainsRune("-._~+/=", r)
 }
 
 // credential is the Authorization header taken apart. The zero credential is
@@ -98,6 +150,9 @@ func readCredential(h http.Header) (credential, error) {
 // session returns the session that the credential stands for, and whether the
 // credential is ours.
 func (a *Authenticator) session(r *http.Request, c credential, audience string, now time.Time) (session, bool, error) {
+	if a.hidden(r.Header, c.token, audience, now) {
+		return session{}, true, refuse(CodeMalformed, "Authorization has a token for us in another form than Bearer or DPoP, a space and the token")
+	}
 	if c.token == "" {
 		return session{}, false, nil
 	}

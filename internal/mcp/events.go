@@ -15,6 +15,7 @@ type Events struct {
 	limit int
 	judge func(data []byte) (instead []byte, pass bool, err error)
 
+	begun bool   // a line was read
 	event []byte // as it came
 	data  []byte
 	out   []byte // what is still to be read
@@ -49,6 +50,7 @@ func (e *Events) Close() error { return e.from.Close() }
 var (
 	errEventSize = errors.New("an event of the stream is too large")
 	errLineEnd   = errors.New("the stream has a carriage return that ends no line, which readers take differently")
+	errMark      = errors.New("the stream has a line that begins with a mark of byte order, which readers take differently")
 )
 
 // next reads one event, or one part of a line that is none.
@@ -62,7 +64,7 @@ func (e *Events) next() error {
 		if err == nil && bytes.IndexByte(line, '\r') >= 0 {
 			err = errLineEnd
 		}
-		if err != nil && (!errors.Is(err, io.EOF) || len(e.event) == 0) {
+		if line, err = e.unmarked(line, err); err != nil && (!errors.Is(err, io.EOF) || len(e.event) == 0) {
 			return err
 		}
 		if value, ok := dataOf(line); ok {
@@ -81,9 +83,23 @@ func (e *Events) next() error {
 	}
 }
 
+// unmarked is a line without a mark of byte order, which the first of a stream may begin
+// with. To most readers a later one with a mark is none of their fields, so that what
+// they read of the event would be another text than what is judged.
+func (e *Events) unmarked(line []byte, err error) ([]byte, error) {
+	rest, marked := bytes.CutPrefix(line, mark)
+	if marked && e.begun {
+		return nil, errMark
+	}
+	e.begun = true
+	return rest, err
+}
+
+var mark = []byte("\uFEFF")
+
 // dataOf returns what a line adds to the data of its event.
 func dataOf(line []byte) (value []byte, ok bool) {
-	value, ok = bytes.CutPrefix(bytes.TrimPrefix(line, []byte("\uFEFF")), []byte("data"))
+	value, ok = bytes.CutPrefix(line, []byte("data"))
 	if !ok || len(value) > 0 && value[0] != ':' {
 		return nil, false
 	}
@@ -122,14 +138,15 @@ func (e *Events) put(has bool) error {
 	return nil
 }
 
-// replaced is an event with other data, which has no line end in it: JSON.
+// replaced is an event with other data, which is JSON: a line end in it is between its
+// tokens, as where the data came in several lines.
 func replaced(event, data []byte) []byte {
 	var out []byte
 	put := false
 	for line := range bytes.Lines(event) {
-		if _, ok := dataOf(bytes.TrimRight(line, "\r\n")); ok {
+		if _, ok := dataOf(bytes.TrimPrefix(bytes.TrimRight(line, "\r\n"), mark)); ok {
 			if !put {
-				out = append(append(append(out, "data: "...), data...), '\n')
+				out = append(append(append(out, "data: "...), bytes.ReplaceAll(data, []byte("\n"), []byte(" "))...), '\n')
 			}
 			put = true
 			continue

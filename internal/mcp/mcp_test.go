@@ -74,6 +74,8 @@ func judged(stream io.Reader) (out string, seen []string, err error) {
 			return nil, false, nil
 		case "swap":
 			return []byte("other"), true, nil
+		case "1\n2":
+			return []byte("[1,\n\n2]"), true, nil
 		case "fail":
 			return nil, false, errors.New("failed")
 		}
@@ -90,6 +92,9 @@ func TestATK33_EventsAreJudgedWhole(t *testing.T) {
 		"data: sw\ndata: ap\n\n":                                                   "data: sw\ndata: ap\n\n", // two lines are not one word
 		"\uFEFFdata: cut\n\nid: 7\n\n":                                             "id: 7\n\n",
 		"database: cut\n\n":                                                        "database: cut\n\n",
+		"data: 1\nid: 3\ndata: 2\n\n":                                              "data: [1,  2]\nid: 3\n\n",
+		"\uFEFFdata: swap\n\n":                                                     "data: other\n\n",
+		"\uFEFFid: 7\n\n":                                                          "\uFEFFid: 7\n\n",
 		"data: cut":                                                                "", // SDKs read an event that the stream ends in
 		"data: a\n\ndata: swap":                                                    "data: a\n\ndata: other\n",
 		"":                                                                         "",
@@ -100,7 +105,7 @@ func TestATK33_EventsAreJudgedWhole(t *testing.T) {
 			}
 		}
 	}
-	for _, in := range []string{"data: a\rdata: cut\n\n", "data: fail\n\n", "data: " + strings.Repeat("x", 100) + "\n\n"} {
+	for _, in := range []string{"data: a\rdata: cut\n\n", "data: fail\n\n", "data: {\n\uFEFFdata: \"result\":{\ndata: }\n\n", "\uFEFFdata: {\n\uFEFFdata: }\n\n", "data: " + strings.Repeat("x", 100) + "\n\n"} {
 		if got, _, err := judged(strings.NewReader(in)); err == nil || got != "" {
 			t.Errorf("%q became %q; want an error", in, got)
 		}
