@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -95,6 +96,10 @@ func TestGATE9_HostsUseIdsAgain(t *testing.T) {
 	reached, gone := make(chan string, 9), make(chan string, 9)
 	gateway := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		if bytes.Contains(body, []byte("cancelled")) {
+			gone <- string(body) // which nobody is to hear of
+			return
+		}
 		reached <- string(body)
 		<-r.Context().Done()
 		gone <- string(body)
@@ -114,7 +119,8 @@ func TestGATE9_HostsUseIdsAgain(t *testing.T) {
 	_, answered := f.cancellable(t.Context(), m) // its answer is being written
 	host, in := io.Pipe()
 	done := make(chan error)
-	go func() { done <- f.run(t.Context(), host) }()
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { done <- f.run(ctx, host) }()
 	_, _ = io.WriteString(in, stateless("prompts/list")+"\n")
 	<-reached
 	answered()
@@ -122,7 +128,9 @@ func TestGATE9_HostsUseIdsAgain(t *testing.T) {
 	_ = in.Close()
 	if got := <-gone; !strings.Contains(got, "prompts/list") {
 		t.Errorf("GATE-9 %s has ended", got)
+		stop()
 	}
+	defer stop()
 	if err := <-done; err != nil || len(reached) > 0 || len(f.waiting) > 0 {
 		t.Errorf("GATE-9 %v; %d more messages came, %d are under way", err, len(reached), len(f.waiting))
 	}

@@ -49,7 +49,7 @@ func (l *lines) Close() error { return l.from.Close() }
 
 // odd reports whether a byte is one of those controls, or begins one of the three.
 func odd(c byte) bool {
-	return c == '\v' || c == '\f' || c >= 0x1c && c <= 0x1e || c == 0xC2 || c == 0xE2
+	return c == 0 || c == '\v' || c == '\f' || c >= 0x1c && c <= 0x1e || c == 0xC2 || c == 0xE2
 }
 
 // escape returns what came with escapes. What may be the beginning of one of the three

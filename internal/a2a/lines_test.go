@@ -27,7 +27,7 @@ func TestATK33_LinesEndWhereAllReadersSeeIt(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range "\v\f\x1c\x1d\x1e" {
+	for _, c := range "\x00\v\f\x1c\x1d\x1e" {
 		got, err := io.ReadAll(NewLines(io.NopCloser(strings.NewReader("data: a" + string(c) + "data: b\n\n"))))
 		if err == nil || !bytes.Equal(got, []byte("data: a")) {
 			t.Errorf("ATK-33 %q: %q, %v", c, got, err)

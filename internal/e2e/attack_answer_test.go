@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
@@ -288,6 +290,105 @@ func TestATK34_ResultsOfOtherRequests(t *testing.T) {
 		said.Store(good)
 		if got := call(revision); got != good {
 			t.Errorf("ATK-34 %s: %q", revision, got)
+		}
+	}
+}
+
+// TestATK30_AnswersThatAreNotRead has the agent behind pack its answers, which clients
+// unpack by themselves: what could not be looked at does not pass.
+func TestATK30_AnswersThatAreNotRead(t *testing.T) {
+	packed := func(text string) string {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = io.WriteString(z, text)
+		_ = z.Close()
+		return b.String()
+	}
+	for _, on := range []wire{{}, {overREST, "1.0"}, {overMCP, "2025-11-25"}} {
+		w := start(t, options{on: on})
+		alice := w.caller(aliceToken)
+		c := alice.reports()
+		for _, kind := range []string{"application/json", "text/event-stream"} {
+			for coding, passes := range map[string]bool{"gzip": false, "GZIP": false, "identity, gzip": false, "br": false, "identity": true} {
+				said := `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}`
+				if on.binding != overMCP || passes {
+					said = `{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"READ"}]}}}`
+				}
+				if on.binding == overREST {
+					said = `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"READ"}]}}`
+				}
+				if kind == "text/event-stream" {
+					said = "data: " + said + "\n\n"
+				}
+				if !passes {
+					said = packed(said)
+				}
+				w.documents.answers(func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", kind)
+					w.Header().Set("Content-Encoding", coding)
+					_, _ = io.WriteString(w, said)
+				})
+				body, h := alice.searching(c.Token)
+				h.Set("Accept-Encoding", "gzip, br")
+				a := w.post(w.agentURL("documents"), body, h)
+				if passes != strings.Contains(string(a.Raw), "READ") || passes == (a.Header.Get("Powerbox-Outcome") == "unknown") || strings.Contains(string(a.Raw), "sampling") {
+					t.Errorf("ATK-30 %s %s %s: %d %v %q", on, kind, coding, a.Status, a.Header, a.Raw)
+				}
+			}
+		}
+	}
+}
+
+// TestATK30_AnswersInOtherCharacters is the same for what clients read in the characters
+// that an answer says it is in, and for an answer of two types.
+func TestATK30_AnswersInOtherCharacters(t *testing.T) {
+	wide := func(text string) string {
+		var b strings.Builder
+		for _, c := range []byte(text) {
+			b.WriteString(string([]byte{c, 0}))
+		}
+		return b.String()
+	}
+	const asks = `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}`
+	for _, on := range []wire{{}, {overREST, "1.0"}, {overMCP, "2025-11-25"}} {
+		w := start(t, options{on: on})
+		alice := w.caller(aliceToken)
+		c := alice.reports()
+		for _, k := range []struct {
+			types []string
+			said  string
+		}{
+			{[]string{"text/event-stream; charset=utf-16"}, wide("data: " + asks + "\n\n")},
+			{[]string{"text/event-stream; charset=UTF-7"}, "data: " + asks + "\n\n"},
+			{[]string{"text/event-stream; charset=iso-8859-1"}, "data: " + asks + "\n\n"},
+			{[]string{"application/json; charset=utf-16le"}, wide(asks)},
+			{[]string{"text/event-stream; charset=utf-8; charset=utf-7"}, "data: " + asks + "\n\n"},
+			{[]string{"application/json, text/event-stream"}, "data: " + asks + "\n\n"},
+			{[]string{"application/json", "text/event-stream"}, "data: " + asks + "\n\n"},
+			{[]string{"text/event-stream", "application/json"}, asks},
+		} {
+			w.documents.answers(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()["Content-Type"] = k.types
+				_, _ = io.WriteString(w, k.said)
+			})
+			body, h := alice.searching(c.Token)
+			if a := w.post(w.agentURL("documents"), body, h); strings.Contains(string(a.Raw), "s\x00a\x00m") || strings.Contains(string(a.Raw), "sampling") || a.Header.Get("Powerbox-Outcome") != "unknown" {
+				t.Errorf("ATK-30 %s %q: %d %v %q", on, k.types, a.Status, a.Header, a.Raw)
+			}
+		}
+		for _, kind := range []string{"application/json; charset=UTF-8", "application/json;charset=\"utf-8\"", "application/json", "Application/JSON;", "application/json;charset=ISO-8859-1"} {
+			said := `{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"READ"}]}}}`
+			if on.binding == overREST {
+				said = `{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"READ"}]}}`
+			}
+			w.documents.answers(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", kind)
+				_, _ = io.WriteString(w, said)
+			})
+			body, h := alice.searching(c.Token)
+			if a := w.post(w.agentURL("documents"), body, h); !strings.Contains(string(a.Raw), "READ") {
+				t.Errorf("ATK-30 %s %s: %d %s", on, kind, a.Status, a.Raw)
+			}
 		}
 	}
 }

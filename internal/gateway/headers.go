@@ -163,7 +163,8 @@ var beyond = slices.Concat(ofOrigin, toProxies)
 // toCaches are those that caches go by before Cache-Control (RFC 9213).
 var toCaches = []string{"Surrogate-Control", "Cdn-Cache-Control", "Cloudflare-Cdn-Cache-Control", "X-Accel-Expires"}
 
-// contained holds an answer to what may go on of it, where calls are decided on.
+// contained holds an answer to what may go on of it, where calls are decided on: what
+// can be looked at, is for this caller, and leads nowhere else.
 func (x *exchange) contained(r *http.Response) error {
 	if x.mode == gate.Observe {
 		return nil
@@ -171,14 +172,40 @@ func (x *exchange) contained(r *http.Response) error {
 	if leadsOn(r) {
 		return fmt.Errorf("the agent sends its callers elsewhere (status %d); upstream has to be where it answers", r.StatusCode)
 	}
-	if x.call.Binding == a2a.GRPC {
-		return nil
+	kind, err := readable(r)
+	if err != nil || x.call.Binding == a2a.GRPC {
+		return err
 	}
 	unkept(r.Header)
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == typeEvents {
+	if kind == typeEvents {
 		r.Body = a2a.NewLines(r.Body)
 	}
 	return nil
+}
+
+// readable returns the type of an answer. What clients would read otherwise than it is
+// looked at here, is an error (ATK-30): what is packed, though that was not asked for, what
+// is in other characters than UTF-8, and what says two types. Old servers say ISO-8859-1
+// of JSON, in which it reads as in UTF-8 but for letters beyond ASCII.
+func readable(r *http.Response) (kind string, err error) {
+	if !hasBody(r) {
+		return "", nil
+	}
+	if packed := coding(r.Header); packed != "" {
+		return "", fmt.Errorf("the agent packs its answers as %.32q, which it was asked not to, so that nobody can look at them", packed)
+	}
+	types := r.Header["Content-Type"]
+	if len(types) == 0 {
+		return "", nil
+	}
+	kind, params, err := mime.ParseMediaType(types[0])
+	switch charset := strings.ToLower(params["charset"]); {
+	case err != nil || len(types) > 1:
+		return "", fmt.Errorf("the agent's answer is of the type %.64q, which readers take differently", strings.Join(types, ", "))
+	case !slices.Contains([]string{"", "utf-8", "utf8", "us-ascii"}, charset) && (charset != "iso-8859-1" || kind == typeEvents):
+		return "", fmt.Errorf("the agent answers in the characters %.32q; want utf-8", charset)
+	}
+	return kind, nil
 }
 
 // unkept has nobody keep an answer, who could give it to another caller, or to this one
