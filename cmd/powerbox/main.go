@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -78,6 +79,9 @@ func Run(ctx context.Context, args []string, env func(string) string, stdin io.R
 		fmt.Fprintln(stderr, "powerbox: interrupted")
 	case err != nil && (!errors.As(err, &status) || status.err != nil):
 		fmt.Fprintln(stderr, "powerbox:", err)
+		if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) && !strings.Contains(err.Error(), ownAuthority) {
+			fmt.Fprintln(stderr, ownAuthority)
+		}
 	}
 	return exitCode(err)
 }

@@ -49,6 +49,24 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// A certificate of an authority that is not known here says how it would be, once, to operators and
+// to holders.
+func TestAnAuthorityOfOnesOwn(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	env := func(name string) string { return map[string]string{operatorTokenEnv: "token"}[name] }
+	key := filepath.Join(t.TempDir(), "key.jwk")
+	for _, args := range [][]string{
+		{"keys", "new", key}, {"mode", "--server", server.URL}, {"call", server.URL, "--skill", "read", "--key", key}, {"init", "--agent", server.URL, "--out", key + ".yaml"},
+	} {
+		var talk strings.Builder
+		Run(t.Context(), args, env, nil, io.Discard, &talk)
+		if n := strings.Count(talk.String(), "SSL_CERT_FILE"); args[0] != "keys" && n != 1 {
+			t.Errorf("%v says it %d times: %s", args, n, talk.String())
+		}
+	}
+}
+
 // What net/http says by itself is a line of the log like any other.
 func TestLinesOfTheLogAreJSON(t *testing.T) {
 	var log strings.Builder

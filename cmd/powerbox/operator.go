@@ -173,11 +173,14 @@ func (o *operator) open(ctx context.Context, method, path string, body any) (*ht
 	return nil, fmt.Errorf("%s%s: %s", o.base, path, problem.Detail)
 }
 
+// ownAuthority is what mends a certificate that nobody here trusts.
+const ownAuthority = "if its authority is your own, name the authority's PEM file in SSL_CERT_FILE"
+
 // unanswered is what would mend that a server was not reached.
 func unanswered(err error) string {
 	if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
 		if unknown := (x509.UnknownAuthorityError{}); errors.As(wrong.Err, &unknown) {
-			return "if its authority is your own, name the authority's PEM file in SSL_CERT_FILE"
+			return ownAuthority
 		}
 		return "its certificate has to be for that host, and of now"
 	}
