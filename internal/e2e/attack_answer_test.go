@@ -392,3 +392,21 @@ func TestATK30_AnswersInOtherCharacters(t *testing.T) {
 		}
 	}
 }
+
+// TestATK46_AnswersToNothing has a client answer what no result can have asked of it: the
+// server gets none of it.
+func TestATK46_AnswersToNothing(t *testing.T) {
+	w := start(t, options{on: wire{overMCP, "2025-11-25"}})
+	alice := w.caller(aliceToken)
+	c := alice.reports()
+	w.documents.forget()
+	for _, params := range []string{`"inputResponses":{"a":{"action":"accept"}}`, `"inputResponses":{}`, `"requestState":"s"`} {
+		for _, method := range []string{"tools/list", "server/discover", "resources/list"} {
+			denied(t, alice.stateless26(c.ID, method, params, ""), "params")
+		}
+		denied(t, alice.raw(c.ID, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+params+`}}`, "Mcp-Protocol-Version", "2025-11-25"), "params")
+	}
+	if got := w.documents.got(); len(got) > 0 {
+		t.Errorf("ATK-46 the server got %d messages", len(got))
+	}
+}

@@ -267,7 +267,7 @@ func (m *Message) params(v powerbox.Value) *a2a.Error {
 	}
 	known := m.method().params
 	if known == nil {
-		return nil
+		return m.asksNothing(v)
 	}
 	if v.Kind() != powerbox.KindObject {
 		return wrongParams("params are missing or no object")
@@ -304,6 +304,17 @@ func (m *Message) params(v powerbox.Value) *a2a.Error {
 		return wrongParams("params.arguments is of type %s; want an object", arguments.Kind())
 	}
 	m.Tool, m.Arguments = text, arguments
+	return nil
+}
+
+// asksNothing refuses an answer to the server, and what it wants to have again, with a
+// request whose result cannot have asked for it.
+func (m *Message) asksNothing(params powerbox.Value) *a2a.Error {
+	for _, name := range []string{paramResponses, paramState} {
+		if _, given := params.Get(name); given && m.IsKnown() {
+			return wrongParams("params has a member %s, which %s does not have", name, m.Method)
+		}
+	}
 	return nil
 }
 
