@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -67,10 +69,11 @@ func Run(ctx context.Context, args []string, env func(string) string, stdin io.R
 	root.SetOut(data)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	untold := data.failed()
 	if exitCode(err) == exitFine {
-		err = data.err // what was not told was not done
+		err = untold // what was not told was not done
 	}
-	if err != nil && !p.running && data.err == nil {
+	if err != nil && !p.running && untold == nil {
 		err = &exitStatus{exitUsage, err}
 	}
 	var status *exitStatus
@@ -87,19 +90,29 @@ func Run(ctx context.Context, args []string, env func(string) string, stdin io.R
 }
 
 // outlet is standard output. It remembers that something could not be written, which most verbs
-// do not look at.
+// do not look at. As the file, it may be written by several at once.
 type outlet struct {
 	to  io.Writer
+	mu  sync.Mutex
 	err error
 }
 
 // Write implements [io.Writer].
 func (t *outlet) Write(b []byte) (int, error) {
 	n, err := t.to.Write(b)
-	if t.err == nil {
-		t.err = err
+	if err != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.err = cmp.Or(t.err, err)
 	}
 	return n, err
+}
+
+// failed is the first error of writing, nil for none.
+func (t *outlet) failed() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
 }
 
 // newRoot returns the tree of commands: one constructor for each file.
