@@ -332,7 +332,9 @@ func (g *apartGateway) follow() error {
 
 // reached is how far the feed was followed, for the server to know.
 func (g *apartGateway) reached() sidecar.StatusQuery {
-	return sidecar.StatusQuery{Sequence: g.follower.RevocationSequence(), Lease: g.follower.Lease().Milliseconds()}
+	return sidecar.StatusQuery{
+		Sequence: g.follower.RevocationSequence(), Lease: g.follower.Lease().Milliseconds(), Version: readBuild().short(), Unsent: g.spool.Unsent(),
+	}
 }
 
 // front puts the gateway together and in place.

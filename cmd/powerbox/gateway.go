@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -240,7 +241,7 @@ func (k *gatewayKeys) enrol(ctx context.Context, server, fingerprint, secret, al
 }
 
 func newGatewayList(p *program) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the gateways that were ever enrolled"}
+	cmd := &cobra.Command{Use: "list", Short: "List the gateways that were ever enrolled, and what the open ones last said of themselves"}
 	output := outputFlag(cmd)
 	o := addOperatorFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -255,14 +256,10 @@ func newGatewayList(p *program) *cobra.Command {
 		if *output == "json" {
 			return p.printJSON(all)
 		}
-		w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "GATEWAY\tAGENT\tENROLLED\tCLOSED")
+		w := tabwriter.NewWriter(visible{p.stdout}, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "GATEWAY\tAGENT\tENROLLED\tHEARD\tVERSION\tREVOCATIONS\tUNSENT")
 		for _, g := range all {
-			closed := ""
-			if g.Closed != nil {
-				closed = shortTime(*g.Closed)
-			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.ID, g.Agent, shortTime(g.Enrolled), closed)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.ID, g.Agent, shortTime(g.Enrolled), g.condition())
 		}
 		return w.Flush()
 	}
@@ -276,6 +273,29 @@ type gatewayStatus struct {
 	Key      string     `json:"key"`
 	Enrolled time.Time  `json:"enrolled"`
 	Closed   *time.Time `json:"closed,omitempty"`
+	Heard    *struct {
+		At       time.Time `json:"at"`
+		Version  string    `json:"version"`
+		Unsent   int64     `json:"unsent"`
+		Sequence int64     `json:"sequence"`
+		Behind   int64     `json:"behind"`
+	} `json:"heard,omitempty"`
+}
+
+// condition is when it was heard of, its version, how far it enforces revocations and how
+// many records it still has to send, parted by tabs.
+func (g gatewayStatus) condition() string {
+	switch {
+	case g.Closed != nil:
+		return "closed " + shortTime(*g.Closed) + "\t\t\t"
+	case g.Heard == nil:
+		return "not within an hour\t\t\t"
+	}
+	revocations := "all"
+	if g.Heard.Behind > 0 {
+		revocations = fmt.Sprintf("%d behind", g.Heard.Behind)
+	}
+	return fmt.Sprintf("%s\t%s\t%s\t%d", shortTime(g.Heard.At), cmp.Or(g.Heard.Version, "unknown"), revocations, g.Heard.Unsent)
 }
 
 func newGatewayClose(p *program) *cobra.Command {

@@ -39,6 +39,17 @@ func (b build) String() string {
 	return fmt.Sprintf("powerbox %s (%s, %s, commit %s%s)", b.Version, b.Go, b.Platform, b.Commit, changed)
 }
 
+// short is the version, or the commit where it has none.
+func (b build) short() string {
+	if b.Version != "(devel)" && b.Version != "unknown" || len(b.Commit) < 12 {
+		return b.Version
+	}
+	if b.Modified {
+		return b.Commit[:12] + "+changes"
+	}
+	return b.Commit[:12]
+}
+
 func readBuild() build {
 	b := build{Version: "unknown", Go: runtime.Version(), Commit: "unknown", Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -37,6 +38,23 @@ func TestAGatewayApartIsOperated(t *testing.T) {
 	eventually(t, atOnce, func() string { return "the rules do not come back" }, func() bool {
 		return w.post(w.agentURL("documents"), search, nil).Error == nil
 	})
+	var list []struct {
+		Heard *struct {
+			Version                  string
+			Unsent, Sequence, Behind int64
+		}
+	}
+	eventually(t, patience, func() string { return "the server does not say how the gateway is:\n" + w.run("gateway", "list") }, func() bool {
+		text := w.run("gateway", "list", "--output", "json")
+		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) != 1 {
+			t.Fatalf("%v: %s", err, text)
+		}
+		h := list[0].Heard
+		return h != nil && h.Version != "" && h.Unsent == 0 && h.Behind == 0
+	})
+	if line := w.run("gateway", "list"); !strings.Contains(line, list[0].Heard.Version) || !strings.Contains(line, " all ") {
+		t.Errorf("listed: %s", line)
+	}
 	agent.quiet()
 	stream := w.open("documents", streaming(), nil)
 	if err := all[0].process.Process.Signal(syscall.SIGTERM); err != nil {

@@ -26,14 +26,34 @@ type GatewayStatus struct {
 	Key      string     `json:"key"` // thumbprint
 	Enrolled time.Time  `json:"enrolled"`
 	Closed   *time.Time `json:"closed,omitempty"`
+	// Heard is what it last said of itself; absent where it has said nothing for an
+	// hour, or since the server started.
+	Heard *GatewayHeard `json:"heard,omitempty"`
 }
 
-func (a *Admin) gateways(*http.Request) (any, error) {
+// GatewayHeard is what a gateway says of itself, every few seconds.
+type GatewayHeard struct {
+	At      time.Time `json:"at"`
+	Version string    `json:"version"` // of its program
+	Unsent  int64     `json:"unsent"`  // records that the server had not taken yet
+	// Sequence is how far it enforced the feed of revocations, and Behind how many
+	// events it is from the server's last.
+	Sequence int64 `json:"sequence"`
+	Behind   int64 `json:"behind"`
+}
+
+func (a *Admin) gateways(r *http.Request) (any, error) {
+	if err := a.Gateways.gather(r.Context()); err != nil {
+		return nil, err
+	}
 	out := []GatewayStatus{}
+	last := a.Issuer.RevocationSequence()
 	for _, g := range a.Gateways.Known() {
 		s := GatewayStatus{ID: g.ID, Agent: g.Agent, Key: g.Key.ID(), Enrolled: g.Enrolled}
 		if !g.Closed.IsZero() {
 			s.Closed = &g.Closed
+		} else if said, ok := a.Gateways.said(g.ID); ok {
+			s.Heard = &GatewayHeard{said.at, said.version, said.unsent, said.sequence, max(0, last-said.sequence)}
 		}
 		out = append(out, s)
 	}

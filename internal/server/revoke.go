@@ -95,6 +95,8 @@ func (a *Admin) revoked(r *http.Request) (any, error) {
 type report struct {
 	sequence int64
 	lease    time.Duration
+	version  string
+	unsent   int64
 	at       time.Time
 }
 
@@ -109,23 +111,38 @@ func (g *Gateways) heard(id string, q sidecar.StatusQuery) {
 	if g.reports == nil {
 		g.reports = map[string]report{}
 	}
-	said := report{q.Sequence, lease, g.Now()}
+	if len(q.Version) > maxVersion {
+		q.Version = ""
+	}
+	said := report{q.Sequence, lease, q.Version, max(0, q.Unsent), g.Now()}
 	g.reports[id] = said
 	if g.Keeper != nil {
 		go g.tell(id, said)
 	}
 }
 
+// said is what a gateway last said, of the last hour.
+func (g *Gateways) said(id string) (report, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r, ok := g.reports[id]
+	return r, ok && g.Now().Sub(r.at) < reportLife
+}
+
 // keptReport is what other nodes are told of a report.
 type keptReport struct {
 	Sequence int64
 	Lease    time.Duration
+	Version  string
+	Unsent   int64
 	At       time.Time
 }
 
 const (
 	reportKind = "gateway report"
 	reportLife = time.Hour
+	// maxVersion is how much of a gateway's words about its program is kept, in bytes.
+	maxVersion = 128
 )
 
 // tell has other nodes know what a gateway said. Whoever misses it waits for the
@@ -133,7 +150,7 @@ const (
 func (g *Gateways) tell(id string, r report) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
-	value, err := json.Marshal(keptReport{r.sequence, r.lease, r.at})
+	value, err := json.Marshal(keptReport{r.sequence, r.lease, r.version, r.unsent, r.at})
 	if err == nil {
 		err = g.Keeper.Keep(ctx, reportKind, id, value, r.at.Add(reportLife))
 	}
@@ -162,7 +179,7 @@ func (g *Gateways) gather(ctx context.Context) error {
 			return fmt.Errorf("the report of gateway %s is damaged: %w", id, err)
 		}
 		if r.At.After(g.reports[id].at) {
-			g.reports[id] = report{r.Sequence, r.Lease, r.At}
+			g.reports[id] = report{r.Sequence, r.Lease, r.Version, r.Unsent, r.At}
 		}
 	}
 	return nil

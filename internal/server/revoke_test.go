@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -56,5 +57,27 @@ func TestEXT16_WhoeverIsSilentIsWaitedFor(t *testing.T) {
 	until := noon.Add(time.Minute)
 	if r := g.reached(7, noon, until); r.Reads == nil || !r.Reads.Equal(until) {
 		t.Errorf("EXT-16 with an extension: %+v", r)
+	}
+}
+
+// What a gateway says of itself is shown for an hour, and no more of it than a line has
+// room for.
+func TestGatewaysSayHowTheyAre(t *testing.T) {
+	now := noon
+	g := &Gateways{Now: func() time.Time { return now }}
+	if _, ok := g.said("gw_1"); ok {
+		t.Error("nobody has said anything")
+	}
+	g.heard("gw_1", sidecar.StatusQuery{Sequence: 6, Version: "v1.2.3", Unsent: 4})
+	if r, ok := g.said("gw_1"); !ok || r.version != "v1.2.3" || r.unsent != 4 || r.sequence != 6 || !r.at.Equal(noon) {
+		t.Errorf("%+v %t", r, ok)
+	}
+	g.heard("gw_1", sidecar.StatusQuery{Version: strings.Repeat("v", maxVersion+1), Unsent: -4})
+	if r, _ := g.said("gw_1"); r.version != "" || r.unsent != 0 {
+		t.Errorf("%+v", r)
+	}
+	now = noon.Add(reportLife)
+	if r, ok := g.said("gw_1"); ok {
+		t.Errorf("after an hour: %+v", r)
 	}
 }

@@ -118,6 +118,9 @@ type DevUser struct {
 type StatusQuery struct {
 	Sequence int64 `json:"sequence"`
 	Lease    int64 `json:"lease"` // its own, in ms
+	// Version is that of its program, for people.
+	Version string `json:"version"`
+	Unsent  int64  `json:"unsent"` // records that the server has not taken yet
 }
 
 // Status is what can change while a gateway runs.

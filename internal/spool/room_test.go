@@ -50,6 +50,9 @@ func TestEXT27_WhatWasShippedMakesRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := s.Next()
+	if n := s.Unsent(); n != next || n == 0 {
+		t.Errorf("%d of %d records are said to be on their way", n, next)
+	}
 	if err := s.Shipped(next); err == nil {
 		t.Fatal("it was noted in the place of a folder")
 	}
@@ -61,5 +64,8 @@ func TestEXT27_WhatWasShippedMakesRoom(t *testing.T) {
 	}
 	if err := s.Shipped(next); err != nil {
 		t.Errorf("with room again: %v", err)
+	}
+	if n := s.Unsent(); n != 0 {
+		t.Errorf("%d records are said to be on their way, of those that the server has", n)
 	}
 }

@@ -25,6 +25,13 @@ func (s *Spool) Next() int64 {
 	return s.head.Sequence
 }
 
+// Unsent is how many records the server does not have.
+func (s *Spool) Unsent() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.head.Sequence - s.shipped
+}
+
 // Waiting returns the records that the server does not have, in order: as many
 // as go into one shipment.
 func (s *Spool) Waiting() ([][]byte, error) {
