@@ -191,7 +191,7 @@ func (d *doctor) operated(ctx context.Context, base string) {
 	}
 }
 
-// enrolled looks for gateways that no client is led to.
+// enrolled looks for gateways that no client is led to, and for those that say nothing.
 func (d *doctor) enrolled(ctx context.Context, op *operator) {
 	var gateways []gatewayStatus
 	if err := op.get(ctx, "/v1/gateways", &gateways); err != nil {
@@ -202,6 +202,11 @@ func (d *doctor) enrolled(ctx context.Context, op *operator) {
 		if a.GatewayURL == "" && slices.ContainsFunc(gateways, func(g gatewayStatus) bool { return g.Agent == a.ID && g.Closed == nil }) {
 			d.find("gateway url", warning, fmt.Sprintf("set agents.gateway_url of %s to where its gateway is reached, or end it: powerbox gateway close", a.ID),
 				"a gateway is enrolled in front of %s, whose card leads clients to the server, not to it", a.ID)
+		}
+	}
+	for _, g := range gateways {
+		if g.Closed == nil && g.Heard == nil {
+			d.find("gateways", warning, "start it, or end it: powerbox gateway close "+g.ID, "%s in front of %s was not heard of within an hour, or since the server started", g.ID, g.Agent)
 		}
 	}
 }
