@@ -150,7 +150,7 @@ func (p *program) printAgent(a agentauth.Agent, output string) error {
 	for _, g := range a.Grants {
 		fmt.Fprintf(p.stdout, "  %s: %s", g.Capability, g.Status)
 		if g.Constraints != nil {
-			fmt.Fprintf(p.stdout, ", only with %s", g.Constraints)
+			fmt.Fprintf(p.stdout, ", only with %s", shownJSON(g.Constraints))
 		}
 		if g.Reason != "" {
 			fmt.Fprintf(p.stdout, ", since %q", g.Reason)

@@ -225,7 +225,7 @@ func (p *program) showQuestion(q question) {
 	for _, c := range q.Capabilities {
 		fmt.Fprintf(p.stdout, "  %s (%s): %s\n", c.Capability, c.Sensitivity, c.Description)
 		if c.Constraints != nil {
-			fmt.Fprintf(p.stdout, "      only with %s\n", c.Constraints)
+			fmt.Fprintf(p.stdout, "      only with %s\n", shownJSON(c.Constraints))
 		}
 		if c.Nothing {
 			fmt.Fprintln(p.stdout, "      nothing of it remains within what the server holds it to by now: it cannot be granted")
@@ -328,7 +328,7 @@ func (p *program) answerQuestion(ctx context.Context, f *personFlags, code strin
 	for _, g := range s.Grants {
 		fmt.Fprintf(p.stdout, "  %s: %s", g.Capability, g.Status)
 		if g.Constraints != nil {
-			fmt.Fprintf(p.stdout, ", only with %s", g.Constraints)
+			fmt.Fprintf(p.stdout, ", only with %s", shownJSON(g.Constraints))
 		}
 		fmt.Fprintln(p.stdout)
 	}

@@ -329,7 +329,7 @@ type stage struct {
 }
 
 func newStage(w io.Writer, env func(string) string) *stage {
-	return &stage{w, env("NO_COLOR") == "" && env("TERM") != "dumb" && isTerminal(w)}
+	return &stage{drawn(w), env("NO_COLOR") == "" && env("TERM") != "dumb" && isTerminal(w)}
 }
 
 func (s *stage) say(format string, args ...any) { fmt.Fprintf(s.w, format+"\n", args...) }

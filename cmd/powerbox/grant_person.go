@@ -56,7 +56,7 @@ func newGrantList(p *program) *cobra.Command {
 					fmt.Fprintf(w, "%s\t%q\t%q\t%s\t-\t-\t\n", a.ID, a.Name, h.Name, a.Status)
 				}
 				for _, g := range a.Grants {
-					fmt.Fprintf(w, "%s\t%q\t%q\t%s\t%s\t%s\t%s\n", a.ID, a.Name, h.Name, a.Status, g.Capability, g.Status, g.Constraints)
+					fmt.Fprintf(w, "%s\t%q\t%q\t%s\t%s\t%s\t%s\n", a.ID, a.Name, h.Name, a.Status, g.Capability, g.Status, shownJSON(g.Constraints))
 				}
 			}
 		}

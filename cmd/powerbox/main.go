@@ -61,6 +61,7 @@ type program struct {
 
 // Run runs one command and returns its exit code.
 func Run(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stdout, stderr = forPeople(stdout), forPeople(stderr)
 	data := &outlet{to: stdout}
 	p := &program{env: env, stdin: stdin, stdout: data, stderr: stderr, now: time.Now}
 	root := newRoot(p)

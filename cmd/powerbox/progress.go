@@ -33,7 +33,7 @@ const (
 func (p *program) showProgress(ctx context.Context, asked bool) *progress {
 	shown := &progress{ctx: ctx, now: p.now, begun: p.now(), lines: !isTerminal(p.stderr)}
 	if asked || !shown.lines {
-		shown.out = p.stderr
+		shown.out = drawn(p.stderr)
 	}
 	return shown
 }
@@ -70,10 +70,7 @@ type shownReader struct {
 
 // isTerminal tells whether a person sees what is written.
 func isTerminal(w io.Writer) bool {
-	if o, ok := w.(*outlet); ok {
-		w = o.to
-	}
-	f, ok := w.(*os.File)
+	f, ok := drawn(w).(*os.File)
 	if !ok {
 		return false
 	}

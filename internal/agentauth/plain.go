@@ -8,16 +8,26 @@ import (
 
 var tags = regexp.MustCompile(`<[^<>]*>?`)
 
+// maxMarks bounds the marks above and below one letter: with more of them a text reaches
+// into the lines around it.
+const maxMarks = 3
+
 // Plain makes a text of an agent's own fit to be shown to a person: one line
 // without mark-up and without characters that cannot be seen or that turn the
 // direction, and not longer than it may be (AAP-A8, ATK-49).
 func Plain(s string, longest int) string {
 	s = tags.ReplaceAllString(strings.ToValidUTF8(s, ""), " ")
+	marks := 0
 	s = strings.Map(func(r rune) rune {
+		if !unicode.In(r, unicode.Mn, unicode.Me) {
+			marks = 0
+		} else if marks++; marks > maxMarks {
+			return -1
+		}
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Co, r):
+		case unicode.IsControl(r), unicode.Is(unicode.Co, r), Unseen(r):
 			return -1
 		}
 		return r
@@ -27,4 +37,14 @@ func Plain(s string, longest int) string {
 		return string(runes[:longest-3]) + "..."
 	}
 	return string(runes)
+}
+
+// blankPattern is a pattern of Braille without a dot: a sign by its category, and nothing
+// to see.
+const blankPattern = '\u2800'
+
+// Unseen reports whether a character shows nothing of its own where others are read: what
+// turns the direction or joins, and letters and marks that are left blank (ATK-37, ATK-49).
+func Unseen(r rune) bool {
+	return r == blankPattern || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

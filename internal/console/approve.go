@@ -130,7 +130,7 @@ func inWords(fs []field) string {
 	var parts []string
 	for _, f := range fs {
 		if len(f.Limits) > 0 {
-			parts = append(parts, f.Name+" "+f.Words())
+			parts = append(parts, visible(f.Name)+" "+f.Words())
 		}
 	}
 	if len(parts) == 0 {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-webauthn/webauthn/webauthn"
@@ -118,6 +119,7 @@ type Console struct {
 	sessions *sessions
 	passkeys *webauthn.WebAuthn // nil where the URL's host can have none
 	streams  chan struct{}
+	begun    atomic.Bool // whether somebody has become the first administrator here
 }
 
 //go:embed pages assets

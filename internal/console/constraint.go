@@ -91,7 +91,7 @@ func (f field) Words() string {
 	if len(f.Limits) == 0 {
 		return "any value"
 	}
-	return strings.Join(f.Limits, ", ")
+	return visible(strings.Join(f.Limits, ", "))
 }
 
 func written(values []powerbox.Value) []string {

@@ -76,7 +76,7 @@ func (k *Console) first(v *visit) error {
 	return k.show(v, "first", map[string]string{"Secret": v.r.URL.Query().Get("secret")})
 }
 
-// beFirst logs in the first administrator, as long as nobody has a passkey by
+// beFirst logs in the first administrator, once, as long as nobody has a passkey by
 // that name: from then on that is the way.
 func (k *Console) beFirst(v *visit) error {
 	gone := agentauth.Errorf(agentauth.CodeUnauthorized, "the link does not hold, or has been used; the server prints one at its start while there is no administrator")
@@ -87,7 +87,8 @@ func (k *Console) beFirst(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if len(have) > 0 {
+	// The URL stands in a log: it is good once, also where the first passkey is taken out again.
+	if len(have) > 0 || !k.begun.CompareAndSwap(false, true) {
 		return gone
 	}
 	if err := k.logIn(v, provider.Person{Principal: k.config.First, Groups: k.config.Groups[k.config.First]}, false); err != nil {

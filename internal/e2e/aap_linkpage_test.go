@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
 
@@ -30,10 +31,23 @@ func linkTown(t *testing.T, conf string) (*pagesBank, *browser, *visitor) {
 	}
 	w := openBrowser(t)
 	w.authenticator()
-	w.do(chromedp.Navigate(link))
-	w.press("main button", "form[data-register]")
+	w.loggedIn(reader)
 	w.passkey(b.url)
 	return b, w, reader
+}
+
+// loggedIn gives the browser the login of a visitor.
+func (b *browser) loggedIn(v *visitor) {
+	b.t.Helper()
+	at, err := url.Parse(v.base)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, c := range v.http.Jar.Cookies(at) {
+		if _, err := chromedp.Call(b.ctx, network.SetCookie, network.SetCookieParams{Name: c.Name, Value: c.Value, URL: v.base + "/"}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
 }
 
 // hostID is what the provider calls the host of an agent.

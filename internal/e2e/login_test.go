@@ -182,6 +182,36 @@ func TestATK47_LoginOfOthers(t *testing.T) {
 
 var invitation = regexp.MustCompile(`http://\S+/first\?secret=\S+`)
 
+// TestATK50_TheFirstURLIsGoodOnce has somebody else who has seen the printed URL follow the
+// administrator: before there is a passkey, and after the first was taken out again.
+func TestATK50_TheFirstURLIsGoodOnce(t *testing.T) {
+	b, w, _ := linkTown(t, "")
+	secret := url.Values{"secret": {strings.TrimPrefix(invitation.FindString(b.log.String()), b.url+"/first?secret=")}}
+	again := func(when string) {
+		t.Helper()
+		if status, text := b.visitor("").post("/first", secret); status != http.StatusForbidden {
+			t.Errorf("ATK-50 the URL %s: HTTP %d %s; want 403", when, status, text)
+		}
+	}
+	again("while there is a passkey")
+	w.press("header .who button", `form[action="/login/passkey"]`)
+	w.press(`form[action="/login/passkey"] button`, "#waiting")
+	w.do(chromedp.Navigate(b.url + "/passkeys"))
+	w.press(`form[action="/passkeys/remove"] button`, "form[data-register]")
+	w.says("AAP-A7", "You have none yet")
+	again("after the passkey was taken out")
+
+	other := serveBank(t, "localhost:"+freePort(t), "", "")
+	eventually(t, patience, func() string { return "the server printed no URL:\n" + other.log.String() }, func() bool { return invitation.FindString(other.log.String()) != "" })
+	secret.Set("secret", strings.TrimPrefix(invitation.FindString(other.log.String()), other.url+"/first?secret="))
+	if status, _ := other.visitor("").post("/first", secret); status != http.StatusSeeOther {
+		t.Fatalf("AAP-A7 the first: HTTP %d", status)
+	}
+	if status, text := other.visitor("").post("/first", secret); status != http.StatusForbidden {
+		t.Errorf("ATK-50 a second person, before there is a passkey: HTTP %d %s; want 403", status, text)
+	}
+}
+
 // TestAAPA7_FirstAdministrator begins without any provider of logins: the printed
 // URL is good for one passkey, with which the administrator logs in from then on.
 func TestAAPA7_FirstAdministrator(t *testing.T) {
