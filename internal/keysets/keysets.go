@@ -64,7 +64,7 @@ func (s *Sets) Key(ctx context.Context, address, id string) (token.PublicKey, er
 	}
 	var err error
 	if known.tried.IsZero() || now.Sub(known.tried) >= minRefresh {
-		_, err, _ = s.flight.Do(address, func() (any, error) { return nil, s.refresh(ctx, address) })
+		err = s.fetch(ctx, address)
 		known = s.known(address)
 	}
 	if known.fetched.IsZero() || now.Sub(known.fetched) >= stale {
@@ -88,6 +88,18 @@ func (s *Sets) known(address string) set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sets[address]
+}
+
+// fetch fetches a set, once for all who ask at the same time. Who asked first can be a
+// stranger who goes away: that does not take the set from the others.
+func (s *Sets) fetch(ctx context.Context, address string) error {
+	done := s.flight.DoChan(address, func() (any, error) { return nil, s.refresh(context.WithoutCancel(ctx), address) })
+	select {
+	case result := <-done:
+		return result.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // refresh fetches a set, and notes that it was tried.
