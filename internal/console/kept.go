@@ -32,9 +32,9 @@ const keepTime = 5 * time.Second
 
 // sessionForm, attemptForm and ceremonyForm are what is kept.
 type sessionForm struct {
-	Principal     string
-	Groups        []string
-	Began, Proved time.Time
+	Principal string
+	Groups    []string
+	Began     time.Time
 }
 
 type attemptForm struct {
@@ -44,17 +44,18 @@ type attemptForm struct {
 
 type ceremonyForm struct {
 	Purpose, Digest string
+	Present         bool
 	Nonce           []byte
 	Data            webauthn.SessionData
 	Until           time.Time
 }
 
 func (c *ceremony) form() ceremonyForm {
-	return ceremonyForm{c.purpose, c.digest, c.nonce, c.data, c.until}
+	return ceremonyForm{c.purpose, c.digest, c.present, c.nonce, c.data, c.until}
 }
 
 func (f ceremonyForm) ceremony() ceremony {
-	return ceremony{purpose: f.Purpose, digest: f.Digest, nonce: f.Nonce, data: f.Data, until: f.Until}
+	return ceremony{purpose: f.Purpose, digest: f.Digest, present: f.Present, nonce: f.Nonce, data: f.Data, until: f.Until}
 }
 
 func cookieHash(cookie string) string {
@@ -87,14 +88,14 @@ func (s *sessions) keptOf(cookie string) *session {
 	if !ok || s.now().Sub(f.Began) >= s.lasts {
 		return nil
 	}
-	return &session{principal: f.Principal, groups: f.Groups, began: f.Began, proved: f.Proved, keeper: s.keeper, id: cookieHash(cookie)}
+	return &session{principal: f.Principal, groups: f.Groups, began: f.Began, keeper: s.keeper, id: cookieHash(cookie)}
 }
 
 func (s *sessions) keepStarted(one *session, cookie, before string) error {
 	if before != "" {
 		s.keptEnd(before)
 	}
-	return keepJSON(s.keeper, keptSession, cookieHash(cookie), sessionForm{one.principal, one.groups, one.began, one.proved}, one.began.Add(s.lasts))
+	return keepJSON(s.keeper, keptSession, cookieHash(cookie), sessionForm{one.principal, one.groups, one.began}, one.began.Add(s.lasts))
 }
 
 func (s *sessions) keptEnd(cookie string) {

@@ -58,7 +58,7 @@ func (k *Console) loginByName(v *visit) error {
 	if !slices.Contains(k.config.Users, name) {
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "there is no such built-in user")
 	}
-	if err := k.logIn(v, provider.Person{Principal: "user:" + name, Groups: k.config.Groups["user:"+name]}, false); err != nil {
+	if err := k.logIn(v, provider.Person{Principal: "user:" + name, Groups: k.config.Groups["user:"+name]}); err != nil {
 		return err
 	}
 	return v.see(ours(v.r.PostFormValue("next")))
@@ -91,7 +91,7 @@ func (k *Console) beFirst(v *visit) error {
 	if len(have) > 0 || !k.begun.CompareAndSwap(false, true) {
 		return gone
 	}
-	if err := k.logIn(v, provider.Person{Principal: k.config.First, Groups: k.config.Groups[k.config.First]}, false); err != nil {
+	if err := k.logIn(v, provider.Person{Principal: k.config.First, Groups: k.config.Groups[k.config.First]}); err != nil {
 		return err
 	}
 	http.Redirect(v.w, v.r, "/passkeys", http.StatusSeeOther)

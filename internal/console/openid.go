@@ -103,7 +103,7 @@ func (k *Console) loginCallback(v *visit) error {
 		k.config.Log.WarnContext(v.r.Context(), "a login failed", "error", err.Error())
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "the login does not hold; log in again")
 	}
-	if err := k.logIn(v, who, false); err != nil {
+	if err := k.logIn(v, who); err != nil {
 		return err
 	}
 	// The strict cookie goes along when the browser asks for the next page by

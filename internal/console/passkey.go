@@ -197,16 +197,15 @@ func (k *Console) loginByPasskey(v *visit) error {
 	if err := k.used(v.r.Context(), credential); err != nil {
 		return err
 	}
-	if err := k.logIn(v, provider.Person{Principal: user.WebAuthnName(), Groups: k.config.Groups[user.WebAuthnName()]}, true); err != nil {
+	if err := k.logIn(v, provider.Person{Principal: user.WebAuthnName(), Groups: k.config.Groups[user.WebAuthnName()]}); err != nil {
 		return err
 	}
 	return v.see(ours(v.r.PostFormValue("next")))
 }
 
 type passkeysPage struct {
-	Keys          []provider.Passkey
-	Possible      bool
-	Fresh, Proved bool
+	Keys            []provider.Passkey
+	Possible, Fresh bool
 }
 
 func (k *Console) ownPasskeys(v *visit) error {
@@ -218,11 +217,10 @@ func (k *Console) ownPasskeys(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return k.show(v, "passkeys", passkeysPage{Keys: keys, Possible: k.passkeys != nil, Fresh: k.fresh(v), Proved: k.proved(v)})
+	return k.show(v, "passkeys", passkeysPage{Keys: keys, Possible: k.passkeys != nil, Fresh: k.fresh(v)})
 }
 
-// registering is who adds or removes a passkey: somebody who has logged in just
-// now, and is present when there has been a passkey to show it.
+// registering is who adds or removes a passkey: somebody who has logged in just now.
 func (k *Console) registering(v *visit) (provider.Person, error) {
 	who, err := k.person(v)
 	switch {
@@ -231,8 +229,34 @@ func (k *Console) registering(v *visit) (provider.Person, error) {
 	case !k.fresh(v):
 		return who, agentauth.Errorf(agentauth.CodeUnauthorized, "log in again first: your login is older than %s", lasting(k.config.Fresh))
 	}
-	who.Present = k.proved(v)
 	return who, nil
+}
+
+// What a passkey signs where passkeys themselves are changed. A login with one is not
+// enough: a program in the browser would make itself a passkey, or take the person's out,
+// and approve with its own from then on (ATK-47).
+func adding(who provider.Person) string { return "add a passkey\n" + who.Principal }
+
+func removing(who provider.Person, id string) string {
+	return "remove a passkey\n" + who.Principal + "\n" + id
+}
+
+// confirmChallenge asks a passkey of the person to agree to another one.
+func (k *Console) confirmChallenge(v *visit) error {
+	who, err := k.registering(v)
+	if err != nil {
+		return err
+	}
+	return k.challenge(v, who, "add", adding(who))
+}
+
+// removeChallenge asks a passkey of the person to agree that one is taken out.
+func (k *Console) removeChallenge(v *visit) error {
+	who, err := k.registering(v)
+	if err != nil {
+		return err
+	}
+	return k.challenge(v, who, "remove", removing(who, v.r.PostFormValue("passkey")))
 }
 
 func (k *Console) newPasskeyChallenge(v *visit) error {
@@ -247,14 +271,17 @@ func (k *Console) newPasskeyChallenge(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if len(a.credentials) > 0 && !who.Present {
-		return agentauth.Errorf(agentauth.CodeUnauthorized, "you have a passkey; log in with it, and then add another")
+	if len(a.credentials) > 0 {
+		if _, err := k.signed(v, who, "add", adding(who)); err != nil {
+			return err
+		}
+		who.Present = true
 	}
 	options, data, err := k.passkeys.BeginRegistration(a, webauthn.WithExclusions(webauthn.Credentials(a.credentials).CredentialDescriptors()))
 	if err != nil {
 		return fmt.Errorf("console: passkey: %w", err)
 	}
-	if err := v.session.begin(&ceremony{purpose: "register", data: *data, until: k.config.Now().Add(signTime)}); err != nil {
+	if err := v.session.begin(&ceremony{purpose: "register", present: who.Present, data: *data, until: k.config.Now().Add(signTime)}); err != nil {
 		return err
 	}
 	return v.json(options)
@@ -270,6 +297,7 @@ func (k *Console) newPasskey(v *visit) error {
 	if c == nil || k.passkeys == nil {
 		return refused
 	}
+	who.Present = c.present
 	response, err := protocol.ParseCredentialCreationResponseBytes([]byte(v.r.PostFormValue("credential")))
 	if err != nil {
 		return refused
@@ -301,6 +329,10 @@ func (k *Console) removePasskey(v *visit) error {
 	if err != nil {
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "the passkey is none")
 	}
+	if _, err := k.signed(v, who, "remove", removing(who, v.r.PostFormValue("passkey"))); err != nil {
+		return err
+	}
+	who.Present = true
 	if err := k.config.Passkeys.RemovePasskey(v.r.Context(), who, id); err != nil {
 		return err
 	}

@@ -33,7 +33,6 @@ type session struct {
 	principal string
 	groups    []string
 	began     time.Time // of the login
-	proved    time.Time // the last time that a passkey was used; zero for never
 
 	keeper Keeper // of what processes share; nil for one that is alone
 	id     string // there
@@ -46,6 +45,7 @@ type session struct {
 type ceremony struct {
 	purpose string // which kind of answer it is for
 	digest  string // names that answer
+	present bool   // the person was there when it began
 	nonce   []byte
 	data    webauthn.SessionData
 	until   time.Time
@@ -132,16 +132,13 @@ func (s *sessions) of(cookie string) *session {
 }
 
 // start begins a session under a name of its own, and ends the one before.
-func (s *sessions) start(who provider.Person, before string, proved bool) (string, error) {
+func (s *sessions) start(who provider.Person, before string) (string, error) {
 	cookie, err := secret(s.random)
 	if err != nil {
 		return "", err
 	}
 	now := s.now()
 	one := &session{principal: who.Principal, groups: who.Groups, began: now}
-	if proved {
-		one.proved = now
-	}
 	if s.keeper != nil {
 		return cookie, s.keepStarted(one, cookie, before)
 	}
@@ -243,8 +240,8 @@ func (k *Console) setCookie(w http.ResponseWriter, name, value string, lasts tim
 }
 
 // logIn gives the browser a session.
-func (k *Console) logIn(v *visit, who provider.Person, proved bool) error {
-	cookie, err := k.sessions.start(who, k.cookie(v.r, sessionCookie), proved)
+func (k *Console) logIn(v *visit, who provider.Person) error {
+	cookie, err := k.sessions.start(who, k.cookie(v.r, sessionCookie))
 	if err != nil {
 		return err
 	}
@@ -273,9 +270,4 @@ func (v *visit) address() string {
 // fresh reports whether the visitor has logged in just now (AAP-A6).
 func (k *Console) fresh(v *visit) bool {
 	return v.session != nil && k.config.Now().Sub(v.session.began) < k.config.Fresh
-}
-
-// proved reports whether the visitor has used a passkey just now.
-func (k *Console) proved(v *visit) bool {
-	return v.session != nil && !v.session.proved.IsZero() && k.config.Now().Sub(v.session.proved) < k.config.Fresh
 }

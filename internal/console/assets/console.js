@@ -22,13 +22,17 @@ async function sign(form) {
     form.elements.assertion.value = JSON.stringify(made.toJSON());
     form.submit();
   } catch (problem) {
-    says(form, problem.name === "NotAllowedError" ? "The passkey did not sign. Nothing was approved." : problem.message);
+    says(form, problem.name === "NotAllowedError" ? "The passkey did not sign. Nothing was changed." : problem.message);
   }
 }
 
 async function register(form) {
   try {
     says(form, "");
+    if (form.dataset.confirm) { // a passkey that the person has agrees to another
+      const agreed = await navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(await asked(form.dataset.confirm, form)) });
+      form.elements.assertion.value = JSON.stringify(agreed.toJSON());
+    }
     const options = PublicKeyCredential.parseCreationOptionsFromJSON(await asked(form.dataset.register, form));
     const made = await navigator.credentials.create({ publicKey: options });
     form.elements.credential.value = JSON.stringify(made.toJSON());
