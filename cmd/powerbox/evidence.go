@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -180,7 +181,7 @@ func (p *program) printReport(r evidence.Report, output string) error {
 		}
 	} else {
 		fmt.Fprintf(p.stdout, "%s: %s in %s of %s, %d with an outcome that was never told\n",
-			r.Verdict(), many(r.Records, "record"), many(len(r.Chains), "chain"), r.Origin, len(r.Pending))
+			r.Verdict(), many(r.Records, "record"), many(len(r.Chains), "chain"), cmp.Or(r.Origin, "no log"), len(r.Pending))
 		if r.Covered > 0 {
 			fmt.Fprintf(p.stdout, "  %s covered by the signature of a later one of their chain, the others by one of their own\n", many(r.Covered, "record"))
 		}
