@@ -127,6 +127,7 @@ type Agent struct {
 	AdmitFreeText    string      `key:"admit_free_text" enum:"unsafe" doc:"unsafe admits free text under a capability with constrained operations, although the agent enforces nothing; every record says so."`
 	Authorization    AgentScopes `key:"authorization" doc:"What the agent's card says under the authorization extension (urn:a2a:ext:authorization:v1), and what is then so."`
 	AgentAuth        AgentAuth   `key:"agent_auth" doc:"Makes the agent a provider of the Agent Auth Protocol, at the server's own URL."`
+	GRPCTenants      string      `key:"grpc_tenants" default:"dropped" enum:"dropped,read" doc:"Whether the agent reads the tenant of CancelTask and SubscribeToTask over gRPC. What is built on a2a-go up to 2.4.0 does not, and takes them for the task of that id which is in no tenant: dropped refuses them where that one is somebody else's."`
 	ClientContexts   bool        `key:"client_contexts" doc:"Callers may choose the id of a new context, which is then theirs; otherwise a context that did not come from the agent is none. In a tenant only where the card has that tenant or declares multi_tenant. Only for an agent whose contexts all began behind its gateway: one that it made before would be whose who names it first."`
 	Required         []string    `key:"required" doc:"Operations (grant/operation) that free text needs. None: free text is refused."`
 	RefuseUndeclared bool        `key:"refuse_undeclared" doc:"In mode prefer, refuse callers that use ambient authority without saying so."`

@@ -260,3 +260,43 @@ func TestATK18_ObservedTenantsIn03(t *testing.T) {
 		t.Errorf("ATK-18 bob's: %s", a.Raw)
 	}
 }
+
+// TestATK18_TenantsThatAreDropped: an agent on a2a-go 2.4.0 takes the end of a task in a
+// tenant, over gRPC, for that of the task of its number which is in none. Where that
+// is somebody else's, the call does not get there, unless the operator says that this
+// agent does read it.
+func TestATK18_TenantsThatAreDropped(t *testing.T) {
+	test := func(agent string, reads bool) func(*testing.T) {
+		return func(t *testing.T) {
+			w := start(t, options{agent: agent, numbering: true, on: wire{overGRPC, "1.0"}})
+			alice, bob := w.caller(aliceToken), w.caller(bobToken)
+			hers, his := alice.pushes(), bob.pushes()
+			task, context := alice.begins(hers, "t1", "alice's words")
+			if beside, _ := bob.begins(his, "", "bob's words"); beside != task {
+				t.Fatalf("the agent does not number its tasks in each tenant: %s and %s", task, beside)
+			}
+			own, _ := alice.begins(hers, "t2", "hers in another one")
+			for _, name := range []string{"SubscribeToTask", "CancelTask"} {
+				w.documents.forget()
+				a := alice.inTenant(hers, "t1", ofTask[name].op, argumentsOf(name, task, context), ofTask[name].body(task, context))
+				reached := len(w.documents.got()) > 0
+				if reads != reached || reads != (a.Error == nil) || !reads && a.Error.Code != -32001 {
+					t.Errorf("ATK-18 %s, read: %t: reached the agent: %t, %s", name, reads, reached, a.Raw)
+				}
+				if a := bob.inTenant(his, "", "a2a.task.read", map[string]any{"task": task}, rpc("GetTask", map[string]any{"id": task})); a.Error != nil || strings.Contains(string(a.Raw), "ended") {
+					t.Errorf("ATK-18 after %s the other's task is %s", name, a.Raw)
+				}
+			}
+			// What is read, and what is nobody else's beside tenants, is not concerned.
+			if a := alice.inTenant(hers, "t1", "a2a.task.read", map[string]any{"task": task}, rpc("GetTask", map[string]any{"id": task})); a.Error != nil {
+				t.Errorf("ATK-18 reading: %s", a.Raw)
+			}
+			more, _ := alice.begins(hers, "t2", "a second one")
+			if a := alice.inTenant(hers, "t2", "a2a.task.cancel", map[string]any{"task": more}, rpc("CancelTask", map[string]any{"id": more})); more == own || a.Error != nil {
+				t.Errorf("ATK-18 with nobody else's of that number: %s", a.Raw)
+			}
+		}
+	}
+	t.Run("dropped", func(t *testing.T) { onStores(t, test("    enforces: context", false)) })
+	t.Run("read", func(t *testing.T) { onStores(t, test("    enforces: context\n    grpc_tenants: read", true)) })
+}

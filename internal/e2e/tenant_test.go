@@ -29,7 +29,7 @@ func inTenants(t *testing.T, o options, test func(t *testing.T, w *town)) {
 
 // inTenantsOn is inTenants on one wire.
 func inTenantsOn(t *testing.T, on wire, o options, test func(t *testing.T, w *town)) {
-	o.agent, o.numbering, o.on = "    enforces: context\n    push: "+relayHere+o.agent, true, on
+	o.agent, o.numbering, o.on = "    grpc_tenants: read\n    enforces: context\n    push: "+relayHere+o.agent, true, on
 	t.Run(on.String(), func(t *testing.T) {
 		onStores(t, func(t *testing.T) { test(t, start(t, o)) })
 		t.Run("apart", func(t *testing.T) {

@@ -95,6 +95,7 @@ type Agent struct {
 	MCP             *MCP       // set for an MCP server, whose endpoint Upstream is
 	Scopes          Scopes     // what is said and enforced under the authorization extension
 	ClientContexts  bool       // whoever first names a context that is not known has it
+	ReadsTenants    bool       // also that of CancelTask and SubscribeToTask over gRPC
 	InvokeNative    bool       // the agent knows a2a/skill/invoke itself
 	Methods         []string   // further methods that may pass, by exact name
 	LegacyMember    bool       // whether its card gets the top-level capabilityGrants

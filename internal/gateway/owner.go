@@ -42,6 +42,16 @@ func (g *Gateway) owns(x *exchange, c *gate.Call) error {
 		}
 		owners[name] = o
 	}
+	var beside *Owner
+	if x.losesTenant() {
+		o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, "", x.call.Task)
+		if err != nil {
+			return err
+		}
+		if known {
+			beside = &o
+		}
+	}
 	c.Owns = func(held gate.Held) bool {
 		mine := g.ownerOf(x, held)
 		if mine == (Owner{}) {
@@ -54,9 +64,16 @@ func (g *Gateway) owns(x *exchange, c *gate.Call) error {
 				return false
 			}
 		}
-		return true
+		return beside == nil || *beside == mine
 	}
 	return nil
+}
+
+// losesTenant reports whether the agent may take the call for one about the task of
+// that id which is in no tenant: what a2a-go 2.4.0 serves over gRPC has no tenant of
+// CancelTask and SubscribeToTask.
+func (x *exchange) losesTenant() bool {
+	return x.call.Binding == a2a.GRPC && x.call.Tenant != "" && !x.ReadsTenants && (x.call.Method == a2a.CancelTask || x.call.Method == a2a.SubscribeToTask)
 }
 
 // claimable reports whether a name that nobody has may be taken by the call: by
