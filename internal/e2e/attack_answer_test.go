@@ -122,7 +122,7 @@ func TestATK26_NobodyKeepsAnswers(t *testing.T) {
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	for said, want := range map[string]string{
-		"": "no-store", "public, max-age=60": "no-store", "s-maxage=60": "no-store", "private": "no-store", "no-cache": "no-cache", "max-age=0, NO-STORE": "max-age=0, NO-STORE",
+		"": "", "public, max-age=60": "no-store", "s-maxage=60": "no-store", "private": "no-store", "no-cache": "no-cache", "max-age=0, NO-STORE": "max-age=0, NO-STORE",
 	} {
 		w.documents.sees(func(w http.ResponseWriter, _ *http.Request) {
 			if said != "" {

@@ -176,7 +176,7 @@ func (x *exchange) contained(r *http.Response) error {
 	if err != nil || x.call.Binding == a2a.GRPC {
 		return err
 	}
-	unkept(r.Header)
+	unkept(r)
 	if kind == typeEvents {
 		r.Body = a2a.NewLines(r.Body)
 	}
@@ -210,7 +210,10 @@ func readable(r *http.Response) (kind string, err error) {
 
 // unkept has nobody keep an answer, who could give it to another caller, or to this one
 // when it may not have it any more (ATK-26): what was asked for is to be asked for here.
-func unkept(h http.Header) {
+// Where the agent says nothing of it, caches keep answers to GET alone (RFC 9111, sections 3
+// and 4.2.2).
+func unkept(r *http.Response) {
+	h := r.Header
 	for _, name := range toCaches {
 		delete(h, name)
 	}
@@ -221,6 +224,10 @@ func unkept(h http.Header) {
 				return
 			}
 		}
+	}
+	silent := len(h["Cache-Control"]) == 0 && len(h["Expires"]) == 0
+	if silent && (r.Request.Method != http.MethodGet || !hasBody(r)) {
+		return
 	}
 	h.Set("Cache-Control", "no-store")
 }
