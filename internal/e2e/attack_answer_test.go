@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -266,6 +267,9 @@ func TestATK34_ResultsOfOtherRequests(t *testing.T) {
 		}
 		r.Header = h
 		res, err := http.DefaultClient.Do(r)
+		if errors.Is(err, io.EOF) {
+			return "" // it was cut before its headers were on their way
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
