@@ -23,16 +23,7 @@ func newAgentHosts(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var all struct {
-			Hosts []struct {
-				ID     string   `json:"host_id"`
-				Name   string   `json:"name"`
-				User   string   `json:"user_id"`
-				Status string   `json:"status"`
-				Asked  []string `json:"asked_for"`
-				Agents []any    `json:"agents"`
-			} `json:"hosts"`
-		}
+		var all hosts
 		raw, err := who.call(cmd.Context(), http.MethodGet, "/v1/hosts", nil, &all)
 		if err != nil {
 			return err

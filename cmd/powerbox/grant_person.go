@@ -14,8 +14,11 @@ import (
 // hosts are those of a person, as the server says.
 type hosts struct {
 	Hosts []struct {
-		ID     string `json:"host_id"`
-		Name   string `json:"name"`
+		ID     string   `json:"host_id"`
+		Name   string   `json:"name"`
+		User   string   `json:"user_id"`
+		Status string   `json:"status"`
+		Asked  []string `json:"asked_for"`
 		Agents []struct {
 			ID     string `json:"agent_id"`
 			Name   string `json:"name"`

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/holder/agentauth"
-	"github.com/powerbox-project/powerbox/internal/agentapi"
 )
 
 // registrar is a host that registers agents at the provider.
@@ -27,7 +26,7 @@ func (t *Town) newRegistrar(ctx context.Context) (*registrar, error) {
 		Token string `json:"enrollment_token"`
 	}
 	body := map[string]any{"name": r.client.HostName}
-	if err := t.operate(ctx, http.MethodPost, "/v1/hosts", body, &made, agentapi.DevUserHeader, user(0)); err != nil {
+	if err := t.operate(ctx, http.MethodPost, "/v1/hosts", body, &made, "Powerbox-Dev-User", user(0)); err != nil {
 		return nil, fmt.Errorf("invite a host: %w", err)
 	}
 	if _, err := r.client.Enroll(ctx, t.front.url, made.Token, ""); err != nil {
