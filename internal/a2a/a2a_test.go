@@ -91,6 +91,7 @@ func describe(c Call) string {
 	add("references=", c.ReferenceTasks)
 	flag("text", c.Message.HasText)
 	flag("loose", c.Message.Loose)
+	flag("unread", c.Message.Unread)
 	if p := c.Push; p != nil {
 		flag("inline", p.Inline)
 		add("push=", p.URL)
@@ -112,7 +113,9 @@ func describe(c Call) string {
 		flag("ambient", m.Ambient)
 		add("delegations=", m.Delegations)
 	}
-	return strings.Join(append(b, describeExtension(c)...), " ")
+	b = append(b, describeExtension(c)...)
+	add("dropped=", c.Dropped)
+	return strings.Join(b, " ")
 }
 
 func describeAttenuation(a Attenuation) string {
@@ -157,4 +160,39 @@ func describeExtension(c Call) []string {
 		b = append(b, "raw="+string(p.RawArguments))
 	}
 	return b
+}
+
+// What goes on to an agent is what the call was read from, and the same however the
+// caller wrote it.
+func TestATK56_WrittenAgain(t *testing.T) {
+	type writtenCase struct{ Name, Method, Path, Query, Text, Want, Error string }
+	for _, c := range cases[writtenCase](t, "written.json") {
+		t.Run(c.Name, func(t *testing.T) {
+			var call Call
+			var wrong *Error
+			if c.Path == "" {
+				call, wrong = Decode([]byte(c.Text), Header{Version: Version1}, testLimits)
+			} else {
+				call, wrong = DecodeHTTP(HTTPRequest{Method: c.Method, Path: c.Path, Query: c.Query, Body: []byte(c.Text)}, Header{Version: Version1}, testLimits)
+			}
+			w := call.Written
+			got := strings.TrimSpace(strings.Join([]string{w.Method, w.Path, w.Query, string(w.Body)}, " "))
+			if wrong != nil {
+				got = ""
+				if diff := cmp.Diff(c.Error, wrong.Reason+": "+wrong.Message); diff != "" {
+					t.Errorf("error (-want +got):\n%s", diff)
+				}
+			}
+			if diff := cmp.Diff(c.Want, got); diff != "" {
+				t.Errorf("written (-want +got):\n%s", diff)
+			}
+			if wrong != nil || c.Path != "" {
+				return
+			}
+			again, wrong := Decode(w.Body, Header{Version: Version1}, testLimits)
+			if wrong != nil || string(again.Written.Body) != string(w.Body) || len(again.Dropped) != 0 {
+				t.Errorf("written twice: %s, dropped %v, %v", again.Written.Body, again.Dropped, wrong)
+			}
+		})
+	}
 }

@@ -29,9 +29,14 @@ type Call struct {
 	Version    string         // "1.0" or "0.3": what the caller says it speaks
 	ID         []byte         // raw JSON, to be given back with the answer; nil when it could not be read
 	Params     powerbox.Value // an object, {} when absent; anything when the method is Unknown
-	RawParams  []byte         // the same as it was written; nil when absent
+	RawParams  []byte         // the same, as bytes; nil when absent
 	Extensions []string       // extension URIs that the caller asks for
 	Streaming  bool           // the answer is a stream of events
+
+	// Written is the request as the call was read from it: written again, so that every
+	// reader takes it for the same. Of JSON-RPC it has the body alone, of gRPC the message.
+	Written HTTPRequest
+	Dropped []string // members that were left out of it, or renamed; 16 at most
 
 	PageToken      string   // ListTasks alone: where to go on; "" for the beginning
 	Tenant         string   // in which the agent keeps what the call names; "" when none
@@ -61,7 +66,7 @@ type Push struct {
 // Decode reads one JSON-RPC request. Where it fails the Call has at least the
 // ID, when that could be read, so that the answer can carry it. A method that
 // is in no table is [Unknown] and no error: configuration may let it through.
-// The Call holds parts of body, which must not change while it is in use.
+// The parameters are read from what was written again, [Call.Written].
 func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	var c Call
 	if len(body) > limits.Bytes {
@@ -78,7 +83,7 @@ func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	if err != nil {
 		return c, &Error{CodeParse, ReasonSyntax, err.Error()}
 	}
-	c.ID, c.RawParams = raw.get("id"), raw.get("params")
+	c.ID = raw.get("id")
 	if wrong := CheckCase(v); wrong != nil {
 		return c, wrong
 	}
@@ -89,6 +94,9 @@ func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	c.Version, c.Extensions = version, header.extensions()
 	var v03 bool
 	c.Method, v03 = ParseMethod(c.Wire)
+	if wrong := c.rewrite(body, limits); wrong != nil {
+		return c, wrong
+	}
 	return c, c.parse(v03)
 }
 
@@ -142,7 +150,7 @@ func (c *Call) parse(v03 bool) *Error {
 	if r.err != nil {
 		return r.err
 	}
-	r.join(paramNames.checkBut(c.alias(), "params", c.Params))
+	r.join(paramNames.check("params", c.Params))
 	message, _ := c.Params.Get("message")
 	if c.Binding != JSONRPC {
 		// The field of 0.3 is request; readers of protobuf accept that name too.
@@ -183,19 +191,6 @@ func (c *Call) unknownTenant() *Error {
 	tenant.add(r, "tenant")
 	c.Tenant = tenant.value
 	return tenant.err
-}
-
-// contextField is what protobuf calls the context of a list.
-const contextField = "context_id"
-
-// alias is a further name that a parameter may have. A list may name its context
-// as protobuf does, which clients of JSON-RPC do: an agent that does not read it
-// lists more, and of that the caller sees what is the caller's.
-func (c *Call) alias() string {
-	if c.Method == ListTasks && c.Binding == JSONRPC {
-		return contextField
-	}
-	return ""
 }
 
 // maxID bounds the ids of tasks, contexts and tenants, which go on record (ATK-4).
@@ -241,9 +236,6 @@ func (c *Call) parseTargets(v03 bool, sent powerbox.Value) *Error {
 	if !c.Method.IsExtension() {
 		task.add(params, "taskId")
 		context.add(params, "contextId")
-		if alias := c.alias(); alias != "" {
-			context.add(params, alias)
-		}
 		task.addText("params.name", taskOfName(params.text("name")))
 		task.addText("params.parent", taskOfName(params.text("parent")))
 	}

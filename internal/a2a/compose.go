@@ -69,11 +69,15 @@ func envelope(method Method, id []byte, version, tenant string, message []byte) 
 }
 
 // ComposeTask returns the request that carries a2a/task/send to an agent that
-// does not know that method. The message stays as it was written, but for what
-// the version demands: the way a text or data part says what it is, the
+// does not know that method. The message is written again as any is, with
+// what the version demands: the way a text or data part says what it is, the
 // name of the role, and messageID where the message has no id of its own.
 func ComposeTask(p TaskSendParams, id []byte, version, messageID string) ([]byte, error) {
-	message, err := readObject(p.Message)
+	w, wrong := knownMessage.Write("params.message", p.Message)
+	if wrong != nil {
+		return nil, wrong
+	}
+	message, err := readObject(w.Bytes)
 	if err != nil {
 		return nil, fmt.Errorf("params.message: %w", err)
 	}

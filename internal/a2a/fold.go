@@ -57,13 +57,10 @@ func (n names) variant(name string) (exact string, ok bool) {
 
 // check refuses the members of an object that are one of the names to a
 // lenient reader and something else to an exact one.
-func (n names) check(where string, v powerbox.Value) *Error { return n.checkBut("", where, v) }
-
-// checkBut is check for an object that may have one such member.
-func (n names) checkBut(may, where string, v powerbox.Value) *Error {
+func (n names) check(where string, v powerbox.Value) *Error {
 	members, _ := v.Members()
 	for _, m := range members {
-		if exact, ok := n.variant(m.Name); ok && m.Name != may {
+		if exact, ok := n.variant(m.Name); ok {
 			return invalidRequest(ReasonVariant, "%s has a member %q, which some readers take for %q; write %q", where, m.Name, exact, exact)
 		}
 	}

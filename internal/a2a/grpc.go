@@ -11,11 +11,10 @@ type GRPCRequest struct {
 	Method  Method
 	Version string // of the service that the path names
 	Params  []byte // the message in its JSON form
-	Unknown bool   // it has fields that its reader does not know
+	Message []byte // the message as it was written again, without fields that nobody knows
 }
 
-// DecodeGRPC is what [Decode] is for JSON-RPC. A message with fields that
-// nobody here can read may ask for anything, like free text.
+// DecodeGRPC is what [Decode] is for JSON-RPC.
 func DecodeGRPC(r GRPCRequest, header Header, limits powerbox.Limits) (Call, *Error) {
 	c := Call{Binding: GRPC, Wire: r.Path, Method: r.Method, Version: r.Version, Extensions: header.extensions(), Params: powerbox.Object()}
 	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask
@@ -31,13 +30,9 @@ func DecodeGRPC(r GRPCRequest, header Header, limits powerbox.Limits) (Call, *Er
 	if err != nil {
 		return c, &Error{CodeParse, ReasonSyntax, err.Error()}
 	}
-	c.Params, c.RawParams = v, r.Params
-	wrong := CheckCase(v)
-	if wrong == nil {
-		wrong = c.parse(false)
+	c.Params, c.RawParams, c.Written = v, r.Params, HTTPRequest{Body: r.Message}
+	if wrong := CheckCase(v); wrong != nil {
+		return c, wrong
 	}
-	if r.Unknown {
-		c.Message.Loose = true
-	}
-	return c, wrong
+	return c, c.parse(false)
 }

@@ -64,10 +64,16 @@ func DecodeHTTP(r HTTPRequest, header Header, limits powerbox.Limits) (Call, *Er
 		return c, wrong
 	}
 	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask
+	if wrong := c.body(r, limits); wrong != nil {
+		return c, wrong
+	}
+	if wrong := c.rewriteHTTP(r, segments); wrong != nil {
+		return c, wrong
+	}
 	if c.Method == Unknown {
 		return c, nil
 	}
-	if wrong := c.body(r, limits); wrong != nil {
+	if wrong := c.written(limits); wrong != nil {
 		return c, wrong
 	}
 	if wrong := c.query(r.Query, limits); wrong != nil {
@@ -184,7 +190,8 @@ func (to route) taskName() string {
 	return "taskId"
 }
 
-// body reads the parameters in the body; only a POST has one.
+// body looks whether the parameters in the body can be read by everybody alike; only a
+// POST has them.
 func (c *Call) body(r HTTPRequest, limits powerbox.Limits) *Error {
 	if len(r.Body) == 0 {
 		if c.Method.IsMessage() || c.Method == CreatePushConfig {
@@ -192,18 +199,30 @@ func (c *Call) body(r HTTPRequest, limits powerbox.Limits) *Error {
 		}
 		return nil
 	}
-	if r.Method != "POST" {
+	if r.Method != "POST" && c.Method != Unknown {
 		return invalidRequest(ReasonEnvelope, "a %s request has a body, which servers treat differently; leave it out", r.Method)
 	}
 	v, err := powerbox.DecodeValue(r.Body, limits)
 	if err != nil {
 		return &Error{CodeParse, ReasonSyntax, err.Error()}
 	}
-	if v.Kind() != powerbox.KindObject {
+	if v.Kind() != powerbox.KindObject && c.Method != Unknown {
 		return invalidRequest(ReasonEnvelope, "the body is of type %s; want an object", v.Kind())
 	}
-	c.Params, c.RawParams = v, r.Body
 	return CheckCase(v)
+}
+
+// written reads the parameters in the body that was written again.
+func (c *Call) written(limits powerbox.Limits) *Error {
+	if len(c.Written.Body) == 0 {
+		return nil
+	}
+	v, err := powerbox.DecodeValue(c.Written.Body, limits)
+	if err != nil {
+		return &Error{CodeParse, ReasonSyntax, err.Error()}
+	}
+	c.Params, c.RawParams = v, c.Written.Body
+	return nil
 }
 
 // query reads the parameters in the query. Where a body says what is meant the

@@ -3,6 +3,7 @@ package a2a
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/powerbox-project/powerbox"
 )
@@ -10,7 +11,9 @@ import (
 // Message is what a message holds, as far as authority is concerned.
 type Message struct {
 	HasText   bool             // a part with text, a file or a link
-	Loose     bool             // anything that is not the call of a skill: text, data without a skill, a part of unknown form
+	Loose     bool             // anything that is not the call of a skill: text, data without a skill, words beside the parts
+	Content   string           // the first place that has such content, "" where there is none
+	Unread    bool             // structured data that is no call that is recognised here, and may be one to the agent
 	DataParts []powerbox.Value // the value of every data part, in order
 }
 
@@ -42,7 +45,9 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	for i, part := range parts {
 		if inner, wrapped := unwrapped(part); wraps && wrapped {
 			part = inner
-			m.Loose = m.Loose || c.Binding == HTTPJSON // to a reader of 0.3's own JSON it is data that calls nothing
+			if c.Binding == HTTPJSON { // to a reader of 0.3's own JSON it is data that calls nothing
+				m.loose(fmt.Sprintf("params.message.parts[%d].data", i))
+			}
 		}
 		r.join(m.add(fmt.Sprintf("params.message.parts[%d]", i), part))
 	}
@@ -50,15 +55,18 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	if c.Binding != JSONRPC {
 		content = r.elements("content")
 	} else if _, ok := r.get("content"); ok {
-		m.Loose = true
+		m.loose(r.at("content"))
 	}
 	if len(parts)+len(content) == 0 {
-		m.Loose = true
+		m.loose(r.at("parts"))
 	}
 	for i, part := range content {
 		part, _ = unwrapped(part)
 		r.join(m.add(fmt.Sprintf("params.message.content[%d]", i), part))
 	}
+	params := open("params", c.Params)
+	m.besideParts(params, r)
+	r.join(params.err)
 	return m, r.err
 }
 
@@ -81,35 +89,125 @@ func unwrapped(part powerbox.Value) (inner powerbox.Value, wrapped bool) {
 	return powerbox.Object(out...), true
 }
 
+// loose notes content that is no call of a skill, and where it is.
+func (m *Message) loose(where string) {
+	if m.Loose = true; m.Content == "" {
+		m.Content = where
+	}
+}
+
 func (m *Message) add(where string, part powerbox.Value) *Error {
 	r := open(where, part)
 	r.join(partNames.check(where, part))
 	known := false
 	for _, name := range []string{"text", "file", "raw", "url"} {
 		if _, ok := r.get(name); ok {
-			m.HasText, m.Loose, known = true, true, true
+			m.HasText, known = true, true
+			m.loose(r.at(name))
 		}
 	}
 	if data, ok := r.get("data"); ok {
 		known = true
 		m.DataParts = append(m.DataParts, data)
 		if !isPlainCall(data) {
-			m.Loose = true
+			m.Unread = m.Unread || !calls(data)
+			m.loose(r.at("data"))
 		}
 		r.join(checkCall(where+".data", data))
+		r.join(checkCompat(where, part, data))
 	}
 	for _, kind := range []string{r.text("kind"), r.text("type")} {
 		if kind == "text" || kind == "file" {
 			m.HasText = true
 		}
 		if kind != "" && kind != "data" {
-			m.Loose = true
+			m.loose(r.at("kind"))
 		}
 	}
 	if !known {
-		m.Loose = true
+		m.loose(where)
 	}
+	m.besidePart(r)
 	return r.err
+}
+
+// besidePart notes what a part says beside its content, which agents hand on to models
+// and tools as they do the content.
+func (m *Message) besidePart(r *objectReader) {
+	if r.text("filename") != "" {
+		m.loose(r.at("filename"))
+	}
+	if kind := r.text("mediaType"); kind != "" && kind != "application/json" {
+		m.loose(r.at("mediaType"))
+	}
+	if members, _ := r.object("metadata").Members(); len(members) > 0 {
+		m.loose(r.at("metadata"))
+	}
+}
+
+// besideParts notes what a call says beside the parts of its message: one rule for
+// metadata, extensions, output modes and ids that are no ids.
+func (m *Message) besideParts(params, message *objectReader) {
+	for _, r := range []*objectReader{params, message} {
+		members, _ := r.object("metadata").Members()
+		if slices.ContainsFunc(members, func(member powerbox.Member) bool { return !isOurs(member.Name) }) {
+			m.loose(r.at("metadata"))
+		}
+	}
+	for _, e := range message.elements("extensions") {
+		if uri, _ := e.Text(); uri != ExtensionURI && uri != AuthorizationURI {
+			m.loose(message.at("extensions"))
+		}
+	}
+	if id := message.text("messageId"); !isID(id) {
+		m.loose(message.at("messageId"))
+	}
+	configuration := open("params.configuration", params.object("configuration"))
+	if configuration.value.Kind() != powerbox.KindObject {
+		return
+	}
+	for _, e := range configuration.elements("acceptedOutputModes") {
+		if mode, _ := e.Text(); !isMediaType(mode) {
+			m.loose(configuration.at("acceptedOutputModes"))
+		}
+	}
+}
+
+// isOurs reports whether a member of metadata is one that the gateway reads.
+func isOurs(name string) bool {
+	return name == ExtensionURI || name == MemberScopeToken || name == MemberLinks
+}
+
+// maxPlainID is the length of the longest id that is no text, in bytes.
+const maxPlainID = 128
+
+// isID reports whether an id of a message is one, and no words.
+func isID(id string) bool {
+	return len(id) <= maxPlainID && !strings.ContainsFunc(id, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("-_.:/+=@#~", r)
+	})
+}
+
+// isMediaType reports whether an output mode is a media type or a short name, and no words.
+func isMediaType(mode string) bool {
+	return len(mode) <= maxPlainID && isID(strings.NewReplacer("*", "", ";", "", " ", "").Replace(mode)) && strings.Count(mode, " ") <= 1
+}
+
+// compatFlag marks a part of 0.3 whose data stand for a value of 1.0 that is no object.
+var compatFlag = foldName("data_part_compat")
+
+// checkCompat refuses an object that is wrapped as compatibility layers of 1.0 wrap
+// other values: they take out what is inside, and other readers do not.
+func checkCompat(where string, part, data powerbox.Value) *Error {
+	metadata, _ := part.Get("metadata")
+	members, _ := metadata.Members()
+	if !slices.ContainsFunc(members, func(m powerbox.Member) bool { return foldName(m.Name) == compatFlag }) {
+		return nil
+	}
+	if value, ok := data.Get("value"); ok && value.Kind() != powerbox.KindObject {
+		return nil
+	}
+	return invalidParams(ReasonVariant, "%s.metadata says data_part_compat, and some readers take other data for the part's than others; send the object itself, without that member", where)
 }
 
 // Named is a skill that a call names, and where it does.

@@ -74,8 +74,9 @@ func Decode(path string, message []byte, header a2a.Header, limits powerbox.Limi
 	if err == nil && r.method != a2a.Unknown {
 		var m protoreflect.Message
 		if m, err = read(r.input, message); err == nil {
-			request.Unknown = hasUnknown(m)
-			request.Params, err = protojson.Marshal(m.Interface())
+			if request.Message, err = canonical(m); err == nil {
+				request.Params, err = protojson.Marshal(m.Interface())
+			}
 		}
 	}
 	if err != nil {
@@ -95,30 +96,36 @@ func read(t protoreflect.MessageType, message []byte) (protoreflect.Message, err
 	return m, err
 }
 
-// hasUnknown reports whether a message, or one inside it, has fields that are
-// not in its definition.
-func hasUnknown(m protoreflect.Message) bool {
-	found := len(m.GetUnknown()) > 0
+// canonical writes a message again from what was read of it: without fields that are
+// not in its definition, which protobuf has readers ignore, and with each singular field
+// once. Readers differ in which copy of a repeated one they take.
+func canonical(m protoreflect.Message) ([]byte, error) {
+	discardUnknown(m)
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m.Interface())
+}
+
+// discardUnknown drops the fields that are not in the definition of a message, or of one
+// inside it.
+func discardUnknown(m protoreflect.Message) {
+	if len(m.GetUnknown()) > 0 {
+		m.SetUnknown(nil)
+	}
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
-		case found || f.Message() == nil:
+		case f.Message() == nil:
 		case f.IsMap():
 			if f.MapValue().Message() != nil {
-				v.Map().Range(func(_ protoreflect.MapKey, e protoreflect.Value) bool {
-					found = found || hasUnknown(e.Message())
-					return !found
-				})
+				v.Map().Range(func(_ protoreflect.MapKey, e protoreflect.Value) bool { discardUnknown(e.Message()); return true })
 			}
 		case f.IsList():
 			for i := range v.List().Len() {
-				found = found || hasUnknown(v.List().Get(i).Message())
+				discardUnknown(v.List().Get(i).Message())
 			}
 		default:
-			found = hasUnknown(v.Message())
+			discardUnknown(v.Message())
 		}
-		return !found
+		return true
 	})
-	return found
 }
 
 // JSON returns an answer of a method in its JSON form, for [a2a.Told]. An

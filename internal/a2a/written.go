@@ -1,0 +1,171 @@
+package a2a
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// The members of requests, of both versions and all bindings (A2A 1.0, section 4;
+// A2A 0.3, section 6). TestEveryFieldOfARequestIsKnown holds them to the definitions
+// of the protobuf messages.
+var (
+	knownFile = NewKnown(texts("name", "mimeType", "mediaType", "bytes", "uri", "fileWithBytes", "fileWithUri")...)
+	knownPart = NewKnown(
+		KnownMember{Name: "kind"}, KnownMember{Name: "type"}, KnownMember{Name: "text"},
+		KnownMember{Name: "data", Is: IsAny}, KnownMember{Name: "file", Is: IsObject, Of: knownFile},
+		KnownMember{Name: "raw"}, KnownMember{Name: "url"}, KnownMember{Name: "filename"}, KnownMember{Name: "mediaType"},
+		KnownMember{Name: "metadata", Is: IsObject, Of: anything()},
+	)
+	knownMessage = NewKnown(
+		KnownMember{Name: "kind"}, KnownMember{Name: "messageId"}, KnownMember{Name: "contextId"}, KnownMember{Name: "taskId"},
+		KnownMember{Name: "role", Is: IsScalar}, KnownMember{Name: "referenceTaskIds", Is: IsTexts}, KnownMember{Name: "extensions", Is: IsTexts},
+		KnownMember{Name: "parts", Is: IsList, Of: knownPart}, KnownMember{Name: "content", Is: IsList, Of: knownPart},
+		KnownMember{Name: "metadata", Is: IsObject, Of: anything()},
+	)
+	knownAuthentication = NewKnown(KnownMember{Name: "scheme"}, KnownMember{Name: "schemes", Is: IsTexts}, KnownMember{Name: "credentials"})
+	pushMembers         = append(texts("id", "taskId", "tenant", "url", "token"), KnownMember{Name: "authentication", Is: IsObject, Of: knownAuthentication})
+	knownPush           = NewKnown(pushMembers...)
+	knownPushOfTask     = NewKnown(KnownMember{Name: "name"}, KnownMember{Name: "pushNotificationConfig", Is: IsObject, Of: knownPush})
+	knownConfiguration  = NewKnown(
+		KnownMember{Name: "acceptedOutputModes", Is: IsTexts}, KnownMember{Name: "historyLength", Is: IsScalar},
+		KnownMember{Name: "returnImmediately", Is: IsScalar}, KnownMember{Name: "blocking", Is: IsScalar},
+		KnownMember{Name: "taskPushNotificationConfig", Is: IsObject, Of: knownPush},
+		KnownMember{Name: "pushNotificationConfig", Is: IsObject, Of: knownPush},
+		KnownMember{Name: "pushNotification", Is: IsObject, Of: knownPush},
+	)
+	metadata  = KnownMember{Name: "metadata", Is: IsObject, Of: anything()}
+	tenant    = KnownMember{Name: "tenant"}
+	knownSend = []KnownMember{
+		tenant, {Name: "message", Is: IsObject, Of: knownMessage}, {Name: "configuration", Is: IsObject, Of: knownConfiguration}, metadata,
+	}
+	knownParams = map[Method]*Known{
+		SendMessage:          NewKnown(knownSend...),
+		SendStreamingMessage: NewKnown(knownSend...),
+		GetTask:              NewKnown(tenant, KnownMember{Name: "id"}, KnownMember{Name: "name"}, KnownMember{Name: "historyLength", Is: IsScalar}, metadata),
+		ListTasks: NewKnown(append([]KnownMember{
+			tenant, {Name: "contextId"}, {Name: "status", Is: IsScalar}, {Name: "pageSize", Is: IsScalar}, {Name: "pageToken"},
+			{Name: "historyLength", Is: IsScalar}, {Name: "includeArtifacts", Is: IsScalar},
+		}, append(texts("statusTimestampAfter", "lastUpdatedAfter", "lastUpdatedTime"), metadata)...)...),
+		CancelTask:       NewKnown(tenant, KnownMember{Name: "id"}, KnownMember{Name: "name"}, metadata),
+		SubscribeToTask:  NewKnown(tenant, KnownMember{Name: "id"}, KnownMember{Name: "name"}, metadata),
+		CreatePushConfig: NewKnown(append(append(texts("parent", "configId"), pushMembers...), KnownMember{Name: "pushNotificationConfig", Is: IsObject, Of: knownPush}, KnownMember{Name: "config", Is: IsObject, Of: knownPushOfTask}, metadata)...),
+		GetPushConfig:    NewKnown(append(texts("tenant", "id", "taskId", "name", "pushNotificationConfigId"), metadata)...),
+		DeletePushConfig: NewKnown(append(texts("tenant", "id", "taskId", "name", "pushNotificationConfigId"), metadata)...),
+		ListPushConfigs:  NewKnown(append(texts("tenant", "id", "taskId", "name", "parent", "pageToken"), KnownMember{Name: "pageSize", Is: IsScalar}, metadata)...),
+		GetExtendedCard:  NewKnown(tenant, metadata),
+	}
+	// The field of the message is called request in the protobuf form of 0.3.
+	knownSendProto = NewKnown(append(slices.Clone(knownSend), KnownMember{Name: "request", Is: IsObject, Of: knownMessage})...)
+)
+
+// anything is an object of which every member is kept.
+func anything() *Known {
+	return &Known{Rest: true, places: map[string]int{}, folded: map[string]string{}}
+}
+
+// params returns the allowlist of a method's parameters, nil for a method that is
+// passed whole: one that only configuration knows, and those of the extension, whose
+// decoder refuses what it does not know.
+func (m Method) params(b Binding) *Known {
+	if b != JSONRPC && (m == SendMessage || m == SendStreamingMessage) {
+		return knownSendProto
+	}
+	return knownParams[m]
+}
+
+// envelopes are the allowlists of requests of JSON-RPC, by method.
+var envelopes = func() map[Method]*Known {
+	all := map[Method]*Known{}
+	for method := range methodNames {
+		params := KnownMember{Name: "params", Is: IsAny}
+		if known := Method(method).params(JSONRPC); known != nil {
+			params = KnownMember{Name: "params", Is: IsObject, Of: known}
+		}
+		all[Method(method)] = NewKnown(KnownMember{Name: "jsonrpc"}, KnownMember{Name: "id", Is: IsScalar}, KnownMember{Name: "method"}, params)
+		all[Method(method)].Strict = true
+	}
+	return all
+}()
+
+// rewrite writes a request of JSON-RPC again, as the agent gets it, and has the call
+// read from what was written: what no rule knows is left out or refused.
+func (c *Call) rewrite(body []byte, limits powerbox.Limits) *Error {
+	w, wrong := envelopes[c.Method].Write("", body)
+	if wrong != nil {
+		return wrong
+	}
+	c.Written, c.Dropped = HTTPRequest{Body: w.Bytes}, w.Dropped
+	v, err := powerbox.DecodeValue(w.Bytes, limits)
+	if err != nil {
+		return &Error{CodeParse, ReasonSyntax, err.Error()}
+	}
+	raw, err := apart(w.Bytes)
+	if err != nil {
+		return &Error{CodeParse, ReasonSyntax, err.Error()}
+	}
+	c.RawParams = raw.get("params")
+	c.Params, _ = v.Get("params")
+	if c.RawParams == nil {
+		c.Params = powerbox.Object()
+	}
+	return nil
+}
+
+// rewriteHTTP is rewrite for HTTP+JSON: path, query and body. The path was taken apart
+// before.
+func (c *Call) rewriteHTTP(r HTTPRequest, segments []string) (wrong *Error) {
+	parts := make([]string, len(segments))
+	for i, s := range segments {
+		parts[i] = escaped(s)
+	}
+	c.Written = HTTPRequest{Method: r.Method, Path: "/" + strings.Join(parts, "/")}
+	if c.Written.Query, wrong = c.writtenQuery(r.Query); wrong != nil || len(r.Body) == 0 {
+		return wrong
+	}
+	known := c.Method.params(HTTPJSON)
+	if known == nil {
+		c.Written.Body, wrong = Canonical(r.Body)
+		return wrong
+	}
+	w, wrong := known.Write("params", r.Body)
+	c.Written.Body, c.Dropped = w.Bytes, w.Dropped
+	return wrong
+}
+
+// escaped is a part of a path. The colon before a verb stays, since servers look for it.
+func escaped(segment string) string {
+	return strings.ReplaceAll(url.PathEscape(segment), "%3A", ":")
+}
+
+// writtenQuery is a query with each name once, in the order of the names.
+func (c *Call) writtenQuery(raw string) (string, *Error) {
+	if len(raw) > maxQuery {
+		return "", invalidRequest(ReasonTooLarge, "the query has %d bytes; want at most %d", len(raw), maxQuery)
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return "", invalidRequest(ReasonQuery, "the query cannot be read")
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch {
+		case len(values[name]) > 1:
+			return "", invalidRequest(ReasonQuery, "the query has %q %d times; send it once", cut(name, 64), len(values[name]))
+		case c.Method != Unknown && !queryNames.exact[name] && !isVersion(name):
+			return "", invalidRequest(ReasonQuery, "the query has %q, which is no parameter of a call; leave it out", cut(name, 64))
+		}
+	}
+	return values.Encode(), nil
+}
+
+// isVersion reports whether a name is, to some reader, that of the version.
+func isVersion(name string) bool { return strings.EqualFold(name, "A2A-Version") }
+
+// maxQuery bounds the query of a call, in bytes.
+const maxQuery = 8 << 10
