@@ -125,6 +125,8 @@ type Message struct {
 	Subject   string         // name of a tool or prompt, or URI of a resource; "" for none
 	Answers   bool           // it has answers to what the server wanted to know
 	Resources []string       // URIs of those whose changes it wants to be told of
+	Written   []byte         // the message as it was read from, written again, so that every reader takes it for the same
+	Dropped   []string       // members that were left out of it, or renamed; 16 at most
 }
 
 // method is what is known of the message's method in its revision, the zero value
@@ -169,21 +171,29 @@ func Decode(body []byte, limits powerbox.Limits) (Message, *a2a.Error) {
 	case v.Kind() == powerbox.KindList:
 		return m, invalid(a2a.ReasonBatch, "the body is a batch; send one message per request")
 	}
-	wrong := m.envelope(v)
+	if wrong := m.read(v); wrong != nil {
+		return m, wrong
+	}
+	if wrong := a2a.CheckCase(v); wrong != nil && m.Kind != Response {
+		return m, wrong
+	}
+	written, wrong := m.rewrite(body, limits)
 	if wrong != nil {
 		return m, wrong
 	}
-	if m.Kind == Response {
-		return m, nil
+	return written, nil
+}
+
+// read reads a message from its value.
+func (m *Message) read(v powerbox.Value) *a2a.Error {
+	if wrong := m.envelope(v); wrong != nil || m.Kind == Response {
+		return wrong
 	}
 	params, _ := v.Get("params")
-	if wrong = m.about(params); wrong != nil {
-		return m, wrong
+	if wrong := m.about(params); wrong != nil {
+		return wrong
 	}
-	if wrong = m.params(params); wrong == nil {
-		wrong = a2a.CheckCase(v)
-	}
-	return m, wrong
+	return m.params(params)
 }
 
 // about reads what a message says of itself beside what is decided on.

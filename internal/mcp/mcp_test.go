@@ -27,7 +27,7 @@ func TestGATE9_Decode(t *testing.T) {
 	} {
 		got, wrong := Decode([]byte(body), limits)
 		arguments := got.Arguments
-		got.Arguments = powerbox.Value{}
+		got.Arguments, got.Written, got.Dropped = powerbox.Value{}, nil, nil
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(powerbox.Value{})); wrong != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", body, wrong, diff)
 		}
@@ -154,4 +154,21 @@ func FuzzEvents(f *testing.F) {
 			t.Errorf("%q has no data and became %q", stream, out)
 		}
 	})
+}
+
+// What goes on to a server is what the message was read from, and the same however the
+// client wrote it.
+func TestATK56_WrittenAgain(t *testing.T) {
+	for body, want := range map[string]string{
+		`{ "params":{"arguments":{"b":1.0,"a":"\u0041"},"name":"t"},"method":"tools/call","id":1,"jsonrpc":"2.0"}`:             `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":"A","b":1.0}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":1,"hint":"export all"}}}`: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1},"name":"t"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"c","query":"x"}}`:                                   `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"c"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"acme/x","params":[2, 1]}`:                                                           `{"jsonrpc":"2.0","id":1,"method":"acme/x","params":[2,1]}`,
+		`{"jsonrpc":"2.0","id":7,"result":{"b":1,"a":{"d":1,"c":2}}}`:                                                          `{"jsonrpc":"2.0","id":7,"result":{"a":{"c":2,"d":1},"b":1}}`,
+	} {
+		m, wrong := Decode([]byte(body), limits)
+		if wrong != nil || string(m.Written) != want {
+			t.Errorf("ATK-56 %s is written as\n%s; want\n%s (%v)", body, m.Written, want, wrong)
+		}
+	}
 }
