@@ -165,7 +165,7 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	v.Reasons = append(v.Reasons, otherTask(call, held)...)
 	v.Reasons = append(v.Reasons, g.untrusted(call, held.Origin)...)
 	if held.bound(call) {
-		v.Reasons = append(v.Reasons, notBound())
+		v.Reasons = append(v.Reasons, notBound(call))
 	} else if held.summed(call) {
 		v.Reasons = append(v.Reasons, Reason{
 			Code: CodeMessageNotBound, Link: -1,
@@ -268,8 +268,8 @@ func (g *Gate) standing(call *Call, held Held) []Reason {
 	if call.Caller.Principal != "" && held.Principal != "" && call.Caller.Principal != held.Principal {
 		out = append(out, Reason{Code: CodePrincipal, Link: -1, Message: "the capability was issued for another user than the session's"})
 	}
-	if held.Digest != "" && held.Digest != call.Request.Digest {
-		out = append(out, Reason{Code: CodeOtherRequest, Link: -1, Message: "the approval was given for another request than this one"})
+	if held.Digest != "" && (held.Digest != call.Bound || !call.Released) {
+		out = append(out, Reason{Code: CodeOtherRequest, Link: -1, Message: "the approval is for one call, which the gateway that held it makes by itself; it serves for no other call"})
 	}
 	if held.ProofID == "" && (held.Holder == "" || held.Holder != call.Caller.Holder) {
 		out = append(out, Reason{Code: CodeNotHolder, Link: -1, Message: "the caller is not the holder of the capability"})
@@ -356,8 +356,12 @@ func constrained(a powerbox.Authority, about powerbox.Operation) bool {
 	})
 }
 
-func notBound() Reason {
-	return Reason{Code: CodeMessageNotBound, Link: -1, Message: "free text cannot be held to a capability with constrained operations at this agent; name the skill and its arguments"}
+func notBound(call *Call) Reason {
+	what := "free text"
+	if call.Content != "" {
+		what = call.Content + " is free content, which"
+	}
+	return Reason{Code: CodeMessageNotBound, Link: -1, Message: what + " cannot be held to a capability with constrained operations at this agent; name the skill and its arguments, and send nothing beside"}
 }
 
 // withoutCapability decides a call that presents nothing.
@@ -473,7 +477,7 @@ func (g *Gate) own(call *Call, a powerbox.Authority, now time.Time, basis Basis,
 	g.against(call, call.Target.Caps, now, CodeCaps, &v)
 	v.Reasons = append(v.Reasons, foreign(call, Held{})...)
 	if call.Free && !call.Target.EnforcesContext && !call.Target.AdmitFreeText && constrained(a, call.FreeOf) {
-		v.Reasons = append(v.Reasons, notBound())
+		v.Reasons = append(v.Reasons, notBound(call))
 	}
 	if len(v.Reasons) > 0 {
 		return v

@@ -139,6 +139,16 @@ type Call struct {
 	Ambient bool // the caller declares that it relies on ambient authority
 	// Request is what the proof's req claim must say.
 	Request token.Request
+	// Bound is the digest of everything that the call is: what a person approves is this
+	// very call. "" where nobody can be asked.
+	Bound string
+	// Released says that the gateway itself makes a call that it held, after a person
+	// approved it. Nobody else uses what was given for one call.
+	Released bool
+	// Content names the first place that has free content, for the denial; "" for none.
+	Content string
+	// Noted is what the record says of the call besides. It decides nothing.
+	Noted []Reason
 	Action  string // action_type of the record
 	Tenant  string // in which the agent keeps what the call names, "" for none
 	Task    string // that the call names, "" for none
@@ -190,8 +200,8 @@ type Held struct {
 	Task       string // A2A task or context that it was issued for, "" for none
 	Tenant     string // of that task
 	Origin     string // configured name of the holder, "" where it has none
-	// Digest is that of the one request that the capability is good for, as of
-	// [token.DigestOf]; "" for any.
+	// Digest is that of the one call that the capability is good for, as of
+	// [Call.Bound]; "" for any.
 	Digest     string
 	Accounts   []Account // what its use is counted in
 	ProofID    string    // to be used once; "" for a reference
@@ -313,12 +323,12 @@ type Verdict struct {
 	take []Reservation // from budgets
 }
 
-// Digest is that of the request that was decided on.
+// Digest is that of the call that was decided on.
 func (v Verdict) Digest() string {
 	if v.call == nil {
 		return ""
 	}
-	return v.call.Request.Digest
+	return v.call.Bound
 }
 
 // Required are the operations that the call needs, each once.
@@ -357,6 +367,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
+	record.Details.Reasons = append(record.Details.Reasons, reasonsOf(call.Noted)...)
 	if note != nil {
 		record.Details.Reasons = append(record.Details.Reasons, reasonsOf([]Reason{*note})...)
 	}

@@ -257,8 +257,13 @@ func (w *wiring) recipient(agent string) (identity.Holder, bool) {
 }
 
 func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Agent, error) {
+	for _, name := range c.Headers {
+		if err := gateway.CheckHeader(name); err != nil {
+			return gateway.Agent{}, fmt.Errorf("agents: %s: headers: %q: %w", c.ID, name, err)
+		}
+	}
 	out := gateway.Agent{
-		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, UpstreamHosts: c.UpstreamHosts, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Signer: agent.Signer,
+		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, UpstreamHosts: c.UpstreamHosts, Headers: c.Headers, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Signer: agent.Signer,
 		Skills: map[string]gateway.Skill{}, Local: c.Protocol == "local", EnforcesContext: c.Enforces == "context" || c.Protocol == "local", AdmitFreeText: c.AdmitFreeText == "unsafe",
 		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Relay: gateway.Relay{On: c.Push.Relay, Via: c.Push.RelayVia}, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
 		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember, ClientContexts: c.ClientContexts, ReadsTenants: c.GRPCTenants == "read",

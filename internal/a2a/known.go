@@ -132,7 +132,7 @@ func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
 // slot is a member that was read, ready to be written.
@@ -358,4 +358,23 @@ func (w *writer) mistyped(where, want string) *Error {
 		return syntax(errors.Join(err, errors.New("want a value")))
 	}
 	return invalidParams(ReasonParams, "%s is of type %s; want %s", called(where), is, want)
+}
+
+// Glance looks for the id and the method of a request of JSON-RPC that is refused before
+// it is decoded. What it returns is good for an answer and for nothing else: id is nil
+// where there is none that could be given back.
+func Glance(body []byte) (id []byte, method Method) {
+	o, err := apart(body)
+	if err != nil {
+		return nil, Unknown
+	}
+	method, _ = ParseMethod(o.text("method"))
+	raw := o.get("id")
+	if len(raw) == 0 || len(raw) > maxID || raw[0] == '{' || raw[0] == '[' {
+		return nil, method
+	}
+	if id, wrong := Canonical(raw); wrong == nil {
+		return id, method
+	}
+	return nil, method
 }

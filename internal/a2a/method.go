@@ -92,6 +92,9 @@ func (m Method) IsMessage() bool {
 	return m == SendMessage || m == SendStreamingMessage || m == TaskSend
 }
 
+// Streams reports whether the answer to the method is a stream.
+func (m Method) Streams() bool { return m == SendStreamingMessage || m == SubscribeToTask }
+
 // NamesTask reports whether a call of that method is about one existing task
 // and has to name it.
 func (m Method) NamesTask() bool {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/a2a"
+
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -51,7 +53,7 @@ func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, er
 		if held.Context == "" {
 			held.Context = "ctx_" + task
 		}
-		for _, name := range []string{held.Task, held.Context} {
+		for _, name := range []string{a2a.TaskKey(held.Task), a2a.ContextKey(held.Context)} {
 			if _, err := tx.BindTask(held.Agent, held.Tenant, name, held.Owner); err != nil {
 				return err
 			}

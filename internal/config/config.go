@@ -112,6 +112,7 @@ type DevUser struct {
 type Agent struct {
 	ID               string      `key:"id" required:"true" format:"id" doc:"Name of the agent: letters a-z, digits and '-'."`
 	Upstream         string      `key:"upstream" format:"url" doc:"URL of the agent behind; of an MCP server, its endpoint. Required but for protocol: local."`
+	Headers          []string    `key:"headers" doc:"Headers of callers that pass to the agent beside those of the protocols, content negotiation and tracing, such as X-Api-Key where the agent itself reads one. What frameworks believe of a proxy does not belong here."`
 	UpstreamHosts    []string    `key:"upstream_hosts" doc:"Hosts that the agent's card may name for its interfaces beside that of upstream, on this machine and in private networks too; *.example.org is every host below it. To hosts that are neither, calls go on public addresses alone."`
 	Protocol         string      `key:"protocol" default:"a2a" enum:"a2a,mcp,local" doc:"What the agent speaks: A2A; mcp for an MCP server over Streamable HTTP, whose tools are its skills (docs/mcp.md); local for an agent or tools inside a program that asks here before it acts (docs/guards.md): nothing is forwarded to it."`
 	MCP              AgentMCP    `key:"mcp" doc:"What of an MCP server is there beside its tools."`

@@ -39,8 +39,8 @@ func (h *holds) leave(caller string) {
 // admit answers a call that comes too fast, or while this server ends, or that
 // would be one stream too many of its caller. What is admitted leaves at its
 // end.
-func (g *Gateway) admit(w http.ResponseWriter, x *exchange) (leave func(), admitted bool) {
-	if g.limit(w, x) || g.leaving(w, x) {
+func (g *Gateway) admit(w http.ResponseWriter, x *decoded) (leave func(), admitted bool) {
+	if g.leaving(w, x) {
 		return nil, false
 	}
 	if !x.call.Streaming {

@@ -16,7 +16,8 @@ const (
 )
 
 // deny answers with a denial.
-func (g *Gateway) deny(w http.ResponseWriter, x *exchange, d a2a.Denial) {
+func (g *Gateway) deny(w http.ResponseWriter, at stage, d a2a.Denial) {
+	x := at.readable()
 	h := w.Header()
 	if d.DecisionID != "" {
 		h.Set(HeaderDecision, d.DecisionID)
@@ -29,10 +30,11 @@ func (g *Gateway) deny(w http.ResponseWriter, x *exchange, d a2a.Denial) {
 }
 
 // say writes a denial in the form that the binding's clients read.
-func (g *Gateway) say(w http.ResponseWriter, x *exchange, d a2a.Denial) {
+func (g *Gateway) say(w http.ResponseWriter, at stage, d a2a.Denial) {
+	x := at.readable()
 	h := w.Header()
-	x.said = d.Reason
-	if x.throttled {
+	x.notes.code = d.Reason
+	if x.notes.throttled {
 		d = again(w, d)
 	}
 	switch x.call.Binding {
@@ -56,7 +58,8 @@ func (g *Gateway) say(w http.ResponseWriter, x *exchange, d a2a.Denial) {
 	}
 }
 
-func (g *Gateway) sayJSONRPC(w http.ResponseWriter, x *exchange, d a2a.Denial) {
+func (g *Gateway) sayJSONRPC(w http.ResponseWriter, at stage, d a2a.Denial) {
+	x := at.readable()
 	status := http.StatusOK
 	if x.DenyStatus == http.StatusForbidden && (d.Code == 0 || d.Code == a2a.CodeUnauthorized) {
 		status = http.StatusForbidden
@@ -75,7 +78,8 @@ func (g *Gateway) write(w http.ResponseWriter, status int, kind string, body []b
 }
 
 // unoffered answers a binding that the agent behind does not have.
-func (g *Gateway) unoffered(w http.ResponseWriter, x *exchange) {
+func (g *Gateway) unoffered(w http.ResponseWriter, at stage) {
+	x := at.readable()
 	if x.call.Binding == a2a.HTTPJSON {
 		http.Error(w, "there is nothing here; the agent's card says where it is reached", http.StatusNotFound)
 		return
@@ -84,7 +88,8 @@ func (g *Gateway) unoffered(w http.ResponseWriter, x *exchange) {
 }
 
 // unreadable answers a request whose body cannot be had as it should be.
-func (g *Gateway) unreadable(w http.ResponseWriter, x *exchange, status int, err error) {
+func (g *Gateway) unreadable(w http.ResponseWriter, at stage, status int, err error) {
+	x := at.readable()
 	if x.call.Binding != a2a.GRPC {
 		if status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", strings.Join(callsBy[x.call.Binding], ", "))
@@ -93,4 +98,18 @@ func (g *Gateway) unreadable(w http.ResponseWriter, x *exchange, status int, err
 		return
 	}
 	g.say(w, x, a2a.Denial{Code: a2a.CodeInvalidRequest, Reason: a2a.ReasonEnvelope, Message: err.Error()})
+}
+
+// untyped answers a request whose body is of a type that is not read here, in the form
+// that its clients read.
+func (g *Gateway) untyped(w http.ResponseWriter, x *decoded, why error) {
+	if x.binding != a2a.JSONRPC && x.binding != a2a.MCP {
+		g.unreadable(w, x, http.StatusUnsupportedMediaType, why)
+		return
+	}
+	x.notes.code = a2a.ReasonEnvelope
+	w.Header().Set(HeaderOutcome, "denied")
+	w.Header().Set(HeaderReason, a2a.ReasonEnvelope)
+	d := a2a.Denial{Code: a2a.CodeInvalidRequest, Reason: a2a.ReasonEnvelope, Message: why.Error()}
+	g.write(w, http.StatusUnsupportedMediaType, typeJSON, d.JSONRPC(x.call.ID))
 }

@@ -16,7 +16,7 @@ const contextLife = time.Minute
 // context signs what the agent behind may know: who asks, by what right, and
 // which resources are meant. It is the only place where real identifiers leave
 // the gateway.
-func (g *Gateway) context(x *exchange) (string, error) {
+func (g *Gateway) context(x *decided, delegated []Delegated, body []byte) (string, error) {
 	now, v := g.config.Now(), x.verdict
 	handles, err := g.handles(x)
 	if err != nil {
@@ -34,13 +34,13 @@ func (g *Gateway) context(x *exchange) (string, error) {
 		Principal: principal(x, v, g), Holder: holder(x, v),
 		Capability: v.Held.Capability, Root: v.Held.Root,
 		Mode: string(x.mode), Basis: basis(v), Decision: v.Record.ID, Task: x.call.Task, Tenant: x.call.Tenant,
-		Authority: under, Handles: handles, Delegated: g.delegations(x), Digest: token.DigestOf(x.forward),
+		Authority: under, Handles: handles, Delegated: g.delegations(delegated), Digest: token.DigestOf(body),
 	})
 }
 
 // withoutUnapproved is what a person has approved, exactly. Without that it leaves out what a person would have to approve, and has not:
 // the agent behind must not take this call for a yes to it.
-func (x *exchange) withoutUnapproved(v gate.Verdict) (powerbox.Authority, error) {
+func (x *decided) withoutUnapproved(v gate.Verdict) (powerbox.Authority, error) {
 	if v.Held.Digest != "" {
 		return x.exactly(v.Under)
 	}
@@ -51,7 +51,7 @@ func (x *exchange) withoutUnapproved(v gate.Verdict) (powerbox.Authority, error)
 	return powerbox.NewAuthority(v.Under.Window(), v.Under.Depth(), kept...)
 }
 
-func (x *exchange) unapproved(c powerbox.Clause) bool {
+func (x *decided) unapproved(c powerbox.Clause) bool {
 	for _, s := range x.Skills {
 		if s.Approval && c.Pattern.Matches(s.Operation) {
 			return true
@@ -63,7 +63,7 @@ func (x *exchange) unapproved(c powerbox.Clause) bool {
 // underSkill is what the agent behind may do for this call: what the verdict says,
 // and at the URL of a skill no operation but that skill's. The words that come
 // with it could ask for another one.
-func (x *exchange) underSkill(a powerbox.Authority) (powerbox.Authority, error) {
+func (x *decided) underSkill(a powerbox.Authority) (powerbox.Authority, error) {
 	if x.skill == "" || !x.isNamed {
 		return a, nil
 	}
@@ -75,9 +75,9 @@ func (x *exchange) underSkill(a powerbox.Authority) (powerbox.Authority, error) 
 
 // delegations are the capabilities of other agents that came with the call and
 // were narrowed for the agent behind (SEP-13).
-func (g *Gateway) delegations(x *exchange) []token.ContextDelegation {
+func (g *Gateway) delegations(delegated []Delegated) []token.ContextDelegation {
 	var out []token.ContextDelegation
-	for _, d := range x.delegated {
+	for _, d := range delegated {
 		if issuer, ok := g.agents[d.Agent]; ok {
 			out = append(out, token.ContextDelegation{Agent: issuer.URL, Capability: d.ID})
 		}
@@ -85,14 +85,14 @@ func (g *Gateway) delegations(x *exchange) []token.ContextDelegation {
 	return out
 }
 
-func principal(x *exchange, v gate.Verdict, g *Gateway) string {
+func principal(x *decided, v gate.Verdict, g *Gateway) string {
 	if v.Held.Principal != "" {
 		return v.Held.Principal
 	}
 	return g.config.Pseudonym(x.ID, x.caller.Principal)
 }
 
-func holder(x *exchange, v gate.Verdict) string {
+func holder(x *decided, v gate.Verdict) string {
 	if v.Held.Holder != "" {
 		return v.Held.Holder
 	}
@@ -109,7 +109,7 @@ func basis(v gate.Verdict) string {
 // handles are the resources that the call may touch: those that its authority
 // lists, or, where its operations take no handle (search, list), all those of
 // the capability on record. Without a capability nothing bounds them.
-func (g *Gateway) handles(x *exchange) (map[string]token.ContextHandle, error) {
+func (g *Gateway) handles(x *decided) (map[string]token.ContextHandle, error) {
 	v := x.verdict
 	if v.Basis != gate.OnCapability {
 		return nil, nil
@@ -139,7 +139,7 @@ func (g *Gateway) handles(x *exchange) (map[string]token.ContextHandle, error) {
 // withinChain leaves the handles that every link of a chain admits: a link that
 // keeps only operations without a handle must not bring back what one before
 // it has taken away (SEP-12).
-func (x *exchange) withinChain(handles, chain []string) ([]string, error) {
+func (x *decided) withinChain(handles, chain []string) ([]string, error) {
 	if len(chain) < 2 {
 		return handles, nil
 	}
@@ -162,7 +162,7 @@ func (x *exchange) withinChain(handles, chain []string) ([]string, error) {
 
 // listedHandles returns the handles that an authority admits, and whether any
 // of its operations takes one.
-func (x *exchange) listedHandles(a powerbox.Authority) (handles []string, bounded bool) {
+func (x *decided) listedHandles(a powerbox.Authority) (handles []string, bounded bool) {
 	for _, s := range x.Skills {
 		shape, ok := a.Shape(s.Operation)
 		if !ok || s.Handle == "" {

@@ -31,7 +31,7 @@ func stopping() gate.Reason {
 
 // interrupted words for the caller why a stream ends that was allowed to begin. What
 // changed something is not to be repeated for an end that nobody decided.
-func (g *Gateway) interrupted(x *exchange, why gate.Reason) a2a.Denial {
+func (g *Gateway) interrupted(x *decided, why gate.Reason) a2a.Denial {
 	d := a2a.Denial{Reason: why.Code, Message: why.Message, DecisionID: x.verdict.Record.ID, At: g.config.Now()}
 	if why.Code != codeStopping && !passes(why.Code) {
 		return d
@@ -48,7 +48,7 @@ func passes(code string) bool { return code == gate.CodeUnavailable || code == g
 
 // leaving refuses a new stream while the server is about to end, and reports
 // whether it did.
-func (g *Gateway) leaving(w http.ResponseWriter, x *exchange) bool {
+func (g *Gateway) leaving(w http.ResponseWriter, x *decoded) bool {
 	if !g.Draining() || !x.call.Streaming {
 		return false
 	}

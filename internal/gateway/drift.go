@@ -40,15 +40,15 @@ func (e *driftError) Error() string {
 
 // drift notes something that the agent behind was seen to do, and returns a
 // *driftError where that is kept from the caller. Observe keeps nothing back.
-func (g *Gateway) drift(x *exchange, did agentcard.Behaviour) error {
+func (g *Gateway) drift(x *decided, did agentcard.Behaviour) error {
 	if x.Drift != DriftRecord && x.Drift != DriftBlock || x.view == nil || x.MCP != nil {
 		return nil
 	}
 	if did != driftVersion && !agentcard.Drifts(x.view.contract, did) {
 		return nil
 	}
-	if !slices.Contains(x.drifted, string(did)) {
-		x.drifted = append(x.drifted, string(did))
+	if !slices.Contains(x.learned.drifted, string(did)) {
+		x.learned.drifted = append(x.learned.drifted, string(did))
 		g.config.Log.WarnContext(x.request.Context(), "an agent does what its card does not declare", "agent", x.ID, "behaviour", string(did), "record", x.verdict.Record.ID)
 	}
 	if x.Drift == DriftBlock && x.mode != gate.Observe {
@@ -59,7 +59,7 @@ func (g *Gateway) drift(x *exchange, did agentcard.Behaviour) error {
 
 // behaved compares a good answer, or a good event of a stream, with the agent's
 // card.
-func (g *Gateway) behaved(x *exchange, payload []byte, streamed bool) error {
+func (g *Gateway) behaved(x *decided, payload []byte, streamed bool) error {
 	if x.Drift != DriftRecord && x.Drift != DriftBlock {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (g *Gateway) behaved(x *exchange, payload []byte, streamed bool) error {
 }
 
 // undeclared is the refusal of an answer that is kept back.
-func (g *Gateway) undeclared(x *exchange, e *driftError) a2a.Denial {
+func (g *Gateway) undeclared(x *decided, e *driftError) a2a.Denial {
 	return a2a.Denial{
 		Reason: codeUndeclared, Message: "the agent answered with something that its card does not declare: " + string(e.behaviour), DecisionID: x.verdict.Record.ID,
 		Fix: "have the agent declare it, or call the agent without relying on it", At: g.config.Now(),

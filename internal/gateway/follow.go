@@ -23,7 +23,7 @@ func (held HeldTask) over() bool {
 // follow answers a subscription to a task of ours: the task as it is, then what
 // becomes of it, and the end with its end (A2A 1.0, section 3.1.6). One that is over
 // cannot be followed.
-func (g *Gateway) follow(w http.ResponseWriter, x *exchange, task HeldTask) {
+func (g *Gateway) follow(w http.ResponseWriter, x *decided, task HeldTask) {
 	if task.over() {
 		g.finish(x, notTheAgent(evidence.Failed))
 		g.deny(w, x, a2a.Denial{
@@ -45,7 +45,7 @@ func (g *Gateway) follow(w http.ResponseWriter, x *exchange, task HeldTask) {
 		kind = typeGRPC
 		h["Trailer"] = []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin"}
 	}
-	g.activate(h, x)
+	g.activate(h, x.decoded)
 	h.Set("Content-Type", kind)
 	w.WriteHeader(http.StatusOK)
 	tick := time.NewTicker(followEvery)
@@ -79,7 +79,7 @@ func (g *Gateway) follow(w http.ResponseWriter, x *exchange, task HeldTask) {
 const codeOver = "task_over"
 
 // tellOn writes a task as one event, and reports whether somebody may still read.
-func (g *Gateway) tellOn(w http.ResponseWriter, x *exchange, task HeldTask) bool {
+func (g *Gateway) tellOn(w http.ResponseWriter, x *decided, task HeldTask) bool {
 	_, body, err := g.written(x, task.own(), true)
 	if err != nil {
 		g.config.Log.ErrorContext(x.request.Context(), "a task cannot be written as the caller reads it", "error", err)
@@ -95,7 +95,7 @@ func (g *Gateway) tellOn(w http.ResponseWriter, x *exchange, task HeldTask) bool
 }
 
 // cutShort ends a stream of ours whose caller may not read on, or with the server.
-func (g *Gateway) cutShort(w http.ResponseWriter, x *exchange) {
+func (g *Gateway) cutShort(w http.ResponseWriter, x *decided) {
 	reason, good := g.config.Gate.Recheck(x.verdict)
 	if good && g.ending.Err() == nil {
 		return // the caller has gone

@@ -72,6 +72,7 @@ type Agent struct {
 	UpstreamHosts   []string
 	Keys            func() token.KeySet     // that its capabilities are accepted under now (SEP-16, EXT-34)
 	Published       func() []byte           // JWK Set of them (EXT-33)
+	Headers         []string                // of callers that pass beside those of the protocols, by canonical name
 	Drift           Drift                   // what becomes of what the card does not declare
 	CardPin         *agentcard.Card         // that the agent's card must not widen; nil for any card (CARD-13)
 	CardKeys        agentcard.Keys          // of whom the agent's card must be signed; none asks for no signature
@@ -304,9 +305,9 @@ var callsBy = map[a2a.Binding][]string{
 
 // noCall says why a request cannot be a call at all: calls do not come by its
 // method, or what is inside its body cannot be checked as it will be read.
-func (x *exchange) noCall() (status int, err error) {
-	if by := callsBy[x.call.Binding]; !slices.Contains(by, x.request.Method) {
-		return http.StatusMethodNotAllowed, fmt.Errorf("calls of %s come by %s", x.call.Binding, strings.Join(by, ", "))
+func (x *received) noCall() (status int, err error) {
+	if by := callsBy[x.binding]; !slices.Contains(by, x.request.Method) {
+		return http.StatusMethodNotAllowed, fmt.Errorf("calls of %s come by %s", x.binding, strings.Join(by, ", "))
 	}
 	if encoding := coding(x.request.Header); encoding != "" {
 		return http.StatusUnsupportedMediaType, fmt.Errorf("Content-Encoding %q is not accepted; send the body as it is", encoding)
@@ -362,9 +363,9 @@ func (g *Gateway) Check(ctx context.Context) map[string]error {
 
 // checkContentType refuses a body that the agent behind might read as something
 // else than what it was checked as: JSON in UTF-8, or protobuf (ATK-27).
-func checkContentType(x *exchange) error {
-	b, values := x.call.Binding, x.request.Header.Values("Content-Type")
-	if b == a2a.GRPC || (b == a2a.HTTPJSON || b == a2a.MCP) && len(x.body) == 0 {
+func checkContentType(b a2a.Binding, h http.Header, body []byte) error {
+	values := h.Values("Content-Type")
+	if b == a2a.GRPC || (b == a2a.HTTPJSON || b == a2a.MCP) && len(body) == 0 {
 		return nil // it came here by that type, or there is nothing to read
 	}
 	if len(values) != 1 {
@@ -387,14 +388,14 @@ func readAll(r io.Reader, told int64) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// readBody reads a body within the limit.
-func (g *Gateway) readBody(r *http.Request) ([]byte, int, error) {
-	body, err := readAll(io.LimitReader(r.Body, int64(g.config.BodyLimit)+1), r.ContentLength)
+// readBody reads a body within a limit.
+func readBody(r *http.Request, limit int) ([]byte, int, error) {
+	body, err := readAll(io.LimitReader(r.Body, int64(limit)+1), r.ContentLength)
 	if err != nil {
 		return nil, http.StatusBadRequest, errors.New("the body could not be read")
 	}
-	if len(body) > g.config.BodyLimit {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", g.config.BodyLimit)
+	if len(body) > limit {
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes, the most that is taken of this caller", limit)
 	}
 	return body, 0, nil
 }

@@ -40,9 +40,9 @@ func (g *Gateway) URL(id string) string {
 
 // grpcAnswer is answer for gRPC: one message, or a stream of them, and a status
 // behind.
-func (g *Gateway) grpcAnswer(r *http.Response, x *exchange) error {
+func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
 	if x.call.Streaming && r.Header.Get("Grpc-Status") == "" {
-		r.Body = g.stream(r, x)
+		r.Body = g.stream(r, x.decided)
 		return nil
 	}
 	body, err := whole(r)
@@ -57,7 +57,7 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *exchange) error {
 		}
 	}
 	if became.status == evidence.Achieved {
-		if err := g.behaved(x, nil, false); err != nil {
+		if err := g.behaved(x.decided, nil, false); err != nil {
 			return err
 		}
 	}
@@ -72,7 +72,7 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *exchange) error {
 
 // grpcLearn is learn for one message in its frame. What cannot be read passes
 // in observe alone.
-func (g *Gateway) grpcLearn(r *http.Response, x *exchange, body []byte) ([]byte, error) {
+func (g *Gateway) grpcLearn(r *http.Response, x *forwardable, body []byte) ([]byte, error) {
 	message, err := a2apb.Unframe(body)
 	if err == nil && x.call.Method == a2a.GetExtendedCard {
 		if message, err = a2apb.RewriteCard(x.call.Wire, message, func(card []byte) ([]byte, error) { return g.inFront(x.agent, "", card) }); err == nil {
@@ -81,7 +81,7 @@ func (g *Gateway) grpcLearn(r *http.Response, x *exchange, body []byte) ([]byte,
 		return nil, err // it would lead past the gateway, in every mode
 	}
 	if err != nil || x.call.Method == a2a.Unknown {
-		return passing(x, body, err)
+		return passing(x.decoded, body, err)
 	}
 	ctx := x.request.Context()
 	if x.call.Method == a2a.ListTasks {
@@ -94,19 +94,19 @@ func (g *Gateway) grpcLearn(r *http.Response, x *exchange, body []byte) ([]byte,
 		return a2apb.Frame(message), nil
 	}
 	if x.call.Method == a2a.CreatePushConfig || x.call.Method == a2a.GetPushConfig || x.call.Method == a2a.ListPushConfigs {
-		if message, err = g.restored(r, x, message); err != nil {
+		if message, err = g.restored(r, x.decided, message); err != nil {
 			return nil, err
 		}
 		body = a2apb.Frame(message)
 	}
 	payload, err := a2apb.JSON(x.call.Wire, message)
 	if err != nil {
-		return passing(x, body, err)
+		return passing(x.decoded, body, err)
 	}
-	return body, g.bind(ctx, x, payload)
+	return body, g.bind(ctx, x.decided, payload)
 }
 
-func passing(x *exchange, body []byte, err error) ([]byte, error) {
+func passing(x *decoded, body []byte, err error) ([]byte, error) {
 	if x.mode == gate.Observe {
 		return body, nil
 	}

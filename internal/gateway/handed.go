@@ -35,7 +35,7 @@ func purpose(h http.Header) string {
 // are bound to that agent's key, of no use to anybody else and under a name of
 // ours. Who shows no capability for the call itself hands over nothing, and
 // what has not the form of chains is no delegation.
-func (x *exchange) handOn(h http.Header) {
+func (x *decided) handOn(h http.Header) {
 	values := x.request.Header.Values(HeaderDelegation)
 	if x.verdict.Basis != gate.OnCapability || len(values) != 1 || len(values[0]) > maxDelegation {
 		return

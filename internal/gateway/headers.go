@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -41,36 +42,92 @@ func folded(to []byte, name string) []byte {
 	return to
 }
 
-// believed are headers that servers believe of a proxy in front of them: who calls,
-// and what is called in the place of what the request says (ATK-29, ATK-32). The
-// caller chose them, and nobody has checked them; what is true is in the context.
-// docs/clients.md has the list.
+// Headers pass to an agent by an allowlist, since frameworks and proxies believe hundreds
+// of names: who calls, from where, and what is called in the place of what the request
+// says (ATK-29, ATK-32). docs/clients.md has the list.
 var (
-	believed = map[string]bool{
-		"forwarded": true, "true-client-ip": true, "x-client-ip": true, "x-cluster-client-ip": true, "x-real-ip": true,
-		"remote-user": true, "x-agent-id": true, "x-spiffe-id": true, "client-cert": true, "client-cert-chain": true,
-		"x-http-method": true, "x-http-method-override": true, "x-method-override": true, "x-original-method": true,
-		"x-original-url": true, "x-original-uri": true, "x-rewrite-url": true, "x-original-host": true, "x-host": true,
+	// carriedOn are the protocols' own, content negotiation and tracing.
+	carriedOn = map[string]bool{
+		"Accept": true, "Accept-Language": true, "Content-Type": true, "Te": true, "Grpc-Timeout": true,
+		"Traceparent": true, "Tracestate": true,
+		"A2a-Version": true, "A2a-Extensions": true, "X-A2a-Extensions": true,
+		"Mcp-Session-Id": true, "Mcp-Protocol-Version": true, "Last-Event-Id": true, "Mcp-Method": true, "Mcp-Name": true,
 	}
-	believedBelow = [][]byte{[]byte("x-forwarded-"), []byte("x-remote-"), []byte("x-auth-request-"), []byte("x-ssl-client-")}
-	// decisive are headers by which the call was read: an agent must not take
-	// another one for them that only looks like it.
+	// decisive are headers by which the call was read, with what could be taken for them.
 	decisive = map[string]bool{
 		"content-type": true, "content-encoding": true, "content-length": true, "transfer-encoding": true, "grpc-encoding": true,
 		"a2a-version": true, "a2a-extensions": true, "x-a2a-extensions": true, "mcp-session-id": true, "mcp-protocol-version": true, "last-event-id": true,
 	}
 )
 
-// stripBelieved deletes the headers that say what only a proxy could know.
-func stripBelieved(h http.Header) {
-	var room [64]byte
-	for name := range h {
-		is := folded(room[:0], name)
-		below := func(prefix []byte) bool { return bytes.HasPrefix(is, prefix) }
-		if believed[string(is)] || slices.ContainsFunc(believedBelow, below) || decisive[string(is)] && strings.Contains(name, "_") {
-			delete(h, name)
+// mcpParam begins the headers that repeat an argument of a tool, each of which was held
+// to its argument.
+const mcpParam = "Mcp-Param-"
+
+// maxHeader bounds one value of a header that goes on, in bytes. Credentials for the agent
+// may be longer.
+const maxHeader = 4 << 10
+
+// allowedHeader are the headers of the caller that go on to the agent where calls are
+// decided on.
+func (x *decided) allowedHeader() http.Header {
+	out, in := http.Header{}, x.request.Header
+	for name, values := range in {
+		param := x.binding == a2a.MCP && x.mcp.Stateless() && strings.HasPrefix(name, mcpParam)
+		if !carriedOn[name] && !param && !slices.Contains(x.Headers, name) {
+			continue
+		}
+		if slices.ContainsFunc(values, func(v string) bool { return len(v) > maxHeader }) {
+			continue
+		}
+		out[name] = slices.Clone(values)
+	}
+	if !x.consumed && in["Authorization"] != nil {
+		out["Authorization"] = slices.Clone(in["Authorization"])
+		if !x.strayProof(in) && in["Dpop"] != nil {
+			out["Dpop"] = slices.Clone(in["Dpop"])
 		}
 	}
+	stripOwnCookies(out)
+	out.Set("User-Agent", "powerbox")
+	if x.binding != a2a.GRPC {
+		out.Del("Te")
+		if len(x.body) > 0 {
+			out.Set("Content-Type", typeOf(in))
+		}
+	}
+	return out
+}
+
+// typeOf is the type of a body, which is JSON in UTF-8, without parameters.
+func typeOf(h http.Header) string {
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return typeJSON
+	}
+	return kind
+}
+
+// CheckHeader returns why a header that an operator names cannot pass to an agent, nil
+// where it can.
+func CheckHeader(name string) error {
+	is := string(folded(nil, name))
+	switch {
+	case name != http.CanonicalHeaderKey(name) || strings.ContainsAny(name, "_ "):
+		return fmt.Errorf("want %s", http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")))
+	case strings.HasPrefix(is, string(own)):
+		return errors.New("headers that begin with Powerbox- are the gateway's own")
+	case decisive[is], ofConnection[is]:
+		return errors.New("the gateway sets this header itself")
+	}
+	return nil
+}
+
+// ofConnection are headers of one connection alone (RFC 9110, section 7.6.1), and those
+// of what the gateway consumes.
+var ofConnection = map[string]bool{
+	"connection": true, "keep-alive": true, "proxy-connection": true, "proxy-authenticate": true, "proxy-authorization": true, "te": true, "trailer": true,
+	"upgrade": true, "host": true, "expect": true, "authorization": true, "dpop": true,
 }
 
 // keepDecisive puts back headers by which the call was read. A caller may say that they
@@ -165,7 +222,7 @@ var toCaches = []string{"Surrogate-Control", "Cdn-Cache-Control", "Cloudflare-Cd
 
 // contained holds an answer to what may go on of it, where calls are decided on: what
 // can be looked at, is for this caller, and leads nowhere else.
-func (x *exchange) contained(r *http.Response) error {
+func (x *decoded) contained(r *http.Response) error {
 	if x.mode == gate.Observe {
 		return nil
 	}

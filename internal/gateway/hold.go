@@ -111,14 +111,14 @@ var kept = []string{"Content-Type", "Accept", "A2a-Version", "A2a-Extensions", "
 
 // approving reports whether a person has to approve the call: it names a skill
 // that is configured so, or its words could ask for one.
-func (x *exchange) approving() bool {
-	if x.isNamed && x.mapped.Approval {
+func (x *decoded) approving(tried *attempted) bool {
+	if tried.isNamed && tried.mapped.Approval {
 		return true
 	}
 	if !x.call.Method.IsMessage() && x.call.Method != a2a.SkillInvoke || x.call.Binding == a2a.MCP {
 		return false
 	}
-	return (x.call.Message.Loose || !x.isNamed) && !x.EnforcesContext && slices.ContainsFunc(x.approvals(), func(HeldOperation) bool { return x.skill == "" })
+	return (x.call.Message.Loose || !tried.isNamed) && !x.EnforcesContext && slices.ContainsFunc(x.approvals(), func(HeldOperation) bool { return x.skill == "" })
 }
 
 // approvals are the operations of the agent that a person has to approve.
@@ -134,7 +134,7 @@ func (a *agent) approvals() []HeldOperation {
 }
 
 // hold keeps a call that waits for a person and answers with a task of ours.
-func (g *Gateway) hold(w http.ResponseWriter, x *exchange) {
+func (g *Gateway) hold(w http.ResponseWriter, x *decided) {
 	d := a2a.Denial{Reason: gate.CodeApproval, Message: "a person has to approve this call", DecisionID: x.verdict.Record.ID, At: g.config.Now()}
 	switch {
 	case strings.HasPrefix(x.call.Task, HeldPrefix):
@@ -154,7 +154,7 @@ func (g *Gateway) hold(w http.ResponseWriter, x *exchange) {
 	g.deny(w, x, d)
 }
 
-func (g *Gateway) ask(w http.ResponseWriter, x *exchange) {
+func (g *Gateway) ask(w http.ResponseWriter, x *decided) {
 	c, err := g.heldCall(x)
 	var task HeldTask
 	if err == nil {
@@ -168,14 +168,14 @@ func (g *Gateway) ask(w http.ResponseWriter, x *exchange) {
 }
 
 // heldCall is what is kept of a call.
-func (g *Gateway) heldCall(x *exchange) (HeldCall, error) {
+func (g *Gateway) heldCall(x *decided) (HeldCall, error) {
 	v, caller := x.verdict, x.caller
 	if v.Held.Holder != "" {
 		caller.Holder.ID, caller.Agent = v.Held.Holder, v.Held.Origin
 	}
 	p := parked{
-		Binding: x.call.Binding, Method: x.request.Method, URL: x.request.URL.RequestURI(), Skill: x.skill, Header: http.Header{}, Body: x.body,
-		Holder: caller.Holder.ID, Name: caller.Agent, User: caller.Principal, Groups: caller.Groups, Roles: caller.Roles, Trace: x.trace,
+		Binding: x.call.Binding, Method: x.request.Method, URL: x.request.URL.RequestURI(), Skill: x.skill, Header: http.Header{}, Body: x.decoded.body,
+		Holder: caller.Holder.ID, Name: caller.Agent, User: caller.Principal, Groups: caller.Groups, Roles: caller.Roles, Trace: x.attempted.trace,
 	}
 	for _, name := range kept {
 		if values := x.request.Header.Values(name); len(values) > 0 {
@@ -188,7 +188,7 @@ func (g *Gateway) heldCall(x *exchange) (HeldCall, error) {
 	}
 	c := HeldCall{
 		Agent: x.ID, Tenant: x.call.Tenant, Context: x.call.Context, Owner: g.ownerOf(x, v.Held), Caller: caller, Purpose: v.Record.Intent.Purpose,
-		Request: request, Digest: v.Digest(), Parent: v.Held.OnRecord, Under: v.Held.Links, Through: v.Held.Through, Decision: v.Record.ID, Trace: x.trace,
+		Request: request, Digest: v.Digest(), Parent: v.Held.OnRecord, Under: v.Held.Links, Through: v.Held.Through, Decision: v.Record.ID, Trace: x.attempted.trace,
 		Operations: x.approvals(), Arguments: powerbox.Object(powerbox.Member{Name: "message", Value: powerbox.String(words(x.call.Params))}),
 	}
 	if x.isNamed {
@@ -228,7 +228,7 @@ func words(params powerbox.Value) string {
 
 // needed is the part of an authority that the call needs. The arguments are not in
 // it: it is stored, and the digest of the request says which they are.
-func (x *exchange) needed(under powerbox.Authority) (powerbox.Authority, error) {
+func (x *decided) needed(under powerbox.Authority) (powerbox.Authority, error) {
 	if x.verdict.Basis == gate.OnAmbient {
 		under = x.view.target.Caps // nothing bounds who relies on ambient authority
 	}
@@ -243,7 +243,7 @@ func (x *exchange) needed(under powerbox.Authority) (powerbox.Authority, error) 
 
 // exactly narrows what the agent behind may do to what a person has approved: the
 // named operation with these arguments.
-func (x *exchange) exactly(under powerbox.Authority) (powerbox.Authority, error) {
+func (x *decided) exactly(under powerbox.Authority) (powerbox.Authority, error) {
 	if !x.isNamed {
 		return under, nil
 	}
@@ -267,7 +267,7 @@ func (x *exchange) exactly(under powerbox.Authority) (powerbox.Authority, error)
 
 // isHeld reports whether a call is about a task that stands for a held call, and
 // answers it: the agent behind has never heard of that task.
-func (g *Gateway) isHeld(w http.ResponseWriter, x *exchange) bool {
+func (g *Gateway) isHeld(w http.ResponseWriter, x *decided) bool {
 	if g.config.Holds == nil || !strings.HasPrefix(x.call.Task, HeldPrefix) {
 		return false
 	}
@@ -304,7 +304,7 @@ func (g *Gateway) isHeld(w http.ResponseWriter, x *exchange) bool {
 }
 
 // heldAlready says what a task of ours cannot do.
-func (g *Gateway) heldAlready(x *exchange) a2a.Denial {
+func (g *Gateway) heldAlready(x *decided) a2a.Denial {
 	return a2a.Denial{
 		Code: a2a.CodeInvalidParams, Reason: codeHeld, DecisionID: x.verdict.Record.ID, At: g.config.Now(),
 		Message: "this task stands for a call that a person has to approve; it can be asked for with GetTask, followed with SubscribeToTask and withdrawn with CancelTask, and nothing else",
@@ -343,7 +343,7 @@ func (held HeldTask) Light() HeldTask {
 }
 
 // tell answers with a task of ours, as the answer to its message or by itself.
-func (g *Gateway) tell(w http.ResponseWriter, x *exchange, held HeldTask, sent bool) {
+func (g *Gateway) tell(w http.ResponseWriter, x *decided, held HeldTask, sent bool) {
 	t := held.own()
 	h := w.Header()
 	h.Set(HeaderOutcome, "answered")
@@ -352,7 +352,7 @@ func (g *Gateway) tell(w http.ResponseWriter, x *exchange, held HeldTask, sent b
 		h.Set(HeaderDecision, x.verdict.Record.ID)
 	}
 	h.Set("Cache-Control", "no-store")
-	g.activate(h, x)
+	g.activate(h, x.decoded)
 	kind, body, err := g.written(x, t, sent)
 	if err != nil {
 		g.unavailable(w, x, "the task cannot be written as the caller reads it", err)
@@ -371,7 +371,7 @@ func (g *Gateway) tell(w http.ResponseWriter, x *exchange, held HeldTask, sent b
 }
 
 // written is a task in the form of the binding, with its type.
-func (g *Gateway) written(x *exchange, t a2a.OwnTask, sent bool) (kind string, body []byte, err error) {
+func (g *Gateway) written(x *decided, t a2a.OwnTask, sent bool) (kind string, body []byte, err error) {
 	version := x.call.Version
 	if x.call.Method.IsExtension() {
 		version = x.version()

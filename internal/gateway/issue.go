@@ -10,7 +10,7 @@ import (
 // They need a session like every other method (SEP-23). To narrow what is held
 // the holder is enough: it could do so offline; and to end a link of a chain that
 // it shows, which it may have made offline.
-func (g *Gateway) issue(w http.ResponseWriter, x *exchange) {
+func (g *Gateway) issue(w http.ResponseWriter, x *decoded) {
 	alone := x.call.Method == a2a.CapabilitiesAttenuate || x.call.Method == a2a.CapabilitiesRevoke && x.call.Revoke.Chain != nil
 	if x.caller.Holder.ID == "" || x.caller.Principal == "" && !alone {
 		g.deny(w, x, a2a.Denial{

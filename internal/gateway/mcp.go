@@ -35,8 +35,16 @@ type MCP struct {
 // are asked for, and server/discover which revisions the server has.
 const mcpVersion = mcp.LatestWithSessions
 
-// sessionPrefix keeps ids of sessions apart from those of tasks and contexts.
+// sessionPrefix begins the context of a call in a session, on record.
 const sessionPrefix = "mcp-session:"
+
+// session is the one that a call of MCP is in, false where it is in none.
+func (x *decoded) session() (string, bool) {
+	if x.binding != a2a.MCP {
+		return "", false
+	}
+	return strings.CutPrefix(x.call.Context, sessionPrefix)
+}
 
 // maxSession is the length of the longest id of a session, in bytes.
 const maxSession = 256
@@ -108,7 +116,7 @@ func (a *agent) mcpClauses() []powerbox.Clause {
 // decodeMCP reads what an MCP client sends. GET asks for the server's events, and
 // DELETE ends the session. The methods that issue capabilities are taken at the
 // same URL.
-func (x *exchange) decodeMCP(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
+func (x *decoded) decodeMCP(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
 	call := a2a.Call{Binding: a2a.MCP, Wire: x.request.Method, Params: powerbox.Object()}
 	if x.Local {
 		return x.decodeIssuing(limits)
@@ -142,7 +150,7 @@ func (x *exchange) decodeMCP(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
 }
 
 // decodeIssuing reads a method of the extension at the URL of an MCP server.
-func (x *exchange) decodeIssuing(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
+func (x *decoded) decodeIssuing(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
 	call, wrong := a2a.Decode(x.body, header(x.request), limits)
 	if slices.Contains([]a2a.Method{a2a.CapabilitiesRequest, a2a.CapabilitiesAttenuate, a2a.CapabilitiesRevoke, a2a.CapabilitiesList}, call.Method) {
 		return call, wrong
@@ -156,7 +164,7 @@ func isSession(id string) bool {
 
 // mcpAttempts works out what a message of an MCP client tries: the operation of
 // its tool or method with its arguments, and the right to talk to the server.
-func (g *Gateway) mcpAttempts(x *exchange, c *gate.Call) error {
+func (g *Gateway) mcpAttempts(x *decoded, tried *attempted, c *gate.Call) error {
 	refuse := func(code, message string) error {
 		c.Refused = append(c.Refused, gate.Reason{Code: code, Link: -1, Message: message})
 		return nil
@@ -165,7 +173,7 @@ func (g *Gateway) mcpAttempts(x *exchange, c *gate.Call) error {
 	case m.Answers && len(x.MCP.Requests) == 0:
 		return refuse(codeServerRequest, "answers to the server, whose requests do not get through here")
 	case m.Listens():
-		if ok, err := x.tryListening(g, c); !ok || err != nil {
+		if ok, err := x.tryListening(g, tried, c); !ok || err != nil {
 			return err
 		}
 	case m.IsTool():
@@ -173,8 +181,8 @@ func (g *Gateway) mcpAttempts(x *exchange, c *gate.Call) error {
 		if !ok {
 			return refuse(codeToolUnmapped, fmt.Sprintf("tool %.64q maps to no operation here", m.Tool))
 		}
-		x.named, x.mapped, x.isNamed = a2a.Named{Skill: m.Tool, Arguments: m.Arguments}, mapped, true
-		if ok, err := g.tryArguments(x, c); !ok || err != nil {
+		tried.named, tried.mapped, tried.isNamed = a2a.Named{Skill: m.Tool, Arguments: m.Arguments}, mapped, true
+		if ok, err := g.tryArguments(x, tried, c); !ok || err != nil {
 			return err
 		}
 	case m.IsRuled():
@@ -182,9 +190,9 @@ func (g *Gateway) mcpAttempts(x *exchange, c *gate.Call) error {
 		if !ok {
 			return refuse(codeMethodUnmapped, "method "+m.Method+" maps to no operation here")
 		}
-		x.mapped = Skill{Operation: op, Shape: powerbox.AnyArguments()}
-		x.named = a2a.Named{Arguments: m.Arguments}
-		if ok, err := g.tryArguments(x, c); !ok || err != nil {
+		tried.mapped = Skill{Operation: op, Shape: powerbox.AnyArguments()}
+		tried.named = a2a.Named{Arguments: m.Arguments}
+		if ok, err := g.tryArguments(x, tried, c); !ok || err != nil {
 			return err
 		}
 	case m.Kind == mcp.Response && len(x.MCP.Requests) == 0:
@@ -198,27 +206,27 @@ func (g *Gateway) mcpAttempts(x *exchange, c *gate.Call) error {
 
 // tryArguments tries the operation that was found with the arguments that came.
 // It reports false where they cannot be decided on.
-func (g *Gateway) tryArguments(x *exchange, c *gate.Call) (bool, error) {
-	arguments := x.named.Arguments
+func (g *Gateway) tryArguments(x *decoded, tried *attempted, c *gate.Call) (bool, error) {
+	arguments := tried.named.Arguments
 	if name, rounded := roundedNumber(arguments); rounded {
-		c.Refused = append(c.Refused, roundedReason(x.mapped.Operation, name))
+		c.Refused = append(c.Refused, roundedReason(tried.mapped.Operation, name))
 		return false, nil
 	}
-	c.Handle, c.Arguments = x.mapped.Handle, g.config.Redact(arguments)
-	if err := x.keep(c, arguments); err != nil {
+	c.Handle, c.Arguments = tried.mapped.Handle, g.config.Redact(arguments)
+	if err := x.keep(c, tried.mapped.Operation, arguments); err != nil {
 		return false, err
 	}
-	return true, try(c, x.mapped.Operation, arguments)
+	return true, try(c, tried.mapped.Operation, arguments)
 }
 
 // knownToMCP reports whether a message is one that something is decided about.
-func (x *exchange) knownToMCP() bool {
+func (x *decoded) knownToMCP() bool {
 	return x.request.Method != http.MethodPost || x.mcp.Kind == mcp.Response || x.mcp.IsKnown() ||
 		slices.Contains(x.Methods, x.mcp.Method)
 }
 
 // mcpLabel is the message's method as it is counted and recorded.
-func (x *exchange) mcpLabel() string {
+func (x *decoded) mcpLabel() string {
 	switch {
 	case x.request.Method != http.MethodPost:
 		return x.request.Method
@@ -231,10 +239,10 @@ func (x *exchange) mcpLabel() string {
 
 // mcpWrites reports whether the message may have changed something: a tool that is
 // not known to read, and what nobody knows.
-func (x *exchange) mcpWrites() bool {
+func (x *decoded) mcpWrites(tried *attempted) bool {
 	switch {
-	case x.isNamed:
-		return x.mapped.Write
+	case tried.isNamed:
+		return tried.mapped.Write
 	case x.mcp.IsTool():
 		return true
 	default:
@@ -243,17 +251,17 @@ func (x *exchange) mcpWrites() bool {
 }
 
 // mcpAnswer looks at the answer of an MCP server before it goes on.
-func (g *Gateway) mcpAnswer(r *http.Response, x *exchange) error {
+func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 	if err := g.bindSession(r, x); err != nil {
 		return err
 	}
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == typeEvents {
 		if x.mode == gate.Observe {
-			r.Body = g.stream(r, x)
+			r.Body = g.stream(r, x.decided)
 			return nil
 		}
 		r.Body = mcp.NewEvents(r.Body, maxAnswer, func(data []byte) ([]byte, bool, error) { return g.mcpEvent(r, x, data) })
-		r.Body = g.stream(r, x)
+		r.Body = g.stream(r, x.decided)
 		return nil
 	}
 	body, err := whole(r)
@@ -272,7 +280,7 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *exchange) error {
 		}
 	}
 	became := mcpOutcome(r, body)
-	if x.refusedAsk {
+	if x.learned.refusedAsk {
 		became = notTheAgent(evidence.Partial)
 	}
 	g.finish(x, became)
@@ -284,7 +292,7 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *exchange) error {
 
 // bindSession makes a session that the server begins the caller's, before the
 // caller knows of it.
-func (g *Gateway) bindSession(r *http.Response, x *exchange) error {
+func (g *Gateway) bindSession(r *http.Response, x *forwardable) error {
 	ids := r.Header.Values(mcp.HeaderSession)
 	if len(ids) == 0 {
 		return nil
@@ -292,12 +300,11 @@ func (g *Gateway) bindSession(r *http.Response, x *exchange) error {
 	if len(ids) > 1 || !isSession(ids[0]) {
 		return errors.New("the server names no session that can be told from others")
 	}
-	name := sessionPrefix + ids[0]
-	if name == x.call.Context {
+	if sessionPrefix+ids[0] == x.call.Context {
 		return nil
 	}
 	mine := g.ownerOf(x, x.verdict.Held)
-	first, err := g.config.Tasks.Bind(x.request.Context(), x.ID, "", name, mine)
+	first, err := g.config.Tasks.Bind(x.request.Context(), x.ID, "", sessionNamed(ids[0]).key(), mine)
 	if err == nil && first != mine && x.mode != gate.Observe {
 		err = errors.New("the server gives a session that is somebody else's")
 	}
@@ -307,7 +314,7 @@ func (g *Gateway) bindSession(r *http.Response, x *exchange) error {
 // mcpEvent judges one message of the server: what it lists is cut to what the
 // caller may ask for, and requests to the client pass where configuration lets
 // them. In observe everything passes.
-func (g *Gateway) mcpEvent(r *http.Response, x *exchange, data []byte) (instead []byte, pass bool, err error) {
+func (g *Gateway) mcpEvent(r *http.Response, x *forwardable, data []byte) (instead []byte, pass bool, err error) {
 	if x.mode == gate.Observe || len(bytes.TrimSpace(data)) == 0 {
 		return nil, true, nil
 	}
@@ -344,7 +351,7 @@ func (g *Gateway) mcpEvent(r *http.Response, x *exchange, data []byte) (instead 
 		return nil, false, err
 	}
 	if len(asked) > 0 {
-		return g.refuseAsking(x, id, asked), true, nil
+		return g.refuseAsking(x.decided, id, asked), true, nil
 	}
 	if instead, err = x.cutLists(data); err == nil && x.mcp.Stateless() {
 		instead, err = private(instead, v)
@@ -354,7 +361,7 @@ func (g *Gateway) mcpEvent(r *http.Response, x *exchange, data []byte) (instead 
 
 // cutLists cuts what a response lists. What comes by GET may be the answer to any
 // request of before, which a client asks for again.
-func (x *exchange) cutLists(response []byte) ([]byte, error) {
+func (x *decided) cutLists(response []byte) ([]byte, error) {
 	if x.verdict.Basis == gate.OnAmbient {
 		return response, nil // whatever the server permits
 	}
@@ -376,7 +383,7 @@ func (x *exchange) cutLists(response []byte) ([]byte, error) {
 
 // mayAsk tells what of a list the caller may ask for under what its call goes on
 // under.
-func (x *exchange) mayAsk(list mcp.List) func(string) bool {
+func (x *decided) mayAsk(list mcp.List) func(string) bool {
 	under := x.verdict.Under
 	holds := func(op powerbox.Operation) bool { _, ok := under.Shape(op); return ok }
 	if list.By == "tools/call" {
@@ -394,7 +401,7 @@ func (x *exchange) mayAsk(list mcp.List) func(string) bool {
 
 // refuseServer answers a request of the server that does not get through, so that
 // it does not wait for an answer of the client, who never hears of it.
-func (g *Gateway) refuseServer(r *http.Response, x *exchange, id powerbox.Value, method string) error {
+func (g *Gateway) refuseServer(r *http.Response, x *forwardable, id powerbox.Value, method string) error {
 	ctx := x.request.Context()
 	g.config.Log.WarnContext(ctx, "a request of an MCP server was not passed on", "agent", x.ID, "method", mcp.Known(method), "record", x.verdict.Record.ID)
 	answer := powerbox.Object(
@@ -405,9 +412,7 @@ func (g *Gateway) refuseServer(r *http.Response, x *exchange, id powerbox.Value,
 			powerbox.Member{Name: "message", Value: powerbox.String("this client takes no requests of that method; agents.mcp.server_requests of its gateway can list it")},
 		)},
 	).AppendJSON(nil)
-	own := *x
-	own.forward = answer
-	signed, err := g.context(&own)
+	signed, err := g.context(x.decided, nil, answer)
 	if err != nil {
 		return err
 	}
@@ -478,7 +483,8 @@ func mcpResult(payload []byte) outcome {
 
 // sayMCP writes a denial as MCP clients read it: an error of JSON-RPC, with a status
 // of HTTP that says the same where nothing waits for a response.
-func (g *Gateway) sayMCP(w http.ResponseWriter, x *exchange, d a2a.Denial) {
+func (g *Gateway) sayMCP(w http.ResponseWriter, at stage, d a2a.Denial) {
+	x := at.readable()
 	status, body := http.StatusOK, d.JSONRPC(x.call.ID)
 	switch {
 	case d.Code == a2a.CodeUnauthenticated:

@@ -21,7 +21,7 @@ import (
 
 // tryListening tries the operation of a subscription for every resource that the caller
 // wants to be told of. It reports false where there is no such operation.
-func (x *exchange) tryListening(g *Gateway, c *gate.Call) (bool, error) {
+func (x *decoded) tryListening(g *Gateway, tried *attempted, c *gate.Call) (bool, error) {
 	if len(x.mcp.Resources) == 0 {
 		return true, nil
 	}
@@ -37,10 +37,10 @@ func (x *exchange) tryListening(g *Gateway, c *gate.Call) (bool, error) {
 			return false, err
 		}
 	}
-	x.mapped = Skill{Operation: op, Shape: powerbox.AnyArguments()}
+	tried.mapped = Skill{Operation: op, Shape: powerbox.AnyArguments()}
 	all := powerbox.Object(powerbox.Member{Name: "resourceSubscriptions", Value: powerbox.List(uris...)})
 	c.Arguments = g.config.Redact(all)
-	return true, x.keep(c, all)
+	return true, x.keep(c, op, all)
 }
 
 // aboutURI are the arguments of an operation on a resource.
@@ -50,7 +50,7 @@ func aboutURI(uri string) powerbox.Value {
 
 // permitsURI reports whether what the call goes on under permits a method's operation
 // on a resource.
-func (x *exchange) permitsURI(method, uri string) bool {
+func (x *decided) permitsURI(method, uri string) bool {
 	op, ok := x.MCP.Methods[method]
 	if !ok {
 		return false
@@ -62,7 +62,7 @@ func (x *exchange) permitsURI(method, uri string) bool {
 // mayHear reports whether a notification of the server gets through. One about a
 // resource may be about a part of what was asked for, so that it is decided on by its
 // own URI.
-func (x *exchange) mayHear(notification powerbox.Value) bool {
+func (x *decided) mayHear(notification powerbox.Value) bool {
 	name, _ := notification.Get("method")
 	if !x.mcp.Stateless() || x.verdict.Basis == gate.OnAmbient || !name.Equal(powerbox.String("notifications/resources/updated")) {
 		return true
@@ -82,7 +82,7 @@ const (
 // unlisted are the methods that a response calls at the client and that configuration
 // does not let through. Clients go by the requests, whatever kind of result they are
 // told. An error means that the response must not be passed on.
-func (x *exchange) unlisted(response powerbox.Value) ([]string, error) {
+func (x *decoded) unlisted(response powerbox.Value) ([]string, error) {
 	wrong, _ := response.Get("error")
 	if code, _ := wrong.Get("code"); code.Equal(number(mcp.CodeElicit)) && !slices.Contains(x.MCP.Requests, "elicitation/create") {
 		return []string{"elicitation/create"}, nil
@@ -131,7 +131,7 @@ func oneSpelling(v powerbox.Value, names ...string) error {
 
 // refuseAsking is the response that the client gets in the place of one that asks of it
 // what configuration does not let through. The client could not answer in part.
-func (g *Gateway) refuseAsking(x *exchange, id powerbox.Value, asked []string) []byte {
+func (g *Gateway) refuseAsking(x *decided, id powerbox.Value, asked []string) []byte {
 	method := mcp.Known(asked[0])
 	for _, name := range mcp.ServerRequests {
 		if name == asked[0] {
@@ -140,7 +140,7 @@ func (g *Gateway) refuseAsking(x *exchange, id powerbox.Value, asked []string) [
 	}
 	ctx := x.request.Context()
 	g.config.Log.WarnContext(ctx, "a request of an MCP server was not passed on", "agent", x.ID, "method", method, "record", x.verdict.Record.ID)
-	x.refusedAsk = true
+	x.learned.refusedAsk = true
 	return a2a.Denial{
 		Reason: codeServerRequest, DecisionID: x.verdict.Record.ID, At: g.config.Now(),
 		Message: "the server wants to ask " + method + " of this client before it goes on, which is not let through here; agents.mcp.server_requests of its gateway can list it",
@@ -176,7 +176,7 @@ func judged(r *http.Response, body []byte) bool {
 // cancelled answers a client that says a request is cancelled, which in a revision
 // without sessions the end of its connection has said already: whose request an id
 // names, the server could not tell.
-func (g *Gateway) cancelled(w http.ResponseWriter, x *exchange) bool {
+func (g *Gateway) cancelled(w http.ResponseWriter, x *decided) bool {
 	if x.call.Binding != a2a.MCP || !x.mcp.Stateless() || x.mcp.Kind != mcp.Notification || x.mode == gate.Observe {
 		return false
 	}
@@ -188,7 +188,7 @@ func (g *Gateway) cancelled(w http.ResponseWriter, x *exchange) bool {
 
 // named is the request of an exchange, with whose it is: a server that is a command
 // runs for one caller alone.
-func (g *Gateway) named(x *exchange) *http.Request {
+func (g *Gateway) named(x *decided) *http.Request {
 	if x.call.Binding != a2a.MCP || !x.mcp.Stateless() {
 		return x.request
 	}

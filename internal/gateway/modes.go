@@ -35,7 +35,7 @@ func (a *agent) share(m gate.Mode, canary int, c identity.Caller) gate.Mode {
 // modeNow returns the mode for an exchange whose caller is known: that of the
 // first rule that is about it, and the agent's otherwise. What an operator has
 // set goes over the rules, as it goes over the rest of the configuration.
-func (g *Gateway) modeNow(ctx context.Context, x *exchange, readable bool) (gate.Mode, error) {
+func (g *Gateway) modeNow(ctx context.Context, x *decoded, readable bool) (gate.Mode, error) {
 	configured := x.share(x.mode, x.Canary, x.caller)
 	if len(x.Modes) == 0 {
 		return configured, nil
@@ -60,7 +60,7 @@ func (g *Gateway) modeNow(ctx context.Context, x *exchange, readable bool) (gate
 // wholly is the grant that the whole call is about, "" where it may be about
 // more: words beside a named skill could ask for anything, which the mode of
 // that skill's grant must not let through.
-func (x *exchange) wholly() string {
+func (x *decoded) wholly() string {
 	if x.call.Binding == a2a.MCP {
 		return grantOf(x.Skills[x.mcp.Tool])
 	}

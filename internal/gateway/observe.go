@@ -58,34 +58,38 @@ func (unobserved) End(context.Context, Seen) {}
 
 // observed serves a call and tells the observer of it, also when the answer is
 // broken off by a panic, as the reverse proxy does.
-func (g *Gateway) observed(w http.ResponseWriter, x *exchange) {
-	ctx, trace := g.config.Observer.Begin(x.request.Context(), x.request.Header, x.ID, x.call.Binding.String())
+func (g *Gateway) observed(w http.ResponseWriter, x *received) {
+	ctx, trace := g.config.Observer.Begin(x.request.Context(), x.request.Header, x.ID, x.binding.String())
 	x.request, x.trace = x.request.WithContext(ctx), trace
 	defer func() { g.config.Observer.End(ctx, x.seen()) }()
 	g.handle(w, x)
 }
 
-// seen says what became of the exchange.
-func (x *exchange) seen() Seen {
-	v := x.verdict
+// seen says what became of a request.
+func (r *received) seen() Seen {
+	v, code := r.notes.verdict, r.notes.code
 	s := Seen{
-		Agent: x.ID, Binding: x.call.Binding.String(), Method: x.method(), Mode: string(x.mode),
-		Basis: string(v.Basis), DecisionID: v.Record.ID, Decision: strings.ToLower(string(v.Record.Decision)), Signal: x.signal,
+		Agent: r.ID, Binding: r.binding.String(), Method: "Unknown",
+		Basis: string(v.Basis), DecisionID: v.Record.ID, Decision: strings.ToLower(string(v.Record.Decision)), Signal: r.notes.signal,
+	}
+	extension := false
+	if x := r.notes.decoded; x != nil {
+		s.Method, s.Mode, extension = x.method(), string(x.mode), x.call.Method.IsExtension()
 	}
 	if len(v.Reasons) > 0 {
 		for _, r := range v.Reasons {
 			s.Reasons = append(s.Reasons, r.Code)
 		}
-	} else if x.said != "" {
-		s.Reasons = []string{x.said}
+	} else if code != "" {
+		s.Reasons = []string{code}
 	}
 	switch {
-	case x.said == gate.CodeUnavailable || x.said == codeNotRecorded || x.said == codeOutcomeUnknown:
-		s.Decision, s.Reasons = "error", []string{x.said}
+	case code == gate.CodeUnavailable || code == codeNotRecorded || code == codeOutcomeUnknown:
+		s.Decision, s.Reasons = "error", []string{code}
 	case s.Decision != "":
-	case x.said != "":
+	case code != "":
 		s.Decision = "deny" // before there was anything to record
-	case x.call.Method.IsExtension():
+	case extension:
 		s.Decision = "answered" // by the issuer, which has records of its own
 	default:
 		s.Decision = "unreadable"
@@ -94,7 +98,7 @@ func (x *exchange) seen() Seen {
 }
 
 // method is the call's method as it is counted.
-func (x *exchange) method() string {
+func (x *decoded) method() string {
 	if x.call.Binding == a2a.MCP {
 		return x.mcpLabel()
 	}

@@ -45,7 +45,7 @@ func notTheAgent(status evidence.OutcomeStatus) outcome {
 }
 
 // outcomeOf is what an answer in one piece says.
-func outcomeOf(r *http.Response, x *exchange, body []byte) outcome {
+func outcomeOf(r *http.Response, x *decoded, body []byte) outcome {
 	if x.call.Binding == a2a.JSONRPC {
 		if code, wrong := a2a.ErrorCode(body); wrong {
 			return failed(aboutInput(code))
@@ -91,16 +91,17 @@ func grpcOutcome(r *http.Response) outcome {
 // finish records the outcome. An outcome that cannot be written fails nothing:
 // the call has been made, and a decision without an outcome is reported as
 // unknown. Where the outcome is unknown to us, [Gateway.end] alone is called.
-func (g *Gateway) finish(x *exchange, o outcome) {
+func (g *Gateway) finish(at decision, o outcome) {
+	x := at.taken()
 	if o.status == evidence.Achieved {
-		g.pushes.deleted(x)
+		g.pushes.deleted(x.decoded)
 	}
 	g.end(x)
-	o.drift = x.drifted
+	o.drift = x.learned.drifted
 	ctx := context.WithoutCancel(x.request.Context())
 	v := x.verdict
 	if v.Record.TaskID == "" {
-		v.Record.TaskID = x.begun // nobody knew it when it was decided
+		v.Record.TaskID = x.learned.begun // nobody knew it when it was decided
 	}
 	if err := g.config.Gate.Outcome(ctx, v, o.status, o.detail()); err != nil {
 		g.config.Log.ErrorContext(ctx, "an outcome was not recorded", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)

@@ -31,8 +31,9 @@ func TestATK18_OneContextHasOneOwner(t *testing.T) {
 		"somebody else": {Owner{Root: "r", Principal: "pw_b", Holder: "key-b"}, false},
 	} {
 		g := &Gateway{config: Config{Tasks: taken{c.first}}}
-		x := &exchange{
-			agent: &agent{Agent: Agent{ID: "documents"}}, request: httptest.NewRequest("POST", "/", nil), claims: true, call: a2a.Call{Context: "theirs"},
+		from := &received{agent: &agent{Agent: Agent{ID: "documents"}}, request: httptest.NewRequest("POST", "/", nil)}
+		x := &decided{
+			decoded: &decoded{identified: &identified{received: from}, call: a2a.Call{Context: "theirs"}}, attempted: attempted{claims: true},
 			verdict: gate.Verdict{Held: gate.Held{Root: "r", Principal: "pw_a", Holder: "key-a"}},
 		}
 		if owned, err := g.claim(x); err != nil || owned != c.want {

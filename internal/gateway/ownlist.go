@@ -31,24 +31,30 @@ const (
 	maxPageSize = 100
 )
 
+// ownList are held tasks that go into the agent's list.
+type ownList struct {
+	tasks   []HeldTask
+	restart bool // the agent's list is asked for from its beginning
+}
+
 // listsHeld takes the caller's own held tasks into the list. It answers by itself,
 // and reports so, where they fill a page; else they go into the agent's.
-func (g *Gateway) listsHeld(w http.ResponseWriter, x *exchange) bool {
+func (g *Gateway) listsHeld(w http.ResponseWriter, x *decided) (list ownList, answered bool) {
 	if g.config.Holds == nil || !x.paged() {
-		return false
+		return list, false
 	}
 	after, first := "", x.call.PageToken == ""
 	if !first {
 		token, err := g.unsealPage(x, x.call.PageToken)
 		var ours bool
 		if after, ours = strings.CutPrefix(token, ownPage); err != nil || !ours {
-			return false // the agent's, or nobody's
+			return list, false // the agent's, or nobody's
 		}
 	}
 	filter, ok := a2a.FilterOf(x.call)
 	owner := g.ownerOf(x, x.verdict.Held)
 	if !ok || owner == (Owner{}) {
-		return false
+		return list, false
 	}
 	own, err := g.config.Holds.Of(x.request.Context(), x.ID, x.call.Tenant, owner)
 	if err != nil {
@@ -61,18 +67,16 @@ func (g *Gateway) listsHeld(w http.ResponseWriter, x *exchange) bool {
 	size := min(cmp.Or(filter.Size, pageSize), maxPageSize)
 	switch {
 	case len(own) == 0 && first:
-		return false
+		return list, false
 	case len(own) == 0:
 		// The last page of ours was full: the agent's begin here.
-		x.restart = true
-		return false
+		return ownList{restart: true}, false
 	case filter.Size == 0 && len(own) < size:
-		x.own, x.restart = own, !first
-		return false
+		return ownList{own, !first}, false
 	}
 	next := ownPage + place(own[min(size, len(own))-1])
 	g.answerHeld(w, x, own[:min(size, len(own))], filter, next)
-	return true
+	return list, true
 }
 
 // place is where a held task stands in the list.
@@ -99,12 +103,12 @@ func meant(own []HeldTask, f a2a.TaskFilter, after string) []HeldTask {
 }
 
 // answerHeld answers with a page of held tasks alone.
-func (g *Gateway) answerHeld(w http.ResponseWriter, x *exchange, own []HeldTask, f a2a.TaskFilter, next string) {
+func (g *Gateway) answerHeld(w http.ResponseWriter, x *decided, own []HeldTask, f a2a.TaskFilter, next string) {
 	tasks, err := g.ownTasks(x, own, f)
 	var body []byte
 	kind := typeJSON
 	if err == nil {
-		kind, body, err = listedAs(x, a2a.Listed(a2a.FormOf(x.call.Binding, x.call.Version), tasks, g.sealPage(x, next)))
+		kind, body, err = listedAs(x.decoded, a2a.Listed(a2a.FormOf(x.call.Binding, x.call.Version), tasks, g.sealPage(x, next)))
 	}
 	if err != nil {
 		g.finish(x, notTheAgent(evidence.Failed))
@@ -127,7 +131,7 @@ func (g *Gateway) answerHeld(w http.ResponseWriter, x *exchange, own []HeldTask,
 
 // ownTasks are held tasks as the caller reads tasks: with the answer of the agent
 // behind where it asks for artifacts.
-func (g *Gateway) ownTasks(x *exchange, own []HeldTask, f a2a.TaskFilter) ([][]byte, error) {
+func (g *Gateway) ownTasks(x *decided, own []HeldTask, f a2a.TaskFilter) ([][]byte, error) {
 	form := a2a.FormOf(x.call.Binding, x.call.Version)
 	out := make([][]byte, 0, len(own))
 	for _, t := range own {
@@ -146,7 +150,7 @@ func (g *Gateway) ownTasks(x *exchange, own []HeldTask, f a2a.TaskFilter) ([][]b
 }
 
 // listedAs is a list of ours in the form of the binding, with its type.
-func listedAs(x *exchange, list []byte) (kind string, body []byte, err error) {
+func listedAs(x *decoded, list []byte) (kind string, body []byte, err error) {
 	switch {
 	case x.call.Binding == a2a.GRPC:
 		message, err := a2apb.Encode(x.call.Wire, list)
@@ -162,12 +166,12 @@ func listedAs(x *exchange, list []byte) (kind string, body []byte, err error) {
 }
 
 // withOwn puts held tasks in front of a page of the agent's.
-func (g *Gateway) withOwn(x *exchange, page []byte) ([]byte, error) {
+func (g *Gateway) withOwn(x *forwardable, page []byte) ([]byte, error) {
 	if len(x.own) == 0 {
 		return page, nil
 	}
 	f, _ := a2a.FilterOf(x.call)
-	tasks, err := g.ownTasks(x, x.own, f)
+	tasks, err := g.ownTasks(x.decided, x.own, f)
 	if err != nil {
 		return nil, fmt.Errorf("calls that wait for people: %w", err)
 	}

@@ -28,16 +28,16 @@ const codePageToken = "page_token"
 var errPageToken = errors.New("params.pageToken is not one that this caller was given here; begin again without")
 
 // paged reports whether the pages of a call are looked at.
-func (x *exchange) paged() bool { return x.call.Method == a2a.ListTasks && x.mode != gate.Observe }
+func (x *decoded) paged() bool { return x.call.Method == a2a.ListTasks && x.mode != gate.Observe }
 
 // openPage puts the agent's own token into a call that goes on from a page, and
 // a context that nobody has in the place of one that is not the caller's: the
 // agent answers as for any that does not exist.
-func (g *Gateway) openPage(x *exchange) error {
+func (g *Gateway) openPage(x *forwardable, restart bool) error {
 	if !x.paged() {
 		return nil
 	}
-	known, err := g.knowsContext(x)
+	known, err := g.knowsContext(x.decided)
 	if err == nil && !known {
 		var nobodys string
 		if nobodys, err = g.config.Gate.NewID(); err == nil {
@@ -47,10 +47,10 @@ func (g *Gateway) openPage(x *exchange) error {
 	if err != nil || x.call.PageToken == "" {
 		return err
 	}
-	if x.restart {
+	if restart {
 		return x.atPage("")
 	}
-	token, err := g.unsealPage(x, x.call.PageToken)
+	token, err := g.unsealPage(x.decided, x.call.PageToken)
 	if err != nil {
 		return err
 	}
@@ -58,37 +58,37 @@ func (g *Gateway) openPage(x *exchange) error {
 }
 
 // atPage makes what is forwarded ask for a page of the agent.
-func (x *exchange) atPage(token string) error { return x.with("pageToken", "page_token", token) }
+func (x *forwardable) atPage(token string) error { return x.with("pageToken", "page_token", token) }
 
 // with sets one parameter of what is forwarded, by its name and by that of its
 // field in protobuf.
-func (x *exchange) with(name, field, text string) error {
+func (x *forwardable) with(name, field, text string) error {
 	var err error
 	switch x.call.Binding {
 	case a2a.HTTPJSON:
-		query := x.pageQuery
+		query := x.query
 		if query == "" {
-			query = x.request.URL.RawQuery
+			query = x.call.Written.Query
 		}
-		x.pageQuery = a2a.QueryWithParam(query, name, text)
+		x.query = a2a.QueryWithParam(query, name, text)
 	case a2a.GRPC:
-		message, wrong := a2apb.Unframe(x.forward)
+		message, wrong := a2apb.Unframe(x.body)
 		if err = wrong; err == nil {
 			if message, err = a2apb.WithParam(x.call.Wire, message, field, text); err == nil {
-				x.forward = a2apb.Frame(message)
+				x.body = a2apb.Frame(message)
 			}
 		}
 	default:
-		x.forward, err = a2a.WithParam(x.forward, name, field, text)
+		x.body, err = a2a.WithParam(x.body, name, field, text)
 	}
 	return err
 }
 
 // page cuts the tasks of others out of a page, and asks for further ones until
 // there is a task of the caller's or none is left.
-func (g *Gateway) page(r *http.Response, x *exchange, body []byte) ([]byte, error) {
+func (g *Gateway) page(r *http.Response, x *forwardable, body []byte) ([]byte, error) {
 	for n := 1; ; n++ {
-		kept, p, err := g.cut(x, body)
+		kept, p, err := g.cut(x.decided, body)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func (g *Gateway) page(r *http.Response, x *exchange, body []byte) ([]byte, erro
 			return g.withOwn(x, kept)
 		}
 		if p.Tasks > 0 || len(x.own) > 0 || n == maxPages {
-			if kept, err = g.withNext(x, kept, p.Next); err != nil {
+			if kept, err = g.withNext(x.decided, kept, p.Next); err != nil {
 				return nil, err
 			}
 			return g.withOwn(x, kept)
@@ -109,16 +109,16 @@ func (g *Gateway) page(r *http.Response, x *exchange, body []byte) ([]byte, erro
 
 // knowsContext reports whether the context whose tasks are listed is the
 // caller's, or none is named.
-func (g *Gateway) knowsContext(x *exchange) (bool, error) {
+func (g *Gateway) knowsContext(x *decided) (bool, error) {
 	if x.call.Context == "" {
 		return true, nil
 	}
-	o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, x.call.Tenant, x.call.Context)
+	o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, x.call.Tenant, contextNamed(x.call.Context).key())
 	return known && o == g.ownerOf(x, x.verdict.Held), err
 }
 
 // cut filters one page; in gRPC, of its message.
-func (g *Gateway) cut(x *exchange, body []byte) (kept []byte, p a2a.Page, err error) {
+func (g *Gateway) cut(x *decided, body []byte) (kept []byte, p a2a.Page, err error) {
 	mine := g.mine(x.request.Context(), x)
 	if x.call.Binding == a2a.GRPC {
 		if kept, err = a2apb.FilterTasks(x.call.Wire, body, mine); err == nil {
@@ -132,7 +132,7 @@ func (g *Gateway) cut(x *exchange, body []byte) (kept []byte, p a2a.Page, err er
 	return kept, p, err
 }
 
-func (g *Gateway) withNext(x *exchange, body []byte, next string) ([]byte, error) {
+func (g *Gateway) withNext(x *decided, body []byte, next string) ([]byte, error) {
 	token := g.sealPage(x, next)
 	if x.call.Binding == a2a.GRPC {
 		return a2apb.WithNextPage(x.call.Wire, body, token)
@@ -141,18 +141,16 @@ func (g *Gateway) withNext(x *exchange, body []byte, next string) ([]byte, error
 }
 
 // nextPage asks the agent again, as it was asked, for another page.
-func (g *Gateway) nextPage(asked *http.Request, x *exchange, token string) ([]byte, error) {
-	if err := x.atPage(token); err != nil {
+func (g *Gateway) nextPage(asked *http.Request, x *forwardable, token string) ([]byte, error) {
+	next := *x
+	next.query = ""
+	if err := next.atPage(token); err != nil {
 		return nil, err
 	}
 	again := asked.Clone(asked.Context())
-	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(x.forward)), int64(len(x.forward))
-	if x.call.Binding == a2a.HTTPJSON {
-		own := ""
-		if u, err := x.upstream(); err == nil {
-			own = u.RawQuery
-		}
-		again.URL.RawQuery = x.query(own)
+	again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(next.body)), int64(len(next.body))
+	if x.binding == a2a.HTTPJSON {
+		again.URL.RawQuery = next.queryBehind()
 	}
 	r, err := x.transport().RoundTrip(again)
 	if err != nil {
@@ -173,7 +171,7 @@ func (g *Gateway) nextPage(asked *http.Request, x *exchange, token string) ([]by
 
 // pageOwner names for whom a token is sealed, and in which tenant. No agent's id
 // begins like what stands before a tenant.
-func (g *Gateway) pageOwner(x *exchange) []byte {
+func (g *Gateway) pageOwner(x *decided) []byte {
 	o := g.ownerOf(x, x.verdict.Held)
 	whose := x.ID + "\x00" + o.Root + "\x00" + o.Principal + "\x00" + o.Holder
 	if t := x.call.Tenant; t != "" {
@@ -182,12 +180,12 @@ func (g *Gateway) pageOwner(x *exchange) []byte {
 	return []byte(whose)
 }
 
-func (g *Gateway) sealPage(x *exchange, token string) string {
+func (g *Gateway) sealPage(x *decided, token string) string {
 	sealed := g.config.Pages.Seal(nil, nil, []byte(token), g.pageOwner(x)) //nolint:gosec // the nonce is random, and Pages puts it in front
 	return base64.RawURLEncoding.EncodeToString(sealed)
 }
 
-func (g *Gateway) unsealPage(x *exchange, token string) (string, error) {
+func (g *Gateway) unsealPage(x *decided, token string) (string, error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err == nil && len(sealed) >= g.config.Pages.Overhead() {
 		var plain []byte

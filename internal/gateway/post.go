@@ -43,7 +43,7 @@ func (g *Gateway) posted(w http.ResponseWriter, r *http.Request, a *agent, _ str
 		http.Error(w, "events of this configuration come too fast", http.StatusTooManyRequests)
 		return
 	}
-	body, status, err := g.readBody(r)
+	body, status, err := readBody(r, g.config.BodyLimit)
 	if err != nil {
 		http.Error(w, err.Error(), status)
 		return
@@ -53,12 +53,11 @@ func (g *Gateway) posted(w http.ResponseWriter, r *http.Request, a *agent, _ str
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	x := g.poster(r, a, p, task)
-	x.body = body
+	x := g.poster(r, a, p, task, body)
 	if !g.admitsEvent(w, x, p) {
 		return
 	}
-	x.ended = ended
+	x.learned.ended = ended
 	g.post(w, x, p)
 }
 
@@ -86,8 +85,7 @@ func (p posting) shown(h http.Header) bool {
 
 // eventOf reads which task an event is about: exactly one.
 func eventOf(r *http.Request, body []byte, limits powerbox.Limits) (task a2a.TaskRef, ended []string, err error) {
-	x := &exchange{request: r, body: body}
-	if err := checkContentType(x); err != nil {
+	if err := checkContentType(a2a.JSONRPC, r.Header, body); err != nil {
 		return task, nil, err
 	}
 	if coding(r.Header) != "" {
@@ -110,7 +108,7 @@ func eventOf(r *http.Request, body []byte, limits powerbox.Limits) (task a2a.Tas
 }
 
 // admitsEvent decides and records an event, and answers where it does not go on.
-func (g *Gateway) admitsEvent(w http.ResponseWriter, x *exchange, p posting) bool {
+func (g *Gateway) admitsEvent(w http.ResponseWriter, x *decided, p posting) bool {
 	ctx := x.request.Context()
 	unavailable := func(what string, err error) bool {
 		g.config.Log.ErrorContext(ctx, "an event cannot be posted", "agent", x.ID, "what", what, "error", err)
@@ -120,7 +118,7 @@ func (g *Gateway) admitsEvent(w http.ResponseWriter, x *exchange, p posting) boo
 	}
 	var err error
 	if x.mode, err = g.config.Mode(ctx, x.ID); err == nil {
-		x.mode, err = g.modeNow(ctx, x, true)
+		x.mode, err = g.modeNow(ctx, x.decoded, true)
 	}
 	if err != nil {
 		return unavailable("the mode of the agent cannot be told", err)
@@ -137,7 +135,7 @@ func (g *Gateway) admitsEvent(w http.ResponseWriter, x *exchange, p posting) boo
 	}
 	w.Header().Set(HeaderDecision, x.verdict.Record.ID)
 	if x.verdict.Allowed && x.claims {
-		mine, err := g.config.Tasks.Bind(ctx, x.ID, p.Tenant, x.call.Task, p.Owner)
+		mine, err := g.config.Tasks.Bind(ctx, x.ID, p.Tenant, taskNamed(x.call.Task).key(), p.Owner)
 		if err != nil {
 			g.finish(x, notTheAgent(evidence.Failed))
 			return unavailable("whose the task is cannot be remembered", err)
@@ -161,7 +159,7 @@ func (g *Gateway) admitsEvent(w http.ResponseWriter, x *exchange, p posting) boo
 
 // postable is asked before every event: what a name resolves to, and where the
 // operator lets events go, may be something else by now.
-func (g *Gateway) postable(x *exchange) *gate.Reason {
+func (g *Gateway) postable(x *decoded) *gate.Reason {
 	if err := g.pushAddress(x); err != nil {
 		return &gate.Reason{Code: a2a.ReasonPush, Link: -1, Message: err.Error()}
 	}
@@ -170,7 +168,7 @@ func (g *Gateway) postable(x *exchange) *gate.Reason {
 
 // post posts an event that may go on, with what the caller wants shown. The bytes
 // are the agent's.
-func (g *Gateway) post(w http.ResponseWriter, x *exchange, p posting) {
+func (g *Gateway) post(w http.ResponseWriter, x *decided, p posting) {
 	h := http.Header{"Content-Type": x.request.Header.Values("Content-Type")}
 	for _, name := range []string{"A2A-Version", "A2A-Extensions"} {
 		if v := x.request.Header.Get(name); v != "" {
@@ -185,7 +183,7 @@ func (g *Gateway) post(w http.ResponseWriter, x *exchange, p posting) {
 	if len(p.Config.Schemes) > 0 && p.Config.Credentials != "" {
 		h.Set("Authorization", p.Config.Schemes[0]+" "+p.Config.Credentials)
 	}
-	status, err := g.config.PushPost(x.request.Context(), p.Config.URL, x.PushPrivate, h, x.body)
+	status, err := g.config.PushPost(x.request.Context(), p.Config.URL, x.PushPrivate, h, x.decoded.body)
 	if err == nil && status < http.StatusMultipleChoices {
 		g.finish(x, outcome{status: evidence.Achieved})
 		w.WriteHeader(http.StatusNoContent)

@@ -21,7 +21,7 @@ const resolveTime = 5 * time.Second
 // pushable returns why the events of a task may not be posted to where a call
 // wants them, nil where they may. It is asked of callers that may have them
 // posted at all: nobody else looks up names by us.
-func (g *Gateway) pushable(x *exchange) *gate.Reason {
+func (g *Gateway) pushable(x *decoded) *gate.Reason {
 	if x.Drift == DriftBlock && x.mode != gate.Observe && agentcard.Drifts(x.view.contract, agentcard.RegistersPush) {
 		// Events would leave the agent directly, so that it is refused before.
 		return &gate.Reason{Code: codeUndeclared, Link: -1, Message: "the agent's card does not declare push notifications"}
@@ -45,7 +45,7 @@ func (g *Gateway) pushable(x *exchange) *gate.Reason {
 // pushAddress returns why the events of a task may not be posted to where the
 // call wants them (ATK-17). Without a relay they leave the agent without passing
 // the gateway, so that this is where it can be said.
-func (g *Gateway) pushAddress(x *exchange) error {
+func (g *Gateway) pushAddress(x *decoded) error {
 	address := x.call.Push.URL
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
@@ -90,19 +90,19 @@ type counter struct {
 // counted is a task, as it is told from others.
 type counted struct{ agent, tenant, task string }
 
-func (x *exchange) counted() counted { return counted{x.ID, x.call.Tenant, x.call.Task} }
+func (x *decoded) counted() counted { return counted{x.ID, x.call.Tenant, x.call.Task} }
 
 func newCounter() *counter { return &counter{tasks: map[counted]int{}} }
 
 // full reports whether a task has as many configurations as it can have.
-func (n *counter) full(x *exchange) bool {
+func (n *counter) full(x *decoded) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return x.call.Task != "" && n.tasks[x.counted()] >= maxPushes
 }
 
 // count takes up the place of a configuration that may be set.
-func (n *counter) count(x *exchange) {
+func (n *counter) count(x *decoded) {
 	if x.call.Push == nil || x.call.Task == "" {
 		return
 	}
@@ -115,7 +115,7 @@ func (n *counter) count(x *exchange) {
 }
 
 // deleted gives up the place of a configuration that the agent has deleted.
-func (n *counter) deleted(x *exchange) {
+func (n *counter) deleted(x *decoded) {
 	if x.call.Method != a2a.DeletePushConfig {
 		return
 	}

@@ -2,14 +2,12 @@ package gateway
 
 import (
 	"net"
-	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
 
 	"golang.org/x/time/rate"
 
-	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -69,14 +67,4 @@ func limited(c identity.Caller, remote string) string {
 		}
 	}
 	return "address:" + host
-}
-
-// limit answers a caller that is too fast, and reports whether it was.
-func (g *Gateway) limit(w http.ResponseWriter, x *exchange) bool {
-	if g.limiter.allow(g, limited(x.caller, x.request.RemoteAddr)) {
-		return false
-	}
-	w.Header().Set("Retry-After", "1")
-	g.deny(w, x, a2a.Denial{Reason: "rate_limited", Message: "this caller makes more calls than the operator allows", Retryable: true})
-	return true
 }

@@ -110,7 +110,7 @@ func (k *keptHeld) held() (*gate.Held, error) {
 
 // relays reports whether the events of a call are to pass here. In observe
 // nothing is changed.
-func (x *exchange) relays() bool {
+func (x *decoded) relays() bool {
 	return x.Relay.On && x.call.Push != nil && x.mode != gate.Observe
 }
 
@@ -119,7 +119,7 @@ func (x *exchange) relays() bool {
 var signatures = []string{"Content-Digest", "Repr-Digest", "Digest", "Signature-Input"}
 
 // relayable returns why a configuration cannot be relayed, "" where it can.
-func (x *exchange) relayable() string {
+func (x *decoded) relayable() string {
 	size := len(x.call.Push.URL) + len(x.call.Push.Token) + len(x.call.Push.Credentials)
 	for _, s := range x.call.Push.Schemes {
 		size += len(s)
@@ -139,24 +139,24 @@ func (x *exchange) relayable() string {
 var errRelay = errors.New("what the events would be posted under is too long for a relay; use a capability that came through fewer hands")
 
 // relay puts our address into what goes on to the agent.
-func (g *Gateway) relay(x *exchange) error {
+func (g *Gateway) relay(x *forwardable) error {
 	if !x.relays() {
 		return nil
 	}
-	to, err := g.seal(x)
+	to, err := g.seal(x.decided)
 	if err != nil {
 		return err
 	}
 	if x.call.Binding == a2a.GRPC {
-		message, err := a2apb.Unframe(x.forward)
+		message, err := a2apb.Unframe(x.body)
 		if err == nil {
 			message, err = a2apb.WithPush(x.call.Wire, message, to)
 		}
 		if err != nil {
 			return err
 		}
-		x.forward = a2apb.Frame(message)
-	} else if x.forward, err = a2a.WithPush(x.forward, &x.call, to); err != nil {
+		x.body = a2apb.Frame(message)
+	} else if x.body, err = a2a.WithPush(x.body, &x.call, to); err != nil {
 		return err
 	}
 	return x.relayed(g, to)
@@ -164,13 +164,13 @@ func (g *Gateway) relay(x *exchange) error {
 
 // relayed reads what goes on as it came: the agent must find our address in it
 // and no other.
-func (x *exchange) relayed(g *Gateway, to a2a.PushConfig) error {
-	again := *x
-	again.body = x.forward
-	call, wrong := again.decode(powerbox.Limits{Bytes: g.config.BodyLimit + 2*maxRelayURL, Depth: 64})
-	if wrong != nil {
-		return wrong
+func (x *forwardable) relayed(g *Gateway, to a2a.PushConfig) error {
+	again := &decoded{identified: x.identified, body: x.body}
+	again.read(powerbox.Limits{Bytes: g.config.BodyLimit + 2*maxRelayURL, Depth: maxDepth})
+	if again.wrong != nil {
+		return again.wrong
 	}
+	call := again.call
 	if p := call.Push; p == nil || p.Places != 1 || p.URL != to.URL || p.Token != to.Token || p.Credentials != to.Credentials || p.Inline != x.call.Push.Inline || call.Task != x.call.Task || call.Tenant != x.call.Tenant {
 		return errors.New("what would go on to the agent does not say what it was made to say")
 	}
@@ -178,7 +178,7 @@ func (x *exchange) relayed(g *Gateway, to a2a.PushConfig) error {
 }
 
 // seal makes the configuration that the agent gets.
-func (g *Gateway) seal(x *exchange) (a2a.PushConfig, error) {
+func (g *Gateway) seal(x *decided) (a2a.PushConfig, error) {
 	var secret [16]byte
 	_, _ = rand.Read(secret[:]) // never fails
 	v := x.verdict
@@ -233,7 +233,7 @@ func (g *Gateway) unseal(a *agent, sealed string) (posting, bool) {
 }
 
 // restore has the answer to a method about configurations show the caller's own.
-func (g *Gateway) restore(x *exchange, body []byte) ([]byte, error) {
+func (g *Gateway) restore(x *decided, body []byte) ([]byte, error) {
 	switch x.call.Method {
 	case a2a.CreatePushConfig, a2a.GetPushConfig, a2a.ListPushConfigs:
 	default:
@@ -260,7 +260,7 @@ func (g *Gateway) restore(x *exchange, body []byte) ([]byte, error) {
 
 // restored is restore for an answer, which is not signed any more where it became
 // another one.
-func (g *Gateway) restored(r *http.Response, x *exchange, body []byte) ([]byte, error) {
+func (g *Gateway) restored(r *http.Response, x *decided, body []byte) ([]byte, error) {
 	out, err := g.restore(x, body)
 	if err == nil && !bytes.Equal(out, body) {
 		for _, name := range append(signatures, "Signature") {
@@ -270,28 +270,28 @@ func (g *Gateway) restored(r *http.Response, x *exchange, body []byte) ([]byte, 
 	return out, err
 }
 
-// poster is the exchange that an event is decided in: what the caller asked for
-// goes on.
-func (g *Gateway) poster(r *http.Request, a *agent, p posting, task a2a.TaskRef) *exchange {
-	return &exchange{
-		agent: a, request: r, owner: &p.Owner, trace: p.Trace,
+// poster is the call that an event is decided as: what the caller asked for goes on.
+func (g *Gateway) poster(r *http.Request, a *agent, p posting, task a2a.TaskRef, body []byte) *decided {
+	from := &received{agent: a, request: r, trace: p.Trace, notes: &notes{}}
+	by := &identified{
+		received: from, released: &Released{Agent: a.ID, Owner: p.Owner},
 		caller: identity.Caller{Agent: p.Name, Principal: p.User, Groups: p.Groups, Roles: p.Roles, Holder: identity.Holder{ID: p.Holder}},
-		call: a2a.Call{
-			Method: a2a.CreatePushConfig, Version: a2a.Version1, Tenant: p.Tenant, Task: task.Task, Context: task.Context,
-			Push: &a2a.Push{PushConfig: p.Config, Places: 1},
-		},
 	}
+	return &decided{learned: &learned{}, decoded: &decoded{identified: by, body: body, call: a2a.Call{
+		Method: a2a.CreatePushConfig, Version: a2a.Version1, Tenant: p.Tenant, Task: task.Task, Context: task.Context,
+		Push: &a2a.Push{PushConfig: p.Config, Places: 1},
+	}}}
 }
 
 // event is the call that posting an event is, as the gate decides it: the right
 // to post is asked for again, of the same caller, under the same capability.
-func (g *Gateway) event(ctx context.Context, x *exchange, p posting) (*gate.Call, error) {
+func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call, error) {
 	target := x.view.target
 	target.Anchors = x.Keys()
 	c := &gate.Call{
 		Target: &target, Mode: x.mode, Origin: g.config.Origin, Action: "a2a.push.event", TraceID: p.Trace, Ambient: p.Ambient,
 		Caller: gate.Caller{Name: p.Name, Principal: g.config.Pseudonym(x.ID, p.User), Holder: p.Holder},
-		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Last: func() *gate.Reason { return g.postable(x) },
+		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Last: func() *gate.Reason { return g.postable(x.decoded) },
 		Arguments: powerbox.Object(
 			powerbox.Member{Name: "host", Value: powerbox.String(hostOf(p.Config.URL))},
 			powerbox.Member{Name: "registration", Value: powerbox.String(p.Decision)},
@@ -325,11 +325,11 @@ func (g *Gateway) event(ctx context.Context, x *exchange, p posting) (*gate.Call
 // configuration: the one that it was set for, or, where a message began it, one
 // that nobody has yet, which the agent has made for that message. No event names a
 // tenant: it is in that of the configuration.
-func (g *Gateway) ownsEvent(ctx context.Context, x *exchange, p posting) (bool, error) {
+func (g *Gateway) ownsEvent(ctx context.Context, x *decided, p posting) (bool, error) {
 	if p.Task != "" && x.call.Task != p.Task {
 		return false, nil
 	}
-	o, known, err := g.config.Tasks.Owner(ctx, x.ID, p.Tenant, x.call.Task)
+	o, known, err := g.config.Tasks.Owner(ctx, x.ID, p.Tenant, taskNamed(x.call.Task).key())
 	if err != nil {
 		return false, err
 	}

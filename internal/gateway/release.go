@@ -100,7 +100,7 @@ func (g *Gateway) makeCall(ctx context.Context, r Released) {
 	case err != nil:
 		text, failed = err.Error(), true
 	default:
-		decision = x.verdict.Record.ID
+		decision = x.notes.verdict.Record.ID
 		answer, text, failed = w.result(x)
 	}
 	if err := g.config.Holds.Made(context.WithoutCancel(ctx), r.Question, failed, decision, text, answer); err != nil {
@@ -110,7 +110,7 @@ func (g *Gateway) makeCall(ctx context.Context, r Released) {
 
 // again makes a held call from what was kept of it: decided anew, under the
 // capability that was given for it alone.
-func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *exchange, error) {
+func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *decoded, error) {
 	a, ok := g.agents[r.Agent]
 	var p parked
 	if err := json.Unmarshal(r.Request, &p); err != nil || !ok {
@@ -124,23 +124,24 @@ func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *exchange
 	if p.Binding == a2a.GRPC {
 		request.ProtoMajor, request.Proto = 2, "HTTP/2.0"
 	}
-	x := &exchange{
-		agent: a, request: request, skill: p.Skill, call: a2a.Call{Binding: p.Binding}, body: p.Body, forward: p.Body, trace: p.Trace,
-		caller: identity.Caller{Principal: p.User, Groups: p.Groups, Roles: p.Roles, Agent: p.Name, Holder: identity.Holder{ID: p.Holder}},
-		owner:  &r.Owner, under: r.Capability, consumed: true,
-	}
+	from := &received{agent: a, request: request, binding: p.Binding, skill: p.Skill, trace: p.Trace, notes: &notes{}}
 	if p.Binding == a2a.HTTPJSON {
-		x.path = pathBelow(request, p.Skill)
+		from.path = pathBelow(request, p.Skill)
 	}
-	if x.mode, err = g.config.Mode(ctx, x.ID); err == nil {
+	by := &identified{
+		received: from, consumed: true, released: &r,
+		caller: identity.Caller{Principal: p.User, Groups: p.Groups, Roles: p.Roles, Agent: p.Name, Holder: identity.Holder{ID: p.Holder}},
+	}
+	x := &decoded{identified: by, body: p.Body, proof: p.Body}
+	if by.mode, err = g.config.Mode(ctx, a.ID); err == nil {
 		x.view, err = a.view(ctx)
 	}
 	if err != nil {
 		return nil, nil, errors.New("the agent behind could not be reached when the call was approved; send the call again")
 	}
-	call, wrong := x.decode(powerbox.Limits{Bytes: g.config.BodyLimit, Depth: 64})
-	if x.call = call; wrong != nil {
-		return nil, nil, wrong
+	x.mode = by.mode
+	if x.read(powerbox.Limits{Bytes: g.config.BodyLimit, Depth: maxDepth}); x.wrong != nil {
+		return nil, nil, x.wrong
 	}
 	if mode, err := g.modeNow(ctx, x, true); err == nil && mode != gate.Observe {
 		x.mode = mode
@@ -148,7 +149,7 @@ func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *exchange
 		x.mode = gate.Require
 	}
 	w := &unattended{header: http.Header{}}
-	g.dispatch(w, x, nil)
+	g.dispatch(w, x)
 	return w, x, nil
 }
 
@@ -179,7 +180,7 @@ func (w *unattended) Write(p []byte) (int, error) {
 }
 
 // result is what came of a call: the answer as JSON, or why it failed.
-func (w *unattended) result(x *exchange) (answer []byte, text string, failed bool) {
+func (w *unattended) result(x *decoded) (answer []byte, text string, failed bool) {
 	body := w.body.Bytes()
 	kind, _, _ := mime.ParseMediaType(w.header.Get("Content-Type"))
 	var err error
@@ -211,7 +212,7 @@ func (w *unattended) result(x *exchange) (answer []byte, text string, failed boo
 }
 
 // messages is the answer of gRPC as JSON: of one message, or of a stream of them.
-func (w *unattended) messages(x *exchange) ([]byte, error) {
+func (w *unattended) messages(x *decoded) ([]byte, error) {
 	var events [][]byte
 	var err error
 	frames := a2apb.NewFrames(maxAnswer, func(message []byte, whole bool) {

@@ -126,10 +126,10 @@ func (r repetition) note() *gate.Reason {
 func anonymous(c identity.Caller) bool { return c.Agent == "" && c.Principal == "" }
 
 // denied is what the gate asks when it denies a call.
-func (g *Gateway) denied(ctx context.Context, x *exchange) func(gate.Verdict) (*gate.Reason, bool) {
+func (g *Gateway) denied(ctx context.Context, x *decoded) func(gate.Verdict) (*gate.Reason, bool) {
 	return func(v gate.Verdict) (*gate.Reason, bool) {
 		what := g.repeats.deny(limited(x.caller, x.request.RemoteAddr), anonymous(x.caller), g.config.Now())
-		x.throttled, x.signal = what.throttled, what.begins
+		x.notes.throttled, x.notes.signal = what.throttled, what.begins
 		if what.begins {
 			code := ""
 			if len(v.Reasons) > 0 {

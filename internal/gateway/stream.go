@@ -23,8 +23,8 @@ type splitter interface {
 // on, the tasks in it are bound and the capability is looked at again; when it
 // no longer holds, the stream ends with an error event, or in gRPC with the
 // status of one, also while nothing flows.
-func (g *Gateway) stream(r *http.Response, x *exchange) io.ReadCloser {
-	s := &stream{gateway: g, exchange: x, response: r, events: r.Body}
+func (g *Gateway) stream(r *http.Response, x *decided) io.ReadCloser {
+	s := &stream{gateway: g, call: x, response: r, events: r.Body}
 	if r.ContentLength >= 0 { // one that is cut has another length
 		r.Header.Del("Content-Length")
 		r.ContentLength = -1
@@ -39,9 +39,9 @@ func (g *Gateway) stream(r *http.Response, x *exchange) io.ReadCloser {
 	return s
 }
 
-// watch calls cut, once, when the verdict of an exchange no longer holds, and
+// watch calls cut, once, when the verdict of a call no longer holds, and
 // until then costs nothing. The returned function ends the watch.
-func (g *Gateway) watch(x *exchange, cut func()) (unwatch func()) {
+func (g *Gateway) watch(x *decided, cut func()) (unwatch func()) {
 	ctx, cancel := context.WithCancel(x.request.Context())
 	atEnd := context.AfterFunc(g.ending, cut)
 	go func() {
@@ -57,7 +57,7 @@ func (g *Gateway) watch(x *exchange, cut func()) (unwatch func()) {
 
 type stream struct {
 	gateway  *Gateway
-	exchange *exchange
+	call     *decided
 	response *http.Response
 	events   io.ReadCloser
 	frames   splitter
@@ -80,13 +80,13 @@ func (s *stream) event(payload []byte, whole bool) {
 		s.err = errTooLong
 		return
 	}
-	if s.exchange.call.Binding == a2a.GRPC {
-		if payload, s.err = a2apb.JSON(s.exchange.call.Wire, payload); s.err != nil {
+	if s.call.call.Binding == a2a.GRPC {
+		if payload, s.err = a2apb.JSON(s.call.call.Wire, payload); s.err != nil {
 			return
 		}
 	}
-	if s.exchange.call.Binding == a2a.MCP {
-		if s.became = mcpResult(payload); s.exchange.refusedAsk {
+	if s.call.call.Binding == a2a.MCP {
+		if s.became = mcpResult(payload); s.call.learned.refusedAsk {
 			s.became = notTheAgent(evidence.Partial)
 		}
 		return
@@ -94,10 +94,10 @@ func (s *stream) event(payload []byte, whole bool) {
 	s.became = outcome{status: evidence.Achieved}
 	if code, wrong := a2a.ErrorCode(payload); wrong {
 		s.became = failed(aboutInput(code))
-	} else if s.err = s.gateway.behaved(s.exchange, payload, true); s.err != nil {
+	} else if s.err = s.gateway.behaved(s.call, payload, true); s.err != nil {
 		return
 	}
-	s.err = s.gateway.bind(s.exchange.request.Context(), s.exchange, payload)
+	s.err = s.gateway.bind(s.call.request.Context(), s.call, payload)
 }
 
 var errTooLong = io.ErrShortBuffer
@@ -113,7 +113,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n, err := s.events.Read(p)
-	if reason, good := s.gateway.config.Gate.Recheck(s.exchange.verdict); !good {
+	if reason, good := s.gateway.config.Gate.Recheck(s.call.verdict); !good {
 		return s.cut(p, reason)
 	}
 	if err != nil && s.gateway.ending.Err() != nil && !errors.Is(err, io.EOF) {
@@ -128,8 +128,8 @@ func (s *stream) Read(p []byte) (int, error) {
 		s.trailed()
 	}
 	if s.err != nil {
-		if ctx := s.exchange.request.Context(); ctx.Err() == nil { // a caller that leaves is nothing to look into
-			s.gateway.config.Log.ErrorContext(ctx, "a stream was cut", "agent", s.exchange.ID, "error", s.err)
+		if ctx := s.call.request.Context(); ctx.Err() == nil { // a caller that leaves is nothing to look into
+			s.gateway.config.Log.ErrorContext(ctx, "a stream was cut", "agent", s.call.ID, "error", s.err)
 		}
 		if drift := (*driftError)(nil); errors.As(s.err, &drift) {
 			return s.cut(p, gate.Reason{Code: codeUndeclared, Message: "the agent streamed what its card does not declare: " + string(drift.behaviour)})
@@ -142,7 +142,7 @@ func (s *stream) Read(p []byte) (int, error) {
 // trailed takes the outcome of a call from the status that gRPC ends with.
 func (s *stream) trailed() {
 	stripOurs(s.response.Trailer)
-	if s.exchange.call.Binding == a2a.GRPC && s.err == nil {
+	if s.call.call.Binding == a2a.GRPC && s.err == nil {
 		s.became = grpcOutcome(s.response)
 	}
 }
@@ -150,10 +150,10 @@ func (s *stream) trailed() {
 // cut ends the stream: with a terminal error event, or with the status of gRPC.
 func (s *stream) cut(p []byte, reason gate.Reason) (int, error) {
 	s.over, s.became, s.reason = true, notTheAgent(evidence.Partial), reason.Code
-	d := s.gateway.interrupted(s.exchange, reason)
-	if b := s.exchange.call.Binding; b != a2a.GRPC {
+	d := s.gateway.interrupted(s.call, reason)
+	if b := s.call.call.Binding; b != a2a.GRPC {
 		// An event that was begun ends here, so that ours is one of its own.
-		s.last = append([]byte("\n\n"), d.Event(b, s.exchange.call.ID)...)
+		s.last = append([]byte("\n\n"), d.Event(b, s.call.call.ID)...)
 		return s.Read(p)
 	}
 	s.response.Trailer = http.Header{}
@@ -170,9 +170,9 @@ func (s *stream) Close() error {
 	if s.became.status == "" {
 		s.became = failed(false)
 	}
-	if !s.over && !s.ended && s.exchange.request.Context().Err() != nil {
+	if !s.over && !s.ended && s.call.request.Context().Err() != nil {
 		s.became.cause = trust.CauseCaller
 	}
-	s.gateway.finish(s.exchange, s.became)
+	s.gateway.finish(s.call, s.became)
 	return s.events.Close()
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/a2a"
+
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/catalogue"
@@ -392,7 +394,10 @@ func (i *Issuer) checkTask(r Reader, caller identity.Caller, c Capability) *Refu
 		return nil
 	}
 	unknown := refuse(CodeTaskUnknown, "no task or context of yours has the id %q; leave task out to have a capability for the purpose alone", c.Task)
-	owner, known, err := r.TaskOwner(c.Agent, c.Tenant, c.Task)
+	owner, known, err := r.TaskOwner(c.Agent, c.Tenant, a2a.TaskKey(c.Task))
+	if err == nil && !known {
+		owner, known, err = r.TaskOwner(c.Agent, c.Tenant, a2a.ContextKey(c.Task))
+	}
 	if err != nil || !known || owner.Principal != i.Pseudonym(c.Agent, caller.Principal) || i.Revoked(taskTarget(c.Agent, c.Tenant, c.Task)) {
 		return unknown
 	}

@@ -13,55 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/a2apb"
-	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/internal/mcp"
 )
-
-// exchange is one request on its way through the gateway.
-type exchange struct {
-	*agent
-	view    *view
-	mode    gate.Mode
-	request *http.Request
-	skill   string // named by the URL, "" for none
-	path    string // of HTTP+JSON, below the agent's URL, as it was sent
-	body    []byte // as received
-	// pageQuery is the query of HTTP+JSON with the agent's own token of a page; ""
-	// for the query that came.
-	pageQuery string
-	own       []HeldTask // of the caller, which go into the list
-	restart   bool       // the agent's list is asked for from its beginning
-	unnamed   bool       // the agent's card names a host that no operator did
-	message   []byte     // of gRPC, the body without its frame
-	caller    identity.Caller
-	consumed  bool // the Authorization header is ours
-	call      a2a.Call
-	mcp       mcp.Message // of MCP alone
-	// refusedAsk says that the answer asked what configuration does not let through.
-	refusedAsk bool
-	named      a2a.Named
-	mapped     Skill // zero where no skill is named
-	isNamed    bool
-	forward    []byte // what the agent gets
-	verdict    gate.Verdict
-	handed     []string // ids of other agents' capabilities, for the agent behind
-	// delegated are capabilities of other agents that the task was given.
-	delegated []Delegated
-	unread    bool     // in which tenant it is could not be read; it passes all the same
-	claims    bool     // the context that it names is nobody's yet, and will be the caller's
-	ended     []string // tasks that the answer says have ended
-	begun     string   // the task that the answer says the message began, "" for none
-	trace     string   // id of the trace that the call is part of, "" for none
-	said      string   // the code that the caller was told, "" for none
-	throttled bool     // one of a burst of denials
-	signal    bool     // a burst of denials begins with it
-	drifted   []string // what the agent did that its card does not declare
-
-	// Of a held call that was approved: whose what it makes is, and the capability
-	// that it is made under.
-	owner *Owner
-	under string
-}
 
 // pathBelow returns the path below the agent's URL, or below that of its skill,
 // as it was sent: an encoded slash is not one.
@@ -78,39 +30,122 @@ func pathBelow(r *http.Request, skill string) string {
 	return rest
 }
 
-// decode reads the call as its binding has it.
-func (x *exchange) decode(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
-	r := x.request
-	switch x.call.Binding {
-	case a2a.HTTPJSON:
-		return a2a.DecodeHTTP(a2a.HTTPRequest{Method: r.Method, Path: x.path, Query: r.URL.RawQuery, Body: x.body}, header(r), limits)
-	case a2a.GRPC:
-		message, err := a2apb.Unframe(x.body)
-		x.message = message
-		call, wrong := a2apb.Decode(r.URL.Path, message, header(r), limits)
-		if err != nil {
-			wrong = &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: err.Error()}
-		}
-		return call, wrong
-	case a2a.MCP:
-		return x.decodeMCP(limits)
-	default:
-		return a2a.Decode(x.body, header(r), limits)
+// header collects what an A2A client says beside the body. The version may
+// come as a query parameter; two versions are none that is supported.
+func header(r *http.Request) a2a.Header {
+	versions := append(r.Header.Values("A2A-Version"), r.URL.Query()["A2A-Version"]...)
+	version := strings.Join(slices.Compact(versions), ", ")
+	return a2a.Header{
+		Version:    version,
+		Extensions: append(r.Header.Values("A2A-Extensions"), r.Header.Values("X-A2A-Extensions")...),
 	}
 }
 
-// signed returns the bytes that a proof is about: the request's body, and in
-// gRPC the message in it, which is what clients have in hand.
-func (x *exchange) signed() []byte {
-	if x.call.Binding == a2a.GRPC {
-		return x.message
+// maxDepth is how deep a body is nested at the most.
+const maxDepth = 64
+
+// decode reads the body and the one call in it. A request that goes no further is
+// answered here; leave is called at the end of one that does.
+func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, leave func(), ok bool) {
+	limit := g.config.BodyLimit
+	if i.showsNothing() && i.mode != gate.Observe {
+		limit = min(limit, maxUnidentified)
 	}
-	return x.body
+	body, status, err := readBody(i.request, limit)
+	if err != nil {
+		g.unreadable(w, i.unread(nil, false), status, err)
+		return nil, nil, false
+	}
+	view, err := i.agent.view(i.request.Context())
+	if err != nil {
+		g.unavailable(w, g.of(i, body), "the agent behind cannot be reached", err)
+		return nil, nil, false
+	}
+	if len(view.card.Speaks(i.binding)) == 0 && i.binding != a2a.JSONRPC {
+		g.unoffered(w, i.unread(nil, false))
+		return nil, nil, false
+	}
+	// In observe what HTTP can carry is carried; everywhere else what cannot be
+	// read is refused with the protocol's own error.
+	noCallStatus, noCall := i.noCall()
+	x = &decoded{identified: i, view: view, mode: i.mode, body: body, proof: body, call: a2a.Call{Binding: i.binding}, wrong: a2a.NoCall(noCall)}
+	if noCall == nil {
+		x.read(powerbox.Limits{Bytes: limit, Depth: maxDepth})
+	}
+	i.notes.decoded = x
+	if leave, ok = g.admit(w, x); !ok {
+		return nil, nil, false
+	}
+	mode, err := g.modeNow(i.request.Context(), x, x.wrong == nil)
+	if err != nil {
+		leave()
+		g.unavailable(w, x, "the mode of the agent cannot be told", err)
+		return nil, nil, false
+	}
+	x.mode = mode
+	if g.undecodable(w, x, noCallStatus, noCall) {
+		leave()
+		return nil, nil, false
+	}
+	return x, leave, true
+}
+
+// of is the stage for an answer to a request whose body was read, and no more.
+func (g *Gateway) of(i *identified, body []byte) *decoded {
+	if i.binding != a2a.JSONRPC && i.binding != a2a.MCP {
+		return i.unread(nil, false)
+	}
+	id, method := a2a.Glance(body)
+	return i.unread(id, method.Streams())
+}
+
+// undecodable answers a request of which no call could be made, and reports whether it
+// was one.
+func (g *Gateway) undecodable(w http.ResponseWriter, x *decoded, status int, noCall error) bool {
+	if x.unproven != nil && (x.mode != gate.Observe || x.call.Method.IsExtension()) {
+		g.unauthenticated(w, x, x.unproven)
+		return true
+	}
+	if x.mode != gate.Observe {
+		if noCall != nil {
+			g.unreadable(w, x, status, noCall)
+			return true
+		}
+		if wrong := checkContentType(x.binding, x.request.Header, x.body); wrong != nil {
+			g.untyped(w, x, wrong)
+			return true
+		}
+	}
+	// A path that servers read differently could lead out of the agent's URL.
+	if x.wrong != nil && (x.mode != gate.Observe || x.call.Method.IsExtension() || x.wrong.Reason == a2a.ReasonPath) {
+		g.malformed(w, x, x.wrong)
+		return true
+	}
+	return false
+}
+
+// read makes the call of the body, as the binding has it, while the stage is made.
+func (x *decoded) read(limits powerbox.Limits) {
+	r := x.request
+	switch x.binding {
+	case a2a.HTTPJSON:
+		x.call, x.wrong = a2a.DecodeHTTP(a2a.HTTPRequest{Method: r.Method, Path: x.path, Query: r.URL.RawQuery, Body: x.body}, header(r), limits)
+	case a2a.GRPC:
+		message, err := a2apb.Unframe(x.body)
+		x.proof = message
+		if x.call, x.wrong = a2apb.Decode(r.URL.Path, message, header(r), limits); err != nil {
+			x.wrong = &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: err.Error()}
+		}
+	case a2a.MCP:
+		x.call, x.wrong = x.decodeMCP(limits)
+	default:
+		x.call, x.wrong = a2a.Decode(x.body, header(r), limits)
+	}
 }
 
 // target is the URL that a proof must name: the agent's public URL, with the
 // skill where the URL names one, and what the binding has below it.
-func (x *exchange) target() string {
+func (x *decoded) target() string {
 	target := x.URL
 	if x.skill != "" {
 		target += "/skills/" + x.skill
@@ -131,8 +166,8 @@ func (x *exchange) target() string {
 // addressed returns the request under the URL that its client means. That of
 // gRPC is, for proofs, below the agent's own, since its address says no more than
 // a port: a proof for one agent must be of no use at another.
-func (x *exchange) addressed() *http.Request {
-	if x.call.Binding != a2a.GRPC {
+func (x *received) addressed() *http.Request {
+	if x.binding != a2a.GRPC {
 		return x.request
 	}
 	r := *x.request
@@ -143,7 +178,7 @@ func (x *exchange) addressed() *http.Request {
 }
 
 // asked is the version that the call names itself, "" where it names none.
-func (x *exchange) asked() string {
+func (x *decoded) asked() string {
 	if x.call.Binding != a2a.GRPC && header(x.request).Version == "" {
 		return ""
 	}
@@ -152,7 +187,7 @@ func (x *exchange) asked() string {
 
 // unspoken refuses what the agent behind does not speak: its own servers do not
 // look, and would read the call in another way than it was checked.
-func (x *exchange) unspoken() *a2a.Error {
+func (x *decoded) unspoken() *a2a.Error {
 	if x.call.Binding == a2a.MCP {
 		return nil
 	}
@@ -186,7 +221,7 @@ func (x *exchange) unspoken() *a2a.Error {
 
 // tenantIn03 reports whether a call that names a tenant goes on by 0.3: the agent reads
 // none there, and answers with what has the same id in none (ATK-18).
-func (x *exchange) tenantIn03() bool {
+func (x *decoded) tenantIn03() bool {
 	switch {
 	case x.call.Tenant == "" || x.call.Binding == a2a.MCP:
 		return false
@@ -200,7 +235,7 @@ func (x *exchange) tenantIn03() bool {
 // unasked is an extension that callers must ask for and this one does not, ""
 // where there is none (EXT-36, EXT-42). A method of our extension is how its callers
 // ask for it; of the other one it says nothing.
-func (x *exchange) unasked() string {
+func (x *decoded) unasked() string {
 	if x.NeedsExtension && !x.call.Method.IsExtension() && !slices.Contains(x.call.Extensions, a2a.ExtensionURI) {
 		return a2a.ExtensionURI
 	}
@@ -212,7 +247,7 @@ func (x *exchange) unasked() string {
 
 // behind returns where the agent takes calls of this binding, version and tenant. A
 // call that does not say its version goes where the agent prefers.
-func (x *exchange) behind() (a2a.Interface, bool) {
+func (x *decoded) behind() (a2a.Interface, bool) {
 	card := x.view.card
 	if at, ok := card.Interface(x.call.Binding, x.call.Version, x.call.Tenant); ok {
 		return at, true
@@ -227,19 +262,19 @@ func (x *exchange) behind() (a2a.Interface, bool) {
 	return a2a.Interface{}, false
 }
 
-// upstream is the URL of the agent behind to which the call goes.
-func (x *exchange) upstream() (*url.URL, error) {
+// upstream is the URL of the agent behind to which the call goes. unnamed says that the
+// agent's card names its host, and no operator did.
+func (x *decided) upstream() (u *url.URL, unnamed bool, err error) {
 	if x.Local {
-		return nil, errors.New("the agent is inside a program of its own; nothing is forwarded to it")
+		return nil, false, errors.New("the agent is inside a program of its own; nothing is forwarded to it")
 	}
-	u, err := x.addressBehind()
-	if err == nil && x.Encrypted && u.Scheme != "https" {
-		return nil, errors.New("the agent's card names a URL without TLS, and agents.tls has it reached over TLS alone")
+	if u, err = x.addressBehind(); err != nil {
+		return nil, false, err
 	}
-	if err == nil {
-		x.unnamed = !x.isNamedHost(u)
+	if x.Encrypted && u.Scheme != "https" {
+		return nil, false, errors.New("the agent's card names a URL without TLS, and agents.tls has it reached over TLS alone")
 	}
-	return u, err
+	return u, !x.isNamedHost(u), nil
 }
 
 // thisMachine stands for every host that means the machine that the gateway runs on.
@@ -299,7 +334,7 @@ func (u unnamed) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // addressBehind is the URL that the agent's card names for the call.
-func (x *exchange) addressBehind() (*url.URL, error) {
+func (x *decoded) addressBehind() (*url.URL, error) {
 	at, ok := x.behind()
 	if !ok {
 		return nil, fmt.Errorf("the agent has no interface for %s", x.call.Binding)
@@ -307,7 +342,7 @@ func (x *exchange) addressBehind() (*url.URL, error) {
 	switch x.call.Binding {
 	case a2a.HTTPJSON:
 		base, own, _ := strings.Cut(at.URL, "?")
-		u, err := url.Parse(strings.TrimSuffix(base, "/") + x.path)
+		u, err := url.Parse(strings.TrimSuffix(base, "/") + x.pathBehind())
 		if err == nil {
 			u.RawQuery = own
 		}
@@ -322,6 +357,14 @@ func (x *exchange) addressBehind() (*url.URL, error) {
 		u, err := url.Parse(at.URL)
 		return usable(u, err)
 	}
+}
+
+// pathBehind is the path of HTTP+JSON as the agent gets it.
+func (x *decoded) pathBehind() string {
+	if x.mode == gate.Observe {
+		return x.path
+	}
+	return x.call.Written.Path
 }
 
 func usable(u *url.URL, err error) (*url.URL, error) {
@@ -354,7 +397,7 @@ func grpcURL(named, configured string, encrypted bool) (*url.URL, error) {
 
 // version is the protocol version in which we compose messages for the agent
 // behind.
-func (x *exchange) version() string {
+func (x *decoded) version() string {
 	if slices.Contains(x.view.card.Speaks(a2a.JSONRPC), a2a.Version1) {
 		return a2a.Version1
 	}
@@ -363,15 +406,18 @@ func (x *exchange) version() string {
 
 // writes reports whether the call may have changed something. What is not
 // known to read may.
-func (x *exchange) writes() bool {
+func (x *decided) writes() bool { return x.changes(&x.attempted) }
+
+// changes reports whether a call that tries something may change something.
+func (x *decoded) changes(tried *attempted) bool {
 	if x.call.Binding == a2a.MCP {
-		return x.mcpWrites()
+		return x.mcpWrites(tried)
 	}
 	switch x.call.Method {
 	case a2a.GetTask, a2a.ListTasks, a2a.SubscribeToTask, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.GetExtendedCard:
 		return false
 	case a2a.SendMessage, a2a.SendStreamingMessage, a2a.SkillInvoke, a2a.TaskSend:
-		return !x.isNamed || x.mapped.Write || x.call.Message.Loose
+		return !tried.isNamed || tried.mapped.Write || x.call.Message.Loose
 	default:
 		return true
 	}
