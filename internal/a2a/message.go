@@ -53,7 +53,9 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	}
 	var content []powerbox.Value
 	if c.Binding != JSONRPC {
-		content = r.elements("content")
+		if content = r.elements("content"); len(parts) > 0 && len(content) > 0 {
+			r.fail(ReasonVariant, "params.message has parts and content, which are one field to some readers; send parts")
+		}
 	} else if _, ok := r.get("content"); ok {
 		m.loose(r.at("content"))
 	}

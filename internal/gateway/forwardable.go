@@ -121,6 +121,11 @@ func (g *Gateway) pass(w http.ResponseWriter, x *decided, e extras) {
 				g.taken(w, x)
 				return
 			}
+			if errors.Is(err, errTooMany) {
+				g.finish(x, notTheAgent(evidence.Failed))
+				g.deny(w, x, a2a.Denial{Code: a2a.CodeInvalidParams, Reason: codeTooMany, DecisionID: x.verdict.Record.ID, Message: errTooMany.Error() + "; name a context, or ask for a task by its id"})
+				return
+			}
 			g.end(x)
 			g.unknown(w, x, err)
 		},
