@@ -486,10 +486,15 @@ var errTaken = errors.New("the agent gave the call a task or context that is som
 func (g *Gateway) bindOne(ctx context.Context, x *decided, name thing) error {
 	mine := g.ownerOf(x, x.verdict.Held)
 	first, err := g.config.Tasks.Bind(ctx, x.ID, x.call.Tenant, name.key(), mine)
-	if err == nil && first != mine && x.mode != gate.Observe {
+	if err == nil && !sameCaller(first, mine) && x.mode != gate.Observe {
 		return errTaken
 	}
 	return err
+}
+
+// sameCaller reports whether two owners are one caller, under one capability or several.
+func sameCaller(a, b Owner) bool {
+	return a == b || a.Principal == b.Principal && a.Holder == b.Holder && a.Holder != ""
 }
 
 // codeTaken is the denial of an answer that is about what somebody else owns.
