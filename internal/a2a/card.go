@@ -26,7 +26,7 @@ type CardView struct {
 	PushNotifications bool
 	Signed            bool
 	Extensions        []string // URIs
-	KeyHeaders        []string // canonical names of headers in which its security schemes have clients show API keys
+	KeyHeaders        []string `json:",omitempty"` // canonical names of headers in which its security schemes have clients show API keys
 	Holder            []byte   // raw JWK of params.holder under our extension; nil when absent
 }
 
