@@ -64,7 +64,7 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	}
 	for i, part := range content {
 		part, _ = unwrapped(part)
-		r.join(m.add(fmt.Sprintf("params.message.content[%d]", i), part))
+		r.join(m.add(fmt.Sprintf("params.message.parts[%d]", i), part))
 	}
 	params := open("params", c.Params)
 	m.besideParts(params, r)

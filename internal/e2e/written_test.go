@@ -11,6 +11,8 @@ import (
 	v1 "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/powerbox-project/powerbox"
 )
 
 // What was found when the product was attacked from outside: places where an agent read
@@ -269,4 +271,18 @@ func TestATK58_OneCallIsTheReleasers(t *testing.T) {
 	if n := len(w.mail.got()); n != 1 {
 		t.Errorf("ATK-58 %d calls reached the agent; want 1", n)
 	}
+}
+
+// sameJSON reports whether two texts are the same JSON value.
+func sameJSON(t *testing.T, a, b []byte) bool {
+	t.Helper()
+	v, err := powerbox.ParseValue(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := powerbox.ParseValue(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Equal(w)
 }
