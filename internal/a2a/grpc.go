@@ -11,11 +11,9 @@ type GRPCRequest struct {
 	Method  Method
 	Version string // of the service that the path names
 	Params  []byte // the message in its JSON form
-	Unknown bool   // it has fields that its reader does not know
 }
 
-// DecodeGRPC is what [Decode] is for JSON-RPC. A message with fields that
-// nobody here can read may ask for anything, like free text.
+// DecodeGRPC is what [Decode] is for JSON-RPC.
 func DecodeGRPC(r GRPCRequest, header Header, limits powerbox.Limits) (Call, *Error) {
 	c := Call{Binding: GRPC, Wire: r.Path, Method: r.Method, Version: r.Version, Extensions: header.extensions(), Params: powerbox.Object()}
 	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask
@@ -35,9 +33,6 @@ func DecodeGRPC(r GRPCRequest, header Header, limits powerbox.Limits) (Call, *Er
 	wrong := CheckCase(v)
 	if wrong == nil {
 		wrong = c.parse(false)
-	}
-	if r.Unknown {
-		c.Message.Loose = true
 	}
 	return c, wrong
 }

@@ -209,8 +209,11 @@ func (c *Call) body(r HTTPRequest, limits powerbox.Limits) *Error {
 // query reads the parameters in the query. Where a body says what is meant the
 // query may give the version and nothing else.
 func (c *Call) query(raw string, limits powerbox.Limits) *Error {
-	if len(raw) > limits.Bytes {
-		return invalidRequest(ReasonTooLarge, "the query has %d bytes; want at most %d", len(raw), limits.Bytes)
+	if most := min(limits.Bytes, maxQuery); len(raw) > most {
+		return invalidRequest(ReasonTooLarge, "the query has %d bytes; want at most %d", len(raw), most)
+	}
+	if n := strings.Count(raw, "&") + 1; n > maxPairs {
+		return invalidRequest(ReasonTooLarge, "the query has %d parameters; want at most %d", n, maxPairs)
 	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -239,23 +242,34 @@ func (c *Call) query(raw string, limits powerbox.Limits) *Error {
 		return wrong
 	}
 	for _, m := range members {
-		if wrong := c.add("the query", m); wrong != nil {
-			return wrong
+		if !queryNames.exact[m.Name] {
+			// Frameworks give meaning to names such as _method and tenant[].
+			return invalidRequest(ReasonQuery, "the query has %.64q, which this binding does not know; leave it out", m.Name)
 		}
 	}
-	return nil
+	return c.add("the query", members...)
 }
+
+// Bounds of a query. No method of the binding has as many parameters.
+const (
+	maxQuery = 8 << 10
+	maxPairs = 64
+)
 
 var queryNames = newNames("tenant", "id", "taskId", "contextId", "name", "parent", "status", "pageSize", "pageToken", "historyLength",
 	"includeArtifacts", "statusTimestampAfter", "lastUpdatedAfter")
 
-// add takes a parameter that stands beside the body. Where the body, or the
-// query, has it too both must say the same: an agent reads either.
-func (c *Call) add(where string, m powerbox.Member) *Error {
-	if given, ok := c.Params.Get(m.Name); ok && given.Kind() != powerbox.KindNull && !given.Equal(m.Value) && !given.Equal(powerbox.String("")) {
-		return invalidParams(ReasonTask, "%s and the rest of the request give %q different values; give one", where, m.Name)
+// add takes parameters that stand beside the body. Where the body, or the
+// query, has one too both must say the same: an agent reads either.
+func (c *Call) add(where string, beside ...powerbox.Member) *Error {
+	for _, m := range beside {
+		if given, ok := c.Params.Get(m.Name); ok && given.Kind() != powerbox.KindNull && !given.Equal(m.Value) && !given.Equal(powerbox.String("")) {
+			return invalidParams(ReasonTask, "%s and the rest of the request give %q different values; give one", where, m.Name)
+		}
 	}
-	members, _ := c.Params.Members()
-	c.Params = powerbox.Object(append(slices.Clone(members), m)...)
+	if len(beside) > 0 {
+		members, _ := c.Params.Members()
+		c.Params = powerbox.Object(append(slices.Clone(members), beside...)...)
+	}
 	return nil
 }

@@ -38,26 +38,39 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	r.join(messageNames.check("params.message", v))
 	var m Message
 	parts := r.elements("parts")
-	wraps := c.Binding != JSONRPC && c.Version == Version03
-	for i, part := range parts {
-		if inner, wrapped := unwrapped(part); wraps && wrapped {
-			part = inner
-			m.Loose = m.Loose || c.Binding == HTTPJSON // to a reader of 0.3's own JSON it is data that calls nothing
-		}
-		r.join(m.add(fmt.Sprintf("params.message.parts[%d]", i), part))
+	if n := len(r.elements("extensions")); n > maxExtensions {
+		r.fail(ReasonParams, "params.message.extensions lists %d extensions; want at most %d", n, maxExtensions)
 	}
+	wraps := c.Binding != JSONRPC && c.Version == Version03
 	var content []powerbox.Value
 	if c.Binding != JSONRPC {
 		content = r.elements("content")
 	} else if _, ok := r.get("content"); ok {
 		m.Loose = true
 	}
+	if len(parts)+len(content) > maxParts {
+		r.fail(ReasonParams, "params.message has %d parts; want at most %d", len(parts)+len(content), maxParts)
+	}
+	if r.err != nil {
+		return m, r.err
+	}
+	for i, part := range parts {
+		if inner, wrapped := unwrapped(part); wraps && wrapped {
+			part = inner
+			m.Loose = m.Loose || c.Binding == HTTPJSON // to a reader of 0.3's own JSON it is data that calls nothing
+		}
+		if wrong := m.add(fmt.Sprintf("params.message.parts[%d]", i), part); wrong != nil {
+			return m, wrong
+		}
+	}
 	if len(parts)+len(content) == 0 {
 		m.Loose = true
 	}
 	for i, part := range content {
 		part, _ = unwrapped(part)
-		r.join(m.add(fmt.Sprintf("params.message.content[%d]", i), part))
+		if wrong := m.add(fmt.Sprintf("params.message.content[%d]", i), part); wrong != nil {
+			return m, wrong
+		}
 	}
 	return m, r.err
 }

@@ -4,6 +4,7 @@
 package a2apb
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -73,52 +74,64 @@ func Decode(path string, message []byte, header a2a.Header, limits powerbox.Limi
 	request := a2a.GRPCRequest{Path: path, Method: r.method, Version: r.version}
 	if err == nil && r.method != a2a.Unknown {
 		var m protoreflect.Message
-		if m, err = read(r.input, message); err == nil {
-			request.Unknown = hasUnknown(m)
+		if m, err = readRequest(r.input, message); err == nil {
 			request.Params, err = protojson.Marshal(m.Interface())
 		}
 	}
 	if err != nil {
+		wrong := &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: "the message cannot be read as " + path + " has it"}
+		if errors.Is(err, errTooMany) {
+			wrong = &a2a.Error{Code: a2a.CodeInvalidRequest, Reason: a2a.ReasonTooLarge, Message: err.Error()}
+		}
 		call, _ := a2a.DecodeGRPC(a2a.GRPCRequest{Path: path, Version: r.version}, header, limits)
 		call.Method = r.method
 		call.Streaming = r.method == a2a.SendStreamingMessage || r.method == a2a.SubscribeToTask
-		return call, &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: "the message cannot be read as " + path + " has it"}
+		return call, wrong
 	}
 	// Bytes and escapes make the JSON form longer than the message.
 	limits.Bytes *= 8
 	return a2a.DecodeGRPC(request, header, limits)
 }
 
-func read(t protoreflect.MessageType, message []byte) (protoreflect.Message, error) {
+// Canonical returns the message of a request written again from what was parsed:
+// fields that the service does not define are gone at every level, each singular
+// field occurs once, with the value that the decision was about, and the order is
+// always the same. What an agent's own reader makes of repeated or unknown fields
+// cannot differ from what was decided.
+func Canonical(path string, message []byte) ([]byte, error) {
+	r, err := find(path)
+	if err != nil || r.input == nil {
+		return nil, fmt.Errorf("request %s: the method is unknown", path)
+	}
+	m, err := readRequest(r.input, message)
+	if err != nil {
+		return nil, fmt.Errorf("request %s: %w", path, err)
+	}
+	out, err := proto.MarshalOptions{Deterministic: true}.Marshal(m.Interface())
+	if err != nil {
+		return nil, fmt.Errorf("request %s: %w", path, err)
+	}
+	return out, nil
+}
+
+// maxNesting is how deep messages nest.
+const maxNesting = 100
+
+// readRequest reads what a caller sent, within bounds and without unknown fields,
+// which protobuf says are ignored.
+func readRequest(t protoreflect.MessageType, message []byte) (protoreflect.Message, error) {
+	if err := bounded(t.Descriptor(), message); err != nil {
+		return nil, err
+	}
 	m := t.New()
-	err := proto.UnmarshalOptions{RecursionLimit: 100}.Unmarshal(message, m.Interface())
+	err := proto.UnmarshalOptions{RecursionLimit: maxNesting, DiscardUnknown: true}.Unmarshal(message, m.Interface())
 	return m, err
 }
 
-// hasUnknown reports whether a message, or one inside it, has fields that are
-// not in its definition.
-func hasUnknown(m protoreflect.Message) bool {
-	found := len(m.GetUnknown()) > 0
-	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		switch {
-		case found || f.Message() == nil:
-		case f.IsMap():
-			if f.MapValue().Message() != nil {
-				v.Map().Range(func(_ protoreflect.MapKey, e protoreflect.Value) bool {
-					found = found || hasUnknown(e.Message())
-					return !found
-				})
-			}
-		case f.IsList():
-			for i := range v.List().Len() {
-				found = found || hasUnknown(v.List().Get(i).Message())
-			}
-		default:
-			found = hasUnknown(v.Message())
-		}
-		return !found
-	})
-	return found
+func read(t protoreflect.MessageType, message []byte) (protoreflect.Message, error) {
+	m := t.New()
+	err := proto.UnmarshalOptions{RecursionLimit: maxNesting}.Unmarshal(message, m.Interface())
+	return m, err
 }
 
 // JSON returns an answer of a method in its JSON form, for [a2a.Told]. An
