@@ -45,7 +45,7 @@ func TestATK4_AnonymousDenialsAreShort(t *testing.T) {
 	call := w.call(Require, try(t, "delete"))
 	call.Caller, call.Purpose, call.Task = Caller{}, long, long
 	call.Origin = func(string) string { return "" }
-	for range 50 {
+	for range 20 {
 		call.Refused = append(call.Refused, Reason{Code: "x", Link: -1, Message: long})
 	}
 	got := w.check(call).Record
