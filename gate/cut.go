@@ -75,7 +75,7 @@ func (m measure) record(r evidence.Record) evidence.Record {
 	var reasons []evidence.Reason
 	for n, one := range d.Reasons {
 		if m.list > 0 && n == m.list {
-			reasons = append(reasons, evidence.Reason{Code: "more", Message: fmt.Sprintf("%d more reasons", len(d.Reasons)-n)})
+			reasons = append(reasons, evidence.Reason{Code: d.Reasons[n].Code, Message: fmt.Sprintf("%d more reasons, this one the first of them", len(d.Reasons)-n)})
 			break
 		}
 		one.Operation, one.Argument, one.Message = cutText(one.Operation, min(m.text, maxReason)), cutText(one.Argument, min(m.text, maxReason)), cutText(one.Message, min(m.text, maxReason))
