@@ -13,10 +13,24 @@ import (
 type Limits struct {
 	Bytes int // longest input, in bytes
 	Depth int // deepest nesting of arrays and objects
+	Nodes int // most values, at all levels together; 0 means [DefaultNodes]
 }
 
-// defaultLimits are those of [ParseValue]: 1 MiB and 64 levels.
+// DefaultNodes is how many values one input may hold where [Limits] says nothing
+// else. Two bytes of JSON become a value of 32 bytes, and readers go over all
+// values several times, so that a bound on bytes alone does not bound the work.
+const DefaultNodes = 1 << 16
+
+// defaultLimits are those of [ParseValue]: 1 MiB, 64 levels and [DefaultNodes].
 var defaultLimits = Limits{Bytes: 1 << 20, Depth: 64}
+
+// nodes is the bound on values with the default in place of 0.
+func (l Limits) nodes() int {
+	if l.Nodes == 0 {
+		return DefaultNodes
+	}
+	return l.Nodes
+}
 
 // SyntaxError says where JSON was refused and what would have been right.
 type SyntaxError struct {
@@ -28,8 +42,8 @@ func (e *SyntaxError) Error() string {
 	return "JSON at byte " + strconv.Itoa(e.Offset) + ": " + e.Message
 }
 
-// ParseValue decodes one JSON value of at most 1 MiB and 64 levels. See
-// [DecodeValue].
+// ParseValue decodes one JSON value of at most 1 MiB, 64 levels and [DefaultNodes]
+// values. See [DecodeValue].
 func ParseValue(data []byte) (Value, error) { return DecodeValue(data, defaultLimits) }
 
 // DecodeValue decodes one JSON value. It is the strict decoder for everything
@@ -44,7 +58,8 @@ func DecodeValue(data []byte, limits Limits) (Value, error) {
 	if at, ok := beginsValue(data); !ok {
 		return Value{}, &SyntaxError{at, wantValue}
 	}
-	d := decoder{src: string(data), depth: limits.Depth}
+	d := decoder{src: string(data), depth: limits.Depth, most: limits.nodes()}
+	d.nodes = d.most
 	var v Value
 	var room [firstRoom]Member
 	if err := d.value(&v, room[:0]); err != nil {
@@ -73,11 +88,15 @@ func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\
 // copies its own, in one piece of the right size. The stack is handed down with
 // what the callers have on it and is theirs again when the call returns: what
 // was put on top of it may be overwritten. It is no part of the decoder because
-// then Go would have to allocate it.
+// then Go would have to allocate it. Parts for which it has no room go on a second
+// stack, which grows and which all levels share.
 type decoder struct {
 	src   string
 	pos   int
 	depth int // levels left
+	nodes int // values left
+	most  int // values at most
+	more  []Member
 }
 
 // firstRoom is how many parts the stack has room for at first, which is enough
@@ -107,6 +126,10 @@ func (d *decoder) peek() byte {
 // follow, since values are big enough for copying them to cost.
 func (d *decoder) value(into *Value, stack []Member) error {
 	d.space()
+	if d.nodes == 0 {
+		return d.failf("more than %d values; want at most as many", d.most)
+	}
+	d.nodes--
 	switch c := d.peek(); {
 	case c == '{':
 		return d.object(into, stack)
@@ -155,43 +178,86 @@ func (d *decoder) open(closing byte) (bool, error) {
 	return true, nil
 }
 
+// inRoom is the place on the second stack of an array or object whose parts are on
+// the first one.
+const inRoom = -1
+
+// push puts a part on the stack. Where that has no room, all parts from start on
+// move to the second one, and at is their place there from then on.
+func (d *decoder) push(stack []Member, start int, at *int, part *Member) []Member {
+	if *at == inRoom {
+		if len(stack) < cap(stack) {
+			return append(stack, *part)
+		}
+		*at = len(d.more)
+		for i := start; i < len(stack); i++ {
+			d.keep(&stack[i])
+		}
+	}
+	d.keep(part)
+	return stack[:start]
+}
+
+// keep puts a part on the second stack. When that is full it grows eightfold, but
+// never beyond what the rest of the input can fill, since a value and its comma
+// take two bytes: memory stays in proportion to the input.
+func (d *decoder) keep(part *Member) {
+	if n := len(d.more); n == cap(d.more) {
+		grown := make([]Member, n, n+firstRoom+1+min(7*n, (len(d.src)-d.pos)/2, d.nodes))
+		copy(grown, d.more)
+		d.more = grown
+	}
+	d.more = append(d.more, *part)
+}
+
+// collected are the parts that push has kept.
+func (d *decoder) collected(stack []Member, start, at int) []Member {
+	if at == inRoom {
+		return stack[start:]
+	}
+	parts := d.more[at:]
+	d.more = d.more[:at]
+	return parts
+}
+
 func (d *decoder) array(into *Value, stack []Member) error {
 	more, err := d.open(']')
-	start := len(stack)
+	start, at := len(stack), inRoom
 	var e Member
 	for more && err == nil {
 		if err = d.value(&e.Value, stack); err != nil {
 			return err
 		}
-		stack = append(stack, e)
+		stack = d.push(stack, start, &at, &e)
 		more, err = d.separator(']')
 	}
 	if err != nil {
 		return err
 	}
-	*into = copyList(stack[start:])
+	*into = copyList(d.collected(stack, start, at))
 	d.depth++
 	return nil
 }
 
 func (d *decoder) object(into *Value, stack []Member) error {
 	more, err := d.open('}')
-	start := len(stack)
+	start, at := len(stack), inRoom
 	var m Member
 	for more && err == nil {
 		if err = d.member(&m, stack); err != nil {
 			return err
 		}
-		stack = append(stack, m)
+		stack = d.push(stack, start, &at, &m)
 		more, err = d.separator('}')
 	}
 	if err != nil {
 		return err
 	}
-	if err := d.sortMembers(stack[start:]); err != nil {
+	parts := d.collected(stack, start, at)
+	if err := d.sortMembers(parts); err != nil {
 		return err
 	}
-	*into = copyObject(stack[start:])
+	*into = copyObject(parts)
 	d.depth++
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // The extension constraints. Each parses its argument like the target does
@@ -17,7 +18,7 @@ import (
 // PathUnder admits absolute slash-separated paths that are Root or lie
 // beneath it. Paths with empty segments, with segments of dots and spaces
 // alone, with backslashes, control characters, percent escapes or characters
-// that compatibility folding turns into dots and slashes are refused. Symbolic
+// that NFKC changes, such as full-width letters, are refused. Symbolic
 // links are the target's own business. The zero PathUnder admits nothing.
 type PathUnder struct{ Root string }
 
@@ -122,13 +123,10 @@ func plainPath(p string) bool {
 }
 
 // rewritten reports whether some target turns r into something else: control
-// characters, the other slash, escapes, and what NFKC folds to '.', '/', '\\'.
+// characters, the other slash, escapes, and all that NFKC changes, since some of it
+// becomes dots, slashes or escapes.
 func rewritten(r rune) bool {
-	switch r {
-	case '\\', '%', '\u2024', '\u2025', '\u2026', '\ufe52', '\uff0e', '\uff0f', '\uff3c':
-		return true
-	}
-	return r < 0x20 || r >= 0x7f && r < 0xa0
+	return r == '\\' || r == '%' || r < 0x20 || r >= 0x7f && (r < 0xa0 || unicode.Is(changedByNFKC, r))
 }
 
 func wantPath(name, p string) error {

@@ -21,17 +21,21 @@ func (w *town) once(digest string) {
 func TestGATE3_WaitsForAPerson(t *testing.T) {
 	w := newTown(t)
 	call := w.call(Require, try(t, "a2a.message"))
-	call.Approval = true
+	call.Approval, call.Bound = true, "the very call"
 	w.once("")
 	call.Presented = []Presented{{Reference: "cap_once"}}
 	v := w.check(call)
 	if v.Allowed || !v.Waits || !slices.Equal(codes(v), []string{CodeApproval}) || v.Record.Decision != evidence.Abstain || v.Record.OutcomeStatus != "" {
 		t.Errorf("GATE-3 under a capability for any request: %+v, recorded %s %s", codes(v), v.Record.Decision, v.Record.OutcomeStatus)
 	}
-	if v.Under.IsEmpty() || v.Digest() != call.Request.Digest || len(v.Required()) != 1 {
+	if v.Under.IsEmpty() || v.Digest() != call.Bound || len(v.Required()) != 1 {
 		t.Errorf("GATE-3 what it would go on under is not told: %v", v.Under.Names())
 	}
-	w.once(call.Request.Digest)
+	w.once(call.Bound)
+	if v := w.check(call); v.Allowed || !slices.Contains(codes(v), CodeOtherRequest) {
+		t.Errorf("ATK-58 the caller itself presents what was given for it: %v", codes(v))
+	}
+	call.Released = true
 	if v := w.check(call); !v.Allowed || v.Waits {
 		t.Errorf("GATE-3 under what was given for it: %v", codes(v))
 	}
@@ -73,7 +77,8 @@ func TestATK46_OneRequestIsOneUse(t *testing.T) {
 	w.gate.Recorder = kept
 	call := w.call(Require, try(t, "a2a.message"))
 	call.Presented = []Presented{{Reference: "cap_once"}}
-	for digest, want := range map[string]int{"": 0, call.Request.Digest: 1} {
+	call.Bound, call.Released = "the very call", true
+	for digest, want := range map[string]int{"": 0, call.Bound: 1} {
 		w.once(digest)
 		held := w.gate.References.(onRecord)["cap_once"]
 		held.Accounts = []Account{{Of: "cap_once", Budgets: Budgets{Uses: 1}}}

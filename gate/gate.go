@@ -148,7 +148,7 @@ type Call struct {
 	// Content names the first place that has free content, for the denial; "" for none.
 	Content string
 	// Noted is what the record says of the call besides. It decides nothing.
-	Noted []Reason
+	Noted   []Reason
 	Action  string // action_type of the record
 	Tenant  string // in which the agent keeps what the call names, "" for none
 	Task    string // that the call names, "" for none

@@ -68,7 +68,8 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 	if v.Allowed && call.Target.AdmitFreeText && call.Free {
 		r.Details.Reasons = append(r.Details.Reasons, evidence.Reason{Code: "free_text_unsafe", Message: "free text was admitted because the operator wrote admit_free_text: unsafe"})
 	}
-	return r, nil
+	anonymous := r.Decision == evidence.Deny && v.Held.Capability == "" && call.Caller.Holder == "" && call.Caller.Name == "" && call.Caller.Principal == ""
+	return fit(r, anonymous), nil
 }
 
 func requiredNames(call *Call) []string {
@@ -143,7 +144,7 @@ func kindOf(call *Call) string {
 func reasonsOf(reasons []Reason) []evidence.Reason {
 	var out []evidence.Reason
 	for _, r := range reasons {
-		e := evidence.Reason{Code: r.Code, Operation: shortened(r.Operation), Argument: shortened(r.Argument), Constraint: r.Constraint, Message: shortened(r.Message)}
+		e := evidence.Reason{Code: r.Code, Operation: r.Operation, Argument: r.Argument, Constraint: r.Constraint, Message: r.Message}
 		if r.Link >= 0 {
 			e.Link = &r.Link
 		}
@@ -152,13 +153,5 @@ func reasonsOf(reasons []Reason) []evidence.Reason {
 	return out
 }
 
-// maxReason bounds the texts of a reason on record. They repeat what callers
-// wrote: a long one must not keep the refusal from being recorded.
+// maxReason bounds the texts of a reason on record, which repeat what callers wrote.
 const maxReason = 1024
-
-func shortened(s string) string {
-	if len(s) <= maxReason {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxReason], "") + "..."
-}

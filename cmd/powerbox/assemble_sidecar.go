@@ -23,8 +23,6 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
@@ -147,8 +145,8 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 // it is taken. After an error none of them is open.
 func (g *apartGateway) fronts(ctx context.Context, main net.Listener) ([]front, error) {
 	public := g.face.Load().gateway.URL(g.enrolled.Agent)
-	limit := g.face.Load().config.Limits.Connections
-	fronts := []front{{listener: g.tls.on(netutil.LimitListener(main, limit)), handler: guardHosts(main.Addr(), g.handler(), public)}}
+	limits := g.face.Load().config.Limits
+	fronts := []front{{listener: g.tls.on(limited(main, limits.Connections, limits.PerAddress)), handler: guardHosts(main.Addr(), g.handler(), public)}}
 	if g.options.metrics != "" {
 		f, err := listenTelemetry(ctx, g.telemetry, g.options.metrics, g.log)
 		if err != nil {
@@ -166,7 +164,7 @@ func (g *apartGateway) fronts(ctx context.Context, main net.Listener) ([]front, 
 	if g.options.dev && !loopback(l.Addr()) {
 		return nil, errors.Join(errors.New("--dev listens on loopback addresses only"), l.Close(), closeAll(fronts))
 	}
-	return append(fronts, front{listener: g.tls.on(netutil.LimitListener(l, limit), "h2"), handler: guardHosts(l.Addr(), http.HandlerFunc(g.serveGRPC), g.options.address)}), nil
+	return append(fronts, front{listener: g.tls.on(limited(l, limits.Connections, limits.PerAddress), "h2"), handler: guardHosts(l.Addr(), http.HandlerFunc(g.serveGRPC), g.options.address)}), nil
 }
 
 // serveGRPC serves under the configuration that is in force.

@@ -67,6 +67,7 @@ func newAttach(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		defer p.limitMemory()()
 		return p.attach(cmd.Context(), c, *output)
 	}
 	return cmd

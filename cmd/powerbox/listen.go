@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/powerbox-project/powerbox/internal/config"
 )
 
@@ -50,7 +48,7 @@ func (i *instance) listen(ctx context.Context, main net.Listener, log *slog.Logg
 		i.sources = append(i.sources, settings.source)
 	}
 	for n, f := range fronts {
-		fronts[n].listener = netutil.LimitListener(f.listener, i.config.Limits.Connections)
+		fronts[n].listener = limited(f.listener, i.config.Limits.Connections, i.config.Limits.PerAddress)
 		switch {
 		case f.plain:
 		case n > 0:

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/net/netutil"
 
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/feed"
@@ -57,6 +56,7 @@ func newRelay(p *program) *cobra.Command {
 			if err := o.check(); err != nil {
 				return usage(err)
 			}
+			defer p.limitMemory()()
 			return p.runRelay(cmd.Context(), o)
 		},
 	}
@@ -116,8 +116,10 @@ func (p *program) runRelay(ctx context.Context, o relayOptions) error {
 		wg.Go(func() { reread(background, func() []*source { return []*source{secured.source} }, nil, log) })
 	}
 	log.InfoContext(ctx, "relaying", slog.String("listen", listener.Addr().String()), slog.Any("servers", o.servers))
-	// One place for each stream, and some for who asks for a snapshot.
-	open := netutil.LimitListener(listener, 2*o.streams+64)
+	// One place for each stream, and some for who asks for a snapshot. One address has
+	// half of them at most.
+	places := 2*o.streams + 64
+	open := limited(listener, places, places/2)
 	err = run(ctx, secured.on(open), guardHosts(listener.Addr(), relayHandler(relay, admitted, o.anyone)))
 	stop()
 	wg.Wait()

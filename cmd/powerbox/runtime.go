@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"runtime"
 	"runtime/debug"
 )
@@ -17,7 +18,7 @@ const gcPercent = 400
 const diskThreads = 2
 
 // tune sets what Go has otherwise by default, for a process that serves calls, where
-// GOGC and GOMAXPROCS say nothing. A limit of the CPU time, as of a container, is kept:
+// GOGC, GOMEMLIMIT and GOMAXPROCS say nothing. A limit of the CPU time, as of a container, is kept:
 // who has more threads at once than it allows is stopped for the rest of a period.
 func (p *program) tune() (restore func()) {
 	var undo []func()
@@ -29,9 +30,21 @@ func (p *program) tune() (restore func()) {
 		runtime.GOMAXPROCS(runtime.NumCPU() + diskThreads)
 		undo = append(undo, runtime.SetDefaultGOMAXPROCS)
 	}
+	undo = append(undo, p.limitMemory())
 	return func() {
 		for _, u := range undo {
 			u()
 		}
 	}
+}
+
+// limitMemory has Go keep within the memory of the control group, where GOMEMLIMIT
+// says nothing.
+func (p *program) limitMemory() (restore func()) {
+	limit := memoryLimit(os.DirFS("/"))
+	if p.env("GOMEMLIMIT") != "" || limit == 0 {
+		return func() {}
+	}
+	old := debug.SetMemoryLimit(limit)
+	return func() { debug.SetMemoryLimit(old) }
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
-	"sync"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/powerbox-project/powerbox/holder"
@@ -101,14 +101,16 @@ func (s *admitting) RecvMsg(m any) error {
 	return err
 }
 
-// keeping is the codec of protobuf, which remembers the bytes of messages of A2A
-// until they are taken.
-type keeping struct {
-	codec
-	raw sync.Map // message to bytes
-}
+// keeping is the codec of protobuf, which keeps the bytes of messages of A2A until
+// they are taken. It keeps them in the message itself, as an unknown field behind all
+// others: what is never taken, such as the message of a call that was cancelled or
+// that another interceptor refused, goes with its message.
+type keeping struct{ codec }
 
-func (k *keeping) Unmarshal(data mem.BufferSlice, v any) error {
+// keptField is the number of that field, the highest that there is.
+const keptField = protowire.MaxValidNumber
+
+func (keeping) Unmarshal(data mem.BufferSlice, v any) error {
 	raw := data.Materialize()
 	m, ok := v.(proto.Message)
 	if !ok {
@@ -117,16 +119,40 @@ func (k *keeping) Unmarshal(data mem.BufferSlice, v any) error {
 	if err := proto.Unmarshal(raw, m); err != nil {
 		return err
 	}
-	if isA2A("/" + string(m.ProtoReflect().Descriptor().FullName())) {
-		k.raw.Store(v, raw)
+	if r := m.ProtoReflect(); isA2A("/" + string(r.Descriptor().FullName())) {
+		sent := r.GetUnknown()
+		kept := make([]byte, 0, len(sent)+len(raw)+16)
+		kept = protowire.AppendTag(append(kept, sent...), keptField, protowire.BytesType)
+		r.SetUnknown(protowire.AppendBytes(kept, raw))
 	}
 	return nil
 }
 
-func (k *keeping) take(v any) []byte {
-	raw, _ := k.raw.LoadAndDelete(v)
-	b, _ := raw.([]byte)
-	return b
+// take returns the bytes of a message, and removes them from it.
+func (keeping) take(v any) []byte {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return nil
+	}
+	unknown := m.ProtoReflect().GetUnknown()
+	for at := 0; at < len(unknown); {
+		number, kind, n := protowire.ConsumeTag(unknown[at:])
+		if n < 0 {
+			return nil
+		}
+		size := protowire.ConsumeFieldValue(number, kind, unknown[at+n:])
+		if size < 0 {
+			return nil
+		}
+		// A sender can use the number, too: ours is the last field.
+		if end := at + n + size; end == len(unknown) && number == keptField && kind == protowire.BytesType {
+			raw, _ := protowire.ConsumeBytes(unknown[at+n:])
+			m.ProtoReflect().SetUnknown(unknown[:at:at])
+			return raw
+		}
+		at += n + size
+	}
+	return nil
 }
 
 // codec is that of protobuf, with messages that are bytes already.

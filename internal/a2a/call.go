@@ -143,6 +143,9 @@ func (c *Call) envelope(v powerbox.Value) *Error {
 // configuration.
 func (c *Call) parse(v03 bool) *Error {
 	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask
+	if len(c.Extensions) > maxExtensions {
+		return invalidRequest(ReasonTooLarge, "A2A-Extensions names more than %d extensions; want at most as many", maxExtensions)
+	}
 	if c.Method == Unknown {
 		return c.unknownTenant()
 	}
@@ -253,7 +256,11 @@ func (c *Call) parseTargets(v03 bool, sent powerbox.Value) *Error {
 		message := open("params.message", sent)
 		task.add(message, "taskId")
 		context.add(message, "contextId")
-		for _, e := range message.elements("referenceTaskIds") {
+		referenced := message.elements("referenceTaskIds")
+		if len(referenced) > maxReferences {
+			return invalidParams(ReasonParams, "params.message.referenceTaskIds lists %d tasks; want at most %d", len(referenced), maxReferences)
+		}
+		for _, e := range referenced {
 			id, ok := e.Text()
 			if !ok {
 				message.fail(ReasonParams, "params.message.referenceTaskIds holds an element of type %s; want strings", e.Kind())
@@ -284,6 +291,14 @@ func (c *Call) idIsTask(v03 bool) bool {
 		return false
 	}
 }
+
+// Bounds of what one call can list. Owners are looked up for every task, and agents
+// are asked for every extension.
+const (
+	maxReferences = 64
+	maxExtensions = 64
+	maxParts      = 256
+)
 
 // taskOfName returns the task of a resource name, tasks/{id} or
 // tasks/{id}/pushNotificationConfigs/{id}, as drafts of 1.0 had it.

@@ -3,6 +3,7 @@ package a2a
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/powerbox-project/powerbox"
 )
@@ -24,6 +25,10 @@ func foldName(name string) string {
 // is nil where there is nothing to refuse, and otherwise an invalid request that
 // names the two.
 func CheckCase(v powerbox.Value) *Error {
+	room := maxOddNames
+	if wrong := checkNames(v, &room); wrong != nil {
+		return wrong
+	}
 	if err := v.CheckNames(); err != nil {
 		return invalidRequest(ReasonVariant, "%v", err)
 	}
@@ -72,6 +77,51 @@ func (n names) checkRaw(where string, o rawObject) error {
 	for _, m := range o {
 		if exact, ok := n.variant(m.name); ok {
 			return fmt.Errorf("%s has a member %q, which some readers take for %q", where, m.name, exact)
+		}
+	}
+	return nil
+}
+
+// Bounds of member names. Names are folded several times, and the letters of the
+// world cost a hundred times what ASCII costs.
+const (
+	maxName     = 1024     // bytes of one name
+	maxOddNames = 64 << 10 // bytes of all names that are not of ASCII
+)
+
+// checkNames refuses, at any depth, names that are too long, and names that
+// JavaScript gives a meaning: an agent that copies such a member changes what every
+// object has, and others ignore it.
+func checkNames(v powerbox.Value, room *int) *Error {
+	elements, _ := v.Elements()
+	for _, e := range elements {
+		if wrong := checkNames(e, room); wrong != nil {
+			return wrong
+		}
+	}
+	members, _ := v.Members()
+	for _, m := range members {
+		if wrong := checkName(m.Name, room); wrong != nil {
+			return wrong
+		}
+		if wrong := checkNames(m.Value, room); wrong != nil {
+			return wrong
+		}
+	}
+	return nil
+}
+
+func checkName(name string, room *int) *Error {
+	if len(name) > maxName {
+		return invalidRequest(ReasonTooLarge, "a member name has %d bytes; want at most %d", len(name), maxName)
+	}
+	switch name {
+	case "__proto__", "constructor", "prototype":
+		return invalidRequest(ReasonVariant, "a member is named %q, which JavaScript gives a meaning of its own; choose another name", name)
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		if *room -= len(name); *room < 0 {
+			return invalidRequest(ReasonTooLarge, "member names that are not of ASCII have more than %d bytes together; want at most as many", maxOddNames)
 		}
 	}
 	return nil

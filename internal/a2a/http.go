@@ -76,7 +76,7 @@ func DecodeHTTP(r HTTPRequest, header Header, limits powerbox.Limits) (Call, *Er
 	if wrong := c.written(limits); wrong != nil {
 		return c, wrong
 	}
-	if wrong := c.query(r.Query, limits); wrong != nil {
+	if wrong := c.query(r.Query); wrong != nil {
 		return c, wrong
 	}
 	if wrong := c.besidePath(named); wrong != nil {
@@ -227,11 +227,8 @@ func (c *Call) written(limits powerbox.Limits) *Error {
 
 // query reads the parameters in the query. Where a body says what is meant the
 // query may give the version and nothing else.
-func (c *Call) query(raw string, limits powerbox.Limits) *Error {
-	if len(raw) > limits.Bytes {
-		return invalidRequest(ReasonTooLarge, "the query has %d bytes; want at most %d", len(raw), limits.Bytes)
-	}
-	values, err := url.ParseQuery(raw)
+func (c *Call) query(raw string) *Error {
+	values, err := url.ParseQuery(raw) // its size was bounded when it was written again
 	if err != nil {
 		return invalidRequest(ReasonQuery, "the query cannot be read")
 	}
@@ -258,23 +255,34 @@ func (c *Call) query(raw string, limits powerbox.Limits) *Error {
 		return wrong
 	}
 	for _, m := range members {
-		if wrong := c.add("the query", m); wrong != nil {
-			return wrong
+		if !queryNames.exact[m.Name] {
+			// Frameworks give meaning to names such as _method and tenant[].
+			return invalidRequest(ReasonQuery, "the query has %.64q, which this binding does not know; leave it out", m.Name)
 		}
 	}
-	return nil
+	return c.add("the query", members...)
 }
+
+// Bounds of a query. No method of the binding has as many parameters.
+const (
+	maxQuery = 8 << 10
+	maxPairs = 64
+)
 
 var queryNames = newNames("tenant", "id", "taskId", "contextId", "name", "parent", "status", "pageSize", "pageToken", "historyLength",
 	"includeArtifacts", "statusTimestampAfter", "lastUpdatedAfter")
 
-// add takes a parameter that stands beside the body. Where the body, or the
-// query, has it too both must say the same: an agent reads either.
-func (c *Call) add(where string, m powerbox.Member) *Error {
-	if given, ok := c.Params.Get(m.Name); ok && given.Kind() != powerbox.KindNull && !given.Equal(m.Value) && !given.Equal(powerbox.String("")) {
-		return invalidParams(ReasonTask, "%s and the rest of the request give %q different values; give one", where, m.Name)
+// add takes parameters that stand beside the body. Where the body, or the
+// query, has one too both must say the same: an agent reads either.
+func (c *Call) add(where string, beside ...powerbox.Member) *Error {
+	for _, m := range beside {
+		if given, ok := c.Params.Get(m.Name); ok && given.Kind() != powerbox.KindNull && !given.Equal(m.Value) && !given.Equal(powerbox.String("")) {
+			return invalidParams(ReasonTask, "%s and the rest of the request give %q different values; give one", where, m.Name)
+		}
 	}
-	members, _ := c.Params.Members()
-	c.Params = powerbox.Object(append(slices.Clone(members), m)...)
+	if len(beside) > 0 {
+		members, _ := c.Params.Members()
+		c.Params = powerbox.Object(append(slices.Clone(members), beside...)...)
+	}
 	return nil
 }

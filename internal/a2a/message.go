@@ -41,20 +41,10 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	r.join(messageNames.check("params.message", v))
 	var m Message
 	parts := r.elements("parts")
-	wraps := c.Binding != JSONRPC && c.Version == Version03
-	for i, part := range parts {
-		inner, wrapped := unwrapped(part)
-		if wraps && !wrapped && halfWrapped(part) {
-			r.fail(ReasonVariant, "params.message.parts[%d].data has a member data beside others, and readers of 0.3 differ in which they take; send the object itself", i)
-		}
-		if wraps && wrapped {
-			part = inner
-			if c.Binding == HTTPJSON { // to a reader of 0.3's own JSON it is data that calls nothing
-				m.loose(fmt.Sprintf("params.message.parts[%d].data", i))
-			}
-		}
-		r.join(m.add(fmt.Sprintf("params.message.parts[%d]", i), part))
+	if n := len(r.elements("extensions")); n > maxExtensions {
+		r.fail(ReasonParams, "params.message.extensions lists %d extensions; want at most %d", n, maxExtensions)
 	}
+	wraps := c.Binding != JSONRPC && c.Version == Version03
 	var content []powerbox.Value
 	if c.Binding != JSONRPC {
 		if content = r.elements("content"); len(parts) > 0 && len(content) > 0 {
@@ -63,12 +53,35 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	} else if _, ok := r.get("content"); ok {
 		m.loose(r.at("content"))
 	}
+	if len(parts)+len(content) > maxParts {
+		r.fail(ReasonParams, "params.message has %d parts; want at most %d", len(parts)+len(content), maxParts)
+	}
+	if r.err != nil {
+		return m, r.err
+	}
+	for i, part := range parts {
+		inner, wrapped := unwrapped(part)
+		if wraps && !wrapped && halfWrapped(part) {
+			return m, invalidParams(ReasonVariant, "params.message.parts[%d].data has a member data beside others, and readers of 0.3 differ in which they take; send the object itself", i)
+		}
+		if wraps && wrapped {
+			part = inner
+			if c.Binding == HTTPJSON { // to a reader of 0.3's own JSON it is data that calls nothing
+				m.loose(fmt.Sprintf("params.message.parts[%d].data", i))
+			}
+		}
+		if wrong := m.add(fmt.Sprintf("params.message.parts[%d]", i), part); wrong != nil {
+			return m, wrong
+		}
+	}
 	if len(parts)+len(content) == 0 {
 		m.loose(r.at("parts"))
 	}
 	for i, part := range content {
 		part, _ = unwrapped(part)
-		r.join(m.add(fmt.Sprintf("params.message.parts[%d]", i), part))
+		if wrong := m.add(fmt.Sprintf("params.message.parts[%d]", i), part); wrong != nil {
+			return m, wrong
+		}
 	}
 	params := open("params", c.Params)
 	m.besideParts(params, r)

@@ -137,6 +137,9 @@ func (h Header) extensions() []string {
 			if uri = strings.Trim(uri, " \t"); uri != "" {
 				uris = append(uris, uri)
 			}
+			if len(uris) > maxExtensions {
+				return uris // one more than is taken: parse refuses the call
+			}
 		}
 	}
 	return uris

@@ -22,7 +22,8 @@ func openStrict(where string, v powerbox.Value, known ...string) *objectReader {
 	members, _ := v.Members()
 	for _, m := range members {
 		if !slices.Contains(known, m.Name) {
-			r.fail(ReasonMember, "%s has an unknown member %q; known are %s", where, m.Name, list(known))
+			r.fail(ReasonMember, "%s has an unknown member %.64q; known are %s", where, m.Name, list(known))
+			break
 		}
 	}
 	return r
@@ -131,6 +132,7 @@ func (r *objectReader) chain(name string) []string {
 		s, _ := e.Text()
 		if s == "" || seen[s] {
 			r.fail(ReasonParams, "%s holds an element that is empty, no string, or there twice", r.at(name))
+			break
 		}
 		seen[s] = true
 		out = append(out, s)

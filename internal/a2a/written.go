@@ -16,7 +16,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // A2A 0.3, section 6). TestEveryFieldOfARequestIsKnown holds them to the definitions
 // of the protobuf messages.
 var (
-	knownFile = NewKnown(texts("name", "mimeType", "mediaType", "bytes", "uri", "fileWithBytes", "fileWithUri")...)
+	knownFile   = NewKnown(texts("name", "mimeType", "mediaType", "bytes", "uri", "fileWithBytes", "fileWithUri")...)
 	partMembers = []KnownMember{
 		{Name: "kind"}, {Name: "type"}, {Name: "text"}, {Name: "file", Is: IsObject, Of: knownFile},
 		{Name: "raw"}, {Name: "url"}, {Name: "filename"}, {Name: "mediaType"}, {Name: "metadata", Is: IsObject, Of: anything()},
@@ -132,7 +132,7 @@ func (c *Call) rewriteHTTP(r HTTPRequest, segments []string) (wrong *Error) {
 		parts[i] = escaped(s)
 	}
 	c.Written = HTTPRequest{Method: r.Method, Path: "/" + strings.Join(parts, "/")}
-	if c.Written.Query, wrong = c.writtenQuery(r.Query); wrong != nil || len(r.Body) == 0 {
+	if c.Written.Query, wrong = writtenQuery(r.Query); wrong != nil || len(r.Body) == 0 {
 		return wrong
 	}
 	known := c.Method.params(HTTPJSON)
@@ -150,28 +150,20 @@ func escaped(segment string) string {
 	return strings.ReplaceAll(url.PathEscape(segment), "%3A", ":")
 }
 
-// writtenQuery is a query with each name once, in the order of the names.
-func (c *Call) writtenQuery(raw string) (string, *Error) {
-	if len(raw) > maxQuery {
-		return "", invalidRequest(ReasonTooLarge, "the query has %d bytes; want at most %d", len(raw), maxQuery)
+// writtenQuery is a query with each name once, in the order of the names. Which names a
+// call may have is checked when it is read.
+func writtenQuery(raw string) (string, *Error) {
+	if len(raw) > maxQuery || strings.Count(raw, "&") >= maxPairs {
+		return "", invalidRequest(ReasonTooLarge, "the query has more than %d bytes or %d parameters", maxQuery, maxPairs)
 	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return "", invalidRequest(ReasonQuery, "the query cannot be read")
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		switch {
-		case len(values[name]) > 1:
+		if len(values[name]) > 1 {
 			return "", invalidRequest(ReasonQuery, "the query has %q %d times; send it once", cut(name, 64), len(values[name]))
-		case c.Method != Unknown && !queryNames.exact[name] && !isVersion(name):
-			return "", invalidRequest(ReasonQuery, "the query has %q, which is no parameter of a call; leave it out", cut(name, 64))
 		}
 	}
 	return values.Encode(), nil
 }
-
-// isVersion reports whether a name is, to some reader, that of the version.
-func isVersion(name string) bool { return strings.EqualFold(name, "A2A-Version") }
-
-// maxQuery bounds the query of a call, in bytes.
-const maxQuery = 8 << 10

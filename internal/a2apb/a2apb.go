@@ -4,6 +4,7 @@
 package a2apb
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -73,59 +74,52 @@ func Decode(path string, message []byte, header a2a.Header, limits powerbox.Limi
 	request := a2a.GRPCRequest{Path: path, Method: r.method, Version: r.version}
 	if err == nil && r.method != a2a.Unknown {
 		var m protoreflect.Message
-		if m, err = read(r.input, message); err == nil {
-			if request.Message, err = canonical(m); err == nil {
+		if m, err = readRequest(r.input, message); err == nil {
+			if request.Message, err = written(m); err == nil {
 				request.Params, err = protojson.Marshal(m.Interface())
 			}
 		}
 	}
 	if err != nil {
+		wrong := &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: "the message cannot be read as " + path + " has it"}
+		if errors.Is(err, errTooMany) {
+			wrong = &a2a.Error{Code: a2a.CodeInvalidRequest, Reason: a2a.ReasonTooLarge, Message: err.Error()}
+		}
 		call, _ := a2a.DecodeGRPC(a2a.GRPCRequest{Path: path, Version: r.version}, header, limits)
 		call.Method = r.method
 		call.Streaming = r.method == a2a.SendStreamingMessage || r.method == a2a.SubscribeToTask
-		return call, &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: "the message cannot be read as " + path + " has it"}
+		return call, wrong
 	}
 	// Bytes and escapes make the JSON form longer than the message.
 	limits.Bytes *= 8
 	return a2a.DecodeGRPC(request, header, limits)
 }
 
-func read(t protoreflect.MessageType, message []byte) (protoreflect.Message, error) {
-	m := t.New()
-	err := proto.UnmarshalOptions{RecursionLimit: 100}.Unmarshal(message, m.Interface())
-	return m, err
-}
-
-// canonical writes a message again from what was read of it: without fields that are
-// not in its definition, which protobuf has readers ignore, and with each singular field
-// once. Readers differ in which copy of a repeated one they take.
-func canonical(m protoreflect.Message) ([]byte, error) {
-	discardUnknown(m)
+// written is the message of a request written again from what was read: fields that the
+// service does not define are gone at every level, and each singular field occurs once.
+// Readers differ in which copy of a repeated one they take.
+func written(m protoreflect.Message) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m.Interface())
 }
 
-// discardUnknown drops the fields that are not in the definition of a message, or of one
-// inside it.
-func discardUnknown(m protoreflect.Message) {
-	if len(m.GetUnknown()) > 0 {
-		m.SetUnknown(nil)
+// maxNesting is how deep messages nest.
+const maxNesting = 100
+
+// readRequest reads what a caller sent, within bounds and without unknown fields,
+// which protobuf says are ignored.
+func readRequest(t protoreflect.MessageType, message []byte) (protoreflect.Message, error) {
+	if err := bounded(t.Descriptor(), message); err != nil {
+		return nil, err
 	}
-	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		switch {
-		case f.Message() == nil:
-		case f.IsMap():
-			if f.MapValue().Message() != nil {
-				v.Map().Range(func(_ protoreflect.MapKey, e protoreflect.Value) bool { discardUnknown(e.Message()); return true })
-			}
-		case f.IsList():
-			for i := range v.List().Len() {
-				discardUnknown(v.List().Get(i).Message())
-			}
-		default:
-			discardUnknown(v.Message())
-		}
-		return true
-	})
+	m := t.New()
+	err := proto.UnmarshalOptions{RecursionLimit: maxNesting, DiscardUnknown: true}.Unmarshal(message, m.Interface())
+	return m, err
+}
+
+func read(t protoreflect.MessageType, message []byte) (protoreflect.Message, error) {
+	m := t.New()
+	err := proto.UnmarshalOptions{RecursionLimit: maxNesting}.Unmarshal(message, m.Interface())
+	return m, err
 }
 
 // JSON returns an answer of a method in its JSON form, for [a2a.Told]. An

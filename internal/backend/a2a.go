@@ -84,7 +84,7 @@ func (a A2A) whole(resp *http.Response, about string) (provider.Result, error) {
 	if err != nil {
 		return provider.Result{}, err
 	}
-	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: len(data), Depth: 64})
+	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: len(data), Depth: 64, Nodes: maxNodes})
 	if err != nil {
 		return provider.Result{}, fmt.Errorf("backend: the agent's answer of status %d is no JSON: %w", resp.StatusCode, err)
 	}

@@ -40,6 +40,10 @@ type HTTP struct {
 // contextHeader carries the signed context.
 const contextHeader = "Powerbox-Context"
 
+// maxNodes is how many values an answer may hold. Services are the operator's own
+// and answer with tables: more than callers may send.
+const maxNodes = 1 << 20
+
 // Execute implements [provider.Backend].
 func (h HTTP) Execute(ctx context.Context, e provider.Execution) (provider.Result, error) {
 	to, ok := h.URLs[e.Capability.Name]
@@ -144,7 +148,7 @@ func (h HTTP) answer(resp *http.Response, to string) (provider.Result, error) {
 	if err != nil {
 		return provider.Result{}, err
 	}
-	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: len(data), Depth: 64})
+	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: len(data), Depth: 64, Nodes: maxNodes})
 	if resp.StatusCode >= http.StatusBadRequest {
 		return provider.Result{Failed: failed(resp.StatusCode, v)}, nil
 	}

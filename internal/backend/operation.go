@@ -207,7 +207,7 @@ func plainText(v powerbox.Value) (string, bool) {
 
 // answered reads what an HTTP interface says.
 func answered(resp *http.Response, data []byte) (provider.Result, error) {
-	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: len(data), Depth: 64})
+	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: len(data), Depth: 64, Nodes: maxNodes})
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case resp.StatusCode >= http.StatusBadRequest:

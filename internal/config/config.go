@@ -291,6 +291,7 @@ type Defaults struct {
 // Limits are what callers may use up at one listener, or one caller by itself.
 type Limits struct {
 	Connections int           `key:"connections" default:"8192" min:"1" max:"1000000" doc:"Connections at one address; further ones wait."`
+	PerAddress  int           `key:"connections_per_address" default:"4096" min:"0" max:"1000000" doc:"Connections of one client address at one of ours, for IPv6 of one network of 64 bits; further ones are closed at once. Half of limits.connections, so that no single address takes all; a proxy in front is one address, so raise it there together with limits.connections. 0 is no limit."`
 	Header      Size          `key:"header" default:"64KiB" doc:"Largest header of a request. A chain with its proof needs up to 8KiB."`
 	HeaderTime  time.Duration `key:"header_time" default:"10s" doc:"Time in which the header of a request has to come."`
 	IdleTime    time.Duration `key:"idle_time" default:"2m" doc:"Time after which a connection without a request is closed."`

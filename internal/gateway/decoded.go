@@ -47,11 +47,11 @@ const maxDepth = 64
 // decode reads the body and the one call in it. A request that goes no further is
 // answered here; leave is called at the end of one that does.
 func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, leave func(), ok bool) {
-	limit := g.config.BodyLimit
+	limits := powerbox.Limits{Bytes: g.config.BodyLimit, Depth: maxDepth}
 	if i.showsNothing() && i.mode != gate.Observe {
-		limit = min(limit, maxUnidentified)
+		limits.Bytes, limits.Nodes = min(limits.Bytes, maxUnidentified), maxUnidentifiedNodes
 	}
-	body, status, err := readBody(i.request, limit)
+	body, status, err := readBody(i.request, limits.Bytes)
 	if err != nil {
 		g.unreadable(w, i.unread(nil, false), status, err)
 		return nil, nil, false
@@ -70,7 +70,7 @@ func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, leav
 	noCallStatus, noCall := i.noCall()
 	x = &decoded{identified: i, view: view, mode: i.mode, body: body, proof: body, call: a2a.Call{Binding: i.binding}, wrong: a2a.NoCall(noCall)}
 	if noCall == nil {
-		x.read(powerbox.Limits{Bytes: limit, Depth: maxDepth})
+		x.read(limits)
 	}
 	i.notes.decoded = x
 	if leave, ok = g.admit(w, x); !ok {

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
@@ -27,6 +28,9 @@ import (
 // maxAnswer bounds what is held of one answer, or of one event of a stream, to
 // learn the tasks in it.
 const maxAnswer = 16 << 20
+
+// answerLimits bound an answer that is read. Agents are trusted with more than callers.
+var answerLimits = powerbox.Limits{Bytes: maxAnswer, Depth: maxDepth, Nodes: 1 << 20}
 
 // extras are what goes with a call beside what was decided on.
 type extras struct {

@@ -93,9 +93,12 @@ func (g *Gateway) unauthenticated(w http.ResponseWriter, x stage, err error) {
 	g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
 }
 
-// maxUnidentified bounds the body of a request that shows nothing of who makes it, in
-// bytes. Whoever shows something may send as much as the operator allows.
-const maxUnidentified = 256 << 10
+// A request that shows nothing of who makes it is bounded in bytes and in values. Whoever
+// shows something may send as much as the operator allows.
+const (
+	maxUnidentified      = 256 << 10
+	maxUnidentifiedNodes = 4096
+)
 
 // showsNothing reports whether a request says nothing of who makes it.
 func (i *identified) showsNothing() bool {

@@ -318,7 +318,7 @@ func (g *Gateway) mcpEvent(r *http.Response, x *forwardable, data []byte) (inste
 	if x.mode == gate.Observe || len(bytes.TrimSpace(data)) == 0 {
 		return nil, true, nil
 	}
-	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: maxAnswer, Depth: 64})
+	v, err := powerbox.DecodeValue(data, answerLimits)
 	if err != nil {
 		return nil, false, fmt.Errorf("a message of the server: %w", err)
 	}
@@ -468,7 +468,7 @@ func mcpResult(payload []byte) outcome {
 	if code, wrong := a2a.ErrorCode(payload); wrong {
 		return failed(aboutInput(code))
 	}
-	v, err := powerbox.DecodeValue(payload, powerbox.Limits{Bytes: maxAnswer, Depth: 64})
+	v, err := powerbox.DecodeValue(payload, answerLimits)
 	if err == nil {
 		result, _ := v.Get("result")
 		if wrong, _ := result.Get("isError"); wrong.Equal(powerbox.Bool(true)) {

@@ -159,7 +159,7 @@ func (m *Message) CheckHeaders(headers map[string][]string, name func(string) st
 	if m.Stateless() && m.Kind == Response {
 		return invalid(a2a.ReasonEnvelope, "revision %s has no responses of clients; call again, with inputResponses", Stateless)
 	}
-	seen := map[string]bool{}
+	seen, args := map[string]bool{}, mirrors(nil)
 	for header, values := range headers {
 		if len(header) < len(headerName) || header[0] != 'M' && header[0] != 'm' {
 			continue
@@ -168,7 +168,10 @@ func (m *Message) CheckHeaders(headers map[string][]string, name func(string) st
 		if is != headerMethod && is != headerName && !strings.HasPrefix(is, headerParams) {
 			continue
 		}
-		if len(values) != 1 || seen[is] || !m.says(is, values[0]) {
+		if len(seen) == maxHeaders {
+			return m.mismatch("more than %d headers Mcp-Method, Mcp-Name and Mcp-Param-*; send at most as many", maxHeaders)
+		}
+		if len(values) != 1 || seen[is] || !m.says(is, values[0], &args) {
 			return m.mismatch("the header %.64q says something else than the message, or nothing that its revision has", header)
 		}
 		seen[is] = true
@@ -213,8 +216,9 @@ func (m *Message) checkRevision(said []string) *a2a.Error {
 	return m.mismatch("%s says another revision than %s of the message, or only one of the two is there", HeaderVersion, metaVersion)
 }
 
-// says reports whether the message says what a header says again.
-func (m *Message) says(header, value string) bool {
+// says reports whether the message says what a header says again. The index of its
+// arguments is made once, for the first header that needs it.
+func (m *Message) says(header, value string, args *mirrors) bool {
 	value, ok := plain(value)
 	switch {
 	case !ok:
@@ -224,51 +228,14 @@ func (m *Message) says(header, value string) bool {
 	case header == headerName:
 		return value == m.Subject && value != ""
 	default:
-		return m.Stateless() && m.IsTool() && m.mirrors(strings.TrimPrefix(header, headerParams), value)
-	}
-}
-
-// mirrors reports whether an argument has a value that a header says. Which argument
-// it is about only the tool's schema says, which the server holds it to: here it is one
-// of the name that the header has, where there is one, and any otherwise.
-func (m *Message) mirrors(name, value string) bool {
-	named, same, some := false, false, false
-	var look func(v powerbox.Value)
-	look = func(v powerbox.Value) {
-		members, _ := v.Members()
-		for _, member := range members {
-			look(member.Value)
-			is, primitive := primitiveIs(member.Value, value)
-			if !primitive {
-				continue
-			}
-			some = some || is
-			if strings.EqualFold(strings.ReplaceAll(member.Name, "_", "-"), name) {
-				named, same = true, same || is
-			}
+		if !m.Stateless() || !m.IsTool() {
+			return false
 		}
+		if *args == nil {
+			*args = mirrorsOf(m.Arguments)
+		}
+		return (*args).has(strings.TrimPrefix(header, headerParams), value)
 	}
-	look(m.Arguments)
-	if named {
-		return same
-	}
-	return some
-}
-
-// primitiveIs compares a value that headers can say with what one says: numbers as
-// numbers.
-func primitiveIs(v powerbox.Value, said string) (is, primitive bool) {
-	if text, ok := v.Text(); ok {
-		return text == said, true
-	}
-	if truth, ok := v.Truth(); ok {
-		return said == fmt.Sprint(truth), true
-	}
-	if d, ok := v.Decimal(); ok {
-		other, err := powerbox.ParseDecimal(said)
-		return err == nil && other == d, true
-	}
-	return false, false
 }
 
 // Headers are what a client of the message's revision says again, by name.

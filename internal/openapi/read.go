@@ -21,7 +21,7 @@ func Read(data []byte) (powerbox.Value, error) {
 	if len(data) > MaxBytes {
 		return powerbox.Value{}, fmt.Errorf("openapi: the document has %d bytes; want at most %d", len(data), MaxBytes)
 	}
-	if v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: MaxBytes, Depth: maxDepth}); err == nil {
+	if v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: MaxBytes, Depth: maxDepth, Nodes: maxNodes}); err == nil {
 		return v, nil
 	}
 	var root yaml.Node
