@@ -317,8 +317,8 @@ func (c Call) Naming(urlSkill string) (named Named, found bool, err *Error) {
 	if len(all) == 0 {
 		return Named{}, false, nil
 	}
-	if c.Message.Unread && all[0].Where == "params.metadata" {
-		return Named{}, false, ambiguous("params.metadata names skill %q, and the message has data that are no call; put the skill and its arguments into the data part, or leave the data out", all[0].Skill)
+	if c.Message.Unread && all[0].Where != "the URL" {
+		return Named{}, false, ambiguous("%s names skill %q, and the message has other data that are no call; put the skill and its arguments into one data part, and leave the rest out", all[0].Where, all[0].Skill)
 	}
 	if parts := len(slices.DeleteFunc(slices.Clone(c.Message.DataParts), func(v powerbox.Value) bool { return !calls(v) })); parts > 1 {
 		return Named{}, false, ambiguous("%d data parts of one message call a skill; send one call per message", parts)
