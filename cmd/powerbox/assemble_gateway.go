@@ -79,15 +79,15 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	}
 	i.agreed = &registry.Agreed{Store: i.store, Stop: i.issuer.StopCard, Go: i.issuer.GoCard, Current: i.issuer.KnowCard}
 	c := gateway.Config{
-		CardSeen: i.agreed.Seen,
-		Gate:     g, Identity: i.sessions, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
+		Gate: g, Identity: i.sessions, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
 		Issuing:   server.Issuing{Issuer: i.issuer, Recipient: w.recipient},
-		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w),
-		Cards: client, Transport: client.Transport(), HTTP2: client.HTTP2(), Public: strangers.Transport(), PublicHTTP2: strangers.HTTP2(),
-		PushAddress: pushAddress, PushPost: poster(), Pages: w.pages,
-		Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
-		ByPolicy: i.issuer.ByPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
-		BodyLimit: int(i.config.Defaults.BodyLimit), BodyTime: i.config.Limits.BodyTime, Streams: i.config.Limits.Streams, Denials: i.config.Limits.Denials, Rate: i.config.Defaults.RequestRate, Now: a.now, Log: a.log,
+		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w), Cards: client,
+		Network: network(client, strangers),
+		Answers: gateway.Answers{
+			CardSeen: i.agreed.Seen, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
+			ByPolicy: i.issuer.ByPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
+		},
+		Limits: limitsOf(i.config), Pages: w.pages, Now: a.now, Log: a.log,
 	}
 	if i.telemetry != nil {
 		c.Observer, g.Took = i.telemetry, i.telemetry.Took
@@ -256,6 +256,21 @@ func (w *wiring) recipient(agent string) (identity.Holder, bool) {
 	return identity.Holder{}, false
 }
 
+// network is how a gateway reaches agents, and hosts that only their cards name.
+func network(agents, strangers *outbound.Client) gateway.Network {
+	return gateway.Network{
+		Transport: agents.Transport(), HTTP2: agents.HTTP2(), Public: strangers.Transport(), PublicHTTP2: strangers.HTTP2(),
+		PushAddress: pushAddress, PushPost: poster(),
+	}
+}
+
+// limitsOf bounds what callers of a gateway can take.
+func limitsOf(c *config.Config) gateway.Limits {
+	return gateway.Limits{
+		BodyLimit: int(c.Defaults.BodyLimit), BodyTime: c.Limits.BodyTime, Streams: c.Limits.Streams, Denials: c.Limits.Denials, Rate: c.Defaults.RequestRate,
+	}
+}
+
 func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Agent, error) {
 	for _, name := range c.Headers {
 		if err := gateway.CheckHeader(name); err != nil {
@@ -263,11 +278,21 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		}
 	}
 	out := gateway.Agent{
-		ID: c.ID, URL: agent.URL, Upstream: c.Upstream, UpstreamHosts: c.UpstreamHosts, Headers: c.Headers, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, Signer: agent.Signer,
-		Skills: map[string]gateway.Skill{}, Local: c.Protocol == "local", EnforcesContext: c.Enforces == "context" || c.Protocol == "local", AdmitFreeText: c.AdmitFreeText == "unsafe",
-		RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension, PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Relay: gateway.Relay{On: c.Push.Relay, Via: c.Push.RelayVia}, Canary: c.Canary, DenyStatus: c.DenyStatus, InvokeNative: c.Invoke == "native",
-		Methods: c.UnknownMethods, LegacyMember: c.CardLegacyMember, ClientContexts: c.ClientContexts, ReadsTenants: c.GRPCTenants == "read",
-		Drift: gateway.Drift(c.Drift), Trust: trust.Level(c.Trust), Detach: detached(c), Degraded: gate.Degraded{Reads: c.Degraded.Calls == "reads", For: c.Degraded.For},
+		ID: c.ID, URL: agent.URL, Local: c.Protocol == "local",
+		Behind: gateway.Behind{
+			Upstream: c.Upstream, UpstreamHosts: c.UpstreamHosts, Headers: c.Headers, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, ReadsTenants: c.GRPCTenants == "read",
+		},
+		Identities: gateway.Identities{Signer: agent.Signer, Drift: gateway.Drift(c.Drift)},
+		Offered: gateway.Offered{
+			Skills: map[string]gateway.Skill{}, Methods: c.UnknownMethods, InvokeNative: c.Invoke == "native", LegacyMember: c.CardLegacyMember,
+			EnforcesContext: c.Enforces == "context" || c.Protocol == "local",
+		},
+		Enforced: gateway.Enforced{
+			Trust: trust.Level(c.Trust), AdmitFreeText: c.AdmitFreeText == "unsafe", RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension,
+			Canary: c.Canary, DenyStatus: c.DenyStatus, ClientContexts: c.ClientContexts, Detach: detached(c),
+			Degraded: gate.Degraded{Reads: c.Degraded.Calls == "reads", For: c.Degraded.For},
+		},
+		Events: gateway.Events{PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Relay: gateway.Relay{On: c.Push.Relay, Via: c.Push.RelayVia}},
 	}
 	var err error
 	if out.Scopes, err = i.scopesOf(c); err != nil {

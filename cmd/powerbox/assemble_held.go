@@ -62,7 +62,7 @@ func (h holds) askApart(ctx context.Context, of issuer.Gateway, c *sidecar.HeldC
 			return sidecar.HeldAnswer{}, &issuer.TargetError{Message: "arguments: " + err.Error()}
 		}
 	}
-	held := gateway.HeldCall{Agent: of.Agent, Resource: c.Resource, ResourceName: c.Name, Arguments: arguments}
+	held := gateway.HeldCall{Agent: of.Agent, HeldSubject: gateway.HeldSubject{Resource: c.Resource, ResourceName: c.Name, Arguments: arguments}}
 	for _, op := range c.Operations {
 		held.Operations = append(held.Operations, gateway.HeldOperation(op))
 	}

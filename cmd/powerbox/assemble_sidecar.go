@@ -385,11 +385,15 @@ func (g *apartGateway) front(f *face) error {
 			Sessions:   sidecar.Replay{Remote: g.remote, Sessions: true},
 			RecorderID: g.enrolled.Gateway, NewID: recordIDs(g.now), Now: g.now, Log: g.log,
 		},
-		Identity: sidecar.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: sidecar.Issuing{}, Holds: g.holds, CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
-		Resources: sidecar.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream, Transport: g.upstream.Transport(), HTTP2: g.upstream.HTTP2(), Public: g.strangers.Transport(), PublicHTTP2: g.strangers.HTTP2(),
-		PushAddress: pushAddress, PushPost: poster(), Pages: pages, Mode: g.remote.Mode, ModeSet: g.remote.ModeSet,
-		Origin: func(holder string) string { return wiring.origins[holder] }, Scope: wiring.scopes, Pseudonym: g.remote.Pseudonym,
-		Redact: redaction(f.config.Evidence.Arguments), BodyLimit: int(f.config.Defaults.BodyLimit), BodyTime: f.config.Limits.BodyTime, Streams: f.config.Limits.Streams, Denials: f.config.Limits.Denials, Rate: f.config.Defaults.RequestRate, Now: g.now, Log: g.log,
+		Identity: sidecar.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: sidecar.Issuing{}, Holds: g.holds,
+		Resources: sidecar.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
+		Network: network(g.upstream, g.strangers),
+		Answers: gateway.Answers{
+			CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
+			Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: func(holder string) string { return wiring.origins[holder] }, Scope: wiring.scopes,
+			Pseudonym: g.remote.Pseudonym, Redact: redaction(f.config.Evidence.Arguments),
+		},
+		Limits: limitsOf(f.config), Pages: pages, Now: g.now, Log: g.log,
 	}
 	if f.gateway, err = gateway.New(g.observed(c)); err != nil {
 		return err

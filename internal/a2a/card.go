@@ -3,6 +3,7 @@ package a2a
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -25,6 +26,7 @@ type CardView struct {
 	PushNotifications bool
 	Signed            bool
 	Extensions        []string // URIs
+	KeyHeaders        []string `json:",omitempty"` // canonical names of headers in which its security schemes have clients show API keys
 	Holder            []byte   // raw JWK of params.holder under our extension; nil when absent
 }
 
@@ -74,8 +76,38 @@ func ReadCard(raw []byte) (CardView, error) {
 	for _, e := range c.extensions {
 		v.Extensions = append(v.Extensions, e.text("uri"))
 	}
+	v.KeyHeaders = c.keyHeaders()
 	v.Holder, err = c.holder()
 	return v, err
+}
+
+// keyHeaders are the headers of the API keys that the card asks clients for (A2A 1.0,
+// section 4.5; 0.3, APIKeySecurityScheme).
+func (c card) keyHeaders() []string {
+	schemes, err := readObject(c.top.get("securitySchemes"))
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, m := range schemes {
+		scheme, err := readObject(m.value)
+		if err != nil {
+			continue
+		}
+		where := scheme.text("in")
+		if inner, err := readObject(scheme.get("apiKeySecurityScheme")); err == nil {
+			scheme, where = inner, inner.text("location")
+		} else if scheme.text("type") != "apiKey" {
+			continue
+		}
+		switch name := scheme.text("name"); {
+		case where == "header" && name != "":
+			names = append(names, http.CanonicalHeaderKey(name))
+		case where == "cookie":
+			names = append(names, "Cookie")
+		}
+	}
+	return names
 }
 
 // Interface returns where the agent takes calls of a binding, a version and a

@@ -108,3 +108,16 @@ func sections(t *testing.T, path string) map[string][]byte {
 	}
 	return parts
 }
+
+// EXT-38: what an agent's card asks of clients is known, so that it reaches the agent.
+func TestEXT38_KeyHeaders(t *testing.T) {
+	const schemes = `{"one":{"apiKeySecurityScheme":{"location":"header","name":"x-api-key"}},"two":{"type":"apiKey","in":"header","name":"X-Old-Key"},` +
+		`"three":{"type":"apiKey","in":"cookie","name":"session"},"four":{"type":"http","in":"header","name":"X-Forwarded-User"},"five":{"type":"apiKey","in":"query","name":"key"},"six":[]}`
+	v, err := ReadCard([]byte(`{"name":"a","securitySchemes":` + schemes + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"X-Api-Key", "X-Old-Key", "Cookie"}, v.KeyHeaders); diff != "" {
+		t.Error(diff)
+	}
+}

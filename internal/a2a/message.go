@@ -53,7 +53,9 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	}
 	var content []powerbox.Value
 	if c.Binding != JSONRPC {
-		content = r.elements("content")
+		if content = r.elements("content"); len(parts) > 0 && len(content) > 0 {
+			r.fail(ReasonVariant, "params.message has parts and content, which are one field to some readers; send parts")
+		}
 	} else if _, ok := r.get("content"); ok {
 		m.loose(r.at("content"))
 	}
@@ -62,7 +64,7 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	}
 	for i, part := range content {
 		part, _ = unwrapped(part)
-		r.join(m.add(fmt.Sprintf("params.message.content[%d]", i), part))
+		r.join(m.add(fmt.Sprintf("params.message.parts[%d]", i), part))
 	}
 	params := open("params", c.Params)
 	m.besideParts(params, r)

@@ -23,12 +23,14 @@ var (
 		KnownMember{Name: "raw"}, KnownMember{Name: "url"}, KnownMember{Name: "filename"}, KnownMember{Name: "mediaType"},
 		KnownMember{Name: "metadata", Is: IsObject, Of: anything()},
 	)
-	knownMessage = NewKnown(
-		KnownMember{Name: "kind"}, KnownMember{Name: "messageId"}, KnownMember{Name: "contextId"}, KnownMember{Name: "taskId"},
-		KnownMember{Name: "role", Is: IsScalar}, KnownMember{Name: "referenceTaskIds", Is: IsTexts}, KnownMember{Name: "extensions", Is: IsTexts},
-		KnownMember{Name: "parts", Is: IsList, Of: knownPart}, KnownMember{Name: "content", Is: IsList, Of: knownPart},
-		KnownMember{Name: "metadata", Is: IsObject, Of: anything()},
-	)
+	messageMembers = []KnownMember{
+		{Name: "kind"}, {Name: "messageId"}, {Name: "contextId"}, {Name: "taskId"},
+		{Name: "role", Is: IsScalar}, {Name: "referenceTaskIds", Is: IsTexts}, {Name: "extensions", Is: IsTexts},
+		{Name: "parts", Is: IsList, Of: knownPart}, {Name: "metadata", Is: IsObject, Of: anything()},
+	}
+	knownMessage = NewKnown(messageMembers...)
+	// The parts are called content in the protobuf form of 0.3.
+	knownMessageProto   = NewKnown(append(slices.Clone(messageMembers), KnownMember{Name: "content", Is: IsList, Of: knownPart})...)
 	knownAuthentication = NewKnown(KnownMember{Name: "scheme"}, KnownMember{Name: "schemes", Is: IsTexts}, KnownMember{Name: "credentials"})
 	pushMembers         = append(texts("id", "taskId", "tenant", "url", "token"), KnownMember{Name: "authentication", Is: IsObject, Of: knownAuthentication})
 	knownPush           = NewKnown(pushMembers...)
@@ -62,7 +64,10 @@ var (
 		GetExtendedCard:  NewKnown(tenant, metadata),
 	}
 	// The field of the message is called request in the protobuf form of 0.3.
-	knownSendProto = NewKnown(append(slices.Clone(knownSend), KnownMember{Name: "request", Is: IsObject, Of: knownMessage})...)
+	knownSendProto = NewKnown(
+		tenant, KnownMember{Name: "message", Is: IsObject, Of: knownMessageProto}, KnownMember{Name: "request", Is: IsObject, Of: knownMessageProto},
+		KnownMember{Name: "configuration", Is: IsObject, Of: knownConfiguration}, metadata,
+	)
 )
 
 // anything is an object of which every member is kept.

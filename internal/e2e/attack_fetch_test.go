@@ -117,7 +117,7 @@ func cardAt(host string) string {
 // replacement for it, as it is none for a capability.
 func TestEXT38_AuthenticationStaysTheAgents(t *testing.T) {
 	overTools(t, func(t *testing.T, on wire) {
-		w := start(t, options{on: on})
+		w := start(t, options{on: on, agent: "    headers: [X-Api-Key, Cookie, Proxy-Authorization-Info]\n"})
 		alice := w.caller(aliceToken)
 		held := alice.reports()
 		body := data("search_documents", map[string]any{})

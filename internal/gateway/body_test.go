@@ -15,7 +15,7 @@ import (
 // the time that it takes.
 func TestATK55_SlowBodiesEnd(t *testing.T) {
 	const bodyTime, left = 30 * time.Second, 200 * time.Millisecond // left of bodyTime, by a clock that is behind
-	g := &Gateway{config: Config{BodyTime: bodyTime, Now: func() time.Time { return time.Now().Add(left - bodyTime) }}}
+	g := &Gateway{config: Config{Limits: Limits{BodyTime: bodyTime}, Now: func() time.Time { return time.Now().Add(left - bodyTime) }}}
 	serve := g.timely(func(w http.ResponseWriter, r *http.Request, _ *agent, _ string) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			http.Error(w, "slow", http.StatusBadRequest)

@@ -24,9 +24,9 @@ func (c *cardsOnce) GetChanged(_ context.Context, _, _, tag string) ([]byte, htt
 func TestCARD16_AskedAgainByETag(t *testing.T) {
 	cards := &cardsOnce{}
 	var seen []string
-	a := &agent{Agent: Agent{ID: "a", Upstream: "http://a", Cards: cards}, gateway: &Gateway{config: Config{
+	a := &agent{Agent: Agent{ID: "a", Behind: Behind{Upstream: "http://a", Cards: cards}}, gateway: &Gateway{config: Config{Answers: Answers{
 		CardSeen: func(_ context.Context, _ string, raw []byte) error { seen = append(seen, string(raw)); return nil },
-	}}}
+	}}}}
 	first, err := a.fetch(t.Context())
 	if err != nil {
 		t.Fatal(err)

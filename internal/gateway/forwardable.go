@@ -121,6 +121,11 @@ func (g *Gateway) pass(w http.ResponseWriter, x *decided, e extras) {
 				g.taken(w, x)
 				return
 			}
+			if errors.Is(err, errTooMany) {
+				g.finish(x, notTheAgent(evidence.Failed))
+				g.deny(w, x, a2a.Denial{Code: a2a.CodeInvalidParams, Reason: codeTooMany, DecisionID: x.verdict.Record.ID, Message: errTooMany.Error() + "; name a context, or ask for a task by its id"})
+				return
+			}
 			g.end(x)
 			g.unknown(w, x, err)
 		},
@@ -481,10 +486,15 @@ var errTaken = errors.New("the agent gave the call a task or context that is som
 func (g *Gateway) bindOne(ctx context.Context, x *decided, name thing) error {
 	mine := g.ownerOf(x, x.verdict.Held)
 	first, err := g.config.Tasks.Bind(ctx, x.ID, x.call.Tenant, name.key(), mine)
-	if err == nil && first != mine && x.mode != gate.Observe {
+	if err == nil && !sameCaller(first, mine) && x.mode != gate.Observe {
 		return errTaken
 	}
 	return err
+}
+
+// sameCaller reports whether two owners are one caller, under one capability or several.
+func sameCaller(a, b Owner) bool {
+	return a == b || a.Principal == b.Principal && a.Holder == b.Holder && a.Holder != ""
 }
 
 // codeTaken is the denial of an answer that is about what somebody else owns.

@@ -61,49 +61,29 @@ type Skill struct {
 
 // Agent is one agent behind the gateway.
 type Agent struct {
-	ID           string // required
-	URL          string // required; public URL
+	ID     string // required
+	URL    string // required; public URL
+	Local  bool   // inside a program that asks for decisions: nothing is forwarded; MCP is set, too
+	MCP    *MCP   // set for an MCP server, whose endpoint Upstream is
+	Scopes Scopes // what is said and enforced under the authorization extension
+	Behind
+	Identities
+	Offered
+	Enforced
+	Events
+}
+
+// Behind is where the agent is, and how it is reached.
+type Behind struct {
 	Upstream     string // required; base URL of the agent's card
 	GRPC         string // host:port where clients reach its gRPC, "" where that is not taken
 	GRPCUpstream string // URL of the agent's gRPC instead of what its card says; "" for that
 	// UpstreamHosts are the hosts that the agent's card may name beside that of
 	// Upstream, *.example.org for those below, wherever they are. To any other one
 	// calls go on public addresses alone (ATK-15).
-	UpstreamHosts   []string
-	Keys            func() token.KeySet     // that its capabilities are accepted under now (SEP-16, EXT-34)
-	Published       func() []byte           // JWK Set of them (EXT-33)
-	Headers         []string                // of callers that pass beside those of the protocols, by canonical name
-	Drift           Drift                   // what becomes of what the card does not declare
-	CardPin         *agentcard.Card         // that the agent's card must not widen; nil for any card (CARD-13)
-	CardKeys        agentcard.Keys          // of whom the agent's card must be signed; none asks for no signature
-	Foreign         map[string]token.KeySet // other issuers that are accepted
-	Signer          func() token.Signer     // of the context header, as of now
-	Skills          map[string]Skill
-	Grants          []a2a.CardGrant
-	Required        []powerbox.Operation
-	Trust           trust.Level // that a calling agent must have reached for anything, "" for none
-	EnforcesContext bool
-	AdmitFreeText   bool
-	RefuseAmbient   bool
-	NeedsExtension  bool       // callers must ask for our extension (EXT-36)
-	Modes           []ModeRule // the first that is about a call counts
-	Canary          int        // share of callers in percent that the mode holds for
-	DenyStatus      int        // HTTP status of a denial: 200 or 403
-	PushHosts       []string   // hosts that events may be posted to, *.example.org for those below; any where none is named
-	PushPrivate     bool       // also on this machine and in private networks, without TLS
-	Relay           Relay      // whether and how events pass here
-	Local           bool       // inside a program that asks for decisions: nothing is forwarded; MCP is set, too
-	MCP             *MCP       // set for an MCP server, whose endpoint Upstream is
-	Scopes          Scopes     // what is said and enforced under the authorization extension
-	ClientContexts  bool       // whoever first names a context that is not known has it
-	ReadsTenants    bool       // also that of CancelTask and SubscribeToTask over gRPC
-	InvokeNative    bool       // the agent knows a2a/skill/invoke itself
-	Methods         []string   // further methods that may pass, by exact name
-	LegacyMember    bool       // whether its card gets the top-level capabilityGrants
-	Degraded        gate.Degraded
-	// Detach returns arguments as a body that is kept beside the record of their
-	// call; nil where none are kept.
-	Detach func(arguments []byte) (*evidence.Body, error)
+	UpstreamHosts []string
+	Headers       []string // of callers that pass beside those of the protocols, by canonical name
+	ReadsTenants  bool     // it reads those of CancelTask and SubscribeToTask over gRPC, too
 	// Encrypted says that the agent is reached over TLS alone, whatever its card
 	// names.
 	Encrypted bool
@@ -111,6 +91,51 @@ type Agent struct {
 	Transport, HTTP2    http.RoundTripper
 	Public, PublicHTTP2 http.RoundTripper
 	Cards               Cards
+}
+
+// Identities are the keys of the agent, and of whoever speaks for it.
+type Identities struct {
+	Keys      func() token.KeySet     // that its capabilities are accepted under now (SEP-16, EXT-34)
+	Published func() []byte           // JWK Set of them (EXT-33)
+	Signer    func() token.Signer     // required; of the context header, as of now
+	Foreign   map[string]token.KeySet // other issuers that are accepted
+	Drift     Drift                   // what becomes of what the card does not declare
+	CardPin   *agentcard.Card         // that the agent's card must not widen; nil for any card (CARD-13)
+	CardKeys  agentcard.Keys          // of whom the agent's card must be signed; none asks for no signature
+}
+
+// Offered is what the agent can be asked for.
+type Offered struct {
+	Skills          map[string]Skill
+	Grants          []a2a.CardGrant
+	Required        []powerbox.Operation // that a message needs which names no skill
+	Methods         []string             // further methods that may pass, by exact name
+	InvokeNative    bool                 // the agent knows a2a/skill/invoke itself
+	LegacyMember    bool                 // whether its card gets the top-level capabilityGrants
+	EnforcesContext bool                 // whether it decides every effect by the forwarded context
+}
+
+// Enforced is how calls are held to what is granted.
+type Enforced struct {
+	Trust          trust.Level // that a calling agent must have reached for anything, "" for none
+	AdmitFreeText  bool
+	RefuseAmbient  bool
+	NeedsExtension bool       // callers must ask for our extension (EXT-36)
+	Modes          []ModeRule // the first that is about a call counts
+	Canary         int        // share of callers in percent that the mode holds for
+	DenyStatus     int        // HTTP status of a denial: 200 or 403
+	ClientContexts bool       // whoever first names a context that is not known has it
+	Degraded       gate.Degraded
+	// Detach returns arguments as a body that is kept beside the record of their
+	// call; nil where none are kept.
+	Detach func(arguments []byte) (*evidence.Body, error)
+}
+
+// Events is where events of the agent's tasks may go.
+type Events struct {
+	PushHosts   []string // hosts that events may be posted to, *.example.org for those below; any where none is named
+	PushPrivate bool     // also on this machine and in private networks, without TLS
+	Relay       Relay    // whether and how events pass here
 }
 
 // Authenticator says who makes a request. See the identity package.
@@ -177,10 +202,33 @@ type Config struct {
 	Tasks     Tasks
 	Resources Resources
 	Cards     Cards
+	Network
+	Answers
+	Limits
+	// Pages seals tokens of pages, and where events are relayed to, without a nonce
+	// of the caller's. Gateways of one agent share its key.
+	Pages    cipher.AEAD
+	Now      func() time.Time
+	Log      *slog.Logger
+	Observer Observer // nil for none
+}
+
+// Network is how a gateway reaches others.
+type Network struct {
 	Transport http.RoundTripper // HTTP/1.1
 	HTTP2     http.RoundTripper // HTTP/2, without TLS where the URL says http: gRPC needs it
 	// Public and PublicHTTP2 are the same to public addresses alone; required.
 	Public, PublicHTTP2 http.RoundTripper
+	// PushAddress returns why events may not be posted to an address, private ones
+	// admitted or not.
+	PushAddress func(ctx context.Context, address string, private bool) error
+	// PushPost posts an event and returns the status of the answer. Addresses are
+	// those that PushAddress admits, looked at again as they are dialled.
+	PushPost func(ctx context.Context, address string, private bool, header http.Header, body []byte) (status int, err error)
+}
+
+// Answers are what a gateway asks the rest of the product.
+type Answers struct {
 	// CardSeen is told of the card of an agent before anything is done by it; an
 	// error keeps the one before. nil for nobody (CARD-13).
 	CardSeen func(ctx context.Context, agent string, raw []byte) error
@@ -200,23 +248,15 @@ type Config struct {
 	// Pseudonym returns a principal's name at an agent.
 	Pseudonym func(agent, principal string) string
 	Redact    func(arguments powerbox.Value) []byte
-	// PushAddress returns why events may not be posted to an address, private ones
-	// admitted or not.
-	PushAddress func(ctx context.Context, address string, private bool) error
-	// PushPost posts an event and returns the status of the answer. Addresses are
-	// those that PushAddress admits, looked at again as they are dialled.
-	PushPost func(ctx context.Context, address string, private bool, header http.Header, body []byte) (status int, err error)
-	// Pages seals tokens of pages, and where events are relayed to, without a nonce
-	// of the caller's. Gateways of one agent share its key.
-	Pages     cipher.AEAD
-	BodyLimit int
+}
+
+// Limits bound what callers can take.
+type Limits struct {
+	BodyLimit int           // bytes of a body
 	BodyTime  time.Duration // in which a body has to come
 	Denials   int           // of one caller in a minute that are recorded one by one; 0 records all
 	Streams   int           // that one caller may have open; 0 for no limit
 	Rate      int           // calls per second and caller; 0 for no limit
-	Now       func() time.Time
-	Log       *slog.Logger
-	Observer  Observer // nil for none
 }
 
 // cardLife is how long a card is used before it is fetched again.

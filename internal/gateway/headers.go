@@ -74,7 +74,7 @@ func (x *decided) allowedHeader() http.Header {
 	out, in := http.Header{}, x.request.Header
 	for name, values := range in {
 		param := x.binding == a2a.MCP && x.mcp.Stateless() && strings.HasPrefix(name, mcpParam)
-		if !carriedOn[name] && !param && !slices.Contains(x.Headers, name) {
+		if !carriedOn[name] && !param && !slices.Contains(x.Headers, name) && !x.asksFor(name) {
 			continue
 		}
 		if slices.ContainsFunc(values, func(v string) bool { return len(v) > maxHeader }) {
@@ -97,6 +97,11 @@ func (x *decided) allowedHeader() http.Header {
 		}
 	}
 	return out
+}
+
+// asksFor reports whether the agent's card has clients show an API key in a header.
+func (x *decoded) asksFor(name string) bool {
+	return slices.Contains(x.view.card.KeyHeaders, name) && CheckHeader(name) == nil
 }
 
 // typeOf is the type of a body, which is JSON in UTF-8, without parameters.

@@ -26,19 +26,29 @@ type HeldCall struct {
 	Owner                  Owner
 	Caller                 identity.Caller
 	Purpose                string
-	Operation              string // qualified
-	Operations             []HeldOperation
-	Handle                 string // resource handle among the arguments, "" for none
-	Resource               string // id of the resource behind it
-	ResourceName           string
-	Arguments              powerbox.Value // of the skill, or {message} for free text
-	Request                []byte         // what the call is made from again
-	Digest                 string         // of its bytes
-	Parent                 string         // capability on record that it came under, "" for none
-	Under, Through         []string
-	Authority              powerbox.Authority // what it may do
-	Decision               string             // id of the record
-	Trace                  string
+	HeldSubject
+	Request []byte // what the call is made from again
+	Digest  string // of the call, as of [gate.Call.Bound]
+	HeldUnder
+	Decision string // id of the record
+	Trace    string
+}
+
+// HeldSubject is what a held call is about.
+type HeldSubject struct {
+	Operation    string // qualified
+	Operations   []HeldOperation
+	Handle       string // resource handle among the arguments, "" for none
+	Resource     string // id of the resource behind it
+	ResourceName string
+	Arguments    powerbox.Value // of the skill, or {message} for free text
+}
+
+// HeldUnder is what a held call came under.
+type HeldUnder struct {
+	Parent         string // capability on record, "" for none
+	Under, Through []string
+	Authority      powerbox.Authority // what it may do
 }
 
 // HeldOperation is one operation that a held call is, or could be, about.
@@ -188,8 +198,9 @@ func (g *Gateway) heldCall(x *decided) (HeldCall, error) {
 	}
 	c := HeldCall{
 		Agent: x.ID, Tenant: x.call.Tenant, Context: x.call.Context, Owner: g.ownerOf(x, v.Held), Caller: caller, Purpose: v.Record.Intent.Purpose,
-		Request: request, Digest: v.Digest(), Parent: v.Held.OnRecord, Under: v.Held.Links, Through: v.Held.Through, Decision: v.Record.ID, Trace: x.attempted.trace,
-		Operations: x.approvals(), Arguments: powerbox.Object(powerbox.Member{Name: "message", Value: powerbox.String(words(x.call.Params))}),
+		Request: request, Digest: v.Digest(), Decision: v.Record.ID, Trace: x.attempted.trace,
+		HeldUnder:   HeldUnder{Parent: v.Held.OnRecord, Under: v.Held.Links, Through: v.Held.Through},
+		HeldSubject: HeldSubject{Operations: x.approvals(), Arguments: powerbox.Object(powerbox.Member{Name: "message", Value: powerbox.String(words(x.call.Params))})},
 	}
 	if x.isNamed {
 		c.Operations, c.Arguments = []HeldOperation{{x.mapped.Operation.String(), x.mapped.Write}}, x.named.Arguments

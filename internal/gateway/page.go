@@ -19,8 +19,14 @@ import (
 // one thing in a request that is not forwarded as it came.
 
 // maxPages is how many pages of the agent are asked for until one task of the
-// caller's is found; then an empty page with a token goes on.
+// caller's is found. An empty page with a token would tell how many tasks others have.
 const maxPages = 32
+
+// errTooMany is a list in whose first pages no task is the caller's.
+var errTooMany = errors.New("none of the newest tasks of the agent is the caller's")
+
+// codeTooMany is the denial of such a list.
+const codeTooMany = "list_too_long"
 
 // CodePageToken is the reason for a token of a page that is not the caller's.
 const codePageToken = "page_token"
@@ -95,7 +101,10 @@ func (g *Gateway) page(r *http.Response, x *forwardable, body []byte) ([]byte, e
 		if p.Next == "" {
 			return g.withOwn(x, kept)
 		}
-		if p.Tasks > 0 || len(x.own) > 0 || n == maxPages {
+		if p.Tasks == 0 && len(x.own) == 0 && n == maxPages {
+			return nil, errTooMany
+		}
+		if p.Tasks > 0 || len(x.own) > 0 {
 			if kept, err = g.withNext(x.decided, kept, p.Next); err != nil {
 				return nil, err
 			}

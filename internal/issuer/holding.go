@@ -26,7 +26,9 @@ func (i *Issuer) List(ctx context.Context, agentID string, caller identity.Calle
 		held, err = r.HeldBy(query)
 		return err
 	})
-	return slices.DeleteFunc(held, func(c Capability) bool { return i.Dead(c) }), err
+	// What a person gave for one call is the gateway's that held it: nobody else presents
+	// it, and nobody learns its id (ATK-58).
+	return slices.DeleteFunc(held, func(c Capability) bool { return c.Once || i.Dead(c) }), err
 }
 
 // Capability returns what a reference stands for, whoever asks; whether it may
