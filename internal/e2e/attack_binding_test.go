@@ -130,7 +130,7 @@ func TestATK29_PathsOfHTTP(t *testing.T) {
 		{"two bodies", "POST", "/message:send", search + search, "", "syntax"},
 		{"a name twice", "POST", "/message:send", strings.Replace(remove, `"message"`, `"message":{},"message"`, 1), "", "syntax"},
 		{"a name in another case", "POST", "/message:send", strings.Replace(search, `{"message"`, `{"Message":{},"message"`, 1), "", "member_ambiguous"},
-		{"a name in snake case", "POST", "/message:send", strings.Replace(search, `"messageId"`, `"message_id"`, 1), "", "member_ambiguous"},
+		{"a name in snake case beside its own", "POST", "/message:send", strings.Replace(search, `"messageId"`, `"message_id":"m","messageId"`, 1), "", "member_ambiguous"},
 		{"the name of the field and of its JSON", "POST", "/message:send", strings.Replace(search, `{"message"`, `{"request":{"parts":[]},"message"`, 1), "", "member_ambiguous"},
 		{"a form", "POST", "/message:send", search, "application/x-www-form-urlencoded", "415"},
 		{"text", "POST", "/message:send", search, "text/plain", "415"},
