@@ -38,6 +38,7 @@ const (
 	CodeApproval           = "approval_required"
 	CodeOtherRequest       = "approval_other_request"
 	CodeLimit              = "limit_exceeded"
+	CodeSpelling           = "argument_spelling"
 	CodeBudgetElsewhere    = "budget_elsewhere"
 )
 
@@ -284,10 +285,49 @@ func (g *Gate) against(call *Call, a powerbox.Authority, now time.Time, layer st
 		for _, r := range d.Reasons {
 			v.Reasons = append(v.Reasons, layered(call, r, layer))
 		}
+		v.Reasons = append(v.Reasons, misspelt(attempt, a)...)
 		v.Missing = append(v.Missing, d.Missing()...)
 	}
 	slices.Sort(v.Missing)
 	v.Missing = slices.Compact(v.Missing)
+}
+
+// misspelt refuses arguments that a reader which ignores letter case takes for one that
+// an authority holds to a constraint: the constraint would not be asked (ATK-27).
+func misspelt(attempt powerbox.Attempt, a powerbox.Authority) []Reason {
+	var out []Reason
+	for _, op := range attempt.Required() {
+		shape, ok := a.Shape(op)
+		if !ok {
+			continue
+		}
+		members, _ := attempt.Arguments().Members()
+		var folded map[string]bool // of the fields, once one of the arguments is none of them
+		for _, m := range members {
+			if _, exact := shape.Field(m.Name); exact || len(shape.Fields()) == 0 {
+				continue
+			}
+			if folded == nil {
+				folded = foldedFields(shape)
+			}
+			if folded[powerbox.FoldCase(m.Name)] {
+				out = append(out, Reason{
+					Code: CodeSpelling, Link: -1, Operation: op.String(), Argument: m.Name,
+					Message: fmt.Sprintf("operation %q: some readers take argument %q for one that is spelt with other letter case; use the spelling of the operation", op, m.Name),
+				})
+			}
+		}
+	}
+	return out
+}
+
+// foldedFields are the names of a shape's fields as readers see them that ignore letter case.
+func foldedFields(shape powerbox.Shape) map[string]bool {
+	folded := map[string]bool{}
+	for _, f := range shape.Fields() {
+		folded[powerbox.FoldCase(f.Name)] = true
+	}
+	return folded
 }
 
 // layered words a reason of a layer other than the capability.

@@ -43,7 +43,11 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	parts := r.elements("parts")
 	wraps := c.Binding != JSONRPC && c.Version == Version03
 	for i, part := range parts {
-		if inner, wrapped := unwrapped(part); wraps && wrapped {
+		inner, wrapped := unwrapped(part)
+		if wraps && !wrapped && halfWrapped(part) {
+			r.fail(ReasonVariant, "params.message.parts[%d].data has a member data beside others, and readers of 0.3 differ in which they take; send the object itself", i)
+		}
+		if wraps && wrapped {
 			part = inner
 			if c.Binding == HTTPJSON { // to a reader of 0.3's own JSON it is data that calls nothing
 				m.loose(fmt.Sprintf("params.message.parts[%d].data", i))
@@ -98,6 +102,14 @@ func (m *Message) loose(where string) {
 	}
 }
 
+// halfWrapped reports whether the data of a part have an object under data, with others
+// beside it.
+func halfWrapped(part powerbox.Value) bool {
+	data, _ := part.Get("data")
+	inner, _ := data.Get("data")
+	return inner.Kind() == powerbox.KindObject
+}
+
 func (m *Message) add(where string, part powerbox.Value) *Error {
 	r := open(where, part)
 	r.join(partNames.check(where, part))
@@ -127,7 +139,7 @@ func (m *Message) add(where string, part powerbox.Value) *Error {
 		}
 	}
 	if !known {
-		m.loose(where)
+		r.fail(ReasonParams, "%s has no content that is known; want text, data, file, raw or url", where)
 	}
 	m.besidePart(r)
 	return r.err
@@ -291,6 +303,9 @@ func (c Call) Naming(urlSkill string) (named Named, found bool, err *Error) {
 	}
 	if len(all) == 0 {
 		return Named{}, false, nil
+	}
+	if c.Message.Unread && all[0].Where == "params.metadata" {
+		return Named{}, false, ambiguous("params.metadata names skill %q, and the message has data that are no call; put the skill and its arguments into the data part, or leave the data out", all[0].Skill)
 	}
 	if parts := len(slices.DeleteFunc(slices.Clone(c.Message.DataParts), func(v powerbox.Value) bool { return !calls(v) })); parts > 1 {
 		return Named{}, false, ambiguous("%d data parts of one message call a skill; send one call per message", parts)

@@ -17,12 +17,13 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // of the protobuf messages.
 var (
 	knownFile = NewKnown(texts("name", "mimeType", "mediaType", "bytes", "uri", "fileWithBytes", "fileWithUri")...)
-	knownPart = NewKnown(
-		KnownMember{Name: "kind"}, KnownMember{Name: "type"}, KnownMember{Name: "text"},
-		KnownMember{Name: "data", Is: IsAny}, KnownMember{Name: "file", Is: IsObject, Of: knownFile},
-		KnownMember{Name: "raw"}, KnownMember{Name: "url"}, KnownMember{Name: "filename"}, KnownMember{Name: "mediaType"},
-		KnownMember{Name: "metadata", Is: IsObject, Of: anything()},
-	)
+	partMembers = []KnownMember{
+		{Name: "kind"}, {Name: "type"}, {Name: "text"}, {Name: "file", Is: IsObject, Of: knownFile},
+		{Name: "raw"}, {Name: "url"}, {Name: "filename"}, {Name: "mediaType"}, {Name: "metadata", Is: IsObject, Of: anything()},
+	}
+	knownPart = NewKnown(append(slices.Clone(partMembers), KnownMember{Name: "data", Is: IsAny})...)
+	// In the protobuf form of 0.3 the data of a part are wrapped in a message.
+	knownPartProto = NewKnown(append(slices.Clone(partMembers), KnownMember{Name: "data", Is: IsObject, Of: NewKnown(KnownMember{Name: "data", Is: IsObject, Of: anything()})})...)
 	messageMembers = []KnownMember{
 		{Name: "kind"}, {Name: "messageId"}, {Name: "contextId"}, {Name: "taskId"},
 		{Name: "role", Is: IsScalar}, {Name: "referenceTaskIds", Is: IsTexts}, {Name: "extensions", Is: IsTexts},
@@ -30,7 +31,7 @@ var (
 	}
 	knownMessage = NewKnown(messageMembers...)
 	// The parts are called content in the protobuf form of 0.3.
-	knownMessageProto   = NewKnown(append(slices.Clone(messageMembers), KnownMember{Name: "content", Is: IsList, Of: knownPart})...)
+	knownMessageProto   = NewKnown(append(slices.Clone(messageMembers), KnownMember{Name: "content", Is: IsList, Of: knownPartProto})...)
 	knownAuthentication = NewKnown(KnownMember{Name: "scheme"}, KnownMember{Name: "schemes", Is: IsTexts}, KnownMember{Name: "credentials"})
 	pushMembers         = append(texts("id", "taskId", "tenant", "url", "token"), KnownMember{Name: "authentication", Is: IsObject, Of: knownAuthentication})
 	knownPush           = NewKnown(pushMembers...)
