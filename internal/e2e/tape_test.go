@@ -200,7 +200,7 @@ func TestWirePassesByteForByte(t *testing.T) {
 
 // TestWireIsWrittenAgain makes the same calls where the gateway decides about them: the
 // agent gets the message and the headers that the gateway writes, without what no rule
-// knows, and the answer passes as it is. The client proves what it may itself, or
+// knows, and the answer passes as it is (ATK-22). The client proves what it may itself, or
 // powerbox attach does that for it.
 func TestWireIsWrittenAgain(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
