@@ -15,7 +15,9 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// TestATK22_BytesAreForwardedAsChecked compares what was sent with what arrived.
+// TestATK22_BytesAreForwardedAsChecked compares what was sent with what arrived: the
+// proof is for the bytes that were sent, and the agent gets the message that the gateway
+// writes from what it decided on.
 func TestATK22_BytesAreForwardedAsChecked(t *testing.T) {
 	w := start(t, options{})
 	alice := w.caller(aliceToken)
@@ -34,8 +36,10 @@ func TestATK22_BytesAreForwardedAsChecked(t *testing.T) {
 	}
 	a := w.post(w.agentURL("documents"), body, h)
 	got := w.documents.got()
-	if len(got) != 1 || !bytes.Equal(got[0].body, body) {
-		t.Fatalf("ATK-22 sent\n%s\narrived %d\n%s", body, len(got), a.Raw)
+	written := `{"jsonrpc":"2.0","id":9007199254740993,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"arguments":` +
+		`{"e":1E2,"f":1.10,"n":9007199254740992,"neg":-1.50,"nested":{"a":[1,2,{}],"b":1},"query":"a\"b/c 😀","z":"\u0000"},"skill":"search_documents"}}]}}}`
+	if len(got) != 1 || string(got[0].body) != written {
+		t.Fatalf("ATK-22 sent\n%s\narrived %q\n%s", body, got, a.Raw)
 	}
 	// One that lies between: the same proof, and the body changed in one byte.
 	other := bytes.Replace(body, []byte("1.10"), []byte("1.11"), 1)
@@ -87,7 +91,7 @@ func TestATK27_ParsersCannotDiffer(t *testing.T) {
 		{"a name that ends before its end", `"role":`, `"metadata":{"x\u0000y":1},"role":`, "member_ambiguous"},
 		{"skill twice", `"skill":`, `"skill":"delete_document","skill":`, "syntax"},
 		{"TaskId alone", `"role":`, `"TaskId":"t","role":`, "member_ambiguous"},
-		{"task_id alone", `"role":`, `"task_id":"t","role":`, "member_ambiguous"},
+		{"taskId and task_id", `"role":`, `"taskId":"t","task_id":"t","role":`, "member_ambiguous"},
 		{"data behind it", `"2.0"`, `"2.0"}{"x":1`, "syntax"},
 		{"a comment", `"2.0"`, `"2.0"/* x */`, "syntax"},
 		{"a trailing comma", `"2.0"`, `"2.0",`, "syntax"},
@@ -137,6 +141,32 @@ func TestATK27_ParsersCannotDiffer(t *testing.T) {
 	}
 	body, h := alice.searching(c.Token)
 	allowed(t, w.typed(body, h, "application/json; charset=UTF-8"))
+}
+
+// TestATK27_TasksByTheFieldOfProtobuf names a task by task_id alone, which counts as
+// taskId: a foreign one is refused as one that does not exist, and the caller's own
+// arrives as taskId.
+func TestATK27_TasksByTheFieldOfProtobuf(t *testing.T) {
+	w := start(t, options{agent: "    enforces: context"})
+	alice, bob := w.caller(aliceToken), w.caller(bobToken)
+	held := alice.reports()
+	foreign, _ := bob.open(bob.reports())
+	own, _ := alice.open(held)
+	say := func(task string) answer {
+		return alice.present("documents", about("SendMessage", map[string]any{"task_id": task}), proven{chain: []string{held.Token}, operation: opMessage, arguments: map[string]any{"task": task}})
+	}
+	w.documents.forget()
+	a := say(foreign)
+	if a.Error == nil || a.Error.Code != -32001 || len(w.documents.got()) > 0 {
+		t.Errorf("a foreign task: %s", a.Raw)
+	}
+	if d := w.decided(a); d.Decision != "DENY" || !d.has("task_foreign") {
+		t.Errorf("the record says %+v", d.Powerbox.Reasons)
+	}
+	allowed(t, say(own))
+	if got := w.documents.got(); len(got) != 1 || !bytes.Contains(got[0].body, []byte(`"taskId":"`+own+`"`)) || bytes.Contains(got[0].body, []byte("task_id")) {
+		t.Errorf("the caller's own task arrived as %q", got)
+	}
 }
 
 // typed sends a body as that content type, which may be none.

@@ -49,8 +49,8 @@ func TestATK18_ContextsOfClients(t *testing.T) {
 }
 
 // TestATK18_ListsByTheFieldOfProtobuf lists tasks by context_id, which clients of
-// JSON-RPC send: the context is the caller's or there is none, also to an agent
-// that reads it.
+// JSON-RPC send: it counts as contextId and arrives so, and the context is the caller's
+// or there is none. Both names together are refused.
 func TestATK18_ListsByTheFieldOfProtobuf(t *testing.T) {
 	w := start(t, options{agent: "    enforces: context"})
 	alice, bob := w.caller(aliceToken), w.caller(bobToken)
@@ -66,23 +66,28 @@ func TestATK18_ListsByTheFieldOfProtobuf(t *testing.T) {
 	if mine.Error != nil || !strings.Contains(string(mine.Raw), own) || strings.Contains(string(mine.Raw), task) {
 		t.Errorf("ATK-18 the caller's own: %s", mine.Raw)
 	}
-	for name, params := range map[string]map[string]any{
-		"alone":            {"context_id": context},
-		"under both names": {"context_id": context, "contextId": context},
-	} {
-		w.documents.forget()
-		foreign := list(bob, params, context)
-		if foreign.Error != nil || strings.Contains(string(foreign.Raw), task) {
-			t.Errorf("ATK-18 %s: %s", name, foreign.Raw)
-		}
-		for _, r := range w.documents.got() {
-			if strings.Contains(string(r.body), context) {
-				t.Errorf("ATK-18 %s: the agent is asked for another's context: %s", name, r.body)
-			}
+	w.documents.forget()
+	foreign := list(bob, map[string]any{"context_id": context}, context)
+	if foreign.Error != nil || strings.Contains(string(foreign.Raw), task) {
+		t.Errorf("ATK-18 another's: %s", foreign.Raw)
+	}
+	for _, r := range w.documents.got() {
+		if s := string(r.body); strings.Contains(s, context) || strings.Contains(s, "context_id") || !strings.Contains(s, `"contextId":"`) {
+			t.Errorf("ATK-18 another's: the agent is asked for %s", s)
 		}
 	}
-	if a := list(bob, map[string]any{"context_id": context, "contextId": none}, context); a.Error == nil || a.Error.Code != -32602 {
-		t.Errorf("ATK-18 two contexts: %s", a.Raw)
+	own, ofOwn := alice.open(held)
+	w.documents.forget()
+	mine = alice.present("documents", rpc("ListTasks", map[string]any{"context_id": ofOwn}), proven{chain: []string{held.Token}, operation: "a2a.task.read", arguments: map[string]any{"context": ofOwn}})
+	if got := w.documents.got(); mine.Error != nil || !strings.Contains(string(mine.Raw), own) || len(got) != 1 || !strings.Contains(string(got[0].body), `"params":{"contextId":"`+ofOwn+`"}`) {
+		t.Errorf("ATK-18 the caller's own context: %s\narrived %q", mine.Raw, got)
+	}
+	w.documents.forget()
+	for name, second := range map[string]string{"one context under both names": context, "two contexts": none} {
+		a := list(bob, map[string]any{"context_id": context, "contextId": second}, context)
+		if a.reason() != "member_ambiguous" || len(w.documents.got()) > 0 {
+			t.Errorf("ATK-18 %s: %s", name, a.Raw)
+		}
 	}
 	if a := list(bob, map[string]any{"page_token": "AAAA"}, ""); a.Error == nil {
 		t.Errorf("ATK-27 another field of protobuf: %s", a.Raw)

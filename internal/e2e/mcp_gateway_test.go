@@ -42,13 +42,14 @@ func TestGATE9_ToolsOfAnMCPServer(t *testing.T) {
 	denied(t, alice.call("documents", "a2a/skill/invoke", map[string]any{"skill": "unmapped_skill", "arguments": map[string]any{}, "capabilityId": c.ID}), "skill_unmapped")
 	denied(t, alice.call("documents", "tools/call", map[string]any{"name": "retrieve_document", "arguments": args, "Arguments": map[string]any{}}), "params")
 
-	// ATK-22: the server gets the bytes that were decided on.
+	// ATK-22: the server gets what was decided on, written again.
 	odd := `{ "params":{"_meta":{"n":9007199254740993,"f":false},"arguments":{"query":"\u0061" },"name":"search_documents"},"method":"tools/call" ,"id":7,"jsonrpc":"2.0"}`
 	if a := alice.raw(c.ID, odd); a.Error != nil {
 		t.Errorf("%s", a.Raw)
 	}
 	got = w.documents.got()
-	if last := string(got[len(got)-1].body); last != odd {
+	const written = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{},"name":"search_documents","arguments":{"query":"a"}}}`
+	if last := string(got[len(got)-1].body); last != written {
 		t.Errorf("ATK-22: %s\nreached the server as\n%s", odd, last)
 	}
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	be "encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -13,7 +14,11 @@ import (
 	"testing"
 	"time"
 
+	v03 "github.com/a2aproject/a2a-go/a2apb"
+	v1 "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -187,47 +192,162 @@ policies: [policies.cedar]
 `
 
 // TestWirePassesByteForByte makes calls that say more than today's protocol has,
-// and lets the agent answer so: nothing of it is lost or written anew between
-// the two, whether the gateway decides about the call or not, and whether the
-// client proves what it may itself or powerbox attach does that for it.
+// and lets the agent answer so: in observe nothing of it is lost or written anew
+// between the two.
 func TestWirePassesByteForByte(t *testing.T) {
+	everywhere(t, func(t *testing.T, on wire) { playAll(t, on, "observe") })
+}
+
+// TestWireIsWrittenAgain makes the same calls where the gateway decides about them: the
+// agent gets the message and the headers that the gateway writes, without what no rule
+// knows, and the answer passes as it is (ATK-22). The client proves what it may itself, or
+// powerbox attach does that for it.
+func TestWireIsWrittenAgain(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
-		for _, how := range []string{"observe", "require", "attach"} {
-			t.Run(how, func(t *testing.T) {
-				p := newTape(t, on)
-				w := &town{t: t, dir: t.TempDir(), documents: &stock{url: p.url}, grpc: map[string]string{}}
-				w.write("policies.cedar", "permit(principal, action, resource);")
-				w.guard(strings.Replace(how, "attach", "require", 1), taping)
-				through, prove := w.taping(on, how)
-				client, direct := http.DefaultClient, interfaceOn(on, p.url).URL
-				if on.binding == overGRPC {
-					client, direct = h2, p.url
-				}
-				for _, c := range takes(on) {
-					if c = c.whole(); c.observe && how != "observe" {
-						continue
-					}
-					t.Run(c.name, func(t *testing.T) {
-						want, got := p.record(client, direct, c, nil), p.record(client, through, c, prove(c))
-						if how == "attach" {
-							announced(t, got)
-						}
-						if want.AnswerHeader.Get("Content-Type") == "text/html" { // a page is kept apart from ours (ATK-47)
-							want.AnswerHeader["Content-Security-Policy"], want.AnswerHeader["X-Content-Type-Options"] = []string{"sandbox; default-src 'none'"}, []string{"nosniff"}
-						}
-						// What the agent says under our names is nothing that we say.
-						maps.DeleteFunc(want.AnswerEnd, func(name string, _ []string) bool { return strings.HasPrefix(name, "Powerbox-") })
-						if diff := cmp.Diff(want, got); diff != "" {
-							t.Errorf("directly (-) and through the gateway (+):\n%s", diff)
-						}
-						if want.Line == "" || want.Got != c.body || want.Answered != strings.Join(c.pieces, "") {
-							t.Errorf("directly: %+v", want)
-						}
-					})
-				}
-			})
+		for _, how := range []string{"require", "attach"} {
+			t.Run(how, func(t *testing.T) { playAll(t, on, how) })
 		}
 	})
+}
+
+// playAll makes the calls of a wire directly and through a gateway, and compares what
+// both ends see.
+func playAll(t *testing.T, on wire, how string) {
+	t.Helper()
+	p := newTape(t, on)
+	w := &town{t: t, dir: t.TempDir(), documents: &stock{url: p.url}, grpc: map[string]string{}}
+	w.write("policies.cedar", "permit(principal, action, resource);")
+	w.guard(strings.Replace(how, "attach", "require", 1), taping)
+	through, prove := w.taping(on, how)
+	client, direct := http.DefaultClient, interfaceOn(on, p.url).URL
+	if on.binding == overGRPC {
+		client, direct = h2, p.url
+	}
+	for _, c := range takes(on) {
+		if c = c.whole(); c.observe && how != "observe" {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			want, got := p.record(client, direct, c, nil), p.record(client, through, c, prove(c))
+			if how == "attach" {
+				announced(t, got)
+			}
+			if want.Line == "" || want.Got != c.body || want.Answered != strings.Join(c.pieces, "") {
+				t.Errorf("directly: %+v", want)
+			}
+			if want.AnswerHeader.Get("Content-Type") == "text/html" { // a page is kept apart from ours (ATK-47)
+				want.AnswerHeader["Content-Security-Policy"], want.AnswerHeader["X-Content-Type-Options"] = []string{"sandbox; default-src 'none'"}, []string{"nosniff"}
+			}
+			// What the agent says under our names is nothing that we say.
+			maps.DeleteFunc(want.AnswerEnd, func(name string, _ []string) bool { return strings.HasPrefix(name, "Powerbox-") })
+			if how != "observe" {
+				want.Header = carried(on, c)
+				isWritten(t, on, c, got.Got)
+				got.Got = want.Got
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("directly (-) and through the gateway (+):\n%s", diff)
+			}
+		})
+	}
+}
+
+// carried are the headers of a call that an agent gets where the gateway decides.
+func carried(on wire, c take) http.Header {
+	h := http.Header{"User-Agent": {"powerbox"}}
+	for _, name := range []string{"Accept", "Content-Type", "Traceparent", "A2a-Version", "A2a-Extensions", "Te", "Grpc-Timeout"} {
+		if values, ok := c.header[name]; ok {
+			h[name] = values
+		}
+	}
+	if on.binding != overGRPC && c.body != "" {
+		kind, _, _ := strings.Cut(c.header.Get("Content-Type"), ";")
+		h["Content-Type"] = []string{kind}
+	}
+	return h
+}
+
+// isWritten expects the body that the gateway writes of a take: what the client said, with
+// its numbers as they were spelt, each member once, and none that no rule knows.
+func isWritten(t *testing.T, on wire, c take, got string) {
+	t.Helper()
+	if c.body == "" {
+		if got != "" {
+			t.Errorf("arrived %q; want nothing", got)
+		}
+		return
+	}
+	if on.binding == overGRPC {
+		isWrittenGRPC(t, on, c, got)
+		return
+	}
+	if want, is := withoutFuture(spelt(t, c.body)), spelt(t, got); !cmp.Equal(want, is) {
+		t.Errorf("said (-) and arrived (+):\n%s", cmp.Diff(want, is))
+	}
+	// One that is written by one writer has no member twice, nor spaces.
+	compact := jsontext.Value(got)
+	if err := compact.Compact(); err != nil || string(compact) != got {
+		t.Errorf("arrived %s: %v", got, err)
+	}
+}
+
+func isWrittenGRPC(t *testing.T, on wire, c take, got string) {
+	t.Helper()
+	var want, is proto.Message
+	switch sends := !strings.HasSuffix(c.path, "/GetTask"); {
+	case on.version == "0.3" && sends:
+		want, is = &v03.SendMessageRequest{}, &v03.SendMessageRequest{}
+	case on.version == "0.3":
+		want, is = &v03.GetTaskRequest{}, &v03.GetTaskRequest{}
+	case sends:
+		want, is = &v1.SendMessageRequest{}, &v1.SendMessageRequest{}
+	default:
+		want, is = &v1.GetTaskRequest{}, &v1.GetTaskRequest{}
+	}
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(c.body[5:]), want); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) < 5 || got != framed(got[5:]) {
+		t.Fatalf("arrived %q; want one message", got)
+	}
+	// Equal tells messages apart by their unknown fields, too.
+	if err := proto.Unmarshal([]byte(got[5:]), is); err != nil || !proto.Equal(want, is) {
+		t.Errorf("said %v, arrived %v: %v", want, is, err)
+	}
+	if known, err := proto.Marshal(want); err != nil || len(known) != len(got)-5 {
+		t.Errorf("arrived %q; want each field once: %v", got, err)
+	}
+}
+
+// spelt is a value with the numbers as they are spelt.
+func spelt(t *testing.T, text string) (v any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return v
+}
+
+// withoutFuture is a value without the members that today's protocol does not know. In
+// metadata every member is somebody's.
+func withoutFuture(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for n := range v {
+			v[n] = withoutFuture(v[n])
+		}
+	case map[string]any:
+		delete(v, "futureField")
+		delete(v, "futurePart")
+		for name := range v {
+			if name != "metadata" {
+				v[name] = withoutFuture(v[name])
+			}
+		}
+	}
+	return v
 }
 
 // announced takes out what the client would have said itself, had it known that a

@@ -67,7 +67,7 @@ func TestATK18_TenantsBesideThePath(t *testing.T) {
 // nothing says the tenant by its name: whose the tasks of the answer are, in which one,
 // nobody knows, so that bob does not have alice's task of that number.
 func TestATK18_MethodsWithoutATenant(t *testing.T) {
-	w := start(t, options{mode: "prefer", numbering: true, agent: "    enforces: context\n    unknown_methods: [acme/ask, POST /t1/ask]"})
+	w := start(t, options{mode: "prefer", numbering: true, agent: "    enforces: context\n    unknown_methods: [acme/ask, POST /t1/ask]\n    headers: [Asks]"})
 	alice, bob := w.caller(aliceToken), w.caller(bobToken)
 	mine, theirs := alice.reports(), bob.reports()
 	at := w.agentURL("documents")
