@@ -68,7 +68,7 @@ func (g *generator) changeQuery(r *request) {
 }
 
 func (g *generator) changePath(r *request) {
-	base := "/agents/" + agentOf(r.Binding)
+	base := "/agents/" + r.agent()
 	rest, query, asked := strings.Cut(strings.TrimPrefix(r.Target, base), "?")
 	switch g.rng.IntN(10) {
 	case 0: // a character in another spelling
@@ -96,7 +96,7 @@ func (g *generator) changePath(r *request) {
 	case 8:
 		rest = one(g, []string{"/message:send", "/message:stream", "/v1/message:send", "/tasks", "/tasks/" + ownTask, "/tasks/" + ownTask + ":cancel", "/tasks/" + foreignTask, "/t1/tasks", "/t1/tasks/" + ownTask, "/v1/tasks/" + ownTask, "/extendedAgentCard", "/rpc"})
 	default:
-		base = one(g, []string{"/agents//" + agentOf(r.Binding), "/Agents/" + agentOf(r.Binding), "/agents/%" + fmt.Sprintf("%02x", agentOf(r.Binding)[0]) + agentOf(r.Binding)[1:], "//agents/" + agentOf(r.Binding), "/agents/x/../" + agentOf(r.Binding)})
+		base = one(g, []string{"/agents//" + r.agent(), "/Agents/" + r.agent(), "/agents/%" + fmt.Sprintf("%02x", r.agent()[0]) + r.agent()[1:], "//agents/" + r.agent(), "/agents/x/../" + r.agent()})
 	}
 	r.Target = base + rest
 	if asked {

@@ -82,7 +82,7 @@ func (g *generator) make(seed uint64, number int) *request {
 	g.rng = rand.New(rand.NewPCG(seed, h.Sum64())) //nolint:gosec // repeatable is what it must be
 	g.spell = spelling{rng: g.rng}
 	file := one(g, g.corpus)
-	r := &request{Binding: g.binding, Seed: file.name, Number: number, Method: "POST"}
+	r := &request{Binding: g.binding, Seed: file.name, Number: number, Narrow: file.narrow, Method: "POST"}
 	root := file.root.clone()
 	switch strings.SplitN(g.binding, "/", 2)[0] {
 	case "grpc":
@@ -118,7 +118,7 @@ func (g *generator) common(r *request, version string) {
 }
 
 func (g *generator) makeRPC(r *request, file seedFile, params *node) {
-	r.Target = "/agents/" + agentOf(r.Binding)
+	r.Target = "/agents/" + r.agent()
 	g.common(r, map[string]string{"1.0": "1.0", "0.3": one(g, []string{"", "0.3"})}[file.form])
 	root := envelope(file.method, params)
 	if g.rng.IntN(8) == 0 {
@@ -170,7 +170,7 @@ func (g *generator) makeREST(r *request, file seedFile, params *node) {
 	if file.form != "1.0" {
 		version, prefix = "0.3", "/v1"
 	}
-	base := "/agents/" + agentOf(r.Binding) + prefix
+	base := "/agents/" + r.agent() + prefix
 	g.common(r, version)
 	id := func() string {
 		for _, name := range []string{"id", "name"} {
@@ -212,7 +212,7 @@ func (g *generator) makeMCP(r *request, file seedFile, params *node) {
 	if file.narrow {
 		capability = narrowCapability
 	}
-	r.Target = "/agents/" + agentOf(r.Binding)
+	r.Target = "/agents/" + r.agent()
 	r.Header = [][2]string{
 		{"Authorization", "Bearer $MAIN"}, {"Content-Type", "application/json"}, {"Accept", "application/json, text/event-stream"},
 		{"MCP-Protocol-Version", one(g, []string{"2025-11-25", "2025-11-25", "2025-06-18"})}, {"Powerbox-Capability", capability},

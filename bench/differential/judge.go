@@ -20,7 +20,7 @@ func judge(s seen, c claims, r record, foreign func(id string) bool) []string {
 	if r.Decision != "ALLOW" {
 		say("the record says %s", r.Decision)
 	}
-	if c.Audience != s.Agent {
+	if strings.TrimSuffix(c.Audience, narrow) != s.Agent {
 		say("the context is for %q", c.Audience)
 	}
 	if s.Task != r.Task || c.Task != r.Task {

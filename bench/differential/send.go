@@ -21,6 +21,7 @@ type request struct {
 	Family  string      `json:"family"`
 	Seed    string      `json:"seed"` // the file of the corpus that it was made of
 	Number  int         `json:"number"`
+	Narrow  bool        `json:"narrow"` // goes to the agent at which little is allowed
 	Method  string      `json:"method"`
 	Target  string      `json:"target"`
 	Header  [][2]string `json:"header"`
@@ -34,6 +35,14 @@ func agentOf(binding string) string {
 		return "mcp" + sdk
 	}
 	return sdk
+}
+
+// agent is the id that the gateway has for the agent.
+func (r *request) agent() string {
+	if r.Narrow {
+		return agentOf(r.Binding) + narrow
+	}
+	return agentOf(r.Binding)
 }
 
 func (r *request) grpc() bool { return strings.HasPrefix(r.Binding, "grpc/") }
@@ -148,7 +157,7 @@ func read(res *http.Response) (answer, error) {
 }
 
 func (s *sender) sendGRPC(ctx context.Context, r *request, fill *strings.Replacer) (answer, error) {
-	out, err := http.NewRequestWithContext(ctx, r.Method, "http://"+s.town.grpc[agentOf(r.Binding)]+r.Target, strings.NewReader(fill.Replace(string(r.Body))))
+	out, err := http.NewRequestWithContext(ctx, r.Method, "http://"+s.town.grpc[r.agent()]+r.Target, strings.NewReader(fill.Replace(string(r.Body))))
 	if err != nil {
 		return answer{}, err
 	}

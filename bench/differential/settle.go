@@ -26,20 +26,17 @@ const (
 	caseNumber       = "message-0000000000"
 )
 
-// authorities are what the main caller holds at every agent. Under the narrow
-// one it may export one collection, as a trial; under the wide one anything.
-var authorities = map[string]string{
-	narrowCapability: `,"operations":["data:use/export"],"arguments":{"data:use/export":{"dry_run":{"constraint_type":"exact","value":true},"collection":{"constraint_type":"exact","value":"public"}}}`,
-	wideCapability:   ``,
-}
+// narrow is what the id of an agent ends in, at which a skill takes one collection,
+// as a trial. Behind it is the same server.
+const narrow = "narrow"
 
 // settle asks for capabilities, and has both callers begin a task at every A2A
 // agent.
 func (t *town) settle(ctx context.Context) error {
 	for _, agent := range t.agents() {
 		t.real[agent] = map[string]string{}
-		for placeholder, more := range authorities {
-			id, err := t.capability(ctx, agent, mainCaller, more)
+		for placeholder, at := range map[string]string{wideCapability: agent, narrowCapability: agent + narrow} {
+			id, err := t.capability(ctx, at, mainCaller)
 			if err != nil {
 				return err
 			}
@@ -50,7 +47,7 @@ func (t *town) settle(ctx context.Context) error {
 		if isMCP(agent) {
 			continue
 		}
-		other, err := t.capability(ctx, agent, otherCaller, "")
+		other, err := t.capability(ctx, agent, otherCaller)
 		if err != nil {
 			return err
 		}
@@ -78,8 +75,8 @@ func (t *town) put(agent, placeholder, id string) error {
 	return nil
 }
 
-func (t *town) capability(ctx context.Context, agent, caller, more string) (string, error) {
-	body := `{"jsonrpc":"2.0","id":1,"method":"a2a/capabilities/request","params":{"grants":["data:use"],"purpose":"compare readings"` + more + `}}`
+func (t *town) capability(ctx context.Context, agent, caller string) (string, error) {
+	body := `{"jsonrpc":"2.0","id":1,"method":"a2a/capabilities/request","params":{"grants":["data:use"],"purpose":"compare readings"}}`
 	_, _, raw := t.call(ctx, http.MethodPost, "/agents/"+agent, []byte(body), t.callers[caller])
 	var answer struct {
 		Result struct{ Capabilities []struct{ ID string } }

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -35,6 +36,8 @@ type town struct {
 	processes []*exec.Cmd
 	seen      chan seen
 	closers   []func()
+	reading   sync.WaitGroup // of what processes print
+	closed    bool
 }
 
 // patience is how long a process may take to be ready.
@@ -88,16 +91,22 @@ func (t *town) start(ctx context.Context, powerbox string) error {
 		if err != nil {
 			return fmt.Errorf("agent %s: %w", id, err)
 		}
-		more := "protocol: mcp, mcp: {methods: {resources/read: \"data:use/read\", prompts/get: \"data:use/prompt\"}}"
-		if !isMCP(id) {
-			if t.grpc[id], err = freeport.Lasting(); err != nil {
-				return err
+		for _, id := range []string{id, id + narrow} {
+			more := "protocol: mcp, mcp: {methods: {resources/read: \"data:use/read\", prompts/get: \"data:use/prompt\"}}"
+			if !isMCP(id) {
+				if t.grpc[id], err = freeport.Lasting(); err != nil {
+					return err
+				}
+				more = fmt.Sprintf("grpc: {listen: %q}, required: [\"data:use/export\"]", t.grpc[id])
 			}
-			more = fmt.Sprintf("grpc: {listen: %q}, required: [\"data:use/export\"]", t.grpc[id])
+			shape := ""
+			if strings.HasSuffix(id, narrow) {
+				shape = ", arguments: {dry_run: {constraint_type: exact, value: true}, collection: {constraint_type: exact, value: public}}"
+			}
+			fmt.Fprintf(&agents, "  - {id: %s, upstream: %q, mode: require, %s}\n", id, upstream, more)
+			fmt.Fprintf(&offers, "  %s: [{id: \"data:use\", operations: [export, search, read, prompt], maximum_lifetime: 24h}]\n", id)
+			fmt.Fprintf(&skills, "  %s:\n    - {skill: export, grant: \"data:use\", operation: export%s}\n    - {skill: search, grant: \"data:use\", operation: search}\n", id, shape)
 		}
-		fmt.Fprintf(&agents, "  - {id: %s, upstream: %q, mode: require, %s}\n", id, upstream, more)
-		fmt.Fprintf(&offers, "  %s: [{id: \"data:use\", operations: [export, search, read, prompt], maximum_lifetime: 24h}]\n", id)
-		fmt.Fprintf(&skills, "  %s:\n    - {skill: export, grant: \"data:use\", operation: export}\n    - {skill: search, grant: \"data:use\", operation: search}\n", id)
 	}
 	configuration := fmt.Sprintf(configurationHead, listen) + "agents:\n" + agents.String() + "offers:\n" + offers.String() + "skills:\n" + skills.String()
 	for name, text := range map[string]string{"powerbox.yaml": configuration, "policies.cedar": "permit(principal, action, resource);\n"} {
@@ -181,7 +190,7 @@ func (t *town) node(ctx context.Context, args ...string) error {
 	}
 	t.processes = append(t.processes, cmd)
 	ready := make(chan error, 1)
-	go t.lines(out, ready)
+	t.reading.Go(func() { t.lines(out, ready) })
 	select {
 	case err := <-ready:
 		return err
@@ -300,9 +309,14 @@ func (t *town) call(ctx context.Context, method, path string, body []byte, beare
 
 // close ends everything that was started.
 func (t *town) close() {
+	if t.closed {
+		return
+	}
+	t.closed = true
 	for _, p := range t.processes {
 		_ = p.Process.Signal(syscall.SIGTERM)
 	}
+	t.reading.Wait()
 	for _, p := range t.processes {
 		_ = p.Wait()
 	}
