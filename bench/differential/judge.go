@@ -35,7 +35,7 @@ func judge(s seen, c claims, r record, foreign func(id string) bool) []string {
 		}
 	}
 	if s.Method == "message" || isMCP(s.Agent) {
-		return append(wrong, judgeContent(s, r)...)
+		return append(wrong, judgeContent(s, r, strings.HasSuffix(c.Audience, narrow))...)
 	}
 	if want := methodOf(r.Action, r.Intent.Operation); want != s.Method {
 		say("the handler was asked for %s and the record says %s %s", s.Method, r.Action, r.Intent.Operation)
@@ -43,23 +43,31 @@ func judge(s seen, c claims, r record, foreign func(id string) bool) []string {
 	return wrong
 }
 
-// judgeContent compares what a message or a request calls for.
-func judgeContent(s seen, r record) []string {
+// judgeContent compares what a message or a request calls for. Words beside a call
+// are the caller's to add where its capability is not held to arguments; data that
+// calls nothing that we know never is.
+func judgeContent(s seen, r record, held bool) []string {
 	var wrong []string
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	words := s.Text + s.File + s.Data + s.Other
+	beside := s.Data + s.Other
+	if held {
+		beside += s.Text + s.File
+	}
 	if r.Details.Attempt != "invocation" {
 		if len(s.Calls) > 0 {
 			say("the handler saw a call of %s and the record says %s of %s", skillsOf(s), r.Details.Attempt, r.Intent.Operation)
 		}
 		return wrong
 	}
+	if len(s.Calls) == 0 && beside == 0 {
+		return wrong // the skill was named in the request, and the handler is told no other
+	}
 	if len(s.Calls) != 1 {
 		say("the handler saw %d calls (%s) and the record says one of %s", len(s.Calls), skillsOf(s), r.Intent.Operation)
 		return wrong
 	}
-	if words > 0 {
-		say("the handler saw %d other parts beside the call (text %d, file %d, data %d, unknown %d)", words, s.Text, s.File, s.Data, s.Other)
+	if beside > 0 {
+		say("the handler saw %d other parts beside the call (text %d, file %d, data %d, unknown %d)", beside, s.Text, s.File, s.Data, s.Other)
 	}
 	call := s.Calls[0]
 	if want, ok := operations[call.Skill]; !ok || !strings.HasSuffix(r.Intent.Operation, "data:use/"+want) {

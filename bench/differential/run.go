@@ -16,7 +16,7 @@ import (
 )
 
 // count is what became of the cases of one family.
-type count struct{ Cases, Answered, Executed, Differences, Rounded int }
+type count struct{ Cases, Answered, Executed, Differences, Rounded, Unanswered int }
 
 // run is one run of the harness.
 type run struct {
@@ -102,6 +102,10 @@ func (r *run) try(ctx context.Context, s *sender, q *request) {
 	c := r.of(q.Binding, q.Family)
 	c.Cases++
 	if err != nil {
+		c.Unanswered++
+		if n := r.of(q.Binding, q.Family).Unanswered; n == 1 && os.Getenv("DIFFERENTIAL_DEBUG") != "" {
+			fmt.Fprintf(r.talk, "no answer: %v: %s %s %v %q\n", err, q.Method, q.Target, q.Header[2:], q.Body)
+		}
 		return
 	}
 	if a.forwarded {

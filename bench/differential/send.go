@@ -142,6 +142,12 @@ func (s *sender) exchange(ctx context.Context, address, method string, raw []byt
 	if err != nil {
 		return a, err
 	}
+	for err == nil && res.StatusCode < http.StatusOK && res.StatusCode != http.StatusSwitchingProtocols { // the answer itself is yet to come
+		res, err = http.ReadResponse(c.in, &http.Request{Method: method}) //nolint:bodyclose // as above
+	}
+	if err != nil {
+		return a, err
+	}
 	if a, err = read(res); err == nil && res.Close {
 		err = c.Close()
 		delete(s.conns, address)

@@ -61,11 +61,12 @@ async function serveA2A() {
     }
     return seen;
   };
+  const named = new WeakMap(); // ids by the context of a call
   const executor = {
     execute: async (x, bus) => {
       const message = x.userMessage;
       tell({
-        agent: 'js', method: 'message', contexts: headers(x.context), message: message.messageId, task: message.taskId ?? '', context: message.contextId ?? '',
+        agent: 'js', method: 'message', contexts: headers(x.context), message: message.messageId, ...named.get(x.context),
         tenant: x.context?.tenant || x.request?.tenant || '', stored: x.task?.id ?? '', ...seenIn(message),
       });
       if (message.messageId.startsWith('own') && !x.task) { // the calls that set the harness up keep a task
@@ -92,6 +93,15 @@ async function serveA2A() {
     skills: skills.map((id) => ({ id, name: id, description: id, tags: ['test'] })),
   });
   const handler = new DefaultRequestHandler(card, new InMemoryTaskStore(), executor);
+  // The SDK gives every message the ids of a task and of a context. What the caller
+  // named is in what the request handler gets.
+  for (const method of ['sendMessage', 'sendMessageStream']) {
+    const stock = handler[method].bind(handler);
+    handler[method] = (params, context) => {
+      named.set(context, { task: params.message?.taskId ?? '', context: params.message?.contextId ?? '' });
+      return stock(params, context);
+    };
+  }
   for (const method of ['getTask', 'cancelTask', 'listTasks']) {
     const stock = handler[method].bind(handler);
     handler[method] = (params, context) => {
