@@ -92,7 +92,10 @@ func (g *generator) changePath(r *request) {
 	case 6:
 		rest = strings.Replace(rest, ":", one(g, []string{"%3A", "%3a", "::", "/"}), 1)
 	case 7:
-		r.Method = one(g, []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "post", "QUERY"})
+		r.Method = one(g, []string{"POST", "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "post", "QUERY"})
+		if r.Method == "GET" && strings.HasPrefix(r.Binding, "mcp/") { // a stream that has no end
+			r.Method = "PUT"
+		}
 	case 8:
 		rest = one(g, []string{"/message:send", "/message:stream", "/v1/message:send", "/tasks", "/tasks/" + ownTask, "/tasks/" + ownTask + ":cancel", "/tasks/" + foreignTask, "/t1/tasks", "/t1/tasks/" + ownTask, "/v1/tasks/" + ownTask, "/extendedAgentCard", "/rpc"})
 	default:

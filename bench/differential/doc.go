@@ -17,8 +17,7 @@
 // nothing of the gateway's code: it has the program, the header Powerbox-Context
 // that agents get, and the records.
 //
-// With -unguarded the requests go to the servers past the gateway, and the record
-// is that of a reader of the harness's own which merges what occurs twice and
-// knows no compatibility form. That the harness then reports differences shows
-// that it can.
+// What the harness cannot see: an agent that looks for a skill in other places than
+// the parts of a message, and a number that no double holds. The SDKs hand on the
+// double next to it; such cases are counted as rounded and compared as doubles.
 package main

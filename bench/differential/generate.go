@@ -256,7 +256,7 @@ func (g *generator) makeGRPC(r *request, file seedFile, params *node) {
 		_ = readJSON.Unmarshal(file.root.text(spelling{}), m)
 		families = "wire"
 	}
-	raw, _ := proto.Marshal(m)
+	raw, _ := steady.Marshal(m)
 	if families == "wire" {
 		raw, r.Family = g.mutateWire(raw, m.ProtoReflect().Descriptor())
 	}
@@ -286,3 +286,6 @@ func (g *generator) framed(r *request, raw []byte) []byte {
 
 // readJSON takes of JSON what there are fields for.
 var readJSON = protojson.UnmarshalOptions{DiscardUnknown: true}
+
+// steady writes the entries of a map in one order, so that a case is always the same.
+var steady = proto.MarshalOptions{Deterministic: true}

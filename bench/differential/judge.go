@@ -80,16 +80,25 @@ func judgeContent(s seen, r record, held bool) []string {
 	if !same(call.Arguments, decided) {
 		say("the handler saw arguments %s and the record says %s", call.Arguments, decided)
 	}
-	return append(wrong, judgeRead(call, decided)...)
+	return append(wrong, judgeRead(s.Agent, call, decided)...)
 }
 
-// judgeRead compares the arguments that a handler takes by their names.
-func judgeRead(call called, decided json.RawMessage) []string {
+// judgeRead compares the arguments that a handler takes by their names. A reader in
+// Go takes a name in any letter case: then there must be one such name alone.
+func judgeRead(agent string, call called, decided json.RawMessage) []string {
 	var wrong []string
 	var object map[string]json.RawMessage
 	_ = json.Unmarshal(decided, &object)
 	for name, got := range call.Read {
 		want, ok := object[name]
+		for other, v := range object {
+			if strings.HasSuffix(agent, agentGo) && other != name && strings.EqualFold(other, name) {
+				if ok {
+					wrong = append(wrong, fmt.Sprintf("the record has %s in several letter cases", name))
+				}
+				want, ok = v, true
+			}
+		}
 		if !ok && string(got) != "null" || ok && !same(got, want) {
 			wrong = append(wrong, fmt.Sprintf("the handler read %s as %s and the record says %s", name, got, want))
 		}

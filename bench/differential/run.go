@@ -30,6 +30,7 @@ type run struct {
 	recent map[string]*request          // by id of the record
 	order  []string
 	used   map[string]bool // records by which something was executed
+	early  map[string]bool // those whose answer is yet to come; the value says whether a number was rounded
 	found  []difference
 	open   sync.WaitGroup
 }
@@ -46,7 +47,7 @@ type difference struct {
 const remembered = 1 << 16
 
 func newRun(t *town, r *records, out string, talk io.Writer) *run {
-	return &run{town: t, records: r, out: out, talk: talk, counts: map[string]map[string]*count{}, recent: map[string]*request{}, used: map[string]bool{}}
+	return &run{town: t, records: r, out: out, talk: talk, counts: map[string]map[string]*count{}, recent: map[string]*request{}, used: map[string]bool{}, early: map[string]bool{}}
 }
 
 func (r *run) of(binding, family string) *count {
@@ -103,8 +104,8 @@ func (r *run) try(ctx context.Context, s *sender, q *request) {
 	c.Cases++
 	if err != nil {
 		c.Unanswered++
-		if n := r.of(q.Binding, q.Family).Unanswered; n == 1 && os.Getenv("DIFFERENTIAL_DEBUG") != "" {
-			fmt.Fprintf(r.talk, "no answer: %v: %s %s %v %q\n", err, q.Method, q.Target, q.Header[2:], q.Body)
+		if c.Unanswered == 1 {
+			fmt.Fprintf(r.talk, "no answer to %s, case %d (%s): %q\n", q.Binding, q.Number, q.Family, err)
 		}
 		return
 	}
@@ -115,6 +116,10 @@ func (r *run) try(ctx context.Context, s *sender, q *request) {
 		return
 	}
 	r.recent[a.decision] = q
+	if round, ok := r.early[a.decision]; ok {
+		delete(r.early, a.decision)
+		c.executed(round)
+	}
 	if r.order = append(r.order, a.decision); len(r.order) > remembered {
 		delete(r.recent, r.order[0])
 		r.order = r.order[1:]
@@ -158,18 +163,27 @@ func (r *run) judge(ctx context.Context, s seen) {
 		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // as above
 		r.mu.Lock()
 	}
+	round := rounded(rec.Details.Arguments)
+	if q == nil && len(why) == 0 {
+		r.early[c.Decision] = round
+		return
+	}
 	k := r.of("", "unknown")
 	if q != nil {
 		k = r.of(q.Binding, q.Family)
 	}
-	k.Executed++
-	if rounded(rec.Details.Arguments) {
-		k.Rounded++
-	}
+	k.executed(round)
 	if len(why) > 0 {
 		k.Differences++
 		r.found = append(r.found, difference{why, s, rec, q})
 		r.print(r.found[len(r.found)-1], len(r.found))
+	}
+}
+
+func (c *count) executed(rounded bool) {
+	c.Executed++
+	if rounded {
+		c.Rounded++
 	}
 }
 
@@ -200,7 +214,10 @@ func (r *run) table(w io.Writer, all bool) count {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var whole count
-	fmt.Fprintf(w, "%-12s %-16s %9s %9s %9s %9s %8s %8s\n", "binding", "family", "cases", "refused", "answered", "executed", "rounded", "differ")
+	for _, round := range r.early { // the call had no answer, or one without the id of its record
+		r.of("", "unknown").executed(round)
+	}
+	fmt.Fprintf(w, "%-12s %-16s %9s %9s %9s %10s %9s %8s %8s\n", "binding", "family", "cases", "refused", "answered", "no answer", "executed", "rounded", "differ")
 	for _, binding := range slices.Sorted(maps.Keys(r.counts)) {
 		var sum count
 		for _, family := range slices.Sorted(maps.Keys(r.counts[binding])) {
@@ -222,8 +239,9 @@ func (c *count) add(o count) {
 	c.Executed += o.Executed
 	c.Differences += o.Differences
 	c.Rounded += o.Rounded
+	c.Unanswered += o.Unanswered
 }
 
 func line(w io.Writer, binding, family string, c count) {
-	fmt.Fprintf(w, "%-12s %-16s %9d %9d %9d %9d %8d %8d\n", binding, family, c.Cases, c.Cases-c.Answered, c.Answered, c.Executed, c.Rounded, c.Differences)
+	fmt.Fprintf(w, "%-12s %-16s %9d %9d %9d %10d %9d %8d %8d\n", binding, family, c.Cases, c.Cases-c.Answered-c.Unanswered, c.Answered, c.Unanswered, c.Executed, c.Rounded, c.Differences)
 }

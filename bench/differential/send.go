@@ -48,7 +48,7 @@ func (r *request) agent() string {
 func (r *request) grpc() bool { return strings.HasPrefix(r.Binding, "grpc/") }
 
 // callTime is how long one call may take.
-const callTime = 20 * time.Second
+const callTime = 10 * time.Second
 
 // fill puts what the run has in the place of placeholders.
 func (t *town) fill(r *request) *strings.Replacer {
@@ -110,7 +110,7 @@ func (s *sender) send(ctx context.Context, r *request) (answer, error) {
 	out.Write(body)
 	fresh := s.conns[address] == nil
 	a, err := s.exchange(ctx, address, r.Method, out.Bytes())
-	if err != nil && !fresh { // the server may have closed the connection after the answer before
+	if slow := net.Error(nil); err != nil && !fresh && (!errors.As(err, &slow) || !slow.Timeout()) { // the server may have closed the connection after the answer before
 		a, err = s.exchange(ctx, address, r.Method, out.Bytes())
 	}
 	return a, err

@@ -143,7 +143,7 @@ func (g *generator) otherMessage(d protoreflect.FieldDescriptor) []field {
 	var found [][]field
 	for _, s := range g.corpus {
 		if m := input(s.form, s.method); m != nil && readJSON.Unmarshal(s.root.text(spelling{}), m) == nil {
-			raw, _ := proto.Marshal(m)
+			raw, _ := steady.Marshal(m)
 			all := parseWire(raw, m.ProtoReflect().Descriptor())
 			for _, l := range levels(&all, m.ProtoReflect().Descriptor()) {
 				if l.desc.FullName() == d.Message().FullName() {
