@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"unicode"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // mutation changes a tree, or how it is written.
@@ -41,6 +43,7 @@ type generator struct {
 	corpus  []seedFile
 	rng     *rand.Rand
 	spell   spelling
+	known   map[protoreflect.FullName][][]field // of messages
 }
 
 // one picks an element.

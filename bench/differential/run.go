@@ -194,7 +194,10 @@ func (r *run) print(d difference, n int) {
 	if n > printed {
 		return
 	}
-	name := filepath.Join(r.out, fmt.Sprintf("difference-%04d.json", n))
+	name := filepath.Join(r.out, fmt.Sprintf("difference-unknown-%d.json", n))
+	if d.Request != nil {
+		name = filepath.Join(r.out, fmt.Sprintf("difference-%s-%d.json", strings.ReplaceAll(d.Request.Binding, "/", "-"), d.Request.Number))
+	}
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err == nil && r.out != "" {
 		err = os.WriteFile(name, append(text, '\n'), 0o600)

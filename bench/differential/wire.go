@@ -136,28 +136,46 @@ func (g *generator) wireOf(l level, d protoreflect.FieldDescriptor) field {
 	return f
 }
 
+// messages are those of the corpus and inside them, by type.
+func (g *generator) messages() map[protoreflect.FullName][][]field {
+	if g.known != nil {
+		return g.known
+	}
+	g.known = map[protoreflect.FullName][][]field{}
+	for _, s := range g.corpus {
+		m := input(s.form, s.method)
+		if m == nil || readJSON.Unmarshal(s.root.text(spelling{}), m) != nil {
+			continue
+		}
+		raw, _ := steady.Marshal(m)
+		all := parseWire(raw, m.ProtoReflect().Descriptor())
+		for _, l := range levels(&all, m.ProtoReflect().Descriptor()) {
+			g.known[l.desc.FullName()] = append(g.known[l.desc.FullName()], *l.fields)
+		}
+	}
+	return g.known
+}
+
+// copied is a tree of which nothing is shared.
+func copied(fields []field) []field {
+	out := make([]field, len(fields))
+	for i, f := range fields {
+		if f.sub != nil {
+			f.sub = copied(f.sub)
+		}
+		out[i] = f
+	}
+	return out
+}
+
 // otherMessage is what stands in the place of a message: one of the corpus, where
 // there is one of its type, changed below.
 func (g *generator) otherMessage(d protoreflect.FieldDescriptor) []field {
-	var found [][]field
-	for _, s := range g.corpus {
-		if m := input(s.form, s.method); m != nil && readJSON.Unmarshal(s.root.text(spelling{}), m) == nil {
-			raw, _ := steady.Marshal(m)
-			all := parseWire(raw, m.ProtoReflect().Descriptor())
-			for _, l := range levels(&all, m.ProtoReflect().Descriptor()) {
-				if l.desc.FullName() == d.Message().FullName() {
-					found = append(found, *l.fields)
-				}
-			}
-		}
-		if len(found) > 6 && g.rng.IntN(2) == 0 {
-			break
-		}
-	}
+	found := g.messages()[d.Message().FullName()]
 	if len(found) == 0 {
 		return []field{}
 	}
-	out := append([]field{}, one(g, found)...)
+	out := copied(one(g, found))
 	if g.rng.IntN(2) == 0 { // another value somewhere inside
 		l := one(g, levels(&out, d.Message()))
 		if n := l.desc.Fields().Len(); n > 0 {
