@@ -17,7 +17,7 @@ func address(t *testing.T) string {
 }
 
 // casesInCI of every binding take about a minute together, on two cores.
-const casesInCI = 5000
+const casesInCI = 8000
 
 // commitSeed makes every commit try other cases, and one commit always the same.
 func commitSeed(ctx context.Context) uint64 {

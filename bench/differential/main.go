@@ -121,7 +121,7 @@ func (o *options) try(ctx context.Context, binding string, stdout io.Writer) (co
 	start := time.Now() //nolint:forbidigo // cases in a second are printed
 	for from := 0; from < o.cases && limited.Err() == nil; from += o.part {
 		c, err := o.stretch(ctx, binding, stdout, func(r *run) error {
-			return r.binding(limited, binding, o.seed, from, min(o.part, o.cases-from))
+			return r.binding(ctx, limited, binding, o.seed, from, min(o.part, o.cases-from))
 		})
 		whole.add(c)
 		if err != nil {

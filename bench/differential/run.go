@@ -63,12 +63,13 @@ func (r *run) of(binding, family string) *count {
 // workers is how many calls are in flight.
 const workers = 16
 
-// binding runs cases of one binding until there were enough, or the time is over.
-func (r *run) binding(ctx context.Context, binding string, seed uint64, from, cases int) error {
+// binding runs cases of one binding until there were enough, or the time is over:
+// those that are under way are awaited.
+func (r *run) binding(ctx, limited context.Context, binding string, seed uint64, from, cases int) error {
 	numbers := make(chan int)
 	go func() {
 		defer close(numbers)
-		for i := from; i < from+cases && ctx.Err() == nil; i++ {
+		for i := from; i < from+cases && limited.Err() == nil; i++ {
 			numbers <- i
 		}
 	}()
