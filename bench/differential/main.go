@@ -174,8 +174,8 @@ func (o *options) again(ctx context.Context, stdout io.Writer) (count, error) {
 	return o.stretch(ctx, d.Request.Binding, stdout, func(r *run) error {
 		s := newSender(r.town)
 		defer s.close()
-		a, err := s.send(ctx, d.Request)
+		a := r.try(ctx, s, d.Request)
 		fmt.Fprintf(stdout, "status %d, decision %q: %s\n", a.status, a.decision, a.body)
-		return err
+		return nil
 	})
 }

@@ -97,7 +97,7 @@ func (r *run) work(ctx context.Context, binding string, seed uint64, numbers <-c
 }
 
 // try sends one case.
-func (r *run) try(ctx context.Context, s *sender, q *request) {
+func (r *run) try(ctx context.Context, s *sender, q *request) answer {
 	a, err := s.send(ctx, q)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,13 +108,13 @@ func (r *run) try(ctx context.Context, s *sender, q *request) {
 		if c.Unanswered == 1 {
 			fmt.Fprintf(r.talk, "no answer to %s, case %d (%s): %q\n", q.Binding, q.Number, q.Family, err)
 		}
-		return
+		return a
 	}
 	if a.forwarded {
 		c.Answered++
 	}
 	if a.decision == "" {
-		return
+		return a
 	}
 	r.recent[a.decision] = q
 	if round, ok := r.early[a.decision]; ok {
@@ -125,6 +125,7 @@ func (r *run) try(ctx context.Context, s *sender, q *request) {
 		delete(r.recent, r.order[0])
 		r.order = r.order[1:]
 	}
+	return a
 }
 
 // watch judges what handlers saw until the channel is closed.

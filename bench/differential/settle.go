@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/powerbox-project/powerbox/holder"
 )
@@ -106,4 +106,7 @@ func listenOn(address string) (net.Listener, error) {
 	return (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 }
 
-func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
+// quietServer says nothing of what hostile requests cause.
+func quietServer(h http.Handler) *http.Server {
+	return &http.Server{ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols), Handler: h}
+}

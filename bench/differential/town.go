@@ -165,7 +165,7 @@ func (t *town) inProcess(listen string, h http.Handler) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols), ErrorLog: quiet()}
+	server := quietServer(h)
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true) // gRPC
 	t.closers = append(t.closers, func() { _ = server.Close() })
