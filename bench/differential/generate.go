@@ -214,8 +214,11 @@ func (g *generator) makeMCP(r *request, file seedFile, params *node) {
 	}
 	r.Target = "/agents/" + r.agent()
 	r.Header = [][2]string{
-		{"Authorization", "Bearer $MAIN"}, {"Content-Type", "application/json"}, {"Accept", "application/json, text/event-stream"},
-		{"MCP-Protocol-Version", one(g, []string{"2025-11-25", "2025-11-25", "2025-06-18"})}, {"Powerbox-Capability", capability},
+		{"Authorization", "Bearer $MAIN"},
+		{"Content-Type", "application/json"},
+		{"Accept", "application/json, text/event-stream"},
+		{"MCP-Protocol-Version", one(g, []string{"2025-11-25", "2025-11-25", "2025-06-18"})},
+		{"Powerbox-Capability", capability},
 	}
 	root := envelope(file.method, params)
 	if g.rng.IntN(8) == 0 {
@@ -266,7 +269,7 @@ func (g *generator) makeGRPC(r *request, file seedFile, params *node) {
 // framed puts the frame of gRPC around a message.
 func (g *generator) framed(r *request, raw []byte) []byte {
 	frame := func(flag byte, m []byte) []byte {
-		return append(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(m))), m...) //nolint:gosec // short
+		return append(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(m))), m...)
 	}
 	if g.rng.IntN(60) != 0 {
 		return frame(0, raw)

@@ -115,7 +115,7 @@ func TestHarnessReportsRepeatedFields(t *testing.T) {
 		}
 		m = protowire.AppendBytes(protowire.AppendTag(m, 5, protowire.BytesType), part)
 		request := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), m)
-		return append([]byte{0, 0, 0, byte(len(request) >> 8), byte(len(request))}, request...) //nolint:gosec // short
+		return append([]byte{0, 0, 0, byte(len(request) >> 8), byte(len(request))}, request...)
 	}
 	wire := func(p *v1.Part) []byte {
 		raw, err := proto.Marshal(p)

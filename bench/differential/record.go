@@ -96,7 +96,7 @@ func (r *records) get(ctx context.Context, id string) (record, error) {
 		if err == nil {
 			return out, json.Unmarshal(raw, &out)
 		}
-		if !errors.Is(err, sql.ErrNoRows) || time.Since(start) > recordTime { //nolint:forbidigo // as above
+		if !errors.Is(err, sql.ErrNoRows) || time.Since(start) > recordTime {
 			return out, fmt.Errorf("record %s: %w", id, err)
 		}
 	}

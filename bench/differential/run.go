@@ -32,7 +32,6 @@ type run struct {
 	used   map[string]bool // records by which something was executed
 	early  map[string]bool // those whose answer is yet to come; the value says whether a number was rounded
 	found  []difference
-	open   sync.WaitGroup
 }
 
 // difference is one that was found.
@@ -149,8 +148,8 @@ func (r *run) judge(ctx context.Context, s seen) {
 		why = []string{err.Error()}
 	} else {
 		why = judge(s, c, rec, func(id string) bool {
-			real := r.town.real[s.Agent]
-			return id != "" && (id == real[foreignTask] || id == real[foreignContext])
+			ids := r.town.real[s.Agent]
+			return id != "" && (id == ids[foreignTask] || id == ids[foreignContext])
 		})
 	}
 	r.mu.Lock()
@@ -160,7 +159,7 @@ func (r *run) judge(ctx context.Context, s seen) {
 	}
 	r.used[c.Decision] = true
 	q := r.recent[c.Decision]
-	for start := time.Now(); q == nil && len(why) > 0 && time.Since(start) < time.Second; q = r.recent[c.Decision] { //nolint:forbidigo // the answer is under way
+	for start := time.Now(); q == nil && len(why) > 0 && time.Since(start) < time.Second; q = r.recent[c.Decision] {
 		r.mu.Unlock()
 		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // as above
 		r.mu.Lock()

@@ -132,7 +132,7 @@ func (s *sender) exchange(ctx context.Context, address, method string, raw []byt
 			delete(s.conns, address)
 		}
 	}()
-	if err := c.SetDeadline(time.Now().Add(callTime)); err != nil { //nolint:forbidigo // a connection wants the time of day
+	if err := c.SetDeadline(time.Now().Add(callTime)); err != nil {
 		return a, err
 	}
 	if _, err := c.Write(raw); err != nil {

@@ -77,7 +77,7 @@ func (t *town) put(agent, placeholder, id string) error {
 
 func (t *town) capability(ctx context.Context, agent, caller string) (string, error) {
 	body := `{"jsonrpc":"2.0","id":1,"method":"a2a/capabilities/request","params":{"grants":["data:use"],"purpose":"compare readings"}}`
-	_, _, raw := t.call(ctx, http.MethodPost, "/agents/"+agent, []byte(body), t.callers[caller])
+	_, raw := t.call(ctx, http.MethodPost, "/agents/"+agent, []byte(body), t.callers[caller])
 	var answer struct {
 		Result struct{ Capabilities []struct{ ID string } }
 	}
@@ -90,7 +90,7 @@ func (t *town) capability(ctx context.Context, agent, caller string) (string, er
 func (t *town) begin(ctx context.Context, agent, caller, capability string) (task, conversation string, err error) {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":%q,"role":"ROLE_USER","parts":[{"text":"begin"}]},"metadata":{%q:{"capabilityId":%q}}}}`,
 		"own-"+caller+"-"+agent, holder.ExtensionURI, capability)
-	_, _, raw := t.call(ctx, http.MethodPost, "/agents/"+agent, []byte(body), t.callers[caller])
+	_, raw := t.call(ctx, http.MethodPost, "/agents/"+agent, []byte(body), t.callers[caller])
 	var answer struct {
 		Result struct {
 			Task struct{ ID, ContextID string }

@@ -237,15 +237,15 @@ func (t *town) serve(ctx context.Context, powerbox string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()                          // the process has it
-	cmd := exec.CommandContext(ctx, powerbox, "serve", "--dev") //nolint:gosec // the operator's binary
+	defer func() { _ = log.Close() }() // the process has it
+	cmd := exec.CommandContext(ctx, powerbox, "serve", "--dev")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = t.dir, log, log
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	t.processes = append(t.processes, cmd)
 	for start := time.Now(); time.Since(start) < patience; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // the program says readiness by HTTP alone
-		if status, _, _ := t.call(ctx, http.MethodGet, "/readyz", nil, ""); status == http.StatusOK {
+		if status, _ := t.call(ctx, http.MethodGet, "/readyz", nil, ""); status == http.StatusOK {
 			return nil
 		}
 	}
@@ -270,7 +270,7 @@ func (t *town) login() error {
 	if err != nil {
 		return err
 	}
-	now := time.Now() //nolint:forbidigo // a real token for a real server
+	now := time.Now()
 	for _, client := range []string{mainCaller, otherCaller} {
 		claims := fmt.Sprintf(`{"iss":"https://login.example.org","aud":"https://agents.example.org","sub":%q,"client_id":%q,"iat":%d,"exp":%d}`,
 			client, client, now.Unix(), now.Add(23*time.Hour).Unix())
@@ -286,10 +286,10 @@ func (t *town) login() error {
 }
 
 // call makes one request of the harness's own.
-func (t *town) call(ctx context.Context, method, path string, body []byte, bearer string) (int, http.Header, []byte) {
+func (t *town) call(ctx context.Context, method, path string, body []byte, bearer string) (int, []byte) {
 	r, err := http.NewRequestWithContext(ctx, method, t.url+path, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, []byte(err.Error())
+		return 0, []byte(err.Error())
 	}
 	r.Header = http.Header{"Content-Type": {"application/json"}, "A2a-Version": {"1.0"}, "Accept": {"application/json, text/event-stream"}}
 	if bearer != "" {
@@ -297,14 +297,14 @@ func (t *town) call(ctx context.Context, method, path string, body []byte, beare
 	}
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return 0, nil, []byte(err.Error())
+		return 0, []byte(err.Error())
 	}
 	defer func() { _ = res.Body.Close() }()
 	out, err := io.ReadAll(res.Body)
 	if err != nil {
-		return 0, nil, []byte(err.Error())
+		return 0, []byte(err.Error())
 	}
-	return res.StatusCode, res.Header, out
+	return res.StatusCode, out
 }
 
 // close ends everything that was started.

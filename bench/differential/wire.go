@@ -121,7 +121,7 @@ func (g *generator) wireInsert(l level, f field) {
 }
 
 // wireOf is a field of a message with a value that would change what is done.
-func (g *generator) wireOf(l level, d protoreflect.FieldDescriptor) field {
+func (g *generator) wireOf(d protoreflect.FieldDescriptor) field {
 	f := field{num: d.Number(), desc: d, kind: protowire.BytesType}
 	switch {
 	case d.Message() != nil:
@@ -180,7 +180,7 @@ func (g *generator) otherMessage(d protoreflect.FieldDescriptor) []field {
 		l := one(g, levels(&out, d.Message()))
 		if n := l.desc.Fields().Len(); n > 0 {
 			if f := l.desc.Fields().Get(g.rng.IntN(n)); f.Message() == nil {
-				*l.fields = []field{g.wireOf(l, f)}
+				*l.fields = []field{g.wireOf(f)}
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func (g *generator) wireRepeat(l level) {
 	if f.desc == nil {
 		return
 	}
-	other := g.wireOf(l, f.desc)
+	other := g.wireOf(f.desc)
 	if f.sub != nil && g.rng.IntN(3) == 0 {
 		other.sub = []field{}
 		if len(f.sub) > 0 {
@@ -211,11 +211,11 @@ func (g *generator) wireRepeat(l level) {
 func (g *generator) wireOneof(l level) {
 	if l.desc.Oneofs().Len() > 0 {
 		of := l.desc.Oneofs().Get(g.rng.IntN(l.desc.Oneofs().Len())).Fields()
-		g.wireInsert(l, g.wireOf(l, of.Get(g.rng.IntN(of.Len()))))
+		g.wireInsert(l, g.wireOf(of.Get(g.rng.IntN(of.Len()))))
 		return
 	}
 	if n := l.desc.Fields().Len(); n > 0 {
-		g.wireInsert(l, g.wireOf(l, l.desc.Fields().Get(g.rng.IntN(n))))
+		g.wireInsert(l, g.wireOf(l.desc.Fields().Get(g.rng.IntN(n))))
 	}
 }
 
@@ -290,7 +290,7 @@ func (g *generator) wireDefault(l level) {
 		return
 	}
 	d := l.desc.Fields().Get(g.rng.IntN(n))
-	f := g.wireOf(l, d)
+	f := g.wireOf(d)
 	switch f.kind {
 	case protowire.BytesType:
 		f.raw = nil
