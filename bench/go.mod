@@ -6,9 +6,11 @@ replace github.com/powerbox-project/powerbox => ../
 
 require (
 	github.com/MetaMask/go-did-it v1.0.0-pre1
+	github.com/a2aproject/a2a-go v0.3.15
 	github.com/a2aproject/a2a-go/v2 v2.4.0
 	github.com/biscuit-auth/biscuit-go/v2 v2.2.0
 	github.com/cedar-policy/cedar-go v1.9.0
+	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/ipfs/go-cid v0.5.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
@@ -32,7 +34,6 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
-	github.com/go-jose/go-jose/v4 v4.1.8 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/gobwas/glob v1.0.0 // indirect
 	github.com/goccy/go-json v0.10.6 // indirect
