@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/approved"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
@@ -34,14 +35,16 @@ type Question struct {
 	State     issuer.State
 	Answers   []Given
 	Chosen    issuer.Chosen // what is left of it after the answers so far
-	Reason    string        // for which it was denied
-	Issued    []string      // capabilities that it was used for
-	Record    string        // of the decision that led to it, "" for none
-	Trace     string        // id of the trace that it is part of, "" for none
-	Created   time.Time
-	Expires   time.Time
-	Ended     time.Time // zero while it is open
-	Told      []string  // who was told of it, by the name of a way
+	// Approved is what the answers amount to, once all have approved.
+	Approved approved.Approved
+	Reason   string   // for which it was denied
+	Issued   []string // capabilities that it was used for
+	Record   string   // of the decision that led to it, "" for none
+	Trace    string   // id of the trace that it is part of, "" for none
+	Created  time.Time
+	Expires  time.Time
+	Ended    time.Time // zero while it is open
+	Told     []string  // who was told of it, by the name of a way
 }
 
 // Need is one group of people of whom some must approve.

@@ -317,7 +317,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	if gives := p.Entails(q); len(gives) > 0 && !answer.Deny && !who.Present && !who.Unsafe {
 		return Standing{}, agentauth.Errorf(agentauth.CodeUnauthorized, "the host becomes yours with this, and whatever agent it registers then has %q without asking; approve it on the page, with a passkey (AAP-A7)", gives[0].Name)
 	}
-	signed := p.answerDigest(q, who, answer, approved)
+	signed, gives := p.answerDigest(q, who, answer, approved), p.approves(q, who, answer, approved)
 	if answer.Proof != "" && answer.Proof != signed {
 		return Standing{}, errChanged()
 	}
@@ -341,7 +341,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 			return Standing{}, err
 		}
 	}
-	q.Approval.Status, q.Approval.By, q.Approval.Answered = agentauth.Active, who.Principal, now
+	q.Approval.Status, q.Approval.By, q.Approval.Answered, q.Approval.Approved = agentauth.Active, who.Principal, now, gives
 	if len(approved) == 0 && (answer.Deny || q.Approval.Kind != ForClaim) {
 		q.Approval.Status = agentauth.Denied
 	}

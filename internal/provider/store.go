@@ -7,6 +7,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/approved"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
@@ -138,6 +139,8 @@ type Approval struct {
 	Created  time.Time
 	Expires  time.Time
 	Answered time.Time
+	// Approved is what the answer gave, whole; the zero value where that is nothing.
+	Approved approved.Approved
 }
 
 // Open reports whether the approval can be answered.
