@@ -74,7 +74,7 @@ func (p *People) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case errors.Is(err, identity.ErrUnauthenticated):
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		e = agentauth.Errorf(agentauth.CodeUnauthenticated, "want the session of a person; powerbox login gets one")
+		e = agentauth.Errorf(agentauth.CodeUnauthenticated, "want the session of a person; powerbox login gets one%s", because(err))
 	case errors.Is(err, identity.ErrUnavailable):
 		e = agentauth.Errorf(agentauth.CodeUnavailable, "who calls cannot be told now; try again in a moment")
 	case !errors.As(err, &e):
@@ -83,6 +83,15 @@ func (p *People) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(e.Status())
 	_, _ = w.Write(append(e.JSON().AppendJSON(nil), '\n'))
+}
+
+// because is why a session was refused, in words that repeat no part of it.
+func because(err error) string {
+	var e *identity.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return ": " + e.Message
 }
 
 // person finds out who asks. A browser brings cookies and an Origin of its own:
