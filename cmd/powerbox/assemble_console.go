@@ -37,7 +37,7 @@ func (i *instance) administrator(conf config.AgentAuth, dev bool) func(string) b
 func (i *instance) console(ctx context.Context, a assembly, p *provider.Provider, agent config.Agent, mux *http.ServeMux) error {
 	conf := i.config.Approvals
 	c := console.Config{
-		Approvals: p, Agents: p, Passkeys: p, URL: p.URL(), Name: cmp.Or(agent.AgentAuth.ProviderName, agent.ID), Fresh: conf.Fresh, Session: conf.Session,
+		Approvals: p, Agents: p, Passkeys: p, People: p, URL: p.URL(), Name: cmp.Or(agent.AgentAuth.ProviderName, agent.ID), Fresh: conf.Fresh, Session: conf.Session,
 		Now: a.now, Random: rand.Reader, Log: a.log, Done: ctx.Done(),
 	}
 	if i.desk != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/keysets"
 	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/token"
@@ -222,7 +223,7 @@ func (i *instance) person(_ *wiring, url string, now func() time.Time) func(*htt
 			return provider.Person{}, err
 		}
 		fresh := !caller.Authenticated.IsZero() && now().Sub(caller.Authenticated) < i.config.Approvals.Fresh
-		return provider.Person{Principal: caller.Principal, Groups: caller.Groups, Fresh: fresh}, nil
+		return provider.Person{Principal: caller.Principal, Groups: caller.Groups, Login: people.BySession, Began: caller.Authenticated, Fresh: fresh}, nil
 	}
 }
 

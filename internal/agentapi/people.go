@@ -13,6 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/approval"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -104,7 +105,7 @@ func (p *People) person(r *http.Request) (provider.Person, error) {
 		if !p.Dev(name) {
 			return provider.Person{}, agentauth.Errorf(agentauth.CodeUnauthorized, "there is no built-in user %q", name)
 		}
-		who := provider.Person{Principal: "user:" + name, Fresh: true, Unsafe: true} // there is no login
+		who := provider.Person{Principal: "user:" + name, Login: people.ByName, Began: p.Provider.Now(), Fresh: true, Unsafe: true} // there is no login
 		if p.Groups != nil {
 			who.Groups = p.Groups(name)
 		}
@@ -117,6 +118,9 @@ func (p *People) person(r *http.Request) (provider.Person, error) {
 
 func (p *People) serve(r *http.Request) (any, error) {
 	who, err := p.person(r)
+	if err == nil {
+		err = p.Provider.Recognize(r.Context(), who)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/approved"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/people"
 )
 
 // Kind is what a question is about.
@@ -71,6 +72,7 @@ type Given struct {
 type Person struct {
 	Principal string
 	Groups    []string
+	Began     time.Time // when the login was made, zero for nobody knows
 	// Fresh reports that the person has logged in just now (AAP-A6): what approves
 	// takes that, and what denies and revokes does not.
 	Fresh bool
@@ -183,6 +185,8 @@ type Reader interface {
 	// QuestionsOf returns how many questions of a holder were made since a time, and
 	// how many of those were denied.
 	QuestionsOf(holder string, since time.Time) (made, denied int, err error)
+	// Account returns what is kept of a person.
+	Account(principal string) (people.Account, error)
 	HeldCall(question string) (Call, error)
 	HeldCallByTask(agent, task string) (Call, error)
 	// HeldCalls returns the calls in a state, oldest first.

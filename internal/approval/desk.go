@@ -307,6 +307,9 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 	var q Question
 	alert := false
 	err := d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
+		if err := d.admits(tx, who); err != nil {
+			return err
+		}
 		var err error
 		q, err = tx.Question(id)
 		now := d.config.Now()
@@ -345,6 +348,15 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 		d.wake()
 	}
 	return q, nil
+}
+
+// admits refuses somebody who was frozen or removed meanwhile.
+func (d *Desk) admits(r Reader, who Person) error {
+	a, err := r.Account(who.Principal)
+	if err != nil && !notFound(err) {
+		return err
+	}
+	return a.Admits(who.Began, d.config.Issuer.FrozenPrincipal(who.Principal))
 }
 
 func (d *Desk) answered(tx Tx, q Question, who Person, a Answer, now time.Time) (Question, error) {

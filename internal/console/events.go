@@ -32,7 +32,7 @@ func (k *Console) events(v *visit) error {
 	defer tick.Stop()
 	cookie := k.cookie(v.r, sessionCookie)
 	for last, first := "", true; ; first = false {
-		if k.sessions.of(cookie) == nil {
+		if k.sessions.of(cookie) == nil || k.config.People.Recognize(v.r.Context(), who) != nil {
 			return nil
 		}
 		qs, err := k.config.Approvals.Questions(v.r.Context(), who)

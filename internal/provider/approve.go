@@ -8,6 +8,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/people"
 )
 
 // How many codes that are none a person may try, and in which time (AAP-A2,
@@ -107,7 +108,9 @@ func (p *Provider) code() (shown string, stored []byte, err error) {
 type Person struct {
 	Principal string
 	Groups    []string // as the person's identity provider says
-	Address   string   // where the person is, as the connection says; "" for nobody knows
+	Login     people.Login
+	Began     time.Time // when the login was made, zero for nobody knows
+	Address   string    // where the person is, as the connection says; "" for nobody knows
 	// Fresh reports that the person has logged in just now (AAP-A6): what approves, or
 	// lets a host in, takes that, and what denies and revokes does not.
 	Fresh bool
@@ -277,7 +280,7 @@ func (q Question) user() string {
 // Answer answers an approval, once (AAP-A5, AAP-R8, ATK-46).
 func (p *Provider) Answer(ctx context.Context, who Person, id string, answer Answer) (Standing, error) {
 	var out Standing
-	err := p.update(ctx, func(tx Tx, u *unit) error {
+	err := p.updateBy(ctx, who, func(tx Tx, u *unit) error {
 		ap, err := tx.Approval(id)
 		var q Question
 		if err == nil {
