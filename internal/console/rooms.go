@@ -59,7 +59,7 @@ func (k *Console) agentView(s provider.Standing) agentView {
 	held := map[string]bool{}
 	for _, g := range s.Grants {
 		c := k.config.Approvals.Capability(g.Capability)
-		one := grantView{Grant: g, Says: g.Capability, Words: inWords(fields(g, c)), InForce: g.Effective(k.config.Now()) && a.Live}
+		one := grantView{Grant: g, Says: g.Capability, Words: inWords(g, c), InForce: g.Effective(k.config.Now()) && a.Live}
 		if c != nil {
 			one.Says, one.Risky = c.Description, c.Sensitivity != provider.Read
 		}
