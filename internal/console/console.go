@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -129,7 +130,9 @@ type Console struct {
 	sessions *sessions
 	passkeys *webauthn.WebAuthn // nil where the URL's host can have none
 	streams  chan struct{}
-	begun    atomic.Bool // whether somebody has become the first administrator here
+	mu       sync.Mutex
+	followed map[string]int // pages that are followed live, by person
+	begun    atomic.Bool    // whether somebody has become the first administrator here
 }
 
 //go:embed pages assets
@@ -154,7 +157,7 @@ func New(c Config) (*Console, error) {
 	case (c.First == "") != (c.FirstSecret == ""):
 		return nil, errors.New("console: First and FirstSecret come together")
 	}
-	k := &Console{config: c, secure: u.Scheme == "https", sessions: newSessions(c.Session, c.Now, c.Random), streams: make(chan struct{}, maxStreams)}
+	k := &Console{config: c, secure: u.Scheme == "https", sessions: newSessions(c.Session, c.Now, c.Random), streams: make(chan struct{}, maxStreams), followed: map[string]int{}}
 	k.sessions.keeper = c.Keeper
 	if k.passkeys, err = relyingParty(u, c.Name); err != nil {
 		return nil, err
