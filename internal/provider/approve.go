@@ -26,30 +26,45 @@ type guesses struct {
 	since time.Time
 }
 
-// guessed notes a wrong code of a person at an address, and reports whether there
-// may be another try.
-func (p *Provider) guessed(who Person, wrong bool) bool {
+// mayGuess counts a try of a person at an address, before the code is looked at, and
+// reports whether there may be one: of tries at one time none is free.
+func (p *Provider) mayGuess(who Person) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.config.Now()
 	if len(p.guesses) >= maxGuessing {
 		maps.DeleteFunc(p.guesses, func(_ string, g guesses) bool { return now.Sub(g.since) > guessTime })
 	}
-	may := len(p.guesses) < maxGuessing
-	for name, most := range map[string]int{"person " + who.Principal: maxGuesses, "address " + who.Address: maxGuessesAt} {
+	if len(p.guesses) >= maxGuessing {
+		return false
+	}
+	limits := map[string]int{"person " + who.Principal: maxGuesses, "address " + who.Address: maxGuessesAt}
+	for name, most := range limits {
+		if g := p.guesses[name]; now.Sub(g.since) <= guessTime && g.n >= most {
+			return false
+		}
+	}
+	for name := range limits {
 		g := p.guesses[name]
 		if now.Sub(g.since) > guessTime {
 			g = guesses{since: now}
 		}
-		if g.n >= most {
-			may = false
-		}
-		if wrong {
-			g.n++
+		g.n++
+		p.guesses[name] = g
+	}
+	return true
+}
+
+// guessedRight gives back a try that was a code: only wrong ones count.
+func (p *Provider) guessedRight(who Person) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range []string{"person " + who.Principal, "address " + who.Address} {
+		if g := p.guesses[name]; g.n > 0 {
+			g.n--
 			p.guesses[name] = g
 		}
 	}
-	return may
 }
 
 // challenge asks a person. What was asked before about the same agent and is not
@@ -164,7 +179,7 @@ func (p *Provider) ByCode(ctx context.Context, who Person, code string) (Questio
 	if !ok {
 		return Question{}, unknown
 	}
-	if !p.guessed(who, false) {
+	if !p.mayGuess(who) {
 		e := agentauth.Errorf(agentauth.CodeRateLimited, "too many codes that are none; try again in %s", guessTime)
 		e.RetryAfter = int(guessTime / time.Second)
 		return Question{}, e
@@ -181,9 +196,9 @@ func (p *Provider) ByCode(ctx context.Context, who Person, code string) (Questio
 		return Question{}, err
 	}
 	if err != nil || !q.Approval.Open(p.config.Now()) || !p.mayAnswer(who, q) {
-		p.guessed(who, true)
 		return Question{}, unknown
 	}
+	p.guessedRight(who)
 	return q, nil
 }
 

@@ -112,7 +112,7 @@ func (p *Provider) approves(decided Question, who Person, answer Answer, grants 
 
 // GrantDigest names what GrantAs would do.
 func (p *Provider) GrantDigest(who Person, agent string, asked Asked) string {
-	return digest("grant", map[string]any{"by": who.Principal, "agent": agent, "capability": asked.Name, "constraints": asked.Constraints, "says": p.shown([]Grant{{Capability: asked.Name}})})
+	return digest("grant", map[string]any{"by": who.Principal, "agent": agent, "capability": asked.Name, "constraints": asked.Constraints, "lasts": asked.Lasts.String(), "says": p.shown([]Grant{{Capability: asked.Name}})})
 }
 
 // digest is the SHA-256 of the kind and the members of a thing as JSON with sorted

@@ -170,6 +170,11 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 			return err
 		}
 		grants[0].Reason = ""
+		if lasts := asked.lasts(wanted[0].capability); lasts > 0 {
+			if end := now.Add(lasts); grants[0].Expires.IsZero() || end.Before(grants[0].Expires) {
+				grants[0].Expires = end
+			}
+		}
 		if err := p.activate(tx, &a, &grants[0], who.Principal, now); err != nil {
 			return err
 		}
@@ -177,6 +182,17 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 		return p.append(tx, who.Principal, a.User, "grant.add", map[string]any{"agent": a.ID, "host": h.ID, "capabilities": asWritten(grants)})
 	})
 	return out, err
+}
+
+// handTime is how long what changes something lasts where somebody grants it by hand and
+// says no end.
+const handTime = 24 * time.Hour
+
+func (a Asked) lasts(c *Capability) time.Duration {
+	if a.Lasts <= 0 && c.Sensitivity != Read {
+		return handTime
+	}
+	return a.Lasts
 }
 
 // Unlink takes the user from a host: its delegated agents end, the host stays with
@@ -196,8 +212,10 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 		for _, a := range all {
 			// What was asked of the user is asked of nobody now, of agents that act on their
 			// own, too: the host asks again, and then whoever it belongs to (ATK-58).
-			if err := p.dismiss(tx, a.ID, who.Principal, now); err != nil {
-				return err
+			if h.User != "" {
+				if err := p.dismiss(tx, a.ID, who.Principal, now); err != nil {
+					return err
+				}
 			}
 			if a.Mode != agentauth.Delegated || terminal(a.Status) {
 				continue
