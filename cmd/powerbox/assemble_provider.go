@@ -215,7 +215,7 @@ func (i *instance) backendContext(agent string, now func() time.Time) func(provi
 }
 
 // person says who a person is by the session of a request. An agent is none, with
-// whatever session (ATK-47, ATK-56).
+// whatever session (ATK-47, ATK-62).
 func (i *instance) person(_ *wiring, url string, now func() time.Time) func(*http.Request) (provider.Person, error) {
 	return func(r *http.Request) (provider.Person, error) {
 		caller, err := i.sessions.Person(r, url, now())

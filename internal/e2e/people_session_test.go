@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// TestATK56_AnAgentIsNotItsUser has an agent with a key, which calls with its user's
+// TestATK62_AnAgentIsNotItsUser has an agent with a key, which calls with its user's
 // session, take the same session to the interface of people, with and without its proof:
 // it sees no question there and answers none. The user's own session does, and no agent
 // takes that one.
-func TestATK56_AnAgentIsNotItsUser(t *testing.T) {
+func TestATK62_AnAgentIsNotItsUser(t *testing.T) {
 	l := newLogin(t)
 	w := start(t, options{
 		callers: "  callers:\n    - {agent: desk, client: desk}\n  providers:\n    - {issuer: https://login.example.org, audience: [https://agents.example.org], jwks_file: keys.json}\n",
@@ -37,12 +37,12 @@ func TestATK56_AnAgentIsNotItsUser(t *testing.T) {
 	for name, header := range tries {
 		for _, r := range [][2]string{{http.MethodGet, "/v1/approvals"}, {http.MethodGet, "/v1/approvals/" + id}, {http.MethodPost, "/v1/approvals/" + id}, {http.MethodGet, "/v1/hosts"}, {http.MethodGet, "/v1/activity"}} {
 			if status := w.sends(r[0], r[1], header); status != http.StatusUnauthorized {
-				t.Errorf("ATK-56 %s %s with a session %s: HTTP %d; want 401", r[0], r[1], name, status)
+				t.Errorf("ATK-62 %s %s with a session %s: HTTP %d; want 401", r[0], r[1], name, status)
 			}
 		}
 	}
 	if again := pendingIn(t, agent.asksForReports()); again != id {
-		t.Errorf("ATK-56 the agent has answered its own question")
+		t.Errorf("ATK-62 the agent has answered its own question")
 	}
 	for name, session := range map[string]string{"for people": of(fact{"aud": people}), "of a client of people's": of(fact{"client_id": "shell"})} {
 		header := http.Header{"Authorization": {"Bearer " + session}}
@@ -51,10 +51,10 @@ func TestATK56_AnAgentIsNotItsUser(t *testing.T) {
 		}
 		before := len(w.documents.got())
 		if a := w.caller(session).asksForReports(); a.Error == nil || len(a.Result) > 0 {
-			t.Errorf("ATK-56 an agent takes a person's session %s: %s", name, a.Raw)
+			t.Errorf("ATK-62 an agent takes a person's session %s: %s", name, a.Raw)
 		}
 		if n := len(w.documents.got()); n != before {
-			t.Errorf("ATK-56 a person's session %s reached the agent", name)
+			t.Errorf("ATK-62 a person's session %s reached the agent", name)
 		}
 	}
 	if status := w.sends(http.MethodPost, "/v1/approvals/"+id, http.Header{"Authorization": {"Bearer " + of(fact{"aud": people})}}); status != http.StatusOK {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// TestATK57_NobodyWhoWasFrozenOrRemovedApproves freezes a person in a shell, lets them
+// TestATK63_NobodyWhoWasFrozenOrRemovedApproves freezes a person in a shell, lets them
 // back, and removes them. Whoever is stopped is refused at every entrance: with a page
 // that is open, at a new login, with a session in a shell, and with the header of
 // experiments. After a thaw the logins from before do not count.
-func TestATK57_NobodyWhoWasFrozenOrRemovedApproves(t *testing.T) {
+func TestATK63_NobodyWhoWasFrozenOrRemovedApproves(t *testing.T) {
 	l := newLogin(t)
 	w := start(t, options{
 		callers: "  providers:\n    - {issuer: https://login.example.org, audience: [https://agents.example.org], jwks_file: keys.json}\n",
@@ -48,7 +48,7 @@ func TestATK57_NobodyWhoWasFrozenOrRemovedApproves(t *testing.T) {
 		t.Helper()
 		for name, try := range all {
 			if status := try(); status != http.StatusForbidden {
-				t.Errorf("ATK-57 %s, %s: HTTP %d; want 403", when, name, status)
+				t.Errorf("ATK-63 %s, %s: HTTP %d; want 403", when, name, status)
 			}
 		}
 	}
@@ -78,9 +78,9 @@ func TestATK57_NobodyWhoWasFrozenOrRemovedApproves(t *testing.T) {
 	}
 }
 
-// TestATK57_AdministratorsAreAskedToo freezes an administrator, who then administers
+// TestATK63_AdministratorsAreAskedToo freezes an administrator, who then administers
 // nothing, and has another one do it on the page.
-func TestATK57_AdministratorsAreAskedToo(t *testing.T) {
+func TestATK63_AdministratorsAreAskedToo(t *testing.T) {
 	b := serveBank(t, "localhost:"+freePort(t), "      administrators: [\"user:root\", \"user:second\"]",
 		"identity:\n  dev:\n    - {name: root, token: root-session-token}\n    - {name: second, token: second-session-token}\n    - {name: alice, token: alice-session-token}\n", "--dev")
 	root, second, alice := b.visitor("root"), b.visitor("second"), b.visitor("alice")
@@ -88,7 +88,7 @@ func TestATK57_AdministratorsAreAskedToo(t *testing.T) {
 		t.Errorf("the page of people for somebody who is no administrator: HTTP %d; want 403", status)
 	}
 	if status, _ := alice.post("/people", url.Values{"person": {"user:root"}, "do": {"freeze"}, "reason": {"r"}}); status != http.StatusForbidden {
-		t.Errorf("ATK-57 somebody who is no administrator freezes one: HTTP %d; want 403", status)
+		t.Errorf("ATK-63 somebody who is no administrator freezes one: HTTP %d; want 403", status)
 	}
 	if status, _ := root.post("/people", url.Values{"person": {"user:root"}, "do": {"freeze"}, "reason": {"r"}}); status == http.StatusSeeOther {
 		t.Error("an administrator has frozen themselves on the page")
@@ -98,11 +98,11 @@ func TestATK57_AdministratorsAreAskedToo(t *testing.T) {
 	}
 	for _, page := range []string{"/people", "/hosts", "/approve"} {
 		if status, _ := second.get(page); status != http.StatusForbidden {
-			t.Errorf("ATK-57 a frozen administrator at %s: HTTP %d; want 403", page, status)
+			t.Errorf("ATK-63 a frozen administrator at %s: HTTP %d; want 403", page, status)
 		}
 	}
 	if status, _ := second.post("/people", url.Values{"person": {"user:root"}, "do": {"remove"}, "reason": {"r"}}); status != http.StatusForbidden {
-		t.Errorf("ATK-57 a frozen administrator removes another: HTTP %d; want 403", status)
+		t.Errorf("ATK-63 a frozen administrator removes another: HTTP %d; want 403", status)
 	}
 	if _, page := root.get("/people"); !strings.Contains(page, "user:second") || !strings.Contains(page, "frozen") || !strings.Contains(page, "on leave") {
 		t.Errorf("the page of people says\n%s", page)

@@ -16,7 +16,7 @@ func (p People) has(client string) bool {
 
 // Person returns the person whose session a request to the server at audience came
 // with. An agent that has a user's session for its own calls is never that user here
-// (ATK-47, ATK-56). A session is a person's only if all of these hold:
+// (ATK-47, ATK-62). A session is a person's only if all of these hold:
 //
 //   - it is a bearer token, without a proof of possession beside it, bound to no key
 //     and no certificate;

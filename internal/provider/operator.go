@@ -211,7 +211,7 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 		now := p.config.Now()
 		for _, a := range all {
 			// What was asked of the user is asked of nobody now, of agents that act on their
-			// own, too: the host asks again, and then whoever it belongs to (ATK-58).
+			// own, too: the host asks again, and then whoever it belongs to (ATK-64).
 			if h.User != "" {
 				if err := p.dismiss(tx, a.ID, who.Principal, now); err != nil {
 					return err
