@@ -183,6 +183,7 @@ func (i *instance) peopleAlone(ctx context.Context, a assembly, w *wiring, mux *
 
 // people adds the interface of those who answer.
 func (i *instance) people(a assembly, w *wiring, p *provider.Provider, mux *http.ServeMux) {
+	i.admin.People = p
 	people := &agentapi.People{Provider: p, Desk: i.desk, Who: i.person(w, p.URL(), a.now), Log: a.log, BodyLimit: int64(i.config.Defaults.BodyLimit)}
 	if a.dev {
 		people.Dev = func(name string) bool {

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/console"
@@ -39,7 +37,7 @@ func (i *instance) administrator(conf config.AgentAuth, dev bool) func(string) b
 func (i *instance) console(ctx context.Context, a assembly, p *provider.Provider, agent config.Agent, mux *http.ServeMux) error {
 	conf := i.config.Approvals
 	c := console.Config{
-		Approvals: p, Agents: p, Passkeys: p, URL: p.URL(), Name: cmp.Or(agent.AgentAuth.ProviderName, agent.ID), Fresh: conf.Fresh, Session: conf.Session,
+		Approvals: p, Agents: p, Passkeys: p, People: p, URL: p.URL(), Name: cmp.Or(agent.AgentAuth.ProviderName, agent.ID), Fresh: conf.Fresh, Session: conf.Session,
 		Now: a.now, Random: rand.Reader, Log: a.log, Done: ctx.Done(),
 	}
 	if i.desk != nil {
@@ -104,17 +102,9 @@ func (i *instance) firstPasskey(ctx context.Context, p *provider.Provider, agent
 // whose client is an agent is nobody's (ATK-47).
 func (i *instance) principal(client string, a assembly) func(context.Context, string) (provider.Person, error) {
 	return func(ctx context.Context, idToken string) (provider.Person, error) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(i.config.Issuer.URL, "/"), nil)
+		caller, err := i.sessions.IDToken(ctx, idToken, client, a.now())
 		if err != nil {
 			return provider.Person{}, err
-		}
-		r.Header.Set("Authorization", "Bearer "+idToken)
-		caller, _, err := i.sessions.Authenticate(r, client, a.now())
-		switch {
-		case err != nil:
-			return provider.Person{}, err
-		case caller.Principal == "" || caller.Agent != "":
-			return provider.Person{}, errors.New("the ID token is of an agent, or of nobody")
 		}
 		return provider.Person{Principal: caller.Principal, Groups: caller.Groups}, nil
 	}

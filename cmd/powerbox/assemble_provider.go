@@ -19,10 +19,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/agentapi"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/keysets"
 	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/token"
@@ -215,18 +215,15 @@ func (i *instance) backendContext(agent string, now func() time.Time) func(provi
 }
 
 // person says who a person is by the session of a request. An agent is none, with
-// whatever session (ATK-47).
+// whatever session (ATK-47, ATK-62).
 func (i *instance) person(_ *wiring, url string, now func() time.Time) func(*http.Request) (provider.Person, error) {
 	return func(r *http.Request) (provider.Person, error) {
-		caller, _, err := i.sessions.Authenticate(r, url, now())
+		caller, err := i.sessions.Person(r, url, now())
 		if err != nil {
 			return provider.Person{}, err
 		}
-		if caller.Principal == "" || caller.Agent != "" {
-			return provider.Person{}, identity.ErrUnauthenticated
-		}
 		fresh := !caller.Authenticated.IsZero() && now().Sub(caller.Authenticated) < i.config.Approvals.Fresh
-		return provider.Person{Principal: caller.Principal, Groups: caller.Groups, Fresh: fresh}, nil
+		return provider.Person{Principal: caller.Principal, Groups: caller.Groups, Login: people.BySession, Began: caller.Authenticated, Fresh: fresh}, nil
 	}
 }
 

@@ -139,7 +139,7 @@ func newRoot(p *program) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newDemo(p), newInit(p), newDoctor(p), newServe(p), newGateway(p), newRelay(p), newWitness(p), newAttach(p), newRequest(p), newNarrow(p), newCall(p), newAgent(p), newMCP(p), newApproval(p), newMode(p),
-		newRevoke(p), newFreeze(p), newThaw(p), newFeed(p),
+		newRevoke(p), newFreeze(p), newThaw(p), newPerson(p), newFeed(p),
 		newExplain(p), newTrace(p), newReport(p), newUsage(p), newCan(p), newPolicy(p), newEvidence(p), newToken(p), newCard(p), newGraph(p), newDiff(p), newApply(p), newGrant(p), newRegistry(p), newConformance(p), newTrust(p), newMigrate(p), newStore(p), newKeys(p), newConfig(p), newLogin(p), newVersion(p),
 	)
 	p.watch(root)

@@ -20,7 +20,7 @@ func (p *People) atDesk(r *http.Request) bool {
 }
 
 func deskPerson(who provider.Person) approval.Person {
-	return approval.Person{Principal: who.Principal, Groups: who.Groups, Fresh: who.Fresh, Present: who.Present, Unsafe: who.Unsafe}
+	return approval.Person{Principal: who.Principal, Groups: who.Groups, Began: who.Began, Fresh: who.Fresh, Present: who.Present, Unsafe: who.Unsafe}
 }
 
 // onDesk adds the two queues of a person: what was asked for in the own name, and

@@ -13,6 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/approval"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -74,7 +75,7 @@ func (p *People) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case errors.Is(err, identity.ErrUnauthenticated):
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		e = agentauth.Errorf(agentauth.CodeUnauthenticated, "want the session of a person; powerbox login gets one")
+		e = agentauth.Errorf(agentauth.CodeUnauthenticated, "want the session of a person; powerbox login gets one%s", because(err))
 	case errors.Is(err, identity.ErrUnavailable):
 		e = agentauth.Errorf(agentauth.CodeUnavailable, "who calls cannot be told now; try again in a moment")
 	case !errors.As(err, &e):
@@ -83,6 +84,15 @@ func (p *People) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(e.Status())
 	_, _ = w.Write(append(e.JSON().AppendJSON(nil), '\n'))
+}
+
+// because is why a session was refused, in words that repeat no part of it.
+func because(err error) string {
+	var e *identity.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return ": " + e.Message
 }
 
 // person finds out who asks. A browser brings cookies and an Origin of its own:
@@ -95,7 +105,7 @@ func (p *People) person(r *http.Request) (provider.Person, error) {
 		if !p.Dev(name) {
 			return provider.Person{}, agentauth.Errorf(agentauth.CodeUnauthorized, "there is no built-in user %q", name)
 		}
-		who := provider.Person{Principal: "user:" + name, Fresh: true, Unsafe: true} // there is no login
+		who := provider.Person{Principal: "user:" + name, Login: people.ByName, Began: p.Provider.Now(), Fresh: true, Unsafe: true} // there is no login
 		if p.Groups != nil {
 			who.Groups = p.Groups(name)
 		}
@@ -108,6 +118,9 @@ func (p *People) person(r *http.Request) (provider.Person, error) {
 
 func (p *People) serve(r *http.Request) (any, error) {
 	who, err := p.person(r)
+	if err == nil {
+		err = p.Provider.Recognize(r.Context(), who)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/approved"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/people"
 )
 
 // Kind is what a question is about.
@@ -34,14 +36,16 @@ type Question struct {
 	State     issuer.State
 	Answers   []Given
 	Chosen    issuer.Chosen // what is left of it after the answers so far
-	Reason    string        // for which it was denied
-	Issued    []string      // capabilities that it was used for
-	Record    string        // of the decision that led to it, "" for none
-	Trace     string        // id of the trace that it is part of, "" for none
-	Created   time.Time
-	Expires   time.Time
-	Ended     time.Time // zero while it is open
-	Told      []string  // who was told of it, by the name of a way
+	// Approved is what the answers amount to, once all have approved.
+	Approved approved.Approved
+	Reason   string   // for which it was denied
+	Issued   []string // capabilities that it was used for
+	Record   string   // of the decision that led to it, "" for none
+	Trace    string   // id of the trace that it is part of, "" for none
+	Created  time.Time
+	Expires  time.Time
+	Ended    time.Time // zero while it is open
+	Told     []string  // who was told of it, by the name of a way
 }
 
 // Need is one group of people of whom some must approve.
@@ -68,6 +72,7 @@ type Given struct {
 type Person struct {
 	Principal string
 	Groups    []string
+	Began     time.Time // when the login was made, zero for nobody knows
 	// Fresh reports that the person has logged in just now (AAP-A6): what approves
 	// takes that, and what denies and revokes does not.
 	Fresh bool
@@ -180,6 +185,8 @@ type Reader interface {
 	// QuestionsOf returns how many questions of a holder were made since a time, and
 	// how many of those were denied.
 	QuestionsOf(holder string, since time.Time) (made, denied int, err error)
+	// Account returns what is kept of a person.
+	Account(principal string) (people.Account, error)
 	HeldCall(question string) (Call, error)
 	HeldCallByTask(agent, task string) (Call, error)
 	// HeldCalls returns the calls in a state, oldest first.

@@ -107,7 +107,7 @@ func (d *Desk) Page(id string) string { return d.config.URL + "/" + id }
 func (d *Desk) asked(q Question) issuer.Asked {
 	return issuer.Asked{
 		ID: q.ID, URL: d.Page(q.ID), State: q.At(d.config.Now()), Expires: q.Expires, Interval: d.config.Interval,
-		Chosen: q.Chosen, Issued: q.Issued, Reason: q.Reason,
+		Approved: q.yes(), Issued: q.Issued, Reason: q.Reason,
 	}
 }
 
@@ -129,7 +129,7 @@ func (d *Desk) Find(ctx context.Context, key string) (issuer.Asked, bool, error)
 	case issuer.StateExpired:
 		counts = now.Before(q.Expires.Add(quietExpired))
 	case issuer.StateApproved:
-		counts = q.Until.IsZero() || now.Before(q.Until)
+		counts = now.Before(q.yes().Until())
 	case issuer.StatePending:
 	}
 	return d.asked(q), counts, err
@@ -188,7 +188,8 @@ func (d *Desk) open(tx Tx, q Question) (Question, error) {
 		return q, err
 	}
 	q.Purpose = agentauth.Plain(q.Purpose, maxText)
-	q.State, q.Created, q.Expires = issuer.StatePending, now, now.Add(timeout)
+	// Nobody can say yes to what would have ended by then.
+	q.State, q.Created, q.Expires = issuer.StatePending, now, earlier(now.Add(timeout), q.Until)
 	if err := d.append(tx, q, "approval.ask", q.caller(), evidence.Allow, map[string]any{"question": q.ID, "kind": string(q.Kind), "needs": q.Needs, "expires": q.Expires.UTC().Format(time.RFC3339)}); err != nil {
 		return q, err
 	}
@@ -306,6 +307,9 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 	var q Question
 	alert := false
 	err := d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
+		if err := d.admits(tx, who); err != nil {
+			return err
+		}
 		var err error
 		q, err = tx.Question(id)
 		now := d.config.Now()
@@ -346,15 +350,25 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 	return q, nil
 }
 
+// admits refuses somebody who was frozen or removed meanwhile.
+func (d *Desk) admits(r Reader, who Person) error {
+	a, err := r.Account(who.Principal)
+	if err != nil && !notFound(err) {
+		return err
+	}
+	return a.Admits(who.Began, d.config.Issuer.FrozenPrincipal(who.Principal))
+}
+
 func (d *Desk) answered(tx Tx, q Question, who Person, a Answer, now time.Time) (Question, error) {
-	chosen, err := narrowed(q, who, a)
+	chosen, err := narrowed(q, who, a, now)
 	if err != nil {
 		return q, err
 	}
-	digest := answerDigest(q, who, a, chosen)
+	digest := q.answerDigest(who, a, chosen)
 	if a.Proof != "" && a.Proof != digest {
 		return q, errChanged()
 	}
+	asked := q // as it was shown
 	q.Answers = append(slices.Clone(q.Answers), Given{By: who.Principal, Approve: a.Approve, At: now, Digest: digest, Passkey: a.Passkey, Counts: q.counts(who, now)})
 	if a.Approve {
 		q.Chosen = chosen
@@ -365,6 +379,7 @@ func (d *Desk) answered(tx Tx, q Question, who Person, a Answer, now time.Time) 
 		q.State, q.Ended, q.Reason, decision = issuer.StateDenied, now, agentauth.Plain(a.Reason, maxText), evidence.Deny
 	case q.met():
 		q.State, q.Ended = issuer.StateApproved, now
+		q.Approved = asked.approves(chosen)
 	}
 	if err := tx.PutQuestion(q); err != nil {
 		return q, err
@@ -394,12 +409,15 @@ func (d *Desk) alert(tx Tx, q Question, now time.Time) (bool, error) {
 
 // narrowed reads what an answer leaves of a question. What is wider is refused,
 // and so is what leaves nothing.
-func narrowed(q Question, who Person, a Answer) (issuer.Chosen, error) {
+func narrowed(q Question, who Person, a Answer, now time.Time) (issuer.Chosen, error) {
 	if !a.Approve {
 		return issuer.Chosen{}, nil
 	}
 	if !who.Fresh {
 		return issuer.Chosen{}, agentauth.Errorf(agentauth.CodeUnauthorized, "your login is too old to approve with; log in anew, in a shell with powerbox login, and then approve")
+	}
+	if end := earlier(q.Until, q.Chosen.Until); !end.IsZero() && !end.After(now) {
+		return issuer.Chosen{}, agentauth.Errorf(agentauth.CodeAlreadyGranted, "what is asked for would have ended at %s, so approving it gives nothing; the agent can ask again", end.UTC().Format(time.RFC3339))
 	}
 	out := issuer.Chosen{Until: q.Chosen.Until}
 	if u := a.Chosen.Until; !u.IsZero() {
@@ -408,6 +426,9 @@ func narrowed(q Question, who Person, a Answer) (issuer.Chosen, error) {
 		}
 		if u.After(cmp.Or(q.Chosen.Until, q.Until)) || u.After(q.Until) {
 			return out, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s is later than what is asked for; it can only be narrowed", u.UTC().Format(time.RFC3339))
+		}
+		if !u.After(now) {
+			return out, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s has passed; choose a later end", u.UTC().Format(time.RFC3339))
 		}
 		out.Until = u
 	}

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -91,7 +92,7 @@ func TestSEP27_AnAnswerNarrows(t *testing.T) {
 		}
 		return a
 	}
-	left, err := narrowed(q, person("user:alice"), chose([]string{"a"}, []string{"1", "2"}, time.Minute))
+	left, err := narrowed(q, person("user:alice"), chose([]string{"a"}, []string{"1", "2"}, time.Minute), noon)
 	if err != nil || len(left.Operations["g"]) != 1 || left.Resources != nil || !left.Until.Equal(noon.Add(time.Minute)) {
 		t.Errorf("narrowed to %+v, %v", left, err)
 	}
@@ -104,15 +105,15 @@ func TestSEP27_AnAnswerNarrows(t *testing.T) {
 		"only what another left out":      chose([]string{"b"}, []string{"1"}, 0),
 		"a later end than another's":      chose([]string{"a"}, []string{"1"}, 2*time.Minute),
 	} {
-		if left, err := narrowed(q, person("user:bob"), a); err == nil {
+		if left, err := narrowed(q, person("user:bob"), a, noon); err == nil {
 			t.Errorf("%s: %+v; want a refusal", name, left)
 		}
 	}
-	both, err := narrowed(q, person("user:bob"), chose([]string{"a", "b"}, []string{"2"}, 0))
+	both, err := narrowed(q, person("user:bob"), chose([]string{"a", "b"}, []string{"2"}, 0), noon)
 	if err != nil || len(both.Operations["g"]) != 1 || both.Operations["g"][0] != "a" || both.Resources["g"][0] != "2" || !both.Until.Equal(noon.Add(time.Minute)) {
 		t.Errorf("two answers leave %+v, %v; want a on 2 for a minute", both, err)
 	}
-	if _, err := narrowed(Question{Kind: ForCall, Matters: q.Matters}, person("user:bob"), chose([]string{"a"}, []string{"1"}, 0)); err == nil {
+	if _, err := narrowed(Question{Kind: ForCall, Matters: q.Matters}, person("user:bob"), chose([]string{"a"}, []string{"1"}, 0), noon); err == nil {
 		t.Error("a call was narrowed; want all of it or nothing")
 	}
 }
@@ -133,20 +134,38 @@ func TestAAPA7_PresenceByWhatIsLeft(t *testing.T) {
 		"what writes, with passkey": {[]string{"delete"}, true, true},
 	} {
 		who.Present = c.present
-		if _, err := narrowed(q, who, Answer{Approve: true, Chosen: issuer.Chosen{Operations: map[string][]string{"g": c.left}}}); (err == nil) != c.want {
+		if _, err := narrowed(q, who, Answer{Approve: true, Chosen: issuer.Chosen{Operations: map[string][]string{"g": c.left}}}, noon); (err == nil) != c.want {
 			t.Errorf("AAP-A7 %s: %v", name, err)
 		}
 	}
 	who.Present = false
-	if _, err := narrowed(q, who, Answer{Approve: true}); err == nil {
+	if _, err := narrowed(q, who, Answer{Approve: true}, noon); err == nil {
 		t.Error("AAP-A7 everything, by not naming anything, without a passkey")
 	}
 	who.Fresh, who.Present = false, true
 	reads := Answer{Approve: true, Chosen: issuer.Chosen{Operations: map[string][]string{"g": {"read"}}}}
-	if _, err := narrowed(q, who, reads); err == nil {
+	if _, err := narrowed(q, who, reads, noon); err == nil {
 		t.Error("AAP-A6 approved with a login that is not fresh")
 	}
-	if _, err := narrowed(q, who, Answer{}); err != nil {
+	if _, err := narrowed(q, who, Answer{}, noon); err != nil {
 		t.Errorf("AAP-A6 denied with a login that is not fresh: %v", err)
+	}
+}
+
+// What would have ended by now is not approved: nobody would have anything of it. A
+// denial is taken.
+func TestAnAnswerToWhatHasEndedIsRefusedWithWords(t *testing.T) {
+	q := Question{Kind: ForCapability, Until: noon.Add(time.Minute), Matters: []issuer.Matter{{Grant: "g", Operations: []issuer.Operation{{Name: "a"}}}}}
+	for _, now := range []time.Time{noon.Add(time.Minute), noon.Add(time.Hour)} {
+		if _, err := narrowed(q, person("user:alice"), Answer{Approve: true}, now); err == nil || !strings.Contains(err.Error(), "would have ended at") {
+			t.Errorf("approved %s after it was asked: %v; want a refusal that says when it would have ended", now.Sub(noon), err)
+		}
+		if _, err := narrowed(q, person("user:alice"), Answer{}, now); err != nil {
+			t.Errorf("denied: %v", err)
+		}
+	}
+	passed := Answer{Approve: true, Chosen: issuer.Chosen{Until: noon.Add(-time.Second)}}
+	if _, err := narrowed(q, person("user:alice"), passed, noon); err == nil {
+		t.Error("approved until a moment that has passed")
 	}
 }

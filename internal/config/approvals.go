@@ -17,6 +17,8 @@ type Approvals struct {
 	Fresh     time.Duration  `key:"fresh" default:"5m" doc:"How long after a login somebody can approve. Denying and revoking need no fresh one."`
 	Session   time.Duration  `key:"session" default:"8h" doc:"How long a login lasts."`
 	Operators []string       `key:"operators" doc:"People who see the registry whole and the map, and consent to cards: principals such as user:bob, or group:NAME. Administrators of agent_auth do so, too."`
+	Audience  string         `key:"audience" doc:"What the session of a person in a shell is for, and that of no agent: its aud. Default: issuer.url with /approve. Agents refuse such a session."`
+	Clients   []string       `key:"clients" doc:"Client ids by which only people get tokens, such as that of powerbox login; with several providers ISSUER#CLIENT. A session of such a client is a person's whatever it is for, and agents refuse it. login.client_id is always one."`
 	Webhooks  []Webhook      `key:"webhooks" doc:"URLs that are told of what waits for people, signed as Standard Webhooks have it."`
 	Login     Login          `key:"login" doc:"The OpenID provider that people log in at. Without one, and without serve --dev, the first start prints a URL at which an administrator registers a passkey."`
 }
@@ -138,6 +140,7 @@ func (k checker) checkApprovals() {
 	if a.Session < a.Fresh {
 		k.place("approvals.session", "%s is less than approvals.fresh, %s", a.Session, a.Fresh)
 	}
+	k.checkPeople()
 	l := a.Login
 	switch {
 	case l.Issuer == "" && (l.ClientID != "" || l.ClientSecret.Reveal() != ""):
@@ -147,5 +150,19 @@ func (k checker) checkApprovals() {
 		k.place("approvals.login.client_id", "is missing; the provider gave this server one when it was registered")
 	case !slices.ContainsFunc(k.Identity.Providers, func(p Provider) bool { return p.Issuer == l.Issuer }):
 		k.place("approvals.login.issuer", "%q is none of identity.providers; put it there, which says what its people are called", l.Issuer)
+	}
+}
+
+// checkPeople wants what tells people from agents to be of no agent.
+func (k checker) checkPeople() {
+	for n, client := range k.Approvals.Clients {
+		if slices.ContainsFunc(k.Identity.Callers, func(r CallerRule) bool { return r.Client != "" && r.Client == client }) {
+			k.place(fmt.Sprintf("approvals.clients[%d]", n), "%q is that of an agent in identity.callers; want a client by which only people log in", client)
+		}
+	}
+	for _, p := range k.Identity.Providers {
+		if k.Approvals.Audience != "" && slices.Contains(p.Audience, k.Approvals.Audience) {
+			k.place("approvals.audience", "%q is in the audience of %s, which agents take; want one that only people's sessions have", k.Approvals.Audience, p.Issuer)
+		}
 	}
 }

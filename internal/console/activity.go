@@ -11,6 +11,7 @@ var deeds = map[string]string{
 	"agent.ask-claim": "asked who takes over", "host.invite": "made room for a host", "host.enroll": "a host brought its key",
 	"host.register": "registered a host", "host.revoke": "revoked a host", "host.link": "linked a host", "host.unlink": "unlinked a host", "host.vouch": "let a host's agents have at once what changes something", "host.rotate-key": "changed a host's key",
 	"agent.erase": "had an agent forgotten", "grant.add": "gave an agent more", "grant.revoke": "took a grant back", "approval.answer": "answered a request", "passkey.add": "added a passkey", "passkey.remove": "removed a passkey",
+	"person.freeze": "froze a person", "person.thaw": "let a person back in", "person.remove": "removed a person",
 }
 
 // did says what an action was: of an execution what the capability does.

@@ -94,7 +94,8 @@ type asked struct {
 	Holds             []string // what the agent has of it, in words
 	Refused           int      // how often a person refused it to this agent before
 	Fields            []field
-	Broad             bool // risky, and not held to anything
+	Theirs            []string // limits that the agent names and the server does not know
+	Broad             bool     // risky, and not held to anything that the server knows
 	Status            agentauth.Status
 	Gone              bool // not offered any more, or nothing of it
 }
@@ -103,7 +104,7 @@ func (k *Console) asks(q provider.Question) []asked {
 	out := make([]asked, 0, len(q.Grants))
 	for _, g := range q.Grants {
 		c := k.config.Approvals.Capability(g.Capability)
-		one := asked{Grant: g.ID, Name: g.Capability, Status: g.Status, Gone: c == nil || c.Blocked || g.Status == agentauth.Pending && !k.config.Approvals.Remains(g), New: true, Fields: fields(g, c)}
+		one := asked{Grant: g.ID, Name: g.Capability, Status: g.Status, Gone: c == nil || c.Blocked || g.Status == agentauth.Pending && !k.config.Approvals.Remains(g), New: true, Fields: fields(g, c), Theirs: theirs(g, c)}
 		if c != nil {
 			one.Says, one.Sensitivity = c.Description, c.Sensitivity
 			one.Risky, one.High = c.Sensitivity != provider.Read, c.Sensitivity == provider.High
@@ -112,7 +113,7 @@ func (k *Console) asks(q provider.Question) []asked {
 		for _, h := range q.Held {
 			if h.Capability == g.Capability {
 				one.New = false
-				one.Holds = append(one.Holds, inWords(fields(h, c)))
+				one.Holds = append(one.Holds, inWords(h, c))
 			}
 		}
 		for _, d := range q.Denied {
@@ -126,15 +127,18 @@ func (k *Console) asks(q provider.Question) []asked {
 }
 
 // inWords says what fields are held to, on one line.
-func inWords(fs []field) string {
+func inWords(g provider.Grant, c *provider.Capability) string {
 	var parts []string
-	for _, f := range fs {
+	for _, f := range fields(g, c) {
 		if len(f.Limits) > 0 {
 			parts = append(parts, visible(f.Name)+" "+f.Words())
 		}
 	}
 	if len(parts) == 0 {
-		return "with any values"
+		parts = append(parts, "with any values")
+	}
+	if own := theirs(g, c); len(own) > 0 {
+		parts = append(parts, "and in the agent's own words "+strings.Join(own, ", "))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -230,7 +234,7 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 	page.NeedsPasskey = len(page.Entails) > 0 || slices.ContainsFunc(page.Asks, func(a asked) bool { return a.Risky })
 	for _, h := range q.Held {
 		c := k.config.Approvals.Capability(h.Capability)
-		one := heldGrant{Says: h.Capability, Words: inWords(fields(h, c)), Expires: h.Expires}
+		one := heldGrant{Says: h.Capability, Words: inWords(h, c), Expires: h.Expires}
 		if c != nil {
 			one.Says = c.Description
 		}

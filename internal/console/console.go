@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/approval"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -76,12 +78,21 @@ type Passkeys interface {
 	RemovePasskey(ctx context.Context, who provider.Person, id []byte) error
 }
 
+// People says whose login counts, and lets administrators change that.
+type People interface {
+	Recognize(ctx context.Context, who provider.Person) error
+	Administrator(who provider.Person) bool
+	People(ctx context.Context) ([]provider.Known, error)
+	SetPersonAs(ctx context.Context, who provider.Person, principal string, state people.State, reason string) error
+}
+
 // Config is what a console needs. Every field is required unless it says
 // otherwise.
 type Config struct {
 	Approvals Approvals
 	Agents    Agents
 	Passkeys  Passkeys
+	People    People
 	Desk      Desk       // requests and calls that wait for people; nil where none do
 	Directory *Directory // agents and their cards; nil where this server has none to show
 	URL       string     // the server's own, which decides origin, cookies and passkeys
@@ -119,7 +130,9 @@ type Console struct {
 	sessions *sessions
 	passkeys *webauthn.WebAuthn // nil where the URL's host can have none
 	streams  chan struct{}
-	begun    atomic.Bool // whether somebody has become the first administrator here
+	mu       sync.Mutex
+	followed map[string]int // pages that are followed live, by person
+	begun    atomic.Bool    // whether somebody has become the first administrator here
 }
 
 //go:embed pages assets
@@ -137,19 +150,19 @@ func New(c Config) (*Console, error) {
 	switch {
 	case err != nil || u.Host == "":
 		return nil, fmt.Errorf("console: URL %q is none", c.URL)
-	case c.Approvals == nil || c.Agents == nil || c.Passkeys == nil || c.Now == nil || c.Random == nil || c.Log == nil || c.Done == nil:
-		return nil, errors.New("console: Approvals, Agents, Passkeys, Now, Random, Log and Done are required")
+	case c.Approvals == nil || c.Agents == nil || c.Passkeys == nil || c.People == nil || c.Now == nil || c.Random == nil || c.Log == nil || c.Done == nil:
+		return nil, errors.New("console: Approvals, Agents, Passkeys, People, Now, Random, Log and Done are required")
 	case c.Fresh <= 0 || c.Session <= 0:
 		return nil, errors.New("console: Fresh and Session must be positive")
 	case (c.First == "") != (c.FirstSecret == ""):
 		return nil, errors.New("console: First and FirstSecret come together")
 	}
-	k := &Console{config: c, secure: u.Scheme == "https", sessions: newSessions(c.Session, c.Now, c.Random), streams: make(chan struct{}, maxStreams)}
+	k := &Console{config: c, secure: u.Scheme == "https", sessions: newSessions(c.Session, c.Now, c.Random), streams: make(chan struct{}, maxStreams), followed: map[string]int{}}
 	k.sessions.keeper = c.Keeper
 	if k.passkeys, err = relyingParty(u, c.Name); err != nil {
 		return nil, err
 	}
-	if k.pages, err = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible, "many": many}).ParseFS(files, "pages/*.html"); err != nil {
+	if k.pages, err = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible, "words": words, "many": many}).ParseFS(files, "pages/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	// An approval is what another site would most like to post (ATK-47).
@@ -167,7 +180,7 @@ func New(c Config) (*Console, error) {
 // Paths are what the console serves.
 func Paths() []string {
 	return []string{
-		"/{$}", "/approve", "/approve/", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "GET /console/", "/registry", "/registry/", "GET /map",
+		"/{$}", "/approve", "/approve/", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "GET /console/", "/registry", "/registry/", "GET /map",
 	}
 }
 
@@ -210,6 +223,8 @@ func (k *Console) routes() http.Handler {
 		"POST /host-agents/{agent}/challenge":      k.grantChallenge,
 		"POST /host-agents/{agent}/grants/{grant}": k.revokeGrant,
 		"GET /activity":                            k.activity,
+		"GET /people":                              k.people,
+		"POST /people":                             k.setPerson,
 		"GET /registry":                            k.registry,
 		"GET /registry/{id}":                       k.listing,
 		"POST /registry/{id}/accept":               k.acceptCard,
@@ -312,6 +327,7 @@ type frame struct {
 	Page, Name, Who, Path string
 	Dev                   bool
 	Directory, Operator   bool
+	Administrator         bool
 	Body                  any
 }
 
@@ -323,6 +339,7 @@ func (k *Console) showStatus(v *visit, status int, page string, body any) error 
 	f := frame{Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Body: body}
 	if v.session != nil {
 		f.Who = v.session.principal
+		f.Administrator = k.config.People.Administrator(provider.Person{Principal: v.session.principal})
 		if d := k.config.Directory; d != nil {
 			f.Directory, f.Operator = true, d.Viewer(provider.Person{Principal: v.session.principal, Groups: v.session.groups}).Operator
 		}

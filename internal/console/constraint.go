@@ -1,9 +1,11 @@
 package console
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
@@ -23,8 +25,9 @@ type field struct {
 	Key     string   // of its inputs
 }
 
-// fields are the arguments of a grant's capability: those that are constrained, and
-// those that the capability's schema has.
+// fields are the arguments of a grant's capability that the server declares: in the
+// capability's schema, or by constraints of its own. An agent that names others has
+// [theirs]: whether a backend takes them for anything, the server does not know.
 func fields(g provider.Grant, c *provider.Capability) []field {
 	var out []field
 	var schema powerbox.Value
@@ -54,11 +57,55 @@ func fields(g provider.Grant, c *provider.Capability) []field {
 			f.Text = true
 		}
 	}
+	if c != nil {
+		for _, f := range c.Constraints.Fields() {
+			at(f.Name)
+		}
+	}
 	constraints, _ := g.ShownConstraints().Members()
 	for _, m := range constraints {
-		at(m.Name).limit(m.Value)
+		if slices.ContainsFunc(out, func(f field) bool { return f.Name == m.Name }) {
+			at(m.Name).limit(m.Value)
+		}
 	}
 	return out
+}
+
+// How much of what an agent says of its own is shown.
+const (
+	maxTheirs     = 8
+	maxTheirsText = 120
+)
+
+// theirs are constraints on arguments that the server does not declare: an agent's own
+// words, which limit nothing that the server knows. They are quoted, and cut.
+func theirs(g provider.Grant, c *provider.Capability) (out []string) {
+	known := fields(g, c)
+	constraints, _ := g.ShownConstraints().Members()
+	for _, m := range constraints {
+		if slices.ContainsFunc(known, func(f field) bool { return f.Name == m.Name }) {
+			continue
+		}
+		if len(out) == maxTheirs {
+			return append(out, "and more")
+		}
+		out = append(out, "\u201c"+words(agentauth.Plain(m.Name+" "+m.Value.String(), maxTheirsText))+"\u201d")
+	}
+	return out
+}
+
+// words is what somebody else says, to stand between quotation marks: whatever could end
+// them, or cannot be seen, is spelled out.
+func words(s string) string {
+	var b strings.Builder
+	for _, r := range visible(s) {
+		if r == '"' || r == '`' || unicode.In(r, unicode.Pi, unicode.Pf) || strings.ContainsRune("\u201a\u201e\u300c\u300d\u300e\u300f\uff02\u02ba\u2033\u301d\u301e\u301f", r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // limit has a field held to a constraint as it is on the wire.

@@ -65,7 +65,7 @@ type choice struct {
 }
 
 func deskPerson(who provider.Person) approval.Person {
-	return approval.Person{Principal: who.Principal, Groups: who.Groups, Fresh: who.Fresh, Present: who.Present, Unsafe: who.Unsafe}
+	return approval.Person{Principal: who.Principal, Groups: who.Groups, Began: who.Began, Fresh: who.Fresh, Present: who.Present, Unsafe: who.Unsafe}
 }
 
 // onDesk are the two queues of a person.

@@ -12,6 +12,28 @@ import (
 // look is how often somebody who follows the list is looked for news.
 const look = time.Second
 
+// maxFollowed bounds the pages that one person follows live at once, so that nobody takes
+// the places of all.
+const maxFollowed = 8
+
+func (k *Console) follow(principal string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.followed[principal] >= maxFollowed {
+		return false
+	}
+	k.followed[principal]++
+	return true
+}
+
+func (k *Console) unfollow(principal string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.followed[principal]--; k.followed[principal] <= 0 {
+		delete(k.followed, principal)
+	}
+}
+
 // events tells a page when what waits for its person has changed. It says nothing
 // of what it is: the page loads it.
 func (k *Console) events(v *visit) error {
@@ -19,6 +41,10 @@ func (k *Console) events(v *visit) error {
 	if err != nil {
 		return agentauth.Errorf(agentauth.CodeUnauthenticated, "log in first")
 	}
+	if !k.follow(who.Principal) {
+		return agentauth.Errorf(agentauth.CodeRateLimited, "you follow %d pages already; load the page again when you want news", maxFollowed)
+	}
+	defer k.unfollow(who.Principal)
 	select {
 	case k.streams <- struct{}{}:
 		defer func() { <-k.streams }()
@@ -32,7 +58,7 @@ func (k *Console) events(v *visit) error {
 	defer tick.Stop()
 	cookie := k.cookie(v.r, sessionCookie)
 	for last, first := "", true; ; first = false {
-		if k.sessions.of(cookie) == nil {
+		if k.sessions.of(cookie) == nil || k.config.People.Recognize(v.r.Context(), who) != nil {
 			return nil
 		}
 		qs, err := k.config.Approvals.Questions(v.r.Context(), who)

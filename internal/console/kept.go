@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-webauthn/webauthn/webauthn"
+
+	"github.com/powerbox-project/powerbox/internal/people"
 )
 
 // Keeper keeps logins for all processes that serve the pages. What is not there, or
@@ -35,6 +37,7 @@ type sessionForm struct {
 	Principal string
 	Groups    []string
 	Began     time.Time
+	Login     people.Login
 }
 
 type attemptForm struct {
@@ -88,14 +91,14 @@ func (s *sessions) keptOf(cookie string) *session {
 	if !ok || s.now().Sub(f.Began) >= s.lasts {
 		return nil
 	}
-	return &session{principal: f.Principal, groups: f.Groups, began: f.Began, keeper: s.keeper, id: cookieHash(cookie)}
+	return &session{principal: f.Principal, groups: f.Groups, login: f.Login, began: f.Began, keeper: s.keeper, id: cookieHash(cookie)}
 }
 
 func (s *sessions) keepStarted(one *session, cookie, before string) error {
 	if before != "" {
 		s.keptEnd(before)
 	}
-	return keepJSON(s.keeper, keptSession, cookieHash(cookie), sessionForm{one.principal, one.groups, one.began}, one.began.Add(s.lasts))
+	return keepJSON(s.keeper, keptSession, cookieHash(cookie), sessionForm{one.principal, one.groups, one.began, one.login}, one.began.Add(s.lasts))
 }
 
 func (s *sessions) keptEnd(cookie string) {

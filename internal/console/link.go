@@ -72,7 +72,7 @@ func (k *Console) given(defaults []provider.Grant) (out []given) {
 		if c != nil {
 			one.Says = c.Description
 		}
-		one.Words, one.Broad = inWords(fields(g, c)), g.Constraints == nil
+		one.Words, one.Broad = inWords(g, c), g.Constraints == nil
 		out = append(out, one)
 	}
 	return out

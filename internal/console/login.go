@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -58,7 +59,7 @@ func (k *Console) loginByName(v *visit) error {
 	if !slices.Contains(k.config.Users, name) {
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "there is no such built-in user")
 	}
-	if err := k.logIn(v, provider.Person{Principal: "user:" + name, Groups: k.config.Groups["user:"+name]}); err != nil {
+	if err := k.logIn(v, provider.Person{Principal: "user:" + name, Groups: k.config.Groups["user:"+name], Login: people.ByName}); err != nil {
 		return err
 	}
 	return v.see(ours(v.r.PostFormValue("next")))
@@ -91,7 +92,7 @@ func (k *Console) beFirst(v *visit) error {
 	if len(have) > 0 || !k.begun.CompareAndSwap(false, true) {
 		return gone
 	}
-	if err := k.logIn(v, provider.Person{Principal: k.config.First, Groups: k.config.Groups[k.config.First]}); err != nil {
+	if err := k.logIn(v, provider.Person{Principal: k.config.First, Groups: k.config.Groups[k.config.First], Login: people.ByInvite}); err != nil {
 		return err
 	}
 	http.Redirect(v.w, v.r, "/passkeys", http.StatusSeeOther)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -103,6 +104,7 @@ func (k *Console) loginCallback(v *visit) error {
 		k.config.Log.WarnContext(v.r.Context(), "a login failed", "error", err.Error())
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "the login does not hold; log in again")
 	}
+	who.Login = people.ByProvider
 	if err := k.logIn(v, who); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -197,7 +198,7 @@ func (k *Console) loginByPasskey(v *visit) error {
 	if err := k.used(v.r.Context(), credential); err != nil {
 		return err
 	}
-	if err := k.logIn(v, provider.Person{Principal: user.WebAuthnName(), Groups: k.config.Groups[user.WebAuthnName()]}); err != nil {
+	if err := k.logIn(v, provider.Person{Principal: user.WebAuthnName(), Groups: k.config.Groups[user.WebAuthnName()], Login: people.ByPasskey}); err != nil {
 		return err
 	}
 	return v.see(ours(v.r.PostFormValue("next")))

@@ -59,7 +59,7 @@ func (k *Console) agentView(s provider.Standing) agentView {
 	held := map[string]bool{}
 	for _, g := range s.Grants {
 		c := k.config.Approvals.Capability(g.Capability)
-		one := grantView{Grant: g, Says: g.Capability, Words: inWords(fields(g, c)), InForce: g.Effective(k.config.Now()) && a.Live}
+		one := grantView{Grant: g, Says: g.Capability, Words: inWords(g, c), InForce: g.Effective(k.config.Now()) && a.Live}
 		if c != nil {
 			one.Says, one.Risky = c.Description, c.Sensitivity != provider.Read
 		}
@@ -201,7 +201,16 @@ func (k *Console) granting(v *visit) (provider.Person, provider.Asked, error) {
 	if !k.fresh(v) {
 		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then grant", lasting(k.config.Fresh))
 	}
-	return who, provider.Asked{Name: v.r.PostForm.Get("capability")}, nil
+	asked := provider.Asked{Name: v.r.PostForm.Get("capability")}
+	if asked.Name == "" {
+		return who, asked, agentauth.Errorf(agentauth.CodeInvalidRequest, "nothing is chosen: choose what the agent may do")
+	}
+	lasts, ok := map[string]time.Duration{"": time.Hour, "hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}[v.r.PostForm.Get("lasts")]
+	if !ok {
+		return who, asked, agentauth.Errorf(agentauth.CodeInvalidRequest, "want an hour, a day or a week")
+	}
+	asked.Lasts = lasts
+	return who, asked, nil
 }
 
 func (k *Console) grantChallenge(v *visit) error {

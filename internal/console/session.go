@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -32,6 +33,7 @@ const loginTime = 10 * time.Minute
 type session struct {
 	principal string
 	groups    []string
+	login     people.Login
 	began     time.Time // of the login
 
 	keeper Keeper // of what processes share; nil for one that is alone
@@ -138,7 +140,7 @@ func (s *sessions) start(who provider.Person, before string) (string, error) {
 		return "", err
 	}
 	now := s.now()
-	one := &session{principal: who.Principal, groups: who.Groups, began: now}
+	one := &session{principal: who.Principal, groups: who.Groups, login: who.Login, began: now}
 	if s.keeper != nil {
 		return cookie, s.keepStarted(one, cookie, before)
 	}
@@ -241,6 +243,10 @@ func (k *Console) setCookie(w http.ResponseWriter, name, value string, lasts tim
 
 // logIn gives the browser a session.
 func (k *Console) logIn(v *visit, who provider.Person) error {
+	who.Began = k.config.Now()
+	if err := k.config.People.Recognize(v.r.Context(), who); err != nil {
+		return err
+	}
 	cookie, err := k.sessions.start(who, k.cookie(v.r, sessionCookie))
 	if err != nil {
 		return err
@@ -250,12 +256,14 @@ func (k *Console) logIn(v *visit, who provider.Person) error {
 	return nil
 }
 
-// person is who visits. Nobody is sent to log in.
+// person is who visits: every page asks it. Nobody is sent to log in, and somebody who
+// was frozen or removed is told so.
 func (k *Console) person(v *visit) (provider.Person, error) {
 	if v.session == nil || v.session.principal == "" {
 		return provider.Person{}, errLogin
 	}
-	return provider.Person{Principal: v.session.principal, Groups: v.session.groups, Fresh: k.fresh(v), Address: v.address()}, nil
+	who := provider.Person{Principal: v.session.principal, Groups: v.session.groups, Login: v.session.login, Began: v.session.began, Fresh: k.fresh(v), Address: v.address()}
+	return who, k.config.People.Recognize(v.r.Context(), who)
 }
 
 // address is where the visitor is, as the connection says: no header is believed.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -23,11 +24,16 @@ func TestAAPA6_SessionsThatAreNotFresh(t *testing.T) {
 	b := serveBank(t, "localhost:"+freePort(t), "", fmt.Sprintf(
 		"identity:\n  providers: [{issuer: \"https://login.example.org\", audience: [\"https://agents.example.org\"], jwks_file: %q}]\n", keys))
 	ago := time.Now().Add(-10 * time.Minute).Unix()
+	login := func(more fact) string {
+		claims := fact{"aud": b.url + "/approve"}
+		maps.Copy(claims, more)
+		return l.session(t, "alice", claims)
+	}
 	stale := map[string]string{
-		"refreshed after an old login":        l.session(t, "alice", fact{"auth_time": ago}),
-		"old, and without time of its login":  l.session(t, "alice", fact{"iat": ago}),
-		"of a login at a time that is none":   l.session(t, "alice", fact{"auth_time": "now"}),
-		"old, and of a login that is to come": l.session(t, "alice", fact{"iat": ago, "auth_time": time.Now().Add(time.Hour).Unix()}),
+		"refreshed after an old login":        login(fact{"auth_time": ago}),
+		"old, and without time of its login":  login(fact{"iat": ago}),
+		"of a login at a time that is none":   login(fact{"auth_time": "now"}),
+		"old, and of a login that is to come": login(fact{"iat": ago, "auth_time": time.Now().Add(time.Hour).Unix()}),
 	}
 	answers := func(agent *protocolAgent, session string, body fact) (int, fact) {
 		return b.call(http.MethodPost, "/v1/approvals/"+agent.code, session, body)
@@ -53,7 +59,7 @@ func TestAAPA6_SessionsThatAreNotFresh(t *testing.T) {
 		t.Errorf("AAP-A6 powerbox approval approve with an old login: %v\n%s", err, out)
 	}
 	for name, fresh := range map[string]string{
-		"of a login just now": l.session(t, "alice", fact{"auth_time": time.Now().Unix()}), "made just now": l.session(t, "alice", nil),
+		"of a login just now": login(fact{"auth_time": time.Now().Unix()}), "made just now": login(nil),
 	} {
 		agent := b.host().register(fact{"name": "Helper", "capabilities": []any{"check_balance"}})
 		if status, said := answers(agent, fresh, fact{}); status != http.StatusOK {
@@ -89,8 +95,8 @@ func TestAAPA6_HostsTakeAFreshLogin(t *testing.T) {
 	b := serveBank(t, "localhost:"+freePort(t), "      administrators: [\"user:root\"]\n      modes: [delegated, autonomous]\n      autonomous_hosts: any", fmt.Sprintf(
 		"        - {name: pay, description: Pay any bill, sensitivity: write, default: true}\n        - {name: look, description: Look around, sensitivity: read, default: true, autonomous: true}\n"+
 			"identity:\n  providers: [{issuer: \"https://login.example.org\", audience: [\"https://agents.example.org\"], jwks_file: %q}]\n", keys))
-	old := l.session(t, "root", fact{"auth_time": time.Now().Add(-10 * time.Minute).Unix()})
-	fresh := l.session(t, "root", fact{"auth_time": time.Now().Unix()})
+	old := l.session(t, "root", fact{"aud": b.url + "/approve", "auth_time": time.Now().Add(-10 * time.Minute).Unix()})
+	fresh := l.session(t, "root", fact{"aud": b.url + "/approve", "auth_time": time.Now().Unix()})
 	linked, ahead, invited := b.host(), b.host(), b.host()
 	first := linked.register(fact{"name": "Alone", "mode": "autonomous", "capabilities": []any{"look"}})
 	_, said := b.call(http.MethodGet, "/agent/status?agent_id="+first.id, linked.token(nil), nil)

@@ -165,8 +165,13 @@ func (a *Authenticator) session(r *http.Request, c credential, audience string, 
 	}
 	p := a.providers[textMember(u.claims, "iss")]
 	switch {
+	case a.people.Audience != "" && u.names(a.people.Audience):
+		return session{}, true, refuse(CodePerson, "the token is a person's session, for %s, and no agent's; get one for this agent", a.people.Audience)
 	case p != nil && u.names(append([]string{audience}, p.Audiences...)...):
 		s, err := p.verify(r.Context(), u, now)
+		if err == nil && a.people.has(s.client) {
+			return session{}, true, refuse(CodePerson, "the token is of a client by which only people log in; get one of another client for this agent")
+		}
 		return s, true, err
 	case u.names(a.audiences(audience)...):
 		return session{}, true, refuse(CodeUnknownIssuer, "the token names us as its audience, but its issuer is not configured")
@@ -177,6 +182,9 @@ func (a *Authenticator) session(r *http.Request, c credential, audience string, 
 // audiences lists every name that a token can call us by, whoever issued it.
 func (a *Authenticator) audiences(audience string) []string {
 	all := []string{audience}
+	if a.people.Audience != "" {
+		all = append(all, a.people.Audience)
+	}
 	for _, p := range a.providers {
 		all = append(all, p.Audiences...)
 	}

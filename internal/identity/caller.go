@@ -67,6 +67,7 @@ const (
 	CodeProofReplayed   powerbox.Code = "proof_replayed"
 	CodeProofCapacity   powerbox.Code = "proof_capacity"
 	CodeCertificate     powerbox.Code = "certificate"
+	CodePerson          powerbox.Code = "session_of_person"
 	CodeCallerAmbiguous powerbox.Code = "caller_ambiguous"
 )
 

@@ -44,6 +44,9 @@ type Config struct {
 	// of its operator, a gateway, a relay or a guard. It is nobody's session, and is
 	// not forwarded (ATK-35). Optional.
 	Own func(token string) bool
+	// People says which sessions are those of people, with which they approve and look
+	// after their agents. Nothing else takes them. Optional: without it nobody has one.
+	People People
 	// Started is when the process began: proofs made earlier are refused,
 	// since nobody remembers whether they were used. Required.
 	Started time.Time
@@ -69,6 +72,17 @@ type Provider struct {
 	GroupsClaim, RolesClaim string
 	// Attributes are the claims that are kept. Optional.
 	Attributes []string
+}
+
+// People tells the sessions of people from all others.
+type People struct {
+	// Audience is in the aud of a person's session, and of no other.
+	Audience string
+	// Clients are client ids by which only people get tokens; with several providers
+	// "ISSUER#CLIENT".
+	Clients []string
+	// Agents is how the URL of every protected agent begins.
+	Agents string
 }
 
 // CallerRule gives the agent that one holder is. Exactly one of the others is
@@ -111,6 +125,7 @@ type Authenticator struct {
 	window    time.Duration
 	started   time.Time
 	own       func(token string) bool
+	people    People
 	replay    Replay   // nil for the two below
 	sessions  *replays // proofs that came with a session
 	strangers *replays // proofs that came alone, which anybody can make
@@ -132,6 +147,7 @@ func New(c Config) (*Authenticator, error) {
 		window:    c.ProofWindow,
 		started:   c.Started,
 		own:       c.Own,
+		people:    c.People,
 		replay:    c.Replay,
 		sessions:  newReplays(2*c.ProofWindow, c.ProofCapacity),
 		strangers: newReplays(2*c.ProofWindow, c.ProofCapacity/4+1),

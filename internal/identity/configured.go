@@ -1,8 +1,11 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/config"
@@ -35,10 +38,22 @@ func Configured(c *config.Config, s Surroundings) (Config, error) {
 	for _, r := range c.Identity.Callers {
 		out.Callers = append(out.Callers, CallerRule(r))
 	}
+	out.People = people(c)
 	for _, u := range c.Identity.Dev {
 		out.Dev = append(out.Dev, DevUser{Name: u.Name, Token: u.Token.Reveal(), Groups: u.Groups, Roles: u.Roles, Attributes: u.Attributes})
 	}
 	return out, nil
+}
+
+// people says which sessions are those of people: for an audience below the server's
+// URL, or by clients that nobody else has.
+func people(c *config.Config) People {
+	at := strings.TrimRight(c.Issuer.URL, "/")
+	out := People{Audience: cmp.Or(c.Approvals.Audience, at+"/approve"), Clients: slices.Clone(c.Approvals.Clients), Agents: at + "/agents/"}
+	if l := c.Approvals.Login; l.ClientID != "" {
+		out.Clients = append(out.Clients, l.ClientID, l.Issuer+"#"+l.ClientID)
+	}
+	return out
 }
 
 func configuredProvider(p config.Provider, s Surroundings) (Provider, error) {

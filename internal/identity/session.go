@@ -75,6 +75,11 @@ func segment(s string) (powerbox.Value, error) {
 
 // names reports whether the token is addressed to one of the audiences.
 func (u unverified) names(audiences ...string) bool {
+	return u.anyAudience(func(aud string) bool { return slices.Contains(audiences, aud) })
+}
+
+// anyAudience reports whether the token is addressed to an audience of which is holds.
+func (u unverified) anyAudience(is func(string) bool) bool {
 	aud, _ := u.claims.Get("aud")
 	list, ok := aud.Elements()
 	if !ok {
@@ -82,7 +87,7 @@ func (u unverified) names(audiences ...string) bool {
 	}
 	return slices.ContainsFunc(list, func(v powerbox.Value) bool {
 		s, ok := v.Text()
-		return ok && slices.Contains(audiences, s)
+		return ok && is(s)
 	})
 }
 

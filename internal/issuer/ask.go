@@ -11,6 +11,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/approved"
 	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
@@ -52,12 +53,16 @@ type Matter struct {
 	Resources  []Resource
 	Arguments  []Argument // of one call; none where any call is meant
 	Legacy     bool
+	Until      time.Time `json:",omitzero"` // end of what would be issued; zero for a call
 }
 
 // Operation is one operation of a grant, as the wire has it.
 type Operation struct {
 	Name  string
 	Write bool
+	// Limits is the shape of arguments that the operator offers it with, as JSON; nil for
+	// any arguments.
+	Limits json.RawMessage `json:",omitempty"`
 }
 
 // Resource is one resource: its identifier, and the name that people know.
@@ -84,12 +89,13 @@ type Asked struct {
 	State    State
 	Expires  time.Time     // of the question
 	Interval time.Duration // in which to ask what has become of it
-	Chosen   Chosen        // where it was approved
-	Issued   []string      // what it was used for, none where it was not
-	Reason   string        // for which it was denied, in the person's words
+	// Approved is what was approved, whole; the zero value where nothing was.
+	Approved approved.Approved
+	Issued   []string // what it was used for, none where it was not
+	Reason   string   // for which it was denied, in the person's words
 }
 
-// Chosen is what a person has narrowed a request to.
+// Chosen is what a person narrows a request to.
 type Chosen struct {
 	// Operations and Resources are what is left, by grant; a grant that is not there
 	// has lost nothing.
@@ -98,37 +104,54 @@ type Chosen struct {
 	Until      time.Time           `json:",omitzero"` // zero for no end of the person's
 }
 
-// among leaves the operations that a person has left of a grant.
+// part is what people have approved of a grant: nothing where they have left nothing
+// of it.
+func (a *Asked) part(grant string) approved.Part {
+	p, _ := a.Approved.Of(grant)
+	return p
+}
+
+// among leaves the operations that people have approved of a grant.
 func (a *Asked) among(grant string, operations []string) []string {
 	if a == nil {
 		return operations
 	}
-	left, narrowed := a.Chosen.Operations[grant]
-	if !narrowed {
-		return operations
-	}
-	return slices.DeleteFunc(slices.Clone(operations), func(op string) bool { return !slices.Contains(left, op) })
+	approved := a.part(grant).Names()
+	return slices.DeleteFunc(slices.Clone(operations), func(op string) bool { return !slices.Contains(approved, op) })
 }
 
-// dropped reports whether a person has left nothing of a grant.
+// limits are those that people have approved an operation of a grant with, and false
+// where they have not approved it.
+func (a *Asked) limits(grant, operation string) (powerbox.Shape, bool) {
+	if a == nil {
+		return powerbox.AnyArguments(), true
+	}
+	return a.part(grant).Shape(operation)
+}
+
+// dropped reports whether people have left nothing of a grant.
 func (a *Asked) dropped(grant string) bool {
 	if a == nil {
 		return false
 	}
-	left, narrowed := a.Chosen.Operations[grant]
-	return narrowed && len(left) == 0
+	_, left := a.Approved.Of(grant)
+	return !left
 }
 
-// within leaves the resources that a person has left of a grant.
+// within leaves the resources that people have approved of a grant.
 func (a *Asked) within(grant string, items []catalogue.Item) []catalogue.Item {
 	if a == nil {
 		return items
 	}
-	left, narrowed := a.Chosen.Resources[grant]
-	if !narrowed {
-		return items
-	}
-	return slices.DeleteFunc(slices.Clone(items), func(i catalogue.Item) bool { return !slices.Contains(left, i.ID) })
+	approved := a.part(grant).Resources
+	return slices.DeleteFunc(slices.Clone(items), func(i catalogue.Item) bool { return !slices.Contains(approved, i.ID) })
+}
+
+// isFor reports whether what was approved is for this request of this caller, and for
+// nobody else's.
+func (a *Asked) isFor(agent string, caller identity.Caller, key string) bool {
+	y := a.Approved
+	return y.Agent == agent && y.Recipient == caller.Holder.ID && y.Principal == caller.Principal && y.Request == key
 }
 
 // Pending says that a person has to answer first (SEP-27). The same request is
@@ -168,6 +191,9 @@ func (i *Issuer) ask(ctx context.Context, record evidence.Record, caller identit
 			return again, nil, err
 		}
 		return i.askAnew(ctx, record, caller, req, wanted, key)
+	}
+	if !asked.isFor(wanted[0].Agent, caller, key) {
+		return nil, refuse(CodeApprovalDenied, "what was approved is not for this caller and this request"), nil
 	}
 	req.approved = &asked
 	issued, refusal, err := i.requested(ctx, record, wanted[0].Agent, caller, req)
@@ -240,9 +266,12 @@ func (i *Issuer) askAnew(ctx context.Context, record evidence.Record, caller ide
 func (i *Issuer) matter(c Capability) Matter {
 	agent := i.agents[c.Agent]
 	grant, _ := agent.Grant(c.Grant)
-	m := Matter{Grant: c.Grant, Says: grant.Description, Legacy: c.Legacy}
+	m := Matter{Grant: c.Grant, Says: grant.Description, Legacy: c.Legacy, Until: c.Expires}
 	for _, name := range c.Operations() {
 		op := Operation{Name: name, Write: true}
+		if shape, _ := agent.shapeOf(c.Grant, name); !shape.Equal(powerbox.AnyArguments()) {
+			op.Limits = shape.JSON().AppendJSON(nil)
+		}
 		for _, s := range agent.Skills {
 			if s.Grant == c.Grant && s.Operation == name {
 				op.Write = s.Write
@@ -257,7 +286,8 @@ func (i *Issuer) matter(c Capability) Matter {
 }
 
 // requestKey names a request of a caller: everything that says what is asked for.
-// An end that moves with the clock makes no other request of it.
+// An end that moves with the clock, or a group that the caller got meanwhile, makes no
+// other request of it: what is issued is within what was approved in either case.
 func requestKey(agent string, caller identity.Caller, req Request) (string, error) {
 	all := []any{
 		"powerbox request", agent, caller.Holder.ID, caller.Principal, req.Grants, req.Operations, req.QueryText, req.Purpose, req.Task, req.Push, req.Card, req.ScopeToken,

@@ -73,6 +73,19 @@ func (i *Issuer) GoCard(ctx context.Context, agent, digest, reason string) error
 // pseudonym of a principal.
 func (i *Issuer) Frozen(id string) bool { return i.revoked.Load().frozen[id] }
 
+// FrozenPrincipal reports whether a freeze is in force for a principal, by its name or by
+// its pseudonym at any agent.
+func (i *Issuer) FrozenPrincipal(principal string) bool {
+	if len(i.revoked.Load().frozen) == 0 {
+		return false
+	}
+	ids := []string{principal, i.Pseudonym(issuerItself, principal)}
+	for id := range i.agents {
+		ids = append(ids, i.Pseudonym(id, principal))
+	}
+	return i.FrozenAny(ids)
+}
+
 // FrozenAny reports whether a freeze is in force for any of the ids.
 func (i *Issuer) FrozenAny(ids []string) bool {
 	frozen := i.revoked.Load().frozen

@@ -164,6 +164,9 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 	}
 	now := i.config.Now().UTC().Truncate(time.Second)
 	until := i.until(now, grant, lifetime, caller, req)
+	if !until.After(now) {
+		return Capability{}, refuse(CodeNothingGranted, "what could be issued of grant %q has ended, at %s; ask again", grant.ID, until.Format(time.RFC3339))
+	}
 	if c.Authority, err = i.authority(agent, grant, p, c, offered, req, powerbox.Window{From: now, Until: until}); err != nil {
 		return Capability{}, refuse(CodeNothingGranted, "%v", err)
 	}
@@ -214,7 +217,7 @@ func (i *Issuer) until(now time.Time, grant Grant, lifetime time.Duration, calle
 	bound(caller.SessionExpires)
 	bound(req.Expires)
 	if req.approved != nil {
-		bound(req.approved.Chosen.Until)
+		bound(req.approved.part(grant.ID).Until)
 	}
 	return until
 }
@@ -240,8 +243,8 @@ func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller
 	}, nil
 }
 
-// authority meets what is offered with what is asked for and what policy
-// allows (SEP-7).
+// authority meets what is offered with what is asked for, as far as people have
+// approved it where they were asked, and what policy allows (SEP-7, SEP-27).
 func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability, offered []string, req Request, window powerbox.Window) (powerbox.Authority, error) {
 	var offer, wanted, allowed []powerbox.Clause
 	requested := req.approved.among(grant.ID, asked(offered, req))
@@ -253,8 +256,8 @@ func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability,
 		pattern := powerbox.ExactPattern(op)
 		shape, handle := agent.shapeOf(grant.ID, name)
 		offer = append(offer, powerbox.Clause{Pattern: pattern, Shape: shape})
-		if slices.Contains(requested, name) {
-			wanted = append(wanted, powerbox.Clause{Pattern: pattern, Shape: powerbox.AnyArguments()})
+		if limits, ok := req.approved.limits(grant.ID, name); ok && slices.Contains(requested, name) {
+			wanted = append(wanted, powerbox.Clause{Pattern: pattern, Shape: limits})
 		}
 		policyShape, ok, err := p.shape(name, handle, c)
 		if err != nil {

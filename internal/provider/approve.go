@@ -8,6 +8,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/people"
 )
 
 // How many codes that are none a person may try, and in which time (AAP-A2,
@@ -25,30 +26,45 @@ type guesses struct {
 	since time.Time
 }
 
-// guessed notes a wrong code of a person at an address, and reports whether there
-// may be another try.
-func (p *Provider) guessed(who Person, wrong bool) bool {
+// mayGuess counts a try of a person at an address, before the code is looked at, and
+// reports whether there may be one: of tries at one time none is free.
+func (p *Provider) mayGuess(who Person) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.config.Now()
 	if len(p.guesses) >= maxGuessing {
 		maps.DeleteFunc(p.guesses, func(_ string, g guesses) bool { return now.Sub(g.since) > guessTime })
 	}
-	may := len(p.guesses) < maxGuessing
-	for name, most := range map[string]int{"person " + who.Principal: maxGuesses, "address " + who.Address: maxGuessesAt} {
+	if len(p.guesses) >= maxGuessing {
+		return false
+	}
+	limits := map[string]int{"person " + who.Principal: maxGuesses, "address " + who.Address: maxGuessesAt}
+	for name, most := range limits {
+		if g := p.guesses[name]; now.Sub(g.since) <= guessTime && g.n >= most {
+			return false
+		}
+	}
+	for name := range limits {
 		g := p.guesses[name]
 		if now.Sub(g.since) > guessTime {
 			g = guesses{since: now}
 		}
-		if g.n >= most {
-			may = false
-		}
-		if wrong {
-			g.n++
+		g.n++
+		p.guesses[name] = g
+	}
+	return true
+}
+
+// guessedRight gives back a try that was a code: only wrong ones count.
+func (p *Provider) guessedRight(who Person) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range []string{"person " + who.Principal, "address " + who.Address} {
+		if g := p.guesses[name]; g.n > 0 {
+			g.n--
 			p.guesses[name] = g
 		}
 	}
-	return may
 }
 
 // challenge asks a person. What was asked before about the same agent and is not
@@ -107,7 +123,9 @@ func (p *Provider) code() (shown string, stored []byte, err error) {
 type Person struct {
 	Principal string
 	Groups    []string // as the person's identity provider says
-	Address   string   // where the person is, as the connection says; "" for nobody knows
+	Login     people.Login
+	Began     time.Time // when the login was made, zero for nobody knows
+	Address   string    // where the person is, as the connection says; "" for nobody knows
 	// Fresh reports that the person has logged in just now (AAP-A6): what approves, or
 	// lets a host in, takes that, and what denies and revokes does not.
 	Fresh bool
@@ -161,7 +179,7 @@ func (p *Provider) ByCode(ctx context.Context, who Person, code string) (Questio
 	if !ok {
 		return Question{}, unknown
 	}
-	if !p.guessed(who, false) {
+	if !p.mayGuess(who) {
 		e := agentauth.Errorf(agentauth.CodeRateLimited, "too many codes that are none; try again in %s", guessTime)
 		e.RetryAfter = int(guessTime / time.Second)
 		return Question{}, e
@@ -178,9 +196,9 @@ func (p *Provider) ByCode(ctx context.Context, who Person, code string) (Questio
 		return Question{}, err
 	}
 	if err != nil || !q.Approval.Open(p.config.Now()) || !p.mayAnswer(who, q) {
-		p.guessed(who, true)
 		return Question{}, unknown
 	}
+	p.guessedRight(who)
 	return q, nil
 }
 
@@ -277,7 +295,7 @@ func (q Question) user() string {
 // Answer answers an approval, once (AAP-A5, AAP-R8, ATK-46).
 func (p *Provider) Answer(ctx context.Context, who Person, id string, answer Answer) (Standing, error) {
 	var out Standing
-	err := p.update(ctx, func(tx Tx, u *unit) error {
+	err := p.updateBy(ctx, who, func(tx Tx, u *unit) error {
 		ap, err := tx.Approval(id)
 		var q Question
 		if err == nil {
@@ -317,7 +335,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	if gives := p.Entails(q); len(gives) > 0 && !answer.Deny && !who.Present && !who.Unsafe {
 		return Standing{}, agentauth.Errorf(agentauth.CodeUnauthorized, "the host becomes yours with this, and whatever agent it registers then has %q without asking; approve it on the page, with a passkey (AAP-A7)", gives[0].Name)
 	}
-	signed := p.answerDigest(q, who, answer, approved)
+	signed, gives := p.answerDigest(q, who, answer, approved), p.approves(q, who, answer, approved)
 	if answer.Proof != "" && answer.Proof != signed {
 		return Standing{}, errChanged()
 	}
@@ -341,7 +359,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 			return Standing{}, err
 		}
 	}
-	q.Approval.Status, q.Approval.By, q.Approval.Answered = agentauth.Active, who.Principal, now
+	q.Approval.Status, q.Approval.By, q.Approval.Answered, q.Approval.Approved = agentauth.Active, who.Principal, now, gives
 	if len(approved) == 0 && (answer.Deny || q.Approval.Kind != ForClaim) {
 		q.Approval.Status = agentauth.Denied
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/approved"
 )
 
 // shownGrant is a grant as it goes into a digest.
@@ -77,23 +78,41 @@ func (p *Provider) AnswerDigest(q Question, who Person, answer Answer) (string, 
 }
 
 func (p *Provider) answerDigest(decided Question, who Person, answer Answer, approved map[string]bool) string {
-	in, out := []Grant{}, []string{}
+	out := []string{}
 	for _, g := range decided.Grants {
-		if approved[g.ID] {
-			in = append(in, g)
-		} else {
+		if !approved[g.ID] {
 			out = append(out, g.ID)
 		}
 	}
 	return digest("answer", map[string]any{
-		"question": answer.Seen, "approval": decided.Approval.ID, "agent": decided.Agent.ID, "host": decided.Host.ID, "by": who.Principal,
-		"deny": answer.Deny, "approved": p.shown(in), "denied": out, "reason": answer.Reason,
+		"question": answer.Seen, "by": who.Principal, "deny": answer.Deny, "approved": p.approves(decided, who, answer, approved).Digest(), "denied": out, "reason": answer.Reason,
 	})
+}
+
+// approves is what an answer gives, whole: every capability with its limits and its end.
+// Nothing for a denial.
+func (p *Provider) approves(decided Question, who Person, answer Answer, grants map[string]bool) approved.Approved {
+	if answer.Deny {
+		return approved.Approved{}
+	}
+	out := approved.Approved{
+		Question: decided.Approval.ID, Agent: p.config.Agent, Recipient: holder(decided.Agent.ID), Principal: decided.user(),
+		Asker: approved.Asker{Host: decided.Host.ID, Key: decided.Agent.Thumbprint, Purpose: decided.Approval.Reason}, Shown: answer.Seen,
+	}
+	if decided.links() {
+		out.Principal = who.Principal
+	}
+	for _, g := range decided.Grants {
+		if grants[g.ID] {
+			out.Parts = append(out.Parts, approved.Part{Grant: g.ID, Operations: []approved.Operation{{Name: g.Capability, Limits: g.Constraints}}, Until: p.until(decided.Agent, g)})
+		}
+	}
+	return out
 }
 
 // GrantDigest names what GrantAs would do.
 func (p *Provider) GrantDigest(who Person, agent string, asked Asked) string {
-	return digest("grant", map[string]any{"by": who.Principal, "agent": agent, "capability": asked.Name, "constraints": asked.Constraints, "says": p.shown([]Grant{{Capability: asked.Name}})})
+	return digest("grant", map[string]any{"by": who.Principal, "agent": agent, "capability": asked.Name, "constraints": asked.Constraints, "lasts": asked.Lasts.String(), "says": p.shown([]Grant{{Capability: asked.Name}})})
 }
 
 // digest is the SHA-256 of the kind and the members of a thing as JSON with sorted

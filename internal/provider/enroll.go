@@ -51,7 +51,7 @@ func (p *Provider) Invite(ctx context.Context, who Person, name, user string, de
 	}
 	now := p.config.Now()
 	v = Invitation{Name: plain(name, maxNameText), User: user, Defaults: defaults, OwnList: defaults != nil, Vouched: user != "" && who.vouches(), By: who.Principal, Created: now, Expires: now.Add(inviting)}
-	err = p.update(ctx, func(tx Tx, _ *unit) error {
+	err = p.updateBy(ctx, who, func(tx Tx, _ *unit) error {
 		if err := tx.PutInvitation(p.codeHash(code), v); err != nil {
 			return err
 		}

@@ -25,10 +25,7 @@ func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time)
 	if err != nil {
 		return err
 	}
-	until := a.Created.Add(a.Clocks.Absolute)
-	if !g.Expires.IsZero() && g.Expires.Before(until) {
-		until = g.Expires
-	}
+	until := p.until(*a, *g)
 	clauses := []powerbox.Clause{{Pattern: powerbox.ExactPattern(op), Shape: shape}}
 	if p.config.Tokens.Enabled {
 		// What a token needs at a gateway: to send messages and look after their tasks.
@@ -59,6 +56,15 @@ func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time)
 	}
 	g.Status, g.GrantedBy, g.Record, g.Updated = agentauth.Active, by, c.ID, now
 	return tx.PutGrant(*g)
+}
+
+// until is when a grant ends at the latest: with its agent.
+func (p *Provider) until(a Agent, g Grant) time.Time {
+	end := a.Created.Add(a.Clocks.Absolute)
+	if !g.Expires.IsZero() && g.Expires.Before(end) {
+		return g.Expires
+	}
+	return end
 }
 
 // withdraw ends a grant. One that was in force is revoked on record, too.

@@ -118,7 +118,7 @@ func (p *Provider) LinkHost(ctx context.Context, who Person, link Link) (out Lin
 	if err := who.recent(); err != nil {
 		return out, err
 	}
-	err = p.update(ctx, func(tx Tx, u *unit) error {
+	err = p.updateBy(ctx, who, func(tx Tx, u *unit) error {
 		now := p.config.Now()
 		l, err := p.linking(tx, who, link.Host, link.User, now)
 		switch signed := p.LinkDigest(l, who, link.AtOnce); {

@@ -394,6 +394,9 @@ func (m *machine) unlink(r *rapid.T) {
 	if agrees(r, "unlinking", err, may(who, h)); err != nil {
 		return
 	}
+	for _, k := range m.asks {
+		k.over = k.over || k.agent.host == h && h.user != "" // nobody answers what the former user was asked
+	}
 	h.user = ""
 	for _, a := range h.agents {
 		if !a.autonomous && !over(a.status) {

@@ -78,7 +78,7 @@ func (p *Provider) Overview(ctx context.Context, who Person) ([]Overview, error)
 // RevokeAgentAs revokes an agent by the word of its user or an administrator
 // (AAP-K7).
 func (p *Provider) RevokeAgentAs(ctx context.Context, who Person, agent string) error {
-	return p.update(ctx, func(tx Tx, u *unit) error {
+	return p.updateBy(ctx, who, func(tx Tx, u *unit) error {
 		a, _, err := p.agentOfPerson(tx, who, agent)
 		if err != nil {
 			return err
@@ -90,7 +90,7 @@ func (p *Provider) RevokeAgentAs(ctx context.Context, who Person, agent string) 
 // RevokeHostAs revokes a host and its agents by the word of its user or an
 // administrator: the way out when its key was stolen (AAP-K7).
 func (p *Provider) RevokeHostAs(ctx context.Context, who Person, host string) (agents int, err error) {
-	err = p.update(ctx, func(tx Tx, u *unit) error {
+	err = p.updateBy(ctx, who, func(tx Tx, u *unit) error {
 		h, err := p.hostOfPerson(tx, who, host)
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func (p *Provider) RevokeHostAs(ctx context.Context, who Person, host string) (a
 // RevokeGrantAs ends one grant; the agent and its others stay (AAP-K8). Ending
 // what has ended is no error.
 func (p *Provider) RevokeGrantAs(ctx context.Context, who Person, agent, capability string) (ended int, err error) {
-	err = p.update(ctx, func(tx Tx, u *unit) error {
+	err = p.updateBy(ctx, who, func(tx Tx, u *unit) error {
 		ended = 0
 		a, h, err := p.agentOfPerson(tx, who, agent)
 		if err != nil {
@@ -146,7 +146,7 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 		return Grant{}, agentauth.Errorf(agentauth.CodeUnauthorized, "capability %q changes something; grant it with a passkey (AAP-A7)", asked.Name)
 	}
 	var out Grant
-	err = p.update(ctx, func(tx Tx, _ *unit) error {
+	err = p.updateBy(ctx, who, func(tx Tx, _ *unit) error {
 		out = Grant{} // it may run again
 		a, h, err := p.agentOfPerson(tx, who, agent)
 		if err != nil {
@@ -170,6 +170,11 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 			return err
 		}
 		grants[0].Reason = ""
+		if lasts := asked.lasts(wanted[0].capability); lasts > 0 {
+			if end := now.Add(lasts); grants[0].Expires.IsZero() || end.Before(grants[0].Expires) {
+				grants[0].Expires = end
+			}
+		}
 		if err := p.activate(tx, &a, &grants[0], who.Principal, now); err != nil {
 			return err
 		}
@@ -179,10 +184,21 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 	return out, err
 }
 
+// handTime is how long what changes something lasts where somebody grants it by hand and
+// says no end.
+const handTime = 24 * time.Hour
+
+func (a Asked) lasts(c *Capability) time.Duration {
+	if a.Lasts <= 0 && c.Sensitivity != Read {
+		return handTime
+	}
+	return a.Lasts
+}
+
 // Unlink takes the user from a host: its delegated agents end, the host stays with
 // its key (AAP-K6).
 func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents int, err error) {
-	err = p.update(ctx, func(tx Tx, u *unit) error {
+	err = p.updateBy(ctx, who, func(tx Tx, u *unit) error {
 		agents = 0
 		h, err := p.hostOfPerson(tx, who, host)
 		if err != nil {
@@ -194,6 +210,13 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 		}
 		now := p.config.Now()
 		for _, a := range all {
+			// What was asked of the user is asked of nobody now, of agents that act on their
+			// own, too: the host asks again, and then whoever it belongs to (ATK-64).
+			if h.User != "" {
+				if err := p.dismiss(tx, a.ID, who.Principal, now); err != nil {
+					return err
+				}
+			}
 			if a.Mode != agentauth.Delegated || terminal(a.Status) {
 				continue
 			}
@@ -249,7 +272,7 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 		ID: id, Name: plain(name, maxNameText), Thumbprint: key.Thumbprint(), Key: key.JWK().AppendJSON(nil), User: user, Vouched: user != "" && who.vouches(), Defaults: defaults, OwnList: defaults != nil,
 		Status: agentauth.Active, Created: now, Activated: now, Updated: now,
 	}
-	err = p.update(ctx, func(tx Tx, _ *unit) error {
+	err = p.updateBy(ctx, who, func(tx Tx, _ *unit) error {
 		if _, err := tx.HostByKey(h.Thumbprint); !notFound(err) {
 			if err == nil {
 				err = agentauth.Errorf(agentauth.CodeInvalidRequest, "a host of that key is registered already")
@@ -279,7 +302,7 @@ func (p *Provider) ForgetUser(ctx context.Context, who Person, user string) (hos
 	if !p.config.Administrator(who.Principal) || user == "" {
 		return 0, agentauth.Errorf(agentauth.CodeUnauthorized, "users are taken out by an administrator")
 	}
-	err = p.update(ctx, func(tx Tx, u *unit) error {
+	err = p.updateBy(ctx, who, func(tx Tx, u *unit) error {
 		hosts = 0
 		all, err := tx.Hosts(user)
 		if err != nil {

@@ -50,7 +50,7 @@ func (p *Provider) AddPasskey(ctx context.Context, who Person, key Passkey) erro
 	if who.Principal == "" {
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "a passkey belongs to a person")
 	}
-	return p.update(ctx, func(tx Tx, _ *unit) error {
+	return p.updateBy(ctx, who, func(tx Tx, _ *unit) error {
 		have, err := tx.Passkeys(who.Principal)
 		switch {
 		case err != nil:
@@ -88,7 +88,7 @@ func (p *Provider) UsedPasskey(ctx context.Context, id []byte, credential []byte
 
 // RemovePasskey takes a passkey from its person, on record.
 func (p *Provider) RemovePasskey(ctx context.Context, who Person, id []byte) error {
-	return p.update(ctx, func(tx Tx, _ *unit) error {
+	return p.updateBy(ctx, who, func(tx Tx, _ *unit) error {
 		key, err := tx.Passkey(id)
 		if notFound(err) || err == nil && (key.Principal != who.Principal || who.Principal == "") {
 			return agentauth.Errorf(agentauth.CodeNotFound, "you have no such passkey")

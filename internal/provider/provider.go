@@ -195,6 +195,16 @@ func (p *Provider) update(ctx context.Context, change func(tx Tx, u *unit) error
 	return err
 }
 
+// updateBy is update by the word of a person, who was not frozen or removed meanwhile.
+func (p *Provider) updateBy(ctx context.Context, who Person, change func(tx Tx, u *unit) error) error {
+	return p.update(ctx, func(tx Tx, u *unit) error {
+		if err := p.admits(tx, who); err != nil {
+			return err
+		}
+		return change(tx, u)
+	})
+}
+
 // record begins the record of a use case.
 func (p *Provider) record(by, principal, action string, details map[string]any) (evidence.Record, error) {
 	r, err := p.config.Issuer.NewRecord(p.config.Agent, identity.Caller{Principal: principal, Holder: identity.Holder{ID: by}}, action, details)

@@ -2,6 +2,8 @@ package provider
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -16,6 +18,9 @@ import (
 type Asked struct {
 	Name        string
 	Constraints powerbox.Value // null for none
+	// Lasts is how long a grant by hand lasts; 0 for a day where it changes something, and
+	// otherwise as long as the agent.
+	Lasts time.Duration
 }
 
 // Registration is what a host says of a new agent (section 5.3).
@@ -442,13 +447,20 @@ func (p *Provider) standing(h Host, a Agent, grants []Grant, c *Challenge) Stand
 	return s
 }
 
-// asWritten is how a record names what was asked for.
+// asWritten is how a record names what was asked for. Names and values of constraints
+// are an agent's words until somebody has approved them: until then the record, which
+// stays, has only their digest.
 func asWritten(grants []Grant) []any {
 	out := make([]any, 0, len(grants))
 	for _, g := range grants {
 		one := map[string]any{"grant": g.ID, "capability": g.Capability}
-		if g.Constraints != nil {
+		switch {
+		case g.Constraints == nil:
+		case g.Status == agentauth.Active:
 			one["constraints"] = g.Constraints
+		default:
+			sum := sha256.Sum256(g.Constraints)
+			one["constraints_digest"] = base64.RawURLEncoding.EncodeToString(sum[:])
 		}
 		out = append(out, one)
 	}

@@ -7,7 +7,9 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/approved"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/people"
 )
 
 // Host is the environment that agents run in (section 3.1).
@@ -138,6 +140,8 @@ type Approval struct {
 	Created  time.Time
 	Expires  time.Time
 	Answered time.Time
+	// Approved is what the answer gave, whole; the zero value where that is nothing.
+	Approved approved.Approved
 }
 
 // Open reports whether the approval can be answered.
@@ -186,6 +190,10 @@ type Reader interface {
 	// Passkeys returns those of a principal, oldest first.
 	Passkeys(principal string) ([]Passkey, error)
 	Passkey(id []byte) (Passkey, error)
+	AllPasskeys() ([]Passkey, error)
+	// Account returns what is kept of a person, and Accounts of all.
+	Account(principal string) (people.Account, error)
+	Accounts() ([]people.Account, error)
 	// Records returns a part of the records, newest first.
 	Records(q issuer.RecordQuery) (issuer.RecordPage, error)
 	// UsedToken reports whether [Tx.UseToken] was called with that id.
@@ -208,6 +216,7 @@ type Tx interface {
 	PutJob(j Job) error
 	PutPasskey(p Passkey) error
 	ForgetPasskey(id []byte) error
+	PutAccount(a people.Account) error
 	// UseToken remembers that a token was used, until then, and forgets those whose
 	// time is over by now.
 	UseToken(id string, until, now time.Time) error

@@ -54,6 +54,7 @@ type Admin struct {
 	Scores  *Scores
 	// AsksTrust says that calls are denied by scores, which count the whole history.
 	AsksTrust bool
+	People    People // nil where nobody logs in
 	Outbox    Outbox // nil where no webhooks are told anything
 	// Unrecorded returns how many calls went on without a record that the evidence
 	// does not tell of yet, by agent.
@@ -103,6 +104,8 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/revoked", serve(a, a.revoked))
 	mux.HandleFunc("GET /v1/freezes", serve(a, a.freezes))
 	mux.HandleFunc("POST /v1/freezes", serve(a, a.stop(a.Issuer.Freeze)))
+	mux.HandleFunc("GET /v1/people", serve(a, a.people))
+	mux.HandleFunc("POST /v1/people/{verb}", serve(a, a.setPerson))
 	mux.HandleFunc("POST /v1/thaws", serve(a, a.stop(a.Issuer.Thaw)))
 	mux.HandleFunc("GET /v1/feed/key", serve(a, a.feedKey))
 	mux.HandleFunc("POST /v1/gateway-tokens", serve(a, a.gatewayToken))

@@ -13,6 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/approval"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 	"github.com/powerbox-project/powerbox/internal/registry"
 )
@@ -277,6 +278,8 @@ func approvalsOfAgents(t *testing.T, place Place) {
 		}
 		errs = append(errs, tx.PutApproval(provider.Approval{ID: "ap_1", Agent: "a", Code: []byte("code"), Status: agentauth.Active, Expires: noon.Add(time.Hour)}),
 			tx.PutJob(provider.Job{ID: "job_1", Agent: "a", Created: noon}), tx.PutJob(provider.Job{ID: "job_2", Agent: "a", Created: noon.Add(2 * time.Hour)}),
+			tx.PutAccount(people.Account{Principal: "alice", State: people.Active, Reason: "first"}), tx.PutAccount(people.Account{Principal: "alice", State: people.Frozen, Over: noon}),
+			tx.PutAccount(people.Account{Principal: "Ålice", State: people.Removed}),
 			tx.PutPasskey(provider.Passkey{ID: []byte("k2"), Principal: "alice"}), tx.PutPasskey(provider.Passkey{ID: []byte("k1"), Principal: "alice"}),
 			tx.PutInvitation([]byte("i1"), provider.Invitation{Expires: noon}), tx.PutInvitation([]byte("i2"), provider.Invitation{Expires: noon.Add(time.Hour)}),
 			tx.UseToken("t1", noon, noon), tx.UseToken("t2", noon.Add(time.Hour), noon), tx.UseToken("t3", noon.Add(time.Hour), noon.Add(time.Minute)))
@@ -289,6 +292,15 @@ func approvalsOfAgents(t *testing.T, place Place) {
 		newest, err1 := tx.ApprovalByCode([]byte("code"))
 		pending, err2 := tx.PendingApprovals()
 		keys, err3 := tx.Passkeys("alice")
+		alice, err := tx.Account("alice")
+		accounts, err0 := tx.Accounts()
+		all, err7 := tx.AllPasskeys()
+		if _, none := tx.Account("Alice"); !errors.Is(none, issuer.ErrNotFound) || alice.State != people.Frozen || !alice.Over.Equal(noon) || alice.Reason != "" || len(accounts) != 2 || len(all) != 2 {
+			t.Errorf("%+v %+v %+v %v", alice, accounts, all, none)
+		}
+		if err := errors.Join(err, err0, err7); err != nil {
+			return err
+		}
 		t1, err4 := tx.UsedToken("t1")
 		t2, err5 := tx.UsedToken("t2")
 		some, err6 := tx.UsedTokens()

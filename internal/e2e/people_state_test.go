@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"net/http"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestATK63_NobodyWhoWasFrozenOrRemovedApproves freezes a person in a shell, lets them
+// back, and removes them. Whoever is stopped is refused at every entrance: with a page
+// that is open, at a new login, with a session in a shell, and with the header of
+// experiments. After a thaw the logins from before do not count.
+func TestATK63_NobodyWhoWasFrozenOrRemovedApproves(t *testing.T) {
+	l := newLogin(t)
+	w := start(t, options{
+		callers: "  providers:\n    - {issuer: https://login.example.org, audience: [https://agents.example.org], jwks_file: keys.json}\n",
+		files:   map[string]string{"keys.json": l.jwks(t)}, policies: asking,
+	})
+	id := pendingIn(t, w.caller(aliceToken).asksForReports())
+	open := w.atPage("alice")
+	_, seen := open.page(id)
+	shell := http.Header{"Authorization": {"Bearer " + l.session(t, "alice", fact{"aud": w.url + "/approve", "iat": time.Now().Add(-time.Second).Unix()})}}
+	yes := url.Values{"answer": {"approve"}, "seen": {seen}, "op.0": {"retrieve"}, "on.0": {"0"}}
+	entrances := map[string]func() int{
+		"the list on a page that is open":     func() int { status, _ := open.get("/approve"); return status },
+		"an answer on a page that is open":    func() int { status, _ := open.post("/approve/"+id, yes); return status },
+		"the agents on a page that is open":   func() int { status, _ := open.get("/hosts"); return status },
+		"the passkeys on a page that is open": func() int { status, _ := open.get("/passkeys"); return status },
+		"a session in a shell":                func() int { return w.sends(http.MethodGet, "/v1/approvals", shell) },
+		"an answer in a shell":                func() int { return w.sends(http.MethodPost, "/v1/approvals/"+id, shell) },
+	}
+	unknown := map[string]func() int{
+		"a new login": func() int {
+			v := &atPage{w, &http.Client{}}
+			status, _ := v.post("/login", url.Values{"user": {"alice"}, "next": {"/approve"}})
+			return status
+		},
+		"the header of experiments": func() int {
+			status, _ := w.asPerson("alice", http.MethodPost, "/v1/approvals/"+id, map[string]any{})
+			return status
+		},
+	}
+	refused := func(when string, all map[string]func() int) {
+		t.Helper()
+		for name, try := range all {
+			if status := try(); status != http.StatusForbidden {
+				t.Errorf("ATK-63 %s, %s: HTTP %d; want 403", when, name, status)
+			}
+		}
+	}
+	for _, c := range []struct{ verb, state string }{{"freeze", "frozen"}, {"remove", "removed"}} {
+		if out := w.run("person", c.verb, "user:alice", "--reason", "left the company"); !strings.Contains(out, "user:alice is "+c.state) {
+			t.Errorf("powerbox person %s says %q", c.verb, out)
+		}
+		refused(c.state, entrances)
+		refused(c.state, unknown)
+		if out := w.run("person", "list"); !strings.Contains(out, c.state) || !strings.Contains(out, "left the company") {
+			t.Errorf("powerbox person list says %q", out)
+		}
+		w.run("person", "thaw", "user:alice", "--reason", "came back")
+		refused("let back after being "+c.state, entrances)
+	}
+	if status, q := w.asPerson("alice", http.MethodGet, "/v1/approvals/"+id, nil); status != http.StatusOK || q["status"] != "pending" {
+		t.Errorf("after it all: HTTP %d %v; want the question, unanswered", status, q)
+	}
+	w.run("freeze", "user:alice", "--reason", "by the other verb")
+	refused("frozen by powerbox freeze", unknown)
+	w.run("thaw", "user:alice", "--reason", "r")
+	records := w.run("evidence", "export", "--out", "-")
+	for _, action := range []string{"person.freeze", "person.thaw", "person.remove"} {
+		if !strings.Contains(records, action) {
+			t.Errorf("no record of %s", action)
+		}
+	}
+}
+
+// TestATK63_AdministratorsAreAskedToo freezes an administrator, who then administers
+// nothing, and has another one do it on the page.
+func TestATK63_AdministratorsAreAskedToo(t *testing.T) {
+	b := serveBank(t, "localhost:"+freePort(t), "      administrators: [\"user:root\", \"user:second\"]",
+		"identity:\n  dev:\n    - {name: root, token: root-session-token}\n    - {name: second, token: second-session-token}\n    - {name: alice, token: alice-session-token}\n", "--dev")
+	root, second, alice := b.visitor("root"), b.visitor("second"), b.visitor("alice")
+	if status, _ := alice.get("/people"); status != http.StatusForbidden {
+		t.Errorf("the page of people for somebody who is no administrator: HTTP %d; want 403", status)
+	}
+	if status, _ := alice.post("/people", url.Values{"person": {"user:root"}, "do": {"freeze"}, "reason": {"r"}}); status != http.StatusForbidden {
+		t.Errorf("ATK-63 somebody who is no administrator freezes one: HTTP %d; want 403", status)
+	}
+	if status, _ := root.post("/people", url.Values{"person": {"user:root"}, "do": {"freeze"}, "reason": {"r"}}); status == http.StatusSeeOther {
+		t.Error("an administrator has frozen themselves on the page")
+	}
+	if status, said := root.post("/people", url.Values{"person": {"user:second"}, "do": {"freeze"}, "reason": {"on leave"}}); status != http.StatusSeeOther {
+		t.Fatalf("an administrator freezes another: HTTP %d %s", status, said)
+	}
+	for _, page := range []string{"/people", "/hosts", "/approve"} {
+		if status, _ := second.get(page); status != http.StatusForbidden {
+			t.Errorf("ATK-63 a frozen administrator at %s: HTTP %d; want 403", page, status)
+		}
+	}
+	if status, _ := second.post("/people", url.Values{"person": {"user:root"}, "do": {"remove"}, "reason": {"r"}}); status != http.StatusForbidden {
+		t.Errorf("ATK-63 a frozen administrator removes another: HTTP %d; want 403", status)
+	}
+	if _, page := root.get("/people"); !strings.Contains(page, "user:second") || !strings.Contains(page, "frozen") || !strings.Contains(page, "on leave") {
+		t.Errorf("the page of people says\n%s", page)
+	}
+	out, err := exec.Command(binary, "person", "thaw", "user:second", "--reason", "back", "-c", filepath.Join(b.dir, "powerbox.yaml")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("powerbox person thaw: %v\n%s", err, out)
+	}
+	if status, _ := b.visitor("second").get("/people"); status != http.StatusOK {
+		t.Errorf("an administrator who was let back: HTTP %d; want 200", status)
+	}
+}

@@ -1,0 +1,113 @@
+package identity
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// has reports whether only people get tokens by a client, which is a holder's id.
+func (p People) has(client string) bool {
+	id, ok := strings.CutPrefix(client, "client:")
+	return ok && slices.Contains(p.Clients, id)
+}
+
+// Person returns the person whose session a request to the server at audience came
+// with. An agent that has a user's session for its own calls is never that user here
+// (ATK-47, ATK-62). A session is a person's only if all of these hold:
+//
+//   - it is a bearer token, without a proof of possession beside it, bound to no key
+//     and no certificate;
+//   - its audience is [People.Audience], or its client is one of [People.Clients];
+//   - it names no protected agent, and unless its client is one of people's, nothing that
+//     agents take for their audience;
+//   - neither its client nor the connection's certificate is a configured agent's.
+//
+// Everything else is [ErrUnauthenticated].
+func (a *Authenticator) Person(r *http.Request, audience string, now time.Time) (Caller, error) {
+	c, err := readCredential(r.Header)
+	if err == nil {
+		err = a.sentByMistake(r.Header)
+	}
+	switch {
+	case err != nil:
+		return Caller{}, err
+	case c.dpop || len(r.Header.Values("DPoP")) > 0:
+		return Caller{}, refuse(CodePerson, "a person's session comes without a proof of possession; this is how an agent calls")
+	}
+	s, err := a.personal(r.Context(), c.token, audience, now)
+	if err != nil {
+		return Caller{}, err
+	}
+	held := []Holder{{ID: s.client}}
+	if leaf := clientCertificate(r.TLS); leaf != nil {
+		held = append(held, certificateHolders(leaf)...)
+	}
+	if name, err := a.agent(held); err != nil || name != "" {
+		return Caller{}, refuse(CodePerson, "the session, or the connection's certificate, is an agent's")
+	}
+	return s.caller, nil
+}
+
+// IDToken returns the person of an ID token that was issued to a client by which people
+// log in, at the end of a login that the server began itself.
+func (a *Authenticator) IDToken(ctx context.Context, raw, client string, now time.Time) (Caller, error) {
+	u, p, err := a.personsToken(raw)
+	if err != nil {
+		return Caller{}, err
+	}
+	if !u.names(client) {
+		return Caller{}, refuse(CodePerson, "the ID token is for another client")
+	}
+	s, err := p.unbound(ctx, u, now)
+	if err != nil {
+		return Caller{}, err
+	}
+	if name, err := a.agent([]Holder{{ID: s.client}, {ID: "client:" + client}}); err != nil || name != "" {
+		return Caller{}, refuse(CodePerson, "the ID token is of a client that is an agent's")
+	}
+	return s.caller, nil
+}
+
+func (a *Authenticator) personsToken(raw string) (unverified, *provider, error) {
+	u, isJWT, err := readToken(raw)
+	if err != nil || !isJWT {
+		return u, nil, refuse(CodeMalformed, "there is no token of an identity provider")
+	}
+	p := a.providers[textMember(u.claims, "iss")]
+	if p == nil {
+		return u, nil, refuse(CodeUnknownIssuer, "the token's issuer is not configured")
+	}
+	return u, p, nil
+}
+
+func (a *Authenticator) personal(ctx context.Context, raw, audience string, now time.Time) (session, error) {
+	u, p, err := a.personsToken(raw)
+	if err != nil {
+		return session{}, err
+	}
+	shared := append([]string{audience}, p.Audiences...) // with what agents take
+	own := a.people.Audience != "" && u.names(a.people.Audience) && !u.names(shared...)
+	if !own && !u.names(shared...) || a.people.Agents != "" && u.anyAudience(func(aud string) bool { return strings.HasPrefix(aud, a.people.Agents) }) {
+		return session{}, refuse(CodePerson, "the token is not for people; get one whose audience is %s alone", a.people.Audience)
+	}
+	s, err := p.unbound(ctx, u, now)
+	if err != nil {
+		return session{}, err
+	}
+	if !own && !a.people.has(s.client) {
+		return session{}, refuse(CodePerson, "the token is one that agents use, too; get one for audience %s, or by a client of approvals.clients", a.people.Audience)
+	}
+	return s, nil
+}
+
+// unbound believes a token that is bound to nothing.
+func (p *provider) unbound(ctx context.Context, u unverified, now time.Time) (session, error) {
+	s, err := p.verify(ctx, u, now)
+	if err == nil && (s.keyBound != "" || s.certificate != "") {
+		return session{}, refuse(CodePerson, "the token is bound to a key or a certificate, as agents have; a person's is not")
+	}
+	return s, err
+}
