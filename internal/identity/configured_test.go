@@ -52,6 +52,7 @@ func TestConfigured(t *testing.T) {
 		},
 		Callers:     []identity.CallerRule{{Agent: "one", Key: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}, {Agent: "two", SPIFFE: "spiffe://pb.example/two"}},
 		Dev:         []identity.DevUser{{Name: "alice", Token: "alice-token", Groups: []string{"g"}, Roles: []string{"r"}}},
+		People:      identity.People{Audience: "http://127.0.0.1:8700/approve", Agents: "http://127.0.0.1:8700/agents/"},
 		ProofWindow: 20 * time.Second, Started: now,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(identity.Config{}, "Fetch")); diff != "" {
