@@ -70,6 +70,9 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 				m.loose(fmt.Sprintf("params.message.parts[%d].data", i))
 			}
 		}
+		if _, old := part.Get("file"); old && c.Version == Version1 && c.Method != TaskSend {
+			return m, invalidParams(ReasonParams, "params.message.parts[%d].file is of A2A 0.3, which readers of 1.0 do not see; send raw or url, or A2A-Version 0.3", i)
+		}
 		if wrong := m.add(fmt.Sprintf("params.message.parts[%d]", i), part); wrong != nil {
 			return m, wrong
 		}
