@@ -70,8 +70,8 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 				m.loose(fmt.Sprintf("params.message.parts[%d].data", i))
 			}
 		}
-		if _, old := part.Get("file"); old && c.Version == Version1 && c.Method != TaskSend {
-			return m, invalidParams(ReasonParams, "params.message.parts[%d].file is of A2A 0.3, which readers of 1.0 do not see; send raw or url, or A2A-Version 0.3", i)
+		if _, old := part.Get("file"); old && c.Version == Version1 {
+			m.Unread = true // readers of 1.0 do not see the file of a part of 0.3
 		}
 		if wrong := m.add(fmt.Sprintf("params.message.parts[%d]", i), part); wrong != nil {
 			return m, wrong
@@ -154,8 +154,9 @@ func (m *Message) add(where string, part powerbox.Value) *Error {
 			m.loose(r.at("kind"))
 		}
 	}
-	if !known {
-		r.fail(ReasonParams, "%s has no content that is known; want text, data, file, raw or url", where)
+	if !known { // what it had is not written again, and may have been any call
+		m.Unread = true
+		m.loose(where)
 	}
 	m.besidePart(r)
 	return r.err

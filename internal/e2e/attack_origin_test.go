@@ -33,7 +33,7 @@ func speakingForAll(w http.ResponseWriter, _ *http.Request) {
 func TestATK47_AgentsAndPagesAreApart(t *testing.T) {
 	overTools(t, func(t *testing.T, on wire) {
 		for _, mode := range []string{"require", "observe"} {
-			w := start(t, options{on: on, mode: mode})
+			w := start(t, options{on: on, mode: mode, agent: "    headers: [Cookie]\n"})
 			w.documents.sees(speakingForAll)
 			alice := w.caller(aliceToken)
 			held := alice.reports()

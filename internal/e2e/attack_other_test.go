@@ -50,6 +50,10 @@ func tryATK1WhatIsNamedIsWhatIsMeant(t *testing.T, on wire) {
 		}
 	}
 	var attacks []attack
+	beside := "message_not_bound"
+	if on == (wire{overGRPC, "0.3"}) { // whose parts have no url: this one arrives empty
+		beside = "skill_ambiguous"
+	}
 	for _, method := range []string{"SendMessage", "message/send", "SendStreamingMessage", "message/stream"} {
 		attacks = append(attacks,
 			attack{"ATK-1 " + method + ", metadata and data differ", "skill_ambiguous", send(parted(method, []any{remove}, say, nil), "")},
@@ -58,12 +62,12 @@ func tryATK1WhatIsNamedIsWhatIsMeant(t *testing.T, on wire) {
 			attack{"ATK-1 " + method + ", the same twice", "skill_ambiguous", send(parted(method, []any{search, search}, nil, nil), "")},
 			attack{"ATK-1 " + method + ", text beside data", "message_not_bound", send(parted(method, []any{search, words}, nil, nil), "")},
 			attack{"ATK-1 " + method + ", text under a named skill", "message_not_bound", send(parted(method, []any{words}, say, nil), "")},
-			attack{"ATK-1 " + method + ", a file beside data", "message_not_bound", send(parted(method, []any{search, map[string]any{"url": "https://x/y"}}, nil, nil), "")},
+			attack{"ATK-1 " + method + ", a file beside data", beside, send(parted(method, []any{search, map[string]any{"url": "https://x/y"}}, nil, nil), "")},
 			attack{"ATK-1 " + method + ", 0.3 text beside data", "message_not_bound", send(parted(method, []any{search, map[string]any{"kind": "text", "text": "delete"}}, nil, nil), "")},
-			attack{"ATK-1 " + method + ", 0.3 data of unknown form", "message_not_bound", send(parted(method, []any{search, map[string]any{"kind": "data", "data": map[string]any{"tool": "delete_document"}}}, nil, nil), "")},
+			attack{"ATK-1 " + method + ", 0.3 data of unknown form", "skill_ambiguous", send(parted(method, []any{search, map[string]any{"kind": "data", "data": map[string]any{"tool": "delete_document"}}}, nil, nil), "")},
 			attack{"ATK-1 " + method + ", more beside the call", "message_not_bound", send(parted(method, []any{map[string]any{"data": map[string]any{"skill": "search_documents", "arguments": map[string]any{}, "then": "delete_document"}}}, nil, nil), "")},
 			attack{"ATK-1 " + method + ", text and data in one part", "message_not_bound", send(parted(method, []any{map[string]any{"text": "delete", "data": search["data"]}}, nil, nil), "")},
-			attack{"ATK-1 " + method + ", a part of unknown form", "message_not_bound", send(parted(method, []any{search, map[string]any{"call": "delete_document"}}, nil, nil), "")},
+			attack{"ATK-1 " + method + ", a part of unknown form", "skill_ambiguous", send(parted(method, []any{search, map[string]any{"call": "delete_document"}}, nil, nil), "")},
 			attack{"ATK-1 " + method + ", the URL and data differ", "skill_ambiguous", send(parted(method, []any{remove}, nil, nil), "/skills/search_documents")},
 			attack{"ATK-1 " + method + ", the URL and metadata differ", "skill_ambiguous", send(parted(method, []any{words}, map[string]any{"skill": "delete_document"}, nil), "/skills/search_documents")},
 			attack{"ATK-1 " + method + ", push inline without the right to it", "operation_not_granted", send(parted(method, []any{search}, nil, map[string]any{

@@ -64,8 +64,8 @@ var (
 // to its argument.
 const mcpParam = "Mcp-Param-"
 
-// maxHeader bounds one value of a header that goes on, in bytes. Credentials for the agent
-// may be longer.
+// maxHeader bounds one value of a header that goes on and that the call was not read by, in
+// bytes. Credentials for the agent may be longer.
 const maxHeader = 4 << 10
 
 // allowedHeader are the headers of the caller that go on to the agent where calls are
@@ -77,7 +77,7 @@ func (x *decided) allowedHeader() http.Header {
 		if !carriedOn[name] && !param && !slices.Contains(x.Headers, name) && !x.asksFor(name) {
 			continue
 		}
-		if slices.ContainsFunc(values, func(v string) bool { return len(v) > maxHeader }) {
+		if !decisive[strings.ToLower(name)] && slices.ContainsFunc(values, func(v string) bool { return len(v) > maxHeader }) {
 			continue
 		}
 		out[name] = slices.Clone(values)
@@ -92,7 +92,7 @@ func (x *decided) allowedHeader() http.Header {
 	out.Set("User-Agent", "powerbox")
 	if x.binding != a2a.GRPC {
 		out.Del("Te")
-		if len(x.body) > 0 {
+		if out.Del("Content-Type"); len(x.body) > 0 {
 			out.Set("Content-Type", typeOf(in))
 		}
 	}

@@ -110,13 +110,23 @@ func (g *Gateway) owns(x *decoded, tried *attempted, c *gate.Call) error {
 		for name, o := range owners {
 			// A capability that was issued for the very task was issued to its
 			// owner.
-			if o != mine && (held.Task != name.id || held.Tenant != x.call.Tenant || o.Principal != held.Principal) {
+			if o != mine && (held.Task != name.id || name.kind != x.kindOf(g, held.Task) || held.Tenant != x.call.Tenant || o.Principal != held.Principal) {
 				return false
 			}
 		}
 		return beside == nil || *beside == mine
 	}
 	return nil
+}
+
+// kindOf says what a capability was issued for by an id: a task, where there is one of it,
+// and otherwise a context, as its issuer took it.
+func (x *decoded) kindOf(g *Gateway, id string) thingKind {
+	_, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, x.call.Tenant, taskNamed(id).key())
+	if err == nil && !known {
+		return aContext
+	}
+	return aTask
 }
 
 // losesTenant reports whether the agent may take the call for one about the task of
