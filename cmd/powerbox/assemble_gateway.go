@@ -271,13 +271,19 @@ func limitsOf(c *config.Config) gateway.Limits {
 	}
 }
 
-func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Agent, error) {
+// checkHeaders wants headers that can pass to an agent.
+func checkHeaders(c config.Agent) error {
 	for _, name := range c.Headers {
 		if err := gateway.CheckHeader(name); err != nil {
-			return gateway.Agent{}, fmt.Errorf("agents: %s: headers: %q: %w", c.ID, name, err)
+			return fmt.Errorf("agents: %s: headers: %q: %w", c.ID, name, err)
 		}
 	}
-	out := gateway.Agent{
+	return nil
+}
+
+// frontOf is what the configuration of an agent says to its gateway by itself.
+func frontOf(c config.Agent, agent *issuer.Agent) gateway.Agent {
+	return gateway.Agent{
 		ID: c.ID, URL: agent.URL, Local: c.Protocol == "local",
 		Behind: gateway.Behind{
 			Upstream: c.Upstream, UpstreamHosts: c.UpstreamHosts, Headers: c.Headers, GRPC: c.GRPC.Address, GRPCUpstream: c.GRPC.Upstream, ReadsTenants: c.GRPCTenants == "read",
@@ -294,6 +300,13 @@ func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		},
 		Events: gateway.Events{PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Relay: gateway.Relay{On: c.Push.Relay, Via: c.Push.RelayVia}},
 	}
+}
+
+func (i *instance) gatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Agent, error) {
+	if err := checkHeaders(c); err != nil {
+		return gateway.Agent{}, err
+	}
+	out := frontOf(c, agent)
 	var err error
 	if out.Scopes, err = i.scopesOf(c); err != nil {
 		return gateway.Agent{}, err

@@ -386,12 +386,8 @@ func (g *apartGateway) front(f *face) error {
 		Identity: sidecar.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: sidecar.Issuing{}, Holds: g.holds,
 		Resources: sidecar.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
 		Network: network(g.upstream, g.strangers),
-		Answers: gateway.Answers{
-			CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
-			Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: func(holder string) string { return wiring.origins[holder] }, Scope: wiring.scopes,
-			Pseudonym: g.remote.Pseudonym, Redact: redaction(f.config.Evidence.Arguments),
-		},
-		Limits: limitsOf(f.config), Pages: pages, Now: g.now, Log: g.log,
+		Answers: g.answers(f, wiring),
+		Limits:  limitsOf(f.config), Pages: pages, Now: g.now, Log: g.log,
 	}
 	if f.gateway, err = gateway.New(g.observed(c)); err != nil {
 		return err
@@ -399,6 +395,15 @@ func (g *apartGateway) front(f *face) error {
 	f.sources = i.sources
 	g.put(f)
 	return nil
+}
+
+// answers are what the gateway asks the server.
+func (g *apartGateway) answers(f *face, w *wiring) gateway.Answers {
+	return gateway.Answers{
+		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
+		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
+		Pseudonym: g.remote.Pseudonym, Redact: redaction(f.config.Evidence.Arguments),
+	}
 }
 
 // observed has the meter told of what becomes of calls, where there is one.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -48,7 +49,7 @@ func TestATK55_ConnectionsAreLimitedByAddress(t *testing.T) {
 		closed := make(chan bool, 1)
 		go func() {
 			_, err := ours.Read(make([]byte, 1))
-			closed <- err == io.EOF
+			closed <- errors.Is(err, io.EOF)
 		}()
 		select {
 		case c := <-done:

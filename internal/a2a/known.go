@@ -123,16 +123,19 @@ type writer struct {
 
 func (w *writer) drop(where, name string) {
 	if len(w.dropped) < maxDropped {
-		w.dropped = append(w.dropped, below(where, cut(name, 64)))
+		w.dropped = append(w.dropped, below(where, short(name)))
 	}
 }
 
-// cut shortens a text of a stranger for a message.
-func cut(text string, most int) string {
-	if len(text) <= most {
+// maxShort is how much of a stranger's text stands in a message, in bytes.
+const maxShort = 64
+
+// short cuts a text of a stranger for a message.
+func short(text string) string {
+	if len(text) <= maxShort {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
+	return strings.ToValidUTF8(text[:maxShort], "") + "..."
 }
 
 // slot is a member that was read, ready to be written.
@@ -239,13 +242,13 @@ func (k *Known) place(where, name string) (int, *Error) {
 	case ok && name == snake(exact):
 		return k.places[exact], nil
 	case ok:
-		return 0, invalidRequest(ReasonVariant, "%s has a member %q, which some readers take for %q; write %q", called(where), cut(name, 64), exact, exact)
+		return 0, invalidRequest(ReasonVariant, "%s has a member %q, which some readers take for %q; write %q", called(where), short(name), exact, exact)
 	case k.Strict:
 		names := make([]string, len(k.members))
 		for i, m := range k.members {
 			names[i] = m.Name
 		}
-		return 0, invalidRequest(ReasonEnvelope, "%s has a member %q; want %s", called(where), cut(name, 64), strings.Join(names, ", "))
+		return 0, invalidRequest(ReasonEnvelope, "%s has a member %q; want %s", called(where), short(name), strings.Join(names, ", "))
 	}
 	return -1, nil
 }

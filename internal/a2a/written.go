@@ -18,16 +18,29 @@ func itoa(n int) string { return strconv.Itoa(n) }
 var (
 	knownFile   = NewKnown(texts("name", "mimeType", "mediaType", "bytes", "uri", "fileWithBytes", "fileWithUri")...)
 	partMembers = []KnownMember{
-		{Name: "kind"}, {Name: "type"}, {Name: "text"}, {Name: "file", Is: IsObject, Of: knownFile},
-		{Name: "raw"}, {Name: "url"}, {Name: "filename"}, {Name: "mediaType"}, {Name: "metadata", Is: IsObject, Of: anything()},
+		{Name: "kind"},
+		{Name: "type"},
+		{Name: "text"},
+		{Name: "file", Is: IsObject, Of: knownFile},
+		{Name: "raw"},
+		{Name: "url"},
+		{Name: "filename"},
+		{Name: "mediaType"},
+		{Name: "metadata", Is: IsObject, Of: anything()},
 	}
 	knownPart = NewKnown(append(slices.Clone(partMembers), KnownMember{Name: "data", Is: IsAny})...)
 	// In the protobuf form of 0.3 the data of a part are wrapped in a message.
 	knownPartProto = NewKnown(append(slices.Clone(partMembers), KnownMember{Name: "data", Is: IsObject, Of: NewKnown(KnownMember{Name: "data", Is: IsObject, Of: anything()})})...)
 	messageMembers = []KnownMember{
-		{Name: "kind"}, {Name: "messageId"}, {Name: "contextId"}, {Name: "taskId"},
-		{Name: "role", Is: IsScalar}, {Name: "referenceTaskIds", Is: IsTexts}, {Name: "extensions", Is: IsTexts},
-		{Name: "parts", Is: IsList, Of: knownPart}, {Name: "metadata", Is: IsObject, Of: anything()},
+		{Name: "kind"},
+		{Name: "messageId"},
+		{Name: "contextId"},
+		{Name: "taskId"},
+		{Name: "role", Is: IsScalar},
+		{Name: "referenceTaskIds", Is: IsTexts},
+		{Name: "extensions", Is: IsTexts},
+		{Name: "parts", Is: IsList, Of: knownPart},
+		{Name: "metadata", Is: IsObject, Of: anything()},
 	}
 	knownMessage = NewKnown(messageMembers...)
 	// The parts are called content in the protobuf form of 0.3.
@@ -53,8 +66,13 @@ var (
 		SendStreamingMessage: NewKnown(knownSend...),
 		GetTask:              NewKnown(tenant, KnownMember{Name: "id"}, KnownMember{Name: "name"}, KnownMember{Name: "historyLength", Is: IsScalar}, metadata),
 		ListTasks: NewKnown(append([]KnownMember{
-			tenant, {Name: "contextId"}, {Name: "status", Is: IsScalar}, {Name: "pageSize", Is: IsScalar}, {Name: "pageToken"},
-			{Name: "historyLength", Is: IsScalar}, {Name: "includeArtifacts", Is: IsScalar},
+			tenant,
+			{Name: "contextId"},
+			{Name: "status", Is: IsScalar},
+			{Name: "pageSize", Is: IsScalar},
+			{Name: "pageToken"},
+			{Name: "historyLength", Is: IsScalar},
+			{Name: "includeArtifacts", Is: IsScalar},
 		}, append(texts("statusTimestampAfter", "lastUpdatedAfter", "lastUpdatedTime"), metadata)...)...),
 		CancelTask:       NewKnown(tenant, KnownMember{Name: "id"}, KnownMember{Name: "name"}, metadata),
 		SubscribeToTask:  NewKnown(tenant, KnownMember{Name: "id"}, KnownMember{Name: "name"}, metadata),
@@ -162,7 +180,7 @@ func writtenQuery(raw string) (string, *Error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if len(values[name]) > 1 {
-			return "", invalidRequest(ReasonQuery, "the query has %q %d times; send it once", cut(name, 64), len(values[name]))
+			return "", invalidRequest(ReasonQuery, "the query has %q %d times; send it once", short(name), len(values[name]))
 		}
 	}
 	return values.Encode(), nil

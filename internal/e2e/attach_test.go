@@ -111,7 +111,7 @@ func tryAttach(t *testing.T, on wire) {
 		t.Fatalf("%s\n%s", found.Raw, a.out)
 	}
 	request, _ := a.encode(at, search)
-	if got := w.documents.got()[0].body; on.binding != overGRPC && !bytes.Equal(got, request.body) {
+	if got := w.documents.got()[0].body; on.binding != overGRPC && !sameJSON(t, got, request.body) {
 		t.Errorf("the body was changed: %s", got)
 	}
 	if c := w.sent(); c.Holder != "key:"+a.key.Public().Thumbprint() || c.Basis != "capability" {

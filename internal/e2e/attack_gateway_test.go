@@ -231,7 +231,7 @@ func TestATK31_Smuggling(t *testing.T) {
 			}
 			got := w.documents.got()
 			for _, r := range got {
-				if string(r.body) != harmless || !strings.Contains(out, "Powerbox-Decision:[rec_") {
+				if !sameJSON(t, r.body, []byte(harmless)) || !strings.Contains(out, "Powerbox-Decision:[rec_") {
 					t.Errorf("the agent got %q %v, and the answer is %s", r.body, r.header, out)
 				}
 			}

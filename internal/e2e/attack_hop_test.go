@@ -84,7 +84,7 @@ func TestATK31_WordsBeforeTheAnswerOfAttach(t *testing.T) {
 // send the call again: what would be counted once could happen twice.
 func TestATK42_OneRequestForOneDecision(t *testing.T) {
 	overTools(t, func(t *testing.T, on wire) {
-		w := start(t, options{on: on})
+		w := start(t, options{on: on, agent: "    headers: [Idempotency-Key, X-Idempotency-Key]\n"})
 		alice := w.caller(aliceToken)
 		held := alice.reports()
 		body := data("search_documents", map[string]any{})

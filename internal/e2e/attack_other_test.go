@@ -142,7 +142,11 @@ func TestATK1_TextAtTheURLOfASkill(t *testing.T) {
 		"in a stream":         parted("SendStreamingMessage", []any{words}, say, nil),
 		"in a file of theirs": parted("SendMessage", []any{map[string]any{"raw": "eA=="}}, say, nil),
 	} {
-		w.repel(t, attack{"ATK-1 words " + name, "message_not_bound", func() answer {
+		want := "message_not_bound"
+		if name == "as data" {
+			want = "skill_ambiguous"
+		}
+		w.repel(t, attack{"ATK-1 words " + name, want, func() answer {
 			return alice.presentAt("/skills/retrieve_document", body, proven{chain: []string{c.Token}, operation: opRetrieve, arguments: handle})
 		}})
 	}
@@ -183,7 +187,7 @@ func tryATK4LongNamesAreOnRecord(t *testing.T, on wire) {
 		attack{"ATK-4 a long skill", "skill_unmapped", with(invoke(long, nil, ""))},
 		attack{"ATK-4 a long purpose", "params", with(parted("SendMessage", []any{map[string]any{"text": "x"}}, map[string]any{"purpose": long}, nil))},
 		attack{"ATK-4 a long purpose of a request", "params", with(rpc("a2a/capabilities/request", map[string]any{"grants": []string{"documents:read"}, "purpose": long}))},
-		attack{"ATK-4 a long member", "member_unknown", with(rpc("a2a/capabilities/list", map[string]any{long: 1}))},
+		attack{"ATK-4 a long member", "request_too_large", with(rpc("a2a/capabilities/list", map[string]any{long: 1}))},
 		attack{"ATK-4 a long method", "method_unknown", with(rpc(long, map[string]any{}))},
 		attack{"ATK-4 a long capability", "capability_unknown", with(invoke("search_documents", nil, long))},
 	)

@@ -256,30 +256,33 @@ func (g *Gateway) address(f *forwardable, delegated []Delegated) error {
 }
 
 // put makes the request to the agent what the call says.
-func (f *forwardable) put(r *httputil.ProxyRequest) {
-	u := *f.url
-	u.RawQuery = f.query
-	r.Out.URL, r.Out.Host, r.Out.Method = &u, u.Host, f.method
+func (x *forwardable) put(r *httputil.ProxyRequest) {
+	u := *x.url
+	u.RawQuery = x.query
+	r.Out.URL, r.Out.Host, r.Out.Method = &u, u.Host, x.method
 	// Nothing in between may undo what the bytes say.
-	hop.Onward(r.Out, f.body, f.binding == a2a.GRPC)
-	if f.mode != gate.Observe {
-		r.Out.Header = f.header.Clone()
+	hop.Onward(r.Out, x.body, x.binding == a2a.GRPC)
+	if x.mode != gate.Observe {
+		alone := r.Out.Close // by the headers that came
+		r.Out.Header = x.header.Clone()
+		hop.Onward(r.Out, x.body, x.binding == a2a.GRPC)
+		r.Out.Close = r.Out.Close || alone
 		return
 	}
 	h := r.Out.Header
 	keepDecisive(h, r.In.Header)
 	stripOurs(h)
 	stripOwnCookies(h)
-	if f.strayProof(h) {
+	if x.strayProof(h) {
 		h.Del("DPoP") // another's belongs to another's token
 	}
 	// What an upgraded connection carries, nobody checks.
 	h.Del("Connection")
 	h.Del("Upgrade")
-	if f.consumed {
+	if x.consumed {
 		h.Del("Authorization")
 	}
-	for name, values := range f.header {
+	for name, values := range x.header {
 		h[name] = values
 	}
 }
@@ -293,17 +296,17 @@ func (x *identified) strayProof(h http.Header) bool {
 
 // queryBehind is that of the agent's card, with what the caller may add to it: in
 // observe everything, and otherwise the parameters by which the call was read.
-func (f *forwardable) queryBehind() string {
-	own, added := f.url.RawQuery, f.query
+func (x *forwardable) queryBehind() string {
+	own, added := x.url.RawQuery, x.query
 	switch {
 	case added != "":
-	case f.mode == gate.Observe:
-		added = f.request.URL.RawQuery
-	case f.binding == a2a.HTTPJSON:
-		added = f.call.Written.Query
+	case x.mode == gate.Observe:
+		added = x.request.URL.RawQuery
+	case x.binding == a2a.HTTPJSON:
+		added = x.call.Written.Query
 	default:
-		version := f.request.URL.Query().Get("A2A-Version")
-		if version != "" && f.request.Header.Get("A2A-Version") == "" && !f.isComposed() {
+		version := x.request.URL.Query().Get("A2A-Version")
+		if version != "" && x.request.Header.Get("A2A-Version") == "" && !x.isComposed() {
 			added = url.Values{"A2A-Version": {version}}.Encode()
 		}
 	}

@@ -97,7 +97,7 @@ func (g *Gateway) unauthenticated(w http.ResponseWriter, x stage, err error) {
 // shows something may send as much as the operator allows.
 const (
 	maxUnidentified      = 256 << 10
-	maxUnidentifiedNodes = 4096
+	maxUnidentifiedNodes = 16 << 10
 )
 
 // showsNothing reports whether a request says nothing of who makes it.

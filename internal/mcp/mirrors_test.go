@@ -18,8 +18,17 @@ func TestMirroredHeadersSayWhatArgumentsSay(t *testing.T) {
 		name, said string
 		want       bool
 	}{
-		{"region-name", "eu", true}, {"region-name", "us", false}, {"region-name", "1", false}, {"n", "1", true}, {"n", "1e0", true},
-		{"n", "2", false}, {"deep", "true", true}, {"deep", "false", false}, {"other", "eu", true}, {"other", "us", false}, {"list", "x", false},
+		{"region-name", "eu", true},
+		{"region-name", "us", false},
+		{"region-name", "1", false},
+		{"n", "1", true},
+		{"n", "1e0", true},
+		{"n", "2", false},
+		{"deep", "true", true},
+		{"deep", "false", false},
+		{"other", "eu", true},
+		{"other", "us", false},
+		{"list", "x", false},
 	} {
 		if got := all.has(c.name, c.said); got != c.want {
 			t.Errorf("%s: %s is said: %v; want %v", c.name, c.said, got, c.want)
