@@ -119,7 +119,7 @@ func TestATK32_HeadersOfMCP(t *testing.T) {
 		mu.Unlock()
 		switch {
 		case c.refused == "":
-			if a.Error != nil || reached != 1 || got[0] != c.body {
+			if a.Error != nil || reached != 1 || !sameJSON(t, []byte(got[0]), []byte(c.body)) {
 				t.Errorf("ATK-32 %s: %d %s; %q reached the server", name, a.Status, a.Raw, got)
 			}
 		case a.Error == nil || a.Error.Code != c.code || !strings.Contains(a.Error.Message, c.refused) || reached > 0 || !slices.Contains(statuses[c.code], a.Status):

@@ -89,7 +89,7 @@ func TestATK18_AListThatSpeaksOfErrors(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasSuffix(r.URL.Path, "/tasks") {
 			fmt.Fprint(w, `{"tasks":[{"id":"t-1","contextId":"c-1","status":{"state":"TASK_STATE_WORKING","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"error"},{"data":{"error":1}}]}}},
-{"id":"t-2","contextId":"c-2","status":{"state":"TASK_STATE_WORKING"}}],"nextPageToken":"raw","pageSize":2,"totalSize":2}`)
+{"id":"t-2","contextId":"c-2","status":{"state":"TASK_STATE_WORKING"}}],"nextPageToken":"","pageSize":2,"totalSize":2}`)
 			return
 		}
 		fmt.Fprint(w, strings.Replace(a.cardText(""), `"JSONRPC"`, `"HTTP+JSON"`, 1))
