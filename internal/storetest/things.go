@@ -268,6 +268,18 @@ func hostsAndAgents(t *testing.T, place Place) {
 	}
 }
 
+// accountsOfPeople holds what was put about people to what is there.
+func accountsOfPeople(t *testing.T, tx provider.Tx) error {
+	t.Helper()
+	alice, err := tx.Account("alice")
+	accounts, err0 := tx.Accounts()
+	all, err1 := tx.AllPasskeys()
+	if _, none := tx.Account("Alice"); !errors.Is(none, issuer.ErrNotFound) || alice.State != people.Frozen || !alice.Over.Equal(noon) || alice.Reason != "" || len(accounts) != 2 || len(all) != 2 {
+		t.Errorf("%+v %+v %+v %v", alice, accounts, all, none)
+	}
+	return errors.Join(err, err0, err1)
+}
+
 // ApprovalsOfAgents, passkeys, tokens and invitations.
 func approvalsOfAgents(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)
@@ -292,13 +304,7 @@ func approvalsOfAgents(t *testing.T, place Place) {
 		newest, err1 := tx.ApprovalByCode([]byte("code"))
 		pending, err2 := tx.PendingApprovals()
 		keys, err3 := tx.Passkeys("alice")
-		alice, err := tx.Account("alice")
-		accounts, err0 := tx.Accounts()
-		all, err7 := tx.AllPasskeys()
-		if _, none := tx.Account("Alice"); !errors.Is(none, issuer.ErrNotFound) || alice.State != people.Frozen || !alice.Over.Equal(noon) || alice.Reason != "" || len(accounts) != 2 || len(all) != 2 {
-			t.Errorf("%+v %+v %+v %v", alice, accounts, all, none)
-		}
-		if err := errors.Join(err, err0, err7); err != nil {
+		if err := accountsOfPeople(t, tx); err != nil {
 			return err
 		}
 		t1, err4 := tx.UsedToken("t1")
