@@ -13,6 +13,7 @@ const (
 	mostCPU       = 50 * time.Millisecond
 	mostUnproven  = 2 * time.Millisecond
 	mostMiB       = 64.0
+	mebibyte      = 1 << 20
 	sectionBegins = "## Hostile requests\n"
 	sectionBefore = "## Soak\n"
 )
@@ -31,42 +32,82 @@ func (m measured) misses() string {
 	return strings.Join(missed, ", ")
 }
 
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// perMiB is the CPU time for each MiB sent, where a shorter request counts as one.
+func (m measured) perMiB() time.Duration {
+	return time.Duration(float64(m.cpu) / max(1, float64(m.bytes)/mebibyte))
+}
+
 func (m measured) row() string {
 	missed := m.misses()
 	if missed != "" {
 		missed = "**" + missed + "**"
 	}
-	return fmt.Sprintf("| %s | %s | %d | %s | %.2f | %.1f | %.1f | %s |", m.request.name, m.identity.name, m.bytes, m.answer, float64(m.cpu.Microseconds())/1000, m.peak, m.peak/m.sent, missed)
+	peak := max(0, m.peak)
+	return fmt.Sprintf("| %s | %s | %d | %s | %.2f | %.1f | %.1f | %.1f | %s |", m.request.name, m.identity.name, m.bytes, m.answer, ms(m.cpu), ms(m.perMiB()), peak, peak/m.sent, missed)
 }
 
 const explained = `The built program with ` + "`serve --dev`" + ` and the default limits stands in front of stock agents on a2a-go and on the Go SDK of MCP, in mode require.
 ` + "`cd bench && go run ./hostile -write`" + ` sends it each request and writes this section.
-%s, %s, %d CPUs (%s).
+%s, %s, %d CPUs (%s), load %s.
 
 CPU is the user and system time of the process for one request, garbage collection included: the mean of 3 to 50 requests, one after the other.
-Memory is the peak of the resident set above rest, while as many copies as make one MiB are sent at once (one where a request is longer, 64 at most).
-The program is started anew before each row that would find more than %d MiB left by the row before.
-Bytes are those that the client sends, headers included; the gateway may refuse a request before it has read them.
+CPU per MiB is that divided by the MiB that the request has, where a shorter request counts as one MiB.
+Peak memory is the growth of the resident set while as many copies as make one MiB are sent at once: one of a longer request, 64 at most.
+The harness starts the program anew before each row that would find more than %d MiB left by the row before.
+Bytes in are those that the client sends, headers included. The gateway may refuse a request before it has read them.
 
 The goals: at most %v of CPU for a request, at most %.0f MiB of memory for each MiB sent, and at most %v of CPU where the caller is not authenticated.
-A caller shows nothing, or a session token signed with a key that the gateway does not know, or a text in Powerbox-Capability that is no capability, or a session token and a capability that permit the call.
-The last column names the goal that a row misses. %d of %d rows miss one.
+The second column is what the caller shows:
 
-| request | caller shows | bytes in | answer | CPU ms | peak MiB | MiB per MiB sent | misses |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+- none: nothing;
+- forged token: a session token signed with a key that the gateway does not know;
+- false capability: a text in Powerbox-Capability that is no capability, and nothing else;
+- authorized: a session token, and a capability that permits the skill.
+
+The last column names the goal that a row misses.
+
+%s
+| request | caller shows | bytes in | answer | CPU ms | CPU ms per MiB | peak MiB | MiB per MiB sent | misses |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `
+
+// summary counts the rows that miss a goal, by what the caller shows.
+func summary(rows []measured) string {
+	var b strings.Builder
+	b.WriteString("| caller shows | rows | miss a goal | highest CPU ms | highest CPU ms per MiB | most MiB per MiB sent |\n| --- | --- | --- | --- | --- | --- |\n")
+	for _, who := range identities {
+		var all, missed int
+		var cpu, per time.Duration
+		var memory float64
+		for _, m := range rows {
+			if m.identity.name != who.name {
+				continue
+			}
+			all++
+			if m.misses() != "" {
+				missed++
+			}
+			cpu, per, memory = max(cpu, m.cpu), max(per, m.perMiB()), max(memory, m.peak/m.sent)
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %.1f | %.1f | %.1f |\n", who.name, all, missed, ms(cpu), ms(per), memory)
+	}
+	return b.String()
+}
+
+// load is how busy the machine is.
+func load() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
+}
 
 // page is the section.
 func page(rows []measured, now time.Time) string {
-	missed := 0
-	for _, m := range rows {
-		if m.misses() != "" {
-			missed++
-		}
-	}
 	var b strings.Builder
 	b.WriteString(sectionBegins + "\n")
-	fmt.Fprintf(&b, explained, now.Format("2 January 2006"), runtime.Version(), runtime.NumCPU(), processor(), tolerated, mostCPU, mostMiB, mostUnproven, missed, len(rows))
+	fmt.Fprintf(&b, explained, now.Format("2 January 2006"), runtime.Version(), runtime.NumCPU(), processor(), load(), tolerated, mostCPU, mostMiB, mostUnproven, summary(rows))
 	for _, m := range rows {
 		b.WriteString(m.row() + "\n")
 	}
