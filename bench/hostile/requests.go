@@ -136,13 +136,13 @@ func requests() []request {
 func values() []request {
 	deep := strings.Repeat("[", 50) + "1" + strings.Repeat("]", 50)
 	return []request{
-		argued("4 MiB of `[[],[],…]`", "["+repeat("[]", whole)+"]"),
+		argued("4 MiB of `[[],[],...]`", "["+repeat("[]", whole)+"]"),
 		argued("65,000 empty arrays, as many values as pass", "["+times("[]", atBound)+"]"),
-		argued(`4 MiB of `+"`"+`{"a":1,…}`+"`"+`, member names of their own`, "{"+numbered(`"%06d":1`, whole/11)+"}"),
+		argued(`4 MiB of `+"`"+`{"a":1,...}`+"`"+`, member names of their own`, "{"+numbered(`"%06d":1`, whole/11)+"}"),
 		argued("65,000 members, as many values as pass", "{"+numbered(`"m%d":1`, atBound)+"}"),
 		argued("65,000 members with names of 50 bytes", "{"+numbered(`"`+strings.Repeat("n", 45)+`%05d":1`, atBound)+"}"),
 		argued("65,000 objects of one member in a list", "["+times(`{"a":1}`, atBound/2)+"]"),
-		argued("4 MiB of `[[[[…`", strings.Repeat("[", whole)),
+		argued("4 MiB of `[[[[...`", strings.Repeat("[", whole)),
 		argued("1,270 values nested 50 deep", "["+times(deep, 1270)+"]"),
 		argued("4 MiB of `\\u0041` in one string", `"`+strings.Repeat(`\u0041`, whole/6)+`"`),
 		rpc("4 MiB of escapes `\\n` in a text part", `"messageId":"m","parts":[{"text":"`+strings.Repeat(`\n`, whole/2)+`"}]`, ""),
