@@ -65,8 +65,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return nil
 }
 
-// tolerated is how much a request may leave of memory behind before the program is
-// started anew, in MiB: what it has already would hide what the next one takes.
+// tolerated is the peak of a row above which the program is started anew for the next
+// one, in MiB: memory that it has already would hide what the next one takes.
 const tolerated = 2
 
 // measureAll sends every request as every identity.
@@ -82,7 +82,7 @@ func measureAll(ctx context.Context, dir, powerbox, only string, progress io.Wri
 			continue
 		}
 		for _, who := range identities {
-			if r.wrapped && who.name != identities[0].name {
+			if r.wrapped != (who.name == asNamed) {
 				continue
 			}
 			if !fresh {
@@ -104,13 +104,12 @@ func measureAll(ctx context.Context, dir, powerbox, only string, progress io.Wri
 
 // warm sends ordinary calls, so that what is measured is not the program's first work.
 func (t *town) warm(ctx context.Context) error {
-	authorized := identities[len(identities)-1]
 	for _, r := range []request{
 		argued("ordinary", `"x"`), tools("ordinary", `"a":1`, 0), overGRPC("ordinary", field(2, append(field(1, []byte("m")), field(5, field(1, []byte("x")))...))),
 		rest("ordinary", "POST", "/message:send", `{"message":{"role":"ROLE_USER",`+plainMessage+`}}`),
 	} {
 		for range 5 {
-			for _, who := range []identity{identities[0], authorized} {
+			for _, who := range identities {
 				if _, err := t.sender(&r, who).once(ctx); err != nil {
 					return err
 				}

@@ -55,7 +55,8 @@ const explained = `The built program with ` + "`serve --dev`" + ` and the defaul
 CPU is the user and system time of the process for one request, garbage collection included: the mean of 3 to 50 requests, one after the other.
 CPU per MiB is that divided by the MiB that the request has, where a shorter request counts as one MiB.
 Peak memory is the growth of the resident set while as many copies as make one MiB are sent at once: one of a longer request, 64 at most.
-The harness starts the program anew before each row that would find more than %d MiB left by the row before.
+The harness starts the program anew after each row whose peak is above %d MiB.
+Free memory that the program holds at rest hides a part of the peak, so a small number in a row beside large ones means little.
 Bytes in are those that the client sends, headers included. The gateway may refuse a request before it has read them.
 
 The goals: at most %v of CPU for a request, at most %.0f MiB of memory for each MiB sent, and at most %v of CPU where the caller is not authenticated.
@@ -64,7 +65,8 @@ The second column is what the caller shows:
 - none: nothing;
 - forged token: a session token signed with a key that the gateway does not know;
 - false capability: a text in Powerbox-Capability that is no capability, and nothing else;
-- authorized: a session token, and a capability that permits the skill.
+- authorized: a session token, and a capability that permits the skill;
+- as named: what the name of the request says, which is nothing that the gateway accepts.
 
 The last column names the goal that a row misses.
 
