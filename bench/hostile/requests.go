@@ -87,8 +87,11 @@ func tools(name, arguments string, params int) request {
 		body: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"export","arguments":{%s},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`, arguments),
 	}
 	r.header = [][2]string{
-		{"Content-Type", "application/json"}, {"Accept", "application/json, text/event-stream"},
-		{"Mcp-Protocol-Version", "2026-07-28"}, {"Mcp-Method", "tools/call"}, {"Mcp-Name", "export"},
+		{"Content-Type", "application/json"},
+		{"Accept", "application/json, text/event-stream"},
+		{"Mcp-Protocol-Version", "2026-07-28"},
+		{"Mcp-Method", "tools/call"},
+		{"Mcp-Name", "export"},
 	}
 	for n := range params {
 		r.header = append(r.header, [2]string{fmt.Sprintf("Mcp-Param-N%d", n), "1"})
@@ -106,7 +109,7 @@ func fields(n protowire.Number, inner []byte, times int) []byte {
 
 // overGRPC is SendMessage over gRPC with these fields.
 func overGRPC(name string, message []byte) request {
-	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))) //nolint:gosec // a few MiB
+	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
 	return request{
 		name: name, agent: overA2A, grpc: true, method: http.MethodPost, target: "/lf.a2a.v1.A2AService/SendMessage",
 		header: [][2]string{{"Content-Type", "application/grpc"}, {"Te", "trailers"}, {"A2A-Version", "1.0"}}, body: append(frame, message...),
@@ -243,19 +246,17 @@ func heads() []request {
 // unidentified are bodies below the bound for callers that show nothing of who they are.
 func unidentified() []request {
 	const n = anonymousValues
-	pad := func(format string) string { // elements that fill what may be sent
-		return strings.ReplaceAll(format, "PAD", strings.Repeat("n", anonymous/n-14))
-	}
+	padded := numbered(`"`+strings.Repeat("n", anonymous/n-14)+`%04d":1`, n) // members that fill what may be sent
 	return []request{
-		argued("256 KiB, 4,000 members with long names", "{"+numbered(pad(`"PAD%04d":1`), n)+"}"),
+		argued("256 KiB, 4,000 members with long names", "{"+padded+"}"),
 		argued("256 KiB, 4,000 strings of escapes", "["+times(`"`+strings.Repeat(`\n`, anonymous/n/2-2)+`"`, n)+"]"),
 		argued("256 KiB of escapes in one string", `"`+strings.Repeat(`\u0041`, anonymous/6)+`"`),
 		argued("256 KiB, 4,000 numbers of 60 digits", "["+times(strings.Repeat("9", 60), n)+"]"),
 		argued("256 KiB, one member nested 50 deep, 80 times", "["+times(strings.Repeat(`{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":`, 50)+"1"+strings.Repeat("}", 50), 75)+"]"),
 		argued("256 KiB, 60 KiB of member names that are not ASCII", "{"+numbered(`"éééééﬃ%04d":1`, 3_900)+"}"),
-		metadata("256 KiB, 4,000 members of metadata", numbered(pad(`"PAD%04d":1`), n)),
-		tools("256 KiB, 4,000 arguments, 60 headers Mcp-Param-*", numbered(pad(`"PAD%04d":1`), n), 60),
-		rest("256 KiB, 4,000 members by HTTP+JSON", http.MethodPost, "/message:send", `{"message":{"role":"ROLE_USER",`+plainMessage+`},"metadata":{`+numbered(pad(`"PAD%04d":1`), n)+`}}`),
+		metadata("256 KiB, 4,000 members of metadata", padded),
+		tools("256 KiB, 4,000 arguments, 60 headers Mcp-Param-*", padded, 60),
+		rest("256 KiB, 4,000 members by HTTP+JSON", http.MethodPost, "/message:send", `{"message":{"role":"ROLE_USER",`+plainMessage+`},"metadata":{`+padded+`}}`),
 		overGRPC("256 KiB by gRPC, 250 parts", field(2, []byte(strings.Repeat(string(field(5, field(1, []byte(strings.Repeat("\x01", 1_000))))), 250)))),
 		overGRPC("256 KiB by gRPC, 4,000 referenceTaskIds", field(2, []byte(strings.Repeat(string(field(8, []byte(strings.Repeat("t", 60)))), n)))),
 	}
