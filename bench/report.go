@@ -92,16 +92,17 @@ Median over the rounds.
 | --- | --- |
 {{range .Others}}| {{.Name}} | {{.Value}} |
 {{end}}
-{{.Soak}}## Peers
+{{.Hostile}}{{.Soak}}## Peers
 
 {{range .Peers}}- {{.}}
 {{end}}`))
 
-// The section that a soak writes, which stays as it is when the table is
-// measured anew.
+// The sections that a soak and bench/hostile write, which stay as they are when the
+// table is measured anew.
 const (
-	soakBegins = "## Soak\n\n"
-	soakEnds   = "## Peers\n"
+	hostileBegins = "## Hostile requests\n\n"
+	soakBegins    = "## Soak\n\n"
+	soakEnds      = "## Peers\n"
 )
 
 // soakOf returns the section of a page about the last soak, "" for none.
@@ -112,6 +113,17 @@ func soakOf(page string) string {
 		return ""
 	}
 	return soakBegins + section
+}
+
+// hostileOf returns the section of a page about hostile requests, "" for none. The soak's
+// is behind it.
+func hostileOf(page string) string {
+	_, rest, found := strings.Cut(page, hostileBegins)
+	section, _, ended := strings.Cut(rest, soakBegins)
+	if !found || !ended {
+		return ""
+	}
+	return hostileBegins + section
 }
 
 // withSoak returns a page with another section about a soak.
@@ -131,7 +143,7 @@ func (f *field) report(w io.Writer, rounds []round, cell time.Duration) error {
 	times, others := lines(rounds)
 	return layout.Execute(w, map[string]any{
 		"Facts": facts(f.now, len(rounds), cell), "Results": results, "Allocs": f.allocs,
-		"Soak": f.soak, "Times": times, "Others": others, "Peers": append(peers(), f.peers...),
+		"Hostile": f.hostile, "Soak": f.soak, "Times": times, "Others": others, "Peers": append(peers(), f.peers...),
 	})
 }
 

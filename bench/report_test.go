@@ -15,3 +15,15 @@ func TestTheSectionOfTheSoakIsKeptAndReplaced(t *testing.T) {
 		t.Errorf("%q", twice)
 	}
 }
+
+// A table that is measured anew keeps the section of bench/hostile.
+func TestHostileSectionIsKept(t *testing.T) {
+	const hostile = hostileBegins + "rows\n\n"
+	page := "# A\n\n" + hostile + soakBegins + "times\n\n" + soakEnds
+	if got := hostileOf(page); got != hostile {
+		t.Errorf("%q; want %q", got, hostile)
+	}
+	if got := hostileOf("# A\n\n" + soakBegins + "times\n\n" + soakEnds); got != "" {
+		t.Errorf("%q of a page without the section", got)
+	}
+}

@@ -24,14 +24,15 @@ const (
 
 // field collects the trials of the table and the first thing that went wrong.
 type field struct {
-	now    time.Time
-	dir    string
-	trials []trial
-	err    error
-	allocs float64  // of one warm authorization
-	only   string   // the part to run alone; "" for all
-	soak   string   // the section about the last soak
-	peers  []string // modules with versions that are not this program's
+	now     time.Time
+	dir     string
+	trials  []trial
+	err     error
+	allocs  float64  // of one warm authorization
+	only    string   // the part to run alone; "" for all
+	soak    string   // the section about the last soak
+	hostile string   // the section about hostile requests
+	peers   []string // modules with versions that are not this program's
 	// closers end what was started.
 	closers []func() error
 }

@@ -26,6 +26,9 @@ func DecodeGRPC(r GRPCRequest, header Header, limits powerbox.Limits) (Call, *Er
 	if c.Method == Unknown {
 		return c, nil
 	}
+	if len(r.Params) > limits.Bytes {
+		return c, invalidRequest(ReasonTooLarge, "request has %d bytes in its JSON form; want at most %d", len(r.Params), limits.Bytes)
+	}
 	v, err := powerbox.DecodeValue(r.Params, limits)
 	if err != nil {
 		return c, &Error{CodeParse, ReasonSyntax, err.Error()}

@@ -105,8 +105,8 @@ func (k *Known) Write(where string, raw []byte) (Written, *Error) {
 // by one encoder, members in the order of their names. Its depth was bounded before.
 func Canonical(raw []byte) ([]byte, *Error) { return appendCanonical(nil, raw) }
 
-func appendCanonical(to, raw []byte) ([]byte, *Error) {
-	out, err := jsontext.AppendFormat(to, raw, jsontext.ReorderRawObjects(true))
+func appendCanonical(to, raw []byte, more ...jsontext.Options) ([]byte, *Error) {
+	out, err := jsontext.AppendFormat(to, raw, append(more, jsontext.ReorderRawObjects(true))...)
 	if err != nil {
 		return nil, syntax(err)
 	}
@@ -302,7 +302,9 @@ func (w *writer) value() ([]byte, *Error) {
 	if err != nil {
 		return nil, syntax(err)
 	}
-	return appendCanonical(make([]byte, 0, len(raw)), raw)
+	// The decoder has just refused names that occur twice, and to look for them again
+	// costs as much as all the rest.
+	return appendCanonical(make([]byte, 0, len(raw)), raw, jsontext.AllowDuplicateNames(true))
 }
 
 // list writes an array of objects.

@@ -74,7 +74,7 @@ func Decode(path string, message []byte, header a2a.Header, limits powerbox.Limi
 	request := a2a.GRPCRequest{Path: path, Method: r.method, Version: r.version}
 	if err == nil && r.method != a2a.Unknown {
 		var m protoreflect.Message
-		if m, err = readRequest(r.input, message); err == nil {
+		if m, err = readRequest(r.input, message, limits.Nodes); err == nil {
 			if request.Message, err = written(m); err == nil {
 				request.Params, err = protojson.Marshal(m.Interface())
 			}
@@ -90,8 +90,9 @@ func Decode(path string, message []byte, header a2a.Header, limits powerbox.Limi
 		call.Streaming = r.method == a2a.SendStreamingMessage || r.method == a2a.SubscribeToTask
 		return call, wrong
 	}
-	// Bytes and escapes make the JSON form longer than the message.
-	limits.Bytes *= 8
+	// Bytes, names and escapes make the JSON form longer than the message. Controls
+	// become six bytes each, and no text that people write is full of them.
+	limits.Bytes *= maxGrowth
 	return a2a.DecodeGRPC(request, header, limits)
 }
 
@@ -102,13 +103,17 @@ func written(m protoreflect.Message) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m.Interface())
 }
 
+// maxGrowth is how many times as long as the longest message its JSON form may be: the
+// cost of a call is that of its JSON form.
+const maxGrowth = 2
+
 // maxNesting is how deep messages nest.
 const maxNesting = 100
 
 // readRequest reads what a caller sent, within bounds and without unknown fields,
-// which protobuf says are ignored.
-func readRequest(t protoreflect.MessageType, message []byte) (protoreflect.Message, error) {
-	if err := bounded(t.Descriptor(), message); err != nil {
+// which protobuf says are ignored. nodes bounds the fields further where it is not 0.
+func readRequest(t protoreflect.MessageType, message []byte, nodes int) (protoreflect.Message, error) {
+	if err := bounded(t.Descriptor(), message, nodes); err != nil {
 		return nil, err
 	}
 	m := t.New()

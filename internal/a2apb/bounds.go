@@ -13,17 +13,52 @@ import (
 // a bound on bytes alone bounds neither memory nor time.
 const maxFields = 1 << 14
 
-// errTooMany is a request with more fields than that.
+// maxElements is how many elements one list of the service may have in a request, in
+// all its copies together, since readers merge them. A list of the protocol has at most
+// as many in JSON; arguments and metadata are no such list, and maxFields alone bounds them.
+const maxElements = 256
+
+// errTooMany is a request with more fields or elements than that.
 var errTooMany = errors.New("the message has too many fields")
 
-// bounded counts the fields of a message on the wire, before anything is allocated
-// for them, and stops at the first that is too many or nests too deep.
-func bounded(d protoreflect.MessageDescriptor, message []byte) error {
-	left := maxFields
-	return count(d, message, maxNesting, &left)
+// scan is what a request may still have.
+type scan struct {
+	most, left int
+	elements   map[protoreflect.FieldDescriptor]int // of each list, so far
 }
 
-func count(d protoreflect.MessageDescriptor, message []byte, depth int, left *int) error {
+// bounded counts the fields of a message on the wire, before anything is allocated
+// for them, and stops at the first that is too many or nests too deep. A caller that
+// may send fewer values, nodes, may send at most as many fields; 0 is no such bound.
+func bounded(d protoreflect.MessageDescriptor, message []byte, nodes int) error {
+	s := scan{most: maxFields, elements: map[protoreflect.FieldDescriptor]int{}}
+	if nodes > 0 {
+		s.most = min(s.most, nodes)
+	}
+	s.left = s.most
+	return s.count(d, message, maxNesting)
+}
+
+// take counts n fields.
+func (s *scan) take(n int) error {
+	if s.left -= n; s.left < 0 {
+		return fmt.Errorf("%w: more than %d", errTooMany, s.most)
+	}
+	return nil
+}
+
+// element counts one element of a list of the service.
+func (s *scan) element(field protoreflect.FieldDescriptor) error {
+	if !field.IsList() || field.FullName().Parent().Parent() == "google.protobuf" {
+		return nil
+	}
+	if s.elements[field]++; s.elements[field] > maxElements {
+		return fmt.Errorf("%w: %s has more than %d elements", errTooMany, field.JSONName(), maxElements)
+	}
+	return nil
+}
+
+func (s *scan) count(d protoreflect.MessageDescriptor, message []byte, depth int) error {
 	if depth == 0 {
 		return fmt.Errorf("messages nest deeper than %d", maxNesting)
 	}
@@ -32,8 +67,8 @@ func count(d protoreflect.MessageDescriptor, message []byte, depth int, left *in
 		if n < 0 {
 			return protowire.ParseError(n)
 		}
-		if *left--; *left < 0 {
-			return fmt.Errorf("%w: more than %d", errTooMany, maxFields)
+		if err := s.take(1); err != nil {
+			return err
 		}
 		message = message[n:]
 		if n = protowire.ConsumeFieldValue(number, kind, message); n < 0 {
@@ -45,17 +80,19 @@ func count(d protoreflect.MessageDescriptor, message []byte, depth int, left *in
 		if field == nil || kind != protowire.BytesType {
 			continue // unknown fields are skipped whole
 		}
+		if err := s.element(field); err != nil {
+			return err
+		}
 		inner, _ := protowire.ConsumeBytes(value)
+		var err error
 		switch {
 		case field.Message() != nil:
-			if err := count(field.Message(), inner, depth-1, left); err != nil {
-				return err
-			}
+			err = s.count(field.Message(), inner, depth-1)
 		case field.IsList() && field.Kind() != protoreflect.StringKind && field.Kind() != protoreflect.BytesKind:
-			// Packed numbers: one is a byte at least.
-			if *left -= len(inner); *left < 0 {
-				return fmt.Errorf("%w: more than %d", errTooMany, maxFields)
-			}
+			err = s.take(len(inner)) // packed numbers: one is a byte at least
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

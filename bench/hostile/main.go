@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "hostile:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	flags := flag.NewFlagSet("hostile", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	only := flags.String("only", "", "send only the requests that have this in their name")
+	powerbox := flags.String("powerbox", "", "the powerbox binary; built from this checkout where empty")
+	write := flags.Bool("write", false, "also write the table into docs/performance.md")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "powerbox-hostile")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/powerbox-project/powerbox").Output()
+	if err != nil {
+		return fmt.Errorf("finding the module; run this inside bench: %w", err)
+	}
+	tree := strings.TrimSpace(string(root))
+	if *powerbox == "" {
+		*powerbox = filepath.Join(dir, "powerbox")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-C", tree, "-o", *powerbox, "./cmd/powerbox").CombinedOutput(); err != nil { //nolint:gosec // our own module
+			return fmt.Errorf("building powerbox: %w\n%s", err, out)
+		}
+	}
+	if *powerbox, err = filepath.Abs(*powerbox); err != nil {
+		return err
+	}
+	rows, err := measureAll(ctx, dir, *powerbox, *only, stderr)
+	if err != nil {
+		return err
+	}
+	section := page(rows, time.Now())
+	fmt.Fprint(stdout, section)
+	if *write {
+		return writeTo(filepath.Join(tree, "docs", "performance.md"), section)
+	}
+	return nil
+}
+
+// tolerated is the peak of a row above which the program is started anew for the next
+// one, in MiB: memory that it has already would hide what the next one takes.
+const tolerated = 2
+
+// measureAll sends every request as every identity.
+func measureAll(ctx context.Context, dir, powerbox, only string, progress io.Writer) (rows []measured, err error) {
+	t, err := newTown(ctx, dir, powerbox)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	fresh := false
+	for _, r := range requests() {
+		if !strings.Contains(r.name, only) {
+			continue
+		}
+		for _, who := range identities {
+			if r.wrapped != (who.name == asNamed) {
+				continue
+			}
+			if !fresh {
+				if err := errors.Join(t.again(ctx), t.warm(ctx)); err != nil {
+					return nil, err
+				}
+			}
+			m, err := t.measure(ctx, &r, who)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", r.name, who.name, err)
+			}
+			fresh = m.peak < tolerated
+			rows = append(rows, m)
+			fmt.Fprintln(progress, m.row())
+		}
+	}
+	return rows, ctx.Err()
+}
+
+// warm sends ordinary calls, so that what is measured is not the program's first work.
+func (t *town) warm(ctx context.Context) error {
+	for _, r := range []request{
+		argued("ordinary", `"x"`), tools("ordinary", `"a":1`, 0), overGRPC("ordinary", field(2, append(field(1, []byte("m")), field(5, field(1, []byte("x")))...))),
+		rest("ordinary", "POST", "/message:send", `{"message":{"role":"ROLE_USER",`+plainMessage+`}}`),
+	} {
+		for range 5 {
+			for _, who := range identities {
+				if _, err := t.sender(&r, who).once(ctx); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// The goals, and the section of the page.
+const (
+	mostCPU       = 50 * time.Millisecond
+	mostUnproven  = 2 * time.Millisecond
+	mostMiB       = 64.0
+	mebibyte      = 1 << 20
+	sectionBegins = "## Hostile requests\n"
+	sectionBefore = "## Soak\n"
+)
+
+// misses is what a row misses, "" for nothing.
+func (m measured) misses() string {
+	var missed []string
+	if !m.identity.proven && m.cpu > mostUnproven {
+		missed = append(missed, "CPU before authentication")
+	} else if m.cpu > mostCPU {
+		missed = append(missed, "CPU")
+	}
+	if m.peak/m.sent > mostMiB {
+		missed = append(missed, "memory")
+	}
+	return strings.Join(missed, ", ")
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// perMiB is the CPU time for each MiB sent, where a shorter request counts as one.
+func (m measured) perMiB() time.Duration {
+	return time.Duration(float64(m.cpu) / max(1, float64(m.bytes)/mebibyte))
+}
+
+func (m measured) row() string {
+	missed := m.misses()
+	if missed != "" {
+		missed = "**" + missed + "**"
+	}
+	peak := max(0, m.peak)
+	return fmt.Sprintf("| %s | %s | %d | %s | %.2f | %.1f | %.1f | %.1f | %s |", m.request.name, m.identity.name, m.bytes, m.answer, ms(m.cpu), ms(m.perMiB()), peak, peak/m.sent, missed)
+}
+
+const explained = `The built program with ` + "`serve --dev`" + ` and the default limits stands in front of stock agents on a2a-go and on the Go SDK of MCP, in mode require.
+` + "`cd bench && go run ./hostile -write`" + ` sends it each request and writes this section.
+%s, %s, %d CPUs (%s), load %s.
+
+CPU is the user and system time of the process for one request, garbage collection included: the mean of 3 to 50 requests, one after the other.
+CPU per MiB is that divided by the MiB that the request has, where a shorter request counts as one MiB.
+Peak memory is the growth of the resident set while as many copies as make one MiB are sent at once: one of a longer request, 64 at most.
+The harness starts the program anew after each row whose peak is above %d MiB.
+Free memory that the program holds at rest hides a part of the peak, so a small number in a row beside large ones means little.
+Bytes in are those that the client sends, headers included. The gateway may refuse a request before it has read them.
+
+The goals: at most %v of CPU for a request, at most %.0f MiB of memory for each MiB sent, and at most %v of CPU where the caller is not authenticated.
+The second column is what the caller shows:
+
+- none: nothing;
+- forged token: a session token signed with a key that the gateway does not know;
+- false capability: a text in Powerbox-Capability that is no capability, and nothing else;
+- authorized: a session token, and a capability that permits the skill;
+- as named: what the name of the request says, which is nothing that the gateway accepts.
+
+The last column names the goal that a row misses.
+
+%s
+| request | caller shows | bytes in | answer | CPU ms | CPU ms per MiB | peak MiB | MiB per MiB sent | misses |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+`
+
+// summary counts the rows that miss a goal, by what the caller shows.
+func summary(rows []measured) string {
+	var b strings.Builder
+	b.WriteString("| caller shows | rows | miss a goal | highest CPU ms | highest CPU ms per MiB | most MiB per MiB sent |\n| --- | --- | --- | --- | --- | --- |\n")
+	for _, who := range identities {
+		var all, missed int
+		var cpu, per time.Duration
+		var memory float64
+		for _, m := range rows {
+			if m.identity.name != who.name {
+				continue
+			}
+			all++
+			if m.misses() != "" {
+				missed++
+			}
+			cpu, per, memory = max(cpu, m.cpu), max(per, m.perMiB()), max(memory, m.peak/m.sent)
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %.1f | %.1f | %.1f |\n", who.name, all, missed, ms(cpu), ms(per), memory)
+	}
+	return b.String()
+}
+
+// load is how busy the machine is.
+func load() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
+}
+
+// page is the section.
+func page(rows []measured, now time.Time) string {
+	var b strings.Builder
+	b.WriteString(sectionBegins + "\n")
+	fmt.Fprintf(&b, explained, now.Format("2 January 2006"), runtime.Version(), runtime.NumCPU(), processor(), load(), tolerated, mostCPU, mostMiB, mostUnproven, summary(rows))
+	for _, m := range rows {
+		b.WriteString(m.row() + "\n")
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// processor is what the machine calls its processors.
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			return strings.Trim(name, "\t :\n")
+		}
+	}
+	return runtime.GOARCH
+}
+
+// writeTo puts the section into a page, in the place of the one that is there.
+func writeTo(file, section string) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(old), sectionBegins)
+	if found {
+		if _, after, ok := strings.Cut(rest, "\n## "); ok {
+			rest = "## " + after
+		}
+	} else if before, rest, found = strings.Cut(string(old), sectionBefore); found {
+		rest = sectionBefore + rest
+	}
+	if !found {
+		return fmt.Errorf("%s has no section %q", file, strings.TrimSpace(sectionBefore))
+	}
+	return os.WriteFile(file, []byte(before+section+rest), 0o644) //nolint:gosec // a page of the documentation
+}
