@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -93,15 +94,25 @@ func (g *Gateway) unauthenticated(w http.ResponseWriter, x stage, err error) {
 	g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
 }
 
-// A request that shows nothing of who makes it is bounded in bytes and in values. Whoever
-// shows something may send as much as the operator allows.
+// What a body may cost depends on what is known of who sends it: bytes, and values in
+// them. A capability or a credential that nobody has checked yet counts for little.
 const (
-	maxUnidentified      = 256 << 10
-	maxUnidentifiedNodes = 16 << 10
+	knownNodes     = 32 << 10
+	unprovenBytes  = 1 << 20
+	unprovenNodes  = 16 << 10
+	anonymousBytes = 128 << 10
+	anonymousNodes = 8 << 10
 )
 
-// showsNothing reports whether a request says nothing of who makes it.
-func (i *identified) showsNothing() bool {
-	h := i.request.Header
-	return i.caller.Holder.ID == "" && i.caller.Principal == "" && h.Get("Authorization") == "" && h.Get(HeaderCapability) == "" && h.Get(HeaderProof) == ""
+// bounds are those of the body of a request, up to what the operator allows.
+func (i *identified) bounds(most int) powerbox.Limits {
+	h, limits := i.request.Header, powerbox.Limits{Bytes: most, Depth: maxDepth, Nodes: knownNodes}
+	switch {
+	case i.caller.Holder.ID != "" || i.caller.Principal != "" || i.mode == gate.Observe:
+	case h.Get("Authorization") != "" || h.Get(HeaderCapability) != "" || h.Get(HeaderProof) != "":
+		limits.Bytes, limits.Nodes = min(most, unprovenBytes), unprovenNodes
+	default:
+		limits.Bytes, limits.Nodes = min(most, anonymousBytes), anonymousNodes
+	}
+	return limits
 }
