@@ -286,3 +286,21 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	}
 	return v.Equal(w)
 }
+
+// TestATK56_ObserveNotesWhatWouldBeRewritten: in observe the bytes pass as they came, and
+// the record says what would not have.
+func TestATK56_ObserveNotesWhatWouldBeRewritten(t *testing.T) {
+	w := start(t, options{mode: "observe"})
+	alice := w.caller(aliceToken)
+	body := rpc("SendMessage", map[string]any{"hint": "x", "message": map[string]any{
+		"messageId": "m", "role": "ROLE_USER", "parts": []any{map[string]any{"text": "hello"}},
+	}})
+	a := alice.send("documents", body)
+	got := w.documents.got()
+	if a.Error != nil || len(got) != 1 || string(got[0].body) != string(body) {
+		t.Fatalf("ATK-56 %s\narrived %q", a.Raw, got)
+	}
+	if d := w.decided(a); !d.has("would_be_rewritten") {
+		t.Errorf("ATK-56 the record says %+v", d.Powerbox.Reasons)
+	}
+}
