@@ -28,6 +28,7 @@ const (
 	CodeCaps               = "not_offered_by_agent"
 	CodeByPolicy           = "outside_role"
 	CodeVeto               = "policy_veto"
+	CodeArgumentNumber     = "argument_number"
 	CodeMessageNotBound    = "message_not_bound"
 	CodeUndeclaredAmbient  = "ambient_not_declared"
 	CodeUnavailable        = "authorization_unavailable"
@@ -69,17 +70,17 @@ func (r *Refusal) Is(target error) bool { return target == powerbox.ErrDenied }
 
 // decide answers a call without recording it.
 func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
+	refused := call.refused()
 	if why, stopped := g.frozen(call, Held{}); stopped {
-		return Verdict{Reasons: append([]Reason{why}, call.Refused...)}
+		return Verdict{Reasons: append([]Reason{why}, refused...)}
 	}
 	if g.Revocations.Stale(call.Reads) {
 		// Whatever else holds may have been taken back.
 		g.Log.WarnContext(ctx, "revocations and freezes are not known any more", slog.String("agent", call.Target.ID), slog.String("mode", string(call.Mode)))
-		return g.observe(call, Verdict{Reasons: append([]Reason{stale}, call.Refused...)})
+		return g.observe(call, Verdict{Reasons: append([]Reason{stale}, refused...)})
 	}
-	if len(call.Refused) > 0 {
-		v := Verdict{Reasons: call.Refused}
-		return g.observe(call, v)
+	if len(refused) > 0 {
+		return g.observe(call, Verdict{Reasons: refused})
 	}
 	if len(call.Presented) == 0 {
 		v := g.withoutCapability(call, now)
@@ -116,6 +117,27 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 	slices.Sort(all.Missing)
 	all.Missing = slices.Compact(all.Missing)
 	return g.observe(call, all)
+}
+
+// refused are the reasons of the decoder, and arguments that the receiver of the call
+// would read as others than were decided on (ATK-39).
+func (c *Call) refused() []Reason {
+	all := slices.Clip(c.Refused)
+	for _, a := range c.Attempts {
+		if name, found := powerbox.RoundedArgument(a.Arguments()); found {
+			all = append(all, RoundedArgument(a.Operation(), name))
+		}
+	}
+	return all
+}
+
+// RoundedArgument is the reason of a denial for a number that a reader with double
+// precision takes for another one, see [powerbox.RoundedArgument].
+func RoundedArgument(op powerbox.Operation, argument string) Reason {
+	return Reason{
+		Code: CodeArgumentNumber, Link: -1, Operation: op.String(), Argument: argument,
+		Message: "argument " + argument + " holds a number that readers with double precision take for another one; send it as a string",
+	}
 }
 
 // last returns why a call that everything else allows is denied.

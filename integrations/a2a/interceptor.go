@@ -103,6 +103,10 @@ func (t *Task) attempts(ctx context.Context, call reading) (attempts []powerbox.
 		if err != nil {
 			return nil, "", &gate.Reason{Code: "params", Link: -1, Message: err.Error()}
 		}
+		if name, rounded := powerbox.RoundedArgument(a.args); rounded {
+			reason := gate.RoundedArgument(a.op, name)
+			return nil, "", &reason
+		}
 		attempts = append(attempts, attempt)
 	}
 	return attempts, handle, nil

@@ -242,6 +242,8 @@ func (s *Server) permits(a *admitted, method string, params ...powerbox.Member) 
 	if !ok {
 		return false
 	}
-	attempt, err := powerbox.Invocation(op, powerbox.Object(params...))
-	return err == nil && powerbox.Decide(attempt, a.under, s.config.Now()).Allowed
+	arguments := powerbox.Object(params...)
+	_, rounded := powerbox.RoundedArgument(arguments)
+	attempt, err := powerbox.Invocation(op, arguments)
+	return err == nil && !rounded && powerbox.Decide(attempt, a.under, s.config.Now()).Allowed
 }

@@ -173,7 +173,7 @@ func (a *API) register(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if s.New {
+	if s.New || s.Host.Status == agentauth.Rejected {
 		if err := a.limits.unknown(r); err != nil {
 			return answer{}, err
 		}

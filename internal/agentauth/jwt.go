@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -121,8 +122,13 @@ func (t *Token) read(c powerbox.Value) error {
 	if err := exact(c); err != nil {
 		return err
 	}
+	if aud, ok := c.Get("aud"); ok {
+		if t.Audience, ok = oneAudience(aud); !ok {
+			return invalid("claim aud is JSON %s; want one string, or an array of one", aud.Kind())
+		}
+	}
 	for name, into := range map[string]*string{
-		"jti": &t.ID, "iss": &t.Issuer, "sub": &t.Subject, "aud": &t.Audience,
+		"jti": &t.ID, "iss": &t.Issuer, "sub": &t.Subject,
 		"host_jwks_url": &t.HostKeysURL, "agent_jwks_url": &t.AgentKeysURL, "agent_kid": &t.AgentKeyID,
 	} {
 		v, ok := c.Get(name)
@@ -135,12 +141,11 @@ func (t *Token) read(c powerbox.Value) error {
 	}
 	for name, into := range map[string]*time.Time{"iat": &t.IssuedAt, "exp": &t.Expires} {
 		v, _ := c.Get(name)
-		d, ok := v.Decimal()
-		n, whole := d.Int64()
-		if !ok || !whole || n < 0 || n > 253402300799 {
-			return invalid("claim %s; want whole seconds since 1970", name)
+		at, ok := numericDate(v)
+		if !ok {
+			return invalid("claim %s; want seconds since 1970", name)
 		}
-		*into = time.Unix(n, 0)
+		*into = at
 	}
 	if t.ID == "" || len(t.ID) > 256 {
 		return invalid("claim jti; want 1 to 256 bytes")
@@ -167,6 +172,32 @@ func (t *Token) read(c powerbox.Value) error {
 		t.Capabilities = append(t.Capabilities, name)
 	}
 	return nil
+}
+
+// oneAudience reads aud, which RFC 7519 section 4.1.3 lets be an array. A token for
+// several services is refused: each of them could use it at the others.
+func oneAudience(v powerbox.Value) (string, bool) {
+	if all, ok := v.Elements(); ok && len(all) == 1 {
+		v = all[0]
+	}
+	return v.Text()
+}
+
+// lastSecond is the end of the year 9999, beyond which RFC 3339 has no times.
+const lastSecond = 253402300799
+
+// numericDate reads seconds since 1970, which RFC 7519 section 2 lets have a fraction. A
+// millisecond is the most that anybody signs by.
+func numericDate(v powerbox.Value) (time.Time, bool) {
+	d, ok := v.Decimal()
+	if !ok {
+		return time.Time{}, false
+	}
+	seconds, err := strconv.ParseFloat(d.String(), 64)
+	if err != nil || seconds < 0 || seconds > lastSecond {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(int64(seconds * 1000)), true
 }
 
 // Allows reports whether the token itself is good for a capability (AAP-J8).

@@ -38,10 +38,12 @@ func TestAAPH2_FormsOfTokens(t *testing.T) {
 		"with crit":          compact(`{"alg":"EdDSA","typ":"host+jwt","crit":["x"]}`, goodClaims),
 		"with b64":           compact(`{"alg":"EdDSA","typ":"host+jwt","b64":false}`, goodClaims),
 		"with jti twice":     compact(goodHead, `{"jti":"a","iss":"h","aud":"a","iat":1,"exp":2,"jti":"j"}`),
-		"with a list of aud": compact(goodHead, `{"iss":"h","aud":["a"],"iat":1,"exp":2,"jti":"j"}`),
+		"with two of aud":    compact(goodHead, `{"iss":"h","aud":["a","b"],"iat":1,"exp":2,"jti":"j"}`),
+		"with none of aud":   compact(goodHead, `{"iss":"h","aud":[],"iat":1,"exp":2,"jti":"j"}`),
+		"with aud as number": compact(goodHead, `{"iss":"h","aud":[1],"iat":1,"exp":2,"jti":"j"}`),
 		"without jti":        compact(goodHead, `{"iss":"h","aud":"a","iat":1,"exp":2}`),
 		"with iat as text":   compact(goodHead, `{"iss":"h","aud":"a","iat":"1","exp":2,"jti":"j"}`),
-		"with half a second": compact(goodHead, `{"iss":"h","aud":"a","iat":1.5,"exp":2,"jti":"j"}`),
+		"before 1970 a bit":  compact(goodHead, `{"iss":"h","aud":"a","iat":-0.5,"exp":2,"jti":"j"}`),
 		"before 1970":        compact(goodHead, `{"iss":"h","aud":"a","iat":-1,"exp":2,"jti":"j"}`),
 		"after 9999":         compact(goodHead, `{"iss":"h","aud":"a","iat":1,"exp":1e300,"jti":"j"}`),
 		"of an array":        compact(goodHead, `[]`),
@@ -63,5 +65,17 @@ func TestAAPD6_Keys(t *testing.T) {
 		if _, err := agentauth.ParseKey(value(t, jwk)); err == nil {
 			t.Errorf("AAP-D6, AAP-Z1, ATK-11: a key of %s is taken", name)
 		}
+	}
+}
+
+// TestAAPH2_FormsOfRFC7519: libraries write an audience as an array of one, and times with
+// a fraction.
+func TestAAPH2_FormsOfRFC7519(t *testing.T) {
+	got, err := agentauth.ParseToken(compact(goodHead, `{"iss":"h","aud":["a"],"iat":1.5,"exp":2.0,"jti":"j"}`), agentauth.TypeHost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Audience != "a" || got.IssuedAt.UnixMilli() != 1500 || got.Expires.UnixMilli() != 2000 {
+		t.Errorf("AAP-H2: for %q from %v to %v", got.Audience, got.IssuedAt, got.Expires)
 	}
 }

@@ -172,10 +172,6 @@ func (g *Gateway) messageAttempts(x *decoded, tried *attempted, c *gate.Call, ta
 			c.Refused = append(c.Refused, gate.Reason{Code: "skill_unmapped", Link: -1, Message: "skill " + named.Skill + " maps to no operation here"})
 			return nil
 		}
-		if name, rounded := roundedNumber(named.Arguments); rounded {
-			c.Refused = append(c.Refused, roundedReason(mapped.Operation, name))
-			return nil
-		}
 		tried.named, tried.mapped, tried.isNamed = named, mapped, true
 		if atSkill {
 			c.FreeOf = mapped.Operation
@@ -326,39 +322,4 @@ func (x *decoded) keep(c *gate.Call, op powerbox.Operation, arguments powerbox.V
 	var err error
 	c.Body, err = x.Detach(data)
 	return err
-}
-
-// roundedNumber finds a number in arguments that a reader with double precision
-// takes for another one, and names the argument. What is decided must be what
-// the agent behind reads (ATK-39).
-func roundedNumber(args powerbox.Value) (argument string, found bool) {
-	members, _ := args.Members()
-	for _, m := range members {
-		if holdsRounded(m.Value) {
-			return m.Name, true
-		}
-	}
-	return "", false
-}
-
-func roundedReason(op powerbox.Operation, argument string) gate.Reason {
-	return gate.Reason{
-		Code: "argument_number", Link: -1, Operation: op.String(), Argument: argument,
-		Message: "argument " + argument + " holds a number that readers with double precision take for another one; send it as a string",
-	}
-}
-
-func holdsRounded(v powerbox.Value) bool {
-	if d, ok := v.Decimal(); ok {
-		f, err := strconv.ParseFloat(d.String(), 64)
-		if err != nil {
-			return true
-		}
-		read, err := powerbox.ParseDecimal(strconv.FormatFloat(f, 'g', -1, 64))
-		return err != nil || read != d
-	}
-	elements, _ := v.Elements()
-	members, _ := v.Members()
-	return slices.ContainsFunc(elements, holdsRounded) ||
-		slices.ContainsFunc(members, func(m powerbox.Member) bool { return holdsRounded(m.Value) })
 }

@@ -208,10 +208,6 @@ func (g *Gateway) mcpAttempts(x *decoded, tried *attempted, c *gate.Call) error 
 // It reports false where they cannot be decided on.
 func (g *Gateway) tryArguments(x *decoded, tried *attempted, c *gate.Call) (bool, error) {
 	arguments := tried.named.Arguments
-	if name, rounded := roundedNumber(arguments); rounded {
-		c.Refused = append(c.Refused, roundedReason(tried.mapped.Operation, name))
-		return false, nil
-	}
 	c.Handle, c.Arguments = tried.mapped.Handle, g.config.Redact(arguments)
 	if err := x.keep(c, tried.mapped.Operation, arguments); err != nil {
 		return false, err

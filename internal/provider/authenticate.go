@@ -21,7 +21,8 @@ type HostSession struct {
 }
 
 // AuthenticateHost authenticates a host by its token (section 4.5.1). A pending
-// one is let in where that is asked for, and so is one that nobody knows yet. The
+// one is let in where that is asked for, and so is one that nobody knows yet or that was
+// rejected: it learns how its request was answered, and can ask again. The
 // token is used up when everything else holds (AAP-H1 to H8).
 func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending bool) (HostSession, error) {
 	t, err := agentauth.ParseToken(compact, agentauth.TypeHost)
@@ -52,7 +53,9 @@ func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending
 	case agentauth.Revoked:
 		return HostSession{}, agentauth.Errorf(agentauth.CodeHostRevoked, "the host has been revoked")
 	case agentauth.Rejected:
-		return HostSession{}, agentauth.Errorf(agentauth.CodeHostRejected, "the host was rejected")
+		if !pending {
+			return HostSession{}, agentauth.Errorf(agentauth.CodeHostRejected, "the host was rejected; it can register an agent again, and a person is asked again")
+		}
 	case agentauth.Pending:
 		if !pending {
 			return HostSession{}, agentauth.Errorf(agentauth.CodeHostPending, "the host waits for its approval; until then its agents can be registered and asked about")
@@ -200,7 +203,9 @@ func (p *Provider) fetched(ctx context.Context, url, id string) (token.PublicKey
 	}
 	key, err := p.config.Keys.Key(ctx, url, id)
 	if err != nil {
-		return token.PublicKey{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the key set: %v", err)
+		// Whoever names a URL must not learn what this server finds there.
+		p.config.Log.LogAttrs(ctx, slog.LevelInfo, "a key set was not had", slog.String("url", clipped(url)), slog.Any("error", err))
+		return token.PublicKey{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the key %q was not found in the key set at the URL that was named; publish it there, over HTTPS and within the limits of key sets", clipped(id))
 	}
 	return key, nil
 }

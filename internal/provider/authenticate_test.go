@@ -31,7 +31,6 @@ func TestAAPH1_TokensOfHosts(t *testing.T) {
 		"no iat":           {"iat": nil},
 		"no exp":           {"exp": nil},
 		"times as text":    {"exp": "2000000000"},
-		"a part of second": {"exp": float64(noon.Unix()) + 30.5},
 		"signed ahead":     {"iat": noon.Unix() + 31, "exp": noon.Unix() + 60},
 		"expired":          {"iat": noon.Unix() - 30, "exp": noon.Unix() - 30},
 		"lives long":       {"exp": noon.Unix() + 61},
@@ -195,8 +194,41 @@ func TestAAPH8_HostsThatWait(t *testing.T) {
 	q, err := w.provider.ByCode(t.Context(), alice, m.code)
 	w.must(err)
 	w.must(second(w.provider.Answer(t.Context(), alice, q.Approval.ID, provider.Answer{Deny: true})))
-	_, err = w.provider.AuthenticateHost(t.Context(), w.host(m.host), true)
-	w.want("AAP-H8: a rejected host", err, agentauth.CodeHostRejected)
+	if s := m.standing(); s.Status != agentauth.Rejected || s.Host.Status != agentauth.Rejected {
+		t.Errorf("AAP-H8: a rejected host is told %s of its agent", s.Status)
+	}
+	_, err = w.provider.AuthenticateHost(t.Context(), w.host(m.host), false)
+	w.want("AAP-H8: a rejected host does anything else", err, agentauth.CodeHostRejected)
+	again, _, err := w.register(m.host, agentauth.Delegated, asked("balance")...)
+	w.must(err)
+	if s := again.standing(); s.Status != agentauth.Pending || s.Host.Status != agentauth.Pending || m.standing().Status != agentauth.Rejected {
+		t.Errorf("AAP-H8: a rejected host that asks again waits: %s under %s", s.Status, s.Host.Status)
+	}
+	w.must(second(w.approve(alice, again.code)))
+	if s := again.standing(); s.Status != agentauth.Active || s.Host.Status != agentauth.Active {
+		t.Errorf("AAP-H8: what was asked again and approved is %s under %s", s.Status, s.Host.Status)
+	}
+}
+
+// TestATK77_ARefusedHostIsNotLetInAtOnce: where strangers' autonomous agents are active
+// at once, a host that a person refused still waits for a person.
+func TestATK77_ARefusedHostIsNotLetInAtOnce(t *testing.T) {
+	w := newTown(t, func(c *provider.Config) { c.AnyHost = true })
+	m, _, err := w.register(w.key(), agentauth.Delegated, asked("accounts")...)
+	w.must(err)
+	q, err := w.provider.ByCode(t.Context(), alice, m.code)
+	w.must(err)
+	w.must(second(w.provider.Answer(t.Context(), alice, q.Approval.ID, provider.Answer{Deny: true})))
+	for range 2 {
+		_, s, err := w.register(m.host, agentauth.Autonomous, asked("accounts")...)
+		w.must(err)
+		if s.Status != agentauth.Pending || s.Challenge == nil {
+			t.Errorf("ATK-77 an agent of a host that was refused is %s", s.Status)
+		}
+	}
+	if _, s, err := w.register(w.key(), agentauth.Autonomous, asked("accounts")...); err != nil || s.Status != agentauth.Active {
+		t.Errorf("a stranger's is %s, %v; want active", s.Status, err)
+	}
 }
 
 // TestAAPH5_KeySets: a host that publishes its keys may sign with another one of

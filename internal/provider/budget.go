@@ -95,16 +95,16 @@ func (p *Provider) settle(ctx context.Context, decision string, back bool) error
 // checkBudgeted has the gate decide a call whose grants have budgets: a grant that
 // has spent its own is passed over, and where none is left the call is denied.
 func (p *Provider) checkBudgeted(ctx context.Context, call *gate.Call, c *Capability, held []Grant, arguments powerbox.Value) (gate.Verdict, error) {
-	reserved, err := c.Budgets.reservations(arguments)
-	if err != nil {
-		return gate.Verdict{}, err
-	}
+	reserved, uncounted := c.Budgets.reservations(arguments)
 	budgeted := context.WithValue(ctx, reservationsKey{}, reserved)
 	tried := false
 	for _, g := range held {
 		// What does not admit the call has nothing to spend.
 		if d, err := p.judge([]Grant{g}, c.Name, arguments, p.config.Now()); err != nil || !d.Allowed {
 			continue
+		}
+		if uncounted != nil {
+			return gate.Verdict{}, uncounted // authority comes first
 		}
 		call.Presented, tried = []gate.Presented{{Reference: g.Record}}, true
 		v, err := p.config.Gate.Check(budgeted, call)

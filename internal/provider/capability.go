@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,7 +103,10 @@ func CheckSchema(schema powerbox.Value) error {
 }
 
 // validate checks arguments against the input schema (AAP-C9).
-func (c *Capability) validate(arguments powerbox.Value) error {
+func (c *Capability) validate(arguments powerbox.Value) *agentauth.Error {
+	if arguments.Kind() != powerbox.KindObject {
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments are JSON %s; want an object", arguments.Kind())
+	}
 	if c.schema == nil {
 		return nil
 	}
@@ -132,40 +136,94 @@ const (
 
 // List returns a page of what somebody may see, by name (AAP-C1, AAP-P9).
 func (p *Provider) List(v Viewer, query, cursor string, limit int) (Listing, error) {
-	after := ""
-	if cursor != "" {
-		b, err := base64.RawURLEncoding.DecodeString(cursor)
-		if err != nil || !agentauth.ValidName(string(b)) {
-			return Listing{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "cursor is not one that was given out")
-		}
-		after = string(b)
+	after, err := parsePlace(cursor)
+	if err != nil {
+		return Listing{}, err
 	}
 	limit = min(cmp.Or(limit, pageSize), maxPageSize)
 	out := Listing{Capabilities: []*Capability{}}
 	if v.Agent != nil {
 		out.Status = map[string]string{}
 	}
-	for _, name := range p.order {
-		c := p.capabilities[name]
-		if name <= after || !v.sees(c) || !matches(c, query) {
+	for _, at := range p.found(v, query) {
+		if cursor != "" && at.compare(after) <= 0 {
 			continue
 		}
-		if len(out.Capabilities) == limit {
-			out.Next = base64.RawURLEncoding.EncodeToString([]byte(out.Capabilities[limit-1].Name))
+		if last := len(out.Capabilities); last == limit {
+			c := out.Capabilities[last-1]
+			out.Next = place{score(c, words(query)), c.Name}.String()
 			break
 		}
-		out.Capabilities = append(out.Capabilities, c)
+		out.Capabilities = append(out.Capabilities, p.capabilities[at.name])
 		if v.Agent != nil {
-			out.Status[name] = v.status(name)
+			out.Status[at.name] = v.status(at.name)
 		}
 	}
 	return out, nil
 }
 
-// matches reports whether every word of a query stands in name or description.
-func matches(c *Capability, query string) bool {
+// place is where a capability stands in a list: by how many words of the query it has,
+// and then by name.
+type place struct {
+	score int
+	name  string
+}
+
+func (a place) compare(b place) int {
+	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.name, b.name))
+}
+
+// String is the place as a cursor.
+func (a place) String() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(a.score) + " " + a.name))
+}
+
+// parsePlace reads a cursor, "" for the beginning.
+func parsePlace(cursor string) (place, error) {
+	if cursor == "" {
+		return place{}, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	number, name, _ := strings.Cut(string(text), " ")
+	score, noNumber := strconv.Atoi(number)
+	if err != nil || noNumber != nil || !agentauth.ValidName(name) {
+		return place{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "cursor is not one that was given out")
+	}
+	return place{score, name}, nil
+}
+
+// found are the capabilities that somebody may see and that have a word of the query, all
+// of them where it has none, best first.
+func (p *Provider) found(v Viewer, query string) []place {
+	wanted := words(query)
+	var out []place
+	for _, name := range p.order {
+		c := p.capabilities[name]
+		if at := (place{score(c, wanted), name}); v.sees(c) && (at.score > 0 || len(wanted) == 0) {
+			out = append(out, at)
+		}
+	}
+	slices.SortFunc(out, place.compare)
+	return out
+}
+
+// words are those of a query, each once.
+func words(query string) []string {
+	all := strings.Fields(strings.ToLower(query))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// score is how many of some words stand in name or description.
+func score(c *Capability, wanted []string) int {
 	text := strings.ToLower(c.Name + " " + strings.ReplaceAll(c.Name, "_", " ") + " " + c.Description)
-	return !slices.ContainsFunc(strings.Fields(strings.ToLower(query)), func(word string) bool { return !strings.Contains(text, word) })
+	n := 0
+	for _, word := range wanted {
+		if strings.Contains(text, word) {
+			n++
+		}
+	}
+	return n
 }
 
 // Describe returns one capability and its grant_status, "" where nobody asks as

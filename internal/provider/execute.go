@@ -75,9 +75,9 @@ type Call struct {
 	Received []byte
 }
 
-// Execute executes a capability (section 5.11): what is asked for is checked
-// against the schema, then decided and recorded by the gate, then done, and its
-// outcome is recorded before it is answered.
+// Execute executes a capability (section 5.11): the gate decides and records the call,
+// then its arguments are checked against the schema, then it is done, and its outcome
+// is recorded before it is answered.
 func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed, error) {
 	name, arguments := asked.Capability, asked.Arguments
 	c := p.capabilities[name]
@@ -90,17 +90,16 @@ func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed
 	if arguments.Kind() == powerbox.KindNull {
 		arguments = powerbox.Object()
 	}
-	if arguments.Kind() != powerbox.KindObject {
-		return Executed{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments are JSON %s; want an object", arguments.Kind())
-	}
-	if err := c.validate(arguments); err != nil {
-		return Executed{}, err
-	}
 	v, err := p.check(ctx, s, c, arguments, asked.Received)
 	if err != nil {
 		return Executed{}, err
 	}
 	out := Executed{verdict: v, session: s}
+	// Only whoever may make the call learns of its schema.
+	if wrong := c.validate(arguments); wrong != nil {
+		wrong.Decision = v.Record.ID
+		return out, errors.Join(wrong, p.outcome(ctx, v, evidence.Failed, string(wrong.Code)))
+	}
 	e := Execution{Capability: c, Arguments: arguments, Agent: s.Agent.ID, Host: s.Host.ID, User: s.Agent.User, Decision: v.Record.ID, Grant: v.Held.Capability, Under: v.Under}
 	if out.Result, err = p.config.Backend.Execute(ctx, e); err != nil {
 		return out, errors.Join(p.failure(err, v.Record.ID), p.outcome(ctx, v, evidence.Failed, causeBackend))
@@ -143,7 +142,11 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 	if err != nil {
 		return gate.Verdict{}, err
 	}
-	attempt, err := powerbox.Invocation(op, arguments)
+	attempted := arguments
+	if attempted.Kind() != powerbox.KindObject {
+		attempted = powerbox.Object() // the schema comes after authority, and so does the type
+	}
+	attempt, err := powerbox.Invocation(op, attempted)
 	if err != nil {
 		return gate.Verdict{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments: %v", err)
 	}
@@ -222,6 +225,10 @@ func (p *Provider) denied(v gate.Verdict, call *gate.Call, held []Grant, name st
 	}
 	for _, r := range v.Reasons {
 		switch r.Code {
+		case gate.CodeArgumentNumber:
+			if len(held) > 0 {
+				e.Code, e.Message = agentauth.CodeInvalidRequest, r.Message
+			}
 		case string(powerbox.CodeArgumentConstraint), string(powerbox.CodeArgumentMissing):
 			e.Code, e.Message = agentauth.CodeConstraint, "the arguments are outside of what was granted"
 		case gate.CodeCaps:

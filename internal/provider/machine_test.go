@@ -104,9 +104,12 @@ func (m *machine) register(r *rapid.T) {
 	}
 	ask, grants := wanted(r)
 	s, err := m.provider.AuthenticateHost(m.t.Context(), m.host(h.key, claims{"agent_public_key": a.key.jwk()}), true)
-	agrees(r, "authenticating a host", err, !over(h.status))
+	agrees(r, "authenticating a host", err, h.status != agentauth.Revoked)
 	if err != nil {
 		return
+	}
+	if h.status == agentauth.Rejected {
+		h.status = agentauth.Pending // it asks again
 	}
 	out, err := m.provider.Register(m.t.Context(), s, provider.Registration{Name: "A", Mode: mode, Capabilities: ask})
 	agrees(r, "registering", err, true)

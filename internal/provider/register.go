@@ -279,7 +279,11 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 		return Standing{}, err
 	}
 	details := map[string]any{"agent": a.ID, "host": host.ID, "mode": a.Mode, "capabilities": asWritten(grants), "key": a.Thumbprint}
-	if p.atOnce(host, a, wanted) {
+	refused, err := refusedBefore(tx, host)
+	if err != nil {
+		return Standing{}, err
+	}
+	if !refused && p.atOnce(host, a, wanted) {
 		return p.begin(tx, host, a, grants, "policy:defaults", details)
 	}
 	if err := tx.PutHostAgent(a); err != nil {
@@ -306,14 +310,17 @@ func (p *Provider) registering(tx Tx, s HostSession, r Registration, now time.Ti
 	h, err := tx.HostByKey(s.Host.Thumbprint)
 	name := plain(r.HostName, maxNameText)
 	switch {
-	case err == nil && h.Status != agentauth.Active && h.Status != agentauth.Pending:
+	case err == nil && h.Status == agentauth.Revoked:
 		return Host{}, agentauth.Errorf(agentauth.CodeHostRevoked, "the host has been revoked")
-	case err == nil && now.Sub(h.LastUsed) < hostSeen && (name == "" || name == h.Name):
+	case err == nil && h.Status != agentauth.Rejected && now.Sub(h.LastUsed) < hostSeen && (name == "" || name == h.Name):
 		return h, nil
 	case err == nil:
 		h.LastUsed, h.Updated = now, now
 		if name != "" {
 			h.Name = name
+		}
+		if h.Status == agentauth.Rejected {
+			h.Status = agentauth.Pending // nobody has approved it yet, and a person is asked again
 		}
 	case !notFound(err):
 		return Host{}, err
@@ -327,6 +334,16 @@ func (p *Provider) registering(tx Tx, s HostSession, r Registration, now time.Ti
 		}
 	}
 	return h, tx.PutHost(h)
+}
+
+// refusedBefore reports whether a person has refused a host that waits: from then on
+// only a person lets it in, whatever strangers get at once.
+func refusedBefore(r Reader, h Host) (bool, error) {
+	if h.Status != agentauth.Pending {
+		return false, nil
+	}
+	agents, err := r.HostAgents(h.ID)
+	return slices.ContainsFunc(agents, func(a Agent) bool { return a.Status == agentauth.Rejected }), err
 }
 
 // atOnce reports whether an agent needs nobody's word: at a linked host for its

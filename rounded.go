@@ -1,0 +1,34 @@
+package powerbox
+
+import (
+	"slices"
+	"strconv"
+)
+
+// RoundedArgument returns the first argument that holds a number which a reader with
+// IEEE 754 double precision takes for another one, such as 9007199254740993. It returns
+// false where every number survives.
+//
+// Whoever forwards arguments to other software must refuse such a call: what was decided
+// would not be what that software reads (ATK-39).
+func RoundedArgument(arguments Value) (name string, found bool) {
+	members := arguments.fields()
+	at := slices.IndexFunc(members, func(m Member) bool { return m.Value.isRounded() })
+	if at < 0 {
+		return "", false
+	}
+	return members[at].Name, true
+}
+
+// isRounded reports whether v holds, at any depth, a number that a double does not.
+func (v *Value) isRounded() bool {
+	if v.kind == KindNumber {
+		d := v.decimal()
+		f, _ := strconv.ParseFloat(d.String(), 64)                     // an overflow is infinite,
+		read, err := ParseDecimal(strconv.FormatFloat(f, 'g', -1, 64)) // which is no decimal
+		return err != nil || read != d
+	}
+	elements, members := v.elements(), v.fields()
+	return slices.ContainsFunc(elements, func(e Value) bool { return e.isRounded() }) ||
+		slices.ContainsFunc(members, func(m Member) bool { return m.Value.isRounded() })
+}
