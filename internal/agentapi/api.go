@@ -4,6 +4,7 @@
 package agentapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -98,6 +99,10 @@ func Paths() []string {
 // ServeHTTP implements [http.Handler].
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, pattern := a.mux.Handler(r)
+	if r.Method == http.MethodOptions && r.URL.Path == PathDiscovery {
+		preflight(w)
+		return
+	}
 	if pattern != "" {
 		a.mux.ServeHTTP(w, r)
 		return
@@ -112,6 +117,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	a.refuse(w, r, agentauth.Errorf(agentauth.CodeNotFound, "there is nothing at this path; %s says what there is", PathDiscovery))
+}
+
+// preflight lets pages of any origin read the discovery document, which is public.
+func preflight(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Allow-Methods", http.MethodGet)
+	h.Set("Access-Control-Allow-Headers", "Accept, Content-Type")
+	h.Set("Access-Control-Max-Age", "3600")
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // answer is what a use case says yes with.
@@ -234,7 +249,12 @@ func (a *API) host(r *http.Request, pending bool) (provider.HostSession, error) 
 	if err != nil {
 		return provider.HostSession{}, err
 	}
-	return a.config.Provider.AuthenticateHost(r.Context(), token, pending)
+	return a.config.Provider.AuthenticateHost(a.fetching(r), token, pending)
+}
+
+// fetching has a request ask before a key set is fetched for somebody unknown.
+func (a *API) fetching(r *http.Request) context.Context {
+	return provider.WithFetches(r.Context(), func() error { return a.limits.fetch(r) })
 }
 
 // body reads the body of a request: an object of exact form, in which members that

@@ -54,7 +54,7 @@ func (a *API) enroll(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	if compact != "" {
-		s, err := a.config.Provider.AuthenticateHost(r.Context(), compact, true)
+		s, err := a.config.Provider.AuthenticateHost(a.fetching(r), compact, true)
 		if err != nil {
 			return answer{}, err
 		}

@@ -138,6 +138,16 @@ func (l *limiter) unknown(r *http.Request) error {
 	return l.per(&l.strangers, time.Hour, "unknown "+network(r), l.limits.Unknown)
 }
 
+// fetchesEach is how many key sets are fetched for each host that one address may
+// register: a set can be published a little late.
+const fetchesEach = 4
+
+// fetch takes one fetch of a key set at a URL that somebody unknown named, whatever
+// comes of it.
+func (l *limiter) fetch(r *http.Request) error {
+	return l.per(&l.strangers, time.Hour, "keys "+network(r), fetchesEach*l.limits.Unknown)
+}
+
 // question takes one question to a person on behalf of a host (ATK-48), which can be
 // one that nobody knows.
 func (l *limiter) question(host string) error {

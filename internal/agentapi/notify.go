@@ -65,16 +65,12 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// told is how a request stands, for whoever has its address: no constraints, no
-// reasons, and nobody's name.
+// told is how a request stands, and every grant of its agent, for whoever has its
+// address: no constraints, no reasons, and nobody's name.
 func told(s provider.Standing, approval provider.Approval) map[string]any {
 	grants := []grantBody{}
 	for _, g := range s.Grants {
-		for _, id := range approval.Grants {
-			if g.ID == id {
-				grants = append(grants, grantBody{Capability: g.Capability, Status: g.Status})
-			}
-		}
+		grants = append(grants, grantBody{Capability: g.Capability, Status: g.Status})
 	}
 	how := string(approval.Status)
 	switch approval.Status {

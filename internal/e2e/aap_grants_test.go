@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
@@ -94,7 +95,7 @@ func TestAAPR1_Registration(t *testing.T) {
 	denied, _ := b.register(newOKP(t), map[string]any{"capabilities": []any{"check_balance"}})
 	b.want("deny", b.approve("bob", denied.code, map[string]any{"deny": true, "reason": "not now"}), http.StatusOK, "")
 	b.want("AAP-A5", denied.execute("check_balance", args("account_id", "a")), http.StatusForbidden, "host_revoked")
-	b.want("AAP-M2", denied.state(), http.StatusForbidden, "host_rejected")
+	denied.becomes("rejected")
 }
 
 // AAP-G1 to G7, P6, P7, E6: constraints are decided by the algebra.
@@ -112,13 +113,14 @@ func TestAAPG1_Constraints(t *testing.T) {
 		"AAP-G2 missing":          try("amount", 5),
 		"ATK-39 digits beyond 53": m.execute("transfer_money", json.RawMessage(`{"amount":1000.00000000000000000001,"currency":"USD"}`)),
 		"AAP-G2 another spelling": try("amount", 5, "currency", "usd"),
+		"AAP-G2 no coercion":      try("amount", "5", "currency", "USD"),
+		"AAP-G2 an array":         try("amount", []int{5}, "currency", "USD"),
 	} {
 		b.want(name, r, http.StatusForbidden, "constraint_violated")
 		if v, _ := r.Body["violations"].([]any); len(v) != 1 { // AAP-E6
 			t.Errorf("%s: %s", name, r.Raw)
 		}
 	}
-	b.want("AAP-G2 no coercion, by the schema", try("amount", "5", "currency", "USD"), http.StatusBadRequest, "invalid_request")
 	if n := b.did("transfer_money"); n != 2 {
 		t.Errorf("the service was asked %d times; want 2", n)
 	}
@@ -231,7 +233,18 @@ func TestAAPE1_Execution(t *testing.T) {
 	if len(outcome) != 1 || outcome[0].Status != "ACHIEVED" {
 		t.Errorf("EXT-28 outcomes: %+v", outcome)
 	}
-	b.want("AAP-C9, AAP-E8", m.execute("check_balance", args("account", "a")), http.StatusBadRequest, "invalid_request")
+	r = b.want("AAP-C9, AAP-E8", m.execute("check_balance", args("account", "a")), http.StatusBadRequest, "invalid_request")
+	if outcome := b.records("outcome_of=" + r.text("decision_id")); len(outcome) != 1 || outcome[0].Status != "FAILED" {
+		t.Errorf("AAP-C9 the outcome of a call with wrong arguments: %+v", outcome)
+	}
+	// ATK-78: who may not make the call learns nothing of its schema, and is on record.
+	for _, wrong := range []any{args("account", "a"), "text", []any{1}, args("n", json.Number("9007199254740993"))} {
+		r = b.want(fmt.Sprint("ATK-78 ", wrong), m.execute("list_accounts", wrong), http.StatusForbidden, "capability_not_granted")
+		if d := b.record(r.text("decision_id")); d.Decision != "DENY" {
+			t.Errorf("ATK-78 %v is on record as %+v", wrong, d)
+		}
+	}
+	b.want("ATK-39", m.execute("check_balance", args("account_id", "a", "n", json.Number("9007199254740993"))), http.StatusBadRequest, "invalid_request")
 	b.want("AAP-E1", b.ask(http.MethodPost, "/capability/execute", m.token(b.url+"/capability/execute"), args("arguments", args())), http.StatusBadRequest, "invalid_request")
 	b.want("AAP-E8 none", m.execute("nothing", nil), http.StatusNotFound, "capability_not_found")
 	b.want("AAP-P10 elsewhere", m.execute("statement", nil), http.StatusBadRequest, "invalid_request")

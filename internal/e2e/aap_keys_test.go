@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -91,6 +92,33 @@ func TestAAPH5_PublishedKeys(t *testing.T) {
 	b.want("AAP-H9 inline for a host with a set", status(b.host(second)), http.StatusUnauthorized, "invalid_jwt")
 	b.want("AAP-K3 for inline keys alone", b.ask(http.MethodPost, "/host/rotate-key", b.signedBy(second, "two", hosts.URL), args("public_key", newOKP(t).jwk)), http.StatusBadRequest, "invalid_request")
 	b.want("AAP-K2 for inline keys alone", b.ask(http.MethodPost, "/agent/rotate-key", b.signedBy(second, "two", hosts.URL), args("agent_id", m.id, "public_key", newOKP(t).jwk)), http.StatusBadRequest, "invalid_request")
+}
+
+// TestATK79_StrangersFetchesAreLimited: whoever nobody knows has few key sets fetched, found
+// or not, and learns nothing of what this server meets at the URL. Hosts that are known are
+// not held up.
+func TestATK79_StrangersFetchesAreLimited(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	b.again(func() {
+		b.write("powerbox.yaml", strings.Replace(b.file("powerbox.yaml"), "unknown_hosts: 0", "unknown_hosts: 2", 1))
+	})
+	known := newOKP(t)
+	set := newKeySet(t, map[string]okp{"one": known})
+	ask := func(k okp, url string) reply {
+		return b.ask(http.MethodPost, "/agent/register", b.signedBy(k, "one", url, fact{"agent_public_key": newOKP(t).jwk}), map[string]any{"name": "x", "capabilities": []any{"check_balance"}})
+	}
+	r := b.want("a host with a key set", ask(known, set.URL), http.StatusOK, "")
+	b.want("approve", b.approve("alice", codeOf(r), map[string]any{}), http.StatusOK, "")
+	for n := range 7 { // and one before
+		r := b.want("ATK-79 a set that is not there", ask(newOKP(t), fmt.Sprint("http://127.0.0.1:1/", n)), http.StatusUnauthorized, "invalid_jwt")
+		for _, word := range []string{"127.0.0.1", "dial", "refused", "connect", "lookup"} {
+			if strings.Contains(r.Raw, word) {
+				t.Errorf("ATK-79 a stranger is told %s", r.Raw)
+			}
+		}
+	}
+	b.want("ATK-79 too many", ask(newOKP(t), "http://127.0.0.1:1/more"), http.StatusTooManyRequests, "rate_limited")
+	b.want("ATK-79 a host that is known", b.ask(http.MethodGet, "/agent/status?agent_id="+r.text("agent_id"), b.signedBy(known, "one", set.URL), nil), http.StatusOK, "")
 }
 
 // AAP-N1, ATK-15, ATK-16: addresses that strangers name do not reach what they

@@ -67,8 +67,14 @@ func TestAAPY1_Notification(t *testing.T) {
 	asked := m.request("close_account")
 	come = b.followed(approvalOf(asked)["notification_url"].(string))
 	b.want("deny", b.approve("alice", codeOf(asked), args("deny", true)), http.StatusOK, "")
-	if e := <-come; e["status"] != "active" || e["approval"] != "denied" {
-		t.Errorf("%v", e)
+	e = <-come
+	if g := grantsOf(reply{Body: e}); e["status"] != "active" || e["approval"] != "denied" || g["check_balance"] != "active" || g["close_account"] != "denied" {
+		t.Errorf("AAP-Y1 the event of a denial has not every grant of the agent: %v", e)
+	}
+	for _, g := range m.state().Body["agent_capability_grants"].([]any) {
+		if one := g.(map[string]any); one["status"] == "denied" && one["reason"] != "the person who answered the request did not approve it" {
+			t.Errorf("AAP-A8 a denial without a reason: %v", one)
+		}
 	}
 	// Addresses are not guessed, and a request whose id is known is not followed by it.
 	name := at[strings.LastIndex(at, "/")+1:]

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -27,9 +28,32 @@ func TestAAPH8_HostsThatWait(t *testing.T) {
 		t.Errorf("AAP-H13 a host that waits is shown %s; want what is public", listed.Raw)
 	}
 	b.want("deny", b.approve("alice", m.code, fact{"deny": true}), http.StatusOK, "")
-	_, again := b.register(m.host, fact{"capabilities": []any{"check_balance"}})
-	b.want("AAP-H8 a rejected host registers", again, http.StatusForbidden, "host_rejected")
-	b.want("AAP-H8 a rejected host asks", m.state(), http.StatusForbidden, "host_rejected")
+	m.becomes("rejected")
+	b.want("AAP-H8 a rejected host", b.ask(http.MethodPost, "/agent/revoke", b.host(m.host), about), http.StatusForbidden, "host_rejected")
+	again, r := b.register(m.host, fact{"capabilities": []any{"check_balance"}})
+	b.want("AAP-H8 a rejected host asks again", r, http.StatusOK, "")
+	m.becomes("rejected")
+	b.want("AAP-H8 it is approved", b.approve("alice", again.code, fact{}), http.StatusOK, "")
+	b.want("AAP-H8 it is approved", again.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
+}
+
+// TestATK77_ARejectedHostAsksWithinLimits: a host that a person refused asks no more often
+// than one that nobody knows.
+func TestATK77_ARejectedHostAsksWithinLimits(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	b.again(func() {
+		b.write("powerbox.yaml", strings.Replace(b.file("powerbox.yaml"), "unknown_hosts: 0", "unknown_hosts: 3", 1))
+	})
+	m, _ := b.register(newOKP(t), fact{"capabilities": []any{"check_balance"}})
+	for range 2 {
+		b.want("deny", b.approve("alice", m.code, fact{"deny": true}), http.StatusOK, "")
+		var r reply
+		m, r = b.register(m.host, fact{"capabilities": []any{"check_balance"}})
+		b.want("ATK-77 within the limit", r, http.StatusOK, "")
+	}
+	b.want("deny", b.approve("alice", m.code, fact{"deny": true}), http.StatusOK, "")
+	_, r := b.register(m.host, fact{"capabilities": []any{"check_balance"}})
+	b.want("ATK-77 beyond it", r, http.StatusTooManyRequests, "rate_limited")
 }
 
 // TestAAPM5_ModesStay registers an agent again as one of another mode, while it waits

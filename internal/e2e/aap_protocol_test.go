@@ -29,6 +29,10 @@ func TestAAPD1_Discovery(t *testing.T) {
 	if c := r.Header.Get("Cache-Control"); !strings.Contains(c, "max-age=3600") { // AAP-D5
 		t.Errorf("Cache-Control is %q", c)
 	}
+	preflight := b.ask(http.MethodOptions, "/.well-known/agent-configuration", "", nil)
+	if preflight.Status != http.StatusNoContent || preflight.Header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("AAP-D5 a page asks whether it may read: HTTP %d %v", preflight.Status, preflight.Header)
+	}
 	// AAP-D3, AAP-D9: every endpoint answers in the protocol's form.
 	endpoints, _ := r.Body["endpoints"].(map[string]any)
 	for _, name := range []string{
@@ -81,29 +85,31 @@ func TestAAPH1_TokensOfHosts(t *testing.T) {
 	now := time.Now().Unix()
 	ask := func(token string) reply { return b.ask(http.MethodGet, "/agent/status?agent_id="+m.id, token, nil) }
 	for name, token := range map[string]string{
-		"AAP-H1 an agent's type":       host.sign("agent+jwt", fact{"iss": host.thumb, "aud": b.url}),
-		"AAP-H1 no type":               host.signAs(fact{"alg": "EdDSA"}, fact{"iss": host.thumb, "aud": b.url, "iat": now, "exp": now + 60, "jti": "a"}),
-		"ATK-12 none":                  host.signAs(fact{"alg": "none", "typ": "host+jwt"}, fact{"iss": host.thumb, "aud": b.url, "iat": now, "exp": now + 60, "jti": "b"}),
-		"ATK-11 another algorithm":     host.signAs(fact{"alg": "HS256", "typ": "host+jwt"}, fact{"iss": host.thumb, "aud": b.url, "iat": now, "exp": now + 60, "jti": "c"}),
-		"ATK-14 a key in the header":   host.signAs(fact{"alg": "EdDSA", "typ": "host+jwt", "jwk": host.jwk}, fact{"iss": host.thumb, "aud": b.url, "iat": now, "exp": now + 60, "jti": "d"}),
-		"AAP-H3 another's iss":         other.sign("host+jwt", fact{"iss": host.thumb, "aud": b.url, "host_public_key": other.jwk}),
-		"AAP-H4 another audience":      b.host(host, fact{"aud": "https://other.example"}),
-		"AAP-H4 several audiences":     b.host(host, fact{"aud": []string{b.url, "https://other.example"}}),
-		"AAP-H2 no audience":           b.host(host, fact{"aud": nil}),
-		"AAP-H2 no iss":                b.host(host, fact{"iss": nil}),
-		"AAP-T1 no jti":                b.host(host, fact{"jti": nil}),
-		"AAP-H6 expired":               b.host(host, fact{"iat": now - 200, "exp": now - 140}),
-		"AAP-H6 ahead":                 b.host(host, fact{"iat": now + 100, "exp": now + 160}),
-		"AAP-H6 too long":              b.host(host, fact{"exp": now + 3600}),
-		"AAP-H6 a second too long":     b.host(host, fact{"iat": now, "exp": now + 61}),
-		"ATK-21 times as text":         b.host(host, fact{"exp": "9999999999"}),
-		"ATK-21 times with a fraction": b.host(host, fact{"iat": float64(now) + 0.5}),
-		"no exp":                       b.host(host, fact{"exp": nil}),
-		"AAP-H9 keys by URL":           b.host(host, fact{"host_public_key": nil, "host_jwks_url": "https://keys.example/set"}),
-		"AAP-Z2 a longer audience":     b.host(host, fact{"aud": b.url + "/"}),
+		"AAP-H1 an agent's type":     host.sign("agent+jwt", fact{"iss": host.thumb, "aud": b.url}),
+		"AAP-H1 no type":             host.signAs(fact{"alg": "EdDSA"}, fact{"iss": host.thumb, "aud": b.url, "iat": now, "exp": now + 60, "jti": "a"}),
+		"ATK-12 none":                host.signAs(fact{"alg": "none", "typ": "host+jwt"}, fact{"iss": host.thumb, "aud": b.url, "iat": now, "exp": now + 60, "jti": "b"}),
+		"ATK-11 another algorithm":   host.signAs(fact{"alg": "HS256", "typ": "host+jwt"}, fact{"iss": host.thumb, "aud": b.url, "iat": now, "exp": now + 60, "jti": "c"}),
+		"ATK-14 a key in the header": host.signAs(fact{"alg": "EdDSA", "typ": "host+jwt", "jwk": host.jwk}, fact{"iss": host.thumb, "aud": b.url, "iat": now, "exp": now + 60, "jti": "d"}),
+		"AAP-H3 another's iss":       other.sign("host+jwt", fact{"iss": host.thumb, "aud": b.url, "host_public_key": other.jwk}),
+		"AAP-H4 another audience":    b.host(host, fact{"aud": "https://other.example"}),
+		"AAP-H4 several audiences":   b.host(host, fact{"aud": []string{b.url, "https://other.example"}}),
+		"AAP-H2 no audience":         b.host(host, fact{"aud": nil}),
+		"AAP-H2 no iss":              b.host(host, fact{"iss": nil}),
+		"AAP-T1 no jti":              b.host(host, fact{"jti": nil}),
+		"AAP-H6 expired":             b.host(host, fact{"iat": now - 200, "exp": now - 140}),
+		"AAP-H6 ahead":               b.host(host, fact{"iat": now + 100, "exp": now + 160}),
+		"AAP-H6 too long":            b.host(host, fact{"exp": now + 3600}),
+		"AAP-H6 a second too long":   b.host(host, fact{"iat": now, "exp": now + 61}),
+		"ATK-21 times as text":       b.host(host, fact{"exp": "9999999999"}),
+		"ATK-21 times in the future": b.host(host, fact{"iat": float64(now) + 100.5, "exp": float64(now) + 130.5}),
+		"ATK-21 no time":             b.host(host, fact{"exp": 1e300}),
+		"no exp":                     b.host(host, fact{"exp": nil}),
+		"AAP-H9 keys by URL":         b.host(host, fact{"host_public_key": nil, "host_jwks_url": "https://keys.example/set"}),
+		"AAP-Z2 a longer audience":   b.host(host, fact{"aud": b.url + "/"}),
 	} {
 		b.want(name, ask(token), http.StatusUnauthorized, "invalid_jwt")
 	}
+	b.want("AAP-H2 as libraries write it", ask(b.host(host, fact{"aud": []string{b.url}, "iat": float64(now) + 0.5, "exp": now + 30})), http.StatusOK, "")
 	if log := b.log.String(); !strings.Contains(log, "a token is refused for its times") || !strings.Contains(log, "ahead of this server's clock") {
 		t.Errorf("AAP-H6 who is ahead is not in the log:\n%s", log)
 	}

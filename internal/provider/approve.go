@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -352,7 +353,8 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 		case approved[g.ID]:
 			err = p.activate(tx, &q.Agent, g, who.Principal, now)
 		case g.Status == agentauth.Pending: // one that was taken back stays so (AAP-M3)
-			g.Status, g.DeniedBy, g.Reason, g.Updated = agentauth.Denied, who.Principal, plain(answer.Reason, maxReasonText), now
+			g.Status, g.DeniedBy, g.Updated = agentauth.Denied, who.Principal, now
+			g.Reason = cmp.Or(plain(answer.Reason, maxReasonText), notApproved)
 			err = tx.PutGrant(*g)
 		}
 		if err != nil {
@@ -485,6 +487,12 @@ func (p *Provider) reject(tx Tx, q *Question, now time.Time) error {
 	return nil
 }
 
+// The reasons of denials for which nobody gave one.
+const (
+	notApproved = "the person who answered the request did not approve it"
+	notAnswered = "the request ended before anybody answered it"
+)
+
 // refuse denies what an agent has asked for and nobody has answered.
 func (p *Provider) refuse(tx Tx, agent, by string, now time.Time) error {
 	grants, err := tx.Grants(agent)
@@ -495,7 +503,7 @@ func (p *Provider) refuse(tx Tx, agent, by string, now time.Time) error {
 		if g.Status != agentauth.Pending {
 			continue
 		}
-		g.Status, g.DeniedBy, g.Updated = agentauth.Denied, by, now
+		g.Status, g.DeniedBy, g.Reason, g.Updated = agentauth.Denied, by, notAnswered, now
 		if err := tx.PutGrant(g); err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func TestAAPP9_Pages(t *testing.T) {
 	if !slices.Equal(all, []string{"accounts", "audit", "balance", "close", "statement", "transfer"}) || cursor != "" {
 		t.Errorf("AAP-P9: %v, then %q", all, cursor)
 	}
-	for _, bad := range []string{"*", "AAAA"} {
+	for _, bad := range []string{"*", "AAAA", "MSAuLi94"} {
 		_, err := w.provider.List(v, "", bad, 0)
 		w.want("AAP-C4: "+bad, err, agentauth.CodeInvalidRequest)
 	}

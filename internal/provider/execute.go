@@ -226,8 +226,12 @@ func (p *Provider) denied(v gate.Verdict, call *gate.Call, held []Grant, name st
 	for _, r := range v.Reasons {
 		switch r.Code {
 		case gate.CodeArgumentNumber:
-			if len(held) > 0 {
-				e.Code, e.Message = agentauth.CodeInvalidRequest, r.Message
+			if len(held) == 0 {
+				return e
+			}
+			e.Code, e.Message = agentauth.CodeInvalidRequest, r.Message
+			if d, err := p.judge(held, name, arguments, p.config.Now()); err == nil && !d.Allowed {
+				e.Code, e.Message = agentauth.CodeConstraint, "the arguments are outside of what was granted"
 			}
 		case string(powerbox.CodeArgumentConstraint), string(powerbox.CodeArgumentMissing):
 			e.Code, e.Message = agentauth.CodeConstraint, "the arguments are outside of what was granted"
