@@ -388,6 +388,7 @@ func mixedLog(t *testing.T) *testLog {
 	l.fill(3, 1, 2)
 	l.batch(3, 3, 1)
 	full := fullRecord()
+	full.AgentID = IssuerID // which alone erases
 	full.Details.Recorder, full.Details.OutcomeOf = "issuer", ""
 	full.OutcomeStatus = Pending
 	l.add(4, full)

@@ -257,6 +257,7 @@ func TestEXT24_EXT26_VectorsOfAudits(t *testing.T) {
 	a := &audited{t: t, trusts: map[string]Trust{"each": newTestLog(t).trust(), "both": both, "batches": admits}}
 	full := newTestLog(t)
 	record := fullRecord()
+	record.AgentID = IssuerID // which alone erases
 	full.add(1, record)
 	a.flips(full.bundle())
 	six := newTestLog(t).fill(6, 1, 2)

@@ -111,7 +111,12 @@ func (v *verifier) noteBody(e *entry, d Details) {
 	if e.commitment = strings.Clone(d.BodyCommitment); e.commitment != "" {
 		v.report.Bodies.Committed++
 	}
-	if !e.unsigned {
+	switch {
+	case len(d.Erased) == 0 || e.unsigned:
+	case e.agent != IssuerID:
+		// Whoever signs for one agent says nothing of bodies, not even of its own.
+		v.problem(BadErasure, e, "record %q says that bodies were erased, and is of agent %q; only the issuer erases, in its own chain", e.id, e.agent)
+	default:
 		for _, id := range d.Erased {
 			v.erased[strings.Clone(id)] = true
 		}

@@ -38,9 +38,9 @@ func bodied(t testing.TB) (l *testLog, bundle []byte) {
 		record.Detach(bodyOf(t, n))
 		l.add(1, record)
 	}
-	last := testRecord("ev-3", "agent-1")
+	last := testRecord("ev-3", IssuerID)
 	last.Details.Erased = []string{"ev-1", "ev-2", "ev-none"}
-	l.add(1, last)
+	l.add(7, last)
 	export := l.export()
 	at := -1
 	export.Records = func(yield func([]byte, error) bool) {
@@ -84,7 +84,7 @@ var spoiltBodies = []struct {
 		at := bytes.Index(b[1], []byte(`"body_commitment":"`)) + len(`"body_commitment":"`)
 		b[1][at] = '0' + (b[1][at]+1)%8
 		return b
-	}, []string{"flipped_byte@2"}},
+	}, []string{"hash_mismatch@2"}},
 	{"EXT-24 a commitment that is none", func(b [][]byte) [][]byte {
 		return replaceIn(b, 1, `"body_commitment":"`, `"body_commitment":"0`)
 	}, []string{"malformed@2"}},
@@ -190,4 +190,22 @@ func TestEXT22_ARecordIsSealedWithItsBodyAlone(t *testing.T) {
 	record.Details.BodyCommitment = strings.Repeat("A", 64)
 	_, err = Seal(Genesis(ChainID{1}), record, l.signer)
 	wantError(t, err, "body_commitment")
+}
+
+// TestATK70_OnlyTheIssuerErases: a gateway whose key is pinned for its agent, and a stolen key
+// of it, cannot have bodies counted as erased, of another agent or of its own.
+func TestATK70_OnlyTheIssuerErases(t *testing.T) {
+	for _, of := range []string{"agent-1", "agent-2"} {
+		l := newTestLog(t)
+		committed := testRecord("ev-kept", of)
+		committed.Detach(bodyOf(t, 0))
+		l.add(1, committed)
+		erasing := testRecord("ev-erasing", "agent-2")
+		erasing.Details.Erased = []string{"ev-kept"}
+		l.add(2, erasing)
+		report := bothSayListed(t, l.bundle(), l.trust())
+		if diff := cmp.Diff([]string{"bad_erasure@3"}, kinds(report)); diff != "" || report.Bodies.Erased != 0 {
+			t.Errorf("ATK-70 of %s: %s, %d bodies erased", of, diff, report.Bodies.Erased)
+		}
+	}
 }

@@ -54,7 +54,7 @@ func TestEXT41_WhatCannotBeReadOrWrittenIsNoBundle(t *testing.T) {
 func TestEXT41_ADamagedStoreIsExportedAndFoundOut(t *testing.T) {
 	l := newTestLog(t).fill(3, 1)
 	l.records[1] = bytes.Replace(l.records[1], []byte("ALLOW"), []byte("DENY"), 1)
-	if found := kinds(l.verify(l.bundle())); len(found) != 1 || found[0] != "flipped_byte@3" {
+	if found := kinds(l.verify(l.bundle())); len(found) != 1 || found[0] != "hash_mismatch@3" {
 		t.Error(found)
 	}
 	l = newTestLog(t).fill(3, 1)

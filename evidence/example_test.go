@@ -109,5 +109,5 @@ func Example() {
 	// Output:
 	// 2 records: ok
 	// changed: tampered
-	//     flipped_byte in record-1
+	//     hash_mismatch in record-1
 }

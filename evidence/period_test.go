@@ -114,7 +114,7 @@ func TestEXT24_Periods(t *testing.T) {
 		{"EXT-24 no from", [][]byte{change(b[1], `"from":{`, `"form":{`)}, nil, nil, nil},
 		{"EXT-24 a series with a header that is none", [][]byte{b[0], cut(b[1], 1), b[2]}, nil, nil, nil},
 		{"EXT-24 a period of another log", [][]byte{b[0], change(b[1], `"origin":"powerbox.example/log"`, `"origin":"powerbox.example/lag"`)}, nil, nil, nil},
-		{"EXT-22 a byte of a record of the first period", [][]byte{change(b[0], "ALLOW", "DENY"), b[1], b[2]}, nil, []string{"flipped_byte@1:2"}, nil},
+		{"EXT-22 a byte of a record of the first period", [][]byte{change(b[0], "ALLOW", "DENY"), b[1], b[2]}, nil, []string{"hash_mismatch@1:2"}, nil},
 		{"EXT-33 a chain of a list that is in another period", other, nil, []string{}, listed(3, 1)},
 		{"EXT-33 a chain of a list that is in no period", b, nil, []string{"missing_chain@3:6"}, listed(3, 0)},
 		{"EXT-33 a chain of a list that is shorter in all periods", b, nil, []string{"missing_tail@3:6"}, listed(1, 7)},

@@ -185,7 +185,7 @@ func TestEXT24_AllProblemsOfASeriesHaveTheirBundle(t *testing.T) {
 	flipped := bytes.Replace(bundles[0], []byte("ALLOW"), []byte("DENY"), 1)
 	again := join(slices.Insert(lines(bytes.Clone(flipped)), 3, lines(flipped)[3])...)
 	report := bothSay(t, []toBoth{{name: "flipped", trust: l.trust(), bundle: again, more: bundles[1:]}})[0]
-	if diff := cmp.Diff([]string{"flipped_byte@1:2", "duplicate@1:5"}, placed(report)); diff != "" {
+	if diff := cmp.Diff([]string{"hash_mismatch@1:2", "duplicate@1:5"}, placed(report)); diff != "" {
 		t.Error(diff)
 	}
 	if got, want := report.Problems[1].Message, `record id "ev-2" is already on line 4 of bundle 1`; got != want {

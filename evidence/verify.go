@@ -105,7 +105,7 @@ type Kind string
 // The kinds of problems. Each is evidence that what is shown is not what was
 // logged, except Malformed, which says that it cannot be read.
 const (
-	FlippedByte   Kind = "flipped_byte"    // the record is not what was hashed
+	HashMismatch  Kind = "hash_mismatch"   // the record does not match its hash
 	BadSignature  Kind = "bad_signature"   // not signed, or not by the key that it names
 	UnknownKey    Kind = "unknown_key"     // signed by a key that is not pinned
 	KeyNotAllowed Kind = "key_not_allowed" // pinned, but not for this recorder, agent or time
@@ -121,6 +121,7 @@ const (
 	NotInLog      Kind = "not_in_log"      // whole and signed, but not what was logged
 	RootMismatch  Kind = "root_mismatch"   // the tree is not the one that was signed
 	MissingPeriod Kind = "missing_period"  // a bundle of a series does not begin where the one before ends
+	BadErasure    Kind = "bad_erasure"     // erased bodies on record in another chain than the issuer's own
 	BodyMismatch  Kind = "body_mismatch"   // a detached body is not what its record commits to
 	NotWitnessed  Kind = "not_witnessed"   // too few pinned witnesses have cosigned the checkpoint
 	Malformed     Kind = "malformed"       // not readable
@@ -405,7 +406,7 @@ func (v *verifier) readRecord(found examined) {
 	if found.hash != nil {
 		e.damaged = true
 		v.excuses = append(v.excuses, v.line)
-		v.problem(FlippedByte, &e, "%v", found.hash)
+		v.problem(HashMismatch, &e, "%v", found.hash)
 	} else {
 		v.checkSigner(found, &e)
 	}

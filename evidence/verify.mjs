@@ -849,16 +849,26 @@ class Verifier {
     this.report.records++;
     if (e.damaged) {
       this.excuses.push(this.line);
-      this.problem('flipped_byte', e, `record ${quote(e.id)} hashes to ${r.real}, but states ${r.hash}`);
+      this.problem('hash_mismatch', e, `record ${quote(e.id)} hashes to ${r.real}, but states ${r.hash}`);
     } else {
       this.checkSigner(e, wrong);
       this.checkUnique(e);
       this.settled.add(e.outcomeOf);
       if (!e.unsigned && e.key) this.expected.push(...e.ends.map((c) => ({ ...c, line: e.line })));
       if (e.commitment) this.report.bodies.committed++;
-      if (!e.unsigned) for (const id of e.erased) this.erased.add(id);
+      this.takeErasures(e);
     }
     this.entries.push(e);
+  }
+
+  // takeErasures notes which bodies were erased. Only the issuer erases, in its own chain.
+  takeErasures(e) {
+    if (!e.erased.length || e.unsigned) return;
+    if (e.agent !== issuerID) {
+      this.problem('bad_erasure', e, `record ${quote(e.id)} says that bodies were erased, and is of agent ${quote(e.agent)}; only the issuer erases, in its own chain`);
+      return;
+    }
+    for (const id of e.erased) this.erased.add(id);
   }
 
   // takeBody checks a body against the record on the line before it. Where that record cannot be read or is damaged, nothing can

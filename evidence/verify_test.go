@@ -63,16 +63,16 @@ var tampers = []struct {
 	{"EXT-22 a byte of the body", func(_ *testLog, b [][]byte) [][]byte {
 		b[3] = bytes.Replace(b[3], []byte("documents.read"), []byte("documents.reax"), 1)
 		return b
-	}, []string{"flipped_byte@4"}},
+	}, []string{"hash_mismatch@4"}},
 	{"EXT-22 a byte of the hash", func(_ *testLog, b [][]byte) [][]byte {
 		at := bytes.LastIndex(b[3], []byte(`"record_hash":"`)) + len(`"record_hash":"`)
 		b[3][at] = '0' + (b[3][at]+1)%8
 		return b
-	}, []string{"flipped_byte@4"}},
+	}, []string{"hash_mismatch@4"}},
 	{"EXT-22 the chain id, which moves the record", func(_ *testLog, b [][]byte) [][]byte {
 		b[3] = bytes.Replace(b[3], []byte(`"chain_id":"01`), []byte(`"chain_id":"02`), 1)
 		return b
-	}, []string{"flipped_byte@4"}},
+	}, []string{"hash_mismatch@4"}},
 	{"EXT-24 a byte outside the form", func(_ *testLog, b [][]byte) [][]byte {
 		b[3][0] = '['
 		return b

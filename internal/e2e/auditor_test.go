@@ -157,8 +157,8 @@ func TestEXT26_AuditorsPath(t *testing.T) {
 		bundle []byte
 		want   []string
 	}{
-		"EXT-22 a byte of a body":           {flip(record, `"operation":"`), []string{"tampered", "flipped_byte " + no.ID}},
-		"EXT-22 a byte of a time":           {flip(record, `"timestamp_utc":"`), []string{"tampered", "flipped_byte " + no.ID}},
+		"EXT-22 a byte of a body":           {flip(record, `"operation":"`), []string{"tampered", "hash_mismatch " + no.ID}},
+		"EXT-22 a byte of a time":           {flip(record, `"timestamp_utc":"`), []string{"tampered", "hash_mismatch " + no.ID}},
 		"EXT-22 a byte of a hash":           {flip(record, `"record_hash":"`), nil},
 		"EXT-23 a byte of a signature":      {flip(record, `"signature":"`), []string{"tampered", "bad_signature " + no.ID}},
 		"EXT-24 a byte of a leaf":           {flip(`{"leaves":`, `"leaves":"`), []string{"tampered", "root_mismatch"}},

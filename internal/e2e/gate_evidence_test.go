@@ -123,7 +123,7 @@ func TestEXT24_BundleVerifies(t *testing.T) {
 		data []byte
 		kind evidence.Kind
 	}{
-		"EXT-22 flipped byte":  {bytes.Replace(data, []byte(opRetrieve), []byte(strings.ToUpper(opRetrieve)), 1), evidence.FlippedByte},
+		"EXT-22 flipped byte":  {bytes.Replace(data, []byte(opRetrieve), []byte(strings.ToUpper(opRetrieve)), 1), evidence.HashMismatch},
 		"EXT-24 dropped head":  {without(1), evidence.MissingHead},
 		"EXT-24 dropped":       {without(record), evidence.MissingMiddle},
 		"EXT-23 changed signs": {bytes.Replace(data, []byte(yes.Signature), []byte(strings.Repeat("A", 86)), 1), evidence.BadSignature},

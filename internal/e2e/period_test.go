@@ -83,7 +83,7 @@ func tryEXT24PeriodsHoldTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.has("spoilt", bytes.Replace(data, []byte(`"ALLOW"`), []byte(`"DENY"`), 1))
-	if out, code := archive("1", "spoilt"); code != 4 && code != 1 || !strings.Contains(out, "flipped_byte") {
+	if out, code := archive("1", "spoilt"); code != 4 && code != 1 || !strings.Contains(out, "hash_mismatch") {
 		t.Errorf("a changed bundle: %d %s", code, out)
 	}
 	if r := w.record(one.ID); r.Hash != one.Hash {

@@ -64,7 +64,7 @@ func TestEXT29_RecordsForLongRetention(t *testing.T) {
 	spoilt := bytes.Replace(a.bundle(), []byte(`"decision":"ALLOW"`), []byte(`"decision":"DENY"`), 1)
 	a.has("bundle.jsonl", spoilt)
 	for _, command := range [][]string{{filepath.Join(a.dir, "powerbox"), "evidence", "verify"}, {node(t), "verify.mjs"}} {
-		if out, code := a.runs(command[0], append(command[1:], args...)...); code != 4 || !strings.Contains(out, "flipped_byte") {
+		if out, code := a.runs(command[0], append(command[1:], args...)...); code != 4 || !strings.Contains(out, "hash_mismatch") {
 			t.Errorf("changed: exit %d\n%s", code, out)
 		}
 	}

@@ -215,10 +215,14 @@ func (g Gateway) shipped(data []byte) (evidence.Sealed, error) {
 	if err != nil {
 		return s, err
 	}
-	if r := s.Record(); r.AgentID != g.Agent || r.Details.Recorder != g.ID {
-		err = fmt.Errorf("record %q is of agent %q by %q; want %q by %q", r.ID, r.AgentID, r.Details.Recorder, g.Agent, g.ID)
+	r := s.Record()
+	switch {
+	case r.AgentID != g.Agent || r.Details.Recorder != g.ID:
+		return s, fmt.Errorf("record %q is of agent %q by %q; want %q by %q", r.ID, r.AgentID, r.Details.Recorder, g.Agent, g.ID)
+	case len(r.Details.Erased) > 0:
+		return s, fmt.Errorf("record %q says that bodies were erased; only the issuer erases, in its own chain", r.ID)
 	}
-	return s, err
+	return s, nil
 }
 
 // Ship takes records that a gateway has sealed, in order, and returns the

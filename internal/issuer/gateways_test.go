@@ -179,6 +179,9 @@ func TestEXT24_ShippedRecords(t *testing.T) {
 		}},
 		"under another's key":    {m, func() [][]byte { c := member{m.Gateway, other.signer, m.head}; return c.seals(t, 1) }},
 		"a record that was bent": {m, func() [][]byte { return [][]byte{bytes.Replace(m.seals(t, 1)[0], []byte("ALLOW"), []byte("DENY"), 1)} }},
+		"ATK-70 an erasure": {m, func() [][]byte {
+			return m.seals(t, 1, func(r *evidence.Record) { r.Details.Erased = []string{w.last().ID} })
+		}},
 		"no record":              {m, func() [][]byte { return [][]byte{[]byte("{}")} }},
 	} {
 		before := w.last().ID
