@@ -109,7 +109,7 @@ type summary map[[3]string]*use
 
 // add counts a call. Records of issuing and of outcomes are none.
 func (s summary) add(r evidence.Record) {
-	if r.Details.OutcomeOf != "" || !strings.HasPrefix(r.ActionType, "a2a.") {
+	if !isCall(r) {
 		return
 	}
 	for i, operation := range operationsOf(r) {

@@ -69,7 +69,7 @@ func TestReportCountsCalls(t *testing.T) {
 	outcome := called(evidence.Abstain, "a", "observe", "")
 	outcome.Details.OutcomeOf = "rec_1"
 	issued := called(evidence.Allow, "a", "", "cap_1")
-	issued.ActionType = "capability.request"
+	issued.ActionType, issued.Details.Gate = "capability.request", nil
 	read := called(evidence.Allow, "a", "require/capability", "cap_1")
 	read.Details.Gate.Required, read.Intent.Operation = []string{"a2a.task.read"}, "a2a.task.read"
 	r := summarise([]evidence.Record{outcome, issued, read})

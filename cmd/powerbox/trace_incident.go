@@ -121,7 +121,7 @@ func (in *incident) gather(ctx context.Context, from recordSource) error {
 		case traces[r.Details.TraceID], child:
 			through.add(r)
 		}
-		if child && r.Details.Requester != in.Agent && strings.HasPrefix(r.ActionType, "a2a.") {
+		if child && r.Details.Requester != in.Agent && isCall(r) {
 			in.Delegated[at].To = r.Details.Requester
 		}
 	}
@@ -146,7 +146,7 @@ type tally map[[3]string]*touched
 // add counts a decision about a call; what is issued and what became of calls are
 // none.
 func (t tally) add(r evidence.Record) {
-	if r.Details.OutcomeOf != "" || !strings.HasPrefix(r.ActionType, "a2a.") {
+	if !isCall(r) {
 		return
 	}
 	key := [3]string{r.Details.Requester, r.AgentID, r.Intent.Operation}
