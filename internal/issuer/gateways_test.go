@@ -182,7 +182,7 @@ func TestEXT24_ShippedRecords(t *testing.T) {
 		"ATK-70 an erasure": {m, func() [][]byte {
 			return m.seals(t, 1, func(r *evidence.Record) { r.Details.Erased = []string{w.last().ID} })
 		}},
-		"no record":              {m, func() [][]byte { return [][]byte{[]byte("{}")} }},
+		"no record": {m, func() [][]byte { return [][]byte{[]byte("{}")} }},
 	} {
 		before := w.last().ID
 		next, err := ship(c.of, c.records())
