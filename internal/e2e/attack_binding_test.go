@@ -48,7 +48,7 @@ func TestATK22_BytesOfEveryBinding(t *testing.T) {
 
 	// A message whose fields are in no order, with one field twice, or with one that is in
 	// no definition: the agent gets each known field once, with the last of its values.
-	message, err := proto.Marshal(&v1.Message{MessageId: "m", Role: v1.Role_ROLE_USER, Parts: []*v1.Part{dataPart(t, "search_documents", args)}})
+	message, err := proto.MarshalOptions{Deterministic: true}.Marshal(&v1.Message{MessageId: "m", Role: v1.Role_ROLE_USER, Parts: []*v1.Part{dataPart(t, "search_documents", args)}})
 	if err != nil {
 		t.Fatal(err)
 	}
