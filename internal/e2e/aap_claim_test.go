@@ -211,6 +211,18 @@ func TestAAPCL3_Environment(t *testing.T) {
 	if raw, failed := m.tool("list_providers", fact{}); failed || !strings.Contains(raw, u.Host) || strings.Contains(raw, "not what it says") {
 		t.Errorf("%s", raw)
 	}
+
+	// A host that has met no provider knows those of a list of URLs.
+	newAgentHost(t)
+	t.Setenv("AGENT_AUTH_PROVIDERS", "")
+	t.Setenv("AGENT_AUTH_DIRECTORY_URL", "")
+	if raw, failed := newMCPHost(t, nil).tool("list_providers", fact{}); failed || strings.Contains(raw, u.Host) {
+		t.Errorf("no provider is named: %s", raw)
+	}
+	t.Setenv("AGENT_AUTH_URLS", bank)
+	if raw, failed := newMCPHost(t, nil).tool("list_providers", fact{}); failed || !strings.Contains(raw, u.Host) {
+		t.Errorf("a provider is named by its URL: %s", raw)
+	}
 }
 
 // TestAAPU3_WhoIsClaimedIsSaid: whoever approves the first delegated agent of a host is
