@@ -309,13 +309,23 @@ func (d *decoder) number(into *Value) error {
 	for end < len(d.src) && inNumber(d.src[end]) {
 		end++
 	}
-	n, err := ParseDecimal(d.src[d.pos:end])
+	source := d.src[d.pos:end]
+	n, err := ParseDecimal(source)
 	if err != nil {
 		return d.failf("%v", err)
 	}
 	d.pos = end
 	*into = Number(n)
+	if !isPlainInteger(source) && n.String() != source {
+		into.parts = &parts{source: source}
+	}
 	return nil
+}
+
+// isPlainInteger reports whether a number is one that [Decimal.String] writes as it is,
+// without writing it.
+func isPlainInteger(number string) bool {
+	return len(number) <= 21 && !strings.ContainsAny(number, ".eE")
 }
 
 func inNumber(c byte) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -223,6 +224,12 @@ func agreeOnJSON(t fataler, in []byte) bool {
 	if err != nil || !again.Equal(v) || !bytes.Equal(again.AppendJSON(nil), out) || !jsontext.Value(out).IsValid() {
 		t.Fatalf("%q is written as %q, which does not come back: %v", in, out, err)
 	}
+	handedOn := json.NewDecoder(bytes.NewReader(v.AppendSource(nil)))
+	handedOn.UseNumber()
+	var read any
+	if err := handedOn.Decode(&read); err != nil || !reflect.DeepEqual(read, other) {
+		t.Fatalf("%q is handed on as %q: %v", in, v.AppendSource(nil), err)
+	}
 	return true
 }
 
@@ -293,4 +300,31 @@ func sign(n int) int {
 		return 1
 	}
 	return 0
+}
+
+// TestAppendSource: a value that is handed on has its numbers as they were written;
+// names in order and strings by one encoder, as in the other form.
+func TestAppendSource(t *testing.T) {
+	for in, want := range map[string]string{
+		`1`: `1`, `-1`: `-1`, `0`: `0`, `1.0`: `1.0`, `-1.50`: `-1.50`, `0.5`: `0.5`, `1e2`: `1e2`, `1E+2`: `1E+2`, `0.0`: `0.0`, `0e9`: `0e9`,
+		`1000000000000000000000`:                `1000000000000000000000`,
+		`12345678901234567890123.25`:            `12345678901234567890123.25`,
+		`-100000000000000000000000000000000`:    `-100000000000000000000000000000000`,
+		` { "b" : [ 1.0 , 2 ] , "a" : 3.10 } `:  `{"a":3.10,"b":[1.0,2]}`,
+		`["\u0041\/\u000a",true,false,null,{}]`: `["A/\n",true,false,null,{}]`,
+	} {
+		v, err := powerbox.ParseValue([]byte(in))
+		if err != nil {
+			t.Fatalf("%s: %v", in, err)
+		}
+		if got := string(v.AppendSource([]byte("x"))); got != "x"+want {
+			t.Errorf("%s is handed on as %s; want %s", in, got[1:], want)
+		}
+		if again, err := powerbox.ParseValue(v.AppendJSON(nil)); err != nil || !again.Equal(v) {
+			t.Errorf("%s: %v", in, err)
+		}
+	}
+	if got := string(powerbox.Number(powerbox.Int(7)).AppendSource(nil)); got != "7" {
+		t.Errorf("a number that was not read is %s", got)
+	}
 }

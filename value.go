@@ -40,10 +40,12 @@ type Value struct {
 	parts    *parts // nil for what has none
 }
 
-// parts are what an array or an object is made of.
+// parts are what an array or an object is made of, or how a number was written that
+// [Decimal.String] writes in another way.
 type parts struct {
 	list    []Value
 	members []Member // sorted by name, names unique
+	source  string
 }
 
 // Member is one member of an object.
@@ -284,7 +286,14 @@ func (v Value) String() string { return string(v.AppendJSON(nil)) }
 func (v Value) MarshalJSON() ([]byte, error) { return v.AppendJSON(nil), nil }
 
 // AppendJSON appends the form of [Value.String] to b.
-func (v Value) AppendJSON(b []byte) []byte {
+func (v Value) AppendJSON(b []byte) []byte { return v.append(b, false) }
+
+// AppendSource appends v as JSON like [Value.AppendJSON], with each number as it was
+// written in what v was decoded from: 1.0 stays 1.0. It is for handing a value on to
+// readers who tell the two apart.
+func (v Value) AppendSource(b []byte) []byte { return v.append(b, true) }
+
+func (v *Value) append(b []byte, asWritten bool) []byte {
 	switch v.kind {
 	case KindBool:
 		if v.truth {
@@ -292,26 +301,31 @@ func (v Value) AppendJSON(b []byte) []byte {
 		}
 		return append(b, "false"...)
 	case KindNumber:
+		if asWritten && v.parts != nil {
+			return append(b, v.parts.source...)
+		}
 		return append(b, v.decimal().String()...)
 	case KindString:
 		return appendQuoted(b, v.text)
 	case KindList:
 		b = append(b, '[')
-		for i, e := range v.elements() {
+		list := v.elements()
+		for i := range list {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = e.AppendJSON(b)
+			b = list[i].append(b, asWritten)
 		}
 		return append(b, ']')
 	case KindObject:
 		b = append(b, '{')
-		for i, m := range v.fields() {
+		members := v.fields()
+		for i := range members {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendQuoted(b, m.Name), ':')
-			b = m.Value.AppendJSON(b)
+			b = append(appendQuoted(b, members[i].Name), ':')
+			b = members[i].Value.append(b, asWritten)
 		}
 		return append(b, '}')
 	default:

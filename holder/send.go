@@ -24,7 +24,7 @@ func (c *Client) Send(ctx context.Context, agent Agent, skill string, arguments 
 	if err != nil {
 		return nil, err
 	}
-	body := a2a.Compose(a2a.InvokeParams{Skill: skill, RawArguments: arguments.AppendJSON(nil), Tenant: agent.Tenant}, []byte(strconv.Quote(id)), a2a.Version1, id)
+	body := a2a.Compose(a2a.InvokeParams{Skill: skill, Arguments: arguments, Tenant: agent.Tenant}, []byte(strconv.Quote(id)), a2a.Version1, id)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, agent.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("holder: %w", err)

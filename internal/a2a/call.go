@@ -29,14 +29,16 @@ type Call struct {
 	Version    string         // "1.0" or "0.3": what the caller says it speaks
 	ID         []byte         // raw JSON, to be given back with the answer; nil when it could not be read
 	Params     powerbox.Value // an object, {} when absent; anything when the method is Unknown
-	RawParams  []byte         // the same, as bytes; nil when absent
 	Extensions []string       // extension URIs that the caller asks for
 	Streaming  bool           // the answer is a stream of events
 
 	// Written is the request as the call was read from it: written again, so that every
-	// reader takes it for the same. Of JSON-RPC it has the body alone, of gRPC the message.
+	// reader takes it for the same. It has no body but that of gRPC, the message; see
+	// [Call.Body].
 	Written HTTPRequest
 	Dropped []string // members that were left out of it, or renamed; 16 at most
+
+	sent powerbox.Value // the body that the call was read from, null where it has none or is of gRPC
 
 	PageToken      string   // ListTasks alone: where to go on; "" for the beginning
 	Tenant         string   // in which the agent keeps what the call names; "" when none
@@ -66,7 +68,7 @@ type Push struct {
 // Decode reads one JSON-RPC request. Where it fails the Call has at least the
 // ID, when that could be read, so that the answer can carry it. A method that
 // is in no table is [Unknown] and no error: configuration may let it through.
-// The parameters are read from what was written again, [Call.Written].
+// The parameters are read from what goes on, [Call.Body].
 func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	var c Call
 	if len(body) > limits.Bytes {
@@ -79,11 +81,6 @@ func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	if wrong := c.envelope(v); wrong != nil {
 		return c, wrong
 	}
-	raw, err := apart(body)
-	if err != nil {
-		return c, &Error{CodeParse, ReasonSyntax, err.Error()}
-	}
-	c.ID = raw.get("id")
 	if wrong := CheckCase(v); wrong != nil {
 		return c, wrong
 	}
@@ -94,7 +91,7 @@ func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	c.Version, c.Extensions = version, header.extensions()
 	var v03 bool
 	c.Method, v03 = ParseMethod(c.Wire)
-	if wrong := c.rewrite(body, limits); wrong != nil {
+	if wrong := c.rewrite(v); wrong != nil {
 		return c, wrong
 	}
 	return c, c.parse(v03)
@@ -130,7 +127,7 @@ func (c *Call) envelope(v powerbox.Value) *Error {
 	if !ok || wire == "" {
 		return invalidRequest(ReasonEnvelope, "method is missing or no string")
 	}
-	c.Wire = wire
+	c.Wire, c.ID = wire, id.AppendSource(nil)
 	c.Params, ok = v.Get("params")
 	if !ok || c.Params.Kind() == powerbox.KindNull {
 		c.Params = powerbox.Object()

@@ -17,7 +17,7 @@ func Compose(p InvokeParams, id []byte, version, messageID string) []byte {
 func composed(method Method, p InvokeParams, id []byte, version, messageID string) []byte {
 	var call, part, message rawObject
 	call.set("skill", quote(p.Skill))
-	call.set("arguments", p.RawArguments)
+	call.set("arguments", p.Arguments.AppendSource(nil))
 	if version == Version03 {
 		part.set("kind", quote("data"))
 		message.set("kind", quote("message"))
@@ -77,7 +77,7 @@ func ComposeTask(p TaskSendParams, id []byte, version, messageID string) ([]byte
 	if wrong != nil {
 		return nil, wrong
 	}
-	message, err := readObject(w.Bytes)
+	message, err := readObject(w.Value.AppendSource(nil))
 	if err != nil {
 		return nil, fmt.Errorf("params.message: %w", err)
 	}

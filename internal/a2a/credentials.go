@@ -1,5 +1,11 @@
 package a2a
 
+import (
+	"slices"
+
+	"github.com/powerbox-project/powerbox"
+)
+
 // credentials are the members under [ExtensionURI] that show authority to the gateway,
 // which has consumed them. What the agent behind may know of it is in the context.
 var credentials = []string{"capabilityId", "capabilities", "attenuations", "chain", "proof", "ambient"}
@@ -15,29 +21,44 @@ func CredentialMembers() (inside, beside []string) {
 	return credentials, []string{MemberScopeToken, MemberLinks}
 }
 
-// WithoutCredentials returns the body of a call without the credentials in the metadata
-// of the request.
-func WithoutCredentials(body []byte, c *Call) ([]byte, error) {
-	if !c.Members.HasCredentials() || c.Method.IsExtension() {
-		return body, nil
+// Body is the body that goes on: what the call was read from, written again, without the
+// credentials in the metadata of the request. It is nil where the call has none, and for
+// gRPC, whose message is in [Call.Written].
+func (c *Call) Body() []byte {
+	body := c.sent
+	if body.Kind() == powerbox.KindNull {
+		return nil
 	}
-	path := []string{"metadata"}
-	if c.Binding == JSONRPC {
-		path = []string{"params", "metadata"}
-	}
-	body, _, err := editAt(body, path, func(o *rawObject) bool {
-		o.drop(MemberScopeToken)
-		o.drop(MemberLinks)
-		return true
-	})
-	if err != nil {
-		return nil, err
-	}
-	body, _, err = editAt(body, append(path, ExtensionURI), func(o *rawObject) bool {
-		for _, name := range credentials {
-			o.drop(name)
+	if c.Members.HasCredentials() && !c.Method.IsExtension() {
+		in := func(metadata powerbox.Value) powerbox.Value {
+			return edited(without(metadata, MemberScopeToken, MemberLinks), ExtensionURI, func(v powerbox.Value) powerbox.Value { return without(v, credentials...) })
 		}
-		return true
-	})
-	return body, err
+		if c.Binding == JSONRPC {
+			body = edited(body, "params", func(params powerbox.Value) powerbox.Value { return edited(params, "metadata", in) })
+		} else {
+			body = edited(body, "metadata", in)
+		}
+	}
+	return body.AppendSource(nil)
+}
+
+// edited returns an object with another value of a member, where it has the member.
+func edited(object powerbox.Value, name string, edit func(powerbox.Value) powerbox.Value) powerbox.Value {
+	members, _ := object.Members()
+	at := slices.IndexFunc(members, func(m powerbox.Member) bool { return m.Name == name })
+	if at < 0 {
+		return object
+	}
+	members = slices.Clone(members)
+	members[at].Value = edit(members[at].Value)
+	return powerbox.Object(members...)
+}
+
+// without returns an object without members of these names, and any other value as it is.
+func without(v powerbox.Value, names ...string) powerbox.Value {
+	members, ok := v.Members()
+	if !ok {
+		return v
+	}
+	return powerbox.Object(slices.DeleteFunc(slices.Clone(members), func(m powerbox.Member) bool { return slices.Contains(names, m.Name) })...)
 }

@@ -33,7 +33,7 @@ func DecodeGRPC(r GRPCRequest, header Header, limits powerbox.Limits) (Call, *Er
 	if err != nil {
 		return c, &Error{CodeParse, ReasonSyntax, err.Error()}
 	}
-	c.Params, c.RawParams, c.Written = v, r.Params, HTTPRequest{Body: r.Message}
+	c.Params, c.Written = v, HTTPRequest{Body: r.Message}
 	if wrong := CheckCase(v); wrong != nil {
 		return c, wrong
 	}

@@ -64,17 +64,15 @@ func DecodeHTTP(r HTTPRequest, header Header, limits powerbox.Limits) (Call, *Er
 		return c, wrong
 	}
 	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask
-	if wrong := c.body(r, limits); wrong != nil {
+	body, wrong := c.body(r, limits)
+	if wrong != nil {
 		return c, wrong
 	}
-	if wrong := c.rewriteHTTP(r, segments); wrong != nil {
+	if wrong := c.rewriteHTTP(r, segments, body); wrong != nil {
 		return c, wrong
 	}
 	if c.Method == Unknown {
 		return c, nil
-	}
-	if wrong := c.written(limits); wrong != nil {
-		return c, wrong
 	}
 	if wrong := c.query(r.Query); wrong != nil {
 		return c, wrong
@@ -190,39 +188,26 @@ func (to route) taskName() string {
 	return "taskId"
 }
 
-// body looks whether the parameters in the body can be read by everybody alike; only a
-// POST has them.
-func (c *Call) body(r HTTPRequest, limits powerbox.Limits) *Error {
+// body decodes the body, which only a POST has, and looks whether everybody reads it
+// alike; null where there is none.
+func (c *Call) body(r HTTPRequest, limits powerbox.Limits) (powerbox.Value, *Error) {
 	if len(r.Body) == 0 {
 		if c.Method.IsMessage() || c.Method == CreatePushConfig {
-			return &Error{CodeParse, ReasonSyntax, "the request has no body; want a JSON object"}
+			return powerbox.Value{}, &Error{CodeParse, ReasonSyntax, "the request has no body; want a JSON object"}
 		}
-		return nil
+		return powerbox.Value{}, nil
 	}
 	if r.Method != "POST" && c.Method != Unknown {
-		return invalidRequest(ReasonEnvelope, "a %s request has a body, which servers treat differently; leave it out", r.Method)
+		return powerbox.Value{}, invalidRequest(ReasonEnvelope, "a %s request has a body, which servers treat differently; leave it out", r.Method)
 	}
 	v, err := powerbox.DecodeValue(r.Body, limits)
 	if err != nil {
-		return &Error{CodeParse, ReasonSyntax, err.Error()}
+		return v, &Error{CodeParse, ReasonSyntax, err.Error()}
 	}
 	if v.Kind() != powerbox.KindObject && c.Method != Unknown {
-		return invalidRequest(ReasonEnvelope, "the body is of type %s; want an object", v.Kind())
+		return v, invalidRequest(ReasonEnvelope, "the body is of type %s; want an object", v.Kind())
 	}
-	return CheckCase(v)
-}
-
-// written reads the parameters in the body that was written again.
-func (c *Call) written(limits powerbox.Limits) *Error {
-	if len(c.Written.Body) == 0 {
-		return nil
-	}
-	v, err := powerbox.DecodeValue(c.Written.Body, limits)
-	if err != nil {
-		return &Error{CodeParse, ReasonSyntax, err.Error()}
-	}
-	c.Params, c.RawParams = v, c.Written.Body
-	return nil
+	return v, CheckCase(v)
 }
 
 // query reads the parameters in the query. Where a body says what is meant the

@@ -1,28 +1,22 @@
 package a2a
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
-	"io"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/powerbox-project/powerbox"
 )
 
 // A gateway that enforces does not forward the bytes that it received: software
 // kits read the same bytes differently. It writes each request again, from an
 // allowlist of members, and decides on what it has written.
 
-// Known is an allowlist of the members of an object, in the order in which they
-// are written.
+// Known is an allowlist of the members of an object.
 type Known struct {
 	members []KnownMember
 	places  map[string]int    // by exact name
 	folded  map[string]string // what lenient readers take for one, to its exact name
-	// Rest says that members which are not listed are kept, behind those that are.
-	Rest bool
 	// Strict says that members which are not listed are refused; otherwise they are
 	// dropped, as A2A 1.0 section 3.7 has receivers ignore what they do not know.
 	Strict bool
@@ -44,13 +38,14 @@ const (
 	IsScalar                  // a string, a number or a boolean
 	IsTexts                   // an array of strings
 	IsObject                  // an object, by its own allowlist
+	IsMap                     // an object, whole
 	IsList                    // an array of objects, by their allowlist
 	IsAny                     // any value, whole
 )
 
 // String names the type as a message does.
 func (t KnownType) String() string {
-	return [...]string{"a string", "a string, a number or a boolean", "an array of strings", "an object", "an array", "a value"}[t]
+	return [...]string{"a string", "a string, a number or a boolean", "an array of strings", "an object", "an object", "an array", "a value"}[t]
 }
 
 // NewKnown returns an allowlist.
@@ -72,9 +67,9 @@ func texts(names ...string) []KnownMember {
 	return out
 }
 
-// Written is a value that was written again.
+// Written is an object as it goes on.
 type Written struct {
-	Bytes []byte
+	Value powerbox.Value
 	// Dropped names the members that were left out and those that were renamed, such
 	// as params.task_id; 16 at most.
 	Dropped []string
@@ -83,41 +78,18 @@ type Written struct {
 // maxDropped is how many dropped members are named.
 const maxDropped = 16
 
-// Write writes one JSON object again: the members of the allowlist alone, each once,
-// in its order; numbers as they were written, strings by one encoder. A lone member
-// spelt with underscores counts as the one that ProtoJSON means by it. where names the
-// object in messages.
-func (k *Known) Write(where string, raw []byte) (Written, *Error) {
-	d := decoderOf(raw)
-	defer done(d)
-	w := writer{decoder: d}
-	out, wrong := w.object(nil, where, k)
-	if wrong != nil {
-		return Written{}, wrong
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return Written{}, &Error{CodeParse, ReasonSyntax, "JSON: data after the value; want exactly one value"}
-	}
-	return Written{out, w.dropped}, nil
+// Write returns an object as it goes on: with the members of the allowlist alone. Null is
+// absent. A lone member spelt with underscores counts as the one that ProtoJSON means by
+// it. where names the object in messages. Names that occur twice, the depth and the number
+// of values were looked at when v was decoded.
+func (k *Known) Write(where string, v powerbox.Value) (Written, *Error) {
+	var w writer
+	out, _, wrong := w.object(where, k, v)
+	return Written{out, w.dropped}, wrong
 }
 
-// Canonical writes one JSON value again, whole: numbers as they were written, strings
-// by one encoder, members in the order of their names. Its depth was bounded before.
-func Canonical(raw []byte) ([]byte, *Error) { return appendCanonical(nil, raw) }
-
-func appendCanonical(to, raw []byte, more ...jsontext.Options) ([]byte, *Error) {
-	out, err := jsontext.AppendFormat(to, raw, append(more, jsontext.ReorderRawObjects(true))...)
-	if err != nil {
-		return nil, syntax(err)
-	}
-	return out, nil
-}
-
-func syntax(err error) *Error { return &Error{CodeParse, ReasonSyntax, "JSON: " + err.Error()} }
-
-// writer reads an object and writes it by its allowlist, in one pass.
+// writer brings an object to its allowlist, in one pass.
 type writer struct {
-	decoder *jsontext.Decoder
 	dropped []string
 }
 
@@ -138,11 +110,6 @@ func short(text string) string {
 	return strings.ToValidUTF8(text[:maxShort], "") + "..."
 }
 
-// slot is a member that was read, ready to be written.
-type slot struct {
-	key, value []byte
-}
-
 // below names a member of an object in messages; the outermost object has no name.
 func below(where, name string) string {
 	if where == "" {
@@ -154,80 +121,60 @@ func below(where, name string) string {
 // called is an object in messages.
 func called(where string) string { return cmp.Or(where, "the request") }
 
-// object writes the object that comes next.
-func (w *writer) object(to []byte, where string, k *Known) ([]byte, *Error) {
-	if kind := w.decoder.PeekKind(); kind != '{' {
-		return nil, w.mistyped(where, "an object")
+// object returns an object as it goes on, and whether that differs from v: most requests
+// hold nothing that has to be changed, and nothing is copied for them.
+func (w *writer) object(where string, k *Known, v powerbox.Value) (powerbox.Value, bool, *Error) {
+	members, ok := v.Members()
+	if !ok {
+		return v, false, mistyped(where, v, "an object")
 	}
-	if _, err := w.decoder.ReadToken(); err != nil {
-		return nil, syntax(err)
-	}
-	slots := make([]slot, len(k.members))
-	spelt := make([]string, len(k.members))
-	var rest []slot
-	for {
-		kind := w.decoder.PeekKind()
-		if kind == '}' {
-			break
-		}
-		token, err := w.decoder.ReadToken()
-		if err != nil {
-			return nil, syntax(err)
-		}
-		name := token.String()
-		at, wrong := k.place(where, name)
+	var out []powerbox.Member
+	differs := false
+	for i, m := range members {
+		at, wrong := k.place(where, m.Name)
 		if wrong != nil {
-			return nil, wrong
+			return v, false, wrong
 		}
-		switch {
-		case at >= 0:
-			if spelt[at] != "" {
-				return nil, invalidRequest(ReasonVariant, "%s has both %q and %q, which are one member to some readers; send %q alone", called(where), spelt[at], name, k.members[at].Name)
+		kept, changed := powerbox.Member{}, true
+		if at >= 0 {
+			if kept, changed, wrong = w.listed(where, k, at, members[:i], m); wrong != nil {
+				return v, false, wrong
 			}
-			spelt[at] = name
-			if name != k.members[at].Name {
-				w.drop(where, name)
-			}
-			if slots[at].value, wrong = w.member(below(where, k.members[at].Name), k.members[at]); wrong != nil {
-				return nil, wrong
-			}
-		case k.Rest:
-			value, wrong := w.value()
-			if wrong != nil {
-				return nil, wrong
-			}
-			rest = append(rest, slot{quote(name), value})
-		default:
-			w.drop(where, name)
-			if err := w.decoder.SkipValue(); err != nil {
-				return nil, syntax(err)
-			}
+		} else {
+			w.drop(where, m.Name)
+		}
+		if changed && !differs {
+			differs = true
+			out = append(make([]powerbox.Member, 0, len(members)), members[:i]...)
+		}
+		if differs && kept.Value.Kind() != powerbox.KindNull {
+			out = append(out, kept)
 		}
 	}
-	if _, err := w.decoder.ReadToken(); err != nil {
-		return nil, syntax(err)
+	if !differs {
+		return v, false, nil
 	}
-	slices.SortFunc(rest, func(a, b slot) int { return bytes.Compare(a.key, b.key) })
-	for i, m := range k.members {
-		slots[i].key = quote(m.Name)
-	}
-	return appendSlots(to, append(slots, rest...)), nil
+	return powerbox.Object(out...), true, nil
 }
 
-func appendSlots(to []byte, slots []slot) []byte {
-	to = append(to, '{')
-	first := true
-	for _, s := range slots {
-		if s.value == nil {
-			continue
+// listed returns a member of the allowlist as it goes on, and whether that differs. What
+// is null goes on as nothing.
+func (w *writer) listed(where string, k *Known, at int, before []powerbox.Member, m powerbox.Member) (powerbox.Member, bool, *Error) {
+	is := k.members[at]
+	for _, other := range before {
+		if there, _ := k.place(where, other.Name); there == at {
+			return m, false, invalidRequest(ReasonVariant, "%s has both %q and %q, which are one member to some readers; send %q alone", called(where), other.Name, m.Name, is.Name)
 		}
-		if !first {
-			to = append(to, ',')
-		}
-		first = false
-		to = append(append(append(to, s.key...), ':'), s.value...)
 	}
-	return append(to, '}')
+	renamed := is.Name != m.Name
+	if renamed {
+		w.drop(where, m.Name)
+	}
+	if m.Value.Kind() == powerbox.KindNull {
+		return powerbox.Member{}, true, nil
+	}
+	value, changed, wrong := w.member(below(where, is.Name), is, m.Value)
+	return powerbox.Member{Name: is.Name, Value: value}, changed || renamed, wrong
 }
 
 // place returns the place of a name in the allowlist, -1 for one that is not in it. A
@@ -266,103 +213,92 @@ func snake(name string) string {
 	return b.String()
 }
 
-// member writes the value that comes next, nil for null.
-func (w *writer) member(where string, m KnownMember) ([]byte, *Error) {
-	kind := w.decoder.PeekKind()
-	if kind == 'n' {
-		_, err := w.decoder.ReadToken()
-		if err != nil {
-			return nil, syntax(err)
-		}
-		return nil, nil
-	}
+// member returns the value of a member as it goes on, and whether that differs from v.
+func (w *writer) member(where string, m KnownMember, v powerbox.Value) (powerbox.Value, bool, *Error) {
+	kind := v.Kind()
+	isNested := kind == powerbox.KindObject || kind == powerbox.KindList
 	switch m.Is {
 	case IsObject:
-		return w.object(nil, where, m.Of)
+		return w.object(where, m.Of, v)
 	case IsList:
-		return w.list(where, m.Of)
+		return w.list(where, m.Of, v)
 	case IsTexts:
-		return w.texts(where)
+		return v, false, checkTexts(where, v)
+	case IsMap:
+		if kind != powerbox.KindObject {
+			return v, false, mistyped(where, v, m.Is.String())
+		}
 	case IsText:
-		if kind != '"' {
-			return nil, w.mistyped(where, m.Is.String())
+		if kind != powerbox.KindString {
+			return v, false, mistyped(where, v, m.Is.String())
 		}
 	case IsScalar:
-		if kind == '{' || kind == '[' {
-			return nil, w.mistyped(where, m.Is.String())
+		if isNested {
+			return v, false, mistyped(where, v, m.Is.String())
 		}
 	case IsAny:
 	}
-	return w.value()
+	return v, false, nil
 }
 
-// value writes the value that comes next, whole.
-func (w *writer) value() ([]byte, *Error) {
-	raw, err := w.decoder.ReadValue()
-	if err != nil {
-		return nil, syntax(err)
+// list returns an array of objects as it goes on, and whether that differs from v.
+func (w *writer) list(where string, of *Known, v powerbox.Value) (powerbox.Value, bool, *Error) {
+	elements, wrong := elementsOf(where, v, "an array")
+	if wrong != nil {
+		return v, false, wrong
 	}
-	// The decoder has just refused names that occur twice, and to look for them again
-	// costs as much as all the rest.
-	return appendCanonical(make([]byte, 0, len(raw)), raw, jsontext.AllowDuplicateNames(true))
-}
-
-// list writes an array of objects.
-func (w *writer) list(where string, of *Known) ([]byte, *Error) {
-	return w.array(where, "an array", func(to []byte, n int) ([]byte, *Error) {
-		return w.object(to, where+"["+itoa(n)+"]", of)
-	})
-}
-
-// texts writes an array of strings.
-func (w *writer) texts(where string) ([]byte, *Error) {
-	return w.array(where, "an array of strings", func(to []byte, n int) ([]byte, *Error) {
-		if w.decoder.PeekKind() != '"' {
-			return nil, w.mistyped(where+"["+itoa(n)+"]", "a string")
+	out := elements
+	differs := false
+	for i, e := range elements {
+		value, changed, wrong := w.object(where+"["+itoa(i)+"]", of, e)
+		if wrong != nil {
+			return v, false, wrong
 		}
-		value, wrong := w.value()
-		return append(to, value...), wrong
-	})
+		if changed && !differs {
+			differs, out = true, slices.Clone(elements)
+		}
+		if changed {
+			out[i] = value
+		}
+	}
+	if !differs {
+		return v, false, nil
+	}
+	return powerbox.List(out...), true, nil
+}
+
+// checkTexts refuses what is no array of strings.
+func checkTexts(where string, v powerbox.Value) *Error {
+	elements, wrong := elementsOf(where, v, "an array of strings")
+	if wrong != nil {
+		return wrong
+	}
+	for i, e := range elements {
+		if e.Kind() != powerbox.KindString {
+			return mistyped(where+"["+itoa(i)+"]", e, "a string")
+		}
+	}
+	return nil
 }
 
 // maxElements is how many elements a list of the protocol can have: parts of a
 // message, URIs of extensions, tasks that are referred to.
 const maxElements = 256
 
-func (w *writer) array(where, want string, element func(to []byte, n int) ([]byte, *Error)) ([]byte, *Error) {
-	if w.decoder.PeekKind() != '[' {
-		return nil, w.mistyped(where, want)
+func elementsOf(where string, v powerbox.Value, want string) ([]powerbox.Value, *Error) {
+	elements, ok := v.Elements()
+	switch {
+	case !ok:
+		return nil, mistyped(where, v, want)
+	case len(elements) > maxElements:
+		return nil, invalidRequest(ReasonTooLarge, "%s has more than %d elements", where, maxElements)
 	}
-	if _, err := w.decoder.ReadToken(); err != nil {
-		return nil, syntax(err)
-	}
-	to := []byte{'['}
-	for n := 0; w.decoder.PeekKind() != ']'; n++ {
-		if n == maxElements {
-			return nil, invalidRequest(ReasonTooLarge, "%s has more than %d elements", where, maxElements)
-		}
-		if n > 0 {
-			to = append(to, ',')
-		}
-		var wrong *Error
-		if to, wrong = element(to, n); wrong != nil {
-			return nil, wrong
-		}
-	}
-	if _, err := w.decoder.ReadToken(); err != nil {
-		return nil, syntax(err)
-	}
-	return append(to, ']'), nil
+	return elements, nil
 }
 
 // mistyped is a value of another type than its member has.
-func (w *writer) mistyped(where, want string) *Error {
-	is := map[jsontext.Kind]string{'n': "null", 't': "boolean", 'f': "boolean", '0': "number", '"': "string", '{': "object", '[': "array"}[w.decoder.PeekKind()]
-	if is == "" {
-		_, err := w.decoder.ReadToken()
-		return syntax(errors.Join(err, errors.New("want a value")))
-	}
-	return invalidParams(ReasonParams, "%s is of type %s; want %s", called(where), is, want)
+func mistyped(where string, v powerbox.Value, want string) *Error {
+	return invalidParams(ReasonParams, "%s is of type %s; want %s", called(where), v.Kind(), want)
 }
 
 // Glance looks for the id and the method of a request of JSON-RPC that is refused before
@@ -378,8 +314,8 @@ func Glance(body []byte) (id []byte, method Method) {
 	if len(raw) == 0 || len(raw) > maxID || raw[0] == '{' || raw[0] == '[' {
 		return nil, method
 	}
-	if id, wrong := Canonical(raw); wrong == nil {
-		return id, method
+	if v, err := powerbox.ParseValue(raw); err == nil {
+		return v.AppendSource(nil), method
 	}
 	return nil, method
 }

@@ -46,14 +46,13 @@ type ListParams struct{}
 type InvokeParams struct {
 	Skill        string
 	Arguments    powerbox.Value // an object; {} when absent
-	RawArguments []byte         // the same as it was written
 	CapabilityID string         // "" when the capability is in the header
 	Tenant       string
 }
 
 // TaskSendParams are those of a2a/task/send (SEP-13).
 type TaskSendParams struct {
-	Message      []byte // as it was written
+	Message      powerbox.Value // null when absent
 	Capabilities []string
 	Attenuations map[string]Attenuation
 	Tenant       string
@@ -185,11 +184,8 @@ func parseRequest(params powerbox.Value) (*RequestParams, *Error) {
 func (c *Call) parseInvoke() *Error {
 	r := openStrict("params", c.Params, "skill", "arguments", "capabilityId", "tenant")
 	p := &InvokeParams{Skill: r.required("skill"), Arguments: r.object("arguments"), CapabilityID: r.text("capabilityId"), Tenant: r.text("tenant")}
-	p.RawArguments = []byte("{}")
 	if p.Arguments.Kind() == powerbox.KindNull {
 		p.Arguments = powerbox.Object()
-	} else if p.RawArguments = c.rawParam("arguments"); p.RawArguments == nil {
-		r.fail(ReasonSyntax, "params cannot be taken apart")
 	}
 	c.Invoke = p
 	c.Members = &Members{Skill: p.Skill, Arguments: &p.Arguments, CapabilityID: p.CapabilityID}
@@ -198,18 +194,10 @@ func (c *Call) parseInvoke() *Error {
 
 func (c *Call) parseTaskSend() *Error {
 	r := openStrict("params", c.Params, "message", "capabilities", "attenuations", "tenant")
-	p := &TaskSendParams{Message: c.rawParam("message"), Capabilities: r.texts("capabilities"), Tenant: r.text("tenant")}
+	message, _ := c.Params.Get("message")
+	p := &TaskSendParams{Message: message, Capabilities: r.texts("capabilities"), Tenant: r.text("tenant")}
 	p.Attenuations = r.attenuations(p.Capabilities)
 	c.TaskSend = p
 	c.Members = &Members{Capabilities: p.Capabilities, Attenuations: p.Attenuations}
 	return r.err
-}
-
-// rawParam returns a parameter as it was written, nil where it is not there.
-func (c *Call) rawParam(name string) []byte {
-	o, err := readObject(c.RawParams)
-	if err != nil {
-		return nil
-	}
-	return o.get(name)
 }

@@ -129,7 +129,7 @@ func TestDenialReachesClient(t *testing.T) {
 func TestComposeReachesAgent(t *testing.T) {
 	server := httptest.NewServer(a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(echo{}, a2asrv.WithLogger(slog.New(slog.DiscardHandler)))))
 	defer server.Close()
-	body := Compose(InvokeParams{Skill: "read", RawArguments: []byte(`{"handle":"rh_001"}`)}, []byte(`"i"`), Version1, "m1")
+	body := Compose(InvokeParams{Skill: "read", Arguments: value(t, []byte(`{"handle":"rh_001"}`))}, []byte(`"i"`), Version1, "m1")
 	answer := string(post(t, server.URL, body))
 	if want := `"parts":[{"data":{"arguments":{"handle":"rh_001"},"skill":"read"}}]`; !strings.Contains(answer, want) {
 		t.Errorf("the agent got %s; want %s", answer, want)

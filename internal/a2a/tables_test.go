@@ -92,7 +92,7 @@ func TestComposeTask(t *testing.T) {
 	}
 	for _, c := range cases[composeCase](t, "compose.json") {
 		t.Run(c.Name, func(t *testing.T) {
-			got, err := ComposeTask(TaskSendParams{Message: c.Message}, []byte("5"), c.Version, "m1")
+			got, err := ComposeTask(TaskSendParams{Message: value(t, c.Message)}, []byte("5"), c.Version, "m1")
 			if err != nil {
 				if diff := cmp.Diff(c.Error, err.Error()); diff != "" {
 					t.Errorf("error (-want +got):\n%s", diff)
@@ -113,10 +113,10 @@ func TestComposeTask(t *testing.T) {
 
 // The arguments that were decided on are those that are sent.
 func TestATK22_Compose(t *testing.T) {
-	p := InvokeParams{Skill: `re"ad`, RawArguments: []byte(`{ "n" : 9007199254740993 }`)}
+	p := InvokeParams{Skill: `re"ad`, Arguments: value(t, []byte(`{ "n" : 9007199254740993, "f" : 1.0 }`))}
 	for version, want := range map[string]string{
-		Version1:  `{"jsonrpc":"2.0","id":"x","method":"SendMessage","params":{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"data":{"skill":"re\"ad","arguments":{ "n" : 9007199254740993 }}}]}}}`,
-		Version03: `{"jsonrpc":"2.0","id":"x","method":"message/send","params":{"message":{"kind":"message","messageId":"m1","role":"user","parts":[{"kind":"data","data":{"skill":"re\"ad","arguments":{ "n" : 9007199254740993 }}}]}}}`,
+		Version1:  `{"jsonrpc":"2.0","id":"x","method":"SendMessage","params":{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"data":{"skill":"re\"ad","arguments":{"f":1.0,"n":9007199254740993}}}]}}}`,
+		Version03: `{"jsonrpc":"2.0","id":"x","method":"message/send","params":{"message":{"kind":"message","messageId":"m1","role":"user","parts":[{"kind":"data","data":{"skill":"re\"ad","arguments":{"f":1.0,"n":9007199254740993}}}]}}}`,
 	} {
 		got := Compose(p, []byte(`"x"`), version, "m1")
 		if diff := cmp.Diff(want, string(got)); diff != "" {
@@ -126,7 +126,7 @@ func TestATK22_Compose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if named, found, err := call.Naming(p.Skill); !found || err != nil || named.Arguments.String() != `{"n":9007199254740993}` || call.Message.Loose {
+		if named, found, err := call.Naming(p.Skill); !found || err != nil || named.Arguments.String() != `{"f":1,"n":9007199254740993}` || call.Message.Loose {
 			t.Errorf("%s reads back as %v, %v, %v, loose %v", version, named, found, err, call.Message.Loose)
 		}
 	}

@@ -26,11 +26,11 @@ var (
 		{Name: "url"},
 		{Name: "filename"},
 		{Name: "mediaType"},
-		{Name: "metadata", Is: IsObject, Of: anything()},
+		{Name: "metadata", Is: IsMap},
 	}
 	knownPart = NewKnown(append(slices.Clone(partMembers), KnownMember{Name: "data", Is: IsAny})...)
 	// In the protobuf form of 0.3 the data of a part are wrapped in a message.
-	knownPartProto = NewKnown(append(slices.Clone(partMembers), KnownMember{Name: "data", Is: IsObject, Of: NewKnown(KnownMember{Name: "data", Is: IsObject, Of: anything()})})...)
+	knownPartProto = NewKnown(append(slices.Clone(partMembers), KnownMember{Name: "data", Is: IsObject, Of: NewKnown(KnownMember{Name: "data", Is: IsMap})})...)
 	messageMembers = []KnownMember{
 		{Name: "kind"},
 		{Name: "messageId"},
@@ -40,7 +40,7 @@ var (
 		{Name: "referenceTaskIds", Is: IsTexts},
 		{Name: "extensions", Is: IsTexts},
 		{Name: "parts", Is: IsList, Of: knownPart},
-		{Name: "metadata", Is: IsObject, Of: anything()},
+		{Name: "metadata", Is: IsMap},
 	}
 	knownMessage = NewKnown(messageMembers...)
 	// The parts are called content in the protobuf form of 0.3.
@@ -56,7 +56,7 @@ var (
 		KnownMember{Name: "pushNotificationConfig", Is: IsObject, Of: knownPush},
 		KnownMember{Name: "pushNotification", Is: IsObject, Of: knownPush},
 	)
-	metadata  = KnownMember{Name: "metadata", Is: IsObject, Of: anything()}
+	metadata  = KnownMember{Name: "metadata", Is: IsMap}
 	tenant    = KnownMember{Name: "tenant"}
 	knownSend = []KnownMember{
 		tenant, {Name: "message", Is: IsObject, Of: knownMessage}, {Name: "configuration", Is: IsObject, Of: knownConfiguration}, metadata,
@@ -89,11 +89,6 @@ var (
 	)
 )
 
-// anything is an object of which every member is kept.
-func anything() *Known {
-	return &Known{Rest: true, places: map[string]int{}, folded: map[string]string{}}
-}
-
 // params returns the allowlist of a method's parameters, nil for a method that is
 // passed whole: one that only configuration knows, and those of the extension, whose
 // decoder refuses what it does not know.
@@ -118,25 +113,16 @@ var envelopes = func() map[Method]*Known {
 	return all
 }()
 
-// rewrite writes a request of JSON-RPC again, as the agent gets it, and has the call
-// read from what was written: what no rule knows is left out or refused.
-func (c *Call) rewrite(body []byte, limits powerbox.Limits) *Error {
-	w, wrong := envelopes[c.Method].Write("", body)
+// rewrite brings a request of JSON-RPC to what the agent gets, and has the call read from
+// that: what no rule knows is left out or refused.
+func (c *Call) rewrite(request powerbox.Value) *Error {
+	w, wrong := envelopes[c.Method].Write("", request)
 	if wrong != nil {
 		return wrong
 	}
-	c.Written, c.Dropped = HTTPRequest{Body: w.Bytes}, w.Dropped
-	v, err := powerbox.DecodeValue(w.Bytes, limits)
-	if err != nil {
-		return &Error{CodeParse, ReasonSyntax, err.Error()}
-	}
-	raw, err := apart(w.Bytes)
-	if err != nil {
-		return &Error{CodeParse, ReasonSyntax, err.Error()}
-	}
-	c.RawParams = raw.get("params")
-	c.Params, _ = v.Get("params")
-	if c.RawParams == nil {
+	c.sent, c.Dropped = w.Value, w.Dropped
+	var ok bool
+	if c.Params, ok = w.Value.Get("params"); !ok {
 		c.Params = powerbox.Object()
 	}
 	return nil
@@ -144,7 +130,7 @@ func (c *Call) rewrite(body []byte, limits powerbox.Limits) *Error {
 
 // rewriteHTTP is rewrite for HTTP+JSON: path, query and body. The path was taken apart
 // before.
-func (c *Call) rewriteHTTP(r HTTPRequest, segments []string) (wrong *Error) {
+func (c *Call) rewriteHTTP(r HTTPRequest, segments []string, body powerbox.Value) (wrong *Error) {
 	parts := make([]string, len(segments))
 	for i, s := range segments {
 		parts[i] = escaped(s)
@@ -153,14 +139,18 @@ func (c *Call) rewriteHTTP(r HTTPRequest, segments []string) (wrong *Error) {
 	if c.Written.Query, wrong = writtenQuery(r.Query); wrong != nil || len(r.Body) == 0 {
 		return wrong
 	}
-	known := c.Method.params(HTTPJSON)
-	if known == nil {
-		c.Written.Body, wrong = Canonical(r.Body)
-		return wrong
+	c.sent = body
+	if known := c.Method.params(HTTPJSON); known != nil {
+		w, wrong := known.Write("params", body)
+		if wrong != nil {
+			return wrong
+		}
+		c.sent, c.Dropped = w.Value, w.Dropped
 	}
-	w, wrong := known.Write("params", r.Body)
-	c.Written.Body, c.Dropped = w.Bytes, w.Dropped
-	return wrong
+	if c.Method != Unknown {
+		c.Params = c.sent
+	}
+	return nil
 }
 
 // escaped is a part of a path. The colon before a verb stays, since servers look for it.

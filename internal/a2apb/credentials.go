@@ -9,7 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/a2a"
 )
 
-// WithoutCredentials is [a2a.WithoutCredentials] for a call in protobuf.
+// WithoutCredentials is [a2a.Call.Body] for the message of a call in protobuf.
 func WithoutCredentials(path string, message []byte, members *a2a.Members) ([]byte, error) {
 	if !members.HasCredentials() {
 		return message, nil

@@ -35,7 +35,7 @@ const maxTaskID = 256
 
 // Execute implements [provider.Backend].
 func (a A2A) Execute(ctx context.Context, e provider.Execution) (provider.Result, error) {
-	p := a2a.InvokeParams{Skill: a.Skill, RawArguments: e.Arguments.AppendJSON(nil)}
+	p := a2a.InvokeParams{Skill: a.Skill, Arguments: e.Arguments}
 	if a.Streams {
 		return a.open(ctx, e, a2a.ComposeStreaming(p, []byte("1"), a.Version, rand.Text()))
 	}

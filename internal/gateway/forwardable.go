@@ -195,14 +195,14 @@ func (g *Gateway) compose(f *forwardable) (err error) {
 	case f.mode == gate.Observe:
 		f.body = f.decoded.body
 	case f.binding == a2a.MCP:
-		f.body = f.mcp.Written
+		f.body = f.mcp.Body()
 	case f.binding == a2a.GRPC:
 		var message []byte
 		if message, err = a2apb.WithoutCredentials(f.call.Wire, f.call.Written.Body, f.call.Members); err == nil {
 			f.body = a2apb.Frame(message)
 		}
 	default:
-		f.body, err = a2a.WithoutCredentials(f.call.Written.Body, &f.call)
+		f.body = f.call.Body()
 	}
 	return err
 }

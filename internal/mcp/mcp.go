@@ -125,8 +125,9 @@ type Message struct {
 	Subject   string         // name of a tool or prompt, or URI of a resource; "" for none
 	Answers   bool           // it has answers to what the server wanted to know
 	Resources []string       // URIs of those whose changes it wants to be told of
-	Written   []byte         // the message as it was read from, written again, so that every reader takes it for the same
 	Dropped   []string       // members that were left out of it, or renamed; 16 at most
+
+	sent powerbox.Value // see Body
 }
 
 // method is what is known of the message's method in its revision, the zero value
@@ -177,7 +178,7 @@ func Decode(body []byte, limits powerbox.Limits) (Message, *a2a.Error) {
 	if wrong := a2a.CheckCase(v); wrong != nil && m.Kind != Response {
 		return m, wrong
 	}
-	written, wrong := m.rewrite(body, limits)
+	written, wrong := m.rewrite(v)
 	if wrong != nil {
 		return m, wrong
 	}

@@ -27,8 +27,8 @@ func TestGATE9_Decode(t *testing.T) {
 	} {
 		got, wrong := Decode([]byte(body), limits)
 		arguments := got.Arguments
-		got.Arguments, got.Written, got.Dropped = powerbox.Value{}, nil, nil
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(powerbox.Value{})); wrong != nil || diff != "" {
+		got.Arguments, got.sent, got.Dropped = powerbox.Value{}, powerbox.Value{}, nil
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(powerbox.Value{}, Message{})); wrong != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", body, wrong, diff)
 		}
 		if uri, _ := arguments.Get("uri"); got.Method == "resources/read" && (!uri.Equal(powerbox.String("file:///a")) || len(arguments.AppendJSON(nil)) != len(`{"uri":"file:///a"}`)) {
@@ -160,15 +160,15 @@ func FuzzEvents(f *testing.F) {
 // client wrote it.
 func TestATK56_WrittenAgain(t *testing.T) {
 	for body, want := range map[string]string{
-		`{ "params":{"arguments":{"b":1.0,"a":"\u0041"},"name":"t"},"method":"tools/call","id":1,"jsonrpc":"2.0"}`:             `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":"A","b":1.0}}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":1,"hint":"export all"}}}`: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1},"name":"t"}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"c","query":"x"}}`:                                   `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"c"}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"acme/x","params":[2, 1]}`:                                                           `{"jsonrpc":"2.0","id":1,"method":"acme/x","params":[2,1]}`,
-		`{"jsonrpc":"2.0","id":7,"result":{"b":1,"a":{"d":1,"c":2}}}`:                                                          `{"jsonrpc":"2.0","id":7,"result":{"a":{"c":2,"d":1},"b":1}}`,
+		`{ "params":{"arguments":{"b":1.0,"a":"\u0041"},"name":"t"},"method":"tools/call","id":1,"jsonrpc":"2.0"}`:             `{"id":1,"jsonrpc":"2.0","method":"tools/call","params":{"arguments":{"a":"A","b":1.0},"name":"t"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":1,"hint":"export all"}}}`: `{"id":1,"jsonrpc":"2.0","method":"tools/call","params":{"_meta":{"progressToken":1},"name":"t"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"c","query":"x"}}`:                                   `{"id":1,"jsonrpc":"2.0","method":"tools/list","params":{"cursor":"c"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"acme/x","params":[2, 1]}`:                                                           `{"id":1,"jsonrpc":"2.0","method":"acme/x","params":[2,1]}`,
+		`{"jsonrpc":"2.0","id":7,"result":{"b":1,"a":{"d":1,"c":2}}}`:                                                          `{"id":7,"jsonrpc":"2.0","result":{"a":{"c":2,"d":1},"b":1}}`,
 	} {
 		m, wrong := Decode([]byte(body), limits)
-		if wrong != nil || string(m.Written) != want {
-			t.Errorf("ATK-56 %s is written as\n%s; want\n%s (%v)", body, m.Written, want, wrong)
+		if wrong != nil || string(m.Body()) != want {
+			t.Errorf("ATK-56 %s is written as\n%s; want\n%s (%v)", body, m.Body(), want, wrong)
 		}
 	}
 }

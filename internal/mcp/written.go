@@ -61,21 +61,21 @@ func envelope(params a2a.KnownMember) *a2a.Known {
 	return k
 }
 
-// rewrite writes a message again, as the server gets it, and returns the message that
-// was read from what was written.
-func (m Message) rewrite(body []byte, limits powerbox.Limits) (Message, *a2a.Error) {
+// rewrite brings a message to what the server gets, and returns the message that was read
+// from that.
+func (m Message) rewrite(v powerbox.Value) (Message, *a2a.Error) {
 	known, ok := envelopes[m.Method]
 	if !ok {
 		known = envelopes[""]
 	}
-	w, wrong := known.Write("", body)
+	w, wrong := known.Write("", v)
 	if wrong != nil {
 		return m, wrong
 	}
-	v, err := powerbox.DecodeValue(w.Bytes, limits)
-	if err != nil {
-		return m, &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: err.Error()}
-	}
-	written := Message{Written: w.Bytes, Dropped: w.Dropped}
-	return written, written.read(v)
+	written := Message{sent: w.Value, Dropped: w.Dropped}
+	return written, written.read(w.Value)
 }
+
+// Body is the message as it was read from, written again, so that every reader takes it
+// for the same.
+func (m Message) Body() []byte { return m.sent.AppendSource(nil) }
