@@ -2,6 +2,7 @@
 // of docs/performance.md.
 //
 //	go run . [-rounds 6] [-cell 100ms] [-dir DIR] [-write]
+//	go run . -against BINARY   the gateway of this tree and that of another binary, in the same rounds
 //
 // Machines are noisy: what counts is the ratio between two things that were
 // measured one after the other in the same round, in process CPU time with the

@@ -16,8 +16,11 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// byReference is the row (a).
-const byReference = "gateway by reference"
+// The rows (a) and (b).
+const (
+	byReference = "gateway by reference"
+	withProof   = "gateway with proofs"
+)
 
 // front is one process that answers the calls of the gateway's rows.
 type front struct {
@@ -146,7 +149,7 @@ func (t *town) withProofs(ctx context.Context) ([]*front, error) {
 	var proven, first [][]byte
 	return []*front{
 		{
-			name: "gateway with proofs", process: t.server, load: t.load(t.address), calls: 4000,
+			name: withProof, process: t.server, load: t.load(t.address), calls: 4000,
 			request: func(i int) []byte { return proven[i] },
 			fresh: func(n int) (err error) {
 				proven, err = t.proven(c, agent, n, func() (holder.Capability, error) { return held, nil })
@@ -254,6 +257,9 @@ func (f *front) cpuTrial() trial {
 	}}
 }
 
+// p99 is what paceTrial calls the latency of a front.
+func p99(name string) string { return name + " at half load p99 ms" }
+
 // paceTrial makes calls at half the rate that the gateway reached in this
 // round, and measures their latency.
 func (f *front) paceTrial() trial {
@@ -274,8 +280,7 @@ func (f *front) paceTrial() trial {
 
 // gatewayGoals are the rows of the gateway.
 func gatewayGoals() []goal {
-	const a, b, first = byReference, "gateway with proofs", "gateway, first sight"
-	p99 := func(name string) string { return name + " at half load p99 ms" }
+	const a, b, first = byReference, withProof, "gateway, first sight"
 	return []goal{
 		within("gateway (a): by reference over mTLS; no proof, records under their batch's signature", a, "tuned httputil", 1.3),
 		within("gateway (a): the same", a, "Caddy", 0.8),

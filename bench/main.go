@@ -38,12 +38,16 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 	name := flags.String("trial", "", "run only the trials with this, or one of these parted by commas, in their name")
 	soaking := flags.Duration("soak", 0, "measure nothing; drive the binary for this long with 32 callers and as long with 512")
 	fan := flags.Int("fanout", 0, "measure a revocation to so many subscribers of the feed, and as many open streams, and nothing else")
+	other := flags.String("against", "", "compare the gateway's CPU and latency with this powerbox binary, and measure nothing else")
 	write := flags.Bool("write", false, "also write "+page)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *fan > 0 {
 		return runFanout(context.Background(), *dir, *fan, stdout)
+	}
+	if *other != "" {
+		return runAgainst(context.Background(), *dir, *other, *rounds, *cell, stdout, stderr)
 	}
 	old, err := os.ReadFile(page)
 	if err != nil {

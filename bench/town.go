@@ -80,7 +80,12 @@ const townPolicies = `permit(principal == User::"user:alice", action in Action::
 
 // newTown builds the binary and starts it in front of an agent of that role.
 func newTown(ctx context.Context, dir, role, agentLines, evidence string) (t *town, err error) {
-	t = &town{}
+	return newTownOf(ctx, dir, "", role, agentLines, evidence)
+}
+
+// newTownOf is newTown with a binary that is there already.
+func newTownOf(ctx context.Context, dir, binary, role, agentLines, evidence string) (t *town, err error) {
+	t = &town{binary: binary}
 	if t.folder, err = os.MkdirTemp(dir, "bench"); err != nil {
 		return nil, err
 	}
@@ -95,8 +100,10 @@ func (t *town) start(ctx context.Context, role, agentLines, evidence string) err
 		return err
 	}
 	var err error
-	if t.binary, err = t.build(ctx, "..", "powerbox", "./cmd/powerbox"); err != nil {
-		return err
+	if t.binary == "" {
+		if t.binary, err = t.build(ctx, "..", "powerbox", "./cmd/powerbox"); err != nil {
+			return err
+		}
 	}
 	if t.upstream, err = freeport.Lasting(); err != nil {
 		return err

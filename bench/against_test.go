@@ -1,0 +1,24 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A binary that is compared with itself is measured in every row.
+func TestAgainst(t *testing.T) {
+	built := &town{folder: t.TempDir()}
+	binary, err := built.build(t.Context(), "..", "powerbox", "./cmd/powerbox")
+	must(t, err)
+	var out bytes.Buffer
+	must(t, runAgainst(t.Context(), t.TempDir(), binary, 1, time.Millisecond, &out, io.Discard))
+	if rows := strings.Count(out.String(), "\n| gateway") + 1; rows != 3 || strings.Contains(out.String(), "| 0.00x |") || strings.Contains(out.String(), "NaN") {
+		t.Errorf("%s", &out)
+	}
+	if err := runAgainst(t.Context(), t.TempDir(), "no such binary", 1, time.Millisecond, &out, io.Discard); err == nil {
+		t.Error("a binary that does not exist is measured")
+	}
+}
