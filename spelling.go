@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -88,8 +89,7 @@ func isText(s string) bool {
 // Simple folding makes U+017F an s and U+212A a k, as encoding/json does.
 func FoldCase(name string) string { return strings.Map(foldRune, name) }
 
-// foldRune returns the smallest rune of r's orbit under simple folding. Going
-// through both cases first makes U+0130 and U+0131 an i, as Java does.
+// foldRune returns the smallest rune of r's orbit under simple folding.
 func foldRune(r rune) rune {
 	if 'a' <= r && r <= 'z' {
 		return r - 'a' + 'A' // of whose orbits every other rune is higher
@@ -97,6 +97,26 @@ func foldRune(r rune) rune {
 	if r <= unicode.MaxASCII {
 		return r
 	}
+	if table := foldsOfPlane0(); int(r) < len(table) {
+		return rune(table[r])
+	}
+	return computeFold(r)
+}
+
+// foldsOfPlane0 are the folds of the runes that almost all texts are made of, which lie in
+// the same plane. To compute
+// one takes thirty times as long, and strangers choose the names that are folded.
+var foldsOfPlane0 = sync.OnceValue(func() *[1 << 16]uint16 {
+	var table [1 << 16]uint16
+	for r := range table {
+		table[r] = uint16(computeFold(rune(r)))
+	}
+	return &table
+})
+
+// computeFold goes through both cases first, which makes U+0130 and U+0131 an i, as Java
+// has it.
+func computeFold(r rune) rune {
 	r = unicode.ToLower(unicode.ToUpper(r))
 	least := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {

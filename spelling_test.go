@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // TestATK27_NamesThatDifferInCase finds two spellings of one name wherever they stand,
@@ -44,6 +45,19 @@ func TestATK27_NamesThatDifferInCase(t *testing.T) {
 		err = v.CheckNames()
 		if (err != nil) != found || found && strings.Contains(err.Error(), "U+0000") != strings.Contains(other, "\x00") {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestATK27_FoldsAreThoseOfUnicode: the table of folds is what is computed for every rune,
+// and two runes of one orbit have one fold.
+func TestATK27_FoldsAreThoseOfUnicode(t *testing.T) {
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if got, want := foldRune(r), computeFold(r); got != want && (r > unicode.MaxASCII || got != unicode.ToUpper(r)) {
+			t.Fatalf("%U is folded to %U; want %U", r, got, want)
+		}
+		if next := unicode.SimpleFold(r); r > unicode.MaxASCII && foldRune(next) != foldRune(r) && r != 'İ' && r != 'ı' {
+			t.Fatalf("%U and %U are one letter to some readers and are folded to %U and %U", r, next, foldRune(r), foldRune(next))
 		}
 	}
 }
