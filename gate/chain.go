@@ -49,6 +49,16 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	return held, nil
 }
 
+// Vouches reports whether a chain stands under the keys of a target: somebody whom the
+// agent trusts has signed its root, and every holder what follows. It says nothing of who
+// presents it, and is for what has to be decided before the call is read, such as how much
+// of it is read. What it checks is remembered for [Chains.Resolve].
+func (c Chains) Vouches(target *Target, chain []string, now time.Time) bool {
+	anchors, issuer := target.anchors(chain)
+	v, err := c.Memo.Verify(token.JoinChain(chain), anchors, token.Options{Now: now, Revoked: c.Revocations.Revoked})
+	return err == nil && v.Issuer() == issuer
+}
+
 // anchors returns the keys under which a chain must verify, and the issuer that
 // its root must name: the agent itself, or one of the issuers that are pinned
 // for it. What the token says of its issuer chooses between pinned key sets and

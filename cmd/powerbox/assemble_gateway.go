@@ -56,8 +56,9 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	if err := i.authenticate(a, client, started); err != nil {
 		return err
 	}
+	chains := gate.Chains{Memo: token.NewMemo(memoBytes), Revocations: i.issuer, Started: started}
 	g := &gate.Gate{
-		Chains:     server.OnRecord{Resolver: gate.Chains{Memo: token.NewMemo(memoBytes), Revocations: i.issuer, Started: started}, Issuer: i.issuer},
+		Chains:     server.OnRecord{Resolver: chains, Issuer: i.issuer},
 		References: server.OnRecord{Resolver: server.References{Issuer: i.issuer}, Issuer: i.issuer},
 		Scopes: server.OnRecord{Issuer: i.issuer, Resolver: gate.Scopes{
 			Records: server.ScopeRecords{Issuer: i.issuer}, Revocations: i.issuer, MaxLifetime: i.config.Issuer.MaximumLifetime,
@@ -84,7 +85,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w), Cards: client,
 		Network: network(client, strangers),
 		Answers: gateway.Answers{
-			CardSeen: i.agreed.Seen, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
+			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
 			ByPolicy: i.issuer.ByPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
 		},
 		Limits: limitsOf(i.config), Pages: w.pages, Now: a.now, Log: a.log,

@@ -386,7 +386,7 @@ func (g *apartGateway) front(f *face) error {
 		Identity: sidecar.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: sidecar.Issuing{}, Holds: g.holds,
 		Resources: sidecar.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
 		Network: network(g.upstream, g.strangers),
-		Answers: g.answers(f, wiring),
+		Answers: g.answers(f, wiring, chains),
 		Limits:  limitsOf(f.config), Pages: pages, Now: g.now, Log: g.log,
 	}
 	if f.gateway, err = gateway.New(g.observed(c)); err != nil {
@@ -398,9 +398,10 @@ func (g *apartGateway) front(f *face) error {
 }
 
 // answers are what the gateway asks the server.
-func (g *apartGateway) answers(f *face, w *wiring) gateway.Answers {
+func (g *apartGateway) answers(f *face, w *wiring, chains gate.Chains) gateway.Answers {
 	return gateway.Answers{
 		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
+		Vouches:  chains.Vouches,
 		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
 		Pseudonym: g.remote.Pseudonym, Redact: redaction(f.config.Evidence.Arguments),
 	}

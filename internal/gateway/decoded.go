@@ -47,7 +47,7 @@ const maxDepth = 64
 // decode reads the body and the one call in it. A request that goes no further is
 // answered here; leave is called at the end of one that does.
 func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, leave func(), ok bool) {
-	limits := i.bounds(g.config.BodyLimit)
+	limits := g.bounds(i)
 	body, status, err := readBody(i.request, limits.Bytes)
 	if err != nil {
 		g.unreadable(w, i.unread(nil, false), status, err)

@@ -237,6 +237,8 @@ type Answers struct {
 	// ModeSet reports whether an operator set that mode, which then goes over the
 	// rules of the agent. nil where nobody can.
 	ModeSet func(ctx context.Context, agent string) (bool, error)
+	// Vouches is [gate.Chains.Vouches].
+	Vouches func(target *gate.Target, chain []string, now time.Time) bool
 	// Origin returns the configured name of the agent that a holder is.
 	Origin func(holder string) string
 	// Scope returns Scope(A) for a caller at an agent; nil where no scopes are

@@ -2,13 +2,16 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/token"
 )
 
 // serve returns the handler of one binding.
@@ -52,7 +55,7 @@ func (g *Gateway) identify(w http.ResponseWriter, r *received) (*identified, boo
 		g.unavailable(w, i.unread(nil, false), "the mode of the agent cannot be told", err)
 		return nil, false
 	}
-	caller, consumed, err := g.config.Identity.Authenticate(r.addressed(), r.URL, g.config.Now())
+	caller, consumed, err := g.authenticate(r)
 	_, scopes := scopeCredential(r.request.Header)
 	i.mode, i.caller, i.consumed, i.unproven = mode, caller, consumed || scopes, err
 	if !g.limiter.allow(g, limited(caller, r.request.RemoteAddr)) {
@@ -65,6 +68,18 @@ func (g *Gateway) identify(w http.ResponseWriter, r *received) (*identified, boo
 		return nil, false
 	}
 	return i, true
+}
+
+// authenticate finds out who calls. It returns whether the Authorization header is ours.
+func (g *Gateway) authenticate(r *received) (caller identity.Caller, consumed bool, err error) {
+	n := 0
+	for _, value := range r.request.Header.Values("Authorization") {
+		n += len(value)
+	}
+	if n > maxCredential {
+		return identity.Caller{}, false, fmt.Errorf("the Authorization header has %d bytes; want at most %d", n, maxCredential)
+	}
+	return g.config.Identity.Authenticate(r.addressed(), r.URL, g.config.Now())
 }
 
 // maxGlance is how much of a body is read for the id of a request that is refused before
@@ -95,24 +110,41 @@ func (g *Gateway) unauthenticated(w http.ResponseWriter, x stage, err error) {
 }
 
 // What a body may cost depends on what is known of who sends it: bytes, and values in
-// them. A capability or a credential that nobody has checked yet counts for little.
+// them. A capability or a credential that nothing stands behind counts for nothing. Their
+// work is bounded at about 2 ms of CPU.
 const (
+	maxCredential  = 32 << 10 // bytes of the Authorization header
 	knownNodes     = 32 << 10
-	unprovenBytes  = 1 << 20
-	unprovenNodes  = 16 << 10
+	vouchedBytes   = 1 << 20
+	vouchedNodes   = 16 << 10
 	anonymousBytes = 128 << 10
-	anonymousNodes = 8 << 10
+	anonymousNodes = 1 << 10
+	unsizedBytes   = 16 << 10 // of a body that comes in chunks, each of which costs
 )
 
 // bounds are those of the body of a request, up to what the operator allows.
-func (i *identified) bounds(most int) powerbox.Limits {
-	h, limits := i.request.Header, powerbox.Limits{Bytes: most, Depth: maxDepth, Nodes: knownNodes}
+func (g *Gateway) bounds(i *identified) powerbox.Limits {
+	limits := powerbox.Limits{Bytes: g.config.BodyLimit, Depth: maxDepth, Nodes: knownNodes}
 	switch {
 	case i.caller.Holder.ID != "" || i.caller.Principal != "" || i.mode == gate.Observe:
-	case h.Get("Authorization") != "" || h.Get(HeaderCapability) != "" || h.Get(HeaderProof) != "":
-		limits.Bytes, limits.Nodes = min(most, unprovenBytes), unprovenNodes
+	case g.vouched(i):
+		limits.Bytes, limits.Nodes = min(limits.Bytes, vouchedBytes), vouchedNodes
 	default:
-		limits.Bytes, limits.Nodes = min(most, anonymousBytes), anonymousNodes
+		limits.Bytes, limits.Nodes = min(limits.Bytes, anonymousBytes), anonymousNodes
+		if i.request.ContentLength < 0 && i.binding != a2a.GRPC {
+			limits.Bytes = min(limits.Bytes, unsizedBytes)
+		}
 	}
 	return limits
+}
+
+// vouched reports whether the chain in the header of a caller whom nobody knows is one
+// that the agent's issuers stand behind.
+func (g *Gateway) vouched(i *identified) bool {
+	values := i.request.Header.Values(HeaderCapability)
+	if len(values) == 0 {
+		return false
+	}
+	target := gate.Target{ID: i.ID, URL: i.URL, Foreign: i.Foreign, Anchors: i.Keys()}
+	return g.config.Vouches(&target, token.SplitChain(strings.Join(values, ",")), g.config.Now())
 }
