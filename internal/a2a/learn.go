@@ -95,7 +95,8 @@ func refOfKind(o rawObject) TaskRef {
 // FilterTasks cuts the tasks that keep refuses from the answer to ListTasks;
 // a task without id is never kept. Every other byte stays, but for totalSize,
 // which becomes the number of tasks that are left: how many there are of
-// others is nobody's business (SEP-5). An answer without tasks stays as it is.
+// others is nobody's business (SEP-5). A list that is null becomes an empty one, and an
+// answer without a list stays as it is.
 // An error means that the answer is not understood and must not be passed on.
 func FilterTasks(response []byte, keep func(TaskRef) bool) ([]byte, error) {
 	o, err := readObject(response)
@@ -117,12 +118,16 @@ func FilterTasks(response []byte, keep func(TaskRef) bool) ([]byte, error) {
 	}
 	var edits []edit
 	left := 0
-	if i := o.index("tasks"); i >= 0 && isSet(o[i].value) {
+	switch i := o.index("tasks"); {
+	case i < 0:
+	case isSet(o[i].value):
 		e, n, err := filter(o[i], keep)
 		if err != nil {
 			return nil, err
 		}
 		edits, left = append(edits, e), n
+	default: // null, which is how some agents write a list of none
+		edits = append(edits, edit{o[i].start, o[i].end, []byte("[]")})
 	}
 	if i := o.index("totalSize"); i >= 0 {
 		edits = append(edits, edit{o[i].start, o[i].end, strconv.AppendInt(nil, int64(left), 10)})
