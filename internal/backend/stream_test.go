@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/backend"
@@ -87,5 +88,46 @@ func TestATK55_AnswersOfTools(t *testing.T) {
 		if all := errors.Is(err, io.EOF) && strings.Contains(got, strings.Repeat("x", size)); all != fits {
 			t.Errorf("ATK-55 an answer of %d bytes where %d are allowed: %.200s %v", size, h.Limit, got, err)
 		}
+	}
+}
+
+// TestATK24_AToolIsGivenUp: a stream that is closed tells the server that its call is given
+// up, whatever becomes of the request that it was for.
+func TestATK24_AToolIsGivenUp(t *testing.T) {
+	called, givenUp := make(chan struct{}), make(chan struct{})
+	h := services(t, func(w http.ResponseWriter, r *http.Request) {
+		var asked struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		known := r.Method == http.MethodPost && json.NewDecoder(r.Body).Decode(&asked) == nil
+		switch {
+		case known && asked.Method == "notifications/cancelled":
+			close(givenUp)
+			w.WriteHeader(http.StatusAccepted)
+		case !known || asked.ID == nil:
+			w.WriteHeader(http.StatusAccepted)
+		case asked.Method == "tools/call":
+			w.Header().Set("Content-Type", "text/event-stream")
+			_ = http.NewResponseController(w).Flush()
+			close(called)
+			<-r.Context().Done()
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`, asked.ID)
+		}
+	})
+	r, err := backend.MCP{HTTP: h, URL: h.URLs["balance"], Tool: "balance", Streams: true}.Execute(t.Context(), execution)
+	if err != nil || r.Stream == nil {
+		t.Fatalf("ATK-24: %v, %v", r, err)
+	}
+	<-called
+	if err := r.Stream.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-givenUp:
+	case <-time.After(20 * time.Second):
+		t.Error("ATK-24: the server is not told that the call is given up")
 	}
 }
