@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -59,7 +58,7 @@ func TestATK80_BytesOfUnknownSenders(t *testing.T) {
 		if !c.sized {
 			body = io.MultiReader(body) // whose length HTTP does not know
 		}
-		r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, w.agentURL("documents"), body)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.agentURL("documents"), body)
 		if err != nil {
 			t.Fatal(err)
 		}
