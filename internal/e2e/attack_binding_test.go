@@ -35,7 +35,7 @@ func TestATK22_BytesOfEveryBinding(t *testing.T) {
 	args := map[string]any{"query": "ä/\"", "n": 1.5}
 	body := "  {\r\n\t\"x-unknown\":{\"y\":[null,1.0,123456789012345678901234567890]}, \"message\" :{\"role\":\"ROLE_USER\", \"messageId\":\"m\",\n" +
 		"\"parts\":[{\"data\":{\"arguments\":{\"n\":1.50,\"query\":\"\\u00e4\\/\\u0022\"},\"skill\":\"search_documents\"}}]} } \n"
-	const written = `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"arguments":{"n":1.50,"query":"ä/\""},"skill":"search_documents"}}]}}`
+	const written = `{"message":{"messageId":"m","parts":[{"data":{"arguments":{"n":1.50,"query":"ä/\""},"skill":"search_documents"}}],"role":"ROLE_USER"}}`
 	url := w.agentURL("documents") + "/message:send"
 	h := alice.signed(held, opSearch, args, http.MethodPost, url, []byte(body))
 	h.Set("Content-Type", "application/a2a+json; charset=utf-8")

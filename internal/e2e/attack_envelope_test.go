@@ -36,8 +36,8 @@ func TestATK22_BytesAreForwardedAsChecked(t *testing.T) {
 	}
 	a := w.post(w.agentURL("documents"), body, h)
 	got := w.documents.got()
-	written := `{"jsonrpc":"2.0","id":9007199254740993,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"arguments":` +
-		`{"e":1E2,"f":1.10,"n":9007199254740992,"neg":-1.50,"nested":{"a":[1,2,{}],"b":1},"query":"a\"b/c 😀","z":"\u0000"},"skill":"search_documents"}}]}}}`
+	written := `{"id":9007199254740993,"jsonrpc":"2.0","method":"SendMessage","params":{"message":{"messageId":"m","parts":[{"data":{"arguments":` +
+		`{"e":1E2,"f":1.10,"n":9007199254740992,"neg":-1.50,"nested":{"a":[1,2,{}],"b":1},"query":"a\"b/c 😀","z":"\u0000"},"skill":"search_documents"}}],"role":"ROLE_USER"}}}`
 	if len(got) != 1 || string(got[0].body) != written {
 		t.Fatalf("ATK-22 sent\n%s\narrived %q\n%s", body, got, a.Raw)
 	}

@@ -48,7 +48,7 @@ func TestGATE9_ToolsOfAnMCPServer(t *testing.T) {
 		t.Errorf("%s", a.Raw)
 	}
 	got = w.documents.got()
-	const written = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{},"name":"search_documents","arguments":{"query":"a"}}}`
+	const written = `{"id":7,"jsonrpc":"2.0","method":"tools/call","params":{"_meta":{},"arguments":{"query":"a"},"name":"search_documents"}}`
 	if last := string(got[len(got)-1].body); last != written {
 		t.Errorf("ATK-22: %s\nreached the server as\n%s", odd, last)
 	}

@@ -77,5 +77,10 @@ func (m Message) rewrite(v powerbox.Value) (Message, *a2a.Error) {
 }
 
 // Body is the message as it was read from, written again, so that every reader takes it
-// for the same.
-func (m Message) Body() []byte { return m.sent.AppendSource(nil) }
+// for the same; nil for what was not read from a body, such as the request for events.
+func (m Message) Body() []byte {
+	if m.sent.Kind() == powerbox.KindNull {
+		return nil
+	}
+	return m.sent.AppendSource(nil)
+}
