@@ -2,7 +2,7 @@
 // and through Powerbox, and lists every test whose result differs. There is none
 // where the gateway is transparent.
 //
-//	cd bench && go run ./tck [-python python3] [-modes observe,require] KIT
+//	cd bench && go run ./tck [-python python3] [-modes observe,require] [-agent go] KIT
 //
 // KIT is the path of a checkout of github.com/a2aproject/a2a-tck, branch
 // 1.0-dev, which Python can run: python -m pytest tests/compatibility in there.

@@ -32,8 +32,8 @@ var errUsage = errors.New("usage: go run ./tck [flags] KIT")
 
 // trial is what is tried.
 type trial struct {
-	kit, python, powerbox, attacher, dir string
-	talk                                 io.Writer
+	kit, python, powerbox, attacher, agent, dir string
+	talk                                        io.Writer
 }
 
 // run tries the agent directly and in every mode, and prints what differs.
@@ -44,6 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&t.python, "python", "python3", "Python that has what the kit needs")
 	flags.StringVar(&t.attacher, "attach", "", "the binary that has powerbox attach; that of -powerbox where empty")
 	flags.StringVar(&t.powerbox, "powerbox", "", "the powerbox binary; built from this checkout where empty")
+	flags.StringVar(&t.agent, "agent", "go", "the agent: go, on a2a-go, or js, on @a2a-js/sdk, whose packages are in differential/agents")
 	modes := flags.String("modes", "observe,require", "modes to try, of observe and require")
 	if err := flags.Parse(args); err != nil {
 		return errUsage
@@ -53,6 +54,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if _, err := os.Stat(filepath.Join(t.kit, "tests", "compatibility")); err != nil {
 		return fmt.Errorf("%s is no checkout of the kit's branch 1.0-dev: %w", t.kit, err)
+	}
+	if t.agent != "go" && t.agent != "js" {
+		return fmt.Errorf("%w: there is no agent %q; there are go and js", errUsage, t.agent)
 	}
 	dir, err := os.MkdirTemp("", "powerbox-tck")
 	if err != nil {
@@ -128,7 +132,11 @@ func (t *trial) all(ctx context.Context, modes []string, stdout io.Writer) error
 func (t *trial) once(ctx context.Context, name, mode string) (results, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	url, err := serveAgent(ctx)
+	serve := serveAgent
+	if t.agent == "js" {
+		serve = serveScript
+	}
+	url, err := serve(ctx)
 	if err != nil {
 		return nil, err
 	}
