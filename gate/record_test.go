@@ -8,6 +8,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 // Every attempt names origin, target, required, allowed and missing.
@@ -62,7 +63,23 @@ func TestSEP3_LegacyUseIsMarked(t *testing.T) {
 	}
 }
 
+// TestATK73_MemoryOfProofs: a proof that was used stays so when the clock jumps ahead and
+// comes back.
+func TestATK73_MemoryOfProofs(t *testing.T) {
+	m := NewMemory(10)
+	for _, c := range []struct {
+		id    string
+		after time.Duration
+		want  bool
+	}{{"a", 0, true}, {"b", time.Hour, true}, {"a", time.Second, false}, {"b", time.Second, false}, {"c", 2 * time.Second, true}} {
+		if got := m.Use(c.id, at.Add(c.after+time.Minute), at.Add(c.after)); got != c.want {
+			t.Errorf("ATK-73 %s after %s: %t", c.id, c.after, got)
+		}
+	}
+}
+
 func TestATK9_Memory(t *testing.T) {
+	defer steady.Believe()()
 	m := NewMemory(2)
 	use := func(id string, after time.Duration) bool { return m.Use(id, at.Add(after+time.Minute), at.Add(after)) }
 	for _, c := range []struct {

@@ -3,6 +3,8 @@ package gate
 import (
 	"sync"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 // Memory is a [Replay] in memory, for one gateway. It holds a bounded number
@@ -10,6 +12,7 @@ import (
 // be used again.
 type Memory struct {
 	limit int
+	clock steady.Clock
 
 	mu   sync.Mutex
 	ids  map[string]time.Time // until when an id may not be used again
@@ -23,15 +26,16 @@ func NewMemory(limit int) *Memory { return &Memory{limit: limit, ids: map[string
 func (m *Memory) Use(id string, until, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !now.Before(m.next) {
+	past := m.clock.Past(now)
+	if !past.Before(m.next) {
 		for id, end := range m.ids {
-			if end.Before(now) {
+			if end.Before(past) {
 				delete(m.ids, id)
 			}
 		}
-		m.next = now.Add(10 * time.Second)
+		m.next = past.Add(10 * time.Second)
 	}
-	if end, used := m.ids[id]; used && !end.Before(now) || len(m.ids) >= m.limit {
+	if end, used := m.ids[id]; used && !end.Before(past) || len(m.ids) >= m.limit {
 		return false
 	}
 	m.ids[id] = until

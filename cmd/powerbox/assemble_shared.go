@@ -14,6 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 // What a process that has its store alone remembers by itself, and what one of
@@ -129,7 +130,7 @@ func (i *instance) forget(ctx context.Context, a assembly) {
 			return
 		case <-tick.C:
 		}
-		err := i.shared.ForgetKept(ctx, a.now())
+		err := i.shared.ForgetKept(ctx, steady.Past(a.now()))
 		if i.desk != nil {
 			err = errors.Join(err, i.desk.Begin(ctx, i.abandoned(a.now())))
 		}

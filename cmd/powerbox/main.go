@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 // The exit codes.
@@ -39,7 +40,9 @@ const (
 
 func main() {
 	stdlog.SetFlags(0) // the line of slog has its time
-	stdlog.SetOutput(libraryLog{slog.New(slog.NewJSONHandler(os.Stderr, nil))})
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	stdlog.SetOutput(libraryLog{log})
+	steady.Announce(func(by time.Duration) { log.Warn("the clock of this machine jumped", "by", by.String()) })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal asks to end; from then on the second one ends at once.
 	context.AfterFunc(ctx, stop)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 func TestATK23_TheFeedIsFollowed(t *testing.T) {
@@ -27,7 +28,7 @@ func TestATK23_TheFeedIsFollowed(t *testing.T) {
 		}
 		w.history.add(Event{Kind: Revoke, Name: "cap_1", Until: now().Add(time.Hour).Unix()})
 		w.history.add(Event{Kind: Freeze, Name: "pw_a", Targets: []string{"pw_a", "pw_b"}})
-		w.history.add(Event{Kind: Revoke, Name: "cap_past", Until: now().Add(-time.Hour).Unix()})
+		w.history.add(Event{Kind: Revoke, Name: "cap_past", Until: now().Add(-steady.Margin - time.Hour).Unix()})
 		w.run()
 		if s.Stale(false) || !s.Revoked("cap_1") || !s.Frozen("pw_b") || s.Revoked("cap_past") || s.RevocationSequence() != 3 {
 			t.Fatalf("after the snapshot: stale %t, at %d\n%s", s.Stale(false), s.RevocationSequence(), w.log)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 // Source is where the events come from. Two events never share a number, and
@@ -110,7 +111,7 @@ func (p *Publisher) advance(ctx context.Context) (State, error) {
 	}
 	p.seen, p.read = seen, now
 	for _, e := range events {
-		next, err := p.state.Apply(e, p.config.Now())
+		next, err := p.state.Apply(e, steady.Over(p.config.Now()))
 		if err != nil {
 			return p.state, err
 		}
@@ -169,7 +170,7 @@ func (p *Publisher) snapshot(w http.ResponseWriter, r *http.Request) {
 	compact := ""
 	if err == nil {
 		compact, err = p.signOnce(TypeSnapshot, state.Sequence, func() Statement {
-			return Statement{Sequence: state.Sequence, Digest: state.Digest, Entries: state.Entries(p.config.Now())}
+			return Statement{Sequence: state.Sequence, Digest: state.Digest, Entries: state.Entries(steady.Over(p.config.Now()))}
 		})
 	}
 	if err == nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 // Relayed is a relay of the feed.
@@ -392,12 +393,12 @@ func (n *set) take(typ string, st Statement, now time.Time) error {
 	case st.Sequence < n.Sequence:
 		return fmt.Errorf("%w: to %d, from %d that was known; the server may have been restored from an old backup", errBack, st.Sequence, n.Sequence)
 	case typ == TypeSnapshot:
-		n.State, err = fromSnapshot(st, now)
+		n.State, err = fromSnapshot(st, steady.Over(now))
 	case typ == TypeEvent && st.Event != nil && st.Event.Sequence == st.Sequence:
 		if st.Sequence == n.Sequence {
 			return fmt.Errorf("event %d came twice", st.Sequence)
 		}
-		if n.State, err = n.Apply(*st.Event, now); err != nil {
+		if n.State, err = n.Apply(*st.Event, steady.Over(now)); err != nil {
 			return fmt.Errorf("%w: %w", errAgain, err)
 		}
 	case typ == TypeHeartbeat && st.Event == nil:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/steady"
 	"github.com/powerbox-project/powerbox/internal/until"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -104,7 +105,7 @@ func (i *Issuer) learn(rs ...Revocation) {
 
 // after returns what a set is after more events.
 func (i *Issuer) after(old *revocations, rs ...Revocation) *revocations {
-	now := i.config.Now()
+	now := steady.Over(i.config.Now())
 	next := &revocations{
 		sequence: old.sequence, newest: old.newest, ahead: maps.Clone(old.ahead), freezes: maps.Clone(old.freezes), frozen: map[string]bool{}, epochs: maps.Clone(old.epochs),
 		extended: old.extended, changed: make(chan struct{}),

@@ -14,6 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/steady"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -113,7 +114,8 @@ func TestSEP20_Revoke(t *testing.T) {
 		t.Errorf("recorded as %+v", r)
 	}
 	// What has expired anyway is forgotten with time.
-	w.now = noon.Add(token.MaxLifetime + time.Hour)
+	defer steady.Believe()()
+	w.now = noon.Add(token.MaxLifetime + steady.Margin + time.Hour)
 	for n := 0; w.issuer.Revoked(c.ID); n++ {
 		if _, err := w.issuer.RevokeAsOperator(t.Context(), "operator", issuer.Target{ID: fmt.Sprint("another", n)}); err != nil || n == 100 {
 			t.Fatalf("kept for ever: %v", err)
@@ -199,15 +201,45 @@ func TestSEP20_UnknownTargetsOutliveTheirTokens(t *testing.T) {
 	if !w.issuer.RevokedAny(c.Links()) {
 		t.Error("SEP-22 the end of a task is forgotten before its tokens end")
 	}
-	w.now = noon.Add(token.MaxLifetime + time.Minute)
+	defer steady.Believe()()
+	w.now = noon.Add(token.MaxLifetime + steady.Margin + time.Minute)
 	w.restart()
 	if !w.issuer.Revoked("hash-of-a-link") || w.issuer.RevokedAny(c.Links()) {
 		t.Error("SEP-20 the longer end does not count, or a shorter one is kept")
 	}
-	w.now = noon.Add(token.MaxLifetime + 2*time.Hour)
+	w.now = noon.Add(token.MaxLifetime + steady.Margin + 2*time.Hour)
 	w.restart()
 	if w.issuer.Revoked("hash-of-a-link") {
 		t.Error("SEP-20 kept for ever")
+	}
+}
+
+// TestATK73_ClocksThatJump: what was revoked stays so when the clock jumps ahead, others
+// are revoked meanwhile, and the clock comes back; also where the process began anew with
+// the clock ahead.
+func TestATK73_ClocksThatJump(t *testing.T) {
+	for name, begins := range map[string]bool{"while the process runs": false, "and the process begins": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newTown(t)
+			alice := caller(t, "user:alice")
+			c := w.read(alice)
+			if _, err := w.issuer.Revoke(t.Context(), "documents", alice, c.RevocationID); err != nil {
+				t.Fatal(err)
+			}
+			w.now = c.Expires.Add(time.Hour)
+			if begins {
+				w.restart()
+			}
+			for n := range 70 {
+				if _, err := w.issuer.RevokeAsOperator(t.Context(), "operator", issuer.Target{ID: fmt.Sprint("another", n)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.now = noon
+			if !w.issuer.Revoked(c.ID) {
+				t.Error("ATK-73 a revoked capability works again")
+			}
+		})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/steady"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -130,7 +131,7 @@ func (p *Provider) use(ctx context.Context, id string, t agentauth.Token, now ti
 			if err := look(tx); err != nil {
 				return err
 			}
-			return tx.UseToken(id, t.Until(), now)
+			return tx.UseToken(id, t.Until(), steady.Past(now))
 		})
 	case t.IssuedAt.After(p.config.Started.Add(agentauth.Skew)), p.noneBefore.Load():
 		return nil

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 // Keeper keeps what nodes share for a while and no record tells.
@@ -50,5 +52,5 @@ func (r Replays) Fresh(id string, until, now time.Time) (bool, error) {
 	defer cancel()
 	// Ids are their makers', of any length.
 	sum := sha256.Sum256([]byte(id))
-	return r.Keeper.Once(ctx, r.Kind, base64.RawURLEncoding.EncodeToString(sum[:]), until, now)
+	return r.Keeper.Once(ctx, r.Kind, base64.RawURLEncoding.EncodeToString(sum[:]), until, steady.Past(now))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 // ScopeRecords finds what scope tokens were issued for.
@@ -46,7 +47,7 @@ func (n Nonces) Name(ctx context.Context, l gate.NamedLink, now time.Time) (bool
 	}
 	err = n.Store.Update(ctx, func(tx issuer.Tx) error {
 		var err error
-		named, err = tx.NameLink(l.ID, l.Link, l.Until, now)
+		named, err = tx.NameLink(l.ID, l.Link, l.Until, steady.Past(now))
 		return err
 	})
 	return err == nil && named == l.Link, err

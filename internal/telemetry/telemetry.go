@@ -20,6 +20,8 @@ import (
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 // Build says which program this is.
@@ -128,6 +130,7 @@ func (t *Telemetry) Watch(s State) error {
 		read          func() int64
 	}{
 		{"powerbox.evidence.unrecorded", "Calls that went on without a record since the start, by the operator's choice.", s.Unrecorded},
+		{"powerbox.clock.jumps", "Jumps of this machine's clock by more than two seconds since the start.", steady.Jumps},
 		{"powerbox.revocation.sequence", "Number of the last revocation, freeze or thaw that is in force.", s.RevocationSequence},
 		{"powerbox.webhook.waiting", "Messages to webhooks that are tried.", s.Waiting},
 		{"powerbox.webhook.undelivered", "Messages to webhooks that were given up.", s.Undelivered},
