@@ -19,6 +19,7 @@ const (
 	CodeTaskNotFound        = -32001
 	CodePushNotSupported    = -32003
 	CodeUnsupported         = -32004
+	CodeContentType         = -32005
 	CodeExtensionRequired   = -32008
 	CodeVersionNotSupported = -32009
 	CodeUnauthenticated     = -31401
@@ -31,7 +32,7 @@ const (
 	ReasonSyntax     = "syntax"                 // not JSON, or not JSON that all readers agree on
 	ReasonTooLarge   = "request_too_large"      // beyond the limits
 	ReasonBatch      = "batch_not_accepted"     // send one call at a time
-	ReasonEnvelope   = "envelope"               // not a JSON-RPC 2.0 request
+	ReasonEnvelope   = "envelope"               // not a JSON-RPC 2.0 request, or no body of JSON
 	ReasonVariant    = "member_ambiguous"       // a member name that readers take differently
 	ReasonVersion    = "version_not_supported"  // neither 1.0 nor 0.3
 	ReasonExtension  = "extension_required"     // the agent demands an extension that the call does not ask for

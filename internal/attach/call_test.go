@@ -171,6 +171,44 @@ func TestWhatCannotBeReadIsNotSent(t *testing.T) {
 	}
 }
 
+// What is no JSON and says so is refused for its type, as an agent would.
+func TestOtherTypesAreNamed(t *testing.T) {
+	w := newTown(t, held)
+	response, err := http.Post(w.out.URL+"/agents/peer", "text/plain", strings.NewReader("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if raw, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(raw), `"code":-32005`) || !strings.Contains(string(raw), "want application/json") {
+		t.Errorf("%d %s, %v", response.StatusCode, raw, err)
+	}
+}
+
+// A card can be kept by clients, and asked for again by its tag.
+func TestCardsCanBeKept(t *testing.T) {
+	w := newTown(t, nil)
+	for _, url := range []string{w.out.URL + "/agents/peer", w.in.URL} {
+		tag := ""
+		for _, want := range []int{http.StatusOK, http.StatusNotModified} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/.well-known/agent-card.json", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("If-None-Match", tag)
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := response.Body.Close(); err != nil {
+				t.Error(err)
+			}
+			if tag = response.Header.Get("ETag"); response.StatusCode != want || tag == "" || response.Header.Get("Cache-Control") != "public, max-age=60" {
+				t.Errorf("%s: %d %v; want %d", url, response.StatusCode, response.Header, want)
+			}
+		}
+	}
+}
+
 func TestConfigurationIsChecked(t *testing.T) {
 	w := newTown(t, held)
 	client := &holder.Client{Key: w.key, HTTP: http.DefaultClient, Now: func() time.Time { return w.now }}

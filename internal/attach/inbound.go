@@ -17,6 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/hop"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -249,8 +250,7 @@ func (in *inbound) serveCard(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the agent's card cannot be had now: "+err.Error(), http.StatusBadGateway)
 		return
 	}
-	w.Header().Set("Content-Type", typeJSON)
-	_, _ = w.Write(raw) // the client has gone: nobody is left to tell
+	hop.ServeCard(w, r, raw)
 }
 
 func (in *inbound) publish(known *seen) ([]byte, error) {

@@ -128,8 +128,7 @@ func (a *Attach) card(w http.ResponseWriter, r *http.Request, p *peer, local str
 		http.Error(w, "the agent's card cannot be had now: "+err.Error(), http.StatusBadGateway)
 		return
 	}
-	w.Header().Set("Content-Type", typeJSON)
-	_, _ = w.Write(raw) // the client has gone: nobody is left to tell
+	hop.ServeCard(w, r, raw)
 }
 
 // call signs one call of a peer and sends it on.

@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,6 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/hop"
 	"github.com/powerbox-project/powerbox/token"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -303,16 +302,7 @@ func (g *Gateway) card(w http.ResponseWriter, r *http.Request, a *agent, skill s
 		http.Error(w, "the agent's card cannot be served", http.StatusBadGateway)
 		return
 	}
-	sum := sha256.Sum256(card)
-	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"`
-	w.Header().Set("Cache-Control", "public, max-age=60")
-	w.Header().Set("ETag", tag)
-	if slices.ContainsFunc(strings.Split(r.Header.Get("If-None-Match"), ","), func(s string) bool { s = strings.TrimSpace(s); return s == tag || s == "*" || s == "W/"+tag }) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	w.Header().Set("Content-Type", typeJSON)
-	_, _ = w.Write(card) //nolint:gosec // JSON, under its own type; when the client has gone nobody is left to tell
+	hop.ServeCard(w, r, card)
 }
 
 // Card returns the card of an agent as clients see it.

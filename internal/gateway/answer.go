@@ -102,7 +102,7 @@ func (g *Gateway) unreadable(w http.ResponseWriter, at stage, status int, err er
 
 // untyped answers a request whose body is of a type that is not read here, in the form
 // that its clients read.
-func (g *Gateway) untyped(w http.ResponseWriter, x *decoded, why error) {
+func (g *Gateway) untyped(w http.ResponseWriter, x *decoded, why *a2a.Error) {
 	if x.binding != a2a.JSONRPC && x.binding != a2a.MCP {
 		g.unreadable(w, x, http.StatusUnsupportedMediaType, why)
 		return
@@ -110,6 +110,6 @@ func (g *Gateway) untyped(w http.ResponseWriter, x *decoded, why error) {
 	x.notes.code = a2a.ReasonEnvelope
 	w.Header().Set(HeaderOutcome, "denied")
 	w.Header().Set(HeaderReason, a2a.ReasonEnvelope)
-	d := a2a.Denial{Code: a2a.CodeInvalidRequest, Reason: a2a.ReasonEnvelope, Message: why.Error()}
+	d := a2a.Denial{Code: why.Code, Reason: why.Reason, Message: why.Message}
 	g.write(w, http.StatusUnsupportedMediaType, typeJSON, d.JSONRPC(x.call.ID))
 }

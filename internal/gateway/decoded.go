@@ -108,7 +108,7 @@ func (g *Gateway) undecodable(w http.ResponseWriter, x *decoded, status int, noC
 			g.unreadable(w, x, status, noCall)
 			return true
 		}
-		if wrong := checkContentType(x.binding, x.request.Header, x.body); wrong != nil {
+		if wrong := a2a.CheckType(x.binding, x.request.Header.Values("Content-Type"), len(x.body) == 0); wrong != nil {
 			g.untyped(w, x, wrong)
 			return true
 		}

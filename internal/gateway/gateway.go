@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -401,24 +400,6 @@ func (g *Gateway) Check(ctx context.Context) map[string]error {
 		}
 	}
 	return problems
-}
-
-// checkContentType refuses a body that the agent behind might read as something
-// else than what it was checked as: JSON in UTF-8, or protobuf (ATK-27).
-func checkContentType(b a2a.Binding, h http.Header, body []byte) error {
-	values := h.Values("Content-Type")
-	if b == a2a.GRPC || (b == a2a.HTTPJSON || b == a2a.MCP) && len(body) == 0 {
-		return nil // it came here by that type, or there is nothing to read
-	}
-	if len(values) != 1 {
-		return fmt.Errorf("the request has %d Content-Type headers; want application/json", len(values))
-	}
-	kind, params, err := mime.ParseMediaType(values[0])
-	charset, named := params["charset"]
-	if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") || named && !strings.EqualFold(charset, "utf-8") {
-		return fmt.Errorf("Content-Type %q is not accepted; want application/json, in UTF-8", values[0])
-	}
-	return nil
 }
 
 // readAll is io.ReadAll for something whose length was told, -1 where it was not.

@@ -85,8 +85,8 @@ func (p posting) shown(h http.Header) bool {
 
 // eventOf reads which task an event is about: exactly one.
 func eventOf(r *http.Request, body []byte, limits powerbox.Limits) (task a2a.TaskRef, ended []string, err error) {
-	if err := checkContentType(a2a.JSONRPC, r.Header, body); err != nil {
-		return task, nil, err
+	if wrong := a2a.CheckType(a2a.JSONRPC, r.Header.Values("Content-Type"), len(body) == 0); wrong != nil {
+		return task, nil, wrong
 	}
 	if coding(r.Header) != "" {
 		return task, nil, errors.New("the event is compressed; send it as it is")
