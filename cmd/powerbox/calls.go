@@ -9,3 +9,13 @@ import "github.com/powerbox-project/powerbox/evidence"
 func isCall(r evidence.Record) bool {
 	return r.Details.Gate != nil && r.Details.OutcomeOf == ""
 }
+
+// freeTextCall is the operation, in what operators read, of a call that names no skill.
+const freeTextCall = "free text"
+
+// isFreeText reports whether a call names no skill. Its record lists every operation that
+// the text could ask for, and none of them was called. A program that asks about a
+// hand-off says itself what the hand-off needs.
+func isFreeText(r evidence.Record) bool {
+	return isCall(r) && r.Details.Attempt == "admission" && r.ActionType != "guard.call"
+}

@@ -285,6 +285,9 @@ func (x *explainer) decisionFix(r evidence.Record) string {
 	}
 	local := strings.TrimPrefix(operation, agent+"/")
 	request := fmt.Sprintf("powerbox request %s --grant %s --purpose '...' --key FILE --out capability.json", x.urlOf(agent), grant)
+	if isFreeText(r) && unnamedFails(first.Code) {
+		return fmt.Sprintf("name the skill, since free text needs every operation that it can ask for: send it to %s/skills/SKILL, or powerbox call %[1]s --skill SKILL --arguments JSON --key FILE", x.urlOf(agent))
+	}
 	switch first.Code {
 	case gate.CodeCaps:
 		if first.Argument != "" {
@@ -316,6 +319,15 @@ func (x *explainer) decisionFix(r evidence.Record) string {
 		return consentFix
 	}
 	return request
+}
+
+// unnamedFails reports whether free text may have been denied because it names no skill.
+func unnamedFails(code string) bool {
+	switch code {
+	case gate.CodeCapabilityRequired, gate.CodeScope, gate.CodeByPolicy, string(powerbox.CodeOperation), string(powerbox.CodeRequirementUnknown):
+		return true
+	}
+	return false
 }
 
 // execution adds by what an execution of Agent Auth came (AAP-Z4).

@@ -72,7 +72,7 @@ func newReport(p *program) *cobra.Command {
 type use struct {
 	Caller    string   `json:"caller"` // configured name, holder id, or unknown
 	Agent     string   `json:"agent"`
-	Operation string   `json:"operation"` // grant/operation, or unknown
+	Operation string   `json:"operation"` // grant/operation, free text, or unknown
 	Calls     int      `json:"calls"`
 	Allowed   int      `json:"allowed"`
 	Denied    int      `json:"denied"`
@@ -146,6 +146,9 @@ const unnamed = "unknown"
 // A2A itself does with a message comes with every operation and is left out,
 // unless the call was about nothing else.
 func operationsOf(r evidence.Record) []string {
+	if isFreeText(r) {
+		return []string{freeTextCall}
+	}
 	var names []string
 	if r.Details.Gate != nil {
 		for _, name := range r.Details.Gate.Required {
@@ -337,12 +340,19 @@ func (l level) text(want string) string {
 	return strings.Join(parts, ", ")
 }
 
+// nameSkill says how callers of free text name the skill that they mean.
+const nameSkill = "send it to the skill's URL (.../skills/SKILL), as a data part {\"skill\", \"arguments\"}, or with powerbox call --skill"
+
 // advice says what stands between these calls and more enforcement.
 func (r report) advice() []string {
 	var lines []string
-	var unnamedCalls, anonymous, unnamedOperation, scope int
+	var unnamedCalls, anonymous, unnamedOperation, scope, free int
 	for _, u := range r.Uses {
-		scope += u.ownMendable
+		if u.Operation == freeTextCall {
+			free += u.own
+		} else {
+			scope += u.ownMendable
+		}
 		switch {
 		case u.Caller == unknownCaller:
 			anonymous += u.own
@@ -359,6 +369,7 @@ func (r report) advice() []string {
 		}
 	}
 	add(scope, "outside the caller's scope: powerbox report --grants prints scopes that cover them")
+	add(free, "in free text, which names no skill: "+nameSkill)
 	add(unnamedCalls, "of callers without a name: name them in identity.callers")
 	add(anonymous, "of callers that showed nothing: they need a session, a key or a certificate before anything can be granted to them")
 	add(unnamedOperation, "to nothing that is configured: see powerbox evidence list, and skills in the configuration")
@@ -380,6 +391,8 @@ func (r report) grants() grantFile {
 		switch {
 		case strings.HasPrefix(u.Operation, "a2a."):
 			// Comes with every scope.
+		case u.Operation == freeTextCall:
+			g.Left["free text names no skill; "+nameSkill] += u.Calls
 		case u.Operation == unnamed:
 			g.Left["nothing that is configured was named"] += u.Calls
 		case u.Caller == unknownCaller:

@@ -100,16 +100,24 @@ func TestReportGrantsNothingThatWasDenied(t *testing.T) {
 	}
 }
 
-// A call in free text that could be any of three operations is one call.
-func TestReportCountsACallOnce(t *testing.T) {
-	for requester, want := range map[string]string{
-		"a": "1 call outside the caller's scope", "key:x": "1 call of callers without a name", unknownCaller: "1 call of callers that showed nothing",
-	} {
+// A message in free text is one call that names no skill, whoever sends it, and no reason
+// to grant any of the operations that it could have asked for.
+func TestReportCountsFreeTextOnce(t *testing.T) {
+	for requester, second := range map[string]string{"a": "", "key:x": "1 call of callers without a name", unknownCaller: "1 call of callers that showed nothing"} {
 		r := called(evidence.Abstain, requester, "observe", "", gate.CodeScope, gate.CodeCapabilityRequired)
-		r.Details.Gate.Required = []string{"notes/notes:read/read_note", "notes/notes:read/search_notes", "notes/notes:write/delete_note"}
+		r.Details.Attempt = "admission"
+		r.Details.Gate.Required = []string{"notes/notes:read/read_note", "notes/notes:read/search_notes", "notes/notes:write/delete_note", "a2a.message"}
 		told := summarise([]evidence.Record{r})
-		if lines := told.advice(); len(told.Uses) != 3 || len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
-			t.Errorf("%s: %q", requester, lines)
+		lines := told.advice()
+		if len(told.Uses) != 1 || told.Uses[0].Operation != freeTextCall || !strings.HasPrefix(lines[0], "1 call in free text") || second != "" && !strings.HasPrefix(lines[1], second) {
+			t.Errorf("%s: %+v %q", requester, told.Uses, lines)
+		}
+		if g := told.grants(); len(g.Scopes)+len(g.Unnamed) != 0 || len(g.Left) != 1 {
+			t.Errorf("%s: %+v", requester, g)
+		}
+		r.ActionType = "guard.call"
+		if told := summarise([]evidence.Record{r}); len(told.Uses) != 3 {
+			t.Errorf("a hand-off says what it needs: %+v", told.Uses)
 		}
 	}
 }

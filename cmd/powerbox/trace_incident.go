@@ -150,6 +150,9 @@ func (t tally) add(r evidence.Record) {
 		return
 	}
 	key := [3]string{r.Details.Requester, r.AgentID, r.Intent.Operation}
+	if isFreeText(r) {
+		key[2] = freeTextCall
+	}
 	if t[key] == nil {
 		t[key] = &touched{Requester: key[0], Agent: key[1], Operation: key[2], Codes: []string{}}
 	}

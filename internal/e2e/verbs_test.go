@@ -49,3 +49,38 @@ func TestGATE9_EveryVerbCountsToolCalls(t *testing.T) {
 		})
 	}
 }
+
+// TestGATE9_FreeTextNamesNoSkill: a text message to an agent with several skills is one
+// call in every verb, grants nothing, and its denial says how to name a skill.
+func TestGATE9_FreeTextNamesNoSkill(t *testing.T) {
+	w, a := scopedTown(t, "scoped", "documents:read/search")
+	w.again(func() {
+		w.rewrite("powerbox.yaml", "required: [documents:read/retrieve]", "required: [documents:read/retrieve, documents:read/search]")
+	})
+	said := a.send("documents", text("SendMessage", "what is new?"))
+	w.refused(t, said, "outside_caller_scope")
+	for _, want := range []string{"names no skill", w.agentURL("documents") + "/skills/SKILL", "data part", "--skill"} {
+		if !strings.Contains(string(said.Raw), want) {
+			t.Errorf("GATE-9 the denial lacks %q: %s", want, said.Raw)
+		}
+	}
+	var report struct {
+		Uses []struct {
+			Operation string
+			Calls     int
+		}
+	}
+	if err := json.Unmarshal([]byte(w.run("report", "--output", "json")), &report); err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Uses) != 1 || report.Uses[0].Operation != "free text" || report.Uses[0].Calls != 1 {
+		t.Errorf("GATE-9 the report has %+v", report.Uses)
+	}
+	if grants := w.run("report", "--grants", "--output", "json"); strings.Contains(grants, "documents:") || !strings.Contains(grants, "names no skill") {
+		t.Errorf("GATE-9 the grants are\n%s", grants)
+	}
+	d := w.decided(said)
+	if in := readIncident(t, w.run("trace", "--incident", d.Powerbox.Requester, "--output", "json")); !slices.Equal(in.touched, []string{d.Powerbox.Requester + " documents free text 0 1"}) {
+		t.Errorf("GATE-9 the incident touched %q", in.touched)
+	}
+}

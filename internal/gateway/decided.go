@@ -187,7 +187,33 @@ func (g *Gateway) denial(x *decided) a2a.Denial {
 	case gate.CodeMessageNotBound:
 		d.Fix = "name the skill and its arguments in a data part {\"skill\", \"arguments\"}"
 	}
+	if x.namesNoSkill() && namingHelps(d.Reason) {
+		d.Message += "; the message names no skill, so it needs every operation that free text can ask for"
+		if d.Reason == gate.CodeCapabilityRequired {
+			d.Fix += ", and " + x.howToName()
+		} else {
+			d.Fix = x.howToName()
+		}
+	}
 	return d
+}
+
+// namesNoSkill reports whether the call is a message that could ask for anything.
+func (x *decided) namesNoSkill() bool { return x.call.Method.IsMessage() && !x.isNamed }
+
+// namingHelps reports whether a message that is denied for a reason may be allowed once it
+// names its skill.
+func namingHelps(reason string) bool {
+	switch reason {
+	case gate.CodeCapabilityRequired, gate.CodeScope, gate.CodeByPolicy, gate.CodeMessageNotBound, string(powerbox.CodeOperation), string(powerbox.CodeRequirementUnknown):
+		return true
+	}
+	return false
+}
+
+// howToName says how a client names the skill that it means.
+func (x *decided) howToName() string {
+	return "name the skill: send the message to " + x.URL + "/skills/SKILL, put {\"skill\", \"arguments\"} into a data part, or use powerbox call --skill SKILL"
 }
 
 // refused answers an error of the issuer: with its denial where it is one.
