@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/agentcard"
@@ -37,6 +38,15 @@ type Agent struct {
 
 // Card is the agent's card, with all that it declares.
 func (a Agent) Card() agentcard.Card { return a.card }
+
+// saidWith is what a server says beside a status, where it says it in one line of text.
+func saidWith(response *http.Response, body []byte) string {
+	said := strings.TrimSpace(string(body))
+	if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/plain") || said == "" || len(said) > 512 || strings.ContainsFunc(said, unicode.IsControl) {
+		return ""
+	}
+	return ": " + said
+}
 
 // Fits says whether the agent will do for a task, by its card, before anything is
 // sent to it (CARD-8). What this client speaks is filled in: version 1.0 over
@@ -86,7 +96,7 @@ func (c *Client) Discover(ctx context.Context, base string) (Agent, error) {
 	case err != nil:
 		return Agent{}, fmt.Errorf("holder: card at %s: %w", base, err)
 	case response.StatusCode != http.StatusOK:
-		return Agent{}, fmt.Errorf("holder: card at %s: HTTP status %s; want 200", base, response.Status)
+		return Agent{}, fmt.Errorf("holder: card at %s: HTTP status %s; want 200%s", base, response.Status, saidWith(response, raw))
 	}
 	return ReadAgent(base, raw)
 }

@@ -186,13 +186,16 @@ func (x *explainer) decision(ctx context.Context, id string) (explanation, error
 
 // under adds the capability that a decision was made on.
 func (x *explainer) under(ctx context.Context, r evidence.Record, e *explanation) error {
-	id := r.Details.Capability
+	id, unverified := strings.CutPrefix(r.Details.Capability, "unverified:")
 	if id == "" || r.ActionType == "capability.revoke" || strings.HasPrefix(r.ActionType, "operator.") {
 		return nil
 	}
+	if unverified {
+		e.note("the caller presented %s, and what it presented did not verify", id)
+	}
 	c, err := x.capability(ctx, id)
 	if errors.Is(err, errNotThere) {
-		e.note("%s was derived offline by a holder; its chain is not kept here: explain the holder's capability file", id)
+		e.note("the server does not have %s; a holder may have derived it offline: explain the holder's capability file", id)
 		return nil
 	}
 	if err != nil {
@@ -296,9 +299,9 @@ func (x *explainer) decisionFix(r evidence.Record) string {
 		return mapSkill(agent)
 	case gate.CodeScope:
 		if !isNamed(r.Details.Requester) {
-			return fmt.Sprintf("name the caller in identity.callers, such as %s, and give it a scope; or: %s", callerRule(r.Details.Requester), request)
+			return fmt.Sprintf("name the caller in identity.callers, such as %s, and give it a scope; a capability reaches no further than the scope", callerRule(r.Details.Requester))
 		}
-		return fmt.Sprintf("add %q to scopes.%s.%s (powerbox report --grants prints what was observed), or: %s", local, r.Details.Requester, agent, request)
+		return fmt.Sprintf("add %q to scopes.%s.%s (powerbox report --grants prints what was observed); a capability reaches no further than the scope", local, r.Details.Requester, agent)
 	case "skill_unmapped":
 		return mapSkill(agent)
 	case gate.CodeHandle, string(powerbox.CodeArgumentConstraint):

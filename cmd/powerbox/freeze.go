@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -106,4 +107,10 @@ func (p *program) showFreezes(ctx context.Context, op *operator, output string) 
 func printable(s string) string {
 	q := fmt.Sprintf("%q", s)
 	return q[1 : len(q)-1]
+}
+
+// unescaped is printable text that stands in no quotation marks, so that those in it need
+// no backslash.
+func unescaped(s string) string {
+	return strings.NewReplacer(`\\`, `\\`, `\"`, `"`).Replace(printable(s))
 }

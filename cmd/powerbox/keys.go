@@ -27,7 +27,7 @@ func newKeys(p *program) *cobra.Command {
 		Short: "List and rotate the server's keys; make keys for holders",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newKeysList(p), newKeysRotate(p), newKeysNew(p), newKeysInstall(p), newKeysPublic(p))
+	cmd.AddCommand(newKeysList(p), newKeysRotate(p), newKeysNew(p), newKeysInstall(p), newKeysPublic(p), newKeysThumbprint(p))
 	return cmd
 }
 
@@ -180,6 +180,22 @@ func newKeysNew(p *program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+func newKeysThumbprint(p *program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "thumbprint FILE",
+		Short: "Print the thumbprint of a holder's key, for identity.callers",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			key, err := holder.LoadKey(args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(p.stdout, key.Public().Thumbprint())
+			return nil
+		},
+	}
 }
 
 func newKeysPublic(p *program) *cobra.Command {

@@ -104,14 +104,14 @@ func (p *program) printTrace(t traced) error {
 
 // printTraceHop prints one decision, and under it what it led to.
 func (p *program) printTraceHop(h traceHop, indent string) {
-	fmt.Fprintf(p.stdout, "%s%-7s %s -> %s  %s  %s\n", indent, h.decided(), printable(h.Requester), h.Agent, printable(h.what()), h.Record)
+	fmt.Fprintf(p.stdout, "%s%-7s %s -> %s  %s  %s\n", indent, h.decided(), printable(h.Requester), h.Agent, unescaped(h.what()), h.Record)
 	line := func(name, format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); text != "" {
 			fmt.Fprintf(p.stdout, "%s        %-8s %s\n", indent, name, text)
 		}
 	}
 	line("when", "%s%s%s%s", shortTime(h.Time), prefixed(", task ", printable(h.Task)), prefixed(" in tenant ", printable(h.Tenant)), prefixed(", for ", h.Principal))
-	line("why", "%s", printable(h.Purpose))
+	line("why", "%s", unescaped(h.Purpose))
 	for _, s := range h.Under {
 		line("under", "%s%s%s", s.Capability, prefixed(", asked for by ", printable(s.By)), prefixed(", without ", strings.Join(s.Narrowed, ", ")))
 	}
@@ -121,7 +121,7 @@ func (p *program) printTraceHop(h traceHop, indent string) {
 	line("less", "%s", strings.Join(h.Narrowed, ", "))
 	line("missing", "%s", printable(strings.Join(h.Missing, ", ")))
 	for _, r := range h.Reasons {
-		line("reason", "%s%s", r.Code, prefixed(": ", printable(r.Message)))
+		line("reason", "%s%s", r.Code, prefixed(": ", unescaped(r.Message)))
 	}
 	line("outcome", "%s", h.Outcome)
 	for _, next := range h.Hops {

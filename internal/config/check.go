@@ -193,10 +193,27 @@ func (k checker) checkCallers() {
 		if c.SPIFFE != "" && !strings.HasPrefix(c.SPIFFE, "spiffe://") {
 			k.place(at+".spiffe", "%q is not a SPIFFE id; want spiffe://TRUST-DOMAIN/PATH", c.SPIFFE)
 		}
+		k.checkClient(at+".client", c.Client)
 		if other, taken := owner[ids[0]]; taken && other != c.Agent {
 			k.place(at, "%s is already agent %q", ids[0], other)
 		}
 		owner[ids[0]] = c.Agent
+	}
+}
+
+// checkClient wants a client id that a token can prove. A session's token is a secret and
+// proves a user; a client id is one of one issuer.
+func (k checker) checkClient(at, client string) {
+	issuer, _, qualified := strings.Cut(client, "#")
+	switch {
+	case client == "":
+	case slices.ContainsFunc(k.Identity.Dev, func(u DevUser) bool { return u.Token.Reveal() == client }):
+		k.place(at, "is the session token of a built-in user, which is a secret and names no client; give the calling agent a key (powerbox keys new FILE) and write key: THUMBPRINT")
+	case len(k.Identity.Providers) < 2:
+	case qualified && !slices.ContainsFunc(k.Identity.Providers, func(p Provider) bool { return p.Issuer == issuer }):
+		k.place(at, "%q names an issuer that is not in identity.providers", client)
+	case !qualified:
+		k.place(at, "%q could be a client of any of %d providers; want ISSUER#CLIENT", client, len(k.Identity.Providers))
 	}
 }
 

@@ -85,8 +85,8 @@ type Provider struct {
 // set.
 type CallerRule struct {
 	Agent  string `key:"agent" required:"true" format:"id" doc:"Name of the calling agent, as in scopes."`
-	Key    string `key:"key" format:"digest" doc:"RFC 7638 thumbprint of its key."`
-	Client string `key:"client" doc:"OAuth client id; with several providers ISSUER#CLIENT."`
+	Key    string `key:"key" format:"digest" doc:"RFC 7638 thumbprint of its key, as powerbox keys thumbprint prints it."`
+	Client string `key:"client" doc:"OAuth client id, never a session token; with several providers ISSUER#CLIENT."`
 	MTLS   string `key:"mtls" format:"digest" doc:"base64url SHA-256 of its certificate's public key."`
 	SPIFFE string `key:"spiffe" doc:"Its SPIFFE id."`
 }

@@ -84,3 +84,47 @@ func TestGATE9_FreeTextNamesNoSkill(t *testing.T) {
 		t.Errorf("GATE-9 the incident touched %q", in.touched)
 	}
 }
+
+// TestOPS_ErrorsSayWhatHelps: what the command line says of an agent that is down, of a
+// capability that did not verify and of a denied caller names the cause, and proposes
+// nothing that cannot help.
+func TestOPS_ErrorsSayWhatHelps(t *testing.T) {
+	w, a := scopedTown(t, "scoped", "documents:read/search")
+	w.must("keys", "new", "some.jwk")
+	no := w.decided(a.send("documents", invoke("delete_document", map[string]any{"resourceHandle": "x"}, "")))
+	if said, _ := w.cli("explain", no.ID); !strings.Contains(said, "a capability reaches no further than the scope") || strings.Contains(said, "powerbox request") {
+		t.Errorf("GATE-1 explain proposes what cannot help:\n%s", said)
+	}
+	if said, _ := w.cli("trace", no.ID); strings.Contains(said, `\"`) {
+		t.Errorf("trace escapes quotation marks:\n%s", said)
+	}
+	alice := w.caller(aliceToken)
+	c := alice.reports()
+	args, body := retrieve(c.ResourceHandles[0].Handle)
+	stolen := w.decided(w.caller(bobToken).present("documents", body, proven{chain: []string{c.Token}, operation: opRetrieve, arguments: args}))
+	if said, _ := w.cli("explain", stolen.ID); strings.Contains(said, "derived it offline") || strings.Contains(said, "derived offline") {
+		t.Errorf("explain calls an issued capability derived offline:\n%s", said)
+	}
+	w.documents.close()
+	w.again(func() {})
+	said, code := w.cli("call", w.agentURL("documents"), "--skill", "search_documents", "--key", "some.jwk")
+	if code != 1 || !strings.Contains(said, `agent "documents" does not answer`) || !strings.Contains(said, "start it, or correct its upstream") {
+		t.Errorf("exit %d of a call to an agent that is down:\n%s", code, said)
+	}
+}
+
+// TestOPS_CallersAreWhatCanBeProven: a secret in the place of a client id is an error of
+// the configuration, and a key that exists tells the thumbprint that belongs there.
+func TestOPS_CallersAreWhatCanBeProven(t *testing.T) {
+	w, _ := scopedTown(t, "scoped", "documents:read/search")
+	made := w.must("keys", "new", "mine.jwk")
+	if again := w.must("keys", "thumbprint", "mine.jwk"); again != made {
+		t.Errorf("thumbprint %q of a key made as %q", again, made)
+	}
+	for client, want := range map[string]string{aliceToken: "is the session token of a built-in user", "planner": "could be a client of any of 2 providers", "https://c.example#planner": "names an issuer that is not in identity.providers"} {
+		w.write("callers.yaml", "agents: [{id: one, upstream: 'http://127.0.0.1:1'}]\nidentity:\n  dev: [{name: alice, token: "+aliceToken+"}]\n  providers: [{issuer: 'https://a.example'}, {issuer: 'https://b.example', principal: 'user:b/{sub}'}]\n  callers: [{agent: planner, client: '"+client+"'}]\n")
+		if said, code := w.cli("config", "check", "-c", "callers.yaml"); code != 4 || !strings.Contains(said, want) || client == aliceToken && strings.Contains(said, aliceToken) {
+			t.Errorf("exit %d for client %s: %s", code, client, said)
+		}
+	}
+}

@@ -289,7 +289,7 @@ func (g *Gateway) card(w http.ResponseWriter, r *http.Request, a *agent, skill s
 	v, err := a.view(r.Context())
 	if err != nil {
 		g.config.Log.WarnContext(r.Context(), "no card to serve", "agent", a.ID, "error", err)
-		http.Error(w, "the agent's card cannot be had now", http.StatusBadGateway)
+		http.Error(w, fmt.Sprintf("agent %q does not answer the gateway with a card; start it, or correct its upstream in the gateway's configuration (powerbox doctor names the address)", a.ID), http.StatusBadGateway)
 		return
 	}
 	if _, mapped := a.Skills[skill]; skill != "" && (!mapped || !slices.Contains(v.card.Skills, skill)) {
