@@ -67,7 +67,7 @@ func TestEXT28_IncidentOfAnAgent(t *testing.T) {
 	text := w.run("trace", "--incident", "planner", "--since", "2h", "--bundle", bundle, "--output", "json")
 	got := readIncident(t, text)
 	want := incidentOf{
-		touched:   []string{"planner documents " + opRetrieve + " 1 0", "planner documents " + opDelete + " 0 1"},
+		touched:   []string{"planner documents " + opDelete + " 0 1", "planner documents free text 1 0"},
 		through:   []string{"documents mail " + opMail + " 1 0"},
 		delegated: []string{w.child.ID + " to planner"},
 		live:      []string{w.read.ID, w.child.ID},
