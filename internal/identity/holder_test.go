@@ -21,6 +21,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/steady"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -119,7 +120,29 @@ func TestProofsAreForTheConfiguredURL(t *testing.T) {
 	}
 }
 
+// TestATK73_ProofsOfCallers: a proof that was used stays so when the clock jumps ahead,
+// others are used meanwhile, and the clock comes back.
+func TestATK73_ProofsOfCallers(t *testing.T) {
+	k := holderKey(t)
+	a := authenticator(t, identity.Config{})
+	for i, step := range []struct {
+		id    string
+		after time.Duration
+		want  powerbox.Code
+	}{{"1", 0, ""}, {"2", time.Hour, ""}, {"1", time.Second, identity.CodeProofReplayed}, {"2", time.Hour + time.Second, identity.CodeProofReplayed}, {"3", 2 * time.Second, ""}} {
+		at := now.Add(step.after)
+		p, err := token.SignDPoP(k, token.DPoPRequest{Method: "POST", URL: audience, Now: at}, step.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := a.Authenticate(request(t, "DPoP", p), audience, at); code(err) != step.want {
+			t.Errorf("ATK-73 step %d: %v; want %q", i, err, step.want)
+		}
+	}
+}
+
 func TestSEP11_ProofsAreUsedOnce(t *testing.T) {
+	defer steady.Believe()()
 	k, other := holderKey(t), holderKey(t)
 	a := authenticator(t, identity.Config{ProofCapacity: 12}) // 4 of them for strangers
 	try := func(k *token.PrivateKey, id string, at time.Time) powerbox.Code {

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"sync"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 // verdict is what [replays] says about a proof.
@@ -20,6 +22,7 @@ const (
 type replays struct {
 	period   time.Duration
 	capacity int
+	clock    steady.Clock
 
 	mu        sync.Mutex
 	began     time.Time // of the current generation
@@ -38,7 +41,7 @@ func (r *replays) use(thumbprint, id string, at time.Time) verdict {
 	key := sha256.Sum256([]byte(thumbprint + " " + id))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turn(at)
+	r.turn(r.clock.Past(at))
 	if _, ok := r.now[key]; ok {
 		return used
 	}
