@@ -314,6 +314,7 @@ func runPattern(test string) string {
 func parseChecks(text string) ([]check, error) {
 	var checks []check
 	var into *string
+	var keys map[string]bool // of the entry
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
@@ -331,11 +332,15 @@ func parseChecks(text string) ([]check, error) {
 		}
 		value = strings.TrimSpace(value)
 		if key == "check" {
-			checks = append(checks, check{})
+			checks, keys = append(checks, check{}), make(map[string]bool)
 		}
 		if len(checks) == 0 {
 			return nil, fmt.Errorf("line %d: an entry begins with check: NAME", number)
 		}
+		if keys[key] {
+			return nil, fmt.Errorf("line %d: the entry has %s: twice; the first one would not count", number, key)
+		}
+		keys[key] = true
 		var err error
 		if into, err = checks[len(checks)-1].set(key, value); err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)

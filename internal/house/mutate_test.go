@@ -48,6 +48,7 @@ func TestParseChecksRefuses(t *testing.T) {
 		"a value before any entry": {"# how it reads", "file: a.go"},
 		"an entry without a test":  {"test: evidence TestEXT22_Vectors", ""},
 		"a test without a folder":  {"test: evidence TestEXT22_Vectors", "test: TestEXT22_Vectors"},
+		"a key twice":              {"with: if false {", "with: if false {\nwith: if true {"},
 		"a removal that changes nothing": {
 			"with: if false {", "with: if expired(now) {",
 		},
@@ -83,6 +84,30 @@ func TestChecksCanBeRemoved(t *testing.T) {
 		} else if mutant == string(src) {
 			t.Errorf("%s: the text is the same without the check", c.name)
 		}
+	}
+	wrong, err := house{root: root, stderr: os.Stderr}.unbuildable(t.Context(), checks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range wrong {
+		t.Errorf("%s does not compile: %v", name, err)
+	}
+}
+
+// TestRemovalsThatDoNotCompile finds them in one package, whether the error is in the file
+// itself or in another one.
+func TestRemovalsThatDoNotCompile(t *testing.T) {
+	checks := []check{
+		{name: "compiles", file: "internal/house/mutate.go", find: "if within > 0 {", with: "if within > 1 {"},
+		{name: "an unused variable", file: "internal/house/builds.go", find: "\tinner := \".\"", with: "\tinner, unused := \".\", 0"},
+		{name: "a type that another file needs", file: "internal/house/tree.go", find: "type module struct {", with: "type modul struct {"},
+	}
+	wrong, err := house{root: mustRoot(t), stderr: os.Stderr}.unbuildable(t.Context(), checks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrong["compiles"] != nil || wrong["an unused variable"] == nil || wrong["a type that another file needs"] == nil {
+		t.Errorf("wrong: %v", wrong)
 	}
 }
 
