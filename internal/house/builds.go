@@ -164,8 +164,7 @@ func (c *compiler) parse(name string, src []byte) (*ast.File, error) {
 	return parser.ParseFile(c.files, name, src, parser.SkipObjectResolution)
 }
 
-// without returns the first error of the package without the check. The other files matter
-// only where the removal changes a declaration, so their functions are left out first.
+// without returns the first error of the package without the check.
 func (c *compiler) without(k check) error {
 	name := path.Base(k.file)
 	src, err := os.ReadFile(filepath.Join(c.Dir, name))
@@ -176,12 +175,18 @@ func (c *compiler) without(k check) error {
 	if err != nil {
 		return err
 	}
+	return c.with(name, string(src), mutant)
+}
+
+// with returns the first error of the package in which a file has another text. The other
+// files matter only where a declaration changes, so the bodies of their functions are left out.
+func (c *compiler) with(name, src, mutant string) error {
 	changed, err := c.parse(name, []byte(mutant))
 	if err != nil {
 		return err
 	}
 	others := c.hulls
-	if declarations(changed, mutant) != declarations(c.trees[name], string(src)) {
+	if declarations(changed, mutant) != declarations(c.trees[name], src) {
 		others = c.trees
 	}
 	files := []*ast.File{changed}

@@ -78,6 +78,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return h.cover(ctx)
 	case "mutate":
 		return h.mutate(ctx, rest)
+	case "mutants":
+		return h.mutants(ctx, rest)
 	case "fuzz":
 		return h.fuzz(ctx, rest)
 	case "conformance":

@@ -38,13 +38,9 @@ type check struct {
 // mutate removes the checks one at a time, in an overlay: the tree itself is
 // never touched. With arguments it takes the entries whose name contains one.
 func (h house) mutate(ctx context.Context, only []string) error {
-	data, err := os.ReadFile(filepath.Join(h.root, filepath.FromSlash(checksFile)))
+	checks, err := h.checks()
 	if err != nil {
 		return err
-	}
-	checks, err := parseChecks(string(data))
-	if err != nil {
-		return fmt.Errorf("%s: %w", checksFile, err)
 	}
 	within, only, err := timeFor(only)
 	if err != nil {
@@ -243,31 +239,41 @@ func (h house) mutateOne(ctx context.Context, c check) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	dir, err := os.MkdirTemp("", "mutate")
+	output, exit, err := h.overlaid(ctx, target, mutant, c.folder, "-run", runPattern(c.test), ".")
 	if err != nil {
 		return false, err
+	}
+	return c.verdict(output, exit)
+}
+
+// overlaid runs tests in a folder as if the file had the mutant's text, and returns their output
+// and how they ended. It changes neither the tree nor the build cache.
+func (h house) overlaid(ctx context.Context, file, mutant, folder string, args ...string) (output string, exit, err error) {
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return "", nil, err
 	}
 	defer os.RemoveAll(dir)
 	replaced, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
 	if err := os.WriteFile(replaced, []byte(mutant), 0o600); err != nil {
-		return false, err
+		return "", nil, err
 	}
-	spec, err := json.Marshal(map[string]map[string]string{"Replace": {target: replaced}})
+	spec, err := json.Marshal(map[string]map[string]string{"Replace": {file: replaced}})
 	if err != nil {
-		return false, err
+		return "", nil, err
 	}
 	if err := os.WriteFile(overlay, spec, 0o600); err != nil {
-		return false, err
+		return "", nil, err
 	}
 	var out, stderr bytes.Buffer
-	cmd := h.goCommand(ctx, c.folder, "test", "-json", "-count=1", "-vet=off", "-timeout", removalTime, "-run", runPattern(c.test), ".")
+	cmd := h.goCommand(ctx, folder, append([]string{"test", "-json", "-count=1", "-vet=off", "-timeout", removalTime}, args...)...)
 	// By the environment, so that a test which builds the program builds the
 	// mutant as well.
 	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	cmd.Env = append(cmd.Env, layer{h.cache, filepath.Join(dir, "cache")}.environment(h.program)...)
 	cmd.Stdout, cmd.Stderr = &out, &stderr
-	exit := cmd.Run()
-	return c.verdict(out.String()+stderr.String(), exit)
+	exit = cmd.Run()
+	return out.String() + stderr.String(), exit, nil
 }
 
 // verdict reads the run of the mutant: its test must have run, and failed.
