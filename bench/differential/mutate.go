@@ -288,6 +288,11 @@ func (g *generator) compat(n *node) {
 			}
 		}
 	}
+	if g.rng.IntN(8) == 0 { // a value that no reader takes for a call, and a call beside it
+		wrapped := &node{kind: '{', members: []member{{quote("value"), mustNode(one(g, []string{`null`, `1`, `"x"`, `[]`, `[null]`, `[` + wideCall + `]`}))}}}
+		wrapped.members = append(wrapped.members, mustNode(one(g, []string{wideCall, searchCall})).members...)
+		part.set("data", wrapped)
+	}
 	switch g.rng.IntN(4) {
 	case 0:
 	case 1:

@@ -85,7 +85,7 @@ func openRecords(ctx context.Context, dir string) (*records, error) {
 func (r *records) close() { _ = r.db.Close() }
 
 // recordTime is how long a record may take from the journal into the store.
-const recordTime = 20 * time.Second
+const recordTime = 2 * time.Minute
 
 // get waits for a record: an acknowledged one reaches the store a moment later.
 func (r *records) get(ctx context.Context, id string) (record, error) {

@@ -159,7 +159,7 @@ func (r *run) judge(ctx context.Context, s seen) {
 	}
 	r.used[c.Decision] = true
 	q := r.recent[c.Decision]
-	for start := time.Now(); q == nil && len(why) > 0 && time.Since(start) < time.Second; q = r.recent[c.Decision] {
+	for start := time.Now(); q == nil && len(why) > 0 && time.Since(start) < callTime; q = r.recent[c.Decision] {
 		r.mu.Unlock()
 		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // as above
 		r.mu.Lock()

@@ -41,7 +41,7 @@ type town struct {
 }
 
 // patience is how long a process may take to be ready.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // The agents of the town, by id.
 const (

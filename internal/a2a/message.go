@@ -227,15 +227,16 @@ func isMediaType(mode string) bool {
 // compatFlag marks a part of 0.3 whose data stand for a value of 1.0 that is no object.
 var compatFlag = foldName("data_part_compat")
 
-// checkCompat refuses an object that is wrapped as compatibility layers of 1.0 wrap
-// other values: they take out what is inside, and other readers do not.
+// checkCompat refuses data that compatibility layers of 1.0 unwrap and other readers keep.
+// Only a wrapper that no reader takes for a call passes: one member, value, that is no object.
 func checkCompat(where string, part, data powerbox.Value) *Error {
 	metadata, _ := part.Get("metadata")
 	members, _ := metadata.Members()
 	if !slices.ContainsFunc(members, func(m powerbox.Member) bool { return foldName(m.Name) == compatFlag }) {
 		return nil
 	}
-	if value, ok := data.Get("value"); ok && value.Kind() != powerbox.KindObject {
+	inside, _ := data.Members()
+	if len(inside) == 1 && inside[0].Name == "value" && inside[0].Value.Kind() != powerbox.KindObject {
 		return nil
 	}
 	return invalidParams(ReasonVariant, "%s.metadata says data_part_compat, and some readers take other data for the part's than others; send the object itself, without that member", where)
