@@ -122,7 +122,7 @@ func (s serving) server(h http.Handler) *http.Server {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // gRPC needs HTTP/2, and on loopback has no TLS
 	return &http.Server{
-		Protocols: protocols, Handler: endAfterChunks(h), MaxHeaderBytes: int(s.limits.Header), ReadHeaderTimeout: s.limits.HeaderTime, IdleTimeout: s.limits.IdleTime,
+		Protocols: protocols, HTTP2: receiving, Handler: endAfterChunks(h), MaxHeaderBytes: int(s.limits.Header), ReadHeaderTimeout: s.limits.HeaderTime, IdleTimeout: s.limits.IdleTime,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), // each line of the log is one of ours, for whoever reads it by machine
 	}
 }
@@ -133,14 +133,25 @@ func (s serving) server(h http.Handler) *http.Server {
 // and forgets that there was a Transfer-Encoding. A proxy in front may have seen
 // the request end elsewhere: what stands behind it is then somebody's idea of a next
 // request and nobody's request (RFC 9112, section 6.1; ATK-31).
+//
+// The rest of such a body is not read after the answer: each chunk costs work, and nothing
+// on this connection follows it (ATK-80).
 func endAfterChunks(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !r.ProtoAtLeast(1, 1) || r.ProtoMajor < 2 && len(r.TransferEncoding) > 0 {
+		ends := !r.ProtoAtLeast(1, 1) || r.ProtoMajor < 2 && len(r.TransferEncoding) > 0
+		if ends {
 			w.Header().Set("Connection", "close")
 		}
 		h.ServeHTTP(w, r)
+		if ends {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // the connection ends in any case
+		}
 	})
 }
+
+// receiving bounds how much of a request on HTTP/2 comes before a handler asks for it.
+// Bodies have 4 MiB at most, and most of them fit into one window.
+var receiving = &http.HTTP2Config{MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 1 << 20}
 
 // lastWords is the time that streams which are ended have to say so.
 const lastWords = time.Second
@@ -199,7 +210,7 @@ func run(ctx context.Context, l net.Listener, h http.Handler) error {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // gRPC needs HTTP/2, and on loopback has no TLS
 	s := &http.Server{
-		Protocols: protocols, Handler: endAfterChunks(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Protocols: protocols, HTTP2: receiving, Handler: endAfterChunks(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(l) }()

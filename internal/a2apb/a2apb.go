@@ -74,7 +74,7 @@ func Decode(path string, message []byte, header a2a.Header, limits powerbox.Limi
 	request := a2a.GRPCRequest{Path: path, Method: r.method, Version: r.version}
 	if err == nil && r.method != a2a.Unknown {
 		var m protoreflect.Message
-		if m, err = readRequest(r.input, message, limits.Nodes); err == nil {
+		if m, err = readRequest(r.input, message, limits); err == nil {
 			if request.Message, err = written(m); err == nil {
 				request.Params, err = protojson.Marshal(m.Interface())
 			}
@@ -82,7 +82,7 @@ func Decode(path string, message []byte, header a2a.Header, limits powerbox.Limi
 	}
 	if err != nil {
 		wrong := &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: "the message cannot be read as " + path + " has it"}
-		if errors.Is(err, errTooMany) {
+		if errors.Is(err, errTooLarge) {
 			wrong = &a2a.Error{Code: a2a.CodeInvalidRequest, Reason: a2a.ReasonTooLarge, Message: err.Error()}
 		}
 		call, _ := a2a.DecodeGRPC(a2a.GRPCRequest{Path: path, Version: r.version}, header, limits)
@@ -111,9 +111,10 @@ const maxGrowth = 2
 const maxNesting = 100
 
 // readRequest reads what a caller sent, within bounds and without unknown fields,
-// which protobuf says are ignored. nodes bounds the fields further where it is not 0.
-func readRequest(t protoreflect.MessageType, message []byte, nodes int) (protoreflect.Message, error) {
-	if err := bounded(t.Descriptor(), message, nodes); err != nil {
+// which protobuf says are ignored. limits bound the fields and the JSON form further where
+// they are not 0.
+func readRequest(t protoreflect.MessageType, message []byte, limits powerbox.Limits) (protoreflect.Message, error) {
+	if err := bounded(t.Descriptor(), message, limits); err != nil {
 		return nil, err
 	}
 	m := t.New()

@@ -32,7 +32,7 @@ func TestATK55_FieldsAreCounted(t *testing.T) {
 	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
 		t.Errorf("ATK-55: %d bytes were allocated; want at most 1 MiB", n)
 	}
-	if err := bounded(mustInput(t), bytes.Repeat(field(9999, nil), maxFields+1), 0); !errors.Is(err, errTooMany) {
+	if err := bounded(mustInput(t), bytes.Repeat(field(9999, nil), maxFields+1), powerbox.Limits{}); !errors.Is(err, errTooLarge) {
 		t.Errorf("ATK-55: unknown fields are not counted: %v", err)
 	}
 }
@@ -56,11 +56,11 @@ func TestATK55_ListsAreBoundedBeforeTheyAreRead(t *testing.T) {
 		{"parts in two copies of the message", append(parts(maxElements), parts(1)...), 0, "parts has more than 256 elements"},
 		{"referenceTaskIds", tasks(maxElements + 1), 0, "referenceTaskIds has more than 256 elements"},
 		{"a list of data", list, 0, ""},
-		{"a list of data of a caller that may send few values", list, 1000, "too many fields: more than 1000"},
+		{"a list of data of a caller that may send few values", list, 1000, "more than 1000 fields"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := bounded(mustInput(t), c.message, c.nodes)
-			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, errTooMany) || !strings.Contains(err.Error(), c.want)) {
+			err := bounded(mustInput(t), c.message, powerbox.Limits{Nodes: c.nodes})
+			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, errTooLarge) || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("ATK-55: %v; want %q", err, c.want)
 			}
 		})
@@ -91,6 +91,22 @@ func TestATK55_JSONFormIsBounded(t *testing.T) {
 				t.Errorf("ATK-55: %v", wrong)
 			}
 		})
+	}
+}
+
+// A text whose JSON form is too long is refused before it is written.
+func TestATK55_JSONFormIsBoundedBeforeItIsWritten(t *testing.T) {
+	const size = 4 << 20
+	message := field(2, field(5, field(1, bytes.Repeat([]byte{1}, size-64))))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, wrong := Decode(Service1+"SendMessage", message, a2a.Header{Version: "1.0"}, powerbox.Limits{Bytes: size, Depth: 64})
+	runtime.ReadMemStats(&after)
+	if wrong == nil || wrong.Reason != a2a.ReasonTooLarge {
+		t.Errorf("ATK-55: %v; want %s", wrong, a2a.ReasonTooLarge)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+		t.Errorf("ATK-55: %d bytes were allocated; want at most 1 MiB", n)
 	}
 }
 

@@ -83,8 +83,11 @@ func (g *Gateway) authenticate(r *received) (caller identity.Caller, consumed bo
 }
 
 // maxGlance is how much of a body is read for the id of a request that is refused before
-// it is decoded.
-const maxGlance = 16 << 10
+// it is decoded. Each chunk of a body without a length can be one byte, and costs work.
+const (
+	maxGlance        = 16 << 10
+	maxUnsizedGlance = 2 << 10
+)
 
 // glance looks for the id of a request that is refused before it is decoded, so that
 // clients know what is refused. It checks nothing.
@@ -92,7 +95,11 @@ func (g *Gateway) glance(i *identified) *decoded {
 	if i.binding != a2a.JSONRPC && i.binding != a2a.MCP {
 		return i.unread(nil, false)
 	}
-	body, err := io.ReadAll(io.LimitReader(i.request.Body, maxGlance))
+	most := int64(maxGlance)
+	if i.request.ContentLength < 0 {
+		most = maxUnsizedGlance
+	}
+	body, err := io.ReadAll(io.LimitReader(i.request.Body, most))
 	if err != nil {
 		return i.unread(nil, false)
 	}
