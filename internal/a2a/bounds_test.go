@@ -14,8 +14,8 @@ func TestATK55_CallsListNoMoreThanIsLookedAt(t *testing.T) {
 		return `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"role":"ROLE_USER","messageId":"m",` + members + `}}}`
 	}
 	for _, c := range []struct{ name, body, extensions, want string }{
-		{"as many parts", message(`"parts":[` + repeat(`{"text":"x"}`, maxParts) + `]`), "", ""},
-		{"parts", message(`"parts":[` + repeat(`{"text":"x"}`, maxParts+1) + `]`), "", "256 elements"},
+		{"as many parts", message(`"parts":[` + repeat(`{"text":"x"}`, maxElements) + `]`), "", ""},
+		{"parts", message(`"parts":[` + repeat(`{"text":"x"}`, maxElements+1) + `]`), "", "256 elements"},
 		{"references", message(`"parts":[{"text":"x"}],"referenceTaskIds":[` + repeat(`"t"`, maxReferences+1) + `]`), "", "lists 65 tasks"},
 		{"extensions of the message", message(`"parts":[{"text":"x"}],"extensions":[` + repeat(`"urn:x"`, maxExtensions+1) + `]`), "", "lists 65 extensions"},
 		{"extensions of the header", message(`"parts":[{"text":"x"}]`), repeat("urn:x", maxExtensions+1), "more than 64 extensions"},

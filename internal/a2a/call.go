@@ -294,7 +294,6 @@ func (c *Call) idIsTask(v03 bool) bool {
 const (
 	maxReferences = 64
 	maxExtensions = 64
-	maxParts      = 256
 )
 
 // taskOfName returns the task of a resource name, tasks/{id} or

@@ -53,9 +53,6 @@ func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	} else if _, ok := r.get("content"); ok {
 		m.loose(r.at("content"))
 	}
-	if len(parts)+len(content) > maxParts {
-		r.fail(ReasonParams, "params.message has %d parts; want at most %d", len(parts)+len(content), maxParts)
-	}
 	if r.err != nil {
 		return m, r.err
 	}

@@ -107,13 +107,13 @@ func TestATK29_RequestsOfAgentAuth(t *testing.T) {
 	for i := range names {
 		names[i] = "list_accounts"
 	}
-	values := make([]any, 100000)
+	values := make([]any, 1001)
 	for i := range values {
 		values[i] = i
 	}
 	for name, asked := range map[string]any{
 		"ATK-55 10,000 capabilities": names,
-		"ATK-55 100,000 values":      []any{fact{"name": "transfer_money", "constraints": fact{"amount": fact{"in": values}}}},
+		"ATK-55 1,001 values":        []any{fact{"name": "transfer_money", "constraints": fact{"amount": fact{"in": values}}}},
 	} {
 		if _, r := b.register(newOKP(t), fact{"capabilities": asked}); r.Status < 400 || r.Status >= 500 {
 			t.Errorf("%s: %d %.200s", name, r.Status, r.Raw)
