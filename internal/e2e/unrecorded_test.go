@@ -81,6 +81,32 @@ func TestATK75_NoAnswerWithoutItsOutcome(t *testing.T) {
 	})
 }
 
+// An agent says that a task is completed and keeps the stream open: the caller hears of the
+// end after it is on record, and not after the stream has ended.
+func TestATK75_NoLastEventWithoutItsOutcome(t *testing.T) {
+	aboutTheFile(t)
+	w := start(t, options{mode: "prefer"})
+	alice := w.caller(aliceToken)
+	over := make(chan struct{})
+	defer close(over)
+	w.documents.answers(func(rw http.ResponseWriter, r *http.Request) {
+		w.full(0)
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(rw, `data: {"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{"taskId":"t1","contextId":"c1","status":{"state":"TASK_STATE_COMPLETED"}}}}`+"\n\n")
+		_ = http.NewResponseController(rw).Flush()
+		select {
+		case <-over:
+		case <-r.Context().Done():
+		}
+	})
+	held := alice.reports()
+	_, first := alice.follows(held, data("search_documents", map[string]any{"query": "x"}))
+	w.full(unix.RLIM_INFINITY)
+	if said := string(first); !strings.Contains(said, "outcome_unrecorded") || strings.Contains(said, "COMPLETED") {
+		t.Errorf("ATK-75 the stream says %q", said)
+	}
+}
+
 // The same for a tool of an MCP server.
 func TestATK75_NoAnswerWithoutItsOutcomeOverMCP(t *testing.T) {
 	aboutTheFile(t)
