@@ -320,6 +320,7 @@ type Verdict struct {
 	Record  evidence.Record    // what was recorded
 
 	call *Call         // whose answer it is; nil for none
+	gap  bool          // the call went on without a record, and is counted as such
 	take []Reservation // from budgets
 }
 
@@ -383,7 +384,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 		v.Record = sealed.Record()
 	case g.goesOn(call, &v, err, now):
 		g.logUnrecorded(ctx, call, record, err)
-		v.Record = record
+		v.Record, v.gap = record, true
 		if call.Mode != Observe {
 			v.Record.OutcomeStatus = "" // an outcome would be that of a record which is not there
 		}
@@ -429,7 +430,9 @@ func (g *Gate) Recheck(v Verdict) (Reason, bool) {
 	return Reason{}, true
 }
 
-// Outcome records what became of a call that was allowed (EXT-25).
+// Outcome records what became of a call that was allowed (EXT-25). After an error the
+// caller of the call must not get the answer (ATK-75). There is none in Observe and in what
+// [Degraded] admits, where the operator chose so.
 func (g *Gate) Outcome(ctx context.Context, v Verdict, status evidence.OutcomeStatus, detail []byte) error {
 	if v.Record.OutcomeStatus != evidence.Pending {
 		return nil
@@ -443,6 +446,10 @@ func (g *Gate) Outcome(ctx context.Context, v Verdict, status evidence.OutcomeSt
 		return err
 	}
 	if _, err = g.Recorder.Record(ctx, r); err != nil {
+		if v.gap || v.call != nil && g.goesOn(v.call, &v, err, r.Time) {
+			g.logUnrecorded(ctx, v.call, r, err)
+			return nil
+		}
 		return err
 	}
 	return g.settleBudgets(ctx, v, status == evidence.Failed && unmade(detail))

@@ -26,3 +26,29 @@ func endedIn(o rawObject) []string {
 	add(o, refOfKind(o).Task)
 	return ended
 }
+
+// IsLast reports whether an event of a stream tells its reader that the call is over: an
+// error, a message, a task that has ended, or in 0.3 what says that it is final. A stream
+// can end without such an event.
+func IsLast(event []byte) bool {
+	if _, wrong := ErrorCode(event); wrong {
+		return true
+	}
+	o, err := readObject(event)
+	if err != nil {
+		return false
+	}
+	if result := o.get("result"); result != nil {
+		if o, err = apart(result); err != nil {
+			return false
+		}
+	}
+	return o.get("message") != nil || o.text("kind") == "message" || string(o.get("final")) == "true" || len(endedIn(o)) > 0
+}
+
+// IsResponse reports whether a message of JSON-RPC is a response, and no request or
+// notification.
+func IsResponse(message []byte) bool {
+	o, err := readObject(message)
+	return err == nil && o.get("method") == nil && (o.get("result") != nil || o.get("error") != nil)
+}

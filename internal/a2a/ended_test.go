@@ -29,3 +29,33 @@ func ended(response string) []string {
 	_, ended := Told([]byte(response))
 	return ended
 }
+
+func TestLastEventsOfAStream(t *testing.T) {
+	for event, want := range map[string]bool{
+		`{"result":{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_COMPLETED"}}}}`:              true,
+		`{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_COMPLETED"}}}`:                         true,
+		`{"result":{"message":{"messageId":"m"}}}`:                                                          true,
+		`{"result":{"kind":"message","messageId":"m"}}`:                                                     true,
+		`{"result":{"kind":"status-update","taskId":"t","final":true,"status":{"state":"input-required"}}}`: true,
+		`{"error":{"code":-32603,"message":"m"}}`:                                                           true,
+		`{"result":{"kind":"status-update","taskId":"t","final":false,"status":{"state":"working"}}}`:       false,
+		`{"result":{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}}`:                            false,
+		`{"result":{"artifactUpdate":{"taskId":"t"}}}`:                                                      false,
+		`[`: false,
+	} {
+		if got := IsLast([]byte(event)); got != want {
+			t.Errorf("IsLast(%s) = %v, want %v", event, got, want)
+		}
+	}
+}
+
+func TestResponsesOfMCP(t *testing.T) {
+	for message, want := range map[string]bool{
+		`{"jsonrpc":"2.0","id":1,"result":{}}`: true, `{"jsonrpc":"2.0","id":1,"error":{"code":1}}`: true,
+		`{"jsonrpc":"2.0","method":"notifications/progress"}`: false, `{"jsonrpc":"2.0","id":1,"method":"m","result":{}}`: false, `7`: false,
+	} {
+		if got := IsResponse([]byte(message)); got != want {
+			t.Errorf("IsResponse(%s) = %v, want %v", message, got, want)
+		}
+	}
+}

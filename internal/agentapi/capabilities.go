@@ -223,8 +223,8 @@ func (a *API) part(r *http.Request, s provider.Session, id string, v powerbox.Va
 	}
 	if err == nil && done.Stream != nil {
 		_ = done.Stream.Close() // nobody reads it
-		err = errors.Join(agentauth.Errorf(agentauth.CodeInvalidRequest, "a stream cannot come in a batch; execute it alone"),
-			a.config.Provider.Ended(r.Context(), &done, evidence.Partial, "batch")) // the service was asked
+		err = cmp.Or(a.config.Provider.Ended(r.Context(), &done, evidence.Partial, "batch"), // the service was asked
+			error(agentauth.Errorf(agentauth.CodeInvalidRequest, "a stream cannot come in a batch; execute it alone")))
 	}
 	var e *agentauth.Error
 	switch {
@@ -250,10 +250,31 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, out *provider.Execu
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Powerbox-Decision", out.Decision())
-	status, cause := a.events(r, out, func(event string, data []byte) error { return a.send(w, eventOf(event, data)) })
-	if err := a.config.Provider.Ended(r.Context(), out, status, cause); err != nil {
-		a.config.Log.ErrorContext(r.Context(), "the outcome of a stream was not recorded", "error", err)
+	write := func(event string, data []byte) error { return a.send(w, eventOf(event, data)) }
+	end := a.events(r, out, write)
+	// The outcome is on record before the reader can know that this is the end.
+	err := a.config.Provider.Ended(r.Context(), out, end.status, end.cause)
+	var e *agentauth.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &e):
+		a.config.Log.ErrorContext(r.Context(), "the outcome of a stream was not recorded", "record", out.Decision())
+		end.why, end.data = e, nil
+	default:
+		end.why, end.data = agentauth.Errorf(agentauth.CodeUnrecorded, "the outcome of the stream could not be recorded"), nil
 	}
+	if end.why != nil {
+		_ = write("error", end.why.JSON().AppendJSON(nil)) // the client may have gone
+	}
+	_ = write("done", end.data)
+}
+
+// ending is how a stream ends.
+type ending struct {
+	status evidence.OutcomeStatus
+	cause  string
+	why    *agentauth.Error // told before the end; nil for nothing
+	data   []byte           // of the last event
 }
 
 type event struct {
@@ -262,7 +283,7 @@ type event struct {
 	err  error
 }
 
-func (a *API) events(r *http.Request, out *provider.Executed, write func(string, []byte) error) (evidence.OutcomeStatus, string) {
+func (a *API) events(r *http.Request, out *provider.Executed, write func(string, []byte) error) ending {
 	come := make(chan event)
 	stop := make(chan struct{})
 	defer close(stop)
@@ -290,17 +311,17 @@ func (a *API) events(r *http.Request, out *provider.Executed, write func(string,
 		case e := <-come:
 			switch {
 			case errors.Is(e.err, io.EOF):
-				return passed.ended(write("done", nil))
+				return passed.ended(nil, nil)
 			case e.err != nil:
 				why = agentauth.Errorf(agentauth.CodeInternal, "the stream of the capability's service broke off")
 			case !a.config.Provider.GoesOn(r.Context(), out):
 				why = agentauth.Errorf(agentauth.CodeNotGranted, "what the stream was opened under has been taken back")
 			case e.name == "done":
-				return passed.ended(write("done", e.data))
+				return passed.ended(e.data, nil)
 			default:
 				passed.note(e.name)
 				if err := write(e.name, e.data); err != nil {
-					return passed.ended(err)
+					return passed.ended(nil, err)
 				}
 			}
 		case <-look.C:
@@ -312,12 +333,10 @@ func (a *API) events(r *http.Request, out *provider.Executed, write func(string,
 		case <-a.config.Done:
 			why = agentauth.Errorf(agentauth.CodeUnavailable, "the server ends; open the stream again")
 		case <-r.Context().Done():
-			return passed.ended(r.Context().Err())
+			return passed.ended(nil, r.Context().Err())
 		}
 		if why != nil {
-			_ = write("error", why.JSON().AppendJSON(nil)) // the client may have gone
-			_ = write("done", nil)
-			return evidence.Partial, string(why.Code)
+			return ending{status: evidence.Partial, cause: string(why.Code), why: why}
 		}
 	}
 }
@@ -335,16 +354,16 @@ func (p *passed) note(event string) {
 
 // ended is the outcome of a stream that came to its end, or, with an error, that its
 // reader left. What the service said itself to have failed is never achieved.
-func (p *passed) ended(left error) (evidence.OutcomeStatus, string) {
+func (p *passed) ended(data []byte, left error) ending {
 	switch {
 	case p.failed && p.told:
-		return evidence.Failed, provider.CauseMidway
+		return ending{status: evidence.Failed, cause: provider.CauseMidway, data: data}
 	case p.failed:
-		return evidence.Failed, provider.CauseService
+		return ending{status: evidence.Failed, cause: provider.CauseService, data: data}
 	case left != nil:
-		return evidence.Partial, "left"
+		return ending{status: evidence.Partial, cause: "left", data: data}
 	}
-	return evidence.Achieved, ""
+	return ending{status: evidence.Achieved, data: data}
 }
 
 // eventOf is one event. Data is JSON on one line, so that nothing in it can begin

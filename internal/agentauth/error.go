@@ -44,6 +44,7 @@ const (
 	CodeInvitation         Code = "enrollment_token_invalid"
 	CodeInternal           Code = "internal_error"
 	CodeUnavailable        Code = "unavailable"
+	CodeUnrecorded         Code = "outcome_unrecorded"
 )
 
 // status is the HTTP status of each code; of all others it is 403.
@@ -55,6 +56,7 @@ var status = map[Code]int{
 	CodeMethod:      http.StatusMethodNotAllowed,
 	CodeAgentExists: http.StatusConflict, CodeAlreadyGranted: http.StatusConflict, CodeChanged: http.StatusConflict,
 	CodeRateLimited: http.StatusTooManyRequests, CodeInternal: http.StatusInternalServerError, CodeUnavailable: http.StatusServiceUnavailable,
+	CodeUnrecorded: http.StatusInternalServerError, // what was made must not be repeated unasked, as 503 would invite to
 }
 
 // Error is an answer that says no. It is [powerbox.ErrDenied] where it is a

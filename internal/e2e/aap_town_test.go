@@ -32,6 +32,7 @@ type bank struct {
 	refused map[string]bool // capabilities that the service says no to
 	wait    chan struct{}   // what the stream of the service waits for after its first event
 	asked   func()          // called when the service is asked about a job; nil for nothing
+	works   func()          // called when the service is asked for a capability; nil for nothing
 }
 
 // bankOptions change the provider.
@@ -120,7 +121,11 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.reached = append(b.reached, in.Capability)
 	b.last = received{body, r.Header.Clone()}
+	works := b.works
 	b.mu.Unlock()
+	if works != nil {
+		works()
+	}
 	if b.refuses(in.Capability) {
 		http.Error(w, `{"error":"invalid_request","message":"not today"}`, http.StatusBadRequest)
 		return

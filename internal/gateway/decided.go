@@ -62,7 +62,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 	case d.verdict.Waits:
 		g.hold(w, d)
 	case !d.verdict.Allowed:
-		g.deny(w, d, g.denial(d))
+		g.deny(w, denied(d), g.denial(d))
 	default:
 		g.allowed(w, d)
 	}
@@ -133,18 +133,17 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *decided) (delegated []Deleg
 	}
 	switch {
 	case err != nil:
-		g.finish(x, notTheAgent(evidence.Failed))
-		g.refused(w, x, err)
+		g.conclude(w, x, notTheAgent(evidence.Failed), func(x *concluded) { g.refused(w, x, err) })
 		return nil, false
 	case !owned:
-		g.finish(x, notTheAgent(evidence.Failed))
-		g.deny(w, x, g.foreign(x))
+		g.concludeDenied(w, x, notTheAgent(evidence.Failed), g.foreign(x))
 		return nil, false
 	}
 	// The record may have waited for the disk, or for another primary.
 	if why, good := g.config.Gate.Recheck(x.verdict); !good && (x.mode != gate.Observe || why.Code == gate.CodeFrozen) {
-		g.finish(x, notTheAgent(evidence.Failed))
-		g.deny(w, x, a2a.Denial{Reason: why.Code, Message: why.Message, Retryable: passes(why.Code), DecisionID: x.verdict.Record.ID, At: g.config.Now()})
+		g.concludeDenied(w, x, notTheAgent(evidence.Failed), a2a.Denial{
+			Reason: why.Code, Message: why.Message, Retryable: passes(why.Code), DecisionID: x.verdict.Record.ID, At: g.config.Now(),
+		})
 		return nil, false
 	}
 	return delegated, true

@@ -25,8 +25,7 @@ func (held HeldTask) over() bool {
 // cannot be followed.
 func (g *Gateway) follow(w http.ResponseWriter, x *decided, task HeldTask) {
 	if task.over() {
-		g.finish(x, notTheAgent(evidence.Failed))
-		g.deny(w, x, a2a.Denial{
+		g.concludeDenied(w, x, notTheAgent(evidence.Failed), a2a.Denial{
 			Code: a2a.CodeUnsupported, Reason: codeOver, DecisionID: x.verdict.Record.ID, At: g.config.Now(),
 			Message: "this task is over; ask for it with GetTask",
 		})
@@ -35,7 +34,6 @@ func (g *Gateway) follow(w http.ResponseWriter, x *decided, task HeldTask) {
 	ctx, cancel := context.WithCancel(x.request.Context())
 	defer cancel()
 	defer g.watch(x, cancel)()
-	defer g.finish(x, outcome{status: evidence.Achieved})
 	h := w.Header()
 	h.Set(HeaderDecision, x.verdict.Record.ID)
 	h.Set(HeaderOutcome, "answered")
@@ -48,24 +46,32 @@ func (g *Gateway) follow(w http.ResponseWriter, x *decided, task HeldTask) {
 	g.activate(h, x.decoded)
 	h.Set("Content-Type", kind)
 	w.WriteHeader(http.StatusOK)
+	g.followOn(ctx, w, x, task)
+}
+
+// followOn writes what becomes of a task until that is over or nobody may read on. The
+// outcome is on record before the caller can know that it is the end.
+func (g *Gateway) followOn(ctx context.Context, w http.ResponseWriter, x *decided, task HeldTask) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for said := a2a.OwnState(""); ; {
+		if task.over() {
+			g.followed(w, x, func() {
+				if g.tellOn(w, x, task) && x.call.Binding == a2a.GRPC {
+					w.Header().Set("Grpc-Status", "0")
+				}
+			})
+			return
+		}
 		if task.State != said {
-			said = task.State
-			if !g.tellOn(w, x, task) {
+			if said = task.State; !g.tellOn(w, x, task) {
+				g.followed(w, x, func() {})
 				return
 			}
 		}
-		if task.over() {
-			if x.call.Binding == a2a.GRPC {
-				h.Set("Grpc-Status", "0")
-			}
-			return
-		}
 		select {
 		case <-ctx.Done():
-			g.cutShort(w, x)
+			g.followed(w, x, func() { g.cutShort(w, x) })
 			return
 		case <-tick.C:
 		}
@@ -73,6 +79,15 @@ func (g *Gateway) follow(w http.ResponseWriter, x *decided, task HeldTask) {
 			task = now
 		}
 	}
+}
+
+// followed records the outcome of a subscription and then has it end.
+func (g *Gateway) followed(w http.ResponseWriter, x *decided, end func()) {
+	if _, err := g.finish(x, outcome{status: evidence.Achieved}); err != nil {
+		g.lastEvent(w, x, g.withoutOutcome(x))
+		return
+	}
+	end()
 }
 
 // codeOver is the denial of a subscription to what is over.
@@ -103,7 +118,11 @@ func (g *Gateway) cutShort(w http.ResponseWriter, x *decided) {
 	if good {
 		reason = stopping()
 	}
-	d := g.interrupted(x, reason)
+	g.lastEvent(w, x, g.interrupted(x, reason))
+}
+
+// lastEvent ends a stream of ours with a denial.
+func (g *Gateway) lastEvent(w http.ResponseWriter, x *decided, d a2a.Denial) {
 	if x.call.Binding != a2a.GRPC {
 		_, _ = w.Write(d.Event(x.call.Binding, x.call.ID)) // nobody is left to tell
 		return

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -72,7 +71,10 @@ func (u *unforwardable) Unwrap() error { return u.err }
 
 // unmade answers a call of which nothing could be made that goes on.
 func (g *Gateway) unmade(w http.ResponseWriter, x *decided, err error) {
-	g.finish(x, notTheAgent(evidence.Failed))
+	g.conclude(w, x, notTheAgent(evidence.Failed), func(x *concluded) { g.sayUnmade(w, x, err) })
+}
+
+func (g *Gateway) sayUnmade(w http.ResponseWriter, x *concluded, err error) {
 	d := a2a.Denial{Message: err.Error(), DecisionID: x.verdict.Record.ID, At: g.config.Now()}
 	var why *unforwardable
 	switch {
@@ -110,34 +112,35 @@ func (g *Gateway) pass(w http.ResponseWriter, x *decided, e extras) {
 			g.config.Observer.Continue(r.Out.Context(), r.Out.Header)
 		},
 		ModifyResponse: func(r *http.Response) error { return g.answer(r, f) },
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" && !reached.Load() {
-				g.finish(x, outcome{status: evidence.Failed})
-				g.unavailable(w, x, "the agent behind cannot be reached", err)
-				return
-			}
-			if drift := (*driftError)(nil); errors.As(err, &drift) {
-				g.finish(x, outcome{status: evidence.Partial})
-				g.deny(w, x, g.undeclared(x, drift))
-				return
-			}
-			if errors.Is(err, errTaken) {
-				g.taken(w, x)
-				return
-			}
-			if errors.Is(err, errTooMany) {
-				g.finish(x, notTheAgent(evidence.Failed))
-				g.deny(w, x, a2a.Denial{Code: a2a.CodeInvalidParams, Reason: codeTooMany, DecisionID: x.verdict.Record.ID, Message: errTooMany.Error() + "; name a context, or ask for a task by its id"})
-				return
-			}
-			g.end(x)
-			g.unknown(w, x, err)
-		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { g.unanswered(w, x, err, reached.Load()) },
 	}
 	h := w.Header()
 	h.Set(HeaderDecision, x.verdict.Record.ID)
 	h.Set(HeaderOutcome, "forwarded")
 	proxy.ServeHTTP(w, request)
+}
+
+// unanswered answers a call whose answer cannot be passed on.
+func (g *Gateway) unanswered(w http.ResponseWriter, x *decided, err error, reached bool) {
+	var dial *net.OpError
+	var drift *driftError
+	switch {
+	case errors.Is(err, errUnrecorded):
+		g.unrecorded(w, x)
+	case errors.As(err, &dial) && dial.Op == "dial" && !reached:
+		g.conclude(w, x, outcome{status: evidence.Failed}, func(x *concluded) { g.unavailable(w, x, "the agent behind cannot be reached", err) })
+	case errors.As(err, &drift):
+		g.concludeDenied(w, x, outcome{status: evidence.Partial}, g.undeclared(x, drift))
+	case errors.Is(err, errTaken):
+		g.taken(w, x)
+	case errors.Is(err, errTooMany):
+		g.concludeDenied(w, x, notTheAgent(evidence.Failed), a2a.Denial{
+			Code: a2a.CodeInvalidParams, Reason: codeTooMany, DecisionID: x.verdict.Record.ID, Message: errTooMany.Error() + "; name a context, or ask for a task by its id",
+		})
+	default:
+		g.end(x)
+		g.unknown(w, x, err)
+	}
 }
 
 // pieceBytes is how much of an answer is copied at once.
@@ -153,22 +156,6 @@ func (p *pieceBuffers) Get() []byte { return p.pool.Get().(*[pieceBytes]byte)[:]
 
 // Put implements [httputil.BufferPool].
 func (p *pieceBuffers) Put(b []byte) { p.pool.Put((*[pieceBytes]byte)(b)) }
-
-// unknown answers where the agent behind may have done what it was asked, and
-// nothing can be said about that. No outcome is recorded, so that evidence says
-// the same.
-func (g *Gateway) unknown(w http.ResponseWriter, x *decided, err error) {
-	g.config.Log.ErrorContext(x.request.Context(), "the outcome of a call is unknown", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
-	d := a2a.Denial{
-		Code: a2a.CodeInternal, Reason: codeOutcomeUnknown, DecisionID: x.verdict.Record.ID, Retryable: !x.writes(), At: g.config.Now(),
-		Message: "the call went to the agent behind and no answer that can be passed on came back, so its outcome is unknown",
-	}
-	if !d.Retryable {
-		d.Fix = "find out what became of it before it is repeated"
-	}
-	w.Header().Set(HeaderOutcome, "unknown")
-	g.say(w, x, d)
-}
 
 // transport is the way to the agent behind: gRPC needs HTTP/2.
 func (x *forwardable) transport() http.RoundTripper {
@@ -372,15 +359,17 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 			return err
 		}
 	}
-	g.finish(x, became)
+	done, err := g.finish(x, became)
+	if err != nil {
+		return err
+	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	r.ContentLength = int64(len(body))
+	done.body(r, body)
 	if stripOurs(r.Trailer); len(r.Trailer) > 0 {
 		// Nothing comes behind a body whose length is told.
 		h.Del("Content-Length")
 		r.ContentLength = -1
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
 }
 
@@ -449,7 +438,7 @@ func (g *Gateway) learn(r *http.Response, x *forwardable, body []byte) ([]byte, 
 
 // mine tells the tasks that belong to whoever makes the call.
 func (g *Gateway) mine(ctx context.Context, x *decided) func(a2a.TaskRef) bool {
-	mine := g.ownerOf(x, x.verdict.Held)
+	mine := g.ownerOf(x.decoded, x.verdict.Held)
 	return func(t a2a.TaskRef) bool {
 		o, known, err := g.config.Tasks.Owner(ctx, x.ID, x.call.Tenant, taskNamed(t.Task).key())
 		return err == nil && known && o == mine && mine != Owner{}
@@ -491,7 +480,7 @@ var errTaken = errors.New("the agent gave the call a task or context that is som
 // an agent's mistake, such as numbering tasks anew, and must give the caller nothing of
 // it (ATK-18).
 func (g *Gateway) bindOne(ctx context.Context, x *decided, name thing) error {
-	mine := g.ownerOf(x, x.verdict.Held)
+	mine := g.ownerOf(x.decoded, x.verdict.Held)
 	first, err := g.config.Tasks.Bind(ctx, x.ID, x.call.Tenant, name.key(), mine)
 	if err == nil && !sameCaller(first, mine) && x.mode != gate.Observe {
 		return errTaken
@@ -510,8 +499,7 @@ const codeTaken = "task_taken"
 // taken answers a call to which the agent gave what somebody else owns. The agent has
 // acted, and its answer is kept back.
 func (g *Gateway) taken(w http.ResponseWriter, x *decided) {
-	g.finish(x, outcome{status: evidence.Partial, cause: codeTaken})
-	g.deny(w, x, a2a.Denial{
+	g.concludeDenied(w, x, outcome{status: evidence.Partial, cause: codeTaken}, a2a.Denial{
 		Code: a2a.CodeInternal, Reason: codeTaken, DecisionID: x.verdict.Record.ID, At: g.config.Now(),
 		Message: "the agent answered with the id of a task or context that another caller owns, so its answer is kept back; have its operator make ids that are not given twice",
 	})

@@ -1,9 +1,7 @@
 package gateway
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -61,12 +59,14 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
 			return err
 		}
 	}
-	g.finish(x, became)
-	r.Header.Del("Content-Length")
-	if r.ContentLength = -1; len(body) == 0 && len(r.Trailer) == 0 {
-		r.ContentLength = 0 // the headers say it all
+	done, err := g.finish(x, became)
+	if err != nil {
+		return err
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.Header.Del("Content-Length")
+	if done.body(r, body); len(body) > 0 || len(r.Trailer) > 0 {
+		r.ContentLength = -1 // otherwise the headers say it all
+	}
 	return nil
 }
 

@@ -161,7 +161,7 @@ func (g *Gateway) hold(w http.ResponseWriter, x *decided) {
 		g.ask(w, x)
 		return
 	}
-	g.deny(w, x, d)
+	g.deny(w, denied(x), d)
 }
 
 func (g *Gateway) ask(w http.ResponseWriter, x *decided) {
@@ -171,10 +171,10 @@ func (g *Gateway) ask(w http.ResponseWriter, x *decided) {
 		task, err = g.config.Holds.Hold(x.request.Context(), c)
 	}
 	if err != nil {
-		g.refused(w, x, err)
+		g.refused(w, denied(x), err)
 		return
 	}
-	g.tell(w, x, task, true)
+	g.tell(w, denied(x), task, true)
 }
 
 // heldCall is what is kept of a call.
@@ -197,7 +197,7 @@ func (g *Gateway) heldCall(x *decided) (HeldCall, error) {
 		return HeldCall{}, err
 	}
 	c := HeldCall{
-		Agent: x.ID, Tenant: x.call.Tenant, Context: x.call.Context, Owner: g.ownerOf(x, v.Held), Caller: caller, Purpose: v.Record.Intent.Purpose,
+		Agent: x.ID, Tenant: x.call.Tenant, Context: x.call.Context, Owner: g.ownerOf(x.decoded, v.Held), Caller: caller, Purpose: v.Record.Intent.Purpose,
 		Request: request, Digest: v.Digest(), Decision: v.Record.ID, Trace: x.attempted.trace,
 		HeldUnder:   HeldUnder{Parent: v.Held.OnRecord, Under: v.Held.Links, Through: v.Held.Through},
 		HeldSubject: HeldSubject{Operations: x.approvals(), Arguments: powerbox.Object(powerbox.Member{Name: "message", Value: powerbox.String(words(x.call.Params))})},
@@ -283,14 +283,16 @@ func (g *Gateway) isHeld(w http.ResponseWriter, x *decided) bool {
 		return false
 	}
 	ctx := x.request.Context()
+	failed := func(what string, err error) {
+		g.conclude(w, x, notTheAgent(evidence.Failed), func(x *concluded) { g.unavailable(w, x, what, err) })
+	}
 	task, known, err := g.config.Holds.Task(ctx, x.ID, x.call.Task)
 	switch {
 	case err != nil:
-		g.unavailable(w, x, "what has become of the call cannot be told", err)
+		failed("what has become of the call cannot be told", err)
 		return true
 	case !known:
-		g.finish(x, notTheAgent(evidence.Failed))
-		g.deny(w, x, g.foreign(x))
+		g.concludeDenied(w, x, notTheAgent(evidence.Failed), g.foreign(x))
 		return true
 	}
 	switch x.call.Method {
@@ -300,17 +302,17 @@ func (g *Gateway) isHeld(w http.ResponseWriter, x *decided) bool {
 		return true
 	case a2a.CancelTask:
 		if task, err = g.config.Holds.Cancel(ctx, x.ID, x.call.Task); err != nil {
-			g.unavailable(w, x, "the call cannot be withdrawn", err)
+			failed("the call cannot be withdrawn", err)
 			return true
 		}
 	default:
-		g.finish(x, notTheAgent(evidence.Failed))
-		g.deny(w, x, g.heldAlready(x))
+		g.concludeDenied(w, x, notTheAgent(evidence.Failed), g.heldAlready(x))
 		return true
 	}
-	g.finish(x, outcome{status: evidence.Achieved})
-	w.Header().Set(HeaderDecision, x.verdict.Record.ID)
-	g.tell(w, x, task, false)
+	g.conclude(w, x, outcome{status: evidence.Achieved}, func(x *concluded) {
+		w.Header().Set(HeaderDecision, x.verdict.Record.ID)
+		g.tell(w, x, task, false)
+	})
 	return true
 }
 
@@ -354,7 +356,7 @@ func (held HeldTask) Light() HeldTask {
 }
 
 // tell answers with a task of ours, as the answer to its message or by itself.
-func (g *Gateway) tell(w http.ResponseWriter, x *decided, held HeldTask, sent bool) {
+func (g *Gateway) tell(w http.ResponseWriter, x *concluded, held HeldTask, sent bool) {
 	t := held.own()
 	h := w.Header()
 	h.Set(HeaderOutcome, "answered")
@@ -364,7 +366,7 @@ func (g *Gateway) tell(w http.ResponseWriter, x *decided, held HeldTask, sent bo
 	}
 	h.Set("Cache-Control", "no-store")
 	g.activate(h, x.decoded)
-	kind, body, err := g.written(x, t, sent)
+	kind, body, err := g.written(x.decided, t, sent)
 	if err != nil {
 		g.unavailable(w, x, "the task cannot be written as the caller reads it", err)
 		return

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -279,10 +278,12 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 	if x.learned.refusedAsk {
 		became = notTheAgent(evidence.Partial)
 	}
-	g.finish(x, became)
+	done, err := g.finish(x, became)
+	if err != nil {
+		return err
+	}
 	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
-	r.ContentLength = int64(len(body))
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	done.body(r, body)
 	return nil
 }
 
@@ -299,7 +300,7 @@ func (g *Gateway) bindSession(r *http.Response, x *forwardable) error {
 	if sessionPrefix+ids[0] == x.call.Context {
 		return nil
 	}
-	mine := g.ownerOf(x, x.verdict.Held)
+	mine := g.ownerOf(x.decoded, x.verdict.Held)
 	first, err := g.config.Tasks.Bind(x.request.Context(), x.ID, "", sessionNamed(ids[0]).key(), mine)
 	if err == nil && first != mine && x.mode != gate.Observe {
 		err = errors.New("the server gives a session that is somebody else's")

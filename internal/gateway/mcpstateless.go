@@ -180,9 +180,10 @@ func (g *Gateway) cancelled(w http.ResponseWriter, x *decided) bool {
 	if x.call.Binding != a2a.MCP || !x.mcp.Stateless() || x.mcp.Kind != mcp.Notification || x.mode == gate.Observe {
 		return false
 	}
-	g.finish(x, outcome{status: evidence.Achieved})
-	w.Header().Set(HeaderDecision, x.verdict.Record.ID)
-	w.WriteHeader(http.StatusAccepted)
+	g.conclude(w, x, outcome{status: evidence.Achieved}, func(x *concluded) {
+		w.Header().Set(HeaderDecision, x.verdict.Record.ID)
+		w.WriteHeader(http.StatusAccepted)
+	})
 	return true
 }
 
@@ -193,7 +194,7 @@ func (g *Gateway) named(x *decided) *http.Request {
 		return x.request
 	}
 	caller := ""
-	if o := g.ownerOf(x, x.verdict.Held); o != (Owner{}) {
+	if o := g.ownerOf(x.decoded, x.verdict.Held); o != (Owner{}) {
 		caller = strings.Join([]string{o.Root, o.Principal, o.Holder}, "\x00")
 	}
 	return x.request.WithContext(mcp.WithCaller(x.request.Context(), caller))

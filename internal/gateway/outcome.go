@@ -1,12 +1,18 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -88,16 +94,57 @@ func grpcOutcome(r *http.Response) outcome {
 	return failed(slices.Contains([]string{"3", "5", "6", "9", "11", "12"}, status))
 }
 
-// finish records the outcome. An outcome that cannot be written fails nothing:
-// the call has been made, and a decision without an outcome is reported as
-// unknown. Where the outcome is unknown to us, [Gateway.end] alone is called.
-func (g *Gateway) finish(at decision, o outcome) {
+// concluded is a decided call that can be answered: its outcome is on record, or it has
+// none, or the answer says that the record lacks it. Only this file makes one, so that
+// no answer leaves before its outcome is durable (ATK-75).
+type concluded struct{ *decided }
+
+func (x *concluded) readable() *decoded { return x.decoded }
+
+// body makes what is in memory the whole answer.
+func (x *concluded) body(r *http.Response, body []byte) {
+	r.ContentLength = int64(len(body))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+}
+
+// denied is a call that the gate did not allow, which has no outcome.
+func denied(x *decided) *concluded {
+	if x.verdict.Allowed {
+		panic("gateway: an allowed call is answered without its outcome")
+	}
+	return &concluded{x}
+}
+
+// errUnrecorded is an outcome that could not be made durable.
+var errUnrecorded = errors.New("the outcome of the call could not be recorded")
+
+// conclude records the outcome of a call and then answers it. Where the outcome cannot be
+// recorded the caller is told that instead.
+func (g *Gateway) conclude(w http.ResponseWriter, x *decided, o outcome, answer func(*concluded)) {
+	done, err := g.finish(x, o)
+	if err != nil {
+		g.unrecorded(w, x)
+		return
+	}
+	answer(done)
+}
+
+// concludeDenied is conclude for a call that is answered with a denial.
+func (g *Gateway) concludeDenied(w http.ResponseWriter, x *decided, o outcome, d a2a.Denial) {
+	g.conclude(w, x, o, func(x *concluded) { g.deny(w, x, d) })
+}
+
+// finish records the outcome of a call and returns what its answer needs. Where the
+// outcome is unknown, [Gateway.unknown] answers.
+func (g *Gateway) finish(at decision, o outcome) (*concluded, error) {
 	x := at.taken()
 	if o.status == evidence.Achieved {
 		g.pushes.deleted(x.decoded)
 	}
 	g.end(x)
 	o.drift = x.learned.drifted
+	x.learned.unmade = string(o.detail()) == gate.NotMade && o.status == evidence.Failed
+	// The call was made, and its caller may have gone.
 	ctx := context.WithoutCancel(x.request.Context())
 	v := x.verdict
 	if v.Record.TaskID == "" {
@@ -105,5 +152,60 @@ func (g *Gateway) finish(at decision, o outcome) {
 	}
 	if err := g.config.Gate.Outcome(ctx, v, o.status, o.detail()); err != nil {
 		g.config.Log.ErrorContext(ctx, "an outcome was not recorded", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
+		return nil, fmt.Errorf("%w: %w", errUnrecorded, err)
 	}
+	return &concluded{x}, nil
+}
+
+// unknown answers where the agent behind may have done what it was asked, and
+// nothing can be said about that. No outcome is recorded, so that evidence says
+// the same.
+func (g *Gateway) unknown(w http.ResponseWriter, x *decided, err error) {
+	g.config.Log.ErrorContext(x.request.Context(), "the outcome of a call is unknown", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
+	d := a2a.Denial{
+		Code: a2a.CodeInternal, Reason: codeOutcomeUnknown, DecisionID: x.verdict.Record.ID, Retryable: !x.writes(), At: g.config.Now(),
+		Message: "the call went to the agent behind and no answer that can be passed on came back, so its outcome is unknown",
+	}
+	if !d.Retryable {
+		d.Fix = "find out what became of it before it is repeated"
+	}
+	w.Header().Set(HeaderDecision, d.DecisionID)
+	w.Header().Set(HeaderOutcome, "unknown")
+	g.say(w, &concluded{x}, d)
+}
+
+// retryUnavailable is after how many seconds a dependency that is away may be there again.
+const retryUnavailable = 1
+
+// codeUnrecorded is the reason where the outcome of a call is not on record.
+const codeUnrecorded = "outcome_unrecorded"
+
+// unrecorded answers a call whose outcome could not be recorded. The agent's answer is
+// kept back: the evidence says that the outcome is unknown, and the caller hears the same.
+func (g *Gateway) unrecorded(w http.ResponseWriter, x *decided) {
+	h := w.Header()
+	h.Set(HeaderDecision, x.verdict.Record.ID)
+	h.Set(HeaderOutcome, "unrecorded")
+	h.Set(HeaderReason, codeUnrecorded)
+	d := g.withoutOutcome(x)
+	if d.Retryable {
+		h.Set("Retry-After", strconv.Itoa(retryUnavailable))
+	}
+	g.say(w, &concluded{x}, d)
+}
+
+// withoutOutcome words for the caller that a record lacks its outcome.
+func (g *Gateway) withoutOutcome(x *decided) a2a.Denial {
+	d := a2a.Denial{
+		Code: a2a.CodeInternal, Reason: codeUnrecorded, DecisionID: x.verdict.Record.ID, Retryable: !x.writes(), At: g.config.Now(),
+		Message: "the agent was called, and the gateway could not record the outcome, so the agent's answer is kept back; the record " + x.verdict.Record.ID + " stands without an outcome",
+	}
+	switch {
+	case x.learned.unmade:
+		d.Retryable = true
+		d.Message = "the gateway did not bring the call to the agent, and could not record that; the record " + x.verdict.Record.ID + " stands without an outcome"
+	case !d.Retryable:
+		d.Fix = "find out at the agent whether the call took effect before you repeat it"
+	}
+	return d
 }

@@ -157,7 +157,7 @@ func (g *Gateway) claim(x *decided) (bool, error) {
 	if !x.claims {
 		return true, nil
 	}
-	mine := g.ownerOf(x, x.verdict.Held)
+	mine := g.ownerOf(x.decoded, x.verdict.Held)
 	first, err := g.config.Tasks.Bind(x.request.Context(), x.ID, x.call.Tenant, contextNamed(x.call.Context).key(), mine)
 	return first == mine, err
 }
@@ -166,8 +166,7 @@ func (g *Gateway) claim(x *decided) (bool, error) {
 // the capability that allowed it, and otherwise the caller. What somebody else
 // holds of the same root, narrowed for them, is theirs: a delegate neither sees
 // nor ends the tasks of whoever delegated to it.
-func (g *Gateway) ownerOf(at stage, held gate.Held) Owner {
-	x := at.readable()
+func (g *Gateway) ownerOf(x *decoded, held gate.Held) Owner {
 	if x.released != nil {
 		return x.released.Owner
 	}

@@ -52,7 +52,7 @@ func (g *Gateway) listsHeld(w http.ResponseWriter, x *decided) (list ownList, an
 		}
 	}
 	filter, ok := a2a.FilterOf(x.call)
-	owner := g.ownerOf(x, x.verdict.Held)
+	owner := g.ownerOf(x.decoded, x.verdict.Held)
 	if !ok || owner == (Owner{}) {
 		return list, false
 	}
@@ -111,11 +111,13 @@ func (g *Gateway) answerHeld(w http.ResponseWriter, x *decided, own []HeldTask, 
 		kind, body, err = listedAs(x.decoded, a2a.Listed(a2a.FormOf(x.call.Binding, x.call.Version), tasks, g.sealPage(x, next)))
 	}
 	if err != nil {
-		g.finish(x, notTheAgent(evidence.Failed))
-		g.unavailable(w, x, "the list cannot be written as the caller reads it", err)
+		g.conclude(w, x, notTheAgent(evidence.Failed), func(x *concluded) { g.unavailable(w, x, "the list cannot be written as the caller reads it", err) })
 		return
 	}
-	g.finish(x, outcome{status: evidence.Achieved})
+	g.conclude(w, x, outcome{status: evidence.Achieved}, func(x *concluded) { g.sayHeld(w, x, kind, body) })
+}
+
+func (g *Gateway) sayHeld(w http.ResponseWriter, x *concluded, kind string, body []byte) {
 	h := w.Header()
 	h.Set(HeaderDecision, x.verdict.Record.ID)
 	h.Set(HeaderOutcome, "answered")

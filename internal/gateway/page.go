@@ -123,7 +123,7 @@ func (g *Gateway) knowsContext(x *decided) (bool, error) {
 		return true, nil
 	}
 	o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, x.call.Tenant, contextNamed(x.call.Context).key())
-	return known && o == g.ownerOf(x, x.verdict.Held), err
+	return known && o == g.ownerOf(x.decoded, x.verdict.Held), err
 }
 
 // cut filters one page; in gRPC, of its message.
@@ -181,7 +181,7 @@ func (g *Gateway) nextPage(asked *http.Request, x *forwardable, token string) ([
 // pageOwner names for whom a token is sealed, and in which tenant. No agent's id
 // begins like what stands before a tenant.
 func (g *Gateway) pageOwner(x *decided) []byte {
-	o := g.ownerOf(x, x.verdict.Held)
+	o := g.ownerOf(x.decoded, x.verdict.Held)
 	whose := x.ID + "\x00" + o.Root + "\x00" + o.Principal + "\x00" + o.Holder
 	if t := x.call.Tenant; t != "" {
 		whose = "\x00" + strconv.Itoa(len(t)) + "\x00" + t + "\x00" + whose

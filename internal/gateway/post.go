@@ -116,6 +116,7 @@ func (g *Gateway) admitsEvent(w http.ResponseWriter, x *decided, p posting) bool
 		http.Error(w, what, http.StatusServiceUnavailable)
 		return false
 	}
+	undone := func(answer func()) bool { g.posting(w, x, notTheAgent(evidence.Failed), answer); return false }
 	var err error
 	if x.mode, err = g.config.Mode(ctx, x.ID); err == nil {
 		x.mode, err = g.modeNow(ctx, x.decoded, true)
@@ -137,12 +138,10 @@ func (g *Gateway) admitsEvent(w http.ResponseWriter, x *decided, p posting) bool
 	if x.verdict.Allowed && x.claims {
 		mine, err := g.config.Tasks.Bind(ctx, x.ID, p.Tenant, taskNamed(x.call.Task).key(), p.Owner)
 		if err != nil {
-			g.finish(x, notTheAgent(evidence.Failed))
-			return unavailable("whose the task is cannot be remembered", err)
+			return undone(func() { unavailable("whose the task is cannot be remembered", err) })
 		}
-		x.verdict.Allowed = mine == p.Owner
-		if !x.verdict.Allowed {
-			g.finish(x, notTheAgent(evidence.Failed))
+		if mine != p.Owner {
+			return undone(func() { notPosted(w, gate.CodeForeignTask) })
 		}
 	}
 	if !x.verdict.Allowed {
@@ -150,11 +149,26 @@ func (g *Gateway) admitsEvent(w http.ResponseWriter, x *decided, p posting) bool
 		if len(x.verdict.Reasons) > 0 {
 			reason = x.verdict.Reasons[0].Code
 		}
-		w.Header().Set(HeaderReason, reason)
-		http.Error(w, "the event is not posted: "+reason, http.StatusForbidden)
+		notPosted(w, reason)
 		return false
 	}
 	return true
+}
+
+func notPosted(w http.ResponseWriter, reason string) {
+	w.Header().Set(HeaderReason, reason)
+	http.Error(w, "the event is not posted: "+reason, http.StatusForbidden)
+}
+
+// posting records the outcome of an event and then answers the agent that sent it. Where
+// the outcome cannot be recorded the agent is told that instead.
+func (g *Gateway) posting(w http.ResponseWriter, x *decided, o outcome, answer func()) {
+	if _, err := g.finish(x, o); err != nil {
+		w.Header().Set(HeaderReason, codeUnrecorded)
+		http.Error(w, "the outcome of posting this event could not be recorded", http.StatusInternalServerError)
+		return
+	}
+	answer()
 }
 
 // postable is asked before every event: what a name resolves to, and where the
@@ -185,13 +199,11 @@ func (g *Gateway) post(w http.ResponseWriter, x *decided, p posting) {
 	}
 	status, err := g.config.PushPost(x.request.Context(), p.Config.URL, x.PushPrivate, h, x.decoded.body)
 	if err == nil && status < http.StatusMultipleChoices {
-		g.finish(x, outcome{status: evidence.Achieved})
-		w.WriteHeader(http.StatusNoContent)
+		g.posting(w, x, outcome{status: evidence.Achieved}, func() { w.WriteHeader(http.StatusNoContent) })
 		return
 	}
 	g.config.Log.WarnContext(x.request.Context(), "an event was not taken where it was posted to", "agent", x.ID, "record", x.verdict.Record.ID, "status", status, "error", err)
-	g.finish(x, notTheAgent(evidence.Failed))
-	http.Error(w, "the event was not taken where it was posted to", http.StatusBadGateway)
+	g.posting(w, x, notTheAgent(evidence.Failed), func() { http.Error(w, "the event was not taken where it was posted to", http.StatusBadGateway) })
 }
 
 // hostOf is the host of an address, "" where it has none.

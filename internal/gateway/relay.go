@@ -184,7 +184,7 @@ func (g *Gateway) seal(x *decided) (a2a.PushConfig, error) {
 	v := x.verdict
 	p := posting{
 		Config: x.call.Push.PushConfig, Secret: base64.RawURLEncoding.EncodeToString(secret[:]), Made: g.config.Now().Unix(),
-		Tenant: x.call.Tenant, Task: x.call.Task, Owner: g.ownerOf(x, v.Held), Decision: v.Record.ID, Trace: v.Record.Details.TraceID,
+		Tenant: x.call.Tenant, Task: x.call.Task, Owner: g.ownerOf(x.decoded, v.Held), Decision: v.Record.ID, Trace: v.Record.Details.TraceID,
 		Ambient: x.request.Header.Get(HeaderAmbient) != "" || x.call.Members != nil && x.call.Members.Ambient,
 		Holder:  x.caller.Holder.ID, Name: x.caller.Agent, User: x.caller.Principal,
 	}
@@ -249,7 +249,7 @@ func (g *Gateway) restore(x *decided, body []byte) ([]byte, error) {
 		}
 		p, opened := g.unseal(x.agent, sealed)
 		// What somebody else set is not shown, whatever the agent thinks.
-		opened = opened && (p.Owner == g.ownerOf(x, x.verdict.Held) || x.mode == gate.Observe)
+		opened = opened && (p.Owner == g.ownerOf(x.decoded, x.verdict.Held) || x.mode == gate.Observe)
 		return p.Config, true, opened
 	}
 	if x.call.Binding == a2a.GRPC {

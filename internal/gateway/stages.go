@@ -14,6 +14,8 @@ import (
 //
 //	received -> identified -> decoded -> decided -> forwardable
 //
+// and ends as concluded.
+//
 // No stage changes after it was made, and each is made in one place: [Gateway.identify],
 // [Gateway.decode], [Gateway.decide] and [Gateway.forwardable]. Only a forwardable goes to
 // an agent, and only a decided call becomes one, so that no path skips a stage. An approved
@@ -99,12 +101,20 @@ type learned struct {
 	begun      string   // the task that the answer says the message began, "" for none
 	drifted    []string // what the agent did that its card does not declare
 	refusedAsk bool     // the answer asked what configuration does not let through
+	unmade     bool     // the call was not brought to the agent
 }
 
-// stage is any stage from decoded on: what an answer to the caller needs.
+// stage is what an answer to the caller needs: a decoded call of which nothing was
+// decided, or a concluded one.
 type stage interface{ readable() *decoded }
 
 func (x *decoded) readable() *decoded { return x }
+
+// readable hides that of the decoded call: a decided call is no stage, and has an answer
+// once it is concluded.
+func (x *decided) readable() {}
+
+var _ = (*decided).readable
 
 // decision is any stage from decided on: what the record of an outcome needs.
 type decision interface{ taken() *decided }

@@ -66,6 +66,7 @@ type stream struct {
 	over     bool
 	ended    bool // the agent ended it
 	became   outcome
+	recorded bool // the outcome was recorded, or could not be
 	unwatch  func()
 	closed   func(reason string) // tells the observer
 	reason   string              // for which it was cut, "" for none
@@ -89,6 +90,9 @@ func (s *stream) event(payload []byte, whole bool) {
 		if s.became = mcpResult(payload); s.call.learned.refusedAsk {
 			s.became = notTheAgent(evidence.Partial)
 		}
+		if s.call.request.Method == http.MethodPost && a2a.IsResponse(payload) {
+			s.err = s.conclude()
+		}
 		return
 	}
 	s.became = outcome{status: evidence.Achieved}
@@ -97,7 +101,23 @@ func (s *stream) event(payload []byte, whole bool) {
 	} else if s.err = s.gateway.behaved(s.call, payload, true); s.err != nil {
 		return
 	}
-	s.err = s.gateway.bind(s.call.request.Context(), s.call, payload)
+	if s.err = s.gateway.bind(s.call.request.Context(), s.call, payload); s.err == nil && a2a.IsLast(payload) {
+		s.err = s.conclude()
+	}
+}
+
+// conclude records the outcome, once: before the event from which the caller knows that
+// the call is over, and otherwise before the end of the stream (ATK-75).
+func (s *stream) conclude() error {
+	if s.recorded {
+		return nil
+	}
+	s.recorded = true
+	if s.became.status == "" {
+		s.became = failed(false)
+	}
+	_, err := s.gateway.finish(s.call, s.became)
+	return err
 }
 
 var errTooLong = io.ErrShortBuffer
@@ -126,10 +146,16 @@ func (s *stream) Read(p []byte) (int, error) {
 		// was looked at.
 		s.frames.Close()
 		s.trailed()
+		if s.err == nil && s.ended {
+			s.err = s.conclude()
+		}
 	}
 	if s.err != nil {
 		if ctx := s.call.request.Context(); ctx.Err() == nil { // a caller that leaves is nothing to look into
 			s.gateway.config.Log.ErrorContext(ctx, "a stream was cut", "agent", s.call.ID, "error", s.err)
+		}
+		if errors.Is(s.err, errUnrecorded) {
+			return s.end(p, s.gateway.withoutOutcome(s.call))
 		}
 		if drift := (*driftError)(nil); errors.As(s.err, &drift) {
 			return s.cut(p, gate.Reason{Code: codeUndeclared, Message: "the agent streamed what its card does not declare: " + string(drift.behaviour)})
@@ -149,8 +175,17 @@ func (s *stream) trailed() {
 
 // cut ends the stream: with a terminal error event, or with the status of gRPC.
 func (s *stream) cut(p []byte, reason gate.Reason) (int, error) {
-	s.over, s.became, s.reason = true, notTheAgent(evidence.Partial), reason.Code
+	s.became = notTheAgent(evidence.Partial)
 	d := s.gateway.interrupted(s.call, reason)
+	if err := s.conclude(); err != nil {
+		d = s.gateway.withoutOutcome(s.call)
+	}
+	return s.end(p, d)
+}
+
+// end ends the stream with a denial.
+func (s *stream) end(p []byte, d a2a.Denial) (int, error) {
+	s.over, s.reason = true, d.Reason
 	if b := s.call.call.Binding; b != a2a.GRPC {
 		// An event that was begun ends here, so that ours is one of its own.
 		s.last = append([]byte("\n\n"), d.Event(b, s.call.call.ID)...)
@@ -167,12 +202,12 @@ func (s *stream) cut(p []byte, reason gate.Reason) (int, error) {
 func (s *stream) Close() error {
 	s.unwatch()
 	s.closed(s.reason)
-	if s.became.status == "" {
-		s.became = failed(false)
-	}
 	if !s.over && !s.ended && s.call.request.Context().Err() != nil {
+		if s.became.status == "" {
+			s.became = failed(false)
+		}
 		s.became.cause = trust.CauseCaller
 	}
-	s.gateway.finish(s.call, s.became)
+	_ = s.conclude() // nobody reads on; it is in the log
 	return s.events.Close()
 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,11 +99,11 @@ func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed
 	// Only whoever may make the call learns of its schema.
 	if wrong := c.validate(arguments); wrong != nil {
 		wrong.Decision = v.Record.ID
-		return out, errors.Join(wrong, p.outcome(ctx, v, evidence.Failed, string(wrong.Code)))
+		return out, cmp.Or(p.outcome(ctx, v, evidence.Failed, string(wrong.Code)), error(wrong))
 	}
 	e := Execution{Capability: c, Arguments: arguments, Agent: s.Agent.ID, Host: s.Host.ID, User: s.Agent.User, Decision: v.Record.ID, Grant: v.Held.Capability, Under: v.Under}
 	if out.Result, err = p.config.Backend.Execute(ctx, e); err != nil {
-		return out, errors.Join(p.failure(err, v.Record.ID), p.outcome(ctx, v, evidence.Failed, causeBackend))
+		return out, cmp.Or(p.outcome(ctx, v, evidence.Failed, causeBackend), p.failure(err, v.Record.ID))
 	}
 	switch {
 	case out.Failed != nil:
@@ -110,7 +111,12 @@ func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed
 	case out.Stream != nil:
 		return out, nil // its outcome is known at its end
 	case out.Result.Job != "":
-		return out, p.startJob(ctx, &out, name)
+		if err := p.startJob(ctx, &out, name); err != nil {
+			e := agentauth.Errorf(agentauth.CodeUnrecorded, "the capability's service began the call, and the server could not note that; record %s stands without an outcome. Find out at the service what became of the call before you repeat it", v.Record.ID)
+			e.Decision = v.Record.ID
+			return out, e
+		}
+		return out, nil
 	}
 	return out, p.outcome(ctx, v, evidence.Achieved, "")
 }
@@ -330,7 +336,8 @@ func (p *Provider) GoesOn(ctx context.Context, e *Executed) bool {
 	return err == nil && s.live(p.config.Now()) == nil
 }
 
-// Ended records the outcome of a stream.
+// Ended records the outcome of a stream. It is asked before the reader can know that the
+// stream is over; an error is told to the reader (ATK-75).
 func (p *Provider) Ended(ctx context.Context, e *Executed, status evidence.OutcomeStatus, cause string) error {
 	return p.outcome(ctx, e.verdict, status, cause)
 }
@@ -452,7 +459,7 @@ func causeOf(cause string) []byte {
 
 // unrecorded is the answer where what became of a call is not on record.
 func unrecorded(decision string) error {
-	e := agentauth.Errorf(agentauth.CodeUnavailable, "the call was made and its outcome could not be recorded")
+	e := agentauth.Errorf(agentauth.CodeUnrecorded, "the outcome of the call could not be recorded, so the answer is kept back; record %s stands without an outcome. Find out whether the call took effect before you repeat it", decision)
 	e.Decision = decision
 	return e
 }
