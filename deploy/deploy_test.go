@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,7 +133,7 @@ func at(v any, path ...any) any {
 
 const rendered = `
 server: {config: "listen: 0.0.0.0:8700\n", files: {policies.cedar: "permit(principal, action, resource);\n"}, tlsSecret: server-tls, storage: {className: fast}}
-gateway: {enabled: true, server: "https://powerbox.example.org", tokenSecret: tokens, tlsSecret: gateway-tls, feeds: ["https://relay-1:8702", "https://relay-2:8702"], feedSecret: feed}
+gateway: {enabled: true, server: "https://powerbox.example.org", tokenSecret: tokens, tlsSecret: gateway-tls, feeds: ["https://relay-1:8702", "https://relay-2:8702"], feedSecret: feed, trustedProxies: [10.0.0.0/8, 192.0.2.7]}
 `
 
 // The chart renders to objects whose pods run as nobody, on a read-only root,
@@ -369,6 +370,14 @@ func TestComposeOnPostgres(t *testing.T) {
 		if services[node] == nil || !strings.Contains(balancer, node+":8700") {
 			t.Errorf("the balancer does not lead to %s", node)
 		}
+	}
+	// Nodes believe the balancer, and nothing else that is in their network (ATK-66).
+	told := fmt.Sprint(at(services["balancer"], "networks", "front", "ipv4_address"))
+	if text := string(read(t, "compose/powerbox.yaml")); !strings.Contains(text, "proxies: {trusted: ["+told+"], address: proxy-protocol}") || strings.Count(balancer, "send-proxy-v2 check check-send-proxy") != 1 {
+		t.Errorf("ATK-66: the nodes do not believe the balancer at %s, or it does not name its clients", told)
+	}
+	if free, err := netip.ParsePrefix(fmt.Sprint(at(base, "networks", "front", "ipam", "config", 0, "ip_range"))); err != nil || free.Contains(netip.MustParseAddr(told)) {
+		t.Errorf("ATK-66: another container can get %s: %v", told, err)
 	}
 	for _, script := range []string{"compose/follow.sh", "compose/replication.sh"} {
 		if out, err := exec.CommandContext(t.Context(), "bash", "-n", script).CombinedOutput(); err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/feed"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/keyring"
+	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/sidecar"
 	"github.com/powerbox-project/powerbox/internal/signed"
 )
@@ -50,6 +51,7 @@ type gatewayOptions struct {
 	dev        bool
 	metrics    string // address of the metrics, "" for none
 	tls        config.TLS
+	proxies    config.Proxies
 	traces     bool
 	mcp        mcpOptions
 }
@@ -81,6 +83,9 @@ func newGateway(p *program) *cobra.Command {
 			if (o.tls.Certificate == "") != (o.tls.Key == "") || o.tls.ClientCA != "" && o.tls.Key == "" {
 				return usage(errors.New("want --tls-certificate and --tls-key together, and --client-ca only with them"))
 			}
+			if _, err := proxiesOf(o.proxies); err != nil {
+				return usage(fmt.Errorf("--trusted-proxy, --proxy-address: %w", err))
+			}
 			defer p.tune()()
 			return p.runGateway(cmd.Context(), o)
 		},
@@ -100,6 +105,8 @@ func newGateway(p *program) *cobra.Command {
 	cmd.Flags().StringVar((*string)(&o.tls.Certificate), "tls-certificate", "", "PEM `file` with the gateway's certificate chain; without it TLS is not spoken. Read again when it changes")
 	cmd.Flags().StringVar((*string)(&o.tls.Key), "tls-key", "", "PEM `file` with its private key")
 	cmd.Flags().StringVar((*string)(&o.tls.ClientCA), "client-ca", "", "PEM `file` with the authorities for client certificates")
+	cmd.Flags().StringSliceVar(&o.proxies.Trusted, "trusted-proxy", nil, "`networks` of proxies in front of the gateway that are believed about the addresses of their clients, as proxies.trusted of a server")
+	cmd.Flags().StringVar(&o.proxies.Address, "proxy-address", peer.ForwardedFor, "how they tell an address: x-forwarded-for, forwarded or proxy-protocol")
 	cmd.Flags().BoolVar(&o.traces, "traces", false, "make a span of every call and send it to where OTEL_* says")
 	cmd.Flags().BoolVar(&o.mcp.exec, "mcp-exec", false, "run the command behind -- for every session, an MCP server that speaks by its standard input and output")
 	cmd.Flags().StringSliceVar(&o.mcp.env, "mcp-env", nil, "`names` of variables of the environment that the command gets beside "+strings.Join(given, ", "))

@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/config"
 )
 
 // pipeListener hands out connections that claim to come from addresses.
@@ -34,7 +36,7 @@ func (c claimedConn) RemoteAddr() net.Addr { return c.from }
 func TestATK55_ConnectionsAreLimitedByAddress(t *testing.T) {
 	const v4, mapped, v6, sameNet, otherNet = "192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1", "2001:db8::ffff", "2001:db8:0:1::1"
 	inner := &pipeListener{conns: make(chan net.Conn, 1)}
-	l := limited(inner, 100, 2)
+	l := limited(inner, nil, config.Limits{Connections: 100, PerAddress: 2})
 	// dial reports whether a connection from there is taken: the next one taken is it,
 	// or the one of the marker behind it.
 	marker := 0
@@ -90,7 +92,7 @@ func TestATK55_ConnectionsAreLimitedByAddress(t *testing.T) {
 // 0 is no limit.
 func TestConnectionsWithoutALimitByAddress(t *testing.T) {
 	inner := &pipeListener{conns: make(chan net.Conn, 1)}
-	l := limited(inner, 100, 0)
+	l := limited(inner, nil, config.Limits{Connections: 100})
 	for range 10 {
 		_, theirs := net.Pipe()
 		inner.conns <- claimedConn{theirs, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}}

@@ -47,13 +47,19 @@ func (i *instance) listen(ctx context.Context, main net.Listener, log *slog.Logg
 	if settings != nil {
 		i.sources = append(i.sources, settings.source)
 	}
+	proxies, err := proxiesOf(i.config.Proxies)
+	if err != nil {
+		return nil, errors.Join(err, closeAll(fronts))
+	}
 	for n, f := range fronts {
-		fronts[n].listener = limited(f.listener, i.config.Limits.Connections, i.config.Limits.PerAddress)
-		switch {
-		case f.plain:
-		case n > 0:
+		if f.plain {
+			fronts[n].listener = limited(f.listener, nil, i.config.Limits)
+			continue
+		}
+		fronts[n].listener, fronts[n].handler = limited(f.listener, proxies, i.config.Limits), proxies.Handler(f.handler)
+		if n > 0 {
 			fronts[n].listener = settings.on(fronts[n].listener, "h2")
-		default:
+		} else {
 			fronts[n].listener = settings.on(fronts[n].listener)
 		}
 	}

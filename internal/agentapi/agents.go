@@ -8,6 +8,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -160,7 +161,7 @@ func asked(v powerbox.Value) ([]provider.Asked, error) {
 }
 
 func asking(r *http.Request, v powerbox.Value) (out provider.Asking, err error) {
-	out.From = address(r)
+	out.From = peer.Of(r).Recorded()
 	err = texts(v, map[string]*string{
 		"reason": &out.Reason, "preferred_method": &out.Method, "login_hint": &out.LoginHint, "binding_message": &out.Message,
 	})

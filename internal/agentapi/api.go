@@ -10,9 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"mime"
-	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -331,31 +329,4 @@ func texts(v powerbox.Value, into map[string]*string) error {
 		}
 	}
 	return nil
-}
-
-// address is where a request comes from, as the connection says: no header is
-// believed.
-func address(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
-}
-
-// network is where a request comes from, as far as limits go: of IPv6 the network,
-// since whoever has one address there has 2^64.
-func network(r *http.Request) string {
-	a, err := netip.ParseAddr(address(r))
-	if err != nil {
-		return address(r)
-	}
-	if a = a.Unmap(); a.Is4() {
-		return a.String()
-	}
-	p, err := a.WithZone("").Prefix(64)
-	if err != nil {
-		return a.String()
-	}
-	return p.String()
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/peer"
 )
 
 // Limits bound what one address may ask for (AAP-F3). 0 is no limit.
@@ -115,7 +116,7 @@ func (l *limiter) allow(r *http.Request) error {
 	if l.limits.Requests <= 0 {
 		return nil
 	}
-	if wait, ok := l.strangers.take(l.now(), "request "+network(r), rate.Limit(l.limits.Requests), int(10*l.limits.Requests)+1); !ok {
+	if wait, ok := l.strangers.take(l.now(), "request "+peer.Of(r).Network(), rate.Limit(l.limits.Requests), int(10*l.limits.Requests)+1); !ok {
 		return limited(wait)
 	}
 	return nil
@@ -127,7 +128,7 @@ func (l *limiter) introspection(r *http.Request) error {
 	if l.limits.Introspections <= 0 {
 		return nil
 	}
-	if wait, ok := l.strangers.take(l.now(), "introspection "+network(r), rate.Limit(l.limits.Introspections), int(5*l.limits.Introspections)+1); !ok {
+	if wait, ok := l.strangers.take(l.now(), "introspection "+peer.Of(r).Network(), rate.Limit(l.limits.Introspections), int(5*l.limits.Introspections)+1); !ok {
 		return limited(wait)
 	}
 	return nil
@@ -135,7 +136,7 @@ func (l *limiter) introspection(r *http.Request) error {
 
 // unknown takes one registration of a host that is not known.
 func (l *limiter) unknown(r *http.Request) error {
-	return l.per(&l.strangers, time.Hour, "unknown "+network(r), l.limits.Unknown)
+	return l.per(&l.strangers, time.Hour, "unknown "+peer.Of(r).Network(), l.limits.Unknown)
 }
 
 // fetchesEach is how many key sets are fetched for each host that one address may
@@ -145,7 +146,7 @@ const fetchesEach = 4
 // fetch takes one fetch of a key set at a URL that somebody unknown named, whatever
 // comes of it.
 func (l *limiter) fetch(r *http.Request) error {
-	return l.per(&l.strangers, time.Hour, "keys "+network(r), fetchesEach*l.limits.Unknown)
+	return l.per(&l.strangers, time.Hour, "keys "+peer.Of(r).Network(), fetchesEach*l.limits.Unknown)
 }
 
 // question takes one question to a person on behalf of a host (ATK-48), which can be

@@ -13,6 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/approval"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
@@ -124,7 +125,7 @@ func (p *People) serve(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	who.Address = address(r)
+	who.Address = peer.Of(r).Network()
 	v, err := body(r)
 	if err != nil {
 		return nil, err

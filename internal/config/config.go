@@ -26,6 +26,7 @@ type Config struct {
 	Approvals Approvals                      `key:"approvals" doc:"How people log in to the pages on which they answer."`
 	Evidence  Evidence                       `key:"evidence" doc:"What is recorded, and how safely."`
 	Telemetry Telemetry                      `key:"telemetry" doc:"What is counted and traced for those who run the server."`
+	Proxies   Proxies                        `key:"proxies" doc:"The proxies in front of the server, as far as they are believed about the addresses of their clients."`
 	Limits    Limits                         `key:"limits" doc:"What callers may use up."`
 	Defaults  Defaults                       `key:"defaults" doc:"What holds where an agent says nothing else."`
 	Include   []Path                         `key:"include" doc:"Further files; patterns with * are allowed. Lists are joined, and nothing may be set twice. Only the main file includes."`
@@ -288,10 +289,16 @@ type Defaults struct {
 	RequestRate int           `key:"request_rate" default:"1000" min:"0" max:"1000000" doc:"Requests per second and caller; 0 is no limit."`
 }
 
+// Proxies are the proxies in front of a listener that are believed.
+type Proxies struct {
+	Trusted []string `key:"trusted" format:"network" doc:"Networks of the proxies, such as 10.0.0.0/8 or 192.0.2.7. Absent: none is believed, and the address of a client is that of its connection."`
+	Address string   `key:"address" enum:"x-forwarded-for,forwarded,proxy-protocol" default:"x-forwarded-for" doc:"How they tell the address of a client. Only this one is read, so that a client cannot use another. With proxy-protocol (versions 1 and 2) a connection from them that begins with anything else is closed."`
+}
+
 // Limits are what callers may use up at one listener, or one caller by itself.
 type Limits struct {
 	Connections int           `key:"connections" default:"8192" min:"1" max:"1000000" doc:"Connections at one address; further ones wait."`
-	PerAddress  int           `key:"connections_per_address" default:"4096" min:"0" max:"1000000" doc:"Connections of one client address at one of ours, for IPv6 of one network of 64 bits; further ones are closed at once. Half of limits.connections, so that no single address takes all; a proxy in front is one address, so raise it there together with limits.connections. 0 is no limit."`
+	PerAddress  int           `key:"connections_per_address" default:"4096" min:"0" max:"1000000" doc:"Connections of one client address at one of ours, for IPv6 of one network of 64 bits; further ones are closed at once. Half of limits.connections, so that no single address takes all. A proxy of proxies.trusted has no such limit: with proxy-protocol its clients have. 0 is no limit."`
 	Header      Size          `key:"header" default:"64KiB" doc:"Largest header of a request. A chain with its proof needs up to 8KiB."`
 	HeaderTime  time.Duration `key:"header_time" default:"10s" doc:"Time in which the header of a request has to come."`
 	IdleTime    time.Duration `key:"idle_time" default:"2m" doc:"Time after which a connection without a request is closed."`

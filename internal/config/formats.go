@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/powerbox-project/powerbox/internal/peer"
 )
 
 // formats are the forms that a text may have to have.
@@ -20,6 +22,7 @@ var formats = map[string]func(string) error{
 	"operation": checkName,
 	"log":       checkLog,
 	"digest":    checkDigest,
+	"network":   checkNetwork,
 }
 
 // patterns are those forms that a regular expression says, for the schema.
@@ -78,6 +81,11 @@ func checkDigest(s string) error {
 		return fmt.Errorf("%q is not a SHA-256 digest; want its 43 characters of base64url, as powerbox keys new prints them for a key", s)
 	}
 	return nil
+}
+
+func checkNetwork(s string) error {
+	_, err := peer.ParseNetwork(s)
+	return err
 }
 
 func checkID(s string) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -175,6 +176,16 @@ type questionPage struct {
 	ClaimedMore               int               // how many there are besides
 }
 
+// located compares where it was asked from with where the visitor is. If a proxy may stand
+// in front of the visitor, all addresses here may be its own: then the page has none.
+func (p *questionPage) located(visitor string) {
+	if visitor == "" {
+		p.Question.Approval.From, p.Question.Host.From = "", ""
+		return
+	}
+	p.Here = p.Question.Approval.From == visitor
+}
+
 // claimedShown bounds how many agents are named that would be claimed.
 const claimedShown = 20
 
@@ -211,8 +222,9 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 	page := questionPage{
 		Question: q, Who: q.Host.User, Asks: k.asks(q), Seen: k.config.Approvals.Digest(q), Open: q.Approval.Open(now), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
 		Idle: lasting(q.Agent.Clocks.Session),
-		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Lookalike: lookalike(q, k.config.Name), Times: len(q.Denied), Kind: string(q.Approval.Kind), Here: q.Approval.From == who.Address,
+		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Lookalike: lookalike(q, k.config.Name), Times: len(q.Denied), Kind: string(q.Approval.Kind),
 	}
+	page.located(peer.Of(v.r).Shown())
 	if page.Who == "" && q.Agent.Mode == agentauth.Delegated {
 		page.Who = who.Principal
 	}

@@ -4,6 +4,7 @@ import (
 	"net/url"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -29,6 +30,15 @@ type given struct {
 
 func linkAction(host string) string { return "/hosts/" + url.PathEscape(host) + "/link" }
 
+// located leaves out where a host registered from if a proxy may stand in front of the
+// visitor: the address may be that of the proxy.
+func located(v *visit, h provider.Host) provider.Host {
+	if peer.Of(v.r).Shown() == "" {
+		h.From = ""
+	}
+	return h
+}
+
 // toLink asks whom a host is to be of, and then shows what that would do. Nothing
 // changes by looking.
 func (k *Console) toLink(v *visit) error {
@@ -45,7 +55,7 @@ func (k *Console) toLink(v *visit) error {
 		}
 		for _, h := range all {
 			if h.Host.ID == id && h.Linkable {
-				page.Host = h.Host
+				page.Host = located(v, h.Host)
 				return k.show(v, "link", page)
 			}
 		}
@@ -54,6 +64,7 @@ func (k *Console) toLink(v *visit) error {
 		return err
 	}
 	page.Chosen, page.Seen, page.Mixed = true, k.config.Agents.LinkDigest(page.Linking, who, false), mixed(page.User)
+	page.Host = located(v, page.Host) // behind the digest, which is of what is stored
 	page.Reads, page.Changes = k.given(page.Linking.Reads), k.given(page.Linking.Changes)
 	page.ClaimedShown = page.Claimed[:min(len(page.Claimed), claimedShown)]
 	page.ClaimedMore = len(page.Claimed) - len(page.ClaimedShown)

@@ -5,13 +5,13 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
@@ -262,17 +262,8 @@ func (k *Console) person(v *visit) (provider.Person, error) {
 	if v.session == nil || v.session.principal == "" {
 		return provider.Person{}, errLogin
 	}
-	who := provider.Person{Principal: v.session.principal, Groups: v.session.groups, Login: v.session.login, Began: v.session.began, Fresh: k.fresh(v), Address: v.address()}
+	who := provider.Person{Principal: v.session.principal, Groups: v.session.groups, Login: v.session.login, Began: v.session.began, Fresh: k.fresh(v), Address: peer.Of(v.r).Network()}
 	return who, k.config.People.Recognize(v.r.Context(), who)
-}
-
-// address is where the visitor is, as the connection says: no header is believed.
-func (v *visit) address() string {
-	host, _, err := net.SplitHostPort(v.r.RemoteAddr)
-	if err != nil {
-		return v.r.RemoteAddr
-	}
-	return host
 }
 
 // fresh reports whether the visitor has logged in just now (AAP-A6).

@@ -46,7 +46,7 @@ func (g *Gateway) admit(w http.ResponseWriter, x *decoded) (leave func(), admitt
 	if !x.call.Streaming {
 		return func() {}, true
 	}
-	caller := limited(x.caller, x.request.RemoteAddr)
+	caller := limited(x.caller, x.request)
 	if !g.streams.take(caller) {
 		w.Header().Set("Retry-After", "1")
 		g.deny(w, x, a2a.Denial{Reason: "too_many_streams", Message: "this caller has as many streams open as the operator allows; close one", Retryable: true})

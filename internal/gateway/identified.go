@@ -58,7 +58,7 @@ func (g *Gateway) identify(w http.ResponseWriter, r *received) (*identified, boo
 	caller, consumed, err := g.authenticate(r)
 	_, scopes := scopeCredential(r.request.Header)
 	i.mode, i.caller, i.consumed, i.unproven = mode, caller, consumed || scopes, err
-	if !g.limiter.allow(g, limited(caller, r.request.RemoteAddr)) {
+	if !g.limiter.allow(g, limited(caller, r.request)) {
 		w.Header().Set("Retry-After", "1")
 		g.deny(w, g.glance(i), a2a.Denial{Reason: "rate_limited", Message: "this caller makes more calls than the operator allows", Retryable: true})
 		return nil, false

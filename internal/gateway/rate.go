@@ -1,14 +1,14 @@
 package gateway
 
 import (
-	"net"
-	"net/netip"
+	"net/http"
 	"strings"
 	"sync"
 
 	"golang.org/x/time/rate"
 
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/peer"
 )
 
 // maxCallers bounds how many callers a limiter remembers. Beyond it all are
@@ -47,24 +47,13 @@ func (l *limiter) allow(g *Gateway, caller string) bool {
 
 // limited is by what a caller's rate is counted. It must not be free to make, as
 // a key is: who has no session, no verified certificate or client and no
-// configured name is known by the address that it calls from. Headers that
-// speak of another address decide nothing.
-func limited(c identity.Caller, remote string) string {
+// configured name is known by the address that it calls from, as package peer reads it.
+func limited(c identity.Caller, r *http.Request) string {
 	switch holder := c.Holder.ID; {
 	case c.Principal != "" || c.Agent != "":
 		return "caller:" + c.Agent + "\x00" + c.Principal
 	case holder != "" && !strings.HasPrefix(holder, "key:"):
 		return holder
 	}
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	// Who has one address of IPv6 has the 2^64 beside it.
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() && !ip.Is4In6() {
-		if prefix, err := ip.Prefix(64); err == nil {
-			host = prefix.String()
-		}
-	}
-	return "address:" + host
+	return "address:" + peer.Of(r).Network()
 }

@@ -128,7 +128,7 @@ func anonymous(c identity.Caller) bool { return c.Agent == "" && c.Principal == 
 // denied is what the gate asks when it denies a call.
 func (g *Gateway) denied(ctx context.Context, x *decoded) func(gate.Verdict) (*gate.Reason, bool) {
 	return func(v gate.Verdict) (*gate.Reason, bool) {
-		what := g.repeats.deny(limited(x.caller, x.request.RemoteAddr), anonymous(x.caller), g.config.Now())
+		what := g.repeats.deny(limited(x.caller, x.request), anonymous(x.caller), g.config.Now())
 		x.notes.throttled, x.notes.signal = what.throttled, what.begins
 		if what.begins {
 			code := ""

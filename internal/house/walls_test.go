@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -65,6 +68,28 @@ func loadGraph(t *testing.T, g graph, root string, m module) {
 
 // TestWallsStand builds each wall's breach on purpose, on a made-up graph. In
 // the edges "~" is the root package and "~/x" our package x.
+// Only internal/peer reads the address of a connection. Another reader would not know of
+// trusted proxies.
+func TestATK66_OnePackageReadsAddresses(t *testing.T) {
+	root, found := filepath.Join("..", ".."), 0
+	err := walkFiles(root, func(rel string) error {
+		if path.Ext(rel) != ".go" || strings.HasSuffix(rel, "_test.go") || !strings.HasPrefix(rel, "internal/") && !strings.HasPrefix(rel, "cmd/") || strings.HasPrefix(rel, "internal/house/") {
+			return nil
+		}
+		data, err := os.ReadFile(filepath.Join(root, rel))
+		if err != nil || !strings.Contains(string(data), "RemoteAddr") {
+			return err
+		}
+		if found++; !strings.HasPrefix(rel, "internal/peer/") {
+			t.Errorf("ATK-66 %s reads the address of a connection; want peer.Of or peer.NetworkOf", rel)
+		}
+		return nil
+	})
+	if err != nil || found == 0 {
+		t.Errorf("ATK-66: %d files with RemoteAddr, %v", found, err)
+	}
+}
+
 func TestWallsStand(t *testing.T) {
 	tests := []struct {
 		name  string

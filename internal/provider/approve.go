@@ -126,7 +126,7 @@ type Person struct {
 	Groups    []string // as the person's identity provider says
 	Login     people.Login
 	Began     time.Time // when the login was made, zero for nobody knows
-	Address   string    // where the person is, as the connection says; "" for nobody knows
+	Address   string    // or network of IPv6 that the person is at, for limits; "" for unknown
 	// Fresh reports that the person has logged in just now (AAP-A6): what approves, or
 	// lets a host in, takes that, and what denies and revokes does not.
 	Fresh bool
