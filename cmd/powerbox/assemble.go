@@ -94,6 +94,7 @@ type assembly struct {
 	dev    bool // admit the built-in users
 	// newStore begins a store for keys that have been used with another one.
 	newStore bool
+	replaced *replacement // a key that is replaced; nil for none
 	now      func() time.Time
 	log      *slog.Logger
 }
@@ -112,6 +113,10 @@ func assemble(ctx context.Context, a assembly) (*instance, error) {
 	if i.ring, err = keyring.Open(filepath.Join(string(a.config.Issuer.Directory), "keys"), rand.Reader, passphrase); err != nil {
 		return nil, err
 	}
+	i.ring.Advice = adviseReplacing
+	if a.replaced != nil {
+		i.ring.Replace(a.replaced.file, a.now())
+	}
 	if err := i.open(ctx, a); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
@@ -126,6 +131,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if i.telemetry, err = newTelemetry(ctx, i.config.Telemetry.Listen, i.config.Telemetry.Traces); err != nil {
 		return err
 	}
+	i.ring.Hold()
 	signer, recordKey, err := i.ring.Evidence(i.config.Evidence.Algorithm, recorderID)
 	if err != nil {
 		return err
@@ -135,10 +141,18 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		return err
 	}
 	if err := i.openStore(ctx, a, used && !a.newStore, signer, checkpoint); err != nil {
+		return i.explainKey(err)
+	}
+	if err := i.expectKeys(ctx, a.replaced); err != nil {
+		return err
+	}
+	// Every key is there before the first record, by which a store is told from a new one.
+	if i.feedKey, err = i.ring.Feed(); err != nil {
 		return err
 	}
 	// Before anything is recorded: a store that was rolled back must not go on.
-	if err := i.watched(ctx, verifier, a.log); err != nil {
+	// Witnesses do not know the key yet that takes the place of another: the next start asks them.
+	if err := i.watched(ctx, verifier, a.replacesCheckpoint(), a.log); err != nil {
 		return err
 	}
 	w, err := i.wire(ctx, a)
@@ -147,9 +161,6 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	}
 	own, err := i.ownRecorders(ctx, recordKey)
 	if err != nil {
-		return err
-	}
-	if i.feedKey, err = i.ring.Feed(); err != nil {
 		return err
 	}
 	operator, err := i.ring.Secret("operator")
@@ -167,7 +178,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if err := i.knowScores(ctx); err != nil {
 		return err
 	}
-	return errors.Join(i.watch(a.log), i.front(ctx, a, w), i.attend(ctx, a))
+	return errors.Join(i.watch(a.log), i.front(ctx, a, w), i.keepKeys(ctx, a.replaced), i.attend(ctx, a))
 }
 
 // knowScores has nothing decided by scores that are not known yet.

@@ -184,7 +184,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	if g.spool, err = spool.Open(spool.Config{
 		Dir: filepath.Join(g.options.state, "spool"), Agent: g.enrolled.Agent, Recorder: g.enrolled.Gateway, Signer: signer, Random: rand.Reader,
 	}); err != nil {
-		return err
+		return adviseSpool(err, g.options.state)
 	}
 	g.replay, g.memo, g.started = gate.NewMemory(replayEntries), token.NewMemo(memoBytes), g.now()
 	if g.spool.Next() > 0 {

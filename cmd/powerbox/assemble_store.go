@@ -53,6 +53,7 @@ func (i *instance) openStore(ctx context.Context, a assembly, used bool, signer 
 		var err error
 		i.shared, err = openShared(ctx, i.config, postgres.Config{
 			Batches: e.Signatures == "batch", Signer: signer, Origin: e.Origin, Checkpoint: checkpoint, Now: a.now, Committed: i.committed(),
+			Replaced: a.replacesCheckpoint(),
 		})
 		if err != nil {
 			return err
@@ -65,7 +66,8 @@ func (i *instance) openStore(ctx context.Context, a assembly, used bool, signer 
 		file, err := sqlite.Open(ctx, sqlite.Config{
 			Path: storePath(i.config), Spool: true, Batches: e.Signatures == "batch",
 			Signer: signer, Origin: e.Origin, Checkpoint: checkpoint, Random: rand.Reader, Now: a.now, Committed: i.committed(),
-			Behind: func(err error) { a.log.Error("records wait for the store", slog.Any("error", err)) },
+			Replaced: a.replacesCheckpoint(),
+			Behind:   func(err error) { a.log.Error("records wait for the store", slog.Any("error", err)) },
 		})
 		if err != nil {
 			return err

@@ -31,7 +31,7 @@ func (d *doctor) keys() {
 	for _, k := range keys {
 		there[k.Name] = true
 		if k.Problem != "" {
-			d.find("keys", broken, fmt.Sprintf("chmod 600 %s, or restore it from a backup", k.File), "%s: %s", k.Name, k.Problem)
+			d.find("keys", broken, fmt.Sprintf("chmod 600 %s, restore it from a backup, or replace it with powerbox keys replace %s", k.File, k.Name), "%s: %s", k.Name, k.Problem)
 		}
 		if info, err := os.Stat(k.File); err == nil && (oldest.IsZero() || info.ModTime().Before(oldest)) {
 			oldest = info.ModTime()
@@ -42,7 +42,7 @@ func (d *doctor) keys() {
 		wanted = append(wanted, "agent-"+a.ID)
 	}
 	if missing := slices.DeleteFunc(wanted, func(name string) bool { return there[name] }); len(missing) > 0 {
-		d.find("keys", warning, "start the server once; if it ran before, restore the folder from a backup", "%s: there is no %s yet", dir, strings.Join(missing, ", "))
+		d.find("keys", warning, "start the server once; if it ran before, restore the files from a backup, or replace them with powerbox keys replace", "%s: there is no %s yet", dir, strings.Join(missing, ", "))
 	}
 	if len(keys) > 0 {
 		d.ok("keys", "%s in %s, the oldest from %s", many(len(keys), "key"), dir, oldest.UTC().Format(time.DateOnly))

@@ -114,7 +114,7 @@ func newGateway(p *program) *cobra.Command {
 	cmd.Flags().BoolVar(&o.mcp.stdio, "stdio", false, "take one client by our own standard input and output, for hosts that start their servers as commands")
 	cmd.Flags().StringVar(&o.mcp.capability, "capability", "", "with --stdio, capability `file` that the host's calls are made under; read again for every message")
 	cmd.Flags().StringVar(&o.mcp.key, "key", "", "with --stdio, `file` with the holder's key")
-	cmd.AddCommand(newGatewayToken(p), newGatewayEnroll(p), newGatewayList(p), newGatewayClose(p))
+	cmd.AddCommand(newGatewayToken(p), newGatewayEnroll(p), newGatewayList(p), newGatewayClose(p), newGatewaySpool(p))
 	return cmd
 }
 
@@ -163,6 +163,23 @@ type enrolment struct {
 	Agent   string        `json:"agent"`
 	Feed    signed.Public `json:"feed"`
 	Signs   string        `json:"record_algorithm,omitempty"` // of its records; absent for Ed25519
+	// Keys are the ids of the gateway's keys by their files; absent where an earlier
+	// version enrolled it.
+	Keys map[string]string `json:"keys,omitempty"`
+}
+
+// known are the keys that an enrolled gateway must have.
+func (e enrolment) known() map[string]string {
+	if len(e.Keys) > 0 {
+		return e.Keys
+	}
+	return map[string]string{"gateway.secret": "", "agent-context.jwk": "", keyring.EvidenceName(e.algorithm()) + ".secret": ""}
+}
+
+// adviseEnrolling says how a gateway goes on whose key was lost.
+func (e enrolment) adviseEnrolling(string) string {
+	return fmt.Sprintf("if it is lost for good, close the gateway at the server (powerbox gateway close %s) and enrol a new --state (powerbox gateway enroll). "+
+		"Records that this gateway has not sent stay in its spool folder: powerbox gateway spool check", e.Gateway)
 }
 
 // algorithm is that of the signatures of the gateway's records.
@@ -243,7 +260,7 @@ func (k *gatewayKeys) enrol(ctx context.Context, server, fingerprint, secret, al
 	if err != nil {
 		return enrolment{}, err
 	}
-	kept := enrolment{Server: e.Server, Gateway: e.Gateway, Agent: e.Agent, Feed: e.Feed, Signs: algorithm}
+	kept := enrolment{Server: e.Server, Gateway: e.Gateway, Agent: e.Agent, Feed: e.Feed, Signs: algorithm, Keys: k.ring.Used()}
 	return kept, k.keep(kept)
 }
 
@@ -351,6 +368,9 @@ func openGatewayKeys(state, passphraseFile string) (*gatewayKeys, error) {
 		return nil, err
 	}
 	k := &gatewayKeys{state: state, ring: ring}
+	if err := k.expect(); err != nil {
+		return nil, err
+	}
 	if k.own, err = ring.Gateway(); err != nil {
 		return nil, err
 	}
@@ -358,6 +378,19 @@ func openGatewayKeys(state, passphraseFile string) (*gatewayKeys, error) {
 		return nil, err
 	}
 	return k, nil
+}
+
+// expect has the keys of an enrolled gateway be those that it was enrolled with.
+func (k *gatewayKeys) expect() error {
+	if _, err := os.Stat(filepath.Join(k.state, "enrolment.json")); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	e, err := k.enrolled()
+	if err != nil {
+		return err
+	}
+	k.ring.Advice = e.adviseEnrolling
+	return k.ring.Expect(e.known())
 }
 
 func (k *gatewayKeys) keep(e enrolment) error {

@@ -27,7 +27,7 @@ func newKeys(p *program) *cobra.Command {
 		Short: "List and rotate the server's keys; make keys for holders",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newKeysList(p), newKeysRotate(p), newKeysNew(p), newKeysInstall(p), newKeysPublic(p), newKeysThumbprint(p))
+	cmd.AddCommand(newKeysList(p), newKeysRotate(p), newKeysReplace(p), newKeysNew(p), newKeysInstall(p), newKeysPublic(p), newKeysThumbprint(p))
 	return cmd
 }
 

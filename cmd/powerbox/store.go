@@ -100,6 +100,8 @@ func openBoth(ctx context.Context, c *config.Config, path string) (*stores, erro
 	if used, err := ring.InUse(); err != nil || !used {
 		return nil, errors.Join(err, fmt.Errorf("there are no keys in %s that belong to the store", c.Issuer.Directory))
 	}
+	ring.Advice = adviseReplacing
+	ring.Hold()
 	signer, key, err := ring.Evidence(c.Evidence.Algorithm, recorderID)
 	if err != nil {
 		return nil, err
@@ -114,6 +116,13 @@ func openBoth(ctx context.Context, c *config.Config, path string) (*stores, erro
 	}
 	if s.file, err = openFile(ctx, path, signer, c.Evidence.Origin, checkpoint); err != nil {
 		return nil, errors.Join(err, s.database.Close())
+	}
+	known, err := keysOnRecord(ctx, s.file)
+	if err == nil {
+		err = ring.Expect(known)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.file.Close(), s.database.Close())
 	}
 	return s, nil
 }

@@ -81,7 +81,18 @@ func witnessKey(c *config.WitnessFile) (evidence.Cosigner, error) {
 		return evidence.Cosigner{}, err
 	}
 	used, err := ring.HasWitness()
+	begun := used
 	if err == nil && !used {
+		begun, err = witness.Begun(string(c.Directory))
+	}
+	switch {
+	case err != nil:
+	case begun:
+		ring.Advice = func(string) string {
+			return "if it is lost for good, begin a witness in an empty directory, and tell the logs and their verifiers its key"
+		}
+		err = ring.Expect(map[string]string{"witness.secret": ""})
+	default:
 		err = witness.Begin(string(c.Directory))
 	}
 	if err != nil {

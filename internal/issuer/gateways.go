@@ -225,6 +225,21 @@ func (g Gateway) shipped(data []byte) (evidence.Sealed, error) {
 	return s, nil
 }
 
+// ChainEnd returns where the chain of a gateway ends here: the head of a chain without
+// records where it has not begun.
+func (i *Issuer) ChainEnd(ctx context.Context, g Gateway) (evidence.Head, error) {
+	var head evidence.Head
+	err := i.config.Store.Update(ctx, func(tx Tx) error {
+		var err error
+		head, err = tx.ChainEnd(g.Agent, g.ID)
+		return err
+	})
+	if errors.Is(err, ErrNotFound) {
+		return evidence.Head{}, nil
+	}
+	return head, err
+}
+
 // Ship takes records that a gateway has sealed, in order, and returns the
 // sequence of the one that comes next. A record of another agent or recorder,
 // or under another key, is refused, and with it all that follow.

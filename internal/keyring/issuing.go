@@ -48,9 +48,16 @@ type AgentKey struct {
 // Unix time until which a key of its is accepted.
 const oldMark = ".until-"
 
+// nextMark stands in the name of a key that is about to be in use, before the time
+// until which the one before is accepted.
+const nextMark = ".next-"
+
 // Issuing returns the issuing keys of an agent. The first one is made when there
 // is none.
 func (r *Ring) Issuing(agent string, now func() time.Time) (*Issuing, error) {
+	if err := r.finishTurn(agent, now()); err != nil {
+		return nil, err
+	}
 	k, err := r.Agent(agent)
 	if err != nil {
 		return nil, err
@@ -178,8 +185,9 @@ func (i *Issuing) Current() AgentKey { return i.load().current }
 // time on, when those who keep what is published have it. What the one before
 // and those before that signed is accepted before until at the latest, and not any
 // more where until has passed.
-// The record of it comes first: noted is called with the new key before it is
-// written, and an error of it leaves everything as it was.
+// The new key is on the disk before it is on record: noted is called then, and an
+// error of it leaves everything as it was. A process that ends in between finishes
+// what is on record when it starts again.
 func (i *Issuing) Turn(from, until time.Time, noted func(next, before AgentKey) error) (AgentKey, error) {
 	i.turning.Lock()
 	defer i.turning.Unlock()
@@ -189,8 +197,12 @@ func (i *Issuing) Turn(from, until time.Time, noted func(next, before AgentKey) 
 	}
 	now := *i.keys.Load()
 	next := AgentKey{Key: made, Made: i.now().UTC().Truncate(time.Second)}
-	if err := noted(next, now.current); err != nil {
+	waiting, err := i.ring.await(i.agent, made, until)
+	if err != nil {
 		return AgentKey{}, err
+	}
+	if err := noted(next, now.current); err != nil {
+		return AgentKey{}, err // it may be on record all the same: the file stays
 	}
 	before := now.current
 	before.Until = until.UTC().Truncate(time.Second)
@@ -198,7 +210,7 @@ func (i *Issuing) Turn(from, until time.Time, noted func(next, before AgentKey) 
 	if keep {
 		before.Until = i.ring.free(i.agent, before.Until)
 	}
-	if err := i.ring.turn(i.agent, made, before.Until, keep); err != nil {
+	if err := i.ring.turn(i.agent, waiting, before.Until, keep); err != nil {
 		return AgentKey{}, err
 	}
 	now.old = append([]AgentKey{before}, now.old...)
@@ -247,21 +259,79 @@ func (r *Ring) free(agent string, until time.Time) time.Time {
 	}
 }
 
-// turn puts a new key in the place of that of an agent. There is a key in that
-// place at every moment. The one before is kept where anything that it signed is
-// accepted still, and is gone otherwise.
-func (r *Ring) turn(agent string, next *token.PrivateKey, until time.Time, keep bool) error {
+// await writes the next key of an agent beside the one in use, and returns its path.
+// What an earlier rotation left there was never put in place.
+func (r *Ring) await(agent string, next *token.PrivateKey, until time.Time) (string, error) {
+	left, err := r.waiting(agent)
+	for _, name := range left {
+		err = errors.Join(err, os.Remove(filepath.Join(r.dir, name)))
+	}
+	if err != nil {
+		return "", fmt.Errorf("keys: %w", err)
+	}
+	path := filepath.Join(r.dir, "agent-"+agent+nextMark+strconv.FormatInt(until.Unix(), 10)+".jwk")
+	return path, r.store(path, next.JWK())
+}
+
+// waiting are the files of keys of an agent that wait to be put in place.
+func (r *Ring) waiting(agent string) ([]string, error) {
+	names, err := r.List()
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "agent-"+agent+nextMark) }), err
+}
+
+// finishTurn puts a key in place that is on record as the agent's, and removes one
+// that is not: a process ended in the middle of a rotation.
+func (r *Ring) finishTurn(agent string, now time.Time) error {
+	left, err := r.waiting(agent)
+	if err != nil {
+		return err
+	}
+	for _, name := range left {
+		path := filepath.Join(r.dir, name)
+		k, err := r.agentKey(strings.TrimSuffix(name, ".jwk"), agent)
+		if err != nil {
+			return err
+		}
+		if r.known[agentFile(agent)] != k.Public().Thumbprint() {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("keys: %w", err)
+			}
+			continue
+		}
+		_, seconds, _ := strings.Cut(strings.TrimSuffix(name, ".jwk"), nextMark)
+		n, err := strconv.ParseInt(seconds, 10, 64)
+		if err != nil {
+			return fmt.Errorf("keys: %s has no time in its name", path)
+		}
+		until := time.Unix(n, 0)
+		keep := until.After(now)
+		if keep {
+			until = r.free(agent, until)
+		}
+		if err := r.turn(agent, path, until, keep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn puts the next key of an agent in its place. There is a key in that place at
+// every moment. The one before is kept where anything that it signed is accepted
+// still, and is gone otherwise.
+func (r *Ring) turn(agent, next string, until time.Time, keep bool) error {
 	place := filepath.Join(r.dir, agentFile(agent))
 	kept := r.oldFile(agent, until)
-	var undo error
 	if keep {
 		if err := os.Link(place, kept); err != nil {
 			return fmt.Errorf("keys: %w", err)
 		}
 	}
-	_, err := r.create(place, func() ([]byte, error) { return next.JWK(), nil })
-	if err != nil && keep {
-		undo = os.Remove(kept)
+	err := os.Rename(next, place)
+	if err != nil {
+		err = fmt.Errorf("keys: %w", err)
 	}
-	return errors.Join(err, undo)
+	if err != nil && keep {
+		err = errors.Join(err, os.Remove(kept))
+	}
+	return err
 }

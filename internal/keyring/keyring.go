@@ -12,11 +12,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"filippo.io/mldsa"
 	"golang.org/x/mod/sumdb/note"
@@ -31,6 +34,18 @@ type Ring struct {
 	dir    string
 	random io.Reader
 	seal   *seal // nil where keys stand in the clear
+
+	// Advice says what can be done about a key that is not the one on record, by the
+	// name of its file. It is set before keys are used; nil for no advice.
+	Advice func(name string) string
+	known  map[string]string // keys on record, by file
+	held   map[string][]byte // made and not written yet; nil where keys are written at once
+
+	replace   string    // file of the key that is replaced when it is next used
+	replacing time.Time // when
+
+	mu   sync.Mutex        // guards used
+	used map[string]string // ids of the keys that were used, by file
 }
 
 // Open returns the ring in dir, which is made with mode 0700 when it is
@@ -65,27 +80,64 @@ func (r *Ring) load(name string, generate func() ([]byte, error)) ([]byte, error
 	}
 	path := filepath.Join(r.dir, name)
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r.create(path, generate)
+	if errors.Is(err, fs.ErrNotExist) || name == r.replace {
+		return r.missing(name, generate)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("keys: %s can be read by others (mode %o); run chmod 600 %s, and replace the key if it was seen", path, info.Mode().Perm(), path)
+	if err := ownersAlone(path, info); err != nil {
+		return nil, err
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
+	if blank(data) {
+		return nil, r.wrong(name, ErrEmpty)
+	}
 	plain, inClear, err := r.seal.open(data)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %s: %w", path, err)
 	}
+	id := keyID(name, plain)
+	if err := r.expected(name, id); err != nil {
+		return nil, err
+	}
+	r.use(name, id)
 	if inClear && r.seal != nil && name != plainFile {
 		return plain, r.encrypt(path, plain, info)
 	}
 	return plain, nil
+}
+
+// ownersAlone refuses a key that others can read.
+func ownersAlone(path string, info fs.FileInfo) error {
+	if info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("keys: %s can be read by others (mode %o); run chmod 600 %s, and replace the key if it was seen", path, info.Mode().Perm(), path)
+	}
+	return nil
+}
+
+// missing makes a key that there is no file of. A key on record is never made again.
+func (r *Ring) missing(name string, generate func() ([]byte, error)) ([]byte, error) {
+	if _, ok := r.known[name]; ok {
+		return nil, r.wrong(name, ErrGone)
+	}
+	if data, ok := r.held[name]; ok {
+		return data, nil
+	}
+	path := filepath.Join(r.dir, name)
+	data, err := generate()
+	if err != nil {
+		return nil, fmt.Errorf("keys: %s: %w", path, err)
+	}
+	r.use(name, keyID(name, data))
+	if r.held != nil {
+		r.held[name] = data
+		return data, nil
+	}
+	return data, r.put(name, data)
 }
 
 // encrypt puts a key that stands in the clear away. Its time, by which its age is
@@ -104,18 +156,13 @@ func (r *Ring) encrypt(path string, plain []byte, info fs.FileInfo) error {
 	return nil
 }
 
-// create writes a new key under a temporary name first, so that a half-written
-// one is never read.
-func (r *Ring) create(path string, generate func() ([]byte, error)) ([]byte, error) {
-	data, err := generate()
-	if err != nil {
-		return nil, fmt.Errorf("keys: %s: %w", path, err)
-	}
+// store writes a key, encrypted where the ring is.
+func (r *Ring) store(path string, data []byte) error {
 	stored, err := r.seal.shut(path, data)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return data, r.write(path, stored)
+	return r.write(path, stored)
 }
 
 // write puts a file in place whole.
@@ -174,9 +221,9 @@ func (r *Ring) Secret(name string) ([]byte, error) {
 }
 
 // InUse reports whether a server has used the ring before: whether there is a
-// key that signs records.
+// key that signs records, checkpoints or the feed.
 func (r *Ring) InUse() (bool, error) {
-	for _, name := range evidenceNames {
+	for _, name := range append(slices.Collect(maps.Values(evidenceNames)), "checkpoint", "feed") {
 		if used, err := r.has(name + ".secret"); used || err != nil {
 			return used, err
 		}

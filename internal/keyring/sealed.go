@@ -37,6 +37,8 @@ func (r *Ring) unlock(passphrase []byte) (*seal, error) {
 	data, err := os.ReadFile(path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
+	case !missing && err == nil && blank(data):
+		return nil, fmt.Errorf("keys: %s is empty, and without it no encrypted key can be read; restore it from a backup", path)
 	case err != nil && !missing:
 		return nil, fmt.Errorf("keys: %w", err)
 	case missing && len(passphrase) == 0:
@@ -44,7 +46,17 @@ func (r *Ring) unlock(passphrase []byte) (*seal, error) {
 	case len(passphrase) == 0:
 		return nil, fmt.Errorf("keys: those in %s are encrypted; name the file with their passphrase (issuer.passphrase_file, --passphrase-file)", r.dir)
 	case missing:
+		sealed, err := r.anySealed()
+		if err == nil && sealed != "" {
+			err = fmt.Errorf("keys: %s is gone, and without it %s cannot be read; restore it from a backup", path, sealed)
+		}
+		if err != nil {
+			return nil, err
+		}
 		return r.newSeal(path, passphrase)
+	}
+	if info, err := os.Stat(path); err != nil || ownersAlone(path, info) != nil {
+		return nil, errors.Join(err, ownersAlone(path, info))
 	}
 	under, err := age.NewScryptIdentity(string(passphrase))
 	if err != nil {
@@ -59,6 +71,21 @@ func (r *Ring) unlock(passphrase []byte) (*seal, error) {
 		return nil, fmt.Errorf("keys: %s is damaged; restore it from a backup", path)
 	}
 	return &seal{identity}, nil
+}
+
+// anySealed returns the name of a key that is encrypted, "" where none is.
+func (r *Ring) anySealed() (string, error) {
+	names, err := r.List()
+	for _, name := range names {
+		data, errRead := os.ReadFile(filepath.Join(r.dir, name))
+		if errRead != nil {
+			return "", fmt.Errorf("keys: %w", errRead)
+		}
+		if isSealed(data) {
+			return name, nil
+		}
+	}
+	return "", err
 }
 
 // newSeal makes the identity of a ring that gets a passphrase.

@@ -21,6 +21,27 @@ func (r reader) AgentKey(agent string) (key string, renewed time.Time, err error
 	return key, time.Unix(seconds, 0).UTC(), nil
 }
 
+// NewestKeys implements [issuer.Reader].
+func (r reader) NewestKeys() (map[string]string, error) {
+	rows, err := r.query("SELECT agent, key FROM agent_key WHERE newest")
+	if err != nil {
+		return nil, fmt.Errorf("postgres: keys: %w", err)
+	}
+	defer rows.Close()
+	out := map[string]string{}
+	for rows.Next() {
+		var agent, key string
+		if err := rows.Scan(&agent, &key); err != nil {
+			return nil, fmt.Errorf("postgres: keys: %w", err)
+		}
+		out[agent] = key
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("postgres: keys: %w", err)
+	}
+	return out, nil
+}
+
 // PutAgentKey implements [issuer.Tx].
 func (t *transaction) PutAgentKey(agent, key string, renewed time.Time) error {
 	_, err := t.exec("UPDATE agent_key SET newest = false WHERE agent = $1", agent)

@@ -466,6 +466,10 @@ func (g *Gateways) ship(r *http.Request, of issuer.Gateway, body []byte) (any, e
 	if err := decodeBytes(body, &q); err != nil {
 		return nil, err
 	}
+	if len(q.Records) == 0 {
+		head, err := g.Issuer.ChainEnd(r.Context(), of)
+		return sidecar.Shipped{Next: head.Sequence, Chain: &head.ChainID, Hash: &head.Hash}, err
+	}
 	records := make([][]byte, len(q.Records))
 	for n := range q.Records {
 		records[n] = q.Records[n]

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/signed"
 )
 
@@ -173,4 +174,17 @@ func (c *Client) Send(ctx context.Context, records [][]byte) (next int64, err er
 	var a Shipped
 	err = c.call(ctx, PathShip, q, &a)
 	return a.Next, err
+}
+
+// ChainEnd returns where the gateway's chain ends at the server: the head of a chain
+// without records where it has not begun.
+func (c *Client) ChainEnd(ctx context.Context) (evidence.Head, error) {
+	var a Shipped
+	if err := c.call(ctx, PathShip, Shipment{Records: []json.RawMessage{}}, &a); err != nil {
+		return evidence.Head{}, err
+	}
+	if a.Chain == nil || a.Hash == nil {
+		return evidence.Head{}, errors.New("the server does not say where the chain ends: bring it to this version")
+	}
+	return evidence.Head{ChainID: *a.Chain, Sequence: a.Next, Hash: *a.Hash}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/signed"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -260,7 +261,10 @@ type Shipment struct {
 	Records []json.RawMessage `json:"records"`
 }
 
-// Shipped says which record comes next.
+// Shipped says which record comes next. The answer to a shipment without records
+// names the chain and the hash of its last record as well.
 type Shipped struct {
-	Next int64 `json:"next"`
+	Next  int64             `json:"next"`
+	Chain *evidence.ChainID `json:"chain,omitempty"`
+	Hash  *evidence.Hash    `json:"hash,omitempty"`
 }

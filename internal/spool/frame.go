@@ -71,9 +71,9 @@ func readFrame(data []byte) (frame, bool) {
 	return frame{binary.BigEndian.Uint64(data[4:]), data[12] == flagLast, payload, frameHeader + length}, true
 }
 
-// errDamaged says that records that were acknowledged cannot be read. Nothing
-// goes on: the evidence has to be looked at by a person.
-var errDamaged = errors.New("the spool is damaged")
+// ErrDamaged says that records that were acknowledged cannot be read. [Check] says
+// what is whole, and [Salvage] keeps it.
+var ErrDamaged = errors.New("the spool is damaged")
 
 // readSegment reads the frames of a segment that follow a frame before them. Of
 // the last segment it returns how many bytes are good: a batch that is not whole
@@ -86,7 +86,7 @@ func readSegment(data []byte, before frame, isLast bool) (frames []frame, good i
 		f, ok := readFrame(data[at:])
 		if !ok || f.batch != next(previous) {
 			if !isLast || follows(data[at:], next(previous)) {
-				return nil, 0, fmt.Errorf("%w at byte %d", errDamaged, at)
+				return nil, 0, fmt.Errorf("%w at byte %d", ErrDamaged, at)
 			}
 			break
 		}
@@ -97,7 +97,7 @@ func readSegment(data []byte, before frame, isLast bool) (frames []frame, good i
 		}
 	}
 	if !isLast && whole != len(frames) {
-		return nil, 0, fmt.Errorf("%w: its last batch is not whole", errDamaged)
+		return nil, 0, fmt.Errorf("%w: its last batch is not whole", ErrDamaged)
 	}
 	return frames[:whole], good, nil
 }

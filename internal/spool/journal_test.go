@@ -75,7 +75,7 @@ func TestEXT24_ATornBatchOfAJournalIsCutOff(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Replace(whole, []byte("one"), []byte("eno"), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := OpenJournal(path); !errors.Is(err, errDamaged) {
+	if _, _, err := OpenJournal(path); !errors.Is(err, ErrDamaged) {
 		t.Errorf("%v; want that it is damaged", err)
 	}
 }
@@ -147,7 +147,7 @@ func TestEXT24_AJournalIsWrittenOverInPlace(t *testing.T) {
 		openJournal(t, path, want...)
 	}
 	writeFile(t, path, bytes.Replace(data, []byte("half"), []byte("flah"), 1))
-	if _, _, err := OpenJournal(path); !errors.Is(err, errDamaged) {
+	if _, _, err := OpenJournal(path); !errors.Is(err, ErrDamaged) {
 		t.Errorf("%v; want that it is damaged", err)
 	}
 }

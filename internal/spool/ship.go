@@ -2,9 +2,7 @@ package spool
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -51,7 +49,7 @@ func (s *Spool) Waiting() ([][]byte, error) {
 		for i, at := int64(0), 0; i < g.count; i++ {
 			f, ok := readFrame(data[at:])
 			if !ok {
-				return nil, fmt.Errorf("spool: %s: %w at byte %d", g.path, errDamaged, at)
+				return nil, fmt.Errorf("spool: %s: %w at byte %d", g.path, ErrDamaged, at)
 			}
 			at += f.size
 			if g.first+i < from {
@@ -107,19 +105,19 @@ func (s *Spool) segmentsBegin() int64 {
 // readShipped reads what Shipped noted. Where it is lost everything that is
 // here is sent again, which the server takes for what it is.
 func (s *Spool) readShipped() error {
-	text, err := os.ReadFile(filepath.Join(s.config.Dir, "shipped"))
-	if errors.Is(err, fs.ErrNotExist) {
+	n, noted, err := readNumber(filepath.Join(s.config.Dir, "shipped"))
+	switch {
+	case err != nil:
+		return err
+	case !noted:
 		s.shipped = s.segmentsBegin()
 		return nil
+	case n > s.head.Sequence:
+		return fmt.Errorf("%w: the server has the records before %d, and here record %d comes next", ErrDamaged, n, s.head.Sequence)
+	case n < s.segmentsBegin():
+		return fmt.Errorf("%w: the server has the records before %d, and here the first is record %d", ErrDamaged, n, s.segmentsBegin())
 	}
-	if err != nil {
-		return err
-	}
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil || n > s.head.Sequence {
-		return fmt.Errorf("%w: shipped says %q, and record %d comes next", errDamaged, text, s.head.Sequence)
-	}
-	s.shipped = max(n, s.segmentsBegin())
+	s.shipped = n
 	return nil
 }
 

@@ -97,6 +97,9 @@ func Open(c Config) (*Spool, error) {
 	if c.Limit == 0 {
 		c.Limit = defaultLimit
 	}
+	if err := finishSalvage(c.Dir); err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
@@ -121,7 +124,7 @@ func (s *Spool) Close() error {
 	s.once.Do(func() {
 		close(s.closing)
 		<-s.done
-		err = s.release()
+		err = errors.Join(s.noteEnd(), s.release())
 	})
 	return err
 }
@@ -162,7 +165,54 @@ func (s *Spool) recover() error {
 		}
 	}
 	s.batch = next(previous)
-	return s.readShipped()
+	if err := s.readShipped(); err != nil {
+		return err
+	}
+	return s.checkEnd()
+}
+
+// endName is the file that says which record comes next, of a spool that was closed:
+// records that a file lost at its end are missed then.
+const endName = "end"
+
+func (s *Spool) noteEnd() error {
+	if s.fault != nil {
+		return nil // what is on the disk is not known
+	}
+	return replace(filepath.Join(s.config.Dir, endName), []byte(strconv.FormatInt(s.head.Sequence, 10)))
+}
+
+// checkEnd compares the end of the spool with what was noted when it was closed, and
+// removes the note before anything is written.
+func (s *Spool) checkEnd() error {
+	n, noted, err := readNumber(filepath.Join(s.config.Dir, endName))
+	switch {
+	case err != nil:
+		return err
+	case !noted:
+		return nil
+	case n != s.head.Sequence:
+		return fmt.Errorf("%w: it was closed before record %d, and record %d comes next", ErrDamaged, n, s.head.Sequence)
+	}
+	if err := os.Remove(filepath.Join(s.config.Dir, endName)); err != nil {
+		return err
+	}
+	return syncDir(s.config.Dir)
+}
+
+// readNumber reads the number of a record from a small file, and whether there is one.
+func readNumber(path string) (n int64, ok bool, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	if n, err = strconv.ParseInt(string(text), 10, 64); err != nil || n < 0 {
+		return 0, false, fmt.Errorf("%w: %s says %q; want the number of a record", ErrDamaged, filepath.Base(path), text)
+	}
+	return n, true, nil
 }
 
 // chain reads the id of the chain, or makes it.
@@ -204,12 +254,12 @@ func (s *Spool) recoverSegment(n int, previous frame) (frame, error) {
 	}
 	for i, f := range frames {
 		if err := s.follow(f.payload, g.first+int64(i), n == 0 && i == 0); err != nil {
-			return previous, fmt.Errorf("%w: %w", errDamaged, err)
+			return previous, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		previous = f
 	}
 	if g.first != s.head.Sequence-int64(len(frames)) {
-		return previous, fmt.Errorf("%w: its name says that it begins with record %d", errDamaged, g.first)
+		return previous, fmt.Errorf("%w: its name says that it begins with record %d", ErrDamaged, g.first)
 	}
 	g.count, g.size = int64(len(frames)), int64(good)
 	if good < len(data) {

@@ -182,7 +182,8 @@ func TestEXT27_ATornTailIsCut(t *testing.T) {
 	}
 	for cut := start; cut < len(whole); cut += 7 {
 		for _, tail := range []string{"", "\x00\x00\x00\x00", "PBR1garbage"} {
-			if err := os.WriteFile(path, append(slices.Clone(whole[:cut]), tail...), 0o600); err != nil {
+			err := os.WriteFile(path, append(slices.Clone(whole[:cut]), tail...), 0o600)
+			if err := errors.Join(err, os.Remove(filepath.Join(c.Dir, endName))); err != nil { // it was killed
 				t.Fatal(err)
 			}
 			s, err := Open(c)
@@ -226,7 +227,7 @@ func TestEXT24_DamageIsNotATornTail(t *testing.T) {
 			if err := os.WriteFile(g.path, changed, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if s, err := Open(c); !errors.Is(err, errDamaged) {
+			if s, err := Open(c); !errors.Is(err, ErrDamaged) {
 				t.Errorf("segment %d, byte %d: %v", n, at, err)
 				if err == nil {
 					_ = s.Close()

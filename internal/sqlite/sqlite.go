@@ -44,6 +44,9 @@ type Config struct {
 	Origin     string          // required; name of the log
 	Checkpoint note.Signer     // required; signs the checkpoints, its name is Origin
 	Random     io.Reader       // required; source of chain ids
+	// Replaced says that the checkpoint key was replaced on purpose: the checkpoint
+	// of the store may be signed by the one before.
+	Replaced bool
 	// Committed is told of every commit how many changes shared it and how long
 	// it took to be on the disk; nil for nobody. It needs Now.
 	Committed func(changes int, took time.Duration)
@@ -222,7 +225,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 // evidence is never continued under a key that cannot have signed it.
 func (s *Store) check(ctx context.Context) error {
 	c, err := readCheckpoint(ctx, s.conn)
-	if err != nil || c.size == 0 {
+	if err != nil || c.size == 0 || s.config.Replaced {
 		return err
 	}
 	opened, err := note.Open(c.note, note.VerifierList(s.config.Checkpoint.(verifier)))

@@ -30,6 +30,9 @@ func AKeyIsAsOldAsItIs(t *testing.T, place Place) {
 		}
 	}
 	if err := s.View(t.Context(), func(r issuer.Reader) error {
+		if all, err := r.NewestKeys(); err != nil || len(all) != 2 || all["mail"] != "b" || all["documents"] != "a" {
+			t.Errorf("newest keys: %v %v", all, err)
+		}
 		if key, renewed, err := r.AgentKey("nobody"); key != "" || !renewed.IsZero() || err != nil {
 			t.Errorf("of nobody: %q %s %v", key, renewed, err)
 		}

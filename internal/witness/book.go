@@ -63,6 +63,20 @@ func Begin(directory string) error {
 	return b.write()
 }
 
+// Begun reports whether a witness has cosigned anything in a directory.
+func Begun(directory string) (bool, error) {
+	data, err := os.ReadFile(filepath.Join(directory, bookName))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("witness: %w", err)
+	}
+	var notes map[string]string
+	err = json.Unmarshal(data, &notes)
+	return len(notes) > 0 || err != nil, nil // a damaged book is of a witness that had a key
+}
+
 // Open reads the book. Every checkpoint in it must have a cosignature of our own,
 // or the file was changed.
 func Open(c BookConfig) (*Book, error) {
