@@ -68,7 +68,7 @@ func inNode(t *testing.T, cases []asked) []said {
 	for _, one := range cases {
 		must(t, json.NewEncoder(&in).Encode(one))
 	}
-	cmd := exec.CommandContext(t.Context(), node, filepath.Join("testdata", "agree.mjs"))
+	cmd := exec.CommandContext(t.Context(), node, beside(t, "agree.mjs"))
 	cmd.Stdin, cmd.Stderr = &in, &talk
 	out, err := cmd.Output()
 	if err != nil {
@@ -84,6 +84,19 @@ func inNode(t *testing.T, cases []asked) []said {
 		t.Fatalf("%d answers to %d cases\n%s", len(answers), len(cases), talk.String())
 	}
 	return answers
+}
+
+// beside is a program of testdata where it finds the verifier that the binary has in
+// it, which a removal changes without touching the tree.
+func beside(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	program, err := os.ReadFile(filepath.Join("testdata", name))
+	must(t, err)
+	must(t, os.Mkdir(filepath.Join(dir, "testdata"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "verify.mjs"), []byte(JavaScript()), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "testdata", name), program, 0o600))
+	return filepath.Join(dir, "testdata", name)
 }
 
 func textOf(t *testing.T, trust Trust) json.RawMessage {

@@ -111,16 +111,19 @@ func (v *verifier) noteBody(e *entry, d Details) {
 	if e.commitment = strings.Clone(d.BodyCommitment); e.commitment != "" {
 		v.report.Bodies.Committed++
 	}
-	switch {
-	case len(d.Erased) == 0 || e.unsigned:
-	case e.agent != IssuerID:
-		// Whoever signs for one agent says nothing of bodies, not even of its own.
-		v.problem(BadErasure, e, "record %q says that bodies were erased, and is of agent %q; only the issuer erases, in its own chain", e.id, e.agent)
-	default:
+	if len(d.Erased) > 0 {
+		said := erasure{entry: len(v.entries)}
 		for _, id := range d.Erased {
-			v.erased[strings.Clone(id)] = true
+			said.ids = append(said.ids, strings.Clone(id)) // without the record that it is part of
 		}
+		v.erased = append(v.erased, said)
 	}
+}
+
+// erasure is what a record says was erased.
+type erasure struct {
+	entry int // of the record that says so
+	ids   []string
 }
 
 // readBody checks a body against the record on the line before it. Where that
@@ -152,10 +155,25 @@ func (v *verifier) readBody(line []byte) {
 	v.report.Bodies.Opened++
 }
 
-// countErased counts the bodies that are not here because they were erased.
+// countErased counts the bodies that are not here because they were erased. Who did
+// not sign, or may not, says nothing of bodies, and neither does whoever signs for
+// one agent, not even of its own (ATK-70).
 func (v *verifier) countErased() {
+	gone := map[string]bool{}
+	for _, said := range v.erased {
+		e := &v.entries[said.entry]
+		switch {
+		case !e.vouched || e.unsigned:
+		case e.agent != IssuerID:
+			v.problem(BadErasure, e, "record %q says that bodies were erased, and is of agent %q; only the issuer erases, in its own chain", e.id, e.agent)
+		default:
+			for _, id := range said.ids {
+				gone[id] = true
+			}
+		}
+	}
 	for _, e := range v.entries {
-		if e.commitment != "" && !e.opened && v.erased[e.id] {
+		if e.commitment != "" && !e.opened && gone[e.id] {
 			v.report.Bodies.Erased++
 		}
 	}

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,7 +35,7 @@ type MisuseReason string
 
 // The reasons, of which the first that holds is told, in this order.
 const (
-	WrongClaim        MisuseReason = "wrong_claim"        // it is about another action, operation, agent, requester, recorder or task
+	WrongClaim        MisuseReason = "wrong_claim"        // it is about another action, operation, agent, requester, recorder, chain or task
 	WrongPrincipal    MisuseReason = "wrong_principal"    // it is for another user
 	WrongCapability   MisuseReason = "wrong_capability"   // another capability allowed it
 	StalePolicy       MisuseReason = "stale_policy"       // it was decided under other policies
@@ -58,6 +59,7 @@ var claimMembers = []claimMember{
 	{"requester", WrongClaim, func(r Record) string { return r.Details.Requester }},
 	{"recorder", WrongClaim, func(r Record) string { return r.Details.Recorder }},
 	{"task", WrongClaim, func(r Record) string { return r.TaskID }},
+	{"chain", WrongClaim, func(r Record) string { return r.Details.ChainID.String() }},
 	{"outcome_of", WrongClaim, func(r Record) string { return r.Details.OutcomeOf }},
 	{"principal", WrongPrincipal, func(r Record) string { return r.Details.Principal }},
 	{"capability", WrongCapability, func(r Record) string { return r.Details.Capability }},
@@ -82,6 +84,10 @@ func (c Claim) Check(r Record) error {
 		if !slices.Contains(ClaimMembers(), name) {
 			return fmt.Errorf("evidence: no member %q can be claimed; there are %s", name, strings.Join(ClaimMembers(), ", "))
 		}
+	}
+	if _, named := c.Members["chain"]; c.Members["outcome_of"] != "" && !named {
+		// A recorder of another chain can name any decision (ATK-71).
+		return errors.New("evidence: outcome_of is claimed without chain; claim the chain_id of the decision's record, in which alone its outcome is told")
 	}
 	for _, m := range claimMembers {
 		if want, asked := c.Members[m.name]; asked && m.of(r) != want {

@@ -15,11 +15,12 @@ func TestATK45_ARecordSupportsWhatItSays(t *testing.T) {
 				says = m.of(r)
 			}
 		}
-		if err := (Claim{Members: map[string]string{name: says}}).Check(r); err != nil {
+		chain := r.Details.ChainID.String() // without which an outcome is nobody's
+		if err := (Claim{Members: map[string]string{"chain": chain, name: says}}).Check(r); err != nil {
 			t.Errorf("%s is %q: %v", name, says, err)
 		}
 		var misuse *Misuse
-		if err := (Claim{Members: map[string]string{name: says + "x"}}).Check(r); !errors.As(err, &misuse) || !strings.Contains(err.Error(), string(misuse.Reason)+": "+name) {
+		if err := (Claim{Members: map[string]string{"chain": chain, name: says + "x"}}).Check(r); !errors.As(err, &misuse) || !strings.Contains(err.Error(), string(misuse.Reason)+": "+name) {
 			t.Errorf("%s is claimed otherwise: %v", name, err)
 		}
 	}
@@ -35,5 +36,6 @@ func TestATK45_ARecordSupportsWhatItSays(t *testing.T) {
 	if err := (Claim{Revoked: []string{"cap_other"}, Honoured: []string{"rec_other"}}).Check(r); err != nil {
 		t.Error(err)
 	}
+	wantError(t, (Claim{Members: map[string]string{"outcome_of": r.Details.OutcomeOf}}).Check(r), "without chain")
 	wantError(t, (Claim{Members: map[string]string{"colour": "red"}}).Check(r), `no member "colour" can be claimed`)
 }

@@ -91,7 +91,7 @@ type expected struct {
 // expectClosed takes what the record of a gateway's end says of its chains. What
 // is not in the one form says nothing: the record itself is what was logged.
 func (v *verifier) expectClosed(record Record, e *entry) {
-	if record.ActionType != ActionGatewayClose || record.AgentID != IssuerID || e.unsigned || e.key == "" {
+	if record.ActionType != ActionGatewayClose || record.AgentID != IssuerID || !e.vouched {
 		return
 	}
 	// A map, since names of members are exact.

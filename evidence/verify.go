@@ -122,6 +122,8 @@ const (
 	RootMismatch  Kind = "root_mismatch"   // the tree is not the one that was signed
 	MissingPeriod Kind = "missing_period"  // a bundle of a series does not begin where the one before ends
 	BadErasure    Kind = "bad_erasure"     // erased bodies on record in another chain than the issuer's own
+	BadOutcome    Kind = "bad_outcome"     // an outcome that is not of its decision's chain, or that nothing awaited
+	TwoOutcomes   Kind = "two_outcomes"    // two outcomes of one decision that say different things
 	BodyMismatch  Kind = "body_mismatch"   // a detached body is not what its record commits to
 	NotWitnessed  Kind = "not_witnessed"   // too few pinned witnesses have cosigned the checkpoint
 	Malformed     Kind = "malformed"       // not readable
@@ -218,7 +220,7 @@ func newVerifier(trust Trust, bundles int) (*verifier, error) {
 	}
 	return &verifier{
 		known: ready, series: bundles, reported: map[problemKey]bool{}, ids: map[string]seenID{}, names: map[string]string{},
-		settled: map[string]bool{}, erased: map[string]bool{},
+		settled: map[string]bool{},
 	}, err
 }
 
@@ -257,9 +259,9 @@ type verifier struct {
 	expected   []expected      // chains that records speak of
 	lengths    []int64         // of the chains of the report, with what is before the series
 	series     int             // how many bundles there are
-	erased     map[string]bool // ids of records whose bodies were erased, as records say
-	recordLine int             // the last line that was to be a record
-	midway     bool            // the first bundle begins behind others that are not here
+	erased     []erasure
+	recordLine int  // the last line that was to be a record
+	midway     bool // the first bundle begins behind others that are not here
 }
 
 type seenID struct {
@@ -286,6 +288,8 @@ type entry struct {
 	key             string // id of the key that signed it, or that a later record must be signed by
 	covered         bool   // it has no signature of its own
 	repeated        bool
+	vouched         bool  // its key may sign it, and does where it is signed by itself
+	told            *told // what it says became of another record; nil for none
 	pending         bool
 	commitment      string // to a body, "" for none
 	opened          bool   // with a body that is what was committed to
@@ -412,7 +416,10 @@ func (v *verifier) readRecord(found examined) {
 	}
 	if !e.damaged {
 		v.checkUnique(&e)
-		v.settled[strings.Clone(record.Details.OutcomeOf)] = true
+		if record.IsOutcome() {
+			said := newTold(record)
+			e.told = &said
+		}
 		v.expectClosed(record, &e)
 		v.noteBody(&e, record.Details)
 	}
@@ -460,7 +467,8 @@ func (v *verifier) checkSigner(found examined, e *entry) {
 		v.checked.note(e.leaf)
 	}
 	e.key = key.ID
-	if err := key.allows(record); err != nil {
+	err := key.allows(record)
+	if e.vouched = err == nil; !e.vouched {
 		v.problem(KeyNotAllowed, e, "record %q: %v", e.id, err)
 	}
 }
@@ -519,6 +527,7 @@ func (v *verifier) checkQuorum(signed []byte) {
 // finish does what needs the whole bundle.
 func (v *verifier) finish() {
 	v.checkChains()
+	v.checkOutcomes()
 	v.checkExpected()
 	v.checkTrees()
 	for _, e := range v.entries {

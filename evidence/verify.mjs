@@ -607,8 +607,27 @@ export async function readRecord(bytes) {
     prev, hash: stated, real: hexOf(await sha256(utf8(prev), hashed)), body: hashed, bare: leaf, leaf: await leafHash(leaf),
     time: BigInt(time) * 1_000_000n, keyID: own('signing_key_id') ?? '', algorithm: get('signature_algorithm') ?? '', signature,
     commitment: own('body_commitment') ?? '', erased: own('erased') ?? [],
-    batched: own('signatures') === 'batch', pending: get('outcome_status') === 'PENDING', outcomeOf: own('outcome_of') ?? '', ends: ended(whole),
+    batched: own('signatures') === 'batch', pending: get('outcome_status') === 'PENDING', told: await toldBy(whole), ends: ended(whole),
   };
+}
+
+// toldBy is what an outcome record says: of which record, whether it is an end, and the hash of what became of it.
+async function toldBy(whole) {
+  const [of, status, outcome] = [whole.get('powerbox').get('outcome_of'), whole.get('outcome_status') ?? '', whole.get('outcome')];
+  if (!of) return null;
+  const said = hexOf(await sha256(utf8(`${status}\n${outcome ? write(outcome) : ''}`)));
+  return { of, ends: ['ACHIEVED', 'FAILED', 'PARTIAL'].includes(status), said };
+}
+
+// notFollowing says why an outcome does not count for a decision, '' where it does. Without the decision, what is not known is left out.
+function notFollowing(e, of) {
+  let why = '';
+  if (!e.told.ends) why = 'says neither ACHIEVED, FAILED nor PARTIAL';
+  else if (!of) return '';
+  else if (e.chain !== of.chain) why = 'is of another chain; only the recorder of a decision tells its outcome, in the same chain';
+  else if (e.sequence <= of.sequence) why = 'does not come after it';
+  else if (!of.pending) why = 'comes where no outcome is awaited';
+  return why && `record ${quote(e.id)} tells an outcome of record ${quote(e.told.of)} and ${why}`;
 }
 
 // ended returns the chains that a gateway leaves behind, by the record of its end in the issuer's own chain.
@@ -758,7 +777,7 @@ class Verifier {
   constructor(trust, seen, recorders, series) {
     Object.assign(this, { trust, seen, recorders, series, expected: [], line: 0, entries: [], ids: new Map(), settled: new Set(), reported: new Set() });
     Object.assign(this, { unreadable: 0, excuses: [], gaps: 0, parts: [], midway: false, lengths: [] });
-    Object.assign(this, { erased: new Set(), recordLine: 0 });
+    this.recordLine = 0;
     const bodies = { committed: 0, opened: 0, erased: 0 };
     this.report = { verdict: 'ok', origin: '', size: 0, root: '', records: 0, covered: 0, unverifiable: 0, bodies, chains: [], outcome_unknown: [], problems: [] };
   }
@@ -845,7 +864,7 @@ class Verifier {
       this.problem('malformed', null, `record: ${refused.message}`);
       return;
     }
-    const e = { ...r, line: this.line, damaged: r.real !== r.hash, unsigned: false, key: '', covered: false, repeated: false };
+    const e = { ...r, line: this.line, damaged: r.real !== r.hash, unsigned: false, vouched: false, key: '', covered: false, repeated: false };
     this.report.records++;
     if (e.damaged) {
       this.excuses.push(this.line);
@@ -853,22 +872,45 @@ class Verifier {
     } else {
       this.checkSigner(e, wrong);
       this.checkUnique(e);
-      this.settled.add(e.outcomeOf);
-      if (!e.unsigned && e.key) this.expected.push(...e.ends.map((c) => ({ ...c, line: e.line })));
+      if (e.vouched) this.expected.push(...e.ends.map((c) => ({ ...c, line: e.line })));
       if (e.commitment) this.report.bodies.committed++;
-      this.takeErasures(e);
     }
     this.entries.push(e);
   }
 
-  // takeErasures notes which bodies were erased. Only the issuer erases, in its own chain.
-  takeErasures(e) {
-    if (!e.erased.length || e.unsigned) return;
-    if (e.agent !== issuerID) {
-      this.problem('bad_erasure', e, `record ${quote(e.id)} says that bodies were erased, and is of agent ${quote(e.agent)}; only the issuer erases, in its own chain`);
-      return;
+  // countErased counts the bodies that are not here because they were erased. Who did not sign, or may not, says nothing of bodies,
+  // and neither does whoever signs for one agent: only the issuer erases, in its own chain (ATK-70).
+  countErased() {
+    const gone = new Set();
+    for (const e of this.entries) {
+      if (!e.erased.length || e.damaged || !e.vouched || e.unsigned) continue;
+      if (e.agent === issuerID) e.erased.forEach((id) => gone.add(id));
+      else this.problem('bad_erasure', e, `record ${quote(e.id)} says that bodies were erased, and is of agent ${quote(e.agent)}; only the issuer erases, in its own chain`);
     }
-    for (const id of e.erased) this.erased.add(id);
+    this.report.bodies.erased = this.entries.filter((e) => e.commitment && !e.opened && !e.damaged && gone.has(e.id)).length;
+  }
+
+  // checkOutcomes holds outcome records against their decisions, as far as those are here, and settles the decisions. The first
+  // outcome of a decision counts; a later one that says something else is a second story (ATK-71).
+  checkOutcomes() {
+    const outcomes = this.entries.filter((e) => e.told && !e.damaged && e.vouched && !e.unsigned && !e.repeated);
+    const named = new Set(outcomes.map((e) => e.told.of));
+    const decisions = new Map();
+    for (const e of this.entries) if (named.has(e.id) && !e.damaged && !decisions.has(e.id)) decisions.set(e.id, e);
+    const counted = new Map();
+    for (const e of outcomes) {
+      const why = notFollowing(e, decisions.get(e.told.of));
+      if (why) this.problem('bad_outcome', e, why);
+      else if (counted.has(e.told.of)) counted.get(e.told.of).push(e);
+      else counted.set(e.told.of, [e]);
+    }
+    for (const [of, all] of counted) {
+      this.settled.add(of);
+      const [first, ...later] = all.sort(bySequence);
+      for (const e of later) {
+        if (e.told.said !== first.told.said) this.problem('two_outcomes', e, `record ${quote(e.id)} tells another outcome of record ${quote(of)} than record ${quote(first.id)} does`);
+      }
+    }
   }
 
   // takeBody checks a body against the record on the line before it. Where that record cannot be read or is damaged, nothing can
@@ -903,6 +945,7 @@ class Verifier {
     if (wrong === undefined) this.report.unverifiable++;
     e.key = k.kid;
     const why = notAllowed(k, e);
+    e.vouched = !why;
     if (why) this.problem('key_not_allowed', e, `record ${quote(e.id)}: ${why}`);
   }
 
@@ -938,11 +981,12 @@ class Verifier {
 
   async finish() {
     this.checkChains();
+    this.checkOutcomes();
     this.checkExpected();
     await this.checkTrees();
     const { report } = this;
-    report.bodies.erased = this.entries.filter((e) => e.commitment && !e.opened && !e.damaged && this.erased.has(e.id)).length;
     report.outcome_unknown = this.entries.filter((e) => e.pending && !this.settled.has(e.id)).map((e) => e.id);
+    this.countErased();
     report.problems.sort((a, b) => (a.bundle ?? 0) - (b.bundle ?? 0) || a.line - b.line);
     report.verdict = verdict(report);
     return report;

@@ -24,8 +24,8 @@ const MaxOpen = 1 << 16
 // in its order. Its memory is bounded by [MaxOpen].
 type Tally struct {
 	Agent  string
-	open   map[string]bool // decisions whose outcome has not come
-	order  []string        // they and some that have one, oldest first
+	open   map[string]evidence.ChainID // decisions whose outcome has not come, and where it has to
+	order  []string                    // they and some that have one, oldest first
 	counts Counts
 }
 
@@ -36,11 +36,11 @@ func (t *Tally) Add(r evidence.Record) {
 	}
 	if r.Details.OutcomeOf == "" {
 		if r.Decision == evidence.Allow && r.OutcomeStatus == evidence.Pending && works(r) {
-			t.await(strings.Clone(r.ID)) // without the record that it is part of
+			t.await(strings.Clone(r.ID), r.Details.ChainID) // without the record that it is part of
 		}
 		return
 	}
-	if !t.open[r.Details.OutcomeOf] || r.OutcomeStatus == evidence.Pending {
+	if chain, open := t.open[r.Details.OutcomeOf]; !open || chain != r.Details.ChainID || r.OutcomeStatus == evidence.Pending {
 		return
 	}
 	delete(t.open, r.Details.OutcomeOf)
@@ -59,14 +59,17 @@ func (t *Tally) Add(r evidence.Record) {
 }
 
 // await remembers a decision until its outcome comes.
-func (t *Tally) await(id string) {
+func (t *Tally) await(id string, chain evidence.ChainID) {
 	if t.open == nil {
-		t.open = map[string]bool{}
+		t.open = map[string]evidence.ChainID{}
 	}
-	t.open[id] = true
+	t.open[id] = chain
 	t.order = append(t.order, id)
 	if len(t.order) >= 2*MaxOpen {
-		t.order = slices.DeleteFunc(t.order, func(id string) bool { return !t.open[id] })
+		t.order = slices.DeleteFunc(t.order, func(id string) bool {
+			_, open := t.open[id]
+			return !open
+		})
 	}
 	for len(t.open) > MaxOpen {
 		delete(t.open, t.order[0])

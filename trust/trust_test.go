@@ -118,6 +118,12 @@ func became(of evidence.Record, status evidence.OutcomeStatus, outcome string) e
 	return r
 }
 
+// elsewhere is a record of another chain.
+func elsewhere(r evidence.Record) evidence.Record {
+	r.Details.ChainID = evidence.ChainID{9}
+	return r
+}
+
 // by is a record of what somebody asked for.
 func by(requester string, r evidence.Record) evidence.Record {
 	r.Details.Requester = requester
@@ -140,6 +146,7 @@ func TestEXT18_WhatCounts(t *testing.T) {
 		"twice":                     {[]evidence.Record{work, became(work, evidence.Achieved, ""), became(work, evidence.Achieved, "")}, Counts{Achieved: 1}},
 		"an outcome of nothing":     {[]evidence.Record{became(work, evidence.Achieved, "")}, Counts{}},
 		"of another agent":          {[]evidence.Record{decision("mail", "1", search, evidence.Allow), became(work, evidence.Achieved, "")}, Counts{}},
+		"ATK-71 of another chain":   {[]evidence.Record{work, elsewhere(became(work, evidence.Achieved, "")), became(work, evidence.Failed, "")}, Counts{Failed: 1}},
 		"a denial":                  {[]evidence.Record{decision("documents", "1", search, evidence.Deny), became(work, evidence.Failed, "")}, Counts{}},
 		"only looked at":            {[]evidence.Record{decision("documents", "1", search, evidence.Abstain), became(work, evidence.Failed, "")}, Counts{}},
 		"reading a task":            {[]evidence.Record{decision("documents", "1", "a2a.task.read", evidence.Allow), became(work, evidence.Achieved, "")}, Counts{}},

@@ -75,6 +75,26 @@ func TestEXT28_WhatLedToWhat(t *testing.T) {
 	}
 }
 
+// TestATK71_ATraceShowsTheOutcomeOfTheDecisionsChain and of several the first.
+func TestATK71_ATraceShowsTheOutcomeOfTheDecisionsChain(t *testing.T) {
+	decided := asked(0, "a", "b", "", evidence.Allow)
+	found := gathered{records: map[string]evidence.Record{decided.ID: decided}}
+	for n, told := range []struct {
+		status evidence.OutcomeStatus
+		chain  byte
+	}{{evidence.Failed, 9}, {evidence.Achieved, 0}, {evidence.Partial, 0}} {
+		r, err := evidence.Outcome(decided, fmt.Sprint("rec_told_", n), decided.Time, told.status, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Details.ChainID[0], r.Details.Sequence = told.chain, int64(n+1)
+		found.records[r.ID] = r
+	}
+	if got := found.tree(nil); len(got) != 1 || got[0].Outcome != string(evidence.Achieved) {
+		t.Errorf("ATK-71 %+v", got)
+	}
+}
+
 // TestLineage: each step says what it has less than the one before, as far as there
 // are records.
 func TestLineage(t *testing.T) {

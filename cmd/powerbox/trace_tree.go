@@ -19,8 +19,8 @@ func (g gathered) tree(issued map[string]evidence.Record) []traceHop {
 	for _, r := range g.records {
 		if of := r.Details.OutcomeOf; of == "" {
 			decisions = append(decisions, r)
-		} else if before, ok := outcomes[of]; !ok || before.Time.Before(r.Time) {
-			outcomes[of] = r
+		} else if before, ok := outcomes[of]; r.Follows(g.records[of]) == nil && (!ok || r.Details.Sequence < before.Details.Sequence) {
+			outcomes[of] = r // the first one counts
 		}
 	}
 	slices.SortFunc(decisions, func(a, b evidence.Record) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)) })

@@ -40,6 +40,12 @@ func (w *town) falselyAs(state string) falseGateway {
 // gatewayOf enrols a gateway of an agent, which is never started.
 func (w *town) gatewayOf(agent string) falseGateway {
 	w.t.Helper()
+	return w.falselyAs(w.enrolled(agent))
+}
+
+// enrolled is the state of a new gateway.
+func (w *town) enrolled(agent string) string {
+	w.t.Helper()
 	dir := w.t.TempDir()
 	file := filepath.Join(dir, "token")
 	if err := os.WriteFile(file, []byte(strings.TrimSpace(w.run("gateway", "token", "--agent", agent))), 0o600); err != nil {
@@ -49,7 +55,7 @@ func (w *town) gatewayOf(agent string) falseGateway {
 	if out, err := exec.CommandContext(w.t.Context(), binary, "gateway", "enroll", "--server", w.url, "--token-file", file, "--state", state).CombinedOutput(); err != nil {
 		w.t.Fatalf("enroll: %v\n%s", err, out)
 	}
-	return w.falselyAs(state)
+	return state
 }
 
 func (l falseGateway) says(path string, question any) (status int, held sidecar.HeldAnswer, budget sidecar.BudgetAnswer) {

@@ -113,7 +113,7 @@ func TestATK45_ReceiptMisuse(t *testing.T) {
 	if out, code := verifies(t, good, trust, all...); code != 0 {
 		t.Fatalf("GOLD-VALID-001: exit %d\n%s", code, out)
 	}
-	if out, code := verifies(t, outcome, trust, is("outcome=ACHIEVED", "outcome_of="+record.ID)...); code != 0 {
+	if out, code := verifies(t, outcome, trust, is("outcome=ACHIEVED", "outcome_of="+record.ID, "chain="+record.Details.ChainID.String())...); code != 0 {
 		t.Fatalf("the outcome: exit %d\n%s", code, out)
 	}
 	for _, test := range []struct {
@@ -135,7 +135,8 @@ func TestATK45_ReceiptMisuse(t *testing.T) {
 		{"NEG-WRONG-CLAIM", good, trust, is("action=payment.settle"), "wrong_claim"},
 		{"NEG-WRONG-CLAIM, another operation", good, trust, []string{"--under", elsewhere}, "not_under"},
 		{"NEG-POLICY-NOT-EXECUTED", good, trust, is("outcome=ACHIEVED"), "not_executed"},
-		{"NEG-POLICY-NOT-EXECUTED, the outcome of another", outcome, trust, is("outcome=ACHIEVED", "outcome_of=rec_another"), "wrong_claim"},
+		{"NEG-POLICY-NOT-EXECUTED, the outcome of another", outcome, trust, is("outcome=ACHIEVED", "outcome_of=rec_another", "chain="+record.Details.ChainID.String()), "wrong_claim"},
+		{"NEG-POLICY-NOT-EXECUTED, ATK-71 told in another chain", outcome, trust, is("outcome=ACHIEVED", "outcome_of="+record.ID, "chain="+strings.Repeat("0", 32)), "wrong_claim"},
 		{"NEG-UNVERIFIED-EXTERNAL-EVIDENCE", receipt{string(self.Bytes()), good.proof}, trust, nil, "is not pinned"},
 		{"NEG-UNVERIFIED-EXTERNAL-EVIDENCE, of a known agent", receipt{string(self.Bytes()), good.proof}, string(selfTrust), is("recorder=serve"), ""},
 		{"NEG-DELEGATION-ROOT-MISMATCH", good, trust, is("capability=" + another.ID), "wrong_capability"},
@@ -149,7 +150,7 @@ func TestATK45_ReceiptMisuse(t *testing.T) {
 	if data, err := os.ReadFile(honoured); err != nil || strings.Count(string(data), record.ID) != 1 {
 		t.Errorf("honoured is %q, %v: what was refused was acted on", data, err)
 	}
-	for _, flags := range [][]string{is("colour=red"), is("decision"), is("decision=ALLOW", "decision=DENY")} {
+	for _, flags := range [][]string{is("colour=red"), is("decision"), is("decision=ALLOW", "decision=DENY"), is("outcome_of=" + record.ID)} {
 		if out, code := verifies(t, good, trust, flags...); code != 2 {
 			t.Errorf("%v: exit %d\n%s", flags, code, out)
 		}

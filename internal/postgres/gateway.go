@@ -91,6 +91,9 @@ func (t *transaction) AppendSealed(sealed evidence.Sealed) (next int64, err erro
 		// are in it.
 		return head.Sequence, errors.Join(err, fmt.Errorf("%w: its id %q is that of another record", issuer.ErrNotNext, record.ID))
 	}
+	if err := issuer.CheckOutcome(t, record); err != nil {
+		return head.Sequence, err
+	}
 	t.move(name, end{sealed.Head()})
 	t.pending = append(t.pending, sealed)
 	return head.Sequence + 1, nil
@@ -122,4 +125,20 @@ func (t *transaction) sameAs(sealed evidence.Sealed) error {
 		return fmt.Errorf("%w: record %d is another one than the one that is stored: the chain is forked", issuer.ErrNotNext, sealed.Record().Details.Sequence)
 	}
 	return nil
+}
+
+// Logged implements [issuer.Told].
+func (t *transaction) Logged(id string) (evidence.Sealed, bool, error) { return t.ofID(id) }
+
+// FirstTold implements [issuer.Told].
+func (t *transaction) FirstTold(chain evidence.ChainID, decision, record string) (string, error) {
+	var first []byte
+	_, err := t.exec("INSERT INTO told (chain, decision, record) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", chain[:], []byte(decision), []byte(record))
+	if err == nil {
+		err = t.row("SELECT record FROM told WHERE chain = $1 AND decision = $2", chain[:], []byte(decision)).Scan(&first)
+	}
+	if err != nil {
+		return "", fmt.Errorf("postgres: outcomes: %w", err)
+	}
+	return string(first), nil
 }

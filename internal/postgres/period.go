@@ -105,6 +105,10 @@ func (t *transaction) DeleteArchived() (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	const gone = "SELECT id FROM record WHERE place < $1 ORDER BY place LIMIT $2"
+	if _, err := t.exec("DELETE FROM told WHERE record IN ("+gone+")", first, deletedAtOnce); err != nil {
+		return 0, fmt.Errorf("postgres: outcomes that were archived: %w", err)
+	}
 	n, err := t.exec("DELETE FROM record WHERE place IN (SELECT place FROM record WHERE place < $1 ORDER BY place LIMIT $2)", first, deletedAtOnce)
 	if err != nil {
 		return 0, fmt.Errorf("postgres: records that were archived: %w", err)

@@ -50,15 +50,19 @@ func (p *Provider) actions(ctx context.Context, query issuer.RecordQuery) ([]Act
 		if err != nil {
 			return err
 		}
-		names, gone, outcomes := map[string]string{}, map[string]bool{}, map[string]evidence.OutcomeStatus{}
+		type told struct {
+			of    string
+			chain evidence.ChainID // in which alone an outcome counts
+		}
+		names, gone, outcomes := map[string]string{}, map[string]bool{}, map[told]evidence.OutcomeStatus{}
 		for _, sealed := range page.Records {
 			record := sealed.Record()
 			if of := record.Details.OutcomeOf; of != "" {
-				outcomes[of] = record.OutcomeStatus
+				outcomes[told{of, record.Details.ChainID}] = record.OutcomeStatus
 				continue
 			}
 			a := p.action(record)
-			if status, ok := outcomes[a.Record]; ok {
+			if status, ok := outcomes[told{a.Record, record.Details.ChainID}]; ok {
 				a.Outcome = string(status)
 			}
 			if id, ok := strings.CutPrefix(a.By, holder("")); ok {

@@ -92,6 +92,9 @@ func (t *transaction) AppendSealed(sealed evidence.Sealed) (next int64, err erro
 		// are in it.
 		return head.Sequence, errors.Join(err, fmt.Errorf("%w: its id %q is that of another record", issuer.ErrNotNext, record.ID))
 	}
+	if err := issuer.CheckOutcome(t, record); err != nil {
+		return head.Sequence, err
+	}
 	t.move(name, end{sealed.Head(), t.place()})
 	t.pending = append(t.pending, sealed)
 	return head.Sequence + 1, nil
@@ -139,4 +142,19 @@ func (t *transaction) sameAs(sealed evidence.Sealed) error {
 		return fmt.Errorf("%w: record %d is another one than the one that is stored: the chain is forked", issuer.ErrNotNext, sealed.Record().Details.Sequence)
 	}
 	return nil
+}
+
+// Logged implements [issuer.Told].
+func (t *transaction) Logged(id string) (evidence.Sealed, bool, error) { return t.ofID(id) }
+
+// FirstTold implements [issuer.Told].
+func (t *transaction) FirstTold(chain evidence.ChainID, decision, record string) (first string, err error) {
+	_, err = t.db.ExecContext(t.ctx, "INSERT INTO told (chain, decision, record) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", chain[:], decision, record)
+	if err == nil {
+		err = t.db.QueryRowContext(t.ctx, "SELECT record FROM told WHERE chain = ? AND decision = ?", chain[:], decision).Scan(&first)
+	}
+	if err != nil {
+		return "", fmt.Errorf("sqlite: outcomes: %w", err)
+	}
+	return first, nil
 }

@@ -174,6 +174,10 @@ func (t *transaction) DeleteArchived() (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	const gone = "SELECT id FROM record WHERE place < ? ORDER BY place LIMIT ?"
+	if _, err := t.db.ExecContext(t.ctx, "DELETE FROM told WHERE record IN ("+gone+")", first, deletedAtOnce); err != nil {
+		return 0, fmt.Errorf("sqlite: outcomes that were archived: %w", err)
+	}
 	done, err := t.db.ExecContext(t.ctx, "DELETE FROM record WHERE place IN (SELECT place FROM record WHERE place < ? ORDER BY place LIMIT ?)", first, deletedAtOnce)
 	if err != nil {
 		return 0, fmt.Errorf("sqlite: records that were archived: %w", err)

@@ -29,6 +29,7 @@ var tables = []struct{ name, columns, query string }{
 	{"mode", "agent, mode", "SELECT agent, mode FROM mode"},
 	{"gateway_token", "hash, agent, expires, used", "SELECT hash, agent, expires, used FROM gateway_token"},
 	{"gateway", "id, agent, body, enrolled, closed", "SELECT id, agent, body, enrolled, closed FROM gateway"},
+	{"told", "chain, decision, record", "SELECT chain, decision, record FROM told"},
 	{"link", "id, link, until", "SELECT id, link, until FROM link"},
 	{"status_place", "agent, place, capability, expires", "SELECT agent, place, capability, expires FROM status_place"},
 	{"agent_key", "agent, key, renewed, newest", "SELECT agent, key, renewed, newest FROM agent_key"},

@@ -71,6 +71,7 @@ func Run(t *testing.T, place Place) {
 		"EXT27_AFailedStatementIsItsChangesAlone":  aFailedStatementIsItsChangesAlone,
 		"EXT27_WhoGaveUpIsNotRun":                  whoGaveUpIsNotRun,
 		"EXT22_ChainsGoOnAfterAStart":              chainsGoOnAfterAStart,
+		"ATK71_OutcomesOfTheirOwnChainOnce":        outcomesOfTheirOwnChainOnce,
 		"EXT22_SealedRecordsGoOnOrAreRefused":      sealedRecordsGoOnOrAreRefused,
 		"EXT23_BatchesEndSigned":                   batchesEndSigned,
 		"EXT24_ChainsGoOnBehindAnArchive":          chainsGoOnBehindAnArchive,

@@ -164,6 +164,72 @@ func sealedRecordsGoOnOrAreRefused(t *testing.T, place Place) {
 	f.wantLog(t, s, 4, 1)
 }
 
+// outcomesOfTheirOwnChainOnce: of what a recorder seals itself, an outcome is taken
+// where it follows its decision in one chain, and a second one where it says the same.
+// What is refused leaves nothing behind.
+func outcomesOfTheirOwnChainOnce(t *testing.T, place Place) {
+	f := newFixture(t, place)
+	s := f.open(t)
+	heads := map[string]evidence.Head{"gw": evidence.Genesis(evidence.ChainID{5}), "other": evidence.Genesis(evidence.ChainID{6})}
+	give := func(recorder string, records ...evidence.Record) error {
+		head := heads[recorder]
+		err := s.Update(t.Context(), func(tx issuer.Tx) error {
+			head = heads[recorder] // it may run again
+			for _, r := range records {
+				r.Details.Recorder = recorder
+				one, err := evidence.Seal(head, r, f.keys.Signer)
+				if err == nil {
+					_, err = tx.AppendSealed(one)
+				}
+				if err != nil {
+					return err
+				}
+				head = one.Head()
+			}
+			return nil
+		})
+		if err == nil {
+			heads[recorder] = head
+		}
+		return err
+	}
+	decision := func(id string) evidence.Record {
+		r := record(id)
+		r.OutcomeStatus = evidence.Pending
+		return r
+	}
+	tells := func(id, of string, status evidence.OutcomeStatus) evidence.Record {
+		r := record(id)
+		r.OutcomeStatus, r.Details.OutcomeOf = status, of
+		return r
+	}
+	if err := appendOne(t, s, decision("rec_own")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name     string
+		recorder string
+		records  []evidence.Record
+		taken    bool
+	}{
+		{"of the server's chain", "gw", []evidence.Record{tells("rec_1", "rec_own", evidence.Achieved)}, false},
+		{"with its decision", "gw", []evidence.Record{decision("rec_d"), tells("rec_2", "rec_d", evidence.Achieved)}, true},
+		{"of another gateway's chain", "other", []evidence.Record{tells("rec_3", "rec_d", evidence.Achieved)}, false},
+		{"again, the same", "gw", []evidence.Record{tells("rec_4", "rec_d", evidence.Achieved)}, true},
+		{"again, another one", "gw", []evidence.Record{tells("rec_5", "rec_d", evidence.Failed)}, false},
+		{"twice, contradicting, in one shipment", "gw", []evidence.Record{decision("rec_e"), tells("rec_6", "rec_e", evidence.Failed), tells("rec_7", "rec_e", evidence.Partial)}, false},
+		{"of what was refused", "other", []evidence.Record{tells("rec_8", "rec_e", evidence.Partial)}, true},
+		{"of it, in its own chain", "gw", []evidence.Record{decision("rec_e"), tells("rec_9", "rec_e", evidence.Failed)}, true},
+		{"of one that awaits none", "gw", []evidence.Record{record("rec_f"), tells("rec_10", "rec_f", evidence.Failed)}, false},
+		{"of a record that is nowhere", "other", []evidence.Record{tells("rec_11", "rec_nowhere", evidence.Achieved)}, true},
+	} {
+		var refused *issuer.TargetError
+		if err := give(c.recorder, c.records...); (err == nil) != c.taken || err != nil && !errors.As(err, &refused) {
+			t.Errorf("ATK-71 an outcome %s: %v", c.name, err)
+		}
+	}
+}
+
 // linksAndStatusPlaces: a nonce names one link, and a place has one capability, for
 // their time.
 func linksAndStatusPlaces(t *testing.T, place Place) {
