@@ -12,6 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/console"
 	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -84,7 +85,7 @@ func (i *instance) firstPasskey(ctx context.Context, p *provider.Provider, agent
 	if all := agent.AgentAuth.Administrators; len(all) > 0 {
 		c.First = all[0]
 	}
-	keys, err := p.Passkeys(ctx, provider.Person{Principal: c.First})
+	keys, err := p.Passkeys(ctx, c.First)
 	if err != nil {
 		return fmt.Errorf("passkeys of %s: %w", c.First, err)
 	}
@@ -100,12 +101,12 @@ func (i *instance) firstPasskey(ctx context.Context, p *provider.Provider, agent
 
 // principal says whose an ID token is, by the same rules as for every session. One
 // whose client is an agent is nobody's (ATK-47).
-func (i *instance) principal(client string, a assembly) func(context.Context, string) (provider.Person, error) {
-	return func(ctx context.Context, idToken string) (provider.Person, error) {
+func (i *instance) principal(client string, a assembly) func(context.Context, string) (people.Claim, error) {
+	return func(ctx context.Context, idToken string) (people.Claim, error) {
 		caller, err := i.sessions.IDToken(ctx, idToken, client, a.now())
 		if err != nil {
-			return provider.Person{}, err
+			return people.Claim{}, err
 		}
-		return provider.Person{Principal: caller.Principal, Groups: caller.Groups}, nil
+		return people.Claim{Principal: caller.Principal, Groups: caller.Groups}, nil
 	}
 }

@@ -216,14 +216,14 @@ func (i *instance) backendContext(agent string, now func() time.Time) func(provi
 
 // person says who a person is by the session of a request. An agent is none, with
 // whatever session (ATK-47, ATK-62).
-func (i *instance) person(_ *wiring, url string, now func() time.Time) func(*http.Request) (provider.Person, error) {
-	return func(r *http.Request) (provider.Person, error) {
+func (i *instance) person(_ *wiring, url string, now func() time.Time) func(*http.Request) (people.Claim, error) {
+	return func(r *http.Request) (people.Claim, error) {
 		caller, err := i.sessions.Person(r, url, now())
 		if err != nil {
-			return provider.Person{}, err
+			return people.Claim{}, err
 		}
 		fresh := !caller.Authenticated.IsZero() && now().Sub(caller.Authenticated) < i.config.Approvals.Fresh
-		return provider.Person{Principal: caller.Principal, Groups: caller.Groups, Login: people.BySession, Began: caller.Authenticated, Fresh: fresh}, nil
+		return people.Claim{Principal: caller.Principal, Groups: caller.Groups, Login: people.BySession, Began: caller.Authenticated, Fresh: fresh}, nil
 	}
 }
 

@@ -5,8 +5,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/provider"
 	"github.com/powerbox-project/powerbox/internal/registry"
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/trust"
@@ -31,6 +35,22 @@ func (i *instance) registry(a assembly) (*registry.Registry, error) {
 	return registry.New(c)
 }
 
+// searcher says who searches the registry by a session, and for which person. An agent
+// that an operator has frozen is refused as its person would be.
+func (i *instance) searcher(r *http.Request, now time.Time) (identity.Caller, people.Person, error) {
+	caller, _, err := i.sessions.Authenticate(r, i.config.Issuer.URL, now)
+	if err != nil || caller.Principal == "" {
+		return caller, people.Person{}, err
+	}
+	if i.issuer.FrozenAny([]string{issuer.AgentTarget(caller.Agent), caller.Holder.ID}) {
+		return caller, people.Person{}, agentauth.Errorf(agentauth.CodeUnauthorized, "an operator stopped the calling agent; asking again does not help until an operator thaws it")
+	}
+	who, err := provider.Book(i.store, i.issuer).Recognize(r.Context(), people.Claim{
+		Principal: caller.Principal, Groups: caller.Groups, Login: people.BySession, Began: caller.Authenticated,
+	})
+	return caller, who, err
+}
+
 // list serves the registry, and looks at the cards in it from time to time.
 func (i *instance) list(ctx context.Context, a assembly) (http.Handler, error) {
 	r, err := i.registry(a)
@@ -51,10 +71,7 @@ func (i *instance) list(ctx context.Context, a assembly) (http.Handler, error) {
 	}()
 	front := &server.Registry{
 		Registry: r, Agreed: i.agreed, IsOperator: i.admin.IsOperator, Sees: i.issuer.Sees, Drift: i.scores.Drifts, Log: a.log,
-		Caller: func(r *http.Request) (identity.Caller, error) {
-			caller, _, err := i.sessions.Authenticate(r, i.config.Issuer.URL, a.now())
-			return caller, err
-		},
+		Caller: func(r *http.Request) (identity.Caller, people.Person, error) { return i.searcher(r, a.now()) },
 	}
 	return front.Handler(), nil
 }

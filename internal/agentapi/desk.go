@@ -19,17 +19,13 @@ func (p *People) atDesk(r *http.Request) bool {
 	return p.Desk != nil && strings.HasPrefix(r.PathValue("code"), "ask_")
 }
 
-func deskPerson(who provider.Person) approval.Person {
-	return approval.Person{Principal: who.Principal, Groups: who.Groups, Began: who.Began, Fresh: who.Fresh, Present: who.Present, Unsafe: who.Unsafe}
-}
-
 // onDesk adds the two queues of a person: what was asked for in the own name, and
 // what the person reviews.
 func (p *People) onDesk(r *http.Request, who provider.Person, all map[string]any) error {
 	if p.Desk == nil {
 		return nil
 	}
-	own, review, err := p.Desk.Questions(r.Context(), deskPerson(who))
+	own, review, err := p.Desk.Questions(r.Context(), who)
 	list := func(qs []approval.Question) []any {
 		out := make([]any, 0, len(qs))
 		for _, q := range qs {
@@ -81,7 +77,7 @@ func deskQuestion(q approval.Question, now time.Time) map[string]any {
 }
 
 func (p *People) deskQuestion(r *http.Request, who provider.Person) (any, error) {
-	q, err := p.Desk.Question(r.Context(), deskPerson(who), r.PathValue("code"))
+	q, err := p.Desk.Question(r.Context(), who, r.PathValue("code"))
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +87,7 @@ func (p *People) deskQuestion(r *http.Request, who provider.Person) (any, error)
 // deskAnswer reads a person's word: with neither operations nor resources
 // everything is approved, and names that are there are all that is left.
 func (p *People) deskAnswer(r *http.Request, who provider.Person, v powerbox.Value) (any, error) {
-	q, err := p.Desk.Question(r.Context(), deskPerson(who), r.PathValue("code"))
+	q, err := p.Desk.Question(r.Context(), who, r.PathValue("code"))
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +117,7 @@ func (p *People) deskAnswer(r *http.Request, who provider.Person, v powerbox.Val
 			return nil, err
 		}
 	}
-	q, err = p.Desk.Answer(r.Context(), deskPerson(who), q.ID, a)
+	q, err = p.Desk.Answer(r.Context(), who, q.ID, a)
 	if err != nil {
 		return nil, err
 	}

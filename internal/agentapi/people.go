@@ -43,7 +43,7 @@ type People struct {
 	// Groups are those of built-in users, by name; nil for none.
 	Groups func(name string) []string
 	// Who says who a person is by the session of a request.
-	Who func(*http.Request) (provider.Person, error)
+	Who func(*http.Request) (people.Claim, error)
 	// Dev reports whether there is a built-in user of a name; nil outside of
 	// experiments. Whoever is on this machine can be one, without a session.
 	Dev       func(name string) bool
@@ -96,17 +96,17 @@ func because(err error) string {
 	return ": " + e.Message
 }
 
-// person finds out who asks. A browser brings cookies and an Origin of its own:
+// claim finds out who says to ask. A browser brings cookies and an Origin of its own:
 // neither has a place here (ATK-47).
-func (p *People) person(r *http.Request) (provider.Person, error) {
+func (p *People) claim(r *http.Request) (people.Claim, error) {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-		return provider.Person{}, agentauth.Errorf(agentauth.CodeUnauthorized, "this is for programs; people use the page")
+		return people.Claim{}, agentauth.Errorf(agentauth.CodeUnauthorized, "this is for programs; people use the page")
 	}
 	if name := r.Header.Get(DevUserHeader); name != "" && p.Dev != nil {
 		if !p.Dev(name) {
-			return provider.Person{}, agentauth.Errorf(agentauth.CodeUnauthorized, "there is no built-in user %q", name)
+			return people.Claim{}, agentauth.Errorf(agentauth.CodeUnauthorized, "there is no built-in user %q", name)
 		}
-		who := provider.Person{Principal: "user:" + name, Login: people.ByName, Began: p.Provider.Now(), Fresh: true, Unsafe: true} // there is no login
+		who := people.Claim{Principal: "user:" + name, Login: people.ByName, Began: p.Provider.Now(), Fresh: true, Unsafe: true} // there is no login
 		if p.Groups != nil {
 			who.Groups = p.Groups(name)
 		}
@@ -118,14 +118,15 @@ func (p *People) person(r *http.Request) (provider.Person, error) {
 }
 
 func (p *People) serve(r *http.Request) (any, error) {
-	who, err := p.person(r)
-	if err == nil {
-		err = p.Provider.Recognize(r.Context(), who)
-	}
+	c, err := p.claim(r)
 	if err != nil {
 		return nil, err
 	}
-	who.Address = peer.Of(r).Network()
+	c.Address = peer.Of(r).Network()
+	who, err := p.Provider.Recognize(r.Context(), c)
+	if err != nil {
+		return nil, err
+	}
 	v, err := body(r)
 	if err != nil {
 		return nil, err

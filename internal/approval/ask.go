@@ -69,19 +69,7 @@ type Given struct {
 }
 
 // Person is who answers.
-type Person struct {
-	Principal string
-	Groups    []string
-	Began     time.Time // when the login was made, zero for nobody knows
-	// Fresh reports that the person has logged in just now (AAP-A6): what approves
-	// takes that, and what denies and revokes does not.
-	Fresh bool
-	// Present reports that the person has shown to be there, for this very answer.
-	Present bool
-	// Unsafe lets somebody answer without being present: built-in users, in
-	// experiments.
-	Unsafe bool
-}
+type Person = people.Person
 
 // Answer is a person's word.
 type Answer struct {

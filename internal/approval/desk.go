@@ -356,7 +356,7 @@ func (d *Desk) admits(r Reader, who Person) error {
 	if err != nil && !notFound(err) {
 		return err
 	}
-	return a.Admits(who.Began, d.config.Issuer.FrozenPrincipal(who.Principal))
+	return who.Still(a, d.config.Issuer.FrozenPrincipal(who.Principal))
 }
 
 func (d *Desk) answered(tx Tx, q Question, who Person, a Answer, now time.Time) (Question, error) {

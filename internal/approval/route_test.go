@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/people/peopletest"
 )
 
 var noon = time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
 
 func person(principal string, groups ...string) Person {
-	return Person{Principal: principal, Groups: groups, Fresh: true, Present: true}
+	return peopletest.Person(people.Claim{Principal: principal, Groups: groups, Fresh: true, Present: true})
 }
 
 // Everybody whom a rule names for a part has to approve: what needs two people is
@@ -122,7 +124,7 @@ func TestSEP27_AnAnswerNarrows(t *testing.T) {
 // request.
 func TestAAPA7_PresenceByWhatIsLeft(t *testing.T) {
 	q := Question{Kind: ForCapability, Until: noon.Add(time.Hour), Matters: []issuer.Matter{{Grant: "g", Operations: []issuer.Operation{{Name: "read"}, {Name: "delete", Write: true}}}}}
-	who := Person{Principal: "user:alice", Fresh: true}
+	who := peopletest.Person(people.Claim{Principal: "user:alice", Fresh: true})
 	for name, c := range map[string]struct {
 		left    []string
 		present bool

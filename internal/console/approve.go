@@ -258,7 +258,7 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 			page.Endings = append(page.Endings, e)
 		}
 	}
-	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who)
+	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
 	if err != nil {
 		return page, err
 	}

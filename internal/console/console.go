@@ -71,7 +71,7 @@ type Agents interface {
 
 // Passkeys are the passkeys of people.
 type Passkeys interface {
-	Passkeys(ctx context.Context, who provider.Person) ([]provider.Passkey, error)
+	Passkeys(ctx context.Context, principal string) ([]provider.Passkey, error)
 	Passkey(ctx context.Context, id []byte) (provider.Passkey, error)
 	AddPasskey(ctx context.Context, who provider.Person, key provider.Passkey) error
 	UsedPasskey(ctx context.Context, id []byte, credential []byte) error
@@ -80,8 +80,8 @@ type Passkeys interface {
 
 // People says whose login counts, and lets administrators change that.
 type People interface {
-	Recognize(ctx context.Context, who provider.Person) error
-	Administrator(who provider.Person) bool
+	Recognize(ctx context.Context, c people.Claim) (provider.Person, error)
+	Administrator(principal string) bool
 	People(ctx context.Context) ([]provider.Known, error)
 	SetPersonAs(ctx context.Context, who provider.Person, principal string, state people.State, reason string) error
 }
@@ -339,9 +339,11 @@ func (k *Console) showStatus(v *visit, status int, page string, body any) error 
 	f := frame{Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Body: body}
 	if v.session != nil {
 		f.Who = v.session.principal
-		f.Administrator = k.config.People.Administrator(provider.Person{Principal: v.session.principal})
+	}
+	if who, err := k.person(v); err == nil { // else the page is about that, and has no menu
+		f.Administrator = k.config.People.Administrator(who.Principal)
 		if d := k.config.Directory; d != nil {
-			f.Directory, f.Operator = true, d.Viewer(provider.Person{Principal: v.session.principal, Groups: v.session.groups}).Operator
+			f.Directory, f.Operator = true, d.Viewer(who).Operator
 		}
 	}
 	var b bytes.Buffer

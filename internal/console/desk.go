@@ -64,16 +64,12 @@ type choice struct {
 	Write, Left bool // Left: not left out by somebody else before
 }
 
-func deskPerson(who provider.Person) approval.Person {
-	return approval.Person{Principal: who.Principal, Groups: who.Groups, Began: who.Began, Fresh: who.Fresh, Present: who.Present, Unsafe: who.Unsafe}
-}
-
 // onDesk are the two queues of a person.
 func (k *Console) onDesk(v *visit, who provider.Person) (own, review []deskEntry, err error) {
 	if k.config.Desk == nil {
 		return nil, nil, nil
 	}
-	mine, others, err := k.config.Desk.Questions(v.r.Context(), deskPerson(who))
+	mine, others, err := k.config.Desk.Questions(v.r.Context(), who)
 	list := func(qs []approval.Question) (out []deskEntry) {
 		for _, q := range qs {
 			out = append(out, deskEntry{q.ID, inShort(q), cmp.Or(q.Requester, q.Holder), q.Principal, q.Writes(), q.Expires})
@@ -107,14 +103,14 @@ func (k *Console) deskQuestion(v *visit, id string) error {
 	if err != nil {
 		return err
 	}
-	q, err := k.config.Desk.Question(v.r.Context(), deskPerson(who), id)
+	q, err := k.config.Desk.Question(v.r.Context(), who, id)
 	if err != nil {
 		return err
 	}
 	now := k.config.Now()
 	page := deskPage{
 		Question: q, By: cmp.Or(q.Requester, q.Holder), Named: q.Requester != "", State: string(q.At(now)), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
-		Open: q.Open(now) && !q.Answered(deskPerson(who)), Mine: q.Principal == who.Principal, Seen: approval.Digest(q), Risky: q.Writes(), Given: q.Answers, Mark: deskMark(q),
+		Open: q.Open(now) && !q.Answered(who), Mine: q.Principal == who.Principal, Seen: approval.Digest(q), Risky: q.Writes(), Given: q.Answers, Mark: deskMark(q),
 	}
 	for i, m := range q.Matters {
 		page.Asks = append(page.Asks, deskAskOf(q, i, m))
@@ -122,7 +118,7 @@ func (k *Console) deskQuestion(v *visit, id string) error {
 	for _, n := range q.Needs {
 		page.People = append(page.People, needInWords(n))
 	}
-	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who)
+	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
 	if err != nil {
 		return err
 	}
@@ -230,7 +226,7 @@ func (k *Console) answeringDesk(v *visit) (provider.Person, approval.Question, a
 	if err != nil {
 		return who, approval.Question{}, approval.Answer{}, err
 	}
-	q, err := k.config.Desk.Question(v.r.Context(), deskPerson(who), v.r.PathValue("id"))
+	q, err := k.config.Desk.Question(v.r.Context(), who, v.r.PathValue("id"))
 	if err != nil {
 		return who, q, approval.Answer{}, err
 	}
@@ -249,7 +245,7 @@ func (k *Console) deskChallenge(v *visit) error {
 	if a.Seen != approval.Digest(q) {
 		return agentauth.Errorf(agentauth.CodeChanged, "the request has changed since you opened it; load the page again")
 	}
-	digest, err := k.config.Desk.AnswerDigest(q, deskPerson(who), a)
+	digest, err := k.config.Desk.AnswerDigest(q, who, a)
 	if err != nil {
 		return err
 	}
@@ -262,7 +258,7 @@ func (k *Console) deskAnswer(v *visit) error {
 		return err
 	}
 	if v.r.PostFormValue("assertion") != "" {
-		if a.Proof, err = k.config.Desk.AnswerDigest(q, deskPerson(who), a); err != nil {
+		if a.Proof, err = k.config.Desk.AnswerDigest(q, who, a); err != nil {
 			return err
 		}
 		if a.Passkey, err = k.signed(v, who, "desk", a.Proof); err != nil {
@@ -270,7 +266,7 @@ func (k *Console) deskAnswer(v *visit) error {
 		}
 		who.Present = true
 	}
-	if _, err := k.config.Desk.Answer(v.r.Context(), deskPerson(who), q.ID, a); err != nil {
+	if _, err := k.config.Desk.Answer(v.r.Context(), who, q.ID, a); err != nil {
 		return err
 	}
 	return v.see("/approve/" + q.ID)

@@ -58,8 +58,11 @@ func (k *Console) events(v *visit) error {
 	defer tick.Stop()
 	cookie := k.cookie(v.r, sessionCookie)
 	for last, first := "", true; ; first = false {
-		if k.sessions.of(cookie) == nil || k.config.People.Recognize(v.r.Context(), who) != nil {
+		if k.sessions.of(cookie) == nil {
 			return nil
+		}
+		if who, err = k.person(v); err != nil {
+			return nil //nolint:nilerr // the page asks again, and is told
 		}
 		qs, err := k.config.Approvals.Questions(v.r.Context(), who)
 		if err != nil {

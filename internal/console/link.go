@@ -68,7 +68,7 @@ func (k *Console) toLink(v *visit) error {
 	page.Reads, page.Changes = k.given(page.Linking.Reads), k.given(page.Linking.Changes)
 	page.ClaimedShown = page.Claimed[:min(len(page.Claimed), claimedShown)]
 	page.ClaimedMore = len(page.Claimed) - len(page.ClaimedShown)
-	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who)
+	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
 	if err != nil {
 		return err
 	}

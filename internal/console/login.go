@@ -10,7 +10,6 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/people"
-	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
 // loginPage is how somebody can log in here.
@@ -59,7 +58,7 @@ func (k *Console) loginByName(v *visit) error {
 	if !slices.Contains(k.config.Users, name) {
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "there is no such built-in user")
 	}
-	if err := k.logIn(v, provider.Person{Principal: "user:" + name, Groups: k.config.Groups["user:"+name], Login: people.ByName}); err != nil {
+	if err := k.logIn(v, people.Claim{Principal: "user:" + name, Groups: k.config.Groups["user:"+name], Login: people.ByName}); err != nil {
 		return err
 	}
 	return v.see(ours(v.r.PostFormValue("next")))
@@ -84,7 +83,7 @@ func (k *Console) beFirst(v *visit) error {
 	if k.config.FirstSecret == "" || subtle.ConstantTimeCompare([]byte(v.r.PostFormValue("secret")), []byte(k.config.FirstSecret)) != 1 {
 		return gone
 	}
-	have, err := k.config.Passkeys.Passkeys(v.r.Context(), provider.Person{Principal: k.config.First})
+	have, err := k.config.Passkeys.Passkeys(v.r.Context(), k.config.First)
 	if err != nil {
 		return err
 	}
@@ -92,7 +91,7 @@ func (k *Console) beFirst(v *visit) error {
 	if len(have) > 0 || !k.begun.CompareAndSwap(false, true) {
 		return gone
 	}
-	if err := k.logIn(v, provider.Person{Principal: k.config.First, Groups: k.config.Groups[k.config.First], Login: people.ByInvite}); err != nil {
+	if err := k.logIn(v, people.Claim{Principal: k.config.First, Groups: k.config.Groups[k.config.First], Login: people.ByInvite}); err != nil {
 		return err
 	}
 	http.Redirect(v.w, v.r, "/passkeys", http.StatusSeeOther)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/people"
-	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
 // OpenID is the way of people through an OpenID provider: authorization code with
@@ -29,7 +28,7 @@ type OpenID struct {
 	Client   *http.Client
 	// Principal names who an ID token, which has been verified, is of. An agent's
 	// is an error (ATK-47).
-	Principal func(ctx context.Context, idToken string) (provider.Person, error)
+	Principal func(ctx context.Context, idToken string) (people.Claim, error)
 	// MaxAge is how long ago the provider may have authenticated the person.
 	MaxAge time.Duration
 
@@ -114,33 +113,33 @@ func (k *Console) loginCallback(v *visit) error {
 }
 
 // finish exchanges the code, and believes the ID token that comes for it.
-func (o *OpenID) finish(ctx context.Context, a *attempt, code string, now time.Time) (provider.Person, error) {
+func (o *OpenID) finish(ctx context.Context, a *attempt, code string, now time.Time) (people.Claim, error) {
 	p, client, err := o.discover(ctx)
 	if err != nil {
-		return provider.Person{}, err
+		return people.Claim{}, err
 	}
 	ctx = oidc.ClientContext(ctx, o.Client)
 	tokens, err := client.Exchange(ctx, code, oauth2.VerifierOption(a.verifier))
 	if err != nil {
-		return provider.Person{}, err
+		return people.Claim{}, err
 	}
 	raw, _ := tokens.Extra("id_token").(string)
 	id, err := p.VerifierContext(ctx, &oidc.Config{ClientID: o.ClientID, Now: func() time.Time { return now }}).Verify(ctx, raw)
 	if err != nil {
-		return provider.Person{}, err
+		return people.Claim{}, err
 	}
 	var claims struct {
 		Authenticated int64 `json:"auth_time"`
 	}
 	if err := id.Claims(&claims); err != nil {
-		return provider.Person{}, err
+		return people.Claim{}, err
 	}
 	at := time.Unix(claims.Authenticated, 0)
 	switch {
 	case subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.nonce)) != 1:
-		return provider.Person{}, fmt.Errorf("the ID token is of another login: its nonce differs")
+		return people.Claim{}, fmt.Errorf("the ID token is of another login: its nonce differs")
 	case now.Sub(at) > o.MaxAge+time.Minute:
-		return provider.Person{}, fmt.Errorf("the provider authenticated the person at %s, which is too long ago, although max_age was asked for", at.UTC().Format(time.RFC3339))
+		return people.Claim{}, fmt.Errorf("the provider authenticated the person at %s, which is too long ago, although max_age was asked for", at.UTC().Format(time.RFC3339))
 	}
 	return o.Principal(ctx, raw)
 }

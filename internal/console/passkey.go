@@ -56,7 +56,7 @@ func (a account) WebAuthnDisplayName() string                { return a.principa
 func (a account) WebAuthnCredentials() []webauthn.Credential { return a.credentials }
 
 func (k *Console) account(ctx context.Context, principal string) (account, error) {
-	keys, err := k.config.Passkeys.Passkeys(ctx, provider.Person{Principal: principal})
+	keys, err := k.config.Passkeys.Passkeys(ctx, principal)
 	a := account{principal: principal}
 	for _, one := range keys {
 		var c webauthn.Credential
@@ -198,7 +198,7 @@ func (k *Console) loginByPasskey(v *visit) error {
 	if err := k.used(v.r.Context(), credential); err != nil {
 		return err
 	}
-	if err := k.logIn(v, provider.Person{Principal: user.WebAuthnName(), Groups: k.config.Groups[user.WebAuthnName()], Login: people.ByPasskey}); err != nil {
+	if err := k.logIn(v, people.Claim{Principal: user.WebAuthnName(), Groups: k.config.Groups[user.WebAuthnName()], Login: people.ByPasskey}); err != nil {
 		return err
 	}
 	return v.see(ours(v.r.PostFormValue("next")))
@@ -214,7 +214,7 @@ func (k *Console) ownPasskeys(v *visit) error {
 	if err != nil {
 		return err
 	}
-	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who)
+	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
 	if err != nil {
 		return err
 	}

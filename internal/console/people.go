@@ -15,7 +15,7 @@ type peoplePage struct {
 // administering is who visits a page that is for administrators alone.
 func (k *Console) administering(v *visit) (provider.Person, error) {
 	who, err := k.person(v)
-	if err == nil && !k.config.People.Administrator(who) {
+	if err == nil && !k.config.People.Administrator(who.Principal) {
 		err = agentauth.Errorf(agentauth.CodeUnauthorized, "this page is for administrators")
 	}
 	return who, err

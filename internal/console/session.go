@@ -242,9 +242,10 @@ func (k *Console) setCookie(w http.ResponseWriter, name, value string, lasts tim
 }
 
 // logIn gives the browser a session.
-func (k *Console) logIn(v *visit, who provider.Person) error {
-	who.Began = k.config.Now()
-	if err := k.config.People.Recognize(v.r.Context(), who); err != nil {
+func (k *Console) logIn(v *visit, c people.Claim) error {
+	c.Began = k.config.Now()
+	who, err := k.config.People.Recognize(v.r.Context(), c)
+	if err != nil {
 		return err
 	}
 	cookie, err := k.sessions.start(who, k.cookie(v.r, sessionCookie))
@@ -262,8 +263,12 @@ func (k *Console) person(v *visit) (provider.Person, error) {
 	if v.session == nil || v.session.principal == "" {
 		return provider.Person{}, errLogin
 	}
-	who := provider.Person{Principal: v.session.principal, Groups: v.session.groups, Login: v.session.login, Began: v.session.began, Fresh: k.fresh(v), Address: peer.Of(v.r).Network()}
-	return who, k.config.People.Recognize(v.r.Context(), who)
+	return k.config.People.Recognize(v.r.Context(), v.claim(k.fresh(v)))
+}
+
+// claim is who the visitor is, as the session says.
+func (v *visit) claim(fresh bool) people.Claim {
+	return people.Claim{Principal: v.session.principal, Groups: v.session.groups, Login: v.session.login, Began: v.session.began, Fresh: fresh, Address: peer.Of(v.r).Network()}
 }
 
 // fresh reports whether the visitor has logged in just now (AAP-A6).

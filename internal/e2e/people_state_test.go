@@ -115,3 +115,40 @@ func TestATK63_AdministratorsAreAskedToo(t *testing.T) {
 		t.Errorf("an administrator who was let back: HTTP %d; want 200", status)
 	}
 }
+
+// TestATK63_TheRegistryIsClosedToFrozenPeople freezes and removes a person whose session
+// searches the registry, and freezes an agent that searches it for a person.
+func TestATK63_TheRegistryIsClosedToFrozenPeople(t *testing.T) {
+	l := newLogin(t)
+	w := start(t, options{
+		callers: "  providers:\n    - {issuer: https://login.example.org, audience: [https://agents.example.org], jwks_file: keys.json}\n  callers:\n    - {agent: scout, client: scout}\n",
+		files:   map[string]string{"keys.json": l.jwks(t)}, policies: asking,
+	})
+	made := func() string {
+		return l.session(t, "alice", fact{"aud": w.url, "iat": time.Now().Unix(), "auth_time": time.Now().Unix()})
+	}
+	scout := l.session(t, "carol", fact{"aud": w.url, "client_id": "scout"})
+	see := func(when, session string, want int) {
+		t.Helper()
+		if status, found := w.listings(t, session, ""); status != want || want != http.StatusOK && len(found) > 0 {
+			t.Errorf("ATK-63 the registry for %s: HTTP %d %v; want %d", when, status, found, want)
+		}
+	}
+	old := made()
+	see("an active person", old, http.StatusOK)
+	see("a built-in user", aliceToken, http.StatusOK)
+	see("an agent", scout, http.StatusOK)
+	w.run("freeze", "agent:scout", "--reason", "hijacked")
+	see("an agent that was frozen", scout, http.StatusForbidden)
+	for _, c := range []struct{ verb, state string }{{"freeze", "a frozen person"}, {"remove", "a removed person"}} {
+		w.run("person", c.verb, "user:alice", "--reason", "left the company")
+		see(c.state, old, http.StatusForbidden)
+		see(c.state+" with a new session", made(), http.StatusForbidden)
+		see(c.state+" as a built-in user", aliceToken, http.StatusForbidden)
+		see("somebody else", bobToken, http.StatusOK)
+		w.run("person", "thaw", "user:alice", "--reason", "came back")
+		see("a login from before the person was let back", old, http.StatusForbidden)
+	}
+	w.run("freeze", "user:bob", "--reason", "by the other verb")
+	see("a person whom powerbox freeze stopped", bobToken, http.StatusForbidden)
+}

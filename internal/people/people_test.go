@@ -1,6 +1,8 @@
 package people_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -29,5 +31,39 @@ func TestWhoIsAdmitted(t *testing.T) {
 		if err := c.account.Admits(c.began, c.frozen); (err == nil) != c.want {
 			t.Errorf("somebody %s: %v; want admitted %t", name, err, c.want)
 		}
+	}
+}
+
+// TestATK63_OnlyRecognizeMakesAPerson recognizes people of every state, and shows that a
+// Person whom nobody recognized is refused.
+func TestATK63_OnlyRecognizeMakesAPerson(t *testing.T) {
+	unknown := errors.New("unknown")
+	accounts := map[string]people.Account{"user:frozen": {State: people.Frozen}, "user:removed": {State: people.Removed}}
+	broken := errors.New("the store is away")
+	book := people.Book{
+		Account: func(_ context.Context, principal string) (people.Account, error) {
+			if principal == "user:unread" {
+				return people.Account{}, broken
+			}
+			a, ok := accounts[principal]
+			if !ok {
+				return a, unknown
+			}
+			return a, nil
+		},
+		Unknown: unknown, Frozen: func(principal string) bool { return principal == "user:stopped" },
+	}
+	for principal, want := range map[string]bool{"user:alice": true, "user:frozen": false, "user:removed": false, "user:stopped": false, "user:unread": false, "": false} {
+		who, err := book.Recognize(t.Context(), people.Claim{Principal: principal})
+		if (err == nil) != want || (who.Principal == principal) != (want || principal == "") {
+			t.Errorf("ATK-63 %q: %+v, %v; want recognized %t", principal, who, err, want)
+		}
+		if still := who.Still(people.Account{}, false); (still == nil) != want {
+			t.Errorf("ATK-63 %q after that: %v; want admitted %t", principal, still, want)
+		}
+	}
+	var written people.Person
+	if written.Principal = "user:alice"; written.Still(people.Account{}, false) == nil {
+		t.Error("ATK-63 a Person that was not recognized is admitted")
 	}
 }

@@ -121,22 +121,7 @@ func (p *Provider) code() (shown string, stored []byte, err error) {
 }
 
 // Person is who answers.
-type Person struct {
-	Principal string
-	Groups    []string // as the person's identity provider says
-	Login     people.Login
-	Began     time.Time // when the login was made, zero for nobody knows
-	Address   string    // or network of IPv6 that the person is at, for limits; "" for unknown
-	// Fresh reports that the person has logged in just now (AAP-A6): what approves, or
-	// lets a host in, takes that, and what denies and revokes does not.
-	Fresh bool
-	// Present reports that the person has shown to be there, with a passkey or what
-	// is as good, for this very answer (AAP-A7).
-	Present bool
-	// Unsafe lets somebody answer without being present: built-in users, in
-	// experiments.
-	Unsafe bool
-}
+type Person = people.Person
 
 // Decision is a person's word on one grant.
 type Decision struct {
@@ -546,7 +531,7 @@ func (p *Provider) link(tx Tx, u *unit, q *Question, who Person, now time.Time) 
 	}
 	linked := q.links()
 	if linked {
-		q.Host.User, q.Host.Vouched = who.Principal, who.vouches()
+		q.Host.User, q.Host.Vouched = who.Principal, vouches(who)
 	}
 	if q.Agent.Mode == agentauth.Delegated {
 		q.Agent.User = q.Host.User

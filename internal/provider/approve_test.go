@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/people/peopletest"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -132,9 +134,9 @@ func TestATK46_Answers(t *testing.T) {
 		return second(w.provider.Answer(t.Context(), who, ap.ID, a))
 	}
 	w.want("ATK-46: another user", answer(bob, all("")), agentauth.CodeNotFound)
-	w.want("ATK-46: nobody", answer(provider.Person{}, all("")), agentauth.CodeNotFound)
-	w.want("AAP-A7: who is not there", answer(provider.Person{Principal: alice.Principal, Fresh: true}, all("")), agentauth.CodeUnauthorized)
-	w.want("AAP-A6: an old login", answer(provider.Person{Principal: alice.Principal, Present: true, Unsafe: true}, all("")), agentauth.CodeUnauthorized)
+	w.want("ATK-46: nobody", answer(provider.Person{}, all("")), agentauth.CodeUnauthenticated)
+	w.want("AAP-A7: who is not there", answer(peopletest.Person(people.Claim{Principal: alice.Principal, Fresh: true}), all("")), agentauth.CodeUnauthorized)
+	w.want("AAP-A6: an old login", answer(peopletest.Person(people.Claim{Principal: alice.Principal, Present: true, Unsafe: true}), all("")), agentauth.CodeUnauthorized)
 	other := provider.Answer{Decisions: []provider.Decision{{Grant: m.standing().Grants[0].ID, Approve: true}}}
 	w.want("ATK-46: a grant of another request", answer(alice, other), agentauth.CodeInvalidRequest)
 	w.want("AAP-G3: nothing left", answer(alice, all(`{"amount":{"min":501}}`)), agentauth.CodeInvalidRequest)
@@ -198,10 +200,10 @@ func TestAAPQ5_Escalation(t *testing.T) {
 	}
 	_, err = w.more(m)
 	w.want("AAP-Q1: nothing", err, agentauth.CodeInvalidRequest)
-	absent := provider.Person{Principal: alice.Principal, Fresh: true}
+	absent := peopletest.Person(people.Claim{Principal: alice.Principal, Fresh: true})
 	_, err = w.provider.GrantAs(t.Context(), absent, m.id, provider.Asked{Name: "transfer"})
 	w.want("AAP-A7: given by who is not there", err, agentauth.CodeUnauthorized)
-	_, err = w.provider.GrantAs(t.Context(), provider.Person{Principal: alice.Principal, Present: true, Unsafe: true}, m.id, provider.Asked{Name: "transfer"})
+	_, err = w.provider.GrantAs(t.Context(), peopletest.Person(people.Claim{Principal: alice.Principal, Present: true, Unsafe: true}), m.id, provider.Asked{Name: "transfer"})
 	w.want("AAP-A6: given with an old login", err, agentauth.CodeUnauthorized)
 	_, err = w.provider.GrantAs(t.Context(), alice, m.id, provider.Asked{Name: "audit"})
 	w.want("AAP-R10: given", err, agentauth.CodeInvalidCapability)

@@ -54,7 +54,7 @@ func (p *Provider) AskClaim(ctx context.Context, s HostSession, agent string, as
 // takeOver links the host of a question to whoever answered it, which claims its
 // autonomous agents.
 func (p *Provider) takeOver(tx Tx, u *unit, q *Question, who Person, now time.Time) error {
-	q.Host.User, q.Host.Vouched, q.Host.Updated = who.Principal, who.vouches(), now
+	q.Host.User, q.Host.Vouched, q.Host.Updated = who.Principal, vouches(who), now
 	if err := tx.PutHost(q.Host); err != nil {
 		return err
 	}

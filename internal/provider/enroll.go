@@ -37,7 +37,7 @@ func (p *Provider) Invite(ctx context.Context, who Person, name, user string, de
 	if !p.config.Administrator(who.Principal) {
 		return "", v, agentauth.Errorf(agentauth.CodeUnauthorized, "hosts are invited by an administrator")
 	}
-	if err := who.recent(); err != nil {
+	if err := recent(who); err != nil {
 		return "", v, err
 	}
 	if err := namesUser(user); user != "" && err != nil {
@@ -50,7 +50,7 @@ func (p *Provider) Invite(ctx context.Context, who Person, name, user string, de
 		return "", v, err
 	}
 	now := p.config.Now()
-	v = Invitation{Name: plain(name, maxNameText), User: user, Defaults: defaults, OwnList: defaults != nil, Vouched: user != "" && who.vouches(), By: who.Principal, Created: now, Expires: now.Add(inviting)}
+	v = Invitation{Name: plain(name, maxNameText), User: user, Defaults: defaults, OwnList: defaults != nil, Vouched: user != "" && vouches(who), By: who.Principal, Created: now, Expires: now.Add(inviting)}
 	err = p.updateBy(ctx, who, func(tx Tx, _ *unit) error {
 		if err := tx.PutInvitation(p.codeHash(code), v); err != nil {
 			return err

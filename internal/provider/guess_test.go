@@ -5,6 +5,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/people/peopletest"
 )
 
 // TestATK50_GuessesAtOneTime makes 120 tries at one time: exactly ten are looked at. A
@@ -13,7 +16,7 @@ func TestATK50_GuessesAtOneTime(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	p := &Provider{guesses: map[string]guesses{}}
 	p.config.Now = func() time.Time { return now }
-	who := Person{Principal: "user:mallory", Address: "192.0.2.1"}
+	who := peopletest.Person(people.Claim{Principal: "user:mallory", Address: "192.0.2.1"})
 	var looked atomic.Int64
 	var all sync.WaitGroup
 	for range 120 {

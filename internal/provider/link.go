@@ -115,7 +115,7 @@ func (p *Provider) LinkDigest(l Linking, who Person, atOnce bool) string {
 // LinkHost links a host without a user to one, by the word of an administrator (AAP-U4), or lets
 // the agents of one that has a user have at once what changes something.
 func (p *Provider) LinkHost(ctx context.Context, who Person, link Link) (out Linking, err error) {
-	if err := who.recent(); err != nil {
+	if err := recent(who); err != nil {
 		return out, err
 	}
 	err = p.updateBy(ctx, who, func(tx Tx, u *unit) error {
@@ -128,7 +128,7 @@ func (p *Provider) LinkHost(ctx context.Context, who Person, link Link) (out Lin
 			return errChanged()
 		case l.Host.User != "" && (!link.AtOnce || l.Host.Vouched || len(l.Changes) == 0):
 			return agentauth.Errorf(agentauth.CodeInvalidRequest, "there is nothing left to let the agents of the host have at once")
-		case link.AtOnce && !who.vouches():
+		case link.AtOnce && !vouches(who):
 			return agentauth.Errorf(agentauth.CodeUnauthorized, "what agents of the host have without asking changes something; say so on the page, with a passkey (AAP-A7)")
 		}
 		out = l
@@ -181,7 +181,7 @@ func (p *Provider) Link(ctx context.Context, who Person, host, user string) erro
 	if user == "" {
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "user is missing; want the principal that the host is linked to")
 	}
-	_, err := p.LinkHost(ctx, who, Link{Host: host, User: user, AtOnce: who.vouches()})
+	_, err := p.LinkHost(ctx, who, Link{Host: host, User: user, AtOnce: vouches(who)})
 	return err
 }
 

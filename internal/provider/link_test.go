@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/people/peopletest"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
@@ -16,7 +18,7 @@ func withPay(c *provider.Config) {
 
 // absent is somebody who has logged in just now, and has not shown to be there.
 func absent(who provider.Person) provider.Person {
-	return provider.Person{Principal: who.Principal, Fresh: true}
+	return peopletest.Person(people.Claim{Principal: who.Principal, Fresh: true})
 }
 
 // TestAAPA7_AHostThatBecomesYours: whoever links a host gives its agents the defaults

@@ -238,7 +238,7 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 // recent refuses a person whose login is old: a host that is let in, or becomes a
 // user's, has agents with what nobody is asked about (AAP-A6, AAP-U4, AAP-U6). What they
 // have so and what changes something takes somebody present ([Host.Vouched]).
-func (who Person) recent() error {
+func recent(who Person) error {
 	if !who.Fresh {
 		return errStale()
 	}
@@ -247,14 +247,14 @@ func (who Person) recent() error {
 
 // vouches reports whether a person is there who gives what changes something
 // (AAP-A7).
-func (who Person) vouches() bool { return who.Present || who.Unsafe }
+func vouches(who Person) bool { return who.Present || who.Unsafe }
 
 // PreRegister makes a host known and active before it has an agent (AAP-U6).
 func (p *Provider) PreRegister(ctx context.Context, who Person, name, user string, key token.PublicKey, defaults []string) (Host, error) {
 	if !p.config.Administrator(who.Principal) {
 		return Host{}, agentauth.Errorf(agentauth.CodeUnauthorized, "hosts are registered ahead by an administrator")
 	}
-	if err := who.recent(); err != nil {
+	if err := recent(who); err != nil {
 		return Host{}, err
 	}
 	if err := namesUser(user); user != "" && err != nil {
@@ -269,7 +269,7 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 	}
 	now := p.config.Now()
 	h := Host{
-		ID: id, Name: plain(name, maxNameText), Thumbprint: key.Thumbprint(), Key: key.JWK().AppendJSON(nil), User: user, Vouched: user != "" && who.vouches(), Defaults: defaults, OwnList: defaults != nil,
+		ID: id, Name: plain(name, maxNameText), Thumbprint: key.Thumbprint(), Key: key.JWK().AppendJSON(nil), User: user, Vouched: user != "" && vouches(who), Defaults: defaults, OwnList: defaults != nil,
 		Status: agentauth.Active, Created: now, Activated: now, Updated: now,
 	}
 	err = p.updateBy(ctx, who, func(tx Tx, _ *unit) error {

@@ -22,10 +22,10 @@ type Passkey struct {
 // maxPasskeys bounds how many a person has.
 const maxPasskeys = 20
 
-// Passkeys returns the passkeys of a person, oldest first.
-func (p *Provider) Passkeys(ctx context.Context, who Person) (out []Passkey, err error) {
+// Passkeys returns the passkeys of a principal, oldest first.
+func (p *Provider) Passkeys(ctx context.Context, principal string) (out []Passkey, err error) {
 	err = p.config.Store.ViewProvider(ctx, func(r Reader) error {
-		out, err = r.Passkeys(who.Principal)
+		out, err = r.Passkeys(principal)
 		return err
 	})
 	return out, err

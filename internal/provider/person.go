@@ -12,25 +12,40 @@ import (
 	"github.com/powerbox-project/powerbox/internal/people"
 )
 
-// Recognize refuses somebody whose login does not count any more: the person was frozen
-// or removed, or the login ended. Every entrance asks it before anything else.
-func (p *Provider) Recognize(ctx context.Context, who Person) error {
-	return p.config.Store.ViewProvider(ctx, func(r Reader) error { return p.admits(r, who) })
+// Recognize is [people.Book.Recognize] over the provider's store.
+func (p *Provider) Recognize(ctx context.Context, c people.Claim) (Person, error) {
+	return Book(p.config.Store, p.config.Issuer).Recognize(ctx, c)
 }
 
+// Book says whose login counts, by what a store keeps of people and what an issuer has
+// frozen.
+func Book(s Store, i *issuer.Issuer) people.Book {
+	return people.Book{
+		Account: func(ctx context.Context, principal string) (a people.Account, err error) {
+			err = s.ViewProvider(ctx, func(r Reader) error {
+				a, err = r.Account(principal)
+				return err
+			})
+			return a, err
+		},
+		Unknown: issuer.ErrNotFound, Frozen: i.FrozenPrincipal,
+	}
+}
+
+// admits refuses a person who was frozen or removed meanwhile.
 func (p *Provider) admits(r Reader, who Person) error {
 	a, err := r.Account(who.Principal)
 	if err != nil && !notFound(err) {
 		return err
 	}
-	return a.Admits(who.Began, p.config.Issuer.FrozenPrincipal(who.Principal))
+	return who.Still(a, p.config.Issuer.FrozenPrincipal(who.Principal))
 }
 
 // Now is the time by the provider's clock.
 func (p *Provider) Now() time.Time { return p.config.Now() }
 
-// Administrator reports whether a person is one.
-func (p *Provider) Administrator(who Person) bool { return p.config.Administrator(who.Principal) }
+// Administrator reports whether a principal is one.
+func (p *Provider) Administrator(principal string) bool { return p.config.Administrator(principal) }
 
 // Known is a person as administrators see one.
 type Known struct {
@@ -93,7 +108,7 @@ func (p *Provider) SetPersonAs(ctx context.Context, who Person, principal string
 	case !who.Fresh:
 		return errStale()
 	}
-	if err := p.Recognize(ctx, who); err != nil {
+	if err := p.config.Store.ViewProvider(ctx, func(r Reader) error { return p.admits(r, who) }); err != nil {
 		return err
 	}
 	return p.SetPerson(ctx, who.Principal, principal, state, reason)

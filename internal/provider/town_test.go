@@ -21,6 +21,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/people/peopletest"
 	"github.com/powerbox-project/powerbox/internal/provider"
 	"github.com/powerbox-project/powerbox/internal/server"
 	"github.com/powerbox-project/powerbox/internal/sqlite"
@@ -187,9 +189,9 @@ func (w *town) restart() {
 
 // The people.
 var (
-	alice = provider.Person{Principal: "user:alice", Fresh: true, Present: true}
-	bob   = provider.Person{Principal: "user:bob", Fresh: true, Present: true}
-	root  = provider.Person{Principal: "user:root", Fresh: true, Present: true}
+	alice = peopletest.Person(people.Claim{Principal: "user:alice", Fresh: true, Present: true})
+	bob   = peopletest.Person(people.Claim{Principal: "user:bob", Fresh: true, Present: true})
+	root  = peopletest.Person(people.Claim{Principal: "user:root", Fresh: true, Present: true})
 )
 
 // okp is a key of a host or an agent.

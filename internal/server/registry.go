@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/registry"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -31,8 +33,9 @@ type Registry struct {
 	Agreed *registry.Agreed
 	// IsOperator reports whether a request comes with the operator's token.
 	IsOperator func(*http.Request) bool
-	// Caller says by its session who makes a request.
-	Caller func(*http.Request) (identity.Caller, error)
+	// Caller says by its session who makes a request, and for which person: one whose
+	// login counts. A person who was frozen or removed is an error.
+	Caller func(*http.Request) (identity.Caller, people.Person, error)
 	// Sees reports whether a caller may be granted anything of a protected agent.
 	Sees func(caller identity.Caller, agent string) bool
 	// Drift is what a protected agent was seen to do and its card does not declare.
@@ -140,11 +143,15 @@ func (g *Registry) viewer(r *http.Request) (registry.Viewer, error) {
 	if g.IsOperator(r) {
 		return registry.Viewer{Operator: true}, nil
 	}
-	caller, err := g.Caller(r)
-	if err != nil || caller.Principal == "" {
+	caller, who, err := g.Caller(r)
+	var no *agentauth.Error
+	if errors.As(err, &no) {
+		return registry.Viewer{}, status{no.Status(), no.Message}
+	}
+	if err != nil || who.Principal == "" {
 		return registry.Viewer{}, status{http.StatusUnauthorized, "the registry is for sessions and operators; send an access token for this server, or the operator's token"}
 	}
-	return registry.Viewer{Principal: caller.Principal, Groups: caller.Groups, Sees: func(agent string) bool { return g.Sees(caller, agent) }}, nil
+	return registry.Viewer{Principal: who.Principal, Groups: who.Groups, Sees: func(agent string) bool { return g.Sees(caller, agent) }}, nil
 }
 
 func (g *Registry) register(r *http.Request, _ registry.Viewer) (any, error) {
