@@ -153,6 +153,7 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 	mux.Handle("POST /v1/gateway/", apart.Handler())
 	mux.Handle("POST "+sidecar.PathShip, apart.Handler())
 	mux.Handle("GET "+server.PathStatusLists+"{agent}", i.admin.StatusLists())
+	mux.Handle("POST "+server.PathStatusLists+"{agent}", i.standing(a, w, g))
 	listed, err := i.list(ctx, a)
 	if err != nil {
 		return err
@@ -477,7 +478,7 @@ func (i *instance) scopesOf(c config.Agent) (gateway.Scopes, error) {
 	a := c.Authorization
 	out := gateway.Scopes{
 		Model: a.Model, Required: a.RequiredScopes, Delegation: a.Delegation, MaxDepth: a.MaxDepth, Evidence: a.EvidenceRequired,
-		Lifetime: i.config.Issuer.MaximumLifetime, Revocation: i.config.Issuer.URL + "/v1/revocations",
+		Lifetime: i.config.Issuer.MaximumLifetime, Revocation: server.StatusAddress(i.config.Issuer.URL, c.ID),
 	}
 	known := map[string]string{}
 	for _, o := range i.config.Offers[c.ID] {

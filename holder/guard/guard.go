@@ -25,6 +25,9 @@ const (
 	// tellTime bounds the telling of an outcome, which goes on when the attempt's
 	// own context has ended.
 	tellTime = 10 * time.Second
+	// maxInterval bounds how long the server can have a client wait between two tries,
+	// in seconds.
+	maxInterval = 60
 )
 
 // Gate is the local gate. It is safe for use by several goroutines.
@@ -95,6 +98,16 @@ type Decision struct {
 	Authority  json.RawMessage `json:"authority"` // what Under reads
 	Capability string          `json:"capability"`
 	Retryable  bool            `json:"retryable"`
+	Pending    *Pending        `json:"pending"` // nil unless a person is asked
+}
+
+// Pending says that a person has to approve an attempt, and was asked. The same attempt,
+// tried again after that, is allowed once.
+type Pending struct {
+	ID       string    `json:"id"` // of the question
+	URL      string    `json:"approvalUrl"`
+	Expires  time.Time `json:"expires"`
+	Interval int       `json:"interval"` // seconds between two tries
 }
 
 // Refused says that something must not happen. It is a [powerbox.ErrDenied]. The
@@ -140,6 +153,31 @@ func (g *Gate) Check(ctx context.Context, a Attempt) (Decision, error) {
 		return d, &Refused{d}
 	}
 	return d, nil
+}
+
+// Wait is [Gate.Check] for an attempt that a person may have to approve: it tries again
+// until the person has answered, the question has expired or ctx has ended. asked, which
+// may be nil, is told of the question once, to send the user to its page.
+func (g *Gate) Wait(ctx context.Context, a Attempt, asked func(Pending)) (Decision, error) {
+	told := ""
+	for {
+		d, err := g.Check(ctx, a)
+		var refused *Refused
+		if !errors.As(err, &refused) || d.Pending == nil {
+			return d, err
+		}
+		if p := *d.Pending; asked != nil && p.ID != told {
+			told = p.ID
+			asked(p)
+		}
+		timer := time.NewTimer(time.Duration(min(max(d.Pending.Interval, 1), maxInterval)) * time.Second)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return d, errors.Join(ctx.Err(), err)
+		}
+	}
 }
 
 // Under asks what the right to talk to an agent is held under, for lists whose

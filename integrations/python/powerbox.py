@@ -25,6 +25,7 @@ import contextvars
 import functools
 import inspect
 import json
+import time
 import urllib.error
 import urllib.request
 
@@ -64,6 +65,15 @@ class Refused(PermissionError):
     def code(self):
         return self.reasons[0].get("code", "") if self.reasons else ""
 
+    @property
+    def pending(self):
+        """Where a person is asked (id, approvalUrl, expires, interval), or None.
+
+        The same attempt, tried again after the person has approved, is allowed once.
+        """
+        pending = self.context.get("pending")
+        return pending if isinstance(pending, dict) else None
+
 
 class Unavailable(Refused):
     """The gate gave no answer, so nothing is allowed."""
@@ -82,25 +92,31 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 def refusal(refused):
     """A refusal as a value: what a model is told in place of a result."""
-    return json.dumps({
+    told = {
         "error": refused.code or "denied", "message": str(refused), "missing": refused.missing,
         "decision": refused.decision, "retryable": bool(refused.context.get("retryable")),
-    })
+    }
+    if refused.pending:
+        told["pending"] = refused.pending
+    return json.dumps(told)
 
 
 class Gate:
     """The local gate.
 
     url is that of powerbox serve, token that of one of identity.guards, timeout in
-    seconds.
+    seconds. wait is how many seconds an attempt that a person has to approve waits for
+    the answer; 0 raises Refused with pending at once. asked is called with pending once,
+    to send the user to its approvalUrl.
     """
 
-    def __init__(self, url, token, timeout=10):
+    def __init__(self, url, token, timeout=10, wait=0, asked=None):
         if not url.startswith(("http://", "https://")):
             raise ValueError("url: want that of powerbox serve, such as http://127.0.0.1:8700")
         if not token:
             raise ValueError("token: want that of one of identity.guards")
         self._url, self._token, self._timeout = url.rstrip("/"), token, timeout
+        self._wait, self._asked = wait, asked
         # No proxy of the environment: the token is for the gate alone.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
 
@@ -121,16 +137,32 @@ class Gate:
         elif arguments is not None:
             properties["arguments"] = arguments
         context = {"purpose": purpose} if purpose else {}
-        answer = self._post("evaluation", {
+        return self._decided({
             "subject": {"type": "agent", "id": origin},
             "action": {"name": _HANDOFF if skill is None else skill, "properties": properties},
             "resource": {"type": "agent", "id": target},
             "context": context,
         })
-        context = answer.get("context")
-        if answer.get("decision") is not True:
-            raise Refused(context if isinstance(context, dict) else {})
-        return context if isinstance(context, dict) else {}
+
+    def _decided(self, question):
+        """Ask until the answer is no "a person is asked", or the time to wait is over."""
+        ends, told = time.monotonic() + self._wait, None
+        while True:
+            answer = self._post("evaluation", question)
+            context = answer.get("context")
+            context = context if isinstance(context, dict) else {}
+            if answer.get("decision") is True:
+                return context
+            refused = Refused(context)
+            if refused.pending is None:
+                raise refused
+            if self._asked is not None and refused.pending.get("id") != told:
+                told = refused.pending.get("id")
+                self._asked(refused.pending)
+            interval = min(max(int(refused.pending.get("interval") or 1), 1), 60)
+            if time.monotonic() + interval > ends:
+                raise refused
+            time.sleep(interval)
 
     def outcome(self, decision, failed=False):
         """Tell what became of something that was allowed."""

@@ -24,8 +24,12 @@ const CodeNobody = "approval_nobody"
 // kept is in the store, encrypted by nobody: it is as secret as the store is.
 func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, error) {
 	err := d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
+		if asked, held, found, err := openAttempt(tx, q, d.config.Now()); found || err != nil {
+			q, c = asked, held
+			return err
+		}
 		task, err := c.Task, error(nil)
-		if c.Gateway == "" {
+		if c.Task == "" {
 			task, err = d.config.Issuer.NewID("task_pb_")
 		} // a gateway's own, which the store takes once
 		if err != nil {

@@ -57,7 +57,7 @@ func TestEXT1_ParamsOfTheCard(t *testing.T) {
 		}},
 	} {
 		w := start(t, options{agent: strings.ReplaceAll(c.agent, "documents.read.search_documents", scopeSearch)})
-		c.want["revocation_endpoint"] = w.url + "/v1/revocations"
+		c.want["revocation_endpoint"] = w.url + "/v1/status-lists/documents"
 		for key, value := range c.want {
 			if list, ok := value.([]any); ok && len(list) == 1 {
 				c.want[key] = []any{scopeSearch}

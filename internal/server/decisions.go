@@ -101,6 +101,10 @@ type Decisions struct {
 
 	// Keeper keeps what waits for its outcome for all nodes, and Recorded reads a
 	// record; nil for a process that is alone.
+	// Approvals asks people about attempts that they have to approve; nil where nobody
+	// can be asked.
+	Approvals Approvals
+
 	Keeper   Keeper
 	Recorded func(ctx context.Context, id string) (evidence.Record, error)
 
@@ -209,6 +213,8 @@ type decisionContext struct {
 	Capability string          `json:"capability,omitempty"`
 	Retryable  bool            `json:"retryable,omitempty"`
 	Error      string          `json:"error,omitempty"` // of a question that could not be asked so
+	// Pending says that a person is asked, and where.
+	Pending *pendingApproval `json:"pending,omitempty"`
 }
 
 type decisionReason struct {
@@ -267,20 +273,32 @@ func (d *Decisions) decide(ctx context.Context, g *Guard, e evaluation) (decisio
 	if err != nil {
 		return decision{}, err
 	}
+	if d.asks(call) {
+		return d.withPeople(ctx, g, e, call, agent)
+	}
+	v, answer, err := d.check(ctx, g, call, agent)
+	if err != nil {
+		return answer, err
+	}
+	if wants, _ := e.Action.Properties.Get(propertyAuthority); v.Allowed && e.Action.ID == ActionMessage && wants.Equal(powerbox.Bool(true)) {
+		answer.Context.Authority = v.Under.AppendJSON(nil)
+	}
+	return answer, nil
+}
+
+// check has the gate decide and record a call, and words the answer. The verdict is the
+// zero one where it cannot be recorded.
+func (d *Decisions) check(ctx context.Context, g *Guard, call *gate.Call, agent Guarded) (gate.Verdict, decision, error) {
 	v, err := d.Gate.Check(ctx, call)
 	if err != nil {
 		d.Log.ErrorContext(ctx, "a decision could not be recorded", "guard", g.Name, "error", err)
-		return decision{Context: decisionContext{
+		return gate.Verdict{}, decision{Context: decisionContext{
 			Text: "Whether it is allowed cannot be recorded now; try again in a moment.", Retryable: true,
 			Reasons: []decisionReason{{Code: gate.CodeUnavailable, Message: "the decision cannot be recorded now"}},
 		}}, nil
 	}
 	d.await(g, v)
-	answer := answered(call, v, agent)
-	if wants, _ := e.Action.Properties.Get(propertyAuthority); v.Allowed && e.Action.ID == ActionMessage && wants.Equal(powerbox.Bool(true)) {
-		answer.Context.Authority = v.Under.AppendJSON(nil)
-	}
-	return answer, nil
+	return v, answered(call, v, agent), nil
 }
 
 // answered words a verdict.
