@@ -411,3 +411,28 @@ func TestATK24_EventsOfMCPEndWithTheCapability(t *testing.T) {
 		t.Errorf("%q, %v, %v; want an end that says revoked", last, err, ctx.Err())
 	}
 }
+
+// A rule that observes the calls of one grant does not open the sessions of other callers.
+func TestATK18_SessionsUnderARuleThatObserves(t *testing.T) {
+	w := start(t, options{
+		on: wire{overMCP, "2025-11-25"}, upstream: sessions(t), mode: "require",
+		agent: "    modes:\n      - {grant: 'documents:read', mode: observe}\n",
+	})
+	alice, bob := w.caller(aliceToken), w.caller(bobToken)
+	c := alice.reports()
+	var asked []string
+	s := connect(t, w.agentURL("documents"), presenting{alice, func() string { return c.ID }}, &asked)
+	const call = `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"retrieve_document","arguments":{}}}`
+	if a := bob.raw("", call); a.Error != nil && a.reason() == "capability_required" {
+		t.Fatalf("the rule does not observe: %s", a.Raw)
+	}
+	if a := bob.raw("", call, "Mcp-Session-Id", s.ID()); a.reason() != "capability_required" {
+		t.Errorf("another user: %d %s", a.Status, a.Raw)
+	}
+	if a := alice.raw("", call, "Mcp-Session-Id", s.ID()); !strings.Contains(string(a.Raw), "done") {
+		t.Errorf("the owner without a capability: %d %s", a.Status, a.Raw)
+	}
+	if got := toolSaid(t, s, "retrieve_document", map[string]any{"resourceHandle": c.ResourceHandles[0].Handle}); !strings.HasPrefix(got, "done") {
+		t.Errorf("the owner: %s", got)
+	}
+}

@@ -49,12 +49,28 @@ func (g *Gateway) modeNow(ctx context.Context, x *decoded, readable bool) (gate.
 	if readable {
 		grant = x.wholly()
 	}
+	if own, err := g.inOwnSession(ctx, x, grant); err != nil {
+		return configured, err
+	} else if !own {
+		grant = "" // whose the session is, is not a matter of the tool
+	}
 	for _, r := range x.Modes {
 		if r.Caller != "" && r.Caller == x.caller.Agent || r.Grant != "" && r.Grant == grant {
 			return x.share(r.Mode, r.Canary, x.caller), nil
 		}
 	}
 	return configured, nil
+}
+
+// inOwnSession reports whether a call that a rule about a grant may be about is in no session
+// of another caller. Only a caller that is known can have one.
+func (g *Gateway) inOwnSession(ctx context.Context, x *decoded, grant string) (bool, error) {
+	session, ok := x.session()
+	if !ok || grant == "" {
+		return true, nil
+	}
+	owner, known, err := g.config.Tasks.Owner(ctx, x.ID, "", sessionNamed(session).key())
+	return !known || owner.Holder == x.caller.Holder.ID && owner.Principal == g.config.Pseudonym(x.ID, x.caller.Principal), err
 }
 
 // wholly is the grant that the whole call is about, "" where it may be about
