@@ -198,7 +198,7 @@ func TestNodesShareAgents(t *testing.T) {
 		token := m.token(at)
 		b.want("AAP-T5", execute(node, token), http.StatusOK, "")
 		for other := range n.each {
-			b.want("AAP-T5 shown again", execute(other, token), http.StatusUnauthorized, "invalid_jwt")
+			b.want("AAP-T4, AAP-T5 shown again", execute(other, token), http.StatusUnauthorized, "invalid_jwt")
 		}
 	}
 	b.want("AAP-K1", b.ask(http.MethodPost, n.each[0].url+"/agent/revoke", b.host(m.host), fact{"agent_id": m.id}), http.StatusOK, "")
