@@ -14,6 +14,7 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -389,10 +390,17 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 			v.Record.OutcomeStatus = "" // an outcome would be that of a record which is not there
 		}
 	default:
-		return Verdict{}, errors.Join(evidence.ErrNotWritten, err)
+		return unwritten(v, record.ID), errors.Join(evidence.ErrNotWritten, err)
 	}
 	v.Record.Detached = nil // a stream would hold it for as long as it is open
 	return v, nil
+}
+
+// unwritten is the verdict on a call whose decision could not be recorded: nothing of it
+// holds. The id names the record that would have been, which a store that did not answer in
+// time may still write; it stands without an outcome then.
+func unwritten(v Verdict, id string) Verdict {
+	return Verdict{Record: evidence.Record{ID: id}, call: v.call}
 }
 
 // took tells how long a step took and returns when the next one begins.
@@ -456,7 +464,12 @@ func (g *Gate) Outcome(ctx context.Context, v Verdict, status evidence.OutcomeSt
 }
 
 // unmade reports whether an outcome says that the call was never made.
-func unmade(detail []byte) bool { return string(detail) == NotMade }
+func unmade(detail []byte) bool {
+	return string(detail) == NotMade || bytes.HasPrefix(detail, []byte(notMadeAndTold))
+}
+
+// notMadeAndTold is how NotMade begins where it also says what the caller was told.
+const notMadeAndTold = `{"cause":"` + trust.CauseGateway + `","told":`
 
 // NotMade is the outcome of a call that was allowed and not brought to the agent
 // behind: what it took from budgets is given back.

@@ -52,6 +52,7 @@ type instance struct {
 	ring     *keyring.Ring
 	issuing  map[string]*keyring.Issuing // by agent
 	store    storage
+	writes   *dependency          // of the store
 	shared   *postgres.Store      // the same where other processes have it, too; nil for a file
 	follower *server.Follower     // of what they write; nil for a file
 	known    []*provider.Provider // that remember what they read of agents

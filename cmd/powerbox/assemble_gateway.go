@@ -48,7 +48,8 @@ func (i *instance) authenticate(a assembly, client *outbound.Client, started tim
 
 // front makes the gateway, and then the handler of everything.
 func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
-	client, strangers := outbound.New(upstreamPolicy()), outbound.New(strangersPolicy())
+	dial := i.config.Limits.DependencyTime
+	client, strangers := outbound.New(dialled(upstreamPolicy(), dial)), outbound.New(dialled(strangersPolicy(), dial))
 	started, err := i.started(ctx, a)
 	if err != nil {
 		return err
@@ -197,34 +198,41 @@ func (i *instance) started(ctx context.Context, a assembly) (time.Time, error) {
 // ready says whether calls can be decided and recorded. Early is the time after
 // a restart in which proofs are still refused.
 func (i *instance) ready(w http.ResponseWriter, r *http.Request, early bool) {
+	var answer readiness
+	defer func() { answer.write(w) }()
 	if i.gateway.Draining() {
-		http.Error(w, "the server is being stopped", http.StatusServiceUnavailable)
+		answer.unready("server", "it is being stopped")
 		return
 	}
 	if early {
-		http.Error(w, "proofs of this second may have been used before the restart", http.StatusServiceUnavailable)
+		answer.unready("proofs", "proofs of this second may have been used before the restart")
 		return
 	}
-	err := i.store.View(r.Context(), func(rd issuer.Reader) error {
+	ctx, cancel := context.WithTimeout(r.Context(), tryTime)
+	defer cancel()
+	written := i.writes.look(ctx)
+	// Where the operator chose that calls go on without a record, they can be sent here.
+	if _, untold := i.gate.Unrecorded(); len(untold) > 0 {
+		answer.Status = "degraded"
+		answer.Reasons = append(answer.Reasons, degradedBy{Dependency: "evidence", Reason: "calls go on without a record at " + strings.Join(slices.Sorted(maps.Keys(untold)), ", ")})
+		return
+	}
+	if answer.by(written); written != nil {
+		return
+	}
+	err := i.store.View(ctx, func(rd issuer.Reader) error {
 		_, err := rd.Revocations(i.issuer.RevocationSequence())
 		return err
 	})
 	if err == nil && i.shared != nil {
-		err = errors.Join(i.follower.CatchUp(r.Context()), i.shared.Durable(r.Context()))
+		err = errors.Join(i.follower.CatchUp(ctx), i.shared.Durable(ctx))
 	}
-	if errors.Is(err, postgres.ErrNotDurable) {
-		http.Error(w, "the database does not replicate as store.durability: strict wants it", http.StatusServiceUnavailable)
-		return
+	switch {
+	case errors.Is(err, postgres.ErrNotDurable):
+		answer.unready("store", "the database does not replicate as store.durability: strict wants it")
+	case err != nil:
+		answer.unready("store", "the store does not answer")
 	}
-	if err != nil {
-		http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
-		return
-	}
-	if _, untold := i.gate.Unrecorded(); len(untold) > 0 {
-		fmt.Fprintln(w, "ready, and degraded: calls go on without a record at", strings.Join(slices.Sorted(maps.Keys(untold)), ", "))
-		return
-	}
-	fmt.Fprintln(w, "ready")
 }
 
 // pushAddress says why events may not be posted to an address.

@@ -66,7 +66,7 @@ func (i *instance) follow(ctx context.Context, a assembly, apart *server.Gateway
 		return nil
 	}
 	var last issuer.Versions
-	i.follower = &server.Follower{Store: i.shared, Now: a.now, Log: a.log, Take: func(ctx context.Context, v issuer.Versions) error {
+	i.follower = &server.Follower{Store: i.shared, Now: a.now, Log: a.log, Patience: i.config.Limits.DependencyTime, Take: func(ctx context.Context, v issuer.Versions) error {
 		if v.Timeline != last.Timeline {
 			if err := i.issuer.Anew(ctx); err != nil {
 				return err

@@ -59,6 +59,7 @@ type apartGateway struct {
 	remote   *sidecar.Remote
 	follower *feed.Subscriber
 	spool    *spool.Spool
+	writes   *dependency   // of the spool
 	book     *sidecar.Book // of calls that wait for people
 	holds    *apartHolds
 	replay   *gate.Memory
@@ -174,6 +175,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.client.Patience = f.config.Limits.DependencyTime
 	if err := g.follow(); err != nil {
 		return err
 	}
@@ -186,6 +188,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	}); err != nil {
 		return adviseSpool(err, g.options.state)
 	}
+	g.writes = &dependency{name: "spool", down: "records cannot be written to the disk", try: g.spool.Probe, now: g.now}
 	g.replay, g.memo, g.started = gate.NewMemory(replayEntries), token.NewMemo(memoBytes), g.now()
 	if g.spool.Next() > 0 {
 		g.started = g.started.Truncate(time.Second).Add(time.Second)
@@ -487,12 +490,9 @@ func (g *apartGateway) handler() http.Handler {
 	recorders := "/agents/" + g.enrolled.Agent + "/.well-known/recorders.json"
 	mux.Handle("GET "+recorders, http.RedirectHandler(g.enrolled.Server+recorders, http.StatusTemporaryRedirect))
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := g.ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ready")
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		answer := g.ready(r.Context())
+		answer.write(w)
 	})
 	return mux
 }

@@ -36,6 +36,7 @@ type storage interface {
 	KeepCosigned(ctx context.Context, signed []byte) error
 	Empty(ctx context.Context) (bool, error)
 	Records(ctx context.Context) (int64, error)
+	Probe(ctx context.Context) error
 	Close() error
 }
 
@@ -52,7 +53,7 @@ func (i *instance) openStore(ctx context.Context, a assembly, used bool, signer 
 	if i.config.Store.Shared() {
 		var err error
 		i.shared, err = openShared(ctx, i.config, postgres.Config{
-			Batches: e.Signatures == "batch", Signer: signer, Origin: e.Origin, Checkpoint: checkpoint, Now: a.now, Committed: i.committed(),
+			Batches: e.Signatures == "batch", Signer: signer, Origin: e.Origin, Checkpoint: checkpoint, Now: a.now, Committed: i.committed(), Patience: i.config.Limits.DependencyTime,
 			Replaced: a.replacesCheckpoint(),
 		})
 		if err != nil {
@@ -65,7 +66,7 @@ func (i *instance) openStore(ctx context.Context, a assembly, used bool, signer 
 		}
 		file, err := sqlite.Open(ctx, sqlite.Config{
 			Path: storePath(i.config), Spool: true, Batches: e.Signatures == "batch",
-			Signer: signer, Origin: e.Origin, Checkpoint: checkpoint, Random: rand.Reader, Now: a.now, Committed: i.committed(),
+			Signer: signer, Origin: e.Origin, Checkpoint: checkpoint, Random: rand.Reader, Now: a.now, Committed: i.committed(), Patience: i.config.Limits.DependencyTime,
 			Replaced: a.replacesCheckpoint(),
 			Behind:   func(err error) { a.log.Error("records wait for the store", slog.Any("error", err)) },
 		})
@@ -74,6 +75,7 @@ func (i *instance) openStore(ctx context.Context, a assembly, used bool, signer 
 		}
 		i.store = file
 	}
+	i.writes = &dependency{name: "store", down: "nothing can be written durably: the disk, the database or a standby of it", try: i.store.Probe, now: a.now}
 	var err error
 	if i.unused, err = i.store.Empty(ctx); err != nil {
 		return err

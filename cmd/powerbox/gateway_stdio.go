@@ -399,12 +399,18 @@ func (f *stdioFront) write(message []byte) {
 // readyTime is how long a host's first message waits for the gateway to be ready.
 const readyTime = 15 * time.Second
 
+// canServe reports whether calls can be decided and recorded.
+func (g *apartGateway) canServe(ctx context.Context) bool {
+	answer := g.ready(ctx)
+	return answer.Status == ""
+}
+
 // awaitReady returns when calls can be decided, or it takes too long, and they are denied
 // with the reason.
 func (g *apartGateway) awaitReady(ctx context.Context) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for until := g.now().Add(readyTime); g.ready() != nil && g.now().Before(until); {
+	for until := g.now().Add(readyTime); !g.canServe(ctx) && g.now().Before(until); {
 		select {
 		case <-ctx.Done():
 			return

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -10,16 +9,18 @@ import (
 )
 
 // ready says why calls cannot be decided now, nil where they can.
-func (g *apartGateway) ready() error {
+func (g *apartGateway) ready(ctx context.Context) (answer readiness) {
 	switch {
 	case g.face.Load().gateway.Draining():
-		return errors.New("the gateway is being stopped")
+		answer.unready("gateway", "it is being stopped")
 	case g.now().Before(g.started):
-		return errors.New("proofs that were made before the start are not believed, nor those of its second")
+		answer.unready("proofs", "proofs that were made before the start are not believed, nor those of its second")
 	case g.follower.Stale(false):
-		return errors.New("what was revoked is not known")
+		answer.unready("feed", "what was revoked is not known")
+	default:
+		answer.by(g.writes.look(ctx))
 	}
-	return nil
+	return answer
 }
 
 // restTime is how long a gateway that ends takes to send its last records.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/gateway"
@@ -15,6 +16,7 @@ import (
 // ownWay is the way to one agent that has TLS settings of its own. Renewed files
 // make a new client; calls under way end on the one that they began on.
 type ownWay struct {
+	dial   time.Duration // in which a connection must be made
 	client atomic.Pointer[outbound.Client]
 	public atomic.Pointer[outbound.Client] // to hosts that only the agent's card names
 }
@@ -34,6 +36,12 @@ func (w way) RoundTrip(r *http.Request) (*http.Response, error) { return w().Rou
 // the server, of witnesses.
 func upstreamPolicy() outbound.Policy {
 	return outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()}
+}
+
+// dialled bounds the time in which a connection to an agent is made.
+func dialled(p outbound.Policy, time time.Duration) outbound.Policy {
+	p.Dial = time
+	return p
 }
 
 // strangersPolicy is for addresses that the card of an agent names and the operator
@@ -66,7 +74,7 @@ func (o *ownWay) source(agent config.Agent) *source {
 			}
 			settings.RootCAs = pool
 		}
-		named, public := upstreamPolicy(), strangersPolicy()
+		named, public := dialled(upstreamPolicy(), o.dial), dialled(strangersPolicy(), o.dial)
 		named.TLS, public.TLS = settings, settings
 		for _, old := range []*outbound.Client{o.client.Swap(outbound.New(named)), o.public.Swap(outbound.New(public))} {
 			if old != nil {
@@ -82,10 +90,10 @@ func (o *ownWay) source(agent config.Agent) *source {
 // ownUpstream gives an agent with TLS settings, or with a connection for every call, its
 // own way.
 func (i *instance) ownUpstream(agent config.Agent, out *gateway.Agent) error {
-	fresh := agent.Connections == "fresh"
+	fresh, dial := agent.Connections == "fresh", i.config.Limits.DependencyTime
 	if agent.TLS == (config.UpstreamTLS{}) {
 		if fresh {
-			named, public := outbound.New(upstreamPolicy()), outbound.New(strangersPolicy())
+			named, public := outbound.New(dialled(upstreamPolicy(), dial)), outbound.New(dialled(strangersPolicy(), dial))
 			out.Transport, out.HTTP2, out.Public, out.PublicHTTP2 = named.Fresh(), named.HTTP2(), public.Fresh(), public.HTTP2()
 		}
 		return nil
@@ -94,7 +102,7 @@ func (i *instance) ownUpstream(agent config.Agent, out *gateway.Agent) error {
 	if fresh {
 		calls = (*outbound.Client).Fresh
 	}
-	own := &ownWay{}
+	own := &ownWay{dial: dial}
 	s := own.source(agent)
 	if _, err := s.read(true); err != nil {
 		return err

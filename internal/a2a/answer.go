@@ -34,10 +34,14 @@ var forms = map[int]form{
 
 // form returns how the denial is said. What is in no table is our own failure.
 func (d Denial) form() form {
-	if f, ok := forms[d.code()]; ok {
-		return f
+	f, ok := forms[d.code()]
+	if !ok {
+		f = forms[CodeInternal]
 	}
-	return forms[CodeInternal]
+	if d.Away {
+		f.http, f.status, f.grpc = http.StatusServiceUnavailable, "UNAVAILABLE", 14
+	}
+	return f
 }
 
 // HTTP returns the answer in HTTP+JSON: a status and google.rpc.Status as JSON.

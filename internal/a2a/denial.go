@@ -101,6 +101,7 @@ type Denial struct {
 	Task        string    // that the URL names, for what HTTP+JSON says of a task that is not there
 	ApprovalURL string    // where a person may be asked; "" when nobody may
 	At          time.Time // given to the caller as timestamp when not zero
+	Away        bool      // something that the gateway needs is away: 503, and UNAVAILABLE in gRPC
 }
 
 // code returns the JSON-RPC error code.

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -43,19 +42,17 @@ func (w *town) gapsOf(agent string) (calls []int64) {
 	return nil
 }
 
-// ready is what /readyz says.
+// ready is what /readyz says while it takes nobody out: its status, and the reasons.
 func (w *town) ready() string {
 	w.t.Helper()
-	answer, err := http.Get(w.url + "/readyz")
-	if err != nil {
-		w.t.Fatal(err)
+	status, said := readyAt(w.t, w.url)
+	if status != http.StatusOK {
+		w.t.Fatalf("%d %+v", status, said)
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		w.t.Fatalf("%s %v", answer.Status, err)
+	for _, r := range said.Reasons {
+		said.Status += ", " + r.Dependency + ": " + r.Reason
 	}
-	return strings.TrimSpace(string(text))
+	return said.Status
 }
 
 // With agents.degraded, reads that are allowed go on while the disk is full, each

@@ -1,14 +1,17 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 // malformed answers what nothing can be decided about with the protocol's own
@@ -133,7 +136,7 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *decided) (delegated []Deleg
 	}
 	switch {
 	case err != nil:
-		g.conclude(w, x, notTheAgent(evidence.Failed), func(x *concluded) { g.refused(w, x, err) })
+		g.conclude(w, x, outcome{status: evidence.Failed, cause: trust.CauseGateway, told: reasonOf(err)}, func(x *concluded) { g.refused(w, x, err) })
 		return nil, false
 	case !owned:
 		g.concludeDenied(w, x, notTheAgent(evidence.Failed), g.foreign(x))
@@ -215,12 +218,26 @@ func (x *decided) howToName() string {
 	return "name the skill: send the message to " + x.URL + "/skills/SKILL, put {\"skill\", \"arguments\"} into a data part, or use powerbox call --skill SKILL"
 }
 
+// reasonOf is the code that refused answers with.
+func reasonOf(err error) string {
+	var denial interface{ Denial() a2a.Denial }
+	switch {
+	case errors.As(err, &denial):
+		return denial.Denial().Reason
+	case errors.Is(err, evidence.ErrNotWritten):
+		return codeNotRecorded
+	}
+	return gate.CodeUnavailable
+}
+
 // refused answers an error of the issuer: with its denial where it is one.
 func (g *Gateway) refused(w http.ResponseWriter, at stage, err error) {
 	x := at.readable()
 	var denial interface{ Denial() a2a.Denial }
 	if errors.As(err, &denial) {
-		g.deny(w, x, denial.Denial())
+		d := denial.Denial()
+		d.DecisionID = cmp.Or(d.DecisionID, x.notes.verdict.Record.ID)
+		g.deny(w, x, d)
 		return
 	}
 	g.unavailable(w, x, "the call cannot be decided now", err)
@@ -235,5 +252,6 @@ func (g *Gateway) unavailable(w http.ResponseWriter, at stage, message string, e
 	if errors.Is(err, evidence.ErrNotWritten) {
 		code, reason = a2a.CodeUnauthorized, codeNotRecorded
 	}
-	g.deny(w, x, a2a.Denial{Code: code, Reason: reason, Message: message, Retryable: true})
+	w.Header().Set("Retry-After", strconv.Itoa(retryUnavailable))
+	g.deny(w, x, a2a.Denial{Code: code, Reason: reason, Message: message, Retryable: true, Away: true, DecisionID: x.notes.verdict.Record.ID, At: g.config.Now()})
 }

@@ -112,7 +112,7 @@ func (g *Gateway) pass(w http.ResponseWriter, x *decided, e extras) {
 			g.config.Observer.Continue(r.Out.Context(), r.Out.Header)
 		},
 		ModifyResponse: func(r *http.Response) error { return g.answer(r, f) },
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { g.unanswered(w, x, err, reached.Load()) },
+		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, err error) { g.unanswered(w, x, err, reached.Load()) },
 	}
 	h := w.Header()
 	h.Set(HeaderDecision, x.verdict.Record.ID)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -22,6 +21,7 @@ import (
 type outcome struct {
 	status evidence.OutcomeStatus
 	cause  string // one of those of package trust, "" for the agent's own doing
+	told   string // the code of the denial that the caller got in place of an answer, "" for none
 	drift  []string
 }
 
@@ -30,6 +30,9 @@ func (o outcome) detail() []byte {
 	var members []powerbox.Member
 	if o.cause != "" {
 		members = append(members, powerbox.Member{Name: "cause", Value: powerbox.String(o.cause)})
+	}
+	if o.told != "" {
+		members = append(members, powerbox.Member{Name: "told", Value: powerbox.String(o.told)})
 	}
 	if len(o.drift) > 0 { // what the agent did and its card does not declare (CARD-12)
 		var all []powerbox.Value
@@ -131,6 +134,7 @@ func (g *Gateway) conclude(w http.ResponseWriter, x *decided, o outcome, answer 
 
 // concludeDenied is conclude for a call that is answered with a denial.
 func (g *Gateway) concludeDenied(w http.ResponseWriter, x *decided, o outcome, d a2a.Denial) {
+	o.told = d.Reason // what the decision says is not what the caller heard
 	g.conclude(w, x, o, func(x *concluded) { g.deny(w, x, d) })
 }
 
@@ -143,7 +147,7 @@ func (g *Gateway) finish(at decision, o outcome) (*concluded, error) {
 	}
 	g.end(x)
 	o.drift = x.learned.drifted
-	x.learned.unmade = string(o.detail()) == gate.NotMade && o.status == evidence.Failed
+	x.learned.unmade = o.status == evidence.Failed && o.cause == trust.CauseGateway
 	// The call was made, and its caller may have gone.
 	ctx := context.WithoutCancel(x.request.Context())
 	v := x.verdict
@@ -202,7 +206,7 @@ func (g *Gateway) withoutOutcome(x *decided) a2a.Denial {
 	}
 	switch {
 	case x.learned.unmade:
-		d.Retryable = true
+		d.Retryable, d.Away = true, true
 		d.Message = "the gateway did not bring the call to the agent, and could not record that; the record " + x.verdict.Record.ID + " stands without an outcome"
 	case !d.Retryable:
 		d.Fix = "find out at the agent whether the call took effect before you repeat it"

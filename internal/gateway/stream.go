@@ -176,6 +176,7 @@ func (s *stream) trailed() {
 // cut ends the stream: with a terminal error event, or with the status of gRPC.
 func (s *stream) cut(p []byte, reason gate.Reason) (int, error) {
 	s.became = notTheAgent(evidence.Partial)
+	s.became.told = reason.Code
 	d := s.gateway.interrupted(s.call, reason)
 	if err := s.conclude(); err != nil {
 		d = s.gateway.withoutOutcome(s.call)

@@ -39,6 +39,9 @@ type Client struct {
 
 // New returns a client that keeps to the policy.
 func New(p Policy) *Client {
+	if p.Dial <= 0 {
+		p.Dial = DefaultDial
+	}
 	if p.Timeout <= 0 {
 		p.Timeout = DefaultTimeout
 	}

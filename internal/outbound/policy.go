@@ -17,6 +17,7 @@ import (
 // The values that a zero [Policy] stands for.
 const (
 	DefaultTimeout  = 10 * time.Second
+	DefaultDial     = 5 * time.Second
 	DefaultMaxBytes = 1 << 20
 )
 
@@ -31,6 +32,8 @@ type Policy struct {
 	// Timeout bounds one Get from dialling to the last byte. Optional, default
 	// [DefaultTimeout].
 	Timeout time.Duration
+	// Dial bounds the making of a connection. Optional, default [DefaultDial].
+	Dial time.Duration
 	// MaxBytes bounds the body of an answer. Optional, default
 	// [DefaultMaxBytes].
 	MaxBytes int64
@@ -158,5 +161,5 @@ func within(networks []netip.Prefix, address string) bool {
 }
 
 func (p Policy) dialer(namedOnly bool) *net.Dialer {
-	return &net.Dialer{Timeout: p.Timeout, KeepAlive: 30 * time.Second, Control: p.guard(namedOnly)}
+	return &net.Dialer{Timeout: min(p.Timeout, p.Dial), KeepAlive: 30 * time.Second, Control: p.guard(namedOnly)}
 }

@@ -53,20 +53,19 @@ type Config struct {
 	// took; nil for nobody. It needs Now.
 	Committed func(changes int, took time.Duration)
 	Now       func() time.Time
-	// Patience is for how long a change is tried again whose connection was lost or
-	// whose database is away; 20 s where it is 0.
+	// Patience is how long a change takes at the most, with the times that it is tried
+	// again because its connection was lost or its database is away; 5 s where it is 0.
 	Patience time.Duration
 	// Connections is how many of them this node has at the most; 16 where it is 0.
 	Connections int
-	// Stillness is for how long a change may stand still; 5 s where it is 0. Exports,
+	// Stillness is for how long a change may stand still; half of Patience where it is 0. Exports,
 	// whose readers may be slow, have no such limit.
 	Stillness time.Duration
 }
 
 const (
-	defaultPatience    = 20 * time.Second
+	defaultPatience    = 5 * time.Second
 	defaultConnections = 16
-	defaultStillness   = 5 * time.Second
 )
 
 // Store is an open database. Its methods can be called by many goroutines.
@@ -97,7 +96,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		config.Patience = defaultPatience
 	}
 	if config.Stillness == 0 {
-		config.Stillness = defaultStillness
+		config.Stillness = config.Patience / 2 // others wait for it
 	}
 	if config.Connections == 0 {
 		config.Connections = defaultConnections
@@ -178,9 +177,11 @@ func (s *Store) beginTries() int { return s.config.Connections + 1 }
 // snapshot begins a transaction that reads one state of the database. A connection
 // that turns out to be lost is no reason to fail.
 func (s *Store) snapshot(ctx context.Context) (tx pgx.Tx, err error) {
+	within, cancel := context.WithTimeout(ctx, s.config.Patience)
+	defer cancel()
 	for range s.beginTries() {
-		tx, err = s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-		if err == nil || !again(err) || ctx.Err() != nil {
+		tx, err = s.pool.BeginTx(within, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+		if err == nil || !again(err) || within.Err() != nil {
 			break
 		}
 	}

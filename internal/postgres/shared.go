@@ -120,6 +120,8 @@ func (s *Store) ForgetKept(ctx context.Context, now time.Time) error {
 // brief runs one statement in a transaction of its own. It is not tried again where
 // it may have happened.
 func (s *Store) brief(ctx context.Context, query string, n *int64, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Patience)
+	defer cancel()
 	tag, err := s.pool.Exec(ctx, query, bytewise(args)...)
 	for range s.beginTries() {
 		if err == nil || !unsent(err) || ctx.Err() != nil {

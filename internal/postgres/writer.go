@@ -30,8 +30,13 @@ type change struct {
 
 var errClosed = fmt.Errorf("postgres: the store is closed: %w", evidence.ErrNotWritten)
 
-// Update implements [issuer.Store].
+// errLate is what a change ends with whose turn did not come in time. It did not happen.
+var errLate = fmt.Errorf("postgres: the store is busy: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable)
+
+// Update implements [issuer.Store]. It takes as long as [Config.Patience] says at the most.
 func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.config.Patience, errLate)
+	defer cancel()
 	result := make(chan error, 1)
 	if err := s.hand(&change{ctx: ctx, run: run, answer: func(err error) { result <- err }}); err != nil {
 		return err
@@ -39,6 +44,17 @@ func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
 	// From here on the change may commit, so its true result is awaited even
 	// when the caller has gone: nobody is told "no" for what happened.
 	return <-result
+}
+
+// Probe writes something that nobody reads, as a change that waits for its turn, and returns
+// when it is durable. It says whether calls can be recorded.
+func (s *Store) Probe(ctx context.Context) error {
+	return s.Update(ctx, func(tx issuer.Tx) error {
+		t := tx.(*transaction)
+		_, err := t.db.Exec(t.ctx, `INSERT INTO kept (kind, id, until, value) VALUES ('probe', 'probe', $1, '')
+			ON CONFLICT (kind, id) DO UPDATE SET until = excluded.until`, time.Now().Add(time.Hour).UnixMilli())
+		return err
+	})
 }
 
 // hand gives a change to the writer, which answers every one that it is given.
@@ -52,7 +68,7 @@ func (s *Store) hand(c *change) error {
 	case s.changes <- c:
 		return nil
 	case <-c.ctx.Done():
-		return c.ctx.Err()
+		return context.Cause(c.ctx)
 	}
 }
 
@@ -91,8 +107,10 @@ func (s *Store) gather(batch []*change) []*change {
 // commit runs a batch in one transaction and answers every change of it, but only
 // after the transaction is durable.
 func (s *Store) commit(batch []*change) {
-	// The batch belongs to many callers: none of them may cancel it.
-	ctx, cancel := context.WithTimeout(context.Background(), s.config.Patience)
+	// The batch belongs to many callers: none of them may cancel it. Its first change has
+	// waited the longest, and bounds it.
+	until, _ := batch[0].ctx.Deadline()
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	begin := s.config.Now()
 	batch, results, err := s.persist(ctx, batch)
@@ -275,8 +293,8 @@ type undone struct {
 
 // change runs one change. What it did is taken back when it fails.
 func (t *transaction) change(c *change) error {
-	if err := c.ctx.Err(); err != nil {
-		return err
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
 	}
 	t.saved, t.undo = false, t.undo[:0]
 	before, wrote, versions := len(t.pending), t.wrote, t.versions

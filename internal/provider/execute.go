@@ -184,7 +184,9 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		return v, refused
 	}
 	if err != nil {
-		return v, agentauth.Errorf(agentauth.CodeUnavailable, "the call cannot be recorded now, and so is not made; try again in a moment")
+		e := agentauth.Errorf(agentauth.CodeUnavailable, "the call cannot be recorded now, and so is not made; try again in a moment")
+		e.Decision, e.RetryAfter = v.Record.ID, 1
+		return v, e
 	}
 	if v.Allowed {
 		return v, nil

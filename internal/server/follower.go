@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -37,6 +38,8 @@ type Follower struct {
 	Take func(ctx context.Context, v issuer.Versions) error
 	Now  func() time.Time
 	Log  *slog.Logger
+	// Patience is how long a request waits for a look; 5 s where it is 0.
+	Patience time.Duration
 
 	mu      sync.Mutex // guards the fields below
 	waits   *look      // begins when the one before has ended; nil for none
@@ -129,13 +132,20 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
+// within is CatchUp for a request, which does not wait for ever.
+func (f *Follower) within(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(f.Patience, followTime))
+	defer cancel()
+	return f.CatchUp(ctx)
+}
+
 // Handler has every request wait until what was committed before it is known. Where
 // that cannot be found out the request is refused: nothing is decided by what may
 // have been revoked.
 func (f *Follower) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
-			if err := f.CatchUp(r.Context()); err != nil {
+			if err := f.within(r.Context()); err != nil {
 				w.Header().Set("Retry-After", "1")
 				problem(w, http.StatusServiceUnavailable, "the store does not answer, so that nothing can be decided now; try again")
 				return

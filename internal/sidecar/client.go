@@ -23,6 +23,8 @@ type Client struct {
 	Key       signed.Key
 	Transport http.RoundTripper
 	Now       func() time.Time
+	// Patience bounds one call further than 2 s; 0 does not.
+	Patience time.Duration
 }
 
 // callTime bounds one call: somebody waits for it.
@@ -46,7 +48,11 @@ func (c *Client) Authorize(r *http.Request) error { return c.Sign(r, nil) }
 
 // call asks one question. An answer other than 200 is an error.
 func (c *Client) call(ctx context.Context, path string, question, answer any) error {
-	return c.callFor(ctx, callTime, path, question, answer)
+	within := callTime
+	if c.Patience > 0 {
+		within = min(within, c.Patience)
+	}
+	return c.callFor(ctx, within, path, question, answer)
 }
 
 // callFor is call with a time of its own.

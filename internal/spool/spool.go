@@ -77,6 +77,7 @@ type Spool struct {
 type request struct {
 	ctx    context.Context //nolint:containedctx // lives as long as one append
 	record evidence.Record
+	probe  bool // it is no record
 	result chan result
 }
 

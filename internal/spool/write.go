@@ -14,7 +14,18 @@ var errClosed = fmt.Errorf("spool: it is closed: %w", evidence.ErrNotWritten)
 
 // Record implements gate.Recorder: it returns when the record is on the disk.
 func (s *Spool) Record(ctx context.Context, r evidence.Record) (evidence.Sealed, error) {
-	q := &request{ctx, r, make(chan result, 1)}
+	return s.ask(&request{ctx: ctx, record: r, result: make(chan result, 1)})
+}
+
+// Probe writes something that nobody reads, in its turn among records, and returns when it is
+// on the disk. It says whether records can be written.
+func (s *Spool) Probe(ctx context.Context) error {
+	_, err := s.ask(&request{ctx: ctx, probe: true, result: make(chan result, 1)})
+	return err
+}
+
+func (s *Spool) ask(q *request) (evidence.Sealed, error) {
+	ctx := q.ctx
 	select {
 	case s.requests <- q:
 	case <-s.closing:
@@ -64,6 +75,10 @@ func (s *Spool) commit(batch []*request) {
 	head := s.head // only this goroutine moves it
 	var payloads [][]byte
 	for i, q := range batch {
+		if q.probe {
+			results[i].err = s.probe()
+			continue
+		}
 		sealed, err := s.seal(head, q)
 		if err != nil {
 			results[i].err = fmt.Errorf("spool: %w: %w", evidence.ErrNotWritten, err)
@@ -74,12 +89,23 @@ func (s *Spool) commit(batch []*request) {
 	}
 	err := s.append(payloads)
 	for i, q := range batch {
-		if results[i].err == nil && err != nil {
+		if results[i].err == nil && err != nil && !q.probe {
 			results[i] = result{err: fmt.Errorf("spool: %w: %w", evidence.ErrNotWritten, err)}
 		}
 		q.result <- results[i]
 	}
 }
+
+// probe writes a file beside the segments, as large as a record.
+func (s *Spool) probe() error {
+	if s.fault != nil {
+		return s.fault
+	}
+	return replace(filepath.Join(s.config.Dir, "probe"), make([]byte, probeBytes))
+}
+
+// probeBytes is more than a record has as a rule.
+const probeBytes = 8 << 10
 
 func (s *Spool) seal(head evidence.Head, q *request) (evidence.Sealed, error) {
 	if err := q.ctx.Err(); err != nil {

@@ -57,7 +57,12 @@ type Config struct {
 	// Behind is told why records that are in the journal could not be taken in,
 	// each time that this was tried; nil for nobody.
 	Behind func(error)
+	// Patience is how long a change waits for its turn and for a file that another
+	// process has locked; 5 s where it is 0.
+	Patience time.Duration
 }
+
+const defaultPatience = 5 * time.Second
 
 // Store is an open SQLite file. Its methods can be called by many goroutines.
 type Store struct {
@@ -74,11 +79,12 @@ type Store struct {
 
 	statements *statements // of conn; for the writer alone once Open is done
 
-	filing  sync.Mutex   // held by whoever has a transaction of conn; guards tail, commits, room
+	filing  sync.Mutex   // held by whoever has a transaction of conn; guards tail, commits, busy, room
 	wanted  atomic.Int32 // how many batches of changes wait for filing
 	tail    tail
 	commits int
-	room    []byte // of the records that were put last
+	busy    time.Duration // for which SQLite waits for a locked file; 0 for that of its opening
+	room    []byte        // of the records that were put last
 
 	wary    int           // batches that will have savepoints; the writer's alone
 	ahead   spooled       // the writer's alone once Open is done
@@ -112,6 +118,9 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	if config.Committed == nil {
 		config.Committed, config.Now = func(int, time.Duration) {}, func() time.Time { return time.Time{} }
+	}
+	if config.Patience == 0 {
+		config.Patience = defaultPatience
 	}
 	if config.Behind == nil {
 		config.Behind = func(error) {}

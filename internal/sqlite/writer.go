@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 	"modernc.org/sqlite"
@@ -28,8 +30,14 @@ type change struct {
 
 var errClosed = fmt.Errorf("sqlite: the store is closed: %w", evidence.ErrNotWritten)
 
-// Update implements [issuer.Store].
+// errLate is what a change ends with whose turn did not come in time. It did not happen.
+var errLate = fmt.Errorf("sqlite: the store is busy: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable)
+
+// Update implements [issuer.Store]. It takes as long as [Config.Patience] says, about, when
+// the file is locked.
 func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.config.Patience, errLate)
+	defer cancel()
 	result := make(chan error, 1)
 	if err := s.hand(&change{ctx: ctx, run: run, answer: func(err error) { result <- err }}); err != nil {
 		return err
@@ -37,6 +45,17 @@ func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
 	// From here on the change may commit, so its true result is awaited even
 	// when the caller has gone: nobody is told "no" for what happened.
 	return <-result
+}
+
+// Probe writes something that nobody reads, as a change that waits for its turn, and returns
+// when it is on the disk. It says whether calls can be recorded.
+func (s *Store) Probe(ctx context.Context) error {
+	return s.Update(ctx, func(tx issuer.Tx) error {
+		t := tx.(*transaction)
+		// Another number each time: one that is there already is not written.
+		_, err := t.db.ExecContext(t.ctx, fmt.Sprintf("PRAGMA user_version = %d", time.Now().Unix()&math.MaxInt32))
+		return err
+	})
 }
 
 // hand gives a change to the writer, which answers every one that it is given.
@@ -50,7 +69,7 @@ func (s *Store) hand(c *change) error {
 	case s.changes <- c:
 		return nil
 	case <-c.ctx.Done():
-		return c.ctx.Err()
+		return context.Cause(c.ctx)
 	}
 }
 
@@ -156,6 +175,7 @@ func usedTwice(err error) bool {
 func (s *Store) try(ctx context.Context, batch []*change, how care) ([]error, error) {
 	results := make([]error, len(batch))
 	t := s.transaction(ctx, how)
+	t.until, _ = batch[0].ctx.Deadline()
 	t.first = s.ahead.next
 	defer t.leave()
 	if s.ahead.journal == nil || how.ids || s.crowded() {
@@ -208,6 +228,7 @@ type transaction struct {
 	signed  int                 // of pending, at its beginning, what is signed as it will be
 	grown   []tlog.Hash         // hashes that the batch adds to the tree
 	noted   int64               // what the tail's becomes
+	until   time.Time           // when whoever waits for it gives up
 	polite  bool                // nobody who answers calls waits for the batch
 	care    care
 	settled bool // rows of the chains are brought up to date with this batch
@@ -245,6 +266,9 @@ func (t *transaction) enter() error {
 
 // begin begins a transaction of SQLite and takes in some records that wait.
 func (t *transaction) begin(limit int) error {
+	if err := t.patience(); err != nil {
+		return err
+	}
 	if _, err := t.raw.ExecContext(t.ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -263,6 +287,27 @@ func (t *transaction) begin(limit int) error {
 	}
 	t.pending = append(waiting[:len(waiting):len(waiting)], t.pending...)
 	return t.put(waiting, t.first)
+}
+
+// politeWait is how long the file is waited for where nobody waits for the batch, since it
+// is kept from others for as long.
+const politeWait = 500 * time.Millisecond
+
+// patience has SQLite wait for a file that is locked for as long as somebody waits.
+func (t *transaction) patience() error {
+	wait := politeWait
+	if !t.polite && !t.until.IsZero() {
+		// In steps, so that it is seldom another one.
+		wait = max(time.Until(t.until).Round(politeWait), politeWait)
+	}
+	if wait == t.store.busy {
+		return nil
+	}
+	_, err := t.raw.conn.ExecContext(t.ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", wait.Milliseconds()))
+	if err == nil {
+		t.store.busy = wait
+	}
+	return err
 }
 
 // place is that of the next record in the log.
@@ -325,8 +370,8 @@ func (t *transaction) change(c *change) error {
 	if t.broken != nil {
 		return fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, t.broken)
 	}
-	if err := c.ctx.Err(); err != nil {
-		return err
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
 	}
 	t.saved, t.undo = false, t.undo[:0]
 	before := len(t.pending) - t.taken
