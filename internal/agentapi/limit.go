@@ -9,6 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/bucket"
 	"github.com/powerbox-project/powerbox/internal/peer"
+	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
 // Limits bound what one address may ask for (AAP-F3). 0 is no limit.
@@ -83,10 +84,26 @@ func (l *limiter) fetch(r *http.Request) error {
 	return l.per(&l.strangers, time.Hour, "keys "+peer.Of(r).Network(), fetchesEach*l.limits.Unknown)
 }
 
-// question takes one question to a person on behalf of a host (ATK-48), which can be
-// one that nobody knows.
-func (l *limiter) question(host string) error {
-	return l.per(&l.strangers, time.Hour, "question "+host, l.limits.Questions)
+// write takes one row in the store for a token of a host that no person has approved
+// (ATK-68).
+func (l *limiter) write(r *http.Request) error {
+	return l.per(&l.strangers, time.Hour, "write "+peer.Of(r).Network(), fetchesEach*l.limits.Unknown)
+}
+
+// question takes one question to a person on behalf of a host (ATK-48). The host is known by
+// its id, which stays when it rotates its key. One that no person has approved is known by
+// nothing that it cannot have again: it shares the limit of its address (ATK-68).
+func (l *limiter) question(r *http.Request, h provider.Host) error {
+	if h.Status != agentauth.Active {
+		if err := l.per(&l.strangers, time.Hour, "questions from "+peer.Of(r).Network(), l.limits.Questions); err != nil {
+			return err
+		}
+	}
+	name := "host " + h.ID
+	if h.ID == "" {
+		name = "key " + h.Thumbprint
+	}
+	return l.per(&l.strangers, time.Hour, "question "+name, l.limits.Questions)
 }
 
 // per takes one of the n that there are in some time.
