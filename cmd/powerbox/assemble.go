@@ -264,7 +264,7 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 	if w.sealer, err = catalogue.NewSealer(handleKey); err != nil {
 		return nil, err
 	}
-	if w.pages, err = sealPages(handleKey); err != nil {
+	if w.pages, err = sealerFor(handleKey, "powerbox tokens of pages"); err != nil {
 		return nil, err
 	}
 	for _, c := range i.config.Identity.Callers {
@@ -349,10 +349,10 @@ func (w *wiring) callerNames() []string {
 	return names
 }
 
-// sealPages is what seals the tokens of pages, under a key that is derived from
-// that of handles, which all gateways of an agent have.
-func sealPages(handleKey []byte) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, handleKey, nil, "powerbox tokens of pages", 32)
+// sealerFor seals for one use, under a key that is derived from that of handles, which all
+// nodes and all gateways of an agent have.
+func sealerFor(handleKey []byte, use string) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, handleKey, nil, use, 32)
 	if err != nil {
 		return nil, err
 	}

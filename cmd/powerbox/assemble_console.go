@@ -39,12 +39,19 @@ func (i *instance) console(ctx context.Context, a assembly, p *provider.Provider
 	conf := i.config.Approvals
 	c := console.Config{
 		Approvals: p, Agents: p, Passkeys: p, People: p, URL: p.URL(), Name: cmp.Or(agent.AgentAuth.ProviderName, agent.ID), Fresh: conf.Fresh, Session: conf.Session,
-		Now: a.now, Random: rand.Reader, Log: a.log, Done: ctx.Done(),
+		Limits: console.Limits{PerAddress: conf.LoginsPerAddress, Total: conf.Logins},
+		Now:    a.now, Random: rand.Reader, Log: a.log, Done: ctx.Done(),
 	}
 	if i.desk != nil {
 		c.Desk = i.desk
 	}
-	var err error
+	handleKey, err := i.ring.Secret("handles")
+	if err != nil {
+		return err
+	}
+	if c.Seal, err = sealerFor(handleKey, "powerbox logins that were begun"); err != nil {
+		return err
+	}
 	if c.Directory, err = i.directory(a, i.administrator(agent.AgentAuth, a.dev)); err != nil {
 		return err
 	}

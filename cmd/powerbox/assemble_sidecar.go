@@ -308,7 +308,7 @@ func (g *apartGateway) front(f *face) error {
 	if err != nil {
 		return err
 	}
-	pages, err := sealPages(f.setup.Sealing)
+	pages, err := sealerFor(f.setup.Sealing, "powerbox tokens of pages")
 	if err != nil {
 		return err
 	}

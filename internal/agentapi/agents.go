@@ -193,7 +193,7 @@ func (a *API) register(r *http.Request) (answer, error) {
 	if err := texts(v, map[string]*string{"name": &reg.Name, "host_name": &reg.HostName, "mode": &reg.Mode}); err != nil {
 		return answer{}, err
 	}
-	if err := a.limits.question("key:" + s.Host.Thumbprint); err != nil {
+	if err := a.limits.question(r, s.Host); err != nil {
 		return answer{}, err
 	}
 	out, err := a.config.Provider.Register(r.Context(), s, reg)
@@ -222,7 +222,7 @@ func (a *API) request(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.limits.question(s.Host.ID); err != nil {
+	if err := a.limits.question(r, s.Host); err != nil {
 		return answer{}, err
 	}
 	out, err := a.config.Provider.RequestCapability(r.Context(), s, wanted, with)

@@ -247,12 +247,14 @@ func (a *API) host(r *http.Request, pending bool) (provider.HostSession, error) 
 	if err != nil {
 		return provider.HostSession{}, err
 	}
-	return a.config.Provider.AuthenticateHost(a.fetching(r), token, pending)
+	return a.config.Provider.AuthenticateHost(a.bounded(r), token, pending)
 }
 
-// fetching has a request ask before a key set is fetched for somebody unknown.
-func (a *API) fetching(r *http.Request) context.Context {
-	return provider.WithFetches(r.Context(), func() error { return a.limits.fetch(r) })
+// bounded has a request ask before a key set is fetched, or a row is written, for a host
+// that is unknown.
+func (a *API) bounded(r *http.Request) context.Context {
+	ctx := provider.WithFetches(r.Context(), func() error { return a.limits.fetch(r) })
+	return provider.WithWrites(ctx, func() error { return a.limits.write(r) })
 }
 
 // body reads the body of a request: an object of exact form, in which members that

@@ -26,7 +26,7 @@ func (a *API) viewer(r *http.Request) (provider.Viewer, http.Header, error) {
 	if shown.Token != "" {
 		scope = "private"
 	}
-	v, err := a.config.Provider.Viewer(a.fetching(r), shown)
+	v, err := a.config.Provider.Viewer(a.bounded(r), shown)
 	if err == nil && a.config.Private && v.Host == nil && v.Agent == nil { // a host that anybody can make is nobody yet
 		err = agentauth.Errorf(agentauth.CodeUnauthenticated, "capabilities are shown to hosts and agents alone, once they are approved")
 	}

@@ -19,7 +19,7 @@ func (a *API) claim(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.limits.question("key:" + s.Host.Thumbprint); err != nil {
+	if err := a.limits.question(r, s.Host); err != nil {
 		return answer{}, err
 	}
 	out, err := a.config.Provider.AskClaim(r.Context(), s, agent, with)
@@ -54,7 +54,7 @@ func (a *API) enroll(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	if compact != "" {
-		s, err := a.config.Provider.AuthenticateHost(a.fetching(r), compact, true)
+		s, err := a.config.Provider.AuthenticateHost(a.bounded(r), compact, true)
 		if err != nil {
 			return answer{}, err
 		}

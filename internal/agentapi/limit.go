@@ -2,13 +2,14 @@ package agentapi
 
 import (
 	"net/http"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/bucket"
 	"github.com/powerbox-project/powerbox/internal/peer"
+	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
 // Limits bound what one address may ask for (AAP-F3). 0 is no limit.
@@ -33,77 +34,11 @@ type Limits struct {
 type limiter struct {
 	limits    Limits
 	now       func() time.Time
-	strangers buckets // by address, and by keys that nobody has approved
-	known     buckets // by agent, host and user
+	strangers bucket.Table // by address, and by keys that nobody has approved
+	known     bucket.Table // by agent, host and user
 }
 
 func newLimiter(l Limits, now func() time.Time) *limiter { return &limiter{limits: l, now: now} }
-
-// buckets keeps a bucket for each of what is limited, and forgets those that are
-// full again.
-type buckets struct {
-	mu   sync.Mutex
-	of   map[string]*rate.Limiter
-	next time.Time // when the full ones are forgotten
-}
-
-// maxBuckets bounds the memory of each table, and evictFrom is among how many of a
-// table that is full one is chosen which makes room.
-const (
-	maxBuckets = 1 << 16
-	evictFrom  = 16
-)
-
-// take takes one from a bucket, and says in how many seconds there is one where it
-// is empty.
-func (t *buckets) take(now time.Time, key string, each rate.Limit, burst int) (wait int, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !now.Before(t.next) {
-		t.forget(now)
-		t.next = now.Add(time.Minute)
-	}
-	b := t.of[key]
-	if b == nil {
-		if len(t.of) >= maxBuckets {
-			t.evict(now)
-		}
-		b = rate.NewLimiter(each, burst)
-		t.of[key] = b
-	}
-	if b.AllowN(now, 1) {
-		return 0, true
-	}
-	missing := (1 - b.TokensAt(now)) / float64(each)
-	return 1 + int(missing), false
-}
-
-func (t *buckets) forget(now time.Time) {
-	if t.of == nil {
-		t.of = map[string]*rate.Limiter{}
-	}
-	for k, b := range t.of {
-		if b.TokensAt(now) >= float64(b.Burst()) {
-			delete(t.of, k)
-		}
-	}
-}
-
-// evict makes room in a table that is full: of some, whichever they are, the one goes
-// of which the least was taken. Whoever comes with new names all the time pushes out
-// those names, and neither what has been used up nor somebody else who is new.
-func (t *buckets) evict(now time.Time) {
-	fullest, most, looked := "", -1.0, 0
-	for k, b := range t.of {
-		if left := b.TokensAt(now) / float64(b.Burst()); left > most {
-			fullest, most = k, left
-		}
-		if looked++; looked == evictFrom {
-			break
-		}
-	}
-	delete(t.of, fullest)
-}
 
 func limited(wait int) error {
 	e := agentauth.Errorf(agentauth.CodeRateLimited, "too many requests; try again in %d seconds", wait)
@@ -116,7 +51,7 @@ func (l *limiter) allow(r *http.Request) error {
 	if l.limits.Requests <= 0 {
 		return nil
 	}
-	if wait, ok := l.strangers.take(l.now(), "request "+peer.Of(r).Network(), rate.Limit(l.limits.Requests), int(10*l.limits.Requests)+1); !ok {
+	if wait, ok := l.strangers.Take(l.now(), "request "+peer.Of(r).Network(), rate.Limit(l.limits.Requests), int(10*l.limits.Requests)+1); !ok {
 		return limited(wait)
 	}
 	return nil
@@ -128,7 +63,7 @@ func (l *limiter) introspection(r *http.Request) error {
 	if l.limits.Introspections <= 0 {
 		return nil
 	}
-	if wait, ok := l.strangers.take(l.now(), "introspection "+peer.Of(r).Network(), rate.Limit(l.limits.Introspections), int(5*l.limits.Introspections)+1); !ok {
+	if wait, ok := l.strangers.Take(l.now(), "introspection "+peer.Of(r).Network(), rate.Limit(l.limits.Introspections), int(5*l.limits.Introspections)+1); !ok {
 		return limited(wait)
 	}
 	return nil
@@ -149,18 +84,34 @@ func (l *limiter) fetch(r *http.Request) error {
 	return l.per(&l.strangers, time.Hour, "keys "+peer.Of(r).Network(), fetchesEach*l.limits.Unknown)
 }
 
-// question takes one question to a person on behalf of a host (ATK-48), which can be
-// one that nobody knows.
-func (l *limiter) question(host string) error {
-	return l.per(&l.strangers, time.Hour, "question "+host, l.limits.Questions)
+// write takes one row in the store for a token of a host that no person has approved
+// (ATK-68).
+func (l *limiter) write(r *http.Request) error {
+	return l.per(&l.strangers, time.Hour, "write "+peer.Of(r).Network(), fetchesEach*l.limits.Unknown)
+}
+
+// question takes one question to a person on behalf of a host (ATK-48). The host is known by
+// its id, which stays when it rotates its key. One that no person has approved is known by
+// nothing that it cannot have again: it shares the limit of its address (ATK-68).
+func (l *limiter) question(r *http.Request, h provider.Host) error {
+	if h.Status != agentauth.Active {
+		if err := l.per(&l.strangers, time.Hour, "questions from "+peer.Of(r).Network(), l.limits.Questions); err != nil {
+			return err
+		}
+	}
+	name := "host " + h.ID
+	if h.ID == "" {
+		name = "key " + h.Thumbprint
+	}
+	return l.per(&l.strangers, time.Hour, "question "+name, l.limits.Questions)
 }
 
 // per takes one of the n that there are in some time.
-func (l *limiter) per(t *buckets, d time.Duration, key string, n int) error {
+func (l *limiter) per(t *bucket.Table, d time.Duration, key string, n int) error {
 	if n <= 0 {
 		return nil
 	}
-	if wait, ok := t.take(l.now(), key, rate.Limit(float64(n)/d.Seconds()), n); !ok {
+	if wait, ok := t.Take(l.now(), key, rate.Limit(float64(n)/d.Seconds()), n); !ok {
 		return limited(wait)
 	}
 	return nil
@@ -193,7 +144,7 @@ func (l *limiter) poll(agent string, interval time.Duration) error {
 	if interval <= 0 {
 		return nil
 	}
-	if wait, ok := l.known.take(l.now(), "poll "+agent, rate.Every(interval), pollsAtOnce); !ok {
+	if wait, ok := l.known.Take(l.now(), "poll "+agent, rate.Every(interval), pollsAtOnce); !ok {
 		return limited(wait)
 	}
 	return nil

@@ -2,15 +2,14 @@ package agentapi
 
 import (
 	"errors"
-	"maps"
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/bucket"
 )
 
 // TestAAPF3_Executions: an agent, a user and a capability have limits of their own,
@@ -100,13 +99,13 @@ func TestAAPF3_StrangersTakeNoRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for n := range maxBuckets + 1000 {
+	for n := range bucket.Max + 1000 {
 		if err := l.allow(from(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}).String())); err != nil {
 			t.Fatalf("AAP-F3: address %d: %v", n, err)
 		}
 	}
-	if n := len(l.strangers.of); n > maxBuckets {
-		t.Errorf("AAP-F3: %d buckets are kept; want %d at most", n, maxBuckets)
+	if n := l.strangers.Len(); n > bucket.Max {
+		t.Errorf("AAP-F3: %d buckets are kept; want %d at most", n, bucket.Max)
 	}
 	if err := l.allow(from("192.0.2.8")); err != nil {
 		t.Errorf("AAP-F3: somebody else who is new: %v", err)
@@ -114,28 +113,11 @@ func TestAAPF3_StrangersTakeNoRoom(t *testing.T) {
 	if err := l.unknown(from("192.0.2.7")); err == nil {
 		t.Error("AAP-F3: what was used up is there again")
 	}
-	if len(l.known.of) != 0 {
-		t.Errorf("AAP-F3: strangers have %d buckets of those who are known", len(l.known.of))
+	if l.known.Len() != 0 {
+		t.Errorf("AAP-F3: strangers have %d buckets of those who are known", l.known.Len())
 	}
 	if err := l.execution("one", "a host", "", "balance"); err != nil {
 		t.Errorf("AAP-F3: an agent: %v", err)
-	}
-}
-
-// TestAAPF3_Evicted: what makes room in a table that is full is what was used least.
-func TestAAPF3_Evicted(t *testing.T) {
-	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
-	var table buckets
-	for n := range evictFrom {
-		for range n + 1 {
-			table.take(now, string(rune('a'+n)), 1, evictFrom)
-		}
-	}
-	for range evictFrom - 1 {
-		table.evict(now)
-	}
-	if len(table.of) != 1 || table.of[string(rune('a'+evictFrom-1))] == nil {
-		t.Errorf("AAP-F3: %v are left; want the one that was used up", slices.Collect(maps.Keys(table.of)))
 	}
 }
 

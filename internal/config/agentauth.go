@@ -39,8 +39,8 @@ type AgentAuth struct {
 	Introspection    Secret               `key:"introspection_token" doc:"Bearer token of services that may introspect agents' tokens. Absent: everybody may, within limits."`
 	Introspections   int                  `key:"introspections" default:"10" min:"0" max:"1000000" doc:"Introspections a second from one address while introspection_token is absent; 0 for no limit but that of requests. Of IPv6, here and below, an address is its network of 64 bits."`
 	Requests         int                  `key:"requests" default:"100" min:"0" max:"1000000" doc:"Requests a second from one address; 0 for no limit."`
-	UnknownHosts     int                  `key:"unknown_hosts" default:"5" min:"0" max:"1000000" doc:"Registrations of unknown hosts an hour from one address; 0 for no limit."`
-	Questions        int                  `key:"questions" default:"60" min:"0" max:"1000000" doc:"Registrations and requests an hour by one host; 0 for no limit."`
+	UnknownHosts     int                  `key:"unknown_hosts" default:"5" min:"0" max:"1000000" doc:"Registrations of unknown hosts an hour from one address. Four times as many key sets are fetched, and tokens of a clock that is ahead are taken, for hosts that no person has approved. 0 for no limit."`
+	Questions        int                  `key:"questions" default:"60" min:"0" max:"1000000" doc:"Registrations and requests an hour by one host, also after it rotates its key. Hosts that no person has approved have this number together for each address. 0 for no limit."`
 	Executions       int                  `key:"executions" default:"600" min:"0" max:"1000000" doc:"Executions a minute by one agent; 0 for no limit."`
 	HostExecutions   int                  `key:"host_executions" default:"1200" min:"0" max:"1000000" doc:"Executions a minute by all agents of one host; 0 for no limit."`
 	UserExecutions   int                  `key:"user_executions" default:"1200" min:"0" max:"1000000" doc:"Executions a minute by all agents of one user; 0 for no limit."`

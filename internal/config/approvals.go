@@ -12,15 +12,17 @@ import (
 // Approvals is who answers what is left to people, and how they log in to the
 // pages on which they do.
 type Approvals struct {
-	Rules     []ApprovalRule `key:"rules" doc:"Who answers requests that policies leave to people (@approval), and calls of skills with approval. For every operation on every resource the first rule that is about it counts; everybody whom a rule names for a part has to approve. Without a rule it is the user behind."`
-	Timeout   time.Duration  `key:"timeout" default:"10m" doc:"How long people have. No answer is a no."`
-	Fresh     time.Duration  `key:"fresh" default:"5m" doc:"How long after a login somebody can approve. Denying and revoking need no fresh one."`
-	Session   time.Duration  `key:"session" default:"8h" doc:"How long a login lasts."`
-	Operators []string       `key:"operators" doc:"People who see the registry whole and the map, and consent to cards: principals such as user:bob, or group:NAME. Administrators of agent_auth do so, too."`
-	Audience  string         `key:"audience" doc:"What the session of a person in a shell is for, and that of no agent: its aud. Default: issuer.url with /approve. Agents refuse such a session."`
-	Clients   []string       `key:"clients" doc:"Client ids by which only people get tokens, such as that of powerbox login; with several providers ISSUER#CLIENT. A session of such a client is a person's whatever it is for, and agents refuse it. login.client_id is always one."`
-	Webhooks  []Webhook      `key:"webhooks" doc:"URLs that are told of what waits for people, signed as Standard Webhooks have it."`
-	Login     Login          `key:"login" doc:"The OpenID provider that people log in at. Without one, and without serve --dev, the first start prints a URL at which an administrator registers a passkey."`
+	Rules            []ApprovalRule `key:"rules" doc:"Who answers requests that policies leave to people (@approval), and calls of skills with approval. For every operation on every resource the first rule that is about it counts; everybody whom a rule names for a part has to approve. Without a rule it is the user behind."`
+	Timeout          time.Duration  `key:"timeout" default:"10m" doc:"How long people have. No answer is a no."`
+	Fresh            time.Duration  `key:"fresh" default:"5m" doc:"How long after a login somebody can approve. Denying and revoking need no fresh one."`
+	Session          time.Duration  `key:"session" default:"8h" doc:"How long a login lasts."`
+	LoginsPerAddress int            `key:"logins_per_address" default:"120" min:"0" max:"1000000" doc:"Requests a minute from one address that begin a login, and as many that finish one; further ones get 429. 0 is no limit."`
+	Logins           int            `key:"logins" default:"1200" min:"0" max:"1000000" doc:"The same from all addresses together. 0 is no limit."`
+	Operators        []string       `key:"operators" doc:"People who see the registry whole and the map, and consent to cards: principals such as user:bob, or group:NAME. Administrators of agent_auth do so, too."`
+	Audience         string         `key:"audience" doc:"What the session of a person in a shell is for, and that of no agent: its aud. Default: issuer.url with /approve. Agents refuse such a session."`
+	Clients          []string       `key:"clients" doc:"Client ids by which only people get tokens, such as that of powerbox login; with several providers ISSUER#CLIENT. A session of such a client is a person's whatever it is for, and agents refuse it. login.client_id is always one."`
+	Webhooks         []Webhook      `key:"webhooks" doc:"URLs that are told of what waits for people, signed as Standard Webhooks have it."`
+	Login            Login          `key:"login" doc:"The OpenID provider that people log in at. Without one, and without serve --dev, the first start prints a URL at which an administrator registers a passkey."`
 }
 
 // ApprovalRule says who answers for some operations and resources.

@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"context"
+	"crypto/cipher"
 	"embed"
 	"encoding/base64"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -112,6 +114,11 @@ type Config struct {
 	// First is the principal of the first administrator and the secret of the URL
 	// at which the first passkey is registered; both "" for none.
 	First, FirstSecret string
+	// Seal seals logins that were begun. Every process that serves these pages has the
+	// same, and it makes its own nonces.
+	Seal cipher.AEAD
+	// Limits bound the requests of those who log in.
+	Limits Limits
 	// Keeper keeps logins for every process that serves these pages; nil for one that
 	// is alone and keeps them itself.
 	Keeper Keeper
@@ -132,7 +139,8 @@ type Console struct {
 	streams  chan struct{}
 	mu       sync.Mutex
 	followed map[string]int // pages that are followed live, by person
-	begun    atomic.Bool    // whether somebody has become the first administrator here
+	logins   logins
+	begun    atomic.Bool // whether somebody has become the first administrator here
 }
 
 //go:embed pages assets
@@ -150,15 +158,14 @@ func New(c Config) (*Console, error) {
 	switch {
 	case err != nil || u.Host == "":
 		return nil, fmt.Errorf("console: URL %q is none", c.URL)
-	case c.Approvals == nil || c.Agents == nil || c.Passkeys == nil || c.People == nil || c.Now == nil || c.Random == nil || c.Log == nil || c.Done == nil:
-		return nil, errors.New("console: Approvals, Agents, Passkeys, People, Now, Random, Log and Done are required")
+	case c.Approvals == nil || c.Agents == nil || c.Passkeys == nil || c.People == nil || c.Now == nil || c.Random == nil || c.Log == nil || c.Done == nil || c.Seal == nil:
+		return nil, errors.New("console: Approvals, Agents, Passkeys, People, Now, Random, Log, Done and Seal are required")
 	case c.Fresh <= 0 || c.Session <= 0:
 		return nil, errors.New("console: Fresh and Session must be positive")
 	case (c.First == "") != (c.FirstSecret == ""):
 		return nil, errors.New("console: First and FirstSecret come together")
 	}
-	k := &Console{config: c, secure: u.Scheme == "https", sessions: newSessions(c.Session, c.Now, c.Random), streams: make(chan struct{}, maxStreams), followed: map[string]int{}}
-	k.sessions.keeper = c.Keeper
+	k := &Console{config: c, secure: u.Scheme == "https", sessions: newSessions(c), logins: logins{limits: c.Limits}, streams: make(chan struct{}, maxStreams), followed: map[string]int{}}
 	if k.passkeys, err = relyingParty(u, c.Name); err != nil {
 		return nil, err
 	}
@@ -195,11 +202,11 @@ func (k *Console) routes() http.Handler {
 		"POST /approve/{id}":                       k.answer,
 		"POST /approve/{id}/challenge":             k.answerChallenge,
 		"GET /login":                               k.login,
-		"POST /login":                              k.loginByName,
-		"GET /login/provider":                      k.loginAtProvider,
-		"GET /login/callback":                      k.loginCallback,
-		"POST /login/passkey/challenge":            k.loginChallenge,
-		"POST /login/passkey":                      k.loginByPasskey,
+		"POST /login":                              k.limited(finishing, k.loginByName),
+		"GET /login/provider":                      k.limited(beginning, k.loginAtProvider),
+		"GET /login/callback":                      k.limited(finishing, k.loginCallback),
+		"POST /login/passkey/challenge":            k.limited(beginning, k.loginChallenge),
+		"POST /login/passkey":                      k.limited(finishing, k.loginByPasskey),
 		"POST /logout":                             k.logout,
 		"GET /passkeys":                            k.ownPasskeys,
 		"POST /passkeys/challenge":                 k.newPasskeyChallenge,
@@ -208,7 +215,7 @@ func (k *Console) routes() http.Handler {
 		"POST /passkeys/remove":                    k.removePasskey,
 		"POST /passkeys/remove/challenge":          k.removeChallenge,
 		"GET /first":                               k.first,
-		"POST /first":                              k.beFirst,
+		"POST /first":                              k.limited(finishing, k.beFirst),
 		"GET /hosts":                               k.hosts,
 		"GET /hosts/{host}/revoke":                 k.previewHost,
 		"POST /hosts/{host}/revoke":                k.revokeHost,
@@ -309,6 +316,9 @@ func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.As(err, &e) {
 		k.config.Log.ErrorContext(r.Context(), "a page failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 		e = agentauth.Errorf(agentauth.CodeInternal, "the page failed; the server's log says why")
+	}
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
 	if strings.HasSuffix(r.URL.Path, "/challenge") {
 		http.Error(w, e.Message, e.Status())

@@ -17,6 +17,8 @@ import (
 type Keeper interface {
 	Keep(ctx context.Context, kind, id string, value []byte, until time.Time) error
 	Kept(ctx context.Context, kind, id string, now time.Time) ([]byte, error)
+	// Once keeps an id, and returns false if it is kept already.
+	Once(ctx context.Context, kind, id string, until, now time.Time) (bool, error)
 	// Take is Kept for one caller: of two at once one gets it.
 	Take(ctx context.Context, kind, id string, now time.Time) ([]byte, error)
 	Forget(ctx context.Context, kind, id string) error
@@ -25,24 +27,19 @@ type Keeper interface {
 // What is kept, by the hash of its cookie: nobody who reads it is logged in.
 const (
 	keptSession  = "console session"
-	keptAttempt  = "console login"
+	keptFinished = "console login"
 	keptCeremony = "console ceremony"
 )
 
 // keepTime bounds one use of a keeper.
 const keepTime = 5 * time.Second
 
-// sessionForm, attemptForm and ceremonyForm are what is kept.
+// sessionForm and ceremonyForm are what is kept.
 type sessionForm struct {
 	Principal string
 	Groups    []string
 	Began     time.Time
 	Login     people.Login
-}
-
-type attemptForm struct {
-	Next, State, Nonce, Verifier string
-	Ceremony                     ceremonyForm
 }
 
 type ceremonyForm struct {
@@ -105,17 +102,4 @@ func (s *sessions) keptEnd(cookie string) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
 	_ = s.keeper.Forget(ctx, keptSession, cookieHash(cookie)) // it ends by itself, and the browser forgets it now
-}
-
-func (s *sessions) keepTried(a *attempt, cookie string) error {
-	f := attemptForm{a.next, a.state, a.nonce, a.verifier, a.ceremony.form()}
-	return keepJSON(s.keeper, keptAttempt, cookieHash(cookie), f, a.until)
-}
-
-func (s *sessions) keptTried(cookie string) *attempt {
-	f, ok := keptJSON[attemptForm](s.keeper.Take, keptAttempt, cookieHash(cookie), s.now())
-	if !ok {
-		return nil
-	}
-	return &attempt{next: f.Next, state: f.State, nonce: f.Nonce, verifier: f.Verifier, ceremony: f.Ceremony.ceremony()}
 }

@@ -103,6 +103,9 @@ func (k *Console) loginCallback(v *visit) error {
 		k.config.Log.WarnContext(v.r.Context(), "a login failed", "error", err.Error())
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "the login does not hold; log in again")
 	}
+	if err := k.sessions.finish(v.r.Context(), a); err != nil {
+		return err
+	}
 	who.Login = people.ByProvider
 	if err := k.logIn(v, who); err != nil {
 		return err

@@ -195,6 +195,9 @@ func (k *Console) loginByPasskey(v *visit) error {
 	if err != nil {
 		return refused
 	}
+	if err := k.sessions.finish(v.r.Context(), a); err != nil {
+		return err
+	}
 	if err := k.used(v.r.Context(), credential); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"crypto/cipher"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -88,6 +89,7 @@ type attempt struct {
 	state, nonce, verifier string   // at an OpenID provider
 	ceremony               ceremony // with a passkey
 	until                  time.Time
+	id                     string // of the cookie that it is in
 }
 
 // sessions are who is logged in. Without a keeper they are in memory: a restart logs
@@ -98,13 +100,15 @@ type sessions struct {
 	now    func() time.Time
 	random io.Reader
 
+	seal cipher.AEAD // of logins that were begun, which are in the browser alone
+
 	mu       sync.Mutex // guards the maps, and what is in a session but its ceremony
 	open     map[[sha256.Size]byte]*session
-	attempts map[[sha256.Size]byte]*attempt
+	finished map[string]time.Time // logins, until when they could be finished again
 }
 
-func newSessions(lasts time.Duration, now func() time.Time, random io.Reader) *sessions {
-	return &sessions{lasts: lasts, now: now, random: random, open: map[[sha256.Size]byte]*session{}, attempts: map[[sha256.Size]byte]*attempt{}}
+func newSessions(c Config) *sessions {
+	return &sessions{lasts: c.Session, now: c.Now, random: c.Random, keeper: c.Keeper, seal: c.Seal, open: map[[sha256.Size]byte]*session{}, finished: map[string]time.Time{}}
 }
 
 // secret returns 256 random bits as text.
@@ -170,44 +174,6 @@ func (s *sessions) end(cookie string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, sha256.Sum256([]byte(cookie)))
-}
-
-// try remembers a login that was begun.
-func (s *sessions) try(a *attempt) (string, error) {
-	cookie, err := secret(s.random)
-	if err != nil {
-		return "", err
-	}
-	now := s.now()
-	a.until = now.Add(loginTime)
-	if s.keeper != nil {
-		return cookie, s.keepTried(a, cookie)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, one := range s.attempts {
-		if !now.Before(one.until) || len(s.attempts) >= maxSessions {
-			delete(s.attempts, id)
-		}
-	}
-	s.attempts[sha256.Sum256([]byte(cookie))] = a
-	return cookie, nil
-}
-
-// tried returns a login that was begun, once; nil for none.
-func (s *sessions) tried(cookie string) *attempt {
-	if s.keeper != nil {
-		return s.keptTried(cookie)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := sha256.Sum256([]byte(cookie))
-	a := s.attempts[id]
-	delete(s.attempts, id)
-	if a == nil || !s.now().Before(a.until) {
-		return nil
-	}
-	return a
 }
 
 // cookieName is how a cookie is called here.

@@ -1,0 +1,84 @@
+// Package bucket keeps a token bucket for each of many names in bounded memory. A stranger
+// with very many names locks nobody else out.
+package bucket
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Table is a table of buckets, each under a name. The zero value is an empty one. Its
+// methods can be called by many goroutines.
+type Table struct {
+	mu   sync.Mutex
+	of   map[string]*rate.Limiter
+	next time.Time // when the full ones are forgotten
+}
+
+// Max bounds the buckets of a table, and evictFrom is among how many of a full table the
+// one is chosen that makes room.
+const (
+	Max       = 1 << 16
+	evictFrom = 16
+)
+
+// Take takes one from a bucket. If the bucket is empty, it returns in how many seconds
+// there is one again.
+func (t *Table) Take(now time.Time, name string, each rate.Limit, burst int) (wait int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !now.Before(t.next) {
+		t.forget(now)
+		t.next = now.Add(time.Minute)
+	}
+	b := t.of[name]
+	if b == nil {
+		if len(t.of) >= Max {
+			t.evict(now)
+		}
+		b = rate.NewLimiter(each, burst)
+		t.of[name] = b
+	}
+	if b.AllowN(now, 1) {
+		return 0, true
+	}
+	missing := (1 - b.TokensAt(now)) / float64(each)
+	return 1 + int(missing), false
+}
+
+// Len is how many buckets there are.
+func (t *Table) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.of)
+}
+
+// forget removes the buckets that are full again.
+func (t *Table) forget(now time.Time) {
+	if t.of == nil {
+		t.of = map[string]*rate.Limiter{}
+	}
+	for k, b := range t.of {
+		if b.TokensAt(now) >= float64(b.Burst()) {
+			delete(t.of, k)
+		}
+	}
+}
+
+// evict makes room in a full table: of some, the one goes of which the least was taken. A
+// client with new names all the time pushes out those names, and neither the buckets that
+// are used up nor another client that is new.
+func (t *Table) evict(now time.Time) {
+	fullest, most, looked := "", -1.0, 0
+	for k, b := range t.of {
+		if left := b.TokensAt(now) / float64(b.Burst()); left > most {
+			fullest, most = k, left
+		}
+		if looked++; looked == evictFrom {
+			break
+		}
+	}
+	delete(t.of, fullest)
+}
