@@ -71,7 +71,7 @@ func (i *instance) openStore(ctx context.Context, a assembly, used bool, signer 
 			Behind:   func(err error) { a.log.Error("records wait for the store", slog.Any("error", err)) },
 		})
 		if err != nil {
-			return err
+			return adviseJournal(err)
 		}
 		i.store = file
 	}

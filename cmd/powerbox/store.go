@@ -28,7 +28,7 @@ const copiedSuffix = ".copied"
 
 func newStore(p *program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "store", Short: "Copy state and evidence into another kind of store",
+		Use: "store", Short: "Copy state and evidence into another kind of store; salvage a damaged journal",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var file, from, to string
@@ -53,7 +53,7 @@ func newStore(p *program) *cobra.Command {
 	copying.Flags().StringVar(&from, "from", "", "sqlite")
 	copying.Flags().StringVar(&to, "to", "", "postgres")
 	required(copying, "from", "to")
-	cmd.AddCommand(copying)
+	cmd.AddCommand(copying, newStoreSalvage(p))
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -119,4 +120,58 @@ func lostRecords(t *testing.T, bundle string) (n int64) {
 		}
 	}
 	return n
+}
+
+// TestATK74_DamagedJournalOfTheStore damages records that the store has not taken in.
+// The server does not start and says what to do; after a salvage all others are there,
+// and the loss is on record: none where the store had taken in what is damaged.
+func TestATK74_DamagedJournalOfTheStore(t *testing.T) {
+	aboutTheFile(t)
+	for how, change := range map[string]func([]byte, int){
+		"a flipped bit":  func(data []byte, at int) { data[at] ^= 1 },
+		"a zeroed block": func(data []byte, at int) { clear(data[at : at+1500]) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			w := start(t, options{})
+			all := w.denials(30)
+			killed(t, w.process)
+			path := filepath.Join(w.dir, "powerbox-data", "powerbox.db-spool")
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := bytes.Index(data, []byte(`"`+all[20]+`"`))
+			if at < 0 {
+				t.Fatal("the record is not in the journal")
+			}
+			change(data, at)
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if said := w.notServed(); !strings.Contains(said, "powerbox store salvage") {
+				t.Errorf("%s", said)
+			}
+			if out := w.must("store", "salvage"); !strings.Contains(out, "the damaged journal is") {
+				t.Errorf("%s", out)
+			}
+			if out := w.must("store", "salvage"); !strings.Contains(out, "is not damaged") {
+				t.Errorf("a second time: %s", out)
+			}
+			w.boot()
+			bundle, trust := w.settledBundle(w.denials(1)[0])
+			report, err := evidence.Verify(strings.NewReader(bundle), trust)
+			if err != nil || report.Verdict() != evidence.OK {
+				t.Errorf("the evidence does not verify: %v %v", err, report.Problems)
+			}
+			missing := 0
+			for _, id := range all {
+				if !strings.Contains(bundle, `"record_id":"`+id+`"`) {
+					missing++
+				}
+			}
+			if missing > 3 || strings.Contains(bundle, `"evidence.salvage"`) != (missing > 0) || missing > 0 && !strings.Contains(bundle, fmt.Sprintf(`"records":%d}`, missing)) {
+				t.Errorf("%d records are missing, and not on record as lost", missing)
+			}
+		})
+	}
 }

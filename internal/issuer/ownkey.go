@@ -8,6 +8,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
+// Itself is the agent of records about the server itself.
+const Itself = issuerItself
+
 // ActionKeyReplace is the action of the record that an operator replaced a key that
 // was lost.
 const ActionKeyReplace = "key.replace"
