@@ -18,8 +18,7 @@ import (
 type Asked struct {
 	Name        string
 	Constraints powerbox.Value // null for none
-	// Lasts is how long a grant by hand lasts; 0 for a day where it changes something, and
-	// otherwise as long as the agent.
+	// Lasts is how long a grant by hand lasts; 0 for a day.
 	Lasts time.Duration
 }
 
