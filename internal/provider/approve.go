@@ -357,7 +357,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 		return Standing{}, err
 	}
 	return p.standing(q.Host, q.Agent, grants, nil), p.append(tx, who.Principal, q.Agent.User, "approval.answer", map[string]any{
-		"approval": q.Approval.ID, "kind": string(q.Approval.Kind), "agent": q.Agent.ID, "host": q.Host.ID, "status": string(q.Approval.Status), "grants": asWritten(q.Grants),
+		"approval": q.Approval.ID, "kind": string(q.Approval.Kind), "agent": q.Agent.ID, "host": q.Host.ID, "status": string(q.Approval.Status), "grants": asApproved(q.Grants),
 		"present": who.Present, "approved": len(approved), "by": who.Principal, "digest": signed, "passkey": answer.Passkey,
 	})
 }

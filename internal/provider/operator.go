@@ -181,7 +181,7 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 			return err
 		}
 		out = grants[0]
-		return p.append(tx, who.Principal, a.User, "grant.add", map[string]any{"agent": a.ID, "host": h.ID, "capabilities": asWritten(grants)})
+		return p.append(tx, who.Principal, a.User, "grant.add", map[string]any{"agent": a.ID, "host": h.ID, "capabilities": asApproved(grants)})
 	})
 	return out, err
 }
