@@ -145,7 +145,7 @@ func newApproval(p *program) *cobra.Command {
 		Long: "Approval shows the requests of agents that wait for you, and answers them. What changes something needs a passkey, and is\n" +
 			"approved on the page that the request names; everything can be denied here.",
 	}
-	cmd.AddCommand(newApprovalList(p), newApprovalShow(p), newApprovalApprove(p), newApprovalDeny(p), newApprovalWatch(p), newApprovalWebhooks(p))
+	cmd.AddCommand(newApprovalList(p), newApprovalShow(p), newApprovalApprove(p), newApprovalDeny(p), newApprovalRevoke(p), newApprovalWatch(p), newApprovalWebhooks(p))
 	return cmd
 }
 
@@ -174,9 +174,9 @@ func newApprovalList(p *program) *cobra.Command {
 func (p *program) listOpen(all open) error {
 	if len(all.Approvals)+len(all.Confirmations)+len(all.Reviews) == 0 {
 		fmt.Fprintln(p.stdout, "Nothing waits for you.")
-		return nil
+		return p.listApproved(all.Approved)
 	}
-	return errors.Join(p.listQuestions(all.Approvals), p.listDesk("My confirmations", all.Confirmations), p.listDesk("To review for others", all.Reviews))
+	return errors.Join(p.listQuestions(all.Approvals), p.listDesk("My confirmations", all.Confirmations), p.listDesk("To review for others", all.Reviews), p.listApproved(all.Approved))
 }
 
 func (p *program) listQuestions(questions []question) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/spf13/cobra"
 )
 
 // deskPrefix begins the ids of what policy or configuration leaves to people.
@@ -46,6 +49,8 @@ type deskQuestion struct {
 	Words struct {
 		Reason string `json:"reason"`
 	} `json:"in_its_own_words"`
+	Revocable bool   `json:"revocable"`
+	Until     string `json:"until"`
 }
 
 // open is everything that waits for a person.
@@ -53,6 +58,7 @@ type open struct {
 	Approvals     []question     `json:"approvals"`
 	Confirmations []deskQuestion `json:"confirmations"`
 	Reviews       []deskQuestion `json:"reviews"`
+	Approved      []deskQuestion `json:"you_approved"`
 }
 
 func (w *person) open(ctx context.Context) (open, json.RawMessage, error) {
@@ -90,6 +96,52 @@ func (p *program) listDesk(title string, questions []deskQuestion) error {
 			by = q.Holder
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", q.ID, printable(by), printable(q.For), printable(q.asks()), q.Expires)
+	}
+	return w.Flush()
+}
+
+// newApprovalRevoke takes an approval back.
+func newApprovalRevoke(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "revoke ASK", Short: "Take back an approval that you gave, or that was given in your name", Args: cobra.ExactArgs(1),
+		Long: "Revoke ends what was issued for an approval and everything derived from it. What was not issued yet is not issued.\n" +
+			"powerbox approval list names what you approved; grants of Agent Auth are revoked with powerbox grant revoke.",
+		Example: "  powerbox approval revoke ask_... --server https://bank.example --session-file session",
+	}
+	output, f := outputFlag(cmd), addPersonFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		who, err := p.person(f)
+		if err != nil {
+			return err
+		}
+		var q deskQuestion
+		raw, err := who.call(cmd.Context(), http.MethodPost, "/v1/approvals/"+url.PathEscape(args[0])+"/revoke", map[string]any{}, &q)
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.printRaw(raw)
+		}
+		fmt.Fprintf(p.stdout, "%s is taken back: %s, for %s.\n", q.ID, printable(q.asks()), printable(cmp.Or(q.By, q.Holder)))
+		return nil
+	}
+	return cmd
+}
+
+// listApproved lists what a person has approved.
+func (p *program) listApproved(given []deskQuestion) error {
+	if len(given) == 0 {
+		return nil
+	}
+	fmt.Fprintln(p.stdout, "What you approved, or others in your name")
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "REQUEST\tBY\tFOR\tMAY DO\tUNTIL\tCAN BE REVOKED")
+	for _, q := range given {
+		can := "no"
+		if q.Revocable {
+			can = "yes"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", q.ID, printable(cmp.Or(q.By, q.Holder)), printable(q.For), printable(q.asks()), q.Until, can)
 	}
 	return w.Flush()
 }

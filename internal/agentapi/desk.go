@@ -33,7 +33,21 @@ func (p *People) onDesk(r *http.Request, who provider.Person, all map[string]any
 		}
 		return out
 	}
+	if err != nil {
+		return err
+	}
 	all["confirmations"], all["reviews"] = list(own), list(review)
+	given, err := p.Desk.Approvals(r.Context(), who)
+	approved := make([]any, 0, len(given))
+	for _, a := range given {
+		one := deskQuestion(a.Question, p.Desk.Now())
+		one["revocable"] = a.Live
+		if !a.Until.IsZero() {
+			one["until"] = stamp(a.Until)
+		}
+		approved = append(approved, one)
+	}
+	all["you_approved"] = approved
 	return err
 }
 
@@ -46,6 +60,9 @@ func deskQuestion(q approval.Question, now time.Time) map[string]any {
 			operations = append(operations, map[string]any{"operation": op.Name, "writes": op.Write})
 		}
 		one := map[string]any{"grant": m.Grant, "description": m.Says, "operations": operations}
+		if !m.Until.IsZero() {
+			one["until"] = stamp(m.Until)
+		}
 		if len(m.Resources) > 0 {
 			resources := make([]map[string]string, 0, len(m.Resources))
 			for _, r := range m.Resources {
@@ -70,10 +87,26 @@ func deskQuestion(q approval.Question, now time.Time) map[string]any {
 	if !now.IsZero() {
 		state = q.At(now)
 	}
-	return map[string]any{
+	out := map[string]any{
 		"id": q.ID, "kind": q.Kind, "status": state, "agent": q.Agent, "asked_by": q.Requester, "holder": q.Holder, "for": q.Principal, "matters": matters,
 		"answers": answers, "expires_at": stamp(q.Expires), "in_its_own_words": map[string]string{"reason": q.Purpose},
 	}
+	if q.TakenBack != "" {
+		out["revoked_by"] = q.TakenBack
+	}
+	return out
+}
+
+// takeBack revokes an approval that the caller gave, or that was given in their name.
+func (p *People) takeBack(r *http.Request, who provider.Person) (any, error) {
+	if !p.atDesk(r) {
+		return nil, agentauth.Errorf(agentauth.CodeNotFound, "an approval of Agent Auth is revoked by its grant: POST /v1/host-agents/{agent}/grants/revoke")
+	}
+	q, err := p.Desk.Revoke(r.Context(), who, r.PathValue("code"))
+	if err != nil {
+		return nil, err
+	}
+	return deskQuestion(q, p.Desk.Now()), nil
 }
 
 func (p *People) deskQuestion(r *http.Request, who provider.Person) (any, error) {

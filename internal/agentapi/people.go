@@ -25,6 +25,7 @@ import (
 //	GET  /v1/approvals/{code}        one request, by its user code or id
 //	POST /v1/approvals/{code}        {"deny": true} or {"only": [...], "constraints": {...}};
 //	                                 for what is not Agent Auth's {"deny": true} or {"operations": [...], "resources": [...], "until": ...}
+//	POST /v1/approvals/{code}/revoke takes back an approval that is not Agent Auth's
 //	GET  /v1/hosts                   hosts with their agents and grants
 //	POST /v1/hosts                   {"name": ..., "public_key": ..., "user": ..., "defaults": [...]}; administrators.
 //	                                 Without public_key the answer has a token by which a host brings its key, once
@@ -57,7 +58,7 @@ const DevUserHeader = "Powerbox-Dev-User"
 // PeoplePaths are what the interface serves.
 func PeoplePaths() []string {
 	return []string{
-		"GET /v1/approvals", "GET /v1/approvals/{code}", "POST /v1/approvals/{code}", "GET /v1/activity", "GET /v1/hosts", "POST /v1/hosts",
+		"GET /v1/approvals", "GET /v1/approvals/{code}", "POST /v1/approvals/{code}", "POST /v1/approvals/{code}/revoke", "GET /v1/activity", "GET /v1/hosts", "POST /v1/hosts",
 		"POST /v1/hosts/{host}/{verb}", "POST /v1/users/{user}/forget", "POST /v1/host-agents/{agent}/{verb}", "POST /v1/host-agents/{agent}/grants/{verb}",
 	}
 }
@@ -145,6 +146,8 @@ func (p *People) serve(r *http.Request) (any, error) {
 			return p.deskAnswer(r, who, v)
 		}
 		return p.answer(r, who, v)
+	case "POST /v1/approvals/{code}/revoke":
+		return p.takeBack(r, who)
 	case "GET /v1/activity":
 		return p.activity(r, who)
 	case "GET /v1/hosts":

@@ -38,14 +38,16 @@ type Question struct {
 	Chosen    issuer.Chosen // what is left of it after the answers so far
 	// Approved is what the answers amount to, once all have approved.
 	Approved approved.Approved
-	Reason   string   // for which it was denied
-	Issued   []string // capabilities that it was used for
-	Record   string   // of the decision that led to it, "" for none
-	Trace    string   // id of the trace that it is part of, "" for none
-	Created  time.Time
-	Expires  time.Time
-	Ended    time.Time // zero while it is open
-	Told     []string  // who was told of it, by the name of a way
+	Reason   string // for which it was denied
+	// TakenBack is who revoked the approval, "" for nobody.
+	TakenBack string   `json:",omitempty"`
+	Issued    []string // capabilities that it was used for
+	Record    string   // of the decision that led to it, "" for none
+	Trace     string   // id of the trace that it is part of, "" for none
+	Created   time.Time
+	Expires   time.Time
+	Ended     time.Time // zero while it is open
+	Told      []string  // who was told of it, by the name of a way
 }
 
 // Need is one group of people of whom some must approve.
@@ -86,12 +88,12 @@ type Answer struct {
 
 // Open reports whether a question can be answered.
 func (q Question) Open(now time.Time) bool {
-	return q.State == issuer.StatePending && now.Before(q.Expires)
+	return q.State == issuer.StatePending && now.Before(q.ends())
 }
 
 // At is the state at a moment: a question that nobody answered has expired.
 func (q Question) At(now time.Time) issuer.State {
-	if q.State == issuer.StatePending && !now.Before(q.Expires) {
+	if q.State == issuer.StatePending && !now.Before(q.ends()) {
 		return issuer.StateExpired
 	}
 	return q.State
@@ -167,9 +169,9 @@ type Reader interface {
 	Question(id string) (Question, error)
 	// QuestionByKey returns the newest question of a key.
 	QuestionByKey(key string) (Question, error)
-	// OpenQuestions returns those that nobody has answered, oldest first, expired
-	// ones among them.
-	OpenQuestions() ([]Question, error)
+	// Questions returns those in a state, oldest first, expired ones among those that
+	// are pending.
+	Questions(state issuer.State) ([]Question, error)
 	// QuestionsOf returns how many questions of a holder were made since a time, and
 	// how many of those were denied.
 	QuestionsOf(holder string, since time.Time) (made, denied int, err error)

@@ -279,7 +279,7 @@ func (d *Desk) Sweep(ctx context.Context) error {
 	var open []Question
 	err := d.config.Store.ViewApprovals(ctx, func(r Reader) error {
 		var err error
-		open, err = r.OpenQuestions()
+		open, err = r.Questions(issuer.StatePending)
 		return err
 	})
 	for _, q := range open {

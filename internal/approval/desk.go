@@ -127,7 +127,7 @@ func (d *Desk) Find(ctx context.Context, key string) (issuer.Asked, bool, error)
 	case issuer.StateDenied:
 		counts = now.Before(q.Ended.Add(quietDenied))
 	case issuer.StateExpired:
-		counts = now.Before(q.Expires.Add(quietExpired))
+		counts = now.Before(q.ends().Add(quietExpired))
 	case issuer.StateApproved:
 		counts = now.Before(q.yes().Until())
 	case issuer.StatePending:
@@ -164,7 +164,7 @@ func (d *Desk) open(tx Tx, q Question) (Question, error) {
 	if !q.answerable() {
 		return q, errNobody
 	}
-	open, err := tx.OpenQuestions()
+	open, err := tx.Questions(issuer.StatePending)
 	if err != nil {
 		return q, err
 	}
@@ -287,7 +287,7 @@ func (d *Desk) Questions(ctx context.Context, who Person) (own, review []Questio
 	now := d.config.Now()
 	var open []Question
 	err = d.config.Store.ViewApprovals(ctx, func(r Reader) error {
-		open, err = r.OpenQuestions()
+		open, err = r.Questions(issuer.StatePending)
 		return err
 	})
 	for _, q := range open {
@@ -438,6 +438,12 @@ func narrowed(q Question, who Person, a Answer, now time.Time) (issuer.Chosen, e
 		for _, op := range m.Operations {
 			names = append(names, op.Name)
 		}
+		if Ended(m, now) {
+			if _, err := leave(&out.Operations, m.Grant, names, map[string][]string{m.Grant: {}}, a.Chosen.Operations); err != nil {
+				return out, err
+			}
+			continue
+		}
 		for _, r := range m.Resources {
 			resources = append(resources, r.ID)
 		}
@@ -459,6 +465,9 @@ func narrowed(q Question, who Person, a Answer, now time.Time) (issuer.Chosen, e
 	}
 	if q.leavesWrites(out) && !who.Present && !who.Unsafe {
 		return out, agentauth.Errorf(agentauth.CodeUnauthorized, "this changes something; approve it with a passkey")
+	}
+	if !anything && slices.ContainsFunc(q.Matters, func(m issuer.Matter) bool { return Ended(m, now) }) {
+		return out, agentauth.Errorf(agentauth.CodeAlreadyGranted, "what is left of this request has ended, so approving it gives nothing; the agent can ask again")
 	}
 	if !anything {
 		return out, agentauth.Errorf(agentauth.CodeInvalidRequest, "nothing is ticked: tick what the agent may do, or deny the request")

@@ -171,3 +171,26 @@ func TestAnAnswerToWhatHasEndedIsRefusedWithWords(t *testing.T) {
 		t.Error("approved until a moment that has passed")
 	}
 }
+
+// TestATK85_NothingOfAnEndedPartIsApproved approves a request of two parts of which one
+// would have ended: the other is left. With none left the answer is refused, and where
+// somebody chose an earlier end, the question is over at that end.
+func TestATK85_NothingOfAnEndedPartIsApproved(t *testing.T) {
+	part := func(grant string, until time.Time) issuer.Matter {
+		return issuer.Matter{Grant: grant, Operations: []issuer.Operation{{Name: "read"}}, Until: until}
+	}
+	q := Question{Kind: ForCapability, State: issuer.StatePending, Expires: noon.Add(time.Hour), Until: noon.Add(time.Hour), Matters: []issuer.Matter{part("short", noon.Add(time.Minute)), part("long", noon.Add(time.Hour))}}
+	later := noon.Add(2 * time.Minute)
+	chosen, err := narrowed(q, person("user:alice"), Answer{Approve: true}, later)
+	if given := q.approves(chosen); err != nil || len(given.Parts) != 1 || given.Parts[0].Grant != "long" {
+		t.Errorf("ATK-85 after one part has ended: %+v, %v; want the other alone", given.Parts, err)
+	}
+	only := Answer{Approve: true, Chosen: issuer.Chosen{Operations: map[string][]string{"long": {}}}}
+	if _, err := narrowed(q, person("user:alice"), only, later); err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("ATK-85 the ended part alone: %v; want a refusal that says so", err)
+	}
+	q.Chosen.Until = noon.Add(time.Minute)
+	if q.Open(later) || q.At(later) != issuer.StateExpired || !q.Open(noon) {
+		t.Errorf("ATK-85 with an end that somebody chose and that has passed the question is %s; want expired", q.At(later))
+	}
+}

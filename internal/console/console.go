@@ -41,6 +41,8 @@ type Approvals interface {
 	Entails(q provider.Question) []*provider.Capability
 	// Remains reports whether anything can be done under a grant by now.
 	Remains(g provider.Grant) bool
+	// Open reports whether a question can be approved.
+	Open(q provider.Question) bool
 }
 
 // Desk is what policy and configuration leave to people.
@@ -49,6 +51,9 @@ type Desk interface {
 	Question(ctx context.Context, who approval.Person, id string) (approval.Question, error)
 	Answer(ctx context.Context, who approval.Person, id string, a approval.Answer) (approval.Question, error)
 	AnswerDigest(q approval.Question, who approval.Person, a approval.Answer) (string, error)
+	Approvals(ctx context.Context, who approval.Person) ([]approval.Approval, error)
+	Revoke(ctx context.Context, who approval.Person, id string) (approval.Question, error)
+	Revocable(ctx context.Context, who approval.Person, q approval.Question) (bool, error)
 }
 
 // Agents are the hosts and agents that people have.
@@ -187,7 +192,7 @@ func New(c Config) (*Console, error) {
 // Paths are what the console serves.
 func Paths() []string {
 	return []string{
-		"/{$}", "/approve", "/approve/", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "GET /console/", "/registry", "/registry/", "GET /map",
+		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "GET /console/", "/registry", "/registry/", "GET /map",
 	}
 }
 
@@ -201,6 +206,8 @@ func (k *Console) routes() http.Handler {
 		"GET /approve/{id}":                        k.question,
 		"POST /approve/{id}":                       k.answer,
 		"POST /approve/{id}/challenge":             k.answerChallenge,
+		"POST /approve/{id}/revoke":                k.takeBack,
+		"GET /approved":                            k.approved,
 		"GET /login":                               k.login,
 		"POST /login":                              k.limited(finishing, k.loginByName),
 		"GET /login/provider":                      k.limited(beginning, k.loginAtProvider),
@@ -226,6 +233,7 @@ func (k *Console) routes() http.Handler {
 		"GET /host-agents/{agent}/revoke":          k.previewAgent,
 		"POST /host-agents/{agent}/revoke":         k.revokeAgent,
 		"POST /host-agents/{agent}/forget":         k.forgetAgent,
+		"GET /host-agents/{agent}/grants":          k.toGrant,
 		"POST /host-agents/{agent}/grants":         k.addGrant,
 		"POST /host-agents/{agent}/challenge":      k.grantChallenge,
 		"POST /host-agents/{agent}/grants/{grant}": k.revokeGrant,

@@ -44,6 +44,7 @@ type deskPage struct {
 	People            []string // who is asked, in words
 	Given             []approval.Given
 	Mark              string // what is odd about a name
+	Revocable         bool
 }
 
 // deskAsk is one thing that is asked for.
@@ -53,6 +54,7 @@ type deskAsk struct {
 	Grant      string
 	Risky      bool
 	Legacy     bool
+	Over       bool // it would have ended by now
 	Operations []choice
 	Resources  []choice
 	Arguments  []issuer.Argument
@@ -113,7 +115,7 @@ func (k *Console) deskQuestion(v *visit, id string) error {
 		Open: q.Open(now) && !q.Answered(who), Mine: q.Principal == who.Principal, Seen: approval.Digest(q), Risky: q.Writes(), Given: q.Answers, Mark: deskMark(q),
 	}
 	for i, m := range q.Matters {
-		page.Asks = append(page.Asks, deskAskOf(q, i, m))
+		page.Asks = append(page.Asks, deskAskOf(q, i, m, now))
 	}
 	for _, n := range q.Needs {
 		page.People = append(page.People, needInWords(n))
@@ -123,6 +125,9 @@ func (k *Console) deskQuestion(v *visit, id string) error {
 		return err
 	}
 	page.HasPasskey = len(keys) > 0
+	if page.Revocable, err = k.config.Desk.Revocable(v.r.Context(), who, q); err != nil {
+		return err
+	}
 	if q.Kind == approval.ForCapability {
 		for _, e := range []ending{{"5 minutes", now.Add(5 * time.Minute)}, {"15 minutes", now.Add(15 * time.Minute)}} {
 			if e.At.Before(q.Until) {
@@ -134,8 +139,8 @@ func (k *Console) deskQuestion(v *visit, id string) error {
 	return k.show(v, "desk", page)
 }
 
-func deskAskOf(q approval.Question, i int, m issuer.Matter) deskAsk {
-	a := deskAsk{Key: strconv.Itoa(i), Says: cmp.Or(m.Says, m.Grant), Grant: m.Grant, Legacy: m.Legacy, Arguments: m.Arguments}
+func deskAskOf(q approval.Question, i int, m issuer.Matter, now time.Time) deskAsk {
+	a := deskAsk{Over: q.Open(now) && approval.Ended(m, now), Key: strconv.Itoa(i), Says: cmp.Or(m.Says, m.Grant), Grant: m.Grant, Legacy: m.Legacy, Arguments: m.Arguments}
 	left := func(of map[string][]string, name string) bool {
 		some, narrowed := of[m.Grant]
 		return !narrowed || slices.Contains(some, name)

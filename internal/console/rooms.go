@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
@@ -186,6 +187,9 @@ func (k *Console) revokeGrant(v *visit) error {
 	if _, err := k.config.Agents.RevokeGrantAs(v.r.Context(), who, v.r.PathValue("agent"), v.r.PathValue("grant")); err != nil {
 		return err
 	}
+	if v.r.PostFormValue("back") == "/approved" {
+		return v.see("/approved")
+	}
 	return v.see("/hosts")
 }
 
@@ -210,7 +214,61 @@ func (k *Console) granting(v *visit) (provider.Person, provider.Asked, error) {
 		return who, asked, agentauth.Errorf(agentauth.CodeInvalidRequest, "want an hour, a day or a week")
 	}
 	asked.Lasts = lasts
-	return who, asked, nil
+	if c := k.config.Approvals.Capability(asked.Name); c != nil {
+		asked.Constraints, err = narrower(fields(byHand(c), c), v.r.PostForm)
+	}
+	return who, asked, err
+}
+
+// grantPage is one capability that a person gives an agent that did not ask for it.
+type grantPage struct {
+	Agent                provider.Agent
+	Capability, Says     string
+	Risky, High          bool
+	MustLimit            bool
+	Fields               []field
+	Fresh                bool
+	Passkeys, HasPasskey bool
+}
+
+// byHand is a capability as it can be given at most: with the server's own limits.
+func byHand(c *provider.Capability) provider.Grant {
+	g := provider.Grant{ID: "hand", Capability: c.Name}
+	if v, ok := agentauth.Constraints(c.Constraints); ok && v.Kind() != powerbox.KindNull {
+		g.Constraints = v.AppendJSON(nil)
+	}
+	return g
+}
+
+// toGrant shows what a grant by hand can be limited to. Nothing changes by looking.
+func (k *Console) toGrant(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	all, err := k.overview(v)
+	if err != nil {
+		return err
+	}
+	id, name := v.r.PathValue("agent"), v.r.URL.Query().Get("capability")
+	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
+	if err != nil {
+		return err
+	}
+	for _, h := range all {
+		for _, a := range h.Agents {
+			i := slices.IndexFunc(a.Offered, func(c *provider.Capability) bool { return c.Name == name })
+			if a.Agent.ID != id || i < 0 {
+				continue
+			}
+			c := a.Offered[i]
+			return k.show(v, "grant", grantPage{
+				Agent: a.Agent, Capability: c.Name, Says: c.Description, Risky: c.Sensitivity != provider.Read, High: c.Sensitivity == provider.High,
+				MustLimit: c.MustLimit(), Fields: fields(byHand(c), c), Fresh: k.fresh(v), Passkeys: k.passkeys != nil, HasPasskey: len(keys) > 0,
+			})
+		}
+	}
+	return agentauth.Errorf(agentauth.CodeNotFound, "there is no such agent of yours, or it has that capability already")
 }
 
 func (k *Console) grantChallenge(v *visit) error {
@@ -222,6 +280,9 @@ func (k *Console) grantChallenge(v *visit) error {
 }
 
 func (k *Console) addGrant(v *visit) error {
+	if v.r.PostFormValue("answer") == "no" {
+		return v.see("/hosts")
+	}
 	who, asked, err := k.granting(v)
 	if err != nil {
 		return err

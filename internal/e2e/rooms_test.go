@@ -29,7 +29,12 @@ func TestAAPK8_OneGrantInTheConsole(t *testing.T) {
 	choose := func(capability string) {
 		t.Helper()
 		w.do(chromedp.SetValue(chromedp.CSS("#add-"+agent.id), capability))
-		w.press(`form[action="/host-agents/`+agent.id+`/grants"] button`, ".agent li:nth-child(2)")
+		w.press(`form[action="/host-agents/`+agent.id+`/grants"] button`, "button.approve")
+		if capability == "transfer_money" {
+			w.shot("grant")
+			w.do(chromedp.SetValue(chromedp.CSS(`input[name="max.hand.amount"]`), "250"))
+		}
+		w.press("button.approve", ".agent li:nth-child(2)")
 	}
 	choose("list_accounts")
 	if status, answer := agent.execute("list_accounts", map[string]any{}); status != http.StatusOK {
@@ -38,8 +43,8 @@ func TestAAPK8_OneGrantInTheConsole(t *testing.T) {
 	// What changes something takes the passkey, which signs that grant.
 	alice := b.visitor("alice")
 	for name, form := range map[string]url.Values{
-		"without a passkey": {"capability": {"transfer_money"}},
-		"with a forged one": {"capability": {"transfer_money"}, "assertion": {"{}"}},
+		"without a passkey": {"capability": {"transfer_money"}, "max.hand.amount": {"250"}},
+		"with a forged one": {"capability": {"transfer_money"}, "max.hand.amount": {"250"}, "assertion": {"{}"}},
 	} {
 		if status, _ := alice.post("/host-agents/"+agent.id+"/grants", form); status != http.StatusForbidden {
 			t.Errorf("AAP-A7 what changes something, %s: HTTP %d; want 403", name, status)

@@ -198,7 +198,10 @@ func (i *Issuer) ask(ctx context.Context, record evidence.Record, caller identit
 	req.approved = &asked
 	issued, refusal, err := i.requested(ctx, record, wanted[0].Agent, caller, req)
 	if errors.Is(err, ErrUsed) { // by the same request at the same time
-		if asked, _, err = i.config.Asker.Find(ctx, key); err == nil {
+		if asked, _, err = i.config.Asker.Find(ctx, key); err == nil && asked.State == StateDenied { // or taken back
+			return nil, refuse(CodeApprovalDenied, "a person took this approval back"), nil
+		}
+		if err == nil {
 			issued, err = i.alive(ctx, asked.Issued)
 		}
 	}

@@ -294,6 +294,8 @@ type Refusal struct {
 	Message string   // a sentence for the caller, without what it may not know
 	Details []string // what exceeds or is missing
 	Record  string   // id of the evidence record, "" where none could be made
+
+	recorded string // in place of the message, where that repeats the caller's words
 }
 
 func (r *Refusal) Error() string {
@@ -314,7 +316,7 @@ func refuse(code Code, format string, args ...any) *Refusal {
 // record cannot be written the refusal stands all the same.
 func (i *Issuer) denied(ctx context.Context, record evidence.Record, r *Refusal) error {
 	record.Decision = evidence.Deny
-	record.Details.Reasons = append(record.Details.Reasons, evidence.Reason{Code: string(r.Code), Message: r.Error()})
+	record.Details.Reasons = append(record.Details.Reasons, evidence.Reason{Code: string(r.Code), Message: r.onRecord()})
 	err := i.config.Store.Update(ctx, func(tx Tx) error {
 		_, err := tx.Append(record)
 		return err

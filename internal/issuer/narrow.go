@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -30,7 +31,7 @@ type Narrowing struct {
 // refused, and the refusal names what is wider.
 func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Caller, parentID string, n Narrowing) (Capability, error) {
 	record, err := i.newRecord(agentID, caller, "capability.attenuate", evidence.Intent{
-		Operation: OperationCapability, Details: details(map[string]any{"parent": parentID}),
+		Operation: OperationCapability,
 	})
 	if err != nil {
 		return Capability{}, err
@@ -38,6 +39,10 @@ func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Cal
 	parent, err := i.Capability(ctx, parentID)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return Capability{}, err
+	}
+	record.Intent.Details = details(map[string]any{"parent": parent.ID})
+	if parent.ID == "" {
+		record.Intent.Details = details(map[string]any{"parent_heard": heard(parentID)})
 	}
 	if refusal := i.usable(parent, agentID, caller); refusal != nil {
 		return Capability{}, i.denied(ctx, record, refusal)
@@ -66,7 +71,9 @@ func (i *Issuer) narrow(parent Capability, caller identity.Caller, n Narrowing) 
 		return Capability{}, refuse(CodeNotAttenuable, "capabilities of grant %q cannot be attenuated", parent.Grant)
 	}
 	if wider := wider(parent, n); len(wider) > 0 {
-		return Capability{}, &Refusal{Code: CodeWider, Message: "the attenuation is wider than its parent", Details: wider}
+		refusal := refuseWords(CodeWider, strings.Join(wider, "\n"), "the attenuation is wider than its parent", "the attenuation is wider than its parent")
+		refusal.Details = wider
+		return Capability{}, refusal
 	}
 	child := parent
 	child.Ancestors = parent.Lineage()

@@ -38,7 +38,7 @@ type Request struct {
 // or none.
 func (i *Issuer) Request(ctx context.Context, agentID string, caller identity.Caller, req Request) ([]Capability, error) {
 	record, err := i.newRecord(agentID, caller, "capability.request", evidence.Intent{
-		Operation: OperationCapability, Purpose: req.Purpose, Details: details(map[string]any{"grants": req.Grants}),
+		Operation: OperationCapability, Details: details(i.wanted(agentID, req)),
 	})
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (i *Issuer) checkRequest(agent *Agent, req Request) *Refusal {
 	for _, id := range req.Grants {
 		grant, ok := agent.Grant(id)
 		if !ok {
-			return refuse(CodeGrantUnknown, "grant %q is not offered; the agent offers %s", id, strings.Join(grantIDs(agent), ", "))
+			return refuseWords(CodeGrantUnknown, id, "a grant that is not offered", "grant %q is not offered; the agent offers %s", id, strings.Join(grantIDs(agent), ", "))
 		}
 		if grant.Legacy && grant.Attenuable {
 			return refuse(CodeLegacyNotAllowed, "grant %q is configured as legacy and attenuable, which cannot be", id)
@@ -189,7 +189,7 @@ func selectResources(p permitted, req Request) ([]catalogue.Item, *Refusal) {
 	}
 	items, err := req.Query.Select(p.visible)
 	if err != nil {
-		return nil, refuse(CodeQueryInvalid, "resourceQuery: %v", err)
+		return nil, refuseWords(CodeQueryInvalid, req.QueryText, "the resourceQuery is invalid", "resourceQuery: %v", err)
 	}
 	return items, nil
 }
@@ -336,7 +336,7 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 	for n := range issued {
 		record.Details.Granted = append(record.Details.Granted, issued[n].Authority.Names()...)
 	}
-	record.Details.Capability = capabilityIDs(issued)
+	record.Details.Capability, record.Intent.Purpose = capabilityIDs(issued), purposeOnRecord(issued[0].Purpose)
 	if slices.ContainsFunc(issued, func(c Capability) bool { return c.Legacy }) {
 		record.Details.Reasons = append(record.Details.Reasons, evidence.Reason{Code: "legacy_grant", Message: "a legacy grant wraps a service without capability support: reduced security"})
 	}
@@ -396,7 +396,7 @@ func (i *Issuer) checkTask(r Reader, caller identity.Caller, c Capability) *Refu
 	if c.Task == "" {
 		return nil
 	}
-	unknown := refuse(CodeTaskUnknown, "no task or context of yours has the id %q; leave task out to have a capability for the purpose alone", c.Task)
+	unknown := refuseWords(CodeTaskUnknown, c.Task, "no task or context of the caller has that id", "no task or context of yours has the id %q; leave task out to have a capability for the purpose alone", c.Task)
 	owner, known, err := r.TaskOwner(c.Agent, c.Tenant, a2a.TaskKey(c.Task))
 	if err == nil && !known {
 		owner, known, err = r.TaskOwner(c.Agent, c.Tenant, a2a.ContextKey(c.Task))

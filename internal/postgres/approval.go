@@ -29,9 +29,9 @@ func (r reader) QuestionByKey(key string) (approval.Question, error) {
 	return first(bodies[approval.Question](r, "SELECT body FROM question WHERE key = $1 AND key <> '' ORDER BY made DESC LIMIT 1", key))
 }
 
-// OpenQuestions implements [approval.Reader].
-func (r reader) OpenQuestions() ([]approval.Question, error) {
-	return bodies[approval.Question](r, "SELECT body FROM question WHERE state = 'pending' ORDER BY made")
+// Questions implements [approval.Reader].
+func (r reader) Questions(state issuer.State) ([]approval.Question, error) {
+	return bodies[approval.Question](r, "SELECT body FROM question WHERE state = $1 ORDER BY made", string(state))
 }
 
 // QuestionsOf implements [approval.Reader].
@@ -79,8 +79,8 @@ func (r reader) HeldTasksOf(agent, tenant string, owner issuer.Owner, limit int)
 // PutQuestion implements [approval.Tx].
 func (t *transaction) PutQuestion(q approval.Question) error {
 	ended := int64(0)
-	if !q.Ended.IsZero() {
-		ended = q.Ended.UnixMilli()
+	if over := q.Over(); !over.IsZero() {
+		ended = over.UnixMilli()
 	}
 	return t.keep(q, `INSERT INTO question (id, key, holder, state, created, ended, made, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended = excluded.ended, body = excluded.body`,

@@ -208,7 +208,6 @@ func (p *Provider) Question(ctx context.Context, who Person, id string) (Questio
 // request that has no user yet: it is for whoever has its code.
 func (p *Provider) Questions(ctx context.Context, who Person) ([]Question, error) {
 	var out []Question
-	now := p.config.Now()
 	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
 		open, err := r.PendingApprovals()
 		if err != nil {
@@ -219,7 +218,7 @@ func (p *Provider) Questions(ctx context.Context, who Person) ([]Question, error
 			if err != nil {
 				return err
 			}
-			if ap.Open(now) && p.mayAnswer(who, q) && (q.user() != "" || p.config.Administrator(who.Principal)) {
+			if p.Open(q) && p.mayAnswer(who, q) && (q.user() != "" || p.config.Administrator(who.Principal)) {
 				out = append(out, q)
 			}
 		}
@@ -358,7 +357,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 		return Standing{}, err
 	}
 	return p.standing(q.Host, q.Agent, grants, nil), p.append(tx, who.Principal, q.Agent.User, "approval.answer", map[string]any{
-		"approval": q.Approval.ID, "kind": string(q.Approval.Kind), "agent": q.Agent.ID, "host": q.Host.ID, "status": string(q.Approval.Status), "grants": asWritten(q.Grants),
+		"approval": q.Approval.ID, "kind": string(q.Approval.Kind), "agent": q.Agent.ID, "host": q.Host.ID, "status": string(q.Approval.Status), "grants": asApproved(q.Grants),
 		"present": who.Present, "approved": len(approved), "by": who.Principal, "digest": signed, "passkey": answer.Passkey,
 	})
 }
@@ -400,6 +399,17 @@ func (q Question) stands(now time.Time) bool {
 		return mayAct(q.Agent, now) && q.Host.User == ""
 	}
 	return state == agentauth.Pending
+}
+
+// Open reports whether a question can be approved: it was not answered, what it asks
+// about is as it was, and something of what it asks for is left.
+func (p *Provider) Open(q Question) bool {
+	now := p.config.Now()
+	left := q.Approval.Kind != ForCapability || slices.ContainsFunc(q.Grants, func(g Grant) bool {
+		c := p.capabilities[g.Capability]
+		return g.Status == agentauth.Pending && c != nil && !c.Blocked && p.Remains(g)
+	})
+	return q.Approval.Open(now) && q.stands(now) && left
 }
 
 // decided reads the person's word on each grant. What was not spoken of is denied.

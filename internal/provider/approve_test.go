@@ -207,6 +207,19 @@ func TestAAPQ5_Escalation(t *testing.T) {
 	w.want("AAP-A6: given with an old login", err, agentauth.CodeUnauthorized)
 	_, err = w.provider.GrantAs(t.Context(), alice, m.id, provider.Asked{Name: "audit"})
 	w.want("AAP-R10: given", err, agentauth.CodeInvalidCapability)
+	// By hand, every grant has an end, and what changes something has a limit.
+	_, err = w.provider.GrantAs(t.Context(), alice, m.id, provider.Asked{Name: "close"})
+	w.want("ATK-85: given without a limit", err, agentauth.CodeInvalidRequest)
+	g, err := w.provider.GrantAs(t.Context(), alice, m.id, provider.Asked{Name: "close", Constraints: value(t, `{"account":"acc_1"}`)})
+	w.must(err)
+	if left := g.Expires.Sub(w.config.Now()); left <= 0 || left > 24*time.Hour {
+		t.Errorf("ATK-85 a grant by hand without an end lasts %s; want a day", left)
+	}
+	reads, err := w.provider.GrantAs(t.Context(), alice, m.id, provider.Asked{Name: "accounts", Lasts: time.Hour})
+	w.must(err)
+	if left := reads.Expires.Sub(w.config.Now()); left != time.Hour {
+		t.Errorf("ATK-85 a grant by hand for an hour lasts %s", left)
+	}
 }
 
 // TestATK48_OpenRequests: an agent cannot ask without end.

@@ -46,6 +46,16 @@ type Capability struct {
 	schema *jsonschema.Schema // of Input
 }
 
+// MustLimit reports whether a grant of c by hand takes a limit that the person names: c
+// changes something, takes arguments, and the server holds them to nothing.
+func (c *Capability) MustLimit() bool {
+	takes := true
+	if names, closed := topLevel(c.Input); closed {
+		takes = len(names) > 0
+	}
+	return c.Sensitivity != Read && takes && len(c.Constraints.Fields()) == 0
+}
+
 func (c *Capability) check() error {
 	switch {
 	case !agentauth.ValidName(c.Name):

@@ -103,7 +103,7 @@ func (p *Provider) RequestCapability(ctx context.Context, s Session, asked []Ask
 		}
 		out = p.standing(s.Host, s.Agent, grants, challenge)
 		return p.append(tx, agentName(s.Agent), s.Agent.User, "agent.request-capability", map[string]any{
-			"agent": s.Agent.ID, "host": s.Host.ID, "capabilities": asWritten(grants), "approval": challenge.Approval.ID,
+			"agent": s.Agent.ID, "host": s.Host.ID, "capabilities": asHeard(grants), "approval": challenge.Approval.ID,
 		})
 	})
 	return out, err
@@ -210,7 +210,7 @@ func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (S
 	if err != nil {
 		return Standing{}, err
 	}
-	details := map[string]any{"agent": a.ID, "host": h.ID, "capabilities": asWritten(grants)}
+	details := map[string]any{"agent": a.ID, "host": h.ID, "capabilities": asHeard(grants)}
 	var challenge *Challenge
 	if h.User != "" && h.Status == agentauth.Active {
 		a.Status, a.Activated, a.LastUsed = agentauth.Active, now, now

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -142,6 +143,9 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 	if !who.Fresh {
 		return Grant{}, errStale()
 	}
+	if wanted[0].capability.MustLimit() && wanted[0].constraints == nil {
+		return Grant{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "capability %q changes something, and nothing limits its arguments; name constraints for at least one of them", asked.Name)
+	}
 	if wanted[0].capability.Sensitivity != Read && !who.Present && !who.Unsafe {
 		return Grant{}, agentauth.Errorf(agentauth.CodeUnauthorized, "capability %q changes something; grant it with a passkey (AAP-A7)", asked.Name)
 	}
@@ -170,30 +174,20 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 			return err
 		}
 		grants[0].Reason = ""
-		if lasts := asked.lasts(wanted[0].capability); lasts > 0 {
-			if end := now.Add(lasts); grants[0].Expires.IsZero() || end.Before(grants[0].Expires) {
-				grants[0].Expires = end
-			}
+		if end := now.Add(cmp.Or(asked.Lasts, handTime)); grants[0].Expires.IsZero() || end.Before(grants[0].Expires) {
+			grants[0].Expires = end
 		}
 		if err := p.activate(tx, &a, &grants[0], who.Principal, now); err != nil {
 			return err
 		}
 		out = grants[0]
-		return p.append(tx, who.Principal, a.User, "grant.add", map[string]any{"agent": a.ID, "host": h.ID, "capabilities": asWritten(grants)})
+		return p.append(tx, who.Principal, a.User, "grant.add", map[string]any{"agent": a.ID, "host": h.ID, "capabilities": asApproved(grants)})
 	})
 	return out, err
 }
 
-// handTime is how long what changes something lasts where somebody grants it by hand and
-// says no end.
+// handTime is how long a grant by hand lasts where the person says no end.
 const handTime = 24 * time.Hour
-
-func (a Asked) lasts(c *Capability) time.Duration {
-	if a.Lasts <= 0 && c.Sensitivity != Read {
-		return handTime
-	}
-	return a.Lasts
-}
 
 // Unlink takes the user from a host: its delegated agents end, the host stays with
 // its key (AAP-K6).

@@ -18,8 +18,7 @@ import (
 type Asked struct {
 	Name        string
 	Constraints powerbox.Value // null for none
-	// Lasts is how long a grant by hand lasts; 0 for a day where it changes something, and
-	// otherwise as long as the agent.
+	// Lasts is how long a grant by hand lasts; 0 for a day.
 	Lasts time.Duration
 }
 
@@ -278,7 +277,7 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 	if err != nil {
 		return Standing{}, err
 	}
-	details := map[string]any{"agent": a.ID, "host": host.ID, "mode": a.Mode, "capabilities": asWritten(grants), "key": a.Thumbprint}
+	details := map[string]any{"agent": a.ID, "host": host.ID, "mode": a.Mode, "capabilities": asHeard(grants), "key": a.Thumbprint}
 	refused, err := refusedBefore(tx, host)
 	if err != nil {
 		return Standing{}, err
@@ -464,20 +463,26 @@ func (p *Provider) standing(h Host, a Agent, grants []Grant, c *Challenge) Stand
 	return s
 }
 
-// asWritten is how a record names what was asked for. Names and values of constraints
-// are an agent's words until somebody has approved them: until then the record, which
-// stays, has only their digest.
-func asWritten(grants []Grant) []any {
+// asHeard is how a record names what an agent has asked for or was given at once. Names
+// and values of constraints are an agent's words until a person has approved them: until
+// then the record, which stays, has only their length and digest (ATK-84).
+func asHeard(grants []Grant) []any { return onRecord(grants, false) }
+
+// asApproved is how a record names what a person has answered: constraints of what was
+// approved are the person's words, too.
+func asApproved(grants []Grant) []any { return onRecord(grants, true) }
+
+func onRecord(grants []Grant, answered bool) []any {
 	out := make([]any, 0, len(grants))
 	for _, g := range grants {
 		one := map[string]any{"grant": g.ID, "capability": g.Capability}
 		switch {
 		case g.Constraints == nil:
-		case g.Status == agentauth.Active:
+		case answered && g.Status == agentauth.Active:
 			one["constraints"] = g.Constraints
 		default:
 			sum := sha256.Sum256(g.Constraints)
-			one["constraints_digest"] = base64.RawURLEncoding.EncodeToString(sum[:])
+			one["constraints_digest"], one["constraints_bytes"] = base64.RawURLEncoding.EncodeToString(sum[:]), len(g.Constraints)
 		}
 		out = append(out, one)
 	}

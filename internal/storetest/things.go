@@ -421,7 +421,7 @@ func questionsAndCalls(t *testing.T, place Place) {
 	}
 	err = s.UpdateApprovals(t.Context(), func(tx approval.Tx) error {
 		newest, err1 := tx.QuestionByKey("key")
-		open, err2 := tx.OpenQuestions()
+		open, err2 := tx.Questions(issuer.StatePending)
 		made, denied, err3 := tx.QuestionsOf("key:abc", noon)
 		call, err4 := tx.HeldCallByTask("documents", "t2")
 		ready, err5 := tx.HeldCalls(approval.CallApproved)
