@@ -5,16 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // IssuerID is the agent_id of the chain that the issuer keeps about itself, in
 // which recorders are enrolled and closed (EXT-33).
 const IssuerID = "powerbox"
-
-// ActionGatewayClose is the action_type of the record by which the issuer ends a
-// gateway. Its intent names the chains that the gateway leaves behind, as a list
-// of [ListedChain] in the member chains.
-const ActionGatewayClose = "gateway.close"
 
 // recordersForm is the format of a list of recorders.
 const recordersForm = "powerbox-recorders/v1"
@@ -91,7 +88,7 @@ type expected struct {
 // expectClosed takes what the record of a gateway's end says of its chains. What
 // is not in the one form says nothing: the record itself is what was logged.
 func (v *verifier) expectClosed(record Record, e *entry) {
-	if record.ActionType != ActionGatewayClose || record.AgentID != IssuerID || !e.vouched {
+	if !action.GatewayClose.Is(record.ActionType) || record.AgentID != IssuerID || !e.vouched {
 		return
 	}
 	// A map, since names of members are exact.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // Degraded says which calls of an agent go on although they cannot be recorded
@@ -19,9 +20,6 @@ type Degraded struct {
 	// For is how long at a time, from the first call without a record.
 	For time.Duration
 }
-
-// ActionGap is the action of the records that say how many calls have none.
-const ActionGap = "evidence.gap"
 
 // gaps are the calls that went on without a record and are not on record yet, by
 // agent.
@@ -139,7 +137,7 @@ func (g *Gate) recordGap(ctx context.Context, agent string, told gap) error {
 		return err
 	}
 	_, err = g.Recorder.Record(ctx, evidence.Record{
-		ID: id, AgentID: agent, ActionType: ActionGap, Intent: evidence.Intent{Operation: ActionGap, Details: details},
+		ID: id, AgentID: agent, ActionType: action.EvidenceGap.String(), Intent: evidence.Intent{Operation: action.EvidenceGap.String(), Details: details},
 		Decision: evidence.Abstain, Time: g.Now(),
 		Details: evidence.Details{
 			Recorder: g.RecorderID, Requester: g.RecorderID, RevocationSequence: g.Revocations.RevocationSequence(), PolicyDigest: g.Policy.Digest(),

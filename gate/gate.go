@@ -23,6 +23,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/token"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -150,10 +151,10 @@ type Call struct {
 	Content string
 	// Noted is what the record says of the call besides. It decides nothing.
 	Noted   []Reason
-	Action  string // action_type of the record
-	Tenant  string // in which the agent keeps what the call names, "" for none
-	Task    string // that the call names, "" for none
-	Context string // that the call names, "" for none
+	Action  action.Type // action_type of the record
+	Tenant  string      // in which the agent keeps what the call names, "" for none
+	Task    string      // that the call names, "" for none
+	Context string      // that the call names, "" for none
 	Purpose string
 	TraceID string
 	// Arguments are what the record keeps of the arguments, nil for nothing.

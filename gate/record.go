@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -17,9 +18,13 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 		return evidence.Record{}, err
 	}
 	required := requiredNames(call)
+	subject := required
+	if namesNoSkill(call) {
+		subject = []string{opMessage}
+	}
 	r := evidence.Record{
-		ID: id, AgentID: call.Target.ID, TaskID: call.Task, ActionType: call.Action, Time: now,
-		Intent: evidence.Intent{Operation: firstOf(required), Purpose: call.Purpose},
+		ID: id, AgentID: call.Target.ID, TaskID: call.Task, ActionType: call.Action.String(), Time: now,
+		Intent: evidence.Intent{Operation: firstOf(subject), Purpose: call.Purpose},
 		Details: evidence.Details{
 			Recorder: g.RecorderID, Requester: requesterOf(call, v), Principal: principalOf(call, v), Tenant: call.Tenant, TraceID: call.TraceID,
 			Attempt: kindOf(call), Capability: v.Held.Capability, Granted: v.Held.Authority.Names(),
@@ -52,7 +57,7 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 		r.Decision, r.OutcomeStatus = evidence.Abstain, evidence.Pending
 	case v.Allowed:
 		r.Decision, r.OutcomeStatus = evidence.Allow, evidence.Pending
-		r.Details.Exercised = required
+		r.Details.Exercised = subject
 		r.Details.Mode = string(call.Mode) + "/" + string(v.Basis)
 	case v.Waits:
 		r.Decision = evidence.Abstain
@@ -132,6 +137,15 @@ func principalOf(call *Call, v *Verdict) string {
 		return v.Held.Principal
 	}
 	return call.Caller.Principal
+}
+
+// opMessage is the operation that sends a message, whatever it asks for.
+const opMessage = "a2a.message"
+
+// namesNoSkill reports whether a call is free text. It needs every operation that it could
+// ask for, and none of them was called; a hand-off says itself what it needs.
+func namesNoSkill(call *Call) bool {
+	return call.Free && kindOf(call) == "admission" && call.Action != action.Handoff
 }
 
 func kindOf(call *Call) string {

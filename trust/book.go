@@ -5,18 +5,12 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // Issuer is the agent of whom the issuer's own records are. No protected agent
 // has this name.
 const Issuer = evidence.IssuerID
-
-// Actions of the issuer's records about an agent's issuing key. The details of
-// their intent have members agent, key (a thumbprint) and renewed (RFC 3339).
-const (
-	ActionKeyUse    = "key.use"    // the agent began to sign with it
-	ActionKeyRotate = "key.rotate" // it took the place of another
-)
 
 // Book keeps what the scores of all agents come from. Records come verified, each
 // chain in its order; of one log in the order of the log, so that everybody comes
@@ -58,10 +52,11 @@ func (b *Book) Add(r evidence.Record) {
 	b.account(r.AgentID).tally.Add(r)
 }
 
-// addKey takes what the issuer recorded of an agent's key. A key that comes back
+// addKey takes what the issuer recorded of an agent's key. The details of the intent have
+// members agent, key (a thumbprint) and renewed (RFC 3339). A key that comes back
 // is as old as it is.
 func (b *Book) addKey(r evidence.Record) {
-	if r.ActionType != ActionKeyUse && r.ActionType != ActionKeyRotate {
+	if !action.KeyUse.Is(r.ActionType) && !action.KeyRotate.Is(r.ActionType) {
 		return
 	}
 	var said struct {

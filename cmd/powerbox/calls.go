@@ -1,13 +1,46 @@
 package main
 
-import "github.com/powerbox-project/powerbox/evidence"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
+)
 
 // isCall reports whether a record is the decision about a call: of A2A or MCP, an
-// execution of the Agent Auth Protocol, or a call that another program asked about. Each
-// gate says on record what it decided for, and nothing else does; so a new kind of call
-// is counted in every verb without being named here. The outcome of a call is none.
+// execution of the Agent Auth Protocol, or a call that another program asked about. The
+// list of action types says so, and of a type that is not on it the gate's own words do:
+// other programs and other versions write such. The outcome of a call is none.
 func isCall(r evidence.Record) bool {
-	return r.Details.Gate != nil && r.Details.OutcomeOf == ""
+	return r.Details.OutcomeOf == "" && decidesCall(r)
+}
+
+// decidesCall reports whether a record is about a call: its decision, or its outcome.
+func decidesCall(r evidence.Record) bool {
+	class := action.ClassOf(r.ActionType)
+	return class == action.Call || class == action.Unlisted && r.Details.Gate != nil
+}
+
+// others counts the records that decide about no call, by the class of their action.
+type others map[string]int
+
+func (o others) add(r evidence.Record) {
+	if r.Details.OutcomeOf != "" || isCall(r) {
+		return
+	}
+	o[cmp.Or(string(action.ClassOf(r.ActionType)), "unlisted")]++
+}
+
+func (o others) String() string {
+	var parts []string
+	for _, class := range slices.Sorted(maps.Keys(o)) {
+		parts = append(parts, fmt.Sprintf("%d %s", o[class], class))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // freeTextCall is the operation, in what operators read, of a call that names no skill.
@@ -17,5 +50,13 @@ const freeTextCall = "free text"
 // the text could ask for, and none of them was called. A program that asks about a
 // hand-off says itself what the hand-off needs.
 func isFreeText(r evidence.Record) bool {
-	return isCall(r) && r.Details.Attempt == "admission" && r.ActionType != "guard.call"
+	return decidesCall(r) && r.Details.Attempt == "admission" && !action.Handoff.Is(r.ActionType)
+}
+
+// subjectOf is what a record is about, in what operators read.
+func subjectOf(r evidence.Record) string {
+	if isFreeText(r) {
+		return freeTextCall
+	}
+	return r.Intent.Operation
 }

@@ -81,7 +81,16 @@ func (p *program) claimUnder(file string, r evidence.Record) error {
 		return invalid(err)
 	}
 	attempt := powerbox.Admission(op)
-	if r.Details.Attempt != "admission" {
+	if isFreeText(r) && r.Details.Gate != nil {
+		var needed []powerbox.Operation
+		for _, name := range r.Details.Gate.Required {
+			if op, err = powerbox.ParseOperation(name); err != nil {
+				return invalid(err)
+			}
+			needed = append(needed, op)
+		}
+		attempt = powerbox.Admission(needed...)
+	} else if r.Details.Attempt != "admission" {
 		arguments := powerbox.Object()
 		if len(r.Details.Arguments) > 0 {
 			if arguments, err = powerbox.ParseValue(r.Details.Arguments); err != nil {

@@ -109,7 +109,7 @@ func writeRecords(out io.Writer, records iter.Seq2[evidence.Record, error]) erro
 			return err
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Time.Format(time.RFC3339), r.Decision, r.AgentID,
-			r.Details.Requester, r.Intent.Operation, r.OutcomeStatus, r.ID)
+			r.Details.Requester, subjectOf(r), r.OutcomeStatus, r.ID)
 		if n++; n%recordPage != 0 {
 			continue
 		}

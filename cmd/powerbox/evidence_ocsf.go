@@ -87,6 +87,7 @@ type ocsfUnmapped struct {
 	Capability string                 `json:"capability,omitempty"`
 	Mode       string                 `json:"mode,omitempty"`
 	RecordHash string                 `json:"record_hash"`
+	FreeText   bool                   `json:"names_no_skill,omitempty"`
 }
 
 func ocsfEvent(sealed evidence.Sealed) ocsfRecord {
@@ -96,7 +97,7 @@ func ocsfEvent(sealed evidence.Sealed) ocsfRecord {
 		Activity: ocsfOther, ActivityName: r.ActionType, Category: ocsfApplication, Class: ocsfAPIActivity,
 		Type: ocsfAPIActivity*100 + ocsfOther, Time: r.Time.UnixMilli(), Status: ocsfStatus(r), StatusDetail: codes(d.Reasons),
 		Actor:  ocsfActor{User: ocsfUser{ID: d.Principal}, App: d.Requester},
-		API:    ocsfAPI{Operation: r.Intent.Operation, Service: ocsfService{Name: r.AgentID}},
+		API:    ocsfAPI{Operation: subjectOf(r), Service: ocsfService{Name: r.AgentID}},
 		Source: ocsfEndpoint{ID: d.Requester}, Destination: ocsfEndpoint{ID: r.AgentID},
 		Metadata: ocsfMetadata{
 			Version: ocsfVersion, Product: ocsfProduct{Name: "Powerbox", Vendor: "Powerbox"}, Profiles: []string{"security_control"},
@@ -104,7 +105,7 @@ func ocsfEvent(sealed evidence.Sealed) ocsfRecord {
 		},
 		Unmapped: ocsfUnmapped{
 			Decision: r.Decision, Outcome: r.OutcomeStatus, OutcomeOf: d.OutcomeOf, Task: r.TaskID, Capability: d.Capability,
-			Mode: d.Mode, RecordHash: sealed.Hash().String(),
+			Mode: d.Mode, RecordHash: sealed.Hash().String(), FreeText: isFreeText(r),
 		},
 		RawData: string(sealed.Bytes()),
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/provider"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -187,7 +187,7 @@ func (x *explainer) decision(ctx context.Context, id string) (explanation, error
 // under adds the capability that a decision was made on.
 func (x *explainer) under(ctx context.Context, r evidence.Record, e *explanation) error {
 	id, unverified := strings.CutPrefix(r.Details.Capability, "unverified:")
-	if id == "" || r.ActionType == "capability.revoke" || strings.HasPrefix(r.ActionType, "operator.") {
+	if id == "" || slices.Contains([]action.Class{action.Revoke, action.Freeze}, action.ClassOf(r.ActionType)) {
 		return nil
 	}
 	if unverified {
@@ -248,7 +248,7 @@ func (e *explanation) describe(x *explainer, r evidence.Record) {
 	d := r.Details
 	e.fact("when", "%s", shortTime(r.Time))
 	e.fact("who", "%s%s", d.Requester, prefixed(" for ", d.Principal))
-	e.fact("what", "%s at agent %s (%s)", r.Intent.Operation, r.AgentID, r.ActionType)
+	e.fact("what", "%s at agent %s (%s)", subjectOf(r), r.AgentID, r.ActionType)
 	if r.Intent.Purpose != "" {
 		e.fact("purpose", "%q (the requester's words)", r.Intent.Purpose)
 	}
@@ -339,7 +339,7 @@ func (e *explanation) execution(r evidence.Record) {
 		Grant string `json:"grant"`
 		Token string `json:"jti"`
 	}
-	if r.ActionType != provider.ActionExecute || json.Unmarshal(r.Intent.Details, &said) != nil {
+	if !action.Execute.Is(r.ActionType) || json.Unmarshal(r.Intent.Details, &said) != nil {
 		return
 	}
 	e.fact("token", "%s", said.Token)

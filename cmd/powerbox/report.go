@@ -43,14 +43,15 @@ func newReport(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		calls := summary{}
+		calls, other := summary{}, others{}
 		for record, err := range op.each(cmd.Context(), q) {
 			if err != nil {
 				return err
 			}
 			calls.add(record)
+			other.add(record)
 		}
-		r := report{Uses: calls.list()}
+		r := report{Uses: calls.list(), Other: other}
 		if r.Frozen, err = op.freezes(cmd.Context()); err != nil {
 			return err
 		}
@@ -102,6 +103,8 @@ type report struct {
 	Uses  []use     `json:"uses"`
 	// Frozen is what operators have stopped, now.
 	Frozen []freezeEvent `json:"frozen"`
+	// Other counts records that decide about no call, by class.
+	Other others `json:"other"`
 }
 
 // summary counts calls, by caller, agent and operation.
@@ -304,6 +307,7 @@ func (p *program) printUse(r report) error {
 	}
 	if len(r.Uses) == 0 {
 		fmt.Fprintf(p.stdout, "no calls since %s\n", r.Since.Format(time.RFC3339))
+		p.printOthers("", r.Other)
 		return nil
 	}
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
@@ -318,7 +322,15 @@ func (p *program) printUse(r report) error {
 	for _, line := range r.advice() {
 		fmt.Fprintln(p.stdout, line)
 	}
+	p.printOthers("", r.Other)
 	return nil
+}
+
+// printOthers says which records beside those of calls there are.
+func (p *program) printOthers(before string, o others) {
+	if len(o) > 0 {
+		fmt.Fprintf(p.stdout, "%srecords that are no calls: %s; powerbox evidence list shows them\n", before, o)
+	}
 }
 
 // text says what a level would do: how many it denies, and how many of these

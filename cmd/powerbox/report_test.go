@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 )
 
@@ -115,7 +116,7 @@ func TestReportCountsFreeTextOnce(t *testing.T) {
 		if g := told.grants(); len(g.Scopes)+len(g.Unnamed) != 0 || len(g.Left) != 1 {
 			t.Errorf("%s: %+v", requester, g)
 		}
-		r.ActionType = "guard.call"
+		r.ActionType = action.Handoff.String()
 		if told := summarise([]evidence.Record{r}); len(told.Uses) != 3 {
 			t.Errorf("a hand-off says what it needs: %+v", told.Uses)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // traceSpan is how far back a server's log is looked at. Authority lives for a
@@ -304,7 +305,7 @@ func (t tracer) issuedAfter(capability string) time.Time {
 
 // issues reports a record by which a capability was issued.
 func issues(r evidence.Record) bool {
-	return r.Decision == evidence.Allow && (r.ActionType == "capability.request" || r.ActionType == "capability.attenuate")
+	return r.Decision == evidence.Allow && (action.CapabilityRequest.Is(r.ActionType) || action.CapabilityAttenuate.Is(r.ActionType))
 }
 
 // parentOf is the capability that one was narrowed from, "" for a root.
@@ -312,7 +313,7 @@ func parentOf(r evidence.Record) string {
 	var d struct {
 		Parent string `json:"parent"`
 	}
-	if r.ActionType != "capability.attenuate" || json.Unmarshal(r.Intent.Details, &d) != nil {
+	if !action.CapabilityAttenuate.Is(r.ActionType) || json.Unmarshal(r.Intent.Details, &d) != nil {
 		return ""
 	}
 	return d.Parent

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // incident is what somebody who has to stop an agent needs to know of it.
@@ -24,6 +25,7 @@ type incident struct {
 	Through   []touched    `json:"through"`   // what others asked for in its traces, or under what it passed on
 	CameFrom  []touched    `json:"came_from"` // who asked it
 	Delegated []delegation `json:"delegated"`
+	Other     others       `json:"other"` // what it did beside calls, by class
 	// Live is what it, and those to whom it passed something on, can still use;
 	// nil where no server was asked.
 	Live     []storedCapability `json:"live"`
@@ -55,7 +57,7 @@ type delegation struct {
 
 // incident prints what an agent has done, and exports all evidence.
 func (p *program) incident(ctx context.Context, from recordSource, agent string, since time.Time, bundle, output string) error {
-	in := incident{Agent: agent, Since: since, Delegated: []delegation{}, Bundle: bundle}
+	in := incident{Agent: agent, Since: since, Delegated: []delegation{}, Other: others{}, Bundle: bundle}
 	if err := in.gather(ctx, from); err != nil {
 		return err
 	}
@@ -101,10 +103,11 @@ func (in *incident) gather(ctx context.Context, from recordSource) error {
 			return err
 		}
 		own.add(r)
+		in.Other.add(r)
 		if r.Details.TraceID != "" {
 			traces[r.Details.TraceID] = true
 		}
-		if r.ActionType == "capability.attenuate" && issues(r) {
+		if action.CapabilityAttenuate.Is(r.ActionType) && issues(r) {
 			passed[r.Details.Capability] = len(in.Delegated)
 			in.Delegated = append(in.Delegated, delegation{r.Details.Capability, parentOf(r), r.AgentID, "", orEmpty(r.Details.Granted), r.ID})
 		}
@@ -149,10 +152,7 @@ func (t tally) add(r evidence.Record) {
 	if !isCall(r) {
 		return
 	}
-	key := [3]string{r.Details.Requester, r.AgentID, r.Intent.Operation}
-	if isFreeText(r) {
-		key[2] = freeTextCall
-	}
+	key := [3]string{r.Details.Requester, r.AgentID, subjectOf(r)}
 	if t[key] == nil {
 		t[key] = &touched{Requester: key[0], Agent: key[1], Operation: key[2], Codes: []string{}}
 	}
@@ -222,6 +222,7 @@ func (p *program) printIncident(in incident) error {
 		p.printTouched("others did in its traces, or under what it passed on", in.Through, func(t touched) string { return printable(t.Requester) + " -> " + t.Agent }),
 		p.printTouched("it was asked by", in.CameFrom, func(t touched) string { return printable(t.Requester) }),
 	)
+	p.printOthers("\n", in.Other)
 	fmt.Fprintf(p.stdout, "\nit passed on: %s\n", many(len(in.Delegated), "capability record"))
 	for _, d := range in.Delegated {
 		fmt.Fprintf(p.stdout, "  %s at %s, to %s: %s\n", d.Capability, d.Agent, printable(orNobody(d.To, "somebody who has not used it")), strings.Join(d.Granted, ", "))

@@ -58,7 +58,7 @@ func leadsTo(before, next evidence.Record) bool {
 func hopOf(r evidence.Record, issued, outcomes map[string]evidence.Record) traceHop {
 	d := r.Details
 	h := traceHop{
-		Record: r.ID, Time: r.Time, Requester: d.Requester, Agent: r.AgentID, Action: r.ActionType, Operation: r.Intent.Operation,
+		Record: r.ID, Time: r.Time, Requester: d.Requester, Agent: r.AgentID, Action: r.ActionType, Operation: subjectOf(r),
 		Purpose: r.Intent.Purpose, Principal: d.Principal, Task: r.TaskID, Tenant: d.Tenant, Trace: d.TraceID, Mode: d.Mode,
 		Under: orEmpty(lineage(d.Capability, issued)), Narrowed: []string{}, Missing: []string{},
 		Decision: r.Decision, Reasons: orEmpty(d.Reasons), Outcome: string(r.OutcomeStatus),

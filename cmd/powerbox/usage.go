@@ -115,7 +115,11 @@ func (p possession) add(r evidence.Record) {
 			p.of(d.Requester, r.AgentID, localName(r, name)).Granted = true
 		}
 	}
-	for _, name := range d.Exercised {
+	exercised := d.Exercised
+	if isFreeText(r) && len(exercised) > 0 {
+		exercised = []string{freeTextCall}
+	}
+	for _, name := range exercised {
 		if reserved(name) {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 )
@@ -140,7 +141,7 @@ func (d *Desk) Cancel(ctx context.Context, agent, task string) (Question, Call, 
 		if err := errors.Join(tx.PutQuestion(q), tx.PutHeldCall(c), d.tell(tx, EventAnswered, q)); err != nil {
 			return err
 		}
-		return d.append(tx, q, "approval.withdraw", q.caller(), evidence.Allow, map[string]any{"question": q.ID})
+		return d.append(tx, q, action.ApprovalWithdraw, q.caller(), evidence.Allow, map[string]any{"question": q.ID})
 	})
 	return q, c, err
 }
@@ -174,7 +175,7 @@ func (d *Desk) decideCall(tx Tx, q Question, now time.Time) error {
 	if err := tx.PutHeldCall(c); err != nil {
 		return err
 	}
-	r, err := d.config.Issuer.NewRecord(q.Agent, identity.Caller{Principal: q.Principal, Holder: identity.Holder{ID: q.Holder}, Agent: q.Requester}, "capability.once", map[string]any{"question": q.ID, "digest": c.Digest})
+	r, err := d.config.Issuer.NewRecord(q.Agent, identity.Caller{Principal: q.Principal, Holder: identity.Holder{ID: q.Holder}, Agent: q.Requester}, action.CapabilityOnce, map[string]any{"question": q.ID, "digest": c.Digest})
 	if err != nil {
 		return err
 	}
@@ -348,6 +349,6 @@ func (d *Desk) expire(ctx context.Context, id string, now time.Time) error {
 				return err
 			}
 		}
-		return d.append(tx, q, "approval.expire", q.caller(), evidence.Deny, map[string]any{"question": q.ID, "kind": string(q.Kind)})
+		return d.append(tx, q, action.ApprovalExpire, q.caller(), evidence.Deny, map[string]any{"question": q.ID, "kind": string(q.Kind)})
 	})
 }

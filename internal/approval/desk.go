@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
@@ -190,7 +191,7 @@ func (d *Desk) open(tx Tx, q Question) (Question, error) {
 	q.Purpose = agentauth.Plain(q.Purpose, maxText)
 	// Nobody can say yes to what would have ended by then.
 	q.State, q.Created, q.Expires = issuer.StatePending, now, earlier(now.Add(timeout), q.Until)
-	if err := d.append(tx, q, "approval.ask", q.caller(), evidence.Allow, map[string]any{"question": q.ID, "kind": string(q.Kind), "needs": q.Needs, "expires": q.Expires.UTC().Format(time.RFC3339)}); err != nil {
+	if err := d.append(tx, q, action.ApprovalAsk, q.caller(), evidence.Allow, map[string]any{"question": q.ID, "kind": string(q.Kind), "needs": q.Needs, "expires": q.Expires.UTC().Format(time.RFC3339)}); err != nil {
 		return q, err
 	}
 	q.Told = []string{string(EventAsked)}
@@ -202,8 +203,8 @@ func (q Question) caller() identity.Caller {
 }
 
 // append records what was done about a question, in its transaction.
-func (d *Desk) append(tx Tx, q Question, action string, by identity.Caller, decision evidence.Decision, details map[string]any) error {
-	r, err := d.config.Issuer.NewRecord(q.Agent, by, action, details)
+func (d *Desk) append(tx Tx, q Question, of action.Type, by identity.Caller, decision evidence.Decision, details map[string]any) error {
+	r, err := d.config.Issuer.NewRecord(q.Agent, by, of, details)
 	if err != nil {
 		return err
 	}
@@ -389,7 +390,7 @@ func (d *Desk) answered(tx Tx, q Question, who Person, a Answer, now time.Time) 
 			return q, err
 		}
 	}
-	return q, d.append(tx, q, "approval.answer", identity.Caller{Principal: who.Principal, Holder: identity.Holder{ID: who.Principal}}, decision, map[string]any{
+	return q, d.append(tx, q, action.ApprovalAnswer, identity.Caller{Principal: who.Principal, Holder: identity.Holder{ID: who.Principal}}, decision, map[string]any{
 		"question": q.ID, "kind": string(q.Kind), "by": who.Principal, "approve": a.Approve, "status": string(q.State), "present": who.Present, "digest": digest, "passkey": a.Passkey,
 	})
 }
@@ -404,7 +405,7 @@ func (d *Desk) alert(tx Tx, q Question, now time.Time) (bool, error) {
 	if err != nil || denied != alertDenied {
 		return false, err
 	}
-	return true, d.append(tx, q, "approval.alert", q.caller(), evidence.Deny, map[string]any{"denied": denied, "within": alertTime.String(), "holder": q.Holder})
+	return true, d.append(tx, q, action.ApprovalAlert, q.caller(), evidence.Deny, map[string]any{"denied": denied, "within": alertTime.String(), "holder": q.Holder})
 }
 
 // narrowed reads what an answer leaves of a question. What is wider is refused,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuer"
@@ -149,7 +150,7 @@ func (d *Desk) Revoke(ctx context.Context, who Person, id string) (Question, err
 		if err := errors.Join(tx.PutQuestion(q), d.cancelled(tx, q, now), d.tell(tx, EventAnswered, q)); err != nil {
 			return err
 		}
-		return d.append(tx, q, "approval.revoke", identity.Caller{Principal: who.Principal, Holder: identity.Holder{ID: who.Principal}}, evidence.Allow, map[string]any{
+		return d.append(tx, q, action.ApprovalRevoke, identity.Caller{Principal: who.Principal, Holder: identity.Holder{ID: who.Principal}}, evidence.Allow, map[string]any{
 			"question": q.ID, "kind": string(q.Kind), "by": who.Principal, "capabilities": issued,
 		})
 	})

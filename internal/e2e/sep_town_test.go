@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -138,6 +139,7 @@ func (w *town) record(id string) recorded {
 	if err := json.Unmarshal(w.operator(http.MethodGet, "/v1/records/"+id, nil), &r); err != nil {
 		w.t.Fatal(err)
 	}
+	w.classed(r)
 	return r
 }
 
@@ -158,7 +160,19 @@ func (w *town) records(query string) []recorded {
 	if err := json.Unmarshal(w.operator(http.MethodGet, "/v1/records?"+query, nil), &out); err != nil {
 		w.t.Fatal(err)
 	}
+	w.classed(out...)
 	return out
+}
+
+// classed holds every record that a test reads to the list of action types, by which the
+// verbs of operators count.
+func (w *town) classed(records ...recorded) {
+	w.t.Helper()
+	for _, r := range records {
+		if action.ClassOf(r.Action) == action.Unlisted {
+			w.t.Errorf("record %s has action type %q, which evidence/action does not list", r.ID, r.Action)
+		}
+	}
 }
 
 // again stops the server, changes its files and starts it.

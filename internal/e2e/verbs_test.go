@@ -83,6 +83,17 @@ func TestGATE9_FreeTextNamesNoSkill(t *testing.T) {
 	if in := readIncident(t, w.run("trace", "--incident", d.Powerbox.Requester, "--output", "json")); !slices.Equal(in.touched, []string{d.Powerbox.Requester + " documents free text 0 1"}) {
 		t.Errorf("GATE-9 the incident touched %q", in.touched)
 	}
+	if d.Intent.Operation != opMessage || !slices.Contains(d.Powerbox.Gate.Required, opSearch) {
+		t.Errorf("GATE-9 the record is about %s and requires %v", d.Intent.Operation, d.Powerbox.Gate.Required)
+	}
+	for args, want := range map[string]string{
+		"evidence list --agent documents": "free text", "evidence export --format ocsf": `"operation":"free text"`,
+		"explain " + d.ID: "free text at agent documents", "trace " + d.ID: "free text",
+	} {
+		if told, code := w.cli(strings.Fields(args)...); code != 0 && code != 3 || !strings.Contains(told, want) {
+			t.Errorf("GATE-9 exit %d; powerbox %s lacks %q:\n%s", code, args, want, told)
+		}
+	}
 }
 
 // TestOPS_ErrorsSayWhatHelps: what the command line says of an agent that is down, of a

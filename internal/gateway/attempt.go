@@ -15,6 +15,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/token"
@@ -31,7 +32,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 			Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID,
 			ProofID: x.caller.ProofID, ProofUntil: x.caller.ProofUntil, Expires: x.caller.SessionExpires,
 		},
-		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action(x.call), TraceID: tried.trace,
+		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action.OfA2A(x.call.Method.String()), TraceID: tried.trace,
 		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.proof)},
 		Bound:   x.bound(), Released: x.released != nil,
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
@@ -51,7 +52,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		c.Noted = x.rewritten()
 	}
 	if x.call.Binding == a2a.MCP {
-		c.Action = "mcp." + strings.ReplaceAll(x.mcpLabel(), "/", ".")
+		c.Action = action.OfMCP(x.mcpLabel())
 	}
 	if err := g.attempts(x, &tried, c); err != nil {
 		return nil, tried, err
@@ -109,14 +110,6 @@ func newTrace() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
 	return hex.EncodeToString(id[:])
-}
-
-// action names what a record is about: a2a.SendMessage, a2a.skill.invoke.
-func action(call a2a.Call) string {
-	if call.Method.IsExtension() {
-		return strings.ReplaceAll(call.Method.String(), "/", ".")
-	}
-	return "a2a." + call.Method.String()
 }
 
 // traceID returns the trace of a W3C traceparent header.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/a2apb"
@@ -289,7 +290,7 @@ func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call,
 	target := x.view.target
 	target.Anchors = x.Keys()
 	c := &gate.Call{
-		Target: &target, Mode: x.mode, Origin: g.config.Origin, Action: "a2a.push.event", TraceID: p.Trace, Ambient: p.Ambient,
+		Target: &target, Mode: x.mode, Origin: g.config.Origin, Action: action.PushEvent, TraceID: p.Trace, Ambient: p.Ambient,
 		Caller: gate.Caller{Name: p.Name, Principal: g.config.Pseudonym(x.ID, p.User), Holder: p.Holder},
 		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Last: func() *gate.Reason { return g.postable(x.decoded) },
 		Arguments: powerbox.Object(

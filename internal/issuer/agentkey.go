@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/trust"
 )
 
 // AgentKey is an issuing key of an agent as evidence has it: by its thumbprint.
@@ -31,21 +31,21 @@ func (i *Issuer) UsesKey(ctx context.Context, k AgentKey) error {
 	if err != nil || known == k.Key {
 		return err
 	}
-	return i.putKey(ctx, issuerItself, trust.ActionKeyUse, k)
+	return i.putKey(ctx, issuerItself, action.KeyUse, k)
 }
 
 // RotatesKey records that an operator has an agent sign with another key from
 // now on (EXT-34).
 func (i *Issuer) RotatesKey(ctx context.Context, operator string, k AgentKey) error {
-	return i.putKey(ctx, operator, trust.ActionKeyRotate, k)
+	return i.putKey(ctx, operator, action.KeyRotate, k)
 }
 
-func (i *Issuer) putKey(ctx context.Context, by, action string, k AgentKey) error {
+func (i *Issuer) putKey(ctx context.Context, by string, of action.Type, k AgentKey) error {
 	said := map[string]any{"agent": k.Agent, "key": k.Key, "renewed": k.Renewed.UTC().Format(time.RFC3339)}
 	if k.Before != "" {
 		said["before"], said["accepted_until"] = k.Before, k.Until.UTC().Format(time.RFC3339)
 	}
-	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, action, evidence.Intent{Operation: OperationCapability, Details: details(said)})
+	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, of, evidence.Intent{Operation: OperationCapability, Details: details(said)})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
@@ -44,7 +45,7 @@ func (i *Issuer) ReserveApart(ctx context.Context, of Gateway, decision string, 
 			}
 			amounts[one.Of+" "+one.Budget] = one.Amount.RatString()
 		}
-		r, err := i.newRecord(of.Agent, identity.Caller{Agent: of.ID}, "budget.reserve", evidence.Intent{
+		r, err := i.newRecord(of.Agent, identity.Caller{Agent: of.ID}, action.BudgetReserve, evidence.Intent{
 			Operation: OperationCapability, Details: details(map[string]any{"decision": decision, "gateway": of.ID, "taken": amounts}),
 		})
 		if err != nil {

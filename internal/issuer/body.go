@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -35,9 +36,6 @@ type Erasure struct {
 	Principal string    // a user, such as user:alice, or a pseudonym
 	Until     time.Time // those of records up to then
 }
-
-// ActionErase is the action of the records that say which bodies were erased.
-const ActionErase = "evidence.erase"
 
 // eraseAtOnce is how many bodies are erased in one transaction, under one record
 // that names them.
@@ -129,7 +127,7 @@ func (i *Issuer) eraseSome(ctx context.Context, by string, e Erasure, q BodyQuer
 	if !e.Until.IsZero() {
 		said["until"] = e.Until.UTC().Format(time.RFC3339)
 	}
-	r, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, ActionErase, evidence.Intent{Operation: ActionErase, Details: details(said)})
+	r, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, action.EvidenceErase, evidence.Intent{Operation: action.EvidenceErase.String(), Details: details(said)})
 	if err != nil {
 		return 0, "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/token"
@@ -153,7 +154,7 @@ func (i *Issuer) planned(ctx context.Context, operator string, t Target) (Revoca
 	if b := parseBulk(r.Target); r.Kind == KindEpoch && b.of == gate.BulkPrincipal {
 		named = b.of + ":" + i.Pseudonym(issuerItself, b.name)
 	}
-	record, err := i.newRecord(agent, identity.Caller{Agent: operator}, "capability.revoke", evidence.Intent{
+	record, err := i.newRecord(agent, identity.Caller{Agent: operator}, action.CapabilityRevoke, evidence.Intent{
 		Operation: OperationCapability, Details: details(map[string]any{"target": named}),
 	})
 	if r.Kind == KindRevoke {

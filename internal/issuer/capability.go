@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 )
 
@@ -141,6 +142,14 @@ const (
 	// was issued up to then.
 	KindEpoch Kind = "epoch"
 )
+
+// action is the action type of the record of an event of that kind by an operator.
+func (k Kind) action() action.Type {
+	return map[Kind]action.Type{
+		KindRevoke: action.OperatorRevoke, KindFreeze: action.OperatorFreeze, KindThaw: action.OperatorThaw,
+		KindExtend: action.OperatorExtend, KindEpoch: action.OperatorEpoch,
+	}[k]
+}
 
 // Revocation is one event of the sequence of everything that stops authority,
 // or lets it go on: it ends a capability, or a link of a chain, and everything

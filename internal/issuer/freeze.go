@@ -291,7 +291,7 @@ func (i *Issuer) event(ctx context.Context, agent string, r Revocation, what map
 	if r.Reason = strings.TrimSpace(r.Reason); r.Reason == "" || len(r.Reason) > maxReason {
 		return Revocation{}, noTarget("the reason has %d bytes; want why it is done, in 1 to %d bytes", len(r.Reason), maxReason)
 	}
-	record, err := i.newRecord(agent, identity.Caller{Agent: r.By}, "operator."+string(r.Kind), evidence.Intent{
+	record, err := i.newRecord(agent, identity.Caller{Agent: r.By}, r.Kind.action(), evidence.Intent{
 		Operation: OperationCapability, Purpose: r.Reason, Details: details(what),
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/signed"
 )
@@ -59,7 +60,7 @@ func (i *Issuer) GatewayToken(ctx context.Context, operator, agent string, life 
 	}
 	text = base64.RawURLEncoding.EncodeToString(secret)
 	expires = i.config.Now().Add(life).UTC().Truncate(time.Second)
-	record, err := i.newRecord(issuerItself, identity.Caller{Agent: operator}, "gateway.token", evidence.Intent{
+	record, err := i.newRecord(issuerItself, identity.Caller{Agent: operator}, action.GatewayToken, evidence.Intent{
 		Operation: OperationCapability, Details: details(map[string]any{"agent": agent, "expires": expires.Format(time.RFC3339)}),
 	})
 	if err != nil {
@@ -113,7 +114,7 @@ func (i *Issuer) Enroll(ctx context.Context, secret string, record evidence.Key,
 		if err := tx.PutGateway(g); err != nil {
 			return err
 		}
-		record, err := i.gatewayRecord("gateway", actionGatewayEnroll, g, nil)
+		record, err := i.gatewayRecord("gateway", action.GatewayEnroll, g, nil)
 		if err != nil {
 			return err
 		}
@@ -168,7 +169,7 @@ func (i *Issuer) CloseGateway(ctx context.Context, operator, id string) (Gateway
 		if err != nil {
 			return err
 		}
-		record, err := i.gatewayRecord(operator, evidence.ActionGatewayClose, closed, chains)
+		record, err := i.gatewayRecord(operator, action.GatewayClose, closed, chains)
 		if err != nil {
 			return err
 		}
@@ -178,16 +179,12 @@ func (i *Issuer) CloseGateway(ctx context.Context, operator, id string) (Gateway
 	return closed, err
 }
 
-// actionGatewayEnroll is the action of the record of an enrolment. That of its end
-// is [evidence.ActionGatewayClose].
-const actionGatewayEnroll = "gateway.enroll"
-
-func (i *Issuer) gatewayRecord(by, action string, g Gateway, chains []evidence.ListedChain) (evidence.Record, error) {
+func (i *Issuer) gatewayRecord(by string, of action.Type, g Gateway, chains []evidence.ListedChain) (evidence.Record, error) {
 	said := map[string]any{"agent": g.Agent, "gateway": g.ID, "key": g.Key, "record_key": g.Record.ID, "algorithm": g.Record.Algorithm}
 	if len(chains) > 0 {
 		said["chains"] = chains
 	}
-	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, action, evidence.Intent{Operation: OperationCapability, Details: details(said)})
+	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, of, evidence.Intent{Operation: OperationCapability, Details: details(said)})
 	record.OutcomeStatus = evidence.Achieved
 	return record, err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -86,7 +87,7 @@ func (i *Issuer) Held(ctx context.Context, caller identity.Caller, id string) (C
 	if agentID == "" {
 		agentID = issuerItself
 	}
-	record, err := i.newRecord(agentID, caller, "capability.use", evidence.Intent{
+	record, err := i.newRecord(agentID, caller, action.CapabilityUse, evidence.Intent{
 		Operation: OperationCapability, Details: details(map[string]any{"capability": id}),
 	})
 	if err != nil {

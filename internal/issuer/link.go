@@ -6,6 +6,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -60,7 +61,7 @@ func LinkArguments(id string) powerbox.Value {
 // its key as the caller or by a proof over that link, and the principal behind
 // it; whoever else asks is refused.
 func (i *Issuer) RevokeLink(ctx context.Context, agentID string, caller identity.Caller, chain []string, proof string) (Revocation, error) {
-	record, err := i.newRecord(agentID, caller, "capability.revoke", evidence.Intent{Operation: OperationCapability})
+	record, err := i.newRecord(agentID, caller, action.CapabilityRevoke, evidence.Intent{Operation: OperationCapability})
 	if err != nil {
 		return Revocation{}, err
 	}

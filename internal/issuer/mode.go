@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -52,7 +53,7 @@ func (i *Issuer) Mode(agent string) string {
 // SetMode changes the mode of an agent and records who did it. It holds for
 // calls that come after SetMode has returned, at every node.
 func (i *Issuer) SetMode(ctx context.Context, operator, agent, mode string) error {
-	record, err := i.newRecord(agent, identity.Caller{Agent: operator}, "agent.mode", evidence.Intent{
+	record, err := i.newRecord(agent, identity.Caller{Agent: operator}, action.AgentMode, evidence.Intent{
 		Operation: OperationCard, Details: details(map[string]any{"mode": mode}),
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -30,7 +31,7 @@ type Narrowing struct {
 // Narrow issues a child that is no wider than its parent. Anything wider is
 // refused, and the refusal names what is wider.
 func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Caller, parentID string, n Narrowing) (Capability, error) {
-	record, err := i.newRecord(agentID, caller, "capability.attenuate", evidence.Intent{
+	record, err := i.newRecord(agentID, caller, action.CapabilityAttenuate, evidence.Intent{
 		Operation: OperationCapability,
 	})
 	if err != nil {

@@ -5,15 +5,12 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
 // Itself is the agent of records about the server itself.
 const Itself = issuerItself
-
-// ActionKeyReplace is the action of the record that an operator replaced a key that
-// was lost.
-const ActionKeyReplace = "key.replace"
 
 // ownKeys stands before the name of a key of the server itself, where agents have
 // their ids. No id of an agent has a slash.
@@ -46,7 +43,7 @@ type ReplacedKey struct {
 // the record.
 func (i *Issuer) ReplacesKey(ctx context.Context, operator string, k ReplacedKey) error {
 	said := map[string]any{"file": k.File, "key": k.Key, "before": k.Before, "reason": k.Reason}
-	record, err := i.newRecord(issuerItself, identity.Caller{Agent: operator}, ActionKeyReplace, evidence.Intent{Operation: OperationCapability, Details: details(said)})
+	record, err := i.newRecord(issuerItself, identity.Caller{Agent: operator}, action.KeyReplace, evidence.Intent{Operation: OperationCapability, Details: details(said)})
 	if err != nil {
 		return err
 	}

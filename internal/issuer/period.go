@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -30,12 +31,6 @@ var (
 	ErrArchived = errors.New("the records of the period were archived; they are in the bundle that was written then")
 )
 
-// The actions of the records of periods.
-const (
-	ActionPeriod  = "evidence.period"
-	ActionArchive = "evidence.archive"
-)
-
 // Periods returns the periods of the log that were closed, oldest first.
 func (i *Issuer) Periods(ctx context.Context) (all []Period, err error) {
 	err = i.config.Store.View(ctx, func(r Reader) error {
@@ -49,7 +44,7 @@ func (i *Issuer) Periods(ctx context.Context) (all []Period, err error) {
 // latest one. The record that says so is of the next period and names the
 // checkpoint: the two hold together whoever keeps them.
 func (i *Issuer) ClosePeriod(ctx context.Context, by string, signed []byte) (p Period, err error) {
-	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, ActionPeriod, evidence.Intent{Operation: ActionPeriod})
+	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, action.EvidencePeriod, evidence.Intent{Operation: action.EvidencePeriod.String()})
 	if err != nil {
 		return p, err
 	}
@@ -136,7 +131,7 @@ func (i *Issuer) markArchived(ctx context.Context, by string, p Period) error {
 	if err != nil {
 		return err
 	}
-	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, ActionArchive, evidence.Intent{Operation: ActionArchive, Details: said})
+	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, action.EvidenceArchive, evidence.Intent{Operation: action.EvidenceArchive.String(), Details: said})
 	if err != nil {
 		return err
 	}

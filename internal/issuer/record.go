@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -27,13 +28,13 @@ func (i *Issuer) Pseudonym(agent, principal string) string {
 }
 
 // newRecord begins the record of a use case.
-func (i *Issuer) newRecord(agent string, caller identity.Caller, action string, intent evidence.Intent) (evidence.Record, error) {
+func (i *Issuer) newRecord(agent string, caller identity.Caller, of action.Type, intent evidence.Intent) (evidence.Record, error) {
 	id, err := i.NewID("rec_")
 	if err != nil {
 		return evidence.Record{}, err
 	}
 	return evidence.Record{
-		ID: id, AgentID: agent, ActionType: action, Intent: intent,
+		ID: id, AgentID: agent, ActionType: of.String(), Intent: intent,
 		Decision: evidence.Allow, Time: i.config.Now(),
 		Details: evidence.Details{
 			Recorder: i.config.Recorder, Requester: requester(caller), Principal: i.Pseudonym(agent, caller.Principal),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -25,12 +26,6 @@ func (r Recorder) Pinned() evidence.PinnedKey {
 
 // Pinned is what a verifier should pin of a gateway: its key for its agent alone.
 func (g Gateway) Pinned() evidence.PinnedKey { return g.Record.Pin(time.Time{}, time.Time{}, g.Agent) }
-
-// The records of the issuer about its own recorder, in its own chain.
-const (
-	actionRecorderEnroll = "recorder.enroll"
-	actionRecorderClose  = "recorder.close"
-)
 
 // Signs records that the server signs records with a key, once: when it begins
 // to, or when it does with another algorithm than before. The key before is closed
@@ -52,19 +47,19 @@ func (i *Issuer) Signs(ctx context.Context, key evidence.Key) error {
 				continue
 			}
 			r.Closed = now.Add(time.Second) // what it signed in this second is its own
-			if err := i.putRecorder(tx, actionRecorderClose, r); err != nil {
+			if err := i.putRecorder(tx, action.RecorderClose, r); err != nil {
 				return err
 			}
 		}
-		return i.putRecorder(tx, actionRecorderEnroll, next)
+		return i.putRecorder(tx, action.RecorderEnroll, next)
 	})
 }
 
-func (i *Issuer) putRecorder(tx Tx, action string, r Recorder) error {
+func (i *Issuer) putRecorder(tx Tx, of action.Type, r Recorder) error {
 	if err := tx.PutRecorder(r); err != nil {
 		return err
 	}
-	record, err := i.newRecord(issuerItself, identity.Caller{Agent: issuerItself}, action, evidence.Intent{
+	record, err := i.newRecord(issuerItself, identity.Caller{Agent: issuerItself}, of, evidence.Intent{
 		Operation: OperationCapability,
 		Details:   details(map[string]any{"recorder": r.Key.Recorder, "record_key": r.Key.ID, "algorithm": r.Key.Algorithm}),
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -52,7 +53,7 @@ func (i *Issuer) Replay(ctx context.Context, policies Policy, r evidence.Record)
 	switch {
 	case r.Details.OutcomeOf != "":
 		return Replayed{}, nil
-	case r.ActionType == "capability.request":
+	case action.CapabilityRequest.Is(r.ActionType):
 		return i.replayRequest(ctx, policies, r)
 	case r.Details.Gate == nil:
 		return Replayed{}, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
@@ -37,7 +38,7 @@ type Request struct {
 // allows the principal: the meet of the three (SEP-7). All grants are issued
 // or none.
 func (i *Issuer) Request(ctx context.Context, agentID string, caller identity.Caller, req Request) ([]Capability, error) {
-	record, err := i.newRecord(agentID, caller, "capability.request", evidence.Intent{
+	record, err := i.newRecord(agentID, caller, action.CapabilityRequest, evidence.Intent{
 		Operation: OperationCapability, Details: details(i.wanted(agentID, req)),
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/steady"
 	"github.com/powerbox-project/powerbox/internal/until"
@@ -174,7 +175,7 @@ func (i *Issuer) Changed() <-chan struct{} { return i.revoked.Load().changed }
 // holder may do it, the principal behind it, and an operator. Whoever else
 // asks gets the answer of an unknown id.
 func (i *Issuer) Revoke(ctx context.Context, agentID string, caller identity.Caller, revocationID string) (Revocation, error) {
-	record, err := i.newRecord(agentID, caller, "capability.revoke", evidence.Intent{Operation: OperationCapability})
+	record, err := i.newRecord(agentID, caller, action.CapabilityRevoke, evidence.Intent{Operation: OperationCapability})
 	if err != nil {
 		return Revocation{}, err
 	}
@@ -253,7 +254,7 @@ func (i *Issuer) EndTask(ctx context.Context, agent, tenant, task string) error 
 	if err != nil || !named || i.Revoked(target) {
 		return err
 	}
-	record, err := i.newRecord(agent, identity.Caller{Agent: i.config.Recorder}, "task.end", evidence.Intent{Operation: OperationCapability})
+	record, err := i.newRecord(agent, identity.Caller{Agent: i.config.Recorder}, action.TaskEnd, evidence.Intent{Operation: OperationCapability})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
@@ -54,8 +55,8 @@ func (i *Issuer) Sees(caller identity.Caller, agent string) bool {
 
 // ListingRecord is the record of what an operator does with a listing of the
 // registry.
-func (i *Issuer) ListingRecord(action string, about map[string]any) (evidence.Record, error) {
-	r, err := i.newRecord(issuerItself, identity.Caller{Agent: "operator"}, action, evidence.Intent{Operation: OperationCard, Details: details(about)})
+func (i *Issuer) ListingRecord(of action.Type, about map[string]any) (evidence.Record, error) {
+	r, err := i.newRecord(issuerItself, identity.Caller{Agent: "operator"}, of, evidence.Intent{Operation: OperationCard, Details: details(about)})
 	r.OutcomeStatus = evidence.Achieved
 	return r, err
 }

@@ -3,6 +3,7 @@ package issuer
 import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
@@ -11,8 +12,8 @@ import (
 
 // NewRecord begins the record of a use case of a sibling: an allowed action of
 // the caller at an agent. The details are free, and have a JSON form.
-func (i *Issuer) NewRecord(agent string, caller identity.Caller, action string, free map[string]any) (evidence.Record, error) {
-	return i.newRecord(agent, caller, action, evidence.Intent{Operation: OperationCapability, Details: details(free)})
+func (i *Issuer) NewRecord(agent string, caller identity.Caller, of action.Type, free map[string]any) (evidence.Record, error) {
+	return i.newRecord(agent, caller, of, evidence.Intent{Operation: OperationCapability, Details: details(free)})
 }
 
 // Learned has revocations in force that a sibling has stored. It is called after

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/steady"
 )
@@ -64,7 +65,7 @@ func (i *Issuer) StatusPlace(ctx context.Context, operator, id string) (c Capabi
 	if !c.Expires.After(i.config.Now()) {
 		return c, 0, noTarget("capability %s has expired", id)
 	}
-	record, err := i.newRecord(c.Agent, identity.Caller{Agent: operator}, "capability.status", evidence.Intent{Operation: OperationCapability})
+	record, err := i.newRecord(c.Agent, identity.Caller{Agent: operator}, action.CapabilityStatus, evidence.Intent{Operation: OperationCapability})
 	if err != nil {
 		return c, 0, err
 	}

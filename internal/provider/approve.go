@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/people"
 )
@@ -356,7 +357,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	if err != nil {
 		return Standing{}, err
 	}
-	return p.standing(q.Host, q.Agent, grants, nil), p.append(tx, who.Principal, q.Agent.User, "approval.answer", map[string]any{
+	return p.standing(q.Host, q.Agent, grants, nil), p.append(tx, who.Principal, q.Agent.User, action.ApprovalAnswer, map[string]any{
 		"approval": q.Approval.ID, "kind": string(q.Approval.Kind), "agent": q.Agent.ID, "host": q.Host.ID, "status": string(q.Approval.Status), "grants": asApproved(q.Grants),
 		"present": who.Present, "approved": len(approved), "by": who.Principal, "digest": signed, "passkey": answer.Passkey,
 	})
@@ -583,7 +584,7 @@ func (p *Provider) claim(tx Tx, u *unit, h Host, by string, now time.Time) error
 		if err := p.end(tx, u, a, agentauth.Claimed, by, now); err != nil {
 			return err
 		}
-		if err := p.append(tx, by, h.User, "agent.claim", map[string]any{"agent": a.ID, "host": h.ID}); err != nil {
+		if err := p.append(tx, by, h.User, action.AgentClaim, map[string]any{"agent": a.ID, "host": h.ID}); err != nil {
 			return err
 		}
 	}

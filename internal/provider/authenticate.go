@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/steady"
@@ -263,7 +264,7 @@ func (p *Provider) rotated(ctx context.Context, id string, key token.PublicKey) 
 		if err := tx.PutHost(h); err != nil {
 			return err
 		}
-		return p.append(tx, hostName(h), h.User, "host.rotate-key", map[string]any{"host": h.ID, "key": h.Thumbprint})
+		return p.append(tx, hostName(h), h.User, action.HostRotateKey, map[string]any{"host": h.ID, "key": h.Thumbprint})
 	})
 	return h, err
 }

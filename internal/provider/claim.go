@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 )
@@ -46,7 +47,7 @@ func (p *Provider) AskClaim(ctx context.Context, s HostSession, agent string, as
 			return err
 		}
 		out = p.standing(h, a, grants, c)
-		return p.append(tx, hostName(h), "", "agent.ask-claim", map[string]any{"agent": a.ID, "host": h.ID, "approval": c.Approval.ID})
+		return p.append(tx, hostName(h), "", action.AgentAskClaim, map[string]any{"agent": a.ID, "host": h.ID, "approval": c.Approval.ID})
 	})
 	return out, err
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -55,7 +56,7 @@ func (p *Provider) Invite(ctx context.Context, who Person, name, user string, de
 		if err := tx.PutInvitation(p.codeHash(code), v); err != nil {
 			return err
 		}
-		return p.append(tx, who.Principal, user, "host.invite", map[string]any{"name": v.Name, "expires": stampOf(v.Expires)})
+		return p.append(tx, who.Principal, user, action.HostInvite, map[string]any{"name": v.Name, "expires": stampOf(v.Expires)})
 	})
 	return code, v, err
 }
@@ -103,7 +104,7 @@ func (p *Provider) Enroll(ctx context.Context, invitation, name string, key toke
 		if err := tx.ForgetInvitation(hash); err != nil {
 			return err
 		}
-		return p.append(tx, hostName(h), h.User, "host.enroll", map[string]any{"host": h.ID, "key": h.Thumbprint, "invited_by": v.By})
+		return p.append(tx, hostName(h), h.User, action.HostEnroll, map[string]any{"host": h.ID, "key": h.Thumbprint, "invited_by": v.By})
 	})
 	return h, err
 }

@@ -11,13 +11,11 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 )
-
-// ActionExecute is the action of the record of an execution.
-const ActionExecute = "capability.execute"
 
 // Backend does what a capability is.
 type Backend interface {
@@ -157,7 +155,7 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		return gate.Verdict{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments: %v", err)
 	}
 	call := &gate.Call{
-		Target: p.target, Mode: gate.Require, Attempts: []powerbox.Attempt{attempt}, Action: ActionExecute,
+		Target: p.target, Mode: gate.Require, Attempts: []powerbox.Attempt{attempt}, Action: action.Execute,
 		Caller: gate.Caller{Holder: holder(s.Agent.ID), Principal: p.config.Issuer.Pseudonym(p.config.Agent, s.Agent.User)},
 		Origin: func(string) string { return "" }, Reads: c.Sensitivity == Read,
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -102,7 +103,7 @@ func (p *Provider) RequestCapability(ctx context.Context, s Session, asked []Ask
 			return err
 		}
 		out = p.standing(s.Host, s.Agent, grants, challenge)
-		return p.append(tx, agentName(s.Agent), s.Agent.User, "agent.request-capability", map[string]any{
+		return p.append(tx, agentName(s.Agent), s.Agent.User, action.AgentRequestCapability, map[string]any{
 			"agent": s.Agent.ID, "host": s.Host.ID, "capabilities": asHeard(grants), "approval": challenge.Approval.ID,
 		})
 	})
@@ -177,7 +178,7 @@ func (p *Provider) Reactivate(ctx context.Context, s HostSession, agent string) 
 				if err := p.end(tx, u, a, agentauth.Revoked, "clock:absolute", now); err != nil {
 					return err
 				}
-				return p.append(tx, hostName(s.Host), a.User, "agent.revoke", map[string]any{"agent": a.ID, "host": s.Host.ID, "because": "absolute lifetime"})
+				return p.append(tx, hostName(s.Host), a.User, action.AgentRevoke, map[string]any{"agent": a.ID, "host": s.Host.ID, "because": "absolute lifetime"})
 			}
 			return stateError(state)
 		}
@@ -235,7 +236,7 @@ func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (S
 	if err := tx.PutHostAgent(a); err != nil {
 		return Standing{}, err
 	}
-	return p.standing(h, a, grants, challenge), p.append(tx, hostName(h), a.User, "agent.reactivate", details)
+	return p.standing(h, a, grants, challenge), p.append(tx, hostName(h), a.User, action.AgentReactivate, details)
 }
 
 // Revoke ends an agent for good (section 5.7). Doing it again is no error.
@@ -261,7 +262,7 @@ func (p *Provider) revoke(tx Tx, u *unit, a Agent, by, principal string) error {
 	if err := p.end(tx, u, a, agentauth.Revoked, by, now); err != nil {
 		return err
 	}
-	return p.append(tx, by, principal, "agent.revoke", map[string]any{"agent": a.ID, "host": a.Host})
+	return p.append(tx, by, principal, action.AgentRevoke, map[string]any{"agent": a.ID, "host": a.Host})
 }
 
 // RevokeHost ends a host and every agent under it (section 5.10).
@@ -298,7 +299,7 @@ func (p *Provider) revokeHost(tx Tx, u *unit, h Host, by, principal string) (age
 	if err := tx.PutHost(h); err != nil {
 		return 0, err
 	}
-	return agents, p.append(tx, by, principal, "host.revoke", map[string]any{"host": h.ID, "agents": agents})
+	return agents, p.append(tx, by, principal, action.HostRevoke, map[string]any{"host": h.ID, "agents": agents})
 }
 
 // RotateKey replaces the key of an agent; the old one is dead at once (section
@@ -338,7 +339,7 @@ func (p *Provider) RotateKey(ctx context.Context, s HostSession, agent string, j
 			return err
 		}
 		out = p.standing(s.Host, a, nil, nil)
-		return p.append(tx, hostName(s.Host), a.User, "agent.rotate-key", map[string]any{"agent": a.ID, "host": s.Host.ID, "key": a.Thumbprint})
+		return p.append(tx, hostName(s.Host), a.User, action.AgentRotateKey, map[string]any{"agent": a.ID, "host": s.Host.ID, "key": a.Thumbprint})
 	})
 	return out, err
 }
@@ -382,7 +383,7 @@ func (p *Provider) RotateHostKey(ctx context.Context, s HostSession, jwk powerbo
 		if err := tx.PutHost(h); err != nil {
 			return err
 		}
-		return p.append(tx, hostName(h), h.User, "host.rotate-key", map[string]any{"host": h.ID, "key": h.Thumbprint})
+		return p.append(tx, hostName(h), h.User, action.HostRotateKey, map[string]any{"host": h.ID, "key": h.Thumbprint})
 	})
 	return h, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 )
 
@@ -146,9 +147,9 @@ func (p *Provider) linkTo(tx Tx, u *unit, who Person, l Linking, link Link, now 
 	if err := tx.PutHost(h); err != nil {
 		return err
 	}
-	kind := "host.vouch"
+	kind := action.HostVouch
 	if linked {
-		kind = "host.link"
+		kind = action.HostLink
 		if err := p.claim(tx, u, h, who.Principal, now); err != nil {
 			return err
 		}

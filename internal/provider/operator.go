@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -128,7 +129,7 @@ func (p *Provider) RevokeGrantAs(ctx context.Context, who Person, agent, capabil
 		if ended == 0 {
 			return nil
 		}
-		return p.append(tx, who.Principal, a.User, "grant.revoke", map[string]any{"agent": a.ID, "host": h.ID, "capability": capability, "grants": ended})
+		return p.append(tx, who.Principal, a.User, action.GrantRevoke, map[string]any{"agent": a.ID, "host": h.ID, "capability": capability, "grants": ended})
 	})
 	return ended, err
 }
@@ -181,7 +182,7 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 			return err
 		}
 		out = grants[0]
-		return p.append(tx, who.Principal, a.User, "grant.add", map[string]any{"agent": a.ID, "host": h.ID, "capabilities": asApproved(grants)})
+		return p.append(tx, who.Principal, a.User, action.GrantAdd, map[string]any{"agent": a.ID, "host": h.ID, "capabilities": asApproved(grants)})
 	})
 	return out, err
 }
@@ -224,7 +225,7 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 		if err := tx.PutHost(h); err != nil {
 			return err
 		}
-		return p.append(tx, who.Principal, was, "host.unlink", map[string]any{"host": h.ID, "agents": agents})
+		return p.append(tx, who.Principal, was, action.HostUnlink, map[string]any{"host": h.ID, "agents": agents})
 	})
 	return agents, err
 }
@@ -276,7 +277,7 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 		if err := tx.PutHost(h); err != nil {
 			return err
 		}
-		return p.append(tx, who.Principal, user, "host.register", map[string]any{"host": h.ID, "key": h.Thumbprint})
+		return p.append(tx, who.Principal, user, action.HostRegister, map[string]any{"host": h.ID, "key": h.Thumbprint})
 	})
 	return h, err
 }
@@ -361,7 +362,7 @@ func (p *Provider) Clean(ctx context.Context) (agents int, err error) {
 		if agents == 0 {
 			return nil
 		}
-		return p.append(tx, "clock", "", "agent.forget", map[string]any{"agents": agents})
+		return p.append(tx, "clock", "", action.AgentForget, map[string]any{"agents": agents})
 	})
 	return agents, err
 }

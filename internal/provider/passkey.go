@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 )
 
@@ -70,7 +71,7 @@ func (p *Provider) AddPasskey(ctx context.Context, who Person, key Passkey) erro
 		if err := tx.PutPasskey(key); err != nil {
 			return err
 		}
-		return p.append(tx, who.Principal, who.Principal, "passkey.add", map[string]any{"passkey": base64.RawURLEncoding.EncodeToString(key.ID)})
+		return p.append(tx, who.Principal, who.Principal, action.PasskeyAdd, map[string]any{"passkey": base64.RawURLEncoding.EncodeToString(key.ID)})
 	})
 }
 
@@ -102,6 +103,6 @@ func (p *Provider) RemovePasskey(ctx context.Context, who Person, id []byte) err
 		if err := tx.ForgetPasskey(id); err != nil {
 			return err
 		}
-		return p.append(tx, who.Principal, who.Principal, "passkey.remove", map[string]any{"passkey": base64.RawURLEncoding.EncodeToString(id)})
+		return p.append(tx, who.Principal, who.Principal, action.PasskeyRemove, map[string]any{"passkey": base64.RawURLEncoding.EncodeToString(id)})
 	})
 }

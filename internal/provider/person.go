@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/people"
@@ -118,8 +119,8 @@ func (p *Provider) SetPersonAs(ctx context.Context, who Person, principal string
 // end every login and stop the agents that act for the person. A removal takes away
 // passkeys and hosts, too. Doing so again is no error.
 func (p *Provider) SetPerson(ctx context.Context, by, principal string, state people.State, reason string) error {
-	verb := map[people.State]string{people.Active: "person.thaw", people.Frozen: "person.freeze", people.Removed: "person.remove"}[state]
-	if err := namesUser(principal); err != nil || verb == "" {
+	verb := map[people.State]action.Type{people.Active: action.PersonThaw, people.Frozen: action.PersonFreeze, people.Removed: action.PersonRemove}[state]
+	if err := namesUser(principal); err != nil || verb == (action.Type{}) {
 		return errors.Join(err, agentauth.Errorf(agentauth.CodeInvalidRequest, "want one of freeze, thaw and remove"))
 	}
 	reason = plain(reason, maxReasonText)

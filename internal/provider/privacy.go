@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 )
 
@@ -26,7 +27,7 @@ func (p *Provider) ForgetAgentAs(ctx context.Context, who Person, agent string) 
 		if err := tx.ForgetAgent(a.ID); err != nil {
 			return err
 		}
-		return p.append(tx, who.Principal, a.User, "agent.erase", map[string]any{"agent": a.ID, "host": h.ID})
+		return p.append(tx, who.Principal, a.User, action.AgentErase, map[string]any{"agent": a.ID, "host": h.ID})
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -206,15 +207,15 @@ func (p *Provider) updateBy(ctx context.Context, who Person, change func(tx Tx, 
 }
 
 // record begins the record of a use case.
-func (p *Provider) record(by, principal, action string, details map[string]any) (evidence.Record, error) {
-	r, err := p.config.Issuer.NewRecord(p.config.Agent, identity.Caller{Principal: principal, Holder: identity.Holder{ID: by}}, action, details)
+func (p *Provider) record(by, principal string, of action.Type, details map[string]any) (evidence.Record, error) {
+	r, err := p.config.Issuer.NewRecord(p.config.Agent, identity.Caller{Principal: principal, Holder: identity.Holder{ID: by}}, of, details)
 	r.OutcomeStatus = evidence.Achieved
 	return r, err
 }
 
 // append records what a use case did, in its transaction.
-func (p *Provider) append(tx Tx, by, principal, action string, details map[string]any) error {
-	r, err := p.record(by, principal, action, details)
+func (p *Provider) append(tx Tx, by, principal string, of action.Type, details map[string]any) error {
+	r, err := p.record(by, principal, of, details)
 	if err == nil {
 		_, err = tx.Append(r)
 	}

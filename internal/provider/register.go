@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -298,7 +299,7 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 		return Standing{}, err
 	}
 	details["approval"] = challenge.Approval.ID
-	return p.standing(host, a, grants, challenge), p.append(tx, hostName(host), a.User, "agent.register", details)
+	return p.standing(host, a, grants, challenge), p.append(tx, hostName(host), a.User, action.AgentRegister, details)
 }
 
 // hostSeen is how exactly it is stored when a host last registered an agent.
@@ -422,7 +423,7 @@ func (p *Provider) begin(tx Tx, h Host, a Agent, grants []Grant, by string, deta
 		}
 	}
 	details["granted_by"] = by
-	return p.standing(h, a, grants, nil), p.append(tx, hostName(h), a.User, "agent.register", details)
+	return p.standing(h, a, grants, nil), p.append(tx, hostName(h), a.User, action.AgentRegister, details)
 }
 
 // again answers a registration that was made before and not decided: the same
@@ -442,7 +443,7 @@ func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, wanted []wish, n
 	if err != nil {
 		return Standing{}, err
 	}
-	return p.standing(h, a, grants, challenge), p.append(tx, hostName(h), a.User, "agent.register-again",
+	return p.standing(h, a, grants, challenge), p.append(tx, hostName(h), a.User, action.AgentRegisterAgain,
 		map[string]any{"agent": a.ID, "host": h.ID, "approval": challenge.Approval.ID})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -58,7 +59,7 @@ type Config struct {
 	Protected []Protected
 	Cards     Cards
 	// Record makes the record of a change, by an operator.
-	Record func(action string, details map[string]any) (evidence.Record, error)
+	Record func(of action.Type, details map[string]any) (evidence.Record, error)
 	// Level is the trust that an agent has reached, by its name; "" where that is
 	// not kept up to date. Asked is the same after Scores has brought it up to date,
 	// for who searches by it.
@@ -124,7 +125,7 @@ func (r *Registry) Register(ctx context.Context, o Offer) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	return e, r.change(ctx, "registry.register", l, card.Digest(), func(tx Tx) error {
+	return e, r.change(ctx, action.RegistryRegister, l, card.Digest(), func(tx Tx) error {
 		all, err := tx.Listings()
 		if err != nil {
 			return err
@@ -137,8 +138,8 @@ func (r *Registry) Register(ctx context.Context, o Offer) (Entry, error) {
 }
 
 // change makes a change with its record.
-func (r *Registry) change(ctx context.Context, action string, l Listing, digest string, change func(Tx) error) error {
-	record, err := r.config.Record(action, map[string]any{"agent": l.ID, "source": l.Source, "card_digest": digest, "visible_to": l.VisibleTo})
+func (r *Registry) change(ctx context.Context, of action.Type, l Listing, digest string, change func(Tx) error) error {
+	record, err := r.config.Record(of, map[string]any{"agent": l.ID, "source": l.Source, "card_digest": digest, "visible_to": l.VisibleTo})
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (r *Registry) Forget(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return r.change(ctx, "registry.forget", l, "", func(tx Tx) error { return known(tx.ForgetListing(id)) })
+	return r.change(ctx, action.RegistryForget, l, "", func(tx Tx) error { return known(tx.ForgetListing(id)) })
 }
 
 // Accept takes the card that waits as the listing's own (ATK-53): until then every
@@ -179,7 +180,7 @@ func (r *Registry) Accept(ctx context.Context, id, digest string) (Entry, error)
 	if err != nil {
 		return Entry{}, err
 	}
-	return e, r.change(ctx, "registry.accept", l, digest, func(tx Tx) error {
+	return e, r.change(ctx, action.RegistryAccept, l, digest, func(tx Tx) error {
 		now, err := tx.Listing(id)
 		if err != nil {
 			return known(err)

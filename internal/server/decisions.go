@@ -19,6 +19,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -345,7 +346,7 @@ func (d *Decisions) call(ctx context.Context, g *Guard, e evaluation) (*gate.Cal
 		agent = Guarded{Target: gate.Target{ID: d.Nowhere}, Mode: gate.Require}
 	}
 	call := &gate.Call{
-		Target: &agent.Target, Mode: agent.Mode, Origin: d.Origin, Action: "guard.call",
+		Target: &agent.Target, Mode: agent.Mode, Origin: d.Origin, Action: action.GuardCall,
 		Tenant: textOf(e.Context, "tenant"), Task: textOf(e.Context, "task"), Context: textOf(e.Context, "context"), Purpose: textOf(e.Context, "purpose"), TraceID: textOf(e.Context, "trace"),
 	}
 	if d.Scope != nil {
@@ -375,7 +376,7 @@ func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error
 	case ActionHandoff:
 		return d.handoff(call, agent, e, message)
 	case ActionMessage:
-		call.Action, call.Reads = "guard.message", true
+		call.Action, call.Reads = action.GuardMessage, true
 		return try(call, message, powerbox.Object())
 	}
 	s, ok := agent.mapped(e.Action.ID)
@@ -404,7 +405,7 @@ func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error
 // handoff tries what the task requires, by skill or operation, and otherwise
 // what the agent requires of every task.
 func (d *Decisions) handoff(call *gate.Call, agent Guarded, e evaluation, message powerbox.Operation) error {
-	call.Action, call.Free = "guard.handoff", true
+	call.Action, call.Free = action.Handoff, true
 	names, err := textsOf(e.Action.Properties, "requires")
 	if err != nil {
 		return fmt.Errorf("action.properties.%w", err)

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
 func record(id string) evidence.Record {
 	return evidence.Record{
-		ID: id, AgentID: "documents", ActionType: "capability.request", Intent: evidence.Intent{Operation: "documents/documents:read/retrieve"},
+		ID: id, AgentID: "documents", ActionType: action.CapabilityRequest.String(), Intent: evidence.Intent{Operation: "documents/documents:read/retrieve"},
 		Decision: evidence.Allow, Time: noon, Details: evidence.Details{Recorder: "serve"},
 	}
 }

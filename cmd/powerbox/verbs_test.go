@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
+)
+
+// onRecord is what a gate, or a use case, writes of an action of a type.
+func onRecord(of string, class action.Class) evidence.Record {
+	r := asked(1, "a", "b", "", evidence.Allow)
+	r.ActionType, r.Details.Recorder = of, "server"
+	if class != action.Call {
+		r.Details.Gate, r.Details.Exercised, r.Intent.Operation = nil, nil, "a2a.capability"
+	}
+	return r
+}
+
+// verbs are what the verbs of operators make of one record: whether they count it as a
+// call, and whether they count it at all.
+func verbs(t *testing.T, r evidence.Record) map[string][2]bool {
+	t.Helper()
+	ctx, out := t.Context(), map[string][2]bool{}
+	since := r.Time.Add(-time.Minute)
+	s, o := summary{}, others{}
+	s.add(r)
+	o.add(r)
+	out["report"] = [2]bool{len(s) == 1, len(s)+len(o) == 1}
+	g := report{Uses: s.list()}.grants()
+	out["report --grants"] = [2]bool{len(g.Scopes) == 1, len(g.Scopes)+len(o) == 1}
+	u, err := usageOf(ctx, log{r}, "b", recordQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := len(u.Uses) > 0 && u.Uses[0].Exercised == 1
+	out["usage"] = [2]bool{used, len(u.Uses) > 0}
+	in := incident{Agent: "a", Since: since, Other: others{}}
+	if err := in.gather(ctx, log{r}); err != nil {
+		t.Fatal(err)
+	}
+	out["trace --incident"] = [2]bool{len(in.Touched) == 1, len(in.Touched)+len(in.Other) == 1}
+	tree, err := tracer{recordSource: log{r}}.trace(ctx, r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	traced := len(tree.Hops) == 1 && tree.Hops[0].Action == r.ActionType
+	out["trace"] = [2]bool{isCall(r), traced}
+	return out
+}
+
+// TestEveryVerbCountsEveryActionType: a record of any type on the list, and of one that
+// another program wrote, is counted by every verb: as a call where a gate decided about
+// one, and by its class otherwise.
+func TestEveryVerbCountsEveryActionType(t *testing.T) {
+	types := map[string]action.Class{"trade.execute": action.Call} // a gate's of another version
+	for _, of := range action.All() {
+		types[of.String()] = of.Class()
+	}
+	for of, class := range types {
+		for verb, told := range verbs(t, onRecord(of, class)) {
+			if want := [2]bool{class == action.Call, true}; told != want {
+				t.Errorf("%s: %s counts it as a call: %t, at all: %t; want %v", of, verb, told[0], told[1], want)
+			}
+		}
+	}
+	for verb, told := range verbs(t, onRecord("trade.execute", action.Unlisted)) {
+		if told[0] || !told[1] {
+			t.Errorf("an unlisted action: %s counts it as a call: %t, at all: %t", verb, told[0], told[1])
+		}
+	}
+}
+
+// TestEveryVerbListsEveryActionType: lists, events for a SIEM and explanations name every
+// action type.
+func TestEveryVerbListsEveryActionType(t *testing.T) {
+	for _, of := range action.All() {
+		r := onRecord(of.String(), of.Class())
+		var list bytes.Buffer
+		if err := writeRecords(&list, func(yield func(evidence.Record, error) bool) { yield(r, nil) }); err != nil || !strings.Contains(list.String(), r.ID) {
+			t.Errorf("%s: %v\n%s", of, err, &list)
+		}
+		var e explanation
+		e.describe(&explainer{}, r)
+		if said := fmt.Sprint(e.Facts); !strings.Contains(said, of.String()) {
+			t.Errorf("%s: explain says %s", of, said)
+		}
+	}
+}
+
+// TestFreeTextIsNoSkillInEveryList: what lists, events and usage say of free text is that it
+// names no skill, whether the record is of this version or names the first operation.
+func TestFreeTextIsNoSkillInEveryList(t *testing.T) {
+	for _, operation := range []string{"a2a.message", "b/g/op"} {
+		r := onRecord("a2a.SendMessage", action.Call)
+		r.Intent.Operation, r.Details.Attempt = operation, "admission"
+		r.Details.Gate.Required = []string{"b/g/op", "b/g/other", "a2a.message"}
+		r.Details.Exercised = []string{operation}
+		var list bytes.Buffer
+		if err := writeRecords(&list, func(yield func(evidence.Record, error) bool) { yield(r, nil) }); err != nil || !strings.Contains(list.String(), freeTextCall) || strings.Contains(list.String(), "b/g/op") {
+			t.Errorf("evidence list: %v\n%s", err, &list)
+		}
+		u, err := usageOf(t.Context(), log{r}, "b", recordQuery{})
+		if err != nil || len(u.Uses) != 3 || u.Uses[0].Operation != freeTextCall || u.Uses[0].Exercised != 1 || u.Uses[1].Exercised != 0 {
+			t.Errorf("usage: %v %+v", err, u.Uses)
+		}
+		sealed, err := evidence.SealUnsafeUnsigned(evidence.Head{}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		event, err := json.Marshal(ocsfEvent(sealed))
+		if err != nil || !strings.Contains(string(event), `"names_no_skill":true`) || !strings.Contains(string(event), `"operation":"free text"`) {
+			t.Errorf("OCSF: %v %s", err, event)
+		}
+	}
+}
