@@ -525,7 +525,11 @@ func (g *Gate) scoped(call *Call, now time.Time) Verdict {
 // byPolicy decides under what policy allows the caller alone.
 func (g *Gate) byPolicy(call *Call, now time.Time) Verdict {
 	var v Verdict
-	allowed := unexpired(call.ByPolicy())
+	allowed, err := call.ByPolicy()
+	if err != nil {
+		return Verdict{Reasons: []Reason{{Code: CodeUnavailable, Link: -1, Message: "what policy allows the caller cannot be told now; try again in a moment"}}}
+	}
+	allowed = unexpired(allowed)
 	g.against(call, allowed, now, CodeByPolicy, &v)
 	if call.Scope != nil {
 		g.against(call, call.scope(call.Caller.Name), now, CodeScope, &v)

@@ -125,8 +125,9 @@ type Call struct {
 	Scope func(origin string) powerbox.Authority
 	// ByPolicy returns what policy allows the authenticated caller without a
 	// capability, where that is the agent's authorization model: ROLE or ATTRIBUTE
-	// (EXT-2). nil where a capability is, or nobody was authenticated.
-	ByPolicy func() powerbox.Authority
+	// (EXT-2). nil where a capability is, or nobody was authenticated. An error says
+	// that it cannot be told now.
+	ByPolicy func() (powerbox.Authority, error)
 	// Handle is the name of the argument that takes a handle, "" for none.
 	Handle string
 	// Free reports content that names no skill: text, files, other data.

@@ -16,7 +16,7 @@ import (
 // apart makes the server's side of gateways apart from it.
 func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.Time) (*server.Gateways, error) {
 	g := &server.Gateways{
-		Issuer: i.issuer, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer}, Agents: i.gateway, Key: i.feedKey, URL: i.config.Issuer.URL,
+		Issuer: i.issuer, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer}, Links: server.Nonces{Store: i.store}, Agents: i.gateway, Key: i.feedKey, URL: i.config.Issuer.URL,
 		Setup:  func(agent string) (sidecar.Setup, error) { return i.setup(a, w, agent) },
 		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
 		Issues: func(agent string) string { return string(i.issuing[agent].Published()) },
@@ -69,7 +69,7 @@ func (i *instance) setup(a assembly, w *wiring, id string) (sidecar.Setup, error
 		}
 	}
 	for _, u := range c.Identity.Dev {
-		out.Dev = append(out.Dev, sidecar.DevUser{Name: u.Name, Token: u.Token.Reveal()})
+		out.Dev = append(out.Dev, sidecar.DevUser{Name: u.Name, Token: u.Token.Reveal(), Groups: u.Groups, Roles: u.Roles, Attributes: sidecar.AttributesOf(u.Attributes)})
 	}
 	c.Identity.Dev = nil
 	if !a.dev {

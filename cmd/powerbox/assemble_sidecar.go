@@ -246,20 +246,6 @@ func (f *face) read(name string) ([]byte, error) {
 	return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
 }
 
-// dev takes over the built-in users, where both sides say so.
-func (f *face) dev(admit bool) error {
-	if admit == (len(f.setup.Dev) > 0) {
-		for _, u := range f.setup.Dev {
-			f.config.Identity.Dev = append(f.config.Identity.Dev, config.DevUser{Name: u.Name, Token: config.NewSecret(u.Token)})
-		}
-		return nil
-	}
-	if admit {
-		return errors.New("--dev: the server does not run with --dev, or has no built-in users")
-	}
-	return nil // without --dev nobody built in is admitted
-}
-
 // follow makes the subscriber, which goes on from where it was.
 func (g *apartGateway) follow() error {
 	name := filepath.Join(g.options.state, "feed")
@@ -344,7 +330,11 @@ func (g *apartGateway) front(f *face) error {
 		Gate: &gate.Gate{
 			Chains:     sidecar.OnRecord{Remote: g.remote, Resolver: chains},
 			References: sidecar.OnRecord{Remote: g.remote, Resolver: sidecar.References{Remote: g.remote}},
-			Recorder:   sidecar.Ledger{Remote: g.remote, Recorder: g.spool}, Revocations: g.follower, Policy: g.remote,
+			Scopes: sidecar.OnRecord{Remote: g.remote, Resolver: gate.Scopes{
+				Records: sidecar.ScopeRecords{Remote: g.remote}, Revocations: g.follower, MaxLifetime: f.config.Issuer.MaximumLifetime,
+			}},
+			Nonces:   sidecar.Nonces{Remote: g.remote},
+			Recorder: sidecar.Ledger{Remote: g.remote, Recorder: g.spool}, Revocations: g.follower, Policy: g.remote,
 			Standing:   g.remote,
 			Replay:     sidecar.Replay{Remote: g.remote, Own: g.replay},
 			Sessions:   sidecar.Replay{Remote: g.remote, Sessions: true},
@@ -370,7 +360,7 @@ func (g *apartGateway) answers(f *face, w *wiring, chains gate.Chains) gateway.A
 		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
 		Vouches:  chains.Vouches,
 		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
-		Pseudonym: g.remote.Pseudonym, Redact: redaction(f.config.Evidence.Arguments),
+		ByPolicy: g.remote.ByPolicy, Pseudonym: g.remote.Pseudonym, Redact: redaction(f.config.Evidence.Arguments),
 	}
 }
 
@@ -455,9 +445,6 @@ func (g *apartGateway) agent(i *instance, f *face) (gateway.Agent, error) {
 	if out.GRPC = g.options.address; out.GRPC == "" {
 		out.GRPC = g.options.grpc
 	}
-	// Scope tokens are not taken here, which the card must not say otherwise. What
-	// every call needs stays.
-	out.Scopes.Model = ""
 	// What it issues is signed by the server alone.
 	keys, err := token.ParseKeySet(f.setup.Issuing)
 	out.Keys, out.Published = func() token.KeySet { return keys }, func() []byte { return f.setup.Issuing }

@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/config"
 )
 
 // ready says why calls cannot be decided now, nil where they can.
@@ -44,4 +48,24 @@ func (g *apartGateway) tellStart(ctx context.Context, listening net.Addr) {
 		g.log.WarnContext(ctx, "the agent's card leads clients to the server and not here: set agents.gateway_url in the server's configuration to where this gateway is reached",
 			slog.String("url", public))
 	}
+}
+
+// dev takes over the built-in users, where both sides say so.
+func (f *face) dev(admit bool) error {
+	if admit == (len(f.setup.Dev) > 0) {
+		for _, u := range f.setup.Dev {
+			attributes, err := u.Attributes.Values()
+			if err != nil {
+				return fmt.Errorf("the server's setup: user %s: attributes: %w", u.Name, err)
+			}
+			f.config.Identity.Dev = append(f.config.Identity.Dev, config.DevUser{
+				Name: u.Name, Token: config.NewSecret(u.Token), Groups: u.Groups, Roles: u.Roles, Attributes: attributes,
+			})
+		}
+		return nil
+	}
+	if admit {
+		return errors.New("--dev: the server does not run with --dev, or has no built-in users")
+	}
+	return nil // without --dev nobody built in is admitted
 }

@@ -24,7 +24,7 @@ func TestEXT2_RolesAndAttributes(t *testing.T) {
 	search, remove := func() []byte { return data("search_documents", map[string]any{}) }, func() []byte {
 		return data("delete_document", map[string]any{"resourceHandle": "/vault/q1-financial.pdf"})
 	}
-	everywhere(t, func(t *testing.T, on wire) {
+	everywhereAndApart(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on, dev: users + "    - {name: frank, token: frank-session-token, roles: [writer]}\n", agent: "    enforces: context\n    authorization: " + byRole})
 		for name, body := range map[string][]byte{"carol": search(), "dave": remove()} {
 			a := w.callAs(name+"-session-token", body)

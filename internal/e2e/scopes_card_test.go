@@ -106,7 +106,7 @@ func TestEXT1_ParamsOfTheCard(t *testing.T) {
 // needs, chains where delegation is not supported or shorter, and callers that do
 // not say that they know of evidence.
 func TestEXT42_ParamsBind(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	everywhereAndApart(t, func(t *testing.T, on wire) {
 		// Every call needs the scope to search, also under a token chain and by
 		// reference.
 		s := newScopeTown(t, options{on: on, agent: "    authorization: {required_scopes: [" + scopeSearch + "], max_delegation_depth: 1}"})

@@ -124,7 +124,7 @@ func (s *scopeTown) toBob(nonce string, scopes ...string) json.RawMessage {
 }
 
 func TestEXT5_ScopeTokenInMetadataAndHeader(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	everywhereAndApart(t, func(t *testing.T, on wire) {
 		s := newScopeTown(t, options{on: on})
 		var said struct {
 			Issuer, Subject, Algorithm, Signature string
@@ -167,7 +167,7 @@ func TestEXT5_ScopeTokenInMetadataAndHeader(t *testing.T) {
 // and for everything but its scopes. Each is refused with 403 or its equal, and
 // the record tells requester and executor apart.
 func TestEXT7_RequesterAndExecutor(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	everywhereAndApart(t, func(t *testing.T, on wire) {
 		s := newScopeTown(t, options{on: on})
 		bob := s.caller(bobToken)
 		nobody := func(body []byte) answer { return s.post(s.agentURL("documents"), body, nil) }
@@ -240,7 +240,7 @@ func spoilt(statement, member string) string {
 // TestEXT9_ChainsThroughTheGateway breaks a chain in every way of EXT-9 and
 // EXT-10. One fault in one link refuses all of it (EXT-12).
 func TestEXT9_ChainsThroughTheGateway(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	everywhereAndApart(t, func(t *testing.T, on wire) {
 		s := newScopeTown(t, options{on: on})
 		carol := s.caller("")
 		on2 := func(nonce string, scopes ...string) json.RawMessage {
@@ -403,7 +403,7 @@ var letter = map[string]any{"to": "x"}
 // link, and reads it: methods without metadata have the header alone. Another
 // holder of a link to the same token does not see the task (ATK-18).
 func TestEXT5_TheHeaderGoesWithEveryMethod(t *testing.T) {
-	everywhere(t, func(t *testing.T, on wire) {
+	everywhereAndApart(t, func(t *testing.T, on wire) {
 		s := newScopeTown(t, options{on: on, agent: "    enforces: context"})
 		link := s.toBob("1", scopeRetrieve)
 		begun := s.bob.inHeader("documents", text("SendMessage", "task open"), s.held.Token, link)

@@ -82,7 +82,7 @@ func (w *town) sent() token.Context {
 		w.t.Fatal("nothing reached the agent")
 	}
 	last := got[len(got)-1]
-	c, err := token.VerifyContext(last.header.Get("Powerbox-Context"), token.NewKeySet(w.agentKey("documents").Public()), "documents", time.Now(), last.body)
+	c, err := token.VerifyContext(last.header.Get("Powerbox-Context"), w.keySet("documents"), "documents", time.Now(), last.body)
 	if err != nil {
 		w.t.Fatal(err)
 	}

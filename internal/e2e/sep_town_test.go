@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -136,6 +137,11 @@ func (r recorded) has(code string) bool {
 func (w *town) record(id string) recorded {
 	w.t.Helper()
 	var r recorded
+	if w.apart != "" { // a remote gateway sends its records a moment later
+		w.soon("record "+id, func() bool {
+			return slices.ContainsFunc(w.records("limit=1000"), func(r recorded) bool { return r.ID == id })
+		})
+	}
 	if err := json.Unmarshal(w.operator(http.MethodGet, "/v1/records/"+id, nil), &r); err != nil {
 		w.t.Fatal(err)
 	}

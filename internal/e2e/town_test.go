@@ -333,6 +333,11 @@ permit(principal == User::"user:alice", action in Action::"mail/mail:send", reso
 
 func start(t *testing.T, o options) *town {
 	t.Helper()
+	if o.on.binding == apart {
+		o.on = wire{}
+		w, _ := startApart(t, 1, o)
+		return w
+	}
 	w := &town{
 		t: t, dir: t.TempDir(), on: o.on, grpc: map[string]string{}, sign: new(proofs),
 		documents: newStockWith(t, o.stock, "retrieve_document", "search_documents", "delete_document", "archive_document", "unmapped_skill"),

@@ -41,6 +41,7 @@ const (
 	overREST = "HTTP+JSON"
 	overGRPC = "gRPC"
 	overMCP  = "MCP"
+	apart    = "remote gateway" // in JSON-RPC; for start alone
 )
 
 // wires are all of them.
@@ -53,6 +54,12 @@ func everywhere(t *testing.T, test func(t *testing.T, on wire)) {
 	for _, on := range wires {
 		t.Run(on.String(), func(t *testing.T) { test(t, on) })
 	}
+}
+
+// everywhereAndApart is everywhere, and the same at a remote gateway.
+func everywhereAndApart(t *testing.T, test func(t *testing.T, on wire)) {
+	everywhere(t, test)
+	t.Run("remote gateway", func(t *testing.T) { test(t, wire{binding: apart}) })
 }
 
 // request is a call in the form of a wire.

@@ -42,7 +42,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		c.Scope = func(origin string) powerbox.Authority { return g.config.Scope(origin, x.ID) }
 	}
 	if g.config.ByPolicy != nil && x.Scopes.byPolicy() && x.caller.Principal != "" {
-		c.ByPolicy = func() powerbox.Authority { return g.config.ByPolicy(x.ID, x.caller) }
+		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(x.request.Context(), x.ID, x.caller) }
 	}
 	if wrong != nil {
 		c.Refused = []gate.Reason{{Code: wrong.Reason, Link: -1, Message: wrong.Message}}

@@ -245,7 +245,7 @@ type Answers struct {
 	Scope func(origin, agent string) powerbox.Authority
 	// ByPolicy returns what policy allows a caller at an agent without a
 	// capability; nil where that cannot be asked.
-	ByPolicy func(agent string, caller identity.Caller) powerbox.Authority
+	ByPolicy func(ctx context.Context, agent string, caller identity.Caller) (powerbox.Authority, error)
 	// Pseudonym returns a principal's name at an agent.
 	Pseudonym func(agent, principal string) string
 	Redact    func(arguments powerbox.Value) []byte

@@ -312,7 +312,7 @@ func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call,
 	case g.config.Now().Sub(time.Unix(p.Made, 0)) > relayLife:
 		c.Refused = []gate.Reason{{Code: string(powerbox.CodeExpired), Link: -1, Message: "events that no capability bounds are posted for a day; set the configuration again"}}
 	case g.config.ByPolicy != nil && x.Scopes.byPolicy() && p.User != "":
-		c.ByPolicy = func() powerbox.Authority { return g.config.ByPolicy(x.ID, x.caller) }
+		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(ctx, x.ID, x.caller) }
 	}
 	owned, err := g.ownsEvent(ctx, x, p)
 	if err != nil {

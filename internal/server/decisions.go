@@ -516,7 +516,7 @@ func (d *Decisions) byUser(call *gate.Call, agent Guarded, e evaluation) error {
 	call.Caller.Principal, call.Scope, call.Mode = d.Pseudonym(agent.Target.ID, user.Principal), nil, gate.Require
 	if len(call.Attempts) > 0 {
 		op := call.Attempts[0].Operation()
-		call.ByPolicy = func() powerbox.Authority { return d.Policy(user, agent.Target.ID, op, &item) }
+		call.ByPolicy = func() (powerbox.Authority, error) { return d.Policy(user, agent.Target.ID, op, &item), nil }
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ import (
 type Gateways struct {
 	Issuer *issuer.Issuer
 	Tasks  Tasks
+	Links  gate.Nonces  // which delegation link a nonce names
 	Agents http.Handler // serves the agents' own paths, for the methods of issuing
 	Key    signed.Key   // signs what they are told
 	URL    string       // public base URL
@@ -105,6 +106,9 @@ func (g *Gateways) Handler() http.Handler {
 	handle(sidecar.PathPseudonym, g.pseudonym)
 	handle(sidecar.PathProof, g.proof)
 	handle(sidecar.PathBudget, g.budget)
+	handle(sidecar.PathScopes, g.scopes)
+	handle(sidecar.PathLink, g.link)
+	handle(sidecar.PathPolicy, g.policy)
 	handle(sidecar.PathCard, func(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
 		var seen sidecar.CardSeen
 		if err := decodeBytes(body, &seen); err != nil {

@@ -32,7 +32,9 @@ type Remote struct {
 	capabilities kept[string, Capability]
 	owners       kept[inTenant, Owner]
 	pseudonyms   kept[string, string]
-	silent       atomic.Int64 // Unix time in ms before which reads do not wait for the server again
+	scopes       kept[string, ScopesIssued] // by hash of the token
+	links        kept[string, string]       // link by its delegator and nonce
+	silent       atomic.Int64               // Unix time in ms before which reads do not wait for the server again
 
 	mu     sync.Mutex // guards the fields below
 	status Status
@@ -199,6 +201,11 @@ func (r References) Resolve(ctx context.Context, call *gate.Call, p gate.Present
 	if c.ID == "" || c.Holder != call.Caller.Holder || call.Caller.Holder == "" {
 		return gate.Held{}, unknown()
 	}
+	return c.held()
+}
+
+// held is a capability as the gate decides under it.
+func (c Capability) held() (gate.Held, error) {
 	v, err := powerbox.ParseValue(c.Authority)
 	if err != nil {
 		return gate.Held{}, err

@@ -32,6 +32,9 @@ const (
 	PathHeld       = "/v1/gateway/held"
 	PathBudget     = "/v1/gateway/budget"
 	PathCard       = "/v1/gateway/card"
+	PathScopes     = "/v1/gateway/scopes"
+	PathLink       = "/v1/gateway/link"
+	PathPolicy     = "/v1/gateway/policy"
 )
 
 // The types of statements between gateways and server.
@@ -110,8 +113,36 @@ func (s Setup) GoString() string { return s.String() }
 
 // DevUser is a built-in user of a server that runs with --dev.
 type DevUser struct {
-	Name  string `json:"name"`
-	Token string `json:"token"`
+	Name       string     `json:"name"`
+	Token      string     `json:"token"`
+	Groups     []string   `json:"groups,omitempty"`
+	Roles      []string   `json:"roles,omitempty"`
+	Attributes Attributes `json:"attributes,omitempty"`
+}
+
+// Attributes are what an identity provider says of a user, on the wire.
+type Attributes map[string]json.RawMessage
+
+// AttributesOf words attributes for the wire.
+func AttributesOf(all map[string]powerbox.Value) Attributes {
+	out := Attributes{}
+	for name, v := range all {
+		out[name] = v.AppendJSON(nil)
+	}
+	return out
+}
+
+// Values returns the attributes as policies read them.
+func (a Attributes) Values() (map[string]powerbox.Value, error) {
+	out := map[string]powerbox.Value{}
+	for name, raw := range a {
+		v, err := powerbox.ParseValue(raw)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = v
+	}
+	return out, nil
 }
 
 // StatusQuery tells, on the way, how far the gateway has followed the feed: what
