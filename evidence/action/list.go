@@ -104,7 +104,8 @@ var (
 	EvidenceErase   = listed(Evidence, "evidence.erase")
 	EvidencePeriod  = listed(Evidence, "evidence.period")
 	EvidenceArchive = listed(Evidence, "evidence.archive")
-	EvidenceGap     = listed(Evidence, "evidence.gap") // calls were decided without a record
+	EvidenceSalvage = listed(Evidence, "evidence.salvage") // a damaged spool or journal lost records
+	EvidenceGap     = listed(Evidence, "evidence.gap")     // calls were decided without a record
 )
 
 // Listings of the registry.

@@ -12,12 +12,9 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/filelock"
 )
-
-// ActionSalvage is the action of the record that says what a damaged spool, or a
-// journal, has lost.
-const ActionSalvage = "evidence.salvage"
 
 // The names of the folder that takes the place of a damaged one, beside it: while it
 // is written, and when it is whole.
@@ -208,7 +205,7 @@ func (s *Salvaged) loss(c SalvageConfig, behind int) (evidence.Record, error) {
 	}
 	s.Record = id
 	return evidence.Record{
-		ID: id, AgentID: c.Spool.Agent, ActionType: ActionSalvage, Intent: evidence.Intent{Operation: ActionSalvage, Details: said},
+		ID: id, AgentID: c.Spool.Agent, ActionType: action.EvidenceSalvage.String(), Intent: evidence.Intent{Operation: action.EvidenceSalvage.String(), Details: said},
 		Decision: evidence.Abstain, Time: c.Now, Details: evidence.Details{Recorder: c.Spool.Recorder},
 	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // recordKey is the key by which records of [config] verify.
@@ -208,7 +209,7 @@ func TestATK74_LossIsSaid(t *testing.T) {
 		if err != nil || sealed.CheckSignature(recordKey(t)) != nil {
 			t.Fatalf("%v %v", err, sealed.CheckSignature(recordKey(t)))
 		}
-		if sealed.Record().ActionType == ActionSalvage {
+		if action.EvidenceSalvage.Is(sealed.Record().ActionType) {
 			if err := json.Unmarshal(sealed.Record().Intent.Details, &said); err != nil {
 				t.Fatal(err)
 			}

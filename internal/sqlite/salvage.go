@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/issuer"
 	"github.com/powerbox-project/powerbox/internal/spool"
 )
@@ -121,7 +122,7 @@ func (d *Salvaged) again(t *transaction, behind []evidence.Sealed, recorder stri
 		return err
 	}
 	loss := evidence.Record{
-		ID: id, AgentID: issuer.Itself, ActionType: spool.ActionSalvage, Intent: evidence.Intent{Operation: spool.ActionSalvage, Details: said},
+		ID: id, AgentID: issuer.Itself, ActionType: action.EvidenceSalvage.String(), Intent: evidence.Intent{Operation: action.EvidenceSalvage.String(), Details: said},
 		Decision: evidence.Abstain, Time: now, Details: evidence.Details{Recorder: recorder},
 	}
 	if _, err := t.Append(loss); err != nil {
