@@ -13,6 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/trust"
 )
 
 type fullDisk struct{}
@@ -75,7 +76,7 @@ func TestATK75_TheRecordSaysWhatTheCallerWasTold(t *testing.T) {
 	if !strings.Contains(w.Body.String(), gate.CodeStale) || len(k.records) != 1 {
 		t.Fatalf("%s %+v", w.Body, k.records)
 	}
-	if r := k.records[0]; r.OutcomeStatus != evidence.Failed || string(r.Outcome) != `{"cause":"gateway","told":"revocations_stale"}` {
+	if r := k.records[0]; r.OutcomeStatus != evidence.Failed || string(r.Outcome) != `{"cause":"`+trust.CauseGateway+`","told":"revocations_stale"}` {
 		t.Errorf("%s %s", r.OutcomeStatus, r.Outcome)
 	}
 }
