@@ -392,17 +392,10 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 			v.Record.OutcomeStatus = "" // an outcome would be that of a record which is not there
 		}
 	default:
-		return unwritten(v, record.ID), errors.Join(evidence.ErrNotWritten, err)
+		return Verdict{}, errors.Join(evidence.ErrNotWritten, err)
 	}
 	v.Record.Detached = nil // a stream would hold it for as long as it is open
 	return v, nil
-}
-
-// unwritten is the verdict on a call whose decision could not be recorded: nothing of it
-// holds. The id names the record that would have been, which a store that did not answer in
-// time may still write; it stands without an outcome then.
-func unwritten(v Verdict, id string) Verdict {
-	return Verdict{Record: evidence.Record{ID: id}, call: v.call}
 }
 
 // took tells how long a step took and returns when the next one begins.

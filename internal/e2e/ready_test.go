@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -89,10 +90,7 @@ func TestATK76_ALockedFile(t *testing.T) {
 	if _, err := db.Exec("BEGIN EXCLUSIVE"); err != nil {
 		t.Fatal(err)
 	}
-	denied := inTime(t, "a call that a budget counts", search)
-	if denied.Header.Get("Powerbox-Decision") == "" {
-		t.Errorf("ATK-76 the answer names no record: %s", denied.Raw)
-	}
+	inTime(t, "a call that a budget counts", search)
 	inTime(t, "a request for a capability", func() answer { return alice.send("documents", asked) })
 	unreadyFor(t, w.url, "store")
 	if _, err := db.Exec("ROLLBACK"); err != nil {
@@ -125,8 +123,8 @@ func TestATK76_ALockedTable(t *testing.T) {
 	if _, err := locker.Exec(t.Context(), "BEGIN; LOCK TABLE log IN EXCLUSIVE MODE", pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
-	if a := inTime(t, "a call while writers are locked out", search); a.reason() != "evidence_unavailable" || a.Header.Get("Powerbox-Decision") == "" {
-		t.Errorf("ATK-76 the answer names no record: %v %s", a.Header, a.Raw)
+	if a := inTime(t, "a call while writers are locked out", search); a.reason() != "evidence_unavailable" || a.Header.Get("Powerbox-Decision") != "" {
+		t.Errorf("ATK-76 %v %s", a.Header, a.Raw)
 	}
 	unreadyFor(t, w.url, "store")
 	if _, err := locker.Exec(t.Context(), "LOCK TABLE log IN ACCESS EXCLUSIVE MODE"); err != nil {
@@ -160,10 +158,42 @@ func TestATK76_AFullSpool(t *testing.T) {
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	a := alice.byID(held, data("search_documents", map[string]any{"query": "x"}))
-	if a.reason() != "evidence_unavailable" || a.Header.Get("Powerbox-Decision") == "" || !strings.Contains(string(a.Raw), `"retryable":"true"`) {
+	if a.reason() != "evidence_unavailable" || a.Header.Get("Powerbox-Decision") != "" || !strings.Contains(string(a.Raw), `"retryable":"true"`) {
 		t.Errorf("ATK-76 %v %s", a.Header, a.Raw)
 	}
 	limit(unix.RLIM_INFINITY)
 	readyAgain(t, base)
 	allowed(t, alice.byID(held, data("search_documents", map[string]any{"query": "x"})))
+}
+
+// A remote gateway decides and records a call, and its server stands still when the gateway
+// asks whose the context is: the answer names the record, and the outcome says what the
+// caller was told.
+func TestATK75_AnswersOfACutOffGatewayNameTheirRecord(t *testing.T) {
+	w, _ := startApart(t, 1, options{agent: "    enforces: context\n"})
+	alice := w.caller(aliceToken)
+	held := alice.reports()
+	allowed(t, alice.byID(held, data("search_documents", map[string]any{"query": "x"})))
+	message := rpc("SendMessage", map[string]any{"message": map[string]any{
+		"messageId": nonce(), "role": "ROLE_USER", "contextId": "context-of-alice",
+		"parts": []any{map[string]any{"data": map[string]any{"skill": "search_documents", "arguments": map[string]any{"query": "x"}}}},
+	}})
+	if err := w.process.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	a := alice.byID(held, message)
+	if err := w.process.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	id := a.Header.Get("Powerbox-Decision")
+	if a.reason() != "authorization_unavailable" || a.Error.Data[0].Metadata["decision"] != id || id == "" {
+		t.Fatalf("ATK-75 %v %s", a.Header, a.Raw)
+	}
+	told := ""
+	eventually(t, 10*time.Second, func() string { return "ATK-75 the outcome is " + told }, func() bool {
+		for _, r := range w.records("outcome_of=" + id) {
+			told = r.Status + " " + r.Outcome.Told
+		}
+		return told == "FAILED authorization_unavailable"
+	})
 }

@@ -90,6 +90,7 @@ type recorded struct {
 	Algorithm string `json:"signature_algorithm"`
 	Outcome   struct {
 		Cause string   `json:"cause"`
+		Told  string   `json:"told"`
 		Drift []string `json:"drift"`
 	} `json:"outcome"`
 	Intent struct {

@@ -183,7 +183,7 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 	}
 	if err != nil {
 		e := agentauth.Errorf(agentauth.CodeUnavailable, "the call cannot be recorded now, and so is not made; try again in a moment")
-		e.Decision, e.RetryAfter = v.Record.ID, 1
+		e.RetryAfter = 1
 		return v, e
 	}
 	if v.Allowed {
