@@ -203,6 +203,10 @@ type attached struct {
 	Inbound string            `json:"inbound,omitempty"`
 }
 
+// attachLimits are the connections that one address of attach may have, in all and of one
+// client address.
+var attachLimits = config.Limits{Connections: 1024, PerAddress: 128}
+
 // attachFronts opens every address. After an error none of them is open.
 func attachFronts(ctx context.Context, a *attach.Attach, c *config.Attach) ([]front, attached, error) {
 	where := attached{Agents: map[string]string{}, GRPC: map[string]string{}}
@@ -212,7 +216,11 @@ func attachFronts(ctx context.Context, a *attach.Attach, c *config.Attach) ([]fr
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
 		}
-		fronts = append(fronts, front{listener: l, handler: handler})
+		limits := attachLimits
+		if what != "inbound.listen" {
+			limits.PerAddress = 0 // all are this machine
+		}
+		fronts = append(fronts, front{listener: limited(l, nil, limits), handler: handler})
 		if what != "inbound.listen" && !loopback(l.Addr()) {
 			return nil, usage(fmt.Errorf("%s is %s; want a loopback address: whoever reaches it acts as the agent", what, address))
 		}
