@@ -74,6 +74,14 @@ func TestATK69_OneClientHasItsShareOfTheProcesses(t *testing.T) {
 	if s.session(id) == nil {
 		t.Error("ATK-69 a session of another client had to go")
 	}
+	idle := s.idleOf("three")
+	if idle == nil {
+		t.Fatal("alice has no idle process")
+	}
+	s.giveBack(idle, true)
+	if status, _ := beginsFor(t, s, "mallory"); status != http.StatusTooManyRequests || idle.ending.Load() {
+		t.Errorf("ATK-69 a client that has its share: HTTP %d, and the process of another had to go: %t", status, idle.ending.Load())
+	}
 	// A session that ends gives its place back.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://server", http.NoBody)
 	if err != nil {
