@@ -129,7 +129,7 @@ func (p *program) attach(ctx context.Context, c *config.Attach, output string) e
 	if err != nil {
 		return usage(err)
 	}
-	fronts, where, err := attachFronts(ctx, a, c)
+	fronts, where, err := attachFronts(ctx, a, c, log)
 	if err != nil {
 		return err
 	}
@@ -203,8 +203,12 @@ type attached struct {
 	Inbound string            `json:"inbound,omitempty"`
 }
 
+// attachLimits are the connections that one address of attach may have, in all and of one
+// client address.
+var attachLimits = config.Limits{Connections: 1024, PerAddress: 128}
+
 // attachFronts opens every address. After an error none of them is open.
-func attachFronts(ctx context.Context, a *attach.Attach, c *config.Attach) ([]front, attached, error) {
+func attachFronts(ctx context.Context, a *attach.Attach, c *config.Attach, log *slog.Logger) ([]front, attached, error) {
 	where := attached{Agents: map[string]string{}, GRPC: map[string]string{}}
 	var fronts []front
 	listen := func(what, address string, handler http.Handler) (net.Listener, error) {
@@ -212,7 +216,11 @@ func attachFronts(ctx context.Context, a *attach.Attach, c *config.Attach) ([]fr
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
 		}
-		fronts = append(fronts, front{listener: l, handler: handler})
+		limits := attachLimits
+		if what != "inbound.listen" {
+			limits.PerAddress = 0 // all are this machine
+		}
+		fronts = append(fronts, front{listener: limited(shedding(l, false, log), nil, limits), handler: handler})
 		if what != "inbound.listen" && !loopback(l.Addr()) {
 			return nil, usage(fmt.Errorf("%s is %s; want a loopback address: whoever reaches it acts as the agent", what, address))
 		}

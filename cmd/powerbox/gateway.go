@@ -111,6 +111,7 @@ func newGateway(p *program) *cobra.Command {
 	cmd.Flags().BoolVar(&o.mcp.exec, "mcp-exec", false, "run the command behind -- for every session, an MCP server that speaks by its standard input and output")
 	cmd.Flags().StringSliceVar(&o.mcp.env, "mcp-env", nil, "`names` of variables of the environment that the command gets beside "+strings.Join(given, ", "))
 	cmd.Flags().IntVar(&o.mcp.sessions, "mcp-sessions", 32, "how many sessions, and so processes, may be open at once")
+	cmd.Flags().IntVar(&o.mcp.share, "mcp-client-sessions", 0, "how many of them one client may have, also under several capabilities; 0 for a quarter")
 	cmd.Flags().BoolVar(&o.mcp.stdio, "stdio", false, "take one client by our own standard input and output, for hosts that start their servers as commands")
 	cmd.Flags().StringVar(&o.mcp.capability, "capability", "", "with --stdio, capability `file` that the host's calls are made under; read again for every message")
 	cmd.Flags().StringVar(&o.mcp.key, "key", "", "with --stdio, `file` with the holder's key")

@@ -33,6 +33,7 @@ type mcpOptions struct {
 	command    []string // behind --
 	env        []string // names of variables that it gets
 	sessions   int
+	share      int    // of the sessions, for one client; 0 for a quarter
 	stdio      bool   // one client, by our own standard input and output
 	capability string // file with what that client shows
 	key        string // file with the key of its holder
@@ -50,6 +51,8 @@ func (o mcpOptions) check() error {
 		return usage(errors.New("--mcp-exec wants a command: powerbox gateway --mcp-exec -- COMMAND ARGUMENTS"))
 	case o.stdio != (o.capability != "" && o.key != ""), !o.stdio && o.capability+o.key != "":
 		return usage(errors.New("--stdio, --capability and --key go together: what the host's calls are made under, and by whom"))
+	case o.share < 0 || o.share > o.sessions:
+		return usage(errors.New("--mcp-client-sessions is negative, or more than --mcp-sessions"))
 	case o.sessions < 1:
 		return usage(errors.New("--mcp-sessions is less than 1"))
 	}
@@ -69,7 +72,14 @@ func (o mcpOptions) child(p *program, log *slog.Logger) (*stdio.Server, error) {
 			env = append(env, name+"="+value)
 		}
 	}
-	return stdio.New(stdio.Config{Command: o.command, Env: env, Errors: p.stderr, Sessions: o.sessions, Now: p.now, Log: log})
+	share := o.share
+	if share == 0 {
+		share = max(1, o.sessions/4)
+	}
+	if o.stdio {
+		share = 0 // there is one client
+	}
+	return stdio.New(stdio.Config{Command: o.command, Env: env, Errors: p.stderr, Sessions: o.sessions, Share: share, Now: p.now, Log: log})
 }
 
 // stdioFront is one client that speaks by lines. Its messages go to the gateway's own

@@ -56,7 +56,7 @@ func (i *instance) listen(ctx context.Context, main net.Listener, log *slog.Logg
 			fronts[n].listener = limited(f.listener, nil, i.config.Limits)
 			continue
 		}
-		fronts[n].listener, fronts[n].handler = limited(f.listener, proxies, i.config.Limits), proxies.Handler(f.handler)
+		fronts[n].listener, fronts[n].handler = limited(shedding(f.listener, settings != nil, log), proxies, i.config.Limits), proxies.Handler(f.handler)
 		if n > 0 {
 			fronts[n].listener = settings.on(fronts[n].listener, "h2")
 		} else {

@@ -119,7 +119,7 @@ func (p *program) runRelay(ctx context.Context, o relayOptions) error {
 	// One place for each stream, and some for who asks for a snapshot. One address has
 	// half of them at most.
 	places := 2*o.streams + 64
-	open := limited(listener, nil, config.Limits{Connections: places, PerAddress: places / 2})
+	open := limited(shedding(listener, secured != nil, log), nil, config.Limits{Connections: places, PerAddress: places / 2})
 	err = run(ctx, secured.on(open), guardHosts(listener.Addr(), relayHandler(relay, admitted, o.anyone)))
 	stop()
 	wg.Wait()

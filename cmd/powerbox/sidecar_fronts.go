@@ -17,7 +17,7 @@ func (g *apartGateway) fronts(ctx context.Context, main net.Listener) ([]front, 
 	if err != nil {
 		return nil, errors.Join(err, main.Close())
 	}
-	fronts := []front{{listener: g.tls.on(limited(main, proxies, limits)), handler: proxies.Handler(guardHosts(main.Addr(), g.handler(), public))}}
+	fronts := []front{{listener: g.tls.on(limited(shedding(main, g.tls != nil, g.log), proxies, limits)), handler: proxies.Handler(guardHosts(main.Addr(), g.handler(), public))}}
 	if g.options.metrics != "" {
 		f, err := listenTelemetry(ctx, g.telemetry, g.options.metrics, g.log)
 		if err != nil {
@@ -35,7 +35,7 @@ func (g *apartGateway) fronts(ctx context.Context, main net.Listener) ([]front, 
 	if g.options.dev && !loopback(l.Addr()) {
 		return nil, errors.Join(errors.New("--dev listens on loopback addresses only"), l.Close(), closeAll(fronts))
 	}
-	return append(fronts, front{listener: g.tls.on(limited(l, proxies, limits), "h2"), handler: proxies.Handler(guardHosts(l.Addr(), http.HandlerFunc(g.serveGRPC), g.options.address))}), nil
+	return append(fronts, front{listener: g.tls.on(limited(shedding(l, g.tls != nil, g.log), proxies, limits), "h2"), handler: proxies.Handler(guardHosts(l.Addr(), http.HandlerFunc(g.serveGRPC), g.options.address))}), nil
 }
 
 // serveGRPC serves under the configuration that is in force.

@@ -70,12 +70,12 @@ type API struct {
 	limits *limiter
 	mux    *http.ServeMux
 
-	followed chan struct{} // a place for each request that is followed
+	followed *places // of requests that are followed
 }
 
 // New returns the interface.
 func New(c Config) *API {
-	a := &API{config: c, limits: newLimiter(c.Limits, c.Now), mux: http.NewServeMux(), followed: make(chan struct{}, maxFollowed)}
+	a := &API{config: c, limits: newLimiter(c.Limits, c.Now), mux: http.NewServeMux(), followed: newPlaces(maxFollowed, maxFollowedEach)}
 	for pattern, do := range map[string]func(*http.Request) (answer, error){
 		"GET " + PathDiscovery: a.discovery, "POST " + PathRegister: a.register, "POST " + PathRequest: a.request, "GET " + PathStatus: a.status,
 		"POST " + PathReactivate: a.reactivate, "POST " + PathRevoke: a.revoke, "POST " + PathRotate: a.rotate, "POST " + PathIntrospect: a.introspect,

@@ -3,20 +3,56 @@ package agentapi
 import (
 	"encoding/json"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
 // PathEvents is where a request that waits for a person is followed (section 10.10.2).
 const PathEvents = "/agent/events/"
 
-// How many requests can be followed at a time, and how often one is looked at.
+// How many requests can be followed at a time, by all and by one address, and how often one
+// is looked at.
 const (
-	maxFollowed = 256
-	followLook  = time.Second
+	maxFollowed     = 256
+	maxFollowedEach = 32
+	followLook      = time.Second
 )
+
+// places are taken by clients, each of which has a share of them.
+type places struct {
+	all, each int
+
+	mu    sync.Mutex
+	taken int
+	of    map[string]int
+}
+
+func newPlaces(all, each int) *places { return &places{all: all, each: each, of: map[string]int{}} }
+
+// take takes a place for a client, if it has not its share and there is one.
+func (p *places) take(client string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.taken >= p.all || p.of[client] >= p.each {
+		return false
+	}
+	p.taken++
+	p.of[client]++
+	return true
+}
+
+func (p *places) leave(client string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken--
+	if p.of[client]--; p.of[client] == 0 {
+		delete(p.of, client)
+	}
+}
 
 // follow tells, as an event of a stream, how a request was answered (AAP-Y1). The
 // protocol's own client shows no token here: the address is the secret, and what is
@@ -31,13 +67,14 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
-	select {
-	case a.followed <- struct{}{}:
-		defer func() { <-a.followed }()
-	default:
-		a.refuse(w, r, agentauth.Errorf(agentauth.CodeRateLimited, "too many requests are followed; ask for the status instead"))
+	client := peer.Of(r).Network()
+	if !a.followed.take(client) {
+		e := agentauth.Errorf(agentauth.CodeRateLimited, "too many requests are followed; ask for the status instead")
+		e.RetryAfter = int(a.config.Interval/time.Second) + 1
+		a.refuse(w, r, e)
 		return
 	}
+	defer a.followed.leave(client)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")

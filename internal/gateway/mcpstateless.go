@@ -187,15 +187,19 @@ func (g *Gateway) cancelled(w http.ResponseWriter, x *decided) bool {
 	return true
 }
 
-// named is the request of an exchange, with whose it is: a server that is a command
-// runs for one caller alone.
+// named is the request of an exchange, with the client that it counts for and whose it is:
+// a server that is a command runs for one caller alone.
 func (g *Gateway) named(x *decided) *http.Request {
-	if x.call.Binding != a2a.MCP || !x.mcp.Stateless() {
+	if x.call.Binding != a2a.MCP {
 		return x.request
+	}
+	ctx := mcp.WithClient(x.request.Context(), limited(x.caller, x.request))
+	if !x.mcp.Stateless() {
+		return x.request.WithContext(ctx)
 	}
 	caller := ""
 	if o := g.ownerOf(x.decoded, x.verdict.Held); o != (Owner{}) {
 		caller = strings.Join([]string{o.Root, o.Principal, o.Holder}, "\x00")
 	}
-	return x.request.WithContext(mcp.WithCaller(x.request.Context(), caller))
+	return x.request.WithContext(mcp.WithCaller(ctx, caller))
 }

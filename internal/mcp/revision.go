@@ -272,6 +272,20 @@ func CallerOf(ctx context.Context) string {
 	return caller
 }
 
+type clientKey struct{}
+
+// WithClient says by what client a request is counted, in sessions too: by a name that is
+// not free to make, as holders and capabilities are.
+func WithClient(ctx context.Context, client string) context.Context {
+	return context.WithValue(ctx, clientKey{}, client)
+}
+
+// ClientOf is by what client a request is counted.
+func ClientOf(ctx context.Context) string {
+	client, _ := ctx.Value(clientKey{}).(string)
+	return client
+}
+
 // mismatch is a header that does not go with its message.
 func (m *Message) mismatch(format string, args ...any) *a2a.Error {
 	wrong := invalid(a2a.ReasonEnvelope, format, args...)

@@ -25,6 +25,7 @@ type session struct {
 
 	stateless bool   // it is no session, but serves requests that stand for themselves
 	caller    string // whose those are, "" for nobody with a name
+	client    string // for whom it counts
 	free      bool   // it serves none now; guarded by the server's mu
 	ending    atomic.Bool
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -25,8 +24,7 @@ func (s *Server) request(r *http.Request, m mcp.Message, body []byte) (*http.Res
 	}
 	one, err := s.borrow(r.Context(), mcp.CallerOf(r.Context()))
 	if err != nil {
-		s.config.Log.ErrorContext(r.Context(), "an MCP server was not started", slog.Any("error", err))
-		return said(r, http.StatusServiceUnavailable, "", nil), nil
+		return s.notStarted(r, err), nil
 	}
 	w, status := one.join(string(m.ID))
 	if w == nil {
@@ -97,15 +95,17 @@ func (s *Server) borrow(ctx context.Context, caller string) (*session, error) {
 	return s.begin(ctx, true, caller)
 }
 
-// begin starts the program. Where there is no room for another process, one that serves
-// nobody now has to go.
+// begin starts the program. If there is no room for another process, or the client has its
+// share of them, one that serves nobody now has to go: of the client, if it has its share.
 func (s *Server) begin(ctx context.Context, stateless bool, caller string) (*session, error) {
+	client := mcp.ClientOf(ctx)
 	for {
-		one, err := s.start(stateless, caller)
-		if !errors.Is(err, errFull) {
+		one, err := s.start(stateless, caller, client)
+		full, share := errors.Is(err, errFull), errors.Is(err, errShare)
+		if !full && !share {
 			return one, err
 		}
-		goes := s.makeRoom()
+		goes := s.makeRoom(func(one *session) bool { return full || one.client == client })
 		if goes == nil {
 			return nil, err
 		}
@@ -130,14 +130,17 @@ func (s *Server) idleOf(caller string) *session {
 	return nil
 }
 
-// makeRoom returns a process that will be gone: one that ends anyway, or else the one
-// that is idle for longest; nil where all are in use.
-func (s *Server) makeRoom() *session {
+// makeRoom returns one of some processes that will be gone: one that ends anyway, or else
+// the one that is idle for longest; nil where all are in use.
+func (s *Server) makeRoom(among func(*session) bool) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var idle *session
 	var since time.Time
 	for _, one := range s.sessions {
+		if !among(one) {
+			continue
+		}
 		if one.ending.Load() {
 			return one
 		}

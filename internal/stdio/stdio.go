@@ -38,6 +38,7 @@ type Config struct {
 	Dir      string    // "" for that of this process
 	Errors   io.Writer // what the program writes to its standard error
 	Sessions int       // that may be open at once
+	Share    int       // of those, that one client may have; 0 for all
 	Now      func() time.Time
 	Log      *slog.Logger
 }
@@ -130,8 +131,7 @@ func (s *Server) post(r *http.Request, one *session, id string, body []byte) (*h
 	case begins:
 		var err error
 		if one, err = s.begin(r.Context(), false, ""); err != nil {
-			s.config.Log.ErrorContext(r.Context(), "an MCP server was not started", slog.Any("error", err))
-			return said(r, http.StatusServiceUnavailable, "", nil), nil
+			return s.notStarted(r, err), nil
 		}
 	}
 	if m.Kind != mcp.Request {
@@ -143,20 +143,41 @@ func (s *Server) post(r *http.Request, one *session, id string, body []byte) (*h
 	return one.ask(r, string(m.ID), body, begins)
 }
 
-var errFull = errors.New("as many processes run as may")
+var (
+	errFull  = errors.New("as many processes run as may")
+	errShare = errors.New("as many processes run for this client as may")
+)
+
+// notStarted answers a client for whom no process was started. One that has its share can
+// end a session and try again.
+func (s *Server) notStarted(r *http.Request, err error) *http.Response {
+	status := http.StatusServiceUnavailable
+	if errors.Is(err, errShare) {
+		status = http.StatusTooManyRequests
+		s.config.Log.WarnContext(r.Context(), "an MCP server was not started", slog.Any("error", err))
+	} else {
+		s.config.Log.ErrorContext(r.Context(), "an MCP server was not started", slog.Any("error", err))
+	}
+	response := said(r, status, "", nil)
+	response.Header.Set("Retry-After", "5")
+	return response
+}
 
 // start runs the program, for a new session or for requests of a caller that stand for
 // themselves.
-func (s *Server) start(stateless bool, caller string) (*session, error) {
+func (s *Server) start(stateless bool, caller, client string) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, errors.New("the gateway is being stopped")
 	}
+	if s.config.Share > 0 && s.of(client) >= s.config.Share {
+		return nil, fmt.Errorf("%w: %d", errShare, s.config.Share)
+	}
 	if len(s.sessions) >= s.config.Sessions {
 		return nil, fmt.Errorf("%w: %d", errFull, s.config.Sessions)
 	}
-	one := &session{id: rand.Text(), log: s.config.Log, now: s.config.Now, waits: map[string]*waiter{}, gone: make(chan struct{}), used: s.config.Now(), stateless: stateless, caller: caller}
+	one := &session{id: rand.Text(), log: s.config.Log, now: s.config.Now, waits: map[string]*waiter{}, gone: make(chan struct{}), used: s.config.Now(), stateless: stateless, caller: caller, client: client}
 	if err := one.run(s.config); err != nil {
 		return nil, err
 	}
@@ -172,6 +193,16 @@ func (s *Server) start(stateless bool, caller string) (*session, error) {
 	s.running.Go(one.watch)
 	s.running.Go(one.exits)
 	return one, nil
+}
+
+// of counts the processes of a client. The caller holds mu.
+func (s *Server) of(client string) (n int) {
+	for _, one := range s.sessions {
+		if one.client == client {
+			n++
+		}
+	}
+	return n
 }
 
 // said is an answer of HTTP.
