@@ -12,10 +12,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -120,6 +118,7 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { g.follower.Run(background) })
 	wg.Go(func() { g.spool.Ship(background, g.client.Send, g.log) })
+	wg.Go(func() { g.watchEnd(background) })
 	wg.Go(func() { g.holds.tend(background) })
 	wg.Go(func() { gateway.Release(background, g.holds, func() *gateway.Gateway { return g.face.Load().gateway }) })
 	wg.Go(func() {
@@ -218,9 +217,12 @@ func (g *apartGateway) open(ctx context.Context) error {
 		return err
 	}
 	if g.spool, err = spool.Open(spool.Config{
-		Dir: filepath.Join(g.options.state, "spool"), Agent: g.enrolled.Agent, Recorder: g.enrolled.Gateway, Signer: signer, Random: rand.Reader,
+		Dir: filepath.Join(g.options.state, "spool"), Agent: g.enrolled.Agent, Recorder: g.enrolled.Gateway, Signer: signer, Random: rand.Reader, WentBack: g.wentBack,
 	}); err != nil {
 		return adviseSpool(err, g.options.state)
+	}
+	if err := g.checkOlder(ctx); err != nil {
+		return err
 	}
 	g.replay, g.memo, g.started = gate.NewMemory(replayEntries), token.NewMemo(memoBytes), g.now()
 	if g.spool.Next() > 0 {
@@ -295,14 +297,10 @@ func (f *face) dev(admit bool) error {
 
 // follow makes the subscriber, which goes on from where it was.
 func (g *apartGateway) follow() error {
-	name := filepath.Join(g.options.state, "feed")
-	floor := int64(0)
-	text, err := os.ReadFile(name)
-	if err == nil {
-		floor, err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w", name, err)
+	reached := reachedFile(filepath.Join(g.options.state, "feed"))
+	floor, err := reached.read()
+	if err != nil {
+		return err
 	}
 	relays, err := relayed(g.options.feeds, g.options.feedToken)
 	if err != nil {
@@ -316,13 +314,7 @@ func (g *apartGateway) follow() error {
 			case g.moved <- struct{}{}:
 			default:
 			}
-			err := os.WriteFile(name+".new", []byte(strconv.FormatInt(n, 10)), 0o600)
-			if err == nil {
-				err = os.Rename(name+".new", name)
-			}
-			if err != nil {
-				g.log.Error("how far revocations are known is not kept over a restart", slog.Any("error", err))
-			}
+			reached.keep(n, g.log)
 		},
 	})
 	return err

@@ -16,6 +16,8 @@ func (g *apartGateway) ready() error {
 		return errors.New("the gateway is being stopped")
 	case g.now().Before(g.started):
 		return errors.New("proofs that were made before the start are not believed, nor those of its second")
+	case g.follower.Stale(false) && g.follower.Older() != "":
+		return errors.New(g.follower.Older())
 	case g.follower.Stale(false):
 		return errors.New("what was revoked is not known")
 	}
