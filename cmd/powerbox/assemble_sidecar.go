@@ -62,6 +62,7 @@ type apartGateway struct {
 	replay   *gate.Memory
 	memo     *token.Memo
 	started  time.Time    // proofs before it are not believed
+	before   *usedProofs  // what the process before this one used; nil for none
 	tls      *listenerTLS // nil where it is not spoken
 	upstream *outbound.Client
 	// strangers calls hosts that only the agent's card names.
@@ -85,6 +86,8 @@ type face struct {
 	config  *config.Config
 	gateway *gateway.Gateway
 	sources []*source
+	callers *identity.Authenticator
+	began   time.Time // since when callers remembers proofs
 }
 
 // statusEvery is how often a gateway asks how much is enforced.
@@ -137,7 +140,19 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	stop()
 	wg.Wait()
 	g.shipRest(ctx)
+	g.keepUsed()
 	return errors.Join(err, g.close())
+}
+
+// keepUsed keeps which proofs were used. Nothing is served any more.
+func (g *apartGateway) keepUsed() {
+	f := g.face.Load()
+	u := usedProofs{
+		Began: g.started, Sessions: f.began, Ended: g.now(), Proofs: map[string]map[string]time.Time{"proof": g.replay.Used()}, Callers: f.callers.Used(),
+	}
+	if err := u.keep(g.options.state); err != nil {
+		g.log.Warn("used proofs are not kept: proofs from before the next start will be refused", slog.Any("error", err))
+	}
 }
 
 // fronts are the addresses of the gateway: that of HTTP, and that of gRPC where
@@ -227,6 +242,13 @@ func (g *apartGateway) open(ctx context.Context) error {
 	g.replay, g.memo, g.started = gate.NewMemory(replayEntries), token.NewMemo(memoBytes), g.now()
 	if g.spool.Next() > 0 {
 		g.started = g.started.Truncate(time.Second).Add(time.Second)
+	}
+	if g.before, err = takeUsed(g.options.state, g.now(), g.log); err != nil {
+		return err
+	}
+	if g.before != nil {
+		g.started = g.before.Began
+		g.replay.Restore(g.before.Proofs["proof"])
 	}
 	g.remote = &sidecar.Remote{Client: g.client, Agent: g.enrolled.Agent, Log: g.log, Now: g.now}
 	if g.book, err = sidecar.OpenBook(filepath.Join(g.options.state, "held")); err != nil {
@@ -337,20 +359,27 @@ func (g *apartGateway) front(f *face) error {
 	if err != nil {
 		return err
 	}
-	started := g.started
-	if g.face.Load() != nil {
+	f.began = g.started
+	switch {
+	case g.face.Load() != nil:
 		// What sessions proved before is forgotten with the old configuration.
-		started = g.now().Truncate(time.Second).Add(time.Second)
+		f.began = g.now().Truncate(time.Second).Add(time.Second)
+	case g.before != nil:
+		f.began = g.before.Sessions
 	}
-	believed, err := identity.Configured(f.config, identity.Surroundings{Read: f.read, Fetch: g.upstream, Dev: g.options.dev, Started: started})
+	believed, err := identity.Configured(f.config, identity.Surroundings{Read: f.read, Fetch: g.upstream, Dev: g.options.dev, Started: f.began})
 	if err != nil {
 		return err
 	}
 	believed.Own = serverTakes(f.setup.OwnTokens)
 	auth, err := identity.New(believed)
+	if err == nil && g.face.Load() == nil && g.before != nil {
+		err = auth.Restore(g.before.Callers, g.now())
+	}
 	if err != nil {
 		return err
 	}
+	f.callers = auth
 	wiring := &wiring{origins: map[string]string{}, caps: map[string]powerbox.Authority{}, now: g.now}
 	for _, c := range f.config.Identity.Callers {
 		wiring.origins[holderID(c)] = c.Agent
@@ -579,7 +608,7 @@ func (g *apartGateway) pass(w http.ResponseWriter, r *http.Request, body []byte)
 		return
 	}
 	defer func() { _ = response.Body.Close() }() // it was read
-	for _, h := range []string{"Content-Type", "Cache-Control", gateway.HeaderDecision, gateway.HeaderOutcome} {
+	for _, h := range []string{"Content-Type", "Cache-Control", gateway.HeaderDecision, gateway.HeaderOutcome, gateway.HeaderReason} {
 		if v := response.Header.Get(h); v != "" {
 			w.Header().Set(h, v)
 		}
