@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -22,9 +23,8 @@ type restarted struct {
 
 func (g *restarted) RoundTrip(r *http.Request) (*http.Response, error) {
 	g.proofs = append(g.proofs, r.Header.Get("DPoP"))
-	body, _ := io.ReadAll(r.Body)
-	if !bytes.Contains(body, []byte("SendMessage")) {
-		body = []byte("{}")
+	if body, err := io.ReadAll(r.Body); err != nil || !bytes.Contains(body, []byte("SendMessage")) {
+		return nil, errors.New("the call has another body")
 	}
 	h := http.Header{"Content-Type": {"application/json"}}
 	text := `{"jsonrpc":"2.0","id":1,"result":{}}`
@@ -60,7 +60,7 @@ func TestATK83_SignedAgainOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := c.gateway
-			client := &Client{Key: key, HTTP: &http.Client{Transport: &g}, Random: rand.Reader, Now: time.Now, Session: func(context.Context, string) (string, error) { return "session", nil }}
+			client := &Client{Key: key, HTTP: &http.Client{Transport: &g}, Random: rand.Reader, Now: func() time.Time { return time.Unix(1_800_000_000, 999_000_000) }, Session: func(context.Context, string) (string, error) { return "session", nil }}
 			agent := Agent{Base: "https://a.example", URL: "https://a.example/", Issuer: "https://a.example", Negotiates: true}
 			transport := &Transport{Base: &g, Client: client, Agent: agent}
 			body := `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"}]}}}`

@@ -349,16 +349,8 @@ func (g *apartGateway) reached() sidecar.StatusQuery {
 	}
 }
 
-// front puts the gateway together and in place.
-func (g *apartGateway) front(f *face) error {
-	sealer, err := catalogue.NewSealer(f.setup.Sealing)
-	if err != nil {
-		return err
-	}
-	pages, err := sealPages(f.setup.Sealing)
-	if err != nil {
-		return err
-	}
+// callers makes what says who calls, with the proofs of before a restart.
+func (g *apartGateway) callers(f *face) (*identity.Authenticator, error) {
 	f.began = g.started
 	switch {
 	case g.face.Load() != nil:
@@ -369,17 +361,32 @@ func (g *apartGateway) front(f *face) error {
 	}
 	believed, err := identity.Configured(f.config, identity.Surroundings{Read: f.read, Fetch: g.upstream, Dev: g.options.dev, Started: f.began})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	believed.Own = serverTakes(f.setup.OwnTokens)
-	auth, err := identity.New(believed)
-	if err == nil && g.face.Load() == nil && g.before != nil {
-		err = auth.Restore(g.before.Callers, g.now())
+	if f.callers, err = identity.New(believed); err != nil {
+		return nil, err
 	}
+	if g.face.Load() == nil && g.before != nil {
+		err = f.callers.Restore(g.before.Callers, g.now())
+	}
+	return f.callers, err
+}
+
+// front puts the gateway together and in place.
+func (g *apartGateway) front(f *face) error {
+	sealer, err := catalogue.NewSealer(f.setup.Sealing)
 	if err != nil {
 		return err
 	}
-	f.callers = auth
+	pages, err := sealPages(f.setup.Sealing)
+	if err != nil {
+		return err
+	}
+	auth, err := g.callers(f)
+	if err != nil {
+		return err
+	}
 	wiring := &wiring{origins: map[string]string{}, caps: map[string]powerbox.Authority{}, now: g.now}
 	for _, c := range f.config.Identity.Callers {
 		wiring.origins[holderID(c)] = c.Agent

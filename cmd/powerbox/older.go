@@ -75,7 +75,7 @@ func (g *apartGateway) wentBack(had, has int64) {
 		g.log.Error("that the server is an older copy is not kept over a restart", slog.Any("error", err))
 	}
 	g.follower.Distrust(why)
-	g.log.Error("calls are refused: " + why)
+	g.log.Error("calls are refused", slog.String("why", why))
 }
 
 // checkOlder compares the server with what was seen before the start.
@@ -83,7 +83,7 @@ func (g *apartGateway) checkOlder(ctx context.Context) error {
 	why, err := os.ReadFile(filepath.Join(g.options.state, olderName))
 	if err == nil {
 		g.follower.Distrust(string(why))
-		g.log.ErrorContext(ctx, "calls are refused: "+string(why))
+		g.log.ErrorContext(ctx, "calls are refused", slog.String("why", string(why)))
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
