@@ -144,17 +144,6 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	return errors.Join(err, g.close())
 }
 
-// keepUsed keeps which proofs were used. Nothing is served any more.
-func (g *apartGateway) keepUsed() {
-	f := g.face.Load()
-	u := usedProofs{
-		Began: g.started, Sessions: f.began, Ended: g.now(), Proofs: map[string]map[string]time.Time{"proof": g.replay.Used()}, Callers: f.callers.Used(),
-	}
-	if err := u.keep(g.options.state); err != nil {
-		g.log.Warn("used proofs are not kept: proofs from before the next start will be refused", slog.Any("error", err))
-	}
-}
-
 // fronts are the addresses of the gateway: that of HTTP, and that of gRPC where
 // it is taken. After an error none of them is open.
 func (g *apartGateway) fronts(ctx context.Context, main net.Listener) ([]front, error) {
@@ -347,30 +336,6 @@ func (g *apartGateway) reached() sidecar.StatusQuery {
 	return sidecar.StatusQuery{
 		Sequence: g.follower.RevocationSequence(), Lease: g.follower.Lease().Milliseconds(), Version: readBuild().short(), Unsent: g.spool.Unsent(),
 	}
-}
-
-// callers makes what says who calls, with the proofs of before a restart.
-func (g *apartGateway) callers(f *face) (*identity.Authenticator, error) {
-	f.began = g.started
-	switch {
-	case g.face.Load() != nil:
-		// What sessions proved before is forgotten with the old configuration.
-		f.began = g.now().Truncate(time.Second).Add(time.Second)
-	case g.before != nil:
-		f.began = g.before.Sessions
-	}
-	believed, err := identity.Configured(f.config, identity.Surroundings{Read: f.read, Fetch: g.upstream, Dev: g.options.dev, Started: f.began})
-	if err != nil {
-		return nil, err
-	}
-	believed.Own = serverTakes(f.setup.OwnTokens)
-	if f.callers, err = identity.New(believed); err != nil {
-		return nil, err
-	}
-	if g.face.Load() == nil && g.before != nil {
-		err = f.callers.Restore(g.before.Callers, g.now())
-	}
-	return f.callers, err
 }
 
 // front puts the gateway together and in place.
