@@ -103,7 +103,8 @@ func (r *replays) all() [][]byte {
 func (r *replays) restore(keys [][]byte, at time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turn(r.clock.Past(at))
+	past := r.clock.Past(at)
+	r.turn(past)
 	for _, key := range keys {
 		if len(key) != sha256.Size {
 			return fmt.Errorf("identity: a used proof has %d bytes; want %d", len(key), sha256.Size)
