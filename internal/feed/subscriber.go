@@ -134,7 +134,10 @@ func (s *Subscriber) Lease() time.Duration { return s.config.Lease }
 // with it the operator's extension, which is for calls that only read.
 func (s *Subscriber) Stale(reads bool) bool {
 	now, set := s.config.Now(), s.set.Load()
-	return s.distrusted.Load() || set.lease.over(now) && (!reads || set.extended.over(now))
+	if s.distrusted.Load() {
+		return true
+	}
+	return set.lease.over(now) && (!reads || set.extended.over(now))
 }
 
 // Older says why the server's state is taken for an older copy, "" where it is not.
