@@ -41,7 +41,7 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 		return Held{}, refusal(err)
 	}
 	if proof.IssuedAt.Unix() < c.Started.Unix() {
-		return Held{}, &Refusal{[]Reason{{Code: CodeReplay, Link: -1, Message: "the proof is older than this gateway's memory; sign a new one"}}}
+		return Held{}, &Refusal{[]Reason{{Code: CodeProofBefore, Link: -1, Message: "the proof is older than this gateway's memory; nothing was executed, sign a new one"}}}
 	}
 	// Times in proofs are whole seconds, so a proof is good until the second
 	// after its window.

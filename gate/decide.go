@@ -24,6 +24,7 @@ const (
 	CodeNotHolder          = "caller_not_holder"
 	CodePrincipal          = "principal_mismatch"
 	CodeReplay             = "proof_replayed"
+	CodeProofBefore        = "proof_before_start"
 	CodeScope              = "outside_caller_scope"
 	CodeCaps               = "not_offered_by_agent"
 	CodeByPolicy           = "outside_role"

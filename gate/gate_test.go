@@ -106,7 +106,7 @@ func TestSEP11_Resolving(t *testing.T) {
 		"before this gate": {func(c *Call) *Call {
 			w.gate.Chains = Chains{Memo: token.NewMemo(1 << 20), Revocations: w.revoked, Started: at.Add(time.Second)}
 			return w.present(c, w.minted(clauses(t, "read")))
-		}, []string{CodeReplay}},
+		}, []string{CodeProofBefore}},
 		"another principal":       {by(func(c *Call) { c.Caller.Principal = "pw_bob" }), []string{CodePrincipal}},
 		"an ancestor revoked":     {by(func(*Call) { w.revoked["cap_1"] = true }), []string{CodeRevoked}},
 		"a reference of another":  {reference("cap_9"), []string{CodeNotHolder}},

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -40,4 +41,19 @@ func (m *Memory) Use(id string, until, now time.Time) bool {
 	}
 	m.ids[id] = until
 	return true
+}
+
+// Used returns the ids that may not be used again, and until when.
+func (m *Memory) Used() map[string]time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.ids)
+}
+
+// Restore adds ids that were used before a restart. It is called before the memory is
+// used.
+func (m *Memory) Restore(ids map[string]time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.Copy(m.ids, ids)
 }

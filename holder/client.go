@@ -143,6 +143,22 @@ func (c *Client) call(ctx context.Context, agent Agent, method string, params po
 	body := powerbox.Object(
 		text("jsonrpc", "2.0"), text("id", id), text("method", method), powerbox.Member{Name: "params", Value: params},
 	).AppendJSON(nil)
+	response, err := c.post(ctx, agent, method, body, present)
+	if err == nil && c.SignAgain(ctx, response) {
+		response, err = c.post(ctx, agent, method, body, present)
+	}
+	if err != nil {
+		return nil, err
+	}
+	result, err := readAnswer(response)
+	if err != nil {
+		return nil, fmt.Errorf("holder: %s at %s: %w", method, agent.URL, err)
+	}
+	return result, nil
+}
+
+// post sends one call with what present puts on it.
+func (c *Client) post(ctx context.Context, agent Agent, method string, body []byte, present func(http.Header, []byte) error) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, agent.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("holder: %w", err)
@@ -157,11 +173,7 @@ func (c *Client) call(ctx context.Context, agent Agent, method string, params po
 	if err != nil {
 		return nil, fmt.Errorf("holder: %s: %w", method, err)
 	}
-	result, err := readAnswer(response)
-	if err != nil {
-		return nil, fmt.Errorf("holder: %s at %s: %w", method, agent.URL, err)
-	}
-	return result, nil
+	return response, nil
 }
 
 // withSession makes a call of the extension as the user behind the task.

@@ -1,7 +1,6 @@
 package holder
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,20 +24,19 @@ func (c *Client) Send(ctx context.Context, agent Agent, skill string, arguments 
 		return nil, err
 	}
 	body := a2a.Compose(a2a.InvokeParams{Skill: skill, Arguments: arguments, Tenant: agent.Tenant}, []byte(strconv.Quote(id)), a2a.Version1, id)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, agent.URL, bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("holder: %w", err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("A2A-Version", a2a.Version1)
-	if agent.Negotiates {
-		if err := c.authorize(ctx, request.Header, agent, http.MethodPost, agent.URL); err != nil {
-			return nil, err
+	present := func(h http.Header, _ []byte) error {
+		h.Del("A2A-Extensions") // agents that do not negotiate are called, too
+		if agent.Negotiates {
+			return c.authorize(ctx, h, agent, http.MethodPost, agent.URL)
 		}
+		return nil
 	}
-	response, err := c.HTTP.Do(request)
+	response, err := c.post(ctx, agent, "SendMessage", body, present)
+	if err == nil && c.SignAgain(ctx, response) {
+		response, err = c.post(ctx, agent, "SendMessage", body, present)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("holder: SendMessage: %w", err)
+		return nil, err
 	}
 	result, err := readAnswer(response)
 	if err != nil {

@@ -50,6 +50,17 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holder: transport: %w", err)
 	}
+	answer, err := base.RoundTrip(signed)
+	if err != nil || !t.Client.SignAgain(r.Context(), answer) {
+		return answer, err
+	}
+	again := r.Clone(r.Context())
+	if again.Body, err = signed.GetBody(); err == nil {
+		signed, err = t.signed(again)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("holder: transport: %w", err)
+	}
 	return base.RoundTrip(signed)
 }
 

@@ -81,6 +81,10 @@ type instance struct {
 	told     *approval.Webhooks // nil where nobody is told of it
 	leave    context.CancelFunc // ends what is attended; nil for nothing
 	attended []<-chan struct{}
+
+	began    time.Time               // since when used proofs are remembered
+	before   *usedProofs             // those of the process before this one; nil for none
+	memories map[string]*gate.Memory // of used proofs, by kind
 }
 
 // grpcFront is where the gRPC of one agent is taken.

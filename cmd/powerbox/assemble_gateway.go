@@ -42,8 +42,10 @@ func (i *instance) authenticate(a assembly, client *outbound.Client, started tim
 		return err
 	}
 	believed.Own = serverTakes(own)
-	i.sessions, err = identity.New(believed)
-	return err
+	if i.sessions, err = identity.New(believed); err != nil || i.before == nil {
+		return err
+	}
+	return i.sessions.Restore(i.before.Callers, a.now())
 }
 
 // front makes the gateway, and then the handler of everything.
@@ -54,6 +56,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	if err != nil {
 		return err
 	}
+	i.began = started
 	if err := i.authenticate(a, client, started); err != nil {
 		return err
 	}
@@ -196,6 +199,13 @@ func (i *instance) started(ctx context.Context, a assembly) (time.Time, error) {
 		return copied.Add(time.Second), nil
 	case i.unused:
 		return a.now(), nil
+	}
+	var err error
+	if i.before, err = takeUsed(string(i.config.Issuer.Directory), a.now(), a.log); err != nil {
+		return time.Time{}, err
+	}
+	if i.before != nil {
+		return i.before.Began, nil
 	}
 	return a.now().Truncate(time.Second).Add(time.Second), nil
 }

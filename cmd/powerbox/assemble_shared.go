@@ -31,7 +31,7 @@ func (i *instance) keeper() server.Keeper {
 // replays remember proofs of a kind.
 func (i *instance) replays(kind string) gate.Replay {
 	if i.shared == nil {
-		return gate.NewMemory(replayEntries)
+		return i.memory(kind)
 	}
 	return server.Replays{Keeper: i.shared, Kind: kind} // of chains
 }

@@ -12,10 +12,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,6 +63,7 @@ type apartGateway struct {
 	replay   *gate.Memory
 	memo     *token.Memo
 	started  time.Time    // proofs before it are not believed
+	before   *usedProofs  // what the process before this one used; nil for none
 	tls      *listenerTLS // nil where it is not spoken
 	upstream *outbound.Client
 	// strangers calls hosts that only the agent's card names.
@@ -88,6 +87,8 @@ type face struct {
 	config  *config.Config
 	gateway *gateway.Gateway
 	sources []*source
+	callers *identity.Authenticator
+	began   time.Time // since when callers remembers proofs
 }
 
 // statusEvery is how often a gateway asks how much is enforced.
@@ -121,6 +122,7 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { g.follower.Run(background) })
 	wg.Go(func() { g.spool.Ship(background, g.client.Send, g.log) })
+	wg.Go(func() { g.watchEnd(background) })
 	wg.Go(func() { g.holds.tend(background) })
 	wg.Go(func() { gateway.Release(background, g.holds, func() *gateway.Gateway { return g.face.Load().gateway }) })
 	wg.Go(func() {
@@ -139,6 +141,7 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	stop()
 	wg.Wait()
 	g.shipRest(ctx)
+	g.keepUsed()
 	return errors.Join(err, g.close())
 }
 
@@ -184,14 +187,24 @@ func (g *apartGateway) open(ctx context.Context) error {
 		return err
 	}
 	if g.spool, err = spool.Open(spool.Config{
-		Dir: filepath.Join(g.options.state, "spool"), Agent: g.enrolled.Agent, Recorder: g.enrolled.Gateway, Signer: signer, Random: rand.Reader,
+		Dir: filepath.Join(g.options.state, "spool"), Agent: g.enrolled.Agent, Recorder: g.enrolled.Gateway, Signer: signer, Random: rand.Reader, WentBack: g.wentBack,
 	}); err != nil {
 		return adviseSpool(err, g.options.state)
 	}
 	g.writes = &dependency{name: "spool", down: "records cannot be written to the disk", try: g.spool.Probe, now: g.now}
+	if err := g.checkOlder(ctx); err != nil {
+		return err
+	}
 	g.replay, g.memo, g.started = gate.NewMemory(replayEntries), token.NewMemo(memoBytes), g.now()
 	if g.spool.Next() > 0 {
 		g.started = g.started.Truncate(time.Second).Add(time.Second)
+	}
+	if g.before, err = takeUsed(g.options.state, g.now(), g.log); err != nil {
+		return err
+	}
+	if g.before != nil {
+		g.started = g.before.Began
+		g.replay.Restore(g.before.Proofs["proof"])
 	}
 	g.remote = &sidecar.Remote{Client: g.client, Agent: g.enrolled.Agent, Log: g.log, Now: g.now}
 	if g.book, err = sidecar.OpenBook(filepath.Join(g.options.state, "held")); err != nil {
@@ -248,14 +261,10 @@ func (f *face) read(name string) ([]byte, error) {
 
 // follow makes the subscriber, which goes on from where it was.
 func (g *apartGateway) follow() error {
-	name := filepath.Join(g.options.state, "feed")
-	floor := int64(0)
-	text, err := os.ReadFile(name)
-	if err == nil {
-		floor, err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w", name, err)
+	reached := reachedFile(filepath.Join(g.options.state, "feed"))
+	floor, err := reached.read()
+	if err != nil {
+		return err
 	}
 	relays, err := relayed(g.options.feeds, g.options.feedToken)
 	if err != nil {
@@ -269,13 +278,7 @@ func (g *apartGateway) follow() error {
 			case g.moved <- struct{}{}:
 			default:
 			}
-			err := os.WriteFile(name+".new", []byte(strconv.FormatInt(n, 10)), 0o600)
-			if err == nil {
-				err = os.Rename(name+".new", name)
-			}
-			if err != nil {
-				g.log.Error("how far revocations are known is not kept over a restart", slog.Any("error", err))
-			}
+			reached.keep(n, g.log)
 		},
 	})
 	return err
@@ -298,17 +301,7 @@ func (g *apartGateway) front(f *face) error {
 	if err != nil {
 		return err
 	}
-	started := g.started
-	if g.face.Load() != nil {
-		// What sessions proved before is forgotten with the old configuration.
-		started = g.now().Truncate(time.Second).Add(time.Second)
-	}
-	believed, err := identity.Configured(f.config, identity.Surroundings{Read: f.read, Fetch: g.upstream, Dev: g.options.dev, Started: started})
-	if err != nil {
-		return err
-	}
-	believed.Own = serverTakes(f.setup.OwnTokens)
-	auth, err := identity.New(believed)
+	auth, err := g.callers(f)
 	if err != nil {
 		return err
 	}
@@ -538,7 +531,7 @@ func (g *apartGateway) pass(w http.ResponseWriter, r *http.Request, body []byte)
 		return
 	}
 	defer func() { _ = response.Body.Close() }() // it was read
-	for _, h := range []string{"Content-Type", "Cache-Control", gateway.HeaderDecision, gateway.HeaderOutcome} {
+	for _, h := range []string{"Content-Type", "Cache-Control", gateway.HeaderDecision, gateway.HeaderOutcome, gateway.HeaderReason} {
 		if v := response.Header.Get(h); v != "" {
 			w.Header().Set(h, v)
 		}

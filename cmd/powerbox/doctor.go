@@ -93,6 +93,7 @@ func (d *doctor) examine(ctx context.Context, file string) {
 	d.policies()
 	d.store()
 	d.tls()
+	d.witnesses()
 	d.degraded()
 	d.identity()
 	d.server(ctx)

@@ -94,6 +94,16 @@ func (d *doctor) store() {
 	}
 }
 
+// witnesses tells that nobody would notice an older copy.
+func (d *doctor) witnesses() {
+	if n := len(d.config.Evidence.Witnesses); n > 0 {
+		d.ok("witness", "%s, of which %d must agree", many(n, "witness"), d.config.Evidence.Quorum)
+		return
+	}
+	d.find("witness", warning, "run a witness in other hands and name it in evidence.witnesses: docs/witness.md",
+		"no witness is configured: a store that was restored from an older copy starts, without its last records and revocations")
+}
+
 // degraded tells which agents' calls may go on without a record.
 func (d *doctor) degraded() {
 	for _, a := range d.config.Agents {

@@ -310,7 +310,7 @@ func (x *explainer) decisionFix(r evidence.Record) string {
 		return fmt.Sprintf("name the skill: powerbox call %s --skill SKILL --arguments JSON --capability FILE --key FILE", x.urlOf(agent))
 	case gate.CodeNotHolder, string(token.CodeHolder), string(token.CodeProofSignature):
 		return "call with the key that the capability is bound to, or have it delegated: powerbox narrow --delegate KEY"
-	case gate.CodeReplay, string(token.CodeProofTime):
+	case gate.CodeReplay, gate.CodeProofBefore, string(token.CodeProofTime):
 		return "sign a new proof for every call, with a clock that is right: powerbox doctor"
 	case gate.CodeVeto, "nothing_granted":
 		return fmt.Sprintf("ask the policies: powerbox explain policy --principal user:NAME --operation %s", operation)

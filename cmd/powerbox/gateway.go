@@ -115,7 +115,7 @@ func newGateway(p *program) *cobra.Command {
 	cmd.Flags().BoolVar(&o.mcp.stdio, "stdio", false, "take one client by our own standard input and output, for hosts that start their servers as commands")
 	cmd.Flags().StringVar(&o.mcp.capability, "capability", "", "with --stdio, capability `file` that the host's calls are made under; read again for every message")
 	cmd.Flags().StringVar(&o.mcp.key, "key", "", "with --stdio, `file` with the holder's key")
-	cmd.AddCommand(newGatewayToken(p), newGatewayEnroll(p), newGatewayList(p), newGatewayClose(p), newGatewaySpool(p))
+	cmd.AddCommand(newGatewayToken(p), newGatewayEnroll(p), newGatewayList(p), newGatewayClose(p), newGatewaySpool(p), newGatewayAcceptOlder(p))
 	return cmd
 }
 

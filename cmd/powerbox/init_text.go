@@ -38,6 +38,9 @@ func (d *draft) yaml() string {
 	if policies != "" {
 		fmt.Fprintf(&b, "policies: [%s]\n", policies)
 	}
+	if d.beside == "" {
+		b.WriteString(proposedWitness)
+	}
 	return b.String()
 }
 
@@ -123,3 +126,11 @@ func (d *draft) catalogue() string {
 	return fmt.Sprintf("# Resources of agent %s that can be asked for, one by one. None so far.\n"+
 		"# - {collection: reports, id: q1-sales, name: Q1 Sales Report, attributes: {quarter: 2025-Q1}}\nitems: []\n", d.id)
 }
+
+// proposedWitness is written as a comment: a witness is run by somebody else, whose key
+// is not known here.
+const proposedWitness = `# Without a witness, nobody notices when this server is restored from an older copy: its last records and revocations are gone.
+# Run "powerbox witness" on a machine in other hands, and name it here (docs/witness.md):
+# evidence:
+#   witnesses: [{url: "https://witness.example.org", key: "what powerbox witness key prints"}]
+`

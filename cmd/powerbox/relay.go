@@ -43,6 +43,8 @@ type relayOptions struct {
 	listen    string
 	streams   int
 	tls       config.TLS
+	state     string // file with the number that was reached, "" for none
+	older     bool   // an older state of the server is accepted
 }
 
 func newRelay(p *program) *cobra.Command {
@@ -68,6 +70,8 @@ func newRelay(p *program) *cobra.Command {
 	cmd.Flags().BoolVar(&o.anyone, "admit-anyone", false, "let whoever reaches the address follow: ids of capabilities and pseudonyms are then for everybody there")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8702", "`address` to listen on, host:port")
 	cmd.Flags().IntVar(&o.streams, "streams", 1024, "how many followers are served at once")
+	cmd.Flags().StringVar(&o.state, "state", "", "`file` in which it keeps how far the feed came, so that an older state of the server is refused after a restart, too")
+	cmd.Flags().BoolVar(&o.older, "accept-older", false, "accept a server that was restored from an older copy, once: what --state holds is forgotten")
 	cmd.Flags().StringVar((*string)(&o.tls.Certificate), "tls-certificate", "", "PEM `file` with the certificate chain; without it TLS is not spoken. Read again when it changes")
 	cmd.Flags().StringVar((*string)(&o.tls.Key), "tls-key", "", "PEM `file` with its private key")
 	return cmd
@@ -82,6 +86,8 @@ func (o relayOptions) check() error {
 		return errors.New("--key is missing; want what powerbox feed key prints at the server")
 	case o.streams < 1:
 		return errors.New("--streams is below 1; want how many followers are served at once")
+	case o.older && o.state == "":
+		return errors.New("--accept-older wants --state, the file that is to be forgotten")
 	case (o.admitFile == "") == !o.anyone:
 		return errors.New("want either --admit-file with the tokens of who may follow, or --admit-anyone")
 	case (o.tls.Certificate == "") != (o.tls.Key == ""):
@@ -139,6 +145,19 @@ func (o relayOptions) relay(ctx context.Context, now func() time.Time, log *slog
 	}
 	if c.Issuer == "" {
 		c.Issuer = last.URL
+	}
+	if o.state != "" {
+		reached := reachedFile(o.state)
+		if o.older {
+			log.WarnContext(ctx, "an older state of the server is accepted, as the operator said", slog.String("state", o.state))
+			if err := reached.forget(); err != nil {
+				return nil, err
+			}
+		}
+		if c.Floor, err = reached.read(); err != nil {
+			return nil, err
+		}
+		c.Moved = func(n int64) { reached.keep(n, log) }
 	}
 	for n, text := range o.keys {
 		key, err := signed.ParsePublic(text)
@@ -253,6 +272,10 @@ func relayHandler(relay *feed.Relay, admitted followTokens, anyone bool) http.Ha
 	})
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if why := relay.Older(); !relay.Fresh() && why != "" {
+			http.Error(w, why, http.StatusServiceUnavailable)
+			return
+		}
 		if !relay.Fresh() {
 			http.Error(w, "the feed is not known here now", http.StatusServiceUnavailable)
 			return

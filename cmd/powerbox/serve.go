@@ -82,6 +82,7 @@ func (p *program) serve(ctx context.Context, c *config.Config, dev, newStore boo
 	<-followed
 	<-pruned
 	<-settled
+	i.keepUsed(p.now(), log)
 	return errors.Join(err, <-asked, i.Close())
 }
 

@@ -19,6 +19,8 @@ func (g *apartGateway) ready(ctx context.Context) (answer readiness) {
 		answer.unready("gateway", "it is being stopped")
 	case g.now().Before(g.started):
 		answer.unready("proofs", "proofs that were made before the start are not believed, nor those of its second")
+	case g.follower.Stale(false) && g.follower.Older() != "":
+		answer.unready("feed", g.follower.Older())
 	case g.follower.Stale(false):
 		answer.unready("feed", "what was revoked is not known")
 	default:

@@ -37,6 +37,19 @@ func (s *signing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	answer, err := base.RoundTrip(signed)
+	if err != nil || !s.peer.out.Client.SignAgain(r.Context(), answer) {
+		return answer, err
+	}
+	again := r.Clone(r.Context())
+	if r.Body != nil {
+		if again.Body, err = signed.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	if signed, err = s.signed(again); err != nil {
+		return nil, err
+	}
 	return base.RoundTrip(signed)
 }
 

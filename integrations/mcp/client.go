@@ -68,15 +68,28 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 			out.Header.Del(name)
 		}
 	}
-	if held, ok := c.pick(op, arguments); ok {
-		err := c.Holder.Present(out.Header, c.Agent, held, holder.Attempt{
-			Operation: op, Arguments: arguments, Method: r.Method, URL: c.Agent.Issuer, Digest: token.DigestOf(body),
-		})
-		if err != nil {
+	held, ok := c.pick(op, arguments)
+	if !ok {
+		return c.Base.RoundTrip(out)
+	}
+	attempt := holder.Attempt{Operation: op, Arguments: arguments, Method: r.Method, URL: c.Agent.Issuer, Digest: token.DigestOf(body)}
+	if err := c.Holder.Present(out.Header, c.Agent, held, attempt); err != nil {
+		return nil, err
+	}
+	answer, err := c.Base.RoundTrip(out)
+	if err != nil || !c.Holder.SignAgain(r.Context(), answer) {
+		return answer, err
+	}
+	again := out.Clone(r.Context())
+	if out.GetBody != nil {
+		if again.Body, err = out.GetBody(); err != nil {
 			return nil, err
 		}
 	}
-	return c.Base.RoundTrip(out)
+	if err := c.Holder.Present(again.Header, c.Agent, held, attempt); err != nil {
+		return nil, err
+	}
+	return c.Base.RoundTrip(again)
 }
 
 // needed is the operation of a tool, or of a method that is ruled; false where it

@@ -161,6 +161,7 @@ func (a *Attach) call(w http.ResponseWriter, r *http.Request, p *peer, b a2a.Bin
 	a.pass(w, r, passed{
 		target: o.target, header: h, body: body, call: o.call,
 		answer: func(payload []byte) { t.learn(o, held, payload) },
+		renew:  func(h http.Header) error { return a.signAgain(r.Context(), t, h, o, held) },
 		card:   a2a.Rewrite{PublicURL: local, GRPC: p.GRPC},
 	})
 }
@@ -171,8 +172,9 @@ type passed struct {
 	header http.Header
 	body   []byte
 	call   a2a.Call
-	answer func(payload []byte) // called with every answer or event before it goes on
-	card   a2a.Rewrite          // where cards in answers are to lead; no PublicURL leaves them
+	renew  func(http.Header) error // signs the same call again; nil where nothing was signed
+	answer func(payload []byte)    // called with every answer or event before it goes on
+	card   a2a.Rewrite             // where cards in answers are to lead; no PublicURL leaves them
 }
 
 // pass sends a request on and its answer back, as it comes.
@@ -183,7 +185,7 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 	}
 	var proxy httputil.ReverseProxy
 	proxy = httputil.ReverseProxy{
-		Transport:     hop.Final(r.Context(), transport, nil),
+		Transport:     hop.Final(r.Context(), renewing{transport, a.config.Client, p}, nil),
 		FlushInterval: -1, // events pass as they come
 		Rewrite: func(out *httputil.ProxyRequest) {
 			u := *p.target

@@ -97,7 +97,7 @@ func TestGATE3_EscalationAtAGatewayApart(t *testing.T) {
 // second may have been used before (ATK-20).
 func (w *town) polledAgain(c *caller, held granted, agent, task string) heldTask {
 	w.t.Helper()
-	w.soon("proofs to be believed again", func() bool { return c.aboutTask(held, agent, "GetTask", task).reason() != "proof_replayed" })
+	w.soon("proofs to be believed again", func() bool { return c.aboutTask(held, agent, "GetTask", task).reason() != "proof_before_start" })
 	return w.polled(c, held, agent, task)
 }
 

@@ -180,10 +180,10 @@ func TestATK53_AtAGatewayApart(t *testing.T) {
 	w.documents.forget()
 	last := search()
 	eventually(t, stepTime, func() string { return string(last.Raw) }, func() bool {
-		if last.reason() == "proof_replayed" { // it remembers none of before its start
+		if last.reason() == "proof_before_start" { // it remembers none of before its start
 			last = search()
 		}
-		return last.reason() != "proof_replayed"
+		return last.reason() != "proof_before_start"
 	})
 	denied(t, last, "card_widened")
 	if n := len(w.documents.got()); n != 0 {

@@ -17,7 +17,7 @@ import (
 
 // RelayConfig is what a relay needs. Every field but Done is required.
 type RelayConfig struct {
-	Upstream Config          // what it follows; Carry, Lazy and Floor are its own
+	Upstream Config          // what it follows; Carry and Lazy are its own
 	Streams  int             // how many are served at once
 	Done     <-chan struct{} // streams end when it is closed
 }
@@ -72,7 +72,7 @@ func NewRelay(c RelayConfig) (*Relay, error) {
 		return nil, errors.New("feed: a relay serves at least one stream")
 	}
 	r := &Relay{config: c, followers: map[*follower]struct{}{}, moved: make(chan struct{})}
-	c.Upstream.Carry, c.Upstream.Lazy, c.Upstream.Floor = r.carry, 0, 0
+	c.Upstream.Carry, c.Upstream.Lazy = r.carry, 0
 	var err error
 	r.subscriber, err = New(c.Upstream)
 	return r, err
@@ -90,6 +90,9 @@ func (r *Relay) Followers() int {
 	defer r.mu.Unlock()
 	return len(r.followers)
 }
+
+// Older says why the server's state is taken for an older copy, "" where it is not.
+func (r *Relay) Older() string { return r.subscriber.Older() }
 
 // Sequence is the number that has been reached.
 func (r *Relay) Sequence() int64 { return r.subscriber.RevocationSequence() }

@@ -50,6 +50,9 @@ type Subscriber struct {
 	config Config
 	set    atomic.Pointer[set]
 
+	distrusted atomic.Bool            // nothing is believed, whatever the lease says
+	older      atomic.Pointer[string] // why the server's state is not believed; nil for no reason
+
 	at atomic.Int64 // place of the origin that is followed: relays, then the server
 
 	mu     sync.Mutex // guards what replaces set, and the fields below
@@ -131,7 +134,32 @@ func (s *Subscriber) Lease() time.Duration { return s.config.Lease }
 // with it the operator's extension, which is for calls that only read.
 func (s *Subscriber) Stale(reads bool) bool {
 	now, set := s.config.Now(), s.set.Load()
+	if s.distrusted.Load() {
+		return true
+	}
 	return set.lease.over(now) && (!reads || set.extended.over(now))
+}
+
+// Older says why the server's state is taken for an older copy, "" where it is not.
+func (s *Subscriber) Older() string {
+	if why := s.older.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+// Distrust has nothing of the server believed any more: its state is an older copy of
+// what was seen before. Answers are stale from now on.
+func (s *Subscriber) Distrust(why string) {
+	s.older.Store(&why)
+	s.distrusted.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.set.Load()
+	next := *old
+	next.changed = make(chan struct{})
+	s.set.Store(&next)
+	close(old.changed)
 }
 
 // Run follows the feed until ctx ends, over whatever goes wrong.
@@ -143,6 +171,7 @@ func (s *Subscriber) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			break
 		}
+		s.noteOlder(heard, err)
 		if err == nil {
 			wait = shortest
 			pause(ctx, s.config.Lazy)
@@ -164,6 +193,17 @@ func (s *Subscriber) Run(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer.Stop()
+}
+
+// noteOlder remembers that the sequence went back, until something newer is heard.
+func (s *Subscriber) noteOlder(heard bool, err error) {
+	switch {
+	case errors.Is(err, errBack):
+		why := err.Error()
+		s.older.Store(&why)
+	case (heard || err == nil) && !s.distrusted.Load():
+		s.older.Store(nil)
+	}
 }
 
 // returnAfter is how long another origin than the first is followed before the

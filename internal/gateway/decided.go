@@ -184,7 +184,7 @@ func (g *Gateway) denial(x *decided) a2a.Denial {
 		d.Fix = "request a capability with a2a/capabilities/request at " + x.URL
 	case string(powerbox.CodeOperation):
 		d.Fix = "if the user's task needs it, request a capability for it with a2a/capabilities/request at " + x.URL
-	case gate.CodeReplay:
+	case gate.CodeReplay, gate.CodeProofBefore:
 		d.Retryable, d.Fix = true, "sign a new proof"
 	case gate.CodeMessageNotBound:
 		d.Fix = "name the skill and its arguments in a data part {\"skill\", \"arguments\"}"

@@ -113,7 +113,7 @@ func (g *Gateway) unauthenticated(w http.ResponseWriter, x stage, err error) {
 		g.unavailable(w, x, "who calls cannot be told now", err)
 		return
 	}
-	g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "unauthenticated", Message: err.Error()})
+	g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: unauthenticated(err), Message: err.Error()})
 }
 
 // What a body may cost depends on what is known of who sends it: bytes, and values in
@@ -154,4 +154,13 @@ func (g *Gateway) vouched(i *identified) bool {
 	}
 	target := gate.Target{ID: i.ID, URL: i.URL, Foreign: i.Foreign, Anchors: i.Keys()}
 	return g.config.Vouches(&target, token.SplitChain(strings.Join(values, ",")), g.config.Now())
+}
+
+// unauthenticated is the reason of a caller who is not known. Clients sign again where
+// the proof was made before this process began.
+func unauthenticated(err error) string {
+	if why := (*identity.Error)(nil); errors.As(err, &why) && why.Code == identity.CodeProofBefore {
+		return gate.CodeProofBefore
+	}
+	return "unauthenticated"
 }

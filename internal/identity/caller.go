@@ -65,6 +65,7 @@ const (
 	CodeProofKey        powerbox.Code = "proof_key"
 	CodeProofTime       powerbox.Code = "proof_time"
 	CodeProofReplayed   powerbox.Code = "proof_replayed"
+	CodeProofBefore     powerbox.Code = "proof_before_start"
 	CodeProofCapacity   powerbox.Code = "proof_capacity"
 	CodeCertificate     powerbox.Code = "certificate"
 	CodePerson          powerbox.Code = "session_of_person"

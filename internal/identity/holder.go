@@ -98,7 +98,7 @@ func (a *Authenticator) useProof(p token.DPoP, s session, ours bool, now time.Ti
 		return refuse(CodeProofKey, "the token is bound to another key than the one that made the proof")
 	}
 	if p.IssuedAt.Unix() < a.started.Unix() {
-		return refuse(CodeProofTime, "the proof was made before this process began and may have been used; make a new one")
+		return refuse(CodeProofBefore, "the proof was made before this process began and may have been used; make a new one")
 	}
 	if a.replay != nil {
 		fresh, err := a.replay.Fresh(thumbprint+" "+p.ID, now.Add(2*a.window), now)

@@ -88,7 +88,7 @@ func TestSEP11_ProofsThatDoNotHold(t *testing.T) {
 		"proof of another token":             {[]string{"Authorization", "DPoP " + free, "DPoP", proof(t, k, bound, "1")}, token.CodeProofToken, true},
 		"two proofs":                         {[]string{"DPoP", proof(t, k, "", "1"), "DPoP", proof(t, k, "", "2")}, identity.CodeMalformed, false},
 		"no proof at all":                    {[]string{"DPoP", "proof"}, token.CodeMalformed, false},
-		"proof from before the start":        {[]string{"Authorization", "Bearer " + free, "DPoP", old}, identity.CodeProofTime, true},
+		"proof from before the start":        {[]string{"Authorization", "Bearer " + free, "DPoP", old}, identity.CodeProofBefore, true},
 		"two tokens":                         {[]string{"Authorization", "Bearer " + free, "Authorization", "Bearer opaque"}, identity.CodeMalformed, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,10 @@
 package identity
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -67,4 +70,46 @@ func (r *replays) turn(at time.Time) {
 		r.past = nil
 	}
 	r.now, r.began = make(map[[sha256.Size]byte]struct{}), at
+}
+
+// Proofs are the proofs that an [Authenticator] remembers, as hashes, for a start after
+// this one.
+type Proofs struct {
+	Sessions  [][]byte `json:"sessions,omitempty"`
+	Strangers [][]byte `json:"strangers,omitempty"`
+}
+
+// Used returns the proofs that were used and can be used again by nobody.
+func (a *Authenticator) Used() Proofs { return Proofs{a.sessions.all(), a.strangers.all()} }
+
+// Restore adds proofs that were used before a restart, as if they had been used at a
+// time. It is called before the first request.
+func (a *Authenticator) Restore(p Proofs, at time.Time) error {
+	return errors.Join(a.sessions.restore(p.Sessions, at), a.strangers.restore(p.Strangers, at))
+}
+
+func (r *replays) all() [][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out [][]byte
+	for _, generation := range []map[[sha256.Size]byte]struct{}{r.past, r.now} {
+		for key := range generation {
+			out = append(out, bytes.Clone(key[:]))
+		}
+	}
+	return out
+}
+
+func (r *replays) restore(keys [][]byte, at time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	past := r.clock.Past(at)
+	r.turn(past)
+	for _, key := range keys {
+		if len(key) != sha256.Size {
+			return fmt.Errorf("identity: a used proof has %d bytes; want %d", len(key), sha256.Size)
+		}
+		r.now[[sha256.Size]byte(key)] = struct{}{}
+	}
+	return nil
 }

@@ -291,10 +291,23 @@ func (g *Gateways) setup(r *http.Request, of issuer.Gateway, _ []byte) (any, err
 	return map[string]string{"setup": compact}, err
 }
 
+// saidBefore reports whether the last report of a gateway had the same sequence: what
+// another node has just written is known here by the next report.
+func (g *Gateways) saidBefore(gateway string, sequence int64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	last, ok := g.reports[gateway]
+	return ok && last.sequence == sequence
+}
+
 func (g *Gateways) status(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
 	var q sidecar.StatusQuery
 	if err := decodeBytes(body, &q); err != nil {
 		return nil, err
+	}
+	if known := g.Issuer.RevocationSequence(); q.Sequence > known && g.saidBefore(of.ID, q.Sequence) {
+		g.Log.ErrorContext(r.Context(), "a gateway knows revocations that are not in this store: it was restored from an older copy",
+			slog.String("gateway", of.ID), slog.Int64("gateway_knows", q.Sequence), slog.Int64("store_ends_at", known))
 	}
 	g.heard(of.ID, q)
 	mode, err := g.Mode(r.Context(), of.Agent)

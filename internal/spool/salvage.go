@@ -32,6 +32,10 @@ type SalvageConfig struct {
 	Server evidence.Head
 	Now    time.Time
 	NewID  func() (string, error)
+	// Older has a spool that is whole follow a server that lacks records which it had:
+	// those that are here are sent again, and the others are on record as lost.
+	Older  bool
+	Reason string // of the operator, for the record
 }
 
 // Salvaged is what became of a damaged spool.
@@ -71,7 +75,7 @@ func Salvage(c SalvageConfig) (Salvaged, error) {
 func salvage(c SalvageConfig, dir string) (Salvaged, error) {
 	found, err := Check(dir, c.Key)
 	s := Salvaged{Found: found}
-	if err != nil || found.Whole() {
+	if err != nil || found.Whole() && !c.Older {
 		return s, err
 	}
 	head := c.Server
@@ -131,12 +135,12 @@ func (s *Salvaged) rebuild(c SalvageConfig, head evidence.Head) ([][]byte, error
 	s.Kept = int64(len(out))
 	behind := slices.DeleteFunc(slices.Sorted(maps.Keys(s.records)), func(n int64) bool { return n < head.Sequence })
 	s.lose(head.Sequence, behind)
-	if len(s.Lost) == 0 && (len(out) > 0 || head.Sequence == 0) {
+	if len(s.Lost) == 0 && (len(out) > 0 || head.Sequence == 0) && !c.Older {
 		return out, nil
 	}
 	// A chain goes on from its last record. Where that is at the server alone, the
 	// record of the loss says that nothing is missing.
-	if last, ok := s.records[head.Sequence-1]; len(s.Lost) == 0 && ok && last.Hash() == head.Hash {
+	if last, ok := s.records[head.Sequence-1]; len(s.Lost) == 0 && ok && last.Hash() == head.Hash && !c.Older {
 		s.atServer = 1
 		return [][]byte{last.Bytes()}, nil
 	}
@@ -164,7 +168,7 @@ func (s *Salvaged) lose(from int64, behind []int64) {
 		}
 		next = n + 1
 	}
-	end := s.end
+	end := max(s.end, s.Shipped)
 	switch {
 	case end > next:
 		s.Lost = append(s.Lost, s.lost(next, end))
@@ -199,7 +203,11 @@ func (s *Salvaged) loss(c SalvageConfig, behind int) (evidence.Record, error) {
 	if err != nil {
 		return evidence.Record{}, err
 	}
-	said, err := json.Marshal(map[string]any{"lost": s.Lost, "sealed_anew": behind})
+	details := map[string]any{"lost": s.Lost, "sealed_anew": behind}
+	if c.Older {
+		details["older_server"], details["reason"] = c.Server.Sequence, c.Reason
+	}
+	said, err := json.Marshal(details)
 	if err != nil {
 		return evidence.Record{}, err
 	}

@@ -30,6 +30,13 @@ func (s *Spool) Unsent() int64 {
 	return s.head.Sequence - s.shipped
 }
 
+// Sent is the number of the first record that the server does not have.
+func (s *Spool) Sent() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shipped
+}
+
 // Waiting returns the records that the server does not have, in order: as many
 // as go into one shipment.
 func (s *Spool) Waiting() ([][]byte, error) {
@@ -70,6 +77,9 @@ func (s *Spool) Waiting() ([][]byte, error) {
 func (s *Spool) Shipped(next int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if next < s.shipped && s.config.WentBack != nil {
+		s.config.WentBack(s.shipped, next)
+	}
 	if next < s.segmentsBegin() || next > s.head.Sequence {
 		return fmt.Errorf("spool: the server says that record %d comes next; here are %d to %d", next, s.segmentsBegin(), s.head.Sequence)
 	}

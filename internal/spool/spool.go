@@ -34,6 +34,9 @@ type Config struct {
 	Random   io.Reader       // source of the chain's id
 	Segment  int64           // bytes after which a segment ends; 0 for 16 MiB
 	Limit    int64           // bytes that wait for the server at the most; 0 for 1 GiB
+	// WentBack is called when the server lacks records that it had: it has records
+	// before has, and had those before had. nil for nobody.
+	WentBack func(had, has int64)
 }
 
 const (
