@@ -331,6 +331,7 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 	}
 	g.activate(h, x.decoded)
 	if x.call.Binding == a2a.GRPC {
+		g.asksForReceipt(x.decided, h) // there is none, which is said
 		return g.grpcAnswer(r, x)
 	}
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
@@ -342,6 +343,7 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 		return errors.New("the answer to GetExtendedAgentCard is a stream, in which a card cannot be rewritten")
 	}
 	if kind == typeEvents {
+		r.Body = g.receiptedStream(r, x.decided)
 		r.Body = g.stream(r, x.decided)
 		return nil
 	}
@@ -373,6 +375,9 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 		}
 	}
 	g.finish(x, became)
+	if good {
+		body = g.receipted(x.decided, h, body)
+	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	r.ContentLength = int64(len(body))
 	if stripOurs(r.Trailer); len(r.Trailer) > 0 {

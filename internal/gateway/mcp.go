@@ -256,7 +256,14 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 			r.Body = g.stream(r, x.decided)
 			return nil
 		}
-		r.Body = mcp.NewEvents(r.Body, maxAnswer, func(data []byte) ([]byte, bool, error) { return g.mcpEvent(r, x, data) })
+		asks := g.asksForReceipt(x.decided, r.Header)
+		r.Body = mcp.NewEvents(r.Body, maxAnswer, func(data []byte) ([]byte, bool, error) {
+			instead, pass, err := g.mcpEvent(r, x, data)
+			if asks && pass && err == nil {
+				instead = g.receiptedResult(x.decided, data, instead)
+			}
+			return instead, pass, err
+		})
 		r.Body = g.stream(r, x.decided)
 		return nil
 	}
@@ -280,6 +287,9 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 		became = notTheAgent(evidence.Partial)
 	}
 	g.finish(x, became)
+	if became.status == evidence.Achieved {
+		body = g.receipted(x.decided, r.Header, body)
+	}
 	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	r.ContentLength = int64(len(body))
 	r.Body = io.NopCloser(bytes.NewReader(body))
