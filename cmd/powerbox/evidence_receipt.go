@@ -40,7 +40,11 @@ func (p *program) verifyReceipt(name, record string, trust evidence.Trust, outpu
 	if err != nil {
 		return err
 	}
-	receipt, err := evidence.ParseReceipt(bytes.TrimSuffix(text, []byte("\n")))
+	// Clients write metadata in forms of their own.
+	if text, err = evidence.Canonical(text); err != nil {
+		return invalid(err)
+	}
+	receipt, err := evidence.ParseReceipt(text)
 	if err != nil {
 		return invalid(err)
 	}

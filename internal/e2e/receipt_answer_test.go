@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -102,6 +103,11 @@ func (w *town) receiptHolds(receipt, decision string) {
 		w.t.Fatal("there is nothing to tell apart")
 	}
 	a.has("receipt", []byte(receipt))
+	var spaced bytes.Buffer
+	if err := json.Indent(&spaced, []byte(strings.ReplaceAll(receipt, "\u2014", `\u2014`)), "", "  "); err != nil {
+		w.t.Fatal(err)
+	}
+	a.has("spaced", spaced.Bytes()) // as clients write it again
 	a.has("bent", []byte(bent))
 	a.has("moved", []byte(strings.Replace(receipt, `\nindex `, `\nindex 1`, 1)))
 	a.has("record", []byte(record))
@@ -109,7 +115,7 @@ func (w *town) receiptHolds(receipt, decision string) {
 	for _, c := range []struct {
 		receipt, record string
 		code            int
-	}{{"receipt", "", 0}, {"receipt", "record", 0}, {"receipt", "other", 4}, {"bent", "", 4}, {"moved", "", 4}} {
+	}{{"receipt", "", 0}, {"receipt", "record", 0}, {"spaced", "record", 0}, {"receipt", "other", 4}, {"bent", "", 4}, {"moved", "", 4}} {
 		ours := []string{"evidence", "verify-receipt", c.receipt, "--trust", "trust.json"}
 		js := []string{"verify.mjs", "--receipt", c.receipt, "--trust", "trust.json"}
 		if c.record != "" {
