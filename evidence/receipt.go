@@ -58,12 +58,12 @@ func ParseReceipt(data []byte) (Receipt, error) {
 	return Receipt{leaf, proof}, err
 }
 
-// Chain, Sequence and Hash say which record the receipt is about.
+// Chain is the chain of the record that the receipt is about.
 func (r Receipt) Chain() ChainID { return ChainID(r.leaf[len(leafForm):][:16]) }
 
 // Sequence is the place of the record in its chain.
 func (r Receipt) Sequence() int64 {
-	return int64(binary.BigEndian.Uint64(r.leaf[len(leafForm)+16:])) //nolint:gosec // a leaf is made of one that is not negative
+	return int64(binary.BigEndian.Uint64(r.leaf[len(leafForm)+16:]))
 }
 
 // Hash is record_hash of the record.

@@ -335,17 +335,9 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 		return g.grpcAnswer(r, x)
 	}
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
-	if kind == typeEvents && x.call.Method == a2a.ListTasks && x.mode != gate.Observe {
-		return errors.New("the answer to ListTasks is a stream, from which the tasks of others cannot be cut")
-	}
 	card := x.asksForCard()
-	if kind == typeEvents && card {
-		return errors.New("the answer to GetExtendedAgentCard is a stream, in which a card cannot be rewritten")
-	}
 	if kind == typeEvents {
-		r.Body = g.receiptedStream(r, x.decided)
-		r.Body = g.stream(r, x.decided)
-		return nil
+		return g.answerStream(r, x, card)
 	}
 	body, err := whole(r)
 	if err != nil {
@@ -378,15 +370,33 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 	if good {
 		body = g.receipted(x.decided, h, body)
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	replaceBody(r, body)
+	return nil
+}
+
+// answerStream has an answer go on that is a stream of events.
+func (g *Gateway) answerStream(r *http.Response, x *forwardable, card bool) error {
+	switch {
+	case x.call.Method == a2a.ListTasks && x.mode != gate.Observe:
+		return errors.New("the answer to ListTasks is a stream, from which the tasks of others cannot be cut")
+	case card:
+		return errors.New("the answer to GetExtendedAgentCard is a stream, in which a card cannot be rewritten")
+	}
+	r.Body = g.receiptedStream(r, x.decided)
+	r.Body = g.stream(r, x.decided)
+	return nil
+}
+
+// replaceBody has a body that was read go on, or what stands in its place.
+func replaceBody(r *http.Response, body []byte) {
+	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	r.ContentLength = int64(len(body))
 	if stripOurs(r.Trailer); len(r.Trailer) > 0 {
 		// Nothing comes behind a body whose length is told.
-		h.Del("Content-Length")
+		r.Header.Del("Content-Length")
 		r.ContentLength = -1
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return nil
 }
 
 // whole reads an answer to its end, within a limit.
