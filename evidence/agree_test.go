@@ -30,6 +30,7 @@ type asked struct {
 	Lacks     []string        `json:"lacks,omitempty"`
 	Record    *string         `json:"record,omitempty"`
 	Proof     string          `json:"proof,omitempty"`
+	Receipt   *string         `json:"receipt,omitempty"`
 	Canonical *string         `json:"canonical,omitempty"`
 	Sealed    *string         `json:"sealed,omitempty"`
 	Leaves    []string        `json:"leaves,omitempty"`

@@ -2,6 +2,7 @@
 // implementation of what "powerbox evidence verify" does, runs in Node 20 or newer and in a browser, and needs WebCrypto alone.
 //
 //   node verify.mjs BUNDLE... --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--output json]
+//   node verify.mjs [RECORD] --receipt RECEIPT --trust TRUST [--output json]
 //
 // It exits with 0 where all is well, 4 where something is wrong, 5 where this platform lacks an algorithm (which says nothing of
 // the bundle), 2 on a wrong use and 1 on any other error. In a page:
@@ -23,6 +24,8 @@ const leafForm = 'powerbox-evidence/v1\n';
 const recordersForm = 'powerbox-recorders/v1';
 const issuerID = 'powerbox'; // agent_id of the chain that the issuer keeps about itself
 const proofForm = 'c2sp.org/tlog-proof@v1';
+const receiptForm = 'powerbox-receipt/v1';
+const maxReceipt = 2048; // bytes
 const genesis = '0'.repeat(64);
 
 const encoder = new TextEncoder();
@@ -681,6 +684,29 @@ function readProof(text) {
   return { index: BigInt(index), hashes, signed: text.slice(above.length + 2) };
 }
 
+const receiptShape = shape({ form: isText, leaf: isText, proof: isText });
+
+// verifyReceipt checks a receipt, which shows that a record is in the log, and with the stored record that it is that one. It
+// returns the verdict, 'ok' or 'unverifiable', with what the receipt says, and throws where anything is wrong.
+export async function verifyReceipt(given, trust, stored) {
+  const bytes = isText(given) ? utf8(given) : given;
+  if (bytes.length > maxReceipt) throw new Error(`receipt of ${bytes.length} bytes, at most ${maxReceipt} are allowed`);
+  const value = exactly(bytes);
+  const leaf = receiptShape(value) && value.get('form') === receiptForm && unbase64(value.get('leaf'));
+  if (leaf?.length !== 141 || !utf8(leafForm).every((byte, at) => leaf[at] === byte)) throw new Error('receipt is not in its one form');
+  const { index, hashes, signed } = readProof(value.get('proof'));
+  const checkpoint = await openCheckpoint(signed, trust);
+  const root = index < 0n || index >= checkpoint.size ? null : await climb(hashes, 0n, checkpoint.size, index, await leafHash(leaf));
+  if (!root || base64(root) !== checkpoint.root) throw new Error(`receipt does not hold: entry ${index} of ${checkpoint.origin}`);
+  if (stored !== undefined) {
+    const r = await readRecord(isText(stored) ? utf8(stored) : stored);
+    if (r.real !== r.hash || base64(r.bare) !== value.get('leaf')) throw new Error('the receipt is of another record, or of one with another signature');
+  }
+  const at = leafForm.length;
+  const sequence = Number(new DataView(leaf.buffer, leaf.byteOffset + at + 16, 8).getBigUint64(0));
+  return { verdict: checkpoint.lacking ? 'unverifiable' : 'ok', origin: checkpoint.origin, chain_id: hexOf(leaf.slice(at, at + 16)), sequence, record_hash: hexOf(leaf.slice(-64, -32)), index: Number(index), size: Number(checkpoint.size) };
+}
+
 // --- Bundles ---
 
 // lines yields every line of a source without its line feed, or says why there is no more.
@@ -1228,6 +1254,7 @@ class Verifier {
     if (tail <= 0) return;
     let place = this.parts[0].base;
     while (found.has(place)) place++;
+    this.line = this.parts.at(-1).ended;
     this.problem('missing_tail', null, `${tail} records from the end of a chain, or a whole chain, are missing; the first log entry without a record is ${place}`);
   }
 }
@@ -1264,23 +1291,24 @@ function text(report) {
 }
 
 function readArguments(given) {
-  const found = { bundles: [], trust: '', seen: [], recorders: [], output: 'text' };
+  const found = { bundles: [], trust: '', receipt: '', seen: [], recorders: [], output: 'text' };
   for (let i = 0; i < given.length; i++) {
     const [flag, value = given[i + 1]] = given[i].startsWith('--') ? given[i].split(/=(.*)/s, 2) : [''];
     if (flag === '') found.bundles.push(given[i]);
     else if (flag === '--seen' || flag === '--recorders') found[flag.slice(2)].push(value);
-    else if (flag === '--trust' || flag === '--output') found[flag.slice(2)] = value;
+    else if (flag === '--trust' || flag === '--output' || flag === '--receipt') found[flag.slice(2)] = value;
     else return null;
     if (flag !== '' && !given[i].includes('=')) i++;
   }
-  return found.bundles.length && found.trust && ['text', 'json'].includes(found.output) && ![...found.seen, ...found.recorders].includes(undefined) ? found : null;
+  const all = found.receipt ? found.bundles.length < 2 && !found.seen.length && !found.recorders.length : found.bundles.length;
+  return all && found.trust && ['text', 'json'].includes(found.output) && ![...found.seen, ...found.recorders].includes(undefined) ? found : null;
 }
 
 async function main(given) {
   const { createReadStream, promises } = await import('node:fs');
   const read = readArguments(given);
   if (!read) {
-    console.error('usage: node verify.mjs BUNDLE... --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--output json]');
+    console.error('usage: node verify.mjs BUNDLE... --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--output json]\n       node verify.mjs [RECORD] --receipt RECEIPT --trust TRUST [--output json]');
     return 2;
   }
   const files = await Promise.all([read.trust, ...read.seen, ...read.recorders].map((name) => promises.readFile(name)));
@@ -1295,6 +1323,7 @@ async function main(given) {
     console.error(`verify.mjs: what is trusted is not usable: ${wrong.message}`);
     return 4;
   }
+  if (read.receipt) return receiptOf(read, trust, promises.readFile);
   // A file is opened when it is its turn: before that nobody would hear that it is not there.
   const opened = async function* (name) {
     yield* name === '-' ? process.stdin : createReadStream(name);
@@ -1304,6 +1333,22 @@ async function main(given) {
   report.verdict = verdict(report);
   console.log(read.output === 'json' ? JSON.stringify(report, null, 2) : text(report));
   return { ok: 0, unverifiable: 5 }[report.verdict] ?? 4;
+}
+
+// receiptOf verifies a receipt, with the record where that is given, too.
+async function receiptOf(read, trust, readFile) {
+  const file = async (name) => decode(await readFile(name)).replace(/\n$/, '');
+  let found;
+  try {
+    // Clients write metadata in forms of their own.
+    found = await verifyReceipt(canonical(await readFile(read.receipt)), trust, read.bundles.length ? await file(read.bundles[0]) : undefined);
+  } catch (wrong) {
+    console.error(`verify.mjs: ${wrong.message}`);
+    return 4;
+  }
+  const { verdict, record_hash, index, size, origin } = found;
+  console.log(read.output === 'json' ? JSON.stringify(found, null, 2) : `${verdict}: record ${record_hash} is entry ${index} of the ${size} of ${origin}`);
+  return verdict === 'ok' ? 0 : 5;
 }
 
 // isProgram tells whether Node was started with this file.

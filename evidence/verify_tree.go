@@ -153,5 +153,6 @@ func (v *verifier) checkMissing(found []int, strangers int) {
 	for place-first < len(found) && found[place-first] == place {
 		place++
 	}
+	v.line = v.this().ended
 	v.problem(MissingTail, nil, "%d records from the end of a chain, or a whole chain, are missing; the first log entry without a record is %d", tail, place)
 }

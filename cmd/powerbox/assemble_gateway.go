@@ -91,6 +91,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		Answers: gateway.Answers{
 			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
 			ByPolicy: i.byPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
+			Receipt: i.admin.Receipt,
 		},
 		Limits: limitsOf(i.config), Pages: w.pages, Now: a.now, Log: a.log,
 	}

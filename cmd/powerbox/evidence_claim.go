@@ -49,8 +49,10 @@ func (p *program) claim(f claimFlags, r evidence.Record) error {
 	if c.Honoured, err = honouredIDs(f.honoured); err != nil {
 		return err
 	}
-	if err := c.Check(r); err != nil {
+	if err := c.Check(r); errors.As(err, new(*evidence.Misuse)) {
 		return invalid(err)
+	} else if err != nil { // the claim itself is none
+		return usage(err)
 	}
 	if f.under != "" {
 		if err := p.claimUnder(f.under, r); err != nil {

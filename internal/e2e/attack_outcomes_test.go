@@ -92,7 +92,9 @@ func (g *tells) seals(r evidence.Record) []byte {
 // TestATK71_OutcomesOfAnotherRecorder: whoever has the key of a gateway tells no
 // outcome of what others decided, and not two of its own decisions. The server takes
 // no such record, and both verifiers name one that got into the log without it.
-func TestATK71_OutcomesOfAnotherRecorder(t *testing.T) { onStores(t, tryATK71OutcomesOfAnotherRecorder) }
+func TestATK71_OutcomesOfAnotherRecorder(t *testing.T) {
+	onStores(t, tryATK71OutcomesOfAnotherRecorder)
+}
 
 func tryATK71OutcomesOfAnotherRecorder(t *testing.T) {
 	w := start(t, options{})

@@ -318,19 +318,13 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 	}
 	g.activate(h, x.decoded)
 	if x.call.Binding == a2a.GRPC {
+		g.asksForReceipt(x.decided, h) // there is none, which is said
 		return g.grpcAnswer(r, x)
 	}
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
-	if kind == typeEvents && x.call.Method == a2a.ListTasks && x.mode != gate.Observe {
-		return errors.New("the answer to ListTasks is a stream, from which the tasks of others cannot be cut")
-	}
 	card := x.asksForCard()
-	if kind == typeEvents && card {
-		return errors.New("the answer to GetExtendedAgentCard is a stream, in which a card cannot be rewritten")
-	}
 	if kind == typeEvents {
-		r.Body = g.stream(r, x.decided)
-		return nil
+		return g.answerStream(r, x, card)
 	}
 	body, err := whole(r)
 	if err != nil {
@@ -359,6 +353,9 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 			return err
 		}
 	}
+	if good {
+		body = g.receipted(x.decided, h, body)
+	}
 	done, err := g.finish(x, became)
 	if err != nil {
 		return err
@@ -367,9 +364,22 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 	done.body(r, body)
 	if stripOurs(r.Trailer); len(r.Trailer) > 0 {
 		// Nothing comes behind a body whose length is told.
-		h.Del("Content-Length")
+		r.Header.Del("Content-Length")
 		r.ContentLength = -1
 	}
+	return nil
+}
+
+// answerStream has an answer go on that is a stream of events.
+func (g *Gateway) answerStream(r *http.Response, x *forwardable, card bool) error {
+	switch {
+	case x.call.Method == a2a.ListTasks && x.mode != gate.Observe:
+		return errors.New("the answer to ListTasks is a stream, from which the tasks of others cannot be cut")
+	case card:
+		return errors.New("the answer to GetExtendedAgentCard is a stream, in which a card cannot be rewritten")
+	}
+	r.Body = g.receiptedStream(r, x.decided)
+	r.Body = g.stream(r, x.decided)
 	return nil
 }
 

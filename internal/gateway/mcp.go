@@ -255,7 +255,14 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 			r.Body = g.stream(r, x.decided)
 			return nil
 		}
-		r.Body = mcp.NewEvents(r.Body, maxAnswer, func(data []byte) ([]byte, bool, error) { return g.mcpEvent(r, x, data) })
+		asks := g.asksForReceipt(x.decided, r.Header)
+		r.Body = mcp.NewEvents(r.Body, maxAnswer, func(data []byte) ([]byte, bool, error) {
+			instead, pass, err := g.mcpEvent(r, x, data)
+			if asks && pass && err == nil {
+				instead = g.receiptedResult(x.decided, data, instead)
+			}
+			return instead, pass, err
+		})
 		r.Body = g.stream(r, x.decided)
 		return nil
 	}
@@ -277,6 +284,9 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 	became := mcpOutcome(r, body)
 	if x.learned.refusedAsk {
 		became = notTheAgent(evidence.Partial)
+	}
+	if became.status == evidence.Achieved {
+		body = g.receipted(x.decided, r.Header, body)
 	}
 	done, err := g.finish(x, became)
 	if err != nil {

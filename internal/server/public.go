@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
 // PublicLog is the log as far as anybody may see it: checkpoints, hashes and
@@ -160,13 +162,49 @@ func (a *Admin) proof(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, proof.String()) //nolint:gosec // hashes in base64, as plain text; the error is as in Checkpoint
 }
 
+// cosigning bounds how long an answer waits for witnesses. Without them its receipt has
+// the checkpoint of the log alone.
+const cosigning = 2 * time.Second
+
+// Receipt returns the receipt of a record, with cosignatures where they can be had in
+// time and have room.
+func (a *Admin) Receipt(ctx context.Context, id string) ([]byte, error) {
+	limited, cancel := context.WithTimeout(ctx, cosigning)
+	cosigned := a.Public.cosigned(limited)
+	cancel()
+	proof, err := a.Public.proofUnder(ctx, id, cosigned)
+	if err != nil {
+		return nil, err
+	}
+	var sealed evidence.Sealed
+	err = a.Store.View(ctx, func(r issuer.Reader) error {
+		var err error
+		sealed, err = r.Record(id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := evidence.NewReceipt(sealed, proof)
+	if err != nil && cosigned {
+		if proof, err = a.Public.proofUnder(ctx, id, false); err == nil {
+			receipt, err = evidence.NewReceipt(sealed, proof)
+		}
+	}
+	return receipt, err
+}
+
 func (p *Public) proof(ctx context.Context, id string) (evidence.Proof, error) {
+	return p.proofUnder(ctx, id, p.cosigned(ctx))
+}
+
+func (p *Public) proofUnder(ctx context.Context, id string, cosigned bool) (evidence.Proof, error) {
 	place, err := p.Log.Place(ctx, id)
 	if err != nil {
 		return evidence.Proof{}, err
 	}
 	read := p.Log.LatestCheckpoint
-	if p.cosigned(ctx) {
+	if cosigned {
 		read = p.Log.CosignedCheckpoint
 	}
 	signed, err := read(ctx)

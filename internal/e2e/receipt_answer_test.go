@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/a2a"
+)
+
+// receiptIn cuts the receipt out of an answer, or of the events of a stream, and returns
+// what is left.
+func receiptIn(t *testing.T, raw string) (receipt, rest string) {
+	t.Helper()
+	name := `"` + a2a.MemberReceipt + `":`
+	at := strings.Index(raw, name)
+	if at < 0 {
+		return "", raw
+	}
+	decoder := json.NewDecoder(strings.NewReader(raw[at+len(name):]))
+	var value json.RawMessage
+	if err := decoder.Decode(&value); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	return string(value), raw[:at] + raw[at+len(name)+int(decoder.InputOffset()):]
+}
+
+// TestEXT26_ReceiptsInAnswers: a caller that asks for it gets the receipt of its call in
+// the metadata of the answer, or of the last event, and everything else as the agent
+// wrote it. Both verifiers hold it, and it is the record of the decision.
+func TestEXT26_ReceiptsInAnswers(t *testing.T) {
+	for _, on := range []wire{{}, {overREST, "1.0"}, {overMCP, "2025-11-25"}} {
+		for _, kind := range []string{"application/json", "text/event-stream"} {
+			t.Run(on.String()+" "+kind, func(t *testing.T) { tryReceipt(t, on, kind) })
+		}
+	}
+}
+
+func tryReceipt(t *testing.T, on wire, kind string) {
+	w := start(t, options{on: on})
+	alice := w.caller(aliceToken)
+	c := alice.reports()
+	// 1e2 and 9007199254740993 show that nothing was written anew.
+	event, metadata := `{"task":{"id":"t1","contextId":"c1","n":1e2,"status":{"state":"TASK_STATE_WORKING"},"metadata":{"own":9007199254740993}}}`, "metadata"
+	last := strings.Replace(event, "WORKING", "COMPLETED", 1)
+	if on.binding == overMCP {
+		event, metadata = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1,"progressToken":1}}`, "_meta"
+		last = `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"é"}],"_meta":{"own":9007199254740993}}}`
+	} else if on == (wire{}) {
+		event, last = `{"jsonrpc":"2.0","id":1,"result":`+event+`}`, `{"jsonrpc":"2.0","id":1,"result":`+last+`}`
+	}
+	said := last
+	if kind != "application/json" {
+		said = "data: " + event + "\n\ndata: " + last + "\n\n"
+	}
+	w.documents.answers(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		_, _ = io.WriteString(w, said)
+	})
+	call := func(asks string) answer {
+		body, h := alice.searching(c.Token)
+		if on.binding != overMCP && kind != "application/json" {
+			body = []byte(strings.Replace(string(body), `"SendMessage"`, `"SendStreamingMessage"`, 1))
+			h = alice.proof("documents", body, proven{chain: []string{c.Token}, operation: opSearch})
+		}
+		if asks != "" {
+			h.Set("Powerbox-Receipt", asks)
+		}
+		return w.post(w.agentURL("documents"), body, h)
+	}
+	for _, asks := range []string{"", "yes"} {
+		if a := call(asks); string(a.Raw) != said || a.Header.Get("Powerbox-Receipt") != "" {
+			t.Errorf("EXT-26 asked with %q: %s", asks, a.Raw)
+		}
+	}
+	a := call("metadata")
+	receipt, rest := receiptIn(t, string(a.Raw))
+	if rest = strings.Replace(rest, `"`+metadata+`":{,`, `"`+metadata+`":{`, 1); rest != said || receipt == "" {
+		t.Fatalf("EXT-26 %s: beside the receipt %q there is\n%s, want\n%s", a.Header, receipt, rest, said)
+	}
+	if kind != "application/json" && strings.Index(string(a.Raw), a2a.MemberReceipt) < strings.Index(string(a.Raw), "\n\n") {
+		t.Errorf("EXT-26 it is not in the last event: %s", a.Raw)
+	}
+	w.receiptHolds(receipt, a.Header.Get("Powerbox-Decision"))
+}
+
+// receiptHolds has both verifiers look at a receipt, with the record of a decision and with
+// another one.
+func (w *town) receiptHolds(receipt, decision string) {
+	w.t.Helper()
+	if len(receipt) == 0 || len(receipt) > evidence.MaxReceipt {
+		w.t.Errorf("EXT-26 a receipt of %d bytes", len(receipt))
+	}
+	a := w.handed()
+	record, other := w.run("evidence", "show", decision), w.run("evidence", "show", w.records("limit=1")[0].ID)
+	bent := strings.Replace(receipt, `"leaf":"cG93`, `"leaf":"cG94`, 1)
+	if record == other || bent == receipt {
+		w.t.Fatal("there is nothing to tell apart")
+	}
+	a.has("receipt", []byte(receipt))
+	var spaced bytes.Buffer
+	if err := json.Indent(&spaced, []byte(strings.ReplaceAll(receipt, "\u2014", `\u2014`)), "", "  "); err != nil {
+		w.t.Fatal(err)
+	}
+	a.has("spaced", spaced.Bytes()) // as clients write it again
+	a.has("bent", []byte(bent))
+	a.has("moved", []byte(strings.Replace(receipt, `\nindex `, `\nindex 1`, 1)))
+	a.has("record", []byte(record))
+	a.has("other", []byte(other))
+	for _, c := range []struct {
+		receipt, record string
+		code            int
+	}{{"receipt", "", 0}, {"receipt", "record", 0}, {"spaced", "record", 0}, {"receipt", "other", 4}, {"bent", "", 4}, {"moved", "", 4}} {
+		ours := []string{"evidence", "verify-receipt", c.receipt, "--trust", "trust.json"}
+		js := []string{"verify.mjs", "--receipt", c.receipt, "--trust", "trust.json"}
+		if c.record != "" {
+			ours, js = append(ours, "--record", c.record), append(js, c.record)
+		}
+		first, code := a.runs(filepath.Join(a.dir, "powerbox"), ours...)
+		second, codeJS := a.runs(node(w.t), js...)
+		if code != c.code || codeJS != c.code || c.code == 0 && strings.TrimSpace(first) != strings.TrimSpace(second) {
+			w.t.Errorf("EXT-26 %+v: exit %d and %d, want %d\n%s\n%s", c, code, codeJS, c.code, first, second)
+		}
+	}
+}
