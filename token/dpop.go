@@ -94,12 +94,10 @@ func checkDPoP(claims powerbox.Value, want DPoPRequest) (DPoP, error) {
 		return DPoP{}, refuse(CodeProofRequest, "htu is not the URL of the request; want %q", target)
 	}
 	iat, _ := claims.Get("iat")
-	number, _ := iat.Decimal()
-	seconds, whole := number.Int64()
-	if iat.Kind() != powerbox.KindNumber || !whole {
-		return DPoP{}, refuse(CodeMissingClaim, "iat is missing or not a whole number of seconds")
+	at, ok := NumericDate(iat)
+	if !ok {
+		return DPoP{}, refuse(CodeMissingClaim, "iat is missing or not a number of seconds since 1970")
 	}
-	at := time.Unix(seconds, 0)
 	if at.Before(want.Now.Add(-want.Window)) || at.After(want.Now.Add(want.Window)) {
 		return DPoP{}, refuse(CodeProofTime, "iat is more than %s from now; make a new proof, and compare the clocks", want.Window)
 	}

@@ -114,7 +114,7 @@ var dpopAttacks = []struct {
 	{"stale", nil, []string{`1800000000`, `1799999969`}, token.CodeProofTime},
 	{"from the future", nil, []string{`1800000000`, `1800000031`}, token.CodeProofTime},
 	{"time as text", nil, []string{`1800000000`, `"1800000000"`}, token.CodeMissingClaim},
-	{"time with a fraction", nil, []string{`1800000000`, `1800000000.5`}, token.CodeMissingClaim},
+	{"time with a fraction from the future", nil, []string{`1800000000`, `1800000030.5`}, token.CodeProofTime},
 	{"time missing", nil, []string{`"iat":1800000000,`, ``}, token.CodeMissingClaim},
 	{"id missing", nil, []string{`"jti":"1",`, ``}, token.CodeMissingClaim},
 	{"id empty", nil, []string{`"jti":"1"`, `"jti":""`}, token.CodeMissingClaim},
@@ -148,6 +148,10 @@ func TestATK13_DPoPAttacks(t *testing.T) {
 		base64.RawURLEncoding.EncodeToString(hash[:]) + `"}`
 	if _, err := token.VerifyDPoP(dpopForge(t, k, header, claims), dpopSeen); err != nil {
 		t.Fatalf("the proof that the attacks change is refused: %v", err)
+	}
+	// RFC 7519 section 2 lets times have a fraction.
+	if got, err := token.VerifyDPoP(dpopForge(t, k, header, strings.Replace(claims, "1800000000", "1800000000.5", 1)), dpopSeen); err != nil || got.IssuedAt.UnixMilli() != 1800000000500 {
+		t.Errorf("AAP-H2 a proof with a fraction of a second: %v, %v", got.IssuedAt, err)
 	}
 	for _, attack := range dpopAttacks {
 		t.Run(attack.name, func(t *testing.T) {

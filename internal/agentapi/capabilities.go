@@ -53,6 +53,9 @@ func (a *API) list(r *http.Request) (answer, error) {
 	out := make([]map[string]any, 0, len(page.Capabilities))
 	for _, c := range page.Capabilities {
 		one := map[string]any{"name": c.Name, "description": c.Description}
+		if checks := c.Checks(); checks != "" {
+			one["output_validation"] = checks
+		}
 		if page.Status != nil {
 			one["grant_status"] = page.Status[c.Name]
 		}
@@ -80,10 +83,11 @@ func (a *API) describe(r *http.Request) (answer, error) {
 		Description string          `json:"description"`
 		Input       json.RawMessage `json:"input,omitempty"`
 		Output      json.RawMessage `json:"output,omitempty"`
+		Checks      string          `json:"output_validation,omitempty"`
 		Location    string          `json:"location,omitempty"`
 		Status      string          `json:"grant_status,omitempty"`
 		Bound       bool            `json:"dpop_bound_access_tokens_required,omitempty"` // as RFC 9728 has it
-	}{c.Name, c.Description, raw(c.Input), raw(c.Output), c.Location, status, a.config.Provider.WantsProof(c)}
+	}{c.Name, c.Description, raw(c.Input), raw(c.Output), c.Checks(), c.Location, status, a.config.Provider.WantsProof(c)}
 	return answer{header: header, body: b}, nil
 }
 

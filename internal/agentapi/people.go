@@ -23,7 +23,7 @@ import (
 //
 //	GET  /v1/approvals               what waits for the caller
 //	GET  /v1/approvals/{code}        one request, by its user code or id
-//	POST /v1/approvals/{code}        {"deny": true} or {"only": [...], "constraints": {...}};
+//	POST /v1/approvals/{code}        {"deny": true} or {"only": [...], "constraints": {...}, "reasons": {...}};
 //	                                 for what is not Agent Auth's {"deny": true} or {"operations": [...], "resources": [...], "until": ...}
 //	POST /v1/approvals/{code}/revoke takes back an approval that is not Agent Auth's
 //	GET  /v1/hosts                   hosts with their agents and grants
@@ -253,9 +253,13 @@ func (p *People) answer(r *http.Request, who provider.Person, v powerbox.Value) 
 		chosen[name] = true
 	}
 	constraints, _ := v.Get("constraints")
+	reasons, _ := v.Get("reasons")
 	for _, g := range q.Grants {
-		d := provider.Decision{Grant: g.ID, Approve: !narrowed || chosen[g.Capability] || chosen[g.ID]}
+		d := provider.Decision{Grant: g.ID, Approve: !answer.Deny && (!narrowed || chosen[g.Capability] || chosen[g.ID])}
 		d.Constraints, _ = constraints.Get(g.Capability)
+		if d.Reason, err = text(reasons, g.Capability); err != nil {
+			return nil, err
+		}
 		answer.Decisions = append(answer.Decisions, d)
 		delete(chosen, g.Capability)
 		delete(chosen, g.ID)

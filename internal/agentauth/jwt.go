@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +39,8 @@ type Token struct {
 	Audience string
 	IssuedAt time.Time
 	Expires  time.Time
+	// NotBefore is zero where the token has none.
+	NotBefore time.Time
 
 	// Of host tokens.
 	HostKey      powerbox.Value // null where it has none
@@ -100,7 +101,7 @@ func ParseToken(compact, typ string) (Token, error) {
 
 // claims are the names that are read here.
 var claims = []string{
-	"jti", "iss", "sub", "aud", "iat", "exp", "host_public_key", "host_jwks_url", "agent_public_key", "agent_jwks_url", "agent_kid", "capabilities", "cnf",
+	"jti", "iss", "sub", "aud", "iat", "exp", "nbf", "host_public_key", "host_jwks_url", "agent_public_key", "agent_jwks_url", "agent_kid", "capabilities", "cnf",
 }
 
 // exact refuses a claim that many readers take for one of ours although it is
@@ -141,11 +142,16 @@ func (t *Token) read(c powerbox.Value) error {
 	}
 	for name, into := range map[string]*time.Time{"iat": &t.IssuedAt, "exp": &t.Expires} {
 		v, _ := c.Get(name)
-		at, ok := numericDate(v)
+		at, ok := token.NumericDate(v)
 		if !ok {
 			return invalid("claim %s; want seconds since 1970", name)
 		}
 		*into = at
+	}
+	if v, ok := c.Get("nbf"); ok {
+		if t.NotBefore, ok = token.NumericDate(v); !ok {
+			return invalid("claim nbf; want seconds since 1970")
+		}
 	}
 	if t.ID == "" || len(t.ID) > 256 {
 		return invalid("claim jti; want 1 to 256 bytes")
@@ -183,23 +189,6 @@ func oneAudience(v powerbox.Value) (string, bool) {
 	return v.Text()
 }
 
-// lastSecond is the end of the year 9999, beyond which RFC 3339 has no times.
-const lastSecond = 253402300799
-
-// numericDate reads seconds since 1970, which RFC 7519 section 2 lets have a fraction. A
-// millisecond is the most that anybody signs by.
-func numericDate(v powerbox.Value) (time.Time, bool) {
-	d, ok := v.Decimal()
-	if !ok {
-		return time.Time{}, false
-	}
-	seconds, err := strconv.ParseFloat(d.String(), 64)
-	if err != nil || seconds < 0 || seconds > lastSecond {
-		return time.Time{}, false
-	}
-	return time.UnixMilli(int64(seconds * 1000)), true
-}
-
 // Allows reports whether the token itself is good for a capability (AAP-J8).
 func (t *Token) Allows(capability string) bool {
 	return !t.Restricted || slices.Contains(t.Capabilities, capability)
@@ -227,6 +216,8 @@ func (t *Token) CheckTimes(now, began time.Time) error {
 	switch {
 	case t.IssuedAt.After(now.Add(Skew)):
 		return invalid("the token was signed %s ahead of this server's clock; at most %s are taken", t.IssuedAt.Sub(now).Round(time.Second), Skew)
+	case t.NotBefore.After(now.Add(Skew)):
+		return invalid("the token is not good before %s", t.NotBefore.UTC().Format(time.RFC3339))
 	case !t.Expires.After(t.IssuedAt):
 		return invalid("claim exp is not after iat")
 	case t.Expires.Sub(t.IssuedAt) > MaxLifetime:

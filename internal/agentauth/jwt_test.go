@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
 )
@@ -46,6 +47,8 @@ func TestAAPH2_FormsOfTokens(t *testing.T) {
 		"before 1970 a bit":  compact(goodHead, `{"iss":"h","aud":"a","iat":-0.5,"exp":2,"jti":"j"}`),
 		"before 1970":        compact(goodHead, `{"iss":"h","aud":"a","iat":-1,"exp":2,"jti":"j"}`),
 		"after 9999":         compact(goodHead, `{"iss":"h","aud":"a","iat":1,"exp":1e300,"jti":"j"}`),
+		"with nbf as text":   compact(goodHead, `{"iss":"h","aud":"a","iat":1,"exp":2,"nbf":"1","jti":"j"}`),
+		"with NBF":           compact(goodHead, `{"iss":"h","aud":"a","iat":1,"exp":2,"NBF":1,"jti":"j"}`),
 		"of an array":        compact(goodHead, `[]`),
 		"too large":          compact(goodHead, `{"iss":"`+strings.Repeat("h", agentauth.MaxTokenBytes)+`","aud":"a","iat":1,"exp":2,"jti":"j"}`),
 	} {
@@ -74,6 +77,16 @@ func TestAAPH2_FormsOfRFC7519(t *testing.T) {
 	got, err := agentauth.ParseToken(compact(goodHead, `{"iss":"h","aud":["a"],"iat":1.5,"exp":2.0,"jti":"j"}`), agentauth.TypeHost)
 	if err != nil {
 		t.Fatal(err)
+	}
+	late, err := agentauth.ParseToken(compact(goodHead, `{"iss":"h","aud":["a"],"iat":1.5,"nbf":40.25,"exp":50.5,"jti":"j"}`), agentauth.TypeHost)
+	if err != nil || late.NotBefore.UnixMilli() != 40250 {
+		t.Fatalf("AAP-H2: nbf is %v, %v", late.NotBefore, err)
+	}
+	if err := late.CheckTimes(time.Unix(2, 0), time.Unix(0, 0)); err == nil {
+		t.Error("AAP-H2, AAP-H6: a token is taken 38 seconds before its nbf")
+	}
+	if err := late.CheckTimes(time.Unix(20, 0), time.Unix(0, 0)); err != nil {
+		t.Errorf("AAP-H6: a token within the skew of its nbf: %v", err)
 	}
 	if got.Audience != "a" || got.IssuedAt.UnixMilli() != 1500 || got.Expires.UnixMilli() != 2000 {
 		t.Errorf("AAP-H2: for %q from %v to %v", got.Audience, got.IssuedAt, got.Expires)

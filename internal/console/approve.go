@@ -287,6 +287,9 @@ func (k *Console) read(v *visit, q provider.Question) (provider.Answer, error) {
 	switch form.Get("answer") {
 	case "deny":
 		answer.Deny = true
+		for _, g := range q.Grants {
+			answer.Decisions = append(answer.Decisions, provider.Decision{Grant: g.ID, Reason: form.Get("why." + g.ID)})
+		}
 		return answer, nil
 	case "approve":
 	default:
@@ -308,7 +311,9 @@ func (k *Console) read(v *visit, q provider.Question) (provider.Answer, error) {
 	}
 	for _, g := range q.Grants {
 		d := provider.Decision{Grant: g.ID, Approve: slices.Contains(chosen, g.ID), Until: until}
-		if d.Approve {
+		if !d.Approve {
+			d.Reason = form.Get("why." + g.ID)
+		} else {
 			var err error
 			if d.Constraints, err = narrower(fields(g, k.config.Approvals.Capability(g.Capability)), form); err != nil {
 				return answer, err

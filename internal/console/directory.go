@@ -307,6 +307,10 @@ func (p *mapPage) draw(g *gate.Graph) {
 		p.Wrong = drawn.Error()
 		return
 	}
+	if len(g.Edges()) == 0 {
+		p.Wrong = "Nothing is wired yet: no scope of the configuration lets an agent hand anything to another, and no agent has tried. Add scopes to powerbox.yaml to see them here."
+		return
+	}
 	p.Picture = template.HTML(b.String()) //nolint:gosec // handoff escapes every text in it
 }
 

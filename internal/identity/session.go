@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/token"
 )
 
 const (
@@ -182,12 +183,11 @@ func timeClaim(claims powerbox.Value, name string, required bool) (time.Time, er
 	if !ok && !required {
 		return time.Time{}, nil
 	}
-	d, _ := v.Decimal()
-	seconds, whole := d.Int64()
-	if v.Kind() != powerbox.KindNumber || !whole || seconds < 0 || seconds > latest.Unix() {
-		return time.Time{}, refuse(CodeClaim, "the token's %s is missing or not a time in whole seconds", name)
+	at, ok := token.NumericDate(v)
+	if !ok || at.After(latest) {
+		return time.Time{}, refuse(CodeClaim, "the token's %s is missing or not a number of seconds since 1970", name)
 	}
-	return time.Unix(seconds, 0).UTC(), nil
+	return at.UTC(), nil
 }
 
 func checkSignature(u unverified, keys []jose.JSONWebKey) error {

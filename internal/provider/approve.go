@@ -130,6 +130,7 @@ type Decision struct {
 	Approve     bool
 	Constraints powerbox.Value // narrower ones; null leaves them
 	Until       time.Time      // an end before that of the agent; zero for none
+	Reason      string         // why it is denied, told to the agent; "" for the answer's
 }
 
 // Answer is a person's word on an approval.
@@ -143,6 +144,16 @@ type Answer struct {
 	// Proof is the [Provider.AnswerDigest] that the person's passkey signed, "" for
 	// none, and Passkey which one it was. Another answer than that is not taken.
 	Proof, Passkey string
+}
+
+// why is the person's reason to deny one grant, "" for none of its own.
+func (a Answer) why(grant string) string {
+	for _, d := range a.Decisions {
+		if d.Grant == grant && !d.Approve {
+			return d.Reason
+		}
+	}
+	return ""
 }
 
 // Question is an approval as the person who is asked sees it.
@@ -339,7 +350,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 			err = p.activate(tx, &q.Agent, g, who.Principal, now)
 		case g.Status == agentauth.Pending: // one that was taken back stays so (AAP-M3)
 			g.Status, g.DeniedBy, g.Updated = agentauth.Denied, who.Principal, now
-			g.Reason = cmp.Or(plain(answer.Reason, maxReasonText), notApproved)
+			g.Reason = cmp.Or(plain(answer.why(g.ID), maxReasonText), plain(answer.Reason, maxReasonText), notApproved)
 			err = tx.PutGrant(*g)
 		}
 		if err != nil {

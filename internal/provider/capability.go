@@ -43,7 +43,8 @@ type Capability struct {
 	Lifetime    time.Duration  // of each grant, from when it is given; 0 for that of the agent
 	Constraints powerbox.Shape // of the server; the zero Shape is set to any arguments
 
-	schema *jsonschema.Schema // of Input
+	schema  *jsonschema.Schema // of Input
+	results *jsonschema.Schema // of Output; nil for any result
 }
 
 // MustLimit reports whether a grant of c by hand takes a limit that the person names: c
@@ -78,10 +79,15 @@ func (c *Capability) check() error {
 		}
 		c.Constraints = powerbox.AnyArguments()
 	}
+	var err error
+	if c.Output.Kind() != powerbox.KindNull && c.Location == "" {
+		if c.results, err = compile(c.Name+":output", c.Output); err != nil {
+			return fmt.Errorf("provider: capability %q: output: %w", c.Name, err)
+		}
+	}
 	if c.Input.Kind() == powerbox.KindNull {
 		return nil
 	}
-	var err error
 	if c.schema, err = compile(c.Name, c.Input); err != nil {
 		return fmt.Errorf("provider: capability %q: input: %w", c.Name, err)
 	}
@@ -129,6 +135,39 @@ func (c *Capability) validate(arguments powerbox.Value) *agentauth.Error {
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments are not as the input schema of %q has them: %s; describe the capability for its schema", c.Name, strings.TrimSpace(what))
 	}
 	return nil
+}
+
+// The words for what the server does about an output schema, as a listing has them.
+const (
+	ChecksResults = "checked"   // of every result, and of no event of a stream
+	ChecksNothing = "unchecked" // another service executes the capability
+)
+
+// Checks says whether results are checked against the output schema, "" without one.
+func (c *Capability) Checks() string {
+	switch {
+	case c.Output.Kind() == powerbox.KindNull:
+		return ""
+	case c.results == nil:
+		return ChecksNothing
+	}
+	return ChecksResults
+}
+
+// holds returns the error for a result that breaks the output schema, nil for none. It
+// repeats nothing of the result, which the caller is not to have.
+func (c *Capability) holds(r Result) *agentauth.Error {
+	if c.results == nil || r.Failed != nil || r.Stream != nil || r.Job != "" {
+		return nil
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(r.Data.AppendJSON(nil)))
+	if err == nil {
+		err = c.results.Validate(v)
+	}
+	if err == nil {
+		return nil
+	}
+	return agentauth.Errorf(agentauth.CodeInternal, "the service behind %q was called, and its answer breaks the output schema of the capability, so the answer is withheld; its operator has to correct the service or the schema", c.Name)
 }
 
 // Listing is a page of capabilities.

@@ -82,6 +82,9 @@ func (p *Provider) answerDigest(decided Question, who Person, answer Answer, app
 	for _, g := range decided.Grants {
 		if !approved[g.ID] {
 			out = append(out, g.ID)
+			if why := answer.why(g.ID); why != "" {
+				out[len(out)-1] += "\n" + why
+			}
 		}
 	}
 	return digest("answer", map[string]any{

@@ -103,6 +103,10 @@ func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed
 	if out.Result, err = p.config.Backend.Execute(ctx, e); err != nil {
 		return out, cmp.Or(p.outcome(ctx, v, evidence.Failed, causeBackend), p.failure(err, v.Record.ID))
 	}
+	if broken := c.holds(out.Result); broken != nil {
+		broken.Decision = v.Record.ID
+		return Executed{verdict: v, session: s}, errors.Join(broken, p.outcome(ctx, v, evidence.Failed, causeOutput))
+	}
 	switch {
 	case out.Failed != nil:
 		return out, p.outcome(ctx, v, evidence.Failed, string(out.Failed.Code))
@@ -306,12 +310,13 @@ const (
 	CauseService = "service" // a stream in which the service said no, and nothing else
 	CauseMidway  = "midway"  // one in which it said no, and told something besides: that was had
 	causeBackend = "backend" // it did not answer, and what became of the call is not known
+	causeOutput  = "output"  // it did what was asked, and answered against the output schema
 )
 
 func (p *Provider) outcome(ctx context.Context, v gate.Verdict, status evidence.OutcomeStatus, cause string) error {
 	err := p.config.Gate.Outcome(context.WithoutCancel(ctx), v, status, causeOf(cause))
 	if err == nil && p.budgeted(v) {
-		err = p.settle(ctx, v.Record.ID, status == evidence.Failed && cause != causeBackend && cause != CauseMidway)
+		err = p.settle(ctx, v.Record.ID, status == evidence.Failed && !slices.Contains([]string{causeBackend, CauseMidway, causeOutput}, cause))
 	}
 	if err != nil {
 		return unrecorded(v.Record.ID)
@@ -404,19 +409,29 @@ func (p *Provider) Poll(ctx context.Context, s Session, id string) (Result, erro
 	if err != nil {
 		return Result{}, p.failure(err, j.Decided.ID)
 	}
-	if r.Job != "" || j.Done {
+	if r.Job != "" {
 		return r, nil
 	}
-	return r, p.finish(ctx, j, r)
+	if j.Done {
+		if broken := c.holds(r); broken != nil {
+			broken.Decision = j.Decided.ID
+			return Result{}, broken
+		}
+		return r, nil
+	}
+	if broken := c.holds(r); broken != nil {
+		broken.Decision = j.Decided.ID
+		return Result{}, errors.Join(broken, p.finish(ctx, j, evidence.Failed, causeOutput))
+	}
+	if r.Failed != nil {
+		return r, p.finish(ctx, j, evidence.Failed, string(r.Failed.Code))
+	}
+	return r, p.finish(ctx, j, evidence.Achieved, "")
 }
 
 // finish records the outcome of a job once, whoever polls at the same time, at this
 // node or another: the record comes in the transaction in which the job is over.
-func (p *Provider) finish(ctx context.Context, j Job, r Result) error {
-	status, detail := evidence.Achieved, []byte(nil)
-	if r.Failed != nil {
-		status, detail = evidence.Failed, causeOf(string(r.Failed.Code))
-	}
+func (p *Provider) finish(ctx context.Context, j Job, status evidence.OutcomeStatus, cause string) error {
 	id, err := p.config.Gate.NewID()
 	if err != nil {
 		return err
@@ -427,7 +442,7 @@ func (p *Provider) finish(ctx context.Context, j Job, r Result) error {
 			return err
 		}
 		if latest.Decided.OutcomeStatus == evidence.Pending {
-			record, err := evidence.Outcome(latest.Decided, id, p.config.Now(), status, detail)
+			record, err := evidence.Outcome(latest.Decided, id, p.config.Now(), status, causeOf(cause))
 			if err != nil {
 				return err
 			}
@@ -436,7 +451,7 @@ func (p *Provider) finish(ctx context.Context, j Job, r Result) error {
 			}
 		}
 		if p.budgeted(gate.Verdict{Record: latest.Decided}) {
-			if err := tx.Settle(latest.Decided.ID, status == evidence.Failed); err != nil {
+			if err := tx.Settle(latest.Decided.ID, status == evidence.Failed && cause != causeOutput); err != nil {
 				return err
 			}
 		}

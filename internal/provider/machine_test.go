@@ -385,7 +385,7 @@ func (m *machine) grant(r *rapid.T) {
 		return
 	}
 	_, err := m.provider.GrantAs(m.t.Context(), who, a.id, ask[0])
-	if agrees(r, "granting", err, may(who, a.host) && a.state(m.now) == agentauth.Active); err == nil && !a.admits(grants[0].capability, grants[0].max) {
+	if agrees(r, "granting", err, may(who, a.host) && a.state(m.now) == agentauth.Active && (ask[0].Name != "close" || ask[0].Constraints.Kind() != powerbox.KindNull)); err == nil && !a.admits(grants[0].capability, grants[0].max) {
 		grants[0].status = agentauth.Active
 		a.grants = append(a.grants, grants[0])
 	}

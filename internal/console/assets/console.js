@@ -116,3 +116,6 @@ if (live) {
   addEventListener("pagehide", () => source.close());
 }
 localTimes(document);
+// The answer that gives nothing has the focus, and the page stays at its top.
+const first = document.querySelector("[data-focus]");
+if (first) first.focus({ preventScroll: true });
