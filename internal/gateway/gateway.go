@@ -240,15 +240,33 @@ type Answers struct {
 	Vouches func(target *gate.Target, chain []string, now time.Time) bool
 	// Origin returns the configured name of the agent that a holder is.
 	Origin func(holder string) string
-	// Scope returns Scope(A) for a caller at an agent; nil where no scopes are
-	// configured at all.
-	Scope func(origin, agent string) powerbox.Authority
+	// Scope returns Scope(A) as it is configured now, for a caller at an agent. It
+	// returns nil where no scopes are configured at all.
+	Scope func() func(origin, agent string) powerbox.Authority
 	// ByPolicy returns what policy allows a caller at an agent without a
 	// capability; nil where that cannot be asked.
 	ByPolicy func(agent string, caller identity.Caller) powerbox.Authority
 	// Pseudonym returns a principal's name at an agent.
 	Pseudonym func(agent, principal string) string
 	Redact    func(arguments powerbox.Value) []byte
+}
+
+// scopeAt is Scope(A) at one agent. A stream asks again with every event, and gets what is
+// configured then; where scopes are no longer configured, what was when the call began.
+func (a Answers) scopeAt(agent string) func(origin string) powerbox.Authority {
+	if a.Scope == nil {
+		return nil
+	}
+	began := a.Scope()
+	if began == nil {
+		return nil
+	}
+	return func(origin string) powerbox.Authority {
+		if now := a.Scope(); now != nil {
+			return now(origin, agent)
+		}
+		return began(origin, agent)
+	}
 }
 
 // Limits bound what callers can take.
