@@ -163,7 +163,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 		Issuer: i.issuer, Store: i.store, Exporter: i.store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
 		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.now, Log: a.log, Can: w.can, Policies: i.otherPolicies(w), Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
 		Reload: func(ctx context.Context, by string) (server.Reloaded, error) { return i.reloads.reload(ctx, by) },
-		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
+		Trust:  evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 	}
 	i.scores = &server.Scores{Log: i.store, Named: i.named, Now: a.now, Slog: a.log}
 	i.admin.Scores, i.admin.AsksTrust = i.scores, i.asksTrust()
