@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"strings"
 )
 
 const (
+	// commandEndpoint stands for the command where a URL is wanted.
+	commandEndpoint = "http://command.invalid/mcp"
 	// mcpBehind is the value of --mcp where what follows it says what is meant.
 	mcpBehind = "-"
 	// commandGateway is where the gateway of a command takes calls, unless the file is changed.
@@ -47,9 +50,12 @@ func (d *draft) readCommand(ctx context.Context, p *program) error {
 		return err
 	}
 	defer child.Close()
-	tools, err := mcpToolsOf(ctx, child, "http://command.invalid/mcp")
+	if _, err := exec.LookPath(d.command[0]); err != nil {
+		return fmt.Errorf("the command of the MCP server cannot be started: %w", err)
+	}
+	tools, err := mcpToolsOf(ctx, child, commandEndpoint)
 	if err != nil {
-		return fmt.Errorf("%q does not answer as an MCP server on its standard input and output: %w\nstart it by hand to see what it says, and name the variables that it needs with --mcp-env", d.command[0], err)
+		return fmt.Errorf("%q does not answer as an MCP server on its standard input and output: %s\nstart it by hand to see what it says, and name the variables that it needs with --mcp-env", d.command[0], strings.ReplaceAll(err.Error(), commandEndpoint, "the command"))
 	}
 	return d.guessTools(tools, fmt.Sprintf("the MCP server that %q starts", d.command[0]))
 }

@@ -48,7 +48,7 @@ func TestOPS_InitOfAnMCPServerThatIsACommand(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"init --out x.yaml --mcp -- true":                        "does not answer as an MCP server",
-		"init --out x.yaml --mcp -- ./not-there":                 "does not answer as an MCP server",
+		"init --out x.yaml --mcp -- ./not-there":                 "the command of the MCP server cannot be started",
 		"init --out x.yaml --mcp":                                "--mcp wants the URL of an MCP server, or its command",
 		"init --out x.yaml --mcp --":                             "--mcp wants the URL of an MCP server, or its command",
 		"init --out x.yaml --agent http://127.0.0.1:1 something": "a command goes behind --mcp --",
