@@ -133,3 +133,26 @@ func TestReportKnowsSessionsOfMCP(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// TestTraceTakesTheRecordOfAnOutcome: evidence list shows outcomes too, and each leads to the
+// decision that it is the outcome of.
+func TestTraceTakesTheRecordOfAnOutcome(t *testing.T) {
+	decided := asked(1, "a", "b", "", evidence.Allow)
+	became, err := evidence.Outcome(decided, "rec_9", decided.Time, evidence.Achieved, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := tracer{recordSource: log{became, decided}}.trace(t.Context(), "rec_9")
+	if err != nil || len(tree.Hops) != 1 || tree.Hops[0].Record != decided.ID || tree.Hops[0].Outcome != string(evidence.Achieved) {
+		t.Errorf("%v %+v", err, tree.Hops)
+	}
+}
+
+// TestListsSayWhatWasDone: a record that is about no call is listed by its action.
+func TestListsSayWhatWasDone(t *testing.T) {
+	for of, want := range map[action.Type]string{action.ConfigReload: "config.reload", action.CapabilityRequest: "capability.request", action.GuardCall: "b/g/op"} {
+		if got := listedAs(onRecord(of.String(), of.Class())); got != want {
+			t.Errorf("%s is listed as %q, want %q", of, got, want)
+		}
+	}
+}
