@@ -56,8 +56,7 @@ func newCall(p *program) *cobra.Command {
 	f.StringVar(&c.arguments, "arguments", "{}", "arguments of the skill, a JSON object")
 	c.addNeeds(cmd)
 	f.StringVar(&c.via, "via", "a2a", "protocol: a2a, or agent-auth")
-	c.holder.add(cmd)
-	c.holder.addReference(cmd)
+	c.holder.addEither(cmd)
 	c.agent.add(cmd)
 	required(cmd, "skill")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

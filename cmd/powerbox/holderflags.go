@@ -32,6 +32,12 @@ type holderFlags struct {
 	authorities          string // that the server's certificate is of
 }
 
+// addEither adds the flags of a holder with a key, or without.
+func (h *holderFlags) addEither(cmd *cobra.Command) {
+	h.add(cmd)
+	h.addReference(cmd)
+}
+
 // addReference adds the flags of a holder without a key.
 func (h *holderFlags) addReference(cmd *cobra.Command) {
 	f := cmd.Flags()

@@ -26,7 +26,7 @@ func (d *draft) server(args []string, dash int) error {
 	case d.mcp == mcpBehind && dash == 0 && len(args) > 0:
 		d.command = args
 	case d.mcp == mcpBehind && dash < 0 && len(args) == 1:
-		d.mcp, args = args[0], nil
+		d.mcp = args[0]
 	case d.mcp == mcpBehind:
 		return usage(errors.New("--mcp wants the URL of an MCP server, or its command: --mcp -- COMMAND ARGUMENTS"))
 	case len(args) > 0:

@@ -33,17 +33,17 @@ func calls(before string, methods ...string) map[string]Type {
 
 // sessions are the requests of MCP that are about the session, or list what there is. They
 // need no operation of a tool.
-var sessions = map[Type]bool{}
-
-func init() {
+var sessions = func() map[Type]bool {
+	all := map[Type]bool{}
 	for _, method := range []string{
 		"initialize", "ping", "logging/setLevel", "notifications/initialized", "notifications/cancelled", "notifications/progress",
 		"notifications/roots/list_changed", "server/discover", "subscriptions/listen", "tools/list", "resources/list", "resources/templates/list",
 		"prompts/list", "response", "GET", "DELETE",
 	} {
-		sessions[mcpMethods[method]] = true
+		all[mcpMethods[method]] = true
 	}
-}
+	return all
+}()
 
 // OfSession reports whether a record's action_type is a request of MCP that is about the
 // session, or lists what there is.
