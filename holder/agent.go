@@ -77,7 +77,7 @@ type Skill struct {
 // says something about capabilities that cannot be understood is an error, and
 // so is one that would have proofs made for another agent.
 func (c *Client) Discover(ctx context.Context, base string) (Agent, error) {
-	if err := c.check(); err != nil {
+	if err := c.reaches(); err != nil {
 		return Agent{}, err
 	}
 	base = strings.TrimRight(base, "/")

@@ -214,6 +214,9 @@ func (c *Client) accept(agent Agent, w wireCapability) (Capability, error) {
 	if w.Token == "" || w.Token == w.ID {
 		return out, nil // by reference only
 	}
+	if c.Key == nil {
+		return Capability{}, errors.New("the token is bound to a key, and the client has none")
+	}
 	if strings.HasPrefix(w.Token, "{") {
 		out.ScopeToken = w.Token
 		return out, c.acceptScopes(agent, w.Token)

@@ -32,8 +32,12 @@ const maxAnswer = 16 << 20
 // Client acts for one holder. It is safe for use by several goroutines, if its
 // fields are.
 type Client struct {
-	// Key is the holder's. Required.
+	// Key is the holder's. Required, except with ByReference.
 	Key *token.PrivateKey
+	// ByReference says that the holder has no key: the agent knows it by the client of
+	// its session, or by its certificate, and it holds capabilities by reference. Every
+	// call then carries the session.
+	ByReference bool
 	// Session returns the access token of the user behind the task for an
 	// audience, which is the public URL of an agent, or "" for no session.
 	// Optional. Without a session nothing can be requested.
@@ -52,6 +56,14 @@ func (c *Client) check() error {
 		return errors.New("holder: a Client needs Key, HTTP, Now and Random")
 	}
 	return nil
+}
+
+// reaches refuses a client that lacks what a call without a signature needs.
+func (c *Client) reaches() error {
+	if c.ByReference && c.Key == nil && c.HTTP != nil && c.Now != nil && c.Random != nil {
+		return nil
+	}
+	return c.check()
 }
 
 // newID returns 128 random bits as text.
@@ -76,6 +88,10 @@ func (c *Client) authorize(ctx context.Context, h http.Header, agent Agent, meth
 	if access == "" {
 		return nil
 	}
+	if c.Key == nil {
+		h.Set("Authorization", "Bearer "+access)
+		return nil
+	}
 	id, err := c.newID()
 	if err != nil {
 		return err
@@ -91,6 +107,9 @@ func (c *Client) authorize(ctx context.Context, h http.Header, agent Agent, meth
 
 // present adds a chain and the proof for one call of the agent.
 func (c *Client) present(h http.Header, agent Agent, chain []string, p proven, request token.Request) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	verified, err := trusted(chain, c.Now())
 	if err != nil {
 		return err
@@ -130,7 +149,7 @@ type proven struct {
 // call makes one JSON-RPC call and returns its result. Headers are added by
 // present, which gets the body that is sent.
 func (c *Client) call(ctx context.Context, agent Agent, method string, params powerbox.Value, present func(http.Header, []byte) error) (json.RawMessage, error) {
-	if err := c.check(); err != nil {
+	if err := c.reaches(); err != nil {
 		return nil, err
 	}
 	if !agent.Negotiates {

@@ -99,6 +99,9 @@ func (c *Client) Identify(ctx context.Context, h http.Header, agent Agent, metho
 
 // proveKey adds a proof of the holder's key that is bound to no token.
 func (c *Client) proveKey(h http.Header, method, target string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	id, err := c.newID()
 	if err != nil {
 		return err

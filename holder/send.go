@@ -16,7 +16,7 @@ import (
 // the client has one. What that may do is for the agent to say. It works with
 // agents that do not negotiate, too. A refusal is a [*Denied].
 func (c *Client) Send(ctx context.Context, agent Agent, skill string, arguments powerbox.Value) (json.RawMessage, error) {
-	if err := c.check(); err != nil {
+	if err := c.reaches(); err != nil {
 		return nil, err
 	}
 	id, err := c.newID()

@@ -48,7 +48,9 @@ const (
 // instance is one running server: issuer, gateway and operator's interface
 // over one store.
 type instance struct {
-	config   *config.Config
+	config   *config.Config // as the server started
+	force    force          // what a reload replaces
+	reloads  *reloader
 	ring     *keyring.Ring
 	issuing  map[string]*keyring.Issuing // by agent
 	store    storage
@@ -99,7 +101,8 @@ type assembly struct {
 	dev    bool // admit the built-in users
 	// newStore begins a store for keys that have been used with another one.
 	newStore bool
-	replaced *replacement // a key that is replaced; nil for none
+	replaced *replacement                   // a key that is replaced; nil for none
+	reload   func() (*config.Config, error) // reads the configuration again; nil where that cannot be done
 	now      func() time.Time
 	log      *slog.Logger
 }
@@ -175,7 +178,8 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	i.admin = &server.Admin{
 		Issuer: i.issuer, Store: i.store, Exporter: i.store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
 		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.now, Log: a.log, Can: w.can, Policies: i.otherPolicies(w), Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
-		Trust: evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
+		Reload: func(ctx context.Context, by string) (server.Reloaded, error) { return i.reloads.reload(ctx, by) },
+		Trust:  evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 	}
 	i.scores = &server.Scores{Log: i.store, Named: i.named, Now: a.now, Slog: a.log}
 	i.admin.Scores, i.admin.AsksTrust = i.scores, i.asksTrust()
@@ -183,7 +187,11 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if err := i.knowScores(ctx); err != nil {
 		return err
 	}
-	return errors.Join(i.watch(a.log), i.front(ctx, a, w), i.keepKeys(ctx, a.replaced), i.attend(ctx, a))
+	if err := errors.Join(i.watch(a.log), i.front(ctx, a, w), i.keepKeys(ctx, a.replaced), i.attend(ctx, a)); err != nil {
+		return err
+	}
+	i.reloads = &reloader{load: a.reload, force: &i.force, agents: w.agents, asks: i.desk != nil, issuer: i.issuer, caller: i.sessions, log: a.log}
+	return nil
 }
 
 // knowScores has nothing decided by scores that are not known yet.
@@ -247,20 +255,17 @@ func (i *instance) agentURL(id string) string {
 
 // wiring is what issuer and gateway share.
 type wiring struct {
-	sealer  *catalogue.Sealer
-	pages   cipher.AEAD
-	policy  issuerPolicy
-	agents  []*issuer.Agent
-	callers []config.CallerRule
-	origins map[string]string // configured name of an agent by its holder id
-	scopes  func(origin, agent string) powerbox.Authority
-	caps    map[string]powerbox.Authority
-	can     func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
-	now     func() time.Time
+	sealer *catalogue.Sealer
+	pages  cipher.AEAD
+	force  *force
+	agents []*issuer.Agent
+	caps   map[string]powerbox.Authority
+	can    func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
+	now    func() time.Time
 }
 
 func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
-	w := &wiring{callers: i.config.Identity.Callers, origins: map[string]string{}, caps: map[string]powerbox.Authority{}, now: a.now}
+	w := &wiring{force: &i.force, caps: map[string]powerbox.Authority{}, now: a.now}
 	handleKey, err := i.ring.Secret("handles")
 	if err != nil {
 		return nil, err
@@ -271,16 +276,15 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 	if w.pages, err = sealerFor(handleKey, "powerbox tokens of pages"); err != nil {
 		return nil, err
 	}
-	for _, c := range i.config.Identity.Callers {
-		w.origins[holderID(c)] = c.Agent
-	}
 	if w.agents, err = i.agents(a.now); err != nil {
 		return nil, err
 	}
-	if w.policy.engine, err = i.policies(w.agents); err != nil {
+	first, err := i.inForce(w.agents)
+	if err != nil {
 		return nil, err
 	}
-	if err := i.scopes(w); err != nil {
+	i.force.now.Store(first)
+	if err := i.caps(w); err != nil {
 		return nil, err
 	}
 	pairwise, err := i.ring.Secret("pairwise")
@@ -291,7 +295,7 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 		return nil, err
 	}
 	i.issuer, err = issuer.New(ctx, issuer.Config{
-		Store: i.store, Policy: w.policy, Asker: i.askPeople(), Sealer: w.sealer, Agents: w.agents, Callers: w.callerNames(), Origin: func(holder string) string { return w.origins[holder] }, Recorder: recorderID, Algorithm: i.config.Evidence.Algorithm,
+		Store: i.store, Policy: w.force, Asker: i.askPeople(), Sealer: w.sealer, Agents: w.agents, Callers: w.force.callerNames, Origin: w.force.origin, Recorder: recorderID, Algorithm: i.config.Evidence.Algorithm,
 		Stale: i.stale(), Pairwise: pairwise, MaximumLifetime: i.config.Issuer.MaximumLifetime, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
 	if err != nil {
@@ -342,15 +346,6 @@ func (i *instance) recordKeys(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// callerNames are the configured names of calling agents.
-func (w *wiring) callerNames() []string {
-	var names []string
-	for _, c := range w.callers {
-		names = append(names, c.Agent)
-	}
-	return names
 }
 
 // sealerFor seals for one use, under a key that is derived from that of handles, which all

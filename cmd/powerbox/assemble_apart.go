@@ -51,7 +51,8 @@ func (i *instance) here(next http.Handler) http.Handler {
 // of that agent, and the files that it refers to.
 func (i *instance) setup(a assembly, w *wiring, id string) (sidecar.Setup, error) {
 	out := sidecar.Setup{Files: map[string][]byte{}, Names: map[string]string{}}
-	c := *i.config
+	now := i.force.now.Load().config
+	c := *now
 	c.Agents, c.Policies, c.Resources, c.Include = nil, nil, nil, nil
 	c.Issuer.TLS = config.TLS{}
 	c.Store = config.Store{Durability: c.Store.Durability, Connections: c.Store.Connections} // where it is is nobody's business
@@ -61,7 +62,7 @@ func (i *instance) setup(a assembly, w *wiring, id string) (sidecar.Setup, error
 	c.Offers = map[string][]config.Offer{id: i.config.Offers[id]}
 	c.Skills = map[string][]config.Skill{id: i.config.Skills[id]}
 	c.Scopes = map[string]map[string][]string{}
-	for caller, agents := range i.config.Scopes {
+	for caller, agents := range now.Scopes {
 		// A caller without a scope here still is one: nothing is allowed to it.
 		c.Scopes[caller] = map[string][]string{}
 		if operations, ok := agents[id]; ok {

@@ -35,7 +35,7 @@ const (
 
 // newDesk makes the desk where people are asked, where anything is left to them.
 func (i *instance) newDesk(a assembly, w *wiring) error {
-	asks := len(i.config.Approvals.Rules) > 0 || w.policy.engine.AsksPeople()
+	asks := len(i.config.Approvals.Rules) > 0 || w.force.now.Load().engine.AsksPeople()
 	for _, skills := range i.config.Skills {
 		asks = asks || slices.ContainsFunc(skills, func(s config.Skill) bool { return s.Approval })
 	}

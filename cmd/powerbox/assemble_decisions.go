@@ -22,7 +22,7 @@ const minimumGuardToken = 32
 // decisions answers programs that enforce in their own process.
 func (i *instance) decisions(a assembly, w *wiring, g *gate.Gate) (*server.Decisions, error) {
 	d := &server.Decisions{
-		Gate: g, Agent: i.guarded, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
+		Gate: g, Agent: i.guarded, Origin: w.force.origin, Scope: w.force.scope,
 		Collections: map[string]string{}, Nowhere: trust.Issuer, Pseudonym: i.issuer.Pseudonym,
 		Redact: redaction(i.config.Evidence.Arguments), Now: a.now, Log: a.log, Keeper: i.keeper(), Recorded: i.recorded,
 		Approvals: i.guardAsks(w),
@@ -94,7 +94,7 @@ func allowedByPolicy(w *wiring, user identity.Caller, agent string, op powerbox.
 	if !ok || !cut {
 		return powerbox.Authority{}
 	}
-	if ruling := w.policy.Permits(user, agent, grant, name, r); !ruling.Allow || ruling.Approval != "" {
+	if ruling := w.force.Permits(user, agent, grant, name, r); !ruling.Allow || ruling.Approval != "" {
 		return powerbox.Authority{}
 	}
 	clause := powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: powerbox.AnyArguments()}

@@ -51,7 +51,7 @@ func (i *instance) directory(a assembly, administrator func(string) bool) (*cons
 // agent that is protected here.
 func (i *instance) named(origin string) bool {
 	return slices.ContainsFunc(i.config.Agents, func(a config.Agent) bool { return a.ID == origin }) ||
-		slices.ContainsFunc(i.config.Identity.Callers, func(c config.CallerRule) bool { return c.Agent == origin })
+		slices.ContainsFunc(i.force.now.Load().config.Identity.Callers, func(c config.CallerRule) bool { return c.Agent == origin })
 }
 
 // enforcement says how far calls to an agent can be held to anything, nil for one
@@ -98,7 +98,7 @@ func (i *instance) delegations(ctx context.Context) (console.Map, error) {
 		}
 		d.Agents[agent.ID] = a
 	}
-	for from, scopes := range i.config.Scopes {
+	for from, scopes := range i.force.now.Load().config.Scopes {
 		for to, operations := range scopes {
 			if err := d.AddScope(handoff.Scope{From: from, To: to, Place: at, Entries: operations}); err != nil {
 				return console.Map{}, err

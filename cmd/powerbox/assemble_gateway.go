@@ -89,7 +89,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w), Cards: client,
 		Network: network(client, strangers),
 		Answers: gateway.Answers{
-			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
+			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: w.force.origin, Scope: w.force.scope,
 			ByPolicy: i.byPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
 			Receipt: i.admin.Receipt,
 		},
@@ -274,7 +274,7 @@ func poster() func(ctx context.Context, address string, private bool, header htt
 // recipient is the holder that a configured agent is: the first that the
 // configuration names.
 func (w *wiring) recipient(agent string) (identity.Holder, bool) {
-	for _, c := range w.callers {
+	for _, c := range w.force.now.Load().config.Identity.Callers {
 		if c.Agent == agent {
 			return identity.Holder{ID: holderID(c)}, true
 		}

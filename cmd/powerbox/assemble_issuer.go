@@ -209,33 +209,8 @@ func (p issuerPolicy) Permits(c identity.Caller, agent, grant, operation string,
 
 func (p issuerPolicy) Digest() string { return p.engine.Digest() }
 
-// scopes makes Scope(A) for every configured caller, and Caps(B) as far as the
-// configuration tells it. Without a scopes section there is no Scope(A).
-func (i *instance) scopes(w *wiring) error {
-	made := map[string]powerbox.Authority{}
-	nothing, err := standing(nil)
-	if err != nil {
-		return err
-	}
-	scope := func(origin, agent string) powerbox.Authority {
-		if a, ok := made[origin+"\x00"+agent]; ok {
-			return a
-		}
-		return nothing
-	}
-	for origin, agents := range i.config.Scopes {
-		for agent, operations := range agents {
-			names := slices.Clone(operations)
-			for n := range names {
-				names[n] = agent + "/" + names[n]
-			}
-			a, err := standing(names)
-			if err != nil {
-				return fmt.Errorf("scopes.%s.%s: %w", origin, agent, err)
-			}
-			made[origin+"\x00"+agent] = a
-		}
-	}
+// caps makes Caps(B) as far as the configuration tells it.
+func (i *instance) caps(w *wiring) error {
 	for _, agent := range w.agents {
 		a, err := agent.Caps(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
 		if err != nil {
@@ -243,11 +218,8 @@ func (i *instance) scopes(w *wiring) error {
 		}
 		w.caps[agent.ID] = a
 	}
-	if len(i.config.Scopes) > 0 {
-		w.scopes = scope
-	}
 	w.can = func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision {
-		return powerbox.Decide(attempt, scope(origin, agent).Meet(w.caps[agent]), w.now())
+		return powerbox.Decide(attempt, w.force.now.Load().scope(origin, agent).Meet(w.caps[agent]), w.now())
 	}
 	return nil
 }

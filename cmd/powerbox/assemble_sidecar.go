@@ -305,14 +305,13 @@ func (g *apartGateway) front(f *face) error {
 	if err != nil {
 		return err
 	}
-	wiring := &wiring{origins: map[string]string{}, caps: map[string]powerbox.Authority{}, now: g.now}
-	for _, c := range f.config.Identity.Callers {
-		wiring.origins[holderID(c)] = c.Agent
-	}
 	i := &instance{config: f.config, read: f.read}
-	if err := i.scopes(wiring); err != nil {
+	first, err := scoping(f.config)
+	if err != nil {
 		return err
 	}
+	i.force.now.Store(first)
+	wiring := &wiring{force: &i.force, caps: map[string]powerbox.Authority{}, now: g.now}
 	agent, err := g.agent(i, f)
 	if err != nil {
 		return err
@@ -352,7 +351,7 @@ func (g *apartGateway) answers(f *face, w *wiring, chains gate.Chains) gateway.A
 	return gateway.Answers{
 		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
 		Vouches:  chains.Vouches,
-		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: func(holder string) string { return w.origins[holder] }, Scope: w.scopes,
+		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: w.force.origin, Scope: w.force.scope,
 		ByPolicy: g.remote.ByPolicy, Pseudonym: g.remote.Pseudonym, Redact: redaction(f.config.Evidence.Arguments),
 	}
 }

@@ -23,6 +23,6 @@ func (i *instance) standing(a assembly, w *wiring, g *gate.Gate) *server.Standin
 			}
 			return t, ok
 		},
-		Origin: func(holder string) string { return w.origins[holder] }, Now: a.now, Log: a.log,
+		Origin: w.force.origin, Now: a.now, Log: a.log,
 	})
 }

@@ -137,6 +137,9 @@ func (p *program) attach(ctx context.Context, c *config.Attach, output string) e
 		defer func() { _ = os.Remove(string(c.Socket)) }() // nobody answers there any more
 	}
 	for name, problem := range a.Check(ctx) {
+		if errors.Is(problem, attach.ErrMCP) {
+			return errors.Join(usage(fmt.Errorf("agent %q: %w", name, problem)), closeAll(fronts))
+		}
 		log.WarnContext(ctx, "an agent's card cannot be read yet", slog.String("agent", name), slog.Any("error", problem))
 	}
 	if err := p.printAttached(where, output); err != nil {

@@ -56,7 +56,7 @@ func newCall(p *program) *cobra.Command {
 	f.StringVar(&c.arguments, "arguments", "{}", "arguments of the skill, a JSON object")
 	c.addNeeds(cmd)
 	f.StringVar(&c.via, "via", "a2a", "protocol: a2a, or agent-auth")
-	c.holder.add(cmd)
+	c.holder.addEither(cmd)
 	c.agent.add(cmd)
 	required(cmd, "skill")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -71,7 +71,7 @@ func newCall(p *program) *cobra.Command {
 			return usage(fmt.Errorf("--arguments: %w", err))
 		}
 		if c.via == viaAgentAuth {
-			if err := foreign(cmd, "capability", "key", "session", "session-file", "needs", "feature"); err != nil {
+			if err := foreign(cmd, "capability", "key", "session", "session-file", "by-reference", "certificate", "certificate-key", "ca", "needs", "feature"); err != nil {
 				return err
 			}
 			return p.execute(cmd.Context(), &c.agent, args[0], c.skill, arguments, *output)

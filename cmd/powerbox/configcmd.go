@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/server"
 )
 
 func newConfig(p *program) *cobra.Command {
@@ -16,7 +18,7 @@ func newConfig(p *program) *cobra.Command {
 		Short: "Check and show the configuration",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newConfigCheck(p), newConfigPrint(p), &cobra.Command{
+	cmd.AddCommand(newConfigCheck(p), newConfigPrint(p), newConfigReload(p), &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of powerbox.yaml",
 		RunE: func(*cobra.Command, []string) error {
@@ -59,6 +61,42 @@ func newConfigCheck(p *program) *cobra.Command {
 			fmt.Fprintf(p.stdout, "%s is good: %s\n", file, many(len(c.Agents), "agent"))
 		}
 		return status
+	}
+	return cmd
+}
+
+func newConfigReload(p *program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Have the running server read its configuration again",
+		Long: "The server reads its own file, as it does on SIGHUP: scopes, policies and identity.callers are replaced, all of them\n" +
+			"or nothing. The difference is printed and put on record. If anything else changed, the server names it and changes\n" +
+			"nothing: that needs a restart. Check the file first: powerbox config check.",
+		Args: cobra.NoArgs,
+	}
+	output := outputFlag(cmd)
+	o := addOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.operator(o)
+		if err != nil {
+			return err
+		}
+		var done server.Reloaded
+		if err := op.call(cmd.Context(), http.MethodPost, "/v1/config/reload", struct{}{}, &done); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.printJSON(done)
+		}
+		for _, change := range done.Changes {
+			fmt.Fprintln(p.stdout, change)
+		}
+		if len(done.Changes) == 0 {
+			fmt.Fprintln(p.stdout, "the configuration says what it said before; nothing was changed")
+			return nil
+		}
+		fmt.Fprintf(p.stdout, "in force now: %s (before: %s), on record as %s\n", done.After, done.Before, done.Record)
+		return nil
 	}
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuer"
 )
 
 func newEvidenceList(p *program) *cobra.Command {
@@ -109,7 +110,7 @@ func writeRecords(out io.Writer, records iter.Seq2[evidence.Record, error]) erro
 			return err
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Time.Format(time.RFC3339), r.Decision, r.AgentID,
-			r.Details.Requester, subjectOf(r), r.OutcomeStatus, r.ID)
+			r.Details.Requester, listedAs(r), r.OutcomeStatus, r.ID)
 		if n++; n%recordPage != 0 {
 			continue
 		}
@@ -118,6 +119,14 @@ func writeRecords(out io.Writer, records iter.Seq2[evidence.Record, error]) erro
 		}
 	}
 	return w.Flush()
+}
+
+// listedAs is what a record is about, in a list: what was done, where that was about no call.
+func listedAs(r evidence.Record) string {
+	if !decidesCall(r) && r.Intent.Operation == issuer.OperationCapability {
+		return r.ActionType
+	}
+	return subjectOf(r)
 }
 
 // recordJSON is a record with its time as the stored form has it.

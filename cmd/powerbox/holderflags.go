@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/internal/config"
 )
 
 // sessionEnv holds the user's access token.
@@ -23,6 +26,57 @@ const sessionEnv = "POWERBOX_SESSION"
 // holderFlags say as whom a holder's verb acts.
 type holderFlags struct {
 	key, session, sessionFile string
+
+	byReference          bool // the holder has no key
+	certificate, certKey string
+	authorities          string // that the server's certificate is of
+}
+
+// addEither adds the flags of a holder with a key, or without.
+func (h *holderFlags) addEither(cmd *cobra.Command) {
+	h.add(cmd)
+	h.addReference(cmd)
+}
+
+// addReference adds the flags of a holder without a key.
+func (h *holderFlags) addReference(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&h.byReference, "by-reference", false, "instead of --key, for a caller that the agent knows by its OAuth client or certificate: hold capabilities by reference")
+	f.StringVar(&h.certificate, "certificate", "", "with --by-reference, PEM `file` with the client certificate that the agent knows")
+	f.StringVar(&h.certKey, "certificate-key", "", "PEM `file` with its private key")
+	f.StringVar(&h.authorities, "ca", "", "with --by-reference, PEM `file` with the authorities of the server's certificate, if the system has them not")
+	cmd.MarkFlagsMutuallyExclusive("key", "by-reference")
+	cmd.MarkFlagsRequiredTogether("certificate", "certificate-key")
+}
+
+// referenceClient is the client of a holder without a key.
+func (p *program) referenceClient(h holderFlags) (*holder.Client, error) {
+	client := &holder.Client{ByReference: true, HTTP: newHTTPClient(), Now: p.now, Random: rand.Reader}
+	transport, ok := client.HTTP.Transport.(*http.Transport)
+	if !ok || h.certificate+h.authorities == "" {
+		return client, nil
+	}
+	settings := &tls.Config{MinVersion: tls.VersionTLS12}
+	if h.certificate != "" {
+		pair, err := tls.LoadX509KeyPair(h.certificate, h.certKey)
+		if err != nil {
+			return nil, fmt.Errorf("--certificate and --certificate-key: %w", err)
+		}
+		settings.Certificates = []tls.Certificate{pair}
+	}
+	if h.authorities != "" {
+		data, err := p.readFile(h.authorities)
+		if err != nil {
+			return nil, err
+		}
+		if settings.RootCAs, err = authorities(data, config.Path(h.authorities)); err != nil {
+			return nil, fmt.Errorf("--ca: %w", err)
+		}
+	}
+	transport = transport.Clone()
+	transport.TLSClientConfig = settings
+	client.HTTP.Transport = transport
+	return client, nil
 }
 
 func (h *holderFlags) add(cmd *cobra.Command) {
@@ -34,19 +88,26 @@ func (h *holderFlags) add(cmd *cobra.Command) {
 
 // holderClient is the client of the flags. Without a session it has none.
 func (p *program) holderClient(h holderFlags) (*holder.Client, error) {
-	if h.key == "" {
-		return nil, usage(errors.New("--key is missing; make a key with: powerbox keys new holder.jwk"))
-	}
-	key, err := holder.LoadKey(h.key)
+	client, err := p.keyOrReference(h)
 	if err != nil {
 		return nil, err
 	}
-	client := &holder.Client{Key: key, HTTP: newHTTPClient(), Now: p.now, Random: rand.Reader}
 	session, err := p.session(h)
 	if session != "" {
 		client.Session = func(context.Context, string) (string, error) { return session, nil }
 	}
 	return client, err
+}
+
+func (p *program) keyOrReference(h holderFlags) (*holder.Client, error) {
+	switch {
+	case h.byReference:
+		return p.referenceClient(h)
+	case h.key == "":
+		return nil, usage(errors.New("--key is missing; make a key with: powerbox keys new holder.jwk"))
+	}
+	key, err := holder.LoadKey(h.key)
+	return &holder.Client{Key: key, HTTP: newHTTPClient(), Now: p.now, Random: rand.Reader}, err
 }
 
 // session returns the user's access token, "" for none.
@@ -204,7 +265,8 @@ func (p *program) printCapability(c capabilityJSON) {
 	if len(c.ScopeToken) > 0 {
 		fmt.Fprintf(p.stdout, "  as         scope token with %d links\n", len(c.Links))
 	} else if len(c.Chain) == 0 {
-		fmt.Fprintln(p.stdout, "  by reference only: every call needs the user's session")
+		fmt.Fprintln(p.stdout, "  by reference: send two headers with every call, from the same client or certificate")
+		fmt.Fprintf(p.stdout, "    Authorization: Bearer ACCESS_TOKEN   # the user's session\n    %s: %s\n", holder.HeaderCapability, c.ID)
 	}
 }
 

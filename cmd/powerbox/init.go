@@ -22,9 +22,11 @@ import (
 // draft is a configuration in the making.
 type draft struct {
 	agent, id, out, user string
-	mcp                  string // endpoint, where it is an MCP server
-	base                 string // issuer.url of the configuration that is there
-	beside               string // file of its own for the agent, beside the configuration that is there
+	mcp                  string   // endpoint, where it is an MCP server
+	command              []string // that the MCP server is started by, instead
+	env                  []string // names of variables that it gets
+	base                 string   // issuer.url of the configuration that is there
+	beside               string   // file of its own for the agent, beside the configuration that is there
 	card                 a2a.CardView
 	skills               []draftSkill
 	token                string // of the built-in user
@@ -42,17 +44,23 @@ func newInit(p *program) *cobra.Command {
 	var d draft
 	var force, add bool
 	cmd := &cobra.Command{
-		Use:   "init --agent URL | --mcp URL [--add]",
+		Use:   "init --agent URL | --mcp URL | --mcp -- COMMAND [ARGUMENTS] [--add]",
 		Short: "Read an agent's card, or an MCP server's tools, and write a powerbox.yaml that observes it",
 		Long: "Init guesses from the card which operation each skill is, and whether it changes anything. Every guess is\n" +
 			"marked in the file. Nothing is enforced yet: the mode is observe. With --add the agent joins those of a\n" +
-			"configuration that is there: it gets a file of its own in powerbox.d, and nothing else is changed.",
+			"configuration that is there: it gets a file of its own in powerbox.d, and nothing else is changed.\n\n" +
+			"An MCP server that is a command is started once, asked for its tools, and ended. It gets PATH, HOME, USER,\n" +
+			"LANG, LC_ALL, TZ, TMPDIR and what --mcp-env names of the environment.",
 		Example: "  powerbox init --agent http://127.0.0.1:9001\n" +
-			"  powerbox init --agent http://127.0.0.1:9002 --id mailer --add",
+			"  powerbox init --agent http://127.0.0.1:9002 --id mailer --add\n" +
+			"  powerbox init --id files --mcp -- npx -y @modelcontextprotocol/server-filesystem /srv/files",
 	}
+	cmd.Args = cobra.ArbitraryArgs // those of the command
 	f := cmd.Flags()
 	f.StringVar(&d.agent, "agent", "", "`URL` of the agent, as its clients have it")
-	f.StringVar(&d.mcp, "mcp", "", "`URL` of the endpoint of an MCP server, instead of an agent")
+	f.StringVar(&d.mcp, "mcp", "", "`URL` of the endpoint of an MCP server, instead of an agent; or its command behind --")
+	f.Lookup("mcp").NoOptDefVal = mcpBehind
+	f.StringSliceVar(&d.env, "mcp-env", nil, "`name` of a variable of the environment that the command gets; may be repeated")
 	f.StringVar(&d.id, "id", "", "name of the agent here; made from its card where absent")
 	f.StringVar(&d.out, "out", defaultConfig, "`file` to write, with --add the one that is there; policies and a catalogue go beside it")
 	f.BoolVar(&add, "add", false, "add the agent to the configuration that is there")
@@ -60,8 +68,11 @@ func newInit(p *program) *cobra.Command {
 	f.BoolVar(&force, "force", false, "write over files that are there")
 	cmd.MarkFlagsOneRequired("agent", "mcp")
 	cmd.MarkFlagsMutuallyExclusive("agent", "mcp")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := d.read(cmd.Context()); err != nil {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := d.server(args, cmd.ArgsLenAtDash()); err != nil {
+			return err
+		}
+		if err := d.read(cmd.Context(), p); err != nil {
 			return err
 		}
 		if add {
@@ -83,12 +94,15 @@ func newInit(p *program) *cobra.Command {
 }
 
 // read fetches the card and guesses.
-func (d *draft) read(ctx context.Context) error {
+func (d *draft) read(ctx context.Context, p *program) error {
 	d.agent = strings.TrimRight(d.agent, "/")
 	policy := upstreamPolicy()
 	policy.MaxBytes = a2a.MaxCardBytes
 	client := outbound.New(policy)
-	if d.mcp != "" {
+	switch {
+	case len(d.command) > 0:
+		return d.readCommand(ctx, p)
+	case d.mcp != "":
 		return d.readMCP(ctx, client.Transport())
 	}
 	raw, _, err := client.Get(ctx, d.agent+"/.well-known/agent-card.json", "application/json")
@@ -261,9 +275,12 @@ func (p *program) printDraft(d draft, files []draftFile) error {
 		fmt.Fprintf(p.stdout, "  skill %s is operation %s:%s/%s\n", s.id, d.id, s.effect(), s.operation)
 	}
 	behind := d.agent
-	if d.mcp != "" {
+	switch {
+	case len(d.command) > 0:
+		return p.printCommandDraft(d)
+	case d.mcp != "":
 		behind = d.mcp
-	} else {
+	default:
 		fmt.Fprintf(p.stdout, "  a message that names no skill needs all of them\n")
 	}
 	_, err := fmt.Fprintf(p.stdout, "next:\n  powerbox config check%s\n  powerbox serve --dev%s\n  point the clients of %s at %s/agents/%s\n  powerbox report%s\n",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,7 +14,10 @@ import (
 func (d *draft) yaml() string {
 	var b strings.Builder
 	from := "the card of " + strconv.Quote(d.card.Name)
-	if d.mcp != "" {
+	switch {
+	case len(d.command) > 0:
+		from = "the tools of the MCP server that " + strconv.Quote(filepath.Base(d.command[0])) + " starts"
+	case d.mcp != "":
 		from = "the tools of the MCP server at " + strconv.Quote(d.mcp)
 	}
 	fmt.Fprintf(&b, "# Written by powerbox init from %s.\n", from)
@@ -46,6 +50,11 @@ func (d *draft) yaml() string {
 
 // agents writes the agent, or the MCP server.
 func (d *draft) agents(b *strings.Builder) {
+	if len(d.command) > 0 {
+		fmt.Fprintf(b, "agents:\n  - id: %s\n    protocol: mcp\n    # A gateway of its own starts the command: powerbox gateway --mcp-exec. The upstream is not called.\n", bare(d.id))
+		fmt.Fprintf(b, "    upstream: %s\n    gateway_url: %s\n    mode: observe # then scoped, then require\n", quoted(noUpstream), quoted(commandGateway))
+		return
+	}
 	if d.mcp != "" {
 		fmt.Fprintf(b, "agents:\n  - id: %s\n    protocol: mcp\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), quoted(d.mcp))
 		return

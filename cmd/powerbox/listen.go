@@ -79,7 +79,8 @@ type serving struct {
 	limits        config.Limits
 	notice, drain time.Duration
 	streams       leaving
-	sources       func() []*source // files that are read again
+	sources       func() []*source      // files that are read again
+	reload        func(context.Context) // reads the configuration again; nil where nothing does
 	log           *slog.Logger
 }
 
@@ -94,7 +95,7 @@ func (i *instance) serving(log *slog.Logger) serving {
 	c := i.config
 	return serving{
 		limits: c.Limits, notice: c.Defaults.DrainNotice, drain: c.Defaults.Drain, streams: i.gateway,
-		sources: func() []*source { return i.sources }, log: log,
+		sources: func() []*source { return i.sources }, reload: i.reloads.told, log: log,
 	}
 }
 
@@ -106,7 +107,7 @@ func (s serving) all(ctx context.Context, fronts []front) error {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGHUP)
 	defer signal.Stop(asked)
-	go reread(ctx, s.sources, asked, s.log)
+	go reread(ctx, s.sources, asked, s.reload, s.log)
 	servers := make([]*http.Server, len(fronts))
 	failed := make(chan error, len(fronts))
 	for n, f := range fronts {

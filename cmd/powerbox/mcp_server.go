@@ -51,20 +51,25 @@ func mcpToolsOf(ctx context.Context, via http.RoundTripper, endpoint string) ([]
 	return tools, nil
 }
 
-// readMCP asks an MCP server for its tools and guesses. A tool that calls itself
-// one that only reads, and whose name says nothing else, is taken to read.
+// readMCP asks an MCP server at its endpoint for its tools, and guesses.
 func (d *draft) readMCP(ctx context.Context, via http.RoundTripper) error {
 	tools, err := mcpToolsOf(ctx, via, d.mcp)
 	if err != nil {
 		return fmt.Errorf("%w\nwant the URL of its endpoint, such as http://127.0.0.1:9000/mcp", err)
 	}
+	return d.guessTools(tools, "the MCP server at "+d.mcp)
+}
+
+// guessTools guesses which operation each tool is. A tool that calls itself one that only
+// reads, and whose name says nothing else, is taken to read.
+func (d *draft) guessTools(tools []mcpTool, which string) error {
 	if len(tools) == 0 {
-		return fmt.Errorf("the MCP server at %s has no tools, so there is nothing that could be granted", d.mcp)
+		return fmt.Errorf("%s has no tools, so there is nothing that could be granted", which)
 	}
 	if d.id == "" {
 		d.id = "tools"
 	}
-	d.card = a2a.CardView{Name: d.mcp}
+	d.card = a2a.CardView{Name: which}
 	only := map[string]bool{}
 	for _, t := range tools {
 		d.card.Skills = append(d.card.Skills, t.Name)

@@ -119,7 +119,7 @@ func (p *program) runRelay(ctx context.Context, o relayOptions) error {
 	background, stop := context.WithCancel(ctx)
 	wg.Go(func() { relay.Run(background) })
 	if secured != nil {
-		wg.Go(func() { reread(background, func() []*source { return []*source{secured.source} }, nil, log) })
+		wg.Go(func() { reread(background, func() []*source { return []*source{secured.source} }, nil, nil, log) })
 	}
 	log.InfoContext(ctx, "relaying", slog.String("listen", listener.Addr().String()), slog.Any("servers", o.servers))
 	// One place for each stream, and some for who asks for a snapshot. One address has

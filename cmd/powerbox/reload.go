@@ -58,8 +58,8 @@ func (s *source) read(anyway bool) (used bool, err error) {
 }
 
 // reread looks at the sources' files from time to time, and at once when asked,
-// until ctx ends.
-func reread(ctx context.Context, sources func() []*source, asked <-chan os.Signal, log *slog.Logger) {
+// until ctx ends. Then the configuration is read again, too, where reload does that.
+func reread(ctx context.Context, sources func() []*source, asked <-chan os.Signal, reload func(context.Context), log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
 	for {
@@ -79,8 +79,11 @@ func reread(ctx context.Context, sources func() []*source, asked <-chan os.Signa
 				log.InfoContext(ctx, "files were read again", slog.String("setting", s.setting))
 			}
 		}
-		if anyway && len(sources()) == 0 {
-			log.InfoContext(ctx, "there are no files to be read again; the configuration itself is read at the start alone")
+		switch {
+		case anyway && reload != nil:
+			reload(ctx)
+		case anyway && len(sources()) == 0:
+			log.InfoContext(ctx, "there are no files to be read again")
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 )
 
@@ -142,6 +143,9 @@ func (s summary) list() []use {
 	return out
 }
 
+// sessionCall is the operation of a request of MCP that is about the session, or lists tools.
+const sessionCall = "MCP session"
+
 // unnamed is the operation of a call that names nothing that is configured.
 const unnamed = "unknown"
 
@@ -162,6 +166,9 @@ func operationsOf(r evidence.Record) []string {
 	}
 	if len(names) > 0 {
 		return names
+	}
+	if action.OfSession(r.ActionType) {
+		return []string{sessionCall}
 	}
 	if name := r.Intent.Operation; strings.HasPrefix(name, "a2a.") && name != "a2a.message" {
 		return []string{name}
@@ -401,7 +408,7 @@ func (r report) grants() grantFile {
 	g := grantFile{Scopes: map[string]map[string][]string{}, Unnamed: map[string][]string{}, Left: map[string]int{}}
 	for _, u := range r.Uses {
 		switch {
-		case strings.HasPrefix(u.Operation, "a2a."):
+		case strings.HasPrefix(u.Operation, "a2a."), u.Operation == sessionCall:
 			// Comes with every scope.
 		case u.Operation == freeTextCall:
 			g.Left["free text names no skill; "+nameSkill] += u.Calls

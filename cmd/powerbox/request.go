@@ -36,7 +36,9 @@ func newRequest(p *program) *cobra.Command {
 			"    --collection reports --filter quarter=2025-Q1 --key holder.jwk --session-file alice.session --out capability.json",
 		Long: "With --via agent-auth an agent that powerbox agent connect made asks its provider for more, and waits for the person who\n" +
 			"approves: AGENT_URL is then its id, or a provider at which there is one agent, and a grant is a capability. With --out it also\n" +
-			"has the provider issue tokens for these grants, where that does: powerbox narrow --agent passes them on.",
+			"has the provider issue tokens for these grants, where that does: powerbox narrow --agent passes them on.\n\n" +
+			"A caller without a key uses --by-reference: the agent knows it by the OAuth client of its session or by its certificate.\n" +
+			"What to send with its calls is printed.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := outputFlag(cmd)
@@ -55,7 +57,7 @@ func newRequest(p *program) *cobra.Command {
 	f.BoolVar(&r.wait, "wait", false, "where a person has to approve, wait for the answer")
 	f.StringVar(&r.out, "out", "", "capability `file` to write, with mode 0600")
 	f.StringVar(&r.via, "via", "a2a", "protocol: a2a, or agent-auth")
-	r.holder.add(cmd)
+	r.holder.addEither(cmd)
 	r.agent.add(cmd)
 	r.asking.add(cmd)
 	required(cmd, "grant", "purpose")
@@ -110,7 +112,7 @@ func (p *program) requestOfAgent(ctx context.Context, r *requestFlags, url, outp
 
 // requestCapability asks a provider for more, for one of its agents.
 func (p *program) requestCapability(cmd *cobra.Command, r *requestFlags, of, output string) error {
-	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "tenant", "push", "card", "scope-token", "wait", "key", "session", "session-file")
+	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "tenant", "push", "card", "scope-token", "wait", "key", "session", "session-file", "by-reference", "certificate", "certificate-key", "ca")
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func newServe(p *program) *cobra.Command {
 				return err
 			}
 			defer p.tune()()
-			return p.serve(cmd.Context(), c, dev, newStore)
+			return p.serve(cmd.Context(), assembly{config: c, dev: dev, newStore: newStore, reload: func() (*config.Config, error) { return p.loadConfig(file) }})
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", defaultConfig, "configuration `file`")
@@ -40,12 +40,14 @@ func newServe(p *program) *cobra.Command {
 }
 
 // serve runs until ctx ends, and then lets calls that are under way finish.
-func (p *program) serve(ctx context.Context, c *config.Config, dev, newStore bool) error {
+func (p *program) serve(ctx context.Context, a assembly) error {
 	log := slog.New(slog.NewJSONHandler(p.stderr, nil))
+	c, dev := a.config, a.dev
+	a.now, a.log = p.now, log
 	if dev {
 		fmt.Fprintln(p.stderr, "NOT SAFE: --dev admits built-in users with fixed tokens. Use it for experiments on this machine only.")
 	}
-	i, err := assemble(ctx, assembly{config: c, dev: dev, newStore: newStore, now: p.now, log: log})
+	i, err := assemble(ctx, a)
 	if err != nil {
 		return err
 	}

@@ -228,6 +228,8 @@ func (t tracer) ofRecord(ctx context.Context, into *gathered, id string) error {
 	}
 	into.records[r.ID] = r
 	switch {
+	case r.Details.OutcomeOf != "": // what became of a decision is told with it
+		return t.ofRecord(ctx, into, r.Details.OutcomeOf)
 	case r.Details.TraceID != "":
 		return t.add(ctx, into, recordQuery{trace: r.Details.TraceID})
 	case r.TaskID != "":

@@ -119,3 +119,40 @@ func TestFreeTextIsNoSkillInEveryList(t *testing.T) {
 		}
 	}
 }
+
+// TestReportKnowsSessionsOfMCP: a request that is about the session of an MCP client names
+// nothing that would have to be configured, and needs no scope of its own.
+func TestReportKnowsSessionsOfMCP(t *testing.T) {
+	r := onRecord("mcp.tools.list", action.Call)
+	r.Intent.Operation, r.Details.Gate.Required = "a2a.message", []string{"a2a.message"}
+	told := summarise([]evidence.Record{r})
+	if len(told.Uses) != 1 || told.Uses[0].Operation != sessionCall || strings.Contains(strings.Join(told.advice(), " "), "nothing that is configured") {
+		t.Errorf("%+v %q", told.Uses, told.advice())
+	}
+	if g := told.grants(); len(g.Scopes)+len(g.Left) != 0 {
+		t.Errorf("%+v", g)
+	}
+}
+
+// TestTraceTakesTheRecordOfAnOutcome: evidence list shows outcomes too, and each leads to the
+// decision that it is the outcome of.
+func TestTraceTakesTheRecordOfAnOutcome(t *testing.T) {
+	decided := asked(1, "a", "b", "", evidence.Allow)
+	became, err := evidence.Outcome(decided, "rec_9", decided.Time, evidence.Achieved, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := tracer{recordSource: log{became, decided}}.trace(t.Context(), "rec_9")
+	if err != nil || len(tree.Hops) != 1 || tree.Hops[0].Record != decided.ID || tree.Hops[0].Outcome != string(evidence.Achieved) {
+		t.Errorf("%v %+v", err, tree.Hops)
+	}
+}
+
+// TestListsSayWhatWasDone: a record that is about no call is listed by its action.
+func TestListsSayWhatWasDone(t *testing.T) {
+	for of, want := range map[action.Type]string{action.ConfigReload: "config.reload", action.CapabilityRequest: "capability.request", action.GuardCall: "b/g/op"} {
+		if got := listedAs(onRecord(of.String(), of.Class())); got != want {
+			t.Errorf("%s is listed as %q, want %q", of, got, want)
+		}
+	}
+}

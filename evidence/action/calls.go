@@ -31,6 +31,24 @@ func calls(before string, methods ...string) map[string]Type {
 	return all
 }
 
+// sessions are the requests of MCP that are about the session, or list what there is. They
+// need no operation of a tool.
+var sessions = func() map[Type]bool {
+	all := map[Type]bool{}
+	for _, method := range []string{
+		"initialize", "ping", "logging/setLevel", "notifications/initialized", "notifications/cancelled", "notifications/progress",
+		"notifications/roots/list_changed", "server/discover", "subscriptions/listen", "tools/list", "resources/list", "resources/templates/list",
+		"prompts/list", "response", "GET", "DELETE",
+	} {
+		all[mcpMethods[method]] = true
+	}
+	return all
+}()
+
+// OfSession reports whether a record's action_type is a request of MCP that is about the
+// session, or lists what there is.
+func OfSession(name string) bool { return sessions[Type{name}] }
+
 // OfA2A returns the type of a call of A2A or of the extension, by the method's name in
 // version 1.0.
 func OfA2A(method string) Type {

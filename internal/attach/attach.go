@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/internal/a2a"
@@ -34,6 +35,7 @@ type Config struct {
 // Attach is the process beside one agent.
 type Attach struct {
 	config  Config
+	skills  sync.Map // peers at the URLs of their skills, by name, NUL and skill
 	peers   map[string]*peer
 	own     *task // of the process itself, or the floor
 	inbound *inbound

@@ -101,21 +101,38 @@ func (c *card) fetch(ctx context.Context) (*seen, error) {
 	}
 	s := &seen{raw: raw}
 	if s.view, err = a2a.ReadCard(raw); err == nil {
+		if isMCP(s.view) {
+			return nil, fmt.Errorf("%s is %w; clients of MCP call it at its own URL, with the headers that powerbox request --by-reference prints, or start it with powerbox gateway --stdio --mcp-exec -- COMMAND", c.base, ErrMCP)
+		}
 		s.agent, err = holder.ReadAgent(c.base, raw)
 	}
 	return s, err
+}
+
+// ErrMCP says that a peer is no agent of A2A.
+var ErrMCP = errors.New("an MCP server, which attach does not serve")
+
+// isMCP reports whether a card leads to MCP alone.
+func isMCP(v a2a.CardView) bool {
+	for _, b := range []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON, a2a.GRPC} {
+		if _, ok := v.Interface(b, "", ""); ok {
+			return false
+		}
+	}
+	_, ok := v.Interface(a2a.MCP, "", "")
+	return ok
 }
 
 // fetch returns the body of an answer that is 200 and no longer than limit.
 func fetch(ctx context.Context, client *http.Client, address string, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil) //nolint:gosec // below a configured card, and a skill is a name on it
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Accept", "application/json")
-	response, err := client.Do(r)
+	response, err := client.Do(r) //nolint:gosec // as above
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,13 @@
 package attach
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/a2a"
@@ -66,6 +68,14 @@ func (a *Attach) reverse(w http.ResponseWriter, r *http.Request) {
 // below serves one path below a peer's URL. local is where its card is to lead,
 // "" to leave it as it is.
 func (a *Attach) below(w http.ResponseWriter, r *http.Request, p *peer, path, local string) {
+	if skill, rest, ok := skillOf(path); ok {
+		if at := a.skill(r.Context(), p, skill); at != nil {
+			p, path = at, rest
+			if local != "" {
+				local += "/skills/" + url.PathEscape(skill)
+			}
+		}
+	}
 	switch {
 	case r.Method == http.MethodGet && (path == wellKnown || path == wellKnown03):
 		a.card(w, r, p, local)
@@ -77,6 +87,29 @@ func (a *Attach) below(w http.ResponseWriter, r *http.Request, p *peer, path, lo
 	default:
 		a.call(w, r, p, a2a.HTTPJSON, path, local)
 	}
+}
+
+// skillOf reads the path of a skill's URL, or of one below it.
+func skillOf(path string) (skill, rest string, ok bool) {
+	below, ok := strings.CutPrefix(path, "/skills/")
+	if !ok {
+		return "", "", false
+	}
+	segment, rest, _ := strings.Cut(below, "/")
+	skill, err := url.PathUnescape(segment)
+	return skill, "/" + rest, err == nil && skill != ""
+}
+
+// skill is a peer at the URL of one of its skills, which has a card of its own; nil where
+// the peer's card has no such skill.
+func (a *Attach) skill(ctx context.Context, p *peer, skill string) *peer {
+	known, err := p.card.get(ctx)
+	if err != nil || !slices.Contains(known.view.Skills, skill) {
+		return nil
+	}
+	base := strings.TrimRight(p.card.base, "/") + "/skills/" + url.PathEscape(skill)
+	at, _ := a.skills.LoadOrStore(p.Name+"\x00"+skill, &peer{p.Peer, &card{base: base, http: p.card.http, now: p.card.now}})
+	return at.(*peer) //nolint:forcetypeassert // nothing else is stored there
 }
 
 // forward serves a request as an HTTP proxy gets it, with its whole URL.

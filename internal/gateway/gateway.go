@@ -240,9 +240,9 @@ type Answers struct {
 	Vouches func(target *gate.Target, chain []string, now time.Time) bool
 	// Origin returns the configured name of the agent that a holder is.
 	Origin func(holder string) string
-	// Scope returns Scope(A) for a caller at an agent; nil where no scopes are
-	// configured at all.
-	Scope func(origin, agent string) powerbox.Authority
+	// Scope returns Scope(A) as it is configured now, for a caller at an agent. It
+	// returns nil where no scopes are configured at all.
+	Scope func() func(origin, agent string) powerbox.Authority
 	// ByPolicy returns what policy allows a caller at an agent without a
 	// capability; nil where that cannot be asked.
 	ByPolicy func(ctx context.Context, agent string, caller identity.Caller) (powerbox.Authority, error)
@@ -252,6 +252,24 @@ type Answers struct {
 	// Receipt returns the receipt of a record, which has to be in the log already; nil
 	// where that is elsewhere, as of a gateway apart from the server.
 	Receipt func(ctx context.Context, record string) ([]byte, error)
+}
+
+// scopeAt is Scope(A) at one agent. A stream asks again with every event, and gets what is
+// configured then; where scopes are no longer configured, what was when the call began.
+func (a Answers) scopeAt(agent string) func(origin string) powerbox.Authority {
+	if a.Scope == nil {
+		return nil
+	}
+	began := a.Scope()
+	if began == nil {
+		return nil
+	}
+	return func(origin string) powerbox.Authority {
+		if now := a.Scope(); now != nil {
+			return now(origin, agent)
+		}
+		return began(origin, agent)
+	}
 }
 
 // Limits bound what callers can take.

@@ -298,9 +298,7 @@ func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call,
 			powerbox.Member{Name: "registration", Value: powerbox.String(p.Decision)},
 		).AppendJSON(nil),
 	}
-	if g.config.Scope != nil {
-		c.Scope = func(origin string) powerbox.Authority { return g.config.Scope(origin, x.ID) }
-	}
+	c.Scope = g.config.scopeAt(x.ID)
 	switch {
 	case p.Held != nil:
 		held, err := p.Held.held()

@@ -53,13 +53,13 @@ func TestActionTypesComeFromTheList(t *testing.T) {
 func TestActionProblems(t *testing.T) {
 	for src, want := range map[string]int{
 		`evidence.Record{ID: id, ActionType: call.Action.String(), Time: now}`: 0,
-		`r.ActionType = action.KeyUse.String()`:                               0,
-		`action.KeyUse.Is(r.ActionType)`:                                      0,
-		`evidence.Record{ActionType: "trade.execute"}`:                        1,
-		`r.ActionType = "x." + kind`:                                          1,
-		`strings.HasPrefix(r.ActionType, "a2a.")`:                             1,
-		`r.ActionType == "capability.request"`:                                1,
-		`switch r.ActionType {`:                                               1,
+		`r.ActionType = action.KeyUse.String()`:                                0,
+		`action.KeyUse.Is(r.ActionType)`:                                       0,
+		`evidence.Record{ActionType: "trade.execute"}`:                         1,
+		`r.ActionType = "x." + kind`:                                           1,
+		`strings.HasPrefix(r.ActionType, "a2a.")`:                              1,
+		`r.ActionType == "capability.request"`:                                 1,
+		`switch r.ActionType {`:                                                1,
 	} {
 		if got := actionProblems(src); len(got) != want {
 			t.Errorf("problems of %s: %q, want %d", src, got, want)

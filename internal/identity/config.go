@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -120,7 +121,7 @@ type Replay interface {
 // Authenticator says who calls. It is safe for concurrent use.
 type Authenticator struct {
 	providers map[string]*provider
-	agents    map[string]string // by Holder.ID
+	agents    atomic.Pointer[map[string]string] // configured names by Holder.ID
 	dev       []devUser
 	window    time.Duration
 	started   time.Time
@@ -157,10 +158,11 @@ func New(c Config) (*Authenticator, error) {
 			return nil, fmt.Errorf("identity: provider %d: %w", i+1, err)
 		}
 	}
-	var err error
-	if a.agents, err = agentsByHolder(c.Callers); err != nil {
+	rename, err := a.Rename(c.Callers)
+	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
+	rename()
 	if a.dev, err = devUsers(c.Dev); err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
@@ -187,6 +189,13 @@ func (a *Authenticator) addProvider(c Provider, fetch Fetcher, several bool) err
 	}
 	a.providers[c.Issuer] = p
 	return nil
+}
+
+// Rename reads other names of callers. What it returns puts them in place of those before,
+// for every request that comes later.
+func (a *Authenticator) Rename(rules []CallerRule) (rename func(), err error) {
+	agents, err := agentsByHolder(rules)
+	return func() { a.agents.Store(&agents) }, err
 }
 
 func agentsByHolder(rules []CallerRule) (map[string]string, error) {

@@ -41,9 +41,9 @@ func (a *Authenticator) held(r *http.Request, c credential, s session, ours bool
 // agent returns the configured name of the caller, which all its identities
 // must agree on as far as they are configured.
 func (a *Authenticator) agent(held []Holder) (string, error) {
-	name := ""
+	name, agents := "", *a.agents.Load()
 	for _, h := range held {
-		other, ok := a.agents[h.ID]
+		other, ok := agents[h.ID]
 		if !ok {
 			continue
 		}

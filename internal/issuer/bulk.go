@@ -54,8 +54,8 @@ func (i *Issuer) target(b Bulk) (of bulk, err error) {
 		return bulk{gate.BulkIssuer, name}, nil
 	case of.of == gate.BulkPrincipal && (isAgent || !isPrincipal(of.name)):
 		return bulk{}, noTarget("%q is no user; want one such as user:alice", of.name)
-	case isAgent && !slices.Contains(i.config.Callers, name):
-		return bulk{}, noTarget("no calling agent %q is configured; there are [%s]", name, strings.Join(i.config.Callers, ", "))
+	case isAgent && !slices.Contains(i.callers(), name):
+		return bulk{}, noTarget("no calling agent %q is configured; there are [%s]", name, strings.Join(i.callers(), ", "))
 	case isAgent && of.of == gate.BulkHolder:
 		return bulk{gate.BulkAgent, name}, nil
 	case isAgent:

@@ -199,7 +199,7 @@ func (i *Issuer) freezable(ctx context.Context, target string) (stored, agent st
 	switch {
 	case isAgent && protected:
 		return target, name, nil
-	case isAgent && slices.Contains(i.config.Callers, name):
+	case isAgent && slices.Contains(i.callers(), name):
 		return target, issuerItself, nil
 	case isAgent:
 		return "", "", noTarget("no agent %q is configured; there are [%s]", name, strings.Join(i.agentNames(), ", "))
@@ -266,8 +266,16 @@ func (i *Issuer) Offers(agent, operation string) error {
 	return noTarget("agent %q offers no operation %q; it offers [%s]", agent, name, strings.Join(names, ", "))
 }
 
+// callers are the configured names of calling agents.
+func (i *Issuer) callers() []string {
+	if i.config.Callers == nil {
+		return nil
+	}
+	return i.config.Callers()
+}
+
 func (i *Issuer) agentNames() []string {
-	names := slices.Clone(i.config.Callers)
+	names := slices.Clone(i.callers())
 	for id := range i.agents {
 		names = append(names, id)
 	}

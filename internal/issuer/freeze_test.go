@@ -16,7 +16,7 @@ import (
 // restarts, until it is thawed.
 func TestATK24_FreezeAndThaw(t *testing.T) {
 	w := newTown(t)
-	w.config.Callers = []string{"orchestrator"}
+	w.config.Callers = func() []string { return []string{"orchestrator"} }
 	w.restart()
 	alice := caller(t, "user:alice")
 	c := w.read(alice)

@@ -183,7 +183,7 @@ type Config struct {
 	Asker           Asker // asks people; nil where nobody can be asked
 	Sealer          *catalogue.Sealer
 	Agents          []*Agent
-	Callers         []string                   // configured names of calling agents; optional
+	Callers         func() []string            // configured names of calling agents, now; optional
 	Origin          func(holder string) string // configured name of a holder, "" for none; optional
 	Recorder        string                     // name under which records are written
 	Algorithm       string                     // of the signatures of records, which gateways must be as good as; optional

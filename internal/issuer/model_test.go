@@ -120,7 +120,7 @@ func newMachine(t *testing.T) *machine {
 	}
 	bob := caller(t, "user:bob")
 	m.callers, m.names[bob.Holder.ID] = append(m.callers, bob), "orchestrator"
-	m.config.Callers, m.config.Origin = []string{"orchestrator", "mailer"}, func(id string) string { return m.names[id] }
+	m.config.Callers, m.config.Origin = func() []string { return []string{"orchestrator", "mailer"} }, func(id string) string { return m.names[id] }
 	m.restart()
 	return m
 }

@@ -59,6 +59,8 @@ type Admin struct {
 	// Unrecorded returns how many calls went on without a record that the evidence
 	// does not tell of yet, by agent.
 	Unrecorded func() map[string]int64
+	// Reload reads the configuration again, by the word of an operator.
+	Reload func(ctx context.Context, by string) (Reloaded, error)
 	// ArgumentsKey returns the key of the digest that a record of an execution has of
 	// its arguments; nil where nothing is executed here.
 	ArgumentsKey    func(record string) []byte
@@ -99,6 +101,7 @@ func (a *Admin) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/agents", serve(a, a.agents))
 	mux.HandleFunc("PUT /v1/agents/{agent}/mode", serve(a, a.setMode))
+	mux.HandleFunc("POST /v1/config/reload", serve(a, a.reload))
 	mux.HandleFunc("POST /v1/revocations", serve(a, a.revoke))
 	mux.HandleFunc("GET /v1/revocations/{sequence}/gateways", serve(a, a.reached))
 	mux.HandleFunc("GET /v1/revoked", serve(a, a.revoked))

@@ -81,8 +81,9 @@ type Decisions struct {
 	// Agent returns a protected agent; false where there is none of that id.
 	Agent  func(ctx context.Context, id string) (Guarded, bool, error)
 	Origin func(holder string) string
-	// Scope returns Scope(A) at an agent; nil where no scopes are configured.
-	Scope func(origin, agent string) powerbox.Authority
+	// Scope returns Scope(A) at an agent as it is configured now. It returns nil where no
+	// scopes are configured.
+	Scope func() func(origin, agent string) powerbox.Authority
 	// Collections are the agents of collections, by the type of their resources.
 	Collections map[string]string
 	// Policy returns what policy allows a user: that operation of that resource, or
@@ -350,7 +351,9 @@ func (d *Decisions) call(ctx context.Context, g *Guard, e evaluation) (*gate.Cal
 		Tenant: textOf(e.Context, "tenant"), Task: textOf(e.Context, "task"), Context: textOf(e.Context, "context"), Purpose: textOf(e.Context, "purpose"), TraceID: textOf(e.Context, "trace"),
 	}
 	if d.Scope != nil {
-		call.Scope = func(origin string) powerbox.Authority { return d.Scope(origin, id) }
+		if scope := d.Scope(); scope != nil {
+			call.Scope = func(origin string) powerbox.Authority { return scope(origin, id) }
+		}
 	}
 	if !known {
 		call.Refused = []gate.Reason{{Code: codeUnknown, Link: -1, Message: fmt.Sprintf("there is no agent %.128q here", e.Resource.ID)}}
