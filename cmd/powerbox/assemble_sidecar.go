@@ -119,7 +119,7 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	background, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { g.follower.Run(background) })
-	wg.Go(func() { g.spool.Ship(background, g.client.Send, g.log) })
+	wg.Go(func() { g.spool.Ship(background, g.send, g.log) })
 	wg.Go(func() { g.holds.tend(background) })
 	wg.Go(func() { gateway.Release(background, g.holds, func() *gateway.Gateway { return g.face.Load().gateway }) })
 	wg.Go(func() {

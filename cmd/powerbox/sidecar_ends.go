@@ -32,7 +32,7 @@ const restTime = 5 * time.Second
 func (g *apartGateway) shipRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
 	defer cancel()
-	if err := g.spool.ShipRest(ctx, g.client.Send); err != nil {
+	if err := g.spool.ShipRest(ctx, g.send); err != nil {
 		g.log.WarnContext(ctx, "records wait for the server, and for the next start", slog.Any("error", err))
 	}
 }
@@ -66,4 +66,13 @@ func (f *face) dev(admit bool) error {
 		return errors.New("--dev: the server does not run with --dev, or has no built-in users")
 	}
 	return nil // without --dev nobody built in is admitted
+}
+
+// send carries records to the server with their bodies. It is a spool.Send.
+func (g *apartGateway) send(ctx context.Context, records [][]byte) (next int64, err error) {
+	bodies, n, err := g.spool.Bodies(records)
+	if err != nil {
+		return 0, err
+	}
+	return g.client.Send(ctx, records[:n], bodies)
 }

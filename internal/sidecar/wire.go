@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/signed"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -289,6 +290,8 @@ type ProofAnswer struct {
 // Shipment is records in order.
 type Shipment struct {
 	Records []json.RawMessage `json:"records"`
+	// Bodies are what records commit to, by their places in Records.
+	Bodies map[int]*evidence.Body `json:"bodies,omitempty"`
 }
 
 // Shipped says which record comes next.

@@ -71,6 +71,7 @@ type Spool struct {
 	segments []segment
 	shipped  int64 // sequence of the first record that the server does not have
 	appended chan struct{}
+	bodies   map[int64]int64 // sizes of bodies that the server does not have, by sequence
 }
 
 // request is one record on its way to the disk.
@@ -162,7 +163,10 @@ func (s *Spool) recover() error {
 		}
 	}
 	s.batch = next(previous)
-	return s.readShipped()
+	if err := s.readShipped(); err != nil {
+		return err
+	}
+	return s.recoverBodies()
 }
 
 // chain reads the id of the chain, or makes it.
