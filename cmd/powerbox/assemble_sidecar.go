@@ -363,10 +363,7 @@ func (g *apartGateway) front(f *face) error {
 		Gate: &gate.Gate{
 			Chains:     sidecar.OnRecord{Remote: g.remote, Resolver: chains},
 			References: sidecar.OnRecord{Remote: g.remote, Resolver: sidecar.References{Remote: g.remote}},
-			Scopes: sidecar.OnRecord{Remote: g.remote, Resolver: gate.Scopes{
-				Records: sidecar.ScopeRecords{Remote: g.remote}, Revocations: g.follower, MaxLifetime: f.config.Issuer.MaximumLifetime,
-			}},
-			Nonces:   sidecar.Nonces{Remote: g.remote},
+			Scopes:     g.scopeTokens(f), Nonces: sidecar.Nonces{Remote: g.remote},
 			Recorder: sidecar.Ledger{Remote: g.remote, Recorder: g.spool}, Revocations: g.follower, Policy: g.remote,
 			Standing:   g.remote,
 			Replay:     sidecar.Replay{Remote: g.remote, Own: g.replay},
@@ -385,6 +382,13 @@ func (g *apartGateway) front(f *face) error {
 	f.sources = i.sources
 	g.put(f)
 	return nil
+}
+
+// scopeTokens resolves scope tokens by what the server has on record.
+func (g *apartGateway) scopeTokens(f *face) gate.Resolver {
+	return sidecar.OnRecord{Remote: g.remote, Resolver: gate.Scopes{
+		Records: sidecar.ScopeRecords{Remote: g.remote}, Revocations: g.follower, MaxLifetime: f.config.Issuer.MaximumLifetime,
+	}}
 }
 
 // answers are what the gateway asks the server.
