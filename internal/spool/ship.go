@@ -76,7 +76,8 @@ func (s *Spool) Shipped(next int64) error {
 		return fmt.Errorf("spool: the server says that record %d comes next; here are %d to %d", next, s.segmentsBegin(), s.head.Sequence)
 	}
 	s.shipped = next
-	noted := errors.Join(s.note(next), s.forgetBodies(next))
+	noted := s.note(next)
+	noted = errors.Join(noted, s.forgetBodies(next))
 	for len(s.segments) > 1 && s.segments[1].count > 0 && s.segments[0].first+s.segments[0].count <= next {
 		if err := os.Remove(s.segments[0].path); err != nil {
 			return fmt.Errorf("spool: %w", err)
