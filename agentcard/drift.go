@@ -27,3 +27,6 @@ func DriftsVersion(c Card, binding string, v Version) bool {
 	}
 	return true
 }
+
+// NotServed is what an agent was seen to do that declares a behaviour and refuses it.
+func NotServed(b Behaviour) string { return string(b) + ":not_served" }

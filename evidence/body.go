@@ -58,6 +58,17 @@ func (r *Record) Detach(b *Body) {
 	r.Detached, r.Details.BodyCommitment = b, b.Commitment()
 }
 
+// WithBody returns the record with the body that it commits to, for who stores both.
+func (s Sealed) WithBody(b *Body) (Sealed, error) {
+	if err := b.Opens(s.wire.Details.BodyCommitment); err != nil {
+		return Sealed{}, err
+	}
+	w := *s.wire
+	w.Detached = b
+	s.wire = &w
+	return s, nil
+}
+
 // ErrBody says that a body is not the one that its record commits to: a byte of
 // it or of its key was changed, or it is another record's.
 var ErrBody = errors.New("evidence: the body is not what the record commits to")

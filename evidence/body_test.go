@@ -209,3 +209,19 @@ func TestATK70_OnlyTheIssuerErases(t *testing.T) {
 		}
 	}
 }
+
+// EXT-26: nobody stores another body beside a record than the one that it commits to.
+func TestEXT26_WithBody(t *testing.T) {
+	r := testRecord("ev-0", "agent-1")
+	r.Detach(bodyOf(t, 0))
+	written, err := Seal(Genesis(ChainID{1}), r, newTestLog(t).signer)
+	must(t, err)
+	sealed, err := ParseSealed(written.Bytes())
+	must(t, err)
+	if got, err := sealed.WithBody(bodyOf(t, 0)); err != nil || got.Record().Detached == nil {
+		t.Errorf("EXT-26 its own body: %v", err)
+	}
+	if _, err := sealed.WithBody(bodyOf(t, 1)); !errors.Is(err, ErrBody) {
+		t.Errorf("EXT-26 another body: %v", err)
+	}
+}

@@ -121,7 +121,7 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	background, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { g.follower.Run(background) })
-	wg.Go(func() { g.spool.Ship(background, g.client.Send, g.log) })
+	wg.Go(func() { g.spool.Ship(background, sends(g.spool, g.client), g.log) })
 	wg.Go(func() { g.watchEnd(background) })
 	wg.Go(func() { g.holds.tend(background) })
 	wg.Go(func() { gateway.Release(background, g.holds, func() *gateway.Gateway { return g.face.Load().gateway }) })
@@ -322,10 +322,7 @@ func (g *apartGateway) front(f *face) error {
 		Gate: &gate.Gate{
 			Chains:     sidecar.OnRecord{Remote: g.remote, Resolver: chains},
 			References: sidecar.OnRecord{Remote: g.remote, Resolver: sidecar.References{Remote: g.remote}},
-			Scopes: sidecar.OnRecord{Remote: g.remote, Resolver: gate.Scopes{
-				Records: sidecar.ScopeRecords{Remote: g.remote}, Revocations: g.follower, MaxLifetime: f.config.Issuer.MaximumLifetime,
-			}},
-			Nonces:   sidecar.Nonces{Remote: g.remote},
+			Scopes:     g.scopeTokens(f), Nonces: sidecar.Nonces{Remote: g.remote},
 			Recorder: sidecar.Ledger{Remote: g.remote, Recorder: g.spool}, Revocations: g.follower, Policy: g.remote,
 			Standing:   g.remote,
 			Replay:     sidecar.Replay{Remote: g.remote, Own: g.replay},
@@ -344,6 +341,13 @@ func (g *apartGateway) front(f *face) error {
 	f.sources = i.sources
 	g.put(f)
 	return nil
+}
+
+// scopeTokens resolves scope tokens by what the server has on record.
+func (g *apartGateway) scopeTokens(f *face) gate.Resolver {
+	return sidecar.OnRecord{Remote: g.remote, Resolver: gate.Scopes{
+		Records: sidecar.ScopeRecords{Remote: g.remote}, Revocations: g.follower, MaxLifetime: f.config.Issuer.MaximumLifetime,
+	}}
 }
 
 // answers are what the gateway asks the server.

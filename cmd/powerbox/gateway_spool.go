@@ -157,7 +157,7 @@ func (p *program) salvage(ctx context.Context, s *spoolOf) (spool.Salvaged, erro
 	if err != nil {
 		return done, err
 	}
-	return done, errors.Join(open.ShipRest(ctx, client.Send), open.Close())
+	return done, errors.Join(open.ShipRest(ctx, sends(open, client)), open.Close())
 }
 
 func (p *program) printSalvaged(done spool.Salvaged) {

@@ -164,7 +164,7 @@ func (p *program) acceptOlder(ctx context.Context, s *spoolOf, reason string) (s
 	if err != nil {
 		return done, err
 	}
-	if err := errors.Join(open.ShipRest(ctx, client.Send), open.Close()); err != nil {
+	if err := errors.Join(open.ShipRest(ctx, sends(open, client)), open.Close()); err != nil {
 		return done, err
 	}
 	return done, errors.Join(reachedFile(filepath.Join(s.keys.state, "feed")).forget(), reachedFile(filepath.Join(s.keys.state, olderName)).forget())

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/internal/spool"
 )
 
 // ready says why calls cannot be decided now, nil where they can.
@@ -36,7 +38,7 @@ const restTime = 5 * time.Second
 func (g *apartGateway) shipRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
 	defer cancel()
-	if err := g.spool.ShipRest(ctx, g.client.Send); err != nil {
+	if err := g.spool.ShipRest(ctx, sends(g.spool, g.client)); err != nil {
 		g.log.WarnContext(ctx, "records wait for the server, and for the next start", slog.Any("error", err))
 	}
 }
@@ -70,4 +72,15 @@ func (f *face) dev(admit bool) error {
 		return errors.New("--dev: the server does not run with --dev, or has no built-in users")
 	}
 	return nil // without --dev nobody built in is admitted
+}
+
+// sends carries records of a spool to the server with their bodies.
+func sends(from *spool.Spool, client *sidecar.Client) spool.Send {
+	return func(ctx context.Context, records [][]byte) (next int64, err error) {
+		bodies, n, err := from.Bodies(records)
+		if err != nil {
+			return 0, err
+		}
+		return client.Send(ctx, records[:n], bodies)
+	}
 }

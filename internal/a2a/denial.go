@@ -20,6 +20,7 @@ const (
 	CodePushNotSupported    = -32003
 	CodeUnsupported         = -32004
 	CodeContentType         = -32005
+	CodeNoExtendedCard      = -32007
 	CodeExtensionRequired   = -32008
 	CodeVersionNotSupported = -32009
 	CodeUnauthenticated     = -31401

@@ -319,9 +319,6 @@ func (k checker) checkEvidence(at string, a Agent) {
 	if a.Bodies.Keep != "none" && k.Evidence.Arguments == "full" {
 		k.place(at+".bodies.keep", "%q has bodies that can be erased, and evidence.arguments: full keeps the same inside records, where they cannot; want redacted or none there", a.Bodies.Keep)
 	}
-	if a.Bodies.Keep != "none" && a.GatewayURL != "" {
-		k.place(at+".bodies.keep", "%q is for agents behind the server itself: gateways apart from it, as gateway_url has them, keep no bodies", a.Bodies.Keep)
-	}
 	if a.Degraded.Calls != "none" && a.GatewayURL != "" {
 		k.place(at+".degraded.calls", "%q is for agents behind the server itself: a gateway apart from it, as gateway_url has them, has nothing to record a gap in once its disk has failed", a.Degraded.Calls)
 	}

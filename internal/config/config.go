@@ -156,7 +156,7 @@ type AgentMCP struct {
 // AgentBodies is what is kept beside records. A record holds a commitment to it,
 // under a key that is erased with it.
 type AgentBodies struct {
-	Keep      string        `key:"keep" default:"none" enum:"none,arguments" doc:"arguments keeps the arguments of named skills as they were sent, up to 512KiB; more is refused. Not for an agent whose gateways are apart from the server."`
+	Keep      string        `key:"keep" default:"none" enum:"none,arguments" doc:"arguments keeps the arguments of named skills as they were sent, up to 512KiB; more is refused."`
 	Retention time.Duration `key:"retention" default:"720h" doc:"How long they are kept; then they are erased, and the records stay."`
 }
 

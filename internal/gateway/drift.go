@@ -91,6 +91,37 @@ func (g *Gateway) behaved(x *decided, payload []byte, streamed bool) error {
 	return first
 }
 
+// unserved notes that the agent behind refused, as something that it does not do, a
+// feature that its card declares. The caller gets the refusal in any case.
+func (g *Gateway) unserved(x *decided, body []byte) {
+	if x.Drift != DriftRecord && x.Drift != DriftBlock || x.view == nil || x.call.Binding != a2a.JSONRPC || x.call.Method.IsExtension() {
+		return
+	}
+	code, wrong := a2a.ErrorCode(body)
+	if !wrong {
+		return
+	}
+	var of agentcard.Behaviour
+	codes := []int64{a2a.CodeMethodNotFound}
+	switch {
+	case x.call.Method.Streams():
+		// An agent answers CodeUnsupported also for a task that has ended.
+		if of = agentcard.Streams; x.call.Task == "" {
+			codes = append(codes, a2a.CodeUnsupported)
+		}
+	case x.call.Push != nil && !x.call.Method.IsMessage():
+		of, codes = agentcard.RegistersPush, append(codes, a2a.CodePushNotSupported, a2a.CodeUnsupported)
+	case x.asksForCard():
+		of, codes = agentcard.ServesExtendedCard, append(codes, a2a.CodeUnsupported, a2a.CodeNoExtendedCard)
+	default:
+		return
+	}
+	if told := agentcard.NotServed(of); slices.Contains(codes, code) && !agentcard.Drifts(x.view.contract, of) && !slices.Contains(x.learned.drifted, told) {
+		x.learned.drifted = append(x.learned.drifted, told)
+		g.config.Log.WarnContext(x.request.Context(), "an agent does not do what its card declares", "agent", x.ID, "behaviour", string(of), "record", x.verdict.Record.ID)
+	}
+}
+
 // undeclared is the refusal of an answer that is kept back.
 func (g *Gateway) undeclared(x *decided, e *driftError) a2a.Denial {
 	return a2a.Denial{

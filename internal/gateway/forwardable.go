@@ -348,6 +348,7 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 		}
 	}
 	became := outcomeOf(r, x.decoded, body)
+	g.unserved(x.decided, body)
 	if became.status == evidence.Achieved {
 		if err := g.behaved(x.decided, body, false); err != nil {
 			return err

@@ -240,11 +240,16 @@ func (i *Issuer) ChainEnd(ctx context.Context, g Gateway) (evidence.Head, error)
 // Ship takes records that a gateway has sealed, in order, and returns the
 // sequence of the one that comes next. A record of another agent or recorder,
 // or under another key, is refused, and with it all that follow.
-func (i *Issuer) Ship(ctx context.Context, g Gateway, records [][]byte) (next int64, err error) {
+func (i *Issuer) Ship(ctx context.Context, g Gateway, records [][]byte, bodies map[int]*evidence.Body) (next int64, err error) {
 	sealed := make([]evidence.Sealed, len(records))
 	for n, data := range records {
 		if sealed[n], err = g.shipped(data); err != nil {
 			return 0, noTarget("record %d of the shipment: %v", n, err)
+		}
+		if b := bodies[n]; b != nil {
+			if sealed[n], err = sealed[n].WithBody(b); err != nil {
+				return 0, noTarget("record %d of the shipment: %v", n, err)
+			}
 		}
 	}
 	err = i.config.Store.Update(ctx, func(tx Tx) error {

@@ -140,7 +140,7 @@ func TestEXT24_ShippedRecords(t *testing.T) {
 	m, other := w.enroll(1), w.enroll(3)
 	first := m.seals(t, 3)
 	ship := func(of *member, records [][]byte) (int64, error) {
-		return w.issuer.Ship(t.Context(), of.Gateway, records)
+		return w.issuer.Ship(t.Context(), of.Gateway, records, nil)
 	}
 	for range 2 { // the answer may have been lost
 		if next, err := ship(m, first); err != nil || next != 3 {

@@ -278,10 +278,7 @@ func (d *Decisions) decide(ctx context.Context, g *Guard, e evaluation) (decisio
 	if d.asks(call) {
 		return d.withPeople(ctx, g, e, call, agent)
 	}
-	v, answer, err := d.check(ctx, g, call, agent)
-	if err != nil {
-		return answer, err
-	}
+	v, answer := d.check(ctx, g, call, agent)
 	if wants, _ := e.Action.Properties.Get(propertyAuthority); v.Allowed && e.Action.ID == ActionMessage && wants.Equal(powerbox.Bool(true)) {
 		answer.Context.Authority = v.Under.AppendJSON(nil)
 	}
@@ -290,17 +287,17 @@ func (d *Decisions) decide(ctx context.Context, g *Guard, e evaluation) (decisio
 
 // check has the gate decide and record a call, and words the answer. The verdict is the
 // zero one where it cannot be recorded.
-func (d *Decisions) check(ctx context.Context, g *Guard, call *gate.Call, agent Guarded) (gate.Verdict, decision, error) {
+func (d *Decisions) check(ctx context.Context, g *Guard, call *gate.Call, agent Guarded) (gate.Verdict, decision) {
 	v, err := d.Gate.Check(ctx, call)
 	if err != nil {
 		d.Log.ErrorContext(ctx, "a decision could not be recorded", "guard", g.Name, "error", err)
 		return gate.Verdict{}, decision{Context: decisionContext{
 			Text: "Whether it is allowed cannot be recorded now; try again in a moment.", Retryable: true,
 			Reasons: []decisionReason{{Code: gate.CodeUnavailable, Message: "the decision cannot be recorded now"}},
-		}}, nil
+		}}
 	}
 	d.await(g, v)
-	return v, answered(call, v, agent), nil
+	return v, answered(call, v, agent)
 }
 
 // answered words a verdict.

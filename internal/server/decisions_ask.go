@@ -79,7 +79,7 @@ func (d *Decisions) asks(call *gate.Call) bool {
 // withPeople decides an attempt that a person has to approve. The same attempt finds the
 // same question: it waits, is allowed once, or is denied.
 func (d *Decisions) withPeople(ctx context.Context, g *Guard, e evaluation, call *gate.Call, agent Guarded) (decision, error) {
-	a, err := attemptOf(g, e, call, agent)
+	a, err := attemptOf(g, e, call)
 	if err != nil {
 		return decision{}, status{http.StatusBadRequest, err.Error()}
 	}
@@ -101,16 +101,17 @@ func (d *Decisions) withPeople(ctx context.Context, g *Guard, e evaluation, call
 	default:
 		call.Refused = []gate.Reason{{Code: string(issuer.CodeApprovalExpired), Link: -1, Message: "nobody has answered in time; tell the user, and try again later if it is still wanted"}}
 	}
-	_, answer, err := d.check(ctx, g, call, agent)
-	return answer, err
+	_, answer := d.check(ctx, g, call, agent)
+	return answer, nil
 }
 
 // askPeople decides an attempt, and asks people where nothing but their word is missing.
 func (d *Decisions) askPeople(ctx context.Context, g *Guard, a GuardAttempt, call *gate.Call, agent Guarded) (decision, error) {
-	v, answer, err := d.check(ctx, g, call, agent)
-	if err != nil || !v.Waits {
-		return answer, err
+	v, answer := d.check(ctx, g, call, agent)
+	if !v.Waits {
+		return answer, nil
 	}
+	var err error
 	if a.Authority, err = neededBy(v, call); err != nil {
 		return decision{}, err
 	}
@@ -143,9 +144,9 @@ func (d *Decisions) approved(ctx context.Context, g *Guard, a GuardAttempt, said
 	}
 	call.Caller.Holder, call.Released = said.Holder, true
 	call.Presented = []gate.Presented{{Reference: capability}}
-	v, answer, err := d.check(ctx, g, call, agent)
-	if err != nil || v.Record.ID == "" {
-		return answer, err
+	v, answer := d.check(ctx, g, call, agent)
+	if v.Record.ID == "" {
+		return answer, nil
 	}
 	if err := d.Approvals.Made(context.WithoutCancel(ctx), said, v.Allowed, v.Record.ID, answer.Context.Text); err != nil {
 		d.Log.ErrorContext(ctx, "that an approved attempt was decided is not noted", slog.String("question", said.Question), slog.Any("error", err))
@@ -171,7 +172,7 @@ func waits(call *gate.Call, answer decision, said GuardAnswer) decision {
 }
 
 // attemptOf is what a person is asked about.
-func attemptOf(g *Guard, e evaluation, call *gate.Call, agent Guarded) (GuardAttempt, error) {
+func attemptOf(g *Guard, e evaluation, call *gate.Call) (GuardAttempt, error) {
 	first := call.Attempts[0]
 	a := GuardAttempt{
 		Guard: g.Name, Agent: call.Target.ID, Tenant: call.Tenant, Operation: first.Operation(), Write: !call.Reads, Arguments: first.Arguments(),

@@ -491,7 +491,7 @@ func (g *Gateways) ship(r *http.Request, of issuer.Gateway, body []byte) (any, e
 	for n := range q.Records {
 		records[n] = q.Records[n]
 	}
-	next, err := g.Issuer.Ship(r.Context(), of, records)
+	next, err := g.Issuer.Ship(r.Context(), of, records, q.Bodies)
 	if errors.Is(err, issuer.ErrGap) {
 		g.Log.WarnContext(r.Context(), "a gateway is asked for records again", slog.String("gateway", of.ID), slog.Int64("from", next))
 		err = nil

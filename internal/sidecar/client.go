@@ -171,9 +171,9 @@ func (c *Client) Setup(ctx context.Context, pin signed.Public, gateway string) (
 	return s, nil
 }
 
-// Send carries records to the server. It is a spool.Send.
-func (c *Client) Send(ctx context.Context, records [][]byte) (next int64, err error) {
-	q := Shipment{Records: make([]json.RawMessage, len(records))}
+// Send carries records to the server, with the bodies that they commit to by their places.
+func (c *Client) Send(ctx context.Context, records [][]byte, bodies map[int]*evidence.Body) (next int64, err error) {
+	q := Shipment{Records: make([]json.RawMessage, len(records)), Bodies: bodies}
 	for n, r := range records {
 		q.Records[n] = r
 	}

@@ -351,7 +351,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	r.Client.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusConflict, Status: "409 Conflict", Body: io.NopCloser(strings.NewReader(`{"detail":"the chain is forked"}`))}, nil
 	})
-	if _, err := r.Client.Send(t.Context(), [][]byte{[]byte(`{}`)}); err == nil || !strings.Contains(err.Error(), "the chain is forked") {
+	if _, err := r.Client.Send(t.Context(), [][]byte{[]byte(`{}`)}, nil); err == nil || !strings.Contains(err.Error(), "the chain is forked") {
 		t.Errorf("refused: %v", err)
 	}
 }

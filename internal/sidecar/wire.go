@@ -290,6 +290,8 @@ type ProofAnswer struct {
 // Shipment is records in order.
 type Shipment struct {
 	Records []json.RawMessage `json:"records"`
+	// Bodies are what records commit to, by their places in Records.
+	Bodies map[int]*evidence.Body `json:"bodies,omitempty"`
 }
 
 // Shipped says which record comes next. The answer to a shipment without records

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -85,6 +86,7 @@ func (s *Spool) Shipped(next int64) error {
 	}
 	s.shipped = next
 	noted := s.note(next)
+	noted = errors.Join(noted, s.forgetBodies(next))
 	for len(s.segments) > 1 && s.segments[1].count > 0 && s.segments[0].first+s.segments[0].count <= next {
 		if err := os.Remove(s.segments[0].path); err != nil {
 			return fmt.Errorf("spool: %w", err)

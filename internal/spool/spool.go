@@ -74,6 +74,7 @@ type Spool struct {
 	segments []segment
 	shipped  int64 // sequence of the first record that the server does not have
 	appended chan struct{}
+	bodies   map[int64]int64 // sizes of bodies that the server does not have, by sequence
 }
 
 // request is one record on its way to the disk.
@@ -172,7 +173,10 @@ func (s *Spool) recover() error {
 	if err := s.readShipped(); err != nil {
 		return err
 	}
-	return s.checkEnd()
+	if err := s.checkEnd(); err != nil {
+		return err
+	}
+	return s.recoverBodies()
 }
 
 // endName is the file that says which record comes next, of a spool that was closed:

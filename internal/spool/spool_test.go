@@ -396,3 +396,42 @@ func TestEXT25_ARestoredServerIsSentItAgain(t *testing.T) {
 		t.Errorf("shipped %d, then %v; want %v", shipped, got, ids)
 	}
 }
+
+// EXT-26: a body stands beside its record until the server has both, over a restart, and is
+// gone then. What is left of a record that was never written is gone at the next start.
+func TestEXT26_BodiesAreGoneOnceTheyWereShipped(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, config(t, dir))
+	r := record("rec_said")
+	body, err := evidence.NewBody(bytes.NewReader(make([]byte, 32)), []byte(`{"query":"canary"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Detach(body)
+	if _, err := s.Record(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stray := filepath.Join(dir, "bodies", fmt.Sprintf("%020d", 7))
+	if err := os.WriteFile(stray, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, config(t, dir))
+	if _, err := os.Stat(stray); err == nil {
+		t.Error("EXT-26 the body of a record that was never written stays")
+	}
+	waiting, err := s.Waiting()
+	if err != nil || len(waiting) != 1 {
+		t.Fatalf("%d records, %v", len(waiting), err)
+	}
+	bodies, n, err := s.Bodies(waiting)
+	if err != nil || n != 1 || bodies[0] == nil || string(bodies[0].Bytes) != `{"query":"canary"}` {
+		t.Errorf("EXT-26 %v, %d, %v", bodies, n, err)
+	}
+	drained(t, s, &server{head: evidence.Genesis(s.head.ChainID)})
+	if left, err := os.ReadDir(filepath.Join(dir, "bodies")); err != nil || len(left) != 0 {
+		t.Errorf("EXT-26 bodies that the server has stay: %v %v", left, err)
+	}
+}

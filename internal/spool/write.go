@@ -74,6 +74,7 @@ func (s *Spool) commit(batch []*request) {
 	results := make([]result, len(batch))
 	head := s.head // only this goroutine moves it
 	var payloads [][]byte
+	var written []evidence.Sealed
 	for i, q := range batch {
 		if q.probe {
 			results[i].err = s.probe()
@@ -85,9 +86,12 @@ func (s *Spool) commit(batch []*request) {
 			continue
 		}
 		results[i].sealed, head = sealed, sealed.Head()
-		payloads = append(payloads, sealed.Bytes())
+		payloads, written = append(payloads, sealed.Bytes()), append(written, sealed)
 	}
-	err := s.append(payloads)
+	err := s.keepBodies(written)
+	if err == nil {
+		err = s.append(payloads)
+	}
 	for i, q := range batch {
 		if results[i].err == nil && err != nil && !q.probe {
 			results[i] = result{err: fmt.Errorf("spool: %w: %w", evidence.ErrNotWritten, err)}
@@ -221,6 +225,9 @@ func (s *Spool) waiting() int64 {
 		if g.first+g.count > s.shipped {
 			n += g.size
 		}
+	}
+	for _, size := range s.bodies {
+		n += size
 	}
 	return n
 }
