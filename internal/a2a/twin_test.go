@@ -46,7 +46,7 @@ func twins(t *testing.T, where string, k *Known, seen map[*Known]bool) {
 func TestEveryMemberIsReadByItsNameInProtobuf(t *testing.T) {
 	seen := map[*Known]bool{}
 	for method, k := range knownParams {
-		twins(t, Method(method).String(), k, seen)
+		twins(t, method.String(), k, seen)
 	}
 	twins(t, "SendMessage in protobuf", knownSendProto, seen)
 	if len(seen) < 15 {

@@ -422,14 +422,8 @@ func narrowed(q Question, who Person, a Answer, now time.Time) (issuer.Chosen, e
 	}
 	out := issuer.Chosen{Until: q.Chosen.Until}
 	if u := a.Chosen.Until; !u.IsZero() {
-		if q.Kind == ForCall {
-			return out, agentauth.Errorf(agentauth.CodeInvalidRequest, "one call has no end to choose")
-		}
-		if u.After(cmp.Or(q.Chosen.Until, q.Until)) || u.After(q.Until) {
-			return out, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s is later than what is asked for; it can only be narrowed", u.UTC().Format(time.RFC3339))
-		}
-		if !u.After(now) {
-			return out, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s has passed; choose a later end", u.UTC().Format(time.RFC3339))
+		if err := q.mayEnd(u, now); err != nil {
+			return out, err
 		}
 		out.Until = u
 	}
@@ -474,6 +468,19 @@ func narrowed(q Question, who Person, a Answer, now time.Time) (issuer.Chosen, e
 		return out, agentauth.Errorf(agentauth.CodeInvalidRequest, "nothing is ticked: tick what the agent may do, or deny the request")
 	}
 	return out, nil
+}
+
+// mayEnd returns why an answer cannot choose an end, nil where it can.
+func (q Question) mayEnd(end, now time.Time) error {
+	switch {
+	case q.Kind == ForCall:
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "one call has no end to choose")
+	case end.After(cmp.Or(q.Chosen.Until, q.Until)) || end.After(q.Until):
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "%s is later than what is asked for; it can only be narrowed", end.UTC().Format(time.RFC3339))
+	case !end.After(now):
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "%s has passed; choose a later end", end.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // leavesWrites reports whether what is left of a question changes something.

@@ -83,7 +83,7 @@ func (s *sessions) try(a *attempt) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	value := base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, form, []byte(sealedAs)))
+	value := base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, form, []byte(sealedAs))) //nolint:gosec // the sealer makes a nonce of its own
 	if len(value) > maxBegun {
 		return "", agentauth.Errorf(agentauth.CodeInvalidRequest, "the address to continue at is too long; open /login")
 	}

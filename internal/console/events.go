@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/provider"
 )
 
 // look is how often somebody who follows the list is looked for news.
@@ -64,20 +65,9 @@ func (k *Console) events(v *visit) error {
 		if who, err = k.person(v); err != nil {
 			return nil //nolint:nilerr // the page asks again, and is told
 		}
-		qs, err := k.config.Approvals.Questions(v.r.Context(), who)
+		ids, err := k.waitingFor(v, who)
 		if err != nil {
 			return err
-		}
-		ids := make([]string, len(qs))
-		for i, q := range qs {
-			ids[i] = q.Approval.ID
-		}
-		own, review, err := k.onDesk(v, who)
-		if err != nil {
-			return err
-		}
-		for _, e := range append(own, review...) {
-			ids = append(ids, e.ID)
 		}
 		if now := strings.Join(ids, " "); now != last || first {
 			last = now
@@ -100,4 +90,21 @@ func (k *Console) events(v *visit) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// waitingFor lists the ids of the questions that wait for a person.
+func (k *Console) waitingFor(v *visit, who provider.Person) ([]string, error) {
+	qs, err := k.config.Approvals.Questions(v.r.Context(), who)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(qs))
+	for i, q := range qs {
+		ids[i] = q.Approval.ID
+	}
+	own, review, err := k.onDesk(v, who)
+	for _, e := range append(own, review...) {
+		ids = append(ids, e.ID)
+	}
+	return ids, err
 }

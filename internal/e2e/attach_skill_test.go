@@ -22,7 +22,7 @@ func TestAttachServesSkillURLs(t *testing.T) {
 	if err != nil || len(card.Skills) != 1 || len(card.SupportedInterfaces) == 0 || !strings.HasPrefix(card.SupportedInterfaces[0].URL, at) {
 		t.Fatalf("the card at %s: %v %+v", at, err, card)
 	}
-	client, err := a2aclient.NewFromCard(context.Background(), card)
+	client, err := a2aclient.NewFromCard(t.Context(), card)
 	if err != nil {
 		t.Fatal(err)
 	}

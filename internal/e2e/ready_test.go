@@ -18,7 +18,8 @@ import (
 func readyAt(t *testing.T, base string) (status int, said struct {
 	Status  string
 	Reasons []struct{ Dependency, Reason string }
-}) {
+},
+) {
 	t.Helper()
 	r, err := http.Get(base + "/readyz")
 	if err != nil {

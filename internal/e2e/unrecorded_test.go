@@ -161,7 +161,7 @@ func TestATK75_NoExecutionWithoutItsOutcome(t *testing.T) {
 	close(b.wait)
 	stream := m.execute("ticker", nil)
 	b.full(unix.RLIM_INFINITY)
-	if !strings.Contains(string(stream.Raw), `"outcome_unrecorded"`) {
+	if !strings.Contains(stream.Raw, `"outcome_unrecorded"`) {
 		t.Errorf("ATK-75 a stream: %s", stream.Raw)
 	}
 	if out := b.records("outcome_of=" + stream.Header.Get("Powerbox-Decision")); len(out) != 0 {

@@ -51,8 +51,8 @@ func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
 func (s *Store) Probe(ctx context.Context) error {
 	return s.Update(ctx, func(tx issuer.Tx) error {
 		t := tx.(*transaction)
-		_, err := t.db.Exec(t.ctx, `INSERT INTO kept (kind, id, until, value) VALUES ('probe', 'probe', $1, '')
-			ON CONFLICT (kind, id) DO UPDATE SET until = excluded.until`, time.Now().Add(time.Hour).UnixMilli())
+		_, err := t.db.Exec(t.ctx, `INSERT INTO kept (kind, id, until, value) VALUES ('probe', 'probe', 1, '')
+			ON CONFLICT (kind, id) DO UPDATE SET until = kept.until + 1`)
 		return err
 	})
 }

@@ -52,8 +52,12 @@ func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
 func (s *Store) Probe(ctx context.Context) error {
 	return s.Update(ctx, func(tx issuer.Tx) error {
 		t := tx.(*transaction)
+		var before int32
+		if err := t.db.QueryRowContext(t.ctx, "PRAGMA user_version").Scan(&before); err != nil {
+			return err
+		}
 		// Another number each time: one that is there already is not written.
-		_, err := t.db.ExecContext(t.ctx, fmt.Sprintf("PRAGMA user_version = %d", time.Now().Unix()&math.MaxInt32))
+		_, err := t.db.ExecContext(t.ctx, fmt.Sprintf("PRAGMA user_version = %d", (int64(before)+1)&math.MaxInt32))
 		return err
 	})
 }
@@ -298,7 +302,7 @@ func (t *transaction) patience() error {
 	wait := politeWait
 	if !t.polite && !t.until.IsZero() {
 		// In steps, so that it is seldom another one.
-		wait = max(time.Until(t.until).Round(politeWait), politeWait)
+		wait = max(time.Until(t.until).Round(politeWait), politeWait) //nolint:forbidigo // the deadline of a context is by that clock
 	}
 	if wait == t.store.busy {
 		return nil
