@@ -142,6 +142,7 @@ func TestTraceTakesTheRecordOfAnOutcome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	became.Details.Sequence = decided.Details.Sequence + 1 // in the same chain
 	tree, err := tracer{recordSource: log{became, decided}}.trace(t.Context(), "rec_9")
 	if err != nil || len(tree.Hops) != 1 || tree.Hops[0].Record != decided.ID || tree.Hops[0].Outcome != string(evidence.Achieved) {
 		t.Errorf("%v %+v", err, tree.Hops)

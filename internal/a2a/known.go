@@ -39,13 +39,14 @@ const (
 	IsTexts                   // an array of strings
 	IsObject                  // an object, by its own allowlist
 	IsMap                     // an object, whole
+	IsTextMap                 // an object of strings, whole
 	IsList                    // an array of objects, by their allowlist
 	IsAny                     // any value, whole
 )
 
 // String names the type as a message does.
 func (t KnownType) String() string {
-	return [...]string{"a string", "a string, a number or a boolean", "an array of strings", "an object", "an object", "an array", "a value"}[t]
+	return [...]string{"a string", "a string, a number or a boolean", "an array of strings", "an object", "an object", "an object of strings", "an array", "a value"}[t]
 }
 
 // NewKnown returns an allowlist.
@@ -228,6 +229,8 @@ func (w *writer) member(where string, m KnownMember, v powerbox.Value) (powerbox
 		if kind != powerbox.KindObject {
 			return v, false, mistyped(where, v, m.Is.String())
 		}
+	case IsTextMap:
+		return v, false, checkTextMap(where, v)
 	case IsText:
 		if kind != powerbox.KindString {
 			return v, false, mistyped(where, v, m.Is.String())
@@ -265,6 +268,21 @@ func (w *writer) list(where string, of *Known, v powerbox.Value) (powerbox.Value
 		return v, false, nil
 	}
 	return powerbox.List(out...), true, nil
+}
+
+// checkTextMap refuses what is no object of strings. Readers in Go take null for the empty
+// string, and others take it for nothing.
+func checkTextMap(where string, v powerbox.Value) *Error {
+	members, ok := v.Members()
+	if !ok {
+		return mistyped(where, v, IsTextMap.String())
+	}
+	for _, m := range members {
+		if m.Value.Kind() != powerbox.KindString {
+			return mistyped(where+"."+m.Name, m.Value, IsText.String())
+		}
+	}
+	return nil
 }
 
 // checkTexts refuses what is no array of strings.

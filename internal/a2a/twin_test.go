@@ -17,7 +17,7 @@ func twins(t *testing.T, where string, k *Known, seen map[*Known]bool) {
 	}
 	seen[k] = true
 	for at, m := range k.members {
-		value := map[KnownType]string{IsText: `"x"`, IsScalar: `"x"`, IsTexts: `["x"]`, IsObject: `{}`, IsMap: `{}`, IsList: `[]`, IsAny: `1`}[m.Is]
+		value := map[KnownType]string{IsText: `"x"`, IsScalar: `"x"`, IsTexts: `["x"]`, IsObject: `{}`, IsMap: `{}`, IsTextMap: `{}`, IsList: `[]`, IsAny: `1`}[m.Is]
 		lone, err := powerbox.ParseValue([]byte(fmt.Sprintf(`{%q:%s}`, snake(m.Name), value)))
 		if err != nil {
 			t.Fatal(err)

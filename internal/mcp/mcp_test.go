@@ -54,6 +54,13 @@ func TestATK27_DecodeRefuses(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":1}}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"URI":"file:///a"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":{"path":"x","PATH":"y"}}}}`,
+		// Arguments of prompts are strings: a reader in Go takes null for the empty one.
+		`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"p","arguments":{"dry_run":null}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"p","arguments":{"n":1}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"p","arguments":[]}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":null}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":null},"argument":{"name":"a","value":"v"}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"},"context":{"arguments":{"b":null}}}}`,
 	} {
 		if m, wrong := Decode([]byte(body), limits); wrong == nil || wrong.Message == "" {
 			t.Errorf("%s is taken for %+v", body, m)

@@ -39,8 +39,8 @@ var (
 		Subscribe:                          {{Name: "uri"}},
 		"resources/unsubscribe":            {{Name: "uri"}},
 		"prompts/list":                     {{Name: "cursor"}},
-		"prompts/get":                      {{Name: "name"}, anyOf("arguments"), anyOf(paramResponses), {Name: paramState}},
-		"completion/complete":              {anyOf("ref"), anyOf("argument"), anyOf("context")},
+		"prompts/get":                      {{Name: "name"}, textsOf("arguments"), anyOf(paramResponses), {Name: paramState}},
+		"completion/complete":              {textsOf("ref"), textsOf("argument"), {Name: "context", Is: a2a.IsObject, Of: a2a.NewKnown(textsOf("arguments"))}},
 	}
 
 	envelopes = func() map[string]*a2a.Known {
@@ -53,6 +53,10 @@ var (
 )
 
 func anyOf(name string) a2a.KnownMember { return a2a.KnownMember{Name: name, Is: a2a.IsAny} }
+
+func textsOf(name string) a2a.KnownMember {
+	return a2a.KnownMember{Name: name, Is: a2a.IsTextMap}
+}
 
 func envelope(params a2a.KnownMember) *a2a.Known {
 	k := a2a.NewKnown(a2a.KnownMember{Name: "jsonrpc"}, a2a.KnownMember{Name: "id", Is: a2a.IsScalar}, a2a.KnownMember{Name: "method"},
