@@ -34,14 +34,14 @@ type KnownType uint8
 
 // The types of members.
 const (
-	IsText   KnownType = iota // a string
-	IsScalar                  // a string, a number or a boolean
-	IsTexts                   // an array of strings
-	IsObject                  // an object, by its own allowlist
-	IsMap                     // an object, whole
-	IsTextMap                 // an object of strings, whole
-	IsList                    // an array of objects, by their allowlist
-	IsAny                     // any value, whole
+	IsText    KnownType = iota // a string
+	IsScalar                   // a string, a number or a boolean
+	IsTexts                    // an array of strings
+	IsObject                   // an object, by its own allowlist
+	IsMap                      // an object, whole
+	IsTextMap                  // an object of strings, whole
+	IsList                     // an array of objects, by their allowlist
+	IsAny                      // any value, whole
 )
 
 // String names the type as a message does.
