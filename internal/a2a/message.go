@@ -144,6 +144,9 @@ func (m *Message) add(where string, part powerbox.Value) *Error {
 		r.join(checkCompat(where, part, data))
 	}
 	for _, kind := range []string{r.text("kind"), r.text("type")} {
+		if _, ok := r.get("data"); kind == "data" && !ok {
+			r.fail(ReasonVariant, "%s says that it is data and has none; some readers take it for data, and others for what it has", where)
+		}
 		if kind == "text" || kind == "file" {
 			m.HasText = true
 		}
