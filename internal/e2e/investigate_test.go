@@ -122,7 +122,7 @@ func TestEXT28_TraceShowsEveryHop(t *testing.T) {
 	w := investigate(t)
 	bundle := w.exported()
 	want := []string{
-		"planner asked documents for " + opRetrieve + ": ALLOW ACHIEVED [documents asked mail for mail/mail:send/send: ALLOW ACHIEVED]",
+		"planner asked documents for free text: ALLOW ACHIEVED [documents asked mail for mail/mail:send/send: ALLOW ACHIEVED]",
 		"planner asked documents for " + opDelete + ": DENY operation_not_granted",
 	}
 	for name, thing := range map[string]string{"task": w.task, "trace": w.trace, "record": w.refused} {
@@ -153,7 +153,7 @@ func TestEXT28_TraceShowsEveryHop(t *testing.T) {
 	}
 	text := w.run("trace", w.task)
 	for _, line := range []string{
-		"3 decisions, 2 allowed, 1 refused", "  allowed planner -> documents  " + opRetrieve, "      allowed documents -> mail  mail/mail:send/send",
+		"3 decisions, 2 allowed, 1 refused", "  allowed planner -> documents  free text", "      allowed documents -> mail  mail/mail:send/send",
 		"without " + opSearch, "operation_not_granted", "missing  " + opDelete, "outcome  ACHIEVED",
 	} {
 		if !strings.Contains(text, line) {
