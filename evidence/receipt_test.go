@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -85,5 +86,27 @@ func TestEXT26_AReceiptIsSmall(t *testing.T) {
 	proof.Checkpoint = append(proof.Checkpoint, strings.Repeat("\u2014 witness.example AAAAAAAAAA\n", 60)...)
 	if text, err := NewReceipt(sealed, proof); err == nil {
 		t.Errorf("EXT-26 a receipt of %d bytes", len(text))
+	}
+}
+
+// TestEXT26_ReceiptsNeedTrust: nothing holds without pinned keys, nor below the quorum of
+// witnesses that is demanded.
+func TestEXT26_ReceiptsNeedTrust(t *testing.T) {
+	l, text, _ := receipted(t)
+	receipt, err := ParseReceipt(text)
+	must(t, err)
+	if p := receipt.Proof(); p.Index != 3 || !bytes.Equal(p.Checkpoint, l.signed()) {
+		t.Errorf("EXT-26 the proof of a receipt is %+v", p)
+	}
+	if _, err := receipt.Verify(Trust{}); err == nil {
+		t.Error("EXT-26 a receipt holds where nothing is pinned")
+	}
+	trust := l.trust()
+	trust.Quorum = Quorum{[]WitnessKey{newTestCosigner(t, "one", 11).Key()}, 1}
+	if _, err := receipt.Verify(trust); !errors.Is(err, ErrNotWitnessed) {
+		t.Errorf("EXT-26 a receipt without a cosignature that is demanded: %v", err)
+	}
+	if err := receipt.Is([]byte("{}")); err == nil {
+		t.Error("EXT-26 a receipt is of what is no record")
 	}
 }
