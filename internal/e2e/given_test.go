@@ -98,4 +98,8 @@ func tryATK85ApprovalsCanBeTakenBack(t *testing.T) {
 	if revoked != 2 {
 		t.Errorf("ATK-85 %d records of approval.revoke; want 2", revoked)
 	}
+	w.again(func() {})
+	if left := capabilities(t, other.call("documents", "a2a/capabilities/list", map[string]any{})); len(left) != 0 {
+		t.Errorf("ATK-85 %d capabilities of an approval that was taken back live again after a restart", len(left))
+	}
 }
