@@ -23,6 +23,8 @@ import (
 const usage = `usage: house VERB
   test             run the tests of every module, count them
   cover            hold the packages of the core at full statement coverage
+  mutants [-n N] [-seed N] [-file PART] FOLDER...
+                       makes small random changes and says which no test notices
   mutate [-for=DURATION] [NAME]
                    remove the checks of testdata/checks.txt, one at a time
   fuzz [DURATION]  run every fuzz target (default 30s each)
