@@ -227,7 +227,7 @@ func (i *instance) ready(w http.ResponseWriter, r *http.Request, early bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), tryTime)
 	defer cancel()
 	written := i.writes.look(ctx)
-	// Where the operator chose that calls go on without a record, they can be sent here.
+	// If the operator lets calls continue without a record, they can be sent here.
 	if _, untold := i.gate.Unrecorded(); len(untold) > 0 {
 		answer.Status = "degraded"
 		answer.Reasons = append(answer.Reasons, degradedBy{Dependency: "evidence", Reason: "calls go on without a record at " + strings.Join(slices.Sorted(maps.Keys(untold)), ", ")})

@@ -94,7 +94,7 @@ func (d *doctor) store() {
 	}
 }
 
-// witnesses tells that nobody would notice an older copy.
+// witnesses warns that an older copy would go unnoticed.
 func (d *doctor) witnesses() {
 	if n := len(d.config.Evidence.Witnesses); n > 0 {
 		d.ok("witness", "%s, of which %d must agree", many(n, "witness"), d.config.Evidence.Quorum)

@@ -177,7 +177,7 @@ func (e enrolment) known() map[string]string {
 	return map[string]string{"gateway.secret": "", "agent-context.jwk": "", keyring.EvidenceName(e.algorithm()) + ".secret": ""}
 }
 
-// adviseEnrolling says how a gateway goes on whose key was lost.
+// adviseEnrolling says what to do when a gateway has lost its key.
 func (e enrolment) adviseEnrolling(string) string {
 	return fmt.Sprintf("if it is lost for good, close the gateway at the server (powerbox gateway close %s) and enrol a new --state (powerbox gateway enroll). "+
 		"Records that this gateway has not sent stay in its spool folder: powerbox gateway spool check", e.Gateway)
