@@ -87,12 +87,20 @@ func TestATK75_NoLastEventWithoutItsOutcome(t *testing.T) {
 	aboutTheFile(t)
 	w := start(t, options{mode: "prefer"})
 	alice := w.caller(aliceToken)
-	over := make(chan struct{})
+	begun, over := make(chan struct{}), make(chan struct{})
 	defer close(over)
+	event := func(state string) string {
+		return `data: {"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{"taskId":"t1","contextId":"c1","status":{"state":"TASK_STATE_` + state + `"}}}}` + "\n\n"
+	}
 	w.documents.answers(func(rw http.ResponseWriter, r *http.Request) {
-		w.full(0)
 		rw.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(rw, `data: {"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{"taskId":"t1","contextId":"c1","status":{"state":"TASK_STATE_COMPLETED"}}}}`+"\n\n")
+		_, _ = io.WriteString(rw, event("WORKING"))
+		_ = http.NewResponseController(rw).Flush()
+		select { // the task has an owner on record before the disk is full
+		case <-begun:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(rw, event("COMPLETED"))
 		_ = http.NewResponseController(rw).Flush()
 		select {
 		case <-over:
@@ -100,7 +108,12 @@ func TestATK75_NoLastEventWithoutItsOutcome(t *testing.T) {
 		}
 	})
 	held := alice.reports()
-	_, first := alice.follows(held, data("search_documents", map[string]any{"query": "x"}))
+	stream, _ := alice.follows(held, data("search_documents", map[string]any{"query": "x"}))
+	w.full(0)
+	close(begun)
+	first := make([]byte, 64<<10)
+	n, _ := stream.Body.Read(first)
+	first = first[:n]
 	w.full(unix.RLIM_INFINITY)
 	if said := string(first); !strings.Contains(said, "outcome_unrecorded") || strings.Contains(said, "COMPLETED") {
 		t.Errorf("ATK-75 the stream says %q", said)
