@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -81,12 +80,13 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 // bound is the digest of everything that the call is: what a person approved is good for
 // this call, at this agent and in this tenant, and for no other (ATK-58).
 func (x *decoded) bound() string {
-	h := sha256.New()
+	var all []byte
 	for _, part := range []string{x.ID, x.binding.String(), x.request.Method, x.target(), x.call.Wire, x.call.Version, x.call.Tenant, strings.Join(x.call.Extensions, ","), token.DigestOf(x.proof)} {
-		_ = binary.Write(h, binary.BigEndian, uint64(len(part))) // a hash takes everything
-		_, _ = io.WriteString(h, part)
+		all = binary.BigEndian.AppendUint64(all, uint64(len(part)))
+		all = append(all, part...)
 	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+	digest := sha256.Sum256(all)
+	return base64.RawURLEncoding.EncodeToString(digest[:])
 }
 
 // codeRewritten is what observe notes where the agent would get another message in a mode
