@@ -64,14 +64,14 @@ func walls() []wall {
 		},
 		{
 			why:     "gateway, attach, feed, sidecar, spool, witness, holder and integrations never reach the issuer or a store: cmd hands them in-process implementations",
-			applies: under("internal/gateway", "internal/attach", "internal/feed", "internal/signed", "internal/sidecar", "internal/spool", "internal/witness", "holder", "integrations"),
-			refuses: either(store, under("internal/issuer", "internal/provider", "internal/catalogue", "internal/registry", "internal/approval",
-				"internal/sqlite", "internal/postgres", "internal/storetest")),
+			applies: under("internal/proxy/gateway", "internal/proxy/attach", "internal/remote/feed", "internal/wire/signed", "internal/remote/link", "internal/store/spool", "internal/remote/witness", "holder", "integrations"),
+			refuses: either(store, under("internal/issuing/issuer", "internal/issuing/provider", "internal/issuing/catalogue", "internal/issuing/registry", "internal/issuing/approval",
+				"internal/store/sqlite", "internal/store/postgres", "internal/store/storetest")),
 		},
 		{
 			why:     "only cmd and examples import server, gateway and console",
 			applies: not(programs), direct: true,
-			refuses: under("internal/server", "internal/gateway", "internal/console"),
+			refuses: under("internal/web/api", "internal/proxy/gateway", "internal/web/console"),
 		},
 		{
 			why:     "OpenTelemetry is linked by cmd and internal/telemetry alone: what is measured is handed on",
@@ -79,8 +79,8 @@ func walls() []wall {
 			refuses: external("go.opentelemetry.io", "github.com/prometheus"),
 		},
 		{
-			why:     "Cedar is linked by cmd, examples and internal/policy alone, and by bench as a peer",
-			applies: not(either(programs, under("internal/policy", "bench"))),
+			why:     "Cedar is linked by cmd, examples and internal/issuing/policy alone, and by bench as a peer",
+			applies: not(either(programs, under("internal/issuing/policy", "bench"))),
 			refuses: external("github.com/cedar-policy"),
 		},
 	}
@@ -166,8 +166,8 @@ func local(pkg string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(pkg, mainModule), "/")
 }
 
-// family is the package of the map that a package belongs to: internal/server
-// for internal/server/page.
+// family is the package of the map that a package belongs to: internal/web/api
+// for internal/web/api/page.
 func family(pkg string) string {
 	parts := strings.SplitN(local(pkg), "/", 3)
 	if parts[0] == "internal" && len(parts) > 1 {
