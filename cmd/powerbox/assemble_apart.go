@@ -19,8 +19,9 @@ func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.
 		Issuer: i.issuer, Tasks: api.Tasks{Store: i.store, Issuer: i.issuer}, Links: api.Nonces{Store: i.store}, Agents: i.gateway, Key: i.feedKey, URL: i.config.Issuer.URL,
 		Setup:  func(agent string) (link.Setup, error) { return i.setup(a, w, agent) },
 		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
-		Issues: func(agent string) string { return string(i.issuing[agent].Published()) },
-		Mode:   i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.config.Defaults.ProofWindow, Now: a.now, Log: a.log,
+		InForce: func() string { return i.force.now.Load().digest },
+		Issues:  func(agent string) string { return string(i.issuing[agent].Published()) },
+		Mode:    i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.config.Defaults.ProofWindow, Now: a.now, Log: a.log,
 	}
 	if h, ok := i.holds(w).(holds); ok {
 		g.Held = h.heldApart
@@ -61,6 +62,7 @@ func (i *instance) setup(a assembly, w *wiring, id string) (link.Setup, error) {
 	c.Identity.Guards, c.Issuer.Feed.Relays = nil, nil // ask the server, and may be of other agents
 	c.Offers = map[string][]config.Offer{id: i.config.Offers[id]}
 	c.Skills = map[string][]config.Skill{id: i.config.Skills[id]}
+	c.Plans = config.PlansTo(id, now.Plans)
 	c.Scopes = map[string]map[string][]string{}
 	for caller, agents := range now.Scopes {
 		// A caller without a scope here still is one: nothing is allowed to it.

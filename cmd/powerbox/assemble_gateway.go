@@ -89,7 +89,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		Resources: api.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w), Cards: client,
 		Network: network(client, strangers),
 		Answers: gateway.Answers{
-			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: w.force.origin, Scope: w.force.scope,
+			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: w.force.origin, Scope: w.force.scope, Plans: w.force.plans,
 			ByPolicy: i.byPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
 			Receipt: i.admin.Receipt,
 		},

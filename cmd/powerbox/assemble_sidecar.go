@@ -355,7 +355,7 @@ func (g *apartGateway) answers(f *face, w *wiring, chains gate.Chains) gateway.A
 	return gateway.Answers{
 		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
 		Vouches:  chains.Vouches,
-		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: w.force.origin, Scope: w.force.scope,
+		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: w.force.origin, Scope: w.force.scope, Plans: w.force.plans,
 		ByPolicy: g.remote.ByPolicy, Pseudonym: g.remote.Pseudonym, Redact: redaction(f.config.Evidence.Arguments),
 	}
 }

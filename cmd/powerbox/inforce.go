@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
@@ -31,7 +32,8 @@ type inForce struct {
 	origins map[string]string             // configured name of an agent by its holder id
 	scopes  map[string]powerbox.Authority // by caller, NUL and agent
 	nothing powerbox.Authority            // of a caller without a scope
-	digest  string                        // of all that the configuration and its policies say, secrets masked
+	plans   []agentcard.Plan
+	digest  string // of all that the configuration and its policies say, secrets masked
 }
 
 // scope is Scope(A) of a caller at an agent.
@@ -55,6 +57,8 @@ func (f *force) scope() func(origin, agent string) powerbox.Authority {
 	}
 	return now.scope
 }
+
+func (f *force) plans() []agentcard.Plan { return f.now.Load().plans }
 
 func (f *force) callerNames() []string {
 	var names []string
@@ -141,7 +145,7 @@ func (r *reloader) told(ctx context.Context) {
 
 // scoping is the part of a configuration that a remote gateway has as well.
 func scoping(c *config.Config) (*inForce, error) {
-	f := &inForce{config: c, origins: map[string]string{}, scopes: map[string]powerbox.Authority{}}
+	f := &inForce{config: c, plans: config.Declared(c.Plans), origins: map[string]string{}, scopes: map[string]powerbox.Authority{}}
 	for _, rule := range c.Identity.Callers {
 		f.origins[holderID(rule)] = rule.Agent
 	}
@@ -202,7 +206,7 @@ func callerRules(c *config.Config) []identity.CallerRule {
 func needRestart(before, after *config.Config) []string {
 	a, b := *before, *after
 	for _, c := range []*config.Config{&a, &b} {
-		c.Scopes, c.Policies, c.Include, c.Identity.Callers = nil, nil, nil, nil
+		c.Scopes, c.Plans, c.Policies, c.Include, c.Identity.Callers = nil, nil, nil, nil, nil
 	}
 	was, is := map[string]config.Agent{}, map[string]config.Agent{}
 	for _, agent := range a.Agents {
@@ -253,6 +257,14 @@ func differing(at string, a, b reflect.Value) (names []string) {
 	return names
 }
 
+// changedIn says what of a line changed that is not in its name.
+func changedIn(line string) string {
+	if strings.HasPrefix(line, "policies: ") {
+		return " (its text)"
+	}
+	return ""
+}
+
 // changesBetween says by name what a reload changes. It has no values but operations and
 // the names and ids of callers, which are no secrets.
 func changesBetween(before, after *inForce) []string {
@@ -274,6 +286,9 @@ func changesBetween(before, after *inForce) []string {
 		for holder, name := range f.origins {
 			out["identity.callers: "+name+" is "+holder] = ""
 		}
+		for _, p := range f.plans {
+			out["plans."+p.ID] = fmt.Sprintf("%+v", p)
+		}
 		for name, text := range f.files {
 			out["policies: "+name] = string(text)
 		}
@@ -289,7 +304,7 @@ func changesBetween(before, after *inForce) []string {
 		case !has:
 			add("-", "%s", line)
 		case old != now:
-			add("~", "%s (its text)", line)
+			add("~", "%s%s", line, changedIn(line))
 		}
 	}
 	return changes

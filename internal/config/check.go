@@ -79,6 +79,7 @@ func check(c *Config, d *decoder) {
 	k.checkOffers()
 	k.checkSkills()
 	k.checkScopes()
+	k.checkPlans()
 	k.checkResources()
 }
 

@@ -243,6 +243,8 @@ type Answers struct {
 	// Scope returns Scope(A) as it is configured now, for a caller at an agent. It
 	// returns nil where no scopes are configured at all.
 	Scope func() func(origin, agent string) powerbox.Authority
+	// Plans returns the paths of delegations that are declared now; nil for none.
+	Plans func() []agentcard.Plan
 	// ByPolicy returns what policy allows a caller at an agent without a
 	// capability; nil where that cannot be asked.
 	ByPolicy func(ctx context.Context, agent string, caller identity.Caller) (powerbox.Authority, error)
