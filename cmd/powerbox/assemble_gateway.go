@@ -98,13 +98,8 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	if i.telemetry != nil {
 		c.Observer, g.Took = i.telemetry, i.telemetry.Took
 	}
-	for n, agent := range i.config.Agents {
-		front, err := i.gatewayAgent(agent, w.agents[n])
-		if err != nil {
-			return err
-		}
-		front.Keys, front.Published = i.issuing[agent.ID].Accepted, i.issuing[agent.ID].Published
-		c.Agents = append(c.Agents, front)
+	if c.Agents, err = i.gatewayAgents(w.force.now.Load().agents, func(string) bool { return false }); err != nil {
+		return err
 	}
 	if i.gateway, err = gateway.New(c); err != nil {
 		return err

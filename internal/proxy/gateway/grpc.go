@@ -13,12 +13,16 @@ import (
 // GRPC returns the handler for the gRPC of one agent. Its paths name no agent,
 // so that every agent needs an address of its own.
 func (g *Gateway) GRPC(id string) (http.Handler, error) {
-	a, ok := g.agents[id]
-	if !ok {
+	if _, ok := g.all()[id]; !ok {
 		return nil, fmt.Errorf("gateway: there is no agent %q", id)
 	}
 	serve := g.timely(g.serve(a2a.GRPC))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, ok := g.all()[id]
+		if !ok {
+			http.Error(w, "no such agent", http.StatusNotFound)
+			return
+		}
 		kind := r.Header.Get("Content-Type")
 		if r.ProtoMajor != 2 || r.Method != http.MethodPost || kind != typeGRPC && kind != typeGRPC+"+proto" {
 			http.Error(w, "this address takes gRPC over HTTP/2 with protobuf", http.StatusUnsupportedMediaType)
@@ -30,7 +34,7 @@ func (g *Gateway) GRPC(id string) (http.Handler, error) {
 
 // URL returns the public URL of an agent, "" where there is none of that id.
 func (g *Gateway) URL(id string) string {
-	if a, ok := g.agents[id]; ok {
+	if a, ok := g.all()[id]; ok {
 		return a.URL
 	}
 	return ""

@@ -33,7 +33,7 @@ func (g *Gateway) along(x *decoded, p agentcard.Plan) []gate.Reason {
 			return x.view.contract, nil
 		}
 		unread = id
-		a, ok := g.agents[id]
+		a, ok := g.all()[id]
 		if !ok {
 			return agentcard.Card{}, fmt.Errorf("gateway: no agent %q", id)
 		}
