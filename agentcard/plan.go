@@ -69,9 +69,6 @@ func (p Plan) Check(card func(agent string) (Card, error)) (PathAnswer, error) {
 	return CheckPath(hops, p.Shared), nil
 }
 
-// CodePath is the code of the denial of a call along a plan that does not hold.
-const CodePath = "path_incompatible"
-
 // maxWhy bounds the reasons in one message, which can have words of cards.
 const maxWhy = 800
 

@@ -37,6 +37,7 @@ const (
 	CodeHandle             = "handle_not_granted"
 	CodeOtherTask          = "task_not_the_capabilitys"
 	CodeTrust              = "insufficient_trust"
+	CodePath               = "path_incompatible"
 	CodeApproval           = "approval_required"
 	CodeOtherRequest       = "approval_other_request"
 	CodeLimit              = "limit_exceeded"

@@ -8,6 +8,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
+// codePath is the code by which the gateway refuses the same call.
+const codePath = "path_incompatible"
+
 // alongPlans returns why a call is not made: it hands work over along a plan that does not hold
 // (CARD-9). It returns nil for a call that is part of no plan.
 func (a *Attach) alongPlans(ctx context.Context, o *outgoing) *a2a.Denial {
@@ -23,7 +26,7 @@ func (a *Attach) alongPlans(ctx context.Context, o *outgoing) *a2a.Denial {
 			return &a2a.Denial{Code: a2a.CodeInternal, Reason: "attach", Message: fmt.Sprintf("the plan %s cannot be checked: %v", p.ID, err), Retryable: true}
 		}
 		if why := p.Why(answer); why != "" {
-			return &a2a.Denial{Reason: agentcard.CodePath, Message: why}
+			return &a2a.Denial{Reason: codePath, Message: why}
 		}
 	}
 	return nil

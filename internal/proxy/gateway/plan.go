@@ -48,7 +48,7 @@ func (g *Gateway) along(x *decoded, p agentcard.Plan) []gate.Reason {
 		return []gate.Reason{{Code: gate.CodeUnavailable, Link: -1, Message: fmt.Sprintf("the card of agent %s on the plan %s cannot be read now", unread, p.ID)}}
 	}
 	if why := p.Why(answer); why != "" {
-		return []gate.Reason{{Code: agentcard.CodePath, Link: -1, Message: why}}
+		return []gate.Reason{{Code: gate.CodePath, Link: -1, Message: why}}
 	}
 	return nil
 }
