@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
@@ -53,6 +55,7 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
 	}
 	stripOurs(r.Trailer)
 	became := grpcOutcome(r)
+	g.grpcUnserved(r, x.decided)
 	if len(body) > 0 && became.status == evidence.Achieved {
 		if body, err = g.grpcLearn(r, x, body); err != nil {
 			return err
@@ -72,6 +75,22 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
 		r.ContentLength = -1 // otherwise the headers say it all
 	}
 	return nil
+}
+
+// grpcUnserved notes what the status of an answer says that the agent does not serve. An answer
+// that is none of gRPC comes from another server than the card says.
+func (g *Gateway) grpcUnserved(r *http.Response, x *decided) {
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), typeGRPC) {
+		g.noInterface(x)
+		return
+	}
+	from := r.Trailer
+	if from.Get("Grpc-Status") == "" {
+		from = r.Header // where there is no message
+	}
+	details, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(from.Get("Grpc-Status-Details-Bin"), "="))
+	code, refused := a2a.GRPCRefusal(from.Get("Grpc-Status"), details)
+	g.unserved(x, code, refused)
 }
 
 // grpcLearn is learn for one message in its frame. What cannot be read passes
