@@ -47,7 +47,7 @@ func TestSessionOfTheCallIsNotBoundAgain(t *testing.T) {
 
 // TestOnlyListsArePaged: other calls, and lists in observe, are not looked at for pages.
 func TestOnlyListsArePaged(t *testing.T) {
-	for _, x := range []*forwardable{inMode(gate.Require, a2a.Call{Method: a2a.GetTask}), inMode(gate.Observe, a2a.Call{Method: a2a.ListTasks})} {
+	for _, x := range []*forwardable{inMode(gate.Require, a2a.Call{Method: a2a.GetTask, Context: "c1"}), inMode(gate.Observe, a2a.Call{Method: a2a.ListTasks, Context: "c1"})} {
 		if err := (&Gateway{}).openPage(x, false); err != nil {
 			t.Error(err)
 		}
