@@ -3,7 +3,9 @@ package provider_test
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -60,5 +62,34 @@ func TestChecksOfOutputs(t *testing.T) {
 	}
 	if len(want) != 0 {
 		t.Errorf("not offered: %v", want)
+	}
+}
+
+// TestAAPP6_TokensNameWhatTheSchemaRequires: a token of a constrained grant admits calls with the
+// arguments that the schema requires, and none without them.
+func TestAAPP6_TokensNameWhatTheSchemaRequires(t *testing.T) {
+	w := newTown(t, func(c *provider.Config) {
+		c.Tokens = provider.Tokens{Enabled: true, Lifetime: time.Hour, Depth: 1}
+		for n := range c.Capabilities {
+			if c.Capabilities[n].Name == "transfer" {
+				c.Capabilities[n].Input = value(t, `{"type":"object","properties":{"amount":{"type":"number"},"to":{"type":"string"}},"required":["amount","to"]}`)
+			}
+		}
+	})
+	m := w.active("transfer")
+	s, err := m.session(claims{"aud": bankURL})
+	w.must(err)
+	issued, err := w.provider.IssueTokens(t.Context(), s, provider.TokenRequest{Capabilities: []string{"transfer"}})
+	if err != nil || len(issued) != 1 {
+		t.Fatalf("%v %v", issued, err)
+	}
+	op, err := powerbox.ParseOperation("bank/agent-auth/transfer")
+	w.must(err)
+	for arguments, want := range map[string]bool{`{"amount":5,"to":"bob"}`: true, `{"amount":5}`: false, `{"amount":5000,"to":"bob"}`: false} {
+		attempt, err := powerbox.Invocation(op, value(t, arguments))
+		w.must(err)
+		if got := powerbox.Decide(attempt, issued[0].Authority, w.now).Allowed; got != want {
+			t.Errorf("AAP-P6 %s: %t", arguments, got)
+		}
 	}
 }
