@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,10 @@ import (
 	"testing"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	grpccodes "google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // TestCARD12_NotServedOnEveryBinding has an agent declare what it does not serve: it is on record
@@ -54,6 +59,20 @@ func TestCARD12_InterfacesThatNothingAnswers(t *testing.T) {
 	}
 }
 
+// unimplemented is what a server of gRPC says of a method that it does not have.
+func unimplemented(t *testing.T) string {
+	t.Helper()
+	s, err := status.New(grpccodes.Unimplemented, "not here").WithDetails(&errdetails.ErrorInfo{Reason: "METHOD_NOT_FOUND", Domain: "a2a-protocol.org"})
+	if err != nil {
+		t.Error(err)
+	}
+	raw, err := proto.Marshal(s.Proto())
+	if err != nil {
+		t.Error(err)
+	}
+	return base64.RawStdEncoding.EncodeToString(raw)
+}
+
 // TestCARD12_NothingIsServed has an agent declare everything and refuse every call, over HTTP+JSON
 // and gRPC: streams, the extended card and the interface itself are on record as not served.
 func TestCARD12_NothingIsServed(t *testing.T) {
@@ -69,6 +88,7 @@ func TestCARD12_NothingIsServed(t *testing.T) {
 				case r.ProtoMajor == 2:
 					w.Header().Set("Content-Type", "application/grpc")
 					w.Header().Set("Grpc-Status", "12")
+					w.Header().Set("Grpc-Status-Details-Bin", unimplemented(t))
 				default:
 					http.NotFound(w, r)
 				}
