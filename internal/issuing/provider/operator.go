@@ -252,9 +252,6 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 	if err := recent(who); err != nil {
 		return Host{}, err
 	}
-	if err := namesUser(user); user != "" && err != nil {
-		return Host{}, err
-	}
 	if err := p.mayBeDefaults(defaults); err != nil {
 		return Host{}, err
 	}
@@ -268,6 +265,9 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 		Status: agentauth.Active, Created: now, Activated: now, Updated: now,
 	}
 	err = p.updateBy(ctx, who, func(tx Tx, _ *unit) error {
+		if err := p.mayHave(tx, user); user != "" && err != nil {
+			return err
+		}
 		if _, err := tx.HostByKey(h.Thumbprint); !notFound(err) {
 			if err == nil {
 				err = agentauth.Errorf(agentauth.CodeInvalidRequest, "a host of that key is registered already")
