@@ -58,7 +58,7 @@ func listening(t testing.TB, address string) *net.TCPListener {
 	limit, tick := time.After(holdTime), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
 	for {
-		l, err := net.Listen("tcp", address)
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 		if tcp, ok := l.(*net.TCPListener); ok && err == nil {
 			return tcp
 		}
@@ -73,7 +73,7 @@ func listening(t testing.TB, address string) *net.TCPListener {
 // Pass sends the request to the program, and then whatever both sides say.
 func (h *Held) Pass() {
 	h.t.Helper()
-	server, err := net.Dial("tcp", h.address)
+	server, err := new(net.Dialer).DialContext(h.t.Context(), "tcp", h.address)
 	if err == nil {
 		_, err = server.Write(h.read.Bytes())
 	}

@@ -76,12 +76,23 @@ func TestATK94_WhichStateFollowsWhich(t *testing.T) {
 		from, to people.State
 		may      bool
 	}{
-		{"", people.Active, true}, {"", people.Frozen, true}, {"", people.Removed, true},
-		{people.Active, people.Active, true}, {people.Active, people.Frozen, true}, {people.Active, people.Removed, true},
-		{people.Frozen, people.Active, true}, {people.Frozen, people.Frozen, true}, {people.Frozen, people.Removed, true},
-		{people.Removed, people.Active, false}, {people.Removed, people.Frozen, false}, {people.Removed, people.Removed, true},
-		{"x", people.Active, false}, {"x", people.Frozen, true}, {"x", people.Removed, true},
-		{people.Active, "x", false}, {people.Active, "", false},
+		{"", people.Active, true},
+		{"", people.Frozen, true},
+		{"", people.Removed, true},
+		{people.Active, people.Active, true},
+		{people.Active, people.Frozen, true},
+		{people.Active, people.Removed, true},
+		{people.Frozen, people.Active, true},
+		{people.Frozen, people.Frozen, true},
+		{people.Frozen, people.Removed, true},
+		{people.Removed, people.Active, false},
+		{people.Removed, people.Frozen, false},
+		{people.Removed, people.Removed, true},
+		{"x", people.Active, false},
+		{"x", people.Frozen, true},
+		{"x", people.Removed, true},
+		{people.Active, "x", false},
+		{people.Active, "", false},
 	} {
 		was := people.Account{Principal: "user:alice", State: c.from, By: "root", Reason: "first", Changed: before, Over: before}
 		got, err := was.Move(c.to, "second", "later", noon)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -99,4 +100,144 @@ func TestAAPQ4_WhatHasEndedCoversNothing(t *testing.T) {
 	if out.Challenge == nil {
 		t.Error("AAP-Q4 nobody is asked")
 	}
+}
+
+// TestAAPV4_ReactivationLeavesTheAbsoluteLifetime reactivates an agent an hour before its
+// absolute lifetime is over, counted from its creation.
+func TestAAPV4_ReactivationLeavesTheAbsoluteLifetime(t *testing.T) {
+	w := newTown(t)
+	m := w.active("balance")
+	w.now = w.now.Add(11 * time.Hour)
+	out, err := w.provider.Reactivate(t.Context(), w.hosted(m.host), m.id)
+	w.must(err)
+	if out.Status != agentauth.Active {
+		t.Fatalf("the agent is %s; want active", out.Status)
+	}
+	for range 3 {
+		w.now = w.now.Add(19 * time.Minute)
+		w.want("AAP-V4 within the absolute lifetime", m.execute("balance", `{}`), "")
+	}
+	w.now = w.now.Add(3 * time.Minute)
+	w.want("AAP-V4 after it", m.execute("balance", `{}`), agentauth.CodeAgentRevoked)
+	_, err = w.provider.Reactivate(t.Context(), w.hosted(m.host), m.id)
+	w.want("AAP-V2 after it", err, agentauth.CodeAbsoluteLifetime)
+	if a := w.look(m.id); a.Agent.Status != agentauth.Revoked {
+		t.Errorf("AAP-V2 the agent is stored as %s; want revoked", a.Agent.Status)
+	}
+}
+
+// TestAAPK2_WhatEndedKeepsItsKey has a host give a new key to an agent that was revoked.
+func TestAAPK2_WhatEndedKeepsItsKey(t *testing.T) {
+	w := newTown(t)
+	m := w.active("balance")
+	w.must(w.provider.RevokeAgentAs(t.Context(), alice, m.id))
+	next := w.key()
+	_, err := w.provider.RotateKey(t.Context(), w.hosted(m.host), m.id, next.public.JWK())
+	w.want("AAP-K2 a revoked agent", err, agentauth.CodeAgentRevoked)
+	if a := w.look(m.id); a.Agent.Thumbprint != m.key.public.Thumbprint() {
+		t.Error("AAP-K2 a revoked agent has a new key")
+	}
+}
+
+// TestAAPA11_WhatWasActiveIsKept leaves an agent waiting for more than a day that was active
+// before: what it did stays known with it.
+func TestAAPA11_WhatWasActiveIsKept(t *testing.T) {
+	w := newTown(t, func(c *provider.Config) { c.Clocks.Absolute = 72 * time.Hour })
+	m, _, err := w.register(w.key(), agentauth.Autonomous, asked("accounts")...)
+	w.must(err)
+	w.now = w.now.Add(31 * time.Minute)
+	out, err := w.provider.Reactivate(t.Context(), w.hosted(m.host), m.id)
+	w.must(err)
+	if out.Status != agentauth.Pending {
+		t.Fatalf("the agent is %s; want pending", out.Status)
+	}
+	w.now = w.now.Add(25 * time.Hour)
+	if n, err := w.provider.Clean(t.Context()); err != nil || n != 0 {
+		t.Errorf("AAP-A11 %d agents are forgotten, %v; want none", n, err)
+	}
+	if a := w.look(m.id); a.Status != agentauth.Pending {
+		t.Errorf("AAP-A11 the agent is %s; want pending", a.Status)
+	}
+}
+
+// TestAAPR7_OneRequestHasABound asks for more capabilities at once than anybody could read.
+func TestAAPR7_OneRequestHasABound(t *testing.T) {
+	w := newTown(t)
+	for n, want := range map[int]agentauth.Code{64: "", 65: agentauth.CodeInvalidRequest} {
+		var many []provider.Asked
+		for range n {
+			many = append(many, asked("balance")...)
+		}
+		_, _, err := w.register(w.key(), agentauth.Delegated, many...)
+		w.want("AAP-R7", err, want)
+	}
+}
+
+// TestAAPE1_NoArgumentsAreAnEmptyObject executes a capability without arguments.
+func TestAAPE1_NoArgumentsAreAnEmptyObject(t *testing.T) {
+	w := newTown(t)
+	m := w.active("balance")
+	s, err := m.session()
+	w.must(err)
+	_, err = w.provider.Execute(t.Context(), s, provider.Call{Capability: "balance"})
+	w.must(err)
+	if len(w.service.did) != 1 || w.service.did[0].Arguments.Kind() != powerbox.KindObject {
+		t.Errorf("AAP-E1 the service was asked for %+v; want one call with an object", w.service.did)
+	}
+}
+
+// TestAAPM2_ARejectionSparesWhatEnded rejects a host under which an agent was revoked before.
+func TestAAPM2_ARejectionSparesWhatEnded(t *testing.T) {
+	w := newTown(t)
+	first, out, err := w.register(w.key(), agentauth.Delegated, asked("balance")...)
+	w.must(err)
+	second, _, err := w.register(first.host, agentauth.Delegated, asked("balance")...)
+	w.must(err)
+	third, _, err := w.register(first.host, agentauth.Delegated, asked("balance")...)
+	w.must(err)
+	w.must(w.provider.RevokeAgentAs(t.Context(), root, second.id))
+	_, err = w.provider.ByCode(t.Context(), alice, first.code)
+	w.must(err)
+	_, err = w.provider.Answer(t.Context(), alice, out.Challenge.Approval.ID, provider.Answer{Deny: true})
+	w.must(err)
+	for id, want := range map[string]agentauth.Status{first.id: agentauth.Rejected, second.id: agentauth.Revoked, third.id: agentauth.Rejected} {
+		if a := w.look(id); a.Status != want {
+			t.Errorf("AAP-M2 an agent of a rejected host is %s; want %s", a.Status, want)
+		}
+	}
+}
+
+// TestAAPR12_WhatBecameHighRiskWaits has a host whose own default the operator calls high-risk
+// later: nobody has it unasked from then on.
+func TestAAPR12_WhatBecameHighRiskWaits(t *testing.T) {
+	w := newTown(t)
+	host := w.key()
+	_, err := w.provider.PreRegister(t.Context(), root, "ci", alice.Principal, host.public, []string{"accounts"})
+	w.must(err)
+	if _, out, err := w.register(host, agentauth.Delegated, asked("accounts")...); err != nil || out.Status != agentauth.Active {
+		t.Fatalf("the default is %s, %v; want active", out.Status, err)
+	}
+	for i := range w.config.Capabilities {
+		if c := &w.config.Capabilities[i]; c.Name == "accounts" {
+			c.Sensitivity, c.Autonomous = provider.High, false
+		}
+	}
+	w.restart()
+	w.now = w.now.Add(time.Minute)
+	if _, out, err := w.register(host, agentauth.Delegated, asked("accounts")...); err != nil || out.Status != agentauth.Pending {
+		t.Errorf("AAP-R12 what became high-risk is %s, %v; want pending", out.Status, err)
+	}
+}
+
+// TestAAPA2_ACodeIsGoodForOneAnswer enters a code again after the answer, and one after its time.
+func TestAAPA2_ACodeIsGoodForOneAnswer(t *testing.T) {
+	w := newTown(t)
+	m := w.active("balance")
+	_, err := w.provider.ByCode(t.Context(), alice, m.code)
+	w.want("AAP-A2 after the answer", err, agentauth.CodeNotFound)
+	late, _, err := w.register(w.key(), agentauth.Delegated, asked("balance")...)
+	w.must(err)
+	w.now = w.now.Add(10 * time.Minute)
+	_, err = w.provider.ByCode(t.Context(), alice, late.code)
+	w.want("AAP-A2 after its time", err, agentauth.CodeNotFound)
 }
