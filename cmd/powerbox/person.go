@@ -15,15 +15,16 @@ import (
 func newPerson(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "person",
-		Short: "List the people who log in to approve, and freeze, let back or remove one",
+		Short: "List the people who log in to approve, and freeze, thaw or remove one",
 		Long: "A person is somebody who logs in to the pages or the interface of people, such as user:alice.\n" +
-			"Somebody who is frozen or removed cannot log in, approve or administer, and agents that act for them stop.",
+			"Somebody who is frozen or removed cannot log in, approve or administer, and agents that act for them stop.\n" +
+			"A removal is final.",
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPersonList(p), newPersonShow(p),
 		p.personVerb("freeze", "Stop a person, and what acts for them, until thaw", "powerbox person freeze user:alice --reason 'laptop stolen'"),
-		p.personVerb("thaw", "Let back a person who was frozen or removed; they log in anew", "powerbox person thaw user:alice --reason 'new laptop'"),
-		p.personVerb("remove", "Remove a person with passkeys and hosts, which do not come back", "powerbox person remove user:alice --reason 'left the company'"))
+		p.personVerb("thaw", "Let back a person who was frozen; they log in again", "powerbox person thaw user:alice --reason 'new laptop'"),
+		p.personVerb("remove", "Remove a person for good, with passkeys and hosts", "powerbox person remove user:alice --reason 'left the company'"))
 	return cmd
 }
 

@@ -54,7 +54,19 @@ func (s *seen) WriteHeader(status int) {
 // Unwrap lets [http.ResponseController] reach what is below.
 func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
+// Refuses writes the headers by which the caller learns that nothing was executed, and why.
+// A holder signs a call again and repeats it once, where the gate began to remember proofs
+// after the proof was made.
+func (d Decision) Refuses(h http.Header) {
+	h.Set("Powerbox-Outcome", "denied")
+	h.Del("Powerbox-Reason")
+	if len(d.Reasons) > 0 {
+		h.Set("Powerbox-Reason", d.Reasons[0].Code)
+	}
+}
+
 func refuse(w http.ResponseWriter, status int, d Decision) {
+	d.Refuses(w.Header())
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{ // the client has gone: nobody is left to tell

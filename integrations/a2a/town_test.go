@@ -247,6 +247,7 @@ type town struct {
 	dir, url              string
 	documents, summariser *agent
 	log                   *lockedBuffer
+	process               *os.Process // of the gateway
 }
 
 type lockedBuffer struct {
@@ -346,6 +347,7 @@ func (w *town) boot() {
 	}
 	exited := make(chan error, 1)
 	go func() { exited <- process.Wait() }()
+	w.process = process.Process
 	w.t.Cleanup(func() {
 		_ = process.Process.Signal(syscall.SIGTERM)
 		select {

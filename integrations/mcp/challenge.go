@@ -73,6 +73,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, m message, err e
 	if challenge != "" {
 		w.Header().Set("WWW-Authenticate", challenge+`resource_metadata="`+s.metadataURL()+`"`)
 	}
+	d.Refuses(w.Header())
 	s.config.Log.WarnContext(r.Context(), "a request is refused", "decision", d.ID, "code", refused.Code())
 	s.answer(w, status, m, codeDenied, refused.Error(), map[string]any{
 		"code": refused.Code(), "missing": strings.Join(d.Missing, " "), "decision": d.ID, "retryable": d.Retryable,

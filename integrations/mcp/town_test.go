@@ -82,6 +82,7 @@ type town struct {
 	server   *powerboxmcp.Server
 	endpoint string
 	sdk      *mcp.Server
+	process  *os.Process // of the gate
 
 	mu  sync.Mutex
 	ran []string // tools, with their path
@@ -176,6 +177,7 @@ func (w *town) boot() {
 	}
 	exited := make(chan error, 1)
 	go func() { exited <- process.Wait() }()
+	w.process = process.Process
 	w.t.Cleanup(func() {
 		_ = process.Process.Signal(syscall.SIGTERM)
 		select {

@@ -73,3 +73,17 @@ func TestAAPR1_StockClient(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestATK77_TheStockClientLearnsOfARejection has a person refuse a host that nobody knew. The
+// protocol's own client, which takes no notice of errors while it polls, learns of it, asks
+// again within the limit, and is approved.
+func TestATK77_TheStockClientLearnsOfARejection(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	b.again(func() {
+		b.write("powerbox.yaml", strings.Replace(b.file("powerbox.yaml"), "unknown_hosts: 0", "unknown_hosts: 4", 1))
+	})
+	want := []string{"rejected", "approved after a rejection", "one agent is rejected", "limited"}
+	if got := agentAuthNode(t, "rejected.mjs", b.url, "4"); !slices.Equal(got, want) {
+		t.Errorf("%q; want %q", got, want)
+	}
+}

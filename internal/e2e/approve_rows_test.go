@@ -101,7 +101,7 @@ func TestAAPA12_AnsweredTooLate(t *testing.T) {
 	}
 	where, form := open()
 	for {
-		if _, text := alice.get(where); strings.Contains(text, "Its time ran out") {
+		if _, text := alice.get(where); strings.Contains(text, "its time ran out") {
 			break
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestATK68_ARotatedKeyHasNoNewQuestions uses up the questions of a host, which then
@@ -80,4 +81,41 @@ func TestATK68_TokensOfStrangersAreNoRowsWithoutLimit(t *testing.T) {
 	}
 	b.want("ATK-68 an approved host whose clock is ahead", b.ask(http.MethodGet, "/agent/status?agent_id="+known.id, b.host(known.host, ahead()), nil), http.StatusOK, "")
 	b.want("ATK-68 a stranger whose clock is right", b.ask(http.MethodGet, "/capability/list", b.host(newOKP(t)), nil), http.StatusOK, "")
+}
+
+// TestATK95_TokensOfAnApprovedHostAreNoRowsWithoutLimit has an approved host and its agent
+// send tokens of a clock that is ahead, each of which the store has to remember. Another
+// host, and the same one once its clock is right, are not held up.
+func TestATK95_TokensOfAnApprovedHostAreNoRowsWithoutLimit(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	busy, other := b.active("alice", "check_balance", "list_accounts"), b.active("alice", "check_balance")
+	ahead := func() fact { return fact{"iat": nowUnix() + 25, "exp": nowUnix() + 80} }
+	began := time.Now()
+	taken, limited := 0, 0
+	for n := range 200 {
+		var r reply
+		switch n % 3 {
+		case 0:
+			r = b.ask(http.MethodGet, "/agent/status?agent_id="+busy.id, b.host(busy.host, ahead()), nil)
+		case 1:
+			r = busy.execute("check_balance", args("account_id", "a"), ahead())
+		default:
+			r = b.ask(http.MethodGet, "/capability/list", busy.token(b.url, ahead()), nil)
+		}
+		switch r.Status {
+		case http.StatusOK:
+			taken++
+		case http.StatusTooManyRequests:
+			if limited++; r.Header.Get("Retry-After") == "" || !strings.Contains(r.text("message"), "set the clock") {
+				t.Errorf("ATK-95 %s %s; want Retry-After, and what to do", r.Header, r.Raw)
+			}
+		default:
+			t.Fatalf("ATK-95 %d %s", r.Status, r.Raw)
+		}
+	}
+	if most := 120 + int(2*time.Since(began).Seconds()) + 1; taken > most || limited == 0 {
+		t.Errorf("ATK-95 %d of 200 tokens are written to the store, and %d refused; want at most %d written", taken, limited, most)
+	}
+	b.want("ATK-95 the host once its clock is right", busy.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
+	b.want("ATK-95 another host whose clock is ahead", other.execute("check_balance", args("account_id", "a"), ahead()), http.StatusOK, "")
 }

@@ -123,3 +123,20 @@ func TestGATE6_RequestsOfAProgram(t *testing.T) {
 		t.Errorf("on record: %v", statuses)
 	}
 }
+
+// TestATK83_GuardedHandlersSayThatNothingRan has a handler refuse a request, over what the
+// handler behind would have said: a holder repeats only calls of which nothing was executed.
+func TestATK83_GuardedHandlersSayThatNothingRan(t *testing.T) {
+	w := guardTown(t, "scoped")
+	attempt := func(r *http.Request) (guard.Attempt, error) {
+		return guard.Attempt{From: "triage", To: strings.TrimPrefix(r.URL.Path, "/")}, nil
+	}
+	handler := w.gate().Handler(attempt, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for to, want := range map[string][2]string{"refunds": {"", ""}, "mailer": {"denied", "outside_caller_scope"}} {
+		got := httptest.NewRecorder()
+		handler.ServeHTTP(got, httptest.NewRequest(http.MethodGet, "/"+to, nil))
+		if said := [2]string{got.Header().Get("Powerbox-Outcome"), got.Header().Get("Powerbox-Reason")}; said != want {
+			t.Errorf("ATK-83 a request to %s: HTTP %d says %q; want %q", to, got.Code, said, want)
+		}
+	}
+}

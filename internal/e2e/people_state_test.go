@@ -11,7 +11,7 @@ import (
 )
 
 // TestATK63_NobodyWhoWasFrozenOrRemovedApproves freezes a person in a shell, lets them
-// back, and removes them. Whoever is stopped is refused at every entrance: with a page
+// back in, and removes them for good. Whoever is stopped is refused at every entrance: with a page
 // that is open, at a new login, with a session in a shell, and with the header of
 // experiments. After a thaw the logins from before do not count.
 func TestATK63_NobodyWhoWasFrozenOrRemovedApproves(t *testing.T) {
@@ -61,15 +61,18 @@ func TestATK63_NobodyWhoWasFrozenOrRemovedApproves(t *testing.T) {
 		if out := w.run("person", "list"); !strings.Contains(out, c.state) || !strings.Contains(out, "left the company") {
 			t.Errorf("powerbox person list says %q", out)
 		}
+		if c.verb == "remove" {
+			break
+		}
 		w.run("person", "thaw", "user:alice", "--reason", "came back")
 		refused("let back after being "+c.state, entrances)
+		if status, q := w.asPerson("alice", http.MethodGet, "/v1/approvals/"+id, nil); status != http.StatusOK || q["status"] != "pending" {
+			t.Errorf("after it all: HTTP %d %v; want the question, unanswered", status, q)
+		}
+		w.run("freeze", "user:alice", "--reason", "by the other verb")
+		refused("frozen by powerbox freeze", unknown)
+		w.run("thaw", "user:alice", "--reason", "r")
 	}
-	if status, q := w.asPerson("alice", http.MethodGet, "/v1/approvals/"+id, nil); status != http.StatusOK || q["status"] != "pending" {
-		t.Errorf("after it all: HTTP %d %v; want the question, unanswered", status, q)
-	}
-	w.run("freeze", "user:alice", "--reason", "by the other verb")
-	refused("frozen by powerbox freeze", unknown)
-	w.run("thaw", "user:alice", "--reason", "r")
 	records := w.run("evidence", "export", "--out", "-")
 	for _, action := range []string{"person.freeze", "person.thaw", "person.remove"} {
 		if !strings.Contains(records, action) {
@@ -146,6 +149,9 @@ func TestATK63_TheRegistryIsClosedToFrozenPeople(t *testing.T) {
 		see(c.state+" with a new session", made(), http.StatusForbidden)
 		see(c.state+" as a built-in user", aliceToken, http.StatusForbidden)
 		see("somebody else", bobToken, http.StatusOK)
+		if c.verb == "remove" {
+			break
+		}
 		w.run("person", "thaw", "user:alice", "--reason", "came back")
 		see("a login from before the person was let back", old, http.StatusForbidden)
 	}

@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"net/http"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
 // twoProofs are two proofs of one call, of which one was used.
@@ -82,5 +85,34 @@ func TestATK83_ProofsAtAGatewayApart(t *testing.T) {
 	r.boot()
 	if a := w.post(w.agentURL("documents"), body, late.Clone()); a.reason() != "proof_before_start" {
 		t.Errorf("after a kill: %s", a.Raw)
+	}
+}
+
+// TestATK83_AttachSignsAgainAfterAKill kills the server while a call of powerbox attach is
+// under way. The call was signed before the server began again, and is signed anew once.
+func TestATK83_AttachSignsAgainAfterAKill(t *testing.T) {
+	aboutTheFile(t)
+	w := start(t, options{})
+	a := w.attach("attach", newKey(t), documentsThrough(w), "--session-file", w.sessionFile())
+	at, body := a.agentURL("documents"), data("search_documents", map[string]any{})
+	allowed(t, a.post(at, body, http.Header{}))
+	killed(t, w.process)
+	for range 2 { // connections of before are noticed as dead
+		if got := a.post(at, body, http.Header{}); got.Error == nil {
+			t.Errorf("a call while the server is down: %s", got.Raw)
+		}
+	}
+	w.documents.forget()
+	answers := make(chan answer, 1)
+	held := freeport.Hold(t, strings.TrimPrefix(w.url, "http://"), func() { answers <- a.post(at, body, http.Header{}) })
+	w.boot()
+	held.Pass()
+	got := <-answers
+	allowed(t, got)
+	if n := len(w.documents.got()); n != 1 {
+		t.Errorf("ATK-83 the agent was called %d times; want once: %s", n, got.Raw)
+	}
+	if !strings.Contains(w.run("evidence", "export", "--out", "-"), "proof_before_start") {
+		t.Error("ATK-83 the call was not signed before the server began")
 	}
 }

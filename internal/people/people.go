@@ -17,7 +17,7 @@ type State string
 const (
 	Active  State = "active"
 	Frozen  State = "frozen"  // until somebody thaws it
-	Removed State = "removed" // with passkeys and hosts, which do not come back
+	Removed State = "removed" // for good, with passkeys and hosts
 )
 
 // Login is the way by which a person came.
@@ -44,12 +44,46 @@ type Account struct {
 	Over time.Time `json:",omitzero"`
 }
 
+// Move returns the account after a verb has brought it into a state. It is the only place
+// that says which state follows which: a removal is final, and may be repeated.
+func (a Account) Move(to State, by, reason string, now time.Time) (Account, error) {
+	switch {
+	case to != Active && to != Frozen && to != Removed:
+		return a, agentauth.Errorf(agentauth.CodeInvalidRequest, "want one of freeze, thaw and remove")
+	case a.State == Removed && to == Removed:
+		return a, nil
+	case a.State == Removed:
+		return a, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s was removed, which is final; let the person in under another account of your identity provider", a.Principal)
+	case to == Active && a.State != "" && a.State != Active && a.State != Frozen:
+		return a, agentauth.Errorf(agentauth.CodeInvalidRequest, "the state of %s cannot be read; freeze or remove the account first", a.Principal)
+	}
+	a.State, a.By, a.Reason, a.Changed = to, by, reason, now
+	if to != Active {
+		a.Over = now
+	}
+	return a, nil
+}
+
+// Stops returns why what acts for the person stays stopped, nil where the account does
+// not stop it. A thaw of the principal by another verb asks it.
+func (a Account) Stops() error {
+	switch a.State {
+	case Active, "":
+		return nil
+	case Frozen:
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "%s is a frozen person; use powerbox person thaw", a.Principal)
+	case Removed:
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "%s is a person who was removed, which is final", a.Principal)
+	}
+	return agentauth.Errorf(agentauth.CodeInvalidRequest, "the state of %s cannot be read; freeze or remove the account first", a.Principal)
+}
+
 // Admits returns nil where a login counts that began at a time, zero for a time that is
 // not known. frozen says that an operator has frozen the principal by powerbox freeze.
 func (a Account) Admits(began time.Time, frozen bool) error {
 	switch {
 	case a.State == Removed:
-		return agentauth.Errorf(agentauth.CodeUnauthorized, "this person was removed here; an administrator can let them back in")
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "this person was removed here, which is final; an administrator can let them in under another account")
 	case a.State == Frozen || frozen:
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "this person is frozen here; an administrator or operator can thaw them")
 	case a.State != Active && a.State != "":

@@ -67,3 +67,47 @@ func TestATK63_OnlyRecognizeMakesAPerson(t *testing.T) {
 		t.Error("ATK-63 a Person that was not recognized is admitted")
 	}
 }
+
+// TestATK94_WhichStateFollowsWhich tries every verb in every state.
+func TestATK94_WhichStateFollowsWhich(t *testing.T) {
+	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	before := noon.Add(-time.Hour)
+	for _, c := range []struct {
+		from, to people.State
+		may      bool
+	}{
+		{"", people.Active, true},
+		{"", people.Frozen, true},
+		{"", people.Removed, true},
+		{people.Active, people.Active, true},
+		{people.Active, people.Frozen, true},
+		{people.Active, people.Removed, true},
+		{people.Frozen, people.Active, true},
+		{people.Frozen, people.Frozen, true},
+		{people.Frozen, people.Removed, true},
+		{people.Removed, people.Active, false},
+		{people.Removed, people.Frozen, false},
+		{people.Removed, people.Removed, true},
+		{"x", people.Active, false},
+		{"x", people.Frozen, true},
+		{"x", people.Removed, true},
+		{people.Active, "x", false},
+		{people.Active, "", false},
+	} {
+		was := people.Account{Principal: "user:alice", State: c.from, By: "root", Reason: "first", Changed: before, Over: before}
+		got, err := was.Move(c.to, "second", "later", noon)
+		want := people.Account{Principal: "user:alice", State: c.to, By: "second", Reason: "later", Changed: noon, Over: noon}
+		if c.to == people.Active {
+			want.Over = before
+		}
+		if !c.may || c.from == people.Removed {
+			want = was
+		}
+		if (err == nil) != c.may || got != want {
+			t.Errorf("ATK-94 from %q to %q: %+v, %v; want %+v", c.from, c.to, got, err, want)
+		}
+		if stops := was.Stops() != nil; stops != (c.from != "" && c.from != people.Active) {
+			t.Errorf("ATK-94 %q stops what acts for the person: %t", c.from, stops)
+		}
+	}
+}

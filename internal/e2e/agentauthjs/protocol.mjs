@@ -47,7 +47,7 @@ export async function call(method, url, token, body) {
 }
 
 // events reads a stream to its done event (section 5.11).
-async function events(body) {
+export async function events(body) {
   const out = [];
   let text = "";
   for await (const piece of body.pipeThrough(new TextDecoderStream())) {

@@ -286,31 +286,55 @@ func (i *Issuer) agentNames() []string {
 // stop stores one event and its record in one transaction. Records name a
 // principal by the pseudonym that it has in the issuer's own chain.
 func (i *Issuer) stop(ctx context.Context, kind Kind, operator, agent, target, reason string) (Revocation, error) {
-	named := target
+	return i.event(ctx, agent, Revocation{Kind: kind, Target: target, By: operator, Reason: reason}, map[string]any{"target": i.recorded(target)})
+}
+
+// recorded is how records name a target.
+func (i *Issuer) recorded(target string) string {
 	if isPrincipal(target) {
-		named = i.Pseudonym(issuerItself, target)
+		return i.Pseudonym(issuerItself, target)
 	}
-	return i.event(ctx, agent, Revocation{Kind: kind, Target: target, By: operator, Reason: reason}, map[string]any{"target": named})
+	return target
+}
+
+// StopPerson freezes or thaws what acts for a person, within a transaction in which the
+// state of the person changes. Its caller hands what it returns to [Issuer.Learned] after
+// the commit.
+func (i *Issuer) StopPerson(tx Tx, kind Kind, operator, principal, reason string) (Revocation, error) {
+	r, record, err := i.eventOf(issuerItself, Revocation{Kind: kind, Target: principal, By: operator, Reason: reason}, map[string]any{"target": i.recorded(principal)})
+	if err == nil {
+		r, err = write(tx, record, r)
+	}
+	return r, err
 }
 
 // event stores one event of the sequence, done by an operator for a reason,
 // with its record.
 func (i *Issuer) event(ctx context.Context, agent string, r Revocation, what map[string]any) (Revocation, error) {
+	r, record, err := i.eventOf(agent, r, what)
+	if err != nil {
+		return Revocation{}, err
+	}
+	return i.commitRevocation(ctx, record, r)
+}
+
+// eventOf completes an event and begins its record.
+func (i *Issuer) eventOf(agent string, r Revocation, what map[string]any) (Revocation, evidence.Record, error) {
 	if r.Reason = strings.TrimSpace(r.Reason); r.Reason == "" || len(r.Reason) > maxReason {
-		return Revocation{}, noTarget("the reason has %d bytes; want why it is done, in 1 to %d bytes", len(r.Reason), maxReason)
+		return r, evidence.Record{}, noTarget("the reason has %d bytes; want why it is done, in 1 to %d bytes", len(r.Reason), maxReason)
 	}
 	record, err := i.newRecord(agent, identity.Caller{Agent: r.By}, r.Kind.action(), evidence.Intent{
 		Operation: OperationCapability, Purpose: r.Reason, Details: details(what),
 	})
 	if err != nil {
-		return Revocation{}, err
+		return r, record, err
 	}
 	if strings.HasPrefix(r.Target, "cap_") {
 		record.Details.Capability = r.Target
 	}
 	record.OutcomeStatus = evidence.Achieved
 	r.At = i.config.Now().UTC().Truncate(time.Second)
-	return i.commitRevocation(ctx, record, r)
+	return r, record, nil
 }
 
 // checkFrozen refuses a caller whom, or an agent at which, an operator has

@@ -206,11 +206,7 @@ func (i *Issuer) revoke(ctx context.Context, record evidence.Record, target stri
 func (i *Issuer) commitRevocation(ctx context.Context, record evidence.Record, r Revocation) (Revocation, error) {
 	err := i.config.Store.Update(ctx, func(tx Tx) error {
 		var err error
-		if r.Sequence, err = tx.Revoke(r); err != nil {
-			return err
-		}
-		record.Details.RevocationSequence = r.Sequence
-		_, err = tx.Append(record)
+		r, err = write(tx, record, r)
 		return err
 	})
 	if err != nil {
@@ -218,6 +214,37 @@ func (i *Issuer) commitRevocation(ctx context.Context, record evidence.Record, r
 	}
 	i.learn(r)
 	return r, nil
+}
+
+// write writes an event and its record in one transaction. A thaw is refused while the
+// target is a person whose account stops it (ATK-94).
+func write(tx Tx, record evidence.Record, r Revocation) (Revocation, error) {
+	if r.Kind == KindThaw {
+		if err := released(tx, r.Target); err != nil {
+			return r, err
+		}
+	}
+	var err error
+	if r.Sequence, err = tx.Revoke(r); err != nil {
+		return r, err
+	}
+	record.Details.RevocationSequence = r.Sequence
+	_, err = tx.Append(record)
+	return r, err
+}
+
+func released(r Reader, target string) error {
+	a, err := r.Account(target)
+	if err != nil {
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	if err := a.Stops(); err != nil {
+		return noTarget("%s", err.Error())
+	}
+	return nil
 }
 
 // taskTarget is what a revocation names to end every capability of a task. The

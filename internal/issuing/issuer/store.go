@@ -9,6 +9,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/people"
 )
 
 // ErrNotFound is returned for a capability or a record that the store does not
@@ -101,6 +102,8 @@ type Reader interface {
 	NewestKeys() (map[string]string, error)
 	// Mode returns the mode that an operator set for an agent, "" for none.
 	Mode(agent string) (string, error)
+	// Account returns what is kept of a person, or [ErrNotFound].
+	Account(principal string) (people.Account, error)
 }
 
 // Tx changes state within one transaction.

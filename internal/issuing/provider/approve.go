@@ -23,7 +23,7 @@ func (p *Provider) challenge(tx Tx, h Host, a Agent, grants []Grant, kind Kind, 
 		if old.Agent != a.ID || old.Kind == ForCapability || kind == ForCapability {
 			continue
 		}
-		old.Status, old.Answered = agentauth.Expired, now
+		old.Status, old.Answered, old.Ended = agentauth.Expired, now, endedAgain
 		if err := tx.PutApproval(old); err != nil {
 			return nil, err
 		}
@@ -248,8 +248,11 @@ func (p *Provider) Answer(ctx context.Context, who Person, id string, answer Ans
 			return err
 		}
 		now := p.config.Now()
-		if !ap.Open(now) || !q.stands(now) {
-			return agentauth.Errorf(agentauth.CodeAlreadyGranted, "the request has been answered, or its time is over; the agent can ask again")
+		if why := p.Over(q); why != "" {
+			return agentauth.Errorf(agentauth.CodeAlreadyGranted, "the request cannot be answered any more: %s", why)
+		}
+		if !p.Open(q) {
+			return agentauth.Errorf(agentauth.CodeAlreadyGranted, "the request has been answered; the agent can ask again")
 		}
 		out, err = p.answered(tx, u, who, q, answer, now)
 		return err
@@ -359,13 +362,49 @@ func (q Question) stands(now time.Time) bool {
 // Open reports whether a question can be approved: it was not answered, what it asks
 // about is as it was, and something of what it asks for is left.
 func (p *Provider) Open(q Question) bool {
-	now := p.config.Now()
-	left := q.Approval.Kind != ForCapability || slices.ContainsFunc(q.Grants, func(g Grant) bool {
-		c := p.capabilities[g.Capability]
-		return g.Status == agentauth.Pending && c != nil && !c.Blocked && p.Remains(g)
-	})
-	return q.Approval.Open(now) && q.stands(now) && left
+	return q.Approval.Status == agentauth.Pending && p.Over(q) == ""
 }
+
+// Over is why a question ended before anybody answered it, "" for one that was answered or
+// can be.
+func (p *Provider) Over(q Question) string {
+	now := p.config.Now()
+	switch {
+	case q.Approval.Ended != "":
+		return q.Approval.Ended
+	case q.Approval.Status != agentauth.Pending:
+		return ""
+	case !q.Approval.Open(now):
+		return endedTime
+	case q.Host.Status != agentauth.Active && q.Host.Status != agentauth.Pending:
+		return endedHost
+	case !q.stands(now):
+		return endedAgent
+	case q.Approval.Kind == ForCapability && !slices.ContainsFunc(q.Grants, func(g Grant) bool { return g.Status == agentauth.Pending && p.offered(g) }):
+		return endedGone
+	}
+	return ""
+}
+
+// offered reports whether what a grant asks for can be had by now.
+func (p *Provider) offered(g Grant) bool {
+	c := p.capabilities[g.Capability]
+	return c != nil && !c.Blocked && p.Remains(g)
+}
+
+// Why a question ends before anybody answers it, as its agent and whoever was asked are
+// told.
+const (
+	endedTime      = "its time ran out before anybody answered; the agent can ask again"
+	endedAgent     = "the agent ended or expired before anybody answered"
+	endedHost      = "the host of the agent ended before anybody answered"
+	endedUnlinked  = "the host was unlinked from its user before anybody answered; the agent can ask again"
+	endedRejected  = "the host of the agent was rejected"
+	endedTakenBack = "all that it asks for was taken back before anybody answered"
+	endedGone      = "nothing of what it asks for is offered any more"
+	endedAgain     = "the agent asked again, and the new question counts"
+	endedRenewed   = "the agent was reactivated with what it has without asking; it can ask again"
+)
 
 // decided reads the person's word on each grant. What was not spoken of is denied.
 func (p *Provider) decided(q *Question, who Person, answer Answer) (map[string]bool, error) {
@@ -427,10 +466,10 @@ func (p *Provider) reject(tx Tx, q *Question, now time.Time) error {
 		if err := tx.PutHostAgent(a); err != nil {
 			return err
 		}
-		if err := p.dismiss(tx, a.ID, "host", now); err != nil {
+		if err := p.dismiss(tx, &a, "host", endedRejected, now); err != nil {
 			return err
 		}
-		if err := p.refuse(tx, a.ID, "host", now); err != nil {
+		if err := p.refuse(tx, a.ID, "host", notAnswered, now); err != nil {
 			return err
 		}
 	}
@@ -444,7 +483,7 @@ const (
 )
 
 // refuse denies what an agent has asked for and nobody has answered.
-func (p *Provider) refuse(tx Tx, agent, by string, now time.Time) error {
+func (p *Provider) refuse(tx Tx, agent, by, why string, now time.Time) error {
 	grants, err := tx.Grants(agent)
 	if err != nil {
 		return err
@@ -453,7 +492,7 @@ func (p *Provider) refuse(tx Tx, agent, by string, now time.Time) error {
 		if g.Status != agentauth.Pending {
 			continue
 		}
-		g.Status, g.DeniedBy, g.Reason, g.Updated = agentauth.Denied, by, notAnswered, now
+		g.Status, g.DeniedBy, g.Reason, g.Updated = agentauth.Denied, by, why, now
 		if err := tx.PutGrant(g); err != nil {
 			return err
 		}

@@ -64,12 +64,7 @@ func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending
 		}
 	default:
 	}
-	if s.Host.Status != agentauth.Active && t.IssuedAt.After(now) {
-		if err := mayWrite(ctx); err != nil {
-			return HostSession{}, err
-		}
-	}
-	if err := p.use(ctx, "host "+t.Issuer+" "+t.ID, t, now); err != nil {
+	if err := p.use(ctx, s.Host, "host "+t.Issuer+" "+t.ID, t, now); err != nil {
 		return HostSession{}, err
 	}
 	// Nothing changes by a token that does not hold, such as an old one or one that was
@@ -117,8 +112,15 @@ func usedToken() error {
 // use uses a token up, under an id that no other identity has (AAP-T3). What is
 // remembered ends with the process: what was signed before it began is refused.
 // Only where a host's clock is ahead can a token have been used by then that says
-// it was signed since; those are kept in the store (AAP-T4).
-func (p *Provider) use(ctx context.Context, id string, t agentauth.Token, now time.Time) error {
+// it was signed since; those are kept in the store (AAP-T4), within a limit for each
+// host (ATK-68, ATK-95).
+func (p *Provider) use(ctx context.Context, h Host, id string, t agentauth.Token, now time.Time) error {
+	ahead := t.IssuedAt.After(now)
+	if ahead {
+		if err := mayWrite(ctx, h); err != nil {
+			return err
+		}
+	}
 	switch fresh, err := p.fresh(id, t.Until(), now); {
 	case err != nil:
 		return err
@@ -132,7 +134,7 @@ func (p *Provider) use(ctx context.Context, id string, t agentauth.Token, now ti
 		return usedToken()
 	}
 	switch {
-	case t.IssuedAt.After(now):
+	case ahead:
 		return p.update(ctx, func(tx Tx, _ *unit) error {
 			if err := look(tx); err != nil {
 				return err
@@ -214,16 +216,16 @@ func WithFetches(ctx context.Context, allow func() error) context.Context {
 
 type writeKey struct{}
 
-// WithWrites has a request ask before the token of a host that no person has approved is
-// written to the store, as a token from a clock that is ahead is. Strangers sign as many of
-// them as they like (ATK-68).
-func WithWrites(ctx context.Context, allow func() error) context.Context {
+// WithWrites has a request ask before the token of a host, or of an agent of it, is
+// written to the store, as a token from a clock that is ahead is. Strangers and hosts sign as
+// many of them as they like (ATK-68, ATK-95).
+func WithWrites(ctx context.Context, allow func(h Host) error) context.Context {
 	return context.WithValue(ctx, writeKey{}, allow)
 }
 
-func mayWrite(ctx context.Context) error {
-	if allow, ok := ctx.Value(writeKey{}).(func() error); ok {
-		return allow()
+func mayWrite(ctx context.Context, h Host) error {
+	if allow, ok := ctx.Value(writeKey{}).(func(Host) error); ok {
+		return allow(h)
 	}
 	return nil
 }
@@ -327,7 +329,7 @@ func (p *Provider) AuthenticateAgent(ctx context.Context, shown Presented, use U
 		return Session{}, err
 	}
 	if use == Once {
-		if err := p.use(ctx, "agent "+s.Agent.ID+" "+t.ID, t, now); err != nil {
+		if err := p.use(ctx, s.Host, "agent "+s.Agent.ID+" "+t.ID, t, now); err != nil {
 			return Session{}, err
 		}
 	}

@@ -41,9 +41,6 @@ func (p *Provider) Invite(ctx context.Context, who Person, name, user string, de
 	if err := recent(who); err != nil {
 		return "", v, err
 	}
-	if err := namesUser(user); user != "" && err != nil {
-		return "", v, err
-	}
 	if err := p.mayBeDefaults(defaults); err != nil {
 		return "", v, err
 	}
@@ -53,6 +50,9 @@ func (p *Provider) Invite(ctx context.Context, who Person, name, user string, de
 	now := p.config.Now()
 	v = Invitation{Name: plain(name, maxNameText), User: user, Defaults: defaults, OwnList: defaults != nil, Vouched: user != "" && vouches(who), By: who.Principal, Created: now, Expires: now.Add(inviting)}
 	err = p.updateBy(ctx, who, func(tx Tx, _ *unit) error {
+		if err := p.mayHave(tx, user); user != "" && err != nil {
+			return err
+		}
 		if err := tx.PutInvitation(p.codeHash(code), v); err != nil {
 			return err
 		}
@@ -84,6 +84,9 @@ func (p *Provider) Enroll(ctx context.Context, invitation, name string, key toke
 		}
 		if err != nil {
 			return err
+		}
+		if err := p.mayHave(tx, v.User); v.User != "" && err != nil {
+			return no
 		}
 		if _, err := tx.HostByKey(key.Thumbprint()); !notFound(err) {
 			if err == nil {

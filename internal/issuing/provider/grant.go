@@ -117,21 +117,60 @@ func (p *Provider) end(tx Tx, u *unit, a Agent, status agentauth.Status, by stri
 	if err := tx.PutHostAgent(a); err != nil {
 		return err
 	}
-	return p.dismiss(tx, a.ID, by, now)
+	return p.dismiss(tx, &a, by, endedAgent, now)
 }
 
-// dismiss closes the open approvals of an agent.
-func (p *Provider) dismiss(tx Tx, agent, by string, now time.Time) error {
+// dismiss closes the open approvals of an agent, since nothing is left to answer. What an
+// agent that goes on had asked for more is denied with the reason.
+func (p *Provider) dismiss(tx Tx, a *Agent, by, why string, now time.Time) error {
 	open, err := tx.PendingApprovals()
 	if err != nil {
 		return err
 	}
-	for _, a := range open {
-		if a.Agent != agent {
+	for _, ap := range open {
+		if ap.Agent != a.ID {
 			continue
 		}
-		a.Status, a.By, a.Answered = agentauth.Revoked, by, now
-		if err := tx.PutApproval(a); err != nil {
+		if err := closed(tx, ap, by, why, now); err != nil {
+			return err
+		}
+		if a.Status == agentauth.Pending {
+			a.Unasked = why
+			err = tx.PutHostAgent(*a)
+		} else if ap.Kind == ForCapability {
+			err = p.refuse(tx, a.ID, by, why, now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func closed(tx Tx, ap Approval, by, why string, now time.Time) error {
+	ap.Status, ap.By, ap.Answered, ap.Ended = agentauth.Revoked, by, now, why
+	return tx.PutApproval(ap)
+}
+
+// closeEmpty closes the questions of an agent for more of which nothing is left, since a person
+// has taken back all that they ask for.
+func (p *Provider) closeEmpty(tx Tx, agent, by string, now time.Time) error {
+	open, err := tx.PendingApprovals()
+	if err != nil {
+		return err
+	}
+	for _, ap := range open {
+		if ap.Agent != agent || ap.Kind != ForCapability {
+			continue
+		}
+		q, err := p.question(tx, ap)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(q.Grants, func(g Grant) bool { return g.Status == agentauth.Pending }) {
+			continue
+		}
+		if err := closed(tx, ap, by, endedTakenBack, now); err != nil {
 			return err
 		}
 	}

@@ -195,7 +195,7 @@ func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (S
 	if err := p.withdrawAll(tx, u, a.ID, "reactivation", now); err != nil {
 		return Standing{}, err
 	}
-	if err := p.dismiss(tx, a.ID, "reactivation", now); err != nil {
+	if err := p.dismiss(tx, &a, "reactivation", endedRenewed, now); err != nil {
 		return Standing{}, err
 	}
 	before := a.Clocks

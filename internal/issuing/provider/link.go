@@ -72,7 +72,7 @@ func (p *Provider) linking(r Reader, who Person, host, user string, now time.Tim
 	if user == "" {
 		user = h.User
 	}
-	if err := namesUser(user); err != nil {
+	if err := p.mayHave(r, user); err != nil {
 		return Linking{}, err
 	}
 	l := Linking{Host: h, User: user}

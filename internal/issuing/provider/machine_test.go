@@ -376,6 +376,11 @@ func (m *machine) revokeGrant(r *rapid.T) {
 			g.status = agentauth.Revoked
 		}
 	}
+	for _, k := range m.asks { // of which nothing is left
+		if k.agent == a && k.kind == provider.ForCapability && !slices.ContainsFunc(k.grants, func(g *modelGrant) bool { return g.status == agentauth.Pending }) {
+			k.over = true
+		}
+	}
 }
 
 func (m *machine) grant(r *rapid.T) {
@@ -397,8 +402,16 @@ func (m *machine) unlink(r *rapid.T) {
 	if agrees(r, "unlinking", err, may(who, h)); err != nil {
 		return
 	}
-	for _, k := range m.asks {
-		k.over = k.over || k.agent.host == h && h.user != "" // nobody answers what the former user was asked
+	for _, k := range m.asks { // nobody answers what the former user was asked
+		if k.over || k.agent.host != h || h.user == "" {
+			continue
+		}
+		k.over = true
+		if k.kind == provider.ForCapability && k.agent.autonomous && k.agent.status != agentauth.Pending {
+			for _, g := range pendingOf(k.agent) {
+				g.status = agentauth.Denied
+			}
+		}
 	}
 	h.user = ""
 	for _, a := range h.agents {

@@ -129,6 +129,9 @@ func (p *Provider) RevokeGrantAs(ctx context.Context, who Person, agent, capabil
 		if ended == 0 {
 			return nil
 		}
+		if err := p.closeEmpty(tx, a.ID, who.Principal, now); err != nil {
+			return err
+		}
 		return p.append(tx, who.Principal, a.User, action.GrantRevoke, map[string]any{"agent": a.ID, "host": h.ID, "capability": capability, "grants": ended})
 	})
 	return ended, err
@@ -205,20 +208,20 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 		}
 		now := p.config.Now()
 		for _, a := range all {
+			if a.Mode == agentauth.Delegated && !terminal(a.Status) {
+				if err := p.end(tx, u, a, agentauth.Revoked, who.Principal, now); err != nil {
+					return err
+				}
+				agents++
+				continue
+			}
 			// What was asked of the user is asked of nobody now, of agents that act on their
 			// own, too: the host asks again, and then whoever it belongs to (ATK-64).
 			if h.User != "" {
-				if err := p.dismiss(tx, a.ID, who.Principal, now); err != nil {
+				if err := p.dismiss(tx, &a, who.Principal, endedUnlinked, now); err != nil {
 					return err
 				}
 			}
-			if a.Mode != agentauth.Delegated || terminal(a.Status) {
-				continue
-			}
-			if err := p.end(tx, u, a, agentauth.Revoked, who.Principal, now); err != nil {
-				return err
-			}
-			agents++
 		}
 		was := h.User
 		h.User, h.Vouched, h.Updated = "", false, now
@@ -252,9 +255,6 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 	if err := recent(who); err != nil {
 		return Host{}, err
 	}
-	if err := namesUser(user); user != "" && err != nil {
-		return Host{}, err
-	}
 	if err := p.mayBeDefaults(defaults); err != nil {
 		return Host{}, err
 	}
@@ -268,6 +268,9 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 		Status: agentauth.Active, Created: now, Activated: now, Updated: now,
 	}
 	err = p.updateBy(ctx, who, func(tx Tx, _ *unit) error {
+		if err := p.mayHave(tx, user); user != "" && err != nil {
+			return err
+		}
 		if _, err := tx.HostByKey(h.Thumbprint); !notFound(err) {
 			if err == nil {
 				err = agentauth.Errorf(agentauth.CodeInvalidRequest, "a host of that key is registered already")

@@ -109,35 +109,38 @@ func (p *Provider) SetPersonAs(ctx context.Context, who Person, principal string
 	case !who.Fresh:
 		return errStale()
 	}
-	if err := p.config.Store.ViewProvider(ctx, func(r Reader) error { return p.admits(r, who) }); err != nil {
-		return err
-	}
-	return p.SetPerson(ctx, who.Principal, principal, state, reason)
+	return p.setPerson(ctx, who.Principal, principal, state, reason, func(r Reader) error { return p.admits(r, who) })
 }
 
-// SetPerson freezes, removes or lets back a person, on record. A freeze and a removal
-// end every login and stop the agents that act for the person. A removal takes away
-// passkeys and hosts, too. Doing so again is no error.
+// SetPerson freezes, removes or lets back a person, on record, as [people.Account.Move]
+// admits. A freeze and a removal end every login and stop the agents that act for the
+// person. A removal takes away passkeys and hosts, too. Doing so again is no error.
 func (p *Provider) SetPerson(ctx context.Context, by, principal string, state people.State, reason string) error {
-	verb := map[people.State]action.Type{people.Active: action.PersonThaw, people.Frozen: action.PersonFreeze, people.Removed: action.PersonRemove}[state]
-	if err := namesUser(principal); err != nil || verb == (action.Type{}) {
-		return errors.Join(err, agentauth.Errorf(agentauth.CodeInvalidRequest, "want one of freeze, thaw and remove"))
+	return p.setPerson(ctx, by, principal, state, reason, func(Reader) error { return nil })
+}
+
+func (p *Provider) setPerson(ctx context.Context, by, principal string, state people.State, reason string, may func(r Reader) error) error {
+	if err := namesUser(principal); err != nil {
+		return err
 	}
 	reason = plain(reason, maxReasonText)
 	if reason == "" {
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "reason is missing; want why it is done, for the record")
 	}
 	err := p.update(ctx, func(tx Tx, u *unit) error {
-		now := p.config.Now()
-		a, err := tx.Account(principal)
+		if err := may(tx); err != nil {
+			return err
+		}
+		was, err := tx.Account(principal)
 		if err != nil && !notFound(err) {
 			return err
 		}
-		a.Principal, a.State, a.By, a.Reason, a.Changed = principal, state, by, reason, now
-		keys, hosts := 0, 0
-		if state != people.Active {
-			a.Over = now
+		was.Principal = principal
+		a, err := was.Move(state, by, reason, p.config.Now())
+		if err != nil {
+			return err
 		}
+		keys, hosts := 0, 0
 		if state == people.Removed {
 			if keys, hosts, err = p.takeAway(tx, u, by, principal); err != nil {
 				return err
@@ -146,12 +149,17 @@ func (p *Provider) SetPerson(ctx context.Context, by, principal string, state pe
 		if err := tx.PutAccount(a); err != nil {
 			return err
 		}
+		if err := p.stopAgentsOf(tx, u, by, was, state, reason); err != nil {
+			return err
+		}
+		verb := map[people.State]action.Type{people.Active: action.PersonThaw, people.Frozen: action.PersonFreeze, people.Removed: action.PersonRemove}[state]
 		return p.append(tx, by, principal, verb, map[string]any{"person": principal, "by": by, "reason": reason, "passkeys_removed": keys, "hosts_revoked": hosts})
 	})
-	if err != nil {
-		return err
+	var target *issuer.TargetError
+	if errors.As(err, &target) {
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "%s", target.Message)
 	}
-	return p.stopAgentsOf(ctx, by, principal, state, reason)
+	return err
 }
 
 // takeAway removes the passkeys of a person, and ends the hosts.
@@ -181,19 +189,35 @@ func (p *Provider) takeAway(tx Tx, u *unit, by, principal string) (keys, hosts i
 	return len(have), hosts, nil
 }
 
-// stopAgentsOf freezes what acts for a person, as powerbox freeze does, or thaws it.
-func (p *Provider) stopAgentsOf(ctx context.Context, by, principal string, state people.State, reason string) error {
-	frozen := p.config.Issuer.Frozen(principal)
-	var err error
-	switch {
-	case state == people.Active && frozen:
-		_, err = p.config.Issuer.Thaw(ctx, by, principal, reason)
-	case state != people.Active && !frozen:
-		_, err = p.config.Issuer.Freeze(ctx, by, principal, reason)
+// stopAgentsOf freezes what acts for a person, as powerbox freeze does, or thaws it. It is
+// part of the change of the person's state: one is never without the other.
+func (p *Provider) stopAgentsOf(tx Tx, u *unit, by string, was people.Account, state people.State, reason string) error {
+	kind := issuer.KindFreeze
+	if state == people.Active {
+		if was.Stops() == nil && !p.config.Issuer.Frozen(was.Principal) {
+			return nil
+		}
+		kind = issuer.KindThaw
 	}
-	var target *issuer.TargetError
-	if errors.As(err, &target) {
-		return agentauth.Errorf(agentauth.CodeInvalidRequest, "%s", target.Message)
+	r, err := p.config.Issuer.StopPerson(tx, kind, by, was.Principal, reason)
+	if err == nil {
+		u.revoked = append(u.revoked, r)
 	}
 	return err
+}
+
+// mayHave refuses a user whom no host can be of: one without a name that can be read, and
+// a person who was removed.
+func (p *Provider) mayHave(r Reader, user string) error {
+	if err := namesUser(user); err != nil {
+		return err
+	}
+	a, err := r.Account(user)
+	if err != nil && !notFound(err) {
+		return err
+	}
+	if a.State == people.Removed {
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "%s was removed, which is final, and cannot have a host", user)
+	}
+	return nil
 }

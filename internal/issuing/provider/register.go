@@ -278,7 +278,7 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 	if err != nil {
 		return Standing{}, err
 	}
-	details := map[string]any{"agent": a.ID, "host": host.ID, "mode": a.Mode, "capabilities": asHeard(grants), "key": a.Thumbprint}
+	details := map[string]any{"agent": a.ID, "host": host.ID, "mode": a.Mode, "key": a.Thumbprint}
 	refused, err := refusedBefore(tx, host)
 	if err != nil {
 		return Standing{}, err
@@ -298,7 +298,7 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 	if err != nil {
 		return Standing{}, err
 	}
-	details["approval"] = challenge.Approval.ID
+	details["approval"], details["capabilities"] = challenge.Approval.ID, asHeard(grants)
 	return p.standing(host, a, grants, challenge), p.append(tx, hostName(host), a.User, action.AgentRegister, details)
 }
 
@@ -422,7 +422,8 @@ func (p *Provider) begin(tx Tx, h Host, a Agent, grants []Grant, by string, deta
 			return Standing{}, err
 		}
 	}
-	details["granted_by"] = by
+	// Nobody has approved the agent's words here, although the grants are in force.
+	details["granted_by"], details["capabilities"] = by, asHeard(grants)
 	return p.standing(h, a, grants, nil), p.append(tx, hostName(h), a.User, action.AgentRegister, details)
 }
 
@@ -440,6 +441,10 @@ func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, wanted []wish, n
 		}
 	}
 	challenge, err := p.challenge(tx, h, a, grants, ForRegistration, asking, now)
+	if err == nil && a.Unasked != "" {
+		a.Unasked = ""
+		err = tx.PutHostAgent(a)
+	}
 	if err != nil {
 		return Standing{}, err
 	}
@@ -458,6 +463,11 @@ func (p *Provider) standing(h Host, a Agent, grants []Grant, c *Challenge) Stand
 	p.merge(&a)
 	now := p.config.Now()
 	s := Standing{Agent: a, Host: h, Status: a.At(now), Grants: p.effective(grants), Challenge: c}
+	for i, g := range s.Grants {
+		if g.Status == agentauth.Pending && !p.offered(g) { // it has nobody to wait for
+			s.Grants[i].Status, s.Grants[i].Reason = agentauth.Denied, endedGone
+		}
+	}
 	if s.Status == agentauth.Active {
 		s.Expires = a.expires()
 	}

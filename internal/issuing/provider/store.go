@@ -49,7 +49,10 @@ type Agent struct {
 	Clocks     Clocks // those that it was registered under
 	// Claim is what became of the question who takes over: "" where nobody was
 	// asked, pending, denied or claimed.
-	Claim     agentauth.Status `json:",omitempty"`
+	Claim agentauth.Status `json:",omitempty"`
+	// Unasked is why nobody is asked any more about an agent that still waits, "" while
+	// somebody is.
+	Unasked   string `json:",omitempty"`
 	Created   time.Time
 	Activated time.Time
 	LastUsed  time.Time
@@ -140,6 +143,8 @@ type Approval struct {
 	Created  time.Time
 	Expires  time.Time
 	Answered time.Time
+	// Ended is why it ended before anybody answered, "" where it did not.
+	Ended string `json:",omitempty"`
 	// Approved is what the answer gave, whole; the zero value where that is nothing.
 	Approved approved.Approved
 }

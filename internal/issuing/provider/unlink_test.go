@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
@@ -28,5 +29,27 @@ func TestATK64_QuestionsOfAnUnlinkedHost(t *testing.T) {
 	}
 	if s := w.look(auto.id); s.Status != agentauth.Pending {
 		t.Errorf("ATK-64 the agent is %s; want pending", s.Status)
+	}
+}
+
+// TestAAPA12_WhatIsFollowedEndsWithItsAgent follows a question about an agent that ends by
+// its clock, without anybody having done anything.
+func TestAAPA12_WhatIsFollowedEndsWithItsAgent(t *testing.T) {
+	w := newTown(t)
+	m, _, err := w.register(w.key(), agentauth.Delegated, asked("balance")...)
+	w.must(err)
+	w.now = w.now.Add(12*time.Hour - 5*time.Minute) // its absolute lifetime is 12 hours
+	s, err := w.provider.AuthenticateHost(t.Context(), w.host(m.host, claims{"agent_public_key": m.key.jwk()}), true)
+	w.must(err)
+	out, err := w.provider.Register(t.Context(), s, provider.Registration{Name: "Again", Mode: agentauth.Delegated})
+	w.must(err)
+	name := w.provider.Notification(out.Challenge.Approval)
+	if _, _, open, err := w.provider.Notified(t.Context(), name); err != nil || !open {
+		t.Errorf("AAP-A12 a question that waits: open %t, %v", open, err)
+	}
+	w.now = w.now.Add(6 * time.Minute)
+	_, q, open, err := w.provider.Notified(t.Context(), name)
+	if err != nil || open || !q.Approval.Open(w.now) || w.provider.Over(q) == "" {
+		t.Errorf("AAP-A12 a question of an agent that ended, within its own time: open %t, %q, %v", open, w.provider.Over(q), err)
 	}
 }

@@ -116,6 +116,9 @@ func (a *API) detailed(s provider.Standing) map[string]any {
 	if s.Agent.Claim != "" {
 		out["claim_status"] = s.Agent.Claim
 	}
+	if s.Status == agentauth.Pending && s.Agent.Unasked != "" {
+		out["reason"] = s.Agent.Unasked // it waits for nobody: its host asks again
+	}
 	return out
 }
 
@@ -242,7 +245,7 @@ func (a *API) agent(r *http.Request, use provider.Use, audiences ...string) (pro
 	if err != nil {
 		return provider.Session{}, err
 	}
-	return a.config.Provider.AuthenticateAgent(r.Context(), shown, use, audiences...)
+	return a.config.Provider.AuthenticateAgent(a.bounded(r), shown, use, audiences...)
 }
 
 // status answers section 5.5.

@@ -250,11 +250,11 @@ func (a *API) host(r *http.Request, pending bool) (provider.HostSession, error) 
 	return a.config.Provider.AuthenticateHost(a.bounded(r), token, pending)
 }
 
-// bounded has a request ask before a key set is fetched, or a row is written, for a host
-// that is unknown.
+// bounded has a request ask before a key set is fetched for a host that is unknown, or a row
+// is written for the token of any host.
 func (a *API) bounded(r *http.Request) context.Context {
 	ctx := provider.WithFetches(r.Context(), func() error { return a.limits.fetch(r) })
-	return provider.WithWrites(ctx, func() error { return a.limits.write(r) })
+	return provider.WithWrites(ctx, func(h provider.Host) error { return a.limits.write(r, h) })
 }
 
 // body reads the body of a request: an object of exact form, in which members that

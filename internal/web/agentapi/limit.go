@@ -1,6 +1,8 @@
 package agentapi
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -84,10 +86,23 @@ func (l *limiter) fetch(r *http.Request) error {
 	return l.per(&l.strangers, time.Hour, "keys "+peer.Of(r).Network(), fetchesEach*l.limits.Unknown)
 }
 
-// write takes one row in the store for a token of a host that no person has approved
-// (ATK-68).
-func (l *limiter) write(r *http.Request) error {
-	return l.per(&l.strangers, time.Hour, "write "+peer.Of(r).Network(), fetchesEach*l.limits.Unknown)
+// aheadEach is how many rows a minute are written for the tokens of one host whose clock is
+// ahead, and of its agents.
+const aheadEach = 120
+
+// write takes one row in the store for the token of a clock that is ahead. Hosts that no
+// person has approved share those of their address (ATK-68); an approved host has its own
+// (ATK-95).
+func (l *limiter) write(r *http.Request, h provider.Host) error {
+	if h.Status != agentauth.Active {
+		return l.per(&l.strangers, time.Hour, "write "+peer.Of(r).Network(), fetchesEach*l.limits.Unknown)
+	}
+	var e *agentauth.Error
+	err := l.per(&l.known, time.Minute, "ahead "+h.ID, aheadEach)
+	if errors.As(err, &e) {
+		e.Message = fmt.Sprintf("the token's iat is in the future, and the host has used up the %d such tokens a minute; set the clock of the host, or try again in %d seconds", aheadEach, e.RetryAfter)
+	}
+	return err
 }
 
 // question takes one question to a person on behalf of a host (ATK-48). The host is known by

@@ -62,7 +62,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
-	s, approval, over, err := a.config.Provider.Notified(r.Context(), r.PathValue("request"))
+	s, q, open, err := a.config.Provider.Notified(r.Context(), r.PathValue("request"))
 	if err != nil {
 		a.refuse(w, r, err)
 		return
@@ -81,7 +81,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	tick := time.NewTicker(followLook)
 	defer tick.Stop()
-	for !over {
+	for open {
 		if a.send(w, []byte(":\n\n")) != nil {
 			return
 		}
@@ -92,30 +92,35 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-tick.C:
 		}
-		if s, approval, over, err = a.config.Provider.Notified(r.Context(), r.PathValue("request")); err != nil {
+		if s, q, open, err = a.config.Provider.Notified(r.Context(), r.PathValue("request")); err != nil {
 			return // the client asks for the status, and is told why
 		}
 	}
-	data, err := json.Marshal(told(s, approval))
+	data, err := json.Marshal(a.told(s, q))
 	if err == nil {
 		_ = a.send(w, eventOf("status", data)) // the client may have gone
 	}
 }
 
 // told is how a request stands, and every grant of its agent, for whoever has its
-// address: no constraints, no reasons, and nobody's name.
-func told(s provider.Standing, approval provider.Approval) map[string]any {
+// address: no constraints, no words of people, and nobody's name.
+func (a *API) told(s provider.Standing, q provider.Question) map[string]any {
 	grants := []grantBody{}
 	for _, g := range s.Grants {
 		grants = append(grants, grantBody{Capability: g.Capability, Status: g.Status})
 	}
-	how := string(approval.Status)
-	switch approval.Status {
-	case agentauth.Active:
+	how, why := string(q.Approval.Status), a.config.Provider.Over(q)
+	switch {
+	case q.Approval.Status == agentauth.Active:
 		how = "approved"
-	case agentauth.Pending:
+	case q.Approval.Status == agentauth.Pending && a.config.Now().Before(q.Approval.Expires):
+		how = "revoked" // nothing is left to answer
+	case q.Approval.Status == agentauth.Pending:
 		how = "expired"
-	default:
 	}
-	return map[string]any{"agent_id": s.Agent.ID, "status": s.Status, "approval": how, "agent_capability_grants": grants}
+	out := map[string]any{"agent_id": s.Agent.ID, "status": s.Status, "approval": how, "agent_capability_grants": grants}
+	if why != "" {
+		out["reason"] = why
+	}
+	return out
 }

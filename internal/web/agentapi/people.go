@@ -221,12 +221,16 @@ func (p *People) question(q provider.Question) any {
 	for _, a := range q.Claimed {
 		claims = append(claims, map[string]string{"agent_id": a.ID, "name": a.Name})
 	}
-	return map[string]any{
+	out := map[string]any{
 		"id": q.Approval.ID, "kind": q.Approval.Kind, "method": q.Approval.Method, "status": q.Approval.Status, "agent_id": q.Agent.ID, "host_id": q.Host.ID, "mode": q.Agent.Mode,
 		"host_known": q.Host.Status == agentauth.Active, "expires_at": stamp(q.Approval.Expires), "capabilities": capabilities, "holds": slices.Compact(held), "claims": claims,
 		"from": q.Approval.From, "host_from": q.Host.From,
 		"in_its_own_words": map[string]string{"name": q.Agent.Name, "host_name": q.Host.Name, "reason": q.Approval.Reason, "message": q.Approval.Message},
 	}
+	if why := p.Provider.Over(q); why != "" {
+		out["ended"] = why
+	}
+	return out
 }
 
 // answer reads a person's word: what is not named is denied, and with neither deny

@@ -158,6 +158,7 @@ type questionPage struct {
 	Held                      []heldGrant
 	Others                    []request // open requests of the same agent
 	Seen                      string
+	Over                      string // why it ended without an answer
 	Open, Fresh               bool
 	Passkeys, HasPasskey      bool
 	NeedsPasskey              bool
@@ -220,7 +221,7 @@ func (k *Console) question(v *visit) error {
 func (k *Console) questionPage(v *visit, who provider.Person, q provider.Question) (questionPage, error) {
 	now := k.config.Now()
 	page := questionPage{
-		Question: q, Who: q.Host.User, Asks: k.asks(q), Seen: k.config.Approvals.Digest(q), Open: k.config.Approvals.Open(q), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
+		Question: q, Who: q.Host.User, Asks: k.asks(q), Seen: k.config.Approvals.Digest(q), Open: k.config.Approvals.Open(q), Over: k.config.Approvals.Over(q), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
 		Idle: lasting(q.Agent.Clocks.Session),
 		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Lookalike: lookalike(q, k.config.Name), Times: len(q.Denied), Kind: string(q.Approval.Kind),
 	}

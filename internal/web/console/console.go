@@ -43,6 +43,9 @@ type Approvals interface {
 	Remains(g provider.Grant) bool
 	// Open reports whether a question can be approved.
 	Open(q provider.Question) bool
+	// Over is why a question ended before anybody answered it, "" for one that was answered
+	// or can be.
+	Over(q provider.Question) string
 }
 
 // Desk is what policy and configuration leave to people.
