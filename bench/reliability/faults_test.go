@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -40,6 +41,10 @@ func TestATK88_Faults(t *testing.T) {
 			t.Errorf("%s: %v, %d lost, %+v\n%v", trial.Name, err, r.Lost, r.Compared, r.Wrong)
 		}
 		if err != nil {
+			for _, name := range []string{"node0.log", "gateway0.log"} {
+				log, _ := os.ReadFile(filepath.Join(dir, name)) // it may not have begun
+				t.Logf("%s:\n%s", name, log[max(0, len(log)-3000):])
+			}
 			return // the town is not whole
 		}
 	}

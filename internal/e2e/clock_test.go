@@ -104,6 +104,13 @@ func TestATK73_TheClockOfARunningProgramJumps(t *testing.T) {
 				t.Errorf("ATK-73 a used proof after the jump: %s", a.Raw)
 			}
 			allowed(t, as(alice, held))
+			// Statements of the time when the clock was ahead do not shut out later ones.
+			if out, code := w.cli("revoke", held.ID, "--wait"); code != 0 {
+				t.Errorf("ATK-89 a gateway does not follow the server after the jump: exit %d %s", code, out)
+			}
+			if a := as(alice, held); a.reason() != "revoked" {
+				t.Errorf("ATK-89 revoked after the jump: %s", a.Raw)
+			}
 			if !strings.Contains(w.log.String(), "the clock of this machine jumped") {
 				t.Error("ATK-73 the server does not say that its clock jumped")
 			}
