@@ -20,7 +20,7 @@ func TestATK88_Faults(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	w, err := reliability.NewTown(t.Context(), reliability.Config{
-		Binary: binary, Dir: dir, Nodes: 1, Gateways: 1, Workers: 3, Lease: 2 * time.Second, Deadline: time.Second, File: true, Env: reliability.ClockEnv(dir),
+		Binary: binary, Dir: dir, Nodes: 1, Gateways: 1, Workers: 3, Lease: time.Second, Deadline: time.Second, File: true, Env: reliability.ClockEnv(dir),
 		Now: time.Now, Random: rand.Reader, Log: t.Logf,
 	})
 	if err != nil {
