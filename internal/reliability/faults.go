@@ -254,7 +254,7 @@ func loseKeys(ctx context.Context, t *Town) (string, error) {
 		tried++
 		err = errors.Join(os.Remove(path), t.refuses(ctx, name+" is deleted", name, "powerbox "))
 		err = errors.Join(err, os.WriteFile(path, nil, 0o600), t.refuses(ctx, name+" is empty", name))
-		if err := errors.Join(err, os.WriteFile(path, whole, 0o600)); err != nil {
+		if err := errors.Join(err, os.WriteFile(path, whole, 0o600)); err != nil { //nolint:gosec // a file of the town
 			return "", err
 		}
 	}
@@ -301,7 +301,7 @@ func damageLast(ctx context.Context, t *Town) (string, error) {
 	}
 	changed := bytes.Clone(whole)
 	changed[last] ^= 1
-	err = errors.Join(os.WriteFile(path, changed, 0o600), t.refuses(ctx, "its last record is damaged", "powerbox store salvage"), os.WriteFile(path, whole, 0o600))
+	err = errors.Join(os.WriteFile(path, changed, 0o600), t.refuses(ctx, "its last record is damaged", "powerbox store salvage"), os.WriteFile(path, whole, 0o600)) //nolint:gosec // a file of the town
 	if err != nil {
 		return "", err
 	}

@@ -33,13 +33,13 @@ func restoreOlder(ctx context.Context, t *Town) (string, error) {
 	}
 	with := strings.Replace(string(without), "evidence: {origin: "+logName+"}", line, 1)
 	err = t.underWitness(ctx, n, with)
-	err = errors.Join(err, n.process.stop(20*time.Second), os.WriteFile(n.file, without, 0o600), t.boot(ctx, n), witness.stop(20*time.Second))
+	err = errors.Join(err, n.process.stop(20*time.Second), os.WriteFile(n.file, without, 0o600), t.boot(ctx, n), witness.stop(20*time.Second)) //nolint:gosec // a file of the town
 	return "with a witness the server does not start", err
 }
 
 func (t *Town) underWitness(ctx context.Context, n *node, configured string) error {
 	older, newer := filepath.Join(t.Dir, "older"), filepath.Join(t.Dir, "newer")
-	err := errors.Join(n.process.stop(20*time.Second), os.WriteFile(n.file, []byte(configured), 0o600), copyFolder(t.store(), older), t.boot(ctx, n))
+	err := errors.Join(n.process.stop(20*time.Second), os.WriteFile(n.file, []byte(configured), 0o600), copyFolder(t.store(), older), t.boot(ctx, n)) //nolint:gosec // a file of the town
 	if err != nil {
 		return err
 	}
@@ -97,6 +97,6 @@ func copyFolder(from, to string) error {
 		case d.IsDir():
 			return os.Chmod(name, 0o700) //nolint:gosec // a folder has to be entered
 		}
-		return os.Chmod(name, 0o600)
+		return os.Chmod(name, 0o600) //nolint:gosec // a file of the town
 	})
 }
