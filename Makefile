@@ -10,10 +10,12 @@ OURS := find . \( -name node_modules -o -name '.?*' -o -path ./dist \) -prune -o
 GOFILES = $(OURS) -name '*.go' -print
 FUZZTIME ?= 30s
 MUTATE ?=
+# Flags of bench/reliability, such as -times 1 -only "kill -9".
+RELIABILITY ?=
 # Flags of bench/differential, such as -time 60s, or -bindings grpc/js -seed 7.
 DIFFERENTIAL ?=
 
-.PHONY: help check vet lint format fix test test-deps race cover fuzz mutate differential vectors bench generate dist clean
+.PHONY: help check vet lint format fix test test-deps race cover fuzz mutate differential reliability vectors bench generate dist clean
 
 help:
 	@echo "make test      run every test of every module, counted (installs what they need)"
@@ -23,6 +25,7 @@ help:
 	@echo "make fuzz      every fuzz target, $(FUZZTIME) each (FUZZTIME=...)"
 	@echo "make mutate    remove the checks of testdata/checks.txt, see their tests fail (MUTATE=name)"
 	@echo "make differential  what agents execute against what is on record, 1,000,000 cases a binding (DIFFERENTIAL=flags)"
+	@echo "make reliability  break an installation under load, compare every answer with the evidence (RELIABILITY=flags)"
 	@echo "make vectors   Wycheproof and C2SP CCTV, from the Go proxy or from folders (docs/vectors.md)"
 	@echo "make bench     the table of docs/performance.md"
 	@echo "make generate  everything that is generated, docs/conformance.md among it"
@@ -101,6 +104,9 @@ mutate:
 
 differential: test-deps
 	cd bench && go run ./differential $(DIFFERENTIAL)
+
+reliability:
+	cd bench && go run ./reliability $(RELIABILITY)
 
 vectors:
 	@$(HOUSE) vectors

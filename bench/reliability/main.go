@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -103,8 +104,8 @@ func (b *bench) build() error {
 }
 
 // make builds the program of a tree.
-func (b *bench) make(root, binary string) error {
-	out, err := exec.CommandContext(b.ctx, "go", "build", "-C", root, "-o", binary, "./cmd/powerbox").CombinedOutput() //nolint:gosec // our own module
+func (b *bench) make(root, binary string, flags ...string) error {
+	out, err := exec.CommandContext(b.ctx, "go", slices.Concat([]string{"build", "-C", root}, flags, []string{"-o", binary, "./cmd/powerbox"})...).CombinedOutput() //nolint:gosec // our own module
 	if err != nil {
 		return fmt.Errorf("building powerbox: %w\n%s", err, out)
 	}
@@ -154,6 +155,7 @@ func (b *bench) all() error {
 	for i, trial := range reliability.Trials(b.pause) {
 		b.part(trial.Name, fmt.Sprint("trial", i), func(t *reliability.Town) (reliability.Result, error) { return t.Play(b.ctx, trial, b.times) }, nil)
 	}
+	b.faults()
 	if b.soaking > 0 {
 		b.part(fmt.Sprintf("soak: kills at random for %v", b.soaking), "soak", func(t *reliability.Town) (reliability.Result, error) {
 			return t.Soak(b.ctx, b.soaking)
@@ -179,6 +181,26 @@ func (b *bench) all() error {
 		}
 	}
 	return b.ctx.Err()
+}
+
+// faults makes the trials of one node on a file, with a program whose clock can be moved.
+func (b *bench) faults() {
+	binary := ""
+	for i, trial := range reliability.Faults(min(b.pause, 30*time.Second)) {
+		if !b.wants(trial.Name) {
+			continue
+		}
+		if binary == "" {
+			binary = filepath.Join(b.dir, "powerbox-faults")
+			if err := b.make(b.root, binary, "-tags", "faults"); err != nil {
+				b.failed = append(b.failed, err.Error())
+				return
+			}
+		}
+		b.part(trial.Name, fmt.Sprint("fault", i), func(t *reliability.Town) (reliability.Result, error) { return t.Play(b.ctx, trial, b.times) }, func(c *reliability.Config) {
+			c.Binary, c.File, c.Nodes, c.Gateways, c.Env = binary, true, 1, 1, reliability.ClockEnv(c.Dir)
+		})
+	}
 }
 
 // part makes one trial in a town of its own.

@@ -39,6 +39,12 @@ func (p *page) text() string {
 		fmt.Fprintf(&out, "| %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %s |\n",
 			r.Name, r.Times, c.Allowed, c.Denied-c.WrongDeny, c.Unavailable, c.Unanswered, r.Lost, c.WrongAllow, c.WrongDeny, r.Records, spread(r.Without))
 	}
+	if len(p.results) > 0 {
+		out.WriteString("\n| trial | the agent's answers | refusals with a decision | executed at the agent | not on record as told |\n| --- | --- | --- | --- | --- |\n")
+	}
+	for _, r := range p.results {
+		fmt.Fprintf(&out, "| %s | %d | %d | %d | %d |\n", r.Name, r.Compared.Answers, r.Compared.Refusals, r.Compared.Executed, r.Compared.Wrong)
+	}
 	for _, r := range p.results {
 		for _, n := range r.Notes {
 			fmt.Fprintf(&out, "\n- %s: %s.", r.Name, n)

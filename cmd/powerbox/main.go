@@ -66,7 +66,7 @@ type program struct {
 func Run(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdout, stderr = forPeople(stdout), forPeople(stderr)
 	data := &outlet{to: stdout}
-	p := &program{env: env, stdin: stdin, stdout: data, stderr: stderr, now: time.Now}
+	p := &program{env: env, stdin: stdin, stdout: data, stderr: stderr, now: wallClock(env)}
 	root := newRoot(p)
 	root.SetArgs(args)
 	root.SetIn(stdin)

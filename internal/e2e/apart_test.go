@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -85,8 +86,8 @@ func (r *replica) boot() {
 	t := r.w.t
 	t.Helper()
 	r.log = &lockedBuffer{}
-	r.process = exec.Command(binary, append([]string{"gateway", "--state", r.state, "--listen", r.address, "--dev"}, r.flags...)...)
-	r.process.Stderr = r.log
+	r.process = exec.Command(cmp.Or(r.w.program, binary), append([]string{"gateway", "--state", r.state, "--listen", r.address, "--dev"}, r.flags...)...)
+	r.process.Stderr, r.process.Env = r.log, append(os.Environ(), r.w.env...)
 	if err := r.process.Start(); err != nil {
 		t.Fatal(err)
 	}

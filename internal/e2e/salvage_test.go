@@ -175,3 +175,77 @@ func TestATK74_DamagedJournalOfTheStore(t *testing.T) {
 		})
 	}
 }
+
+// flipped flips a bit of the last record with an id in a file.
+func flipped(t *testing.T, path, id string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(data, []byte(`"`+id+`"`))
+	if at < 0 {
+		t.Fatalf("%s is not in %s", id, path)
+	}
+	data[at] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestATK88_DamageInTheLastRecordOfTheStore flips a bit of the record that was acknowledged
+// last before a kill. The server does not take that for a write that was torn.
+func TestATK88_DamageInTheLastRecordOfTheStore(t *testing.T) {
+	aboutTheFile(t)
+	w := start(t, options{})
+	all := w.denials(5)
+	killed(t, w.process)
+	flipped(t, filepath.Join(w.dir, "powerbox-data", "powerbox.db-spool"), all[4])
+	if said := w.notServed(); !strings.Contains(said, "powerbox store salvage") {
+		t.Errorf("ATK-88 %s", said)
+	}
+	w.must("store", "salvage")
+	w.boot()
+	bundle, trust := w.settledBundle(w.denials(1)[0])
+	report, err := evidence.Verify(strings.NewReader(bundle), trust)
+	if err != nil || report.Verdict() != evidence.OK {
+		t.Errorf("ATK-88 the evidence does not verify: %v %v", err, report.Problems)
+	}
+	// The file may have had it before the kill.
+	lost := !strings.Contains(bundle, `"record_id":"`+all[4]+`"`)
+	if lost != strings.Contains(bundle, `"records":1}`) {
+		t.Errorf("ATK-88 the record is missing: %v; and that is not what is on record", lost)
+	}
+	for _, id := range all[:4] {
+		if !strings.Contains(bundle, `"record_id":"`+id+`"`) {
+			t.Errorf("ATK-88 %s is missing", id)
+		}
+	}
+}
+
+// TestATK88_DamageInTheLastRecordOfAGateway does the same at a remote gateway.
+func TestATK88_DamageInTheLastRecordOfAGateway(t *testing.T) {
+	w, all := startApart(t, 1, options{})
+	r := all[0]
+	w.denials(1)
+	w.stop()
+	unsent := w.denials(5)
+	killed(t, r.process)
+	found, err := filepath.Glob(filepath.Join(r.state, "spool", "*.seg"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v %v", found, err)
+	}
+	flipped(t, found[0], unsent[4])
+	w.boot()
+	if said := notStarted(t, "gateway", "--state", r.state, "--listen", r.address, "--dev"); !strings.Contains(said, "powerbox gateway spool salvage "+r.state) {
+		t.Errorf("ATK-88 %s", said)
+	}
+	if out, talk, code := ran(t, "gateway", "spool", "salvage", r.state); code != 0 || !strings.Contains(out, "on record: rec_") {
+		t.Fatalf("ATK-88 salvage: %d %s%s", code, out, talk)
+	}
+	r.boot()
+	bundle, _ := w.settledBundle(w.denials(1)[0])
+	if lost := lostRecords(t, bundle); lost != 1 || strings.Contains(bundle, `"record_id":"`+unsent[4]+`"`) || !strings.Contains(bundle, `"record_id":"`+unsent[3]+`"`) {
+		t.Errorf("ATK-88 %d records are on record as lost; want 1", lost)
+	}
+}

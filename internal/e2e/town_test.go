@@ -271,6 +271,7 @@ type town struct {
 	client    *http.Client // that posts; nil for the default one
 	env       []string     // further environment of the server
 	flags     []string     // further flags of a node
+	program   string       // instead of the binary; "" for that
 	database  string       // URL of its PostgreSQL database; "" for a file of SQLite
 }
 
@@ -468,7 +469,7 @@ func freePort(t *testing.T) string {
 func (w *town) boot(flags ...string) {
 	w.t.Helper()
 	w.log = &lockedBuffer{}
-	w.process = exec.Command(binary, append([]string{"serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev"}, flags...)...)
+	w.process = exec.Command(cmp.Or(w.program, binary), append([]string{"serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev"}, flags...)...)
 	w.process.Stderr = w.log
 	w.process.Env = append(os.Environ(), w.env...)
 	if err := w.process.Start(); err != nil {

@@ -16,5 +16,8 @@
 //   - the evidence: every chain and the log verify, and the log goes on from the
 //     checkpoint of the judgement before.
 //
+// An oracle holds every answer, its outcome and its code, against the exported evidence.
+// [Faults] are trials of one node on a file.
+//
 // It knows the program from outside: it starts it, calls it, and ends it.
 package reliability

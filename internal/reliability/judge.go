@@ -36,15 +36,24 @@ func (t *Town) judgeAll(ctx context.Context, seen []evidence.Checkpoint) (Judgem
 	var j Judgement
 	var bundle []byte
 	var missing []string
+	var wrong []string
 	told := t.ledger.told()
 	err := until(ctx, settles, func() error {
 		var err error
-		bundle, missing, err = t.recorded(ctx, told)
-		return err
+		if bundle, missing, err = t.recorded(ctx, told); err != nil {
+			return err
+		}
+		if t.ledger.compared, wrong = t.ledger.compare(bundle); len(wrong) > 0 {
+			return errors.New(wrong[0])
+		}
+		return nil
 	})
-	if err != nil {
+	if len(missing) > 0 || err != nil && bundle == nil {
 		t.ledger.finding("lost: %v", err)
 		j.Lost += len(missing)
+	}
+	for _, w := range wrong {
+		t.ledger.finding("not as on record: %s", w)
 	}
 	checkpoint, err := t.verify(ctx, bundle, seen, &j)
 	if err != nil {

@@ -13,6 +13,9 @@ type ledger struct {
 	mu         sync.Mutex
 	decisions  map[string]bool // ids of records that an answer named
 	issued     map[string]bool // ids of capabilities
+	answers    map[string]told // what answers said, by decision
+	executed   []string        // decisions by which calls reached the agent
+	compared   Compared        // as of the last judgement
 	revoked    map[string]bool // ids of capabilities whose revocation was acknowledged
 	registered map[string]*registrar
 	wrong      []string // what must not be
@@ -46,20 +49,13 @@ const longGap = 50 * time.Millisecond
 const maxWrong = 20
 
 func newLedger() *ledger {
-	return &ledger{decisions: map[string]bool{}, issued: map[string]bool{}, revoked: map[string]bool{}, registered: map[string]*registrar{}, excuses: map[string]int{}, lastly: map[string]time.Time{}}
+	return &ledger{decisions: map[string]bool{}, answers: map[string]told{}, issued: map[string]bool{}, revoked: map[string]bool{}, registered: map[string]*registrar{}, excuses: map[string]int{}, lastly: map[string]time.Time{}}
 }
 
 func (l *ledger) note(do func(*Counts)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	do(&l.counts)
-}
-
-// decided keeps the id of a decision that an answer named.
-func (l *ledger) decided(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.decisions[id] = true
 }
 
 // went notes that a call went through at an agent.

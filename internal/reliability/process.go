@@ -21,14 +21,14 @@ type process struct {
 	done chan struct{} // closed when it has ended
 }
 
-func startProcess(ctx context.Context, folder, name string, command ...string) (*process, error) {
+func startProcess(ctx context.Context, folder, name string, env []string, command ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(folder, name+".log"), done: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...) //nolint:gosec // what this package names
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = folder, log, log
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = folder, log, log, append(os.Environ(), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {

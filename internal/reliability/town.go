@@ -1,6 +1,7 @@
 package reliability
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/freeport"
@@ -34,6 +36,11 @@ type Config struct {
 	// UnsafeAsynchronous has the primary wait for nobody, to see that what is lost then
 	// is found.
 	UnsafeAsynchronous bool
+	// File has one node on a file of SQLite, without PostgreSQL.
+	File bool
+	// Deadline is limits.dependency_time; 5 s where zero.
+	Deadline time.Duration
+	Env      []string // further environment of nodes and gateways
 }
 
 // Town is a running installation.
@@ -52,6 +59,7 @@ type Town struct {
 	operator         *http.Client
 	ledger           *ledger
 	load             *load
+	lenient          atomic.Bool // calls may be allowed or denied at this time
 }
 
 // node is one process of `powerbox serve`.
@@ -71,11 +79,11 @@ type gateway struct {
 }
 
 const configuration = `listen: %s
-telemetry: {listen: %[8]q}
+telemetry: {listen: %[7]q}
 issuer:
   url: %[2]s
   feed: {heartbeat: 100ms}
-store: {postgres: %[3]q, durability: %[7]s}
+store: %[3]s
 identity:
   dev:
 %[4]sagents:
@@ -115,7 +123,8 @@ resources:
       - {collection: reports, id: /notes/q1.txt, name: Q1}
 policies: [policies.cedar]
 defaults: {request_rate: 0, drain_notice: 500ms, drain: 10s}
-limits: {denials: 0}
+limits: {denials: 0, dependency_time: %[8]v}
+%[9]s
 `
 
 const policies = `permit(principal, action in Action::"documents/documents:read", resource in Collection::"documents/reports");
@@ -160,7 +169,7 @@ func (t *Town) build(ctx context.Context) error {
 	}
 	var addresses []string
 	for i := range t.Nodes {
-		n, err := t.newNode(fmt.Sprint("node", i), t.primary.Both(t.standby, t.database))
+		n, err := t.newNode(fmt.Sprint("node", i), t.both())
 		if err != nil {
 			return err
 		}
@@ -168,8 +177,10 @@ func (t *Town) build(ctx context.Context) error {
 		addresses = append(addresses, n.address)
 	}
 	t.front.serves(addresses...)
-	if out, err := t.run(ctx, t.Migrator, "migrate", "up", "-c", t.nodes[0].file); err != nil {
-		return fmt.Errorf("migrate: %w\n%s", err, out)
+	if !t.File {
+		if out, err := t.run(ctx, t.Migrator, "migrate", "up", "-c", t.nodes[0].file); err != nil {
+			return fmt.Errorf("migrate: %w\n%s", err, out)
+		}
 	}
 	for _, n := range t.nodes { // the first makes the keys, which all have
 		if err := t.boot(ctx, n); err != nil {
@@ -208,6 +219,9 @@ func (t *Town) buildGateways(ctx context.Context) error {
 
 // databases starts a primary and its standby.
 func (t *Town) databases(ctx context.Context) error {
+	if t.File {
+		return nil
+	}
 	var err error
 	if t.primary, err = pgtest.New("fsync=on"); err != nil {
 		return err
@@ -223,6 +237,14 @@ func (t *Town) databases(ctx context.Context) error {
 		return nil
 	}
 	return t.synchronous(ctx, "*")
+}
+
+// both is the URL of the databases, and nothing for a file.
+func (t *Town) both() string {
+	if t.File {
+		return ""
+	}
+	return t.primary.Both(t.standby, t.database)
 }
 
 // synchronous sets whom commits wait for, at both databases.
@@ -248,18 +270,23 @@ func (t *Town) newNode(name, database string) (*node, error) {
 	for i := range t.Workers {
 		fmt.Fprintf(&users, "    - {name: %s, token: %s}\n", user(i), session(i))
 	}
-	durability := "strict"
-	if t.UnsafeAsynchronous {
-		durability = "single"
+	store, named := "{}", ""
+	switch {
+	case t.File:
+		named = "evidence: {origin: " + logName + "}\n"
+	case t.UnsafeAsynchronous:
+		store = fmt.Sprintf("{postgres: %q, durability: single}", database)
+	default:
+		store = fmt.Sprintf("{postgres: %q, durability: strict}", database)
 	}
-	text := fmt.Sprintf(configuration, address, t.front.url, database, users.String(), t.upstream, t.doors.url, durability, n.metrics)
+	text := fmt.Sprintf(configuration, address, t.front.url, store, users.String(), t.upstream, t.doors.url, n.metrics, cmp.Or(t.Deadline, 5*time.Second), named)
 	return n, os.WriteFile(n.file, []byte(text), 0o600)
 }
 
 // boot starts a node.
 func (t *Town) boot(ctx context.Context, n *node) error {
 	var err error
-	if n.process, err = startProcess(ctx, t.Dir, n.name, n.binary, "serve", "-c", n.file, "--dev"); err != nil {
+	if n.process, err = startProcess(ctx, t.Dir, n.name, t.Env, n.binary, "serve", "-c", n.file, "--dev"); err != nil {
 		return err
 	}
 	return n.await(ctx, n.address)
@@ -301,7 +328,7 @@ func (t *Town) newGateway(ctx context.Context, name, state string) (*gateway, er
 // open starts a gateway.
 func (t *Town) open(ctx context.Context, g *gateway) error {
 	var err error
-	g.process, err = startProcess(ctx, t.Dir, g.name, t.Binary, "gateway", "--state", g.state, "--listen", g.address, "--telemetry", g.metrics, "--dev", "--lease", t.Lease.String())
+	g.process, err = startProcess(ctx, t.Dir, g.name, t.Env, t.Binary, "gateway", "--state", g.state, "--listen", g.address, "--telemetry", g.metrics, "--dev", "--lease", t.Lease.String())
 	if err != nil {
 		return err
 	}
@@ -421,6 +448,7 @@ func (t *Town) serveAgent(ctx context.Context) error {
 		if err := json.NewDecoder(io.LimitReader(r.Body, largest)).Decode(&call); err != nil || len(call.ID) == 0 {
 			call.ID = json.RawMessage("null")
 		}
+		t.ledger.reached(r.Header)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"message":{"messageId":"a","role":"ROLE_AGENT","parts":[{"text":"done"}]}}}`, call.ID)
 	})

@@ -12,20 +12,23 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
 // Result is what came of a trial, over all times that it was made.
 type Result struct {
-	Name    string
-	Times   int
-	Counts  Counts
-	Lost    int
-	Records int             // in the evidence at the end
-	Without []time.Duration // the longest time without a call that went through, each time
-	Wrong   []string        // what must not be
-	Notes   []string
-	Excuses map[string]int // reasons of calls without a definite answer
+	Name     string
+	Times    int
+	Counts   Counts
+	Compared Compared
+	Lost     int
+	Records  int             // in the evidence at the end
+	Without  []time.Duration // the longest time without a call that went through, each time
+	Wrong    []string        // what must not be
+	Notes    []string
+	Excuses  map[string]int // reasons of calls without a definite answer
 }
 
 // OK reports whether nothing was lost and nothing wrong.
@@ -34,7 +37,7 @@ func (r Result) OK() bool { return r.Lost == 0 && len(r.Wrong) == 0 }
 // conclude takes what was counted. What never happened was not tried, so that nothing
 // of it could have been lost.
 func (r *Result) conclude(l *ledger) {
-	r.Counts, r.Wrong, r.Excuses = l.counts, l.findings(), l.excuses
+	r.Counts, r.Compared, r.Wrong, r.Excuses = l.counts, l.compared, l.findings(), l.excuses
 	for _, c := range []struct {
 		n    int
 		what string
@@ -58,6 +61,7 @@ func (r *Result) Add(o Result) {
 		&r.Times: o.Times, &r.Lost: o.Lost, &r.Records: o.Records, &a.Answered: b.Answered, &a.Allowed: b.Allowed, &a.Denied: b.Denied,
 		&a.Unavailable: b.Unavailable, &a.Unanswered: b.Unanswered, &a.Issued: b.Issued, &a.Revoked: b.Revoked, &a.Registered: b.Registered,
 		&a.WrongAllow: b.WrongAllow, &a.WrongDeny: b.WrongDeny,
+		&r.Compared.Answers: o.Compared.Answers, &r.Compared.Refusals: o.Compared.Refusals, &r.Compared.Executed: o.Compared.Executed, &r.Compared.Wrong: o.Compared.Wrong,
 	} {
 		*n += from
 	}
@@ -86,6 +90,7 @@ type Trial struct {
 // Trials are those that leave a town as it was. pause is for how long a node is
 // stopped.
 func Trials(pause time.Duration) []Trial {
+	away := max(min(pause, 30*time.Second), 10*time.Second)
 	return []Trial{
 		{"kill -9 of a node", true, killNode},
 		{"kill -9 of the primary, the standby is promoted", true, killPrimary},
@@ -95,6 +100,8 @@ func Trials(pause time.Duration) []Trial {
 		{"a gateway is cut off from the server", false, cutGateway},
 		{"the disk of a gateway is full", false, fillDisk},
 		{"replication becomes asynchronous", true, asynchronous},
+		{fmt.Sprintf("another session locks the log's table for %v", away), false, func(ctx context.Context, t *Town) (string, error) { return lockTable(ctx, t, away) }},
+		{fmt.Sprintf("the standby stands still for %v (SIGSTOP)", away), false, func(ctx context.Context, t *Town) (string, error) { return pauseStandby(ctx, t, away) }},
 	}
 }
 
@@ -397,4 +404,24 @@ func (t *Town) whileAsynchronous(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("a node on asynchronous replication starts: %w\n%s", err, out)
 	}
 	return "a node that starts refuses, those that run say that they are not ready, and nothing is acknowledged", nil
+}
+
+// lockTable has another session hold the table of the log.
+func lockTable(ctx context.Context, t *Town, length time.Duration) (string, error) {
+	locker, err := pgx.Connect(ctx, t.primary.URL(t.database))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = locker.Close(context.WithoutCancel(ctx)) }() // which gives the lock back
+	if _, err := locker.Exec(ctx, "BEGIN; LOCK TABLE log IN EXCLUSIVE MODE", pgx.QueryExecModeSimpleProtocol); err != nil {
+		return "", err
+	}
+	return t.unready(ctx, length, "store")
+}
+
+// pauseStandby stops the standby, for which every commit waits.
+func pauseStandby(ctx context.Context, t *Town, length time.Duration) (string, error) {
+	resume := t.standby.Pause()
+	defer resume()
+	return t.unready(ctx, length, "store")
 }

@@ -58,6 +58,7 @@ type Subscriber struct {
 	mu     sync.Mutex // guards what replaces set, and the fields below
 	synced bool       // whether the state is the server's, as of its number
 	last   int64      // time of the newest statement that was believed, Unix milliseconds
+	heard  time.Time  // when a statement came last
 	timer  *time.Timer
 }
 
@@ -403,6 +404,7 @@ func (s *Subscriber) believe(typ, compact string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.config.Now()
+	s.last -= s.setBack(now).Milliseconds()
 	age := now.Sub(time.UnixMilli(st.Time)) // the server's time has no monotonic reading
 	if age >= s.config.Lease || age < -MaxLease {
 		return fmt.Errorf("a statement is %v old by the clock here; compare the clocks", age.Truncate(time.Millisecond))
@@ -420,6 +422,22 @@ func (s *Subscriber) believe(typ, compact string) error {
 		s.config.Carry(typ, compact, st)
 	}
 	return nil
+}
+
+// setBack is how far the wall clock here was set back since the statement before, by more
+// than skew. Statements of a clock that was ahead must not shut out all that follow them
+// until it is that late.
+func (s *Subscriber) setBack(now time.Time) time.Duration {
+	before := s.heard
+	s.heard = now
+	if before.IsZero() {
+		return 0
+	}
+	back := now.Sub(before) - now.Round(0).Sub(before.Round(0))
+	if back <= maxSkew {
+		return 0
+	}
+	return back
 }
 
 // maxSkew is how much older a statement may be than the one before it: two nodes

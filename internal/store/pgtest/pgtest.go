@@ -259,6 +259,25 @@ func (c *Cluster) Promote(ctx context.Context) error {
 // Kill ends the server at once, as a crash would.
 func (c *Cluster) Kill() { c.signal(syscall.SIGKILL) }
 
+// Pause stops every process of the server where it stands, until the returned function is
+// called.
+func (c *Cluster) Pause() (resume func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.server == nil {
+		return func() {}
+	}
+	pids := append([]int{c.server.Process.Pid}, children(c.server.Process.Pid)...)
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
+	}
+	return func() {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGCONT) // it may have ended
+		}
+	}
+}
+
 // Stop ends the server, and everybody's connections.
 func (c *Cluster) Stop() { c.signal(syscall.SIGINT) }
 

@@ -25,6 +25,7 @@ type Found struct {
 
 	chain   evidence.ChainID
 	end     int64 // the record that came next when the spool was closed; -1 where that is not known
+	marked  int64 // the record that came after those that were acknowledged, as far as a mark says; -1 where none does
 	records map[int64]evidence.Sealed
 }
 
@@ -55,7 +56,7 @@ func (f Found) Whole() bool { return len(f.Damage) == 0 }
 // Check reads a spool without changing it. Records count as whole where their hashes
 // and the signature by key hold.
 func Check(dir string, key evidence.Key) (Found, error) {
-	f := Found{First: -1, Shipped: -1, end: -1, records: map[int64]evidence.Sealed{}}
+	f := Found{First: -1, Shipped: -1, end: -1, marked: -1, records: map[int64]evidence.Sealed{}}
 	if err := f.readNotes(dir); err != nil {
 		return f, err
 	}
@@ -153,9 +154,14 @@ func (f *Found) hole(name string, at, behind int, data []byte, key evidence.Key)
 }
 
 // tail notes bytes at the end of the last file. A crash leaves such a rest of a batch
-// that was never acknowledged; damage can look the same.
+// that was never acknowledged. A mark says that it was; without one, damage can look
+// the same.
 func (f *Found) tail(name string, at int, data []byte) {
 	h := Hole{File: name, At: int64(at), Bytes: int64(len(data) - at), From: f.Next, To: -1, Why: "no whole record up to the end of the file: a batch that was never acknowledged, or damage"}
+	if m := lastMark(data[at:], 0); m.batch > 0 {
+		f.marked = int64(m.until)
+		h.To, h.Why = max(f.marked, f.Next), "no whole record up to the end of the file, of a batch that was acknowledged"
+	}
 	if f.end == f.Next {
 		h.To = f.Next
 	}

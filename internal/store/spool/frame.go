@@ -10,12 +10,14 @@ import (
 
 // A frame is magic, number of the batch (8 bytes), flags (1), length of the
 // payload (4), CRC-32C of these and the payload (4), payload. Numbers are big
-// endian. A batch is what one fsync covers; its last frame has flagLast.
+// endian. A batch is what one fsync covers; its last frame has flagLast. Behind it is
+// the batch's mark (see mark.go).
 var magic = []byte("PBR1")
 
 const (
 	frameHeader = 4 + 8 + 1 + 4 + 4
 	flagLast    = 1
+	flagMark    = 2
 	// maxRecord is the size of the largest record in bytes.
 	maxRecord = 4 << 20
 )
@@ -27,7 +29,7 @@ type frame struct {
 	batch   uint64
 	last    bool
 	payload []byte
-	size    int // of the whole frame
+	size    int // of the whole frame, with the mark behind it
 }
 
 func appendFrame(to []byte, batch uint64, last bool, payload []byte) []byte {
@@ -39,13 +41,18 @@ func appendFrame(to []byte, batch uint64, last bool, payload []byte) []byte {
 
 // putHeader makes a frame of a payload with room for the header before it.
 func putHeader(frame []byte, batch uint64, last bool) {
+	flag := byte(0)
+	if last {
+		flag = flagLast
+	}
+	putFlagged(frame, batch, flag)
+}
+
+func putFlagged(frame []byte, batch uint64, flag byte) {
 	payload := frame[frameHeader:]
 	copy(frame, magic)
 	binary.BigEndian.PutUint64(frame[4:], batch)
-	frame[12] = 0
-	if last {
-		frame[12] = flagLast
-	}
+	frame[12] = flag
 	binary.BigEndian.PutUint32(frame[13:], uint32(len(payload))) // at most maxRecord
 	binary.BigEndian.PutUint32(frame[17:], checksum(frame[4:17], payload))
 }
@@ -54,9 +61,21 @@ func checksum(head, payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, payload)
 }
 
-// readFrame reads the frame that data begins with, and false where there is
-// none that is whole.
+// readFrame reads the frame that data begins with, with its mark, and false where
+// there is none that is whole.
 func readFrame(data []byte) (frame, bool) {
+	f, ok := readFlagged(data)
+	if !ok || data[12] > flagLast {
+		return frame{}, false
+	}
+	if m, ok := readMark(data[f.size:]); ok && f.last && m.batch == f.batch {
+		f.size += markSize
+	}
+	return f, true
+}
+
+// readFlagged reads a frame, or a mark.
+func readFlagged(data []byte) (frame, bool) {
 	if len(data) < frameHeader || !bytes.HasPrefix(data, magic) {
 		return frame{}, false
 	}
@@ -65,7 +84,7 @@ func readFrame(data []byte) (frame, bool) {
 		return frame{}, false
 	}
 	payload := data[frameHeader : frameHeader+length]
-	if checksum(data[4:17], payload) != binary.BigEndian.Uint32(data[17:]) || data[12] > flagLast {
+	if checksum(data[4:17], payload) != binary.BigEndian.Uint32(data[17:]) {
 		return frame{}, false
 	}
 	return frame{binary.BigEndian.Uint64(data[4:]), data[12] == flagLast, payload, frameHeader + length}, true
@@ -77,8 +96,8 @@ var ErrDamaged = errors.New("the spool is damaged")
 
 // readSegment reads the frames of a segment that follow a frame before them. Of
 // the last segment it returns how many bytes are good: a batch that is not whole
-// was never acknowledged, unless a later one follows, which was begun only when
-// it was on the disk.
+// was never acknowledged, unless its mark or a later batch follows. Both were begun
+// only when it was on the disk.
 func readSegment(data []byte, before frame, isLast bool) (frames []frame, good int, err error) {
 	previous := before
 	whole := 0 // frames and bytes up to the end of the last whole batch
@@ -110,17 +129,11 @@ func next(f frame) uint64 {
 	return f.batch
 }
 
-// follows reports whether somewhere in data there is a frame of a later batch.
+// follows reports whether somewhere in data there is the mark of a batch, or a frame
+// of a later one.
 func follows(data []byte, batch uint64) bool {
-	for at := 0; ; {
-		n := bytes.Index(data[at:], magic)
-		if n < 0 {
-			return false
-		}
-		at += n
-		if f, ok := readFrame(data[at:]); ok && f.batch > batch {
-			return true
-		}
-		at++
-	}
+	return nextWhole(data, func(d []byte) bool {
+		f, ok := readFrame(d)
+		return ok && f.batch > batch
+	}) < len(data) || lastMark(data, batch).batch >= batch
 }

@@ -54,3 +54,47 @@ func TestEXT27_AFullDiskIsGotOver(t *testing.T) {
 		t.Errorf("shipped %s, want %v", text, ids)
 	}
 }
+
+// TestATK88_NoRoomForAMark has room for a record and for some bytes of its mark: the record
+// was acknowledged and stays, and the spool goes on when there is room.
+func TestATK88_NoRoomForAMark(t *testing.T) {
+	c := config(t, t.TempDir())
+	c.Segment = 1 << 20
+	s := open(t, c)
+	size := func() uint64 {
+		info, err := os.Stat(s.segments[0].path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint64(info.Size())
+	}
+	ids := fill(t, s, 1)
+	first := size()
+	ids = append(ids, fill(t, s, 1)...)
+	second := size()
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	limit := before
+	limit.Cur = second + second - first - markSize/2
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Record(t.Context(), record("rec_2"))
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if third := size(); err != nil || third != second+second-first-markSize {
+		t.Fatalf("%v; %d bytes, then %d, then %d", err, first, second, third)
+	}
+	ids = append(append(ids, "rec_2"), fill(t, s, 2)...)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := &server{}
+	drained(t, open(t, c), got)
+	if text := fmt.Sprint(got.ids); text != fmt.Sprint(ids) {
+		t.Errorf("shipped %s, want %v", text, ids)
+	}
+}

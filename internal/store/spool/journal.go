@@ -131,8 +131,9 @@ func (j *Journal) Mend() error {
 }
 
 // Append makes n entries durable, all of them or none; entry appends one of them to
-// what it is given. After an error it can be tried again.
-func (j *Journal) Append(n int, entry func(to []byte, i int) []byte) error {
+// what it is given. until is the number of the entry that comes next, by which a
+// salvage knows how many are gone. After an error it can be tried again.
+func (j *Journal) Append(n int, until uint64, entry func(to []byte, i int) []byte) error {
 	data := j.data[:0]
 	for i := range n {
 		at := len(data)
@@ -148,7 +149,9 @@ func (j *Journal) Append(n int, entry func(to []byte, i int) []byte) error {
 	if err := j.write(data); err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
-	j.batch, j.size = j.batch+1, j.size+int64(len(data))
+	j.size += int64(len(data))
+	j.mark(mark{j.batch, until})
+	j.batch++
 	if j.data = data; cap(data) > roomStep {
 		j.data = nil // one large batch is not kept for ever
 	}
@@ -158,7 +161,7 @@ func (j *Journal) Append(n int, entry func(to []byte, i int) []byte) error {
 // write puts data behind the entries. What fails leaves a fault, since nobody
 // knows what is on the disk then.
 func (j *Journal) write(data []byte) error {
-	if end := j.size + int64(len(data)); end > j.room {
+	if end := j.size + int64(len(data)) + markSize; end > j.room {
 		if j.fault = j.extend(end + roomStep); j.fault != nil {
 			return j.fault
 		}
@@ -169,6 +172,14 @@ func (j *Journal) write(data []byte) error {
 	}
 	j.fault = err
 	return err
+}
+
+// mark says that the last batch is on the disk. It is whether or not that can be
+// said, and what was left of a mark is cut off with the next batch.
+func (j *Journal) mark(m mark) {
+	if _, j.fault = j.file.WriteAt(appendMark(nil, m), j.base+j.size); j.fault == nil {
+		j.size += markSize
+	}
 }
 
 // extend makes room of zeros, which are no entry.

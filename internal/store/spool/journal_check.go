@@ -14,13 +14,20 @@ type JournalEntry struct {
 	Sure bool
 }
 
-// ReadJournal reads the whole entries of a journal without changing it, and what is
-// between them. Bytes at the end that hold none are no damage: they were never
-// acknowledged, or are left of entries that were forgotten.
-func ReadJournal(path string) ([]JournalEntry, []Hole, error) {
+// JournalRead is what is in a journal, whole or damaged.
+type JournalRead struct {
+	Entries []JournalEntry // whole ones
+	Holes   []Hole         // what is between them; From and To are batches
+	Until   uint64         // the number of the entry after those that were acknowledged; 0 where no mark says it
+}
+
+// ReadJournal reads a journal without changing it. Bytes at the end that hold no entry
+// and no mark are no damage: they were never acknowledged, or are left of entries that
+// were forgotten.
+func ReadJournal(path string) (JournalRead, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("spool: %w", err)
+		return JournalRead{}, fmt.Errorf("spool: %w", err)
 	}
 	j := &Journal{first: 1, base: slotsSize}
 	if bytes.HasPrefix(data, magic) {
@@ -28,9 +35,10 @@ func ReadJournal(path string) ([]JournalEntry, []Hole, error) {
 	} else {
 		j.readSlots(data)
 	}
-	entries, frames, holes := j.scan(filepath.Base(path), data)
-	// The last batch counts only where it is whole.
-	for n := len(frames); n > 0 && !frames[n-1].last; n-- {
+	last := lastMark(data[min(j.base, int64(len(data))):], j.first)
+	entries, frames, holes := j.scan(filepath.Base(path), data, last.batch)
+	// The last batch counts only where it is whole, or was acknowledged.
+	for n := len(frames); n > 0 && !frames[n-1].last && frames[n-1].batch > last.batch; n-- {
 		entries, frames = entries[:n-1], frames[:n-1]
 	}
 	if len(holes) > 0 {
@@ -39,11 +47,12 @@ func ReadJournal(path string) ([]JournalEntry, []Hole, error) {
 			entries[i].Sure = int64(frames[i].batch) < bad
 		}
 	}
-	return entries, holes, nil
+	return JournalRead{entries, holes, last.until}, nil
 }
 
-// scan takes every frame that counts, in order. From and To of a hole are batches.
-func (j *Journal) scan(name string, data []byte) (entries []JournalEntry, frames []frame, holes []Hole) {
+// scan takes every frame that counts, in order, and what is missing up to the last batch
+// that has a mark.
+func (j *Journal) scan(name string, data []byte, marked uint64) (entries []JournalEntry, frames []frame, holes []Hole) {
 	previous := frame{batch: j.first - 1, last: true}
 	counts := func(d []byte) bool {
 		f, ok := readFrame(d)
@@ -58,6 +67,10 @@ func (j *Journal) scan(name string, data []byte) (entries []JournalEntry, frames
 		}
 		behind := at + nextWhole(data[at:], counts)
 		if behind >= len(data) {
+			if marked >= next(previous) {
+				size := nextWhole(data[at:], func(d []byte) bool { m, ok := readMark(d); return ok && m.batch == marked })
+				holes = append(holes, Hole{File: name, At: int64(at), Bytes: int64(size), From: int64(next(previous)), To: int64(marked) + 1, Why: "no whole entry"})
+			}
 			break
 		}
 		f, _ = readFrame(data[behind:])

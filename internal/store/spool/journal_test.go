@@ -29,7 +29,7 @@ func openJournal(t *testing.T, path string, want ...string) *Journal {
 
 func put(t *testing.T, j *Journal, entries ...string) {
 	t.Helper()
-	if err := j.Append(len(entries), func(to []byte, i int) []byte { return append(to, entries[i]...) }); err != nil {
+	if err := j.Append(len(entries), 0, func(to []byte, i int) []byte { return append(to, entries[i]...) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -62,7 +62,7 @@ func TestEXT24_ATornBatchOfAJournalIsCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole = whole[:slotsSize+j.Size()]
+	whole = whole[:slotsSize+j.Size()-markSize]
 	for n := slotsSize + first; n < int64(len(whole)); n++ {
 		for _, tail := range [][]byte{nil, make([]byte, 64)} {
 			if err := os.WriteFile(path, append(bytes.Clone(whole[:n]), tail...), 0o600); err != nil {
@@ -93,7 +93,7 @@ func TestEXT27_AJournalGoesOnAfterAWriteThatFailed(t *testing.T) {
 	}
 	j.file = readOnly
 	for range 2 {
-		if err := j.Append(1, func(to []byte, _ int) []byte { return append(to, "two"...) }); err == nil {
+		if err := j.Append(1, 0, func(to []byte, _ int) []byte { return append(to, "two"...) }); err == nil {
 			t.Fatal("it was acknowledged")
 		}
 	}
@@ -111,7 +111,7 @@ func TestEXT27_AJournalGoesOnAfterAWriteThatFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	openJournal(t, path, "one", "three")
-	if err := j.Append(1, func(to []byte, _ int) []byte { return append(to, make([]byte, maxRecord+1)...) }); err == nil {
+	if err := j.Append(1, 0, func(to []byte, _ int) []byte { return append(to, make([]byte, maxRecord+1)...) }); err == nil {
 		t.Error("an entry that could not be read back was taken")
 	}
 }
@@ -138,10 +138,10 @@ func TestEXT24_AJournalIsWrittenOverInPlace(t *testing.T) {
 	for n := slotsSize; n <= slotsSize+int(j.Size()); n++ {
 		writeFile(t, path, append(bytes.Clone(data[:n]), old[n:]...))
 		var want []string
-		if int64(n) >= slotsSize+one {
+		if int64(n) >= slotsSize+one-markSize { // a mark that is not whole says nothing
 			want = append(want, "six and a half")
 		}
-		if int64(n) == slotsSize+j.Size() {
+		if int64(n) >= slotsSize+j.Size()-markSize {
 			want = append(want, "seven")
 		}
 		openJournal(t, path, want...)
@@ -218,6 +218,50 @@ func TestEXT27_AJournalWithoutSlotsIsRead(t *testing.T) {
 	}
 	put(t, j, "four")
 	openJournal(t, path, "four")
+}
+
+// TestATK88_DamageInTheLastBatchOfAJournal flips every bit of the last batch: it was
+// acknowledged, so nothing is cut off, and a salvage knows how many entries are gone.
+func TestATK88_DamageInTheLastBatchOfAJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := openJournal(t, path)
+	for range 3 { // what was forgotten is behind
+		put(t, j, "an entry that is forgotten", "another one")
+	}
+	if err := j.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, j, "one")
+	first := slotsSize + int(j.Size())
+	entries := []string{"two", "three", "four"}
+	if err := j.Append(3, 4, func(to []byte, i int) []byte { return append(to, entries[i]...) }); err != nil {
+		t.Fatal(err)
+	}
+	whole := readFile(t, path)
+	for at := first; at < slotsSize+int(j.Size())-markSize; at++ {
+		for bit := range 8 {
+			changed := bytes.Clone(whole)
+			changed[at] ^= 1 << bit
+			writeFile(t, path, changed)
+			if _, _, err := OpenJournal(path); !errors.Is(err, ErrDamaged) {
+				t.Fatalf("byte %d, bit %d: %v; want that it is damaged", at, bit, err)
+			}
+			read, err := ReadJournal(path)
+			if err != nil || len(read.Holes) != 1 || len(read.Entries) != 3 || read.Until != 4 || read.Holes[0].From != read.Holes[0].To-1 && read.Holes[0].From != read.Holes[0].To {
+				t.Fatalf("byte %d, bit %d: %+v %v", at, bit, read, err)
+			}
+			if !read.Entries[0].Sure || read.Entries[1].Sure {
+				t.Fatalf("byte %d, bit %d: want the batch before alone as it was: %+v", at, bit, read.Entries)
+			}
+		}
+	}
+	// The mark itself is no entry, so that nothing is lost with it.
+	for at := slotsSize + int(j.Size()) - markSize; at < slotsSize+int(j.Size()); at++ {
+		changed := bytes.Clone(whole)
+		changed[at] ^= 1
+		writeFile(t, path, changed)
+		openJournal(t, path, "one", "two", "three", "four")
+	}
 }
 
 func readFile(t *testing.T, path string) []byte {

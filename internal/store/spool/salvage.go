@@ -168,7 +168,7 @@ func (s *Salvaged) lose(from int64, behind []int64) {
 		}
 		next = n + 1
 	}
-	end := max(s.end, s.Shipped)
+	end := max(s.end, s.Shipped, s.marked)
 	switch {
 	case end > next:
 		s.Lost = append(s.Lost, s.lost(next, end))

@@ -180,7 +180,7 @@ func TestEXT27_ATornTailIsCut(t *testing.T) {
 		f, _ := readFrame(whole[start:])
 		start += f.size
 	}
-	for cut := start; cut < len(whole); cut += 7 {
+	for cut := start; cut < len(whole)-markSize; cut += 7 {
 		for _, tail := range []string{"", "\x00\x00\x00\x00", "PBR1garbage"} {
 			err := os.WriteFile(path, append(slices.Clone(whole[:cut]), tail...), 0o600)
 			if err := errors.Join(err, os.Remove(filepath.Join(c.Dir, endName))); err != nil { // it was killed
@@ -215,11 +215,8 @@ func TestEXT24_DamageIsNotATornTail(t *testing.T) {
 			t.Fatal(err)
 		}
 		end := len(whole)
-		if n == len(s.segments)-1 { // of the last batch nobody can tell
-			for at := 0; at < len(whole); {
-				f, _ := readFrame(whole[at:])
-				end, at = at, at+f.size
-			}
+		if n == len(s.segments)-1 {
+			end -= markSize // without the last mark nothing is lost
 		}
 		for at := 0; at < end; at += 61 {
 			changed := slices.Clone(whole)

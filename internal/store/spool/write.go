@@ -160,15 +160,36 @@ func (s *Spool) append(payloads [][]byte) error {
 		s.fault = err
 		return err
 	}
+	s.took(len(payloads), len(data), last.Head())
+	s.mark(file)
 	s.batch++
+	return nil
+}
+
+// took notes what is on the disk.
+func (s *Spool) took(records, size int, head evidence.Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := &s.segments[len(s.segments)-1]
-	g.count, g.size = g.count+int64(len(payloads)), g.size+int64(len(data))
-	s.head = last.Head()
+	g.count, g.size = g.count+int64(records), g.size+int64(size)
+	s.head = head
 	close(s.appended)
 	s.appended = make(chan struct{})
-	return nil
+}
+
+// mark says that the last batch is on the disk. It is whether or not there is room to
+// say so; what is left of a mark that is not whole is cut off.
+func (s *Spool) mark(file *os.File) {
+	data := appendMark(nil, mark{s.batch, uint64(s.head.Sequence)})
+	if _, err := file.Write(data); err != nil {
+		if err := s.cutBack(file); err != nil {
+			s.fault = fmt.Errorf("the spool cannot be written and has to be opened anew: %w", err)
+		}
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.segments[len(s.segments)-1].size += int64(len(data))
 }
 
 // cutBack cuts a file back to what is known of it, which was synced.

@@ -34,8 +34,8 @@ type Salvaged struct {
 func Salvage(ctx context.Context, c Config, recorder string, now time.Time, newID func() (string, error)) (Salvaged, error) {
 	var done Salvaged
 	path := c.Path + spoolSuffix
-	entries, holes, err := spool.ReadJournal(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(holes) == 0 {
+	read, err := spool.ReadJournal(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(read.Holes) == 0 {
 		return done, nil
 	}
 	if err != nil {
@@ -46,8 +46,8 @@ func Salvage(ctx context.Context, c Config, recorder string, now time.Time, newI
 	if err != nil {
 		return done, err
 	}
-	done.At = holes[0].At
-	for _, h := range holes {
+	done.At = read.Holes[0].At
+	for _, h := range read.Holes {
 		done.Bytes += h.Bytes
 	}
 	err = s.Update(ctx, func(tx issuer.Tx) error {
@@ -55,7 +55,7 @@ func Salvage(ctx context.Context, c Config, recorder string, now time.Time, newI
 		if !ok {
 			return errors.New("sqlite: a change has another transaction")
 		}
-		return done.takeIn(t, entries, recorder, now, newID)
+		return done.takeIn(t, read, recorder, now, newID)
 	})
 	if err == nil {
 		done.Aside = path + ".damaged-" + strconv.FormatInt(now.Unix(), 10)
@@ -65,14 +65,14 @@ func Salvage(ctx context.Context, c Config, recorder string, now time.Time, newI
 }
 
 // takeIn appends the records that the file does not have.
-func (d *Salvaged) takeIn(t *transaction, entries []spool.JournalEntry, recorder string, now time.Time, newID func() (string, error)) error {
+func (d *Salvaged) takeIn(t *transaction, read spool.JournalRead, recorder string, now time.Time, newID func() (string, error)) error {
 	if err := t.enter(); err != nil {
 		return err
 	}
 	var sure [][]byte
 	var behind []evidence.Sealed
 	place := t.tail.size // of the record that comes next
-	for _, e := range entries {
+	for _, e := range read.Entries {
 		if len(e.Payload) < 8 {
 			return errors.New("an entry has no place")
 		}
@@ -99,6 +99,9 @@ func (d *Salvaged) takeIn(t *transaction, entries []spool.JournalEntry, recorder
 		}
 		d.Lost += at - place
 		behind, place = append(behind, sealed), at+1
+	}
+	if until := int64(read.Until); until > place {
+		d.Lost += until - place // and nothing behind them is whole
 	}
 	before := len(t.pending)
 	if err := t.restore(sure); err != nil {

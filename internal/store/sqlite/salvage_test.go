@@ -62,3 +62,40 @@ func TestATK74_DamagedJournalIsSalvaged(t *testing.T) {
 		})
 	}
 }
+
+// TestATK88_DamageInTheLastBatchIsNotATear damages the last record that was acknowledged
+// before a kill: the store is not opened, and a salvage puts the loss on record.
+func TestATK88_DamageInTheLastBatchIsNotATear(t *testing.T) {
+	live := spooling(t)
+	s := openStore(t, live.config)
+	free := ahead(t, s, 0, 10)
+	f := live.crash(t, "", "-wal", spoolSuffix)
+	free()
+	journal, err := os.ReadFile(f.config.Path + spoolSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal[bytes.Index(journal, []byte(`"`+number(9)+`"`))] ^= 1
+	if err := os.WriteFile(f.config.Path+spoolSuffix, journal, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), f.config); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Fatalf("it was opened: %v", err)
+	}
+	id := func() (string, error) { return "rec_loss", nil }
+	done, err := Salvage(t.Context(), f.config, record(number(0)).Details.Recorder, record(number(0)).Time, id)
+	if err != nil || done.Lost != 1 || done.Kept != 8 || done.Sealed != 0 || done.Record != "rec_loss" {
+		t.Fatalf("%+v %v", done, err)
+	}
+	s = openStore(t, f.config)
+	err = s.View(t.Context(), func(r issuer.Reader) error {
+		page, err := r.Records(issuer.RecordQuery{Limit: 100})
+		if len(page.Records) != 10 {
+			t.Errorf("%d records", len(page.Records))
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -154,7 +154,7 @@ func (s *Store) spool(t *transaction) error {
 	if err := s.reset(resetBytes); err != nil {
 		return err
 	}
-	err := s.ahead.journal.Append(len(t.pending), func(to []byte, i int) []byte {
+	err := s.ahead.journal.Append(len(t.pending), uint64(t.first+int64(len(t.pending))), func(to []byte, i int) []byte {
 		return t.pending[i].AppendTo(binary.BigEndian.AppendUint64(to, uint64(t.first+int64(i))))
 	})
 	if err != nil {
