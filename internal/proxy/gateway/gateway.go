@@ -191,13 +191,14 @@ type Cards interface {
 	GetChanged(ctx context.Context, address, accept, tag string) (body []byte, header http.Header, changed bool, err error)
 }
 
-// Config is what a gateway needs. Every field but Holds, Observer and ModeSet is required.
+// Config is what a gateway needs. Every field but Holds, Asks, Observer and ModeSet is required.
 type Config struct {
 	Agents    []Agent
 	Gate      *gate.Gate
 	Identity  Authenticator
 	Issuing   Issuing
 	Holds     Holds // nil where nobody can be asked
+	Asks      Asks  // nil where nobody can be asked about calls that their callers keep
 	Tasks     Tasks
 	Resources Resources
 	Cards     Cards
