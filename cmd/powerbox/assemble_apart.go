@@ -19,8 +19,9 @@ func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.
 		Issuer: i.issuer, Tasks: api.Tasks{Store: i.store, Issuer: i.issuer}, Links: api.Nonces{Store: i.store}, Agents: i.gateway, Key: i.feedKey, URL: i.config.Issuer.URL,
 		Setup:  func(agent string) (link.Setup, error) { return i.setup(a, w, agent) },
 		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
-		Issues: func(agent string) string { return string(i.issuing[agent].Published()) },
-		Mode:   i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.config.Defaults.ProofWindow, Now: a.now, Log: a.log,
+		Issues:  func(agent string) string { return string(i.issuing[agent].Published()) },
+		Receipt: i.admin.ReceiptAt,
+		Mode:    i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.config.Defaults.ProofWindow, Now: a.now, Log: a.log,
 	}
 	if h, ok := i.holds(w).(holds); ok {
 		g.Held = h.heldApart

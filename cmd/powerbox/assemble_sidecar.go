@@ -357,6 +357,7 @@ func (g *apartGateway) answers(f *face, w *wiring, chains gate.Chains) gateway.A
 		Vouches:  chains.Vouches,
 		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: w.force.origin, Scope: w.force.scope,
 		ByPolicy: g.remote.ByPolicy, Pseudonym: g.remote.Pseudonym, Redact: redaction(f.config.Evidence.Arguments),
+		Receipt: g.remote.Receipt,
 	}
 }
 

@@ -250,8 +250,8 @@ type Answers struct {
 	// Pseudonym returns a principal's name at an agent.
 	Pseudonym func(agent, principal string) string
 	Redact    func(arguments powerbox.Value) []byte
-	// Receipt returns the receipt of a record, which has to be in the log already; nil
-	// where that is elsewhere, as of a gateway apart from the server.
+	// Receipt returns the receipt of a record of this gateway. A record that is not in the
+	// log yet gets there first. nil where there are no receipts.
 	Receipt func(ctx context.Context, record string) ([]byte, error)
 }
 
