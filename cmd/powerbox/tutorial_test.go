@@ -61,7 +61,7 @@ func TestGATE13_ChecksInCI(t *testing.T) { follow(t, "../../docs/ci.md", 12) }
 func TestEXT27_Runbook(t *testing.T) { follow(t, "../../docs/runbook.md", 20) }
 
 // TestGATE9_ThePageOfMCPServers runs the commands of docs/mcp.md.
-func TestGATE9_ThePageOfMCPServers(t *testing.T) { follow(t, "../../docs/mcp.md", 15) }
+func TestGATE9_ThePageOfMCPServers(t *testing.T) { follow(t, "../../docs/mcp.md", 13) }
 
 // follow runs the commands of a page, from the first to the last, and looks for
 // what it promises.
