@@ -191,14 +191,19 @@ type Cards interface {
 	GetChanged(ctx context.Context, address, accept, tag string) (body []byte, header http.Header, changed bool, err error)
 }
 
-// Config is what a gateway needs. Every field but Holds, Asks, Observer and ModeSet is required.
+// Asking is how people are asked.
+type Asking struct {
+	Holds Holds // nil where nobody can be asked
+	Asks  Asks  // nil where nobody can be asked about calls that their callers keep
+}
+
+// Config is what a gateway needs. Every field but those of Asking, Observer and ModeSet is required.
 type Config struct {
-	Agents    []Agent
-	Gate      *gate.Gate
-	Identity  Authenticator
-	Issuing   Issuing
-	Holds     Holds // nil where nobody can be asked
-	Asks      Asks  // nil where nobody can be asked about calls that their callers keep
+	Agents   []Agent
+	Gate     *gate.Gate
+	Identity Authenticator
+	Issuing  Issuing
+	Asking
 	Tasks     Tasks
 	Resources Resources
 	Cards     Cards

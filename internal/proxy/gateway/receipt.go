@@ -17,10 +17,14 @@ const (
 	TrailerReceipt = "Powerbox-Receipt-Bin"
 )
 
+func (x *decided) wantsReceipt() bool {
+	return x.request.Header.Get(HeaderReceipt) == "metadata"
+}
+
 // asksForReceipt reports whether the caller wants a receipt that can be had. An answer
 // says at once where it cannot.
 func (g *Gateway) asksForReceipt(x *decided, h http.Header) bool {
-	if x.request.Header.Get(HeaderReceipt) != "metadata" {
+	if !x.wantsReceipt() {
 		return false
 	}
 	if g.config.Receipt == nil {
@@ -80,7 +84,7 @@ func (g *Gateway) receiptedResult(x *decided, data, instead []byte) []byte {
 // receiptedTrailer puts the receipt into the metadata that a call of gRPC ends with. The
 // outcome of the call is on record by then.
 func (g *Gateway) receiptedTrailer(r *http.Response, x *decided) {
-	if x.request.Header.Get(HeaderReceipt) != "metadata" {
+	if !x.wantsReceipt() {
 		return
 	}
 	if r.Trailer == nil {
