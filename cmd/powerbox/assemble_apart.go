@@ -21,6 +21,7 @@ func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.
 		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
 		InForce: func() string { return i.force.now.Load().digest },
 		Issues:  func(agent string) string { return string(i.publishedKeys(agent)) },
+		Receipt: i.admin.ReceiptAt,
 		Mode:    i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.config.Defaults.ProofWindow, Now: a.now, Log: a.log,
 	}
 	if h, ok := i.holds(w).(holds); ok {

@@ -46,6 +46,8 @@ func (h holds) heldApart(ctx context.Context, of issuer.Gateway, q link.HeldQuer
 		return a, err
 	case link.HeldMade:
 		return a, h.madeApart(ctx, of, q)
+	case link.HeldFind, link.HeldAskKept, link.HeldBeginKept, link.HeldMadeKept:
+		return toolAsks{h}.apart(ctx, of.Agent, q)
 	}
 	return a, &issuer.TargetError{Message: "do is none of what is known here; the gateway may be newer than the server"}
 }
@@ -55,16 +57,9 @@ func (h holds) askApart(ctx context.Context, of issuer.Gateway, c *link.HeldCall
 	if c == nil || len(c.Task) <= len(gateway.HeldPrefix) || c.Task[:len(gateway.HeldPrefix)] != gateway.HeldPrefix || c.Digest == "" {
 		return link.HeldAnswer{}, &issuer.TargetError{Message: "want a call with a task and a digest"}
 	}
-	arguments := powerbox.Object()
-	if len(c.Arguments) > 0 {
-		var err error
-		if arguments, err = powerbox.ParseValue(c.Arguments); err != nil {
-			return link.HeldAnswer{}, &issuer.TargetError{Message: "arguments: " + err.Error()}
-		}
-	}
-	held := gateway.HeldCall{Agent: of.Agent, HeldSubject: gateway.HeldSubject{Resource: c.Resource, ResourceName: c.Name, Arguments: arguments}}
-	for _, op := range c.Operations {
-		held.Operations = append(held.Operations, gateway.HeldOperation(op))
+	held, err := heldHere(of.Agent, c)
+	if err != nil {
+		return link.HeldAnswer{}, err
 	}
 	q := approval.Question{
 		Agent: of.Agent, Principal: c.Principal, Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Record: c.Decision, Trace: c.Trace, Matters: h.matters(held),
@@ -77,6 +72,22 @@ func (h holds) askApart(ctx context.Context, of issuer.Gateway, c *link.HeldCall
 		return link.HeldAnswer{Refused: &link.Refused{Reason: string(refusal.Code), Message: refusal.Message, Record: refusal.Record}}, nil
 	}
 	return link.HeldAnswer{Known: err == nil, Task: apartTask(h.task(asked, call))}, err
+}
+
+// heldHere is the subject of a call that a gateway apart from the server asks about.
+func heldHere(agent string, c *link.HeldCall) (gateway.HeldCall, error) {
+	arguments := powerbox.Object()
+	if len(c.Arguments) > 0 {
+		var err error
+		if arguments, err = powerbox.ParseValue(c.Arguments); err != nil {
+			return gateway.HeldCall{}, &issuer.TargetError{Message: "arguments: " + err.Error()}
+		}
+	}
+	held := gateway.HeldCall{Agent: agent, HeldSubject: gateway.HeldSubject{Resource: c.Resource, ResourceName: c.Name, Arguments: arguments}}
+	for _, op := range c.Operations {
+		held.Operations = append(held.Operations, gateway.HeldOperation(op))
+	}
+	return held, nil
 }
 
 // rulings are what people said of calls that a gateway holds. What is not known is

@@ -329,7 +329,7 @@ func (g *apartGateway) front(f *face) error {
 			Sessions:   link.Replay{Remote: g.remote, Sessions: true},
 			RecorderID: g.enrolled.Gateway, NewID: recordIDs(g.now), Now: g.now, Log: g.log,
 		},
-		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Holds: g.holds,
+		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Asking: gateway.Asking{Holds: g.holds, Asks: apartAsks{g.remote}},
 		Resources: link.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
 		Network: network(g.upstream, g.strangers),
 		Answers: g.answers(f, wiring, chains),
@@ -357,6 +357,7 @@ func (g *apartGateway) answers(f *face, w *wiring, chains gate.Chains) gateway.A
 		Vouches:  chains.Vouches,
 		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: w.force.origin, Scope: w.force.scope, Plans: w.force.plans,
 		ByPolicy: g.remote.ByPolicy, Pseudonym: g.remote.Pseudonym, Redact: redaction(f.config.Evidence.Arguments),
+		Receipt: g.remote.Receipt,
 	}
 }
 

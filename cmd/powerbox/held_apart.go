@@ -52,14 +52,8 @@ func (h *apartHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.Held
 	} else if err != nil {
 		return gateway.HeldTask{}, err
 	}
-	wire := link.HeldCall{
-		Task: task, Tenant: c.Tenant, Context: c.Context, Owner: c.Owner, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent, Purpose: c.Purpose,
-		Resource: c.Resource, Name: c.ResourceName, Arguments: c.Arguments.AppendJSON(nil), Digest: c.Digest, Parent: c.Parent, Under: c.Under, Through: c.Through,
-		Authority: c.Authority.JSON().AppendJSON(nil), Decision: c.Decision, Trace: c.Trace,
-	}
-	for _, op := range c.Operations {
-		wire.Operations = append(wire.Operations, link.HeldOperation(op))
-	}
+	wire := heldWire(c)
+	wire.Task = task
 	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldAsk, Call: &wire})
 	if err == nil {
 		e.State = link.HeldWaits
@@ -75,6 +69,19 @@ func (h *apartHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.Held
 	e.State, e.Request = link.HeldWithdrawing, nil
 	err = errors.Join(err, h.book.Put(e))
 	return gateway.HeldTask{}, err
+}
+
+// heldWire is a call as the server is asked about it.
+func heldWire(c gateway.HeldCall) link.HeldCall {
+	wire := link.HeldCall{
+		Key: c.Key, Tenant: c.Tenant, Context: c.Context, Owner: c.Owner, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent, Purpose: c.Purpose,
+		Resource: c.Resource, Name: c.ResourceName, Arguments: c.Arguments.AppendJSON(nil), Digest: c.Digest, Parent: c.Parent, Under: c.Under, Through: c.Through,
+		Authority: c.Authority.JSON().AppendJSON(nil), Decision: c.Decision, Trace: c.Trace,
+	}
+	for _, op := range c.Operations {
+		wire.Operations = append(wire.Operations, link.HeldOperation(op))
+	}
+	return wire
 }
 
 // Task implements [gateway.Holds]. The server knows of what other gateways of the

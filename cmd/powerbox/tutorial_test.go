@@ -17,7 +17,7 @@ import (
 )
 
 // The blocks of docs/tutorial.md, docs/auditing.md, docs/incidents.md,
-// docs/examples.md, docs/grants.md, docs/ci.md and docs/runbook.md. "sh setup" is run in the repository, "sh
+// docs/examples.md, docs/grants.md, docs/ci.md, docs/mcp.md and docs/runbook.md. "sh setup" is run in the repository, "sh
 // background URL" goes on running and is ready when the URL answers; another
 // one of the same URL stops it first. A text block after a block says lines
 // that its output has, in any spacing; ... stands for anything.
@@ -59,6 +59,9 @@ func TestGATE13_ChecksInCI(t *testing.T) { follow(t, "../../docs/ci.md", 12) }
 
 // TestEXT27_Runbook runs the commands of docs/runbook.md.
 func TestEXT27_Runbook(t *testing.T) { follow(t, "../../docs/runbook.md", 20) }
+
+// TestGATE9_ThePageOfMCPServers runs the commands of docs/mcp.md.
+func TestGATE9_ThePageOfMCPServers(t *testing.T) { follow(t, "../../docs/mcp.md", 13) }
 
 // follow runs the commands of a page, from the first to the last, and looks for
 // what it promises.

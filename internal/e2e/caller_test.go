@@ -42,9 +42,11 @@ func nonce() string {
 type answer struct {
 	Status int
 	Header http.Header
-	Raw    []byte
-	Result json.RawMessage `json:"result"`
-	Error  *rpcError       `json:"error"`
+	// Trailer is the metadata that a call of gRPC ended with.
+	Trailer http.Header `json:"-"`
+	Raw     []byte
+	Result  json.RawMessage `json:"result"`
+	Error   *rpcError       `json:"error"`
 }
 
 type rpcError struct {

@@ -407,7 +407,7 @@ func (w *town) read(r request, res *http.Response) answer {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	a := answer{Status: res.StatusCode, Header: res.Header, Raw: raw}
+	a := answer{Status: res.StatusCode, Header: res.Header, Trailer: res.Trailer, Raw: raw}
 	switch w.on.binding {
 	case overREST:
 		a.fromREST()

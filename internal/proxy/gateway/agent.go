@@ -33,6 +33,7 @@ type agent struct {
 	hosts    map[string]bool    // of the agent, as an operator named them
 	contexts token.Contexts     // for the agent behind
 	refusals chan struct{}      // answers to an MCP server that are under way
+	patient  chan struct{}      // calls that wait for a person at an open connection
 	fetches  singleflight.Group // at most one fetch of the card at a time
 
 	mu      sync.Mutex // guards the fields below
@@ -68,7 +69,7 @@ func newAgent(a Agent, g *Gateway) *agent {
 		a.Cards = g.config.Cards
 	}
 	present, leave := context.WithCancel(g.ending)
-	return &agent{Agent: a, gateway: g, present: present, leave: leave, hosts: namedHosts(a.Upstream, a.GRPCUpstream), refusals: make(chan struct{}, maxRefusals)}
+	return &agent{Agent: a, gateway: g, present: present, leave: leave, hosts: namedHosts(a.Upstream, a.GRPCUpstream), refusals: make(chan struct{}, maxRefusals), patient: make(chan struct{}, maxPatient)}
 }
 
 // view returns the agent as its card describes it. A card that is too old is

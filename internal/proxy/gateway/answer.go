@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -87,29 +88,26 @@ func (g *Gateway) unoffered(w http.ResponseWriter, at stage) {
 	g.say(w, x, a2a.MethodNotFound(x.request.URL.Path).Denial())
 }
 
-// unreadable answers a request whose body cannot be had as it should be.
+// unreadable answers a request whose body cannot be had as it should be, in the form that
+// the clients of its binding read.
 func (g *Gateway) unreadable(w http.ResponseWriter, at stage, status int, err error) {
 	x := at.readable()
-	if x.call.Binding != a2a.GRPC {
+	d := a2a.Denial{Code: a2a.CodeInvalidRequest, Reason: a2a.ReasonEnvelope, Message: err.Error()}
+	if wrong := (*a2a.Error)(nil); errors.As(err, &wrong) {
+		d.Code, d.Reason = wrong.Code, wrong.Reason
+	}
+	switch {
+	case x.call.Binding == a2a.GRPC:
+		g.say(w, x, d)
+	case status == http.StatusMethodNotAllowed || x.call.Binding == a2a.HTTPJSON:
 		if status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", strings.Join(callsBy[x.call.Binding], ", "))
 		}
 		http.Error(w, err.Error(), status)
-		return
+	default:
+		x.notes.code = d.Reason
+		w.Header().Set(HeaderOutcome, "denied")
+		w.Header().Set(HeaderReason, d.Reason)
+		g.write(w, status, typeJSON, d.JSONRPC(x.call.ID))
 	}
-	g.say(w, x, a2a.Denial{Code: a2a.CodeInvalidRequest, Reason: a2a.ReasonEnvelope, Message: err.Error()})
-}
-
-// untyped answers a request whose body is of a type that is not read here, in the form
-// that its clients read.
-func (g *Gateway) untyped(w http.ResponseWriter, x *decoded, why *a2a.Error) {
-	if x.binding != a2a.JSONRPC && x.binding != a2a.MCP {
-		g.unreadable(w, x, http.StatusUnsupportedMediaType, why)
-		return
-	}
-	x.notes.code = a2a.ReasonEnvelope
-	w.Header().Set(HeaderOutcome, "denied")
-	w.Header().Set(HeaderReason, a2a.ReasonEnvelope)
-	d := a2a.Denial{Code: why.Code, Reason: why.Reason, Message: why.Message}
-	g.write(w, http.StatusUnsupportedMediaType, typeJSON, d.JSONRPC(x.call.ID))
 }

@@ -81,8 +81,16 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 // bound is the digest of everything that the call is: what a person approved is good for
 // this call, at this agent and in this tenant, and for no other (ATK-58).
 func (x *decoded) bound() string {
+	if x.call.Binding == a2a.MCP && x.Skills[x.mcp.Tool].Approval && x.mcp.IsTool() {
+		return x.boundTool()
+	}
+	return digestOf(x.ID, x.binding.String(), x.request.Method, x.target(), x.call.Wire, x.call.Version, x.call.Tenant, strings.Join(x.call.Extensions, ","), token.DigestOf(x.proof))
+}
+
+// digestOf is one digest of several texts.
+func digestOf(parts ...string) string {
 	var all []byte
-	for _, part := range []string{x.ID, x.binding.String(), x.request.Method, x.target(), x.call.Wire, x.call.Version, x.call.Tenant, strings.Join(x.call.Extensions, ","), token.DigestOf(x.proof)} {
+	for _, part := range parts {
 		all = binary.BigEndian.AppendUint64(all, uint64(len(part)))
 		all = append(all, part...)
 	}

@@ -109,7 +109,7 @@ func (g *Gateway) undecodable(w http.ResponseWriter, x *decoded, status int, noC
 			return true
 		}
 		if wrong := a2a.CheckType(x.binding, x.request.Header.Values("Content-Type"), len(x.body) == 0); wrong != nil {
-			g.untyped(w, x, wrong)
+			g.unreadable(w, x, http.StatusUnsupportedMediaType, wrong)
 			return true
 		}
 	}

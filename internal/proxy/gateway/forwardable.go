@@ -319,7 +319,6 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 	}
 	g.activate(h, x.decoded)
 	if x.call.Binding == a2a.GRPC {
-		g.asksForReceipt(x.decided, h) // there is none, which is said
 		return g.grpcAnswer(r, x)
 	}
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))

@@ -190,13 +190,19 @@ type Cards interface {
 	GetChanged(ctx context.Context, address, accept, tag string) (body []byte, header http.Header, changed bool, err error)
 }
 
-// Config is what a gateway needs. Every field but Holds, Observer and ModeSet is required.
+// Asking is how people are asked.
+type Asking struct {
+	Holds Holds // nil where nobody can be asked
+	Asks  Asks  // nil where nobody can be asked about calls that their callers keep
+}
+
+// Config is what a gateway needs. Every field but those of Asking, Observer and ModeSet is required.
 type Config struct {
-	Agents    []Agent
-	Gate      *gate.Gate
-	Identity  Authenticator
-	Issuing   Issuing
-	Holds     Holds // nil where nobody can be asked
+	Agents   []Agent
+	Gate     *gate.Gate
+	Identity Authenticator
+	Issuing  Issuing
+	Asking
 	Tasks     Tasks
 	Resources Resources
 	Cards     Cards
@@ -250,8 +256,8 @@ type Answers struct {
 	// Pseudonym returns a principal's name at an agent.
 	Pseudonym func(agent, principal string) string
 	Redact    func(arguments powerbox.Value) []byte
-	// Receipt returns the receipt of a record, which has to be in the log already; nil
-	// where that is elsewhere, as of a gateway apart from the server.
+	// Receipt returns the receipt of a record of this gateway. A record that is not in the
+	// log yet gets there first. nil where there are no receipts.
 	Receipt func(ctx context.Context, record string) ([]byte, error)
 }
 

@@ -70,6 +70,9 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
 	if err != nil {
 		return err
 	}
+	if became.status == evidence.Achieved {
+		g.receiptedTrailer(r, x.decided)
+	}
 	r.Header.Del("Content-Length")
 	if done.body(r, body); len(body) > 0 || len(r.Trailer) > 0 {
 		r.ContentLength = -1 // otherwise the headers say it all

@@ -30,6 +30,7 @@ type HeldCall struct {
 	Request []byte // what the call is made from again
 	Digest  string // of the call, as of [gate.Call.Bound]
 	HeldUnder
+	Key      string // by which a call is found that its caller keeps, "" for one that is kept here
 	Decision string // id of the record
 	Trace    string
 }
@@ -149,6 +150,9 @@ func (g *Gateway) hold(w http.ResponseWriter, x *decided) {
 	switch {
 	case strings.HasPrefix(x.call.Task, HeldPrefix):
 		d = g.heldAlready(x)
+	case x.call.Binding == a2a.MCP && g.elicits(x):
+		g.elicit(w, x)
+		return
 	case x.call.Binding == a2a.MCP:
 		d.Fix = "calls of tools cannot wait; have the operator leave the tool to a person as a capability: a policy with @approval"
 	case g.config.Holds == nil:
@@ -166,6 +170,9 @@ func (g *Gateway) hold(w http.ResponseWriter, x *decided) {
 
 func (g *Gateway) ask(w http.ResponseWriter, x *decided) {
 	c, err := g.heldCall(x)
+	if err == nil {
+		c.Request, err = x.parked(c.Caller)
+	}
 	var task HeldTask
 	if err == nil {
 		task, err = g.config.Holds.Hold(x.request.Context(), c)
@@ -183,22 +190,9 @@ func (g *Gateway) heldCall(x *decided) (HeldCall, error) {
 	if v.Held.Holder != "" {
 		caller.Holder.ID, caller.Agent = v.Held.Holder, v.Held.Origin
 	}
-	p := parked{
-		Binding: x.call.Binding, Method: x.request.Method, URL: x.request.URL.RequestURI(), Skill: x.skill, Header: http.Header{}, Body: x.decoded.body,
-		Holder: caller.Holder.ID, Name: caller.Agent, User: caller.Principal, Groups: caller.Groups, Roles: caller.Roles, Trace: x.attempted.trace,
-	}
-	for _, name := range kept {
-		if values := x.request.Header.Values(name); len(values) > 0 {
-			p.Header[name] = values
-		}
-	}
-	request, err := json.Marshal(p)
-	if err != nil {
-		return HeldCall{}, err
-	}
 	c := HeldCall{
 		Agent: x.ID, Tenant: x.call.Tenant, Context: x.call.Context, Owner: g.ownerOf(x.decoded, v.Held), Caller: caller, Purpose: v.Record.Intent.Purpose,
-		Request: request, Digest: v.Digest(), Decision: v.Record.ID, Trace: x.attempted.trace,
+		Digest: v.Digest(), Decision: v.Record.ID, Trace: x.attempted.trace,
 		HeldUnder:   HeldUnder{Parent: v.Held.OnRecord, Under: v.Held.Links, Through: v.Held.Through},
 		HeldSubject: HeldSubject{Operations: x.approvals(), Arguments: powerbox.Object(powerbox.Member{Name: "message", Value: powerbox.String(words(x.call.Params))})},
 	}
@@ -209,8 +203,23 @@ func (g *Gateway) heldCall(x *decided) (HeldCall, error) {
 			c.Resource, c.ResourceName, _ = g.config.Resources.Open(x.ID, v.Held.Root, c.Handle)
 		}
 	}
+	var err error
 	c.Authority, err = x.needed(v.Under)
 	return c, err
+}
+
+// parked is what the call can be made from again.
+func (x *decided) parked(caller identity.Caller) ([]byte, error) {
+	p := parked{
+		Binding: x.call.Binding, Method: x.request.Method, URL: x.request.URL.RequestURI(), Skill: x.skill, Header: http.Header{}, Body: x.decoded.body,
+		Holder: caller.Holder.ID, Name: caller.Agent, User: caller.Principal, Groups: caller.Groups, Roles: caller.Roles, Trace: x.attempted.trace,
+	}
+	for _, name := range kept {
+		if values := x.request.Header.Values(name); len(values) > 0 {
+			p.Header[name] = values
+		}
+	}
+	return json.Marshal(p)
 }
 
 // maxWords is how much of a message people are shown.

@@ -315,6 +315,9 @@ func (g *Gateway) bindSession(r *http.Response, x *forwardable) error {
 	if err == nil && first != mine && x.mode != gate.Observe {
 		err = errors.New("the server gives a session that is somebody else's")
 	}
+	if err == nil && x.mcp.URLs {
+		_, err = g.config.Tasks.Bind(x.request.Context(), x.ID, "", thing{sendsToURLs, ids[0]}.key(), mine)
+	}
 	return err
 }
 

@@ -22,7 +22,8 @@ type thingKind uint8
 const (
 	aTask thingKind = iota
 	aContext
-	aSession // of MCP
+	aSession    // of MCP
+	sendsToURLs // a session whose client sends people to URLs
 )
 
 func taskNamed(id string) thing    { return thing{aTask, id} }
@@ -36,6 +37,8 @@ func (t thing) key() string {
 		return a2a.ContextKey(t.id)
 	case aSession:
 		return a2a.SessionKey(t.id)
+	case sendsToURLs:
+		return a2a.URLsKey(t.id)
 	default:
 		return a2a.TaskKey(t.id)
 	}

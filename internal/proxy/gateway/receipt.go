@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/base64"
 	"io"
 	"net/http"
 
@@ -9,16 +10,24 @@ import (
 )
 
 // HeaderReceipt asks, with the value metadata, for the receipt of a call in the
-// metadata of its answer. The answer says in it when there is none.
-const HeaderReceipt = "Powerbox-Receipt"
+// metadata of its answer. The answer says in it when there is none. gRPC has the receipt in
+// the metadata that a call ends with, under TrailerReceipt.
+const (
+	HeaderReceipt  = "Powerbox-Receipt"
+	TrailerReceipt = "Powerbox-Receipt-Bin"
+)
+
+func (x *decided) wantsReceipt() bool {
+	return x.request.Header.Get(HeaderReceipt) == "metadata"
+}
 
 // asksForReceipt reports whether the caller wants a receipt that can be had. An answer
-// says at once where it cannot: over gRPC, and where the log is elsewhere.
+// says at once where it cannot.
 func (g *Gateway) asksForReceipt(x *decided, h http.Header) bool {
-	if x.request.Header.Get(HeaderReceipt) != "metadata" {
+	if !x.wantsReceipt() {
 		return false
 	}
-	if g.config.Receipt == nil || x.call.Binding == a2a.GRPC {
+	if g.config.Receipt == nil {
 		h.Set(HeaderReceipt, "none")
 		return false
 	}
@@ -70,4 +79,25 @@ func (g *Gateway) receiptedResult(x *decided, data, instead []byte) []byte {
 		return instead
 	}
 	return g.receipted(x, http.Header{}, instead)
+}
+
+// receiptedTrailer puts the receipt into the metadata that a call of gRPC ends with. The
+// outcome of the call is on record by then.
+func (g *Gateway) receiptedTrailer(r *http.Response, x *decided) {
+	if !x.wantsReceipt() {
+		return
+	}
+	if r.Trailer == nil {
+		r.Trailer = http.Header{}
+	}
+	if !g.asksForReceipt(x, r.Trailer) {
+		return
+	}
+	receipt, err := g.config.Receipt(x.request.Context(), x.verdict.Record.ID)
+	if err != nil {
+		g.config.Log.WarnContext(x.request.Context(), "an answer has no receipt", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
+		r.Trailer.Set(HeaderReceipt, "none")
+		return
+	}
+	r.Trailer.Set(TrailerReceipt, base64.RawStdEncoding.EncodeToString(receipt)) // as gRPC has binary metadata
 }

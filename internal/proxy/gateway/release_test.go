@@ -32,7 +32,7 @@ func (a *asked) Take(context.Context) (Released, bool, error) {
 // once.
 func TestGATE3_ApprovedCallsWaitForTheFeed(t *testing.T) {
 	news, holds := &oldNews{stale: true}, &asked{}
-	g := &Gateway{config: Config{Gate: &gate.Gate{Revocations: news}, Holds: holds}}
+	g := &Gateway{config: Config{Gate: &gate.Gate{Revocations: news}, Asking: Asking{Holds: holds}}}
 	var made sync.WaitGroup
 	room := make(chan struct{}, 1)
 	for range 2 {

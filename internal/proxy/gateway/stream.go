@@ -149,6 +149,9 @@ func (s *stream) Read(p []byte) (int, error) {
 		if s.err == nil && s.ended {
 			s.err = s.conclude()
 		}
+		if s.err == nil && s.ended && s.call.call.Binding == a2a.GRPC && s.became.status == evidence.Achieved {
+			s.gateway.receiptedTrailer(s.response, s.call)
+		}
 	}
 	if s.err != nil {
 		if ctx := s.call.request.Context(); ctx.Err() == nil { // a caller that leaves is nothing to look into

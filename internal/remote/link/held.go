@@ -25,6 +25,7 @@ type HeldCall struct {
 	Resource   string          `json:"resource,omitempty"`
 	Name       string          `json:"name,omitempty"`      // of the resource
 	Arguments  json.RawMessage `json:"arguments,omitempty"` // JSON object
+	Key        string          `json:"key,omitempty"`       // by which a call is found that its caller keeps
 	Digest     string          `json:"digest"`              // of the bytes
 	Parent     string          `json:"parent,omitempty"`    // capability on record that it came under
 	Under      []string        `json:"under,omitempty"`
@@ -52,6 +53,7 @@ type HeldTask struct {
 	Updated  time.Time       `json:"updated,omitzero"`
 	Decision string          `json:"decision,omitempty"`
 	Answer   json.RawMessage `json:"answer,omitempty"` // of the agent behind
+	Denied   string          `json:"denied,omitempty"` // code of a no to a call that its caller keeps
 }
 
 // Ruling is what people said of a call that a gateway holds back.
@@ -78,6 +80,13 @@ const (
 	HeldRulings = "rulings" // of Tasks, which this gateway holds
 	HeldBegin   = "begin"   // this gateway makes Task now
 	HeldMade    = "made"    // what came of Task
+
+	// The same of calls that their callers keep, by the key of Call. Any gateway of the
+	// agent makes one.
+	HeldFind      = "kept/find"
+	HeldAskKept   = "kept/ask"
+	HeldBeginKept = "kept/begin"
+	HeldMadeKept  = "kept/made"
 )
 
 // HeldQuery is a request about calls that are held back.

@@ -35,6 +35,7 @@ const (
 	PathScopes     = "/v1/gateway/scopes"
 	PathLink       = "/v1/gateway/link"
 	PathPolicy     = "/v1/gateway/policy"
+	PathReceipt    = "/v1/gateway/receipt"
 )
 
 // The types of statements between gateways and server.

@@ -48,7 +48,10 @@ type Gateways struct {
 	ModeSet func(ctx context.Context, agent string) (bool, error)
 	// Held answers about calls that a gateway holds back; nil where nobody can be
 	// asked.
-	Held  func(ctx context.Context, of issuer.Gateway, q link.HeldQuery) (link.HeldAnswer, error)
+	Held func(ctx context.Context, of issuer.Gateway, q link.HeldQuery) (link.HeldAnswer, error)
+	// Receipt returns the receipt of a record about an agent.
+	Receipt func(ctx context.Context, agent, record string) ([]byte, error)
+
 	Used  gate.Replay // proofs that were used at any gateway
 	Began time.Time   // since when they are remembered
 	// ProofWindow is how far the time of a caller's proof may be from the clock of a
@@ -111,6 +114,7 @@ func (g *Gateways) Handler() http.Handler {
 	handle(link.PathScopes, g.scopes)
 	handle(link.PathLink, g.link)
 	handle(link.PathPolicy, g.policy)
+	handle(link.PathReceipt, g.receipt)
 	handle(link.PathCard, func(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
 		var seen link.CardSeen
 		if err := decodeBytes(body, &seen); err != nil {

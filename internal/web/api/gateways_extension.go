@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -55,4 +56,17 @@ func (g *Gateways) policy(_ *http.Request, of issuer.Gateway, body []byte) (any,
 		Principal: q.Principal, Groups: q.Groups, Roles: q.Roles, Attributes: attributes, Agent: q.Agent, Holder: identity.Holder{ID: q.Holder},
 	})
 	return link.PolicyAnswer{Authority: allowed.JSON().AppendJSON(nil)}, nil
+}
+
+// receipt tells a gateway the receipt of a record that it has shipped.
+func (g *Gateways) receipt(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
+	var q link.ReceiptQuery
+	if err := decodeBytes(body, &q); err != nil {
+		return nil, err
+	}
+	receipt, err := g.Receipt(r.Context(), of.Agent, q.Record)
+	if errors.Is(err, issuer.ErrNotFound) {
+		return link.ReceiptAnswer{}, nil // it may be on its way
+	}
+	return link.ReceiptAnswer{Receipt: receipt}, err
 }

@@ -194,6 +194,21 @@ func (a *Admin) Receipt(ctx context.Context, id string) ([]byte, error) {
 	return receipt, err
 }
 
+// ReceiptAt is [Admin.Receipt] of a record about an agent, and of no other.
+func (a *Admin) ReceiptAt(ctx context.Context, agent, id string) ([]byte, error) {
+	err := a.Store.View(ctx, func(r issuer.Reader) error {
+		sealed, err := r.Record(id)
+		if err == nil && sealed.Record().AgentID != agent {
+			err = issuer.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.Receipt(ctx, id)
+}
+
 func (p *Public) proof(ctx context.Context, id string) (evidence.Proof, error) {
 	return p.proofUnder(ctx, id, p.cosigned(ctx))
 }

@@ -8,11 +8,12 @@ const (
 	taskKey    = "task:"
 	contextKey = "context:"
 	sessionKey = "mcp-session:"
+	urlsKey    = "mcp-urls:"
 )
 
 // TaskKey is the key of a task: its id, unless that could be taken for another key.
 func TaskKey(id string) string {
-	for _, prefix := range []string{taskKey, contextKey, sessionKey} {
+	for _, prefix := range []string{taskKey, contextKey, sessionKey, urlsKey} {
 		if strings.HasPrefix(id, prefix) {
 			return taskKey + id
 		}
@@ -25,3 +26,6 @@ func ContextKey(id string) string { return contextKey + id }
 
 // SessionKey is the key of a session of MCP.
 func SessionKey(id string) string { return sessionKey + id }
+
+// URLsKey is the key of a session of MCP whose client sends people to URLs.
+func URLsKey(id string) string { return urlsKey + id }

@@ -124,6 +124,9 @@ type Message struct {
 	Revision  string         // that it says itself, or a header where it need not; "" where none does
 	Subject   string         // name of a tool or prompt, or URI of a resource; "" for none
 	Answers   bool           // it has answers to what the server wanted to know
+	State     bool           // it has a state that the server gave
+	Approval  string         // what the client says of [AskApproval], "" where it says nothing
+	URLs      bool           // its client sends people to URLs (elicitation, mode url)
 	Resources []string       // URIs of those whose changes it wants to be told of
 	Dropped   []string       // members that were left out of it, or renamed; 16 at most
 
@@ -172,6 +175,7 @@ func Decode(body []byte, limits powerbox.Limits) (Message, *a2a.Error) {
 	case v.Kind() == powerbox.KindList:
 		return m, invalid(a2a.ReasonBatch, "the body is a batch; send one message per request")
 	}
+	v, m.Approval = withoutApproval(v)
 	if wrong := m.read(v); wrong != nil {
 		return m, wrong
 	}
@@ -207,6 +211,7 @@ func (m *Message) about(params powerbox.Value) *a2a.Error {
 		}
 		m.Revision = text
 	}
+	m.URLs = sendsToURLs(meta, params)
 	subject := powerbox.Value{}
 	switch m.Method {
 	case "tools/call", "prompts/get":

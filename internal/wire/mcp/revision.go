@@ -94,6 +94,7 @@ func (m *Message) again(p powerbox.Member) *a2a.Error {
 		if _, ok := p.Value.Text(); !ok {
 			return wrongParams("params.requestState is of type %s; want the text that the server gave", p.Value.Kind())
 		}
+		m.State = true
 		return nil
 	}
 	members, ok := p.Value.Members()

@@ -76,7 +76,7 @@ func (m Message) rewrite(v powerbox.Value) (Message, *a2a.Error) {
 	if wrong != nil {
 		return m, wrong
 	}
-	written := Message{sent: w.Value, Dropped: w.Dropped}
+	written := Message{sent: w.Value, Dropped: w.Dropped, Approval: m.Approval}
 	return written, written.read(w.Value)
 }
 
