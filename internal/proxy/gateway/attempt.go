@@ -38,6 +38,9 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
 		Denied:  g.denied(x.request.Context(), x),
 	}
+	if x.count != nil {
+		c.Admit = x.admitted
+	}
 	c.Scope = g.config.scopeAt(x.ID)
 	if g.config.ByPolicy != nil && x.Scopes.byPolicy() && x.caller.Principal != "" {
 		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(x.request.Context(), x.ID, x.caller) }

@@ -26,7 +26,10 @@ func (g *Gateway) malformed(w http.ResponseWriter, x *decoded, wrong *a2a.Error)
 		}
 		call.Mode = gate.Require // nothing of it goes on, whatever the agent's mode
 		verdict, err := g.config.Gate.Check(x.request.Context(), call)
-		if x.notes.verdict = verdict; err != nil {
+		if x.notes.verdict = verdict; g.turnedAway(w, x, err) {
+			return
+		}
+		if err != nil {
 			g.unavailable(w, x, "the refusal could not be recorded", err)
 			return
 		}
@@ -58,6 +61,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 	d, err := g.decide(x)
 	var denial interface{ Denial() a2a.Denial }
 	switch {
+	case g.turnedAway(w, x, err):
 	case errors.As(err, &denial):
 		g.refused(w, x, err)
 	case err != nil:
