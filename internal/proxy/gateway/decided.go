@@ -59,6 +59,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 		}
 	}
 	d, err := g.decide(x)
+	x.count.leave() // it is on record, and nothing turns it away from here on
 	var denial interface{ Denial() a2a.Denial }
 	switch {
 	case g.turnedAway(w, x, err):

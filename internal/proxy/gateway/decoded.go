@@ -62,6 +62,9 @@ func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, ok b
 		g.unoffered(w, i.unread(nil, false))
 		return nil, false
 	}
+	if !g.enter(w, i, body) {
+		return nil, false
+	}
 	// In observe what HTTP can carry is carried; everywhere else what cannot be
 	// read is refused with the protocol's own error.
 	noCallStatus, noCall := i.noCall()
@@ -91,7 +94,9 @@ func (g *Gateway) of(i *identified, body []byte) *decoded {
 		return i.unread(nil, false)
 	}
 	id, method := a2a.Glance(body)
-	return i.unread(id, method.Streams())
+	x := i.unread(id, method.Streams())
+	x.call.Method = method
+	return x
 }
 
 // undecodable answers a request of which no call could be made, and reports whether it

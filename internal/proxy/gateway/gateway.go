@@ -31,6 +31,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
 	"github.com/powerbox-project/powerbox/trust"
@@ -191,7 +192,7 @@ type Cards interface {
 	GetChanged(ctx context.Context, address, accept, tag string) (body []byte, header http.Header, changed bool, err error)
 }
 
-// Config is what a gateway needs. Every field but Holds, Observer and ModeSet is required.
+// Config is what a gateway needs. Every field but Holds, Observer, Queue and ModeSet is required.
 type Config struct {
 	Agents    []Agent
 	Gate      *gate.Gate
@@ -279,6 +280,7 @@ type Limits struct {
 	Denials   int           // of one caller in a minute that are recorded one by one; 0 records all
 	Streams   int           // that one caller may have open; 0 for no limit
 	Rate      int           // calls per second and caller; 0 for no limit
+	Queue     *shed.Queue   // in which calls wait to be decided; nil for none
 }
 
 // cardLife is how long a card is used before it is fetched again.

@@ -34,6 +34,9 @@ func (g *Gateway) serve(b a2a.Binding) func(http.ResponseWriter, *http.Request, 
 
 // handle takes a request through the stages.
 func (g *Gateway) handle(w http.ResponseWriter, r *received) {
+	if g.full(w, r) {
+		return
+	}
 	i, known := g.identify(w, r)
 	if !known {
 		return
@@ -105,8 +108,8 @@ func (g *Gateway) glance(i *identified) *decoded {
 	if err != nil {
 		return i.unread(nil, false)
 	}
-	id, method := a2a.Glance(body)
-	return i.unread(id, method.Streams())
+	i.request.Body = unread(i.request.Body, body) // a revocation is read once more
+	return g.of(i, body)
 }
 
 // unauthenticated answers a caller of whom it cannot be told who it is.

@@ -72,7 +72,8 @@ type tally struct {
 
 	settled bool
 	name    string // bucket of the caller, once it is settled
-	stream  bool   // a stream of the caller is counted until leave
+	stream  bool   // a stream of the caller is counted until the end
+	place   func() // gives back the place in which the call is decided; nil for none
 }
 
 // count looks at what a request shows, before any of it is verified. Who shows what was
@@ -166,9 +167,17 @@ func (c *tally) settle(name string) bool {
 	return c.gateway.limiter.allow(c.gateway, name)
 }
 
+// leave gives back the place in which a call was decided.
+func (c *tally) leave() {
+	if c != nil && c.place != nil {
+		c.place()
+	}
+}
+
 // close counts a request that was answered before it was settled: what was verified of it
 // came to nothing.
 func (c *tally) close(caller identity.Caller) {
+	c.leave()
 	if !c.settled {
 		c.verified(caller, gate.Held{})
 	}
