@@ -404,7 +404,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 			v.Record.OutcomeStatus = "" // an outcome would be that of a record which is not there
 		}
 	default:
-		return Verdict{}, errors.Join(evidence.ErrNotWritten, err)
+		return g.late(ctx, v, record, err), errors.Join(evidence.ErrNotWritten, err)
 	}
 	v.Record.Detached = nil // a stream would hold it for as long as it is open
 	return v, nil

@@ -305,6 +305,10 @@ func queueOf(c config.Limits, now func() time.Time) *shed.Queue {
 // slow disk busy.
 const minPlaces, placesEach = 128, 32
 
+// issuePatience is longer than the store itself waits, so that its own answer comes first
+// where it has one: a request makes several changes, and asks more than the store.
+func issuePatience(dependency time.Duration) time.Duration { return 2*dependency + time.Second }
+
 // limitsOf bounds what callers of a gateway can take.
 func limitsOf(c *config.Config, q *shed.Queue) gateway.Limits {
 	return gateway.Limits{

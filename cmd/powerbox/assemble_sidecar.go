@@ -189,7 +189,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 		return err
 	}
 	if g.spool, err = spool.Open(spool.Config{
-		Dir: filepath.Join(g.options.state, "spool"), Agent: g.enrolled.Agent, Recorder: g.enrolled.Gateway, Signer: signer, Random: rand.Reader, WentBack: g.wentBack,
+		Dir: filepath.Join(g.options.state, "spool"), Agent: g.enrolled.Agent, Recorder: g.enrolled.Gateway, Signer: signer, Random: rand.Reader, WentBack: g.wentBack, Patience: f.config.Limits.DependencyTime,
 	}); err != nil {
 		return adviseSpool(err, g.options.state)
 	}

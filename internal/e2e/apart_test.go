@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -35,6 +36,7 @@ type replica struct {
 	flags   []string
 	tls     *tls.Config // of clients, nil where it speaks no TLS
 	process *exec.Cmd
+	program string // that is run; the built one where empty
 	log     *lockedBuffer
 }
 
@@ -85,7 +87,7 @@ func (r *replica) boot() {
 	t := r.w.t
 	t.Helper()
 	r.log = &lockedBuffer{}
-	r.process = exec.Command(binary, append([]string{"gateway", "--state", r.state, "--listen", r.address, "--dev"}, r.flags...)...)
+	r.process = exec.Command(cmp.Or(r.program, binary), append([]string{"gateway", "--state", r.state, "--listen", r.address, "--dev"}, r.flags...)...)
 	r.process.Stderr = r.log
 	if err := r.process.Start(); err != nil {
 		t.Fatal(err)

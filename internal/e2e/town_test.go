@@ -45,6 +45,10 @@ func TestMain(m *testing.M) {
 		serveStdio()
 		return
 	}
+	if len(os.Args) > 3 && os.Args[1] == heldDisk {
+		fmt.Fprintln(os.Stderr, superviseSync(os.Args[2], os.Args[3:]))
+		os.Exit(1)
+	}
 	dir, err := os.MkdirTemp("", "powerbox-e2e")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -266,6 +270,7 @@ type town struct {
 	documents *stock
 	mail      *stock
 	process   *exec.Cmd
+	program   string // that is run; the built one where empty
 	log       *lockedBuffer
 	apart     string       // base URL of the documents agent's gateways, where they are apart
 	client    *http.Client // that posts; nil for the default one
@@ -468,7 +473,7 @@ func freePort(t *testing.T) string {
 func (w *town) boot(flags ...string) {
 	w.t.Helper()
 	w.log = &lockedBuffer{}
-	w.process = exec.Command(binary, append([]string{"serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev"}, flags...)...)
+	w.process = exec.Command(cmp.Or(w.program, binary), append([]string{"serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev"}, flags...)...)
 	w.process.Stderr = w.log
 	w.process.Env = append(os.Environ(), w.env...)
 	if err := w.process.Start(); err != nil {

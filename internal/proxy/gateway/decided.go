@@ -66,7 +66,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 	case errors.As(err, &denial):
 		g.refused(w, x, err)
 	case err != nil:
-		g.unavailable(w, x, "the call could not be decided or the decision not recorded, so it does not go on", err)
+		g.unavailable(w, x, undecided(err), err)
 	case d.verdict.Waits:
 		g.hold(w, d)
 	case !d.verdict.Allowed:
@@ -74,6 +74,18 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 	default:
 		g.allowed(w, d)
 	}
+}
+
+// undecided says why a call does not go on that has no decision on record.
+func undecided(err error) string {
+	var late *evidence.LateError
+	switch {
+	case errors.As(err, &late):
+		return "the decision could not be recorded in time, so the call was not made; the record that this answer names may still be written, and then it is followed by an outcome that says so"
+	case errors.Is(err, evidence.ErrNotWritten):
+		return "the decision could not be recorded, so the call was not made; there is no record of it, and this answer names none"
+	}
+	return "the call could not be decided, so it was not made; there is no record of it, and this answer names none"
 }
 
 // decide has the gate decide and record a call.

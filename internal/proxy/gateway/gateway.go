@@ -281,6 +281,9 @@ type Limits struct {
 	Streams   int           // that one caller may have open; 0 for no limit
 	Rate      int           // calls per second and caller; 0 for no limit
 	Queue     *shed.Queue   // in which calls wait to be decided; nil for none
+	// Patience is how long a request for capabilities waits for the issuer; 0 for as long
+	// as it takes.
+	Patience time.Duration
 }
 
 // cardLife is how long a card is used before it is fetched again.
