@@ -56,8 +56,7 @@ func (g *Gateway) issued(x *decoded) (any, error) {
 	}
 }
 
-// errUnderWay says that something did not end in time. It goes on, and what it changes is
-// in force once it ended.
+// errUnderWay says that something did not end in time. It may still take effect.
 var errUnderWay = errors.New("it did not end in time")
 
 // within waits for something for a time; 0 is as long as it takes.
