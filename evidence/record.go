@@ -132,6 +132,18 @@ type Reason struct {
 // for what it says is not that.
 var ErrUnavailable = errors.New("evidence cannot be written now")
 
+// LateError is a recorder's error when a record did not become durable in time. It may
+// still become durable: Result tells, with nil if it did.
+type LateError struct{ Result <-chan error }
+
+// Error implements error.
+func (e *LateError) Error() string {
+	return "the disk did not take the evidence record in time; it may be written later"
+}
+
+// Unwrap returns [ErrUnavailable].
+func (e *LateError) Unwrap() error { return ErrUnavailable }
+
 // ErrNotWritten is wrapped by a recorder's error when a record did not become
 // durable. The caller must not go on with the action (EXT-27).
 var ErrNotWritten = errors.New("evidence record was not written, so the action must not proceed")

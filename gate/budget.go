@@ -136,7 +136,7 @@ func (g *Gate) spent(ctx context.Context, call *Call, v Verdict, why error) (Ver
 	}
 	sealed, err := g.Recorder.Record(ctx, record)
 	if err != nil {
-		return Verdict{}, errors.Join(evidence.ErrNotWritten, err)
+		return g.late(ctx, denied, record, err), errors.Join(evidence.ErrNotWritten, err)
 	}
 	denied.Record = sealed.Record()
 	denied.Record.Detached = nil

@@ -104,8 +104,12 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 	// a denial are those of all of them.
 	var all Verdict
 	for _, p := range call.Presented {
-		v := g.withCapability(ctx, call, p, now)
-		if v.Allowed || v.Waits {
+		v := g.withCapability(ctx, call, p, now, all.admitted)
+		if v.stop != nil {
+			return v
+		}
+		all.admitted = all.admitted || v.admitted
+		if v.admitted = all.admitted; v.Allowed || v.Waits {
 			return g.observe(call, v)
 		}
 		all.Reasons = append(all.Reasons, v.Reasons...)
@@ -174,7 +178,8 @@ func (g *Gate) observe(call *Call, v Verdict) Verdict {
 
 // withCapability decides a call under one presented capability, which is
 // enforced in every mode but Observe.
-func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now time.Time) Verdict {
+// Somebody else's capability admits nobody.
+func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now time.Time, admitted bool) Verdict {
 	held, err := g.resolve(ctx, call, p, now)
 	if err != nil {
 		var refusal *Refusal
@@ -186,7 +191,12 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	if held.Origin = call.Origin(held.Holder); held.Origin == "" {
 		held.Origin = call.Caller.Name
 	}
-	v := Verdict{Held: held}
+	v := Verdict{Held: held, admitted: admitted}
+	if call.Admit != nil && !admitted && held.by(call) {
+		if v.admitted, v.stop = true, call.Admit(held); v.stop != nil {
+			return v
+		}
+	}
 	if why, stopped := g.frozen(call, held); stopped {
 		v.Reasons = []Reason{why}
 		return v
@@ -292,6 +302,12 @@ func (g *Gate) resolve(ctx context.Context, call *Call, p Presented, now time.Ti
 	return g.Chains.Resolve(ctx, call, p, now)
 }
 
+// by reports whether the caller has proven that it holds a capability: by a proof of the
+// call, or as who it is.
+func (h Held) by(call *Call) bool {
+	return h.ProofID != "" || h.Holder != "" && h.Holder == call.Caller.Holder
+}
+
 // standing checks what does not depend on the attempt: revocation of every
 // link, the session's principal and, for references, the holder.
 func (g *Gate) standing(call *Call, held Held) []Reason {
@@ -305,7 +321,7 @@ func (g *Gate) standing(call *Call, held Held) []Reason {
 	if held.Digest != "" && (held.Digest != call.Bound || !call.Released) {
 		out = append(out, Reason{Code: CodeOtherRequest, Link: -1, Message: "the approval is for one call, which the gateway that held it makes by itself; it serves for no other call"})
 	}
-	if held.ProofID == "" && (held.Holder == "" || held.Holder != call.Caller.Holder) {
+	if !held.by(call) {
 		out = append(out, Reason{Code: CodeNotHolder, Link: -1, Message: "the caller is not the holder of the capability"})
 	}
 	return out

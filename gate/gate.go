@@ -179,6 +179,10 @@ type Call struct {
 	// Last is asked when everything else allows the call, before a proof is used
 	// up; a reason denies it. nil asks nothing.
 	Last func() *Reason
+	// Admit is asked once for every call, before it is decided further and recorded: with
+	// the first presented capability that was verified and is the caller's, or with the
+	// zero Held where none is. An error ends the call without a record. nil asks nothing.
+	Admit func(held Held) error
 	// Denied is asked when the call is denied, nil for nobody: what its record says
 	// of the denials before it, nil for nothing, and whether it is recorded at all.
 	// What is allowed is recorded in any case.
@@ -328,6 +332,9 @@ type Verdict struct {
 	call *Call         // whose answer it is; nil for none
 	gap  bool          // the call went on without a record, and is counted as such
 	take []Reservation // from budgets
+
+	admitted bool  // Call.Admit was asked
+	stop     error // what it said
 }
 
 // Digest is that of the call that was decided on.
@@ -361,7 +368,12 @@ func (v Verdict) Required() []powerbox.Operation {
 func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	now := g.Now()
 	v := g.decide(ctx, call, now)
-	v.call = call
+	if v.call = call; call.Admit != nil && !v.admitted {
+		v.stop = call.Admit(Held{})
+	}
+	if v.stop != nil {
+		return Verdict{}, v.stop
+	}
 	begin := g.took(ctx, "decide", call, now)
 	var note *Reason
 	if !v.Allowed && !v.Waits && call.Denied != nil {
@@ -395,7 +407,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 			v.Record.OutcomeStatus = "" // an outcome would be that of a record which is not there
 		}
 	default:
-		return Verdict{}, errors.Join(evidence.ErrNotWritten, err)
+		return g.late(ctx, v, record, err), errors.Join(evidence.ErrNotWritten, err)
 	}
 	v.Record.Detached = nil // a stream would hold it for as long as it is open
 	return v, nil

@@ -29,6 +29,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/registry"
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 	"github.com/powerbox-project/powerbox/internal/remote/witness"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
 	"github.com/powerbox-project/powerbox/internal/store/postgres"
 	"github.com/powerbox-project/powerbox/internal/telemetry"
@@ -69,6 +70,8 @@ type instance struct {
 	// read reads what the configuration refers to; os.ReadFile where it is nil.
 	read func(string) ([]byte, error)
 	grpc []grpcFront
+	// queue is where calls wait to be decided.
+	queue *shed.Queue
 	// telemetry is nil where nothing is counted or traced.
 	telemetry *telemetry.Telemetry
 	scores    *api.Scores
@@ -112,7 +115,7 @@ func assemble(ctx context.Context, a assembly) (*instance, error) {
 	if len(a.config.Identity.Dev) > 0 && !a.dev {
 		return nil, errors.New("identity.dev has built-in users; they are for experiments: remove them, or start with --dev")
 	}
-	i := &instance{config: a.config}
+	i := &instance{config: a.config, queue: queueOf(a.config.Limits, a.now)}
 	passphrase, err := readPassphrase(string(a.config.Issuer.PassphraseFile))
 	if err != nil {
 		return nil, fmt.Errorf("issuer.passphrase_file: %w", err)

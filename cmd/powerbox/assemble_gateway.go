@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 	"github.com/powerbox-project/powerbox/internal/remote/feed"
 	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/store/postgres"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
@@ -93,7 +95,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 			ByPolicy: i.byPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
 			Receipt: i.admin.Receipt,
 		},
-		Limits: limitsOf(i.config), Pages: w.pages, Now: a.now, Log: a.log,
+		Limits: limitsOf(i.config, i.queue), Pages: w.pages, Now: a.now, Log: a.log,
 	}
 	if i.telemetry != nil {
 		c.Observer, g.Took = i.telemetry, i.telemetry.Took
@@ -285,9 +287,27 @@ func network(agents, strangers *outbound.Client) gateway.Network {
 	}
 }
 
+// queueOf is where the calls of one process wait to be decided.
+func queueOf(c config.Limits, now func() time.Time) *shed.Queue {
+	places := c.Deciding
+	if places == 0 {
+		places = max(minPlaces, placesEach*runtime.GOMAXPROCS(0))
+	}
+	return shed.New(shed.Config{Places: places, Wait: c.QueueTime, Now: now})
+}
+
+// The places of a queue where none are configured: as many as keep the processors and a
+// slow disk busy.
+const minPlaces, placesEach = 128, 32
+
+// issuePatience is longer than the store itself waits, so that its own answer comes first
+// where it has one: a request makes several changes, and asks more than the store.
+func issuePatience(dependency time.Duration) time.Duration { return 2*dependency + time.Second }
+
 // limitsOf bounds what callers of a gateway can take.
-func limitsOf(c *config.Config) gateway.Limits {
+func limitsOf(c *config.Config, q *shed.Queue) gateway.Limits {
 	return gateway.Limits{
+		Queue:     q,
 		BodyLimit: int(c.Defaults.BodyLimit), BodyTime: c.Limits.BodyTime, Streams: c.Limits.Streams, Denials: c.Limits.Denials, Rate: c.Defaults.RequestRate,
 	}
 }

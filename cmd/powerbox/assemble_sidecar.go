@@ -32,6 +32,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/proxy/stdio"
 	"github.com/powerbox-project/powerbox/internal/remote/feed"
 	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
 	"github.com/powerbox-project/powerbox/internal/store/spool"
 	"github.com/powerbox-project/powerbox/internal/telemetry"
@@ -68,6 +69,7 @@ type apartGateway struct {
 	upstream *outbound.Client
 	// strangers calls hosts that only the agent's card names.
 	strangers *outbound.Client
+	queue     *shed.Queue
 	face      atomic.Pointer[face]
 	moved     chan struct{} // holds one when the feed has gone on since the server was told
 	now       func() time.Time
@@ -178,7 +180,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.client.Patience = f.config.Limits.DependencyTime
+	g.client.Patience, g.queue = f.config.Limits.DependencyTime, queueOf(f.config.Limits, g.now)
 	if err := g.follow(); err != nil {
 		return err
 	}
@@ -187,7 +189,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 		return err
 	}
 	if g.spool, err = spool.Open(spool.Config{
-		Dir: filepath.Join(g.options.state, "spool"), Agent: g.enrolled.Agent, Recorder: g.enrolled.Gateway, Signer: signer, Random: rand.Reader, WentBack: g.wentBack,
+		Dir: filepath.Join(g.options.state, "spool"), Agent: g.enrolled.Agent, Recorder: g.enrolled.Gateway, Signer: signer, Random: rand.Reader, WentBack: g.wentBack, Patience: f.config.Limits.DependencyTime,
 	}); err != nil {
 		return adviseSpool(err, g.options.state)
 	}
@@ -214,7 +216,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 		return err
 	}
 	g.remote.SetStatus(link.Status{Mode: f.setup.Mode, ModeSet: f.setup.ModeSet, PolicyDigest: f.setup.PolicyDigest, ContextKeys: f.setup.ContextKeys, Digest: f.setup.Digest, Trust: f.setup.Trust})
-	watched := g.telemetry.Watch(telemetry.State{RevocationSequence: g.follower.RevocationSequence, Records: g.spool.Next})
+	watched := g.telemetry.Watch(telemetry.State{RevocationSequence: g.follower.RevocationSequence, Records: g.spool.Next, Shed: g.queue.Shed})
 	return errors.Join(watched, g.front(f))
 }
 
@@ -333,7 +335,7 @@ func (g *apartGateway) front(f *face) error {
 		Resources: link.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
 		Network: network(g.upstream, g.strangers),
 		Answers: g.answers(f, wiring, chains),
-		Limits:  limitsOf(f.config), Pages: pages, Now: g.now, Log: g.log,
+		Limits:  limitsOf(f.config, g.queue), Pages: pages, Now: g.now, Log: g.log,
 	}
 	if f.gateway, err = gateway.New(g.observed(c)); err != nil {
 		return err

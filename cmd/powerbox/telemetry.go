@@ -28,8 +28,8 @@ func newTelemetry(ctx context.Context, listen string, traces bool) (*telemetry.T
 // watch has the meter read the state of the server.
 func (i *instance) watch(log *slog.Logger) error {
 	return i.telemetry.Watch(telemetry.State{
-		RevocationSequence: i.issuer.RevocationSequence,
-		Waiting:            i.messages(false), Undelivered: i.messages(true),
+		RevocationSequence: i.issuer.RevocationSequence, Shed: i.queue.Shed,
+		Waiting: i.messages(false), Undelivered: i.messages(true),
 		Unrecorded: func() int64 {
 			total, _ := i.gate.Unrecorded()
 			return total

@@ -48,6 +48,14 @@ func (t *Table) Take(now time.Time, name string, each rate.Limit, burst int) (wa
 	return 1 + int(missing), false
 }
 
+// Left reports whether a bucket has one to take. It takes nothing and makes no bucket.
+func (t *Table) Left(now time.Time, name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := t.of[name]
+	return b == nil || b.TokensAt(now) >= 1
+}
+
 // Len is how many buckets there are.
 func (t *Table) Len() int {
 	t.mu.Lock()

@@ -306,6 +306,9 @@ type Limits struct {
 	BodyTime    time.Duration `key:"body_time" default:"30s" doc:"Time in which the body of a request has to come."`
 	Denials     int           `key:"denials" default:"120" min:"0" max:"1000000" doc:"Denials of one caller in a minute that are recorded one by one. Of more than that a part is recorded, with how many there were; 0 records all."`
 	Streams     int           `key:"streams" default:"256" min:"1" max:"1000000" doc:"Streams that one caller may have open."`
+	// Calls that wait longer than that are turned away.
+	QueueTime time.Duration `key:"queue_time" default:"100ms" doc:"Time that a call waits to be decided while as many are decided as limits.deciding says. A call that would wait longer is turned away at once with 503 and Retry-After, and is counted and not recorded. 0s turns none away."`
+	Deciding  int           `key:"deciding" default:"0" min:"0" max:"1000000" doc:"Calls that one process decides and records at once; others wait for limits.queue_time. 0 is 128, or 32 for each processor where that is more."`
 	// The deadline of everything that a call waits for.
 	DependencyTime time.Duration `key:"dependency_time" default:"5s" doc:"Time that a call waits for one dependency: a change of the store, the latest revocations of other nodes, a connection to an agent, and at a remote gateway an answer of the server, which has 2s at the most. After it the caller gets an error that says to try again."`
 }

@@ -36,6 +36,7 @@ type replica struct {
 	flags   []string
 	tls     *tls.Config // of clients, nil where it speaks no TLS
 	process *exec.Cmd
+	program string // that is run; the built one where empty
 	log     *lockedBuffer
 }
 
@@ -86,7 +87,7 @@ func (r *replica) boot() {
 	t := r.w.t
 	t.Helper()
 	r.log = &lockedBuffer{}
-	r.process = exec.Command(cmp.Or(r.w.program, binary), append([]string{"gateway", "--state", r.state, "--listen", r.address, "--dev"}, r.flags...)...)
+	r.process = exec.Command(cmp.Or(r.program, r.w.program, binary), append([]string{"gateway", "--state", r.state, "--listen", r.address, "--dev"}, r.flags...)...)
 	r.process.Stderr, r.process.Env = r.log, append(os.Environ(), r.w.env...)
 	if err := r.process.Start(); err != nil {
 		t.Fatal(err)

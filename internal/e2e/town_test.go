@@ -45,6 +45,10 @@ func TestMain(m *testing.M) {
 		serveStdio()
 		return
 	}
+	if len(os.Args) > 3 && os.Args[1] == heldDisk {
+		fmt.Fprintln(os.Stderr, superviseSync(os.Args[2], os.Args[3:]))
+		os.Exit(1)
+	}
 	dir, err := os.MkdirTemp("", "powerbox-e2e")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

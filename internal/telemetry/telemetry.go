@@ -35,6 +35,7 @@ type State struct {
 	// given up; nil where none are told anything.
 	Waiting, Undelivered func() int64
 	Unrecorded           func() int64 // calls that went on without a record; nil where none can
+	Shed                 func() int64 // calls that were turned away because too many waited; nil for none
 }
 
 // Telemetry is the meter of one server and, where it traces, its tracer. The
@@ -130,6 +131,7 @@ func (t *Telemetry) Watch(s State) error {
 		read          func() int64
 	}{
 		{"powerbox.evidence.unrecorded", "Calls that went on without a record since the start, by the operator's choice.", s.Unrecorded},
+		{"powerbox.calls.shed", "Calls since the start that were turned away with 503 because they would have waited too long. They are not on record.", s.Shed},
 		{"powerbox.clock.jumps", "Jumps of this machine's clock by more than two seconds since the start.", steady.Jumps},
 		{"powerbox.revocation.sequence", "Number of the last revocation, freeze or thaw that is in force.", s.RevocationSequence},
 		{"powerbox.webhook.waiting", "Messages to webhooks that are tried.", s.Waiting},

@@ -39,6 +39,9 @@ type Store interface {
 	// together with the state. change may run while other changes share the
 	// same commit, and again from its beginning when one of them spoils it; it
 	// must not keep tx, nor add to what it sets outside.
+	//
+	// With a context of [InTime] the error can be an [evidence.LateError]. What change
+	// sets outside must not be read then.
 	Update(ctx context.Context, change func(tx Tx) error) error
 	// View runs read on one consistent snapshot.
 	View(ctx context.Context, read func(r Reader) error) error
@@ -219,3 +222,14 @@ type Versions struct {
 	Cards    int64  // listings, and the cards with which in view agents issue
 	Timeline string // of the database: another one after a failover
 }
+
+// inTime is the key of [InTime].
+type inTime struct{}
+
+// InTime has an Update return with an [evidence.LateError] when the disk does not take a
+// change in the time that a store waits for it. It is for changes of which nothing is kept in
+// memory once they are durable. Any other Update waits for its true result.
+func InTime(ctx context.Context) context.Context { return context.WithValue(ctx, inTime{}, true) }
+
+// IsInTime reports whether a context is one of [InTime].
+func IsInTime(ctx context.Context) bool { return ctx.Value(inTime{}) != nil }

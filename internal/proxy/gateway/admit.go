@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"sync"
 
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
@@ -36,21 +39,70 @@ func (h *holds) leave(caller string) {
 	}
 }
 
-// admit answers a call that comes too fast, or while this server ends, or that
-// would be one stream too many of its caller. What is admitted leaves at its
-// end.
-func (g *Gateway) admit(w http.ResponseWriter, x *decoded) (leave func(), admitted bool) {
-	if g.leaving(w, x) {
-		return nil, false
+// codeOverloaded is the code of calls that are turned away because too many wait.
+const codeOverloaded = "overloaded"
+
+// retryOverloaded is after how many seconds a call that was turned away may be sent again.
+const retryOverloaded = "1"
+
+// full turns a call away before anything of it is verified, if it would wait for too long,
+// and reports whether it did. A revocation is let through.
+func (g *Gateway) full(w http.ResponseWriter, r *received) bool {
+	if !g.config.Queue.Full() {
+		return false
 	}
-	if !x.call.Streaming {
-		return func() {}, true
+	i := &identified{received: r}
+	x := g.glance(i)
+	if x.call.Method == a2a.CapabilitiesRevoke {
+		return false
 	}
-	caller := limited(x.caller, x.request)
-	if !g.streams.take(caller) {
-		w.Header().Set("Retry-After", "1")
-		g.deny(w, x, a2a.Denial{Reason: "too_many_streams", Message: "this caller has as many streams open as the operator allows; close one", Retryable: true})
-		return nil, false
+	g.config.Queue.Refused()
+	g.overloaded(w, x)
+	return true
+}
+
+// enter waits for a place to decode and decide a call, and turns it away if there is none in
+// time. The place is given back by [tally.leave]. A revocation by somebody who is known
+// waits for no place.
+func (g *Gateway) enter(w http.ResponseWriter, i *identified, body []byte) bool {
+	known := i.caller.Holder.ID != "" || i.caller.Principal != ""
+	if known && g.config.Queue.Busy() && g.of(i, body).call.Method == a2a.CapabilitiesRevoke {
+		return true
 	}
-	return func() { g.streams.leave(caller) }, true
+	rank := shed.Unknown
+	if known || i.count.shows() {
+		rank = shed.Known
+	}
+	leave, ok := g.config.Queue.Enter(i.request.Context(), rank)
+	if !ok {
+		g.overloaded(w, g.of(i, body))
+		return false
+	}
+	i.count.place = leave
+	return true
+}
+
+// overloaded answers a call that is turned away: nothing of it was executed or recorded.
+func (g *Gateway) overloaded(w http.ResponseWriter, x *decoded) {
+	d := a2a.Denial{
+		Code: a2a.CodeInternal, Reason: codeOverloaded, Retryable: true, Away: true, At: g.config.Now(),
+		Message: "this gateway has more calls than it can decide in time, so it did nothing with this one; send it again after the time that Retry-After says",
+	}
+	w.Header().Set("Retry-After", retryOverloaded)
+	if x.call.Binding != a2a.JSONRPC && x.call.Binding != a2a.MCP {
+		g.deny(w, x, d)
+		return
+	}
+	x.notes.code = d.Reason
+	w.Header().Set(HeaderOutcome, "denied")
+	w.Header().Set(HeaderReason, d.Reason)
+	g.write(w, http.StatusServiceUnavailable, typeJSON, d.JSONRPC(x.call.ID))
+}
+
+// unread puts back what was read of a body.
+func unread(body io.ReadCloser, read []byte) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(read), body), body}
 }

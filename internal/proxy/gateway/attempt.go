@@ -37,6 +37,9 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
 		Denied:  g.denied(x.request.Context(), x),
 	}
+	if x.count != nil {
+		c.Admit = x.admitted
+	}
 	c.Scope = g.config.scopeAt(x.ID)
 	c.Path = g.alongPlans(x, &tried)
 	if g.config.ByPolicy != nil && x.Scopes.byPolicy() && x.caller.Principal != "" {

@@ -26,7 +26,10 @@ func (g *Gateway) malformed(w http.ResponseWriter, x *decoded, wrong *a2a.Error)
 		}
 		call.Mode = gate.Require // nothing of it goes on, whatever the agent's mode
 		verdict, err := g.config.Gate.Check(x.request.Context(), call)
-		if x.notes.verdict = verdict; err != nil {
+		if x.notes.verdict = verdict; g.turnedAway(w, x, err) {
+			return
+		}
+		if err != nil {
 			g.unavailable(w, x, "the refusal could not be recorded", err)
 			return
 		}
@@ -56,12 +59,14 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 		}
 	}
 	d, err := g.decide(x)
+	x.count.leave() // it is on record, and nothing turns it away from here on
 	var denial interface{ Denial() a2a.Denial }
 	switch {
+	case g.turnedAway(w, x, err):
 	case errors.As(err, &denial):
 		g.refused(w, x, err)
 	case err != nil:
-		g.unavailable(w, x, "the call could not be decided or the decision not recorded, so it does not go on", err)
+		g.unavailable(w, x, undecided(err), err)
 	case d.verdict.Waits:
 		g.hold(w, d)
 	case !d.verdict.Allowed:
@@ -69,6 +74,18 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 	default:
 		g.allowed(w, d)
 	}
+}
+
+// undecided says why a call does not go on that has no decision on record.
+func undecided(err error) string {
+	var late *evidence.LateError
+	switch {
+	case errors.As(err, &late):
+		return "the decision could not be recorded in time, so the call was not made; the record that this answer names may still be written, and then it is followed by an outcome that says so"
+	case errors.Is(err, evidence.ErrNotWritten):
+		return "the decision could not be recorded, so the call was not made; there is no record of it, and this answer names none"
+	}
+	return "the call could not be decided, so it was not made; there is no record of it, and this answer names none"
 }
 
 // decide has the gate decide and record a call.

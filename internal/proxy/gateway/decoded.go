@@ -45,22 +45,25 @@ func header(r *http.Request) a2a.Header {
 const maxDepth = 64
 
 // decode reads the body and the one call in it. A request that goes no further is
-// answered here; leave is called at the end of one that does.
-func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, leave func(), ok bool) {
+// answered here.
+func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, ok bool) {
 	limits := g.bounds(i)
 	body, status, err := readBody(i.request, limits.Bytes)
 	if err != nil {
 		g.unreadable(w, i.unread(nil, false), status, err)
-		return nil, nil, false
+		return nil, false
 	}
 	view, err := i.agent.view(i.request.Context())
 	if err != nil {
 		g.unavailable(w, g.of(i, body), "the agent behind cannot be reached", err)
-		return nil, nil, false
+		return nil, false
 	}
 	if len(view.card.Speaks(i.binding)) == 0 && i.binding != a2a.JSONRPC {
 		g.unoffered(w, i.unread(nil, false))
-		return nil, nil, false
+		return nil, false
+	}
+	if !g.enter(w, i, body) {
+		return nil, false
 	}
 	// In observe what HTTP can carry is carried; everywhere else what cannot be
 	// read is refused with the protocol's own error.
@@ -70,21 +73,19 @@ func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, leav
 		x.read(limits)
 	}
 	i.notes.decoded = x
-	if leave, ok = g.admit(w, x); !ok {
-		return nil, nil, false
+	if g.leaving(w, x) {
+		return nil, false
 	}
 	mode, err := g.modeNow(i.request.Context(), x, x.wrong == nil)
 	if err != nil {
-		leave()
 		g.unavailable(w, x, "the mode of the agent cannot be told", err)
-		return nil, nil, false
+		return nil, false
 	}
 	x.mode = mode
 	if g.undecodable(w, x, noCallStatus, noCall) {
-		leave()
-		return nil, nil, false
+		return nil, false
 	}
-	return x, leave, true
+	return x, true
 }
 
 // of is the stage for an answer to a request whose body was read, and no more.
@@ -93,7 +94,9 @@ func (g *Gateway) of(i *identified, body []byte) *decoded {
 		return i.unread(nil, false)
 	}
 	id, method := a2a.Glance(body)
-	return i.unread(id, method.Streams())
+	x := i.unread(id, method.Streams())
+	x.call.Method = method
+	return x
 }
 
 // undecodable answers a request of which no call could be made, and reports whether it

@@ -30,6 +30,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
 	"github.com/powerbox-project/powerbox/trust"
@@ -196,7 +197,7 @@ type Asking struct {
 	Asks  Asks  // nil where nobody can be asked about calls that their callers keep
 }
 
-// Config is what a gateway needs. Every field but those of Asking, Observer and ModeSet is required.
+// Config is what a gateway needs. Every field but those of Asking, Observer, Queue and ModeSet is required.
 type Config struct {
 	Agents   []Agent
 	Gate     *gate.Gate
@@ -286,6 +287,10 @@ type Limits struct {
 	Denials   int           // of one caller in a minute that are recorded one by one; 0 records all
 	Streams   int           // that one caller may have open; 0 for no limit
 	Rate      int           // calls per second and caller; 0 for no limit
+	Queue     *shed.Queue   // in which calls wait to be decided; nil for none
+	// Patience is how long a request for capabilities waits for the issuer; 0 for as long
+	// as it takes.
+	Patience time.Duration
 }
 
 // cardLife is how long a card is used before it is fetched again.

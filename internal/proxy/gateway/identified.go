@@ -34,15 +34,18 @@ func (g *Gateway) serve(b a2a.Binding) func(http.ResponseWriter, *http.Request, 
 
 // handle takes a request through the stages.
 func (g *Gateway) handle(w http.ResponseWriter, r *received) {
+	if g.full(w, r) {
+		return
+	}
 	i, known := g.identify(w, r)
 	if !known {
 		return
 	}
-	x, leave, decoded := g.decode(w, i)
+	defer i.count.close(i.caller)
+	x, decoded := g.decode(w, i)
 	if !decoded {
 		return
 	}
-	defer leave()
 	g.dispatch(w, x)
 }
 
@@ -55,13 +58,15 @@ func (g *Gateway) identify(w http.ResponseWriter, r *received) (*identified, boo
 		g.unavailable(w, i.unread(nil, false), "the mode of the agent cannot be told", err)
 		return nil, false
 	}
+	i.mode, i.count = mode, g.count(r.request)
+	if !i.count.mayVerify() {
+		return nil, !g.turnedAway(w, g.glance(i), errRate)
+	}
 	caller, consumed, err := g.authenticate(r)
 	_, scopes := scopeCredential(r.request.Header)
-	i.mode, i.caller, i.consumed, i.unproven = mode, caller, consumed || scopes, err
-	if !g.limiter.allow(g, limited(caller, r.request)) {
-		w.Header().Set("Retry-After", "1")
-		g.deny(w, g.glance(i), a2a.Denial{Reason: "rate_limited", Message: "this caller makes more calls than the operator allows", Retryable: true})
-		return nil, false
+	i.caller, i.consumed, i.unproven = caller, consumed || scopes, err
+	if !i.count.identified(caller, err) {
+		return nil, !g.turnedAway(w, g.glance(i), errRate)
 	}
 	if err != nil && mode != gate.Observe {
 		g.unauthenticated(w, g.glance(i), err)
@@ -103,8 +108,8 @@ func (g *Gateway) glance(i *identified) *decoded {
 	if err != nil {
 		return i.unread(nil, false)
 	}
-	id, method := a2a.Glance(body)
-	return i.unread(id, method.Streams())
+	i.request.Body = unread(i.request.Body, body) // a revocation is read once more
+	return g.of(i, body)
 }
 
 // unauthenticated answers a caller of whom it cannot be told who it is.

@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
@@ -19,18 +22,10 @@ func (g *Gateway) issue(w http.ResponseWriter, x *decoded) {
 		})
 		return
 	}
-	ctx := x.request.Context()
-	var result any
-	var err error
-	switch x.call.Method {
-	case a2a.CapabilitiesRequest:
-		result, err = g.config.Issuing.Request(ctx, x.ID, x.caller, *x.call.Request)
-	case a2a.CapabilitiesAttenuate:
-		result, err = g.config.Issuing.Attenuate(ctx, x.ID, x.caller, *x.call.Attenuate)
-	case a2a.CapabilitiesRevoke:
-		result, err = g.config.Issuing.Revoke(ctx, x.ID, x.caller, *x.call.Revoke)
-	default:
-		result, err = g.config.Issuing.List(ctx, x.ID, x.caller)
+	result, err := within(g.config.Patience, func() (any, error) { return g.issued(x) })
+	if errors.Is(err, errUnderWay) {
+		g.unavailable(w, x, "the server could not make this durable in time; it may still take effect, and it is safe to ask again", err)
+		return
 	}
 	if err != nil {
 		g.refused(w, x, err)
@@ -44,4 +39,52 @@ func (g *Gateway) issue(w http.ResponseWriter, x *decoded) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write(answer) // the client has gone: nobody is left to tell
+}
+
+// issued asks the issuer. The type of what it returns is that of the method.
+func (g *Gateway) issued(x *decoded) (any, error) {
+	ctx := x.request.Context()
+	switch x.call.Method {
+	case a2a.CapabilitiesRequest:
+		return g.config.Issuing.Request(ctx, x.ID, x.caller, *x.call.Request)
+	case a2a.CapabilitiesAttenuate:
+		return g.config.Issuing.Attenuate(ctx, x.ID, x.caller, *x.call.Attenuate)
+	case a2a.CapabilitiesRevoke:
+		return g.config.Issuing.Revoke(ctx, x.ID, x.caller, *x.call.Revoke)
+	default:
+		return g.config.Issuing.List(ctx, x.ID, x.caller)
+	}
+}
+
+// errUnderWay says that something did not end in time. It may still take effect.
+var errUnderWay = errors.New("it did not end in time")
+
+// within waits for something for a time; 0 is as long as it takes.
+func within[T any](patience time.Duration, do func() (T, error)) (T, error) {
+	if patience == 0 {
+		return do()
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil { // as the server does for what it serves itself
+				done <- result{err: fmt.Errorf("panic: %v", p)}
+			}
+		}()
+		value, err := do()
+		done <- result{value, err}
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-timer.C:
+		var none T
+		return none, errUnderWay
+	}
 }

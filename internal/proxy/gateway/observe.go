@@ -86,6 +86,8 @@ func (r *received) seen() Seen {
 	switch {
 	case code == gate.CodeUnavailable || code == codeNotRecorded || code == codeOutcomeUnknown:
 		s.Decision, s.Reasons = "error", []string{code}
+	case code == codeOverloaded:
+		s.Decision = "shed"
 	case s.Decision != "":
 	case code != "":
 		s.Decision = "deny" // before there was anything to record

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
@@ -122,13 +121,21 @@ func (r repetition) note() *gate.Reason {
 	}
 }
 
-// anonymous reports whether nothing tells who a caller is but its address.
-func anonymous(c identity.Caller) bool { return c.Agent == "" && c.Principal == "" }
+// deniedAs is by what the denials of a call are counted, and whether nothing tells who the
+// caller is but its address.
+func (x *decoded) deniedAs() (name string, anonymous bool) {
+	anonymous = x.caller.Agent == "" && x.caller.Principal == ""
+	if x.count != nil && x.count.settled {
+		return x.count.name, anonymous && !x.count.accountable()
+	}
+	return limited(x.caller, x.request), anonymous
+}
 
 // denied is what the gate asks when it denies a call.
 func (g *Gateway) denied(ctx context.Context, x *decoded) func(gate.Verdict) (*gate.Reason, bool) {
 	return func(v gate.Verdict) (*gate.Reason, bool) {
-		what := g.repeats.deny(limited(x.caller, x.request), anonymous(x.caller), g.config.Now())
+		name, anonymous := x.deniedAs()
+		what := g.repeats.deny(name, anonymous, g.config.Now())
 		x.notes.throttled, x.notes.signal = what.throttled, what.begins
 		if what.begins {
 			code := ""

@@ -40,6 +40,7 @@ type identified struct {
 	unproven error     // why the caller is not known; only observe lets such a call go on
 	mode     gate.Mode // configured for the agent
 	released *Released // the approved call that is made again; nil for a call of now
+	count    *tally    // by whom it is counted; nil for what no caller sends
 }
 
 // decoded is one call, read from bytes that the gateway wrote.

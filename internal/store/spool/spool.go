@@ -20,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/filelock"
@@ -34,6 +36,8 @@ type Config struct {
 	Random   io.Reader       // source of the chain's id
 	Segment  int64           // bytes after which a segment ends; 0 for 16 MiB
 	Limit    int64           // bytes that wait for the server at the most; 0 for 1 GiB
+	// Patience is how long a record waits for the disk; 0 for as long as it takes.
+	Patience time.Duration
 	// WentBack is called when the server lacks records that it had: it has records
 	// before has, and had those before had. nil for nobody.
 	WentBack func(had, has int64)
@@ -81,7 +85,8 @@ type Spool struct {
 type request struct {
 	ctx    context.Context //nolint:containedctx // lives as long as one append
 	record evidence.Record
-	probe  bool // it is no record
+	probe  bool        // it is no record
+	gone   atomic.Bool // nobody waits for it any more
 	result chan result
 }
 

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
 var errClosed = fmt.Errorf("spool: it is closed: %w", evidence.ErrNotWritten)
+
+// errBusy is what a record ends with whose turn did not come in time. It is not written.
+var errBusy = fmt.Errorf("spool: the disk is busy: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable)
 
 // Record implements gate.Recorder: it returns when the record is on the disk.
 func (s *Spool) Record(ctx context.Context, r evidence.Record) (evidence.Sealed, error) {
@@ -26,16 +30,26 @@ func (s *Spool) Probe(ctx context.Context) error {
 
 func (s *Spool) ask(q *request) (evidence.Sealed, error) {
 	ctx := q.ctx
+	var over <-chan time.Time // never
+	if s.config.Patience > 0 {
+		timer := time.NewTimer(s.config.Patience)
+		defer timer.Stop()
+		over = timer.C
+	}
 	select {
 	case s.requests <- q:
 	case <-s.closing:
 		return evidence.Sealed{}, errClosed
 	case <-ctx.Done():
 		return evidence.Sealed{}, ctx.Err()
+	case <-over:
+		return evidence.Sealed{}, errBusy
 	}
 	// From here on it may be written, so its true result is awaited even when
-	// the caller has gone.
+	// the caller has gone, for as long as the disk may take.
 	select {
+	case <-over:
+		return evidence.Sealed{}, q.late()
 	case out := <-q.result:
 		return out.sealed, out.err
 	case <-s.done:
@@ -46,6 +60,14 @@ func (s *Spool) ask(q *request) (evidence.Sealed, error) {
 			return evidence.Sealed{}, errClosed
 		}
 	}
+}
+
+// late is the error of a record that the disk may still take.
+func (q *request) late() error {
+	q.gone.Store(true) // what is not written yet is not written any more
+	written := make(chan error, 1)
+	go func() { written <- (<-q.result).err }()
+	return &evidence.LateError{Result: written}
 }
 
 func (s *Spool) write() {
@@ -114,6 +136,9 @@ const probeBytes = 8 << 10
 func (s *Spool) seal(head evidence.Head, q *request) (evidence.Sealed, error) {
 	if err := q.ctx.Err(); err != nil {
 		return evidence.Sealed{}, err
+	}
+	if q.gone.Load() {
+		return evidence.Sealed{}, errBusy
 	}
 	if q.record.AgentID != s.config.Agent || q.record.Details.Recorder != s.config.Recorder {
 		return evidence.Sealed{}, fmt.Errorf("a record of %s by %s does not belong into the chain of %s by %s",

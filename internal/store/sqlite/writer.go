@@ -42,15 +42,31 @@ func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
 	if err := s.hand(&change{ctx: ctx, run: run, answer: func(err error) { result <- err }}); err != nil {
 		return err
 	}
+	if issuer.IsInTime(ctx) {
+		return s.inTime(result)
+	}
 	// From here on the change may commit, so its true result is awaited even
 	// when the caller has gone: nobody is told "no" for what happened.
 	return <-result
 }
 
+// inTime waits for the result of a change, and not for a disk that hangs: after a little
+// more than the time in which the file is waited for.
+func (s *Store) inTime(result <-chan error) error {
+	timer := time.NewTimer(s.config.Patience + politeWait)
+	defer timer.Stop()
+	select {
+	case err := <-result:
+		return err
+	case <-timer.C:
+		return &evidence.LateError{Result: result}
+	}
+}
+
 // Probe writes something that nobody reads, as a change that waits for its turn, and returns
 // when it is on the disk. It says whether calls can be recorded.
 func (s *Store) Probe(ctx context.Context) error {
-	return s.Update(ctx, func(tx issuer.Tx) error {
+	return s.Update(issuer.InTime(ctx), func(tx issuer.Tx) error {
 		t := tx.(*transaction)
 		var before int32
 		if err := t.db.QueryRowContext(t.ctx, "PRAGMA user_version").Scan(&before); err != nil {

@@ -38,18 +38,21 @@ type Recorder struct{ Store issuer.Store }
 // Record implements [gate.Recorder].
 func (r Recorder) Record(ctx context.Context, record evidence.Record) (evidence.Sealed, error) {
 	var sealed evidence.Sealed
-	err := r.Store.Update(ctx, func(tx issuer.Tx) error {
+	err := r.Store.Update(issuer.InTime(ctx), func(tx issuer.Tx) error {
 		var err error
 		sealed, err = tx.Append(record)
 		return err
 	})
-	return sealed, err
+	if err != nil {
+		return evidence.Sealed{}, err // it may be written to still
+	}
+	return sealed, nil
 }
 
 // Spend implements [gate.Ledger].
 func (r Recorder) Spend(ctx context.Context, record evidence.Record, take []gate.Reservation) (evidence.Sealed, error) {
 	var sealed evidence.Sealed
-	err := r.Store.Update(ctx, func(tx issuer.Tx) error {
+	err := r.Store.Update(issuer.InTime(ctx), func(tx issuer.Tx) error {
 		for _, one := range take {
 			ok, err := tx.Reserve(record.ID, one.Of, one)
 			if err == nil && !ok {
@@ -63,12 +66,15 @@ func (r Recorder) Spend(ctx context.Context, record evidence.Record, take []gate
 		sealed, err = tx.Append(record)
 		return err
 	})
-	return sealed, err
+	if err != nil {
+		return evidence.Sealed{}, err // it may be written to still
+	}
+	return sealed, nil
 }
 
 // Settle implements [gate.Ledger].
 func (r Recorder) Settle(ctx context.Context, decision string, back bool) error {
-	return r.Store.Update(context.WithoutCancel(ctx), func(tx issuer.Tx) error { return tx.Settle(decision, back) })
+	return r.Store.Update(issuer.InTime(context.WithoutCancel(ctx)), func(tx issuer.Tx) error { return tx.Settle(decision, back) })
 }
 
 // Tasks keeps the owners of tasks in the issuer's store.
@@ -97,12 +103,15 @@ func (t Tasks) End(ctx context.Context, agent, tenant, task string) error {
 // Bind remembers the owner of a task or context; the first one stays.
 func (t Tasks) Bind(ctx context.Context, agent, tenant, task string, owner struct{ Root, Principal, Holder string }) (struct{ Root, Principal, Holder string }, error) {
 	var first issuer.Owner
-	err := t.Store.Update(ctx, func(tx issuer.Tx) error {
+	err := t.Store.Update(issuer.InTime(ctx), func(tx issuer.Tx) error {
 		var err error
 		first, err = tx.BindTask(agent, tenant, task, owner)
 		return err
 	})
-	return first, err
+	if err != nil {
+		return issuer.Owner{}, err // it may be written to still
+	}
+	return first, nil
 }
 
 // Resources opens handles with the issuer's key and names what is behind.
