@@ -23,9 +23,9 @@ help:
 	@echo "make fuzz      every fuzz target, $(FUZZTIME) each (FUZZTIME=...)"
 	@echo "make mutate    remove the checks of testdata/checks.txt, see their tests fail (MUTATE=name)"
 	@echo "make differential  what agents execute against what is on record, 1,000,000 cases a binding (DIFFERENTIAL=flags)"
-	@echo "make vectors   Wycheproof and C2SP CCTV, from the Go proxy or from folders (docs/vectors.md)"
-	@echo "make bench     the table of docs/performance.md"
-	@echo "make generate  everything that is generated, docs/conformance.md among it"
+	@echo "make vectors   Wycheproof and C2SP CCTV, from the Go proxy or from folders (docs/assurance/vectors.md)"
+	@echo "make bench     the table of docs/assurance/performance.md"
+	@echo "make generate  everything that is generated, docs/assurance/conformance.md among it"
 	@echo "make fix       format, and mend what the linters can"
 	@echo "make dist      static binaries with checksums in dist/"
 
