@@ -122,6 +122,7 @@ generate:
 	go generate ./...
 	$(HOUSE) conformance -write
 	$(HOUSE) denials -write
+	$(HOUSE) pictures -write
 
 dist:
 	@rm -rf dist && mkdir dist

@@ -30,6 +30,7 @@ const usage = `usage: house VERB
   fuzz [DURATION]  run every fuzz target (default 30s each)
   conformance      print docs/assurance/conformance.md; with -write, write it
   denials          print docs/reference/denials.md with an anchor in every row; with -write, write it
+  pictures         say which pictures of the docs differ from their sources; with -write, draw them
   vectors          put public vectors that are not in the tree to all that verifies
   modules          print the folder of every module
 `
@@ -88,6 +89,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return h.conformance(rest)
 	case "denials":
 		return h.denials(rest)
+	case "pictures":
+		return h.pictures(rest)
 	case "vectors":
 		return h.vectors(ctx)
 	case "modules":
