@@ -333,13 +333,26 @@ func (v *Value) append(b []byte, asWritten bool) []byte {
 	}
 }
 
+// plain reports whether eight bytes go into a JSON text as they are: none of them is a
+// control character, a quotation mark or a backslash. It may say no of eight that do.
+func plain(s string) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	quote, backslash := w^ones*'"', w^ones*'\\'
+	return ((w-ones*' ')&^w|(quote-ones)&^quote|(backslash-ones)&^backslash)&highs == 0
+}
+
 // appendQuoted writes a JSON string with the escapes of RFC 8785 and no
 // others.
 func appendQuoted(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	written := 0
-	for i := range len(s) {
+	for i := 0; i < len(s); i++ {
+		if i+8 <= len(s) && plain(s[i:i+8]) {
+			i += 7
+			continue
+		}
 		c := s[i]
 		if c >= 0x20 && c != '"' && c != '\\' {
 			continue

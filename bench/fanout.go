@@ -18,8 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/feed"
-	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/remote/feed"
+	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
 
 // fanout measures how long a revocation takes to everybody who follows the feed

@@ -9,8 +9,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/rego"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/catalogue"
-	"github.com/powerbox-project/powerbox/internal/policy"
+	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/issuing/policy"
 )
 
 // The decision: may this principal read this resource, by n policies of which

@@ -44,8 +44,17 @@ func fit(r evidence.Record, anonymous bool) evidence.Record {
 	return out
 }
 
-// stated is the size of what was cut, with room for escapes.
+// stated is the size in JSON of the texts that are cut. Short texts are not written out
+// for it: they fit even where each of their bytes is escaped to six.
 func stated(r evidence.Record) int {
+	if most := maxEscape * bytesOf(&r); most <= maxStated {
+		return most
+	}
+	return written(&r)
+}
+
+// written is the exact size in JSON, more than is allowed for what is no JSON.
+func written(r *evidence.Record) int {
 	data, err := json.Marshal([]any{
 		r.TaskID, r.Intent.Operation, r.Intent.Purpose, r.Intent.Details, r.Details.Requester, r.Details.Principal, r.Details.Tenant,
 		r.Details.TraceID, r.Details.Capability, r.Details.Granted, r.Details.Exercised, r.Details.Gate, r.Details.Reasons, r.Details.Arguments,
@@ -54,6 +63,31 @@ func stated(r evidence.Record) int {
 		return maxStated + 1
 	}
 	return len(data)
+}
+
+// maxEscape is the longest form in JSON of one byte of a text: \u and four digits.
+const maxEscape = 6
+
+// bytesOf counts the bytes of the texts that are cut, and a few for each text and list.
+func bytesOf(r *evidence.Record) int {
+	const around = 8 // quotation marks, commas, brackets, and the names of members
+	d := &r.Details
+	size := len(r.TaskID) + len(r.Intent.Operation) + len(r.Intent.Purpose) + len(r.Intent.Details) + len(d.Requester) + len(d.Principal) +
+		len(d.Tenant) + len(d.TraceID) + len(d.Capability) + len(d.Arguments) + 16*around
+	lists := [][]string{d.Granted, d.Exercised}
+	if g := d.Gate; g != nil {
+		size += len(g.Origin) + len(g.Target) + 8*around
+		lists = append(lists, g.Required, g.Allowed, g.Missing)
+	}
+	for _, list := range lists {
+		for _, text := range list {
+			size += len(text) + around
+		}
+	}
+	for _, one := range d.Reasons {
+		size += len(one.Code) + len(one.Operation) + len(one.Argument) + len(one.Constraint) + len(one.Message) + 8*around
+	}
+	return size
 }
 
 // record returns a record cut to the measure. Nothing of the given one is changed.

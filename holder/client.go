@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
 // Denied is the refusal of a call by the side that enforces. It is

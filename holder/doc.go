@@ -14,6 +14,6 @@
 //   - Narrowing and delegating need no network and no issuer.
 //   - The bytes of a call are never changed; what is added are headers.
 //
-// The protocol is that of internal/a2a: the methods and members of the
+// The protocol is that of internal/wire/a2a: the methods and members of the
 // capability negotiation extension ([ExtensionURI]).
 package holder

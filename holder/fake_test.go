@@ -14,7 +14,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder"
-	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
 // Send calls a skill as a client does that presents no capability: by a

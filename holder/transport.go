@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
 

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/feed"
-	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/remote/feed"
+	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
 
 // history is the events of a server, in memory.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/spool"
+	"github.com/powerbox-project/powerbox/internal/store/spool"
 )
 
 // record is one as a gateway writes for a call.

@@ -16,12 +16,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/agentauth"
-	"github.com/powerbox-project/powerbox/internal/backend"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/openapi"
+	"github.com/powerbox-project/powerbox/internal/issuing/backend"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/outbound"
-	"github.com/powerbox-project/powerbox/internal/provider"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+	"github.com/powerbox-project/powerbox/internal/wire/openapi"
 )
 
 func newAgentImport(p *program) *cobra.Command {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/agentapi"
+	"github.com/powerbox-project/powerbox/internal/web/agentapi"
 )
 
 // personFlags say which server a person talks to, and who that person is.

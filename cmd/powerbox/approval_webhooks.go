@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 func newApprovalWebhooks(p *program) *cobra.Command {
@@ -31,7 +31,7 @@ func newApprovalWebhooks(p *program) *cobra.Command {
 			return err
 		}
 		if again != "" {
-			var m server.WebhookMessage
+			var m api.WebhookMessage
 			if err := op.call(cmd.Context(), http.MethodPost, "/v1/webhooks/"+url.PathEscape(again), nil, &m); err != nil {
 				return fmt.Errorf("webhooks %s: %w", again, err)
 			}
@@ -41,7 +41,7 @@ func newApprovalWebhooks(p *program) *cobra.Command {
 			fmt.Fprintf(p.stdout, "%s is tried again\n", printable(m.ID))
 			return nil
 		}
-		var all server.Webhooks
+		var all api.Webhooks
 		if err := op.call(cmd.Context(), http.MethodGet, "/v1/webhooks", nil, &all); err != nil {
 			return fmt.Errorf("webhooks: %w", err)
 		}
@@ -53,7 +53,7 @@ func newApprovalWebhooks(p *program) *cobra.Command {
 	return cmd
 }
 
-func (p *program) showWebhooks(all server.Webhooks) error {
+func (p *program) showWebhooks(all api.Webhooks) error {
 	if len(all.Webhooks) == 0 {
 		fmt.Fprintln(p.stderr, "no webhooks are configured (approvals.webhooks)")
 		return nil

@@ -20,20 +20,20 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/approval"
-	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/gateway"
 	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/keyring"
-	"github.com/powerbox-project/powerbox/internal/postgres"
-	"github.com/powerbox-project/powerbox/internal/provider"
-	"github.com/powerbox-project/powerbox/internal/registry"
-	"github.com/powerbox-project/powerbox/internal/server"
-	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
+	"github.com/powerbox-project/powerbox/internal/remote/witness"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
+	"github.com/powerbox-project/powerbox/internal/store/postgres"
 	"github.com/powerbox-project/powerbox/internal/telemetry"
-	"github.com/powerbox-project/powerbox/internal/witness"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
 
 // recorderID is the name under which one process writes its records.
@@ -56,23 +56,23 @@ type instance struct {
 	store    storage
 	writes   *dependency          // of the store
 	shared   *postgres.Store      // the same where other processes have it, too; nil for a file
-	follower *server.Follower     // of what they write; nil for a file
+	follower *api.Follower        // of what they write; nil for a file
 	known    []*provider.Provider // that remember what they read of agents
 	issuer   *issuer.Issuer
 	gate     *gate.Gate
 	gateway  *gateway.Gateway
 	sessions *identity.Authenticator
-	admin    *server.Admin
+	admin    *api.Admin
 	feedKey  signed.Key
 	handler  http.Handler
-	public   *server.Public
+	public   *api.Public
 	asker    *witness.Asker // nil without witnesses
 	// read reads what the configuration refers to; os.ReadFile where it is nil.
 	read func(string) ([]byte, error)
 	grpc []grpcFront
 	// telemetry is nil where nothing is counted or traced.
 	telemetry *telemetry.Telemetry
-	scores    *server.Scores
+	scores    *api.Scores
 	agreed    *registry.Agreed
 	// invitation is what the first administrator is told, "" where there is one.
 	invitation string
@@ -175,13 +175,13 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	if err != nil {
 		return err
 	}
-	i.admin = &server.Admin{
+	i.admin = &api.Admin{
 		Issuer: i.issuer, Store: i.store, Exporter: i.store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
 		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.now, Log: a.log, Can: w.can, Policies: i.otherPolicies(w), Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
-		Reload: func(ctx context.Context, by string) (server.Reloaded, error) { return i.reloads.reload(ctx, by) },
+		Reload: func(ctx context.Context, by string) (api.Reloaded, error) { return i.reloads.reload(ctx, by) },
 		Trust:  evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 	}
-	i.scores = &server.Scores{Log: i.store, Named: i.named, Now: a.now, Slog: a.log}
+	i.scores = &api.Scores{Log: i.store, Named: i.named, Now: a.now, Slog: a.log}
 	i.admin.Scores, i.admin.AsksTrust = i.scores, i.asksTrust()
 	i.describeAgents()
 	if err := i.knowScores(ctx); err != nil {
@@ -209,12 +209,12 @@ func (i *instance) knowScores(ctx context.Context) error {
 func (i *instance) describeAgents() {
 	for _, agent := range i.config.Agents {
 		i.scores.Agents = append(i.scores.Agents, agent.ID)
-		status := server.AgentStatus{ID: agent.ID, URL: i.agentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary}
+		status := api.AgentStatus{ID: agent.ID, URL: i.agentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary}
 		if agent.Degraded.Calls != "none" {
 			status.Degraded = agent.Degraded.Calls
 		}
 		for _, r := range agent.Modes {
-			status.Rules = append(status.Rules, server.ModeRule(r))
+			status.Rules = append(status.Rules, api.ModeRule(r))
 		}
 		i.admin.Agents = append(i.admin.Agents, status)
 	}

@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/server"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 // apart makes the server's side of gateways apart from it.
-func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.Time) (*server.Gateways, error) {
-	g := &server.Gateways{
-		Issuer: i.issuer, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer}, Links: server.Nonces{Store: i.store}, Agents: i.gateway, Key: i.feedKey, URL: i.config.Issuer.URL,
-		Setup:  func(agent string) (sidecar.Setup, error) { return i.setup(a, w, agent) },
+func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.Time) (*api.Gateways, error) {
+	g := &api.Gateways{
+		Issuer: i.issuer, Tasks: api.Tasks{Store: i.store, Issuer: i.issuer}, Links: api.Nonces{Store: i.store}, Agents: i.gateway, Key: i.feedKey, URL: i.config.Issuer.URL,
+		Setup:  func(agent string) (link.Setup, error) { return i.setup(a, w, agent) },
 		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
 		Issues: func(agent string) string { return string(i.issuing[agent].Published()) },
 		Mode:   i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.config.Defaults.ProofWindow, Now: a.now, Log: a.log,
@@ -49,8 +49,8 @@ func (i *instance) here(next http.Handler) http.Handler {
 
 // setup is what a gateway of one agent is made of: what the configuration says
 // of that agent, and the files that it refers to.
-func (i *instance) setup(a assembly, w *wiring, id string) (sidecar.Setup, error) {
-	out := sidecar.Setup{Files: map[string][]byte{}, Names: map[string]string{}}
+func (i *instance) setup(a assembly, w *wiring, id string) (link.Setup, error) {
+	out := link.Setup{Files: map[string][]byte{}, Names: map[string]string{}}
 	now := i.force.now.Load().config
 	c := *now
 	c.Agents, c.Policies, c.Resources, c.Include = nil, nil, nil, nil
@@ -70,7 +70,7 @@ func (i *instance) setup(a assembly, w *wiring, id string) (sidecar.Setup, error
 		}
 	}
 	for _, u := range c.Identity.Dev {
-		out.Dev = append(out.Dev, sidecar.DevUser{Name: u.Name, Token: u.Token.Reveal(), Groups: u.Groups, Roles: u.Roles, Attributes: sidecar.AttributesOf(u.Attributes)})
+		out.Dev = append(out.Dev, link.DevUser{Name: u.Name, Token: u.Token.Reveal(), Groups: u.Groups, Roles: u.Roles, Attributes: link.AttributesOf(u.Attributes)})
 	}
 	c.Identity.Dev = nil
 	if !a.dev {
@@ -88,7 +88,7 @@ func (i *instance) setup(a assembly, w *wiring, id string) (sidecar.Setup, error
 	return out, err
 }
 
-func (i *instance) setupAgent(w *wiring, id string, c *config.Config, out *sidecar.Setup) error {
+func (i *instance) setupAgent(w *wiring, id string, c *config.Config, out *link.Setup) error {
 	var err error
 	if out.Sealing, err = i.ring.Secret("handles"); err != nil {
 		return err

@@ -14,14 +14,14 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/a2a"
-	"github.com/powerbox-project/powerbox/internal/agentapi"
-	"github.com/powerbox-project/powerbox/internal/approval"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/gateway"
-	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/outbound"
-	"github.com/powerbox-project/powerbox/internal/provider"
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
+	"github.com/powerbox-project/powerbox/internal/web/agentapi"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/trust"
 )
 

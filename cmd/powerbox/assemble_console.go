@@ -10,10 +10,10 @@ import (
 	"slices"
 
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/console"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/people"
-	"github.com/powerbox-project/powerbox/internal/provider"
+	"github.com/powerbox-project/powerbox/internal/web/console"
 )
 
 // firstAdministrator is who begins where nobody is configured to.

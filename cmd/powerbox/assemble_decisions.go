@@ -9,9 +9,9 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/token"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -20,8 +20,8 @@ import (
 const minimumGuardToken = 32
 
 // decisions answers programs that enforce in their own process.
-func (i *instance) decisions(a assembly, w *wiring, g *gate.Gate) (*server.Decisions, error) {
-	d := &server.Decisions{
+func (i *instance) decisions(a assembly, w *wiring, g *gate.Gate) (*api.Decisions, error) {
+	d := &api.Decisions{
 		Gate: g, Agent: i.guarded, Origin: w.force.origin, Scope: w.force.scope,
 		Collections: map[string]string{}, Nowhere: trust.Issuer, Pseudonym: i.issuer.Pseudonym,
 		Redact: redaction(i.config.Evidence.Arguments), Now: a.now, Log: a.log, Keeper: i.keeper(), Recorded: i.recorded,
@@ -67,20 +67,20 @@ func (i *instance) decisions(a assembly, w *wiring, g *gate.Gate) (*server.Decis
 		if err != nil {
 			return nil, fmt.Errorf("identity.guards[%d].token_file: %w", n, err)
 		}
-		d.Guards = append(d.Guards, server.Guard{Name: c.Name, Token: string(text), Agents: c.Agents, Users: c.Users})
+		d.Guards = append(d.Guards, api.Guard{Name: c.Name, Token: string(text), Agents: c.Agents, Users: c.Users})
 	}
 	return d, nil
 }
 
 // guarded is an agent as its gateway knows it.
-func (i *instance) guarded(ctx context.Context, id string) (server.Guarded, bool, error) {
+func (i *instance) guarded(ctx context.Context, id string) (api.Guarded, bool, error) {
 	target, skills, known, err := i.gateway.Target(ctx, id)
 	if err != nil || !known {
-		return server.Guarded{}, known, err
+		return api.Guarded{}, known, err
 	}
-	out := server.Guarded{Target: target, Skills: map[string]server.GuardedSkill{}}
+	out := api.Guarded{Target: target, Skills: map[string]api.GuardedSkill{}}
 	for name, s := range skills {
-		out.Skills[name] = server.GuardedSkill{Operation: s.Operation, Handle: s.Handle, Write: s.Write, Approval: s.Approval}
+		out.Skills[name] = api.GuardedSkill{Operation: s.Operation, Handle: s.Handle, Write: s.Write, Approval: s.Approval}
 	}
 	out.Mode, err = i.admin.Mode(ctx, id)
 	return out, true, err

@@ -7,12 +7,12 @@ import (
 
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/console"
 	"github.com/powerbox-project/powerbox/internal/handoff"
 	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/internal/provider"
-	"github.com/powerbox-project/powerbox/internal/registry"
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/console"
 )
 
 // directory is what the pages about agents and their cards show. Administrators, and
@@ -123,7 +123,7 @@ func (i *instance) delegations(ctx context.Context) (console.Map, error) {
 
 // wires adds who hands what to whom: along every scope what it allows of what there
 // is, and along every pair on record what was required of it.
-func wires(d *handoff.Declarations, tried []server.Pair) {
+func wires(d *handoff.Declarations, tried []api.Pair) {
 	at := handoff.Place{File: "the configuration"}
 	scoped := map[[2]string][]string{}
 	for _, s := range d.Scopes {

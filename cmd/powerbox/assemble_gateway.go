@@ -14,18 +14,18 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/feed"
-	"github.com/powerbox-project/powerbox/internal/gateway"
 	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/mcp"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/registry"
 	"github.com/powerbox-project/powerbox/internal/outbound"
-	"github.com/powerbox-project/powerbox/internal/postgres"
-	"github.com/powerbox-project/powerbox/internal/registry"
-	"github.com/powerbox-project/powerbox/internal/server"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
+	"github.com/powerbox-project/powerbox/internal/remote/feed"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/store/postgres"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/mcp"
 	"github.com/powerbox-project/powerbox/token"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -62,15 +62,15 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	}
 	chains := gate.Chains{Memo: token.NewMemo(memoBytes), Revocations: i.issuer, Started: started}
 	g := &gate.Gate{
-		Chains:     server.OnRecord{Resolver: chains, Issuer: i.issuer},
-		References: server.OnRecord{Resolver: server.References{Issuer: i.issuer}, Issuer: i.issuer},
-		Scopes: server.OnRecord{Issuer: i.issuer, Resolver: gate.Scopes{
-			Records: server.ScopeRecords{Issuer: i.issuer}, Revocations: i.issuer, MaxLifetime: i.config.Issuer.MaximumLifetime,
+		Chains:     api.OnRecord{Resolver: chains, Issuer: i.issuer},
+		References: api.OnRecord{Resolver: api.References{Issuer: i.issuer}, Issuer: i.issuer},
+		Scopes: api.OnRecord{Issuer: i.issuer, Resolver: gate.Scopes{
+			Records: api.ScopeRecords{Issuer: i.issuer}, Revocations: i.issuer, MaxLifetime: i.config.Issuer.MaximumLifetime,
 		}},
-		Nonces:      server.Nonces{Store: i.store},
-		Recorder:    server.Recorder{Store: i.store},
+		Nonces:      api.Nonces{Store: i.store},
+		Recorder:    api.Recorder{Store: i.store},
 		Revocations: i.issuer,
-		Policy:      server.Veto{Issuer: i.issuer},
+		Policy:      api.Veto{Issuer: i.issuer},
 		Replay:      i.replays("proof"),
 		Standing:    i.scores,
 		RecorderID:  recorderID,
@@ -84,9 +84,9 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	}
 	i.agreed = &registry.Agreed{Store: i.store, Stop: i.issuer.StopCard, Go: i.issuer.GoCard, Current: i.issuer.KnowCard}
 	c := gateway.Config{
-		Gate: g, Identity: i.sessions, Tasks: server.Tasks{Store: i.store, Issuer: i.issuer},
-		Issuing:   server.Issuing{Issuer: i.issuer, Recipient: w.recipient},
-		Resources: server.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w), Cards: client,
+		Gate: g, Identity: i.sessions, Tasks: api.Tasks{Store: i.store, Issuer: i.issuer},
+		Issuing:   api.Issuing{Issuer: i.issuer, Recipient: w.recipient},
+		Resources: api.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w), Cards: client,
 		Network: network(client, strangers),
 		Answers: gateway.Answers{
 			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: w.force.origin, Scope: w.force.scope,
@@ -135,7 +135,7 @@ func (i *instance) grpcFronts() error {
 // serveOn makes the handler of everything.
 func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started time.Time, g *gate.Gate) error {
 	publisher, err := feed.NewPublisher(feed.PublisherConfig{
-		Source: server.Events{Issuer: i.issuer, Store: i.store}, Key: i.feedKey, Issuer: i.config.Issuer.URL,
+		Source: api.Events{Issuer: i.issuer, Store: i.store}, Key: i.feedKey, Issuer: i.config.Issuer.URL,
 		Heartbeat: i.config.Issuer.Feed.Heartbeat, Streams: i.config.Issuer.Feed.Streams, Done: ctx.Done(), Now: a.now, Log: a.log,
 	})
 	if err != nil {
@@ -158,12 +158,12 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 	mux := http.NewServeMux()
 	mux.Handle("/agents/", i.here(i.gateway))
 	mux.HandleFunc("GET /agents/{agent}/.well-known/recorders.json", i.admin.Recorders)
-	mux.Handle("GET "+feed.PathEvents, server.Feed(publisher, may))
-	mux.Handle("GET "+feed.PathSnapshot, server.Feed(publisher, may))
+	mux.Handle("GET "+feed.PathEvents, api.Feed(publisher, may))
+	mux.Handle("GET "+feed.PathSnapshot, api.Feed(publisher, may))
 	mux.Handle("POST /v1/gateway/", apart.Handler())
-	mux.Handle("POST "+sidecar.PathShip, apart.Handler())
-	mux.Handle("GET "+server.PathStatusLists+"{agent}", i.admin.StatusLists())
-	mux.Handle("POST "+server.PathStatusLists+"{agent}", i.standing(a, w, g))
+	mux.Handle("POST "+link.PathShip, apart.Handler())
+	mux.Handle("GET "+api.PathStatusLists+"{agent}", i.admin.StatusLists())
+	mux.Handle("POST "+api.PathStatusLists+"{agent}", i.standing(a, w, g))
 	listed, err := i.list(ctx, a)
 	if err != nil {
 		return err
@@ -502,7 +502,7 @@ func (i *instance) scopesOf(c config.Agent) (gateway.Scopes, error) {
 	a := c.Authorization
 	out := gateway.Scopes{
 		Model: a.Model, Required: a.RequiredScopes, Delegation: a.Delegation, MaxDepth: a.MaxDepth, Evidence: a.EvidenceRequired,
-		Lifetime: i.config.Issuer.MaximumLifetime, Revocation: server.StatusAddress(i.config.Issuer.URL, c.ID),
+		Lifetime: i.config.Issuer.MaximumLifetime, Revocation: api.StatusAddress(i.config.Issuer.URL, c.ID),
 	}
 	known := map[string]string{}
 	for _, o := range i.config.Offers[c.ID] {

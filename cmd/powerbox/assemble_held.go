@@ -5,10 +5,10 @@ import (
 	"errors"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/approval"
-	"github.com/powerbox-project/powerbox/internal/gateway"
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
 // maxRulings is how many calls one question for rulings is about.
@@ -16,50 +16,50 @@ const maxRulings = 1024
 
 // heldApart answers gateways apart from the server about the calls that they hold
 // back: each about those of its agent, and about its own.
-func (h holds) heldApart(ctx context.Context, of issuer.Gateway, q sidecar.HeldQuery) (sidecar.HeldAnswer, error) {
-	var a sidecar.HeldAnswer
+func (h holds) heldApart(ctx context.Context, of issuer.Gateway, q link.HeldQuery) (link.HeldAnswer, error) {
+	var a link.HeldAnswer
 	switch q.Do {
-	case sidecar.HeldAsk:
+	case link.HeldAsk:
 		return h.askApart(ctx, of, q.Call)
-	case sidecar.HeldTell:
+	case link.HeldTell:
 		task, known, err := h.Task(ctx, of.Agent, q.Task)
-		return sidecar.HeldAnswer{Known: known, Task: apartTask(task)}, err
-	case sidecar.HeldList:
+		return link.HeldAnswer{Known: known, Task: apartTask(task)}, err
+	case link.HeldList:
 		own, err := h.Of(ctx, of.Agent, q.Tenant, q.Owner)
 		for _, t := range own {
 			a.Tasks = append(a.Tasks, apartTask(t))
 		}
 		return a, err
-	case sidecar.HeldCancel:
+	case link.HeldCancel:
 		task, err := h.Cancel(ctx, of.Agent, q.Task)
 		if errors.Is(err, issuer.ErrNotFound) {
 			return a, nil
 		}
-		return sidecar.HeldAnswer{Known: true, Task: apartTask(task)}, err
-	case sidecar.HeldRulings:
+		return link.HeldAnswer{Known: true, Task: apartTask(task)}, err
+	case link.HeldRulings:
 		return h.rulings(ctx, of, q.Tasks)
-	case sidecar.HeldBegin:
+	case link.HeldBegin:
 		c, ok, err := h.desk.BeginCall(ctx, of.ID, of.Agent, q.Task)
 		if ok {
-			a = sidecar.HeldAnswer{Known: true, Rulings: []sidecar.Ruling{{Task: c.Task, Capability: c.Capability}}}
+			a = link.HeldAnswer{Known: true, Rulings: []link.Ruling{{Task: c.Task, Capability: c.Capability}}}
 		}
 		return a, err
-	case sidecar.HeldMade:
+	case link.HeldMade:
 		return a, h.madeApart(ctx, of, q)
 	}
 	return a, &issuer.TargetError{Message: "do is none of what is known here; the gateway may be newer than the server"}
 }
 
 // askApart asks people about a call whose bytes the gateway keeps.
-func (h holds) askApart(ctx context.Context, of issuer.Gateway, c *sidecar.HeldCall) (sidecar.HeldAnswer, error) {
+func (h holds) askApart(ctx context.Context, of issuer.Gateway, c *link.HeldCall) (link.HeldAnswer, error) {
 	if c == nil || len(c.Task) <= len(gateway.HeldPrefix) || c.Task[:len(gateway.HeldPrefix)] != gateway.HeldPrefix || c.Digest == "" {
-		return sidecar.HeldAnswer{}, &issuer.TargetError{Message: "want a call with a task and a digest"}
+		return link.HeldAnswer{}, &issuer.TargetError{Message: "want a call with a task and a digest"}
 	}
 	arguments := powerbox.Object()
 	if len(c.Arguments) > 0 {
 		var err error
 		if arguments, err = powerbox.ParseValue(c.Arguments); err != nil {
-			return sidecar.HeldAnswer{}, &issuer.TargetError{Message: "arguments: " + err.Error()}
+			return link.HeldAnswer{}, &issuer.TargetError{Message: "arguments: " + err.Error()}
 		}
 	}
 	held := gateway.HeldCall{Agent: of.Agent, HeldSubject: gateway.HeldSubject{Resource: c.Resource, ResourceName: c.Name, Arguments: arguments}}
@@ -74,15 +74,15 @@ func (h holds) askApart(ctx context.Context, of issuer.Gateway, c *sidecar.HeldC
 		Parent: c.Parent, Under: c.Under, Through: c.Through, Authority: c.Authority,
 	})
 	if refusal := (*issuer.Refusal)(nil); errors.As(err, &refusal) {
-		return sidecar.HeldAnswer{Refused: &sidecar.Refused{Reason: string(refusal.Code), Message: refusal.Message, Record: refusal.Record}}, nil
+		return link.HeldAnswer{Refused: &link.Refused{Reason: string(refusal.Code), Message: refusal.Message, Record: refusal.Record}}, nil
 	}
-	return sidecar.HeldAnswer{Known: err == nil, Task: apartTask(h.task(asked, call))}, err
+	return link.HeldAnswer{Known: err == nil, Task: apartTask(h.task(asked, call))}, err
 }
 
 // rulings are what people said of calls that a gateway holds. What is not known is
 // not to be made.
-func (h holds) rulings(ctx context.Context, of issuer.Gateway, tasks []string) (sidecar.HeldAnswer, error) {
-	var a sidecar.HeldAnswer
+func (h holds) rulings(ctx context.Context, of issuer.Gateway, tasks []string) (link.HeldAnswer, error) {
+	var a link.HeldAnswer
 	if len(tasks) > maxRulings {
 		return a, &issuer.TargetError{Message: "too many calls in one question"}
 	}
@@ -91,7 +91,7 @@ func (h holds) rulings(ctx context.Context, of issuer.Gateway, tasks []string) (
 		if err != nil && !errors.Is(err, issuer.ErrNotFound) {
 			return a, err
 		}
-		r := sidecar.Ruling{Task: task}
+		r := link.Ruling{Task: task}
 		switch c.State {
 		case approval.CallWaits:
 			r.Waits = q.Open(h.desk.Now())
@@ -104,7 +104,7 @@ func (h holds) rulings(ctx context.Context, of issuer.Gateway, tasks []string) (
 	return a, nil
 }
 
-func (h holds) madeApart(ctx context.Context, of issuer.Gateway, q sidecar.HeldQuery) error {
+func (h holds) madeApart(ctx context.Context, of issuer.Gateway, q link.HeldQuery) error {
 	if q.Result == nil {
 		return &issuer.TargetError{Message: "want what came of the call"}
 	}
@@ -119,13 +119,13 @@ func (h holds) madeApart(ctx context.Context, of issuer.Gateway, q sidecar.HeldQ
 }
 
 // apartTask and hereTask are one thing on both sides of the wire.
-func apartTask(t gateway.HeldTask) sidecar.HeldTask {
-	return sidecar.HeldTask{
+func apartTask(t gateway.HeldTask) link.HeldTask {
+	return link.HeldTask{
 		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Answer: t.Answer,
 	}
 }
 
-func hereTask(t sidecar.HeldTask) gateway.HeldTask {
+func hereTask(t link.HeldTask) gateway.HeldTask {
 	return gateway.HeldTask{
 		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Answer: t.Answer,
 	}

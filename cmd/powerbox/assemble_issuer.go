@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/keyring"
-	"github.com/powerbox-project/powerbox/internal/policy"
+	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/policy"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
 	"github.com/powerbox-project/powerbox/token"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/keyring"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
 )
 
 // replacement is a key that an operator replaces because it was lost.

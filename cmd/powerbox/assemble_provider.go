@@ -16,15 +16,15 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/agentapi"
-	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/keysets"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/keysets"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/people"
-	"github.com/powerbox-project/powerbox/internal/provider"
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/web/agentapi"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -54,7 +54,7 @@ func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http
 	conf := c.AgentAuth
 	var tokens func(issuer.Capability) any
 	if conf.Tokens {
-		tokens = func(c issuer.Capability) any { return server.OnWire(c) }
+		tokens = func(c issuer.Capability) any { return api.OnWire(c) }
 	}
 	api := agentapi.New(agentapi.Config{
 		Tokens:   tokens,

@@ -5,14 +5,14 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/agentauth"
 	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/issuing/registry"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/people"
-	"github.com/powerbox-project/powerbox/internal/provider"
-	"github.com/powerbox-project/powerbox/internal/registry"
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/trust"
 )
 
@@ -69,7 +69,7 @@ func (i *instance) list(ctx context.Context, a assembly) (http.Handler, error) {
 			}
 		}
 	}()
-	front := &server.Registry{
+	front := &api.Registry{
 		Registry: r, Agreed: i.agreed, IsOperator: i.admin.IsOperator, Sees: i.issuer.Sees, Drift: i.scores.Drifts, Log: a.log,
 		Caller: func(r *http.Request) (identity.Caller, people.Person, error) { return i.searcher(r, a.now()) },
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/backend"
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/issuing/backend"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 )
 

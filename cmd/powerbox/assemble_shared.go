@@ -12,16 +12,16 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/steady"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 // What a process that has its store alone remembers by itself, and what one of
 // several asks the store for. docs/adr/0067-what-nodes-share.md has the list.
 
 // keeper is where nodes keep things for each other, nil for one that is alone.
-func (i *instance) keeper() server.Keeper {
+func (i *instance) keeper() api.Keeper {
 	if i.shared == nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (i *instance) replays(kind string) gate.Replay {
 	if i.shared == nil {
 		return i.memory(kind)
 	}
-	return server.Replays{Keeper: i.shared, Kind: kind} // of chains
+	return api.Replays{Keeper: i.shared, Kind: kind} // of chains
 }
 
 // sharedReplays is nil where the authenticator remembers by itself.
@@ -41,7 +41,7 @@ func (i *instance) sharedReplays(kind string) identity.Replay {
 	if i.shared == nil {
 		return nil
 	}
-	return server.Replays{Keeper: i.shared, Kind: kind}
+	return api.Replays{Keeper: i.shared, Kind: kind}
 }
 
 // stale reports whether what others write cannot be known, nil where nobody does.
@@ -61,12 +61,12 @@ func (i *instance) caughtUp(h http.Handler) http.Handler {
 }
 
 // follow keeps what is remembered here as other nodes have it, until ctx ends.
-func (i *instance) follow(ctx context.Context, a assembly, apart *server.Gateways) error {
+func (i *instance) follow(ctx context.Context, a assembly, apart *api.Gateways) error {
 	if i.shared == nil {
 		return nil
 	}
 	var last issuer.Versions
-	i.follower = &server.Follower{Store: i.shared, Now: a.now, Log: a.log, Patience: i.config.Limits.DependencyTime, Take: func(ctx context.Context, v issuer.Versions) error {
+	i.follower = &api.Follower{Store: i.shared, Now: a.now, Log: a.log, Patience: i.config.Limits.DependencyTime, Take: func(ctx context.Context, v issuer.Versions) error {
 		if v.Timeline != last.Timeline {
 			if err := i.issuer.Anew(ctx); err != nil {
 				return err

@@ -23,20 +23,20 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/a2a"
-	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/feed"
-	"github.com/powerbox-project/powerbox/internal/gateway"
 	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/keyring"
+	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/outbound"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
-	"github.com/powerbox-project/powerbox/internal/signed"
-	"github.com/powerbox-project/powerbox/internal/spool"
-	"github.com/powerbox-project/powerbox/internal/stdio"
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
+	"github.com/powerbox-project/powerbox/internal/proxy/stdio"
+	"github.com/powerbox-project/powerbox/internal/remote/feed"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
+	"github.com/powerbox-project/powerbox/internal/store/spool"
 	"github.com/powerbox-project/powerbox/internal/telemetry"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/signed"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -53,12 +53,12 @@ type apartGateway struct {
 	options  gatewayOptions
 	keys     *gatewayKeys
 	enrolled enrolment
-	client   *sidecar.Client
-	remote   *sidecar.Remote
+	client   *link.Client
+	remote   *link.Remote
 	follower *feed.Subscriber
 	spool    *spool.Spool
-	writes   *dependency   // of the spool
-	book     *sidecar.Book // of calls that wait for people
+	writes   *dependency // of the spool
+	book     *link.Book  // of calls that wait for people
 	holds    *apartHolds
 	replay   *gate.Memory
 	memo     *token.Memo
@@ -83,7 +83,7 @@ type apartGateway struct {
 
 // face is the gateway under one configuration of the server.
 type face struct {
-	setup   sidecar.Setup
+	setup   link.Setup
 	config  *config.Config
 	gateway *gateway.Gateway
 	sources []*source
@@ -126,7 +126,7 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	wg.Go(func() { g.holds.tend(background) })
 	wg.Go(func() { gateway.Release(background, g.holds, func() *gateway.Gateway { return g.face.Load().gateway }) })
 	wg.Go(func() {
-		g.remote.Follow(background, statusEvery, g.moved, g.reached, func(s sidecar.Status) { g.renew(background, s) })
+		g.remote.Follow(background, statusEvery, g.moved, g.reached, func(s link.Status) { g.renew(background, s) })
 	})
 	g.tellStart(ctx, listener.Addr())
 	if o.mcp.stdio {
@@ -173,7 +173,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 		return err
 	}
 	g.upstream, g.strangers = outbound.New(upstreamPolicy()), outbound.New(strangersPolicy())
-	g.client = &sidecar.Client{Server: g.enrolled.Server, Key: g.keys.own, Transport: g.upstream.Transport(), Now: g.now}
+	g.client = &link.Client{Server: g.enrolled.Server, Key: g.keys.own, Transport: g.upstream.Transport(), Now: g.now}
 	f, err := g.load(ctx)
 	if err != nil {
 		return err
@@ -206,14 +206,14 @@ func (g *apartGateway) open(ctx context.Context) error {
 		g.started = g.before.Began
 		g.replay.Restore(g.before.Proofs["proof"])
 	}
-	g.remote = &sidecar.Remote{Client: g.client, Agent: g.enrolled.Agent, Log: g.log, Now: g.now}
-	if g.book, err = sidecar.OpenBook(filepath.Join(g.options.state, "held")); err != nil {
+	g.remote = &link.Remote{Client: g.client, Agent: g.enrolled.Agent, Log: g.log, Now: g.now}
+	if g.book, err = link.OpenBook(filepath.Join(g.options.state, "held")); err != nil {
 		return err
 	}
 	if g.holds, err = newApartHolds(g.remote, g.book, g.now, g.log); err != nil {
 		return err
 	}
-	g.remote.SetStatus(sidecar.Status{Mode: f.setup.Mode, ModeSet: f.setup.ModeSet, PolicyDigest: f.setup.PolicyDigest, ContextKeys: f.setup.ContextKeys, Digest: f.setup.Digest, Trust: f.setup.Trust})
+	g.remote.SetStatus(link.Status{Mode: f.setup.Mode, ModeSet: f.setup.ModeSet, PolicyDigest: f.setup.PolicyDigest, ContextKeys: f.setup.ContextKeys, Digest: f.setup.Digest, Trust: f.setup.Trust})
 	watched := g.telemetry.Watch(telemetry.State{RevocationSequence: g.follower.RevocationSequence, Records: g.spool.Next})
 	return errors.Join(watched, g.front(f))
 }
@@ -233,7 +233,7 @@ func (g *apartGateway) load(ctx context.Context) (*face, error) {
 
 // renew takes over another configuration of the server. Calls that are under way
 // end under the one that they began with.
-func (g *apartGateway) renew(ctx context.Context, s sidecar.Status) {
+func (g *apartGateway) renew(ctx context.Context, s link.Status) {
 	if s.Digest == g.face.Load().setup.Digest {
 		return
 	}
@@ -285,8 +285,8 @@ func (g *apartGateway) follow() error {
 }
 
 // reached is how far the feed was followed, for the server to know.
-func (g *apartGateway) reached() sidecar.StatusQuery {
-	return sidecar.StatusQuery{
+func (g *apartGateway) reached() link.StatusQuery {
+	return link.StatusQuery{
 		Sequence: g.follower.RevocationSequence(), Lease: g.follower.Lease().Milliseconds(), Version: readBuild().short(), Unsent: g.spool.Unsent(),
 	}
 }
@@ -320,17 +320,17 @@ func (g *apartGateway) front(f *face) error {
 	c := gateway.Config{
 		Agents: []gateway.Agent{agent},
 		Gate: &gate.Gate{
-			Chains:     sidecar.OnRecord{Remote: g.remote, Resolver: chains},
-			References: sidecar.OnRecord{Remote: g.remote, Resolver: sidecar.References{Remote: g.remote}},
-			Scopes:     g.scopeTokens(f), Nonces: sidecar.Nonces{Remote: g.remote},
-			Recorder: sidecar.Ledger{Remote: g.remote, Recorder: g.spool}, Revocations: g.follower, Policy: g.remote,
+			Chains:     link.OnRecord{Remote: g.remote, Resolver: chains},
+			References: link.OnRecord{Remote: g.remote, Resolver: link.References{Remote: g.remote}},
+			Scopes:     g.scopeTokens(f), Nonces: link.Nonces{Remote: g.remote},
+			Recorder: link.Ledger{Remote: g.remote, Recorder: g.spool}, Revocations: g.follower, Policy: g.remote,
 			Standing:   g.remote,
-			Replay:     sidecar.Replay{Remote: g.remote, Own: g.replay},
-			Sessions:   sidecar.Replay{Remote: g.remote, Sessions: true},
+			Replay:     link.Replay{Remote: g.remote, Own: g.replay},
+			Sessions:   link.Replay{Remote: g.remote, Sessions: true},
 			RecorderID: g.enrolled.Gateway, NewID: recordIDs(g.now), Now: g.now, Log: g.log,
 		},
-		Identity: sidecar.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: sidecar.Issuing{}, Holds: g.holds,
-		Resources: sidecar.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
+		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Holds: g.holds,
+		Resources: link.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
 		Network: network(g.upstream, g.strangers),
 		Answers: g.answers(f, wiring, chains),
 		Limits:  limitsOf(f.config), Pages: pages, Now: g.now, Log: g.log,
@@ -345,8 +345,8 @@ func (g *apartGateway) front(f *face) error {
 
 // scopeTokens resolves scope tokens by what the server has on record.
 func (g *apartGateway) scopeTokens(f *face) gate.Resolver {
-	return sidecar.OnRecord{Remote: g.remote, Resolver: gate.Scopes{
-		Records: sidecar.ScopeRecords{Remote: g.remote}, Revocations: g.follower, MaxLifetime: f.config.Issuer.MaximumLifetime,
+	return link.OnRecord{Remote: g.remote, Resolver: gate.Scopes{
+		Records: link.ScopeRecords{Remote: g.remote}, Revocations: g.follower, MaxLifetime: f.config.Issuer.MaximumLifetime,
 	}}
 }
 
@@ -512,7 +512,7 @@ func (g *apartGateway) issuing(next http.Handler) http.Handler {
 
 // pass sends one call to the server and the answer back.
 func (g *apartGateway) pass(w http.ResponseWriter, r *http.Request, body []byte) {
-	server, err := url.Parse(g.enrolled.Server + sidecar.PathIssue)
+	server, err := url.Parse(g.enrolled.Server + link.PathIssue)
 	if err != nil {
 		http.Error(w, "the server's URL is none", http.StatusInternalServerError)
 		return

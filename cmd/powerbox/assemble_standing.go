@@ -2,20 +2,20 @@ package main
 
 import (
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/token"
 )
 
 // standing answers peers who ask whether a capability that they were shown stands. It
 // needs nothing of the agents behind, which may be down or reached elsewhere.
-func (i *instance) standing(a assembly, w *wiring, g *gate.Gate) *server.Standing {
+func (i *instance) standing(a assembly, w *wiring, g *gate.Gate) *api.Standing {
 	targets := map[string]gate.Target{}
 	for n, agent := range i.config.Agents {
 		targets[agent.ID] = gate.Target{ID: agent.ID, URL: w.agents[n].URL, Links: token.MaxDepth}
 	}
-	scopes := gate.Scopes{Records: server.ScopeRecords{Issuer: i.issuer}, Revocations: i.issuer, MaxLifetime: i.config.Issuer.MaximumLifetime}
-	return server.NewStanding(server.Standing{
-		Gate: g, Shown: server.OnRecord{Issuer: i.issuer, Resolver: gate.Shown{Memo: token.NewMemo(memoBytes / 16), Revocations: i.issuer, Scopes: scopes}},
+	scopes := gate.Scopes{Records: api.ScopeRecords{Issuer: i.issuer}, Revocations: i.issuer, MaxLifetime: i.config.Issuer.MaximumLifetime}
+	return api.NewStanding(api.Standing{
+		Gate: g, Shown: api.OnRecord{Issuer: i.issuer, Resolver: gate.Shown{Memo: token.NewMemo(memoBytes / 16), Revocations: i.issuer, Scopes: scopes}},
 		Target: func(id string) (gate.Target, bool) {
 			t, ok := targets[id]
 			if ok {

@@ -13,26 +13,26 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/approval"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/postgres"
-	"github.com/powerbox-project/powerbox/internal/provider"
-	"github.com/powerbox-project/powerbox/internal/registry"
-	"github.com/powerbox-project/powerbox/internal/server"
-	"github.com/powerbox-project/powerbox/internal/sqlite"
+	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/store/postgres"
+	"github.com/powerbox-project/powerbox/internal/store/sqlite"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
-// storage is what an instance asks of its store: internal/storetest says what both
+// storage is what an instance asks of its store: internal/store/storetest says what both
 // kinds do.
 type storage interface {
 	issuer.Store
 	provider.Store
 	approval.Store
 	registry.Store
-	server.Exporter
-	server.PublicLog
-	server.RecordLog
+	api.Exporter
+	api.PublicLog
+	api.RecordLog
 	KeepCosigned(ctx context.Context, signed []byte) error
 	Empty(ctx context.Context) (bool, error)
 	Records(ctx context.Context) (int64, error)

@@ -3,19 +3,19 @@ package main
 import (
 	"context"
 
-	"github.com/powerbox-project/powerbox/internal/approval"
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 // outbox is the desk as operators see what webhooks were told.
 type outbox struct{ desk *approval.Desk }
 
-// Webhooks implements [server.Outbox].
-func (o outbox) Webhooks(ctx context.Context) (server.Webhooks, error) {
+// Webhooks implements [api.Outbox].
+func (o outbox) Webhooks(ctx context.Context) (api.Webhooks, error) {
 	u, err := o.desk.Undelivered(ctx)
-	out := server.Webhooks{Webhooks: []server.Webhook{}, Dead: []server.WebhookMessage{}}
+	out := api.Webhooks{Webhooks: []api.Webhook{}, Dead: []api.WebhookMessage{}}
 	for _, h := range u.Hooks {
-		out.Webhooks = append(out.Webhooks, server.Webhook{Name: h.Name, Waiting: h.Waiting, Dead: h.Dead})
+		out.Webhooks = append(out.Webhooks, api.Webhook{Name: h.Name, Waiting: h.Waiting, Dead: h.Dead})
 	}
 	for _, m := range u.Dead {
 		out.Dead = append(out.Dead, webhookMessage(m))
@@ -23,14 +23,14 @@ func (o outbox) Webhooks(ctx context.Context) (server.Webhooks, error) {
 	return out, err
 }
 
-// Redeliver implements [server.Outbox].
-func (o outbox) Redeliver(ctx context.Context, id string) (server.WebhookMessage, error) {
+// Redeliver implements [api.Outbox].
+func (o outbox) Redeliver(ctx context.Context, id string) (api.WebhookMessage, error) {
 	m, err := o.desk.Redeliver(ctx, id)
 	return webhookMessage(m), err
 }
 
-func webhookMessage(m approval.Message) server.WebhookMessage {
-	return server.WebhookMessage{ID: m.ID, Webhook: m.Hook, Event: string(m.Event), Question: m.Question, Created: m.Created, Died: m.Died, Tries: m.Tries, Why: m.Why}
+func webhookMessage(m approval.Message) api.WebhookMessage {
+	return api.WebhookMessage{ID: m.ID, Webhook: m.Hook, Event: string(m.Event), Question: m.Question, Created: m.Created, Died: m.Died, Tries: m.Tries, Why: m.Why}
 }
 
 // messages counts what webhooks have not taken, for the meter.

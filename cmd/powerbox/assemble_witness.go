@@ -10,15 +10,15 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/outbound"
-	"github.com/powerbox-project/powerbox/internal/server"
-	"github.com/powerbox-project/powerbox/internal/witness"
+	"github.com/powerbox-project/powerbox/internal/remote/witness"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 // watched holds the store against what the configured witnesses have cosigned, and
 // makes what anybody may see of the log.
 func (i *instance) watched(ctx context.Context, verifier string, unknown bool, log *slog.Logger) error {
 	if len(i.config.Evidence.Witnesses) == 0 || unknown {
-		i.public = server.NewPublic(i.store, nil, log)
+		i.public = api.NewPublic(i.store, nil, log)
 		return nil
 	}
 	own, err := note.NewVerifier(verifier)
@@ -40,7 +40,7 @@ func (i *instance) watched(ctx context.Context, verifier string, unknown bool, l
 	if i.asker, err = witness.NewAsker(c); err != nil {
 		return fmt.Errorf("evidence.witnesses: %w", err)
 	}
-	i.public = server.NewPublic(i.store, i.asker.Cosign, log)
+	i.public = api.NewPublic(i.store, i.asker.Cosign, log)
 	err = i.explainStart(i.asker.Start(ctx))
 	if errors.Is(err, witness.ErrUnwitnessed) {
 		err = fmt.Errorf("%w\nA witness that does not know the log yet has to be told its key: %s", err, verifier)

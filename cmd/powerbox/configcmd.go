@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 func newConfig(p *program) *cobra.Command {
@@ -81,7 +81,7 @@ func newConfigReload(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var done server.Reloaded
+		var done api.Reloaded
 		if err := op.call(cmd.Context(), http.MethodPost, "/v1/config/reload", struct{}{}, &done); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/examples/quarterly"
 	"github.com/powerbox-project/powerbox/holder"
-	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/token"
 )
 

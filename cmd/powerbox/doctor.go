@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/gateway"
 	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
 // The states of a finding.

@@ -11,8 +11,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
 // bypassRemedy is what keeps callers from going past the gateway.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/keyring"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
 )
 
 // keys looks at what only this server may know.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/policy"
+	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/policy"
 )
 
 // policies are the policies of a configuration with what they speak about,

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/token"
 )

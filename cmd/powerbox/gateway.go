@@ -21,12 +21,12 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/feed"
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/keyring"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/peer"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
-	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/remote/feed"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
+	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
 
 // defaultState is where a gateway keeps its keys and what the server does not
@@ -256,8 +256,8 @@ func (k *gatewayKeys) enrol(ctx context.Context, server, fingerprint, secret, al
 	if err != nil {
 		return enrolment{}, err
 	}
-	e, err := sidecar.Enroll(ctx, newHTTPClient().Transport, server, fingerprint, k.own,
-		sidecar.Enrolment{Secret: secret, Record: string(record), Context: k.context.Public().JWK().String()})
+	e, err := link.Enroll(ctx, newHTTPClient().Transport, server, fingerprint, k.own,
+		link.Enrolment{Secret: secret, Record: string(record), Context: k.context.Public().JWK().String()})
 	if err != nil {
 		return enrolment{}, err
 	}

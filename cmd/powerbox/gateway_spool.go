@@ -12,8 +12,8 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/outbound"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
-	"github.com/powerbox-project/powerbox/internal/spool"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/store/spool"
 )
 
 const spoolLong = `The spool of a sidecar gateway holds the records that its server does not have yet. A damaged spool ends the start of the gateway.
@@ -144,7 +144,7 @@ func newSpoolSalvage(p *program) *cobra.Command {
 
 // salvage repairs a spool, and sends what is in it.
 func (p *program) salvage(ctx context.Context, s *spoolOf) (spool.Salvaged, error) {
-	client := &sidecar.Client{Server: s.enrolled.Server, Key: s.keys.own, Transport: outbound.New(upstreamPolicy()).Transport(), Now: p.now}
+	client := &link.Client{Server: s.enrolled.Server, Key: s.keys.own, Transport: outbound.New(upstreamPolicy()).Transport(), Now: p.now}
 	head, err := client.ChainEnd(ctx)
 	if err != nil {
 		return spool.Salvaged{}, fmt.Errorf("which records the server has cannot be told, and nothing was changed: %w", err)

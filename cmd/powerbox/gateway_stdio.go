@@ -19,10 +19,10 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder"
-	"github.com/powerbox-project/powerbox/internal/a2a"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/mcp"
-	"github.com/powerbox-project/powerbox/internal/stdio"
+	"github.com/powerbox-project/powerbox/internal/proxy/stdio"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/mcp"
 	"github.com/powerbox-project/powerbox/token"
 )
 

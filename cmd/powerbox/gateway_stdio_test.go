@@ -13,7 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder"
-	"github.com/powerbox-project/powerbox/internal/mcp"
+	"github.com/powerbox-project/powerbox/internal/wire/mcp"
 )
 
 // GATE-9: a host that asks for more than is under way at once is told so, and what it

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 func newGrant(p *program) *cobra.Command {
@@ -39,8 +39,8 @@ func newGrantConsent(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var c server.Consent
-		path := server.PathRegistry + "/" + url.PathEscape(args[0]) + "/consent"
+		var c api.Consent
+		path := api.PathRegistry + "/" + url.PathEscape(args[0]) + "/consent"
 		if digest == "" {
 			err = op.get(cmd.Context(), path, &c)
 		} else {
@@ -62,7 +62,7 @@ func newGrantConsent(p *program) *cobra.Command {
 	return cmd
 }
 
-func (p *program) printConsent(c server.Consent, given bool) {
+func (p *program) printConsent(c api.Consent, given bool) {
 	out := visible{p.stdout}
 	if len(c.Stopped) == 0 {
 		fmt.Fprintf(out, "nothing of %s waits; its card is %s\n", c.Agent, c.Digest)

@@ -12,15 +12,15 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/powerbox-project/powerbox/internal/gateway"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
 // apartHolds keeps calls that wait for a person at a gateway apart from the server:
 // the bytes in its own book, the question at the server (ADR 76).
 type apartHolds struct {
-	remote *sidecar.Remote
-	book   *sidecar.Book
+	remote *link.Remote
+	book   *link.Book
 	now    func() time.Time
 	log    *slog.Logger
 
@@ -34,7 +34,7 @@ type apartHolds struct {
 // is held.
 const heldEvery = time.Second
 
-func newApartHolds(remote *sidecar.Remote, book *sidecar.Book, now func() time.Time, log *slog.Logger) (*apartHolds, error) {
+func newApartHolds(remote *link.Remote, book *link.Book, now func() time.Time, log *slog.Logger) (*apartHolds, error) {
 	return &apartHolds{remote: remote, book: book, now: now, log: log, changed: make(chan struct{}), taken: map[string]bool{}}, book.Begin()
 }
 
@@ -46,33 +46,33 @@ func (h *apartHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.Held
 		return gateway.HeldTask{}, err
 	}
 	task := gateway.HeldPrefix + strings.ToLower(id.String())
-	e := sidecar.HeldEntry{Task: task, State: sidecar.HeldAsking, Owner: c.Owner, User: c.Caller.Principal, Request: c.Request, Since: h.now()}
-	if err := h.book.Put(e); errors.Is(err, sidecar.ErrBookFull) {
-		return gateway.HeldTask{}, &sidecar.Refused{Reason: "approval_too_many", Message: err.Error()}
+	e := link.HeldEntry{Task: task, State: link.HeldAsking, Owner: c.Owner, User: c.Caller.Principal, Request: c.Request, Since: h.now()}
+	if err := h.book.Put(e); errors.Is(err, link.ErrBookFull) {
+		return gateway.HeldTask{}, &link.Refused{Reason: "approval_too_many", Message: err.Error()}
 	} else if err != nil {
 		return gateway.HeldTask{}, err
 	}
-	wire := sidecar.HeldCall{
+	wire := link.HeldCall{
 		Task: task, Tenant: c.Tenant, Context: c.Context, Owner: c.Owner, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent, Purpose: c.Purpose,
 		Resource: c.Resource, Name: c.ResourceName, Arguments: c.Arguments.AppendJSON(nil), Digest: c.Digest, Parent: c.Parent, Under: c.Under, Through: c.Through,
 		Authority: c.Authority.JSON().AppendJSON(nil), Decision: c.Decision, Trace: c.Trace,
 	}
 	for _, op := range c.Operations {
-		wire.Operations = append(wire.Operations, sidecar.HeldOperation(op))
+		wire.Operations = append(wire.Operations, link.HeldOperation(op))
 	}
-	a, err := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldAsk, Call: &wire})
+	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldAsk, Call: &wire})
 	if err == nil {
-		e.State = sidecar.HeldWaits
+		e.State = link.HeldWaits
 		if err = h.book.Put(e); err == nil {
 			return hereTask(a.Task), nil
 		}
 	}
-	if refused := (*sidecar.Refused)(nil); errors.As(err, &refused) {
+	if refused := (*link.Refused)(nil); errors.As(err, &refused) {
 		return gateway.HeldTask{}, errors.Join(refused, h.book.Delete(task))
 	}
 	// The caller is told that nothing is held, so nobody may approve it: whether the
 	// server has asked anybody is not known.
-	e.State, e.Request = sidecar.HeldWithdrawing, nil
+	e.State, e.Request = link.HeldWithdrawing, nil
 	err = errors.Join(err, h.book.Put(e))
 	return gateway.HeldTask{}, err
 }
@@ -80,13 +80,13 @@ func (h *apartHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.Held
 // Task implements [gateway.Holds]. The server knows of what other gateways of the
 // agent hold, too.
 func (h *apartHolds) Task(ctx context.Context, _, task string) (gateway.HeldTask, bool, error) {
-	a, err := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldTell, Task: task})
+	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldTell, Task: task})
 	return hereTask(a.Task), a.Known, err
 }
 
 // Of implements [gateway.Holds].
 func (h *apartHolds) Of(ctx context.Context, _, tenant string, owner gateway.Owner) ([]gateway.HeldTask, error) {
-	a, err := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldList, Tenant: tenant, Owner: owner})
+	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldList, Tenant: tenant, Owner: owner})
 	var out []gateway.HeldTask
 	for _, t := range a.Tasks {
 		out = append(out, hereTask(t))
@@ -96,7 +96,7 @@ func (h *apartHolds) Of(ctx context.Context, _, tenant string, owner gateway.Own
 
 // Cancel implements [gateway.Holds].
 func (h *apartHolds) Cancel(ctx context.Context, _, task string) (gateway.HeldTask, error) {
-	a, err := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldCancel, Task: task})
+	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldCancel, Task: task})
 	if err == nil && !a.Known {
 		err = errors.New("there is no such call")
 	}
@@ -112,7 +112,7 @@ func (h *apartHolds) Take(ctx context.Context) (gateway.Released, bool, error) {
 			return gateway.Released{}, false, nil
 		}
 		e, known, err := h.book.Get(task)
-		if err == nil && known && e.State == sidecar.HeldWaits {
+		if err == nil && known && e.State == link.HeldWaits {
 			var r gateway.Released
 			var goes bool
 			if r, goes, err = h.begin(ctx, e); goes {
@@ -126,11 +126,11 @@ func (h *apartHolds) Take(ctx context.Context) (gateway.Released, bool, error) {
 	}
 }
 
-func (h *apartHolds) begin(ctx context.Context, e sidecar.HeldEntry) (gateway.Released, bool, error) {
+func (h *apartHolds) begin(ctx context.Context, e link.HeldEntry) (gateway.Released, bool, error) {
 	if err := h.remote.Know(ctx, e.User); err != nil {
 		return gateway.Released{}, false, err
 	}
-	a, err := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldBegin, Task: e.Task})
+	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldBegin, Task: e.Task})
 	if err != nil {
 		return gateway.Released{}, false, err
 	}
@@ -138,7 +138,7 @@ func (h *apartHolds) begin(ctx context.Context, e sidecar.HeldEntry) (gateway.Re
 		return gateway.Released{}, false, h.book.Delete(e.Task)
 	}
 	request := e.Request
-	e.State, e.Request = sidecar.HeldMaking, nil
+	e.State, e.Request = link.HeldMaking, nil
 	if err := h.book.Put(e); err != nil {
 		return gateway.Released{}, false, err
 	}
@@ -151,7 +151,7 @@ func (h *apartHolds) Made(ctx context.Context, task string, failed bool, decisio
 	if err != nil || !known {
 		return err
 	}
-	e.State, e.Result = sidecar.HeldDone, &sidecar.HeldResult{Failed: failed, Decision: decision, Text: text, Answer: json.RawMessage(answer)}
+	e.State, e.Result = link.HeldDone, &link.HeldResult{Failed: failed, Decision: decision, Text: text, Answer: json.RawMessage(answer)}
 	if err := h.book.Put(e); err != nil {
 		return err
 	}
@@ -160,8 +160,8 @@ func (h *apartHolds) Made(ctx context.Context, task string, failed bool, decisio
 }
 
 // report tells the server what came of a call, and then forgets it.
-func (h *apartHolds) report(ctx context.Context, e sidecar.HeldEntry) error {
-	if _, err := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldMade, Task: e.Task, Result: e.Result}); err != nil {
+func (h *apartHolds) report(ctx context.Context, e link.HeldEntry) error {
+	if _, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldMade, Task: e.Task, Result: e.Result}); err != nil {
 		return err
 	}
 	return h.book.Delete(e.Task)
@@ -233,23 +233,23 @@ func (h *apartHolds) settle(ctx context.Context) error {
 	var waits []string
 	for _, e := range all {
 		switch e.State {
-		case sidecar.HeldWaits:
+		case link.HeldWaits:
 			waits = append(waits, e.Task)
-		case sidecar.HeldWithdrawing:
-			if _, wrong := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldCancel, Task: e.Task}); wrong != nil {
+		case link.HeldWithdrawing:
+			if _, wrong := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldCancel, Task: e.Task}); wrong != nil {
 				err = errors.Join(err, wrong)
 			} else {
 				err = errors.Join(err, h.book.Delete(e.Task))
 			}
-		case sidecar.HeldDone:
+		case link.HeldDone:
 			err = errors.Join(err, h.report(ctx, e))
-		case sidecar.HeldAsking, sidecar.HeldMaking:
+		case link.HeldAsking, link.HeldMaking:
 		}
 	}
 	if len(waits) == 0 {
 		return err
 	}
-	a, wrong := h.remote.Held(ctx, sidecar.HeldQuery{Do: sidecar.HeldRulings, Tasks: waits})
+	a, wrong := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldRulings, Tasks: waits})
 	for _, r := range a.Rulings {
 		switch {
 		case r.Waits:

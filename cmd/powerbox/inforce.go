@@ -15,12 +15,12 @@ import (
 	"sync/atomic"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/catalogue"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/policy"
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/policy"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 // inForce is the part of the configuration that a reload replaces, as a whole.
@@ -88,38 +88,38 @@ var errRestart = errors.New("nothing was changed")
 
 // reload reads the configuration again, puts the difference on record and then in force.
 // Either all of it holds afterwards, or nothing changed.
-func (r *reloader) reload(ctx context.Context, by string) (server.Reloaded, error) {
+func (r *reloader) reload(ctx context.Context, by string) (api.Reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.load == nil {
-		return server.Reloaded{}, fmt.Errorf("%w: this process has no configuration file to read again", errRestart)
+		return api.Reloaded{}, fmt.Errorf("%w: this process has no configuration file to read again", errRestart)
 	}
 	before := r.force.now.Load()
 	next, err := r.load()
 	if err != nil {
-		return server.Reloaded{}, fmt.Errorf("%w: %w", errRestart, err)
+		return api.Reloaded{}, fmt.Errorf("%w: %w", errRestart, err)
 	}
 	if fixed := needRestart(before.config, next); len(fixed) > 0 {
-		return server.Reloaded{}, fmt.Errorf("%w: %s cannot change while the server runs; restart it, or change scopes, policies and identity.callers alone",
+		return api.Reloaded{}, fmt.Errorf("%w: %s cannot change while the server runs; restart it, or change scopes, policies and identity.callers alone",
 			errRestart, strings.Join(fixed, ", "))
 	}
 	after, err := (&instance{config: next}).inForce(r.agents)
 	if err != nil {
-		return server.Reloaded{}, fmt.Errorf("%w: %w", errRestart, err)
+		return api.Reloaded{}, fmt.Errorf("%w: %w", errRestart, err)
 	}
 	if after.engine.AsksPeople() && !r.asks {
-		return server.Reloaded{}, fmt.Errorf("%w: a policy asks people, and nothing did when the server started; restart it", errRestart)
+		return api.Reloaded{}, fmt.Errorf("%w: a policy asks people, and nothing did when the server started; restart it", errRestart)
 	}
 	rename, err := r.caller.Rename(callerRules(next))
 	if err != nil {
-		return server.Reloaded{}, fmt.Errorf("%w: identity.callers: %w", errRestart, err)
+		return api.Reloaded{}, fmt.Errorf("%w: identity.callers: %w", errRestart, err)
 	}
-	out := server.Reloaded{Before: before.digest, After: after.digest, Changes: changesBetween(before, after)}
+	out := api.Reloaded{Before: before.digest, After: after.digest, Changes: changesBetween(before, after)}
 	if len(out.Changes) == 0 {
 		return out, nil
 	}
 	if out.Record, err = r.issuer.Reloaded(ctx, by, out.Before, out.After, out.Changes); err != nil {
-		return server.Reloaded{}, fmt.Errorf("%w: it cannot be put on record: %w", errRestart, err)
+		return api.Reloaded{}, fmt.Errorf("%w: it cannot be put on record: %w", errRestart, err)
 	}
 	r.force.now.Store(after)
 	rename()

@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
 // TestInitWritesWhatLoads: whatever a card calls its skills, the file that is

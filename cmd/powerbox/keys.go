@@ -17,7 +17,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/holder"
-	"github.com/powerbox-project/powerbox/internal/keyring"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
 	"github.com/powerbox-project/powerbox/token"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 // signsRecords is why a key that signs records is not rotated.
@@ -50,14 +50,14 @@ func newKeysRotate(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var asked server.Rotation
+		var asked api.Rotation
 		if cmd.Flags().Changed("grace") {
 			asked.Grace = &grace
 		}
 		if cmd.Flags().Changed("lead") {
 			asked.Lead = &lead
 		}
-		var done server.Rotated
+		var done api.Rotated
 		if err := op.call(cmd.Context(), http.MethodPost, "/v1/agents/"+url.PathEscape(args[0])+"/keys", asked, &done); err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func newKeysRotate(p *program) *cobra.Command {
 	return cmd
 }
 
-func (p *program) printRotated(done server.Rotated) {
+func (p *program) printRotated(done api.Rotated) {
 	fmt.Fprintf(p.stdout, "%s signs with %s from %s\n", done.Agent, done.Key, done.Signs.UTC().Format(time.RFC3339))
 	if done.Until == nil {
 		fmt.Fprintf(p.stdout, "%s is gone: nothing that it signed is accepted any more\n", done.Before)

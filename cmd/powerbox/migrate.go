@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/postgres"
-	"github.com/powerbox-project/powerbox/internal/sqlite"
+	"github.com/powerbox-project/powerbox/internal/store/postgres"
+	"github.com/powerbox-project/powerbox/internal/store/sqlite"
 )
 
 const migrateLong = `Migrate brings the schema of the store up to what this program knows. A file of SQLite is brought up to date by serve

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/outbound"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
-	"github.com/powerbox-project/powerbox/internal/spool"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/store/spool"
 )
 
 // reachedFile keeps how far the feed was followed, over restarts.
@@ -151,7 +151,7 @@ func newGatewayAcceptOlder(p *program) *cobra.Command {
 }
 
 func (p *program) acceptOlder(ctx context.Context, s *spoolOf, reason string) (spool.Salvaged, error) {
-	client := &sidecar.Client{Server: s.enrolled.Server, Key: s.keys.own, Transport: outbound.New(upstreamPolicy()).Transport(), Now: p.now}
+	client := &link.Client{Server: s.enrolled.Server, Key: s.keys.own, Transport: outbound.New(upstreamPolicy()).Transport(), Now: p.now}
 	head, err := client.ChainEnd(ctx)
 	if err != nil {
 		return spool.Salvaged{}, fmt.Errorf("where the server is cannot be told, and nothing was changed: %w", err)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/powerbox-project/powerbox/internal/issuer"
-	"github.com/powerbox-project/powerbox/internal/provider"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 )
 
 // ownTokens are the digests of the bearer tokens that the server takes for itself: of

@@ -15,7 +15,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/policy"
+	"github.com/powerbox-project/powerbox/internal/issuing/policy"
 )
 
 func newPolicy(p *program) *cobra.Command {

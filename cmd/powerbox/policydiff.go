@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 func newPolicyDiff(p *program) *cobra.Command {
@@ -37,7 +37,7 @@ func newPolicyDiff(p *program) *cobra.Command {
 	f.BoolVar(&code, "exit-code", false, "exit 1 where a decision flips or would give less, and where one could not be replayed 0 all the same")
 	required(cmd, "new")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		q := server.Replay{Agent: agent, Limit: limit}
+		q := api.Replay{Agent: agent, Limit: limit}
 		if limit < 0 {
 			return usage(errors.New("--limit is negative; want a number of decisions, or 0 for all"))
 		}
@@ -55,7 +55,7 @@ func newPolicyDiff(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var answer server.ReplayAnswer
+		var answer api.ReplayAnswer
 		if err := op.call(cmd.Context(), http.MethodPost, "/v1/policies/replay", q, &answer); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ var notReplayed = map[string]string{
 	"refused_for_more":         "calls that policy refused, and something else as well",
 }
 
-func (p *program) printReplay(a server.ReplayAnswer, output string) error {
+func (p *program) printReplay(a api.ReplayAnswer, output string) error {
 	if output == "json" {
 		return p.printJSON(a)
 	}

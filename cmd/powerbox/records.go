@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 // recordQuery selects records; empty members select everything.
@@ -159,7 +159,7 @@ func (o *operator) page(ctx context.Context, v url.Values) (raw []json.RawMessag
 	if err := json.NewDecoder(response.Body).Decode(&raw); err != nil {
 		return nil, "", fmt.Errorf("the answer of %s/v1/records is not understood: %w", o.base, err)
 	}
-	return raw, response.Header.Get(server.NextHeader), nil
+	return raw, response.Header.Get(api.NextHeader), nil
 }
 
 // bundleFile is a bundle in a file. It is read as it is and not verified.

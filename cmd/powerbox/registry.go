@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 // listedAgent is an agent as the registry tells it, as far as text shows it.
@@ -98,7 +98,7 @@ func newRegistrySearch(p *program) *cobra.Command {
 		var raw struct {
 			Agents []json.RawMessage `json:"agents"`
 		}
-		if err := op.get(cmd.Context(), server.PathRegistry+"?"+q.Encode(), &raw); err != nil {
+		if err := op.get(cmd.Context(), api.PathRegistry+"?"+q.Encode(), &raw); err != nil {
 			return err
 		}
 		if *output == "json" {
@@ -187,7 +187,7 @@ func newRegistryRegister(p *program) *cobra.Command {
 				return err
 			}
 		}
-		return p.listing(cmd, op, http.MethodPost, server.PathRegistry, offer, *output)
+		return p.listing(cmd, op, http.MethodPost, api.PathRegistry, offer, *output)
 	}
 	return cmd
 }
@@ -236,7 +236,7 @@ func newRegistryListing(p *program) []*cobra.Command {
 		if err != nil {
 			return err
 		}
-		return p.listing(cmd, op, http.MethodPost, server.PathRegistry+"/"+url.PathEscape(args[0])+"/refresh", nil, *output)
+		return p.listing(cmd, op, http.MethodPost, api.PathRegistry+"/"+url.PathEscape(args[0])+"/refresh", nil, *output)
 	}
 	accept := &cobra.Command{Use: "accept ID --card-digest DIGEST", Short: "Accept the card that a registered agent has now", Args: cobra.ExactArgs(1)}
 	oa, outputA := addOperatorFlags(accept), outputFlag(accept)
@@ -247,7 +247,7 @@ func newRegistryListing(p *program) []*cobra.Command {
 		if err != nil {
 			return err
 		}
-		return p.listing(cmd, op, http.MethodPost, server.PathRegistry+"/"+url.PathEscape(args[0])+"/accept", map[string]string{"card_digest": *digest}, *outputA)
+		return p.listing(cmd, op, http.MethodPost, api.PathRegistry+"/"+url.PathEscape(args[0])+"/accept", map[string]string{"card_digest": *digest}, *outputA)
 	}
 	remove := &cobra.Command{Use: "remove ID", Short: "Take an agent out of the registry", Args: cobra.ExactArgs(1)}
 	ou := addOperatorFlags(remove)
@@ -259,7 +259,7 @@ func newRegistryListing(p *program) []*cobra.Command {
 		var gone struct {
 			Removed string `json:"removed"`
 		}
-		if err := op.call(cmd.Context(), http.MethodDelete, server.PathRegistry+"/"+url.PathEscape(args[0]), nil, &gone); err != nil {
+		if err := op.call(cmd.Context(), http.MethodDelete, api.PathRegistry+"/"+url.PathEscape(args[0]), nil, &gone); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(p.stdout, "%s is not listed any more\n", gone.Removed)

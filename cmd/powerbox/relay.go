@@ -19,9 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/feed"
 	"github.com/powerbox-project/powerbox/internal/outbound"
-	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/remote/feed"
+	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
 
 // minimumRelayToken is the length of the shortest token by which a feed is

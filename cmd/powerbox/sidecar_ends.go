@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
-	"github.com/powerbox-project/powerbox/internal/spool"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/store/spool"
 )
 
 // ready says why calls cannot be decided now, nil where they can.
@@ -75,7 +75,7 @@ func (f *face) dev(admit bool) error {
 }
 
 // sends carries records of a spool to the server with their bodies.
-func sends(from *spool.Spool, client *sidecar.Client) spool.Send {
+func sends(from *spool.Spool, client *link.Client) spool.Send {
 	return func(ctx context.Context, records [][]byte) (next int64, err error) {
 		bodies, n, err := from.Bodies(records)
 		if err != nil {

@@ -18,9 +18,9 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/keyring"
-	"github.com/powerbox-project/powerbox/internal/postgres"
-	"github.com/powerbox-project/powerbox/internal/sqlite"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
+	"github.com/powerbox-project/powerbox/internal/store/postgres"
+	"github.com/powerbox-project/powerbox/internal/store/sqlite"
 )
 
 // copiedSuffix is what a file is called that was copied, so that nobody goes on in it.

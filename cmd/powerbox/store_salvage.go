@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/keyring"
-	"github.com/powerbox-project/powerbox/internal/spool"
-	"github.com/powerbox-project/powerbox/internal/sqlite"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
+	"github.com/powerbox-project/powerbox/internal/store/spool"
+	"github.com/powerbox-project/powerbox/internal/store/sqlite"
 )
 
 // adviseJournal says what to do about a damaged journal.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
 // tree puts every decision under the one at the agent that asked: the last one of

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/server"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/trust"
 )
 
@@ -59,7 +59,7 @@ func newTrust(p *program) *cobra.Command {
 		if at != "" {
 			query = "?at=" + url.QueryEscape(at)
 		}
-		var score server.Score
+		var score api.Score
 		if err := op.get(cmd.Context(), "/v1/trust/"+url.PathEscape(args[0])+query, &score); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (p *program) trustFrom(ctx context.Context, name string, f verifyFlags, age
 		asOf = reading.last
 	}
 	breaks(&reading.book, report, agent)
-	if err := p.printScore(server.NewScore(agent, reading.book.History(agent, asOf)), output); err != nil {
+	if err := p.printScore(api.NewScore(agent, reading.book.History(agent, asOf)), output); err != nil {
 		return err
 	}
 	if report.Verdict() != evidence.OK {
@@ -154,7 +154,7 @@ func (b *bookReader) take() {
 	b.book.Add(r)
 }
 
-func (p *program) printScore(s server.Score, output string) error {
+func (p *program) printScore(s api.Score, output string) error {
 	if output == "json" {
 		return p.printJSON(s)
 	}

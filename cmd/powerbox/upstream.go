@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/gateway"
 	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 )
 
 // ownWay is the way to one agent that has TLS settings of its own. Renewed files

@@ -16,8 +16,8 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/keyring"
-	"github.com/powerbox-project/powerbox/internal/witness"
+	"github.com/powerbox-project/powerbox/internal/remote/witness"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
 )
 
 // defaultWitness is the file that a witness reads unless told otherwise.

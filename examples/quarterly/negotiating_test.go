@@ -21,7 +21,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/examples/quarterly"
 	"github.com/powerbox-project/powerbox/holder"
-	wire "github.com/powerbox-project/powerbox/internal/a2a"
+	wire "github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
 

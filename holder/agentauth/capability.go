@@ -10,7 +10,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	wire "github.com/powerbox-project/powerbox/internal/agentauth"
+	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // Capability is what a provider offers (section 2.12). List leaves the schemas and

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	wire "github.com/powerbox-project/powerbox/internal/agentauth"
+	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // Claim asks for somebody to take over from an autonomous agent of the store: when a

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"slices"
 
-	wire "github.com/powerbox-project/powerbox/internal/agentauth"
+	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder/agentauth"
-	wire "github.com/powerbox-project/powerbox/internal/agentauth"
+	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/powerbox-project/powerbox"
-	wire "github.com/powerbox-project/powerbox/internal/agentauth"
+	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // Execution is one use of a capability. Arguments are a JSON object, or nil.

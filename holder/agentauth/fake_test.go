@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/holder/agentauth"
-	wire "github.com/powerbox-project/powerbox/internal/agentauth"
+	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 const issuer = "https://bank.example"

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	wire "github.com/powerbox-project/powerbox/internal/agentauth"
+	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
 

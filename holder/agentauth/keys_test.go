@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/powerbox-project/powerbox/holder/agentauth"
-	wire "github.com/powerbox-project/powerbox/internal/agentauth"
+	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 func TestAAPCL12_SignJWT(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	wire "github.com/powerbox-project/powerbox/internal/agentauth"
+	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // Provider is what a provider says of itself (section 5.1).

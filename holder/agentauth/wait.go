@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	wire "github.com/powerbox-project/powerbox/internal/agentauth"
+	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // Bounds of polling for an answer of a person.

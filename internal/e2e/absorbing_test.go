@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// link is one capability of the model: a root, a child on record, or what its
+// delegated is one capability of the model: a root, a child on record, or what its
 // holder derived offline.
-type link struct {
-	parent  *link
+type delegated struct {
+	parent  *delegated
 	by      *caller // its holder
 	chain   []string
 	id      string // on record, "" for what was derived offline
 	revoked bool
 }
 
-func (l *link) dead() bool { return l.revoked || l.parent != nil && l.parent.dead() }
+func (l *delegated) dead() bool { return l.revoked || l.parent != nil && l.parent.dead() }
 
 // chaos makes random steps against the running program, beside a model of what
 // they come to.
@@ -27,14 +27,14 @@ type chaos struct {
 	random  *rand.Rand
 	alice   *caller
 	parties []*caller // who can be handed something
-	links   []*link
+	links   []*delegated
 	frozen  map[string]bool // by target
 	steps   []string        // for people
 }
 
 func (c *chaos) said(format string, a ...any) { c.steps = append(c.steps, fmt.Sprintf(format, a...)) }
 
-func (c *chaos) stopped(l *link) bool {
+func (c *chaos) stopped(l *delegated) bool {
 	for at := l; at != nil; at = at.parent {
 		if at.id != "" && c.frozen[at.id] || c.frozen["key:"+at.by.key.Public().Thumbprint()] {
 			return true
@@ -53,13 +53,13 @@ func (c *chaos) step() {
 	case 1, 2:
 		if len(l.chain) < 3 {
 			to := c.parties[c.random.IntN(len(c.parties))]
-			c.links = append(c.links, &link{parent: l, by: to, chain: l.by.hands(to, l.chain...)})
+			c.links = append(c.links, &delegated{parent: l, by: to, chain: l.by.hands(to, l.chain...)})
 			c.said("%d is handed on", len(c.links)-1)
 		}
 	case 3:
 		if l.by == c.alice && l.id != "" && !l.dead() && !c.stopped(l) {
 			child := capabilities(c.t, c.alice.attenuate(l.id, map[string]any{"operations": []string{"search"}}))[0]
-			c.links = append(c.links, &link{parent: l, by: c.alice, chain: []string{child.Token}, id: child.ID})
+			c.links = append(c.links, &delegated{parent: l, by: c.alice, chain: []string{child.Token}, id: child.ID})
 			c.said("%d is narrowed on record", len(c.links)-1)
 		}
 	case 4:
@@ -82,13 +82,13 @@ func (c *chaos) step() {
 
 func (c *chaos) root() {
 	held := c.alice.reports()
-	c.links = append(c.links, &link{by: c.alice, chain: []string{held.Token}, id: held.ID})
+	c.links = append(c.links, &delegated{by: c.alice, chain: []string{held.Token}, id: held.ID})
 	c.said("%d is issued", len(c.links)-1)
 }
 
 // revokes ends a link, whatever was done to it before: by an operator on record,
 // or by the chain that shows it.
-func (c *chaos) revokes(l *link) {
+func (c *chaos) revokes(l *delegated) {
 	body := map[string]any{"chain": l.chain}
 	if l.id != "" && c.random.IntN(2) == 0 {
 		body = map[string]any{"target": l.id}

@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
-	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/wire/signed"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -484,9 +484,9 @@ func TestSEP23_AGatewaySpeaksForNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := sidecar.Client{Server: w.url, Key: key, Now: time.Now}
+	client := link.Client{Server: w.url, Key: key, Now: time.Now}
 	issue := func(body []byte, h http.Header) answer {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+sidecar.PathIssue, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+link.PathIssue, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -494,7 +494,7 @@ func TestSEP23_AGatewaySpeaksForNobody(t *testing.T) {
 		if err := client.Sign(r, body); err != nil {
 			t.Fatal(err)
 		}
-		return w.post(w.url+sidecar.PathIssue, body, r.Header)
+		return w.post(w.url+link.PathIssue, body, r.Header)
 	}
 	want := map[string]any{"grants": []string{"documents:read"}, "purpose": "p", "resourceQuery": map[string]any{"collection": "reports", "filter": map[string]any{}}}
 	ask := rpc("a2a/capabilities/request", want)
@@ -515,7 +515,7 @@ func TestSEP23_AGatewaySpeaksForNobody(t *testing.T) {
 	if a := issue(body, alice.proof("documents", body, proven{chain: []string{held.Token}, operation: opSearch})); a.Status != http.StatusBadRequest || len(w.documents.got()) != before {
 		t.Errorf("SEP-23 a call goes through the server: %d %s", a.Status, a.Raw)
 	}
-	if a := w.post(w.url+sidecar.PathIssue, ask, alice.headers(w.agentURL("documents"))); a.Status != http.StatusUnauthorized {
+	if a := w.post(w.url+link.PathIssue, ask, alice.headers(w.agentURL("documents"))); a.Status != http.StatusUnauthorized {
 		t.Errorf("SEP-23 without a gateway's key: %d %s", a.Status, a.Raw)
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/a2a"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
-	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
 
 // falseGateway speaks to the server with the key of an enrolled gateway.
 type falseGateway struct {
 	w      *town
-	client sidecar.Client
+	client link.Client
 }
 
 // falselyAs takes the key out of a gateway's state.
@@ -34,7 +34,7 @@ func (w *town) falselyAs(state string) falseGateway {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return falseGateway{w, sidecar.Client{Server: w.url, Key: key, Now: time.Now}}
+	return falseGateway{w, link.Client{Server: w.url, Key: key, Now: time.Now}}
 }
 
 // gatewayOf enrols a gateway of an agent, which is never started.
@@ -58,7 +58,7 @@ func (w *town) enrolled(agent string) string {
 	return state
 }
 
-func (l falseGateway) says(path string, question any) (status int, held sidecar.HeldAnswer, budget sidecar.BudgetAnswer) {
+func (l falseGateway) says(path string, question any) (status int, held link.HeldAnswer, budget link.BudgetAnswer) {
 	l.w.t.Helper()
 	var raw json.RawMessage
 	if status = l.tells(path, question, &raw); status == http.StatusOK {
@@ -103,10 +103,10 @@ func TestATK42_AGatewayThatLies(t *testing.T) {
 	held := alice.reports()
 	mail := alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "Send"})[0]
 	one, other := w.falselyAs(all[0].state), w.falselyAs(all[1].state)
-	take := func(of, budget, amount string) []sidecar.BudgetTake {
-		return []sidecar.BudgetTake{{Of: of, Budget: budget, Amount: amount}}
+	take := func(of, budget, amount string) []link.BudgetTake {
+		return []link.BudgetTake{{Of: of, Budget: budget, Amount: amount}}
 	}
-	for name, q := range map[string]sidecar.BudgetQuery{
+	for name, q := range map[string]link.BudgetQuery{
 		"another agent's":      {Decision: "rec_1", Take: take(mail.ID, "uses", "1")},
 		"not on record":        {Decision: "rec_1", Take: take("cap_none", "uses", "1")},
 		"a budget that is not": {Decision: "rec_1", Take: take(held.ID, "sum:amount", "1")},
@@ -115,21 +115,21 @@ func TestATK42_AGatewayThatLies(t *testing.T) {
 		"for no decision":      {Take: take(held.ID, "uses", "1")},
 		"nothing":              {Decision: "rec_1"},
 	} {
-		if status, _, _ := one.says(sidecar.PathBudget, q); status == http.StatusOK {
+		if status, _, _ := one.says(link.PathBudget, q); status == http.StatusOK {
 			t.Errorf("ATK-42 %s is reserved", name)
 		}
 	}
-	if status, _, b := one.says(sidecar.PathBudget, sidecar.BudgetQuery{Decision: "rec_2", Take: take(held.ID, "uses", "3")}); status != http.StatusOK || b.Spent {
+	if status, _, b := one.says(link.PathBudget, link.BudgetQuery{Decision: "rec_2", Take: take(held.ID, "uses", "3")}); status != http.StatusOK || b.Spent {
 		t.Fatalf("ATK-42 its own: HTTP %d %+v", status, b)
 	}
-	if status, _, _ := other.says(sidecar.PathBudget, sidecar.BudgetQuery{Decision: "rec_2", Settle: true, Back: true}); status != http.StatusOK {
+	if status, _, _ := other.says(link.PathBudget, link.BudgetQuery{Decision: "rec_2", Settle: true, Back: true}); status != http.StatusOK {
 		t.Errorf("ATK-42 HTTP %d", status)
 	}
 	if a := alice.searches(held); a.reason() != "limit_exceeded" {
 		t.Errorf("ATK-42 another gateway gave back what was taken: %s", a.Raw)
 	}
 	for range 2 { // given back once
-		one.says(sidecar.PathBudget, sidecar.BudgetQuery{Decision: "rec_2", Settle: true, Back: true})
+		one.says(link.PathBudget, link.BudgetQuery{Decision: "rec_2", Settle: true, Back: true})
 	}
 	for n := range 4 {
 		if a := alice.searches(held); (a.Error != nil) != (n == 3) {
@@ -146,41 +146,41 @@ func TestGATE3_AGatewayThatLies(t *testing.T) {
 	first, _ := alice.asksToSearch(held, "figures")
 	task := heldIn(t, first)
 	replica, stranger, own := w.gatewayOf("documents"), w.gatewayOf("mail"), w.falselyAs(all[0].state)
-	tell := sidecar.HeldQuery{Do: sidecar.HeldTell, Task: task.ID}
-	if _, a, _ := replica.says(sidecar.PathHeld, tell); !a.Known || a.Task.State != a2a.OwnAuthRequired {
+	tell := link.HeldQuery{Do: link.HeldTell, Task: task.ID}
+	if _, a, _ := replica.says(link.PathHeld, tell); !a.Known || a.Task.State != a2a.OwnAuthRequired {
 		t.Errorf("GATE-3 a replica is not told: %+v", a)
 	}
-	if _, a, _ := stranger.says(sidecar.PathHeld, tell); a.Known {
+	if _, a, _ := stranger.says(link.PathHeld, tell); a.Known {
 		t.Errorf("ATK-18 another agent's gateway is told: %+v", a)
 	}
-	if _, a, _ := stranger.says(sidecar.PathHeld, sidecar.HeldQuery{Do: sidecar.HeldCancel, Task: task.ID}); a.Known {
+	if _, a, _ := stranger.says(link.PathHeld, link.HeldQuery{Do: link.HeldCancel, Task: task.ID}); a.Known {
 		t.Errorf("ATK-18 another agent's gateway withdraws: %+v", a)
 	}
-	if _, a, _ := own.says(sidecar.PathHeld, sidecar.HeldQuery{Do: sidecar.HeldBegin, Task: task.ID}); a.Known {
+	if _, a, _ := own.says(link.PathHeld, link.HeldQuery{Do: link.HeldBegin, Task: task.ID}); a.Known {
 		t.Errorf("GATE-3 a call is begun that nobody has approved: %+v", a)
 	}
 	killed(t, all[0].process) // so that it is not made meanwhile
 	w.answers("alice", task.asked(), map[string]any{})
-	if _, a, _ := replica.says(sidecar.PathHeld, sidecar.HeldQuery{Do: sidecar.HeldRulings, Tasks: []string{task.ID}}); len(a.Rulings) != 1 || a.Rulings[0].Capability != "" {
+	if _, a, _ := replica.says(link.PathHeld, link.HeldQuery{Do: link.HeldRulings, Tasks: []string{task.ID}}); len(a.Rulings) != 1 || a.Rulings[0].Capability != "" {
 		t.Errorf("GATE-3 a replica is given the capability: %+v", a)
 	}
 	for _, l := range []falseGateway{replica, stranger} {
-		if _, a, _ := l.says(sidecar.PathHeld, sidecar.HeldQuery{Do: sidecar.HeldBegin, Task: task.ID}); a.Known {
+		if _, a, _ := l.says(link.PathHeld, link.HeldQuery{Do: link.HeldBegin, Task: task.ID}); a.Known {
 			t.Errorf("GATE-3 another gateway begins the call: %+v", a)
 		}
-		l.says(sidecar.PathHeld, sidecar.HeldQuery{Do: sidecar.HeldMade, Task: task.ID, Result: &sidecar.HeldResult{Text: "lies"}})
+		l.says(link.PathHeld, link.HeldQuery{Do: link.HeldMade, Task: task.ID, Result: &link.HeldResult{Text: "lies"}})
 	}
 	all[0].boot()
 	if done := w.polledAgain(alice, held, "documents", task.ID); done.State != "COMPLETED" || strings.Contains(done.Raw, "lies") {
 		t.Errorf("GATE-3 in the end the task is %+v", done)
 	}
 	// What a gateway asks people in the name of a capability is about its own agent.
-	call := sidecar.HeldCall{Task: "task_pb_1", Digest: "d", Holder: "key:x", Parent: held.ID, Operations: []sidecar.HeldOperation{{Name: "mail/mail:send/send"}}, Authority: json.RawMessage(`{}`), Decision: "rec_1"}
-	if status, a, _ := stranger.says(sidecar.PathHeld, sidecar.HeldQuery{Do: sidecar.HeldAsk, Call: &call}); status == http.StatusOK && a.Known {
+	call := link.HeldCall{Task: "task_pb_1", Digest: "d", Holder: "key:x", Parent: held.ID, Operations: []link.HeldOperation{{Name: "mail/mail:send/send"}}, Authority: json.RawMessage(`{}`), Decision: "rec_1"}
+	if status, a, _ := stranger.says(link.PathHeld, link.HeldQuery{Do: link.HeldAsk, Call: &call}); status == http.StatusOK && a.Known {
 		t.Errorf("ATK-42 a gateway asks under another agent's capability: %+v", a)
 	}
 	call.Parent, call.Task = "", task.ID
-	if status, a, _ := replica.says(sidecar.PathHeld, sidecar.HeldQuery{Do: sidecar.HeldAsk, Call: &call}); status == http.StatusOK && a.Known {
+	if status, a, _ := replica.says(link.PathHeld, link.HeldQuery{Do: link.HeldAsk, Call: &call}); status == http.StatusOK && a.Known {
 		t.Errorf("GATE-3 a gateway takes over a task: %+v", a)
 	}
 }

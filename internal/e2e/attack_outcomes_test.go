@@ -17,7 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
 // tells is a gateway that seals what it likes, and ships it.
@@ -69,11 +69,11 @@ func (g *tells) record(id, of string, status evidence.OutcomeStatus) evidence.Re
 func (g *tells) ships(records ...evidence.Record) (status int) {
 	g.w.t.Helper()
 	before := g.head
-	var shipment sidecar.Shipment
+	var shipment link.Shipment
 	for _, r := range records {
 		shipment.Records = append(shipment.Records, g.seals(r))
 	}
-	if status, _, _ = g.says(sidecar.PathShip, shipment); status != http.StatusOK {
+	if status, _, _ = g.says(link.PathShip, shipment); status != http.StatusOK {
 		g.head = before
 	}
 	return status

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/feed"
-	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/remote/feed"
+	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
 
 // liar is a relay of the running server's feed that changes what it carries.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/feed"
-	"github.com/powerbox-project/powerbox/internal/signed"
+	"github.com/powerbox-project/powerbox/internal/remote/feed"
+	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
 
 // secret is the operator's token.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
 // receiptIn cuts the receipt out of an answer, or of the events of a stream, and returns

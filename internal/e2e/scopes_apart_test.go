@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -116,21 +116,21 @@ func TestATK42_AGatewayAsksAboutScopesThatAreNotItsAgents(t *testing.T) {
 		}
 		return parsed.Hash()
 	}
-	var issued sidecar.ScopesIssued
+	var issued link.ScopesIssued
 	own, other := alice.scoped("documents", "documents:read", map[string]any{"resourceQuery": quarter("2025-Q1")}), alice.scoped("mail", "mail:send", nil)
-	if code := one.tells(sidecar.PathScopes, sidecar.ScopesQuery{Hash: hash(own)}, &issued); code != http.StatusOK || issued.ID != own.ID {
+	if code := one.tells(link.PathScopes, link.ScopesQuery{Hash: hash(own)}, &issued); code != http.StatusOK || issued.ID != own.ID {
 		t.Errorf("ATK-42 its own: %d %+v", code, issued)
 	}
-	issued = sidecar.ScopesIssued{}
-	if code := one.tells(sidecar.PathScopes, sidecar.ScopesQuery{Hash: hash(other)}, &issued); code != http.StatusOK || issued.ID != "" || issued.Scopes != nil {
+	issued = link.ScopesIssued{}
+	if code := one.tells(link.PathScopes, link.ScopesQuery{Hash: hash(other)}, &issued); code != http.StatusOK || issued.ID != "" || issued.Scopes != nil {
 		t.Errorf("ATK-42 another agent's: %d %+v", code, issued)
 	}
 	for what, until := range map[string]time.Time{"has ended": time.Now().Add(-time.Minute), "has no end": time.Now().Add(24 * 365 * time.Hour)} {
-		if code := one.tells(sidecar.PathLink, sidecar.LinkQuery{ID: "link_x", Link: "x", Until: until.Unix()}, &sidecar.LinkAnswer{}); code != http.StatusBadRequest {
+		if code := one.tells(link.PathLink, link.LinkQuery{ID: "link_x", Link: "x", Until: until.Unix()}, &link.LinkAnswer{}); code != http.StatusBadRequest {
 			t.Errorf("ATK-42 a link that %s takes a nonce: HTTP %d", what, code)
 		}
 	}
-	if r := w.post(w.url+sidecar.PathPolicy, []byte("{}"), nil); r.Status != http.StatusUnauthorized {
+	if r := w.post(w.url+link.PathPolicy, []byte("{}"), nil); r.Status != http.StatusUnauthorized {
 		t.Errorf("ATK-42 somebody who is no gateway asks what policy allows: %d %s", r.Status, r.Raw)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/powerbox-project/powerbox/internal/pgtest"
+	"github.com/powerbox-project/powerbox/internal/store/pgtest"
 )
 
 // databases are those of the tests that run on PostgreSQL.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/sidecar"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -419,15 +419,15 @@ func TestATK18_GatewaysWithoutTenants(t *testing.T) {
 		body any
 		old  int // what a gateway of before is answered
 	}{
-		{sidecar.PathTasks, sidecar.TaskQuery{Do: "owner", Task: "1"}, http.StatusUnauthorized},
-		{sidecar.PathTasks, sidecar.TaskQuery{Do: "bind", Task: "1", Owner: sidecar.Owner{Holder: "key:a"}}, http.StatusUnauthorized},
-		{sidecar.PathShip, sidecar.Shipment{Records: []json.RawMessage{}}, http.StatusOK},
+		{link.PathTasks, link.TaskQuery{Do: "owner", Task: "1"}, http.StatusUnauthorized},
+		{link.PathTasks, link.TaskQuery{Do: "bind", Task: "1", Owner: link.Owner{Holder: "key:a"}}, http.StatusUnauthorized},
+		{link.PathShip, link.Shipment{Records: []json.RawMessage{}}, http.StatusOK},
 	} {
 		body, err := json.Marshal(question.body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for scheme, want := range map[string]int{sidecar.OldScheme: question.old, sidecar.Scheme: http.StatusOK, "v3 ": http.StatusUnauthorized} {
+		for scheme, want := range map[string]int{link.OldScheme: question.old, link.Scheme: http.StatusOK, "v3 ": http.StatusUnauthorized} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+question.path, bytes.NewReader(body))
 			if err == nil {
 				err = g.client.Sign(req, body)
@@ -435,14 +435,14 @@ func TestATK18_GatewaysWithoutTenants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req.Header.Set(sidecar.HeaderGateway, scheme+strings.TrimPrefix(req.Header.Get(sidecar.HeaderGateway), sidecar.Scheme))
+			req.Header.Set(link.HeaderGateway, scheme+strings.TrimPrefix(req.Header.Get(link.HeaderGateway), link.Scheme))
 			res, err := http.DefaultClient.Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}
 			said, _ := io.ReadAll(res.Body)
 			_ = res.Body.Close()
-			if res.StatusCode != want || (scheme == sidecar.OldScheme && want != http.StatusOK) != strings.Contains(string(said), "older than the server") {
+			if res.StatusCode != want || (scheme == link.OldScheme && want != http.StatusOK) != strings.Contains(string(said), "older than the server") {
 				t.Errorf("ATK-18 %s %s by %q: %d %s", question.path, body, scheme, res.StatusCode, said)
 			}
 		}

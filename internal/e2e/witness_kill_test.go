@@ -18,7 +18,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/witness"
+	"github.com/powerbox-project/powerbox/internal/remote/witness"
 )
 
 // branch is one history of a log. Two of one log agree up to some size.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/witness"
+	"github.com/powerbox-project/powerbox/internal/remote/witness"
 )
 
 // watcher is a running powerbox witness.

@@ -63,15 +63,34 @@ func walls() []wall {
 			refuses: either(heavy, sql, both(under("internal", "holder", "cmd", "examples"), not(among("internal/steady")))),
 		},
 		{
-			why:     "gateway, attach, feed, sidecar, spool, witness, holder and integrations never reach the issuer or a store: cmd hands them in-process implementations",
-			applies: under("internal/gateway", "internal/attach", "internal/feed", "internal/signed", "internal/sidecar", "internal/spool", "internal/witness", "holder", "integrations"),
-			refuses: either(store, under("internal/issuer", "internal/provider", "internal/catalogue", "internal/registry", "internal/approval",
-				"internal/sqlite", "internal/postgres", "internal/storetest")),
+			why:     "wire turns bytes into values and back: it imports the root package and token alone",
+			applies: under("internal/wire"), direct: true,
+			refuses: both(isOurs, not(either(among("", "token"), under("internal/wire")))),
 		},
 		{
-			why:     "only cmd and examples import server, gateway and console",
+			why:     "proxy, remote, the spool, holder and integrations never reach what issues, or a store: cmd hands them in-process implementations",
+			applies: under("internal/proxy", "internal/remote", "internal/wire", "internal/store/spool", "holder", "integrations"),
+			refuses: either(store, under("internal/issuing", "internal/store/sqlite", "internal/store/postgres", "internal/store/storetest")),
+		},
+		{
+			why:     "proxy is traffic, and remote what processes tell each other: neither imports the other",
+			applies: under("internal/proxy"),
+			refuses: under("internal/remote"),
+		},
+		{
+			why:     "remote is what processes tell each other: it passes no traffic on",
+			applies: under("internal/remote"),
+			refuses: under("internal/proxy"),
+		},
+		{
+			why:     "issuing decides and keeps; it knows neither traffic nor other processes",
+			applies: under("internal/issuing"),
+			refuses: under("internal/proxy", "internal/remote"),
+		},
+		{
+			why:     "only cmd and examples import web and the gateway",
 			applies: not(programs), direct: true,
-			refuses: under("internal/server", "internal/gateway", "internal/console"),
+			refuses: under("internal/web", "internal/proxy/gateway"),
 		},
 		{
 			why:     "OpenTelemetry is linked by cmd and internal/telemetry alone: what is measured is handed on",
@@ -79,8 +98,8 @@ func walls() []wall {
 			refuses: external("go.opentelemetry.io", "github.com/prometheus"),
 		},
 		{
-			why:     "Cedar is linked by cmd, examples and internal/policy alone, and by bench as a peer",
-			applies: not(either(programs, under("internal/policy", "bench"))),
+			why:     "Cedar is linked by cmd, examples and internal/issuing/policy alone, and by bench as a peer",
+			applies: not(either(programs, under("internal/issuing/policy", "bench"))),
 			refuses: external("github.com/cedar-policy"),
 		},
 	}
@@ -166,14 +185,21 @@ func local(pkg string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(pkg, mainModule), "/")
 }
 
-// family is the package of the map that a package belongs to: internal/server
-// for internal/server/page.
+// groups are the folders of internal that hold packages and are none.
+var groups = []string{"issuing", "proxy", "remote", "store", "web", "wire"}
+
+// family is the package of the map that a package belongs to: internal/web/api
+// for internal/web/api/page.
 func family(pkg string) string {
-	parts := strings.SplitN(local(pkg), "/", 3)
-	if parts[0] == "internal" && len(parts) > 1 {
-		return path.Join(parts[0], parts[1])
+	parts := strings.Split(local(pkg), "/")
+	depth := 1
+	if parts[0] == "internal" {
+		depth = 2
+		if len(parts) > 1 && slices.Contains(groups, parts[1]) {
+			depth = 3
+		}
 	}
-	return parts[0]
+	return path.Join(parts[:min(depth, len(parts))]...)
 }
 
 func sameFamily(a, b string) bool { return isOurs(a) && isOurs(b) && family(a) == family(b) }

@@ -7,7 +7,7 @@ package people
 import (
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // State says whether a person may log in, approve and administer.

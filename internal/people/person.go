@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/agentauth"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // Claim is who somebody is, as a login or session says. It admits to nothing:

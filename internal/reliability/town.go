@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/freeport"
-	"github.com/powerbox-project/powerbox/internal/pgtest"
+	"github.com/powerbox-project/powerbox/internal/store/pgtest"
 )
 
 // Config is what a town is made of. Every field is required but Migrator.

@@ -1,0 +1,127 @@
+package approval
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+// Rule says who answers what. The first rule that is about an operation on a
+// resource counts; where none is, the user behind confirms it.
+type Rule struct {
+	Agent     string // "" for every agent
+	Operation string // grant/operation; "" for every one
+	Resource  string // id; "" for every one, and for what has none
+	Need      Need
+	Timeout   time.Duration // how long people have; 0 for the desk's
+}
+
+func (r Rule) about(agent, grant, operation, resource string) bool {
+	return (r.Agent == "" || r.Agent == agent) && (r.Operation == "" || r.Operation == grant+"/"+operation) && (r.Resource == "" || r.Resource == resource)
+}
+
+// route finds who must answer a question: everybody whom a rule names for a part
+// of it, so that nothing is approved in the shadow of what needs less. The
+// shortest time-out counts.
+func (d *Desk) route(agent string, matters []issuer.Matter) ([]Need, time.Duration) {
+	var needs []Need
+	timeout := d.config.Timeout
+	add := func(n Need) {
+		if n.People < 1 {
+			n.People = 1
+		}
+		if !slices.ContainsFunc(needs, func(o Need) bool { return reflect.DeepEqual(o, n) }) {
+			needs = append(needs, n)
+		}
+	}
+	for _, m := range matters {
+		resources := m.Resources
+		if len(resources) == 0 {
+			resources = []issuer.Resource{{}}
+		}
+		for _, op := range m.Operations {
+			for _, one := range resources {
+				i := slices.IndexFunc(d.config.Rules, func(r Rule) bool { return r.about(agent, m.Grant, op.Name, one.ID) })
+				if i < 0 {
+					add(Need{Self: true})
+					continue
+				}
+				r := d.config.Rules[i]
+				add(r.Need)
+				if r.Timeout > 0 && r.Timeout < timeout {
+					timeout = r.Timeout
+				}
+			}
+		}
+	}
+	return needs, timeout
+}
+
+// may reports whether a person's answer counts for a need. Nobody reviews what is
+// asked for in his own name.
+func (n Need) may(q Question, who Person, now time.Time) bool {
+	switch {
+	case who.Principal == "":
+		return false
+	case n.Self:
+		return who.Principal == q.Principal || n.delegate(q, who, now)
+	case who.Principal == q.Principal:
+		return false
+	}
+	return slices.Contains(n.Who, who.Principal) || slices.ContainsFunc(n.Groups, func(g string) bool { return slices.Contains(who.Groups, g) }) || n.delegate(q, who, now)
+}
+
+func (n Need) delegate(q Question, who Person, now time.Time) bool {
+	return slices.Contains(n.Delegates, who.Principal) && !now.Before(q.Created.Add(n.After)) && who.Principal != q.Principal
+}
+
+// MayAnswer reports whether a person is one of those who are asked.
+func (q Question) MayAnswer(who Person, now time.Time) bool {
+	return slices.ContainsFunc(q.Needs, func(n Need) bool { return n.may(q, who, now) })
+}
+
+// Answered reports whether a person has answered already.
+func (q Question) Answered(who Person) bool {
+	return slices.ContainsFunc(q.Answers, func(g Given) bool { return g.By == who.Principal })
+}
+
+// counts are the needs that an answer of a person's counts for.
+func (q Question) counts(who Person, now time.Time) []int {
+	var out []int
+	for i, n := range q.Needs {
+		if n.may(q, who, now) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// met reports whether every need has its people.
+func (q Question) met() bool {
+	for i, n := range q.Needs {
+		people := 0
+		for _, g := range q.Answers {
+			if g.Approve && slices.Contains(g.Counts, i) {
+				people++
+			}
+		}
+		if people < n.People {
+			return false
+		}
+	}
+	return true
+}
+
+// answerable reports whether there is anybody who could answer.
+func (q Question) answerable() bool {
+	return !slices.ContainsFunc(q.Needs, func(n Need) bool {
+		if n.Self {
+			return q.Principal == "" && len(n.Delegates) == 0
+		}
+		others := slices.DeleteFunc(slices.Concat(n.Who, n.Delegates), func(p string) bool { return p == q.Principal })
+		slices.Sort(others)
+		return len(n.Groups) == 0 && len(slices.Compact(others)) < n.People
+	})
+}

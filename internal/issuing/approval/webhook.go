@@ -1,0 +1,375 @@
+package approval
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+// Template is the form of what a webhook is told.
+type Template string
+
+// The templates. Chat is a text as chat servers take it; mail has recipients, a
+// subject and a text for a service that sends mail; JSON has everything.
+const (
+	TemplateJSON Template = "json"
+	TemplateChat Template = "chat"
+	TemplateMail Template = "mail"
+)
+
+// Webhook is a URL that is told of questions, signed as Standard Webhooks have it.
+type Webhook struct {
+	Name     string
+	URL      string
+	Secret   []byte // of the signatures, 16 bytes at least
+	Template Template
+	Events   []Event // none stands for all
+	Client   *http.Client
+}
+
+// The bounds of telling.
+const (
+	tellTime = 10 * time.Second
+	// tellClaim is how long a message is nobody else's while it is sent.
+	tellClaim = 3 * tellTime
+	// tellEvery is how often it is looked for what is due.
+	tellEvery = time.Second
+	// maxWaiting is how many messages may wait for one webhook, and maxLook how many
+	// are looked at in one go.
+	maxWaiting = 10_000
+	maxLook    = 1024
+	// toldTime is how long it is tried to tell what nobody has to answer by a time.
+	toldTime = 24 * time.Hour
+	// keptDead is how long what was given up can be looked at.
+	keptDead = 7 * 24 * time.Hour
+)
+
+// tellAgain is how long it takes until the next try; after the last it stays so.
+var tellAgain = []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
+
+// Webhooks tells webhooks what the desk has put into the store for them, until they
+// take it or nobody needs it any more.
+type Webhooks struct {
+	hooks []Webhook
+	now   func() time.Time
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	busy map[string]bool // webhooks that are being told
+}
+
+// NewWebhooks returns a [Teller], which tells nothing before Run.
+func NewWebhooks(hooks []Webhook, now func() time.Time, log *slog.Logger) (*Webhooks, error) {
+	for _, h := range hooks {
+		if h.URL == "" || h.Client == nil || len(h.Secret) < 16 {
+			return nil, fmt.Errorf("approval: webhook %q needs a URL, a client and a secret of 16 bytes at least", h.Name)
+		}
+	}
+	return &Webhooks{hooks: hooks, now: now, log: log, busy: map[string]bool{}}, nil
+}
+
+// Messages implements [Teller].
+func (w *Webhooks) Messages(n News) ([]Message, error) {
+	now := w.now()
+	expires := now.Add(toldTime)
+	if n.Event == EventAsked || n.Event == EventOverdue {
+		expires = n.Question.Expires
+	}
+	var out []Message
+	for _, h := range w.hooks {
+		if len(h.Events) > 0 && !slices.Contains(h.Events, n.Event) {
+			continue
+		}
+		body, err := h.Template.message(n)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Message{ID: messageID(n.Event, n.Question.ID, h.Name), Hook: h.Name, Event: n.Event, Question: n.Question.ID, Body: body, Created: now, Due: now, Expires: expires})
+	}
+	return out, nil
+}
+
+// Names implements [Teller].
+func (w *Webhooks) Names() []string {
+	var out []string
+	for _, h := range w.hooks {
+		out = append(out, h.Name)
+	}
+	return out
+}
+
+func messageID(e Event, question, hook string) string { return string(e) + "_" + question + "." + hook }
+
+// Run tells until ctx ends. Each webhook is told one thing after the other, and
+// none waits for another.
+func (w *Webhooks) Run(ctx context.Context, store Store, changed func() <-chan struct{}) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	for {
+		again := changed()
+		if err := w.look(ctx, store, &all); err != nil && ctx.Err() == nil {
+			w.log.WarnContext(ctx, "what webhooks are to be told cannot be looked for", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-again:
+		case <-tick.C:
+		}
+	}
+}
+
+// look begins to tell what is due.
+func (w *Webhooks) look(ctx context.Context, store Store, all *sync.WaitGroup) error {
+	var due []Message
+	err := store.ViewApprovals(ctx, func(r Reader) error {
+		var err error
+		due, err = r.DueMessages(w.now(), maxLook)
+		return err
+	})
+	by := map[string][]Message{}
+	for _, m := range due {
+		by[m.Hook] = append(by[m.Hook], m)
+	}
+	for name, messages := range by {
+		if !w.begin(name) {
+			continue
+		}
+		all.Go(func() {
+			defer w.end(name)
+			for _, m := range messages {
+				if ctx.Err() != nil || !w.deliver(ctx, store, m) {
+					return
+				}
+			}
+		})
+	}
+	return err
+}
+
+func (w *Webhooks) begin(hook string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy[hook] {
+		return false
+	}
+	w.busy[hook] = true
+	return true
+}
+
+func (w *Webhooks) end(hook string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.busy, hook)
+}
+
+// errNoHook says that a webhook is not configured any more.
+var errNoHook = errors.New("the webhook is not configured any more")
+
+// deliver sends one message once, and notes what became of it. It reports whether
+// the webhook takes messages now.
+func (w *Webhooks) deliver(ctx context.Context, store Store, m Message) bool {
+	// Another server may tell the same webhook, and this one may end: what is being
+	// sent is due again after a while.
+	taken := false
+	err := store.UpdateApprovals(ctx, func(tx Tx) error {
+		now, err := tx.Message(m.ID)
+		if taken = err == nil && now.Died.IsZero() && !now.Due.After(w.now()); !taken {
+			return errIgnored(err)
+		}
+		now.Due = w.now().Add(tellClaim)
+		m = now
+		return tx.PutMessage(now)
+	})
+	if err != nil || !taken {
+		return err == nil
+	}
+	err = errNoHook
+	if i := slices.IndexFunc(w.hooks, func(h Webhook) bool { return h.Name == m.Hook }); i >= 0 {
+		err = w.hooks[i].post(ctx, m, w.now())
+	}
+	if ctx.Err() != nil && err != nil {
+		return false // this server ends: it is due again
+	}
+	told := err == nil
+	err = store.UpdateApprovals(context.WithoutCancel(ctx), func(tx Tx) error {
+		if told {
+			return tx.DeleteMessage(m.ID)
+		}
+		if _, gone := tx.Message(m.ID); gone != nil {
+			return errIgnored(gone) // what it tells of is over, and nobody needs it
+		}
+		return tx.PutMessage(w.failed(m, err))
+	})
+	if err != nil {
+		w.log.ErrorContext(ctx, "what became of a message to a webhook is not noted", slog.String("message", m.ID), slog.Any("error", err))
+	}
+	return told
+}
+
+// errIgnored is nil for what is not there.
+func errIgnored(err error) error {
+	if notFound(err) {
+		return nil
+	}
+	return err
+}
+
+// failed is a message after a try that failed: due again, or given up.
+func (w *Webhooks) failed(m Message, why error) Message {
+	now := w.now()
+	wait := tellAgain[min(m.Tries, len(tellAgain)-1)]
+	m.Tries, m.Why, m.Due = m.Tries+1, why.Error(), now.Add(wait)
+	var gone *goneError
+	if m.Due.After(m.Expires) || errors.Is(why, errNoHook) || errors.As(why, &gone) {
+		m.Died = now
+		w.log.Error("a webhook could not be told of a question", slog.String("webhook", m.Hook), slog.String("message", m.ID), slog.Int("tries", m.Tries), slog.Any("error", why))
+	}
+	return m
+}
+
+// goneError says that a webhook wants no messages any more (HTTP status 410).
+type goneError struct{ error }
+
+// post sends a message with its signature over id, time and body.
+func (h Webhook) post(ctx context.Context, one Message, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, tellTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(one.Body))
+	if err != nil {
+		return err
+	}
+	at := strconv.FormatInt(now.Unix(), 10)
+	mac := hmac.New(sha256.New, h.Secret)
+	fmt.Fprintf(mac, "%s.%s.", one.ID, at)
+	mac.Write(one.Body)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Webhook-Id", one.ID)
+	r.Header.Set("Webhook-Timestamp", at)
+	r.Header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	response, err := h.Client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // nothing of it is used
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
+	switch {
+	case response.StatusCode == http.StatusGone:
+		return &goneError{errors.New("the webhook answered with HTTP status 410: it wants no messages any more")}
+	case response.StatusCode >= http.StatusMultipleChoices:
+		return fmt.Errorf("the webhook answered with HTTP status %d", response.StatusCode)
+	}
+	return nil
+}
+
+// message words news. Arguments are not in it: they are for the page, behind a
+// login.
+func (t Template) message(n News) ([]byte, error) {
+	q := n.Question
+	by := cmp.Or(q.Requester, q.Holder)
+	var asks []string
+	for _, m := range q.Matters {
+		for _, op := range m.Operations {
+			asks = append(asks, m.Grant+"/"+op.Name)
+		}
+	}
+	subject := subjects[n.Event]
+	text := fmt.Sprintf("%s: %s asks for %s at %s", subject, by, strings.Join(asks, ", "), q.Agent)
+	if q.Principal != "" {
+		text += ", for " + q.Principal
+	}
+	if q.Purpose != "" {
+		text += ". In its own words: \"" + harmless(q.Purpose) + "\""
+	}
+	text += "."
+	switch n.Event {
+	case EventAnswered:
+		text += " " + q.ended()
+	case EventAlert:
+		text += " People have refused it again and again: it may be hijacked."
+	case EventAsked, EventOverdue:
+		text += fmt.Sprintf(" Look at it until %s: %s", q.Expires.UTC().Format("2 Jan 15:04 MST"), n.URL)
+	}
+	switch t {
+	case TemplateChat:
+		return json.Marshal(map[string]string{"text": text})
+	case TemplateMail:
+		return json.Marshal(map[string]any{"to": q.asked(), "subject": subject, "text": text})
+	case TemplateJSON:
+	}
+	queue := "confirmation"
+	if q.Review() {
+		queue = "review"
+	}
+	return json.Marshal(map[string]any{
+		"event": n.Event, "id": q.ID, "kind": q.Kind, "queue": queue, "status": q.State, "agent": q.Agent, "asked_by": q.Requester, "holder": q.Holder, "for": q.Principal,
+		"asks": asks, "to": q.asked(), "in_its_own_words": harmless(q.Purpose), "url": n.URL, "expires_at": q.Expires.UTC().Format(time.RFC3339),
+	})
+}
+
+// withdrawn is why a question is over whose call nobody wants any more.
+const withdrawn = "withdrawn by whoever asked"
+
+// ended says how a question ended.
+func (q Question) ended() string {
+	switch {
+	case q.State == issuer.StateExpired:
+		return "Nobody answered it in time."
+	case q.Reason == withdrawn:
+		return "It was withdrawn."
+	}
+	return "It was " + string(q.State) + "."
+}
+
+var subjects = map[Event]string{
+	EventAsked: "An agent waits for your approval", EventOverdue: "An agent still waits, and you may answer", EventAnswered: "A request is over", EventAlert: "An agent asks too often",
+}
+
+// asked are those who are asked: principals, and groups as group:NAME.
+func (q Question) asked() []string {
+	var out []string
+	for _, n := range q.Needs {
+		if n.Self && q.Principal != "" {
+			out = append(out, q.Principal)
+		}
+		out = append(out, n.Who...)
+		for _, g := range n.Groups {
+			out = append(out, "group:"+g)
+		}
+		if slices.Contains(q.Told, string(EventOverdue)) || n.After == 0 {
+			out = append(out, n.Delegates...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// harmless takes out of an agent's words what chat servers and mail readers make
+// links, mentions or layout of (ATK-49).
+func harmless(s string) string {
+	s = strings.ReplaceAll(s, "://", " ")
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("<>&@*_~`[]()|#\"\\", r) {
+			return -1
+		}
+		return r
+	}, s)
+}

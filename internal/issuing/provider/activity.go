@@ -1,0 +1,134 @@
+package provider
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// Action is one record, as a person reads what was done in their name.
+type Action struct {
+	Record   string // id
+	At       time.Time
+	By       string // id of the agent, or who else
+	Name     string // of the agent in its own words, "" for somebody else
+	What     string // as in agent.register, or the capability that was executed
+	Executed bool
+	Allowed  bool
+	Outcome  string
+	Why      string // the first reason of a denial
+}
+
+// The bounds of one look at what was done.
+const (
+	actions     = 100
+	actionsScan = 20000
+)
+
+// Activity returns what the agents of a person did and what was done about them,
+// newest first; for administrators of all.
+func (p *Provider) Activity(ctx context.Context, who Person) ([]Action, error) {
+	if who.Principal == "" {
+		return nil, nil
+	}
+	query := issuer.RecordQuery{Agent: p.config.Agent, Limit: actions, Scan: actionsScan}
+	if !p.config.Administrator(who.Principal) {
+		query.Principal = p.config.Issuer.Pseudonym(p.config.Agent, who.Principal)
+	}
+	return p.actions(ctx, query)
+}
+
+// actions are the records of a query, as a person reads them.
+func (p *Provider) actions(ctx context.Context, query issuer.RecordQuery) ([]Action, error) {
+	var out []Action
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		page, err := r.Records(query)
+		if err != nil {
+			return err
+		}
+		type told struct {
+			of    string
+			chain evidence.ChainID // in which alone an outcome counts
+		}
+		names, gone, outcomes := map[string]string{}, map[string]bool{}, map[told]evidence.OutcomeStatus{}
+		for _, sealed := range page.Records {
+			record := sealed.Record()
+			if of := record.Details.OutcomeOf; of != "" {
+				outcomes[told{of, record.Details.ChainID}] = record.OutcomeStatus
+				continue
+			}
+			a := p.action(record)
+			if status, ok := outcomes[told{a.Record, record.Details.ChainID}]; ok {
+				a.Outcome = string(status)
+			}
+			if id, ok := strings.CutPrefix(a.By, holder("")); ok {
+				a.By = id
+				if _, known := names[id]; !known {
+					agent, err := r.HostAgent(id)
+					if err != nil && !notFound(err) {
+						return err
+					}
+					names[id], gone[id] = agent.Name, err != nil
+				}
+				if a.Name = names[id]; gone[id] {
+					continue // its user took it out, or its time is over (AAP-Z3)
+				}
+			}
+			out = append(out, a)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (p *Provider) action(r evidence.Record) Action {
+	a := Action{
+		Record: r.ID, At: r.Time, By: r.Details.Requester, What: r.ActionType, Allowed: r.Decision == evidence.Allow, Outcome: string(r.OutcomeStatus),
+	}
+	if name, ok := strings.CutPrefix(r.Intent.Operation, issuer.Qualify(p.config.Agent, Label, "")); ok {
+		a.What, a.Executed = name, true
+	}
+	if len(r.Details.Reasons) > 0 {
+		a.Why = r.Details.Reasons[0].Message
+	}
+	return a
+}
+
+// Offered are the capabilities, by name.
+func (p *Provider) Offered() []*Capability {
+	out := make([]*Capability, 0, len(p.order))
+	for _, name := range p.order {
+		out = append(out, p.capabilities[name])
+	}
+	return out
+}
+
+// How often a person says no to an agent about one capability before the person
+// is left alone about it (ATK-48).
+const (
+	maxRefusals = 3
+	coolOff     = time.Hour
+)
+
+// refused is the error of asking again for what a person has refused again and
+// again, nil where it was not so.
+func refused(held []Grant, wanted []wish, now time.Time) error {
+	for _, w := range wanted {
+		n := 0
+		for _, g := range held {
+			if g.Capability == w.capability.Name && g.Status == agentauth.Denied && now.Sub(g.Updated) < coolOff {
+				n++
+			}
+		}
+		if n >= maxRefusals {
+			e := agentauth.Errorf(agentauth.CodeRateLimited, "capability %q was refused %d times within %s; the person is not asked again for now", w.capability.Name, n, coolOff)
+			e.RetryAfter = int(coolOff / time.Second)
+			return e
+		}
+	}
+	return nil
+}

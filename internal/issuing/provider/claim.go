@@ -1,0 +1,80 @@
+package provider
+
+import (
+	"context"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// AskClaim asks for somebody to take over from an autonomous agent (section 2.10,
+// AAP-U3): its host asks, and nobody else, since the id of an agent is no secret and
+// shows nothing. Whoever has the code and says yes becomes the user of the host, and
+// every autonomous agent under it ends as claimed.
+func (p *Provider) AskClaim(ctx context.Context, s HostSession, agent string, asking Asking) (Standing, error) {
+	var out Standing
+	err := p.update(ctx, func(tx Tx, _ *unit) error {
+		h, err := current(tx, s.Host)
+		if err != nil {
+			return err
+		}
+		a, err := own(tx, h, agent)
+		if err != nil {
+			return err
+		}
+		now := p.config.Now()
+		p.merge(&a)
+		switch state := a.At(now); {
+		case a.Mode != agentauth.Autonomous:
+			return agentauth.Errorf(agentauth.CodeUnsupportedMode, "the agent acts for a user already; only autonomous agents are claimed")
+		case state != agentauth.Active:
+			return stateError(state)
+		case h.User != "":
+			return agentauth.Errorf(agentauth.CodeInvalidRequest, "the agent's host is linked to a user already")
+		}
+		grants, err := tx.Grants(a.ID)
+		if err != nil {
+			return err
+		}
+		c, err := p.challenge(tx, h, a, nil, ForClaim, asking, now)
+		if err != nil {
+			return err
+		}
+		a.Claim, a.Updated = agentauth.Pending, now
+		if err := tx.PutHostAgent(a); err != nil {
+			return err
+		}
+		out = p.standing(h, a, grants, c)
+		return p.append(tx, hostName(h), "", action.AgentAskClaim, map[string]any{"agent": a.ID, "host": h.ID, "approval": c.Approval.ID})
+	})
+	return out, err
+}
+
+// takeOver links the host of a question to whoever answered it, which claims its
+// autonomous agents.
+func (p *Provider) takeOver(tx Tx, u *unit, q *Question, who Person, now time.Time) error {
+	q.Host.User, q.Host.Vouched, q.Host.Updated = who.Principal, vouches(who), now
+	if err := tx.PutHost(q.Host); err != nil {
+		return err
+	}
+	if err := p.claim(tx, u, q.Host, who.Principal, now); err != nil {
+		return err
+	}
+	var err error
+	q.Agent, err = tx.HostAgent(q.Agent.ID)
+	return err
+}
+
+// historyShown bounds what a person is shown of an agent before taking over.
+const historyShown = 50
+
+// History returns what the agent of a question has done, newest first, for whoever
+// may answer it: a person sees what they would take over before they do (AAP-U3).
+func (p *Provider) History(ctx context.Context, who Person, q Question) ([]Action, error) {
+	if !p.mayAnswer(who, q) {
+		return nil, agentauth.Errorf(agentauth.CodeNotFound, "there is no request of that id for you")
+	}
+	return p.actions(ctx, issuer.RecordQuery{Agent: p.config.Agent, Requester: holder(q.Agent.ID), Limit: historyShown, Scan: actionsScan})
+}

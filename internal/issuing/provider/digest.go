@@ -1,0 +1,135 @@
+package provider
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/approved"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// shownGrant is a grant as it goes into a digest.
+type shownGrant struct {
+	Grant       string          `json:"grant"`
+	Capability  string          `json:"capability"`
+	Says        string          `json:"says"`
+	Sensitivity Sensitivity     `json:"sensitivity"`
+	Status      string          `json:"status"`
+	Constraints json.RawMessage `json:"constraints,omitempty"`
+	Until       time.Time       `json:"until,omitzero"`
+}
+
+func (p *Provider) shown(grants []Grant) []shownGrant {
+	out := make([]shownGrant, 0, len(grants))
+	for _, g := range grants {
+		one := shownGrant{Grant: g.ID, Capability: g.Capability, Status: string(g.Status), Constraints: g.Constraints, Until: g.Expires.UTC()}
+		if c := p.capabilities[g.Capability]; c != nil {
+			one.Says, one.Sensitivity = c.Description, c.Sensitivity
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// Digest names everything that a question shows to whoever judges it: another
+// question, or this one after something about it has changed, has another digest
+// (ATK-49).
+func (p *Provider) Digest(q Question) string {
+	return digest("question", map[string]any{
+		"approval": q.Approval.ID, "kind": q.Approval.Kind, "reason": q.Approval.Reason, "message": q.Approval.Message, "from": q.Approval.From, "host_from": q.Host.From, "expires": q.Approval.Expires.UTC(),
+		"agent": q.Agent.ID, "agent_name": q.Agent.Name, "agent_key": q.Agent.Thumbprint, "mode": q.Agent.Mode,
+		"host": q.Host.ID, "host_name": q.Host.Name, "host_key": q.Host.Thumbprint, "host_status": q.Host.Status, "user": q.user(),
+		"grants": p.shown(q.Grants), "held": p.shown(q.Held), "entails": p.shown(p.entailed(q)), "claimed": named(q.Claimed),
+	})
+}
+
+// named are agents as they go into a digest.
+func named(agents []Agent) [][2]string {
+	out := make([][2]string, 0, len(agents))
+	for _, a := range agents {
+		out = append(out, [2]string{a.ID, a.Name})
+	}
+	return out
+}
+
+// entailed is what [Provider.Entails] has, as it goes into a digest.
+func (p *Provider) entailed(q Question) (out []Grant) {
+	for _, c := range p.Entails(q) {
+		out = append(out, Grant{Capability: c.Name})
+	}
+	return out
+}
+
+// AnswerDigest names exactly what an answer would do: the question as it was
+// shown, who answers, and of every grant what comes into force, with its
+// constraints and its end as they were chosen. It is what a passkey signs
+// (AAP-A7, ATK-46).
+func (p *Provider) AnswerDigest(q Question, who Person, answer Answer) (string, error) {
+	q.Grants = slices.Clone(q.Grants)
+	who.Present = true // whether the person is, is asked when the answer is given
+	approved, err := p.decided(&q, who, answer)
+	if err != nil {
+		return "", err
+	}
+	return p.answerDigest(q, who, answer, approved), nil
+}
+
+func (p *Provider) answerDigest(decided Question, who Person, answer Answer, approved map[string]bool) string {
+	out := []string{}
+	for _, g := range decided.Grants {
+		if !approved[g.ID] {
+			out = append(out, g.ID)
+			if why := answer.why(g.ID); why != "" {
+				out[len(out)-1] += "\n" + why
+			}
+		}
+	}
+	return digest("answer", map[string]any{
+		"question": answer.Seen, "by": who.Principal, "deny": answer.Deny, "approved": p.approves(decided, who, answer, approved).Digest(), "denied": out, "reason": answer.Reason,
+	})
+}
+
+// approves is what an answer gives, whole: every capability with its limits and its end.
+// Nothing for a denial.
+func (p *Provider) approves(decided Question, who Person, answer Answer, grants map[string]bool) approved.Approved {
+	if answer.Deny {
+		return approved.Approved{}
+	}
+	out := approved.Approved{
+		Question: decided.Approval.ID, Agent: p.config.Agent, Recipient: holder(decided.Agent.ID), Principal: decided.user(),
+		Asker: approved.Asker{Host: decided.Host.ID, Key: decided.Agent.Thumbprint, Purpose: decided.Approval.Reason}, Shown: answer.Seen,
+	}
+	if decided.links() {
+		out.Principal = who.Principal
+	}
+	for _, g := range decided.Grants {
+		if grants[g.ID] {
+			out.Parts = append(out.Parts, approved.Part{Grant: g.ID, Operations: []approved.Operation{{Name: g.Capability, Limits: g.Constraints}}, Until: p.until(decided.Agent, g)})
+		}
+	}
+	return out
+}
+
+// GrantDigest names what GrantAs would do.
+func (p *Provider) GrantDigest(who Person, agent string, asked Asked) string {
+	return digest("grant", map[string]any{"by": who.Principal, "agent": agent, "capability": asked.Name, "constraints": asked.Constraints, "lasts": asked.Lasts.String(), "says": p.shown([]Grant{{Capability: asked.Name}})})
+}
+
+// digest is the SHA-256 of the kind and the members of a thing as JSON with sorted
+// names, in base64url.
+func digest(kind string, members map[string]any) string {
+	data, err := json.Marshal([]any{"powerbox " + kind, members})
+	if err != nil {
+		panic("provider: what is digested is not JSON: " + err.Error()) // only texts, times and stored JSON
+	}
+	sum := sha256.Sum256(data)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// errChanged refuses an answer to another question than the person has seen.
+func errChanged() error {
+	return agentauth.Errorf(agentauth.CodeChanged, "the request has changed since it was shown; look at it again")
+}

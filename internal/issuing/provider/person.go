@@ -1,0 +1,199 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// Recognize is [people.Book.Recognize] over the provider's store.
+func (p *Provider) Recognize(ctx context.Context, c people.Claim) (Person, error) {
+	return Book(p.config.Store, p.config.Issuer).Recognize(ctx, c)
+}
+
+// Book says whose login counts, by what a store keeps of people and what an issuer has
+// frozen.
+func Book(s Store, i *issuer.Issuer) people.Book {
+	return people.Book{
+		Account: func(ctx context.Context, principal string) (a people.Account, err error) {
+			err = s.ViewProvider(ctx, func(r Reader) error {
+				a, err = r.Account(principal)
+				return err
+			})
+			return a, err
+		},
+		Unknown: issuer.ErrNotFound, Frozen: i.FrozenPrincipal,
+	}
+}
+
+// admits refuses a person who was frozen or removed meanwhile.
+func (p *Provider) admits(r Reader, who Person) error {
+	a, err := r.Account(who.Principal)
+	if err != nil && !notFound(err) {
+		return err
+	}
+	return who.Still(a, p.config.Issuer.FrozenPrincipal(who.Principal))
+}
+
+// Now is the time by the provider's clock.
+func (p *Provider) Now() time.Time { return p.config.Now() }
+
+// Administrator reports whether a principal is one.
+func (p *Provider) Administrator(principal string) bool { return p.config.Administrator(principal) }
+
+// Known is a person as administrators see one.
+type Known struct {
+	people.Account
+	Administrator bool
+	Passkeys      int
+	Hosts         int
+	LastUsed      time.Time // of a passkey, zero for never
+}
+
+// People returns everybody of whom something is kept: passkeys, hosts or a state.
+func (p *Provider) People(ctx context.Context) ([]Known, error) {
+	all := map[string]*Known{}
+	of := func(principal string) *Known {
+		if all[principal] == nil {
+			all[principal] = &Known{Account: people.Account{Principal: principal, State: people.Active}, Administrator: p.config.Administrator(principal)}
+		}
+		return all[principal]
+	}
+	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		clear(all)
+		accounts, err := r.Accounts()
+		keys, err2 := r.AllPasskeys()
+		hosts, err3 := r.Hosts("")
+		for _, a := range accounts {
+			of(a.Principal).Account = a
+		}
+		for _, k := range keys {
+			one := of(k.Principal)
+			if one.Passkeys++; k.Used.After(one.LastUsed) {
+				one.LastUsed = k.Used
+			}
+		}
+		for _, h := range hosts {
+			if h.User != "" && h.Status != agentauth.Revoked {
+				of(h.User).Hosts++
+			}
+		}
+		return errors.Join(err, err2, err3)
+	})
+	out := make([]Known, 0, len(all))
+	for _, k := range all {
+		if k.State == people.Active && p.config.Issuer.FrozenPrincipal(k.Principal) {
+			k.State, k.Reason = people.Frozen, cmp.Or(k.Reason, "by powerbox freeze")
+		}
+		out = append(out, *k)
+	}
+	slices.SortFunc(out, func(a, b Known) int { return cmp.Compare(a.Principal, b.Principal) })
+	return out, err
+}
+
+// SetPersonAs is SetPerson by the word of an administrator, whom nobody can be
+// themselves: an administrator who shuts everybody out is stopped here.
+func (p *Provider) SetPersonAs(ctx context.Context, who Person, principal string, state people.State, reason string) error {
+	switch {
+	case !p.config.Administrator(who.Principal):
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "people are frozen, thawed and removed by an administrator, or in a shell with powerbox person")
+	case who.Principal == principal:
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "this is you; have another administrator do it, or use powerbox person in a shell")
+	case !who.Fresh:
+		return errStale()
+	}
+	if err := p.config.Store.ViewProvider(ctx, func(r Reader) error { return p.admits(r, who) }); err != nil {
+		return err
+	}
+	return p.SetPerson(ctx, who.Principal, principal, state, reason)
+}
+
+// SetPerson freezes, removes or lets back a person, on record. A freeze and a removal
+// end every login and stop the agents that act for the person. A removal takes away
+// passkeys and hosts, too. Doing so again is no error.
+func (p *Provider) SetPerson(ctx context.Context, by, principal string, state people.State, reason string) error {
+	verb := map[people.State]action.Type{people.Active: action.PersonThaw, people.Frozen: action.PersonFreeze, people.Removed: action.PersonRemove}[state]
+	if err := namesUser(principal); err != nil || verb == (action.Type{}) {
+		return errors.Join(err, agentauth.Errorf(agentauth.CodeInvalidRequest, "want one of freeze, thaw and remove"))
+	}
+	reason = plain(reason, maxReasonText)
+	if reason == "" {
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "reason is missing; want why it is done, for the record")
+	}
+	err := p.update(ctx, func(tx Tx, u *unit) error {
+		now := p.config.Now()
+		a, err := tx.Account(principal)
+		if err != nil && !notFound(err) {
+			return err
+		}
+		a.Principal, a.State, a.By, a.Reason, a.Changed = principal, state, by, reason, now
+		keys, hosts := 0, 0
+		if state != people.Active {
+			a.Over = now
+		}
+		if state == people.Removed {
+			if keys, hosts, err = p.takeAway(tx, u, by, principal); err != nil {
+				return err
+			}
+		}
+		if err := tx.PutAccount(a); err != nil {
+			return err
+		}
+		return p.append(tx, by, principal, verb, map[string]any{"person": principal, "by": by, "reason": reason, "passkeys_removed": keys, "hosts_revoked": hosts})
+	})
+	if err != nil {
+		return err
+	}
+	return p.stopAgentsOf(ctx, by, principal, state, reason)
+}
+
+// takeAway removes the passkeys of a person, and ends the hosts.
+func (p *Provider) takeAway(tx Tx, u *unit, by, principal string) (keys, hosts int, err error) {
+	have, err := tx.Passkeys(principal)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, k := range have {
+		if err := tx.ForgetPasskey(k.ID); err != nil {
+			return 0, 0, err
+		}
+	}
+	all, err := tx.Hosts(principal)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, h := range all {
+		if h.Status == agentauth.Revoked {
+			continue
+		}
+		if _, err := p.revokeHost(tx, u, h, by, principal); err != nil {
+			return 0, 0, err
+		}
+		hosts++
+	}
+	return len(have), hosts, nil
+}
+
+// stopAgentsOf freezes what acts for a person, as powerbox freeze does, or thaws it.
+func (p *Provider) stopAgentsOf(ctx context.Context, by, principal string, state people.State, reason string) error {
+	frozen := p.config.Issuer.Frozen(principal)
+	var err error
+	switch {
+	case state == people.Active && frozen:
+		_, err = p.config.Issuer.Thaw(ctx, by, principal, reason)
+	case state != people.Active && !frozen:
+		_, err = p.config.Issuer.Freeze(ctx, by, principal, reason)
+	}
+	var target *issuer.TargetError
+	if errors.As(err, &target) {
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "%s", target.Message)
+	}
+	return err
+}

@@ -1,0 +1,115 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
+)
+
+// The types of what we answer ourselves.
+const (
+	typeJSON   = "application/json"
+	typeEvents = "text/event-stream"
+	typeGRPC   = "application/grpc"
+)
+
+// deny answers with a denial.
+func (g *Gateway) deny(w http.ResponseWriter, at stage, d a2a.Denial) {
+	x := at.readable()
+	h := w.Header()
+	if d.DecisionID != "" {
+		h.Set(HeaderDecision, d.DecisionID)
+	}
+	h.Set(HeaderOutcome, "denied")
+	if d.Reason != "" {
+		h.Set(HeaderReason, d.Reason) // SDKs that lose the details keep headers
+	}
+	g.say(w, x, d)
+}
+
+// say writes a denial in the form that the binding's clients read.
+func (g *Gateway) say(w http.ResponseWriter, at stage, d a2a.Denial) {
+	x := at.readable()
+	h := w.Header()
+	x.notes.code = d.Reason
+	if x.notes.throttled {
+		d = again(w, d)
+	}
+	switch x.call.Binding {
+	case a2a.HTTPJSON:
+		// Of a task that is not there SDKs tell in the stream.
+		if status, body := d.HTTP(); !x.call.Streaming || d.Code != a2a.CodeTaskNotFound {
+			g.write(w, status, typeJSON, body)
+		} else {
+			g.write(w, http.StatusOK, typeEvents, d.Event(a2a.HTTPJSON, nil))
+		}
+	case a2a.GRPC:
+		if err := a2apb.SetStatus(h, d.GRPC()); err != nil {
+			g.config.Log.ErrorContext(x.request.Context(), "a denial was said without its details", "error", err)
+			h.Set("Grpc-Status", "7")
+		}
+		g.write(w, http.StatusOK, typeGRPC, nil)
+	case a2a.MCP:
+		g.sayMCP(w, x, d)
+	default:
+		g.sayJSONRPC(w, x, d)
+	}
+}
+
+func (g *Gateway) sayJSONRPC(w http.ResponseWriter, at stage, d a2a.Denial) {
+	x := at.readable()
+	status := http.StatusOK
+	if x.DenyStatus == http.StatusForbidden && (d.Code == 0 || d.Code == a2a.CodeUnauthorized) {
+		status = http.StatusForbidden
+	}
+	if x.call.Streaming && status == http.StatusOK {
+		g.write(w, status, typeEvents, d.Event(a2a.JSONRPC, x.call.ID))
+		return
+	}
+	g.write(w, status, typeJSON, d.JSONRPC(x.call.ID))
+}
+
+func (g *Gateway) write(w http.ResponseWriter, status int, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client has gone: nobody is left to tell
+}
+
+// unoffered answers a binding that the agent behind does not have.
+func (g *Gateway) unoffered(w http.ResponseWriter, at stage) {
+	x := at.readable()
+	if x.call.Binding == a2a.HTTPJSON {
+		http.Error(w, "there is nothing here; the agent's card says where it is reached", http.StatusNotFound)
+		return
+	}
+	g.say(w, x, a2a.MethodNotFound(x.request.URL.Path).Denial())
+}
+
+// unreadable answers a request whose body cannot be had as it should be.
+func (g *Gateway) unreadable(w http.ResponseWriter, at stage, status int, err error) {
+	x := at.readable()
+	if x.call.Binding != a2a.GRPC {
+		if status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", strings.Join(callsBy[x.call.Binding], ", "))
+		}
+		http.Error(w, err.Error(), status)
+		return
+	}
+	g.say(w, x, a2a.Denial{Code: a2a.CodeInvalidRequest, Reason: a2a.ReasonEnvelope, Message: err.Error()})
+}
+
+// untyped answers a request whose body is of a type that is not read here, in the form
+// that its clients read.
+func (g *Gateway) untyped(w http.ResponseWriter, x *decoded, why *a2a.Error) {
+	if x.binding != a2a.JSONRPC && x.binding != a2a.MCP {
+		g.unreadable(w, x, http.StatusUnsupportedMediaType, why)
+		return
+	}
+	x.notes.code = a2a.ReasonEnvelope
+	w.Header().Set(HeaderOutcome, "denied")
+	w.Header().Set(HeaderReason, a2a.ReasonEnvelope)
+	d := a2a.Denial{Code: why.Code, Reason: why.Reason, Message: why.Message}
+	g.write(w, http.StatusUnsupportedMediaType, typeJSON, d.JSONRPC(x.call.ID))
+}

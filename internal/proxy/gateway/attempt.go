@@ -1,0 +1,316 @@
+package gateway
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// gateCall words a call as the gate's, and says what it tries.
+func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted, error) {
+	tried := attempted{trace: cmp.Or(x.trace, traceID(x.request))}
+	target := x.view.target
+	target.Anchors = x.Keys() // they can change between two calls, unlike what the card says
+	c := &gate.Call{
+		Target: &target, Mode: x.mode, Origin: g.config.Origin,
+		Caller: gate.Caller{
+			Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID,
+			ProofID: x.caller.ProofID, ProofUntil: x.caller.ProofUntil, Expires: x.caller.SessionExpires,
+		},
+		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action.OfA2A(x.call.Method.String()), TraceID: tried.trace,
+		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.proof)},
+		Bound:   x.bound(), Released: x.released != nil,
+		Ambient: x.request.Header.Get(HeaderAmbient) != "",
+		Denied:  g.denied(x.request.Context(), x),
+	}
+	c.Scope = g.config.scopeAt(x.ID)
+	if g.config.ByPolicy != nil && x.Scopes.byPolicy() && x.caller.Principal != "" {
+		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(x.request.Context(), x.ID, x.caller) }
+	}
+	if wrong != nil {
+		c.Refused = []gate.Reason{{Code: wrong.Reason, Link: -1, Message: wrong.Message}}
+		return c, tried, nil
+	}
+	if x.mode == gate.Observe {
+		c.Noted = x.rewritten()
+	}
+	if x.call.Binding == a2a.MCP {
+		c.Action = action.OfMCP(x.mcpLabel())
+	}
+	if err := g.attempts(x, &tried, c); err != nil {
+		return nil, tried, err
+	}
+	if len(x.Scopes.Operations) > 0 {
+		c.Attempts = append(c.Attempts, powerbox.Admission(x.Scopes.Operations...))
+	}
+	c.Reads, c.Cancels = !x.changes(&tried), x.call.Method == a2a.CancelTask
+	if c.Approval = x.approving(&tried); c.Approval {
+		// What is asked, answered and done is told as one story.
+		tried.trace = cmp.Or(c.TraceID, newTrace())
+		c.TraceID = tried.trace
+	}
+	if err := g.presented(x, &tried, c); err != nil {
+		return nil, tried, err
+	}
+	if x.released != nil {
+		// What the call was made with has been used; it goes on under what was given
+		// for it, which ends with what it came under.
+		c.Presented = []gate.Presented{{Reference: x.released.Capability}}
+	}
+	if x.call.Push != nil {
+		c.Last = func() *gate.Reason { return g.pushable(x) }
+	}
+	return c, tried, g.owns(x, &tried, c)
+}
+
+// bound is the digest of everything that the call is: what a person approved is good for
+// this call, at this agent and in this tenant, and for no other (ATK-58).
+func (x *decoded) bound() string {
+	var all []byte
+	for _, part := range []string{x.ID, x.binding.String(), x.request.Method, x.target(), x.call.Wire, x.call.Version, x.call.Tenant, strings.Join(x.call.Extensions, ","), token.DigestOf(x.proof)} {
+		all = binary.BigEndian.AppendUint64(all, uint64(len(part)))
+		all = append(all, part...)
+	}
+	digest := sha256.Sum256(all)
+	return base64.RawURLEncoding.EncodeToString(digest[:])
+}
+
+// codeRewritten is what observe notes where the agent would get another message in a mode
+// that enforces.
+const codeRewritten = "would_be_rewritten"
+
+// rewritten notes that members of the call would not reach the agent, or under another
+// name.
+func (x *decoded) rewritten() []gate.Reason {
+	dropped := append(slices.Clone(x.call.Dropped), x.mcp.Dropped...)
+	if len(dropped) == 0 {
+		return nil
+	}
+	return []gate.Reason{{Code: codeRewritten, Link: -1, Message: "members that no rule knows, or that are spelt as in protobuf: " + strings.Join(dropped, ", ")}}
+}
+
+// newTrace is the id of a trace that begins here.
+func newTrace() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}
+
+// traceID returns the trace of a W3C traceparent header.
+func traceID(r *http.Request) string {
+	parts := strings.Split(r.Header.Get("traceparent"), "-")
+	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
+		return ""
+	}
+	return parts[1]
+}
+
+// attempts works out what the call tries.
+func (g *Gateway) attempts(x *decoded, tried *attempted, c *gate.Call) error {
+	if m := x.call.Members; m != nil {
+		c.Purpose, c.Ambient = m.Purpose, c.Ambient || m.Ambient
+	}
+	if c.Purpose == "" {
+		c.Purpose = purpose(x.request.Header)
+	}
+	if x.call.Binding == a2a.MCP {
+		return g.mcpAttempts(x, tried, c)
+	}
+	task := x.call.TaskArguments()
+	if m := x.call.Method; m.IsMessage() || m == a2a.SkillInvoke {
+		return g.messageAttempts(x, tried, c, task)
+	}
+	operation := x.call.Method.Operation()
+	if operation == a2a.OperationMessage {
+		// A method that only configuration knows: what it needs is what a
+		// message needs.
+		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
+		c.Free = true
+	}
+	return try(c, reserved[operation], task)
+}
+
+// messageAttempts tries the named skill with its arguments, or, where nothing
+// is named, the admission of free text; both need the right to send messages.
+func (g *Gateway) messageAttempts(x *decoded, tried *attempted, c *gate.Call, task powerbox.Value) error {
+	named, found, ambiguous := x.call.Naming(x.skill)
+	if ambiguous != nil {
+		c.Refused = append(c.Refused, gate.Reason{Code: ambiguous.Reason, Link: -1, Message: ambiguous.Message})
+		return nil
+	}
+	// Content beside a named skill could ask for anything else. A stock client
+	// at the URL of a skill can send nothing but content: it is about that skill
+	// (level L1), whose arguments it must not be able to choose.
+	atSkill := found && x.skill != ""
+	c.Free, c.Content = x.call.Message.Loose, x.call.Message.Content
+	if found {
+		mapped, ok := x.Skills[named.Skill]
+		if !ok || !slices.Contains(x.view.card.Skills, named.Skill) {
+			c.Refused = append(c.Refused, gate.Reason{Code: "skill_unmapped", Link: -1, Message: "skill " + named.Skill + " maps to no operation here"})
+			return nil
+		}
+		tried.named, tried.mapped, tried.isNamed = named, mapped, true
+		if atSkill {
+			c.FreeOf = mapped.Operation
+		}
+		c.Handle, c.Arguments = mapped.Handle, g.config.Redact(named.Arguments)
+		if err := x.keep(c, mapped.Operation, named.Arguments); err != nil {
+			return err
+		}
+		if err := try(c, mapped.Operation, named.Arguments); err != nil {
+			return err
+		}
+	}
+	if c.Free && !atSkill || !found {
+		c.Free = true
+		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
+	}
+	if x.call.Message.Unread && !atSkill && !x.AdmitFreeText {
+		// Structured data that is no call here may be any call to the agent: it is never
+		// free text (ATK-57).
+		c.Attempts = append(c.Attempts, powerbox.Admission(x.anySkill()...))
+	}
+	if x.call.Push != nil {
+		if err := try(c, reserved[a2a.OperationPush], task); err != nil {
+			return err
+		}
+	}
+	return try(c, reserved[a2a.OperationMessage], task)
+}
+
+// anySkill are the operations of all skills on the agent's card.
+func (x *decoded) anySkill() []powerbox.Operation {
+	var all []powerbox.Operation
+	for _, name := range x.view.card.Skills {
+		if s, ok := x.Skills[name]; ok && !slices.Contains(all, s.Operation) {
+			all = append(all, s.Operation)
+		}
+	}
+	return all
+}
+
+// presented collects the capabilities that the call shows: by header, by
+// members of the request metadata, by reference, as scope tokens.
+func (g *Gateway) presented(x *decoded, tried *attempted, c *gate.Call) error {
+	h, m := x.request.Header, x.call.Members
+	// A proof whose capability was left out is one that does not hold, and no
+	// call of a caller without capabilities (ATK-54).
+	stray := h.Get(HeaderProof) != "" && (m == nil || len(m.Chain) == 0)
+	if values := h.Values(HeaderCapability); len(values) == 1 && !stray && isReference(values[0]) {
+		// MCP has no metadata of ours, nor have most methods of A2A; and a client that
+		// cannot sign has one header.
+		c.Presented = append(c.Presented, gate.Presented{Reference: values[0]})
+	} else if len(values) > 0 || stray {
+		c.Presented = append(c.Presented, gate.Presented{Chain: token.SplitChain(strings.Join(values, ",")), Proof: h.Get(HeaderProof)})
+	}
+	c.Presented = append(c.Presented, scopesPresented(h, m)...)
+	if m == nil {
+		return nil
+	}
+	if len(m.Chain) > 0 {
+		proof := m.Proof
+		if proof == "" {
+			proof = h.Get(HeaderProof)
+		}
+		c.Presented = append(c.Presented, gate.Presented{Chain: m.Chain, Proof: proof})
+	}
+	if m.CapabilityID != "" {
+		c.Presented = append(c.Presented, gate.Presented{Reference: m.CapabilityID})
+	}
+	return g.attenuated(x, tried, c, m)
+}
+
+// isReference reports whether a header names a capability on record and shows no
+// token, which has dots.
+func isReference(value string) bool {
+	return strings.HasPrefix(value, "cap_") && !strings.Contains(value, ".")
+}
+
+// maxCapabilities is how many capabilities one task can be sent with.
+const maxCapabilities = 16
+
+// attenuated narrows the capabilities that a task is sent with (SEP-13): those
+// of this agent are what the task runs under. Those of others are for the agent
+// behind, and are derived once the call is allowed.
+func (g *Gateway) attenuated(x *decoded, tried *attempted, c *gate.Call, m *a2a.Members) error {
+	if len(m.Capabilities) > maxCapabilities {
+		c.Refused = append(c.Refused, gate.Reason{Code: a2a.ReasonParams, Link: -1, Message: "a task can be sent with at most 16 capabilities"})
+		return nil
+	}
+	for _, id := range m.Capabilities {
+		agent, err := g.config.Issuing.IssuerOf(x.request.Context(), x.caller, id)
+		if err != nil {
+			return err
+		}
+		if agent != x.ID {
+			tried.handed = append(tried.handed, id)
+			continue
+		}
+		own, err := g.config.Issuing.Delegate(x.request.Context(), x.caller, id, m.Attenuations[id], x.ID)
+		if err != nil {
+			return err
+		}
+		c.Presented = append(c.Presented, gate.Presented{Reference: own.ID})
+	}
+	return nil
+}
+
+// handOver makes the agent behind the holder of what the task was given of
+// other agents.
+func (g *Gateway) handOver(x *decided) (delegated []Delegated, err error) {
+	for _, id := range x.handed {
+		d, err := g.config.Issuing.Delegate(x.request.Context(), x.caller, id, x.call.Members.Attenuations[id], x.ID)
+		if err != nil {
+			return nil, err
+		}
+		delegated = append(delegated, d)
+	}
+	return delegated, nil
+}
+
+// try adds an invocation to what the call tries.
+func try(c *gate.Call, op powerbox.Operation, args powerbox.Value) error {
+	attempt, err := powerbox.Invocation(op, args)
+	if err != nil {
+		return err
+	}
+	c.Attempts = append(c.Attempts, attempt)
+	return nil
+}
+
+// codeArguments is the denial of arguments that are too large to be kept.
+const codeArguments = "arguments_too_large"
+
+// keep has the record of the call commit to its arguments, where the agent's are
+// kept beside it. What cannot be kept is refused: padding is no way to leave less
+// evidence.
+func (x *decoded) keep(c *gate.Call, op powerbox.Operation, arguments powerbox.Value) error {
+	if x.Detach == nil {
+		return nil
+	}
+	data := arguments.AppendJSON(nil)
+	if len(data) > evidence.MaxBody {
+		c.Refused = append(c.Refused, gate.Reason{
+			Code: codeArguments, Link: -1, Operation: op.String(),
+			Message: "the arguments have more than " + strconv.Itoa(evidence.MaxBody) + " bytes, which is the most that is kept of a call here; send less",
+		})
+		return nil
+	}
+	var err error
+	c.Body, err = x.Detach(data)
+	return err
+}

@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+)
+
+// Drift says what becomes of an agent's doing what its card does not declare
+// (CARD-12).
+type Drift string
+
+// What becomes of it. The zero Drift is DriftIgnore.
+const (
+	DriftIgnore Drift = "ignore"
+	DriftRecord Drift = "record" // it stands in the outcome of the call
+	DriftBlock  Drift = "block"  // that, and the caller does not get it
+)
+
+// codeUndeclared is said where an answer is kept back because the agent's card
+// does not declare what the agent does in it.
+const codeUndeclared = "undeclared_behaviour"
+
+// driftVersion is the behaviour of answering in a version that no interface of
+// the card has.
+const driftVersion agentcard.Behaviour = "protocol_version"
+
+// driftError keeps an answer back.
+type driftError struct {
+	agent     string
+	behaviour agentcard.Behaviour
+}
+
+func (e *driftError) Error() string {
+	return fmt.Sprintf("the agent %s does what its card does not declare (%s), and its operator has that blocked", e.agent, e.behaviour)
+}
+
+// drift notes something that the agent behind was seen to do, and returns a
+// *driftError where that is kept from the caller. Observe keeps nothing back.
+func (g *Gateway) drift(x *decided, did agentcard.Behaviour) error {
+	if x.Drift != DriftRecord && x.Drift != DriftBlock || x.view == nil || x.MCP != nil {
+		return nil
+	}
+	if did != driftVersion && !agentcard.Drifts(x.view.contract, did) {
+		return nil
+	}
+	if !slices.Contains(x.learned.drifted, string(did)) {
+		x.learned.drifted = append(x.learned.drifted, string(did))
+		g.config.Log.WarnContext(x.request.Context(), "an agent does what its card does not declare", "agent", x.ID, "behaviour", string(did), "record", x.verdict.Record.ID)
+	}
+	if x.Drift == DriftBlock && x.mode != gate.Observe {
+		return &driftError{x.ID, did}
+	}
+	return nil
+}
+
+// behaved compares a good answer, or a good event of a stream, with the agent's
+// card.
+func (g *Gateway) behaved(x *decided, payload []byte, streamed bool) error {
+	if x.Drift != DriftRecord && x.Drift != DriftBlock {
+		return nil
+	}
+	var first error
+	note := func(did agentcard.Behaviour) {
+		if err := g.drift(x, did); err != nil && first == nil {
+			first = err
+		}
+	}
+	if streamed {
+		note(agentcard.Streams)
+	}
+	shown := a2a.BehaviourOf(payload)
+	if shown.Partial && streamed {
+		note(agentcard.StreamsMessages)
+	}
+	if shown.Paused {
+		note(agentcard.Pauses)
+	}
+	if x.call.Push != nil {
+		note(agentcard.RegistersPush)
+	}
+	if x.asksForCard() {
+		note(agentcard.ServesExtendedCard)
+	}
+	if v, err := agentcard.HeaderVersion(x.call.Version); err == nil && x.asked() != "" && !x.call.Method.IsExtension() && agentcard.DriftsVersion(x.view.contract, x.call.Binding.String(), v) {
+		note(driftVersion)
+	}
+	return first
+}
+
+// unserved notes that the agent behind refused, as something that it does not do, a
+// feature that its card declares. The caller gets the refusal in any case.
+func (g *Gateway) unserved(x *decided, body []byte) {
+	if x.Drift != DriftRecord && x.Drift != DriftBlock || x.view == nil || x.call.Binding != a2a.JSONRPC || x.call.Method.IsExtension() {
+		return
+	}
+	code, wrong := a2a.ErrorCode(body)
+	if !wrong {
+		return
+	}
+	var of agentcard.Behaviour
+	codes := []int64{a2a.CodeMethodNotFound}
+	switch {
+	case x.call.Method.Streams():
+		// An agent answers CodeUnsupported also for a task that has ended.
+		if of = agentcard.Streams; x.call.Task == "" {
+			codes = append(codes, a2a.CodeUnsupported)
+		}
+	case x.call.Push != nil && !x.call.Method.IsMessage():
+		of, codes = agentcard.RegistersPush, append(codes, a2a.CodePushNotSupported, a2a.CodeUnsupported)
+	case x.asksForCard():
+		of, codes = agentcard.ServesExtendedCard, append(codes, a2a.CodeUnsupported, a2a.CodeNoExtendedCard)
+	default:
+		return
+	}
+	if told := agentcard.NotServed(of); slices.Contains(codes, code) && !agentcard.Drifts(x.view.contract, of) && !slices.Contains(x.learned.drifted, told) {
+		x.learned.drifted = append(x.learned.drifted, told)
+		g.config.Log.WarnContext(x.request.Context(), "an agent does not do what its card declares", "agent", x.ID, "behaviour", string(of), "record", x.verdict.Record.ID)
+	}
+}
+
+// undeclared is the refusal of an answer that is kept back.
+func (g *Gateway) undeclared(x *decided, e *driftError) a2a.Denial {
+	return a2a.Denial{
+		Reason: codeUndeclared, Message: "the agent answered with something that its card does not declare: " + string(e.behaviour), DecisionID: x.verdict.Record.ID,
+		Fix: "have the agent declare it, or call the agent without relying on it", At: g.config.Now(),
+	}
+}

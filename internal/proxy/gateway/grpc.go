@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
+)
+
+// GRPC returns the handler for the gRPC of one agent. Its paths name no agent,
+// so that every agent needs an address of its own.
+func (g *Gateway) GRPC(id string) (http.Handler, error) {
+	a, ok := g.agents[id]
+	if !ok {
+		return nil, fmt.Errorf("gateway: there is no agent %q", id)
+	}
+	serve := g.timely(g.serve(a2a.GRPC))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind := r.Header.Get("Content-Type")
+		if r.ProtoMajor != 2 || r.Method != http.MethodPost || kind != typeGRPC && kind != typeGRPC+"+proto" {
+			http.Error(w, "this address takes gRPC over HTTP/2 with protobuf", http.StatusUnsupportedMediaType)
+			return
+		}
+		serve(w, r, a, "")
+	}), nil
+}
+
+// URL returns the public URL of an agent, "" where there is none of that id.
+func (g *Gateway) URL(id string) string {
+	if a, ok := g.agents[id]; ok {
+		return a.URL
+	}
+	return ""
+}
+
+// grpcAnswer is answer for gRPC: one message, or a stream of them, and a status
+// behind.
+func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
+	if x.call.Streaming && r.Header.Get("Grpc-Status") == "" {
+		r.Body = g.stream(r, x.decided)
+		return nil
+	}
+	body, err := whole(r)
+	if err != nil {
+		return err
+	}
+	stripOurs(r.Trailer)
+	became := grpcOutcome(r)
+	if len(body) > 0 && became.status == evidence.Achieved {
+		if body, err = g.grpcLearn(r, x, body); err != nil {
+			return err
+		}
+	}
+	if became.status == evidence.Achieved {
+		if err := g.behaved(x.decided, nil, false); err != nil {
+			return err
+		}
+	}
+	done, err := g.finish(x, became)
+	if err != nil {
+		return err
+	}
+	r.Header.Del("Content-Length")
+	if done.body(r, body); len(body) > 0 || len(r.Trailer) > 0 {
+		r.ContentLength = -1 // otherwise the headers say it all
+	}
+	return nil
+}
+
+// grpcLearn is learn for one message in its frame. What cannot be read passes
+// in observe alone.
+func (g *Gateway) grpcLearn(r *http.Response, x *forwardable, body []byte) ([]byte, error) {
+	message, err := a2apb.Unframe(body)
+	if err == nil && x.call.Method == a2a.GetExtendedCard {
+		if message, err = a2apb.RewriteCard(x.call.Wire, message, func(card []byte) ([]byte, error) { return g.inFront(x.agent, "", card) }); err == nil {
+			return a2apb.Frame(message), nil
+		}
+		return nil, err // it would lead past the gateway, in every mode
+	}
+	if err != nil || x.call.Method == a2a.Unknown {
+		return passing(x.decoded, body, err)
+	}
+	ctx := x.request.Context()
+	if x.call.Method == a2a.ListTasks {
+		if x.mode == gate.Observe {
+			return body, nil
+		}
+		if message, err = g.page(r, x, message); err != nil {
+			return nil, err
+		}
+		return a2apb.Frame(message), nil
+	}
+	if x.call.Method == a2a.CreatePushConfig || x.call.Method == a2a.GetPushConfig || x.call.Method == a2a.ListPushConfigs {
+		if message, err = g.restored(r, x.decided, message); err != nil {
+			return nil, err
+		}
+		body = a2apb.Frame(message)
+	}
+	payload, err := a2apb.JSON(x.call.Wire, message)
+	if err != nil {
+		return passing(x.decoded, body, err)
+	}
+	return body, g.bind(ctx, x.decided, payload)
+}
+
+func passing(x *decoded, body []byte, err error) ([]byte, error) {
+	if x.mode == gate.Observe {
+		return body, nil
+	}
+	return body, err
+}

@@ -1,0 +1,47 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+)
+
+// issue answers the extension's methods that ask for capabilities or end them.
+// They need a session like every other method (SEP-23). To narrow what is held
+// the holder is enough: it could do so offline; and to end a link of a chain that
+// it shows, which it may have made offline.
+func (g *Gateway) issue(w http.ResponseWriter, x *decoded) {
+	alone := x.call.Method == a2a.CapabilitiesAttenuate || x.call.Method == a2a.CapabilitiesRevoke && x.call.Revoke.Chain != nil
+	if x.caller.Holder.ID == "" || x.caller.Principal == "" && !alone {
+		g.deny(w, x, a2a.Denial{
+			Code: a2a.CodeUnauthenticated, Reason: "unauthenticated",
+			Message: "this method needs the user's access token for this agent and a holder: a DPoP proof, a client certificate or a client id",
+		})
+		return
+	}
+	ctx := x.request.Context()
+	var result any
+	var err error
+	switch x.call.Method {
+	case a2a.CapabilitiesRequest:
+		result, err = g.config.Issuing.Request(ctx, x.ID, x.caller, *x.call.Request)
+	case a2a.CapabilitiesAttenuate:
+		result, err = g.config.Issuing.Attenuate(ctx, x.ID, x.caller, *x.call.Attenuate)
+	case a2a.CapabilitiesRevoke:
+		result, err = g.config.Issuing.Revoke(ctx, x.ID, x.caller, *x.call.Revoke)
+	default:
+		result, err = g.config.Issuing.List(ctx, x.ID, x.caller)
+	}
+	if err != nil {
+		g.refused(w, x, err)
+		return
+	}
+	answer, err := a2a.Result(x.call.ID, result)
+	if err != nil {
+		g.unavailable(w, x, "the answer could not be written", err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(answer) // the client has gone: nobody is left to tell
+}

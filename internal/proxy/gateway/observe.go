@@ -1,0 +1,121 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+)
+
+// Seen is one call that is over, as telemetry sees it. But for the id, every
+// text is from a set that configuration or code bounds.
+type Seen = struct {
+	Agent, Binding, Method, Decision, Basis, Mode string
+	Reasons                                       []string // codes
+	DecisionID                                    string
+	Signal                                        bool // a burst of denials begins with it
+}
+
+// The codes of what we ourselves could not do.
+const (
+	codeNotRecorded    = "evidence_unavailable"
+	codeOutcomeUnknown = "outcome_unknown"
+)
+
+// Observer is told what becomes of calls. It decides nothing.
+type Observer interface {
+	// Begin is called before anything of a call is read. The context is the
+	// call's from then on; the id is that of the trace that it is part of, ""
+	// for none.
+	Begin(ctx context.Context, h http.Header, agent, binding string) (context.Context, string)
+	// Continue makes the headers of a request to the agent behind part of that
+	// trace.
+	Continue(ctx context.Context, h http.Header)
+	// Took is told how long a step took: upstream.
+	Took(ctx context.Context, step, agent string, d time.Duration)
+	// Stream is called when a stream opens, and what it returns when it ends,
+	// with the code for which it was cut or "".
+	Stream(ctx context.Context, agent string) (closed func(reason string))
+	// End is called when a call is over, with the context of Begin.
+	End(ctx context.Context, s Seen)
+}
+
+// unobserved is the observer where there is none.
+type unobserved struct{}
+
+func (unobserved) Begin(ctx context.Context, _ http.Header, _, _ string) (context.Context, string) {
+	return ctx, ""
+}
+func (unobserved) Continue(context.Context, http.Header)               {}
+func (unobserved) Took(context.Context, string, string, time.Duration) {}
+func (unobserved) Stream(context.Context, string) (closed func(reason string)) {
+	return func(string) {}
+}
+func (unobserved) End(context.Context, Seen) {}
+
+// observed serves a call and tells the observer of it, also when the answer is
+// broken off by a panic, as the reverse proxy does.
+func (g *Gateway) observed(w http.ResponseWriter, x *received) {
+	ctx, trace := g.config.Observer.Begin(x.request.Context(), x.request.Header, x.ID, x.binding.String())
+	x.request, x.trace = x.request.WithContext(ctx), trace
+	defer func() { g.config.Observer.End(ctx, x.seen()) }()
+	g.handle(w, x)
+}
+
+// seen says what became of a request.
+func (r *received) seen() Seen {
+	v, code := r.notes.verdict, r.notes.code
+	s := Seen{
+		Agent: r.ID, Binding: r.binding.String(), Method: "Unknown",
+		Basis: string(v.Basis), DecisionID: v.Record.ID, Decision: strings.ToLower(string(v.Record.Decision)), Signal: r.notes.signal,
+	}
+	extension := false
+	if x := r.notes.decoded; x != nil {
+		s.Method, s.Mode, extension = x.method(), string(x.mode), x.call.Method.IsExtension()
+	}
+	if len(v.Reasons) > 0 {
+		for _, r := range v.Reasons {
+			s.Reasons = append(s.Reasons, r.Code)
+		}
+	} else if code != "" {
+		s.Reasons = []string{code}
+	}
+	switch {
+	case code == gate.CodeUnavailable || code == codeNotRecorded || code == codeOutcomeUnknown:
+		s.Decision, s.Reasons = "error", []string{code}
+	case s.Decision != "":
+	case code != "":
+		s.Decision = "deny" // before there was anything to record
+	case extension:
+		s.Decision = "answered" // by the issuer, which has records of its own
+	default:
+		s.Decision = "unreadable"
+	}
+	return s
+}
+
+// method is the call's method as it is counted.
+func (x *decoded) method() string {
+	if x.call.Binding == a2a.MCP {
+		return x.mcpLabel()
+	}
+	return x.call.Method.String()
+}
+
+// timed measures how long the agent behind takes to begin its answer.
+type timed struct {
+	http.RoundTripper
+	gateway *Gateway
+	agent   string
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t timed) RoundTrip(r *http.Request) (*http.Response, error) {
+	begin := t.gateway.config.Now()
+	response, err := t.RoundTripper.RoundTrip(r)
+	t.gateway.config.Observer.Took(r.Context(), "upstream", t.agent, t.gateway.config.Now().Sub(begin))
+	return response, err
+}

@@ -1,0 +1,214 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
+	"github.com/powerbox-project/powerbox/trust"
+)
+
+// splitter calls back for every event whose bytes it is shown.
+type splitter interface {
+	io.Writer
+	Close()
+}
+
+// stream returns the events of an answer as they come. Before each piece goes
+// on, the tasks in it are bound and the capability is looked at again; when it
+// no longer holds, the stream ends with an error event, or in gRPC with the
+// status of one, also while nothing flows.
+func (g *Gateway) stream(r *http.Response, x *decided) io.ReadCloser {
+	s := &stream{gateway: g, call: x, response: r, events: r.Body}
+	if r.ContentLength >= 0 { // one that is cut has another length
+		r.Header.Del("Content-Length")
+		r.ContentLength = -1
+	}
+	if x.call.Binding == a2a.GRPC {
+		s.frames = a2apb.NewFrames(maxAnswer, s.event)
+	} else {
+		s.frames = a2a.NewFrames(maxAnswer, s.event)
+	}
+	s.closed = g.config.Observer.Stream(x.request.Context(), x.ID)
+	s.unwatch = g.watch(x, func() { _ = s.events.Close() }) // the read under way fails, and the verdict with it
+	return s
+}
+
+// watch calls cut, once, when the verdict of a call no longer holds, and
+// until then costs nothing. The returned function ends the watch.
+func (g *Gateway) watch(x *decided, cut func()) (unwatch func()) {
+	ctx, cancel := context.WithCancel(x.request.Context())
+	atEnd := context.AfterFunc(g.ending, cut)
+	go func() {
+		if _, good := g.config.Gate.Await(ctx, x.verdict); !good {
+			cut()
+		}
+	}()
+	return func() {
+		atEnd()
+		cancel()
+	}
+}
+
+type stream struct {
+	gateway  *Gateway
+	call     *decided
+	response *http.Response
+	events   io.ReadCloser
+	frames   splitter
+	last     []byte // what is still to be read when the stream was cut
+	err      error
+	over     bool
+	ended    bool // the agent ended it
+	became   outcome
+	recorded bool // the outcome was recorded, or could not be
+	unwatch  func()
+	closed   func(reason string) // tells the observer
+	reason   string              // for which it was cut, "" for none
+}
+
+// event is called for every whole event, before its last byte is passed on.
+func (s *stream) event(payload []byte, whole bool) {
+	if s.err != nil {
+		return
+	}
+	if !whole {
+		s.err = errTooLong
+		return
+	}
+	if s.call.call.Binding == a2a.GRPC {
+		if payload, s.err = a2apb.JSON(s.call.call.Wire, payload); s.err != nil {
+			return
+		}
+	}
+	if s.call.call.Binding == a2a.MCP {
+		if s.became = mcpResult(payload); s.call.learned.refusedAsk {
+			s.became = notTheAgent(evidence.Partial)
+		}
+		if s.call.request.Method == http.MethodPost && a2a.IsResponse(payload) {
+			s.err = s.conclude()
+		}
+		return
+	}
+	s.became = outcome{status: evidence.Achieved}
+	if code, wrong := a2a.ErrorCode(payload); wrong {
+		s.became = failed(aboutInput(code))
+	} else if s.err = s.gateway.behaved(s.call, payload, true); s.err != nil {
+		return
+	}
+	if s.err = s.gateway.bind(s.call.request.Context(), s.call, payload); s.err == nil && a2a.IsLast(payload) {
+		s.err = s.conclude()
+	}
+}
+
+// conclude records the outcome, once: before the event from which the caller knows that
+// the call is over, and otherwise before the end of the stream (ATK-75).
+func (s *stream) conclude() error {
+	if s.recorded {
+		return nil
+	}
+	s.recorded = true
+	if s.became.status == "" {
+		s.became = failed(false)
+	}
+	_, err := s.gateway.finish(s.call, s.became)
+	return err
+}
+
+var errTooLong = io.ErrShortBuffer
+
+// Read implements io.Reader.
+func (s *stream) Read(p []byte) (int, error) {
+	if len(s.last) > 0 {
+		n := copy(p, s.last)
+		s.last = s.last[n:]
+		return n, nil
+	}
+	if s.over {
+		return 0, io.EOF
+	}
+	n, err := s.events.Read(p)
+	if reason, good := s.gateway.config.Gate.Recheck(s.call.verdict); !good {
+		return s.cut(p, reason)
+	}
+	if err != nil && s.gateway.ending.Err() != nil && !errors.Is(err, io.EOF) {
+		return s.cut(p, stopping())
+	}
+	_, _ = s.frames.Write(p[:n]) // never fails
+	if err != nil {
+		s.ended = errors.Is(err, io.EOF)
+		// SDKs read an event that the stream ends in; they get the end after it
+		// was looked at.
+		s.frames.Close()
+		s.trailed()
+		if s.err == nil && s.ended {
+			s.err = s.conclude()
+		}
+	}
+	if s.err != nil {
+		if ctx := s.call.request.Context(); ctx.Err() == nil { // a caller that leaves is nothing to look into
+			s.gateway.config.Log.ErrorContext(ctx, "a stream was cut", "agent", s.call.ID, "error", s.err)
+		}
+		if errors.Is(s.err, errUnrecorded) {
+			return s.end(p, s.gateway.withoutOutcome(s.call))
+		}
+		if drift := (*driftError)(nil); errors.As(s.err, &drift) {
+			return s.cut(p, gate.Reason{Code: codeUndeclared, Message: "the agent streamed what its card does not declare: " + string(drift.behaviour)})
+		}
+		return s.cut(p, gate.Reason{Code: gate.CodeUnavailable, Message: "the stream cannot go on"})
+	}
+	return n, err
+}
+
+// trailed takes the outcome of a call from the status that gRPC ends with.
+func (s *stream) trailed() {
+	stripOurs(s.response.Trailer)
+	if s.call.call.Binding == a2a.GRPC && s.err == nil {
+		s.became = grpcOutcome(s.response)
+	}
+}
+
+// cut ends the stream: with a terminal error event, or with the status of gRPC.
+func (s *stream) cut(p []byte, reason gate.Reason) (int, error) {
+	s.became = notTheAgent(evidence.Partial)
+	s.became.told = reason.Code
+	d := s.gateway.interrupted(s.call, reason)
+	if err := s.conclude(); err != nil {
+		d = s.gateway.withoutOutcome(s.call)
+	}
+	return s.end(p, d)
+}
+
+// end ends the stream with a denial.
+func (s *stream) end(p []byte, d a2a.Denial) (int, error) {
+	s.over, s.reason = true, d.Reason
+	if b := s.call.call.Binding; b != a2a.GRPC {
+		// An event that was begun ends here, so that ours is one of its own.
+		s.last = append([]byte("\n\n"), d.Event(b, s.call.call.ID)...)
+		return s.Read(p)
+	}
+	s.response.Trailer = http.Header{}
+	if err := a2apb.SetStatus(s.response.Trailer, d.GRPC()); err != nil {
+		return 0, err
+	}
+	return 0, io.EOF
+}
+
+// Close implements io.Closer.
+func (s *stream) Close() error {
+	s.unwatch()
+	s.closed(s.reason)
+	if !s.over && !s.ended && s.call.request.Context().Err() != nil {
+		if s.became.status == "" {
+			s.became = failed(false)
+		}
+		s.became.cause = trust.CauseCaller
+	}
+	_ = s.conclude() // nobody reads on; it is in the log
+	return s.events.Close()
+}

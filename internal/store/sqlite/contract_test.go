@@ -1,0 +1,31 @@
+package sqlite
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/powerbox-project/powerbox/internal/store/storetest"
+)
+
+// place is a file in a folder of its own, with and without a journal beside it.
+func place(spool bool) storetest.Place {
+	return func(t *testing.T) func(context.Context, storetest.Keys) (storetest.Store, error) {
+		path := filepath.Join(t.TempDir(), "powerbox.db")
+		return func(ctx context.Context, k storetest.Keys) (storetest.Store, error) {
+			return Open(ctx, Config{Path: path, Spool: spool, Signer: k.Signer, Batches: k.Batches, Origin: k.Origin, Checkpoint: k.Checkpoint, Random: k.Random})
+		}
+	}
+}
+
+func TestStore(t *testing.T) { storetest.Run(t, place(false)) }
+
+func TestStoreWithAJournal(t *testing.T) { storetest.Run(t, place(true)) }
+
+func TestEXT27_AFailedChangeLeavesNothing(t *testing.T) {
+	storetest.AFailedChangeLeavesNothing(t, place(true))
+}
+
+func TestEXT34_AKeyIsAsOldAsItIs(t *testing.T) { storetest.AKeyIsAsOldAsItIs(t, place(false)) }
+
+func TestATK42_SettledOnce(t *testing.T) { storetest.SettledOnce(t, place(false)) }

@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+func heldIDs(t *testing.T, s *Store, q issuer.HeldQuery) string {
+	t.Helper()
+	var ids []string
+	err := s.View(t.Context(), func(r issuer.Reader) error {
+		held, err := r.HeldBy(q)
+		for _, c := range held {
+			ids = append(ids, c.ID)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(ids, " ")
+}
+
+// What has expired is not walked through: the index begins at what is live.
+func TestWhatIsHeldIsFoundByIndex(t *testing.T) {
+	s := newStore(t)
+	rows, err := s.reads.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+heldBy, "a", "h", "p", 1, "", "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	plan := ""
+	for rows.Next() {
+		var step string
+		if err := rows.Scan(new(int), new(int), new(int), &step); err != nil {
+			t.Fatal(err)
+		}
+		plan += step + "\n"
+	}
+	if err := rows.Err(); err != nil || !strings.Contains(plan, "USING COVERING INDEX capability_held (agent=? AND holder=? AND principal=? AND expires>?)") {
+		t.Errorf("the plan is %v\n%s", err, plan)
+	}
+}
+
+func named(t *testing.T, s *Store, want map[string]bool) {
+	t.Helper()
+	err := s.View(t.Context(), func(r issuer.Reader) error {
+		for task, want := range want {
+			if got, err := r.TaskNamed("documents", "", task); err != nil || got != want {
+				t.Errorf("%s is named: %t, %v", task, got, err)
+			}
+			if _, known, err := r.TaskOwner("documents", "", "named:task-1"); err != nil || known {
+				t.Errorf("an owner of a name: %t, %v", known, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A file of the first schema goes on with what it has.
+func TestTheFirstSchemaIsBroughtUpToDate(t *testing.T) {
+	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
+	db, err := sql.Open("sqlite", "file:"+f.config.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := newProvider(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.UpTo(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	body := must(encode(capability("cap_1")))
+	for _, insert := range []struct {
+		query string
+		args  []any
+	}{
+		{
+			"INSERT INTO capability (id, root, agent, holder, principal, revocation_id, expires, created, body) VALUES ('cap_1', 'cap_1', 'documents', 'key:abc', 'user:alice', 'rv_1', ?, 0, ?)",
+			[]any{noon.Add(time.Hour).Unix(), body},
+		},
+		{"INSERT INTO capability (id, root, agent, holder, principal, revocation_id, expires, created, body) VALUES ('cap_2', '', '', '', '', 'rv_2', 0, 0, CAST('{' AS BLOB))", nil},
+		{"INSERT INTO task (agent, task, root, principal, holder) VALUES ('documents', 'named:task-1', 'cap_1', '', ''), ('documents', 'named:task-2', '', 'user:eve', '')", nil},
+	} {
+		if _, err := db.ExecContext(t.Context(), insert.query, insert.args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, f.config)
+	q := issuer.HeldQuery{Agent: "documents", Holder: "key:abc", Principal: "user:alice", Grant: "documents:read", After: noon, Limit: 1}
+	if got := heldIDs(t, s, q); got != "cap_1" {
+		t.Errorf("held is %q", got)
+	}
+	named(t, s, map[string]bool{"task-1": true, "task-2": false})
+	if err := s.View(t.Context(), func(r issuer.Reader) error {
+		o, known, err := r.TaskOwner("documents", "", "named:task-2")
+		if !known || o.Principal != "user:eve" {
+			t.Errorf("the task of an agent: %+v, %t", o, known)
+		}
+		// What is on record from before tenants is in none.
+		if _, known, wrong := r.TaskOwner("documents", "t1", "named:task-2"); wrong != nil || known {
+			t.Errorf("ATK-18 in a tenant: %t %v", known, wrong)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

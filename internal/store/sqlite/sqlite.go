@@ -1,0 +1,322 @@
+// Package sqlite keeps the issuer's state and its evidence in one SQLite file.
+//
+// One goroutine writes. It takes the changes that are waiting, runs them in one
+// transaction, again and in savepoints where one of them failed that had written,
+// grows the Merkle tree by the leaves of the records that they appended, signs one
+// checkpoint and commits with synchronous FULL: a change that was answered is on the
+// disk, with its record, its leaf and a checkpoint over it. With [Config.Spool],
+// records that come without anything else are on the disk ahead of the file.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/puddle/v2"
+	"github.com/pressly/goose/v3"
+	"golang.org/x/mod/sumdb/note"
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/filelock"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Config says what a store needs beside its file.
+type Config struct {
+	Path       string          // required; the file, made when it is missing
+	Signer     evidence.Signer // required; signs the records
+	Batches    bool            // of each chain, only the last record of a commit is signed; see [evidence.SealCovered]
+	Origin     string          // required; name of the log
+	Checkpoint note.Signer     // required; signs the checkpoints, its name is Origin
+	Random     io.Reader       // required; source of chain ids
+	// Replaced says that the checkpoint key was replaced on purpose: the checkpoint
+	// of the store may be signed by the one before.
+	Replaced bool
+	// Committed is told of every commit how many changes shared it and how long
+	// it took to be on the disk; nil for nobody. It needs Now.
+	Committed func(changes int, took time.Duration)
+	Now       func() time.Time
+	// Spool says that records which come without anything else go into a journal
+	// beside the file first, from which the file takes them in behind.
+	Spool bool
+	// Behind is told why records that are in the journal could not be taken in,
+	// each time that this was tried; nil for nobody.
+	Behind func(error)
+	// Patience is how long a change waits for its turn and for a file that another
+	// process has locked; 5 s where it is 0.
+	Patience time.Duration
+}
+
+const defaultPatience = 5 * time.Second
+
+// Store is an open SQLite file. Its methods can be called by many goroutines.
+type Store struct {
+	config Config
+	lock   *os.File
+	reads  *sql.DB
+	views  *puddle.Pool[*statements] // connections of reads, for [Store.View]
+	writes *sql.DB
+	conn   *sql.Conn // the only one of writes
+
+	copies *sql.DB       // copies what was committed from the log into the file, beside the writer
+	copy   chan struct{} // one when there is enough to copy; closed when there will be no more
+	copied chan struct{} // closed when nothing is copied any more
+
+	statements *statements // of conn; for the writer alone once Open is done
+
+	filing  sync.Mutex   // held by whoever has a transaction of conn; guards tail, commits, busy, room
+	wanted  atomic.Int32 // how many batches of changes wait for filing
+	tail    tail
+	commits int
+	busy    time.Duration // for which SQLite waits for a locked file; 0 for that of its opening
+	room    []byte        // of the records that were put last
+
+	wary    int           // batches that will have savepoints; the writer's alone
+	ahead   spooled       // the writer's alone once Open is done
+	wake    chan struct{} // one when something waits; closed when nothing will any more
+	closing chan struct{}
+	takenIn chan struct{} // closed when nothing is taken in any more
+	mayWait int           // maxWaiting
+
+	mu      sync.Mutex        // guards waiting
+	waiting []evidence.Sealed // records that are in the journal and not in the file, in order
+
+	handing sync.RWMutex // held while a change is handed to the writer
+	closed  bool
+	changes chan *change
+	done    chan struct{} // closed when the writer has ended
+}
+
+// Open opens the store and brings its schema up to date. It refuses a file
+// that another process has open, a schema that is newer than this program, and
+// a checkpoint that was not signed by the configured key.
+func Open(ctx context.Context, config Config) (*Store, error) {
+	if config.Signer == nil || config.Checkpoint == nil || config.Random == nil || config.Origin != config.Checkpoint.Name() {
+		return nil, errors.New("sqlite: Signer, Checkpoint and Random are required, and Origin must be the name of the checkpoint key")
+	}
+	if err := os.MkdirAll(filepath.Dir(config.Path), 0o700); err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	lock, err := filelock.Take(config.Path + ".lock")
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	if config.Committed == nil {
+		config.Committed, config.Now = func(int, time.Duration) {}, func() time.Time { return time.Time{} }
+	}
+	if config.Patience == 0 {
+		config.Patience = defaultPatience
+	}
+	if config.Behind == nil {
+		config.Behind = func(error) {}
+	}
+	s := &Store{
+		config: config, lock: lock,
+		changes: make(chan *change, maxBatch), done: make(chan struct{}),
+		copy: make(chan struct{}, 1), copied: make(chan struct{}),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), takenIn: make(chan struct{}), mayWait: maxWaiting,
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	go s.write()
+	go s.takeIn()  //nolint:gosec // as below
+	go s.copyLog() //nolint:gosec // it lives as long as the store, not as long as its opening
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	err := createPrivate(s.config.Path)
+	if err != nil {
+		return err
+	}
+	if s.writes, err = open(s.config.Path, "rwc"); err != nil {
+		return err
+	}
+	s.writes.SetMaxOpenConns(1)
+	if err := migrate(ctx, s.writes); err != nil {
+		return fmt.Errorf("sqlite: %s: %w", s.config.Path, err)
+	}
+	if s.reads, err = open(s.config.Path, "ro"); err != nil {
+		return err
+	}
+	s.reads.SetMaxOpenConns(2 * maxViews)
+	s.reads.SetMaxIdleConns(2 * maxViews)
+	if s.views, err = puddle.NewPool(&puddle.Config[*statements]{Constructor: s.reading, Destructor: func(r *statements) { _ = r.close() }, MaxSize: maxViews}); err != nil {
+		return err
+	}
+	if s.copies, err = open(s.config.Path, "rw"); err != nil {
+		return err
+	}
+	s.copies.SetMaxOpenConns(1)
+	if s.conn, err = s.writes.Conn(ctx); err != nil {
+		return fmt.Errorf("sqlite: %s: %w", s.config.Path, err)
+	}
+	s.statements = &statements{conn: s.conn, prepared: map[string]*sql.Stmt{}}
+	if err := s.check(ctx); err != nil || !s.config.Spool {
+		return err
+	}
+	return s.openSpool(ctx)
+}
+
+// createPrivate makes the file for its owner alone when it is missing, before
+// SQLite would make it readable for others; the files beside it get the same
+// mode from SQLite. The mode of a file that exists is its owner's choice.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	return f.Close()
+}
+
+func open(path, mode string) (*sql.DB, error) {
+	query := url.Values{
+		"mode": {mode},
+		"_pragma": {
+			"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(ON)",
+			"wal_autocheckpoint(8000)", "cache_size(-32000)", "secure_delete(ON)",
+		},
+	}
+	if mode == "ro" {
+		query["_pragma"] = []string{"busy_timeout(10000)", "query_only(ON)"}
+	}
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path)+"?"+query.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %s: %w", path, err)
+	}
+	return db, nil
+}
+
+func newProvider(db *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(goose.DialectSQLite3, db, files)
+}
+
+func migrate(ctx context.Context, db *sql.DB) error {
+	provider, err := newProvider(db)
+	if err != nil {
+		return err
+	}
+	current, target, err := provider.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if current > target {
+		return fmt.Errorf("schema version %d is newer than %d, the newest that this program knows; use a newer powerbox", current, target)
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// check compares the checkpoint of the file with the configured key, so that
+// evidence is never continued under a key that cannot have signed it.
+func (s *Store) check(ctx context.Context) error {
+	c, err := readCheckpoint(ctx, s.conn)
+	if err != nil || c.size == 0 || s.config.Replaced {
+		return err
+	}
+	opened, err := note.Open(c.note, note.VerifierList(s.config.Checkpoint.(verifier)))
+	if err != nil || len(opened.Sigs) == 0 {
+		return fmt.Errorf("sqlite: %s: %w", s.config.Path, issuer.OtherLog(s.config.Origin, c.note))
+	}
+	return nil
+}
+
+// verifier is what a checkpoint signer is as well.
+type verifier interface{ note.Verifier }
+
+// Close ends the writer after the changes that it was given, and closes the
+// file.
+func (s *Store) Close() error {
+	s.handing.Lock()
+	defer s.handing.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.changes)
+	<-s.done
+	close(s.closing)
+	close(s.wake)
+	<-s.takenIn
+	err := s.settle(context.Background())
+	if err == nil {
+		err = s.reset(1)
+	}
+	close(s.copy)
+	<-s.copied
+	return errors.Join(err, s.release())
+}
+
+func (s *Store) release() error {
+	var errs []error
+	if s.ahead.journal != nil {
+		errs = append(errs, s.ahead.journal.Close())
+	}
+	errs = append(errs, s.statements.close())
+	if s.views != nil {
+		s.views.Close() // when the last view has ended
+	}
+	for _, db := range []*sql.DB{s.reads, s.copies, s.writes} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(append(errs, s.lock.Close())...)
+}
+
+// maxViews is how many views there are at a time; others wait for one to end. As many
+// connections are for what is read without one, such as exports.
+const maxViews = 8
+
+func (s *Store) reading(ctx context.Context) (*statements, error) {
+	conn, err := s.reads.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &statements{conn: conn, prepared: map[string]*sql.Stmt{}}, nil
+}
+
+// View implements [issuer.Store].
+func (s *Store) View(ctx context.Context, read func(issuer.Reader) error) error {
+	view, err := s.views.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	within := context.WithoutCancel(ctx) // both take no time, and must not be cut
+	if _, err := view.Value().ExecContext(within, "BEGIN"); err != nil {
+		view.Destroy()
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	defer func() {
+		// A read has nothing to keep.
+		if _, err := view.Value().ExecContext(within, "ROLLBACK"); err != nil {
+			view.Destroy()
+			return
+		}
+		view.Release()
+	}()
+	return read(settled{reader{ctx, view.Value()}, s})
+}

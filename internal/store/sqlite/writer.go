@@ -1,0 +1,497 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+// maxBatch is the number of changes that share one commit at the most.
+const maxBatch = 256
+
+// change is one call of Update on its way through the writer.
+type change struct {
+	ctx    context.Context
+	run    func(issuer.Tx) error
+	answer func(error)
+}
+
+var errClosed = fmt.Errorf("sqlite: the store is closed: %w", evidence.ErrNotWritten)
+
+// errLate is what a change ends with whose turn did not come in time. It did not happen.
+var errLate = fmt.Errorf("sqlite: the store is busy: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable)
+
+// Update implements [issuer.Store]. It takes as long as [Config.Patience] says, about, when
+// the file is locked.
+func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.config.Patience, errLate)
+	defer cancel()
+	result := make(chan error, 1)
+	if err := s.hand(&change{ctx: ctx, run: run, answer: func(err error) { result <- err }}); err != nil {
+		return err
+	}
+	// From here on the change may commit, so its true result is awaited even
+	// when the caller has gone: nobody is told "no" for what happened.
+	return <-result
+}
+
+// Probe writes something that nobody reads, as a change that waits for its turn, and returns
+// when it is on the disk. It says whether calls can be recorded.
+func (s *Store) Probe(ctx context.Context) error {
+	return s.Update(ctx, func(tx issuer.Tx) error {
+		t := tx.(*transaction)
+		var before int32
+		if err := t.db.QueryRowContext(t.ctx, "PRAGMA user_version").Scan(&before); err != nil {
+			return err
+		}
+		// Another number each time: one that is there already is not written.
+		_, err := t.db.ExecContext(t.ctx, fmt.Sprintf("PRAGMA user_version = %d", (int64(before)+1)&math.MaxInt32))
+		return err
+	})
+}
+
+// hand gives a change to the writer, which answers every one that it is given.
+func (s *Store) hand(c *change) error {
+	s.handing.RLock()
+	defer s.handing.RUnlock()
+	if s.closed {
+		return errClosed
+	}
+	select {
+	case s.changes <- c:
+		return nil
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	}
+}
+
+// copyEvery is the number of commits after which what they wrote is copied from
+// the log into the file: about a hundred pages, so that it takes a few milliseconds,
+// in which the disk is not the journal's alone. A commit of many records counts as
+// several.
+const copyEvery, copyRecords = 64, 16
+
+func (s *Store) write() {
+	defer close(s.done)
+	for first := range s.changes {
+		s.commit(s.gather(first))
+	}
+}
+
+// copyLog copies the write-ahead log into the file while the writer goes on,
+// which it would otherwise do itself, all at once, with everybody waiting. Where
+// this fails the writer still does so when the log has its full length, which is
+// also where the log begins anew.
+func (s *Store) copyLog() {
+	defer close(s.copied)
+	for range s.copy {
+		_, _ = s.copies.ExecContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)")
+	}
+}
+
+// maxYields is how often in a row the writer lets others run without a change
+// coming of it. After a commit as many changes as it answered are on their way.
+const maxYields = 3
+
+// gather takes the changes that wait, and lets those who are about to bring one
+// do so: a commit costs the disk the same for one change as for many.
+func (s *Store) gather(first *change) []*change {
+	batch := []*change{first}
+	for yielded := 0; len(batch) < maxBatch; {
+		select {
+		case c, more := <-s.changes:
+			if !more {
+				return batch
+			}
+			batch, yielded = append(batch, c), 0
+		default:
+			if yielded == maxYields {
+				return batch
+			}
+			runtime.Gosched()
+			yielded++
+		}
+	}
+	return batch
+}
+
+// commit runs a batch in one transaction and answers every change of it, but
+// only after the transaction is on the disk.
+func (s *Store) commit(batch []*change) {
+	// The batch belongs to many callers: none of them may cancel it.
+	ctx := context.Background()
+	how := care{savepoints: s.wary > 0}
+	s.wary = max(0, s.wary-1)
+	results, err := s.try(ctx, batch, how)
+	if errors.Is(err, errSpoiled) {
+		s.wary, how.savepoints = wary, true
+		results, err = s.try(ctx, batch, how)
+	}
+	if usedTwice(err) {
+		// The file refuses an id only when all records are written, and does
+		// not say whose it is. So the changes run again, and each id is looked
+		// up before: the change that repeats one fails alone.
+		results, err = s.try(ctx, batch, care{ids: true, savepoints: true})
+	}
+	for i, c := range batch {
+		if results[i] == nil && err != nil {
+			results[i] = fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, err)
+		}
+		c.answer(results[i])
+	}
+}
+
+// care is what a batch does beside running its changes, because of what came of
+// others.
+type care struct {
+	ids        bool // ids of records are looked up before they are used
+	savepoints bool // a change that writes to the file can be taken back alone
+}
+
+// wary is how many batches have savepoints after one that would have needed them: as
+// a rule no change fails that has written, and a savepoint has SQLite copy every page
+// that is written after it.
+const wary = 64
+
+// errSpoiled is what a batch without savepoints ends with where one was needed.
+var errSpoiled = errors.New("a change failed that had written to the file")
+
+// usedTwice tells whether the id of a record is in the file already.
+func usedTwice(err error) bool {
+	var refused *sqlite.Error
+	return errors.As(err, &refused) && refused.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE
+}
+
+// try runs a batch in one transaction and returns what became of each change,
+// and of all of them. Where it only appends, its records go ahead of the file.
+func (s *Store) try(ctx context.Context, batch []*change, how care) ([]error, error) {
+	results := make([]error, len(batch))
+	t := s.transaction(ctx, how)
+	t.until, _ = batch[0].ctx.Deadline()
+	t.first = s.ahead.next
+	defer t.leave()
+	if s.ahead.journal == nil || how.ids || s.crowded() {
+		if err := t.enter(); err != nil {
+			return results, t.end(err)
+		}
+	}
+	if t.pending == nil {
+		t.pending = make([]evidence.Sealed, 0, len(batch))
+	}
+	for i, c := range batch {
+		results[i] = t.change(c)
+	}
+	begin := s.config.Now()
+	var err error
+	if t.entered {
+		err = t.end(t.grow())
+	} else {
+		err = s.spool(t)
+	}
+	if err != nil {
+		return results, err
+	}
+	s.config.Committed(len(batch), s.config.Now().Sub(begin))
+	if t.entered && s.ahead.journal != nil {
+		s.ahead.follow(t)
+		// It is in the file: where the journal cannot be made anew it is tried again
+		// with the next record, which is not acknowledged before.
+		_ = s.reset(resetBytes)
+	}
+	return results, nil
+}
+
+// transaction is what a batch of changes shares. Nothing that is appended is
+// written before all changes have run: a change that only appends needs no
+// savepoint, and the records go into the file together.
+type transaction struct {
+	reader
+	store   *Store
+	config  Config
+	raw     *statements
+	tail    *tail
+	entered bool                // there is a transaction of SQLite, and the file is this one's
+	ends    map[chainName]end   // of the chains that moved, after the changes so far
+	behind  map[chainName]end   // of those that moved with what waited for the file
+	used    map[string]struct{} // ids of records of the batch
+	first   int64               // place of the first of pending in the log
+	pending []evidence.Sealed   // records of the batch, in the order of the log
+	taken   int                 // of pending, at its beginning, what waited for the file
+	signed  int                 // of pending, at its beginning, what is signed as it will be
+	grown   []tlog.Hash         // hashes that the batch adds to the tree
+	noted   int64               // what the tail's becomes
+	until   time.Time           // when whoever waits for it gives up
+	polite  bool                // nobody who answers calls waits for the batch
+	care    care
+	settled bool // rows of the chains are brought up to date with this batch
+	saved   bool // the change under way has written to the file, behind a savepoint where there are any
+	undo    []undone
+	broken  error // the transaction ended by itself; nothing of it may be answered with yes
+}
+
+func (s *Store) transaction(ctx context.Context, how care) *transaction {
+	t := &transaction{
+		store: s, config: s.config, raw: s.statements, tail: &s.tail, care: how,
+		ends: map[chainName]end{}, behind: map[chainName]end{}, used: map[string]struct{}{},
+	}
+	t.reader = reader{ctx, (*lazy)(t)}
+	return t
+}
+
+// enter begins a transaction of SQLite, with everything in it that waits for the
+// file: from here on the changes see it, and commit with it.
+func (t *transaction) enter() error {
+	if !t.entered && t.broken == nil {
+		t.store.wanted.Add(1)
+		t.store.filing.Lock()
+		t.store.wanted.Add(-1)
+		t.entered = true
+		if t.broken = t.store.mend(); t.broken == nil {
+			t.broken = t.begin(maxWaiting + maxBatch)
+		}
+	}
+	if t.broken != nil {
+		return fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, t.broken)
+	}
+	return nil
+}
+
+// begin begins a transaction of SQLite and takes in some records that wait.
+func (t *transaction) begin(limit int) error {
+	if err := t.patience(); err != nil {
+		return err
+	}
+	if _, err := t.raw.ExecContext(t.ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if t.store.ahead.journal == nil {
+		return nil
+	}
+	if err := t.loadTail(); err != nil {
+		return err
+	}
+	t.store.mu.Lock()
+	waiting := t.store.waiting[:min(limit, len(t.store.waiting))]
+	t.store.mu.Unlock()
+	t.first, t.taken, t.signed = t.tail.size, len(waiting), len(waiting)
+	for i, w := range waiting {
+		t.behind[chainKey(w.Record())] = end{w.Head(), t.first + int64(i)}
+	}
+	t.pending = append(waiting[:len(waiting):len(waiting)], t.pending...)
+	return t.put(waiting, t.first)
+}
+
+// politeWait is how long the file is waited for where nobody waits for the batch, since it
+// is kept from others for as long.
+const politeWait = 500 * time.Millisecond
+
+// patience has SQLite wait for a file that is locked for as long as somebody waits.
+func (t *transaction) patience() error {
+	wait := politeWait
+	if !t.polite && !t.until.IsZero() {
+		// In steps, so that it is seldom another one.
+		wait = max(time.Until(t.until).Round(politeWait), politeWait) //nolint:forbidigo // the deadline of a context is by that clock
+	}
+	if wait == t.store.busy {
+		return nil
+	}
+	_, err := t.raw.conn.ExecContext(t.ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", wait.Milliseconds()))
+	if err == nil {
+		t.store.busy = wait
+	}
+	return err
+}
+
+// place is that of the next record in the log.
+func (t *transaction) place() int64 {
+	if t.entered {
+		return t.tail.size + int64(len(t.pending))
+	}
+	return t.first + int64(len(t.pending))
+}
+
+// leave gives the file back.
+func (t *transaction) leave() {
+	if t.entered {
+		t.entered = false
+		t.store.filing.Unlock()
+	}
+}
+
+// end commits, where nothing went wrong before.
+func (t *transaction) end(err error) error {
+	s := t.store
+	if t.broken != nil {
+		err = t.broken
+	}
+	if err == nil {
+		_, err = t.raw.ExecContext(t.ctx, "COMMIT")
+	}
+	if err != nil {
+		s.tail = tail{} // what is known of the file is read anew
+		_, rollback := t.raw.ExecContext(t.ctx, "ROLLBACK")
+		// A transaction that SQLite has ended by itself cannot be ended again.
+		_ = rollback
+		return err
+	}
+	s.tail.follow(t)
+	s.mu.Lock()
+	if s.waiting = s.waiting[t.taken:]; len(s.waiting) == 0 {
+		s.waiting = nil
+	}
+	s.mu.Unlock()
+	if s.commits += 1 + len(t.pending)/copyRecords; s.commits >= copyEvery {
+		s.commits = 0
+		select {
+		case s.copy <- struct{}{}:
+		default: // it is being copied
+		}
+	}
+	return nil
+}
+
+// undone is the end of a chain before a change moved it.
+type undone struct {
+	name  chainName
+	end   end
+	known bool
+}
+
+// change runs one change. What it did is taken back when it fails.
+func (t *transaction) change(c *change) error {
+	if t.broken != nil {
+		return fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, t.broken)
+	}
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	t.saved, t.undo = false, t.undo[:0]
+	before := len(t.pending) - t.taken
+	err := c.run(t)
+	if t.broken != nil {
+		return fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, t.broken)
+	}
+	if t.saved && !t.care.savepoints {
+		if err != nil {
+			t.broken = errSpoiled // it runs again, and its error is that of then
+		}
+		return err
+	}
+	if err == nil && t.saved {
+		_, err = t.raw.ExecContext(t.ctx, "RELEASE change")
+	}
+	if err == nil {
+		return nil
+	}
+	t.pending = t.pending[:before+t.taken]
+	for i := len(t.undo) - 1; i >= 0; i-- {
+		if u := t.undo[i]; u.known {
+			t.ends[u.name] = u.end
+		} else {
+			delete(t.ends, u.name)
+		}
+	}
+	if t.saved {
+		t.broken = t.takeBack()
+	}
+	return errors.Join(err, t.broken)
+}
+
+// move notes where a chain ends now.
+func (t *transaction) move(name chainName, to end) {
+	old, known := t.ends[name]
+	t.undo = append(t.undo, undone{name, old, known})
+	t.ends[name] = to
+}
+
+// save makes the savepoint of the change under way, before its first write.
+func (t *transaction) save() error {
+	if t.saved && t.broken == nil {
+		return nil
+	}
+	if err := t.enter(); err != nil {
+		return err
+	}
+	if !t.care.savepoints {
+		t.saved = true
+		return nil
+	}
+	_, err := t.raw.ExecContext(t.ctx, "SAVEPOINT change")
+	t.saved = err == nil
+	return err
+}
+
+// takeBack undoes a change. It fails where SQLite has ended the transaction by
+// itself, as on a full disk: a savepoint after that would be a transaction of
+// its own, which commits without the leaves and the checkpoint.
+func (t *transaction) takeBack() error {
+	if _, err := t.raw.ExecContext(t.ctx, "ROLLBACK TO change"); err != nil {
+		return err
+	}
+	_, err := t.raw.ExecContext(t.ctx, "RELEASE change")
+	return err
+}
+
+// lazy is what a change writes through: the first write makes its savepoint.
+type lazy transaction
+
+// ExecContext implements queryer.
+func (l *lazy) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if err := (*transaction)(l).save(); err != nil {
+		return nil, err
+	}
+	result, err := l.raw.ExecContext(ctx, query, args...)
+	if ended(err) {
+		l.broken = err // what came after would stand alone
+	}
+	return result, err
+}
+
+// ended tells whether SQLite may have ended the transaction of a statement that failed.
+func ended(err error) bool {
+	var failed *sqlite.Error
+	if !errors.As(err, &failed) {
+		return false
+	}
+	switch failed.Code() & 0xff {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT:
+		return true
+	}
+	return false
+}
+
+// QueryContext implements queryer.
+func (l *lazy) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := (*transaction)(l).enter(); err != nil {
+		return nil, err
+	}
+	return l.raw.QueryContext(ctx, query, args...)
+}
+
+// QueryRowContext implements queryer. What returns rows of what it wrote has
+// its savepoint too; where that cannot be had the row carries the error of a
+// transaction that is over.
+func (l *lazy) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	begin := (*transaction)(l).enter
+	if !strings.HasPrefix(query, "SELECT") {
+		begin = (*transaction)(l).save
+	}
+	if err := begin(); err != nil {
+		over, cancel := context.WithCancelCause(ctx)
+		cancel(err)
+		return l.raw.QueryRowContext(over, query, args...)
+	}
+	return l.raw.QueryRowContext(ctx, query, args...)
+}

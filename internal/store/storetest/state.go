@@ -1,0 +1,259 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+func capability(id string) issuer.Capability {
+	clause := powerbox.Clause{Pattern: powerbox.ExactPattern(must(powerbox.ParseOperation("documents/documents:read/retrieve"))), Shape: powerbox.AnyArguments()}
+	window := powerbox.Window{From: noon, Until: noon.Add(time.Hour)}
+	return issuer.Capability{
+		ID: id, Root: id, Agent: "documents", Grant: "documents:read", Principal: "user:alice", Holder: "key:abc", Requester: "planner",
+		Purpose: "a report", Authority: must(powerbox.NewAuthority(window, 2, clause)),
+		Handles:      []issuer.Handle{{Handle: "h-1", Name: "Q1", Resource: "/q1"}},
+		RevocationID: "rv_" + id, Attenuable: true, PolicyDigest: "sha256:0", Created: noon, Expires: noon.Add(time.Hour),
+	}
+}
+
+func put(t *testing.T, s Store, c issuer.Capability) {
+	t.Helper()
+	if err := s.Update(t.Context(), func(tx issuer.Tx) error { return tx.PutCapability(c) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func aCapabilityComesBackAsItWas(t *testing.T, place Place) {
+	s, want := newFixture(t, place).open(t), capability("cap_1")
+	put(t, s, want)
+	later := capability("cap_2")
+	later.Created = noon.Add(time.Minute)
+	put(t, s, later)
+	err := s.View(t.Context(), func(r issuer.Reader) error {
+		for name, get := range map[string]func() (issuer.Capability, error){
+			"by id":            func() (issuer.Capability, error) { return r.Capability("cap_1") },
+			"by revocation id": func() (issuer.Capability, error) { return r.CapabilityByRevocation("rv_cap_1") },
+		} {
+			got, err := get()
+			if diff := cmp.Diff(want, got, cmp.Comparer(powerbox.Authority.Equal)); err != nil || diff != "" {
+				t.Errorf("%s: %v\n%s", name, err, diff)
+			}
+		}
+		if _, err := r.Capability("cap_9"); !errors.Is(err, issuer.ErrNotFound) {
+			t.Errorf("an unknown capability: %v; want ErrNotFound", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(t.Context(), func(tx issuer.Tx) error { return tx.PutCapability(want) }); err == nil {
+		t.Error("a capability was stored twice; it never changes")
+	}
+}
+
+// The sequence has no gaps although changes run at the same time and some are
+// taken back, and revoking twice is revoking once.
+func revocationsHaveNoGaps(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
+	boom := errors.New("boom")
+	var wg sync.WaitGroup
+	for p := range 8 {
+		wg.Go(func() {
+			for i := range 10 {
+				err := s.Update(t.Context(), func(tx issuer.Tx) error {
+					one := issuer.Revocation{Kind: issuer.KindRevoke, Target: fmt.Sprintf("cap_%d_%d", p, i), By: "alice", At: noon, Until: noon.Add(time.Hour)}
+					first, err := tx.Revoke(one)
+					if again, _ := tx.Revoke(one); again != first {
+						t.Errorf("revoked twice: %d and %d", first, again)
+					}
+					if err == nil && i%3 == 0 {
+						err = boom
+					}
+					return err
+				})
+				if (i%3 == 0) != errors.Is(err, boom) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	err := s.View(t.Context(), func(r issuer.Reader) error {
+		all, err := r.Revocations(0)
+		for i, one := range all {
+			if one.Sequence != int64(i+1) || !one.At.Equal(noon) || !one.Until.Equal(noon.Add(time.Hour)) || one.By != "alice" {
+				t.Fatalf("number %d is %+v", i+1, one)
+			}
+		}
+		if len(all) != 48 {
+			t.Errorf("%d revocations; want 48", len(all))
+		}
+		if some, err := r.Revocations(40); err != nil || len(some) != 8 || some[0].Sequence != 41 {
+			t.Errorf("behind 40: %v %v", some, err)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func theFirstOwnerOfATaskStays(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
+	first, second := issuer.Owner{Root: "cap_1", Principal: "user:alice", Holder: "key:abc"}, issuer.Owner{Principal: "user:eve"}
+	err := s.Update(t.Context(), func(tx issuer.Tx) error {
+		for _, o := range []issuer.Owner{first, second} {
+			got, err := tx.BindTask("documents", "", "task-1", o)
+			if err != nil || got != first {
+				t.Errorf("%v %v; want the first owner", got, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.View(t.Context(), func(r issuer.Reader) error {
+		if got, ok, err := r.TaskOwner("documents", "", "task-1"); err != nil || !ok || got != first {
+			t.Errorf("%v %v %v", got, ok, err)
+		}
+		if got, ok, err := r.TaskOwner("other", "", "task-1"); err != nil || ok {
+			t.Errorf("another agent's task: %v %v %v", got, ok, err)
+		}
+		return nil
+	})
+}
+
+// An agent can give one id to a task in each of its tenants: they are as many tasks,
+// with as many owners, also where tenant and task together are the same text.
+func theTasksOfATenantAreItsOwn(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
+	tasks := []struct{ tenant, task string }{{"", "1"}, {"t1", "1"}, {"t2", "1"}, {"T1", "1"}, {"t", "11"}, {"t1/", "1"}, {"t", "1/1"}, {"t1\x00", "1"}, {"t1 ", "1"}}
+	err := s.Update(t.Context(), func(tx issuer.Tx) error {
+		for n, of := range tasks {
+			o := issuer.Owner{Principal: "user:alice", Holder: fmt.Sprint("key:", n)}
+			if got, err := tx.BindTask("documents", of.tenant, of.task, o); err != nil || got != o {
+				t.Errorf("%q is bound to %+v, %v", of, got, err)
+			}
+		}
+		return tx.NameTask("documents", "t1", "1")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.View(t.Context(), func(r issuer.Reader) error {
+		for n, of := range tasks {
+			if got, ok, err := r.TaskOwner("documents", of.tenant, of.task); err != nil || !ok || got.Holder != fmt.Sprint("key:", n) {
+				t.Errorf("%q is %+v's, %v %v", of, got, ok, err)
+			}
+			if named, err := r.TaskNamed("documents", of.tenant, of.task); err != nil || named != (n == 1) {
+				t.Errorf("a capability was issued for %q: %v %v", of, named, err)
+			}
+		}
+		if got, ok, err := r.TaskOwner("documents", "t3", "1"); err != nil || ok {
+			t.Errorf("in a tenant that has none: %v %v %v", got, ok, err)
+		}
+		return nil
+	})
+}
+
+func modeIsWhatWasSetLast(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
+	if mode := modeOf(t, s, "documents"); mode != "" {
+		t.Errorf("mode %q before any was set", mode)
+	}
+	for _, mode := range []string{"observe", "require"} {
+		if err := s.Update(t.Context(), func(tx issuer.Tx) error { return tx.SetMode("documents", mode) }); err != nil {
+			t.Fatal(err)
+		}
+		if got := modeOf(t, s, "documents"); got != mode {
+			t.Errorf("mode %q; want %q", got, mode)
+		}
+	}
+}
+
+func recordsAreSelected(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
+	err := s.Update(t.Context(), func(tx issuer.Tx) error {
+		for i, agent := range []string{"a", "b", "a"} {
+			r := record(fmt.Sprintf("rec_%d", i))
+			r.AgentID, r.Time = agent, noon.Add(time.Duration(i)*time.Minute)
+			if _, err := tx.Append(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.View(t.Context(), func(r issuer.Reader) error {
+		for name, c := range map[string]struct {
+			query issuer.RecordQuery
+			want  []string
+		}{
+			"all, newest first": {issuer.RecordQuery{}, []string{"rec_2", "rec_1", "rec_0"}},
+			"of an agent":       {issuer.RecordQuery{Agent: "a"}, []string{"rec_2", "rec_0"}},
+			"since":             {issuer.RecordQuery{Since: noon.Add(time.Minute)}, []string{"rec_2", "rec_1"}},
+			"limited":           {issuer.RecordQuery{Limit: 1}, []string{"rec_2"}},
+			"denied":            {issuer.RecordQuery{Decision: evidence.Deny}, nil},
+		} {
+			page, err := r.Records(c.query)
+			var got []string
+			for _, one := range page.Records {
+				got = append(got, one.Record().ID)
+			}
+			if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+				t.Errorf("%s: %v\n%s", name, err, diff)
+			}
+		}
+		return nil
+	})
+}
+
+// Freezes and thaws are in the sequence of revocations, and every one is kept.
+func freezesShareTheSequence(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
+	want := []issuer.Revocation{
+		{Kind: issuer.KindRevoke, Target: "cap_1", By: "alice", At: noon, Until: noon.Add(time.Hour)},
+		{Kind: issuer.KindFreeze, Target: "cap_1", By: "operator", Reason: "odd calls", At: noon},
+		{Kind: issuer.KindFreeze, Target: "cap_1", By: "operator", Reason: "more of them", At: noon},
+		{Kind: issuer.KindThaw, Target: "cap_1", By: "operator", Reason: "explained", At: noon},
+	}
+	for i := range want {
+		want[i].Sequence = int64(i + 1)
+		err := s.Update(t.Context(), func(tx issuer.Tx) error {
+			n, err := tx.Revoke(want[i])
+			if n != want[i].Sequence {
+				t.Errorf("event %d got number %d", i+1, n)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Update(t.Context(), func(tx issuer.Tx) error { _, err := tx.Revoke(issuer.Revocation{Target: "cap_2"}); return err }); err == nil {
+		t.Error("an event of no kind was stored")
+	}
+	err := s.View(t.Context(), func(r issuer.Reader) error {
+		got, err := r.Revocations(0)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+// The times of a node that follows what others write.
+const (
+	// followEvery is how often it looks when nobody asks anything of it, so that
+	// streams under what was revoked elsewhere are cut within a second (EXT-16).
+	followEvery = 250 * time.Millisecond
+	// followLease is how long it relies on what it knows while its database does not
+	// answer; after it every decision is stale, and calls are refused.
+	followLease = 3 * time.Second
+	// followTime bounds one look.
+	followTime = 5 * time.Second
+)
+
+// Shared is what a store that several nodes write has beside [issuer.Store].
+type Shared interface {
+	Versions(ctx context.Context) (issuer.Versions, error)
+}
+
+// Follower keeps what a node remembers of a shared store as the store has it. No
+// request is answered by what was remembered before the request came: what another
+// node had committed by then is known.
+type Follower struct {
+	Store Shared
+	// Take takes over what the store has, up to these versions and possibly more. It
+	// is called by one goroutine at a time.
+	Take func(ctx context.Context, v issuer.Versions) error
+	Now  func() time.Time
+	Log  *slog.Logger
+	// Patience is how long a request waits for a look; 5 s where it is 0.
+	Patience time.Duration
+
+	mu      sync.Mutex // guards the fields below
+	waits   *look      // begins when the one before has ended; nil for none
+	looking bool
+	good    time.Time // when a look that succeeded began
+}
+
+// look is one look at the store, for everybody who came before it began.
+type look struct {
+	done chan struct{}
+	err  error
+}
+
+// CatchUp returns when everything is known that was committed before it was called.
+func (f *Follower) CatchUp(ctx context.Context) error {
+	f.mu.Lock()
+	if f.waits == nil {
+		f.waits = &look{done: make(chan struct{})}
+	}
+	mine := f.waits
+	if !f.looking {
+		f.looking = true
+		go f.run() // for everybody, whoever gives up
+	}
+	f.mu.Unlock()
+	select {
+	case <-mine.done:
+		return mine.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run looks for as long as somebody waits for it.
+func (f *Follower) run() {
+	for {
+		f.mu.Lock()
+		one := f.waits
+		f.waits = nil
+		if one == nil {
+			f.looking = false
+			f.mu.Unlock()
+			return
+		}
+		f.mu.Unlock()
+		began := f.Now()
+		one.err = f.once()
+		if one.err == nil {
+			f.mu.Lock()
+			f.good = began
+			f.mu.Unlock()
+		}
+		close(one.done)
+	}
+}
+
+func (f *Follower) once() error {
+	ctx, cancel := context.WithTimeout(context.Background(), followTime)
+	defer cancel()
+	v, err := f.Store.Versions(ctx)
+	if err != nil {
+		return err
+	}
+	return f.Take(ctx, v)
+}
+
+// Stale reports whether what is known is too old to decide by.
+func (f *Follower) Stale() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.Now().Sub(f.good) > followLease
+}
+
+// Run looks now and then until ctx ends.
+func (f *Follower) Run(ctx context.Context) {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	failed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := f.CatchUp(ctx)
+		if err != nil && !failed && ctx.Err() == nil {
+			f.Log.ErrorContext(ctx, "the store does not answer; nothing is allowed until it does", slog.Any("error", err))
+		}
+		failed = err != nil
+	}
+}
+
+// within is CatchUp for a request, which does not wait for ever.
+func (f *Follower) within(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(f.Patience, followTime))
+	defer cancel()
+	return f.CatchUp(ctx)
+}
+
+// Handler has every request wait until what was committed before it is known. Where
+// that cannot be found out the request is refused: nothing is decided by what may
+// have been revoked.
+func (f *Follower) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
+			if err := f.within(r.Context()); err != nil {
+				w.Header().Set("Retry-After", "1")
+				problem(w, http.StatusServiceUnavailable, "the store does not answer, so that nothing can be decided now; try again")
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,105 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+// NextHeader has, where a page of records is not the last, the id of the record
+// that the next one begins before.
+const NextHeader = "Powerbox-Next"
+
+const (
+	// pageLimit is how many records a page has, at the most.
+	pageLimit = 1000
+	// pageScan is how many records are looked at for a page. It bounds the time
+	// of one answer, whatever is asked for.
+	pageScan = 20000
+)
+
+// records answers with one page. A page can be empty and have a next one.
+func (a *Admin) records(w http.ResponseWriter, r *http.Request) {
+	query, err := recordQuery(r.URL.Query())
+	out := []json.RawMessage{}
+	if err == nil {
+		err = a.Store.View(r.Context(), func(rd issuer.Reader) error {
+			page, err := rd.Records(query)
+			for _, s := range page.Records {
+				out = append(out, s.Bytes())
+			}
+			if page.Next != "" {
+				w.Header().Set(NextHeader, page.Next)
+			}
+			return err
+		})
+	}
+	if errors.Is(err, issuer.ErrNotFound) {
+		err = status{http.StatusBadRequest, "before names no record; want the id of one, from the page before"}
+	}
+	reply(w, r, a.Log, out, err)
+}
+
+// recordQuery reads what is asked for. An unknown name is refused: nobody is to
+// take everything for a selection.
+func recordQuery(q url.Values) (issuer.RecordQuery, error) {
+	query := issuer.RecordQuery{Limit: pageLimit, Scan: pageScan}
+	for name, values := range q {
+		if err := setQuery(&query, name, values[len(values)-1]); err != nil {
+			return query, err
+		}
+	}
+	return query, nil
+}
+
+func setQuery(query *issuer.RecordQuery, name, value string) (err error) {
+	switch name {
+	case "agent":
+		query.Agent = value
+	case "requester":
+		query.Requester = value
+	case "principal":
+		query.Principal = value
+	case "task":
+		query.Task = value
+	case "trace":
+		query.Trace = value
+	case "operation":
+		query.Operation = value
+	case "capability":
+		query.Capability = value
+	case "decision":
+		query.Decision = evidence.Decision(value)
+	case "outcome_of":
+		query.OutcomeOf = value
+	case "before":
+		query.Before = value
+	case "since":
+		query.Since, err = moment(name, value)
+	case "until":
+		query.Until, err = moment(name, value)
+	case "limit":
+		n, errNumber := strconv.Atoi(value)
+		if errNumber != nil || n < 1 || n > pageLimit {
+			return status{http.StatusBadRequest, "limit must be a number from 1 to " + strconv.Itoa(pageLimit)}
+		}
+		query.Limit = n
+	default:
+		return status{http.StatusBadRequest, "records cannot be selected by " + strconv.Quote(name)}
+	}
+	return err
+}
+
+func moment(name, value string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return t, status{http.StatusBadRequest, name + " must be a time such as 2026-01-02T15:04:05Z"}
+	}
+	return t, nil
+}

@@ -1,0 +1,214 @@
+package api
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+	"github.com/powerbox-project/powerbox/trust"
+)
+
+// PathRegistry is where agents are searched for.
+const PathRegistry = "/v1/registry/agents"
+
+// openAPI describes the interface of the registry.
+//
+//go:embed registry.json
+var openAPI []byte
+
+// Registry serves the registry over HTTP: to sessions what they may see, to operators
+// everything.
+type Registry struct {
+	Registry *registry.Registry
+	// Agreed are the cards with which in view protected agents issued what they did.
+	Agreed *registry.Agreed
+	// IsOperator reports whether a request comes with the operator's token.
+	IsOperator func(*http.Request) bool
+	// Caller says by its session who makes a request, and for which person: one whose
+	// login counts. A person who was frozen or removed is an error.
+	Caller func(*http.Request) (identity.Caller, people.Person, error)
+	// Sees reports whether a caller may be granted anything of a protected agent.
+	Sees func(caller identity.Caller, agent string) bool
+	// Drift is what a protected agent was seen to do and its card does not declare.
+	Drift func(ctx context.Context, agent string) ([]Drift, error)
+	Log   *slog.Logger
+}
+
+// Handler returns the interface.
+func (g *Registry) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/registry/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(openAPI) // who has gone needs no description
+	})
+	handle := func(pattern string, operators bool, do func(*http.Request, registry.Viewer) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, 2<<20)
+			v, err := g.viewer(r)
+			if err == nil && operators && !v.Operator {
+				err = status{http.StatusForbidden, "this is for operators; the operator's token is in keys/operator.secret of the server's issuer.directory"}
+			}
+			var answer any
+			if err == nil {
+				answer, err = do(r, v)
+			}
+			var no registry.Refused
+			switch {
+			case errors.As(err, &no):
+				err = status{http.StatusBadRequest, no.Error()}
+			case errors.Is(err, registry.ErrUnknown):
+				err = status{http.StatusNotFound, err.Error()}
+			}
+			reply(w, r, g.Log, answer, err)
+		})
+	}
+	handle("GET "+PathRegistry, false, g.search)
+	handle("GET "+PathRegistry+"/{id}", false, g.agent)
+	handle("POST "+PathRegistry, true, g.register)
+	handle("POST "+PathRegistry+"/{id}/refresh", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+		return g.Registry.Refresh(r.Context(), r.PathValue("id"))
+	})
+	handle("POST "+PathRegistry+"/{id}/accept", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+		digest, err := digestIn(r)
+		if err != nil {
+			return nil, err
+		}
+		return g.Registry.Accept(r.Context(), r.PathValue("id"), digest)
+	})
+	handle("GET "+PathRegistry+"/{id}/consent", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+		digest, stopped, err := g.Agreed.Waiting(r.Context(), r.PathValue("id"))
+		if err == nil && digest == "" {
+			err = registry.ErrUnknown
+		}
+		return Consent{r.PathValue("id"), digest, append([]registry.Stopped{}, stopped...)}, err
+	})
+	handle("POST "+PathRegistry+"/{id}/consent", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+		digest, err := digestIn(r)
+		if err != nil {
+			return nil, err
+		}
+		stopped, err := g.Agreed.Consent(r.Context(), r.PathValue("id"), digest, "operator")
+		return Consent{r.PathValue("id"), digest, stopped}, err
+	})
+	handle("DELETE "+PathRegistry+"/{id}", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+		return map[string]string{"removed": r.PathValue("id")}, g.Registry.Forget(r.Context(), r.PathValue("id"))
+	})
+	return mux
+}
+
+// listed is an agent with what it was seen to do, which is known from records, and so
+// for operators alone (CARD-12).
+type listed struct {
+	registry.Entry
+	Drift []Drift `json:"drift,omitempty"`
+}
+
+func (g *Registry) agent(r *http.Request, v registry.Viewer) (any, error) {
+	e, err := g.Registry.Agent(r.Context(), v, r.PathValue("id"))
+	if err != nil || !e.Protected || !v.Operator {
+		return e, err
+	}
+	drift, err := g.Drift(r.Context(), e.ID)
+	return listed{e, drift}, err
+}
+
+// digestIn is the digest of the card that an operator looked at.
+func digestIn(r *http.Request) (string, error) {
+	var body struct {
+		Digest string `json:"card_digest"`
+	}
+	err := decode(r, &body)
+	return body.Digest, err
+}
+
+// Consent is what stopped at a protected agent since its card widened, and the card
+// that it has now (CARD-13).
+type Consent struct {
+	Agent   string             `json:"agent"`
+	Digest  string             `json:"card_digest"`
+	Stopped []registry.Stopped `json:"stopped"`
+}
+
+// viewer is who asks. Who is nobody is told nothing.
+func (g *Registry) viewer(r *http.Request) (registry.Viewer, error) {
+	if g.IsOperator(r) {
+		return registry.Viewer{Operator: true}, nil
+	}
+	caller, who, err := g.Caller(r)
+	var no *agentauth.Error
+	if errors.As(err, &no) {
+		return registry.Viewer{}, status{no.Status(), no.Message}
+	}
+	if err != nil || who.Principal == "" {
+		return registry.Viewer{}, status{http.StatusUnauthorized, "the registry is for sessions and operators; send an access token for this server, or the operator's token"}
+	}
+	return registry.Viewer{Principal: who.Principal, Groups: who.Groups, Sees: func(agent string) bool { return g.Sees(caller, agent) }}, nil
+}
+
+func (g *Registry) register(r *http.Request, _ registry.Viewer) (any, error) {
+	var o registry.Offer
+	if err := decode(r, &o); err != nil {
+		return nil, err
+	}
+	return g.Registry.Register(r.Context(), o)
+}
+
+// queryNames are the parameters of a search; all may be repeated but those of one.
+var (
+	queryNames  = []string{"text", "skill", "operation", "version", "binding", "feature", "model", "scope", "evidence", "compliance"}
+	singleNames = []string{"depth", "trust"}
+)
+
+// maxWanted bounds how much one search asks for.
+const maxWanted = 64
+
+func (g *Registry) search(r *http.Request, v registry.Viewer) (any, error) {
+	q, err := queryOf(r.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	found, err := g.Registry.Search(r.Context(), v, q)
+	return map[string]any{"agents": found}, err
+}
+
+// queryOf reads a search. A parameter that nobody knows would select what the caller
+// does not mean.
+func queryOf(values url.Values) (registry.Query, error) {
+	n := 0
+	for name, list := range values {
+		switch {
+		case slices.Contains(singleNames, name) && len(list) > 1:
+			return registry.Query{}, status{http.StatusBadRequest, name + " is there twice"}
+		case !slices.Contains(singleNames, name) && !slices.Contains(queryNames, name):
+			return registry.Query{}, status{http.StatusBadRequest, strconv.QuoteToASCII(name) + " is no parameter of a search; see /v1/registry/openapi.json"}
+		}
+		n += len(list)
+	}
+	if n > maxWanted {
+		return registry.Query{}, status{http.StatusBadRequest, "a search has at most 64 parameters"}
+	}
+	q := registry.Query{
+		Text: values["text"], Skills: values["skill"], Operations: values["operation"], Versions: values["version"], Bindings: values["binding"],
+		Features: values["feature"], Models: values["model"], Scopes: values["scope"], Evidence: values["evidence"], Compliance: values["compliance"],
+		Trust: trust.Level(values.Get("trust")),
+	}
+	if depth := values.Get("depth"); depth != "" {
+		var err error
+		if q.Depth, err = strconv.Atoi(depth); err != nil || q.Depth < 0 || q.Depth > 16 {
+			return q, status{http.StatusBadRequest, "depth is no number from 0 to 16"}
+		}
+	}
+	if q.Trust != "" && !slices.Contains([]trust.Level{trust.High, trust.Moderate, trust.Low}, q.Trust) {
+		return q, status{http.StatusBadRequest, "trust is none of HIGH, MODERATE and LOW"}
+	}
+	return q, nil
+}

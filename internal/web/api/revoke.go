@@ -1,0 +1,265 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/remote/feed"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+)
+
+// maxVictims is how many capabilities an answer lists. The count is of all.
+const maxVictims = 1000
+
+// revoke answers a revocation, single and bulk (EXT-15), and with dry_run what
+// would die of it.
+func (a *Admin) revoke(r *http.Request) (any, error) {
+	var body struct {
+		Target    string   `json:"target"`
+		Chain     []string `json:"chain"`
+		Issuer    string   `json:"issuer"`
+		Holder    string   `json:"holder"`
+		Delegator string   `json:"delegator"`
+		Principal string   `json:"principal"`
+		DryRun    bool     `json:"dry_run"`
+	}
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	t := issuer.Target{
+		ID: body.Target, Chain: body.Chain,
+		All: issuer.Bulk{Issuer: body.Issuer, Holder: body.Holder, Delegator: body.Delegator, Principal: body.Principal},
+	}
+	if body.DryRun {
+		return a.victims(r, t)
+	}
+	rev, err := a.Issuer.RevokeAsOperator(r.Context(), "operator", t)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"target": rev.Target, "kind": rev.Kind, "sequence": rev.Sequence, "at": rev.At}, nil
+}
+
+// Victim is a capability on record that a revocation ends.
+type Victim struct {
+	ID        string    `json:"id"`
+	Parent    string    `json:"parent,omitempty"`
+	Agent     string    `json:"agent"`
+	Grant     string    `json:"grant"`
+	Principal string    `json:"principal"`
+	Holder    string    `json:"holder"`
+	Requester string    `json:"requester,omitempty"`
+	Purpose   string    `json:"purpose"`
+	Expires   time.Time `json:"expires"`
+}
+
+func (a *Admin) victims(r *http.Request, t issuer.Target) (any, error) {
+	dying, count, rev, err := a.Issuer.Victims(r.Context(), t, maxVictims)
+	if err != nil {
+		return nil, err
+	}
+	out := []Victim{}
+	for _, c := range dying {
+		v := Victim{
+			ID: c.ID, Agent: c.Agent, Grant: c.Grant, Principal: c.Principal, Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Expires: c.Expires,
+		}
+		if n := len(c.Ancestors); n > 0 {
+			v.Parent = c.Ancestors[n-1]
+		}
+		out = append(out, v)
+	}
+	return map[string]any{"dry_run": true, "target": rev.Target, "kind": rev.Kind, "dies": out, "count": count}, nil
+}
+
+// revoked tells which of the given ids have been revoked, and which are frozen.
+func (a *Admin) revoked(r *http.Request) (any, error) {
+	revoked, frozen := []string{}, []string{}
+	for _, id := range r.URL.Query()["id"] {
+		if a.Issuer.Revoked(id) {
+			revoked = append(revoked, id)
+		}
+		if a.Issuer.Frozen(id) {
+			frozen = append(frozen, id)
+		}
+	}
+	return map[string]any{"revoked": revoked, "frozen": frozen}, nil
+}
+
+// report is how far a gateway had followed the feed when it last said so.
+type report struct {
+	sequence int64
+	lease    time.Duration
+	version  string
+	unsent   int64
+	at       time.Time
+}
+
+// heard notes what a gateway says.
+func (g *Gateways) heard(id string, q link.StatusQuery) {
+	lease := time.Duration(q.Lease) * time.Millisecond
+	if lease <= 0 || lease > feed.MaxLease {
+		lease = feed.MaxLease
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.reports == nil {
+		g.reports = map[string]report{}
+	}
+	if len(q.Version) > maxVersion {
+		q.Version = ""
+	}
+	said := report{q.Sequence, lease, q.Version, max(0, q.Unsent), g.Now()}
+	g.reports[id] = said
+	if g.Keeper != nil {
+		go g.tell(id, said)
+	}
+}
+
+// said is what a gateway last said, of the last hour.
+func (g *Gateways) said(id string) (report, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r, ok := g.reports[id]
+	return r, ok && g.Now().Sub(r.at) < reportLife
+}
+
+// keptReport is what other nodes are told of a report.
+type keptReport struct {
+	Sequence int64
+	Lease    time.Duration
+	Version  string
+	Unsent   int64
+	At       time.Time
+}
+
+const (
+	reportKind = "gateway report"
+	reportLife = time.Hour
+	// maxVersion is how much of a gateway's words about its program is kept, in bytes.
+	maxVersion = 128
+)
+
+// tell has other nodes know what a gateway said. Whoever misses it waits for the
+// gateway's lease.
+func (g *Gateways) tell(id string, r report) {
+	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
+	defer cancel()
+	value, err := json.Marshal(keptReport{r.sequence, r.lease, r.version, r.unsent, r.at})
+	if err == nil {
+		err = g.Keeper.Keep(ctx, reportKind, id, value, r.at.Add(reportLife))
+	}
+	if err != nil {
+		g.Log.WarnContext(ctx, "other nodes were not told how far a gateway is", slog.String("gateway", id), slog.Any("error", err))
+	}
+}
+
+// gather takes over what gateways said to other nodes.
+func (g *Gateways) gather(ctx context.Context) error {
+	if g.Keeper == nil {
+		return nil
+	}
+	all, err := g.Keeper.AllKept(ctx, reportKind, g.Now())
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.reports == nil {
+		g.reports = map[string]report{}
+	}
+	for id, value := range all {
+		var r keptReport
+		if err := json.Unmarshal(value, &r); err != nil {
+			return fmt.Errorf("the report of gateway %s is damaged: %w", id, err)
+		}
+		if r.At.After(g.reports[id].at) {
+			g.reports[id] = report{r.Sequence, r.Lease, r.Version, r.Unsent, r.At}
+		}
+	}
+	return nil
+}
+
+// Reached is where an event of the feed has come (EXT-16).
+type Reached struct {
+	Sequence int64 `json:"sequence"`
+	// Reads is until when gateways whose lease is over go on with reads all the
+	// same, since an operator has extended it; absent where nobody has.
+	Reads *time.Time `json:"reads,omitempty"`
+	// Done says that nobody is waited for: each gateway has it or denies.
+	Done     bool             `json:"done"`
+	Gateways []GatewayReached `json:"gateways"`
+}
+
+// GatewayReached is one open gateway.
+type GatewayReached struct {
+	ID       string     `json:"id"`
+	Agent    string     `json:"agent"`
+	Has      bool       `json:"has"`                // it enforces the event
+	Sequence int64      `json:"sequence"`           // how far it said that it is
+	Reported *time.Time `json:"reported,omitempty"` // when; absent for never since the server started
+	// Over is when its lease ends if it has not heard of the event: what it knew
+	// before was told before the event was made. It denies from then on.
+	Over time.Time `json:"over"`
+}
+
+// reached tells which gateways have an event.
+func (a *Admin) reached(r *http.Request) (any, error) {
+	n, err := strconv.ParseInt(r.PathValue("sequence"), 10, 64)
+	if err != nil || n < 1 {
+		return nil, status{http.StatusBadRequest, "sequence must be the number of a revocation, from 1"}
+	}
+	made, err := a.made(r, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Gateways.gather(r.Context()); err != nil {
+		return nil, err
+	}
+	return a.Gateways.reached(n, made, a.Issuer.ExtendedUntil()), nil
+}
+
+// made returns when an event was made, or up to a second later: times are stored
+// in whole seconds, and what the feed said last before it is as old as that.
+func (a *Admin) made(r *http.Request, n int64) (time.Time, error) {
+	var all []issuer.Revocation
+	err := a.Store.View(r.Context(), func(rd issuer.Reader) error {
+		var err error
+		all, err = rd.Revocations(n - 1)
+		return err
+	})
+	switch {
+	case err != nil:
+		return time.Time{}, err
+	case len(all) == 0:
+		return time.Time{}, issuer.ErrNotFound
+	}
+	return all[0].At.Add(time.Second), nil
+}
+
+func (g *Gateways) reached(n int64, made, extended time.Time) Reached {
+	now := g.Now()
+	out := Reached{Sequence: n, Done: true, Gateways: []GatewayReached{}}
+	if extended.After(now) {
+		out.Reads = &extended
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, k := range g.known {
+		if !k.Closed.IsZero() {
+			continue
+		}
+		one := GatewayReached{ID: k.ID, Agent: k.Agent, Over: made.Add(feed.MaxLease)}
+		if said, ok := g.reports[k.ID]; ok {
+			one.Has, one.Sequence, one.Reported, one.Over = said.sequence >= n, said.sequence, &said.at, made.Add(said.lease)
+		}
+		out.Done = out.Done && (one.Has || !now.Before(one.Over))
+		out.Gateways = append(out.Gateways, one)
+	}
+	return out
+}

@@ -1,0 +1,208 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/trust"
+)
+
+// RecordLog is the log of records in its order.
+type RecordLog interface {
+	// From returns the records from a place on, a bounded number of them; none at
+	// the end of the log.
+	From(ctx context.Context, place int64) ([]evidence.Sealed, error)
+	// Begins returns the place of the first record that is there: 0, unless others
+	// were archived.
+	Begins(ctx context.Context) (int64, error)
+}
+
+// The times of scores.
+const (
+	// scoresEvery is how often what was recorded is taken over.
+	scoresEvery = time.Second
+	// scoresLife is for how long levels hold that could not be brought up to date.
+	// After it everybody is of the lowest.
+	scoresLife = 30 * time.Second
+)
+
+// Scores are the scores of the protected agents, from the evidence of the store
+// (EXT-18). They follow the log by reading it, so that whoever appends to it does
+// nothing for them. Its methods can be called by many goroutines.
+type Scores struct {
+	Log    RecordLog
+	Agents []string // that are protected here; everybody else is of the lowest level
+	// Named reports whether an origin on record is one that the operator has a name
+	// for. Optional: none is.
+	Named func(origin string) bool
+	Now   func() time.Time
+	Slog  *slog.Logger
+
+	levels atomic.Pointer[levels]
+
+	mu     sync.Mutex // guards the fields below
+	ledger ledger
+}
+
+// levels are those of all agents, as of a time.
+type levels struct {
+	of map[string]trust.Level
+	at time.Time
+}
+
+// ledger is a book with what it was read from: every record is looked at for what
+// a chain needs to hold, but for its signature, which takes an export to check.
+type ledger struct {
+	book   trust.Book
+	chains map[evidence.ChainID]evidence.Head // of the next record
+	place  int64
+	midway bool // it was not read from the beginning: what was archived is not there
+	named  func(origin string) bool
+	seen   seen
+}
+
+// follow takes over what is in the log behind what it has.
+func (l *ledger) follow(ctx context.Context, log RecordLog) error {
+	begins, err := log.Begins(ctx)
+	if err != nil {
+		return err
+	}
+	if l.place < begins {
+		*l = ledger{book: trust.Book{Until: l.book.Until}, place: begins, midway: true, named: l.named}
+	}
+	for {
+		sealed, err := log.From(ctx, l.place)
+		if err != nil || len(sealed) == 0 {
+			return err
+		}
+		for _, s := range sealed {
+			l.add(s)
+		}
+	}
+}
+
+func (l *ledger) add(s evidence.Sealed) {
+	r := s.Record()
+	if l.chains == nil {
+		l.chains = map[evidence.ChainID]evidence.Head{}
+	}
+	next, known := l.chains[r.Details.ChainID]
+	switch {
+	case !known && l.midway && r.Details.Sequence > 0:
+		next = evidence.Head{ChainID: r.Details.ChainID, Sequence: r.Details.Sequence, Hash: s.Prev()}
+	case !known:
+		next = evidence.Genesis(r.Details.ChainID)
+	}
+	if s.CheckHash() != nil || r.Details.Sequence != next.Sequence || s.Prev() != next.Hash {
+		l.book.Break(r.AgentID)
+	}
+	l.chains[r.Details.ChainID] = s.Head()
+	l.book.Add(r)
+	if l.named != nil {
+		l.seen.add(r, l.named)
+	}
+	l.place++
+}
+
+// Update brings the scores up to date.
+func (s *Scores) Update(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ledger.named = s.Named
+	if err := s.ledger.follow(ctx, s.Log); err != nil {
+		return err
+	}
+	now := s.Now()
+	l := &levels{of: map[string]trust.Level{}, at: now}
+	for _, agent := range s.Agents {
+		l.of[agent] = trust.Of(s.ledger.book.History(agent, now)).Level
+	}
+	s.levels.Store(l)
+	return nil
+}
+
+// Follow brings the scores up to date again and again, until ctx ends.
+func (s *Scores) Follow(ctx context.Context) {
+	tick := time.NewTicker(scoresEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := s.Update(ctx); err != nil && ctx.Err() == nil {
+			s.Slog.ErrorContext(ctx, "the scores of agents are not brought up to date", slog.Any("error", err))
+		}
+	}
+}
+
+// Level returns the level of an agent, the lowest where it is not known now
+// (EXT-18, ATK-52).
+func (s *Scores) Level(agent string) trust.Level {
+	return s.Levels()[agent].OrNone()
+}
+
+// Levels returns the levels of all agents, none where they are not known now.
+func (s *Scores) Levels() map[string]trust.Level {
+	if l := s.levels.Load(); l != nil && s.Now().Sub(l.at) <= scoresLife {
+		return l.of
+	}
+	return nil
+}
+
+// Score is what an agent's score is and comes from.
+type Score struct {
+	Agent string    `json:"agent"`
+	AsOf  time.Time `json:"as_of"`
+	trust.Report
+	Counts  trust.Counts `json:"counts"`
+	Broken  bool         `json:"broken_chain"`
+	Renewed *time.Time   `json:"credentials_renewed,omitempty"` // absent where nobody knows
+}
+
+// NewScore words the score of an agent.
+func NewScore(agent string, h trust.History) Score {
+	s := Score{Agent: agent, AsOf: h.AsOf.UTC(), Report: trust.Of(h), Counts: h.Counts, Broken: h.Broken}
+	if !h.Renewed.IsZero() {
+		at := h.Renewed.UTC()
+		s.Renewed = &at
+	}
+	return s
+}
+
+// Of returns the score of an agent as of a time: of now where that is zero.
+func (s *Scores) Of(ctx context.Context, agent string, at time.Time) (Score, error) {
+	if !slices.Contains(s.Agents, agent) {
+		return Score{}, status{http.StatusNotFound, "no agent " + agent + " is protected here; without evidence there is no score"}
+	}
+	if !at.IsZero() {
+		then := ledger{book: trust.Book{Until: at}}
+		err := then.follow(ctx, s.Log)
+		return NewScore(agent, then.book.History(agent, at)), err
+	}
+	if err := s.Update(ctx); err != nil {
+		return Score{}, errors.Join(errors.New("the evidence cannot be read"), err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return NewScore(agent, s.ledger.book.History(agent, s.Now())), nil
+}
+
+func (a *Admin) trust(r *http.Request) (any, error) {
+	var at time.Time
+	if text := r.URL.Query().Get("at"); text != "" {
+		var err error
+		if at, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return nil, status{http.StatusBadRequest, "at must be a time such as 2026-01-02T15:04:05Z"}
+		}
+	}
+	return a.Scores.Of(r.Context(), r.PathValue("agent"), at)
+}

@@ -1,0 +1,148 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// Bounds of what is remembered of the log beside scores.
+const (
+	maxPairs     = 10000 // of an origin and a target
+	maxPairNames = 64    // operations of one pair
+	maxDrifts    = 64    // behaviours of one agent
+)
+
+// Unnamed is the origin of those that the operator has no name for.
+const Unnamed = "(unnamed callers)"
+
+// Pair is what somebody tried at an agent, of what is on record (GATE-10).
+type Pair struct {
+	From, To        string
+	Allowed, Denied int
+	Operations      []string // that the attempts required, in order; at most 64
+	Last            time.Time
+}
+
+// Drift is something that an agent did and its card does not declare (CARD-12).
+type Drift struct {
+	Behaviour string    `json:"behaviour"`
+	Times     int       `json:"times"`
+	Last      time.Time `json:"last"`
+}
+
+// seen is what the log says beside what scores are made of.
+type seen struct {
+	pairs map[[2]string]*Pair
+	drift map[string]map[string]*Drift // by agent and behaviour
+}
+
+// add takes over one record.
+func (s *seen) add(r evidence.Record, known func(origin string) bool) {
+	if r.Details.OutcomeOf != "" {
+		s.addDrift(r)
+		return
+	}
+	g := r.Details.Gate
+	if g == nil || g.Origin == "" || g.Target == "" {
+		return
+	}
+	key := [2]string{g.Origin, g.Target}
+	if !known(g.Origin) {
+		key[0] = Unnamed
+	}
+	p := s.pairs[key]
+	if p == nil {
+		if len(s.pairs) >= maxPairs {
+			return
+		}
+		if s.pairs == nil {
+			s.pairs = map[[2]string]*Pair{}
+		}
+		p = &Pair{From: key[0], To: key[1]}
+		s.pairs[key] = p
+	}
+	if r.Decision == evidence.Deny {
+		p.Denied++
+	} else {
+		p.Allowed++
+	}
+	p.Last = r.Time
+	for _, op := range g.Required {
+		if at, there := slices.BinarySearch(p.Operations, op); !there && len(p.Operations) < maxPairNames {
+			p.Operations = slices.Insert(p.Operations, at, strings.Clone(op))
+		}
+	}
+}
+
+func (s *seen) addDrift(r evidence.Record) {
+	if !bytes.Contains(r.Outcome, []byte(`"drift"`)) {
+		return
+	}
+	var told struct {
+		Drift []string `json:"drift"`
+	}
+	if json.Unmarshal(r.Outcome, &told) != nil {
+		return // what another version wrote
+	}
+	for _, b := range told.Drift {
+		of := s.drift[r.AgentID]
+		switch {
+		case of == nil && s.drift == nil:
+			s.drift = map[string]map[string]*Drift{}
+			fallthrough
+		case of == nil:
+			of = map[string]*Drift{}
+			s.drift[r.AgentID] = of
+		}
+		if of[b] == nil {
+			if len(of) >= maxDrifts {
+				continue
+			}
+			of[b] = &Drift{Behaviour: b}
+		}
+		of[b].Times++
+		of[b].Last = r.Time
+	}
+}
+
+// Pairs returns who tried anything at whom, of what is on record, in order of their
+// names.
+func (s *Scores) Pairs(ctx context.Context) ([]Pair, error) {
+	if err := s.Update(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Pair, 0, len(s.ledger.seen.pairs))
+	for _, p := range s.ledger.seen.pairs {
+		one := *p
+		one.Operations = slices.Clone(p.Operations)
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b Pair) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	return out, nil
+}
+
+// Drifts returns what an agent was seen to do that its card does not declare, in
+// order of the behaviours' names.
+func (s *Scores) Drifts(ctx context.Context, agent string) ([]Drift, error) {
+	if err := s.Update(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.ledger.seen.drift[agent]
+	var out []Drift
+	for _, b := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, *of[b])
+	}
+	return out, nil
+}

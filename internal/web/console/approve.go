@@ -1,0 +1,400 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/peer"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// homePage is what waits for a person.
+type homePage struct {
+	Code    string
+	Agents  bool // whether agents show codes here
+	Waiting []waiting
+	Own     []deskEntry // what was asked for in the person's own name
+	Review  []deskEntry // what the person reviews
+}
+
+// waiting are the open requests of one agent.
+type waiting struct {
+	Agent, Name, Host string
+	Requests          []request
+}
+
+type request struct {
+	ID      string
+	Asks    []asked
+	Expires time.Time
+}
+
+func (k *Console) home(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	qs, err := k.config.Approvals.Questions(v.r.Context(), who)
+	if err != nil {
+		return err
+	}
+	page := homePage{Code: clipped(v.r.URL.Query().Get("code"), 20), Agents: len(k.config.Agents.Offered()) > 0, Waiting: k.byAgent(qs)}
+	if page.Own, page.Review, err = k.onDesk(v, who); err != nil {
+		return err
+	}
+	return k.show(v, "approvals", page)
+}
+
+// byAgent has the requests of one agent together: ten questions of one agent are
+// one matter (ATK-48).
+func (k *Console) byAgent(qs []provider.Question) []waiting {
+	var out []waiting
+	for _, q := range qs {
+		i := slices.IndexFunc(out, func(w waiting) bool { return w.Agent == q.Agent.ID })
+		if i < 0 {
+			out = append(out, waiting{Agent: q.Agent.ID, Name: q.Agent.Name, Host: q.Host.Name})
+			i = len(out) - 1
+		}
+		out[i].Requests = append(out[i].Requests, request{ID: q.Approval.ID, Asks: k.asks(q), Expires: q.Approval.Expires})
+	}
+	return out
+}
+
+// byCode finds the request of a code that somebody typed. It is a post, so that a
+// link with a code in it neither opens a request nor spends a guess (ATK-50).
+func (k *Console) byCode(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	q, err := k.config.Approvals.ByCode(v.r.Context(), who, v.r.PostFormValue("code"))
+	if err != nil {
+		return err
+	}
+	return v.see("/approve/" + q.Approval.ID)
+}
+
+func clipped(s string, longest int) string {
+	if len(s) > longest {
+		return s[:longest]
+	}
+	return s
+}
+
+// asked is one capability that is asked for, as a person judges it.
+type asked struct {
+	Grant, Name, Says string
+	Sensitivity       provider.Sensitivity
+	Risky             bool // it changes something, and takes a passkey
+	High              bool
+	New               bool     // the agent has nothing of it
+	Holds             []string // what the agent has of it, in words
+	Refused           int      // how often a person refused it to this agent before
+	Fields            []field
+	Theirs            []string // limits that the agent names and the server does not know
+	Broad             bool     // risky, and not held to anything that the server knows
+	Status            agentauth.Status
+	Gone              bool // not offered any more, or nothing of it
+}
+
+func (k *Console) asks(q provider.Question) []asked {
+	out := make([]asked, 0, len(q.Grants))
+	for _, g := range q.Grants {
+		c := k.config.Approvals.Capability(g.Capability)
+		one := asked{Grant: g.ID, Name: g.Capability, Status: g.Status, Gone: c == nil || c.Blocked || g.Status == agentauth.Pending && !k.config.Approvals.Remains(g), New: true, Fields: fields(g, c), Theirs: theirs(g, c)}
+		if c != nil {
+			one.Says, one.Sensitivity = c.Description, c.Sensitivity
+			one.Risky, one.High = c.Sensitivity != provider.Read, c.Sensitivity == provider.High
+		}
+		one.Broad = one.Risky && !slices.ContainsFunc(one.Fields, func(f field) bool { return len(f.Limits) > 0 })
+		for _, h := range q.Held {
+			if h.Capability == g.Capability {
+				one.New = false
+				one.Holds = append(one.Holds, inWords(h, c))
+			}
+		}
+		for _, d := range q.Denied {
+			if d.Capability == g.Capability {
+				one.Refused++
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// inWords says what fields are held to, on one line.
+func inWords(g provider.Grant, c *provider.Capability) string {
+	var parts []string
+	for _, f := range fields(g, c) {
+		if len(f.Limits) > 0 {
+			parts = append(parts, visible(f.Name)+" "+f.Words())
+		}
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "with any values")
+	}
+	if own := theirs(g, c); len(own) > 0 {
+		parts = append(parts, "and in the agent's own words "+strings.Join(own, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// ending is one end that a person can choose.
+type ending struct {
+	Says string
+	At   time.Time
+}
+
+// questionPage is one request.
+type questionPage struct {
+	Question                  provider.Question
+	Who                       string // the agent's user, or who would become it
+	Asks                      []asked
+	Held                      []heldGrant
+	Others                    []request // open requests of the same agent
+	Seen                      string
+	Open, Fresh               bool
+	Passkeys, HasPasskey      bool
+	NeedsPasskey              bool
+	Entails                   []string  // what agents of the host then have unasked and what changes something, in words
+	Ends                      time.Time // of the agent
+	Idle                      string    // how long it lives without a request
+	Endings                   []ending
+	HostKnown, HostKeysServed bool
+	HostKeys                  string // host name that serves the host's keys, "" for an inline key
+	Lookalike                 string
+	Here                      bool // it was asked from where the visitor is
+	Times                     int  // how often the person refused this agent something
+	Kind                      string
+	History                   []provider.Action // of an agent that somebody is asked to take over
+	Claimed                   []provider.Agent  // that end when the host becomes the person's: the first of them
+	ClaimedMore               int               // how many there are besides
+}
+
+// located compares where it was asked from with where the visitor is. If a proxy may stand
+// in front of the visitor, all addresses here may be its own: then the page has none.
+func (p *questionPage) located(visitor string) {
+	if visitor == "" {
+		p.Question.Approval.From, p.Question.Host.From = "", ""
+		return
+	}
+	p.Here = p.Question.Approval.From == visitor
+}
+
+// claimedShown bounds how many agents are named that would be claimed.
+const claimedShown = 20
+
+type heldGrant struct {
+	Says, Words string
+	Expires     time.Time
+}
+
+func (k *Console) question(v *visit) error {
+	id := v.r.PathValue("id")
+	if k.atDesk(id) {
+		return k.deskQuestion(v, id)
+	}
+	if _, isCode := provider.NormalCode(id); isCode {
+		return v.see("/approve?code=" + url.QueryEscape(id))
+	}
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	q, err := k.config.Approvals.Question(v.r.Context(), who, id)
+	if err != nil {
+		return err
+	}
+	page, err := k.questionPage(v, who, q)
+	if err != nil {
+		return err
+	}
+	return k.show(v, "question", page)
+}
+
+func (k *Console) questionPage(v *visit, who provider.Person, q provider.Question) (questionPage, error) {
+	now := k.config.Now()
+	page := questionPage{
+		Question: q, Who: q.Host.User, Asks: k.asks(q), Seen: k.config.Approvals.Digest(q), Open: k.config.Approvals.Open(q), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
+		Idle: lasting(q.Agent.Clocks.Session),
+		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Lookalike: lookalike(q, k.config.Name), Times: len(q.Denied), Kind: string(q.Approval.Kind),
+	}
+	page.located(peer.Of(v.r).Shown())
+	if page.Who == "" && q.Agent.Mode == agentauth.Delegated {
+		page.Who = who.Principal
+	}
+	if u, err := url.Parse(q.Host.KeysURL); err == nil {
+		page.HostKeys = u.Host
+	}
+	if q.Approval.Kind == provider.ForClaim {
+		page.Who = who.Principal
+		var err error
+		if page.History, err = k.config.Approvals.History(v.r.Context(), who, q); err != nil {
+			return page, err
+		}
+	}
+	page.Claimed = q.Claimed[:min(len(q.Claimed), claimedShown)]
+	page.ClaimedMore = len(q.Claimed) - len(page.Claimed)
+	for _, c := range k.config.Approvals.Entails(q) {
+		page.Entails = append(page.Entails, c.Description)
+	}
+	page.NeedsPasskey = len(page.Entails) > 0 || slices.ContainsFunc(page.Asks, func(a asked) bool { return a.Risky })
+	for _, h := range q.Held {
+		c := k.config.Approvals.Capability(h.Capability)
+		one := heldGrant{Says: h.Capability, Words: inWords(h, c), Expires: h.Expires}
+		if c != nil {
+			one.Says = c.Description
+		}
+		page.Held = append(page.Held, one)
+	}
+	for _, e := range []ending{{"1 hour", now.Add(time.Hour)}, {"1 day", now.Add(24 * time.Hour)}} {
+		if e.At.Before(page.Ends) {
+			e.At = e.At.Truncate(time.Minute)
+			page.Endings = append(page.Endings, e)
+		}
+	}
+	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
+	if err != nil {
+		return page, err
+	}
+	page.HasPasskey = len(keys) > 0
+	all, err := k.config.Approvals.Questions(v.r.Context(), who)
+	if err != nil {
+		return page, err
+	}
+	for _, w := range k.byAgent(all) {
+		for _, r := range w.Requests {
+			if w.Agent == q.Agent.ID && r.ID != q.Approval.ID {
+				page.Others = append(page.Others, r)
+			}
+		}
+	}
+	return page, nil
+}
+
+// read reads an answer from a form.
+func (k *Console) read(v *visit, q provider.Question) (provider.Answer, error) {
+	if err := v.r.ParseMultipartForm(formLimit); err != nil && v.r.PostForm == nil {
+		return provider.Answer{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form cannot be read")
+	}
+	form := v.r.PostForm
+	answer := provider.Answer{Seen: form.Get("seen"), Reason: form.Get("reason")}
+	switch form.Get("answer") {
+	case "deny":
+		answer.Deny = true
+		for _, g := range q.Grants {
+			answer.Decisions = append(answer.Decisions, provider.Decision{Grant: g.ID, Reason: form.Get("why." + g.ID)})
+		}
+		return answer, nil
+	case "approve":
+	default:
+		return answer, agentauth.Errorf(agentauth.CodeInvalidRequest, "the answer is neither deny nor approve")
+	}
+	if answer.Seen == "" {
+		return answer, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form does not say what you were shown; open the request again")
+	}
+	var until time.Time
+	if given := form.Get("until"); given != "" {
+		var err error
+		if until, err = time.Parse(time.RFC3339, given); err != nil {
+			return answer, agentauth.Errorf(agentauth.CodeInvalidRequest, "the end is no time")
+		}
+	}
+	chosen := form["grant"]
+	if len(chosen) == 0 {
+		return answer, agentauth.Errorf(agentauth.CodeInvalidRequest, "nothing is ticked: tick what the agent may do, or deny the request")
+	}
+	for _, g := range q.Grants {
+		d := provider.Decision{Grant: g.ID, Approve: slices.Contains(chosen, g.ID), Until: until}
+		if !d.Approve {
+			d.Reason = form.Get("why." + g.ID)
+		} else {
+			var err error
+			if d.Constraints, err = narrower(fields(g, k.config.Approvals.Capability(g.Capability)), form); err != nil {
+				return answer, err
+			}
+		}
+		answer.Decisions = append(answer.Decisions, d)
+	}
+	return answer, nil
+}
+
+// answering reads who answers what, and refuses what needs a fresh login.
+func (k *Console) answering(v *visit) (provider.Person, provider.Question, provider.Answer, error) {
+	who, err := k.person(v)
+	if err != nil {
+		return who, provider.Question{}, provider.Answer{}, err
+	}
+	q, err := k.config.Approvals.Question(v.r.Context(), who, v.r.PathValue("id"))
+	if err != nil {
+		return who, q, provider.Answer{}, err
+	}
+	answer, err := k.read(v, q)
+	if err == nil && !answer.Deny && !k.fresh(v) {
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then approve", lasting(k.config.Fresh))
+	}
+	return who, q, answer, err
+}
+
+// answerChallenge asks the person's passkey to sign the answer in the form.
+func (k *Console) answerChallenge(v *visit) error {
+	if k.atDesk(v.r.PathValue("id")) {
+		return k.deskChallenge(v)
+	}
+	who, q, answer, err := k.answering(v)
+	if err != nil {
+		return err
+	}
+	if answer.Seen != k.config.Approvals.Digest(q) {
+		return agentauth.Errorf(agentauth.CodeChanged, "the request has changed since you opened it; load the page again")
+	}
+	digest, err := k.config.Approvals.AnswerDigest(q, who, answer)
+	if err != nil {
+		return err
+	}
+	return k.challenge(v, who, "answer", digest)
+}
+
+func (k *Console) answer(v *visit) error {
+	if k.atDesk(v.r.PathValue("id")) {
+		return k.deskAnswer(v)
+	}
+	who, q, answer, err := k.answering(v)
+	if err != nil {
+		return err
+	}
+	if v.r.PostFormValue("assertion") != "" {
+		if answer.Proof, err = k.config.Approvals.AnswerDigest(q, who, answer); err != nil {
+			return err
+		}
+		if answer.Passkey, err = k.signed(v, who, "answer", answer.Proof); err != nil {
+			return err
+		}
+		who.Present = true
+	}
+	if _, err := k.config.Approvals.Answer(v.r.Context(), who, q.Approval.ID, answer); err != nil {
+		return err
+	}
+	return v.see("/approve/" + q.Approval.ID)
+}
+
+// lasting says how long something lasts, as people do.
+func lasting(d time.Duration) string {
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if n := int(d / unit.of); d%unit.of == 0 && n > 0 {
+			if n == 1 {
+				return "1 " + unit.name
+			}
+			return strconv.Itoa(n) + " " + unit.name + "s"
+		}
+	}
+	return d.String()
+}

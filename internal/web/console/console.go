@@ -1,0 +1,391 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/cipher"
+	"embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// Approvals are the questions of agents, and the answers of people.
+type Approvals interface {
+	Questions(ctx context.Context, who provider.Person) ([]provider.Question, error)
+	Question(ctx context.Context, who provider.Person, id string) (provider.Question, error)
+	ByCode(ctx context.Context, who provider.Person, code string) (provider.Question, error)
+	Answer(ctx context.Context, who provider.Person, id string, answer provider.Answer) (provider.Standing, error)
+	Digest(q provider.Question) string
+	History(ctx context.Context, who provider.Person, q provider.Question) ([]provider.Action, error)
+	AnswerDigest(q provider.Question, who provider.Person, answer provider.Answer) (string, error)
+	Capability(name string) *provider.Capability
+	// Entails are what an answer gives beside what is asked for.
+	Entails(q provider.Question) []*provider.Capability
+	// Remains reports whether anything can be done under a grant by now.
+	Remains(g provider.Grant) bool
+	// Open reports whether a question can be approved.
+	Open(q provider.Question) bool
+}
+
+// Desk is what policy and configuration leave to people.
+type Desk interface {
+	Questions(ctx context.Context, who approval.Person) (own, review []approval.Question, err error)
+	Question(ctx context.Context, who approval.Person, id string) (approval.Question, error)
+	Answer(ctx context.Context, who approval.Person, id string, a approval.Answer) (approval.Question, error)
+	AnswerDigest(q approval.Question, who approval.Person, a approval.Answer) (string, error)
+	Approvals(ctx context.Context, who approval.Person) ([]approval.Approval, error)
+	Revoke(ctx context.Context, who approval.Person, id string) (approval.Question, error)
+	Revocable(ctx context.Context, who approval.Person, q approval.Question) (bool, error)
+}
+
+// Agents are the hosts and agents that people have.
+type Agents interface {
+	Overview(ctx context.Context, who provider.Person) ([]provider.Overview, error)
+	RevokeHostAs(ctx context.Context, who provider.Person, host string) (agents int, err error)
+	Unlink(ctx context.Context, who provider.Person, host string) (agents int, err error)
+	ToLink(ctx context.Context, who provider.Person, host, user string) (provider.Linking, error)
+	LinkHost(ctx context.Context, who provider.Person, link provider.Link) (provider.Linking, error)
+	LinkDigest(l provider.Linking, who provider.Person, atOnce bool) string
+	// Withheld are the defaults that agents of a host have to ask for.
+	Withheld(h provider.Host) []*provider.Capability
+	ForgetAgentAs(ctx context.Context, who provider.Person, agent string) error
+	Retention() time.Duration
+	RevokeAgentAs(ctx context.Context, who provider.Person, agent string) error
+	RevokeGrantAs(ctx context.Context, who provider.Person, agent, capability string) (ended int, err error)
+	GrantAs(ctx context.Context, who provider.Person, agent string, asked provider.Asked) (provider.Grant, error)
+	GrantDigest(who provider.Person, agent string, asked provider.Asked) string
+	Offered() []*provider.Capability
+	Activity(ctx context.Context, who provider.Person) ([]provider.Action, error)
+}
+
+// Passkeys are the passkeys of people.
+type Passkeys interface {
+	Passkeys(ctx context.Context, principal string) ([]provider.Passkey, error)
+	Passkey(ctx context.Context, id []byte) (provider.Passkey, error)
+	AddPasskey(ctx context.Context, who provider.Person, key provider.Passkey) error
+	UsedPasskey(ctx context.Context, id []byte, credential []byte) error
+	RemovePasskey(ctx context.Context, who provider.Person, id []byte) error
+}
+
+// People says whose login counts, and lets administrators change that.
+type People interface {
+	Recognize(ctx context.Context, c people.Claim) (provider.Person, error)
+	Administrator(principal string) bool
+	People(ctx context.Context) ([]provider.Known, error)
+	SetPersonAs(ctx context.Context, who provider.Person, principal string, state people.State, reason string) error
+}
+
+// Config is what a console needs. Every field is required unless it says
+// otherwise.
+type Config struct {
+	Approvals Approvals
+	Agents    Agents
+	Passkeys  Passkeys
+	People    People
+	Desk      Desk       // requests and calls that wait for people; nil where none do
+	Directory *Directory // agents and their cards; nil where this server has none to show
+	URL       string     // the server's own, which decides origin, cookies and passkeys
+	Name      string     // whose pages they are, as people know it
+	// Fresh is how long after a login somebody can approve (AAP-A6).
+	Fresh time.Duration
+	// Session is how long a login lasts.
+	Session time.Duration
+	// Users are built-in users, who log in by choosing their name; nil outside of
+	// experiments.
+	Users []string
+	// Groups are those of people who log in by another way than an OpenID provider,
+	// by principal; nil for none.
+	Groups map[string][]string
+	// Login is the way through an OpenID provider; nil for none.
+	Login *OpenID
+	// First is the principal of the first administrator and the secret of the URL
+	// at which the first passkey is registered; both "" for none.
+	First, FirstSecret string
+	// Seal seals logins that were begun. Every process that serves these pages has the
+	// same, and it makes its own nonces.
+	Seal cipher.AEAD
+	// Limits bound the requests of those who log in.
+	Limits Limits
+	// Keeper keeps logins for every process that serves these pages; nil for one that
+	// is alone and keeps them itself.
+	Keeper Keeper
+	Now    func() time.Time
+	Random io.Reader
+	Log    *slog.Logger
+	Done   <-chan struct{} // ends what is followed live
+}
+
+// Console is an [http.Handler]. Its methods can be called by many goroutines.
+type Console struct {
+	config   Config
+	secure   bool // served by https
+	handler  http.Handler
+	pages    *template.Template
+	sessions *sessions
+	passkeys *webauthn.WebAuthn // nil where the URL's host can have none
+	streams  chan struct{}
+	mu       sync.Mutex
+	followed map[string]int // pages that are followed live, by person
+	logins   logins
+	begun    atomic.Bool // whether somebody has become the first administrator here
+}
+
+//go:embed pages assets
+var files embed.FS
+
+// maxStreams bounds the pages that are followed live at once.
+const maxStreams = 256
+
+// formLimit bounds the body of a post.
+const formLimit = 256 << 10
+
+// New returns a Console. Whatever is missing for security is an error.
+func New(c Config) (*Console, error) {
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil || u.Host == "":
+		return nil, fmt.Errorf("console: URL %q is none", c.URL)
+	case c.Approvals == nil || c.Agents == nil || c.Passkeys == nil || c.People == nil || c.Now == nil || c.Random == nil || c.Log == nil || c.Done == nil || c.Seal == nil:
+		return nil, errors.New("console: Approvals, Agents, Passkeys, People, Now, Random, Log, Done and Seal are required")
+	case c.Fresh <= 0 || c.Session <= 0:
+		return nil, errors.New("console: Fresh and Session must be positive")
+	case (c.First == "") != (c.FirstSecret == ""):
+		return nil, errors.New("console: First and FirstSecret come together")
+	}
+	k := &Console{config: c, secure: u.Scheme == "https", sessions: newSessions(c), logins: logins{limits: c.Limits}, streams: make(chan struct{}, maxStreams), followed: map[string]int{}}
+	if k.passkeys, err = relyingParty(u, c.Name); err != nil {
+		return nil, err
+	}
+	if k.pages, err = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible, "words": words, "many": many}).ParseFS(files, "pages/*.html"); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	// An approval is what another site would most like to post (ATK-47).
+	guard := http.NewCrossOriginProtection()
+	if err := guard.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		k.refuse(w, r, agentauth.Errorf(agentauth.CodeUnauthorized, "this came from another site; open the page itself"))
+	}))
+	k.handler = guard.Handler(k.routes())
+	return k, nil
+}
+
+// Paths are what the console serves.
+func Paths() []string {
+	return []string{
+		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "GET /console/", "/registry", "/registry/", "GET /map",
+	}
+}
+
+func (k *Console) routes() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, serve := range map[string]func(*visit) error{
+		"GET /{$}":                                 func(v *visit) error { return v.see("/approve") },
+		"GET /approve":                             k.home,
+		"POST /approve":                            k.byCode,
+		"GET /approve/events":                      k.events,
+		"GET /approve/{id}":                        k.question,
+		"POST /approve/{id}":                       k.answer,
+		"POST /approve/{id}/challenge":             k.answerChallenge,
+		"POST /approve/{id}/revoke":                k.takeBack,
+		"GET /approved":                            k.approved,
+		"GET /login":                               k.login,
+		"POST /login":                              k.limited(finishing, k.loginByName),
+		"GET /login/provider":                      k.limited(beginning, k.loginAtProvider),
+		"GET /login/callback":                      k.limited(finishing, k.loginCallback),
+		"POST /login/passkey/challenge":            k.limited(beginning, k.loginChallenge),
+		"POST /login/passkey":                      k.limited(finishing, k.loginByPasskey),
+		"POST /logout":                             k.logout,
+		"GET /passkeys":                            k.ownPasskeys,
+		"POST /passkeys/challenge":                 k.newPasskeyChallenge,
+		"POST /passkeys":                           k.newPasskey,
+		"POST /passkeys/confirm/challenge":         k.confirmChallenge,
+		"POST /passkeys/remove":                    k.removePasskey,
+		"POST /passkeys/remove/challenge":          k.removeChallenge,
+		"GET /first":                               k.first,
+		"POST /first":                              k.limited(finishing, k.beFirst),
+		"GET /hosts":                               k.hosts,
+		"GET /hosts/{host}/revoke":                 k.previewHost,
+		"POST /hosts/{host}/revoke":                k.revokeHost,
+		"POST /hosts/{host}/unlink":                k.unlinkHost,
+		"GET /hosts/{host}/link":                   k.toLink,
+		"POST /hosts/{host}/link":                  k.linkHost,
+		"POST /hosts/{host}/link/challenge":        k.linkChallenge,
+		"GET /host-agents/{agent}/revoke":          k.previewAgent,
+		"POST /host-agents/{agent}/revoke":         k.revokeAgent,
+		"POST /host-agents/{agent}/forget":         k.forgetAgent,
+		"GET /host-agents/{agent}/grants":          k.toGrant,
+		"POST /host-agents/{agent}/grants":         k.addGrant,
+		"POST /host-agents/{agent}/challenge":      k.grantChallenge,
+		"POST /host-agents/{agent}/grants/{grant}": k.revokeGrant,
+		"GET /activity":                            k.activity,
+		"GET /people":                              k.people,
+		"POST /people":                             k.setPerson,
+		"GET /registry":                            k.registry,
+		"GET /registry/{id}":                       k.listing,
+		"POST /registry/{id}/accept":               k.acceptCard,
+		"GET /map":                                 k.delegations,
+		"GET /console/{file}":                      k.asset,
+	} {
+		if k.config.Directory == nil && isDirectory(pattern) {
+			continue
+		}
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, serve) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		k.refuse(w, r, agentauth.Errorf(agentauth.CodeNotFound, "there is no such page"))
+	})
+	return mux
+}
+
+// isDirectory reports whether a pattern is that of a page about agents and cards.
+func isDirectory(pattern string) bool {
+	return strings.Contains(pattern, " /registry") || strings.HasSuffix(pattern, " /map")
+}
+
+// ServeHTTP implements [http.Handler]. The header is on every answer, refusals
+// among them.
+func (k *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'")
+	h.Set("X-Frame-Options", "DENY")
+	// With no-referrer, browsers have forms say that they come from nowhere.
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	r.Body = http.MaxBytesReader(w, r.Body, formLimit)
+	k.handler.ServeHTTP(w, r)
+}
+
+// visit is one request, with the session that it came with.
+type visit struct {
+	w       http.ResponseWriter
+	r       *http.Request
+	session *session // nil for nobody
+	wrote   bool     // that the answer has begun
+}
+
+// see sends the browser to another page of ours.
+func (v *visit) see(path string) error {
+	v.wrote = true
+	http.Redirect(v.w, v.r, path, http.StatusSeeOther)
+	return nil
+}
+
+// errLogin sends the browser to the login, and then back.
+var errLogin = errors.New("console: not logged in")
+
+// serve is the one funnel of pages.
+func (k *Console) serve(w http.ResponseWriter, r *http.Request, page func(*visit) error) {
+	v := &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie))}
+	err := page(v)
+	switch {
+	case err == nil:
+	case errors.Is(err, errLogin) && strings.HasSuffix(r.URL.Path, "/challenge"):
+		k.refuse(w, r, agentauth.Errorf(agentauth.CodeUnauthenticated, "log in first"))
+	case errors.Is(err, errLogin):
+		next := r.URL.RequestURI()
+		if r.Method != http.MethodGet {
+			next = r.URL.Path
+		}
+		http.Redirect(w, r, "/login?next="+url.QueryEscape(next), http.StatusSeeOther)
+	case v.wrote:
+		k.config.Log.ErrorContext(r.Context(), "a page broke off", slog.String("path", r.URL.Path), slog.Any("error", err))
+	default:
+		k.refuse(w, r, err)
+	}
+}
+
+// refuse answers with a page that says what was wrong, or for a script with a
+// text.
+func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	var e *agentauth.Error
+	if !errors.As(err, &e) {
+		k.config.Log.ErrorContext(r.Context(), "a page failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+		e = agentauth.Errorf(agentauth.CodeInternal, "the page failed; the server's log says why")
+	}
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
+	}
+	if strings.HasSuffix(r.URL.Path, "/challenge") {
+		http.Error(w, e.Message, e.Status())
+		return
+	}
+	v := &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie))}
+	if err := k.showStatus(v, e.Status(), "problem", problem{Title: http.StatusText(e.Status()), Message: e.Message, Back: r.URL.Path}); err != nil {
+		k.config.Log.ErrorContext(r.Context(), "a page failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+}
+
+type problem struct{ Title, Message, Back string }
+
+// frame is what every page has around it.
+type frame struct {
+	Page, Name, Who, Path string
+	Dev                   bool
+	Directory, Operator   bool
+	Administrator         bool
+	Body                  any
+}
+
+func (k *Console) show(v *visit, page string, body any) error {
+	return k.showStatus(v, http.StatusOK, page, body)
+}
+
+func (k *Console) showStatus(v *visit, status int, page string, body any) error {
+	f := frame{Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Body: body}
+	if v.session != nil {
+		f.Who = v.session.principal
+	}
+	if who, err := k.person(v); err == nil { // else the page is about that, and has no menu
+		f.Administrator = k.config.People.Administrator(who.Principal)
+		if d := k.config.Directory; d != nil {
+			f.Directory, f.Operator = true, d.Viewer(who).Operator
+		}
+	}
+	var b bytes.Buffer
+	if err := k.pages.ExecuteTemplate(&b, page+".html", f); err != nil {
+		return fmt.Errorf("console: page %s: %w", page, err)
+	}
+	v.wrote = true
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.WriteHeader(status)
+	_, err := v.w.Write(b.Bytes())
+	return err
+}
+
+func (k *Console) asset(v *visit) error {
+	name := v.r.PathValue("file")
+	data, err := files.ReadFile("assets/" + name)
+	if err != nil {
+		return agentauth.Errorf(agentauth.CodeNotFound, "there is no such file")
+	}
+	kind := "text/css; charset=utf-8"
+	if strings.HasSuffix(name, ".js") {
+		kind = "text/javascript; charset=utf-8"
+	}
+	v.w.Header().Set("Content-Type", kind)
+	_, err = v.w.Write(data)
+	return err
+}

@@ -1,0 +1,236 @@
+package console
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// field is one argument of a capability, as a person can hold it to less.
+type field struct {
+	Name    string
+	Says    string   // what the server says of it
+	Limits  []string // in words; none for any value
+	Number  bool     // it takes bounds
+	Min     string   // that is in force, "" for none
+	Max     string
+	Choices []string // that are in force, as JSON
+	Text    bool     // it can be held to one text
+	Key     string   // of its inputs
+}
+
+// fields are the arguments of a grant's capability that the server declares: in the
+// capability's schema, or by constraints of its own. An agent that names others has
+// [theirs]: whether a backend takes them for anything, the server does not know.
+func fields(g provider.Grant, c *provider.Capability) []field {
+	var out []field
+	var schema powerbox.Value
+	if c != nil {
+		properties, _ := c.Input.Get("properties")
+		schema = properties
+	}
+	at := func(name string) *field {
+		i := slices.IndexFunc(out, func(f field) bool { return f.Name == name })
+		if i < 0 {
+			out = append(out, field{Name: name, Key: g.ID + "." + name})
+			i = len(out) - 1
+		}
+		return &out[i]
+	}
+	properties, _ := schema.Members()
+	for _, p := range properties {
+		f := at(p.Name)
+		f.Says = text(p.Value, "description")
+		switch enum, _ := p.Value.Get("enum"); {
+		case enum.Kind() == powerbox.KindList:
+			values, _ := enum.Elements()
+			f.Choices = written(values)
+		case text(p.Value, "type") == "number", text(p.Value, "type") == "integer":
+			f.Number = true
+		case text(p.Value, "type") == "string":
+			f.Text = true
+		}
+	}
+	if c != nil {
+		for _, f := range c.Constraints.Fields() {
+			at(f.Name)
+		}
+	}
+	constraints, _ := g.ShownConstraints().Members()
+	for _, m := range constraints {
+		if slices.ContainsFunc(out, func(f field) bool { return f.Name == m.Name }) {
+			at(m.Name).limit(m.Value)
+		}
+	}
+	return out
+}
+
+// How much of what an agent says of its own is shown.
+const (
+	maxTheirs     = 8
+	maxTheirsText = 120
+)
+
+// theirs are constraints on arguments that the server does not declare: an agent's own
+// words, which limit nothing that the server knows. They are quoted, and cut.
+func theirs(g provider.Grant, c *provider.Capability) (out []string) {
+	known := fields(g, c)
+	constraints, _ := g.ShownConstraints().Members()
+	for _, m := range constraints {
+		if slices.ContainsFunc(known, func(f field) bool { return f.Name == m.Name }) {
+			continue
+		}
+		if len(out) == maxTheirs {
+			return append(out, "and more")
+		}
+		out = append(out, "\u201c"+words(agentauth.Plain(m.Name+" "+m.Value.String(), maxTheirsText))+"\u201d")
+	}
+	return out
+}
+
+// words is what somebody else says, to stand between quotation marks: whatever could end
+// them, or cannot be seen, is spelled out.
+func words(s string) string {
+	var b strings.Builder
+	for _, r := range visible(s) {
+		if r == '"' || r == '`' || unicode.In(r, unicode.Pi, unicode.Pf) || strings.ContainsRune("\u201a\u201e\u300c\u300d\u300e\u300f\uff02\u02ba\u2033\u301d\u301e\u301f", r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// limit has a field held to a constraint as it is on the wire.
+func (f *field) limit(v powerbox.Value) {
+	operators, ok := v.Members()
+	if !ok {
+		f.Limits = append(f.Limits, "exactly "+v.String())
+		f.Number, f.Text, f.Choices = false, false, nil
+		return
+	}
+	for _, op := range operators {
+		switch values, _ := op.Value.Elements(); op.Name {
+		case "max":
+			f.Max, f.Number = op.Value.String(), true
+			f.Limits = append(f.Limits, "at most "+op.Value.String())
+		case "min":
+			f.Min, f.Number = op.Value.String(), true
+			f.Limits = append(f.Limits, "at least "+op.Value.String())
+		case "in":
+			f.Choices, f.Text, f.Number = written(values), false, false
+			f.Limits = append(f.Limits, "one of "+strings.Join(f.Choices, ", "))
+		case "not_in":
+			f.Limits = append(f.Limits, "none of "+strings.Join(written(values), ", "))
+		}
+	}
+}
+
+// Words says what a field is held to.
+func (f field) Words() string {
+	if len(f.Limits) == 0 {
+		return "any value"
+	}
+	return visible(strings.Join(f.Limits, ", "))
+}
+
+func written(values []powerbox.Value) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = v.String()
+	}
+	return out
+}
+
+func text(v powerbox.Value, name string) string {
+	m, _ := v.Get(name)
+	s, _ := m.Text()
+	return s
+}
+
+// narrower reads from a form what a person holds a grant to beyond what it asks
+// for; null for nothing. What is wider is refused, and not just cut: the person
+// meant something else (AAP-G3).
+func narrower(fs []field, form url.Values) (powerbox.Value, error) {
+	var out []powerbox.Member
+	for _, f := range fs {
+		var ops []powerbox.Member
+		switch {
+		case f.Number:
+			for _, side := range []string{"max", "min"} {
+				op, err := f.bound(side, form.Get(side+"."+f.Key))
+				if err != nil {
+					return powerbox.Value{}, err
+				}
+				ops = append(ops, op...)
+			}
+		case f.Choices != nil:
+			chosen, err := f.chosen(form["in."+f.Key])
+			if err != nil {
+				return powerbox.Value{}, err
+			}
+			if len(chosen) == 0 {
+				return powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s: nothing is left of it; deny the capability instead", f.Name)
+			}
+			if len(chosen) < len(f.Choices) {
+				ops = append(ops, powerbox.Member{Name: "in", Value: powerbox.List(chosen...)})
+			}
+		case f.Text:
+			if only := strings.TrimSpace(form.Get("only." + f.Key)); only != "" {
+				ops = append(ops, powerbox.Member{Name: "in", Value: powerbox.List(powerbox.String(only))})
+			}
+		}
+		if len(ops) > 0 {
+			out = append(out, powerbox.Member{Name: f.Name, Value: powerbox.Object(ops...)})
+		}
+	}
+	if len(out) == 0 {
+		return powerbox.Value{}, nil
+	}
+	return powerbox.Object(out...), nil
+}
+
+// bound reads one bound of a number.
+func (f field) bound(side, given string) ([]powerbox.Member, error) {
+	given = strings.TrimSpace(given)
+	now := map[string]string{"max": f.Max, "min": f.Min}[side]
+	if given == "" || given == now {
+		return nil, nil
+	}
+	v, err := powerbox.ParseValue([]byte(given))
+	n, ok := v.Decimal()
+	if err != nil || !ok {
+		return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s: %q is no number", f.Name, given)
+	}
+	if now != "" {
+		limit, err := powerbox.ParseValue([]byte(now))
+		if err != nil {
+			return nil, err
+		}
+		bound, _ := limit.Decimal()
+		if order := n.Compare(bound); side == "max" && order > 0 || side == "min" && order < 0 {
+			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s: %s is wider than the %s of %s that is asked for; it can only be narrowed", f.Name, given, side, now)
+		}
+	}
+	return []powerbox.Member{{Name: side, Value: v}}, nil
+}
+
+// chosen reads the values that were left ticked.
+func (f field) chosen(given []string) ([]powerbox.Value, error) {
+	var out []powerbox.Value
+	for _, one := range given {
+		v, err := powerbox.ParseValue([]byte(one))
+		if err != nil || !slices.Contains(f.Choices, one) {
+			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s: %q is not among what is asked for; it can only be narrowed", f.Name, one)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}

@@ -1,0 +1,278 @@
+package console
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// deskPrefix begins the ids of what policy and configuration leave to people.
+const deskPrefix = "ask_"
+
+// atDesk reports whether an id is one of the desk's.
+func (k *Console) atDesk(id string) bool {
+	return k.config.Desk != nil && strings.HasPrefix(id, deskPrefix)
+}
+
+// deskEntry is one question in a list.
+type deskEntry struct {
+	ID, Says, By, For string
+	Risky             bool
+	Expires           time.Time
+}
+
+// deskPage is one question.
+type deskPage struct {
+	Question          approval.Question
+	Asks              []deskAsk
+	By                string // who asks, by the operator's name or by its holder id
+	Named             bool   // By is the operator's
+	State             string
+	Open, Fresh, Mine bool
+	Seen              string
+	Risky             bool
+	Passkeys          bool
+	HasPasskey        bool
+	Endings           []ending
+	People            []string // who is asked, in words
+	Given             []approval.Given
+	Mark              string // what is odd about a name
+	Revocable         bool
+}
+
+// deskAsk is one thing that is asked for.
+type deskAsk struct {
+	Key        string // of its inputs
+	Says       string
+	Grant      string
+	Risky      bool
+	Legacy     bool
+	Over       bool // it would have ended by now
+	Operations []choice
+	Resources  []choice
+	Arguments  []issuer.Argument
+}
+
+// choice is one thing that a person can leave out.
+type choice struct {
+	Value, Says string
+	Write, Left bool // Left: not left out by somebody else before
+}
+
+// onDesk are the two queues of a person.
+func (k *Console) onDesk(v *visit, who provider.Person) (own, review []deskEntry, err error) {
+	if k.config.Desk == nil {
+		return nil, nil, nil
+	}
+	mine, others, err := k.config.Desk.Questions(v.r.Context(), who)
+	list := func(qs []approval.Question) (out []deskEntry) {
+		for _, q := range qs {
+			out = append(out, deskEntry{q.ID, inShort(q), cmp.Or(q.Requester, q.Holder), q.Principal, q.Writes(), q.Expires})
+		}
+		return out
+	}
+	return list(mine), list(others), err
+}
+
+// inShort says in a line what is asked for.
+func inShort(q approval.Question) string {
+	var parts []string
+	for _, m := range q.Matters {
+		var names []string
+		for _, op := range m.Operations {
+			names = append(names, op.Name)
+		}
+		one := cmp.Or(m.Says, m.Grant) + " (" + strings.Join(names, ", ") + ")"
+		if n := len(m.Resources); n == 1 {
+			one += " on " + m.Resources[0].Name
+		} else if n > 1 {
+			one += " on " + strconv.Itoa(n) + " resources"
+		}
+		parts = append(parts, one)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (k *Console) deskQuestion(v *visit, id string) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	q, err := k.config.Desk.Question(v.r.Context(), who, id)
+	if err != nil {
+		return err
+	}
+	now := k.config.Now()
+	page := deskPage{
+		Question: q, By: cmp.Or(q.Requester, q.Holder), Named: q.Requester != "", State: string(q.At(now)), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
+		Open: q.Open(now) && !q.Answered(who), Mine: q.Principal == who.Principal, Seen: approval.Digest(q), Risky: q.Writes(), Given: q.Answers, Mark: deskMark(q),
+	}
+	for i, m := range q.Matters {
+		page.Asks = append(page.Asks, deskAskOf(q, i, m, now))
+	}
+	for _, n := range q.Needs {
+		page.People = append(page.People, needInWords(n))
+	}
+	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
+	if err != nil {
+		return err
+	}
+	page.HasPasskey = len(keys) > 0
+	if page.Revocable, err = k.config.Desk.Revocable(v.r.Context(), who, q); err != nil {
+		return err
+	}
+	if q.Kind == approval.ForCapability {
+		for _, e := range []ending{{"5 minutes", now.Add(5 * time.Minute)}, {"15 minutes", now.Add(15 * time.Minute)}} {
+			if e.At.Before(q.Until) {
+				e.At = e.At.Truncate(time.Minute)
+				page.Endings = append(page.Endings, e)
+			}
+		}
+	}
+	return k.show(v, "desk", page)
+}
+
+func deskAskOf(q approval.Question, i int, m issuer.Matter, now time.Time) deskAsk {
+	a := deskAsk{Over: q.Open(now) && approval.Ended(m, now), Key: strconv.Itoa(i), Says: cmp.Or(m.Says, m.Grant), Grant: m.Grant, Legacy: m.Legacy, Arguments: m.Arguments}
+	left := func(of map[string][]string, name string) bool {
+		some, narrowed := of[m.Grant]
+		return !narrowed || slices.Contains(some, name)
+	}
+	for _, op := range m.Operations {
+		a.Operations = append(a.Operations, choice{op.Name, op.Name, op.Write, left(q.Chosen.Operations, op.Name)})
+		a.Risky = a.Risky || op.Write
+	}
+	for n, r := range m.Resources {
+		a.Resources = append(a.Resources, choice{strconv.Itoa(n), cmp.Or(r.Name, r.ID), false, left(q.Chosen.Resources, r.ID)})
+	}
+	return a
+}
+
+// needInWords says who is asked.
+func needInWords(n approval.Need) string {
+	who := strings.Join(n.Who, " or ")
+	for _, g := range n.Groups {
+		who = strings.TrimPrefix(who+" or anybody of "+g, " or ")
+	}
+	if n.Self {
+		who = "the user behind"
+	}
+	if n.People > 1 {
+		who = strconv.Itoa(n.People) + " of: " + who
+	}
+	if len(n.Delegates) > 0 {
+		who += ", or after " + lasting(n.After) + " " + strings.Join(n.Delegates, " or ")
+	}
+	return who
+}
+
+// readDesk reads an answer from a form.
+func (k *Console) readDesk(v *visit, q approval.Question) (approval.Answer, error) {
+	if err := v.r.ParseMultipartForm(formLimit); err != nil && v.r.PostForm == nil {
+		return approval.Answer{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form cannot be read")
+	}
+	form := v.r.PostForm
+	a := approval.Answer{Seen: form.Get("seen"), Reason: form.Get("reason")}
+	switch form.Get("answer") {
+	case "deny":
+		return a, nil
+	case "approve":
+		a.Approve = true
+	default:
+		return a, agentauth.Errorf(agentauth.CodeInvalidRequest, "the answer is neither deny nor approve")
+	}
+	if a.Seen == "" {
+		return a, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form does not say what you were shown; open the request again")
+	}
+	if given := form.Get("until"); given != "" {
+		var err error
+		if a.Chosen.Until, err = time.Parse(time.RFC3339, given); err != nil {
+			return a, agentauth.Errorf(agentauth.CodeInvalidRequest, "the end is no time")
+		}
+	}
+	if q.Kind == approval.ForCall {
+		for i, m := range q.Matters {
+			if len(form["op."+strconv.Itoa(i)]) < len(m.Operations) {
+				return a, agentauth.Errorf(agentauth.CodeInvalidRequest, "nothing is ticked: tick what the agent may do, or deny the request")
+			}
+		}
+		return a, nil
+	}
+	a.Chosen.Operations, a.Chosen.Resources = map[string][]string{}, map[string][]string{}
+	for i, m := range q.Matters {
+		key := strconv.Itoa(i)
+		a.Chosen.Operations[m.Grant] = append([]string{}, form["op."+key]...)
+		if len(m.Resources) == 0 {
+			continue
+		}
+		ids := []string{}
+		for _, given := range form["on."+key] {
+			n, err := strconv.Atoi(given)
+			if err != nil || n < 0 || n >= len(m.Resources) {
+				return a, agentauth.Errorf(agentauth.CodeInvalidRequest, "%q is not among what is asked for; it can only be narrowed", given)
+			}
+			ids = append(ids, m.Resources[n].ID)
+		}
+		a.Chosen.Resources[m.Grant] = ids
+	}
+	return a, nil
+}
+
+// answeringDesk reads who answers what, and refuses what needs a fresh login.
+func (k *Console) answeringDesk(v *visit) (provider.Person, approval.Question, approval.Answer, error) {
+	who, err := k.person(v)
+	if err != nil {
+		return who, approval.Question{}, approval.Answer{}, err
+	}
+	q, err := k.config.Desk.Question(v.r.Context(), who, v.r.PathValue("id"))
+	if err != nil {
+		return who, q, approval.Answer{}, err
+	}
+	a, err := k.readDesk(v, q)
+	if err == nil && a.Approve && !k.fresh(v) {
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then approve", lasting(k.config.Fresh))
+	}
+	return who, q, a, err
+}
+
+func (k *Console) deskChallenge(v *visit) error {
+	who, q, a, err := k.answeringDesk(v)
+	if err != nil {
+		return err
+	}
+	if a.Seen != approval.Digest(q) {
+		return agentauth.Errorf(agentauth.CodeChanged, "the request has changed since you opened it; load the page again")
+	}
+	digest, err := k.config.Desk.AnswerDigest(q, who, a)
+	if err != nil {
+		return err
+	}
+	return k.challenge(v, who, "desk", digest)
+}
+
+func (k *Console) deskAnswer(v *visit) error {
+	who, q, a, err := k.answeringDesk(v)
+	if err != nil {
+		return err
+	}
+	if v.r.PostFormValue("assertion") != "" {
+		if a.Proof, err = k.config.Desk.AnswerDigest(q, who, a); err != nil {
+			return err
+		}
+		if a.Passkey, err = k.signed(v, who, "desk", a.Proof); err != nil {
+			return err
+		}
+		who.Present = true
+	}
+	if _, err := k.config.Desk.Answer(v.r.Context(), who, q.ID, a); err != nil {
+		return err
+	}
+	return v.see("/approve/" + q.ID)
+}

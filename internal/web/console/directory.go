@@ -1,0 +1,323 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"html/template"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/handoff"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+	"github.com/powerbox-project/powerbox/trust"
+)
+
+// Directory is what the pages about agents and their cards are made of. Every field
+// is required.
+type Directory struct {
+	Registry *registry.Registry
+	// Agreed are the cards with which in view protected agents issued what they did.
+	Agreed *registry.Agreed
+	// Viewer says what a person may see in it: administrators everything.
+	Viewer func(who provider.Person) registry.Viewer
+	// Enforcement says how far calls to a protected agent can be held to anything;
+	// nil for one of others.
+	Enforcement func(id string, card agentcard.Card) *Enforcement
+	// Drift is what an agent was seen to do and its card does not declare.
+	Drift func(ctx context.Context, id string) ([]Drift, error)
+	// Map is who may hand what to whom, and who tried.
+	Map func(ctx context.Context) (Map, error)
+}
+
+// Enforcement is how far the gateway can enforce anything at an agent that nobody
+// changed: L0 caller, agent and method; L1 skill; L2 arguments; L3 resources.
+type Enforcement struct {
+	Level    string // the lowest of its skills
+	Skills   []EnforcedSkill
+	FreeText string // what becomes of messages that name no skill
+	Mode     string
+}
+
+// EnforcedSkill is the level of one skill.
+type EnforcedSkill struct{ Skill, Level, Why string }
+
+// Drift is something that an agent was seen to do.
+type Drift struct {
+	Behaviour string
+	Times     int
+	Last      time.Time
+}
+
+// Map is a delegation graph with what is on record about it.
+type Map struct {
+	Graph *gate.Graph
+	Tried []Tried
+}
+
+// Tried is what one tried at another, of what is on record.
+type Tried struct {
+	From, To        string
+	Allowed, Denied int
+	Last            time.Time
+}
+
+// The bounds of what pages show.
+const (
+	maxRows = 200
+	maxSays = 256 // bytes of a search
+)
+
+// registryPage is a search with what was found.
+type registryPage struct {
+	Text, Skill, Feature, Version, Model, Trust string
+	Features, Models, Levels                    []string
+	Agents                                      []listedAgent
+	More                                        int // that are not shown
+}
+
+// listedAgent is a row of the registry.
+type listedAgent struct {
+	registry.Entry
+	Range, Level string
+	Wrong        bool // its source says something else, or nothing
+}
+
+func (k *Console) registry(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	page, query, err := searched(v.r.URL.Query())
+	if err != nil {
+		return err
+	}
+	found, err := k.config.Directory.Registry.Search(v.r.Context(), k.config.Directory.Viewer(who), query)
+	if err != nil {
+		return err
+	}
+	for _, e := range found[:min(len(found), maxRows)] {
+		r, _ := e.Contract().Range()
+		row := listedAgent{Entry: e, Range: r.String(), Wrong: e.Failure != "" || e.Waiting != ""}
+		if en := k.config.Directory.Enforcement(e.ID, e.Contract()); en != nil {
+			row.Level = en.Level
+		}
+		page.Agents = append(page.Agents, row)
+	}
+	page.More = len(found) - len(page.Agents)
+	return k.show(v, "registry", page)
+}
+
+// searched reads a search from the form.
+func searched(form url.Values) (registryPage, registry.Query, error) {
+	one := func(name string) string { return strings.TrimSpace(form.Get(name)) }
+	p := registryPage{
+		Text: one("text"), Skill: one("skill"), Feature: one("feature"), Version: one("version"), Model: one("model"), Trust: one("trust"),
+		Models: []string{"CAPABILITY", "ROLE", "ATTRIBUTE"}, Levels: []string{string(trust.Low), string(trust.Moderate), string(trust.High)},
+	}
+	for _, f := range agentcard.Features() {
+		if f.Tier != agentcard.Implicit {
+			p.Features = append(p.Features, f.Name)
+		}
+	}
+	var q registry.Query
+	for _, s := range []struct {
+		said string
+		into *[]string
+	}{{p.Skill, &q.Skills}, {p.Feature, &q.Features}, {p.Version, &q.Versions}, {p.Model, &q.Models}} {
+		if s.said != "" {
+			*s.into = []string{s.said}
+		}
+	}
+	q.Text, q.Trust = strings.Fields(p.Text), trust.Level(p.Trust)
+	for _, said := range []string{p.Text, p.Skill, p.Feature, p.Version, p.Model} {
+		if len(said) > maxSays {
+			return p, q, agentauth.Errorf(agentauth.CodeInvalidRequest, "what is searched for is longer than %d bytes", maxSays)
+		}
+	}
+	if p.Trust != "" && !slices.Contains(p.Levels, p.Trust) {
+		return p, q, agentauth.Errorf(agentauth.CodeInvalidRequest, "trust is one of %s", strings.Join(p.Levels, ", "))
+	}
+	return p, q, nil
+}
+
+// agentPage is one agent with its card.
+type agentPage struct {
+	registry.Entry
+	Range       string
+	Explicit    bool
+	Declared    []agentcard.Declaration
+	Required    []string
+	Schemes     []string
+	Problems    int
+	Enforcement *Enforcement
+	Drift       []Drift
+	Current     string // digest of the card that a protected agent has now
+	Stopped     []registry.Stopped
+	Operator    bool
+	Fresh       bool
+}
+
+func (k *Console) listing(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	viewer := k.config.Directory.Viewer(who)
+	e, err := k.config.Directory.Registry.Agent(v.r.Context(), viewer, v.r.PathValue("id"))
+	if err != nil {
+		return listingError(err)
+	}
+	card := e.Contract()
+	r, explicit := card.Range()
+	page := agentPage{
+		Entry: e, Range: r.String(), Explicit: explicit, Required: card.RequiredExtensions(), Schemes: card.SecuritySchemes(), Problems: agentcard.Errors(card.Problems()),
+		Enforcement: k.config.Directory.Enforcement(e.ID, card), Operator: viewer.Operator, Fresh: k.fresh(v),
+	}
+	for _, d := range card.Declared() {
+		if d.Tier != agentcard.Implicit && (d.Supported || len(d.Pointers) > 0 || d.Tier == agentcard.Declared) {
+			page.Declared = append(page.Declared, d)
+		}
+	}
+	if e.Protected && viewer.Operator { // what it did is known from records, which are not everybody's
+		if page.Drift, err = k.config.Directory.Drift(v.r.Context(), e.ID); err != nil {
+			return err
+		}
+		if page.Current, page.Stopped, err = k.config.Directory.Agreed.Waiting(v.r.Context(), e.ID); err != nil {
+			return err
+		}
+	}
+	return k.show(v, "listing", page)
+}
+
+// acceptCard takes the card that waits for one that was agreed to (ATK-53), or of a
+// protected agent lets go on what stopped since its card widened (CARD-13), for
+// administrators who have just logged in.
+func (k *Console) acceptCard(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	id := v.r.PathValue("id")
+	switch {
+	case !k.config.Directory.Viewer(who).Operator:
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "cards are accepted by an administrator")
+	case !k.fresh(v):
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then accept", lasting(k.config.Fresh))
+	}
+	if v.r.PostFormValue("grants") != "" {
+		_, err = k.config.Directory.Agreed.Consent(v.r.Context(), id, v.r.PostFormValue("card_digest"), who.Principal)
+	} else {
+		_, err = k.config.Directory.Registry.Accept(v.r.Context(), id, v.r.PostFormValue("card_digest"))
+	}
+	if err != nil {
+		return listingError(err)
+	}
+	return v.see("/registry/" + url.PathEscape(id))
+}
+
+// listingError words an error of the registry for a page.
+func listingError(err error) error {
+	var no registry.Refused
+	switch {
+	case errors.Is(err, registry.ErrUnknown):
+		return agentauth.Errorf(agentauth.CodeNotFound, "no agent of that name is listed, or none that you may see")
+	case errors.As(err, &no):
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "%s", no)
+	}
+	return err
+}
+
+// mapPage is who may hand what to whom, and what one agent could reach.
+type mapPage struct {
+	Agent   string // that is asked about, "" for none
+	Agents  []string
+	Picture template.HTML // "" where there are too many agents
+	Wrong   string        // why there is no picture
+	Radii   []gate.Radius
+	More    int
+	Reached []reachedAgent
+	Tried   []Tried
+	Cycles  [][]string
+}
+
+// reachedAgent is a row of what an agent could reach.
+type reachedAgent struct {
+	gate.Reached
+	Open []string // of what is ambient, what its scopes do not allow
+}
+
+func (k *Console) delegations(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	if viewer := k.config.Directory.Viewer(who); !viewer.Operator {
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "the map is for administrators: it says what every agent may have done by every other")
+	}
+	m, err := k.config.Directory.Map(v.r.Context())
+	if err != nil {
+		return err
+	}
+	page := mapPage{Agent: v.r.URL.Query().Get("agent"), Cycles: m.Graph.Cycles()}
+	for _, n := range m.Graph.Nodes() {
+		page.Agents = append(page.Agents, n.ID)
+	}
+	if page.Agent != "" && !slices.Contains(page.Agents, page.Agent) {
+		return agentauth.Errorf(agentauth.CodeNotFound, "there is no such agent on the map")
+	}
+	page.Radii = m.Graph.Radii()
+	slices.SortStableFunc(page.Radii, func(a, b gate.Radius) int {
+		return cmp.Or(cmp.Compare(b.AmbientOperations, a.AmbientOperations), cmp.Compare(a.Agent, b.Agent))
+	})
+	page.More = max(0, len(page.Radii)-maxRows)
+	page.Radii = page.Radii[:len(page.Radii)-page.More]
+	if page.Agent != "" {
+		for _, r := range m.Graph.Reach(page.Agent) {
+			page.Reached = append(page.Reached, reachedAgent{r, slices.DeleteFunc(slices.Clone(r.Operations), func(op string) bool { return slices.Contains(r.Gated, op) })})
+		}
+	}
+	for _, t := range m.Tried {
+		if page.Agent == "" || t.From == page.Agent || t.To == page.Agent {
+			page.Tried = append(page.Tried, t)
+		}
+	}
+	page.Tried = page.Tried[:min(len(page.Tried), maxRows)]
+	page.draw(m.Graph)
+	return k.show(v, "map", page)
+}
+
+// draw makes the picture, whose texts are escaped where it is made.
+func (p *mapPage) draw(g *gate.Graph) {
+	var b bytes.Buffer
+	drawn := handoff.SVG(&b, g)
+	if p.Agent != "" {
+		b.Reset()
+		drawn = handoff.SVGReach(&b, g, p.Agent)
+	}
+	if drawn != nil {
+		p.Wrong = drawn.Error()
+		return
+	}
+	if len(g.Edges()) == 0 {
+		p.Wrong = "Nothing is wired yet: no scope of the configuration lets an agent hand anything to another, and no agent has tried. Add scopes to powerbox.yaml to see them here."
+		return
+	}
+	p.Picture = template.HTML(b.String()) //nolint:gosec // handoff escapes every text in it
+}
+
+// many words a number of things.
+func many(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
+}

@@ -1,0 +1,51 @@
+package console
+
+import (
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+type peoplePage struct {
+	People []provider.Known
+	Me     string
+	Fresh  bool
+}
+
+// administering is who visits a page that is for administrators alone.
+func (k *Console) administering(v *visit) (provider.Person, error) {
+	who, err := k.person(v)
+	if err == nil && !k.config.People.Administrator(who.Principal) {
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "this page is for administrators")
+	}
+	return who, err
+}
+
+// people lists who can log in here.
+func (k *Console) people(v *visit) error {
+	who, err := k.administering(v)
+	if err != nil {
+		return err
+	}
+	all, err := k.config.People.People(v.r.Context())
+	if err != nil {
+		return err
+	}
+	return k.show(v, "people", peoplePage{all, who.Principal, who.Fresh})
+}
+
+// setPerson freezes, removes or lets back somebody.
+func (k *Console) setPerson(v *visit) error {
+	who, err := k.administering(v)
+	if err != nil {
+		return err
+	}
+	state, ok := map[string]people.State{"freeze": people.Frozen, "thaw": people.Active, "remove": people.Removed}[v.r.PostFormValue("do")]
+	if !ok {
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "want one of freeze, thaw and remove")
+	}
+	if err := k.config.People.SetPersonAs(v.r.Context(), who, v.r.PostFormValue("person"), state, v.r.PostFormValue("reason")); err != nil {
+		return err
+	}
+	return v.see("/people")
+}

@@ -1,0 +1,335 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// hostView is a host with its agents.
+type hostView struct {
+	Host     provider.Host
+	Agents   []agentView
+	Linkable bool                   // whoever looks can link it to a user
+	Withheld []*provider.Capability // defaults that its agents have to ask for
+}
+
+// agentView is one agent with what it has.
+type agentView struct {
+	provider.Standing
+	Ends    time.Time // for good
+	Live    bool
+	Over    bool // it has ended, and can be forgotten
+	Grants  []grantView
+	Offered []*provider.Capability // what could be added
+}
+
+type grantView struct {
+	provider.Grant
+	Says, Words string
+	InForce     bool
+	Risky       bool
+}
+
+func (k *Console) overview(v *visit) ([]hostView, error) {
+	who, err := k.person(v)
+	if err != nil {
+		return nil, err
+	}
+	all, err := k.config.Agents.Overview(v.r.Context(), who)
+	var out []hostView
+	for _, o := range all {
+		h := hostView{Host: o.Host, Withheld: k.config.Agents.Withheld(o.Host)}
+		// Who sees a host that is nobody's administers.
+		h.Linkable = o.Host.User == "" && (o.Host.Status == agentauth.Active || o.Host.Status == agentauth.Pending)
+		for _, s := range o.Agents {
+			h.Agents = append(h.Agents, k.agentView(s))
+		}
+		out = append(out, h)
+	}
+	return out, err
+}
+
+func (k *Console) agentView(s provider.Standing) agentView {
+	a := agentView{Standing: s, Ends: s.Agent.Created.Add(s.Agent.Clocks.Absolute), Live: s.Status == agentauth.Active}
+	a.Over = s.Status == agentauth.Revoked || s.Status == agentauth.Rejected || s.Status == agentauth.Claimed
+	held := map[string]bool{}
+	for _, g := range s.Grants {
+		c := k.config.Approvals.Capability(g.Capability)
+		one := grantView{Grant: g, Says: g.Capability, Words: inWords(g, c), InForce: g.Effective(k.config.Now()) && a.Live}
+		if c != nil {
+			one.Says, one.Risky = c.Description, c.Sensitivity != provider.Read
+		}
+		held[g.Capability] = held[g.Capability] || one.InForce
+		a.Grants = append(a.Grants, one)
+	}
+	if a.Live {
+		a.Offered = slices.DeleteFunc(slices.Clone(k.config.Agents.Offered()), func(c *provider.Capability) bool { return c.Blocked || held[c.Name] })
+	}
+	return a
+}
+
+type hostsPage struct {
+	Hosts           []hostView
+	Fresh, Passkeys bool
+}
+
+func (k *Console) hosts(v *visit) error {
+	all, err := k.overview(v)
+	if err != nil {
+		return err
+	}
+	return k.show(v, "hosts", hostsPage{Hosts: all, Fresh: k.fresh(v), Passkeys: k.passkeys != nil})
+}
+
+// preview is what dies with a host or an agent.
+type preview struct {
+	What, Name, ID, Action string
+	Agents                 []agentView
+	Grants                 int    // that are in force
+	Unlink, User           string // where a host is unlinked from its user, "" where it has none
+}
+
+func (p *preview) add(a agentView) {
+	if slices.Contains([]agentauth.Status{agentauth.Revoked, agentauth.Rejected, agentauth.Claimed}, a.Status) {
+		return
+	}
+	p.Agents = append(p.Agents, a)
+	for _, g := range a.Grants {
+		if g.InForce {
+			p.Grants++
+		}
+	}
+}
+
+func (k *Console) previewHost(v *visit) error {
+	id := v.r.PathValue("host")
+	all, err := k.overview(v)
+	if err != nil {
+		return err
+	}
+	for _, h := range all {
+		if h.Host.ID == id {
+			p := preview{User: h.Host.User, What: "host", Name: h.Host.Name, ID: id, Action: "/hosts/" + url.PathEscape(id) + "/revoke"}
+			if p.User != "" {
+				p.Unlink = "/hosts/" + url.PathEscape(id) + "/unlink"
+			}
+			for _, a := range h.Agents {
+				p.add(a)
+			}
+			return k.show(v, "revoke", p)
+		}
+	}
+	return agentauth.Errorf(agentauth.CodeHostNotFound, "you have no such host")
+}
+
+func (k *Console) previewAgent(v *visit) error {
+	id := v.r.PathValue("agent")
+	all, err := k.overview(v)
+	if err != nil {
+		return err
+	}
+	for _, h := range all {
+		for _, a := range h.Agents {
+			if a.Agent.ID == id {
+				p := preview{What: "agent", Name: a.Agent.Name, ID: id, Action: "/host-agents/" + url.PathEscape(id) + "/revoke"}
+				p.add(a)
+				return k.show(v, "revoke", p)
+			}
+		}
+	}
+	return agentauth.Errorf(agentauth.CodeAgentNotFound, "you have no such agent")
+}
+
+func (k *Console) revokeHost(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	if _, err := k.config.Agents.RevokeHostAs(v.r.Context(), who, v.r.PathValue("host")); err != nil {
+		return err
+	}
+	return v.see("/hosts")
+}
+
+// unlinkHost takes the visitor from a host (AAP-K6).
+func (k *Console) unlinkHost(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	if _, err := k.config.Agents.Unlink(v.r.Context(), who, v.r.PathValue("host")); err != nil {
+		return err
+	}
+	return v.see("/hosts")
+}
+
+func (k *Console) revokeAgent(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	if err := k.config.Agents.RevokeAgentAs(v.r.Context(), who, v.r.PathValue("agent")); err != nil {
+		return err
+	}
+	return v.see("/hosts")
+}
+
+func (k *Console) revokeGrant(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	if _, err := k.config.Agents.RevokeGrantAs(v.r.Context(), who, v.r.PathValue("agent"), v.r.PathValue("grant")); err != nil {
+		return err
+	}
+	if v.r.PostFormValue("back") == "/approved" {
+		return v.see("/approved")
+	}
+	return v.see("/hosts")
+}
+
+// granting reads who gives which agent what.
+func (k *Console) granting(v *visit) (provider.Person, provider.Asked, error) {
+	who, err := k.person(v)
+	if err != nil {
+		return who, provider.Asked{}, err
+	}
+	if err := v.r.ParseMultipartForm(formLimit); err != nil && v.r.PostForm == nil {
+		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form cannot be read")
+	}
+	if !k.fresh(v) {
+		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then grant", lasting(k.config.Fresh))
+	}
+	asked := provider.Asked{Name: v.r.PostForm.Get("capability")}
+	if asked.Name == "" {
+		return who, asked, agentauth.Errorf(agentauth.CodeInvalidRequest, "nothing is chosen: choose what the agent may do")
+	}
+	lasts, ok := map[string]time.Duration{"": time.Hour, "hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}[v.r.PostForm.Get("lasts")]
+	if !ok {
+		return who, asked, agentauth.Errorf(agentauth.CodeInvalidRequest, "want an hour, a day or a week")
+	}
+	asked.Lasts = lasts
+	if c := k.config.Approvals.Capability(asked.Name); c != nil {
+		asked.Constraints, err = narrower(fields(byHand(c), c), v.r.PostForm)
+	}
+	return who, asked, err
+}
+
+// grantPage is one capability that a person gives an agent that did not ask for it.
+type grantPage struct {
+	Agent                provider.Agent
+	Capability, Says     string
+	Risky, High          bool
+	MustLimit            bool
+	Fields               []field
+	Fresh                bool
+	Passkeys, HasPasskey bool
+}
+
+// byHand is a capability as it can be given at most: with the server's own limits.
+func byHand(c *provider.Capability) provider.Grant {
+	g := provider.Grant{ID: "hand", Capability: c.Name}
+	if v, ok := agentauth.Constraints(c.Constraints); ok && v.Kind() != powerbox.KindNull {
+		g.Constraints = v.AppendJSON(nil)
+	}
+	return g
+}
+
+// toGrant shows what a grant by hand can be limited to. Nothing changes by looking.
+func (k *Console) toGrant(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	all, err := k.overview(v)
+	if err != nil {
+		return err
+	}
+	id, name := v.r.PathValue("agent"), v.r.URL.Query().Get("capability")
+	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
+	if err != nil {
+		return err
+	}
+	for _, h := range all {
+		for _, a := range h.Agents {
+			i := slices.IndexFunc(a.Offered, func(c *provider.Capability) bool { return c.Name == name })
+			if a.Agent.ID != id || i < 0 {
+				continue
+			}
+			c := a.Offered[i]
+			return k.show(v, "grant", grantPage{
+				Agent: a.Agent, Capability: c.Name, Says: c.Description, Risky: c.Sensitivity != provider.Read, High: c.Sensitivity == provider.High,
+				MustLimit: c.MustLimit(), Fields: fields(byHand(c), c), Fresh: k.fresh(v), Passkeys: k.passkeys != nil, HasPasskey: len(keys) > 0,
+			})
+		}
+	}
+	return agentauth.Errorf(agentauth.CodeNotFound, "there is no such agent of yours, or it has that capability already")
+}
+
+func (k *Console) grantChallenge(v *visit) error {
+	who, asked, err := k.granting(v)
+	if err != nil {
+		return err
+	}
+	return k.challenge(v, who, "grant", k.config.Agents.GrantDigest(who, v.r.PathValue("agent"), asked))
+}
+
+func (k *Console) addGrant(v *visit) error {
+	if v.r.PostFormValue("answer") == "no" {
+		return v.see("/hosts")
+	}
+	who, asked, err := k.granting(v)
+	if err != nil {
+		return err
+	}
+	agent := v.r.PathValue("agent")
+	if v.r.PostFormValue("assertion") != "" {
+		if _, err := k.signed(v, who, "grant", k.config.Agents.GrantDigest(who, agent, asked)); err != nil {
+			return err
+		}
+		who.Present = true
+	}
+	if _, err := k.config.Agents.GrantAs(v.r.Context(), who, agent, asked); err != nil {
+		return err
+	}
+	return v.see("/hosts")
+}
+
+// forgetAgent takes out what is kept of an agent that has ended (AAP-Z3).
+func (k *Console) forgetAgent(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	if err := k.config.Agents.ForgetAgentAs(v.r.Context(), who, v.r.PathValue("agent")); err != nil {
+		return err
+	}
+	return v.see("/hosts")
+}
+
+// activityPage is what was done, and how long it is shown.
+type activityPage struct {
+	Actions []provider.Action
+	Kept    string // "" for no end
+}
+
+func (k *Console) activity(v *visit) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	actions, err := k.config.Agents.Activity(v.r.Context(), who)
+	if err != nil {
+		return err
+	}
+	page := activityPage{Actions: actions}
+	if d := k.config.Agents.Retention(); d > 0 {
+		page.Kept = lasting(d)
+	}
+	return k.show(v, "activity", page)
+}
