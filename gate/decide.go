@@ -37,6 +37,7 @@ const (
 	CodeHandle             = "handle_not_granted"
 	CodeOtherTask          = "task_not_the_capabilitys"
 	CodeTrust              = "insufficient_trust"
+	CodePath               = "path_incompatible"
 	CodeApproval           = "approval_required"
 	CodeOtherRequest       = "approval_other_request"
 	CodeLimit              = "limit_exceeded"
@@ -85,7 +86,7 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 	}
 	if len(call.Presented) == 0 {
 		v := g.withoutCapability(call, now)
-		if why := g.untrusted(call, call.Caller.Name); len(why) > 0 {
+		if why := append(g.untrusted(call, call.Caller.Name), call.path(call.Caller.Name)...); len(why) > 0 {
 			v = Verdict{Reasons: append(v.Reasons, why...), Missing: v.Missing}
 		}
 		if v.Allowed {
@@ -151,6 +152,14 @@ func (c *Call) last() []Reason {
 	return nil
 }
 
+// path returns why a call is not made along a path that the operator declared.
+func (c *Call) path(origin string) []Reason {
+	if c.Path == nil || origin == "" {
+		return nil
+	}
+	return c.Path(origin)
+}
+
 // observe lets a denied call go on where the operator only looks on, unless an
 // operator has stopped it.
 func (g *Gate) observe(call *Call, v Verdict) Verdict {
@@ -188,6 +197,7 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	v.Reasons = append(v.Reasons, foreign(call, held)...)
 	v.Reasons = append(v.Reasons, otherTask(call, held)...)
 	v.Reasons = append(v.Reasons, g.untrusted(call, held.Origin)...)
+	v.Reasons = append(v.Reasons, call.path(held.Origin)...)
 	if held.bound(call) {
 		v.Reasons = append(v.Reasons, notBound(call))
 	} else if held.summed(call) {

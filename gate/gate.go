@@ -158,6 +158,9 @@ type Call struct {
 	Context string      // that the call names, "" for none
 	Purpose string
 	TraceID string
+	// Path returns why a call of the agent of that name is not made along a path that its
+	// operator declared, nothing where no declared path is about it. nil where none is.
+	Path func(origin string) []Reason
 	// Arguments are what the record keeps of the arguments, nil for nothing.
 	Arguments []byte
 	// Details returns what the record says of the intent besides, a JSON object, by

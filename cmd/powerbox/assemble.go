@@ -52,7 +52,6 @@ type instance struct {
 	force    force          // what a reload replaces
 	reloads  *reloader
 	ring     *keyring.Ring
-	issuing  map[string]*keyring.Issuing // by agent
 	store    storage
 	writes   *dependency          // of the store
 	shared   *postgres.Store      // the same where other processes have it, too; nil for a file
@@ -76,8 +75,8 @@ type instance struct {
 	agreed    *registry.Agreed
 	// invitation is what the first administrator is told, "" where there is one.
 	invitation string
-	unused     bool      // nothing had been recorded when it was opened
-	sources    []*source // files that are read again
+	unused     bool    // nothing had been recorded when it was opened
+	rereads    rereads // files that are read again
 
 	desk     *approval.Desk     // nil where nothing is left to people
 	told     *approval.Webhooks // nil where nobody is told of it
@@ -177,20 +176,19 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	}
 	i.admin = &api.Admin{
 		Issuer: i.issuer, Store: i.store, Exporter: i.store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
-		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.now, Log: a.log, Can: w.can, Policies: i.otherPolicies(w), Issuing: i.issuing, MaximumLifetime: i.config.Issuer.MaximumLifetime,
+		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.now, Log: a.log, Can: w.can, Policies: i.otherPolicies(), Issuing: i.issuingKeys, Agents: i.agentStatuses, MaximumLifetime: i.config.Issuer.MaximumLifetime,
 		Reload: func(ctx context.Context, by string) (api.Reloaded, error) { return i.reloads.reload(ctx, by) },
 		Trust:  evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 	}
-	i.scores = &api.Scores{Log: i.store, Named: i.named, Now: a.now, Slog: a.log}
+	i.scores = &api.Scores{Log: i.store, Agents: i.agentNames, Named: i.named, Now: a.now, Slog: a.log}
 	i.admin.Scores, i.admin.AsksTrust = i.scores, i.asksTrust()
-	i.describeAgents()
 	if err := i.knowScores(ctx); err != nil {
 		return err
 	}
 	if err := errors.Join(i.watch(a.log), i.front(ctx, a, w), i.keepKeys(ctx, a.replaced), i.attend(ctx, a)); err != nil {
 		return err
 	}
-	i.reloads = &reloader{load: a.reload, force: &i.force, agents: w.agents, asks: i.desk != nil, issuer: i.issuer, caller: i.sessions, log: a.log}
+	i.reloads = &reloader{load: a.reload, now: a.now, i: i, log: a.log}
 	return nil
 }
 
@@ -205,10 +203,23 @@ func (i *instance) knowScores(ctx context.Context) error {
 	return nil
 }
 
-// describeAgents tells operator's interface and scores which agents there are.
-func (i *instance) describeAgents() {
-	for _, agent := range i.config.Agents {
-		i.scores.Agents = append(i.scores.Agents, agent.ID)
+// issuingKeys are the issuing keys of an agent.
+func (i *instance) issuingKeys(agent string) (*keyring.Issuing, bool) {
+	keys := i.keys(agent)
+	return keys, keys != nil
+}
+
+// agentNames are the agents that there are now.
+func (i *instance) agentNames() (names []string) {
+	for _, agent := range i.current().Agents {
+		names = append(names, agent.ID)
+	}
+	return names
+}
+
+// agentStatuses are the agents that there are now, as operators see them.
+func (i *instance) agentStatuses() (all []api.AgentStatus) {
+	for _, agent := range i.current().Agents {
 		status := api.AgentStatus{ID: agent.ID, URL: i.agentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary}
 		if agent.Degraded.Calls != "none" {
 			status.Degraded = agent.Degraded.Calls
@@ -216,8 +227,9 @@ func (i *instance) describeAgents() {
 		for _, r := range agent.Modes {
 			status.Rules = append(status.Rules, api.ModeRule(r))
 		}
-		i.admin.Agents = append(i.admin.Agents, status)
+		all = append(all, status)
 	}
+	return all
 }
 
 // asksTrust reports whether anything here needs a level of trust.
@@ -245,7 +257,7 @@ func (i *instance) followScores(ctx context.Context) <-chan struct{} {
 
 func (i *instance) agentURL(id string) string {
 	base := i.config.Issuer.URL
-	for _, c := range i.config.Agents {
+	for _, c := range i.current().Agents {
 		if c.ID == id && c.GatewayURL != "" {
 			base = c.GatewayURL
 		}
@@ -258,14 +270,12 @@ type wiring struct {
 	sealer *catalogue.Sealer
 	pages  cipher.AEAD
 	force  *force
-	agents []*issuer.Agent
-	caps   map[string]powerbox.Authority
 	can    func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
 	now    func() time.Time
 }
 
 func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
-	w := &wiring{force: &i.force, caps: map[string]powerbox.Authority{}, now: a.now}
+	w := &wiring{force: &i.force, now: a.now}
 	handleKey, err := i.ring.Secret("handles")
 	if err != nil {
 		return nil, err
@@ -276,16 +286,18 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 	if w.pages, err = sealerFor(handleKey, "powerbox tokens of pages"); err != nil {
 		return nil, err
 	}
-	if w.agents, err = i.agents(a.now); err != nil {
+	agents, issuing, err := i.agents(a.now, nil)
+	if err != nil {
 		return nil, err
 	}
-	first, err := i.inForce(w.agents)
+	first, err := i.inForce(agents, issuing)
 	if err != nil {
 		return nil, err
 	}
 	i.force.now.Store(first)
-	if err := i.caps(w); err != nil {
-		return nil, err
+	w.can = func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision {
+		now := w.force.now.Load()
+		return powerbox.Decide(attempt, now.scope(origin, agent).Meet(now.caps[agent]), w.now())
 	}
 	pairwise, err := i.ring.Secret("pairwise")
 	if err != nil {
@@ -295,7 +307,7 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 		return nil, err
 	}
 	i.issuer, err = issuer.New(ctx, issuer.Config{
-		Store: i.store, Policy: w.force, Asker: i.askPeople(), Sealer: w.sealer, Agents: w.agents, Callers: w.force.callerNames, Origin: w.force.origin, Recorder: recorderID, Algorithm: i.config.Evidence.Algorithm,
+		Store: i.store, Policy: w.force, Asker: i.askPeople(), Sealer: w.sealer, Agents: agents, Callers: w.force.callerNames, Origin: w.force.origin, Recorder: recorderID, Algorithm: i.config.Evidence.Algorithm,
 		Stale: i.stale(), Pairwise: pairwise, MaximumLifetime: i.config.Issuer.MaximumLifetime, Now: a.now, Random: rand.Reader, Log: a.log,
 	})
 	if err != nil {
@@ -304,13 +316,14 @@ func (i *instance) wire(ctx context.Context, a assembly) (*wiring, error) {
 	if i.desk != nil {
 		i.desk.Serves(i.issuer)
 	}
-	return w, i.recordKeys(ctx)
+	return w, i.recordKeys(ctx, first)
 }
 
 // otherPolicies reads policies that are not in force, for what is configured here.
-func (i *instance) otherPolicies(w *wiring) func(files map[string][]byte) (issuer.Policy, error) {
+func (i *instance) otherPolicies() func(files map[string][]byte) (issuer.Policy, error) {
 	return func(files map[string][]byte) (issuer.Policy, error) {
-		engine, err := i.policiesOf(files, w.agents)
+		now := i.force.now.Load()
+		engine, err := (&instance{config: now.config}).policiesOf(files, now.agents)
 		return issuerPolicy{engine}, err
 	}
 }
@@ -338,9 +351,9 @@ func keysOf(pinned []evidence.PinnedKey) []evidence.Key {
 }
 
 // recordKeys has on record which key every agent signs with.
-func (i *instance) recordKeys(ctx context.Context) error {
-	for _, c := range i.config.Agents {
-		k := i.issuing[c.ID].Current()
+func (i *instance) recordKeys(ctx context.Context, f *inForce) error {
+	for _, c := range f.config.Agents {
+		k := f.issuing[c.ID].Current()
 		if err := i.issuer.UsesKey(ctx, issuer.AgentKey{Agent: c.ID, Key: k.Key.Public().Thumbprint(), Renewed: k.Made}); err != nil {
 			return fmt.Errorf("the key of agent %s: %w", c.ID, err)
 		}

@@ -17,10 +17,11 @@ import (
 func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.Time) (*api.Gateways, error) {
 	g := &api.Gateways{
 		Issuer: i.issuer, Tasks: api.Tasks{Store: i.store, Issuer: i.issuer}, Links: api.Nonces{Store: i.store}, Agents: i.gateway, Key: i.feedKey, URL: i.config.Issuer.URL,
-		Setup:  func(agent string) (link.Setup, error) { return i.setup(a, w, agent) },
+		Setup:  func(agent string) (link.Setup, error) { return i.setup(a, agent) },
 		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
-		Issues: func(agent string) string { return string(i.issuing[agent].Published()) },
-		Mode:   i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.config.Defaults.ProofWindow, Now: a.now, Log: a.log,
+		InForce: func() string { return i.force.now.Load().digest },
+		Issues:  func(agent string) string { return string(i.publishedKeys(agent)) },
+		Mode:    i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.config.Defaults.ProofWindow, Now: a.now, Log: a.log,
 	}
 	if h, ok := i.holds(w).(holds); ok {
 		g.Held = h.heldApart
@@ -31,16 +32,10 @@ func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.
 
 // here lets calls through to the agents whose gateway is this server's own.
 func (i *instance) here(next http.Handler) http.Handler {
-	elsewhere := map[string]string{}
-	for _, c := range i.config.Agents {
-		if c.GatewayURL != "" {
-			elsewhere[c.ID] = i.agentURL(c.ID)
-		}
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/agents/"), "/")
-		if url, ok := elsewhere[id]; ok {
-			http.Error(w, "the gateway of this agent is at "+url, http.StatusMisdirectedRequest)
+		if c, ok := configuredAgent(i.current(), id); ok && c.GatewayURL != "" {
+			http.Error(w, "the gateway of this agent is at "+i.agentURL(id), http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -49,18 +44,19 @@ func (i *instance) here(next http.Handler) http.Handler {
 
 // setup is what a gateway of one agent is made of: what the configuration says
 // of that agent, and the files that it refers to.
-func (i *instance) setup(a assembly, w *wiring, id string) (link.Setup, error) {
+func (i *instance) setup(a assembly, id string) (link.Setup, error) {
 	out := link.Setup{Files: map[string][]byte{}, Names: map[string]string{}}
-	now := i.force.now.Load().config
-	c := *now
+	f := i.force.now.Load()
+	now, c := f.config, *f.config
 	c.Agents, c.Policies, c.Resources, c.Include = nil, nil, nil, nil
 	c.Issuer.TLS = config.TLS{}
 	c.Store = config.Store{Durability: c.Store.Durability, Connections: c.Store.Connections} // where it is is nobody's business
 	// Each node may have its own, and the same gateways ask all of them.
 	c.Listen, c.Issuer.Directory, c.Telemetry.Listen = gatewayListen, "", ""
 	c.Identity.Guards, c.Issuer.Feed.Relays = nil, nil // ask the server, and may be of other agents
-	c.Offers = map[string][]config.Offer{id: i.config.Offers[id]}
-	c.Skills = map[string][]config.Skill{id: i.config.Skills[id]}
+	c.Offers = map[string][]config.Offer{id: now.Offers[id]}
+	c.Skills = map[string][]config.Skill{id: now.Skills[id]}
+	c.Plans = config.PlansTo(id, now.Plans)
 	c.Scopes = map[string]map[string][]string{}
 	for caller, agents := range now.Scopes {
 		// A caller without a scope here still is one: nothing is allowed to it.
@@ -76,7 +72,7 @@ func (i *instance) setup(a assembly, w *wiring, id string) (link.Setup, error) {
 	if !a.dev {
 		out.Dev = nil
 	}
-	if err := i.setupAgent(w, id, &c, &out); err != nil {
+	if err := i.setupAgent(f, id, &c, &out); err != nil {
 		return out, err
 	}
 	var err error
@@ -88,13 +84,13 @@ func (i *instance) setup(a assembly, w *wiring, id string) (link.Setup, error) {
 	return out, err
 }
 
-func (i *instance) setupAgent(w *wiring, id string, c *config.Config, out *link.Setup) error {
+func (i *instance) setupAgent(f *inForce, id string, c *config.Config, out *link.Setup) error {
 	var err error
 	if out.Sealing, err = i.ring.Secret("handles"); err != nil {
 		return err
 	}
 	var files []config.Path
-	for n, agent := range i.config.Agents {
+	for n, agent := range f.config.Agents {
 		if agent.ID != id {
 			continue
 		}
@@ -106,8 +102,8 @@ func (i *instance) setupAgent(w *wiring, id string, c *config.Config, out *link.
 		if agent.CardPin != "" {
 			files = append(files, agent.CardPin)
 		}
-		out.Issuing = i.issuing[id].Published()
-		for _, item := range w.agents[n].Resources {
+		out.Issuing = i.publishedKeys(id)
+		for _, item := range f.agents[n].Resources {
 			out.Names[item.ID] = item.Name
 		}
 		for _, root := range agent.TrustRoots {
@@ -122,10 +118,18 @@ func (i *instance) setupAgent(w *wiring, id string, c *config.Config, out *link.
 			files = append(files, p.JWKSFile)
 		}
 	}
-	for _, f := range files {
-		if out.Files[string(f)], err = os.ReadFile(string(f)); err != nil {
+	for _, name := range files {
+		if out.Files[string(name)], err = os.ReadFile(string(name)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// publishedKeys is the key set that an agent issues under now, nil for one that there is not.
+func (i *instance) publishedKeys(agent string) []byte {
+	if keys := i.keys(agent); keys != nil {
+		return keys.Published()
 	}
 	return nil
 }

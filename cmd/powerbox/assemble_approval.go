@@ -208,7 +208,7 @@ func (i *instance) devGroups() map[string][]string {
 // holds keeps calls at the desk for the gateway.
 type holds struct {
 	desk   *approval.Desk
-	agents []string
+	agents func() []string
 	says   func(agent, grant string) string // the operator's words for a grant
 }
 
@@ -324,7 +324,7 @@ func (h holds) Cancel(ctx context.Context, agent, task string) (gateway.HeldTask
 
 // Take implements [gateway.Holds].
 func (h holds) Take(ctx context.Context) (gateway.Released, bool, error) {
-	c, ok, err := h.desk.Take(ctx, h.agents)
+	c, ok, err := h.desk.Take(ctx, h.agents())
 	return gateway.Released{Question: c.Question, Agent: c.Agent, Capability: c.Capability, Request: c.Request, Owner: gateway.Owner(c.Owner)}, ok, err
 }
 
@@ -346,15 +346,13 @@ func (i *instance) holds(w *wiring) gateway.Holds {
 		return nil
 	}
 	h := holds{desk: i.desk, says: func(agent, grant string) string {
-		for _, o := range i.config.Offers[agent] {
+		for _, o := range i.current().Offers[agent] {
 			if o.ID == grant {
 				return o.Description
 			}
 		}
 		return ""
 	}}
-	for _, a := range w.agents {
-		h.agents = append(h.agents, a.ID)
-	}
+	h.agents = i.agentNames
 	return h
 }

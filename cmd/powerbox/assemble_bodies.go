@@ -29,7 +29,7 @@ func detached(c config.Agent) func([]byte) (*evidence.Body, error) {
 
 // retention is how long the bodies of an agent are kept.
 func (i *instance) retention(agent string) time.Duration {
-	for _, c := range i.config.Agents {
+	for _, c := range i.current().Agents {
 		if c.ID == agent {
 			return c.Bodies.Retention
 		}

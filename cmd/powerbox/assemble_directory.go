@@ -50,14 +50,14 @@ func (i *instance) directory(a assembly, administrator func(string) bool) (*cons
 // named reports whether the operator has a name for an origin: a caller, or an
 // agent that is protected here.
 func (i *instance) named(origin string) bool {
-	return slices.ContainsFunc(i.config.Agents, func(a config.Agent) bool { return a.ID == origin }) ||
+	return slices.ContainsFunc(i.current().Agents, func(a config.Agent) bool { return a.ID == origin }) ||
 		slices.ContainsFunc(i.force.now.Load().config.Identity.Callers, func(c config.CallerRule) bool { return c.Agent == origin })
 }
 
 // enforcement says how far calls to an agent can be held to anything, nil for one
 // that is not protected here.
 func (i *instance) enforcement(id string, card agentcard.Card) *console.Enforcement {
-	e, err := enforced(i.config, id, card)
+	e, err := enforced(i.current(), id, card)
 	if err != nil {
 		return nil // one of others
 	}
@@ -76,10 +76,10 @@ func (i *instance) enforcement(id string, card agentcard.Card) *console.Enforcem
 func (i *instance) delegations(ctx context.Context) (console.Map, error) {
 	d := handoff.New()
 	at := handoff.Place{File: "the configuration"}
-	for _, agent := range i.config.Agents {
+	for _, agent := range i.current().Agents {
 		a := &handoff.Agent{ID: agent.ID, Place: at, Skills: map[string]string{}, Prefix: agent.ID + "/"}
 		skills := []string{}
-		for _, s := range i.config.Skills[agent.ID] {
+		for _, s := range i.current().Skills[agent.ID] {
 			a.Skills[s.Skill] = s.Grant + "/" + s.Operation
 			skills = append(skills, s.Skill)
 		}

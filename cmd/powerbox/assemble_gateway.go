@@ -89,7 +89,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 		Resources: api.Resources{Issuer: i.issuer, Sealer: w.sealer}, Holds: i.holds(w), Cards: client,
 		Network: network(client, strangers),
 		Answers: gateway.Answers{
-			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: w.force.origin, Scope: w.force.scope,
+			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: w.force.origin, Scope: w.force.scope, Plans: w.force.plans,
 			ByPolicy: i.byPolicy, Pseudonym: i.issuer.Pseudonym, Redact: redaction(i.config.Evidence.Arguments),
 			Receipt: i.admin.Receipt,
 		},
@@ -98,13 +98,8 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	if i.telemetry != nil {
 		c.Observer, g.Took = i.telemetry, i.telemetry.Took
 	}
-	for n, agent := range i.config.Agents {
-		front, err := i.gatewayAgent(agent, w.agents[n])
-		if err != nil {
-			return err
-		}
-		front.Keys, front.Published = i.issuing[agent.ID].Accepted, i.issuing[agent.ID].Published
-		c.Agents = append(c.Agents, front)
+	if c.Agents, err = i.gatewayAgents(w.force.now.Load().agents, func(string) bool { return false }); err != nil {
+		return err
 	}
 	if i.gateway, err = gateway.New(c); err != nil {
 		return err

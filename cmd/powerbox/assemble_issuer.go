@@ -18,43 +18,55 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// agents makes the issuer's view of the configured agents.
-func (i *instance) agents(now func() time.Time) ([]*issuer.Agent, error) {
+// agents makes the issuer's view of the configured agents, with the keys that it issues under.
+// known are the keys that are in use.
+func (i *instance) agents(now func() time.Time, known map[string]*keyring.Issuing) ([]*issuer.Agent, map[string]*keyring.Issuing, error) {
+	issuing := map[string]*keyring.Issuing{}
 	var out []*issuer.Agent
-	i.issuing = map[string]*keyring.Issuing{}
 	for _, c := range i.config.Agents {
-		keys, err := i.ring.Issuing(c.ID, now)
+		keys, err := known[c.ID], error(nil)
+		if keys == nil {
+			keys, err = i.ring.Issuing(c.ID, now)
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		i.issuing[c.ID] = keys
-		agent := &issuer.Agent{ID: c.ID, URL: i.agentURL(c.ID), Signer: keys.Signer, Accepts: keys.Accepted}
-		for _, o := range i.config.Offers[c.ID] {
-			budgets, err := offerBudgets(o)
-			if err != nil {
-				return nil, fmt.Errorf("offers.%s, %s: %w", c.ID, o.ID, err)
-			}
-			agent.Grants = append(agent.Grants, issuer.Grant{
-				Budgets: budgets,
-				ID:      o.ID, Description: o.Description, Operations: o.Operations, Attenuable: o.Attenuable, Legacy: o.Legacy,
-				Requires: o.Requires, MaximumLifetime: o.MaximumLifetime, MaximumDepth: o.MaximumDepth,
-			})
-		}
-		for _, s := range i.config.Skills[c.ID] {
-			shape, err := skillShape(s)
-			if err != nil {
-				return nil, fmt.Errorf("skills.%s, skill %q: %w", c.ID, s.Skill, err)
-			}
-			agent.Skills = append(agent.Skills, issuer.Skill{
-				Skill: s.Skill, Grant: s.Grant, Operation: s.Operation, Handle: s.Handle, Write: s.Effect != "read", Shape: shape,
-			})
-		}
-		if agent.Resources, err = i.resources(c.ID); err != nil {
-			return nil, err
+		issuing[c.ID] = keys
+		agent, err := i.agent(c, keys)
+		if err != nil {
+			return nil, nil, err
 		}
 		out = append(out, agent)
 	}
-	return out, nil
+	return out, issuing, nil
+}
+
+// agent is the issuer's view of one agent.
+func (i *instance) agent(c config.Agent, keys *keyring.Issuing) (*issuer.Agent, error) {
+	agent := &issuer.Agent{ID: c.ID, URL: i.agentURL(c.ID), Signer: keys.Signer, Accepts: keys.Accepted}
+	for _, o := range i.config.Offers[c.ID] {
+		budgets, err := offerBudgets(o)
+		if err != nil {
+			return nil, fmt.Errorf("offers.%s, %s: %w", c.ID, o.ID, err)
+		}
+		agent.Grants = append(agent.Grants, issuer.Grant{
+			Budgets: budgets,
+			ID:      o.ID, Description: o.Description, Operations: o.Operations, Attenuable: o.Attenuable, Legacy: o.Legacy,
+			Requires: o.Requires, MaximumLifetime: o.MaximumLifetime, MaximumDepth: o.MaximumDepth,
+		})
+	}
+	for _, s := range i.config.Skills[c.ID] {
+		shape, err := skillShape(s)
+		if err != nil {
+			return nil, fmt.Errorf("skills.%s, skill %q: %w", c.ID, s.Skill, err)
+		}
+		agent.Skills = append(agent.Skills, issuer.Skill{
+			Skill: s.Skill, Grant: s.Grant, Operation: s.Operation, Handle: s.Handle, Write: s.Effect != "read", Shape: shape,
+		})
+	}
+	var err error
+	agent.Resources, err = i.resources(c.ID)
+	return agent, err
 }
 
 // skillShape is the shape of a skill's arguments: those that are declared and
@@ -208,21 +220,6 @@ func (p issuerPolicy) Permits(c identity.Caller, agent, grant, operation string,
 }
 
 func (p issuerPolicy) Digest() string { return p.engine.Digest() }
-
-// caps makes Caps(B) as far as the configuration tells it.
-func (i *instance) caps(w *wiring) error {
-	for _, agent := range w.agents {
-		a, err := agent.Caps(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
-		if err != nil {
-			return err
-		}
-		w.caps[agent.ID] = a
-	}
-	w.can = func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision {
-		return powerbox.Decide(attempt, w.force.now.Load().scope(origin, agent).Meet(w.caps[agent]), w.now())
-	}
-	return nil
-}
 
 // standing is an authority of exact operations with any arguments, together
 // with what A2A does with the tasks that they start.

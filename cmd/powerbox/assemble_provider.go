@@ -206,7 +206,7 @@ func (i *instance) backendContext(agent string, now func() time.Time) func(provi
 	var contexts token.Contexts
 	return func(e provider.Execution, body []byte) (string, error) {
 		at := now()
-		return contexts.Sign(i.issuing[agent].Signer(), token.Context{
+		return contexts.Sign(i.keys(agent).Signer(), token.Context{
 			Issuer: i.agentURL(agent), Audience: agent, IssuedAt: at, Expires: at.Add(backendContext), Principal: e.User, Holder: e.Holder(),
 			Capability: e.Grant, Root: e.Grant, Mode: string(gate.Require), Basis: string(gate.OnCapability), Decision: e.Decision,
 			Authority: e.Under, Digest: token.DigestOf(body),

@@ -29,8 +29,11 @@ func (i *instance) registry(a assembly) (*registry.Registry, error) {
 		c.Level = func(string) trust.Level { return "" } // nobody keeps them up to date
 	}
 	c.Asked = i.scores.Level
-	for _, agent := range i.config.Agents {
-		c.Protected = append(c.Protected, registry.Protected{ID: agent.ID, URL: i.agentURL(agent.ID), Card: func(ctx context.Context) ([]byte, error) { return i.gateway.Card(ctx, agent.ID) }})
+	c.Protected = func() (all []registry.Protected) {
+		for _, id := range i.agentNames() {
+			all = append(all, registry.Protected{ID: id, URL: i.agentURL(id), Card: func(ctx context.Context) ([]byte, error) { return i.gateway.Card(ctx, id) }})
+		}
+		return all
 	}
 	return registry.New(c)
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -87,7 +85,7 @@ func (i *instance) follow(ctx context.Context, a assembly, apart *api.Gateways) 
 			}
 		}
 		if v.Cards != last.Cards {
-			if err := i.agreed.Load(ctx, slices.Collect(maps.Keys(i.issuing))); err != nil {
+			if err := i.agreed.Load(ctx, i.agentNames()); err != nil {
 				return err
 			}
 		}

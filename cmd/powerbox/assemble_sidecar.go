@@ -311,7 +311,7 @@ func (g *apartGateway) front(f *face) error {
 		return err
 	}
 	i.force.now.Store(first)
-	wiring := &wiring{force: &i.force, caps: map[string]powerbox.Authority{}, now: g.now}
+	wiring := &wiring{force: &i.force, now: g.now}
 	agent, err := g.agent(i, f)
 	if err != nil {
 		return err
@@ -338,7 +338,7 @@ func (g *apartGateway) front(f *face) error {
 	if f.gateway, err = gateway.New(g.observed(c)); err != nil {
 		return err
 	}
-	f.sources = i.sources
+	f.sources = i.rereads.all()
 	g.put(f)
 	return nil
 }
@@ -355,7 +355,7 @@ func (g *apartGateway) answers(f *face, w *wiring, chains gate.Chains) gateway.A
 	return gateway.Answers{
 		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
 		Vouches:  chains.Vouches,
-		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: w.force.origin, Scope: w.force.scope,
+		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: w.force.origin, Scope: w.force.scope, Plans: w.force.plans,
 		ByPolicy: g.remote.ByPolicy, Pseudonym: g.remote.Pseudonym, Redact: redaction(f.config.Evidence.Arguments),
 	}
 }

@@ -178,6 +178,7 @@ func (p *program) attachSettings(c *config.Attach, log *slog.Logger) (attach.Con
 	for _, a := range c.Agents {
 		out.Peers = append(out.Peers, attachPeer(a))
 	}
+	out.Plans = config.Declared(c.Plans)
 	if in := c.Inbound; in.Listen != "" {
 		out.Inbound = &attach.Inbound{ID: in.ID, Agent: in.Agent, Forward: in.Forward, URL: in.URL}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -258,15 +259,17 @@ type pathHop struct {
 func newCardPath(p *program) *cobra.Command {
 	var n needFlags
 	var source cardSource
-	var caller, keys, file string
+	var caller, keys, file, plan, conf string
 	var shared bool
 	cmd := &cobra.Command{
 		Use:   "path CARD...",
 		Short: "Check a path of delegations, A to B to C, before anything is sent: exit 3 where it would not hold",
 		Long: "The cards are those of the agents that work is handed to, in order. Every hop is checked as the agent before it\n" +
 			"would, and what only the origin can see: one agent without context_reuse ends the shared context of all. With\n" +
-			"--path the hops, each with needs of its own, come from a file (docs/reference/cards.md).",
-		Example: "  powerbox card path reports.json mailer.json --feature streaming_message --shared-context",
+			"--path the hops, each with needs of its own, come from a file (docs/reference/cards.md). With --plan they are those of a plan in\n" +
+			"the configuration, and the cards are fetched from the agents.",
+		Example: "  powerbox card path reports.json mailer.json --feature streaming_message --shared-context\n" +
+			"  powerbox card path -c powerbox.yaml --plan quarterly --private",
 	}
 	cmd.Args = cobra.ArbitraryArgs
 	output := outputFlag(cmd)
@@ -275,6 +278,8 @@ func newCardPath(p *program) *cobra.Command {
 	cmd.Flags().StringVar(&caller, "from", "caller", "`name` of the agent that begins the path")
 	cmd.Flags().StringVar(&keys, "keys", "", "`file` with pinned keys: only what one of them signed counts")
 	cmd.Flags().StringVar(&file, "path", "", "`file` with the hops as JSON")
+	cmd.Flags().StringVar(&plan, "plan", "", "`id` of a plan in the configuration")
+	cmd.Flags().StringVarP(&conf, "config", "c", defaultConfig, "configuration `file` that has the plan")
 	cmd.Flags().BoolVar(&shared, "shared-context", false, "the origin relies on one context along the path")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		needs, err := p.readNeeds(n)
@@ -283,8 +288,12 @@ func newCardPath(p *program) *cobra.Command {
 		}
 		path := pathFile{SharedContext: shared}
 		switch {
-		case (file == "") == (len(args) == 0):
-			return usage(errors.New("want the cards of the path, or --path FILE"))
+		case plan != "" && file == "" && len(args) == 0:
+			if path, err = p.planned(conf, plan); err != nil {
+				return err
+			}
+		case (file == "") == (len(args) == 0) || plan != "":
+			return usage(errors.New("want one of: the cards of the path, --path FILE, --plan ID"))
 		case file != "":
 			if path, err = p.readPath(file); err != nil {
 				return err
@@ -309,6 +318,27 @@ func newCardPath(p *program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// planned is a plan of the configuration as a path, with the cards where its agents are.
+func (p *program) planned(file, id string) (pathFile, error) {
+	c, err := p.loadConfig(file)
+	if err != nil {
+		return pathFile{}, err
+	}
+	var names []string
+	for _, plan := range c.Plans {
+		if names = append(names, plan.ID); plan.ID != id {
+			continue
+		}
+		path := pathFile{SharedContext: plan.SharedContext}
+		for _, h := range plan.Hops {
+			at := slices.IndexFunc(c.Agents, func(a config.Agent) bool { return a.ID == h.To }) // it was checked that there is one
+			path.Hops = append(path.Hops, pathHop{From: h.From, To: h.To, Card: c.Agents[at].Upstream, Needs: agentcard.Needs(h.Needs)})
+		}
+		return path, nil
+	}
+	return pathFile{}, usage(fmt.Errorf("%s has no plan %q; there are [%s]", file, id, strings.Join(names, ", ")))
 }
 
 func (p *program) readPath(file string) (pathFile, error) {

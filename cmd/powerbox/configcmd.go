@@ -69,9 +69,9 @@ func newConfigReload(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Have the running server read its configuration again",
-		Long: "The server reads its own file, as it does on SIGHUP: scopes, policies and identity.callers are replaced, all of them\n" +
-			"or nothing. The difference is printed and put on record. If anything else changed, the server names it and changes\n" +
-			"nothing: that needs a restart. Check the file first: powerbox config check.",
+		Long: "The server reads its own file, as it does on SIGHUP: agents with their offers and skills, scopes, plans, policies and\n" +
+			"identity.callers are replaced, all of them or nothing. The difference is printed and put on record. If anything else\n" +
+			"changed, the server names it and changes nothing: that needs a restart. Check the file first: powerbox config check.",
 		Args: cobra.NoArgs,
 	}
 	output := outputFlag(cmd)

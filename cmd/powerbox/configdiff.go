@@ -201,7 +201,7 @@ func newApply(p *program) *cobra.Command {
 		if err := replaceFile(args[0], to); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stderr, "powerbox: %s is in place; powerbox config reload puts scopes, policies and callers in force, and a restart everything\n", to)
+		fmt.Fprintf(p.stderr, "powerbox: %s is in place; powerbox config reload puts agents, scopes, plans, policies and callers in force, and a restart everything\n", to)
 		return nil
 	}
 	return cmd

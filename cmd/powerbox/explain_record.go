@@ -298,6 +298,9 @@ func (x *explainer) decisionFix(r evidence.Record) string {
 		}
 		return mapSkill(agent)
 	case gate.CodeScope:
+		if isBuiltIn(r.Details.Requester) {
+			return ownKey + ", and give NAME a scope; a capability reaches no further than the scope"
+		}
 		if !isNamed(r.Details.Requester) {
 			return fmt.Sprintf("name the caller in identity.callers, such as %s, and give it a scope; a capability reaches no further than the scope", callerRule(r.Details.Requester))
 		}

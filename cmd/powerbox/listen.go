@@ -45,7 +45,7 @@ func (i *instance) listen(ctx context.Context, main net.Listener, log *slog.Logg
 		return nil, errors.Join(err, closeAll(fronts))
 	}
 	if settings != nil {
-		i.sources = append(i.sources, settings.source)
+		i.rereads.add(settings.source)
 	}
 	proxies, err := proxiesOf(i.config.Proxies)
 	if err != nil {
@@ -95,7 +95,7 @@ func (i *instance) serving(log *slog.Logger) serving {
 	c := i.config
 	return serving{
 		limits: c.Limits, notice: c.Defaults.DrainNotice, drain: c.Defaults.Drain, streams: i.gateway,
-		sources: func() []*source { return i.sources }, reload: i.reloads.told, log: log,
+		sources: i.rereads.all, reload: i.reloads.told, log: log,
 	}
 }
 

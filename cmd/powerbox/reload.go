@@ -10,6 +10,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +31,40 @@ type source struct {
 	files   []config.Path
 	use     func(contents [][]byte) error
 	seen    [sha256.Size]byte // what the files were when they were last looked at
+}
+
+// rereads are the sources of a process.
+type rereads struct {
+	mu   sync.Mutex
+	list []*source
+}
+
+func (r *rereads) add(s *source) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, s)
+}
+
+// all are the sources of now.
+func (r *rereads) all() []*source {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
+}
+
+// replace puts the sources of agents that changed in the place of those that they had. Sources
+// of agents that are gone are dropped.
+func (r *rereads) replace(made []*source, agents []config.Agent, same func(id string) bool) {
+	kept := map[string]bool{}
+	for _, a := range agents {
+		if same(a.ID) {
+			kept[tlsOf(a.ID)] = true
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = slices.DeleteFunc(r.list, func(s *source) bool { return strings.HasPrefix(s.setting, "agents, ") && !kept[s.setting] })
+	r.list = append(r.list, made...)
 }
 
 // read reads the files and puts them to use where they differ from what was

@@ -365,7 +365,7 @@ const nameSkill = "send it to the skill's URL (.../skills/SKILL), as a data part
 // advice says what stands between these calls and more enforcement.
 func (r report) advice() []string {
 	var lines []string
-	var unnamedCalls, anonymous, unnamedOperation, scope, free int
+	var unnamedCalls, builtIn, anonymous, unnamedOperation, scope, free int
 	for _, u := range r.Uses {
 		if u.Operation == freeTextCall {
 			free += u.own
@@ -375,6 +375,8 @@ func (r report) advice() []string {
 		switch {
 		case u.Caller == unknownCaller:
 			anonymous += u.own
+		case isBuiltIn(u.Caller):
+			builtIn += u.own
 		case !isNamed(u.Caller):
 			unnamedCalls += u.own
 		}
@@ -390,6 +392,7 @@ func (r report) advice() []string {
 	add(scope, "outside the caller's scope: powerbox report --grants prints scopes that cover them")
 	add(free, "in free text, which names no skill: "+nameSkill)
 	add(unnamedCalls, "of callers without a name: name them in identity.callers")
+	add(builtIn, "of built-in users, whom identity.callers cannot name: "+ownKey)
 	add(anonymous, "of callers that showed nothing: they need a session, a key or a certificate before anything can be granted to them")
 	add(unnamedOperation, "to nothing that is configured: see powerbox evidence list, and skills in the configuration")
 	return lines
@@ -455,7 +458,7 @@ func (p *program) printGrants(r report, which string) error {
 		}
 	}
 	for _, caller := range slices.Sorted(maps.Keys(g.Unnamed)) {
-		fmt.Fprintf(p.stdout, "# not in it: %s has no name. Add it to identity.callers, as %s, and observe again. It called:\n", caller, callerRule(caller))
+		fmt.Fprintf(p.stdout, "# not in it: %s. It called:\n", nameCaller(caller))
 		for _, operation := range g.Unnamed[caller] {
 			fmt.Fprintf(p.stdout, "#   %s\n", operation)
 		}
@@ -467,6 +470,21 @@ func (p *program) printGrants(r report, which string) error {
 		return &exitStatus{exitError, errors.New("nothing that was observed can be put into scopes; the comments say why")}
 	}
 	return nil
+}
+
+// isBuiltIn reports whether a requester is a built-in user that called without a key. No rule of
+// identity.callers can name it.
+func isBuiltIn(requester string) bool { return strings.HasPrefix(requester, "dev:") }
+
+// ownKey is what gives an agent a name that has none that can be proved.
+const ownKey = "give the calling agent a key (powerbox keys new FILE), have it call with it, and add {agent: NAME, key: THUMBPRINT} to identity.callers"
+
+// nameCaller says how a caller without a name gets one.
+func nameCaller(holder string) string {
+	if isBuiltIn(holder) {
+		return fmt.Sprintf("%s is a built-in user and no agent, so identity.callers cannot name it; %s, and observe again", holder, ownKey)
+	}
+	return fmt.Sprintf("%s has no name; add it to identity.callers, as %s, and observe again", holder, callerRule(holder))
 }
 
 // callerRule is the line of identity.callers that names a holder.

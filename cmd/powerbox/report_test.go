@@ -123,6 +123,18 @@ func TestReportCountsFreeTextOnce(t *testing.T) {
 	}
 }
 
+// TestReportGivesBuiltInUsersAKey: identity.callers cannot name a built-in user, so the advice is
+// a key for the agent.
+func TestReportGivesBuiltInUsersAKey(t *testing.T) {
+	seen := called(evidence.Abstain, "dev:dev", "observe", "", gate.CodeScope, gate.CodeCapabilityRequired)
+	if lines := summarise([]evidence.Record{seen}).advice(); len(lines) != 1 || !strings.Contains(lines[0], "1 call of built-in users") || !strings.Contains(lines[0], "powerbox keys new FILE") {
+		t.Errorf("%q", lines)
+	}
+	if text := nameCaller("dev:dev"); strings.Contains(text, "add it to identity.callers") || !strings.Contains(text, "{agent: NAME, key: THUMBPRINT}") {
+		t.Error(text)
+	}
+}
+
 // summarise counts the calls in records.
 func summarise(records []evidence.Record) report {
 	s := summary{}

@@ -48,10 +48,13 @@ func dialled(p outbound.Policy, time time.Duration) outbound.Policy {
 // does not (ATK-15).
 func strangersPolicy() outbound.Policy { return outbound.Policy{} }
 
+// tlsOf names the TLS settings of an agent.
+func tlsOf(agent string) string { return fmt.Sprintf("agents, %s, tls", agent) }
+
 // source puts the files of an agent's TLS settings to use in its way.
 func (o *ownWay) source(agent config.Agent) *source {
 	c := agent.TLS
-	s := &source{setting: fmt.Sprintf("agents, %s, tls", agent.ID)}
+	s := &source{setting: tlsOf(agent.ID)}
 	if c.Certificate != "" {
 		s.files = append(s.files, c.Certificate, c.Key)
 	}
@@ -108,7 +111,7 @@ func (i *instance) ownUpstream(agent config.Agent, out *gateway.Agent) error {
 		return err
 	}
 	if len(s.files) > 0 {
-		i.sources = append(i.sources, s)
+		i.rereads.add(s)
 	}
 	out.Cards, out.Encrypted = own, true
 	out.Transport = way(func() http.RoundTripper { return calls(own.client.Load()) })

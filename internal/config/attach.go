@@ -22,6 +22,7 @@ type Attach struct {
 	SessionFile  Path          `key:"session_file" doc:"File with the user's access token, read again for every request; without one nothing can be asked for."`
 	Capabilities []Path        `key:"capabilities" doc:"Capability files, as powerbox request writes them."`
 	Agents       []AttachAgent `key:"agents" doc:"The protected agents that calls may go to."`
+	Plans        []Plan        `key:"plans" doc:"Paths of delegations that begin at the agent beside: the first hop names no from. A call along a plan is not made while the path does not hold (docs/reference/cards.md)."`
 	Inbound      AttachInbound `key:"inbound" doc:"The side on which the agent's own calls come in."`
 }
 
@@ -101,10 +102,29 @@ func (c *Attach) check(d *decoder) {
 			}
 		}
 	}
+	c.checkPlans(d, names)
 	if !loopbackAddress(c.Listen) {
 		d.place("listen", "is %q; want a loopback address: whoever reaches it acts as the agent", c.Listen)
 	}
 	c.Inbound.check(d)
+}
+
+// checkPlans wants plans that begin at the agent beside and lead to agents here.
+func (c *Attach) checkPlans(d *decoder, names []string) {
+	for i, p := range c.Plans {
+		at := fmt.Sprintf("plans[%d]", i)
+		if len(p.Hops) > 0 && p.Hops[0].From != "" {
+			d.place(at+".hops[0].from", "is %q; leave it out: the path begins at the agent that attach stands beside", p.Hops[0].From)
+		}
+		for n, h := range p.Hops {
+			if !slices.Contains(names, h.To) {
+				d.place(fmt.Sprintf("%s.hops[%d].to", at, n), "%q is no agent here%s", h.To, didYouMean(h.To, names))
+			}
+		}
+		if _, err := p.Declared(); err != nil {
+			d.place(at, "%v", err)
+		}
+	}
 }
 
 func (in *AttachInbound) check(d *decoder) {

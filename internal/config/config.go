@@ -21,6 +21,7 @@ type Config struct {
 	Offers    map[string][]Offer             `key:"offers" doc:"Per agent, the grants that can be asked for."`
 	Scopes    map[string]map[string][]string `key:"scopes" doc:"Per calling agent and protected agent, the operations (grant/operation) that stand in for a capability in mode scoped. An empty list allows nothing."`
 	Skills    map[string][]Skill             `key:"skills" doc:"Per agent, which operation each skill is."`
+	Plans     []Plan                         `key:"plans" doc:"Paths of delegations. A call along a plan is refused while the path does not hold (docs/reference/cards.md)."`
 	Resources map[string]Resources           `key:"resources" doc:"Per agent, the catalogue of its resources."`
 	Policies  []Path                         `key:"policies" doc:"Cedar policy files; patterns with * are allowed."`
 	Approvals Approvals                      `key:"approvals" doc:"How people log in to the pages on which they answer."`

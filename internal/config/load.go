@@ -276,7 +276,7 @@ func (l *loader) environment(root *yaml.Node, env []string) {
 			l.set(root, path, name, value)
 		case slices.Contains(ofAgents, name): // of powerbox agent, in the same shell
 		case strings.HasPrefix(name, envPrefix) && sectionOf(name):
-			message := "there is no such setting" + didYouMean(name, slices.Collect(maps.Keys(known)))
+			message := "there is no such setting" + nearestSettings(name, slices.Sorted(maps.Keys(known)))
 			l.problems = append(l.problems, Problem{name, 0, message})
 		}
 	}

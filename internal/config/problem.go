@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,7 +54,46 @@ func didYouMean(written string, known []string) string {
 	if len(known) == 0 {
 		return "; none is known here"
 	}
-	return "; known are " + strings.Join(slices.Compact(slices.Sorted(slices.Values(known))), ", ")
+	names := slices.Compact(slices.Sorted(slices.Values(known)))
+	if len(names) > maxKnown {
+		return fmt.Sprintf("; the nearest of %d are %s", len(names), strings.Join(nearestFew(written, names), ", "))
+	}
+	return "; known are " + strings.Join(names, ", ")
+}
+
+// nearestSettings completes a message about a variable of the environment: the one that a slip
+// away is meant, or the nearest of them. Their names share so much that no more is likely.
+func nearestSettings(written string, names []string) string {
+	const all = " (docs/reference/configuration.md lists all)"
+	for _, name := range names {
+		if editDistance(written, name) <= 2 {
+			return fmt.Sprintf("; did you mean %q?", name) + all
+		}
+	}
+	return fmt.Sprintf("; the nearest of %d are %s", len(names), strings.Join(nearestFew(written, names), ", ")) + all
+}
+
+// maxKnown is how many names a message lists. Of more it has the nearest.
+const maxKnown = 24
+
+// nearestFew are the three names that are nearest to what was written: those that begin with the
+// most of its letters, and of these the ones that take the fewest changes.
+func nearestFew(written string, names []string) []string {
+	written = strings.ToLower(written)
+	by := slices.Clone(names)
+	slices.SortStableFunc(by, func(a, b string) int {
+		a, b = strings.ToLower(a), strings.ToLower(b)
+		return cmp.Or(cmp.Compare(sharedPrefix(written, b), sharedPrefix(written, a)), cmp.Compare(editDistance(written, a), editDistance(written, b)))
+	})
+	return by[:min(3, len(by))]
+}
+
+func sharedPrefix(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // editDistance is the number of letters to insert, delete, replace or swap

@@ -122,12 +122,14 @@ func TestOPS_ReloadIsAllOrNothing(t *testing.T) {
 	wider := strings.Replace(string(good), "documents: [documents:read/retrieve]", "documents: [documents:read/retrieve, documents:read/search]", 1)
 	w.write("kept.yaml", string(good))
 	for name, c := range map[string]struct{ yaml, want string }{
-		"a mode of an agent":   {strings.Replace(wider, "mode: scoped", "mode: observe", 1), "agents.documents.mode"},
-		"an agent more":        {strings.Replace(wider, "agents:\n", "agents:\n  - {id: another, upstream: 'http://127.0.0.1:9'}\n", 1), "agents.another (new)"},
-		"a listener":           {strings.Replace(wider, "listen: ", "listen: 127.0.0.1:1 #", 1), "listen cannot change while the server runs"},
-		"a scope of no agent":  {strings.Replace(wider, "    documents: [documents:read/retrieve, ", "    nowhere: [a/b]\n    documents: [documents:read/retrieve, ", 1), "nowhere"},
-		"no configuration":     {"agents: 7\n", "agents"},
-		"a caller of two keys": {wider + "\nidentity: {}\n", "identity"},
+		"an agent that listens": {strings.Replace(wider, "agents:\n", "agents:\n  - {id: another, upstream: 'http://127.0.0.1:9', grpc: {listen: '127.0.0.1:1'}}\n", 1), "agents.another.grpc.listen cannot change while the server runs; restart it"},
+		"a listener":            {strings.Replace(wider, "listen: ", "listen: 127.0.0.1:1 #", 1), "listen cannot change while the server runs; restart it"},
+		"files of TLS":          {strings.Replace(wider, "issuer:\n", "issuer:\n  tls: {certificate: a.pem, key: a.key}\n", 1), "issuer.tls cannot change while the server runs; restart it"},
+		"another store":         {wider + "\nstore: {durability: single}\n", "store.durability cannot change while the server runs; restart it"},
+		"resources":             {strings.Replace(wider, "name: Salary table", "name: Salaries", 1), "resources cannot change while the server runs; restart it"},
+		"a scope of no agent":   {strings.Replace(wider, "    documents: [documents:read/retrieve, ", "    nowhere: [a/b]\n    documents: [documents:read/retrieve, ", 1), "nowhere"},
+		"no configuration":      {"agents: 7\n", "agents"},
+		"a caller of two keys":  {wider + "\nidentity: {}\n", "identity"},
 	} {
 		if c.yaml == string(good) {
 			t.Fatalf("%s: the file has no place for it:\n%s", name, good)

@@ -267,7 +267,10 @@ func (i *Issuer) askAnew(ctx context.Context, record evidence.Record, caller ide
 
 // matter is a capability that would be issued, as a person judges it.
 func (i *Issuer) matter(c Capability) Matter {
-	agent := i.agents[c.Agent]
+	agent, ok := i.all()[c.Agent]
+	if !ok { // it was taken away meanwhile
+		agent = &Agent{}
+	}
 	grant, _ := agent.Grant(c.Grant)
 	m := Matter{Grant: c.Grant, Says: grant.Description, Legacy: c.Legacy, Until: c.Expires}
 	for _, name := range c.Operations() {

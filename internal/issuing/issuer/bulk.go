@@ -48,7 +48,7 @@ func (i *Issuer) target(b Bulk) (of bulk, err error) {
 	name, isAgent := strings.CutPrefix(of.name, "agent:")
 	switch {
 	case of.of == gate.BulkIssuer:
-		if _, ok := i.agents[name]; !ok {
+		if _, ok := i.all()[name]; !ok {
 			return bulk{}, noTarget("no agent %q is protected here; there are [%s]", name, strings.Join(i.agentNames(), ", "))
 		}
 		return bulk{gate.BulkIssuer, name}, nil
@@ -83,7 +83,7 @@ func (i *Issuer) names(b bulk) []string {
 		return []string{b.name}
 	}
 	var all []string
-	for id := range i.agents {
+	for id := range i.all() {
 		all = append(all, i.Pseudonym(id, b.name))
 	}
 	slices.Sort(all)

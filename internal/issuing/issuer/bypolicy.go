@@ -15,7 +15,7 @@ import (
 // single resources, that wants a person's approval, or a grant whose required
 // grants are not allowed too (SEP-2), allows nothing here.
 func (i *Issuer) ByPolicy(agent string, caller identity.Caller) powerbox.Authority {
-	a, ok := i.agents[agent]
+	a, ok := i.all()[agent]
 	if !ok || caller.Principal == "" {
 		return powerbox.Authority{}
 	}

@@ -80,7 +80,7 @@ func (i *Issuer) FrozenPrincipal(principal string) bool {
 		return false
 	}
 	ids := []string{principal, i.Pseudonym(issuerItself, principal)}
-	for id := range i.agents {
+	for id := range i.all() {
 		ids = append(ids, i.Pseudonym(id, principal))
 	}
 	return i.FrozenAny(ids)
@@ -109,7 +109,7 @@ func (i *Issuer) Freezes() []Revocation {
 func (i *Issuer) stops(target string) []string {
 	ids := []string{target}
 	if maybePrincipal(target) {
-		for id := range i.agents {
+		for id := range i.all() {
 			ids = append(ids, i.Pseudonym(id, target))
 		}
 	}
@@ -195,7 +195,7 @@ func (i *Issuer) frozenTargets() []string {
 // mistypes must not believe that something was stopped.
 func (i *Issuer) freezable(ctx context.Context, target string) (stored, agent string, err error) {
 	name, isAgent := strings.CutPrefix(target, "agent:")
-	_, protected := i.agents[name]
+	_, protected := i.all()[name]
 	switch {
 	case isAgent && protected:
 		return target, name, nil
@@ -237,8 +237,8 @@ func (i *Issuer) freezableCapability(ctx context.Context, id string) (stored, ag
 // Knows says which of a calling and a called agent is not configured: what is said of a name
 // that nobody has would be taken for an answer.
 func (i *Issuer) Knows(caller, agent string) error {
-	if _, protected := i.agents[agent]; !protected {
-		return noTarget("no agent %q is protected here; there are [%s]", agent, strings.Join(slices.Sorted(maps.Keys(i.agents)), ", "))
+	if _, protected := i.all()[agent]; !protected {
+		return noTarget("no agent %q is protected here; there are [%s]", agent, strings.Join(slices.Sorted(maps.Keys(i.all())), ", "))
 	}
 	if names := i.agentNames(); !slices.Contains(names, caller) {
 		return noTarget("no calling agent %q is configured; there are [%s]", caller, strings.Join(names, ", "))
@@ -249,7 +249,7 @@ func (i *Issuer) Knows(caller, agent string) error {
 // Offers says that an agent offers no operation of that name, agent/grant/operation, and which
 // it does.
 func (i *Issuer) Offers(agent, operation string) error {
-	a, known := i.agents[agent]
+	a, known := i.all()[agent]
 	if !known {
 		return noTarget("no agent %q is protected here", agent)
 	}
@@ -276,7 +276,7 @@ func (i *Issuer) callers() []string {
 
 func (i *Issuer) agentNames() []string {
 	names := slices.Clone(i.callers())
-	for id := range i.agents {
+	for id := range i.all() {
 		names = append(names, id)
 	}
 	slices.Sort(names)

@@ -45,7 +45,7 @@ func tokenHash(secret string) [32]byte {
 // its time. It is shown once and stored as a hash. It holds the fingerprint of
 // the server's key, by which the gateway knows the server.
 func (i *Issuer) GatewayToken(ctx context.Context, operator, agent string, life time.Duration, server signed.Public) (text string, expires time.Time, err error) {
-	if _, ok := i.agents[agent]; !ok {
+	if _, ok := i.all()[agent]; !ok {
 		return "", expires, noTarget("no agent %q is protected here", agent)
 	}
 	if life <= 0 || life > maxTokenLife {

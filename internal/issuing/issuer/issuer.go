@@ -74,6 +74,9 @@ func (a *Agent) accepts() token.KeySet {
 
 // Grant returns the agent's grant of that id.
 func (a *Agent) Grant(id string) (Grant, bool) {
+	if a == nil {
+		return Grant{}, false
+	}
 	i := slices.IndexFunc(a.Grants, func(g Grant) bool { return g.ID == id })
 	if i < 0 {
 		return Grant{}, false
@@ -201,7 +204,7 @@ type Config struct {
 // goroutines.
 type Issuer struct {
 	config  Config
-	agents  map[string]*Agent
+	agents  atomic.Pointer[map[string]*Agent] // replaced as a whole
 	revoked atomic.Pointer[revocations]
 	known   known
 	modes   modes
@@ -223,20 +226,38 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 	if config.Origin == nil {
 		config.Origin = func(string) string { return "" }
 	}
-	i := &Issuer{config: config, agents: map[string]*Agent{}, random: config.Random}
-	for _, a := range config.Agents {
-		if err := a.check(); err != nil {
-			return nil, err
-		}
-		i.agents[a.ID] = a
+	i := &Issuer{config: config, random: config.Random}
+	put, err := i.Replace(config.Agents)
+	if err != nil {
+		return nil, err
 	}
+	put()
 	i.revoked.Store(&revocations{freezes: map[string]Revocation{}, epochs: map[bulk]epoch{}, changed: make(chan struct{})})
 	return i, errors.Join(i.loadRevocations(ctx), i.loadModes(ctx))
 }
 
+// Replace returns what puts other agents in the place of those that there are. What was issued
+// for an agent that is gone cannot be used until the agent is there again.
+func (i *Issuer) Replace(agents []*Agent) (put func(), err error) {
+	next := map[string]*Agent{}
+	for _, a := range agents {
+		if err := a.check(); err != nil {
+			return nil, err
+		}
+		next[a.ID] = a
+	}
+	return func() { i.agents.Store(&next) }, nil
+}
+
+// LoadModes reads which modes operators set for the agents that there are now.
+func (i *Issuer) LoadModes(ctx context.Context) error { return i.loadModes(ctx) }
+
+// all are the agents by id. Nobody writes to the map.
+func (i *Issuer) all() map[string]*Agent { return *i.agents.Load() }
+
 // Agent returns the agent of that id.
 func (i *Issuer) Agent(id string) (*Agent, bool) {
-	a, ok := i.agents[id]
+	a, ok := i.all()[id]
 	return a, ok
 }
 

@@ -28,7 +28,7 @@ func (i *Issuer) show(chain []string) (shown, error) {
 	}
 	var s shown
 	named := u.Describe()[0].Issuer
-	for _, a := range i.agents {
+	for _, a := range i.all() {
 		if a.URL == named {
 			s.agent = a
 		}

@@ -32,7 +32,7 @@ func (i *Issuer) loadModes(ctx context.Context) error {
 	i.modes.changing.Lock()
 	defer i.modes.changing.Unlock()
 	return i.config.Store.View(ctx, func(r Reader) error {
-		for id := range i.agents {
+		for id := range i.all() {
 			mode, err := r.Mode(id)
 			if err != nil {
 				return err

@@ -64,7 +64,7 @@ func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Cal
 }
 
 func (i *Issuer) narrow(parent Capability, caller identity.Caller, n Narrowing) (Capability, *Refusal) {
-	agent, ok := i.agents[parent.Agent]
+	agent, ok := i.all()[parent.Agent]
 	if !ok {
 		return Capability{}, refuse(CodeAgentUnknown, "no agent %q is protected here", parent.Agent)
 	}

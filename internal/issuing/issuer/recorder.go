@@ -85,7 +85,7 @@ func (i *Issuer) OwnRecorders(ctx context.Context) ([]Recorder, error) {
 // Recorders is the list of an agent: who may sign its records, with validity, and
 // the chains that have begun, with that of the issuer itself (EXT-33).
 func (i *Issuer) Recorders(ctx context.Context, agent string) (evidence.Recorders, error) {
-	if _, ok := i.agents[agent]; !ok {
+	if _, ok := i.all()[agent]; !ok {
 		return evidence.Recorders{}, ErrNotFound
 	}
 	var list evidence.Recorders

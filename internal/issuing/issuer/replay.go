@@ -120,7 +120,7 @@ func (i *Issuer) wouldPermit(policies Policy, c Capability, r evidence.Record) (
 	if c.PolicyDigest == policies.Digest() {
 		return r.Intent.Operation, yes
 	}
-	agent, ok := i.agents[c.Agent]
+	agent, ok := i.all()[c.Agent]
 	subject, err := c.subject()
 	answer, at := yes, r.Intent.Operation
 	for _, op := range r.Details.Gate.Required {
@@ -232,7 +232,7 @@ func (i *Issuer) replayRequest(ctx context.Context, policies Policy, r evidence.
 // replayIssue says what is left of a capability if it were issued under other
 // policies: it is refused where nothing is, and where a person has to approve.
 func (i *Issuer) replayIssue(policies Policy, c Capability) Replayed {
-	agent, ok := i.agents[c.Agent]
+	agent, ok := i.all()[c.Agent]
 	subject, err := c.subject()
 	if !ok || err != nil {
 		return Replayed{Fate: FateUnknown, Why: WhyAgent}

@@ -70,7 +70,7 @@ func (i *Issuer) requested(ctx context.Context, record evidence.Record, agentID 
 
 // prepare makes the capabilities without storing them.
 func (i *Issuer) prepare(agentID string, caller identity.Caller, req Request) ([]Capability, *Refusal) {
-	agent, ok := i.agents[agentID]
+	agent, ok := i.all()[agentID]
 	if !ok {
 		return nil, refuse(CodeAgentUnknown, "no agent %q is protected here", agentID)
 	}
@@ -420,7 +420,7 @@ const requiresLimit = 64
 // holder are all revoked, an older one does not help.
 func (i *Issuer) checkRequires(r Reader, caller identity.Caller, issued []Capability) *Refusal {
 	for _, c := range issued {
-		agent := i.agents[c.Agent]
+		agent := i.all()[c.Agent]
 		grant, _ := agent.Grant(c.Grant)
 		for _, needed := range grant.Requires {
 			if slices.ContainsFunc(issued, func(o Capability) bool { return o.Grant == needed }) {

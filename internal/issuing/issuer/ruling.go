@@ -47,7 +47,7 @@ func (i *Issuer) rule(agent *Agent, grant Grant, caller identity.Caller, operati
 // resource, with a person's approval or without: who may not be granted anything
 // of it need not know of it (CARD-19).
 func (i *Issuer) Sees(caller identity.Caller, agent string) bool {
-	a, ok := i.agents[agent]
+	a, ok := i.all()[agent]
 	return ok && caller.Principal != "" && slices.ContainsFunc(a.Grants, func(g Grant) bool {
 		return i.rule(a, g, caller, a.operationsOf(g)).anything()
 	})

@@ -121,7 +121,7 @@ func (i *Issuer) randomPlaces(n int) ([]int, error) {
 // StatusList returns the signed list of an agent, whose address is uri. Anybody
 // may have it: without a place it says nothing.
 func (i *Issuer) StatusList(ctx context.Context, agentID, uri string) (string, error) {
-	agent, ok := i.agents[agentID]
+	agent, ok := i.all()[agentID]
 	if !ok {
 		return "", ErrNotFound
 	}

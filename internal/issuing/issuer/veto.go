@@ -46,7 +46,7 @@ func (i *Issuer) Vetoed(c Capability, attempts []powerbox.Attempt) (string, bool
 	if c.ByPerson || c.PolicyDigest == i.config.Policy.Digest() {
 		return "", false
 	}
-	agent, ok := i.agents[c.Agent]
+	agent, ok := i.all()[c.Agent]
 	subject, err := c.subject()
 	for _, attempt := range attempts {
 		for _, op := range attempt.Required() {
@@ -91,7 +91,7 @@ func (i *Issuer) stillPermits(agent *Agent, c Capability, subject identity.Calle
 // Permitted returns those handles of a capability that policy still gives its
 // principal for any of its operations.
 func (i *Issuer) Permitted(c Capability) []Handle {
-	agent, ok := i.agents[c.Agent]
+	agent, ok := i.all()[c.Agent]
 	if !ok || c.PolicyDigest == i.config.Policy.Digest() {
 		return c.Handles
 	}

@@ -25,7 +25,7 @@ func heard(words string) string {
 // offers them, and everything else by its digest.
 func (i *Issuer) wanted(agentID string, req Request) map[string]any {
 	offered, other := []string{}, []string{}
-	agent := i.agents[agentID]
+	agent := i.all()[agentID]
 	for _, id := range req.Grants {
 		known := false
 		if agent != nil {

@@ -56,7 +56,7 @@ type Cards interface {
 // Config is what a registry needs. Every field is required.
 type Config struct {
 	Store     Store
-	Protected []Protected
+	Protected func() []Protected
 	Cards     Cards
 	// Record makes the record of a change, by an operator.
 	Record func(of action.Type, details map[string]any) (evidence.Record, error)
@@ -77,7 +77,7 @@ const maxListings = 10000
 
 // New returns a registry.
 func New(c Config) (*Registry, error) {
-	if c.Store == nil || c.Cards == nil || c.Record == nil || c.Level == nil || c.Asked == nil || c.Scores == nil || c.Now == nil || c.Log == nil {
+	if c.Store == nil || c.Protected == nil || c.Cards == nil || c.Record == nil || c.Level == nil || c.Asked == nil || c.Scores == nil || c.Now == nil || c.Log == nil {
 		return nil, errors.New("registry: a required field of Config is missing")
 	}
 	return &Registry{c}, nil
@@ -118,7 +118,7 @@ func (r *Registry) Register(ctx context.Context, o Offer) (Entry, error) {
 	if err := l.check(); err != nil {
 		return Entry{}, err
 	}
-	if slices.ContainsFunc(r.config.Protected, func(p Protected) bool { return p.ID == l.ID }) {
+	if slices.ContainsFunc(r.config.Protected(), func(p Protected) bool { return p.ID == l.ID }) {
 		return Entry{}, refused("%q is an agent that this server protects; want another id", l.ID)
 	}
 	e, err := r.entry(l)
@@ -315,7 +315,7 @@ func (r *Registry) Search(ctx context.Context, v Viewer, q Query) ([]Entry, erro
 		}
 		level = r.config.Asked
 	}
-	for _, p := range r.config.Protected {
+	for _, p := range r.config.Protected() {
 		if !v.Operator && (v.Principal == "" || v.Sees == nil || !v.Sees(p.ID)) {
 			continue
 		}

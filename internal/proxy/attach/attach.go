@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
@@ -27,6 +28,7 @@ type Config struct {
 	// there is none: then every call is of the one task of whoever is beside us.
 	Inbound   *Inbound
 	Secret    string            // that clients have to show; "" for none
+	Plans     []agentcard.Plan  // of paths that begin at the agent beside, named ""
 	Transport http.RoundTripper // HTTP/1.1
 	HTTP2     http.RoundTripper // HTTP/2, without TLS where the URL says http
 	Log       *slog.Logger

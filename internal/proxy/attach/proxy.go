@@ -183,6 +183,11 @@ func (a *Attach) call(w http.ResponseWriter, r *http.Request, p *peer, b a2a.Bin
 		say(w, o.call, wrong.Denial())
 		return
 	}
+	if d := a.alongPlans(r.Context(), o); d != nil {
+		a.config.Log.WarnContext(r.Context(), "a call is not made", "agent", p.Name, "method", o.call.Wire, "error", d.Message)
+		say(w, o.call, *d)
+		return
+	}
 	h := r.Header.Clone()
 	t, held, err := a.sign(r.Context(), h, o)
 	if err != nil {

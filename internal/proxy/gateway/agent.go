@@ -27,6 +27,9 @@ type agent struct {
 	Agent
 	gateway *Gateway
 
+	present context.Context // ends when the agent is taken away
+	leave   context.CancelFunc
+
 	hosts    map[string]bool    // of the agent, as an operator named them
 	contexts token.Contexts     // for the agent behind
 	refusals chan struct{}      // answers to an MCP server that are under way
@@ -64,7 +67,8 @@ func newAgent(a Agent, g *Gateway) *agent {
 	if a.Cards == nil {
 		a.Cards = g.config.Cards
 	}
-	return &agent{Agent: a, gateway: g, hosts: namedHosts(a.Upstream, a.GRPCUpstream), refusals: make(chan struct{}, maxRefusals)}
+	present, leave := context.WithCancel(g.ending)
+	return &agent{Agent: a, gateway: g, present: present, leave: leave, hosts: namedHosts(a.Upstream, a.GRPCUpstream), refusals: make(chan struct{}, maxRefusals)}
 }
 
 // view returns the agent as its card describes it. A card that is too old is
@@ -231,7 +235,7 @@ func (a *agent) target(card a2a.CardView) (gate.Target, error) {
 // Target returns an agent as the gate knows it now, and what its skills map to;
 // false where there is none of that id.
 func (g *Gateway) Target(ctx context.Context, id string) (gate.Target, map[string]Skill, bool, error) {
-	a, ok := g.agents[id]
+	a, ok := g.all()[id]
 	if !ok {
 		return gate.Target{}, nil, false, nil
 	}
@@ -307,7 +311,7 @@ func (g *Gateway) card(w http.ResponseWriter, r *http.Request, a *agent, skill s
 
 // Card returns the card of an agent as clients see it.
 func (g *Gateway) Card(ctx context.Context, agent string) ([]byte, error) {
-	a, ok := g.agents[agent]
+	a, ok := g.all()[agent]
 	if !ok {
 		return nil, fmt.Errorf("gateway: no agent %q", agent)
 	}

@@ -38,6 +38,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		Denied:  g.denied(x.request.Context(), x),
 	}
 	c.Scope = g.config.scopeAt(x.ID)
+	c.Path = g.alongPlans(x, &tried)
 	if g.config.ByPolicy != nil && x.Scopes.byPolicy() && x.caller.Principal != "" {
 		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(x.request.Context(), x.ID, x.caller) }
 	}

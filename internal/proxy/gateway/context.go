@@ -78,7 +78,7 @@ func (x *decided) underSkill(a powerbox.Authority) (powerbox.Authority, error) {
 func (g *Gateway) delegations(delegated []Delegated) []token.ContextDelegation {
 	var out []token.ContextDelegation
 	for _, d := range delegated {
-		if issuer, ok := g.agents[d.Agent]; ok {
+		if issuer, ok := g.all()[d.Agent]; ok {
 			out = append(out, token.ContextDelegation{Agent: issuer.URL, Capability: d.ID})
 		}
 	}

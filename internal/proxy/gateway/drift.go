@@ -93,33 +93,49 @@ func (g *Gateway) behaved(x *decided, payload []byte, streamed bool) error {
 
 // unserved notes that the agent behind refused, as something that it does not do, a
 // feature that its card declares. The caller gets the refusal in any case.
-func (g *Gateway) unserved(x *decided, body []byte) {
-	if x.Drift != DriftRecord && x.Drift != DriftBlock || x.view == nil || x.call.Binding != a2a.JSONRPC || x.call.Method.IsExtension() {
-		return
-	}
-	code, wrong := a2a.ErrorCode(body)
-	if !wrong {
+func (g *Gateway) unserved(x *decided, code int64, refused bool) {
+	if !refused || x.call.Method.IsExtension() {
 		return
 	}
 	var of agentcard.Behaviour
 	codes := []int64{a2a.CodeMethodNotFound}
 	switch {
+	case x.call.Push != nil && (code == a2a.CodePushNotSupported || !x.call.Method.IsMessage()):
+		of, codes = agentcard.RegistersPush, append(codes, a2a.CodePushNotSupported, a2a.CodeUnsupported)
 	case x.call.Method.Streams():
 		// An agent answers CodeUnsupported also for a task that has ended.
 		if of = agentcard.Streams; x.call.Task == "" {
 			codes = append(codes, a2a.CodeUnsupported)
 		}
-	case x.call.Push != nil && !x.call.Method.IsMessage():
-		of, codes = agentcard.RegistersPush, append(codes, a2a.CodePushNotSupported, a2a.CodeUnsupported)
 	case x.asksForCard():
 		of, codes = agentcard.ServesExtendedCard, append(codes, a2a.CodeUnsupported, a2a.CodeNoExtendedCard)
+	case x.call.Method == a2a.SendMessage && code == a2a.CodeMethodNotFound && x.call.Task == "":
+		g.noInterface(x) // without this method there is no interface
+		return
 	default:
 		return
 	}
-	if told := agentcard.NotServed(of); slices.Contains(codes, code) && !agentcard.Drifts(x.view.contract, of) && !slices.Contains(x.learned.drifted, told) {
-		x.learned.drifted = append(x.learned.drifted, told)
-		g.config.Log.WarnContext(x.request.Context(), "an agent does not do what its card declares", "agent", x.ID, "behaviour", string(of), "record", x.verdict.Record.ID)
+	if slices.Contains(codes, code) && !agentcard.Drifts(x.view.contract, of) {
+		g.notServed(x, of)
 	}
+}
+
+// noInterface notes that nothing answers where the card has an interface for HTTP+JSON or gRPC.
+// Where JSON-RPC does not answer, the agent is away.
+func (g *Gateway) noInterface(x *decided) {
+	if b := x.call.Binding; x.Drift != DriftIgnore && x.view != nil && (b == a2a.HTTPJSON || b == a2a.GRPC) && len(x.view.card.Speaks(b)) > 0 {
+		g.notServed(x, agentcard.Behaviour("interface "+b.String()))
+	}
+}
+
+// notServed notes something that the card declares and the agent does not serve.
+func (g *Gateway) notServed(x *decided, of agentcard.Behaviour) {
+	told := agentcard.NotServed(of)
+	if x.Drift != DriftRecord && x.Drift != DriftBlock || x.view == nil || slices.Contains(x.learned.drifted, told) {
+		return
+	}
+	x.learned.drifted = append(x.learned.drifted, told)
+	g.config.Log.WarnContext(x.request.Context(), "an agent does not do what its card declares", "agent", x.ID, "behaviour", string(of), "record", x.verdict.Record.ID)
 }
 
 // undeclared is the refusal of an answer that is kept back.

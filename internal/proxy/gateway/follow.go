@@ -112,11 +112,11 @@ func (g *Gateway) tellOn(w http.ResponseWriter, x *decided, task HeldTask) bool 
 // cutShort ends a stream of ours whose caller may not read on, or with the server.
 func (g *Gateway) cutShort(w http.ResponseWriter, x *decided) {
 	reason, good := g.config.Gate.Recheck(x.verdict)
-	if good && g.ending.Err() == nil {
+	if good && x.present.Err() == nil {
 		return // the caller has gone
 	}
 	if good {
-		reason = stopping()
+		reason = x.parting()
 	}
 	g.lastEvent(w, x, g.interrupted(x, reason))
 }

@@ -128,6 +128,7 @@ func (g *Gateway) unanswered(w http.ResponseWriter, x *decided, err error, reach
 	case errors.Is(err, errUnrecorded):
 		g.unrecorded(w, x)
 	case errors.As(err, &dial) && dial.Op == "dial" && !reached:
+		g.noInterface(x)
 		g.conclude(w, x, outcome{status: evidence.Failed}, func(x *concluded) { g.unavailable(w, x, "the agent behind cannot be reached", err) })
 	case errors.As(err, &drift):
 		g.concludeDenied(w, x, outcome{status: evidence.Partial}, g.undeclared(x, drift))
@@ -348,7 +349,13 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 		}
 	}
 	became := outcomeOf(r, x.decoded, body)
-	g.unserved(x.decided, body)
+	if x.call.Binding == a2a.HTTPJSON {
+		code, refused := a2a.HTTPRefusal(r.StatusCode, body, x.call.Task != "")
+		g.unserved(x.decided, code, refused)
+	} else {
+		code, refused := a2a.ErrorCode(body)
+		g.unserved(x.decided, code, refused)
+	}
 	if became.status == evidence.Achieved {
 		if err := g.behaved(x.decided, body, false); err != nil {
 			return err

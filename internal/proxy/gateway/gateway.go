@@ -20,7 +20,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -243,6 +242,8 @@ type Answers struct {
 	// Scope returns Scope(A) as it is configured now, for a caller at an agent. It
 	// returns nil where no scopes are configured at all.
 	Scope func() func(origin, agent string) powerbox.Authority
+	// Plans returns the paths of delegations that are declared now; nil for none.
+	Plans func() []agentcard.Plan
 	// ByPolicy returns what policy allows a caller at an agent without a
 	// capability; nil where that cannot be asked.
 	ByPolicy func(ctx context.Context, agent string, caller identity.Caller) (powerbox.Authority, error)
@@ -287,7 +288,7 @@ const cardLife = time.Minute
 // Gateway is an [http.Handler] for the paths under /agents/.
 type Gateway struct {
 	config Config
-	agents map[string]*agent
+	agents atomic.Pointer[map[string]*agent] // replaced as a whole
 	mux    *http.ServeMux
 
 	limiter *limiter
@@ -313,14 +314,14 @@ func New(c Config) (*Gateway, error) {
 	if c.Observer == nil {
 		c.Observer = unobserved{}
 	}
-	g := &Gateway{config: c, agents: map[string]*agent{}, mux: http.NewServeMux(), limiter: newLimiter(c.Rate), streams: newHolds(c.Streams), repeats: newRepeats(c.Denials), pushes: newCounter(), posts: make(chan struct{}, maxPosts)}
+	g := &Gateway{config: c, mux: http.NewServeMux(), limiter: newLimiter(c.Rate), streams: newHolds(c.Streams), repeats: newRepeats(c.Denials), pushes: newCounter(), posts: make(chan struct{}, maxPosts)}
 	g.ending, g.endStreams = context.WithCancel(context.Background())
-	for _, a := range c.Agents {
-		if _, err := url.Parse(a.Upstream); err != nil || a.ID == "" || a.URL == "" || a.Signer == nil {
-			return nil, fmt.Errorf("gateway: agent %q needs an id, a public URL, an upstream URL and a signer", a.ID)
-		}
-		g.agents[a.ID] = newAgent(a, g)
+	g.agents.Store(&map[string]*agent{})
+	put, err := g.Replace(c.Agents, nil)
+	if err != nil {
+		return nil, err
 	}
+	put()
 	g.routes()
 	return g, nil
 }
@@ -328,7 +329,7 @@ func New(c Config) (*Gateway, error) {
 func (g *Gateway) routes() {
 	handle := func(pattern string, serve func(http.ResponseWriter, *http.Request, *agent, string)) {
 		g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			a, ok := g.agents[r.PathValue("agent")]
+			a, ok := g.all()[r.PathValue("agent")]
 			if !ok {
 				http.Error(w, "no such agent", http.StatusNotFound)
 				return
@@ -415,7 +416,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.mux.Serv
 // agent. An agent without a card has no skills, and so nothing is allowed.
 func (g *Gateway) Check(ctx context.Context) map[string]error {
 	problems := map[string]error{}
-	for id, a := range g.agents {
+	for id, a := range g.all() {
 		if _, err := a.view(ctx); err != nil {
 			problems[id] = err
 		}

@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
@@ -13,12 +15,16 @@ import (
 // GRPC returns the handler for the gRPC of one agent. Its paths name no agent,
 // so that every agent needs an address of its own.
 func (g *Gateway) GRPC(id string) (http.Handler, error) {
-	a, ok := g.agents[id]
-	if !ok {
+	if _, ok := g.all()[id]; !ok {
 		return nil, fmt.Errorf("gateway: there is no agent %q", id)
 	}
 	serve := g.timely(g.serve(a2a.GRPC))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, ok := g.all()[id]
+		if !ok {
+			http.Error(w, "no such agent", http.StatusNotFound)
+			return
+		}
 		kind := r.Header.Get("Content-Type")
 		if r.ProtoMajor != 2 || r.Method != http.MethodPost || kind != typeGRPC && kind != typeGRPC+"+proto" {
 			http.Error(w, "this address takes gRPC over HTTP/2 with protobuf", http.StatusUnsupportedMediaType)
@@ -30,7 +36,7 @@ func (g *Gateway) GRPC(id string) (http.Handler, error) {
 
 // URL returns the public URL of an agent, "" where there is none of that id.
 func (g *Gateway) URL(id string) string {
-	if a, ok := g.agents[id]; ok {
+	if a, ok := g.all()[id]; ok {
 		return a.URL
 	}
 	return ""
@@ -49,6 +55,7 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
 	}
 	stripOurs(r.Trailer)
 	became := grpcOutcome(r)
+	g.grpcUnserved(r, x.decided)
 	if len(body) > 0 && became.status == evidence.Achieved {
 		if body, err = g.grpcLearn(r, x, body); err != nil {
 			return err
@@ -68,6 +75,22 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
 		r.ContentLength = -1 // otherwise the headers say it all
 	}
 	return nil
+}
+
+// grpcUnserved notes what the status of an answer says that the agent does not serve. An answer
+// that is none of gRPC comes from another server than the card says.
+func (g *Gateway) grpcUnserved(r *http.Response, x *decided) {
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), typeGRPC) {
+		g.noInterface(x)
+		return
+	}
+	from := r.Trailer
+	if from.Get("Grpc-Status") == "" {
+		from = r.Header // where there is no message
+	}
+	details, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(from.Get("Grpc-Status-Details-Bin"), "="))
+	code, refused := a2a.GRPCRefusal(from.Get("Grpc-Status"), details)
+	g.unserved(x, code, refused)
 }
 
 // grpcLearn is learn for one message in its frame. What cannot be read passes

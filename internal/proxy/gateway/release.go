@@ -111,7 +111,7 @@ func (g *Gateway) makeCall(ctx context.Context, r Released) {
 // again makes a held call from what was kept of it: decided anew, under the
 // capability that was given for it alone.
 func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *decoded, error) {
-	a, ok := g.agents[r.Agent]
+	a, ok := g.all()[r.Agent]
 	var p parked
 	if err := json.Unmarshal(r.Request, &p); err != nil || !ok {
 		return nil, nil, errors.New("the call cannot be made: what was kept of it cannot be read")

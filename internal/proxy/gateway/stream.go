@@ -43,7 +43,7 @@ func (g *Gateway) stream(r *http.Response, x *decided) io.ReadCloser {
 // until then costs nothing. The returned function ends the watch.
 func (g *Gateway) watch(x *decided, cut func()) (unwatch func()) {
 	ctx, cancel := context.WithCancel(x.request.Context())
-	atEnd := context.AfterFunc(g.ending, cut)
+	atEnd := context.AfterFunc(x.present, cut)
 	go func() {
 		if _, good := g.config.Gate.Await(ctx, x.verdict); !good {
 			cut()
@@ -136,8 +136,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	if reason, good := s.gateway.config.Gate.Recheck(s.call.verdict); !good {
 		return s.cut(p, reason)
 	}
-	if err != nil && s.gateway.ending.Err() != nil && !errors.Is(err, io.EOF) {
-		return s.cut(p, stopping())
+	if err != nil && s.call.present.Err() != nil && !errors.Is(err, io.EOF) {
+		return s.cut(p, s.call.parting())
 	}
 	_, _ = s.frames.Write(p[:n]) // never fails
 	if err != nil {

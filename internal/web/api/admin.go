@@ -39,7 +39,7 @@ type Admin struct {
 	Token    string         // required; at least 32 characters
 	Keys     []evidence.Key // that sign records
 	Trust    evidence.Trust // what a verifier should pin
-	Agents   []AgentStatus
+	Agents   func() []AgentStatus
 	URL      string // public base URL
 	FeedKey  signed.Public
 	Gateways *Gateways // apart from the server
@@ -50,7 +50,7 @@ type Admin struct {
 	Policies func(files map[string][]byte) (issuer.Policy, error)
 	// Issuing are the issuing keys of the agents, MaximumLifetime how long anything
 	// lives that they signed.
-	Issuing map[string]*keyring.Issuing
+	Issuing func(agent string) (*keyring.Issuing, bool)
 	Scores  *Scores
 	// AsksTrust says that calls are denied by scores, which count the whole history.
 	AsksTrust bool
@@ -213,7 +213,7 @@ func decode(r *http.Request, into any) error {
 }
 
 func (a *Admin) agents(r *http.Request) (any, error) {
-	out, untold := append([]AgentStatus{}, a.Agents...), a.Unrecorded()
+	out, untold := append([]AgentStatus{}, a.Agents()...), a.Unrecorded()
 	for i := range out {
 		out[i].Unrecorded = untold[out[i].ID]
 		mode, err := a.Mode(r.Context(), out[i].ID)
@@ -232,7 +232,7 @@ func (a *Admin) agents(r *http.Request) (any, error) {
 // operator set, and otherwise the configured one.
 func (a *Admin) Mode(_ context.Context, agent string) (gate.Mode, error) {
 	set := a.Issuer.Mode(agent)
-	for _, s := range a.Agents {
+	for _, s := range a.Agents() {
 		if s.ID == agent && set == "" {
 			set = s.Mode
 		}
@@ -252,7 +252,7 @@ const ModeConfigured = "configured"
 // the configuration has, with both.
 func (a *Admin) Overridden(ctx context.Context) (map[string][2]string, error) {
 	out := map[string][2]string{}
-	for _, s := range a.Agents {
+	for _, s := range a.Agents() {
 		mode, err := a.Mode(ctx, s.ID)
 		if err != nil {
 			return nil, err

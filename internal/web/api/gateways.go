@@ -41,7 +41,9 @@ type Gateways struct {
 	CardSeen func(ctx context.Context, agent string, raw []byte) error // is told which card an agent has now; required
 	// Issues is the key set that an agent issues under now.
 	Issues func(agent string) string
-	Mode   func(ctx context.Context, agent string) (gate.Mode, error)
+	// InForce is the digest of the configuration in force; nil where it never changes.
+	InForce func() string
+	Mode    func(ctx context.Context, agent string) (gate.Mode, error)
 	// ModeSet reports whether an operator set that mode.
 	ModeSet func(ctx context.Context, agent string) (bool, error)
 	// Held answers about calls that a gateway holds back; nil where nobody can be
@@ -326,8 +328,11 @@ func (g *Gateways) status(r *http.Request, of issuer.Gateway, body []byte) (any,
 func (g *Gateways) digest(agent string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// What an agent issues under is all that changes while this process runs.
+	// What an agent issues under, and the configuration, change while this process runs.
 	under := g.Issues(agent)
+	if g.InForce != nil {
+		under += g.InForce()
+	}
 	if d, ok := g.digests[agent]; ok && d.under == under {
 		return d.setup, nil
 	}

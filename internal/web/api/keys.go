@@ -43,7 +43,7 @@ func (a *Admin) rotate(r *http.Request) (any, error) {
 		return nil, err
 	}
 	agent := r.PathValue("agent")
-	keys, ok := a.Issuing[agent]
+	keys, ok := a.Issuing(agent)
 	if !ok {
 		return nil, status{http.StatusNotFound, fmt.Sprintf("no agent %q is protected here", agent)}
 	}

@@ -38,7 +38,7 @@ const (
 // nothing for them. Its methods can be called by many goroutines.
 type Scores struct {
 	Log    RecordLog
-	Agents []string // that are protected here; everybody else is of the lowest level
+	Agents func() []string // that are protected here; everybody else is of the lowest level
 	// Named reports whether an origin on record is one that the operator has a name
 	// for. Optional: none is.
 	Named func(origin string) bool
@@ -121,7 +121,7 @@ func (s *Scores) Update(ctx context.Context) error {
 	}
 	now := s.Now()
 	l := &levels{of: map[string]trust.Level{}, at: now}
-	for _, agent := range s.Agents {
+	for _, agent := range s.Agents() {
 		l.of[agent] = trust.Of(s.ledger.book.History(agent, now)).Level
 	}
 	s.levels.Store(l)
@@ -180,7 +180,7 @@ func NewScore(agent string, h trust.History) Score {
 
 // Of returns the score of an agent as of a time: of now where that is zero.
 func (s *Scores) Of(ctx context.Context, agent string, at time.Time) (Score, error) {
-	if !slices.Contains(s.Agents, agent) {
+	if !slices.Contains(s.Agents(), agent) {
 		return Score{}, status{http.StatusNotFound, "no agent " + agent + " is protected here; without evidence there is no score"}
 	}
 	if !at.IsZero() {

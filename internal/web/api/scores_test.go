@@ -59,7 +59,7 @@ func (s *shelf) work(t *testing.T, agent string, status evidence.OutcomeStatus, 
 }
 
 func newScores(log RecordLog, now *time.Time) *Scores {
-	return &Scores{Log: log, Agents: []string{"mail", "documents"}, Now: func() time.Time { return *now }, Slog: slog.New(slog.DiscardHandler)}
+	return &Scores{Log: log, Agents: func() []string { return []string{"mail", "documents"} }, Now: func() time.Time { return *now }, Slog: slog.New(slog.DiscardHandler)}
 }
 
 // What was archived before it was read is not counted, and no broken chain; a
