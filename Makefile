@@ -15,24 +15,25 @@ RELIABILITY ?=
 # Flags of bench/differential, such as -time 60s, or -bindings grpc/js -seed 7.
 DIFFERENTIAL ?=
 
-.PHONY: help check vet lint format fix test test-deps race cover fuzz mutate differential reliability vectors bench generate dist clean
+.PHONY: help check vet lint format prose fix test test-deps race cover fuzz mutate differential reliability vectors bench generate dist clean
 
 help:
 	@echo "make test      run every test of every module, counted (installs what they need)"
-	@echo "make check     vet, linters, formatting, walls and conformance"
+	@echo "make check     vet, linters, formatting, prose, walls and conformance"
+	@echo "make prose     the prose linter over every page"
 	@echo "make cover     hold the core at full statement coverage"
 	@echo "make race      the tests under the race detector (needs a C compiler)"
 	@echo "make fuzz      every fuzz target, $(FUZZTIME) each (FUZZTIME=...)"
 	@echo "make mutate    remove the checks of testdata/checks.txt, see their tests fail (MUTATE=name)"
 	@echo "make differential  what agents execute against what is on record, 1,000,000 cases a binding (DIFFERENTIAL=flags)"
 	@echo "make reliability  break an installation under load, compare every answer with the evidence (RELIABILITY=flags)"
-	@echo "make vectors   Wycheproof and C2SP CCTV, from the Go proxy or from folders (docs/vectors.md)"
-	@echo "make bench     the table of docs/performance.md"
-	@echo "make generate  everything that is generated, docs/conformance.md among it"
-	@echo "make fix       format, and mend what the linters can"
+	@echo "make vectors   Wycheproof and C2SP CCTV, from the Go proxy or from folders (docs/assurance/vectors.md)"
+	@echo "make bench     the table of docs/assurance/performance.md"
+	@echo "make generate  everything that is generated, docs/assurance/conformance.md among it"
+	@echo "make fix       format, and fix what the linters can"
 	@echo "make dist      static binaries with checksums in dist/"
 
-check: vet lint format
+check: vet lint format prose
 	go test ./internal/house
 
 vet:
@@ -47,6 +48,15 @@ format:
 	if [ -n "$$out" ]; then echo "$$out"; echo "not formatted: run make fix"; exit 1; fi
 	@# gofumpt has a formatter of its own, which may align otherwise than that of the Go that we build with.
 	@out=$$($(GOFILES) | xargs gofmt -l); if [ -n "$$out" ]; then echo "$$out"; echo "not as gofmt of $$(go version) has it"; exit 1; fi
+
+# The prose linter reads source code too, for which it links parsers in C.
+prose:
+	@command -v cc >/dev/null || command -v gcc >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get install -y --no-install-recommends gcc libc6-dev || { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev; }; \
+	  else echo "the prose linter needs a C compiler (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; fi; }
+	@sed -n 's/^\[\([^*].*\)\]$$/warning: not edited yet: \1/p' .vale.ini
+	@$(OURS) -name '*.md' -print | CGO_CFLAGS=-w CGO_ENABLED=1 xargs go tool -modfile=$(CURDIR)/vale.mod vale
 
 fix:
 	@set -e; for dir in $(MODULES); do \
@@ -118,6 +128,7 @@ generate:
 	go generate ./...
 	$(HOUSE) conformance -write
 	$(HOUSE) denials -write
+	$(HOUSE) pictures -write
 
 dist:
 	@rm -rf dist && mkdir dist

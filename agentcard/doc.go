@@ -20,5 +20,5 @@
 // nothing.
 //
 // Sources: A2A 1.0, sections 4.4, 5.7 and 8, and a2a.proto; A2A 0.3, section 5;
-// the proposal "AgentCard capability contract" (docs/specification.md).
+// the proposal "AgentCard capability contract" (docs/reference/specification.md).
 package agentcard

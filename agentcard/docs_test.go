@@ -46,7 +46,7 @@ func withParams(params string) []byte {
 
 // TestCARD20_Schema: the schema, the text and the code say the same of params.
 func TestCARD20_Schema(t *testing.T) {
-	const file = "../docs/extension/capability-contract.schema.json"
+	const file = "../docs/reference/extension/capability-contract.schema.json"
 	compiled, err := jsonschema.NewCompiler().Compile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestCARD20_Schema(t *testing.T) {
 		`{"vendor":{"https://example.com/x":{"supported":true,"description":"X","schema":{}}}}`: true, `{"vendor":{"com.example/x":{"description":"X"}}}`: false,
 		`{"vendor":{"com.example/x":{"supported":true}}}`: false, `{"vendor":{".com/x":{"supported":true,"description":"X"}}}`: false,
 	}
-	for _, example := range blocks(t, "../docs/extension/capability-contract.md", "json params") {
+	for _, example := range blocks(t, "../docs/reference/extension/capability-contract.md", "json params") {
 		params[example] = true
 	}
 	for text, good := range params {
@@ -78,11 +78,11 @@ func TestCARD20_Schema(t *testing.T) {
 		if f.Tier == agentcard.Implicit || f.Name == "streaming" || f.Name == "extended_agent_card" || f.Name == "state_transition_history" {
 			continue
 		}
-		if !strings.Contains(read(t, file), `"`+f.Name+`"`) || !strings.Contains(read(t, "../docs/extension/capability-contract.md"), "`"+f.Name+"`") {
+		if !strings.Contains(read(t, file), `"`+f.Name+`"`) || !strings.Contains(read(t, "../docs/reference/extension/capability-contract.md"), "`"+f.Name+"`") {
 			t.Errorf("CARD-20 %s is not in schema and text", f.Name)
 		}
 	}
-	if !strings.Contains(read(t, "../docs/extension/capability-contract.md"), agentcard.ContractURI+"\n") {
+	if !strings.Contains(read(t, "../docs/reference/extension/capability-contract.md"), agentcard.ContractURI+"\n") {
 		t.Error("CARD-20 the text has another URI")
 	}
 }
@@ -90,7 +90,7 @@ func TestCARD20_Schema(t *testing.T) {
 // TestCARD18_Proto: the fragment adds what lint reads, on numbers that are free in
 // 1.0, each with a comment.
 func TestCARD18_Proto(t *testing.T) {
-	fragment := read(t, "../docs/extension/capability-contract.proto")
+	fragment := read(t, "../docs/reference/extension/capability-contract.proto")
 	of := map[string]protoreflect.MessageDescriptor{
 		"AgentCard": (&v1.AgentCard{}).ProtoReflect().Descriptor(), "AgentInterface": (&v1.AgentInterface{}).ProtoReflect().Descriptor(),
 		"AgentCapabilities": (&v1.AgentCapabilities{}).ProtoReflect().Descriptor(),
@@ -132,7 +132,7 @@ func number(s string) protoreflect.FieldNumber {
 // TestCARD18_Specification: the section names every feature in its tier, and the
 // list of capabilities has the same.
 func TestCARD18_Specification(t *testing.T) {
-	text := read(t, "../docs/specification.md")
+	text := read(t, "../docs/reference/specification.md")
 	plain := strings.ReplaceAll(text, "`", "")
 	contract, err := agentcard.ParseContract(agentcard.CurrentContract())
 	if err != nil {
@@ -163,23 +163,23 @@ func TestCARD18_Specification(t *testing.T) {
 // TestCARD21_Proposals: a page with criteria for every issue that the proposal
 // names.
 func TestCARD21_Proposals(t *testing.T) {
-	index := read(t, "../docs/proposals/README.md")
+	index := read(t, "../docs/reference/proposals/README.md")
 	for _, issue := range []string{"1261", "1271", "1273", "1276", "1286", "1313", "1317"} {
-		text := read(t, "../docs/proposals/"+issue+".md")
+		text := read(t, "../docs/reference/proposals/"+issue+".md")
 		if strings.Count(text, "- [ ] ") < 4 || !strings.Contains(text, "#"+issue) || !strings.Contains(index, "("+issue+".md)") {
 			t.Errorf("CARD-21 #%s has no criteria, or is not in the index", issue)
 		}
 	}
 }
 
-// TestCARD8_ExamplesOfTheDocs reads the needs that docs/cards.md shows.
+// TestCARD8_ExamplesOfTheDocs reads the needs that docs/reference/cards.md shows.
 func TestCARD8_ExamplesOfTheDocs(t *testing.T) {
-	for _, example := range blocks(t, "../docs/cards.md", "json needs") {
+	for _, example := range blocks(t, "../docs/reference/cards.md", "json needs") {
 		if _, err := agentcard.ParseNeeds([]byte(example)); err != nil {
 			t.Errorf("CARD-8 %v\n%s", err, example)
 		}
 	}
-	for _, example := range blocks(t, "../docs/cards.md", "json path") {
+	for _, example := range blocks(t, "../docs/reference/cards.md", "json path") {
 		var path struct {
 			SharedContext bool `json:"shared_context"`
 			Hops          []struct {

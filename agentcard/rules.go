@@ -11,7 +11,7 @@ import (
 )
 
 // vendorForm and contractForm are the params of the contract extension
-// (docs/extension/capability-contract.md).
+// (docs/reference/extension/capability-contract.md).
 var (
 	vendorForm = &form{name: "the vendor feature", fields: []field{
 		{name: "supported", shape: flag, known: ours, required: ours},

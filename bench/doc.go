@@ -1,5 +1,5 @@
 // Command bench measures Powerbox and its peers in one run and prints the table
-// of docs/performance.md.
+// of docs/assurance/performance.md.
 //
 //	go run . [-rounds 6] [-cell 100ms] [-dir DIR] [-write]
 //	go run . -against BINARY   the gateway of this tree and that of another binary, in the same rounds

@@ -14,7 +14,7 @@ import (
 )
 
 // page is where the table is published, seen from this folder.
-const page = "../docs/performance.md"
+const page = "../docs/assurance/performance.md"
 
 func main() {
 	if err := run(os.Args[1:], time.Now(), os.Stdout, os.Stderr); err != nil {

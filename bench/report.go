@@ -78,7 +78,7 @@ is a function in its own process, so that it has less to do than ours.
 ## What is measured elsewhere
 
 Several nodes on PostgreSQL (scale-out, revocation to 200 gateways, what is lost when parts are killed) in
-[reliability.md](reliability.md), a thousand gateways in [scale.md](scale.md), graphs of 10,000 agents in [graph.md](graph.md).
+[reliability.md](reliability.md), a thousand gateways in [scale.md](scale.md), graphs of 10,000 agents in [graph.md](../how-to/graph.md).
 
 ## What each took
 

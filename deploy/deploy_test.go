@@ -435,7 +435,7 @@ func TestUnits(t *testing.T) {
 // Every alert that names a page names one that is there.
 func TestAlerts(t *testing.T) {
 	groups := documents(t, "alerts.yaml", read(t, "prometheus/alerts.yaml"))
-	runbook := string(read(t, "../docs/runbook.md"))
+	runbook := string(read(t, "../docs/how-to/runbook.md"))
 	rules, _ := at(groups[0], "groups", 0, "rules").([]any)
 	if len(rules) < 10 {
 		t.Errorf("%d alerts", len(rules))
@@ -446,7 +446,7 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s lacks an expression, a summary or a severity", name)
 		}
 		if page := at(r, "annotations", "runbook"); page != nil {
-			_, anchor, _ := strings.Cut(fmt.Sprint(page), "docs/runbook.md#")
+			_, anchor, _ := strings.Cut(fmt.Sprint(page), "docs/how-to/runbook.md#")
 			heading := regexp.MustCompile(`(?mi)^## ` + strings.ReplaceAll(anchor, "-", "[ -]") + `$`)
 			if !heading.MatchString(runbook) {
 				t.Errorf("%s: %s has no such part", name, page)

@@ -118,7 +118,7 @@ func TestATK72_BothVerifiersAgreeOnEveryMutation(t *testing.T) {
 	}
 	var input bytes.Buffer
 	writeCorpus(t, &input, all)
-	if file := os.Getenv("EVIDENCE_CORPUS"); file != "" { // for who writes a third verifier (docs/auditing.md)
+	if file := os.Getenv("EVIDENCE_CORPUS"); file != "" { // for who writes a third verifier (docs/reference/evidence.md)
 		must(t, os.WriteFile(file, input.Bytes(), 0o600))
 	}
 	answers := make(chan []said, 1)

@@ -10,7 +10,7 @@
 //   import { parseTrust, verify } from './verify.mjs';
 //   const report = await verify(file, await parseTrust(text)); // a File, a Response's body, a Uint8Array
 //
-// The format is that of evidence/bundle.go, the checks are those of docs/auditing.md, and testdata/vectors/evidence is what both
+// The format is that of evidence/bundle.go, the checks are those of docs/reference/evidence.md, and testdata/vectors/evidence is what both
 // implementations agree on. Keys come from the trust file, never from the bundle.
 
 const maxLine = 1 << 20; // bytes of a line with its line feed

@@ -6,7 +6,7 @@
 //	cd bench && go run ./agentdojo [-data FOLDER] [-pins] [FILE.json ...]
 //
 // The benchmark is no part of this repository. FOLDER has its suites as JSON,
-// one a file; docs/agentdojo.md says what the files hold, how a grant is derived,
+// one a file; docs/assurance/agentdojo.md says what the files hold, how a grant is derived,
 // and what the figures mean.
 //
 // The laws of the derivation (prompt.go, schema.go, pin.go, choose.go):

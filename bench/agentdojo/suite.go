@@ -100,7 +100,7 @@ func suiteFiles(folder string, named []string) ([]string, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%w, and %s has no *.json: name a folder with its suites as JSON by -data, or files (docs/agentdojo.md says what they hold)", errNoData, folder)
+		return nil, fmt.Errorf("%w, and %s has no *.json: name a folder with its suites as JSON by -data, or files (docs/assurance/agentdojo.md says what they hold)", errNoData, folder)
 	}
 	return files, nil
 }

@@ -1,6 +1,6 @@
 // Command hostile sends the requests that cost a gateway most to the built program,
 // and measures what each takes of the process: CPU and peak memory. It writes the
-// section "Hostile requests" of docs/performance.md.
+// section "Hostile requests" of docs/assurance/performance.md.
 //
 //	cd bench && go run ./hostile [-only TEXT] [-powerbox FILE] [-write]
 //

@@ -30,7 +30,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags.SetOutput(stderr)
 	only := flags.String("only", "", "send only the requests that have this in their name")
 	powerbox := flags.String("powerbox", "", "the powerbox binary; built from this checkout where empty")
-	write := flags.Bool("write", false, "also write the table into docs/performance.md")
+	write := flags.Bool("write", false, "also write the table into docs/assurance/performance.md")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	section := page(rows, time.Now())
 	fmt.Fprint(stdout, section)
 	if *write {
-		return writeTo(filepath.Join(tree, "docs", "performance.md"), section)
+		return writeTo(filepath.Join(tree, "docs", "assurance", "performance.md"), section)
 	}
 	return nil
 }

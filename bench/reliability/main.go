@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags.StringVar(&b.only, "only", "", "make only what has this, or one of these parted by commas, in its name")
 	flags.StringVar(&b.from, "from", "HEAD~1", "`revision` that nodes are upgraded from")
 	flags.StringVar(&b.binary, "powerbox", "", "the powerbox binary; built from this checkout where empty")
-	write := flags.Bool("write", false, "also write the tables into docs/reliability.md")
+	write := flags.Bool("write", false, "also write the tables into docs/assurance/reliability.md")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	err = b.all()
 	fmt.Fprintln(stdout, b.page.text())
 	if *write {
-		err = errors.Join(err, b.page.writeTo(filepath.Join(b.root, "docs", "reliability.md")))
+		err = errors.Join(err, b.page.writeTo(filepath.Join(b.root, "docs", "assurance", "reliability.md")))
 	}
 	if len(b.failed) > 0 {
 		return errors.Join(err, fmt.Errorf("%s; what was written is in %s", strings.Join(b.failed, "; "), b.dir))

@@ -20,7 +20,7 @@ type page struct {
 	others   []string // further tables
 }
 
-// The lines of docs/reliability.md between which the tables stand.
+// The lines of docs/assurance/reliability.md between which the tables stand.
 const (
 	beginMark = "<!-- the last run -->"
 	endMark   = "<!-- end of the last run -->"

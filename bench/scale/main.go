@@ -1,7 +1,7 @@
 // Scale runs the code that many gateways would run, all in one process: the
 // publisher, the relays and the subscribers of the revocation feed, over
 // connections in memory, and one spool for each gateway, on the disk. What it
-// measures goes into a model, which is printed with it; docs/scale.md is its
+// measures goes into a model, which is printed with it; docs/assurance/scale.md is its
 // output with words.
 //
 //	go run ./scale                       a simulation of 1,000 gateways

@@ -19,16 +19,16 @@ type model struct {
 	heartbeat time.Duration
 	nodes     float64 // that serve the feed
 
-	// CPU, us, by docs/performance.md and its command.
+	// CPU, us, by docs/assurance/performance.md and its command.
 	issueCPU, decideCPU, logCPU float64
 	// Bytes of the store for a record with its index, leaf and share of the tree
 	// beyond those of the record itself.
 	logBytes float64
-	// Records a second that one log takes in, docs/performance.md.
+	// Records a second that one log takes in, docs/assurance/performance.md.
 	logRate float64
 }
 
-// standard is the model of docs/scale.md.
+// standard is the model of docs/assurance/scale.md.
 var standard = model{
 	active: 1e6, life: time.Hour, calls: 10, peak: 4, revoked: 0.001, gateways: 1000, regions: 10, relays: 2, heartbeat: 5 * time.Second, nodes: 3,
 	issueCPU: 372, decideCPU: 418, logCPU: 50.4, logBytes: 260, logRate: 27332,

@@ -30,7 +30,7 @@ const attachLong = `Attach stands beside one agent or client, in whatever langua
 
 Every call gets the capability that permits it and a proof; bodies and answers stay as they are. With --purpose it asks
 for what a call needs. What a call may use is bound to the task that it is made for where an inbound side is configured:
-docs/attach.md says how, and lists every key of the configuration.`
+docs/how-to/attach.md says how, and lists every key of the configuration.`
 
 const attachExample = `  powerbox attach --card http://127.0.0.1:8700/agents/documents --key holder.jwk --session-file alice.session \
     --purpose 'Summarize the quarter'
@@ -54,7 +54,7 @@ func newAttach(p *program) *cobra.Command {
 	output := outputFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.cards, "card", nil, "`URL` of a protected agent or of its card; may be repeated")
-	flags.StringVarP(&f.file, "config", "c", "", "configuration `file`, as docs/attach.md has it")
+	flags.StringVarP(&f.file, "config", "c", "", "configuration `file`, as docs/how-to/attach.md has it")
 	flags.StringVar(&f.key, "key", "", "`file` with the agent's key, from powerbox keys new")
 	flags.StringVar(&f.session, "session-file", "", "`file` with the user's access token, read again for every request")
 	flags.StringVar(&f.listen, "listen", "", "loopback `address` to listen on (default 127.0.0.1:8790)")

@@ -102,7 +102,7 @@ func newCall(p *program) *cobra.Command {
 }
 
 func (c *callFlags) addNeeds(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.needs, "needs", "", "`file` with what the task needs of the agent (docs/cards.md); where its card does not declare that, nothing is sent")
+	cmd.Flags().StringVar(&c.needs, "needs", "", "`file` with what the task needs of the agent (docs/reference/cards.md); where its card does not declare that, nothing is sent")
 	cmd.Flags().StringSliceVar(&c.features, "feature", nil, "`feature` that the task relies on, such as context_reuse; as --needs")
 }
 

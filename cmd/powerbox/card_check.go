@@ -22,7 +22,7 @@ type needFlags struct {
 
 func (n *needFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&n.file, "needs", "", "`file` with the needs as JSON (docs/cards.md); flags add to it")
+	f.StringVar(&n.file, "needs", "", "`file` with the needs as JSON (docs/reference/cards.md); flags add to it")
 	f.StringArrayVar(&n.needs.Versions, "speak", nil, "`version` of A2A that the caller speaks, as in the header A2A-Version: empty is 0.3 (default 1.0)")
 	f.StringSliceVar(&n.needs.Bindings, "binding", nil, "`binding` that the caller speaks (default JSONRPC,HTTP+JSON,GRPC)")
 	f.StringSliceVar(&n.needs.Features, "feature", nil, "`feature` that the task relies on, such as streaming_message")
@@ -266,7 +266,7 @@ func newCardPath(p *program) *cobra.Command {
 		Short: "Check a path of delegations, A to B to C, before anything is sent: exit 3 where it would not hold",
 		Long: "The cards are those of the agents that work is handed to, in order. Every hop is checked as the agent before it\n" +
 			"would, and what only the origin can see: one agent without context_reuse ends the shared context of all. With\n" +
-			"--path the hops, each with needs of its own, come from a file (docs/cards.md). With --plan they are those of a plan in\n" +
+			"--path the hops, each with needs of its own, come from a file (docs/reference/cards.md). With --plan they are those of a plan in\n" +
 			"the configuration, and the cards are fetched from the agents.",
 		Example: "  powerbox card path reports.json mailer.json --feature streaming_message --shared-context\n" +
 			"  powerbox card path -c powerbox.yaml --plan quarterly --private",

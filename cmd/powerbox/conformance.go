@@ -35,7 +35,7 @@ type answered struct {
 	name, got, want string
 }
 
-// vectorFiles say which files there are, and what answers each (docs/vectors.md).
+// vectorFiles say which files there are, and what answers each (docs/assurance/vectors.md).
 var vectorFiles = []struct {
 	pattern string
 	answer  func(data []byte) ([]answered, error)
@@ -83,7 +83,7 @@ func (p *program) conformance(dir string) error {
 		return err
 	}
 	if total == 0 {
-		return fmt.Errorf("%s has no vectors; want a folder like testdata/vectors or tests/conformance (docs/vectors.md)", dir)
+		return fmt.Errorf("%s has no vectors; want a folder like testdata/vectors or tests/conformance (docs/assurance/vectors.md)", dir)
 	}
 	if failed > 0 {
 		return &exitStatus{code: exitInvalid}

@@ -83,7 +83,7 @@ func (d *doctor) examine(ctx context.Context, file string) {
 	}
 	if err != nil {
 		for _, problem := range problemTexts(err) {
-			d.find("configuration", broken, "mend the line; docs/configuration.md has all settings", "%s", problem)
+			d.find("configuration", broken, "mend the line; docs/reference/configuration.md has all settings", "%s", problem)
 		}
 		return
 	}

@@ -100,7 +100,7 @@ func (d *doctor) witnesses() {
 		d.ok("witness", "%s, of which %d must agree", many(n, "witness"), d.config.Evidence.Quorum)
 		return
 	}
-	d.find("witness", warning, "run a witness in other hands and name it in evidence.witnesses: docs/witness.md",
+	d.find("witness", warning, "run a witness in other hands and name it in evidence.witnesses: docs/how-to/witness.md",
 		"no witness is configured: a store that was restored from an older copy starts, without its last records and revocations")
 }
 

@@ -23,7 +23,7 @@ func newGraph(p *program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph",
 		Short: "Who may hand what to whom: the delegation graph, from files alone",
-		Long: "The graph is made of declarations (docs/graph.md): the surface of each agent, from its card or a list; scopes,\n" +
+		Long: "The graph is made of declarations (docs/how-to/graph.md): the surface of each agent, from its card or a list; scopes,\n" +
 			"which say what an agent may have done by another; and wiring, which says who hands what to whom. With -c the agents,\n" +
 			"skills and scopes of a configuration are in it too, and their gateways. Nothing is asked of any agent.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -22,7 +22,7 @@ func (d *draft) yaml() string {
 	}
 	fmt.Fprintf(&b, "# Written by powerbox init from %s.\n", from)
 	b.WriteString("# Lines with \"# guess\" are guesses: look at each. Nothing is enforced while the mode is observe.\n")
-	b.WriteString("# All settings: docs/configuration.md\n")
+	b.WriteString("# All settings: docs/reference/configuration.md\n")
 	policies, resources := "policies/*.cedar", "resources/"
 	if d.beside == "" {
 		b.WriteString("include: [powerbox.d/*.yaml] # what you add, such as callers and scopes\n")
@@ -139,7 +139,7 @@ func (d *draft) catalogue() string {
 // proposedWitness is written as a comment: a witness is run by somebody else, whose key
 // is not known here.
 const proposedWitness = `# Without a witness, nobody notices when this server is restored from an older copy: its last records and revocations are gone.
-# Run "powerbox witness" on a machine in other hands, and name it here (docs/witness.md):
+# Run "powerbox witness" on a machine in other hands, and name it here (docs/how-to/witness.md):
 # evidence:
 #   witnesses: [{url: "https://witness.example.org", key: "what powerbox witness key prints"}]
 `

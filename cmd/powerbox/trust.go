@@ -27,7 +27,7 @@ func newTrust(p *program) *cobra.Command {
 		Short: "Show an agent's score and how it comes about, from the running server or from an export",
 		Long: "Trust shows how far what an agent did speaks for it: a number from the evidence, with the arithmetic. Of the same records\n" +
 			"and the same time everybody comes to the same number: from the running server, as of now, or from an exported bundle,\n" +
-			"which is verified on the way, as of its last record. With --at only what was recorded until then counts. See docs/scores.md.\n" +
+			"which is verified on the way, as of its last record. With --at only what was recorded until then counts. See docs/reference/scores.md.\n" +
 			"Exit 4 if the bundle does not hold.",
 		Args: cobra.ExactArgs(1),
 	}

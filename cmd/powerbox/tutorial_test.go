@@ -16,8 +16,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
-// The blocks of docs/tutorial.md, docs/auditing.md, docs/incidents.md,
-// docs/examples.md, docs/grants.md, docs/ci.md, docs/mcp.md and docs/runbook.md. "sh setup" is run in the repository, "sh
+// The blocks of docs/tutorials/a2a-agent.md, docs/how-to/auditing.md, docs/how-to/incidents.md,
+// docs/tutorials/worked-examples.md, docs/how-to/grants.md, docs/how-to/ci.md, docs/how-to/mcp.md and docs/how-to/runbook.md. "sh setup" is run in the repository, "sh
 // background URL" goes on running and is ready when the URL answers; another
 // one of the same URL stops it first. A text block after a block says lines
 // that its output has, in any spacing; ... stands for anything.
@@ -39,29 +39,29 @@ type background struct {
 	ended chan struct{}
 }
 
-// TestTutorial runs the commands of docs/tutorial.md.
-func TestTutorial(t *testing.T) { follow(t, "../../docs/tutorial.md", 20) }
+// TestTutorial runs the commands of docs/tutorials/a2a-agent.md.
+func TestTutorial(t *testing.T) { follow(t, "../../docs/tutorials/a2a-agent.md", 20) }
 
-// TestEXT26_EXT41_AuditorsGuide runs the commands of docs/auditing.md.
-func TestEXT26_EXT41_AuditorsGuide(t *testing.T) { follow(t, "../../docs/auditing.md", 20) }
+// TestEXT26_EXT41_AuditorsGuide runs the commands of docs/how-to/auditing.md.
+func TestEXT26_EXT41_AuditorsGuide(t *testing.T) { follow(t, "../../docs/how-to/auditing.md", 20) }
 
-// TestEXT28_EXT32_IncidentRunbook runs the commands of docs/incidents.md.
-func TestEXT28_EXT32_IncidentRunbook(t *testing.T) { follow(t, "../../docs/incidents.md", 20) }
+// TestEXT28_EXT32_IncidentRunbook runs the commands of docs/how-to/incidents.md.
+func TestEXT28_EXT32_IncidentRunbook(t *testing.T) { follow(t, "../../docs/how-to/incidents.md", 20) }
 
-// TestEXT31_WorkedExamples runs the commands of docs/examples.md.
-func TestEXT31_WorkedExamples(t *testing.T) { follow(t, "../../docs/examples.md", 6) }
+// TestEXT31_WorkedExamples runs the commands of docs/tutorials/worked-examples.md.
+func TestEXT31_WorkedExamples(t *testing.T) { follow(t, "../../docs/tutorials/worked-examples.md", 6) }
 
-// TestSEP_TwelveGrants runs the recipes of docs/grants.md.
-func TestSEP_TwelveGrants(t *testing.T) { follow(t, "../../docs/grants.md", 48) }
+// TestSEP_TwelveGrants runs the recipes of docs/how-to/grants.md.
+func TestSEP_TwelveGrants(t *testing.T) { follow(t, "../../docs/how-to/grants.md", 48) }
 
-// TestGATE13_ChecksInCI runs the commands of docs/ci.md.
-func TestGATE13_ChecksInCI(t *testing.T) { follow(t, "../../docs/ci.md", 12) }
+// TestGATE13_ChecksInCI runs the commands of docs/how-to/ci.md.
+func TestGATE13_ChecksInCI(t *testing.T) { follow(t, "../../docs/how-to/ci.md", 12) }
 
-// TestEXT27_Runbook runs the commands of docs/runbook.md.
-func TestEXT27_Runbook(t *testing.T) { follow(t, "../../docs/runbook.md", 20) }
+// TestEXT27_Runbook runs the commands of docs/how-to/runbook.md.
+func TestEXT27_Runbook(t *testing.T) { follow(t, "../../docs/how-to/runbook.md", 20) }
 
-// TestGATE9_ThePageOfMCPServers runs the commands of docs/mcp.md.
-func TestGATE9_ThePageOfMCPServers(t *testing.T) { follow(t, "../../docs/mcp.md", 13) }
+// TestGATE9_ThePageOfMCPServers runs the commands of docs/how-to/mcp.md.
+func TestGATE9_ThePageOfMCPServers(t *testing.T) { follow(t, "../../docs/how-to/mcp.md", 13) }
 
 // follow runs the commands of a page, from the first to the last, and looks for
 // what it promises.

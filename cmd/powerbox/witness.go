@@ -29,7 +29,7 @@ const witnessTime = 10 * time.Second
 const witnessLong = `Witness watches the evidence logs of others: it cosigns a checkpoint only when the log goes on from the one that it cosigned
 before, which it keeps on its disk. A log that was rolled back, rewritten or shown differently to different people gets
 no cosignature any more. Run it in other hands than the servers whose logs it watches; three organisations can watch each
-other. It speaks C2SP tlog-witness: docs/witness.md has its configuration.`
+other. It speaks C2SP tlog-witness: docs/how-to/witness.md has its configuration.`
 
 func newWitness(p *program) *cobra.Command {
 	var file string

@@ -1,7 +1,7 @@
 // Command fleet writes the cards and the declarations of a company of 200 agents:
 // an assistant, ten departments of nineteen, and nine services that all of them use.
 // It is the same company every time, and some of it is not as it should be, as in
-// every company. docs/fleet.md shows what powerbox says of it.
+// every company. docs/how-to/graph.md shows what powerbox says of it.
 //
 //	go run ./examples/fleet DIR
 package main

@@ -1,6 +1,6 @@
 // Command patient is the second worked example of the authorization extension:
 // a patient's record, read within the bounds of one episode of care, with no word
-// about the patient in the evidence (EXT-31, docs/examples.md).
+// about the patient in the evidence (EXT-31, docs/tutorials/worked-examples.md).
 //
 // Dr. Grey's agent may read and write the records of the patients on her ward. For
 // a second opinion it passes reading on to a consultant's agent, until the episode

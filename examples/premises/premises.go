@@ -1,5 +1,5 @@
 // Package premises is what the worked examples of the authorization extension
-// stand on (docs/examples.md): Powerbox as the program that people run, in front
+// stand on (docs/tutorials/worked-examples.md): Powerbox as the program that people run, in front
 // of agents that know nothing of it; callers that pass scopes on offline and call
 // through a2a-go's client; and an auditor with a folder and two verifiers.
 //

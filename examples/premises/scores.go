@@ -13,7 +13,7 @@ import (
 	_ "modernc.org/sqlite" // the store, for whoever writes to it behind the server's back
 )
 
-// Score is how far what an agent did speaks for it (docs/scores.md).
+// Score is how far what an agent did speaks for it (docs/reference/scores.md).
 type Score struct {
 	Score  string `json:"score"` // from 0.0000 to 1.0000
 	Level  string `json:"level"`

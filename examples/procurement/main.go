@@ -1,7 +1,7 @@
 // Command procurement is the third worked example of the authorization extension:
 // several vendors, each trusted as far as its own deliveries speak for it, quoting
 // apart from ordering, and one vendor that is shut out at once (EXT-31,
-// docs/examples.md).
+// docs/tutorials/worked-examples.md).
 //
 // Bo's procurement agent may have tenders read, quoted and ordered at the company's
 // purchasing agent. It passes the same on to five vendors. What each of them may do

@@ -1,6 +1,6 @@
 // Command stock is a small A2A agent as its author would write it on a2a-go:
 // it keeps notes, can search, read and delete them, and knows nothing of
-// Powerbox. It is what docs/tutorial.md protects.
+// Powerbox. It is what docs/tutorials/a2a-agent.md protects.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Command stockmcp is a small MCP server as its author would write it on the go-sdk: it
 // keeps notes, can search, read and delete them, and knows nothing of Powerbox. It is what
-// docs/mcp.md protects.
+// docs/how-to/mcp.md protects.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Command trade is the first worked example of the authorization extension: a
-// trade over two hops, with an audit from outside (EXT-31, docs/examples.md).
+// trade over two hops, with an audit from outside (EXT-31, docs/tutorials/worked-examples.md).
 //
 // Anna's portfolio agent may quote and order at an exchange. It passes that on to
 // a broker, which passes orders alone on to its dealing desk, which places the

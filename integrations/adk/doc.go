@@ -2,7 +2,7 @@
 // (google.golang.org/adk/v2): what an agent was wired with is held to what it was
 // granted.
 //
-// A [Gate] is a plugin of the runner. It asks the local gate (docs/guards.md)
+// A [Gate] is a plugin of the runner. It asks the local gate (docs/how-to/guards.md)
 // before a tool runs, before transfer_to_agent, before a sub-agent runs, by itself
 // or as a tool, and before a session's state takes a key; it hides from the model
 // the tools that the agent may not use, and tells what became of each.

@@ -2,9 +2,9 @@
 // a server to the capability behind each request, in its own process.
 //
 // A server that nobody can change stands behind the gateway instead
-// (docs/mcp.md); this is for one that is reached directly. [Server.Handler]
+// (docs/how-to/mcp.md); this is for one that is reached directly. [Server.Handler]
 // stands in front of the SDK's HTTP handler and asks the local gate
-// (docs/guards.md) about every request, by the capability and proof in its
+// (docs/how-to/guards.md) about every request, by the capability and proof in its
 // headers; [Server.Hold] goes into the server itself, cuts lists, and lets nothing
 // run that was not asked about. [Client] is the other side.
 //

@@ -1,7 +1,7 @@
 """Powerbox for Python programs: least authority for agents and their tools.
 
 One file on the standard library; copy it. It asks the local gate (`powerbox
-serve`, docs/guards.md) before something happens inside the program:
+serve`, docs/how-to/guards.md) before something happens inside the program:
 
     gate = Gate("http://127.0.0.1:8700", token)
 

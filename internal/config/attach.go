@@ -13,7 +13,7 @@ import (
 
 // Attach is the whole configuration of powerbox attach, a file of its own: it
 // stands beside an agent and not beside the server. The tags are those of
-// [Config]; docs/attach.md has every key.
+// [Config]; docs/how-to/attach.md has every key.
 type Attach struct {
 	Key          Path          `key:"key" doc:"File with the agent's key, of mode 0600: from powerbox keys new."`
 	Listen       string        `key:"listen" default:"127.0.0.1:8790" format:"address" doc:"Loopback address for the agent's own calls, host:port."`
@@ -22,7 +22,7 @@ type Attach struct {
 	SessionFile  Path          `key:"session_file" doc:"File with the user's access token, read again for every request; without one nothing can be asked for."`
 	Capabilities []Path        `key:"capabilities" doc:"Capability files, as powerbox request writes them."`
 	Agents       []AttachAgent `key:"agents" doc:"The protected agents that calls may go to."`
-	Plans        []Plan        `key:"plans" doc:"Paths of delegations that begin at the agent beside: the first hop names no from. A call along a plan is not made while the path does not hold (docs/cards.md)."`
+	Plans        []Plan        `key:"plans" doc:"Paths of delegations that begin at the agent beside: the first hop names no from. A call along a plan is not made while the path does not hold (docs/reference/cards.md)."`
 	Inbound      AttachInbound `key:"inbound" doc:"The side on which the agent's own calls come in."`
 }
 
@@ -67,7 +67,7 @@ type AttachInbound struct {
 	ID      string `key:"id" format:"id" doc:"Its id there, the audience of contexts; the last part of agent without."`
 }
 
-// AttachTable returns the table of all settings, for docs/attach.md.
+// AttachTable returns the table of all settings, for docs/how-to/attach.md.
 func AttachTable() []byte {
 	return table(reflect.TypeFor[Attach]())
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 )
 
-const attachDocument = "../../docs/attach.md"
+const attachDocument = "../../docs/how-to/attach.md"
 
 func loadAttach(text string) (*config.Attach, error) {
 	return config.LoadAttach("dir/attach.yaml", func(string) ([]byte, error) { return []byte(text), nil })
 }
 
-// The table of docs/attach.md is generated: go test ./internal/config -update
+// The table of docs/how-to/attach.md is generated: go test ./internal/config -update
 // writes it.
 func TestAttachTable(t *testing.T) {
 	text, err := os.ReadFile(attachDocument)
@@ -25,7 +25,7 @@ func TestAttachTable(t *testing.T) {
 	}
 	start := bytes.Index(text, []byte("| key | type |"))
 	if start < 0 {
-		t.Fatal("docs/attach.md has no table of keys")
+		t.Fatal("docs/how-to/attach.md has no table of keys")
 	}
 	length := bytes.Index(text[start:], []byte("\n\n"))
 	if length < 0 {
@@ -40,7 +40,7 @@ func TestAttachTable(t *testing.T) {
 		return
 	}
 	if !bytes.Equal(text[start:end], config.AttachTable()) {
-		t.Errorf("the table of docs/attach.md is not up to date: go test ./internal/config -update")
+		t.Errorf("the table of docs/how-to/attach.md is not up to date: go test ./internal/config -update")
 	}
 }
 

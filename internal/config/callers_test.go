@@ -33,7 +33,7 @@ func TestBuiltInUserIsNoClient(t *testing.T) {
 func TestMisspeltVariableNamesTheNearest(t *testing.T) {
 	err := load("{}", "POWERBOX_EVIDENCE_KEEP=1")
 	if err == nil || strings.Count(err.Error(), "POWERBOX_") != 4 || strings.Count(err.Error(), "POWERBOX_EVIDENCE_") != 4 ||
-		!strings.Contains(err.Error(), "the nearest of ") || !strings.Contains(err.Error(), "docs/configuration.md lists all") {
+		!strings.Contains(err.Error(), "the nearest of ") || !strings.Contains(err.Error(), "docs/reference/configuration.md lists all") {
 		t.Errorf("%v", err)
 	}
 	if err := load("{}", "POWERBOX_ISSUER_ULR=1"); err == nil || !strings.Contains(err.Error(), `did you mean "POWERBOX_ISSUER_URL"?`) {

@@ -21,7 +21,7 @@ type Config struct {
 	Offers    map[string][]Offer             `key:"offers" doc:"Per agent, the grants that can be asked for."`
 	Scopes    map[string]map[string][]string `key:"scopes" doc:"Per calling agent and protected agent, the operations (grant/operation) that stand in for a capability in mode scoped. An empty list allows nothing."`
 	Skills    map[string][]Skill             `key:"skills" doc:"Per agent, which operation each skill is."`
-	Plans     []Plan                         `key:"plans" doc:"Paths of delegations. A call along a plan is refused while the path does not hold (docs/cards.md)."`
+	Plans     []Plan                         `key:"plans" doc:"Paths of delegations. A call along a plan is refused while the path does not hold (docs/reference/cards.md)."`
 	Resources map[string]Resources           `key:"resources" doc:"Per agent, the catalogue of its resources."`
 	Policies  []Path                         `key:"policies" doc:"Cedar policy files; patterns with * are allowed."`
 	Approvals Approvals                      `key:"approvals" doc:"How people log in to the pages on which they answer."`
@@ -67,7 +67,7 @@ type TLS struct {
 type Identity struct {
 	Providers []Provider   `key:"providers" doc:"Issuers of sessions (OpenID Connect, OAuth 2.0 JWT access tokens)."`
 	Callers   []CallerRule `key:"callers" doc:"Names of calling agents, by what they prove."`
-	Guards    []Guard      `key:"guards" doc:"Programs that enforce in their own process and ask at /access/v1 before they act (docs/guards.md)."`
+	Guards    []Guard      `key:"guards" doc:"Programs that enforce in their own process and ask at /access/v1 before they act (docs/how-to/guards.md)."`
 	Dev       []DevUser    `key:"dev" doc:"Built-in users, for experiments: only with serve --dev."`
 }
 
@@ -116,7 +116,7 @@ type Agent struct {
 	Upstream         string      `key:"upstream" format:"url" doc:"URL of the agent behind; of an MCP server, its endpoint. Required but for protocol: local."`
 	Headers          []string    `key:"headers" doc:"Headers of callers that pass to the agent beside those of the protocols, content negotiation and tracing, such as X-Api-Key where the agent itself reads one. What frameworks believe of a proxy does not belong here."`
 	UpstreamHosts    []string    `key:"upstream_hosts" doc:"Hosts that the agent's card may name for its interfaces beside that of upstream, on this machine and in private networks too; *.example.org is every host below it. To hosts that are neither, calls go on public addresses alone."`
-	Protocol         string      `key:"protocol" default:"a2a" enum:"a2a,mcp,local" doc:"What the agent speaks: A2A; mcp for an MCP server over Streamable HTTP, whose tools are its skills (docs/mcp.md); local for an agent or tools inside a program that asks here before it acts (docs/guards.md): nothing is forwarded to it."`
+	Protocol         string      `key:"protocol" default:"a2a" enum:"a2a,mcp,local" doc:"What the agent speaks: A2A; mcp for an MCP server over Streamable HTTP, whose tools are its skills (docs/how-to/mcp.md); local for an agent or tools inside a program that asks here before it acts (docs/how-to/guards.md): nothing is forwarded to it."`
 	MCP              AgentMCP    `key:"mcp" doc:"What of an MCP server is there beside its tools."`
 	GatewayURL       string      `key:"gateway_url" format:"origin" doc:"Public base URL of the agent's gateways, where they are apart from the server (powerbox gateway); the agent then lives at URL/agents/ID. Default: the server is its gateway."`
 	GRPC             AgentGRPC   `key:"grpc" doc:"Calls by gRPC. JSON-RPC and HTTP+JSON need no setting."`
@@ -142,8 +142,8 @@ type Agent struct {
 	CardKeys         Path        `key:"card_keys" doc:"JWKS file. The agent's card must then be signed by one of its keys; nothing in the card adds to them. Absent: no signature is asked for."`
 	Drift            string      `key:"drift" default:"record" enum:"ignore,record,block" doc:"What becomes of what the agent does and its card does not declare: streams, streamed messages, push notifications, its extended card, paused tasks, another protocol version. record: it stands in the outcome of the call. block: that, and the caller does not get it."`
 	CardPin          Path        `key:"card_pin" doc:"File with the agent's card as it was agreed to. A card that offers or reaches more than this one (powerbox card diff calls it widening) is not used until the file is replaced, which is the consent; what a card drops is gone at once. Absent: any card of the agent is used."`
-	Trust            string      `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent must have reached for whatever it asks of this one, but for ending a task (docs/scores.md). Its score is that of the protected agent of the same name; who is none has none. Absent: no level."`
-	Bodies           AgentBodies `key:"bodies" doc:"What is kept beside the records of the agent's calls, and can be erased without touching them (docs/operations.md). Default: nothing; records have the names and kinds of arguments (evidence.arguments)."`
+	Trust            string      `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent must have reached for whatever it asks of this one, but for ending a task (docs/reference/scores.md). Its score is that of the protected agent of the same name; who is none has none. Absent: no level."`
+	Bodies           AgentBodies `key:"bodies" doc:"What is kept beside the records of the agent's calls, and can be erased without touching them (docs/how-to/operations.md). Default: nothing; records have the names and kinds of arguments (evidence.arguments)."`
 	Degraded         Degraded    `key:"degraded" doc:"What goes on while records cannot be written. Default: nothing."`
 	TrustRoots       []TrustRoot `key:"trust_roots" doc:"Other issuers whose capabilities are accepted, recorded as foreign. Default: none."`
 }

@@ -191,8 +191,8 @@ func TestSchemaRefusesWhatLoadingRefuses(t *testing.T) {
 // The documents are generated: go test ./internal/config -update writes them.
 func TestGeneratedDocuments(t *testing.T) {
 	for path, got := range map[string][]byte{
-		"../../docs/configuration.md":     config.Document(),
-		"../../docs/powerbox.schema.json": config.Schema(),
+		"../../docs/reference/configuration.md":     config.Document(),
+		"../../docs/reference/powerbox.schema.json": config.Schema(),
 	} {
 		if *update {
 			if err := os.WriteFile(path, got, 0o644); err != nil {

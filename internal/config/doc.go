@@ -4,7 +4,7 @@
 // What it holds to:
 //
 //   - The struct types are the one declaration: decoding, defaults, environment
-//     names, docs/configuration.md and the published JSON Schema follow from
+//     names, docs/reference/configuration.md and the published JSON Schema follow from
 //     them.
 //   - What is unknown is refused with the nearest known name; every problem is
 //     reported at once, each with file and line and what would be right.

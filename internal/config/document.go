@@ -63,7 +63,7 @@ resources:
 policies: [policies/*.cedar]
 `
 
-// Document returns docs/configuration.md: the table of all settings.
+// Document returns docs/reference/configuration.md: the table of all settings.
 func Document() []byte {
 	var b strings.Builder
 	b.WriteString(documentHead)
@@ -99,7 +99,7 @@ func writeRows(b *strings.Builder, rows []row, variables bool) {
 	}
 }
 
-// Schema returns docs/powerbox.schema.json: the JSON Schema (2020-12) of the
+// Schema returns docs/reference/powerbox.schema.json: the JSON Schema (2020-12) of the
 // file. It says the shape; what settings say about each other is checked when
 // the file is loaded.
 func Schema() []byte {

@@ -17,7 +17,7 @@ type Plan struct {
 type PlanHop struct {
 	From  string    `key:"from" format:"id" doc:"Name of the agent that hands work over. Default: the agent that the hop before hands work to."`
 	To    string    `key:"to" required:"true" format:"id" doc:"Name of the agent that gets it."`
-	Needs PlanNeeds `key:"needs" doc:"What is needed of the agent that gets it, as powerbox card check --needs has it (docs/cards.md)."`
+	Needs PlanNeeds `key:"needs" doc:"What is needed of the agent that gets it, as powerbox card check --needs has it (docs/reference/cards.md)."`
 }
 
 // PlanNeeds has the members of [agentcard.Needs], in their order.

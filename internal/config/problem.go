@@ -64,7 +64,7 @@ func didYouMean(written string, known []string) string {
 // nearestSettings completes a message about a variable of the environment: the one that a slip
 // away is meant, or the nearest of them. Their names share so much that no more is likely.
 func nearestSettings(written string, names []string) string {
-	const all = " (docs/configuration.md lists all)"
+	const all = " (docs/reference/configuration.md lists all)"
 	for _, name := range names {
 		if editDistance(written, name) <= 2 {
 			return fmt.Sprintf("; did you mean %q?", name) + all

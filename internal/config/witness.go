@@ -8,7 +8,7 @@ import (
 
 // WitnessFile is the whole configuration of powerbox witness, a file of its own: a
 // witness belongs into other hands than the logs that it watches. The tags are
-// those of [Config]; docs/witness.md has every key.
+// those of [Config]; docs/how-to/witness.md has every key.
 type WitnessFile struct {
 	Name           string       `key:"name" required:"true" format:"log" doc:"Name of the witness in its cosignatures: a URL without the scheme that is its own, such as witness.example.org/w1."`
 	Listen         string       `key:"listen" default:"127.0.0.1:8710" format:"address" doc:"Address to listen on, host:port, without TLS: for loopback, or behind a proxy that terminates TLS."`
@@ -23,7 +23,7 @@ type WitnessLog struct {
 	Keys   []string `key:"keys" required:"true" doc:"Keys that may sign its checkpoints: checkpoint_keys of powerbox evidence trust. Each has the origin as its name."`
 }
 
-// WitnessTable returns the table of all settings, for docs/witness.md.
+// WitnessTable returns the table of all settings, for docs/how-to/witness.md.
 func WitnessTable() []byte {
 	return table(reflect.TypeFor[WitnessFile]())
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 )
 
-const witnessDocument = "../../docs/witness.md"
+const witnessDocument = "../../docs/how-to/witness.md"
 
 func loadWitness(text string) (*config.WitnessFile, error) {
 	return config.LoadWitness("dir/witness.yaml", func(string) ([]byte, error) { return []byte(text), nil })
 }
 
-// The table of docs/witness.md is generated: go test ./internal/config -update
+// The table of docs/how-to/witness.md is generated: go test ./internal/config -update
 // writes it.
 func TestWitnessTable(t *testing.T) {
 	text, err := os.ReadFile(witnessDocument)
@@ -26,7 +26,7 @@ func TestWitnessTable(t *testing.T) {
 	before, rest, found := bytes.Cut(text, []byte("| key | type |"))
 	_, after, ended := bytes.Cut(rest, []byte("\n\n"))
 	if !found || !ended {
-		t.Fatal("docs/witness.md has no table of keys")
+		t.Fatal("docs/how-to/witness.md has no table of keys")
 	}
 	next := bytes.Join([][]byte{before, config.WitnessTable(), []byte("\n"), after}, nil)
 	if *update {
@@ -36,7 +36,7 @@ func TestWitnessTable(t *testing.T) {
 		return
 	}
 	if !bytes.Equal(text, next) {
-		t.Errorf("the table of docs/witness.md is not up to date: go test ./internal/config -update")
+		t.Errorf("the table of docs/how-to/witness.md is not up to date: go test ./internal/config -update")
 	}
 }
 

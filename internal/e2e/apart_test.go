@@ -126,7 +126,7 @@ func killed(t *testing.T, p *exec.Cmd) {
 }
 
 // atOnce is how long what comes at once may take on a machine with other work. It is
-// no verdict on the second that docs/trust.md speaks of.
+// no verdict on the second that docs/explanation/trust.md speaks of.
 const atOnce = 10 * time.Second
 
 // eventually tries until it is so.

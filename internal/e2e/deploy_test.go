@@ -14,7 +14,7 @@ import (
 func used(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, name := range []string{"../../deploy/grafana/powerbox.json", "../../deploy/prometheus/alerts.yaml", "../../docs/operations.md", "../../docs/runbook.md"} {
+	for _, name := range []string{"../../deploy/grafana/powerbox.json", "../../deploy/prometheus/alerts.yaml", "../../docs/how-to/operations.md", "../../docs/how-to/runbook.md"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -61,14 +61,14 @@ func TestDeploy_Metrics(t *testing.T) {
 			t.Errorf("%s names %s, which the program does not tell of", file, name)
 		}
 	}
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/how-to/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name := range told {
 		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
 		if strings.HasPrefix(name, "powerbox_") && !strings.Contains(string(page), "`"+base+"`") {
-			t.Errorf("docs/operations.md does not say what %s means", base)
+			t.Errorf("docs/how-to/operations.md does not say what %s means", base)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func saysLines(got, want []string) (missing string, ok bool) {
 	return "", true
 }
 
-// TestGATE12_FleetOfTheDocs plays docs/fleet.md on the fleet that its generator
+// TestGATE12_FleetOfTheDocs plays docs/how-to/graph.md on the fleet that its generator
 // writes.
 func TestGATE12_FleetOfTheDocs(t *testing.T) {
 	dir := t.TempDir()
@@ -136,5 +136,5 @@ func TestGATE12_FleetOfTheDocs(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the fleet: %v\n%s", err, out)
 	}
-	play(t, "GATE-12", docsPage(t, "fleet.md"), dir)
+	play(t, "GATE-12", docsPage(t, "how-to/graph.md"), dir)
 }

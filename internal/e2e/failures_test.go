@@ -16,7 +16,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// failures tries the rows of the table in docs/operations.md that no other test
+// failures tries the rows of the table in docs/how-to/operations.md that no other test
 // tries: what happens to what reads and what writes, in which mode.
 var failures = map[string]func(*testing.T){
 	"disk full":                     failDiskFull,
@@ -32,7 +32,7 @@ var failures = map[string]func(*testing.T){
 // TestFailures tries the rows, and holds the table to the tests that it names.
 func TestFailures(t *testing.T) {
 	aboutTheFile(t)
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/how-to/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,7 +145,7 @@ func TestEXT28_IncidentNamesWhomItPassedOnTo(t *testing.T) {
 // TestEXT28_DenialsLinkToTheCatalogue: in every binding a refusal says where its
 // code is explained.
 func TestEXT28_DenialsLinkToTheCatalogue(t *testing.T) {
-	page, err := os.ReadFile("../../docs/denials.md")
+	page, err := os.ReadFile("../../docs/reference/denials.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestEXT28_DenialsLinkToTheCatalogue(t *testing.T) {
 		if a.reason() != "capability_required" {
 			t.Fatalf("%s", a.Raw)
 		}
-		_, anchor, ok := strings.Cut(a.Error.Data[0].Metadata["doc"], "/docs/denials.md#")
+		_, anchor, ok := strings.Cut(a.Error.Data[0].Metadata["doc"], "/docs/reference/denials.md#")
 		if !ok || anchor != a.reason() || !strings.Contains(string(page), `<a id="`+anchor+`">`) {
 			t.Errorf("EXT-28 it links to %q", a.Error.Data[0].Metadata["doc"])
 		}

@@ -109,7 +109,7 @@ func TestVerifiersOfTheContext(t *testing.T) {
 
 // The document has the files as they are.
 func TestVerifyContextDocument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/verify-context.md")
+	text, err := os.ReadFile("../../docs/how-to/verify-context.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestVerifyContextDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(text), "\n"+string(code)+"```\n") {
-			t.Errorf("docs/verify-context.md does not have %s as it is", name)
+			t.Errorf("docs/how-to/verify-context.md does not have %s as it is", name)
 		}
 	}
 }

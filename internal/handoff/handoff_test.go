@@ -24,17 +24,17 @@ func skills(card string) ([]string, error) {
 // TestGATE13_Schema: the schema and the reader agree on what is a declaration,
 // and the example of the docs is one.
 func TestGATE13_Schema(t *testing.T) {
-	schema, err := jsonschema.NewCompiler().Compile("../../docs/delegation.schema.json")
+	schema, err := jsonschema.NewCompiler().Compile("../../docs/reference/delegation.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/graph.md")
+	page, err := os.ReadFile("../../docs/how-to/graph.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	example := regexp.MustCompile("(?s)```yaml declarations\n(.*?)```").FindSubmatch(page)
 	if example == nil {
-		t.Fatal("docs/graph.md has no example")
+		t.Fatal("docs/how-to/graph.md has no example")
 	}
 	cases := map[string]bool{
 		string(example[1]): true, "version: 1": true, "version: 2": false, "{}": false, "version: 1\nx: 1": false,

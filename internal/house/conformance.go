@@ -13,7 +13,7 @@ import (
 const (
 	requirementsFile = "docs/requirements.csv"
 	conformanceFile  = "docs/conformance.csv"
-	conformancePage  = "docs/conformance.md"
+	conformancePage  = "docs/assurance/conformance.md"
 )
 
 // requirement is one numbered statement that the product must honour.
@@ -180,7 +180,7 @@ func listsBindings(note string) bool {
 // renderConformance prints the page that people read.
 func renderConformance(reqs []requirement, rows []row) string {
 	var b strings.Builder
-	b.WriteString("# Conformance\n\nGenerated from conformance.csv and requirements.csv by `make generate`; change those.\n\n" +
+	b.WriteString("# Conformance\n\nGenerated from docs/conformance.csv and docs/requirements.csv by `make generate`; change those.\n\n" +
 		"Level: M must, S should, O may. Status: done (by tests that run), partial (the note says what is missing and which work finishes it), not yet, not ours.\n")
 	writeSummary(&b, rows)
 	section := ""

@@ -14,7 +14,7 @@ import (
 )
 
 // denialsFile has, for people, every code that a denial can have.
-const denialsFile = "docs/denials.md"
+const denialsFile = "docs/reference/denials.md"
 
 // denialFolders are the packages whose codes reach callers or records.
 var denialFolders = []string{".", "token", "gate", "internal/wire/a2a", "internal/issuing/issuer", "internal/issuing/approval", "internal/proxy/gateway", "internal/web/api", "internal/remote/link", "internal/proxy/attach"}
@@ -131,7 +131,7 @@ func anchored(document string) string {
 	return codeRow.ReplaceAllString(document, "| <a id=\"$2\"></a>`$2` |")
 }
 
-// denials prints docs/denials.md with an anchor in every row, or writes it.
+// denials prints docs/reference/denials.md with an anchor in every row, or writes it.
 func (h house) denials(args []string) error {
 	name := filepath.Join(h.root, denialsFile)
 	document, err := os.ReadFile(name)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDenialsAreDescribed holds docs/denials.md to the code, both ways: a code
+// TestDenialsAreDescribed holds docs/reference/denials.md to the code, both ways: a code
 // without a row leaves whoever meets it alone, and a row without a code is a
 // promise that nothing keeps.
 func TestDenialsAreDescribed(t *testing.T) {

@@ -1,6 +1,6 @@
 // Command house keeps the tree in order: it runs every test of every module and
 // counts them, holds the coverage of the core at 100 %, breaks checks on purpose
-// to see their tests fail, fuzzes every decoder and prints docs/conformance.md.
+// to see their tests fail, fuzzes every decoder and prints docs/assurance/conformance.md.
 // It is called by the Makefile, from anywhere inside the tree.
 //
 // What is checked without being asked (the walls between packages, the
@@ -28,8 +28,9 @@ const usage = `usage: house VERB
   mutate [-for=DURATION] [NAME]
                    remove the checks of testdata/checks.txt, one at a time
   fuzz [DURATION]  run every fuzz target (default 30s each)
-  conformance      print docs/conformance.md; with -write, write it
-  denials          print docs/denials.md with an anchor in every row; with -write, write it
+  conformance      print docs/assurance/conformance.md; with -write, write it
+  denials          print docs/reference/denials.md with an anchor in every row; with -write, write it
+  pictures         say which pictures of the docs differ from their sources; with -write, draw them
   vectors          put public vectors that are not in the tree to all that verifies
   modules          print the folder of every module
 `
@@ -88,6 +89,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return h.conformance(rest)
 	case "denials":
 		return h.denials(rest)
+	case "pictures":
+		return h.pictures(rest)
 	case "vectors":
 		return h.vectors(ctx)
 	case "modules":

@@ -264,7 +264,7 @@ const (
 )
 
 // unavailable are the reasons of denials that say that some part is away, or that a
-// proof was made before the gate that reads it began (docs/denials.md).
+// proof was made before the gate that reads it began (docs/reference/denials.md).
 var unavailable = map[powerbox.Code]bool{
 	"authorization_unavailable": true, "evidence_unavailable": true, "outcome_unrecorded": true, "revocations_stale": true, "revocation_unknown": true,
 }

@@ -20,7 +20,7 @@ type rest struct {
 
 // How much more than one that has just begun a process may hold that was used:
 // connections that are kept, and caches. The program collects garbage when its heap is
-// five times of what is in use (docs/operations.md), so most of the heap is none of these.
+// five times of what is in use (docs/how-to/operations.md), so most of the heap is none of these.
 const (
 	moreGoroutines = 64
 	moreFiles      = 64

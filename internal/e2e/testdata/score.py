@@ -1,4 +1,4 @@
-# The score of an agent from an exported bundle, from docs/scores.md alone:
+# The score of an agent from an exported bundle, from docs/reference/scores.md alone:
 #   python3 score.py AGENT BUNDLE AS-OF
 # It believes the bundle; who does not verifies it first.
 import json, sys

@@ -2,7 +2,7 @@
 // it: services over HTTP, operations of an interface as OpenAPI describes it, tools
 // of MCP servers and skills of A2A agents, which are called once a call has been
 // allowed and recorded. They learn who calls from a signed context
-// (docs/verify-context.md), and know nothing of the protocol's tokens.
+// (docs/how-to/verify-context.md), and know nothing of the protocol's tokens.
 package backend
 
 import (

@@ -10,7 +10,7 @@ import (
 )
 
 // QueryVersion is the version of the grammar that [ParseQuery] reads. It is
-// written down in docs/resource-query.md (SEP-21).
+// written down in docs/reference/tokens.md#resource-queries (SEP-21).
 const QueryVersion = 1
 
 // The bounds of one query.

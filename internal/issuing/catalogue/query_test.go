@@ -96,7 +96,7 @@ func TestSEP21_BoundsOfAQuery(t *testing.T) {
 }
 
 // TestSEP21_SelectAgreesWithItsDefinition compares Select with the definition
-// in docs/resource-query.md written out once more.
+// in docs/reference/tokens.md#resource-queries written out once more.
 func TestSEP21_SelectAgreesWithItsDefinition(t *testing.T) {
 	items := visible(t)[:3]
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,7 +14,7 @@ import (
 )
 
 // Tokens says whether agents can have attenuating tokens for their grants: an
-// extension of the protocol, off unless it is configured (docs/agent-auth.md).
+// extension of the protocol, off unless it is configured (docs/how-to/agent-auth.md).
 type Tokens struct {
 	Enabled  bool
 	Lifetime time.Duration // of one, at the longest

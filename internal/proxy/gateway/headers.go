@@ -44,7 +44,7 @@ func folded(to []byte, name string) []byte {
 
 // Headers pass to an agent by an allowlist, since frameworks and proxies believe hundreds
 // of names: who calls, from where, and what is called in the place of what the request
-// says (ATK-29, ATK-32). docs/clients.md has the list.
+// says (ATK-29, ATK-32). docs/how-to/clients.md has the list.
 var (
 	// carriedOn are the protocols' own, content negotiation and tracing.
 	carriedOn = map[string]bool{

@@ -9,7 +9,7 @@ import (
 )
 
 // token issues attenuating tokens for grants of the agent: an extension of the
-// protocol (docs/agent-auth.md).
+// protocol (docs/how-to/agent-auth.md).
 func (a *API) token(r *http.Request) (answer, error) {
 	if a.config.Tokens == nil {
 		return answer{}, agentauth.Errorf(agentauth.CodeNotFound, "there is nothing at this path; %s says what there is", PathDiscovery)

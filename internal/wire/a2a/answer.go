@@ -85,7 +85,7 @@ const domain = "a2a-protocol.org"
 
 // catalogue is the page that has an anchor for every code; a test holds it to the
 // code.
-const catalogue = "https://github.com/powerbox-project/powerbox/blob/main/docs/denials.md"
+const catalogue = "https://github.com/powerbox-project/powerbox/blob/main/docs/reference/denials.md"
 
 // DocOf returns where people read what a code means and what to do about it, ""
 // for no code. Nothing of the call is in it.

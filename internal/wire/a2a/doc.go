@@ -17,5 +17,5 @@
 //     that every binding ends in the same decision.
 //
 // Sources: A2A specification 1.0 sections 3, 4, 5 and 9, A2A 0.3, and the
-// capability negotiation extension of docs/extension.
+// capability negotiation extension of docs/reference/extension.
 package a2a

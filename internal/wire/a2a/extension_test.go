@@ -14,7 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-const extensionDocs = "../../../docs/extension/"
+const extensionDocs = "../../../docs/reference/extension/"
 
 // schemas compiles every schema of the extension, by name.
 func schemas(t *testing.T) map[string]*jsonschema.Schema {
