@@ -307,7 +307,7 @@ func issuePatience(dependency time.Duration) time.Duration { return 2*dependency
 // limitsOf bounds what callers of a gateway can take.
 func limitsOf(c *config.Config, q *shed.Queue) gateway.Limits {
 	return gateway.Limits{
-		Queue:     q,
+		Queue: q, Patience: issuePatience(c.Limits.DependencyTime),
 		BodyLimit: int(c.Defaults.BodyLimit), BodyTime: c.Limits.BodyTime, Streams: c.Limits.Streams, Denials: c.Limits.Denials, Rate: c.Defaults.RequestRate,
 	}
 }

@@ -109,6 +109,26 @@ func TestATK86_ALateRecordGivesItsBudgetBack(t *testing.T) {
 	}
 }
 
+// Requests for capabilities have a deadline, too. A revocation that was answered with an
+// error is in force once the disk has it.
+func TestATK86_ARevocationOnADiskThatHangs(t *testing.T) {
+	aboutTheFile(t)
+	w := start(t, options{extra: aSecond})
+	d := w.onDisk()
+	alice, body := w.caller(aliceToken), searchBody(wire{})
+	held := alice.reports()
+	allowed(t, alice.byID(held, body))
+	d.hold()
+	a := alice.call("documents", "a2a/capabilities/revoke", map[string]any{"revocationId": held.RevocationID})
+	if a.reason() != "authorization_unavailable" || a.Header.Get("Retry-After") == "" || !strings.Contains(a.Error.Message, "safe to ask again") {
+		t.Errorf("ATK-86 a revocation: %s", a.Raw)
+	}
+	d.release()
+	eventually(t, stepTime, func() string { return "ATK-86 the revocation is not in force" }, func() bool {
+		return alice.byID(held, body).reason() == "revoked"
+	})
+}
+
 // The same for the spool of a remote gateway.
 func TestATK86_ASpoolThatHangs(t *testing.T) {
 	w, all := startApart(t, 1, options{extra: aSecond})
