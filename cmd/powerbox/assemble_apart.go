@@ -24,7 +24,7 @@ func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.
 		Receipt: i.admin.ReceiptAt,
 		Mode:    i.admin.Mode, ModeSet: i.admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.config.Defaults.ProofWindow, Now: a.now, Log: a.log,
 	}
-	if h, ok := i.holds(w).(holds); ok {
+	if h, ok := i.holds().(holds); ok {
 		g.Held = h.heldApart
 	}
 	i.admin.Gateways = g

@@ -341,7 +341,7 @@ func (h holds) Made(ctx context.Context, question string, failed bool, decision,
 func (h holds) Changed() <-chan struct{} { return h.desk.Changed() }
 
 // holds is the desk as the gateway knows it, nil where nothing is left to people.
-func (i *instance) holds(w *wiring) gateway.Holds {
+func (i *instance) holds() gateway.Holds {
 	if i.desk == nil {
 		return nil
 	}

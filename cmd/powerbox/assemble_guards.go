@@ -15,7 +15,7 @@ type guardAsks struct{ holds holds }
 
 // guardAsks is the desk as guards know it, nil where nothing is left to people.
 func (i *instance) guardAsks(w *wiring) api.Approvals {
-	h, ok := i.holds(w).(holds)
+	h, ok := i.holds().(holds)
 	if !ok {
 		return nil
 	}

@@ -270,8 +270,8 @@ func newCardPath(p *program) *cobra.Command {
 			"the configuration, and the cards are fetched from the agents.",
 		Example: "  powerbox card path reports.json mailer.json --feature streaming_message --shared-context\n" +
 			"  powerbox card path -c powerbox.yaml --plan quarterly --private",
+		Args: cobra.ArbitraryArgs,
 	}
-	cmd.Args = cobra.ArbitraryArgs
 	output := outputFlag(cmd)
 	n.add(cmd)
 	source.add(cmd)
@@ -286,24 +286,11 @@ func newCardPath(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		path := pathFile{SharedContext: shared}
-		switch {
-		case plan != "" && file == "" && len(args) == 0:
-			if path, err = p.planned(conf, plan); err != nil {
-				return err
-			}
-		case (file == "") == (len(args) == 0) || plan != "":
-			return usage(errors.New("want one of: the cards of the path, --path FILE, --plan ID"))
-		case file != "":
-			if path, err = p.readPath(file); err != nil {
-				return err
-			}
-			path.SharedContext = path.SharedContext || shared
-		default:
-			for _, name := range args {
-				path.Hops = append(path.Hops, pathHop{Card: name, Needs: needs})
-			}
+		path, err := p.pathOf(args, file, plan, conf, needs)
+		if err != nil {
+			return err
 		}
+		path.SharedContext = path.SharedContext || shared
 		hops, err := p.hops(cmd.Context(), path, caller, source, keys)
 		if err != nil {
 			return err
@@ -318,6 +305,22 @@ func newCardPath(p *program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// pathOf reads the path that a command names in one of its three ways.
+func (p *program) pathOf(cards []string, file, plan, conf string, needs agentcard.Needs) (path pathFile, err error) {
+	switch {
+	case plan != "" && file == "" && len(cards) == 0:
+		return p.planned(conf, plan)
+	case (file == "") == (len(cards) == 0) || plan != "":
+		return path, usage(errors.New("want one of: the cards of the path, --path FILE, --plan ID"))
+	case file != "":
+		return p.readPath(file)
+	}
+	for _, name := range cards {
+		path.Hops = append(path.Hops, pathHop{Card: name, Needs: needs})
+	}
+	return path, nil
 }
 
 // planned is a plan of the configuration as a path, with the cards where its agents are.

@@ -53,7 +53,7 @@ func TestCARD9_PlansAreEnforced(t *testing.T) {
 // pass where a plan does not hold.
 func TestCARD9_PlansAreAboutTheirCalls(t *testing.T) {
 	const plans = "plans:\n  - id: quarterly\n    shared_context: true\n    hops:\n      - {from: orchestrator, to: documents, needs: {skills: [search_documents]}}\n"
-	w, planned, _ := plannedTown(t, wire{}, "scoped", plans)
+	_, planned, _ := plannedTown(t, wire{}, "scoped", plans)
 	refused := planned.send("documents", data("search_documents", map[string]any{"query": "x"}))
 	if refused.reason() != "path_incompatible" || !strings.Contains(string(refused.Raw), "documents does not declare context_reuse, and the origin relies on shared context") {
 		t.Errorf("CARD-9 shared context: %s", refused.Raw)
@@ -64,7 +64,7 @@ func TestCARD9_PlansAreAboutTheirCalls(t *testing.T) {
 	if a := planned.send("documents", rpc("GetTask", map[string]any{"id": "task_of_none"})); a.reason() == "path_incompatible" {
 		t.Errorf("CARD-9 a call about a task: %s", a.Raw)
 	}
-	w, planned, _ = plannedTown(t, wire{}, "observe", plans)
+	w, planned, _ := plannedTown(t, wire{}, "observe", plans)
 	seen := planned.send("documents", data("search_documents", map[string]any{"query": "x"}))
 	allowed(t, seen)
 	if d := w.decided(seen); !d.has("path_incompatible") {

@@ -126,7 +126,7 @@ func TestATK42_AGatewayAsksAboutScopesThatAreNotItsAgents(t *testing.T) {
 		t.Errorf("ATK-42 another agent's: %d %+v", code, issued)
 	}
 	for what, until := range map[string]time.Time{"has ended": time.Now().Add(-time.Minute), "has no end": time.Now().Add(24 * 365 * time.Hour)} {
-		if code := one.tells(link.PathLink, link.LinkQuery{ID: "link_x", Link: "x", Until: until.Unix()}, &link.LinkAnswer{}); code != http.StatusBadRequest {
+		if code := one.tells(link.PathLink, link.NonceQuery{ID: "link_x", Link: "x", Until: until.Unix()}, &link.NonceAnswer{}); code != http.StatusBadRequest {
 			t.Errorf("ATK-42 a link that %s takes a nonce: HTTP %d", what, code)
 		}
 	}

@@ -41,7 +41,7 @@ func walls() []wall {
 	// SDKs link google/uuid, which names the interfaces of drivers and opens nothing.
 	store := both(sql, not(external("database/sql/driver")))
 	programs := under("cmd", "examples")
-	return []wall{
+	return append(sides(store), []wall{
 		{
 			why:     "the root package and location import the standard library alone",
 			applies: among("", "location"), direct: true,
@@ -62,6 +62,22 @@ func walls() []wall {
 			applies: under("gate"),
 			refuses: either(heavy, sql, both(under("internal", "holder", "cmd", "examples"), not(among("internal/steady")))),
 		},
+		{
+			why:     "OpenTelemetry is linked by cmd and internal/telemetry alone: what is measured is handed on",
+			applies: not(either(programs, under("internal/telemetry", "bench", "integrations"), among("", "token", "evidence", "eddsa", "trust", "agentcard", "gate"))),
+			refuses: external("go.opentelemetry.io", "github.com/prometheus"),
+		},
+		{
+			why:     "Cedar is linked by cmd, examples and internal/issuing/policy alone, and by bench as a peer",
+			applies: not(either(programs, under("internal/issuing/policy", "bench"))),
+			refuses: external("github.com/cedar-policy"),
+		},
+	}...)
+}
+
+// sides are the walls between the folders of internal.
+func sides(store func(string) bool) []wall {
+	return []wall{
 		{
 			why:     "wire turns bytes into values and back: it imports the root package and token alone",
 			applies: under("internal/wire"), direct: true,
@@ -89,18 +105,8 @@ func walls() []wall {
 		},
 		{
 			why:     "only cmd and examples import web and the gateway",
-			applies: not(programs), direct: true,
+			applies: not(under("cmd", "examples")), direct: true,
 			refuses: under("internal/web", "internal/proxy/gateway"),
-		},
-		{
-			why:     "OpenTelemetry is linked by cmd and internal/telemetry alone: what is measured is handed on",
-			applies: not(either(programs, under("internal/telemetry", "bench", "integrations"), among("", "token", "evidence", "eddsa", "trust", "agentcard", "gate"))),
-			refuses: external("go.opentelemetry.io", "github.com/prometheus"),
-		},
-		{
-			why:     "Cedar is linked by cmd, examples and internal/issuing/policy alone, and by bench as a peer",
-			applies: not(either(programs, under("internal/issuing/policy", "bench"))),
-			refuses: external("github.com/cedar-policy"),
 		},
 	}
 }

@@ -35,7 +35,7 @@ func joins(t *testing.T, q *Queue) <-chan func() {
 	q.mu.Unlock()
 	has := make(chan func(), 1)
 	go func() {
-		leave, ok := q.Enter(context.Background(), Known)
+		leave, ok := q.Enter(t.Context(), Known)
 		if !ok {
 			leave = nil
 		}

@@ -20,9 +20,11 @@ func (f *fewThings) QuestionByKey(string) (Question, error)      { return f.ques
 func (f *fewThings) HeldCall(string) (Call, error)               { return f.call, nil }
 func (f *fewThings) HeldCallByTask(string, string) (Call, error) { return f.call, nil }
 func (f *fewThings) PutHeldCall(c Call) error                    { f.put = append(f.put, c); return nil }
+
 func (f *fewThings) ViewApprovals(context.Context, func(Reader) error) error {
 	panic("the store is asked")
 }
+
 func (f *fewThings) UpdateApprovals(_ context.Context, change func(Tx) error) error {
 	return change(f)
 }

@@ -348,13 +348,11 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 		}
 	}
 	became := outcomeOf(r, x.decoded, body)
+	code, refused := a2a.ErrorCode(body)
 	if x.call.Binding == a2a.HTTPJSON {
-		code, refused := a2a.HTTPRefusal(r.StatusCode, body, x.call.Task != "")
-		g.unserved(x.decided, code, refused)
-	} else {
-		code, refused := a2a.ErrorCode(body)
-		g.unserved(x.decided, code, refused)
+		code, refused = a2a.HTTPRefusal(r.StatusCode, body, x.call.Task != "")
 	}
+	g.unserved(x.decided, code, refused)
 	if became.status == evidence.Achieved {
 		if err := g.behaved(x.decided, body, false); err != nil {
 			return err

@@ -27,15 +27,15 @@ type ScopesIssued struct {
 	Scopes map[string]string `json:"scopes,omitempty"`
 }
 
-// LinkQuery asks whether a nonce names a delegation link.
-type LinkQuery struct {
+// NonceQuery asks whether a nonce names a delegation link.
+type NonceQuery struct {
 	ID    string `json:"id"`    // of delegator and nonce
 	Link  string `json:"link"`  // hash of the link
 	Until int64  `json:"until"` // end of the link, Unix seconds
 }
 
-// LinkAnswer says whether it does.
-type LinkAnswer struct {
+// NonceAnswer says whether it does.
+type NonceAnswer struct {
 	Named bool `json:"named"`
 }
 
@@ -91,8 +91,8 @@ func (n Nonces) Name(ctx context.Context, l gate.NamedLink, _ time.Time) (bool, 
 	if link, ok := n.links.get(l.ID); ok && link == l.Link {
 		return true, nil
 	}
-	var a LinkAnswer
-	if err := n.Client.call(ctx, PathLink, LinkQuery{l.ID, l.Link, l.Until.Unix()}, &a); err != nil {
+	var a NonceAnswer
+	if err := n.Client.call(ctx, PathLink, NonceQuery{l.ID, l.Link, l.Until.Unix()}, &a); err != nil {
 		return false, err
 	}
 	if a.Named {

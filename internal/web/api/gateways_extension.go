@@ -29,7 +29,7 @@ func (g *Gateways) scopes(r *http.Request, of issuer.Gateway, body []byte) (any,
 
 // link has a delegation link take its nonce, for all gateways.
 func (g *Gateways) link(r *http.Request, _ issuer.Gateway, body []byte) (any, error) {
-	var q link.LinkQuery
+	var q link.NonceQuery
 	if err := decodeBytes(body, &q); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (g *Gateways) link(r *http.Request, _ issuer.Gateway, body []byte) (any, er
 		return nil, status{http.StatusBadRequest, "want id, link and an end of the link that is to come"}
 	}
 	named, err := g.Links.Name(r.Context(), gate.NamedLink{ID: q.ID, Link: q.Link, Until: until}, now)
-	return link.LinkAnswer{Named: named}, err
+	return link.NonceAnswer{Named: named}, err
 }
 
 // policy tells what policy allows a caller at the gateway's agent without a capability
