@@ -106,7 +106,7 @@ func TestCARD12_NothingIsServed(t *testing.T) {
 				body []byte
 				want string
 			}{
-				"a message":     {textOf("hello"), "interface " + on.binding + ":not_served"},
+				"a message":     {textOf("hello"), "interface " + strings.ToUpper(on.binding) + ":not_served"},
 				"a stream":      {text("SendStreamingMessage", "hello"), "streaming:not_served"},
 				"extended card": {rpc("GetExtendedAgentCard", map[string]any{}), "extended_agent_card:not_served"},
 				"a task":        {rpc("GetTask", map[string]any{"id": "t1"}), ""},
