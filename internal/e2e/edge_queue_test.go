@@ -82,7 +82,7 @@ func TestATK81_CallsThatWouldWaitAreTurnedAway(t *testing.T) {
 	everyBinding(t, func(t *testing.T, on wire) {
 		const places, calls = 4, 12
 		metrics, section := telemetryAt(t, "")
-		w := start(t, options{on: on, reads: ", uses: 50", extra: section + fmt.Sprintf("limits: {deciding: %d, queue_time: 50ms, dependency_time: 5m, denials: 0}\n", places)})
+		w := start(t, options{on: on, reads: ", uses: 50", extra: section + fmt.Sprintf("limits: {deciding: %d, queue_time: 50ms, dependency_time: 30s, denials: 0}\n", places)})
 		alice, body := w.caller(aliceToken), searchBody(on)
 		held, gone := alice.reports(), alice.reports()
 		allowed(t, alice.byID(held, body))
@@ -140,7 +140,7 @@ func TestATK81_CallsThatWouldWaitAreTurnedAway(t *testing.T) {
 // and other calls are decided.
 func TestATK81_ASlowAgentTakesNoPlace(t *testing.T) {
 	everyBinding(t, func(t *testing.T, on wire) {
-		w := start(t, options{on: on, extra: "limits: {deciding: 1, queue_time: 5m, denials: 0}\n"})
+		w := start(t, options{on: on, extra: "limits: {deciding: 1, queue_time: 20s, denials: 0}\n"})
 		alice, body := w.caller(aliceToken), searchBody(on)
 		held := alice.reports()
 		release, arrived := make(chan struct{}), make(chan struct{}, 8)
@@ -153,7 +153,11 @@ func TestATK81_ASlowAgentTakesNoPlace(t *testing.T) {
 		})
 		all := inBackground(4, func() answer { return alice.byID(held, body) })
 		for range 4 {
-			<-arrived // each was decided while the ones before it are not answered
+			select {
+			case <-arrived: // each was decided while the ones before it are not answered
+			case a := <-all:
+				t.Fatalf("ATK-81 a call waits for those that the agent does not answer: %s", a.Raw)
+			}
 		}
 		close(release)
 		for range 4 {
@@ -164,7 +168,7 @@ func TestATK81_ASlowAgentTakesNoPlace(t *testing.T) {
 
 // A body that comes slowly takes no place.
 func TestATK81_ASlowBodyTakesNoPlace(t *testing.T) {
-	w := start(t, options{extra: "limits: {deciding: 1, queue_time: 5m, denials: 0}\n"})
+	w := start(t, options{extra: "limits: {deciding: 1, queue_time: 20s, denials: 0}\n"})
 	alice := w.caller(aliceToken)
 	held, body := alice.reports(), searchBody(wire{})
 	slow, end := io.Pipe()
