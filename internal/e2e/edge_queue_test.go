@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -144,6 +145,8 @@ func TestATK81_ASlowAgentTakesNoPlace(t *testing.T) {
 		alice, body := w.caller(aliceToken), searchBody(on)
 		held := alice.reports()
 		release, arrived := make(chan struct{}), make(chan struct{}, 8)
+		answers := sync.OnceFunc(func() { close(release) })
+		t.Cleanup(answers)
 		w.documents.sees(func(_ http.ResponseWriter, r *http.Request) {
 			arrived <- struct{}{}
 			select {
@@ -159,7 +162,7 @@ func TestATK81_ASlowAgentTakesNoPlace(t *testing.T) {
 				t.Fatalf("ATK-81 a call waits for those that the agent does not answer: %s", a.Raw)
 			}
 		}
-		close(release)
+		answers()
 		for range 4 {
 			allowed(t, <-all)
 		}
