@@ -74,6 +74,21 @@ func TestATK81_StrangersTakeNoCallsOfOthers(t *testing.T) {
 	})
 }
 
+// A flood of proofs that do not hold takes nothing of callers that show none, at the same
+// address.
+func TestATK81_FalseProofsAreCountedApart(t *testing.T) {
+	w := start(t, options{extra: "defaults: {request_rate: 8}\n"})
+	url, body := w.agentURL("documents"), searchBody(wire{})
+	exhausts(t, "false proofs", func() answer {
+		h := w.caller("").headers(url)
+		h.Set("DPoP", h.Get("DPoP")+"x")
+		return w.post(url, body, h)
+	})
+	if a := w.post(url, body, nil); a.reason() == "rate_limited" {
+		t.Errorf("ATK-81 a caller that shows nothing: %s", a.Raw)
+	}
+}
+
 // The same for chains with a proof. Who shows a chain and cannot prove to hold it takes
 // nothing of its holder, and neither do those who show nothing. Chains that a holder derives
 // have the rate of the one that they come from.
