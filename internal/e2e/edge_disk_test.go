@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
 )
@@ -15,6 +16,7 @@ import (
 func (w *town) onDisk() *disk {
 	w.t.Helper()
 	d := newDisk(w.t)
+	w.client = &http.Client{Timeout: time.Minute} // a call without a deadline fails the test
 	w.again(func() { w.program = d.program })
 	return d
 }
