@@ -26,6 +26,10 @@ type Compared struct {
 	Wrong    int // of all these, what is not on record as it was told
 }
 
+// mayFollow is the reason of refusals that name a decision which was not on the disk in
+// time. It may still be written, or not.
+const mayFollow = "evidence_unavailable"
+
 // answered keeps what an answer said of a decision.
 func (l *ledger) answered(h http.Header) {
 	id := h.Get("Powerbox-Decision")
@@ -34,7 +38,9 @@ func (l *ledger) answered(h http.Header) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.decisions[id] = true
+	if h.Get("Powerbox-Reason") != mayFollow {
+		l.decisions[id] = true
+	}
 	if outcome := h.Get("Powerbox-Outcome"); outcome != "" {
 		l.answers[id] = told{outcome, h.Get("Powerbox-Reason")}
 	}
@@ -108,6 +114,10 @@ func (l *ledger) compare(bundle []byte) (c Compared, wrong []string) {
 		one, there := records[id]
 		problem := ""
 		switch {
+		case said.reason == mayFollow:
+			if there && one.decision == evidence.Allow && !slices.Contains(one.codes, mayFollow) {
+				problem = "the call was refused, and the decision that was written late allows it without a correction"
+			}
 		case !there:
 			problem = "the decision is not on record"
 		case said.outcome == "forwarded" && one.decision != evidence.Allow:

@@ -38,6 +38,7 @@ func TestTheOracleFindsWhatIsMissing(t *testing.T) {
 	allowed := evidence.Record{ID: "rec_1", Decision: evidence.Allow}
 	outcome := evidence.Record{ID: "rec_2", Decision: evidence.Abstain, OutcomeStatus: evidence.Achieved, Details: evidence.Details{OutcomeOf: "rec_1"}}
 	denied := evidence.Record{ID: "rec_3", Decision: evidence.Deny, Details: evidence.Details{Reasons: []evidence.Reason{{Code: "revoked"}}}}
+	corrected := evidence.Record{ID: "rec_4", Decision: evidence.Abstain, OutcomeStatus: evidence.Failed, Outcome: []byte(`{"told":"evidence_unavailable"}`), Details: evidence.Details{OutcomeOf: "rec_1"}}
 	answer := func(id, outcome, reason string) http.Header {
 		h := http.Header{}
 		h.Set("Powerbox-Decision", id)
@@ -57,6 +58,9 @@ func TestTheOracleFindsWhatIsMissing(t *testing.T) {
 		"an answer of nothing":               {chained(t, denied), answer("rec_1", "forwarded", ""), "", "the decision is not on record"},
 		"a refusal":                          {chained(t, denied), answer("rec_3", "denied", "revoked"), "", ""},
 		"a refusal with another code":        {chained(t, denied), answer("rec_3", "denied", "expired"), "", "on record are [revoked]"},
+		"a refusal that may be recorded":     {chained(t, denied), answer("rec_1", "denied", mayFollow), "", ""},
+		"a late record that allows":          {chained(t, allowed), answer("rec_1", "denied", mayFollow), "", "allows it without a correction"},
+		"a late record that is corrected":    {chained(t, allowed, corrected), answer("rec_1", "denied", mayFollow), "", ""},
 		"an execution without a decision":    {chained(t, allowed, outcome), nil, "rec_9", "no decision on record allows it"},
 		"an execution of what was denied":    {chained(t, denied), nil, "rec_3", "no decision on record allows it"},
 		"an answer that says it is not sure": {chained(t, allowed), answer("rec_1", "unknown", "outcome_unrecorded"), "rec_1", ""},
