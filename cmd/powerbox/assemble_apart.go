@@ -14,7 +14,7 @@ import (
 )
 
 // apart makes the server's side of gateways apart from it.
-func (i *instance) apart(ctx context.Context, a assembly, w *wiring, began time.Time) (*api.Gateways, error) {
+func (i *instance) apart(ctx context.Context, a assembly, began time.Time) (*api.Gateways, error) {
 	g := &api.Gateways{
 		Issuer: i.issuer, Tasks: api.Tasks{Store: i.store, Issuer: i.issuer}, Links: api.Nonces{Store: i.store}, Agents: i.gateway, Key: i.feedKey, URL: i.config.Issuer.URL,
 		Setup:  func(agent string) (link.Setup, error) { return i.setup(a, agent) },

@@ -18,7 +18,7 @@ type toolAsks struct{ holds holds }
 
 // toolAsks is the desk as gateways know it for tool calls, nil where nothing is left to
 // people.
-func (i *instance) toolAsks(w *wiring) gateway.Asks {
+func (i *instance) toolAsks() gateway.Asks {
 	h, ok := i.holds().(holds)
 	if !ok {
 		return nil

@@ -88,7 +88,7 @@ func (i *instance) front(ctx context.Context, a assembly, w *wiring) error {
 	c := gateway.Config{
 		Gate: g, Identity: i.sessions, Tasks: api.Tasks{Store: i.store, Issuer: i.issuer},
 		Issuing:   api.Issuing{Issuer: i.issuer, Recipient: w.recipient},
-		Resources: api.Resources{Issuer: i.issuer, Sealer: w.sealer}, Asking: gateway.Asking{Holds: i.holds(), Asks: i.toolAsks(w)}, Cards: client,
+		Resources: api.Resources{Issuer: i.issuer, Sealer: w.sealer}, Asking: gateway.Asking{Holds: i.holds(), Asks: i.toolAsks()}, Cards: client,
 		Network: network(client, strangers),
 		Answers: gateway.Answers{
 			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.admin.Mode, ModeSet: i.admin.ModeSet, Origin: w.force.origin, Scope: w.force.scope, Plans: w.force.plans,
@@ -138,7 +138,7 @@ func (i *instance) serveOn(ctx context.Context, a assembly, w *wiring, started t
 	if err != nil {
 		return fmt.Errorf("issuer.feed: %w", err)
 	}
-	apart, err := i.apart(ctx, a, w, started)
+	apart, err := i.apart(ctx, a, started)
 	if err != nil {
 		return err
 	}

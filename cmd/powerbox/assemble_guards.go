@@ -14,7 +14,7 @@ import (
 type guardAsks struct{ holds holds }
 
 // guardAsks is the desk as guards know it, nil where nothing is left to people.
-func (i *instance) guardAsks(w *wiring) api.Approvals {
+func (i *instance) guardAsks() api.Approvals {
 	h, ok := i.holds().(holds)
 	if !ok {
 		return nil

@@ -367,12 +367,16 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	done.body(r, body)
+	trailersLast(r)
+	return nil
+}
+
+// trailersLast has trailers come behind a body: nothing comes behind one whose length is told.
+func trailersLast(r *http.Response) {
 	if stripOurs(r.Trailer); len(r.Trailer) > 0 {
-		// Nothing comes behind a body whose length is told.
 		r.Header.Del("Content-Length")
 		r.ContentLength = -1
 	}
-	return nil
 }
 
 // answerStream has an answer go on that is a stream of events.
