@@ -178,7 +178,7 @@ func (g *Gate) observe(call *Call, v Verdict) Verdict {
 
 // withCapability decides a call under one presented capability, which is
 // enforced in every mode but Observe.
-// Somebody else's capability admits nobody.
+// Another caller's capability admits no call.
 func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now time.Time, admitted bool) Verdict {
 	held, err := g.resolve(ctx, call, p, now)
 	if err != nil {

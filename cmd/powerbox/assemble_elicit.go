@@ -80,7 +80,7 @@ func (t toolAsks) answer(q approval.Question, c approval.Call) gateway.AskedCall
 	return a
 }
 
-// apart answers a gateway apart from the server about the tool calls of its agent.
+// apart answers a remote gateway about the tool calls of its agent.
 func (t toolAsks) apart(ctx context.Context, agent string, q link.HeldQuery) (link.HeldAnswer, error) {
 	c := q.Call
 	if c == nil || c.Key == "" {
@@ -130,7 +130,7 @@ func (t toolAsks) askApart(ctx context.Context, agent string, c *link.HeldCall) 
 	return link.HeldAnswer{Known: err == nil, Task: askedWire(asked)}, err
 }
 
-// apartAsks asks the server about tool calls, for a gateway apart from it.
+// apartAsks asks the server about tool calls, for a remote gateway.
 type apartAsks struct{ remote *link.Remote }
 
 // Asked implements [gateway.Asks].

@@ -14,7 +14,7 @@ import (
 // maxRulings is how many calls one question for rulings is about.
 const maxRulings = 1024
 
-// heldApart answers gateways apart from the server about the calls that they hold
+// heldApart answers remote gateways about the calls that they hold
 // back: each about those of its agent, and about its own.
 func (h holds) heldApart(ctx context.Context, of issuer.Gateway, q link.HeldQuery) (link.HeldAnswer, error) {
 	var a link.HeldAnswer
@@ -74,7 +74,7 @@ func (h holds) askApart(ctx context.Context, of issuer.Gateway, c *link.HeldCall
 	return link.HeldAnswer{Known: err == nil, Task: apartTask(h.task(asked, call))}, err
 }
 
-// heldHere is the subject of a call that a gateway apart from the server asks about.
+// heldHere is the subject of a call that a remote gateway asks about.
 func heldHere(agent string, c *link.HeldCall) (gateway.HeldCall, error) {
 	arguments := powerbox.Object()
 	if len(c.Arguments) > 0 {

@@ -41,7 +41,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// gatewayKeys are the keys of a gateway apart from the server.
+// gatewayKeys are the keys of a remote gateway.
 type gatewayKeys struct {
 	state   string
 	ring    *keyring.Ring
@@ -543,5 +543,5 @@ func (g *apartGateway) pass(w http.ResponseWriter, r *http.Request, body []byte)
 		}
 	}
 	w.WriteHeader(response.StatusCode)
-	_, _ = io.Copy(w, response.Body) // the client has gone: nobody is left to tell
+	_, _ = io.Copy(w, response.Body) // the client has gone: there is no caller to tell
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
-// apartHolds keeps calls that wait for a person at a gateway apart from the server:
+// apartHolds keeps calls that wait for a person at a remote gateway:
 // the bytes in its own book, the question at the server (ADR 76).
 type apartHolds struct {
 	remote *link.Remote

@@ -52,7 +52,7 @@ func (r *rereads) all() []*source {
 	return slices.Clone(r.list)
 }
 
-// replace puts the sources of agents that changed in the place of those that they had. Sources
+// replace puts the sources of agents that changed instead of the ones that they had. Sources
 // of agents that are gone are dropped.
 func (r *rereads) replace(made []*source, agents []config.Agent, same func(id string) bool) {
 	kept := map[string]bool{}

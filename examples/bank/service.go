@@ -137,7 +137,7 @@ func ticker(w http.ResponseWriter, r *http.Request) {
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // the client has gone: nobody is left to tell
+	_ = json.NewEncoder(w).Encode(body) // the client has gone: there is no caller to tell
 }
 
 func refuse(w http.ResponseWriter, code int, what, message string) {

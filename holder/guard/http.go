@@ -69,7 +69,7 @@ func refuse(w http.ResponseWriter, status int, d Decision) {
 	d.Refuses(w.Header())
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{ // the client has gone: nobody is left to tell
+	_ = json.NewEncoder(w).Encode(map[string]any{ // the client has gone: there is no caller to tell
 		"status": status, "detail": d.Text, "decision": d.ID, "missing": d.Missing, "reasons": d.Reasons, "retryable": d.Retryable,
 	})
 }

@@ -124,7 +124,7 @@ func refuse(w http.ResponseWriter, r *http.Request, body []byte, why error) {
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_, _ = w.Write(raw) // the client has gone: nobody is left to tell
+	_, _ = w.Write(raw) // the client has gone: there is no caller to tell
 }
 
 // streaming are the methods of both versions that are answered by a stream.

@@ -37,7 +37,7 @@ func (s *Server) metadataURL() string {
 func (s *Server) Metadata() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{ // the client has gone: nobody is left to tell
+		_ = json.NewEncoder(w).Encode(map[string]any{ // the client has gone: there is no caller to tell
 			"resource": s.config.Resource, "resource_documentation": holder.ExtensionURI,
 			"powerbox_issuer": s.config.Issuer, "powerbox_headers": []string{holder.HeaderCapability, holder.HeaderProof},
 		})

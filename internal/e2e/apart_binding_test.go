@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// TestATK29_AGatewayApartOnEveryBinding has two gateways apart from the server
+// TestATK29_AGatewayApartOnEveryBinding has two remote gateways
 // take every binding and version: a task that one of them learned of is its
 // owner's at both, and what is refused at the server's own is refused here.
 func TestATK29_AGatewayApartOnEveryBinding(t *testing.T) {

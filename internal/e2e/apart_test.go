@@ -169,7 +169,7 @@ func (c *caller) looksUp(held granted) answer {
 	return c.present("documents", body, proven{chain: []string{held.Token}, operation: opSearch})
 }
 
-// TestATK25_AGatewayApart runs a gateway apart from the server: it decides, is
+// TestATK25_AGatewayApart runs a remote gateway: it decides, is
 // told of a freeze at once, goes on without the server for the time of its lease,
 // and then denies.
 func TestATK25_AGatewayApart(t *testing.T) {

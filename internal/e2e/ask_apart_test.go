@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// searchingApart is a town with gateways apart from the server where a person has
+// searchingApart is a town with remote gateways where a person has
 // to approve every search.
 func searchingApart(t *testing.T, replicas int, o options) (*town, []*replica, *caller, granted) {
 	t.Helper()
@@ -38,7 +38,7 @@ func (w *town) searched() [][]byte {
 	return out
 }
 
-// TestGATE3_EscalationAtAGatewayApart has two gateways apart from the server, on
+// TestGATE3_EscalationAtAGatewayApart has two remote gateways, on
 // every binding and version: the call is held at one of them, the person is asked by
 // the server, either gateway tells what has become of it, and after the approval
 // the agent behind has the very bytes, once.

@@ -63,7 +63,7 @@ func TestEXT26_ReceiptsOverGRPC(t *testing.T) {
 	}
 }
 
-// TestEXT26_ReceiptsAtARemoteGateway: a gateway apart from the server waits until the
+// TestEXT26_ReceiptsAtARemoteGateway: a remote gateway waits until the
 // server has the record, and the answer has its receipt on every binding.
 func TestEXT26_ReceiptsAtARemoteGateway(t *testing.T) {
 	for _, on := range []wire{{}, {overREST, "1.0"}, {overGRPC, "1.0"}, {overMCP, "2025-11-25"}} {

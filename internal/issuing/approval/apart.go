@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// Calls that a gateway apart from the server holds back: the bytes are there, and
+// Calls that a remote gateway holds back: the bytes are there, and
 // the question and what became of it are here (ADR 76).
 
 // lostTime is how long a gateway that began to make a call has to tell what became

@@ -184,7 +184,7 @@ func (d *Desk) decideCall(tx Tx, q Question, now time.Time) error {
 	return err
 }
 
-// until is how long an approved call can be made. A gateway apart from the server
+// until is how long an approved call can be made. A remote gateway
 // has to ask first, and may be away for a moment: it has as long as people had.
 func (c Call) until(q Question, now time.Time) time.Time {
 	if soon := now.Add(onceTime); c.Gateway == "" || q.Expires.Before(soon) {

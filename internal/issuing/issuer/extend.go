@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// maxExtension is the longest time for which gateways apart from the server can
+// maxExtension is the longest time for which remote gateways can
 // be told to go on without news.
 const maxExtension = time.Hour
 
-// Extend tells gateways apart from the server that the revocation feed will be
+// Extend tells remote gateways that the revocation feed will be
 // silent until then, for a planned outage: what only reads goes on under what
 // they knew last. It is an event of the sequence, so that every one of them
 // has it as soon as it is fresh, and it is recorded with its reason. A time

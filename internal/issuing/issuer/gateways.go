@@ -17,7 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
 
-// Gateway is a gateway apart from the server, in front of one agent.
+// Gateway is a remote gateway, in front of one agent.
 type Gateway struct {
 	ID       string          // also the name of its recorder, such as gw_01j...
 	Agent    string          // whose gateway it is

@@ -183,7 +183,7 @@ type Ruling struct {
 type Config struct {
 	Store           Store
 	Policy          Policy
-	Asker           Asker // asks people; nil where nobody can be asked
+	Asker           Asker // asks people; nil where people cannot be asked
 	Sealer          *catalogue.Sealer
 	Agents          []*Agent
 	Callers         func() []string            // configured names of calling agents, now; optional
@@ -236,7 +236,7 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 	return i, errors.Join(i.loadRevocations(ctx), i.loadModes(ctx))
 }
 
-// Replace returns what puts other agents in the place of those that there are. What was issued
+// Replace returns what puts other agents instead of the present ones. What was issued
 // for an agent that is gone cannot be used until the agent is there again.
 func (i *Issuer) Replace(agents []*Agent) (put func(), err error) {
 	next := map[string]*Agent{}

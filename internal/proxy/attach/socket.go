@@ -89,7 +89,7 @@ func (a *Attach) answer(serve func(*http.Request, *apiCall) (any, error), member
 		w.WriteHeader(status)
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)
-		_ = e.Encode(result) // the client has gone: nobody is left to tell
+		_ = e.Encode(result) // the client has gone: there is no caller to tell
 	})
 }
 

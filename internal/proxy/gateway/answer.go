@@ -75,7 +75,7 @@ func (g *Gateway) sayJSONRPC(w http.ResponseWriter, at stage, d a2a.Denial) {
 func (g *Gateway) write(w http.ResponseWriter, status int, kind string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client has gone: nobody is left to tell
+	_, _ = w.Write(body) // the client has gone: there is no caller to tell
 }
 
 // unoffered answers a binding that the agent behind does not have.

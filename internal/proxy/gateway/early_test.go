@@ -32,7 +32,7 @@ func TestEventsOfMCPPassInObserve(t *testing.T) {
 }
 
 // TestSessionOfTheCallIsNotBoundAgain: an answer that repeats the session of its call asks nothing
-// of the store, which a gateway apart from the server would ask over the network.
+// of the store, which a remote gateway would ask over the network.
 func TestSessionOfTheCallIsNotBoundAgain(t *testing.T) {
 	r := &http.Response{Header: http.Header{}}
 	r.Header.Set(mcp.HeaderSession, "session-1")

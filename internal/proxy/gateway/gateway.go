@@ -193,8 +193,8 @@ type Cards interface {
 
 // Asking is how people are asked.
 type Asking struct {
-	Holds Holds // nil where nobody can be asked
-	Asks  Asks  // nil where nobody can be asked about calls that their callers keep
+	Holds Holds // nil where people cannot be asked
+	Asks  Asks  // nil where people cannot be asked about calls that their callers keep
 }
 
 // Config is what a gateway needs. Every field but those of Asking, Observer, Queue and ModeSet is required.

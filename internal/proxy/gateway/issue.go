@@ -38,7 +38,7 @@ func (g *Gateway) issue(w http.ResponseWriter, x *decoded) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(answer) // the client has gone: nobody is left to tell
+	_, _ = w.Write(answer) // the client has gone: there is no caller to tell
 }
 
 // issued asks the issuer. The type of what it returns is that of the method.

@@ -13,7 +13,7 @@ const codeAgentRemoved = "agent_removed"
 // all are the agents by id. Nobody writes to the map.
 func (g *Gateway) all() map[string]*agent { return *g.agents.Load() }
 
-// Replace returns what puts other agents in the place of those that there are. Agents of which
+// Replace returns what puts other agents instead of the present ones. Agents of which
 // same says that nothing changed stay, with the card that is known of them. Calls that are under
 // way end under the settings that they began with; streams of an agent that is gone are ended.
 func (g *Gateway) Replace(agents []Agent, same func(id string) bool) (put func(), err error) {
@@ -38,7 +38,7 @@ func (g *Gateway) Replace(agents []Agent, same func(id string) bool) (put func()
 	}, nil
 }
 
-// parting is why streams end that nobody decided to end.
+// parting is why streams end without a decision to end them.
 func (x *decided) parting() gate.Reason {
 	if x.gateway.ending.Err() != nil {
 		return stopping()

@@ -182,7 +182,7 @@ func (p *Publisher) snapshot(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/jwt")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = io.WriteString(w, compact) // the client has gone: nobody is left to tell
+	_, _ = io.WriteString(w, compact) // the client has gone: there is no caller to tell
 }
 
 func (p *Publisher) failed(w http.ResponseWriter, r *http.Request, err error) {

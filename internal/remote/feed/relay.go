@@ -290,7 +290,7 @@ func (r *Relay) serveSnapshot(w http.ResponseWriter, request *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/jwt")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(text) // the client has gone: nobody is left to tell
+	_, _ = w.Write(text) // the client has gone: there is no caller to tell
 }
 
 func (r *Relay) fetch(ctx context.Context) ([]byte, error) {

@@ -1,4 +1,4 @@
-// Package link is what a gateway apart from the server needs of it: the
+// Package link is what a remote gateway needs of it: the
 // server's side of what gateway.Config declares, over signed requests, with what
 // never changes kept locally.
 //

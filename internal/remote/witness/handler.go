@@ -45,7 +45,7 @@ func (b *Book) show(w http.ResponseWriter, r *http.Request) {
 		if CheckpointPath(origin) == r.URL.Path && signed != "" {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			w.Header().Set("Cache-Control", "no-cache")
-			_, _ = io.WriteString(w, signed) // the client has gone: nobody is left to tell
+			_, _ = io.WriteString(w, signed) // the client has gone: there is no caller to tell
 			return
 		}
 	}

@@ -7,7 +7,7 @@ import (
 // A mark is a frame with flagMark behind a batch. It is written when the batch is on
 // the disk and before anybody is told so, and it is not waited for. A batch that has
 // one was acknowledged, so that it is damaged where it is not whole. Without one
-// nobody can tell damage from a write that was torn.
+// damage cannot be told from a torn write.
 type mark struct {
 	batch uint64
 	until uint64 // number of the record that comes after the batch

@@ -1,4 +1,4 @@
-// Package spool keeps the records of a gateway apart from the server in
+// Package spool keeps the records of a remote gateway in
 // append-only files, until the server has them. A [Journal] is one such file for
 // somebody who seals by himself.
 //

@@ -162,7 +162,7 @@ func (a *API) reply(w http.ResponseWriter, out answer) {
 	if out.status != 0 {
 		w.WriteHeader(out.status)
 	}
-	_ = json.NewEncoder(w).Encode(out.body) // the client has gone: nobody is left to tell
+	_ = json.NewEncoder(w).Encode(out.body) // the client has gone: there is no caller to tell
 }
 
 // refuse answers with an error in the protocol's form (AAP-F1). What is no refusal

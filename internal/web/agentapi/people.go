@@ -73,7 +73,7 @@ func (p *People) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var e *agentauth.Error
 	switch {
 	case err == nil:
-		_ = json.NewEncoder(w).Encode(out) // the client has gone: nobody is left to tell
+		_ = json.NewEncoder(w).Encode(out) // the client has gone: there is no caller to tell
 		return
 	case errors.Is(err, identity.ErrUnauthenticated):
 		w.Header().Set("WWW-Authenticate", "Bearer")

@@ -182,7 +182,7 @@ func reply(w http.ResponseWriter, r *http.Request, log *slog.Logger, answer any,
 	case err == nil:
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(answer) // the client has gone: nobody is left to tell
+		_ = json.NewEncoder(w).Encode(answer) // the client has gone: there is no caller to tell
 	case errors.As(err, &s):
 		problem(w, s.code, s.message)
 	case errors.As(err, &target):

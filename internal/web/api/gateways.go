@@ -25,7 +25,7 @@ import (
 	"github.com/powerbox-project/powerbox/trust"
 )
 
-// Gateways is what gateways apart from the server ask of it. Each is in front of
+// Gateways is what remote gateways ask of it. Each is in front of
 // one agent, and gets and gives what is that agent's alone.
 type Gateways struct {
 	Issuer *issuer.Issuer

@@ -89,7 +89,7 @@ func (p *Public) Checkpoint(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
-	_, _ = w.Write(signed) // the client has gone: nobody is left to tell
+	_, _ = w.Write(signed) // the client has gone: there is no caller to tell
 }
 
 // Tile serves a tile, which never changes.
