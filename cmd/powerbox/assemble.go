@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -107,6 +108,7 @@ type assembly struct {
 	reload   func() (*config.Config, error) // reads the configuration again; nil where that cannot be done
 	now      func() time.Time
 	log      *slog.Logger
+	notes    io.Writer // standard error, for what a person reads at the start
 }
 
 // assemble puts an instance together. Whatever is missing for security is an

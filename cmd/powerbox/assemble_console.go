@@ -67,7 +67,7 @@ func (i *instance) console(ctx context.Context, a assembly, p *provider.Provider
 	if l := conf.Login; l.Issuer != "" {
 		c.Login = &console.OpenID{
 			Issuer: l.Issuer, ClientID: l.ClientID, ClientSecret: l.ClientSecret.Reveal(), Scopes: l.Scopes, Redirect: p.URL() + "/login/callback",
-			Client: &http.Client{Transport: outbound.New(upstreamPolicy()).Transport(), Timeout: callTimeout}, MaxAge: conf.Fresh, Principal: i.principal(l.ClientID, a),
+			Client: &http.Client{Transport: outbound.New(upstreamPolicy()).Transport(), Timeout: backendTime}, MaxAge: conf.Fresh, Principal: i.principal(l.ClientID, a),
 		}
 	}
 	if i.loginByPasskey(a.dev) {

@@ -13,6 +13,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/outbound"
 )
 
+// backendTime bounds one call of a service, or of a provider of identities.
+const backendTime = time.Minute
+
 // services are what a provider's capabilities are behind it. All are called under
 // the address policy of upstreams, and no redirect is followed.
 type services struct {
@@ -26,7 +29,7 @@ func (i *instance) services(c config.Agent, now func() time.Time) *services {
 			Transport:     outbound.New(upstreamPolicy()).Transport(),
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		URLs: map[string]string{}, Context: i.backendContext(c.ID, now), Limit: int64(i.config.Defaults.BodyLimit), Time: callTimeout,
+		URLs: map[string]string{}, Context: i.backendContext(c.ID, now), Limit: int64(i.config.Defaults.BodyLimit), Time: backendTime,
 	}}
 }
 

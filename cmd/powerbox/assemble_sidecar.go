@@ -97,8 +97,8 @@ type face struct {
 const statusEvery = 2 * time.Second
 
 // runGateway runs until ctx ends.
-func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
-	g := &apartGateway{options: o, moved: make(chan struct{}, 1), now: p.now, log: gatewayLog(p)}
+func runGateway(ctx context.Context, p process, o gatewayOptions) error {
+	g := &apartGateway{options: o, moved: make(chan struct{}, 1), now: p.now, log: slog.New(slog.NewJSONHandler(p.stderr, nil))}
 	if o.mcp.exec {
 		var err error
 		if g.child, err = o.mcp.child(p, g.log); err != nil {
@@ -132,7 +132,7 @@ func (p *program) runGateway(ctx context.Context, o gatewayOptions) error {
 	})
 	g.tellStart(ctx, listener.Addr())
 	if o.mcp.stdio {
-		ctx, err = p.speak(ctx, g, listener.Addr())
+		ctx, err = g.speak(ctx, p, listener.Addr())
 		if err != nil {
 			stop()
 			wg.Wait()

@@ -67,7 +67,7 @@ func newAttach(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer p.limitMemory()()
+		defer limitMemory(p.env)()
 		return p.attach(cmd.Context(), c, *output)
 	}
 	return cmd

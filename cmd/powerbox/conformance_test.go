@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // TestConformanceRun answers the vectors of the tree, and finds the one whose
@@ -13,10 +16,15 @@ import (
 func TestConformanceRun(t *testing.T) {
 	run := func(dir string) (string, int) {
 		var out, talk bytes.Buffer
-		code := Run(t.Context(), []string{"conformance", "run", dir}, func(string) string { return "" }, nil, &out, &talk)
+		root := func(p *program) *cobra.Command {
+			cmd := &cobra.Command{Use: "powerbox"}
+			cmd.AddCommand(newConformance(p))
+			return cmd
+		}
+		code := execute(t.Context(), root, &program{stdout: &out, stderr: &talk, now: time.Now}, []string{"conformance", "run", dir})
 		return out.String() + talk.String(), code
 	}
-	if out, code := run("../../testdata/vectors"); code != exitFine || strings.Count(out, " 0\n") != len(vectorFiles) {
+	if out, code := run("../../../testdata/vectors"); code != exitFine || strings.Count(out, " 0\n") != len(vectorFiles) {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	if out, code := run(t.TempDir()); code != exitError || !strings.Contains(out, "has no vectors") {
@@ -39,7 +47,7 @@ func TestConformanceRun(t *testing.T) {
 		"evidence/periods.json":   {`"missing_period@2:1"`, `"missing_period@2:2"`},
 		"evidence/audits.json":    {`"record_id": "ev-2"`, `"record_id": "ev-3"`},
 	} {
-		data, err := os.ReadFile(filepath.Join("../../testdata/vectors", file))
+		data, err := os.ReadFile(filepath.Join("../../../testdata/vectors", file))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,8 +19,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/remote/feed"
 	"github.com/powerbox-project/powerbox/internal/remote/link"
@@ -72,7 +73,7 @@ func newGateway(p *program) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.mcp.command = args
 			if err := o.mcp.check(); err != nil {
-				return err
+				return usage(err)
 			}
 			if o.mcp.stdio && o.tls.Key != "" {
 				return usage(errors.New("--stdio speaks to a gateway without TLS, on loopback"))
@@ -86,8 +87,9 @@ func newGateway(p *program) *cobra.Command {
 			if _, err := proxiesOf(o.proxies); err != nil {
 				return usage(fmt.Errorf("--trusted-proxy, --proxy-address: %w", err))
 			}
-			defer p.tune()()
-			return p.runGateway(cmd.Context(), o)
+			defer tune(p.env)()
+			o.mcp.read = func(file string) (holder.Capability, error) { return p.readCapability(file, "") }
+			return runGateway(cmd.Context(), process{p.stdin, p.stdout, p.stderr, p.now}, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.state, "state", defaultState, "`directory` of the gateway's keys and records")
@@ -256,7 +258,7 @@ func (k *gatewayKeys) enrol(ctx context.Context, server, fingerprint, secret, al
 	if err != nil {
 		return enrolment{}, err
 	}
-	e, err := link.Enroll(ctx, newHTTPClient().Transport, server, fingerprint, k.own,
+	e, err := link.Enroll(ctx, outbound.New(upstreamPolicy()).Transport(), server, fingerprint, k.own,
 		link.Enrolment{Secret: secret, Record: string(record), Context: k.context.Public().JWK().String()})
 	if err != nil {
 		return enrolment{}, err
@@ -421,7 +423,7 @@ func (k *gatewayKeys) enrolled() (enrolment, error) {
 }
 
 // listenOn opens the address of a gateway.
-func listenOn(p *program, o gatewayOptions, l net.Listener) error {
+func listenOn(p process, o gatewayOptions, l net.Listener) error {
 	if o.dev && !loopback(l.Addr()) {
 		return errors.Join(errors.New("--dev listens on loopback addresses only"), l.Close())
 	}
@@ -430,5 +432,3 @@ func listenOn(p *program, o gatewayOptions, l net.Listener) error {
 	}
 	return nil
 }
-
-func gatewayLog(p *program) *slog.Logger { return slog.New(slog.NewJSONHandler(p.stderr, nil)) }

@@ -37,35 +37,46 @@ type mcpOptions struct {
 	stdio      bool   // one client, by our own standard input and output
 	capability string // file with what that client shows
 	key        string // file with the key of its holder
+	// read reads one capability of a file.
+	read func(file string) (holder.Capability, error)
 }
+
+// process is what a gateway has of its own process.
+type process struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	now            func() time.Time
+}
+
 
 // given are the variables of the environment that a command gets without being
 // named: none of them is a secret.
 var given = []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"}
 
+// check reports what does not go together.
 func (o mcpOptions) check() error {
 	switch {
 	case !o.exec && (len(o.command) > 0 || len(o.env) > 0 || o.stdio):
-		return usage(errors.New("a command, --mcp-env and --stdio go with --mcp-exec"))
+		return errors.New("a command, --mcp-env and --stdio go with --mcp-exec")
 	case o.exec && len(o.command) == 0:
-		return usage(errors.New("--mcp-exec wants a command: powerbox gateway --mcp-exec -- COMMAND ARGUMENTS"))
+		return errors.New("--mcp-exec wants a command: powerbox gateway --mcp-exec -- COMMAND ARGUMENTS")
 	case o.stdio != (o.capability != "" && o.key != ""), !o.stdio && o.capability+o.key != "":
-		return usage(errors.New("--stdio, --capability and --key go together: what the host's calls are made under, and by whom"))
+		return errors.New("--stdio, --capability and --key go together: what the host's calls are made under, and by whom")
 	case o.share < 0 || o.share > o.sessions:
-		return usage(errors.New("--mcp-client-sessions is negative, or more than --mcp-sessions"))
+		return errors.New("--mcp-client-sessions is negative, or more than --mcp-sessions")
 	case o.sessions < 1:
-		return usage(errors.New("--mcp-sessions is less than 1"))
+		return errors.New("--mcp-sessions is less than 1")
 	}
 	for _, name := range o.env {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
-			return usage(fmt.Errorf("--mcp-env %q is no name of a variable", name))
+			return fmt.Errorf("--mcp-env %q is no name of a variable", name)
 		}
 	}
 	return nil
 }
 
 // child makes what runs the command.
-func (o mcpOptions) child(p *program, log *slog.Logger) (*stdio.Server, error) {
+func (o mcpOptions) child(p process, log *slog.Logger) (*stdio.Server, error) {
 	env := []string{}
 	for _, name := range append(append([]string{}, given...), o.env...) {
 		if value, ok := os.LookupEnv(name); ok {
@@ -101,6 +112,9 @@ type stdioFront struct {
 	session string
 	waiting map[*underWay]bool
 }
+
+// endTime bounds the last request of a session, which ends it.
+const endTime = time.Minute
 
 // errCancelled is the end of a request that its host wants no answer to any more.
 var errCancelled = errors.New("the host has cancelled the request")
@@ -156,7 +170,7 @@ func (f *stdioFront) cancel(line []byte) bool {
 }
 
 // newStdioFront is the client of a gateway that listens.
-func (p *program) newStdioFront(g *apartGateway, at net.Addr) (*stdioFront, error) {
+func newStdioFront(g *apartGateway, p process, at net.Addr) (*stdioFront, error) {
 	key, err := holder.LoadKey(g.options.mcp.key)
 	if err != nil {
 		return nil, err
@@ -166,7 +180,7 @@ func (p *program) newStdioFront(g *apartGateway, at net.Addr) (*stdioFront, erro
 	return &stdioFront{
 		url: "http://" + at.String() + "/agents/" + g.enrolled.Agent, aud: public, http: stayingClient(), key: key, ops: mappedOps(f.config, g.enrolled.Agent), now: p.now, log: g.log, out: p.stdout,
 		// It is read again for every message: whoever has another one written to the file goes on with that.
-		held: func() (holder.Capability, error) { return p.readCapability(g.options.mcp.capability, "") },
+		held: func() (holder.Capability, error) { return g.options.mcp.read(g.options.mcp.capability) },
 	}, nil
 }
 
@@ -351,7 +365,7 @@ func (f *stdioFront) follow(ctx context.Context) {
 
 // end ends the session.
 func (f *stdioFront) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	if r, err := f.request(ctx, http.MethodDelete, mcp.Message{}, nil); err == nil && r.Header.Get(mcp.HeaderSession) != "" {
 		if answer, err := f.http.Do(r); err == nil {
@@ -431,8 +445,8 @@ func (g *apartGateway) awaitReady(ctx context.Context) {
 
 // speak takes the one client that speaks by our standard input. What it returns ends
 // when that does: there is nobody left to serve.
-func (p *program) speak(ctx context.Context, g *apartGateway, at net.Addr) (context.Context, error) {
-	f, err := p.newStdioFront(g, at)
+func (g *apartGateway) speak(ctx context.Context, p process, at net.Addr) (context.Context, error) {
+	f, err := newStdioFront(g, p, at)
 	if err != nil {
 		return ctx, err
 	}

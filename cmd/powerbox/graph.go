@@ -76,7 +76,7 @@ func (p *program) declarations(ctx context.Context, files []string, g graphFlags
 		if err != nil {
 			return nil, err
 		}
-		if err := d.Read(name, data, p.skillsOf); err != nil {
+		if err := d.Read(name, data, func(card string) ([]string, error) { return p.skillsOf(card) }); err != nil {
 			return nil, invalid(err)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/holder"
-	"github.com/powerbox-project/powerbox/internal/config"
 )
 
 // sessionEnv holds the user's access token.
@@ -69,7 +68,7 @@ func (p *program) referenceClient(h holderFlags) (*holder.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		if settings.RootCAs, err = authorities(data, config.Path(h.authorities)); err != nil {
+		if settings.RootCAs, err = authorities(data, h.authorities); err != nil {
 			return nil, fmt.Errorf("--ca: %w", err)
 		}
 	}

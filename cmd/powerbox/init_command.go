@@ -43,9 +43,9 @@ func (d *draft) server(args []string, dash int) error {
 func (d *draft) readCommand(ctx context.Context, p *program) error {
 	o := mcpOptions{exec: true, command: d.command, env: d.env, sessions: 1}
 	if err := o.check(); err != nil {
-		return err
+		return usage(err)
 	}
-	child, err := o.child(p, slog.New(slog.DiscardHandler))
+	child, err := o.child(process{p.stdin, p.stdout, p.stderr, p.now}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

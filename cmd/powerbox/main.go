@@ -64,10 +64,16 @@ type program struct {
 
 // Run runs one command and returns its exit code.
 func Run(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stdout, stderr = forPeople(stdout), forPeople(stderr)
+	return execute(ctx, newRoot, &program{env: env, stdin: stdin, stdout: stdout, stderr: stderr, now: wallClock(env)}, args)
+}
+
+// execute runs one command of the tree that root makes, and returns its exit code.
+func execute(ctx context.Context, newRoot func(*program) *cobra.Command, p *program, args []string) int {
+	stdin, stdout, stderr := p.stdin, forPeople(p.stdout), forPeople(p.stderr)
 	data := &outlet{to: stdout}
-	p := &program{env: env, stdin: stdin, stdout: data, stderr: stderr, now: wallClock(env)}
+	p.stdout, p.stderr = data, stderr
 	root := newRoot(p)
+	p.watch(root)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(data)
@@ -145,7 +151,6 @@ func newRoot(p *program) *cobra.Command {
 		newRevoke(p), newFreeze(p), newThaw(p), newPerson(p), newFeed(p),
 		newExplain(p), newTrace(p), newReport(p), newUsage(p), newCan(p), newPolicy(p), newEvidence(p), newToken(p), newCard(p), newGraph(p), newDiff(p), newApply(p), newGrant(p), newRegistry(p), newConformance(p), newTrust(p), newMigrate(p), newStore(p), newKeys(p), newConfig(p), newLogin(p), newVersion(p),
 	)
-	p.watch(root)
 	return root
 }
 

@@ -39,8 +39,7 @@ func TestMemoryLimitOfTheEnvironmentWins(t *testing.T) {
 	const own = int64(math.MaxInt64 - 1)
 	old := debug.SetMemoryLimit(own)
 	defer debug.SetMemoryLimit(old)
-	p := &program{env: func(name string) string { return map[string]string{"GOMEMLIMIT": "1GiB"}[name] }}
-	restore := p.tune()
+	restore := tune(func(name string) string { return map[string]string{"GOMEMLIMIT": "1GiB"}[name] })
 	if got := debug.SetMemoryLimit(-1); got != own {
 		t.Errorf("the limit is %d; want %d, which Go has read from GOMEMLIMIT", got, own)
 	}

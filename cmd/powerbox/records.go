@@ -36,6 +36,8 @@ type recordQuery struct {
 type recordSource interface {
 	// each yields the records that match, the last of the log first.
 	each(ctx context.Context, q recordQuery) iter.Seq2[evidence.Record, error]
+	// record looks one record up. The error is errNotThere where there is none.
+	record(ctx context.Context, id string) (evidence.Record, error)
 }
 
 // collect returns what a query selects.
@@ -191,6 +193,14 @@ func (b bundleFile) each(_ context.Context, q recordQuery) iter.Seq2[evidence.Re
 			}
 		}
 	}
+}
+
+// record reads the file until it has the record.
+func (b bundleFile) record(ctx context.Context, id string) (evidence.Record, error) {
+	for r, err := range b.each(ctx, recordQuery{id: id}) {
+		return r, err
+	}
+	return evidence.Record{}, errNotThere
 }
 
 // read yields the records of the file that match, as the log has them.

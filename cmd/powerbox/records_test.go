@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,8 +19,10 @@ func bundled(t *testing.T, n int, end string) bundleFile {
 	lines := []string{`{"format":"powerbox-evidence-bundle/v1"}`}
 	head := evidence.Genesis(evidence.ChainID{})
 	for i := range n {
-		r := asked(i, "a", "b", "", evidence.Allow)
-		r.Details.Recorder = "r"
+		r := evidence.Record{
+			ID: fmt.Sprint("rec_", i), AgentID: "b", ActionType: "a2a.SendMessage", Decision: evidence.Allow, OutcomeStatus: evidence.Pending,
+			Time: time.Date(2027, 1, 15, 12, 0, i, 0, time.UTC), Intent: evidence.Intent{Operation: "b/g/op"}, Details: evidence.Details{Requester: "a", Recorder: "r"},
+		}
 		s, err := evidence.SealUnsafeUnsigned(head, r)
 		if err != nil {
 			t.Fatal(err)

@@ -58,7 +58,7 @@ func newRelay(p *program) *cobra.Command {
 			if err := o.check(); err != nil {
 				return usage(err)
 			}
-			defer p.limitMemory()()
+			defer limitMemory(p.env)()
 			return p.runRelay(cmd.Context(), o)
 		},
 	}

@@ -155,7 +155,7 @@ func newListenerTLS(setting string, c config.TLS) (*listenerTLS, error) {
 			// A session that is resumed was verified under the authorities of its
 			// beginning, which may be gone.
 			settings.SessionTicketsDisabled = true
-			if settings.ClientCAs, err = authorities(contents[2], c.ClientCA); err != nil {
+			if settings.ClientCAs, err = authorities(contents[2], string(c.ClientCA)); err != nil {
 				return fmt.Errorf("client_ca: %w", err)
 			}
 		}
@@ -189,7 +189,7 @@ func keyPair(contents [][]byte) (tls.Certificate, error) {
 	return c, nil
 }
 
-func authorities(pem []byte, file config.Path) (*x509.CertPool, error) {
+func authorities(pem []byte, file string) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("%s holds no certificate in PEM form", file)

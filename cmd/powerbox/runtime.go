@@ -20,17 +20,17 @@ const diskThreads = 2
 // tune sets what Go has otherwise by default, for a process that serves calls, where
 // GOGC, GOMEMLIMIT and GOMAXPROCS say nothing. A limit of the CPU time, as of a container, is kept:
 // who has more threads at once than it allows is stopped for the rest of a period.
-func (p *program) tune() (restore func()) {
+func tune(env func(string) string) (restore func()) {
 	var undo []func()
-	if p.env("GOGC") == "" {
+	if env("GOGC") == "" {
 		old := debug.SetGCPercent(gcPercent)
 		undo = append(undo, func() { debug.SetGCPercent(old) })
 	}
-	if limited := runtime.GOMAXPROCS(0) < runtime.NumCPU(); p.env("GOMAXPROCS") == "" && !limited {
+	if limited := runtime.GOMAXPROCS(0) < runtime.NumCPU(); env("GOMAXPROCS") == "" && !limited {
 		runtime.GOMAXPROCS(runtime.NumCPU() + diskThreads)
 		undo = append(undo, runtime.SetDefaultGOMAXPROCS)
 	}
-	undo = append(undo, p.limitMemory())
+	undo = append(undo, limitMemory(env))
 	return func() {
 		for _, u := range undo {
 			u()
@@ -40,9 +40,9 @@ func (p *program) tune() (restore func()) {
 
 // limitMemory has Go keep within the memory of the control group, where GOMEMLIMIT
 // says nothing.
-func (p *program) limitMemory() (restore func()) {
+func limitMemory(env func(string) string) (restore func()) {
 	limit := memoryLimit(os.DirFS("/"))
-	if p.env("GOMEMLIMIT") != "" || limit == 0 {
+	if env("GOMEMLIMIT") != "" || limit == 0 {
 		return func() {}
 	}
 	old := debug.SetMemoryLimit(limit)

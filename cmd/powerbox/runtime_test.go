@@ -14,13 +14,12 @@ func TestWhatIsTunedIsTheOperatorsFirst(t *testing.T) {
 	defer debug.SetGCPercent(percent)
 	said := map[string]string{"GOMAXPROCS": "1", "GOGC": "100"}
 	for _, name := range []string{"", "GOMAXPROCS", "GOGC"} {
-		p := &program{env: func(asked string) string {
+		restore := tune(func(asked string) string {
 			if asked == name {
 				return said[name]
 			}
 			return ""
-		}}
-		restore := p.tune()
+		})
 		wantProcessors, wantPercent := processors, 100
 		if name != "GOMAXPROCS" && processors == runtime.NumCPU() {
 			wantProcessors += diskThreads

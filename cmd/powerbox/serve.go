@@ -29,8 +29,11 @@ func newServe(p *program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer p.tune()()
-			return p.serve(cmd.Context(), assembly{config: c, dev: dev, newStore: newStore, reload: func() (*config.Config, error) { return p.loadConfig(file) }})
+			defer tune(p.env)()
+			return serve(cmd.Context(), assembly{
+				config: c, dev: dev, newStore: newStore, reload: func() (*config.Config, error) { return p.loadConfig(file) },
+				now: p.now, log: slog.New(slog.NewJSONHandler(p.stderr, nil)), notes: p.stderr,
+			})
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", defaultConfig, "configuration `file`")
@@ -40,12 +43,10 @@ func newServe(p *program) *cobra.Command {
 }
 
 // serve runs until ctx ends, and then lets calls that are under way finish.
-func (p *program) serve(ctx context.Context, a assembly) error {
-	log := slog.New(slog.NewJSONHandler(p.stderr, nil))
-	c, dev := a.config, a.dev
-	a.now, a.log = p.now, log
+func serve(ctx context.Context, a assembly) error {
+	c, dev, log := a.config, a.dev, a.log
 	if dev {
-		fmt.Fprintln(p.stderr, "NOT SAFE: --dev admits built-in users with fixed tokens. Use it for experiments on this machine only.")
+		fmt.Fprintln(a.notes, "NOT SAFE: --dev admits built-in users with fixed tokens. Use it for experiments on this machine only.")
 	}
 	i, err := assemble(ctx, a)
 	if err != nil {
@@ -74,7 +75,7 @@ func (p *program) serve(ctx context.Context, a assembly) error {
 			slog.String("agent", agent), slog.String("mode", modes[0]), slog.String("configured", modes[1]))
 	}
 	log.InfoContext(ctx, "serving", slog.String("listen", listener.Addr().String()), slog.String("url", c.Issuer.URL), slog.Int("agents", len(c.Agents)))
-	fmt.Fprint(p.stderr, i.invitation)
+	fmt.Fprint(a.notes, i.invitation)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	i.warnDegraded(ctx, log)
@@ -84,7 +85,7 @@ func (p *program) serve(ctx context.Context, a assembly) error {
 	<-followed
 	<-pruned
 	<-settled
-	i.keepUsed(p.now(), log)
+	i.keepUsed(a.now(), log)
 	return errors.Join(err, <-asked, i.Close())
 }
 

@@ -241,17 +241,11 @@ func (t tracer) ofRecord(ctx context.Context, into *gathered, id string) error {
 
 // record looks one record up.
 func (t tracer) record(ctx context.Context, id string) (evidence.Record, error) {
-	if o, ok := t.recordSource.(*operator); ok {
-		r, err := o.record(ctx, id)
-		if err != nil {
-			err = fmt.Errorf("record %s: %w", id, err)
-		}
-		return r, err
+	r, err := t.recordSource.record(ctx, id)
+	if err != nil {
+		err = fmt.Errorf("record %s: %w", id, err)
 	}
-	for r, err := range t.each(ctx, recordQuery{id: id}) {
-		return r, err
-	}
-	return evidence.Record{}, fmt.Errorf("record %s: %w", id, errNotThere)
+	return r, err
 }
 
 func (g gathered) traces() []string {

@@ -26,6 +26,13 @@ func (l log) each(_ context.Context, q recordQuery) iter.Seq2[evidence.Record, e
 	}
 }
 
+func (l log) record(ctx context.Context, id string) (evidence.Record, error) {
+	for r, err := range l.each(ctx, recordQuery{id: id}) {
+		return r, err
+	}
+	return evidence.Record{}, errNotThere
+}
+
 // asked is a decision n seconds after noon.
 func asked(n int, requester, agent, trace string, decision evidence.Decision) evidence.Record {
 	r := evidence.Record{

@@ -71,7 +71,7 @@ func (o *ownWay) source(agent config.Agent) *source {
 			settings.Certificates = []tls.Certificate{own}
 		}
 		if c.CA != "" {
-			pool, err := authorities(contents[len(contents)-1], c.CA)
+			pool, err := authorities(contents[len(contents)-1], string(c.CA))
 			if err != nil {
 				return fmt.Errorf("ca: %w", err)
 			}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +14,42 @@ import (
 	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
+// written is records, the last one first.
+type written []evidence.Record
+
+func (l written) each(_ context.Context, q recordQuery) iter.Seq2[evidence.Record, error] {
+	return func(yield func(evidence.Record, error) bool) {
+		for _, r := range l {
+			if q.selects(r) && !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l written) record(ctx context.Context, id string) (evidence.Record, error) {
+	for r, err := range l.each(ctx, recordQuery{id: id}) {
+		return r, err
+	}
+	return evidence.Record{}, errNotThere
+}
+
+// decidedOn is a decision n seconds after noon.
+func decidedOn(n int, requester, agent, trace string, decision evidence.Decision) evidence.Record {
+	r := evidence.Record{
+		ID: fmt.Sprint("rec_", n), AgentID: agent, ActionType: "a2a.SendMessage", Decision: decision, Time: time.Date(2027, 1, 15, 12, 0, n, 0, time.UTC),
+		Intent: evidence.Intent{Operation: agent + "/g/op"}, Details: evidence.Details{Requester: requester, TraceID: trace, Granted: []string{agent + "/g/op", agent + "/g/other"}},
+	}
+	if decision == evidence.Allow {
+		r.OutcomeStatus, r.Details.Exercised = evidence.Pending, []string{agent + "/g/op"}
+	}
+	r.Details.Gate = &evidence.Gate{Required: []string{agent + "/g/op"}}
+	return r
+}
+
 // onRecord is what a gate, or a use case, writes of an action of a type.
 func onRecord(of string, class action.Class) evidence.Record {
-	r := asked(1, "a", "b", "", evidence.Allow)
+	r := decidedOn(1, "a", "b", "", evidence.Allow)
 	r.ActionType, r.Details.Recorder = of, "server"
 	if class != action.Call {
 		r.Details.Gate, r.Details.Exercised, r.Intent.Operation = nil, nil, "a2a.capability"
@@ -34,18 +69,18 @@ func verbs(t *testing.T, r evidence.Record) map[string][2]bool {
 	out["report"] = [2]bool{len(s) == 1, len(s)+len(o) == 1}
 	g := report{Uses: s.list()}.grants()
 	out["report --grants"] = [2]bool{len(g.Scopes) == 1, len(g.Scopes)+len(o) == 1}
-	u, err := usageOf(ctx, log{r}, "b", recordQuery{})
+	u, err := usageOf(ctx, written{r}, "b", recordQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	used := len(u.Uses) > 0 && u.Uses[0].Exercised == 1
 	out["usage"] = [2]bool{used, len(u.Uses) > 0}
 	in := incident{Agent: "a", Since: since, Other: others{}}
-	if err := in.gather(ctx, log{r}); err != nil {
+	if err := in.gather(ctx, written{r}); err != nil {
 		t.Fatal(err)
 	}
 	out["trace --incident"] = [2]bool{len(in.Touched) == 1, len(in.Touched)+len(in.Other) == 1}
-	tree, err := tracer{recordSource: log{r}}.trace(ctx, r.ID)
+	tree, err := tracer{recordSource: written{r}}.trace(ctx, r.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +140,7 @@ func TestFreeTextIsNoSkillInEveryList(t *testing.T) {
 		if err := writeRecords(&list, func(yield func(evidence.Record, error) bool) { yield(r, nil) }); err != nil || !strings.Contains(list.String(), freeTextCall) || strings.Contains(list.String(), "b/g/op") {
 			t.Errorf("evidence list: %v\n%s", err, &list)
 		}
-		u, err := usageOf(t.Context(), log{r}, "b", recordQuery{})
+		u, err := usageOf(t.Context(), written{r}, "b", recordQuery{})
 		if err != nil || len(u.Uses) != 3 || u.Uses[0].Operation != freeTextCall || u.Uses[0].Exercised != 1 || u.Uses[1].Exercised != 0 {
 			t.Errorf("usage: %v %+v", err, u.Uses)
 		}
@@ -137,13 +172,13 @@ func TestReportKnowsSessionsOfMCP(t *testing.T) {
 // TestTraceTakesTheRecordOfAnOutcome: evidence list shows outcomes too, and each leads to the
 // decision that it is the outcome of.
 func TestTraceTakesTheRecordOfAnOutcome(t *testing.T) {
-	decided := asked(1, "a", "b", "", evidence.Allow)
+	decided := decidedOn(1, "a", "b", "", evidence.Allow)
 	became, err := evidence.Outcome(decided, "rec_9", decided.Time, evidence.Achieved, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	became.Details.Sequence = decided.Details.Sequence + 1 // in the same chain
-	tree, err := tracer{recordSource: log{became, decided}}.trace(t.Context(), "rec_9")
+	tree, err := tracer{recordSource: written{became, decided}}.trace(t.Context(), "rec_9")
 	if err != nil || len(tree.Hops) != 1 || tree.Hops[0].Record != decided.ID || tree.Hops[0].Outcome != string(evidence.Achieved) {
 		t.Errorf("%v %+v", err, tree.Hops)
 	}
