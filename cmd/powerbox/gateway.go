@@ -81,6 +81,9 @@ func newGateway(p *program) *cobra.Command {
 			if o.mcp.stdio && !cmd.Flags().Changed("listen") {
 				o.listen = "127.0.0.1:0" // hosts start several
 			}
+			if err := checkFeeds(o.feeds); err != nil {
+				return usage(fmt.Errorf("--feed: %w", err))
+			}
 			if (o.tls.Certificate == "") != (o.tls.Key == "") || o.tls.ClientCA != "" && o.tls.Key == "" {
 				return usage(errors.New("want --tls-certificate and --tls-key together, and --client-ca only with them"))
 			}

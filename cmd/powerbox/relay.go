@@ -55,7 +55,7 @@ func newRelay(p *program) *cobra.Command {
 			"  powerbox relay --server https://powerbox.example.org --key KEY --token-file relay.token \\\n" +
 			"    --admit-file gateways.tokens --listen 0.0.0.0:8702 --tls-certificate relay.pem --tls-key relay.key",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
+			if err := errors.Join(o.check(), checkFeeds(o.servers)); err != nil {
 				return usage(err)
 			}
 			defer limitMemory(p.env)()
@@ -169,6 +169,17 @@ func (o relayOptions) relay(ctx context.Context, now func() time.Time, log *slog
 	return feed.NewRelay(feed.RelayConfig{Upstream: c, Streams: o.streams, Done: ctx.Done()})
 }
 
+// checkFeeds reports a URL at which no feed can be followed.
+func checkFeeds(urls []string) error {
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
+			return fmt.Errorf("%q is no place where a feed is followed; want an http or https URL without user name", text)
+		}
+	}
+	return nil
+}
+
 // relayed are the places where a feed is followed, with the token for them.
 func relayed(urls []string, tokenFile string) ([]feed.Relayed, error) {
 	token := ""
@@ -181,10 +192,6 @@ func relayed(urls []string, tokenFile string) ([]feed.Relayed, error) {
 	}
 	out := make([]feed.Relayed, len(urls))
 	for n, text := range urls {
-		u, err := url.Parse(text)
-		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-			return nil, usage(fmt.Errorf("%q is no place where a feed is followed; want an http or https URL without user name", text))
-		}
 		out[n] = feed.Relayed{URL: strings.TrimSuffix(text, "/")}
 		if token != "" {
 			out[n].Authorize = func(r *http.Request) error {
