@@ -31,7 +31,7 @@ func newAgentHosts(p *program) *cobra.Command {
 		if *output == "json" {
 			return p.printRaw(raw)
 		}
-		w := tabwriter.NewWriter(visible{p.stdout}, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(p.visible(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "HOST\tNAME\tOF\tSTATUS\tAGENTS\tDEFAULTS THAT ARE ASKED FOR")
 		for _, h := range all.Hosts {
 			fmt.Fprintf(w, "%s\t%q\t%s\t%s\t%d\t%s\n", h.ID, h.Name, cmp.Or(h.User, "-"), h.Status, len(h.Agents), cmp.Or(strings.Join(h.Asked, ", "), "-"))
@@ -110,7 +110,7 @@ func (p *program) changeHost(cmd *cobra.Command, f *personFlags, host, path stri
 	if output == "json" {
 		return p.printRaw(raw)
 	}
-	_, err = fmt.Fprintln(visible{p.stdout}, says())
+	_, err = fmt.Fprintln(p.visible(), says())
 	return err
 }
 

@@ -100,7 +100,7 @@ func (w *person) call(ctx context.Context, method, path string, body, into any) 
 		}
 		err := fmt.Errorf("%s%s: %s", w.base, path, problem.Message)
 		if response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusUnauthorized {
-			err = &exitStatus{exitDenied, err}
+			err = exitWith(exitDenied, err)
 		}
 		return nil, err
 	}

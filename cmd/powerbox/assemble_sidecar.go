@@ -331,7 +331,7 @@ func (g *apartGateway) front(f *face) error {
 			Sessions:   link.Replay{Remote: g.remote, Sessions: true},
 			RecorderID: g.enrolled.Gateway, NewID: recordIDs(g.now), Now: g.now, Log: g.log,
 		},
-		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Asking: gateway.Asking{Holds: g.holds, Asks: apartAsks{g.remote}},
+		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Asking: gateway.Asking{Holds: g.holds, Asks: apartAsks{remote: g.remote}},
 		Resources: link.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
 		Network: network(g.upstream, g.strangers),
 		Answers: g.answers(f, wiring, chains),

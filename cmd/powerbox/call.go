@@ -125,7 +125,7 @@ func (p *program) fits(agent holder.Agent, c callFlags, output string) error {
 		return err
 	}
 	fmt.Fprintln(p.stderr, "powerbox: nothing was sent")
-	return &exitStatus{code: exitDenied}
+	return exitWith(exitDenied, nil)
 }
 
 // foreign refuses flags that mean nothing with --via agent-auth.

@@ -69,7 +69,7 @@ func (p *program) printCan(answer canAnswer, output string) error {
 		}
 	}
 	if !answer.Allowed {
-		return &exitStatus{code: exitDenied}
+		return exitWith(exitDenied, nil)
 	}
 	return nil
 }

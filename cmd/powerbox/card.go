@@ -155,7 +155,7 @@ func newCardLint(p *program) *cobra.Command {
 			return err
 		}
 		if bad {
-			return &exitStatus{code: exitInvalid}
+			return exitWith(exitInvalid, nil)
 		}
 		return nil
 	}
@@ -168,7 +168,7 @@ func (p *program) printLint(all []lintJSON, output string) error {
 	}
 	for _, l := range all {
 		for _, problem := range l.Problems {
-			fmt.Fprintf(visible{p.stdout}, "%s: %s\n", l.Card, problem)
+			fmt.Fprintf(p.visible(), "%s: %s\n", l.Card, problem)
 		}
 		fmt.Fprintf(p.stdout, "%s: %s, %s\n", l.Card, many(l.Errors, "error"), many(l.Warnings, "warning"))
 	}
@@ -229,7 +229,7 @@ func newCardShow(p *program) *cobra.Command {
 }
 
 func (p *program) printCard(c cardJSON) error {
-	w := tabwriter.NewWriter(visible{p.stdout}, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(p.visible(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "name\t%s\nversion\t%s\ndigest\t%s\n", c.Name, orDash(c.Version), c.Digest)
 	from := "derived from the interfaces"
 	if c.Explicit {
@@ -325,7 +325,7 @@ func newCardDiff(p *program) *cobra.Command {
 			return err
 		}
 		if agentcard.Has(all, agentcard.Breach) || consent && agentcard.Has(all, agentcard.Widens) {
-			return &exitStatus{code: exitInvalid}
+			return exitWith(exitInvalid, nil)
 		}
 		return nil
 	}
@@ -375,7 +375,7 @@ func (p *program) printChanges(all []agentcard.Change, output string) error {
 	counts := map[string]int{}
 	for _, c := range all {
 		counts[c.Kind]++
-		fmt.Fprintln(visible{p.stdout}, c)
+		fmt.Fprintln(p.visible(), c)
 	}
 	breaches := "breaches"
 	if counts[agentcard.Breach] == 1 {

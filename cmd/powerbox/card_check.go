@@ -117,7 +117,7 @@ func newCardCheck(p *program) *cobra.Command {
 			return err
 		}
 		if !answer.Compatible {
-			return &exitStatus{code: exitDenied}
+			return exitWith(exitDenied, nil)
 		}
 		return nil
 	}
@@ -147,26 +147,26 @@ func (p *program) printCheck(a checkJSON, output string) error {
 	}
 	p.printAnswer("", a.Answer)
 	if e := a.Enforcement; e != nil {
-		fmt.Fprintf(visible{p.stdout}, "enforcement of %s: %s\n", e.Agent, e.Level)
+		fmt.Fprintf(p.visible(), "enforcement of %s: %s\n", e.Agent, e.Level)
 		for _, s := range e.Skills {
-			fmt.Fprintf(visible{p.stdout}, "  %s  %s: %s\n", s.Level, s.Skill, s.Why)
+			fmt.Fprintf(p.visible(), "  %s  %s: %s\n", s.Level, s.Skill, s.Why)
 		}
-		fmt.Fprintf(visible{p.stdout}, "  free text: %s\n", e.FreeText)
+		fmt.Fprintf(p.visible(), "  free text: %s\n", e.FreeText)
 	}
 	return nil
 }
 
 func (p *program) printAnswer(indent string, a agentcard.Answer) {
 	if a.Compatible {
-		fmt.Fprintf(visible{p.stdout}, "%s%s: compatible, %s %s at %s\n", indent, orDash(a.Agent), a.Interface.Binding, a.Version, strings.TrimSpace(a.Interface.URL+" "+a.Interface.Tenant))
+		fmt.Fprintf(p.visible(), "%s%s: compatible, %s %s at %s\n", indent, orDash(a.Agent), a.Interface.Binding, a.Version, strings.TrimSpace(a.Interface.URL+" "+a.Interface.Tenant))
 	} else {
-		fmt.Fprintf(visible{p.stdout}, "%s%s: not compatible\n", indent, orDash(a.Agent))
+		fmt.Fprintf(p.visible(), "%s%s: not compatible\n", indent, orDash(a.Agent))
 	}
 	for _, r := range a.Reasons {
-		fmt.Fprintf(visible{p.stdout}, "%s  %s: %s\n", indent, r.Code, r.Message)
+		fmt.Fprintf(p.visible(), "%s  %s: %s\n", indent, r.Code, r.Message)
 	}
 	for _, w := range a.Warnings {
-		fmt.Fprintf(visible{p.stdout}, "%s  warning: %s\n", indent, w)
+		fmt.Fprintf(p.visible(), "%s  warning: %s\n", indent, w)
 	}
 }
 
@@ -300,7 +300,7 @@ func newCardPath(p *program) *cobra.Command {
 			return err
 		}
 		if !answer.Compatible {
-			return &exitStatus{code: exitDenied}
+			return exitWith(exitDenied, nil)
 		}
 		return nil
 	}
@@ -386,7 +386,7 @@ func (p *program) printPath(a agentcard.PathAnswer, output string) error {
 	if output == "json" {
 		return p.printJSON(a)
 	}
-	out := visible{p.stdout}
+	out := p.visible()
 	if len(a.Hops) > 0 {
 		fmt.Fprintln(out, a.Hops[0].From)
 	}

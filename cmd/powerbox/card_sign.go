@@ -85,7 +85,7 @@ func newCardVerify(p *program) *cobra.Command {
 			if err := p.printJSON(verifiedJSON{Digest: card.Digest(), Reason: err.Error(), Signature: agentcard.Signature{Index: -1}}); err != nil {
 				return err
 			}
-			return &exitStatus{code: exitInvalid}
+			return exitWith(exitInvalid, nil)
 		case err != nil:
 			return invalid(err)
 		case covered:

@@ -49,7 +49,7 @@ func newConfigCheck(p *program) *cobra.Command {
 		problems := problemTexts(err)
 		var status error
 		if err != nil {
-			status = &exitStatus{code: exitInvalid}
+			status = exitWith(exitInvalid, nil)
 		}
 		if *output == "json" {
 			return errors.Join(p.printJSON(map[string]any{"ok": err == nil, "problems": problems}), status)

@@ -158,7 +158,7 @@ func newDiff(p *program) *cobra.Command {
 			return err
 		}
 		if consent && changes.wider() {
-			return &exitStatus{code: exitInvalid}
+			return exitWith(exitInvalid, nil)
 		}
 		return nil
 	}

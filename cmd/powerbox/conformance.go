@@ -86,7 +86,7 @@ func (p *program) conformance(dir string) error {
 		return fmt.Errorf("%s has no vectors; want a folder like testdata/vectors or tests/conformance (docs/assurance/vectors.md)", dir)
 	}
 	if failed > 0 {
-		return &exitStatus{code: exitInvalid}
+		return exitWith(exitInvalid, nil)
 	}
 	return nil
 }

@@ -314,7 +314,7 @@ func (d *doctor) skills(check string, a config.Agent, card a2a.CardView) {
 func (d *doctor) print(output string) error {
 	var status error
 	if slices.ContainsFunc(d.findings, func(f finding) bool { return f.Status == broken }) {
-		status = &exitStatus{code: exitError}
+		status = exitWith(exitError, nil)
 	}
 	if output == "json" {
 		return errors.Join(d.printJSON(d.findings), status)

@@ -210,7 +210,7 @@ func (p *program) printReport(r evidence.Report, output string) error {
 		}
 	}
 	if r.Verdict() != evidence.OK {
-		return &exitStatus{code: exitInvalid}
+		return exitWith(exitInvalid, nil)
 	}
 	return nil
 }

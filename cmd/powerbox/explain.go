@@ -191,7 +191,7 @@ func (x *explainer) urlOf(agent string) string {
 func (p *program) printExplanation(e explanation, output string) error {
 	var status error
 	if e.First != nil {
-		status = &exitStatus{code: exitDenied}
+		status = exitWith(exitDenied, nil)
 	}
 	if output == "json" {
 		return errors.Join(p.printJSON(e), status)

@@ -174,7 +174,7 @@ func policyFix(q policyQuestion, a policyAnswer, parts []string) string {
 func (p *program) printPolicy(a policyAnswer, q policyQuestion, output string) error {
 	var status error
 	if !a.Allowed {
-		status = &exitStatus{code: exitDenied}
+		status = exitWith(exitDenied, nil)
 	}
 	if output == "json" {
 		return errors.Join(p.printJSON(a), status)

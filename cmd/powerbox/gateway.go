@@ -92,7 +92,7 @@ func newGateway(p *program) *cobra.Command {
 			}
 			defer tune(p.env)()
 			o.mcp.read = func(file string) (holder.Capability, error) { return p.readCapability(file, "") }
-			return runGateway(cmd.Context(), process{p.stdin, p.stdout, p.stderr, p.now}, o)
+			return runGateway(cmd.Context(), process{stdin: p.stdin, stdout: p.stdout, stderr: p.stderr, now: p.now}, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.state, "state", defaultState, "`directory` of the gateway's keys and records")
@@ -286,7 +286,7 @@ func newGatewayList(p *program) *cobra.Command {
 		if *output == "json" {
 			return p.printJSON(all)
 		}
-		w := tabwriter.NewWriter(visible{p.stdout}, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(p.visible(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "GATEWAY\tAGENT\tENROLLED\tHEARD\tVERSION\tREVOCATIONS\tUNSENT")
 		for _, g := range all {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.ID, g.Agent, shortTime(g.Enrolled), g.condition())

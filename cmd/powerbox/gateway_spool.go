@@ -98,7 +98,7 @@ func newSpoolCheck(p *program) *cobra.Command {
 			p.printFound(found)
 		}
 		if err == nil && !found.Whole() {
-			err = &exitStatus{code: exitInvalid}
+			err = exitWith(exitInvalid, nil)
 		}
 		return err
 	}

@@ -55,7 +55,7 @@ func newGrantConsent(p *program) *cobra.Command {
 			p.printConsent(c, digest != "")
 		}
 		if err == nil && digest == "" && len(c.Stopped) > 0 {
-			return &exitStatus{code: exitDenied}
+			return exitWith(exitDenied, nil)
 		}
 		return err
 	}
@@ -63,7 +63,7 @@ func newGrantConsent(p *program) *cobra.Command {
 }
 
 func (p *program) printConsent(c api.Consent, given bool) {
-	out := visible{p.stdout}
+	out := p.visible()
 	if len(c.Stopped) == 0 {
 		fmt.Fprintf(out, "nothing of %s waits; its card is %s\n", c.Agent, c.Digest)
 		return

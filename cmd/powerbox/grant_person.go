@@ -51,7 +51,7 @@ func newGrantList(p *program) *cobra.Command {
 		if *output == "json" {
 			return p.printRaw(raw)
 		}
-		w := tabwriter.NewWriter(visible{p.stdout}, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(p.visible(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "AGENT\tNAME\tHOST\tAGENT IS\tCAPABILITY\tGRANT IS\tONLY WITH")
 		for _, h := range all.Hosts {
 			for _, a := range h.Agents {
@@ -127,6 +127,6 @@ func (p *program) changeGrant(cmd *cobra.Command, f *personFlags, agent, path st
 	if output == "json" {
 		return p.printRaw(raw)
 	}
-	_, err = fmt.Fprintln(visible{p.stdout}, done)
+	_, err = fmt.Fprintln(p.visible(), done)
 	return err
 }

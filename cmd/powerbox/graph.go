@@ -380,7 +380,7 @@ func newGraphCheck(p *program) *cobra.Command {
 			fmt.Fprintf(p.stdout, "%s, %s: %s\n", many(len(d.Agents), "agent"), many(len(d.Wires), "wire"), many(len(findings), "finding"))
 		}
 		if err == nil && errs > 0 {
-			return &exitStatus{code: exitInvalid}
+			return exitWith(exitInvalid, nil)
 		}
 		return err
 	}
@@ -424,7 +424,7 @@ func newGraphChecklist(p *program) *cobra.Command {
 			}
 		}
 		if err == nil && missing {
-			return &exitStatus{code: exitInvalid}
+			return exitWith(exitInvalid, nil)
 		}
 		return err
 	}
@@ -491,7 +491,7 @@ func newGraphDiff(p *program) *cobra.Command {
 			}
 		}
 		if err == nil && consent && more > 0 {
-			return &exitStatus{code: exitInvalid}
+			return exitWith(exitInvalid, nil)
 		}
 		return err
 	}

@@ -65,7 +65,7 @@ func newGraphPreflight(p *program) *cobra.Command {
 			fmt.Fprintln(p.stdout, answer.Text)
 		}
 		if err == nil && failure != nil {
-			return &exitStatus{code: exitDenied}
+			return exitWith(exitDenied, nil)
 		}
 		return err
 	}

@@ -290,7 +290,7 @@ func (p *program) denied(err error, output string) error {
 		if err := p.printJSON(deniedJSON{true, string(d.Code), d.Message, d.Missing, d.DecisionID, d.Fix, d.Retryable}); err != nil {
 			return err
 		}
-		return &exitStatus{code: exitDenied}
+		return exitWith(exitDenied, nil)
 	}
 	fmt.Fprintf(p.stdout, "denied: %s\n  reason    %s\n", d.Message, d.Code)
 	if d.DecisionID != "" {
@@ -305,7 +305,7 @@ func (p *program) denied(err error, output string) error {
 	if d.DecisionID != "" {
 		fmt.Fprintf(p.stderr, "powerbox: an operator can ask why with: powerbox explain %s\n", d.DecisionID)
 	}
-	return &exitStatus{code: exitDenied}
+	return exitWith(exitDenied, nil)
 }
 
 // expiry reads --expires: how long from now, or a time.

@@ -45,7 +45,7 @@ func (d *draft) readCommand(ctx context.Context, p *program) error {
 	if err := o.check(); err != nil {
 		return usage(err)
 	}
-	child, err := o.child(process{p.stdin, p.stdout, p.stderr, p.now}, slog.New(slog.DiscardHandler))
+	child, err := o.child(process{stdin: p.stdin, stdout: p.stdout, stderr: p.stderr, now: p.now}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

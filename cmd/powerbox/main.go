@@ -201,6 +201,9 @@ type exitStatus struct {
 func (e *exitStatus) Error() string { return fmt.Sprint(e.err) }
 func (e *exitStatus) Unwrap() error { return e.err }
 
+// exitWith makes an error that has an exit code of its own. A nil err says nothing on standard error.
+func exitWith(code int, err error) error { return &exitStatus{code, err} }
+
 // usage makes err, which is not nil, one of wrong use.
 func usage(err error) error {
 	return &exitStatus{exitUsage, err}

@@ -63,9 +63,9 @@ func newMigrate(p *program) *cobra.Command {
 func (s schema) fits() error {
 	switch {
 	case s.Has > s.Wants:
-		return &exitStatus{exitInvalid, fmt.Errorf("the schema of the store is %d, newer than %d, the newest that this program knows; use a newer powerbox", s.Has, s.Wants)}
+		return exitWith(exitInvalid, fmt.Errorf("the schema of the store is %d, newer than %d, the newest that this program knows; use a newer powerbox", s.Has, s.Wants))
 	case s.Has < s.Wants:
-		return &exitStatus{exitInvalid, fmt.Errorf("the schema of the store is %d, older than %d; run 'powerbox migrate up'", s.Has, s.Wants)}
+		return exitWith(exitInvalid, fmt.Errorf("the schema of the store is %d, older than %d; run 'powerbox migrate up'", s.Has, s.Wants))
 	}
 	return nil
 }

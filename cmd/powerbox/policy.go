@@ -131,7 +131,7 @@ func (p *program) testPolicies(c *config.Config, files []string, output string) 
 	}
 	var status error
 	if len(failures) > 0 {
-		status = &exitStatus{code: exitError}
+		status = exitWith(exitError, nil)
 	}
 	if output == "json" {
 		return errors.Join(p.printJSON(map[string]any{"tests": ran, "failures": failures}), status)

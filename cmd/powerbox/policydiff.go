@@ -63,7 +63,7 @@ func newPolicyDiff(p *program) *cobra.Command {
 			return err
 		}
 		if code && answer.Flips+answer.Narrower > 0 {
-			return &exitStatus{code: exitError}
+			return exitWith(exitError, nil)
 		}
 		return nil
 	}

@@ -467,7 +467,7 @@ func (p *program) printGrants(r report, which string) error {
 		fmt.Fprintf(p.stdout, "# not in it: %s, because %s\n", many(g.Left[why], "call"), why)
 	}
 	if len(g.Scopes) == 0 {
-		return &exitStatus{exitError, errors.New("nothing that was observed can be put into scopes; the comments say why")}
+		return exitWith(exitError, errors.New("nothing that was observed can be put into scopes; the comments say why"))
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func (p *program) revokeOne(ctx context.Context, op *operator, f revokeFlags, bo
 		p.printReached(r.Reached)
 	}
 	if err == nil && r.Reached != nil && len(r.Reached.laggards()) > 0 {
-		return &exitStatus{exitLags, errLaggards}
+		return exitWith(exitLags, errLaggards)
 	}
 	return err
 }

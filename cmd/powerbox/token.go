@@ -101,7 +101,7 @@ func (p *program) answer(result token.CheckResult, output string) error {
 		}
 	}
 	if !result.Allowed {
-		return &exitStatus{code: exitDenied}
+		return exitWith(exitDenied, nil)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func invalid(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &exitStatus{exitInvalid, err}
+	return exitWith(exitInvalid, err)
 }
 
 func (p *program) readPrivateKey(name string) (*token.PrivateKey, error) {

@@ -72,7 +72,7 @@ func (p *program) scopeAnswer(r token.ScopeResult, output string) error {
 		fmt.Fprintf(p.stdout, "not valid, link %d: %s: %s\n", r.FailurePoint, r.Reason, r.Message)
 	}
 	if !r.Valid {
-		return &exitStatus{code: exitDenied}
+		return exitWith(exitDenied, nil)
 	}
 	return nil
 }

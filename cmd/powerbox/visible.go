@@ -31,6 +31,9 @@ func (v visible) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// visible is standard output for text of others.
+func (p *program) visible() io.Writer { return visible{p.stdout} }
+
 // terminal writes to a terminal what verbs say, much of which is text of others: what a
 // terminal would obey, or what is not to be seen, is written by its number, as in JSON, so
 // that what is JSON stays the same JSON (ATK-49). Verbs that draw take what is behind it.
