@@ -155,20 +155,6 @@ func TestFreeTextIsNoSkillInEveryList(t *testing.T) {
 	}
 }
 
-// TestReportKnowsSessionsOfMCP: a request that is about the session of an MCP client names
-// nothing that would have to be configured, and needs no scope of its own.
-func TestReportKnowsSessionsOfMCP(t *testing.T) {
-	r := onRecord("mcp.tools.list", action.Call)
-	r.Intent.Operation, r.Details.Gate.Required = "a2a.message", []string{"a2a.message"}
-	told := summarise([]evidence.Record{r})
-	if len(told.Uses) != 1 || told.Uses[0].Operation != sessionCall || strings.Contains(strings.Join(told.advice(), " "), "nothing that is configured") {
-		t.Errorf("%+v %q", told.Uses, told.advice())
-	}
-	if g := told.grants(); len(g.Scopes)+len(g.Left) != 0 {
-		t.Errorf("%+v", g)
-	}
-}
-
 // TestTraceTakesTheRecordOfAnOutcome: evidence list shows outcomes too, and each leads to the
 // decision that it is the outcome of.
 func TestTraceTakesTheRecordOfAnOutcome(t *testing.T) {
