@@ -2,7 +2,9 @@
 
 package main
 
-import "time"
+import (
+	"time"
+)
 
 // wallClock is the clock of this machine.
 func wallClock(func(string) string) func() time.Time { return time.Now }

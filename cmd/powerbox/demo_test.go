@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/powerbox-project/powerbox/examples/quarterly"
+	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
 // TestDemo runs the demo as a viewer does. It fails when any try succeeds, is
 // refused for another reason, or has an effect: the demo itself counts them.
 func TestDemo(t *testing.T) {
 	var out, talk bytes.Buffer
-	if code := Run(t.Context(), []string{"demo"}, func(string) string { return "" }, nil, &out, &talk); code != exitFine {
+	if code := Run(t.Context(), []string{"demo"}, func(string) string { return "" }, nil, &out, &talk); code != cli.ExitFine {
 		t.Fatalf("exit %d\n%s\n%s", code, talk.String(), out.String())
 	}
 	acts := strings.SplitN(out.String(), "Act 1:", 2)

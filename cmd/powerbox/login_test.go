@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
 // identityProvider is an identity provider in whose browser somebody enters a code, or
@@ -57,7 +59,7 @@ func TestLoginNeedsItsFile(t *testing.T) {
 	for _, out := range []string{filepath.Join(t.TempDir(), "no", "session"), t.TempDir()} {
 		var talk bytes.Buffer
 		code := Run(t.Context(), []string{"login", "--issuer", provider.URL, "--client-id", "powerbox", "--out", out}, func(string) string { return "" }, nil, &talk, &talk)
-		if code != exitError || asked || !strings.Contains(talk.String(), out) {
+		if code != cli.ExitError || asked || !strings.Contains(talk.String(), out) {
 			t.Errorf("%s: exit %d, asked %t\n%s", out, code, asked, talk.String())
 		}
 	}
@@ -77,12 +79,12 @@ func TestLogin(t *testing.T) {
 		"in the clear": {"http://login.example.org", "has no TLS"},
 	} {
 		code, talk := login(c.issuer)
-		if _, err := os.Stat(out); code == exitFine || !strings.Contains(talk, c.want) || err == nil {
+		if _, err := os.Stat(out); code == cli.ExitFine || !strings.Contains(talk, c.want) || err == nil {
 			t.Errorf("%s: exit %d, %v\n%s", name, code, err, talk)
 		}
 	}
 	code, talk := login(identityProvider(t, true, map[string]any{"access_token": "the-session", "token_type": "Bearer", "expires_in": 3600}))
-	if code != exitFine || !strings.Contains(talk, "WDJB-MJHT") || strings.Contains(talk, "the-session") {
+	if code != cli.ExitFine || !strings.Contains(talk, "WDJB-MJHT") || strings.Contains(talk, "the-session") {
 		t.Fatalf("exit %d\n%s", code, talk)
 	}
 	data, err := os.ReadFile(out)

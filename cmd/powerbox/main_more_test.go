@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
 // full is a standard output on which there is no room.
@@ -28,7 +28,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on 
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--help"}, {"config", "schema"}, {"completion", "bash"}} {
 		var talk strings.Builder
-		if code := Run(t.Context(), args, func(string) string { return "" }, nil, full{}, &talk); code != exitError || !strings.Contains(talk.String(), "no space left") {
+		if code := Run(t.Context(), args, func(string) string { return "" }, nil, full{}, &talk); code != cli.ExitError || !strings.Contains(talk.String(), "no space left") {
 			t.Errorf("%v exits with %d: %s", args, code, talk.String())
 		}
 	}
@@ -43,8 +43,8 @@ func TestInterrupted(t *testing.T) {
 	}))
 	defer server.Close()
 	var talk strings.Builder
-	env := func(name string) string { return map[string]string{operatorTokenEnv: "token"}[name] }
-	if code := Run(ctx, []string{"mode", "--server", server.URL}, env, nil, &talk, &talk); code != exitError || talk.String() != "powerbox: interrupted\n" {
+	env := func(name string) string { return map[string]string{cli.OperatorTokenEnv: "token"}[name] }
+	if code := Run(ctx, []string{"mode", "--server", server.URL}, env, nil, &talk, &talk); code != cli.ExitError || talk.String() != "powerbox: interrupted\n" {
 		t.Errorf("exit %d: %s", code, talk.String())
 	}
 }
@@ -54,7 +54,7 @@ func TestInterrupted(t *testing.T) {
 func TestAnAuthorityOfOnesOwn(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	env := func(name string) string { return map[string]string{operatorTokenEnv: "token"}[name] }
+	env := func(name string) string { return map[string]string{cli.OperatorTokenEnv: "token"}[name] }
 	key := filepath.Join(t.TempDir(), "key.jwk")
 	for _, args := range [][]string{
 		{"keys", "new", key}, {"mode", "--server", server.URL}, {"call", server.URL, "--skill", "read", "--key", key}, {"init", "--agent", server.URL, "--out", key + ".yaml"},
@@ -64,17 +64,6 @@ func TestAnAuthorityOfOnesOwn(t *testing.T) {
 		if n := strings.Count(talk.String(), "SSL_CERT_FILE"); args[0] != "keys" && n != 1 {
 			t.Errorf("%v says it %d times: %s", args, n, talk.String())
 		}
-	}
-}
-
-// What net/http says by itself is a line of the log like any other.
-func TestLinesOfTheLogAreJSON(t *testing.T) {
-	var log strings.Builder
-	s := serving{log: slog.New(slog.NewJSONHandler(&log, nil))}.server(http.NotFoundHandler())
-	s.ErrorLog.Print("http: TLS handshake error")
-	var line struct{ Level, Msg string }
-	if err := json.Unmarshal([]byte(log.String()), &line); err != nil || line.Level != "WARN" || line.Msg != "http: TLS handshake error" {
-		t.Errorf("%v: %s", err, log.String())
 	}
 }
 
@@ -131,7 +120,7 @@ func TestArgumentsAreAsUsageSays(t *testing.T) {
 			t.Errorf("%s: %v", cmd.UseLine(), err)
 		}
 	}
-	walk(newRoot(&program{env: func(string) string { return "" }, stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, now: time.Now}))
+	walk(newRoot(&cli.Program{Env: func(string) string { return "" }, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Now: time.Now}))
 	if found < 5 {
 		t.Errorf("only %d verbs take several arguments", found)
 	}
@@ -146,7 +135,7 @@ func TestDoctorCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if code := Run(t.Context(), []string{"doctor", "-c", file}, func(string) string { return "" }, nil, &out, &out); code != exitError || !strings.Contains(out.String(), "broken   tls") {
+	if code := Run(t.Context(), []string{"doctor", "-c", file}, func(string) string { return "" }, nil, &out, &out); code != cli.ExitError || !strings.Contains(out.String(), "broken   tls") {
 		t.Errorf("%d: %s", code, out.String())
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
 // vector is one file of testdata/vectors/token.
@@ -87,7 +89,7 @@ func (v vector) mustAnswer(t *testing.T) {
 	if d := cmp.Diff(v.Codes, codes); d != "" || answer.Decision != v.Decision {
 		t.Errorf("%s instead of %s: %s", answer.Decision, v.Decision, d)
 	}
-	if want := map[string]int{"allow": exitFine, "deny": exitDenied}[v.Decision]; code != want {
+	if want := map[string]int{"allow": cli.ExitFine, "deny": cli.ExitDenied}[v.Decision]; code != want {
 		t.Errorf("exit code %d, want %d", code, want)
 	}
 	if stderr.Len() > 0 {

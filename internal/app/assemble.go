@@ -1,0 +1,395 @@
+package app
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/app/serve"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
+	"github.com/powerbox-project/powerbox/internal/remote/witness"
+	"github.com/powerbox-project/powerbox/internal/shed"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
+	"github.com/powerbox-project/powerbox/internal/store/postgres"
+	"github.com/powerbox-project/powerbox/internal/telemetry"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/wire/signed"
+)
+
+// RecorderID is the name under which one process writes its records.
+const RecorderID = "serve"
+
+// Bounds of what one process remembers.
+const (
+	MemoBytes     = 64 << 20
+	ReplayEntries = 1 << 20
+)
+
+// Instance is one running server: issuer, gateway and operator's interface
+// over one store.
+type Instance struct {
+	Config   *config.Config // as the server started
+	Force    force          // what a reload replaces
+	reloads  *reloader
+	Ring     *keyring.Ring
+	Store    storage
+	writes   *serve.Dependency    // of the store
+	shared   *postgres.Store      // the same where other processes have it, too; nil for a file
+	follower *api.Follower        // of what they write; nil for a file
+	known    []*provider.Provider // that remember what they read of agents
+	Issuer   *issuer.Issuer
+	gate     *gate.Gate
+	gateway  *gateway.Gateway
+	sessions *identity.Authenticator
+	Admin    *api.Admin
+	feedKey  signed.Key
+	Handler  http.Handler
+	public   *api.Public
+	asker    *witness.Asker // nil without witnesses
+	// read reads what the configuration refers to; os.ReadFile where it is nil.
+	Read func(string) ([]byte, error)
+	grpc []grpcFront
+	// queue is where calls wait to be decided.
+	queue *shed.Queue
+	// telemetry is nil where nothing is counted or traced.
+	telemetry *telemetry.Telemetry
+	scores    *api.Scores
+	agreed    *registry.Agreed
+	// invitation is what the first administrator is told, "" where there is one.
+	invitation string
+	unused     bool          // nothing had been recorded when it was opened
+	Rereads    serve.Rereads // files that are read again
+
+	desk     *approval.Desk     // nil where nothing is left to people
+	told     *approval.Webhooks // nil where nobody is told of it
+	leave    context.CancelFunc // ends what is attended; nil for nothing
+	attended []<-chan struct{}
+
+	began    time.Time               // since when used proofs are remembered
+	before   *UsedProofs             // those of the process before this one; nil for none
+	memories map[string]*gate.Memory // of used proofs, by kind
+}
+
+// grpcFront is where the gRPC of one agent is taken.
+type grpcFront struct {
+	agent, listen, address string
+	handler                http.Handler
+}
+
+// Assembly is what an instance is made of beside its configuration.
+type Assembly struct {
+	Config *config.Config
+	Dev    bool // admit the built-in users
+	// newStore begins a store for keys that have been used with another one.
+	NewStore bool
+	Replaced *Replacement                   // a key that is replaced; nil for none
+	Reload   func() (*config.Config, error) // reads the configuration again; nil where that cannot be done
+	Now      func() time.Time
+	Log      *slog.Logger
+	Notes    io.Writer // standard error, for what a person reads at the start
+}
+
+// Assemble puts an instance together. Whatever is missing for security is an
+// error here, before anything listens.
+func Assemble(ctx context.Context, a Assembly) (*Instance, error) {
+	if len(a.Config.Identity.Dev) > 0 && !a.Dev {
+		return nil, errors.New("identity.dev has built-in users; they are for experiments: remove them, or start with --dev")
+	}
+	i := &Instance{Config: a.Config, queue: QueueOf(a.Config.Limits, a.Now)}
+	passphrase, err := ReadPassphrase(string(a.Config.Issuer.PassphraseFile))
+	if err != nil {
+		return nil, fmt.Errorf("issuer.passphrase_file: %w", err)
+	}
+	if i.Ring, err = keyring.Open(filepath.Join(string(a.Config.Issuer.Directory), "keys"), rand.Reader, passphrase); err != nil {
+		return nil, err
+	}
+	i.Ring.Advice = AdviseReplacing
+	if a.Replaced != nil {
+		i.Ring.Replace(a.Replaced.File, a.Now())
+	}
+	if err := i.open(ctx, a); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
+}
+
+func (i *Instance) open(ctx context.Context, a Assembly) error {
+	used, err := i.Ring.InUse() // before they are
+	if err != nil {
+		return err
+	}
+	if i.telemetry, err = serve.NewTelemetry(ctx, i.Config.Telemetry.Listen, i.Config.Telemetry.Traces); err != nil {
+		return err
+	}
+	i.Ring.Hold()
+	signer, recordKey, err := i.Ring.Evidence(i.Config.Evidence.Algorithm, RecorderID)
+	if err != nil {
+		return err
+	}
+	checkpoint, verifier, err := i.Ring.Checkpoint(i.Config.Evidence.Origin)
+	if err != nil {
+		return err
+	}
+	if err := i.openStore(ctx, a, used && !a.NewStore, signer, checkpoint); err != nil {
+		return i.explainKey(err)
+	}
+	if err := i.expectKeys(ctx, a.Replaced); err != nil {
+		return err
+	}
+	// Every key is there before the first record, by which a store is told from a new one.
+	if i.feedKey, err = i.Ring.Feed(); err != nil {
+		return err
+	}
+	// Before anything is recorded: a store that was rolled back must not go on.
+	// Witnesses do not know the key yet that takes the place of another: the next start asks them.
+	if err := i.watched(ctx, verifier, a.replacesCheckpoint(), a.Log); err != nil {
+		return err
+	}
+	w, err := i.wire(ctx, a)
+	if err != nil {
+		return err
+	}
+	own, err := i.ownRecorders(ctx, recordKey)
+	if err != nil {
+		return err
+	}
+	operator, err := i.Ring.Secret("operator")
+	if err != nil {
+		return err
+	}
+	i.Admin = &api.Admin{
+		Issuer: i.Issuer, Store: i.Store, Exporter: i.Store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
+		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Policies: i.otherPolicies(), Issuing: i.issuingKeys, Agents: i.agentStatuses, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
+		Reload: func(ctx context.Context, by string) (api.Reloaded, error) { return i.reloads.reload(ctx, by) },
+		Trust:  evidence.Trust{Batches: i.Config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
+	}
+	i.scores = &api.Scores{Log: i.Store, Agents: i.agentNames, Named: i.named, Now: a.Now, Slog: a.Log}
+	i.Admin.Scores, i.Admin.AsksTrust = i.scores, i.asksTrust()
+	if err := i.knowScores(ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(i.watch(a.Log), i.front(ctx, a, w), i.keepKeys(ctx, a.Replaced), i.attend(ctx, a)); err != nil {
+		return err
+	}
+	i.reloads = &reloader{load: a.Reload, now: a.Now, i: i, log: a.Log}
+	return nil
+}
+
+// knowScores has nothing decided by scores that are not known yet.
+func (i *Instance) knowScores(ctx context.Context) error {
+	if !i.asksTrust() {
+		return nil
+	}
+	if err := i.scores.Update(ctx); err != nil {
+		return fmt.Errorf("the scores of agents: %w", err)
+	}
+	return nil
+}
+
+// issuingKeys are the issuing keys of an agent.
+func (i *Instance) issuingKeys(agent string) (*keyring.Issuing, bool) {
+	keys := i.keys(agent)
+	return keys, keys != nil
+}
+
+// agentNames are the agents that there are now.
+func (i *Instance) agentNames() (names []string) {
+	for _, agent := range i.current().Agents {
+		names = append(names, agent.ID)
+	}
+	return names
+}
+
+// agentStatuses are the agents that there are now, as operators see them.
+func (i *Instance) agentStatuses() (all []api.AgentStatus) {
+	for _, agent := range i.current().Agents {
+		status := api.AgentStatus{ID: agent.ID, URL: i.AgentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary}
+		if agent.Degraded.Calls != "none" {
+			status.Degraded = agent.Degraded.Calls
+		}
+		for _, r := range agent.Modes {
+			status.Rules = append(status.Rules, api.ModeRule(r))
+		}
+		all = append(all, status)
+	}
+	return all
+}
+
+// asksTrust reports whether anything here needs a level of trust.
+func (i *Instance) asksTrust() bool {
+	for _, agent := range i.Config.Agents {
+		if agent.Trust != "" || slices.ContainsFunc(i.Config.Skills[agent.ID], func(s config.Skill) bool { return s.Trust != "" }) {
+			return true
+		}
+	}
+	return false
+}
+
+// followScores keeps the scores up to date until ctx ends, where they are asked
+// for. What it returns is closed then.
+func (i *Instance) followScores(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if i.asksTrust() {
+			i.scores.Follow(ctx)
+		}
+	}()
+	return done
+}
+
+func (i *Instance) AgentURL(id string) string {
+	base := i.Config.Issuer.URL
+	for _, c := range i.current().Agents {
+		if c.ID == id && c.GatewayURL != "" {
+			base = c.GatewayURL
+		}
+	}
+	return strings.TrimSuffix(base, "/") + "/agents/" + id
+}
+
+// Wiring is what issuer and gateway share.
+type Wiring struct {
+	sealer *catalogue.Sealer
+	pages  cipher.AEAD
+	Force  *force
+	can    func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
+	Now    func() time.Time
+}
+
+func (i *Instance) wire(ctx context.Context, a Assembly) (*Wiring, error) {
+	w := &Wiring{Force: &i.Force, Now: a.Now}
+	handleKey, err := i.Ring.Secret("handles")
+	if err != nil {
+		return nil, err
+	}
+	if w.sealer, err = catalogue.NewSealer(handleKey); err != nil {
+		return nil, err
+	}
+	if w.pages, err = SealerFor(handleKey, "powerbox tokens of pages"); err != nil {
+		return nil, err
+	}
+	agents, issuing, err := i.agents(a.Now, nil)
+	if err != nil {
+		return nil, err
+	}
+	first, err := i.inForce(agents, issuing)
+	if err != nil {
+		return nil, err
+	}
+	i.Force.Now.Store(first)
+	w.can = func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision {
+		now := w.Force.Now.Load()
+		return powerbox.Decide(attempt, now.scope(origin, agent).Meet(now.caps[agent]), w.Now())
+	}
+	pairwise, err := i.Ring.Secret("pairwise")
+	if err != nil {
+		return nil, err
+	}
+	if err := i.newDesk(a, w); err != nil {
+		return nil, err
+	}
+	i.Issuer, err = issuer.New(ctx, issuer.Config{
+		Store: i.Store, Policy: w.Force, Asker: i.askPeople(), Sealer: w.sealer, Agents: agents, Callers: w.Force.callerNames, Origin: w.Force.Origin, Recorder: RecorderID, Algorithm: i.Config.Evidence.Algorithm,
+		Stale: i.stale(), Pairwise: pairwise, MaximumLifetime: i.Config.Issuer.MaximumLifetime, Now: a.Now, Random: rand.Reader, Log: a.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if i.desk != nil {
+		i.desk.Serves(i.Issuer)
+	}
+	return w, i.recordKeys(ctx, first)
+}
+
+// otherPolicies reads policies that are not in force, for what is configured here.
+func (i *Instance) otherPolicies() func(files map[string][]byte) (issuer.Policy, error) {
+	return func(files map[string][]byte) (issuer.Policy, error) {
+		now := i.Force.Now.Load()
+		engine, err := (&Instance{Config: now.config}).policiesOf(files, now.agents)
+		return issuerPolicy{engine}, err
+	}
+}
+
+// ownRecorders has on record which key this server signs records with, and returns
+// all by which it ever did.
+func (i *Instance) ownRecorders(ctx context.Context, key evidence.Key) ([]evidence.PinnedKey, error) {
+	if err := i.Issuer.Signs(ctx, key); err != nil {
+		return nil, fmt.Errorf("the key that signs records: %w", err)
+	}
+	all, err := i.Issuer.OwnRecorders(ctx)
+	var own []evidence.PinnedKey
+	for _, r := range all {
+		own = append(own, r.Pinned())
+	}
+	return own, err
+}
+
+func keysOf(pinned []evidence.PinnedKey) []evidence.Key {
+	var keys []evidence.Key
+	for _, p := range pinned {
+		keys = append(keys, p.Key)
+	}
+	return keys
+}
+
+// recordKeys has on record which key every agent signs with.
+func (i *Instance) recordKeys(ctx context.Context, f *inForce) error {
+	for _, c := range f.config.Agents {
+		k := f.issuing[c.ID].Current()
+		if err := i.Issuer.UsesKey(ctx, issuer.AgentKey{Agent: c.ID, Key: k.Key.Public().Thumbprint(), Renewed: k.Made}); err != nil {
+			return fmt.Errorf("the key of agent %s: %w", c.ID, err)
+		}
+	}
+	return nil
+}
+
+// SealerFor seals for one use, under a key that is derived from that of handles, which all
+// nodes and all gateways of an agent have.
+func SealerFor(handleKey []byte, use string) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, handleKey, nil, use, 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// holderID is the holder that a rule of the configuration names.
+func holderID(c config.CallerRule) string {
+	switch {
+	case c.Key != "":
+		return "key:" + c.Key
+	case c.Client != "":
+		return "client:" + c.Client
+	case c.MTLS != "":
+		return "mtls:" + c.MTLS
+	}
+	return c.SPIFFE
+}

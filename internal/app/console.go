@@ -1,0 +1,119 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/web/console"
+)
+
+// firstAdministrator is who begins where nobody is configured to.
+const firstAdministrator = "user:admin"
+
+// loginByPasskey reports whether passkeys are the only way to log in.
+func (i *Instance) loginByPasskey(dev bool) bool {
+	return i.Config.Approvals.Login.Issuer == "" && (!dev || len(i.Config.Identity.Dev) == 0)
+}
+
+// administrator says who is one: those of the configuration, and whoever began by
+// the URL that was printed, which nobody else can be called there.
+func (i *Instance) administrator(conf config.AgentAuth, dev bool) func(string) bool {
+	all := slices.Clone(conf.Administrators)
+	if len(all) == 0 && i.loginByPasskey(dev) && len(i.Config.Identity.Providers) == 0 {
+		all = []string{firstAdministrator}
+	}
+	return func(principal string) bool { return slices.Contains(all, principal) }
+}
+
+// console adds the pages on which people answer.
+func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider, agent config.Agent, mux *http.ServeMux) error {
+	conf := i.Config.Approvals
+	c := console.Config{
+		Approvals: p, Agents: p, Passkeys: p, People: p, URL: p.URL(), Name: cmp.Or(agent.AgentAuth.ProviderName, agent.ID), Fresh: conf.Fresh, Session: conf.Session,
+		Limits: console.Limits{PerAddress: conf.LoginsPerAddress, Total: conf.Logins},
+		Now:    a.Now, Random: rand.Reader, Log: a.Log, Done: ctx.Done(),
+	}
+	if i.desk != nil {
+		c.Desk = i.desk
+	}
+	handleKey, err := i.Ring.Secret("handles")
+	if err != nil {
+		return err
+	}
+	if c.Seal, err = SealerFor(handleKey, "powerbox logins that were begun"); err != nil {
+		return err
+	}
+	if c.Directory, err = i.directory(a, i.administrator(agent.AgentAuth, a.Dev)); err != nil {
+		return err
+	}
+	if i.shared != nil {
+		c.Keeper = i.shared
+	}
+	if a.Dev {
+		c.Groups = i.devGroups()
+		for _, u := range i.Config.Identity.Dev {
+			c.Users = append(c.Users, u.Name)
+		}
+	}
+	if l := conf.Login; l.Issuer != "" {
+		c.Login = &console.OpenID{
+			Issuer: l.Issuer, ClientID: l.ClientID, ClientSecret: l.ClientSecret.Reveal(), Scopes: l.Scopes, Redirect: p.URL() + "/login/callback",
+			Client: &http.Client{Transport: outbound.New(outbound.Configured()).Transport(), Timeout: backendTime}, MaxAge: conf.Fresh, Principal: i.principal(l.ClientID, a),
+		}
+	}
+	if i.loginByPasskey(a.Dev) {
+		if err := i.firstPasskey(ctx, p, agent, &c); err != nil {
+			return err
+		}
+	}
+	k, err := console.New(c)
+	if err != nil {
+		return err
+	}
+	for _, path := range console.Paths() {
+		mux.Handle(path, k)
+	}
+	return nil
+}
+
+// firstPasskey makes the URL at which the first administrator registers a
+// passkey, as long as there is none.
+func (i *Instance) firstPasskey(ctx context.Context, p *provider.Provider, agent config.Agent, c *console.Config) error {
+	c.First = firstAdministrator
+	if all := agent.AgentAuth.Administrators; len(all) > 0 {
+		c.First = all[0]
+	}
+	keys, err := p.Passkeys(ctx, c.First)
+	if err != nil {
+		return fmt.Errorf("passkeys of %s: %w", c.First, err)
+	}
+	if len(keys) > 0 {
+		c.First = ""
+		return nil
+	}
+	c.FirstSecret = rand.Text()
+	i.invitation = fmt.Sprintf("Nobody can log in to approve yet. Whoever opens this URL first becomes %s; it holds until then, or until the server ends:\n  %s/first?secret=%s\n",
+		c.First, p.URL(), url.QueryEscape(c.FirstSecret))
+	return nil
+}
+
+// principal says whose an ID token is, by the same rules as for every session. One
+// whose client is an agent is nobody's (ATK-47).
+func (i *Instance) principal(client string, a Assembly) func(context.Context, string) (people.Claim, error) {
+	return func(ctx context.Context, idToken string) (people.Claim, error) {
+		caller, err := i.sessions.IDToken(ctx, idToken, client, a.Now())
+		if err != nil {
+			return people.Claim{}, err
+		}
+		return people.Claim{Principal: caller.Principal, Groups: caller.Groups}, nil
+	}
+}

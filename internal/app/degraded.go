@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// settleEvery is how often it is tried to record how many calls went on without a
+// record, where there are any.
+const settleEvery = time.Second
+
+// warnDegraded tells which agents' calls may go on without a record.
+func (i *Instance) warnDegraded(ctx context.Context, log *slog.Logger) {
+	for _, c := range i.Config.Agents {
+		if c.Degraded.Calls == "none" {
+			continue
+		}
+		log.WarnContext(ctx, "while records cannot be written, calls of this agent go on without, as agents.degraded has it",
+			slog.String("agent", c.ID), slog.String("calls", c.Degraded.Calls), slog.String("for", c.Degraded.For.String()))
+	}
+}
+
+// settle records how many calls went on without a record as soon as that can be,
+// until ctx ends, and then a last time. What it returns is closed after that.
+func (i *Instance) settle(ctx context.Context, log *slog.Logger) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(settleEvery)
+		defer tick.Stop()
+		for ended := false; !ended; {
+			select {
+			case <-ctx.Done():
+				ended = true
+			case <-tick.C:
+			}
+			// The store is open until this has ended, whatever ended before.
+			err := i.gate.Settle(context.WithoutCancel(ctx))
+			if _, untold := i.gate.Unrecorded(); ended && len(untold) > 0 {
+				log.ErrorContext(ctx, "calls went on without a record, and how many cannot be recorded", slog.Any("calls", untold), slog.Any("error", err))
+			}
+		}
+	}()
+	return done
+}

@@ -1,0 +1,244 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/handoff"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/console"
+)
+
+// directory is what the pages about agents and their cards show. Administrators, and
+// whom approvals.operators names, see everything; others what the registry would
+// tell their own sessions, and no map.
+func (i *Instance) directory(a Assembly, administrator func(string) bool) (*console.Directory, error) {
+	agents, err := i.registry(a)
+	if err != nil {
+		return nil, err
+	}
+	return &console.Directory{
+		Registry: agents, Agreed: i.agreed,
+		Viewer: func(who provider.Person) registry.Viewer {
+			if administrator(who.Principal) || who.Principal != "" && slices.ContainsFunc(i.Config.Approvals.Operators, func(o string) bool {
+				group, ofGroup := strings.CutPrefix(o, "group:")
+				return o == who.Principal || ofGroup && slices.Contains(who.Groups, group)
+			}) {
+				return registry.Viewer{Operator: true}
+			}
+			caller := identity.Caller{Principal: who.Principal, Groups: who.Groups}
+			return registry.Viewer{Principal: who.Principal, Groups: who.Groups, Sees: func(agent string) bool { return i.Issuer.Sees(caller, agent) }}
+		},
+		Enforcement: i.enforcement,
+		Drift: func(ctx context.Context, id string) (out []console.Drift, err error) {
+			seen, err := i.scores.Drifts(ctx, id)
+			for _, d := range seen {
+				out = append(out, console.Drift(d))
+			}
+			return out, err
+		},
+		Map: i.delegations,
+	}, nil
+}
+
+// named reports whether the operator has a name for an origin: a caller, or an
+// agent that is protected here.
+func (i *Instance) named(origin string) bool {
+	return slices.ContainsFunc(i.current().Agents, func(a config.Agent) bool { return a.ID == origin }) ||
+		slices.ContainsFunc(i.Force.Now.Load().config.Identity.Callers, func(c config.CallerRule) bool { return c.Agent == origin })
+}
+
+// enforcement says how far calls to an agent can be held to anything, nil for one
+// that is not protected here.
+func (i *Instance) enforcement(id string, card agentcard.Card) *console.Enforcement {
+	e, err := Enforced(i.current(), id, card)
+	if err != nil {
+		return nil // one of others
+	}
+	out := &console.Enforcement{Level: e.Level, FreeText: e.FreeText}
+	if mode, err := i.Admin.Mode(context.Background(), id); err == nil { //nolint:contextcheck // it is known here
+		out.Mode = string(mode)
+	}
+	for _, s := range e.Skills {
+		out.Skills = append(out.Skills, console.EnforcedSkill(s))
+	}
+	return out
+}
+
+// delegations is the map: who may hand what to whom by configuration and cards, and
+// who tried.
+func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
+	d := handoff.New()
+	at := handoff.Place{File: "the configuration"}
+	for _, agent := range i.current().Agents {
+		a := &handoff.Agent{ID: agent.ID, Place: at, Skills: map[string]string{}, Prefix: agent.ID + "/"}
+		skills := []string{}
+		for _, s := range i.current().Skills[agent.ID] {
+			a.Skills[s.Skill] = s.Grant + "/" + s.Operation
+			skills = append(skills, s.Skill)
+		}
+		if raw, err := i.gateway.Card(ctx, agent.ID); err == nil { // else what it is configured with
+			if skills, err = SkillIDs(raw); err != nil {
+				return console.Map{}, err
+			}
+		}
+		for s := range a.Skills { // what is mapped and not on the card can be asked of nobody
+			if !slices.Contains(skills, s) {
+				delete(a.Skills, s)
+			}
+		}
+		if err := a.Carries(skills); err != nil {
+			return console.Map{}, err
+		}
+		d.Agents[agent.ID] = a
+	}
+	for from, scopes := range i.Force.Now.Load().config.Scopes {
+		for to, operations := range scopes {
+			if err := d.AddScope(handoff.Scope{From: from, To: to, Place: at, Entries: operations}); err != nil {
+				return console.Map{}, err
+			}
+		}
+	}
+	slices.SortFunc(d.Scopes, func(a, b handoff.Scope) int { return strings.Compare(a.From+"\x00"+a.To, b.From+"\x00"+b.To) })
+	tried, err := i.scores.Pairs(ctx)
+	if err != nil {
+		return console.Map{}, err
+	}
+	out := console.Map{}
+	for _, t := range tried {
+		if d.Agents[t.To] != nil { // what is served now
+			out.Tried = append(out.Tried, console.Tried{From: t.From, To: t.To, Allowed: t.Allowed, Denied: t.Denied, Last: t.Last})
+		}
+	}
+	wires(d, tried)
+	out.Graph, err = d.Graph()
+	return out, err
+}
+
+// wires adds who hands what to whom: along every scope what it allows of what there
+// is, and along every pair on record what was required of it.
+func wires(d *handoff.Declarations, tried []api.Pair) {
+	at := handoff.Place{File: "the configuration"}
+	scoped := map[[2]string][]string{}
+	for _, s := range d.Scopes {
+		scoped[[2]string{s.From, s.To}] = s.Entries
+		requires := []string{}
+		if to := d.Agents[s.To]; to != nil {
+			for _, op := range to.Operations {
+				if handoff.Admits(s.Entries, op) {
+					requires = append(requires, op)
+				}
+			}
+		}
+		if len(requires) > 0 {
+			d.Wires = append(d.Wires, handoff.Wire{From: s.From, To: s.To, Place: at, Requires: requires, Gate: "gateway"})
+		}
+	}
+	for _, t := range tried {
+		if d.Agents[t.To] == nil {
+			continue
+		}
+		var beyond []string
+		for _, op := range t.Operations {
+			name, own := strings.CutPrefix(op, t.To+"/")
+			if own && !handoff.Admits(scoped[[2]string{t.From, t.To}], name) {
+				beyond = append(beyond, name)
+			}
+		}
+		if len(beyond) > 0 {
+			d.Wires = append(d.Wires, handoff.Wire{From: t.From, To: t.To, Place: at, Requires: beyond, Gate: "gateway"})
+		}
+	}
+}
+
+// Enforcement is how far a gateway can enforce anything in front of an agent that
+// nobody changed: L0 caller, agent and method; L1 skill; L2 arguments; L3 handles.
+type Enforcement struct {
+	Agent    string          `json:"agent"`
+	Level    string          `json:"level"` // the lowest of its skills
+	Skills   []enforcedSkill `json:"skills"`
+	FreeText string          `json:"free_text"`
+}
+
+type enforcedSkill struct {
+	Skill string `json:"skill"`
+	Level string `json:"level"`
+	Why   string `json:"why"`
+}
+
+// Enforced says it for an agent of a configuration and the skills on its card.
+func Enforced(c *config.Config, id string, card agentcard.Card) (*Enforcement, error) {
+	var agent *config.Agent
+	for i := range c.Agents {
+		if c.Agents[i].ID == id {
+			agent = &c.Agents[i]
+		}
+	}
+	if agent == nil {
+		return nil, fmt.Errorf("the configuration has no agent %q", id)
+	}
+	mapped := map[string]config.Skill{}
+	for _, s := range c.Skills[id] {
+		mapped[s.Skill] = s
+	}
+	resources := c.Resources[id].File != "" || len(c.Resources[id].Items) > 0
+	e := &Enforcement{Agent: id, Skills: []enforcedSkill{}, FreeText: freeText(*agent)}
+	for _, s := range card.Skills() {
+		level := enforcedSkill{s.ID, "L0", "maps to no operation; nobody can be granted it by itself"}
+		if m, ok := mapped[s.ID]; ok {
+			level.Level, level.Why = levelOf(m, resources)
+		}
+		e.Skills = append(e.Skills, level)
+		if e.Level == "" || level.Level < e.Level {
+			e.Level = level.Level
+		}
+	}
+	if e.Level == "" {
+		e.Level = "L0"
+	}
+	return e, nil
+}
+
+func levelOf(s config.Skill, resources bool) (level, why string) {
+	operation := s.Grant + "/" + s.Operation
+	switch {
+	case s.Handle != "" && resources:
+		return "L3", operation + ", on resources named by handles in argument " + s.Handle
+	case s.Arguments != nil:
+		return "L2", operation + ", with the arguments that are declared, where a call names the skill with them"
+	default:
+		return "L1", operation + "; declare its arguments in skills to hold calls to them"
+	}
+}
+
+// freeText says what becomes of messages that name no skill.
+func freeText(a config.Agent) string {
+	switch {
+	case len(a.Required) == 0:
+		return "refused, since no operations are required for it"
+	case a.Enforces == "context":
+		return "admitted with " + strings.Join(a.Required, ", ") + "; the agent enforces the context itself"
+	case a.AdmitFreeText == "unsafe":
+		return "admitted with " + strings.Join(a.Required, ", ") + ", though the agent enforces nothing (unsafe)"
+	}
+	return "admitted with " + strings.Join(a.Required, ", ") + ", and refused under a capability with constrained operations"
+}
+
+func SkillIDs(raw []byte) ([]string, error) {
+	card, err := agentcard.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	ids := []string{}
+	for _, s := range card.Skills() {
+		ids = append(ids, s.ID)
+	}
+	return ids, nil
+}

@@ -1,0 +1,239 @@
+package app
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/policy"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// agents makes the issuer's view of the configured agents, with the keys that it issues under.
+// known are the keys that are in use.
+func (i *Instance) agents(now func() time.Time, known map[string]*keyring.Issuing) ([]*issuer.Agent, map[string]*keyring.Issuing, error) {
+	issuing := map[string]*keyring.Issuing{}
+	var out []*issuer.Agent
+	for _, c := range i.Config.Agents {
+		keys, err := known[c.ID], error(nil)
+		if keys == nil {
+			keys, err = i.Ring.Issuing(c.ID, now)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		issuing[c.ID] = keys
+		agent, err := i.agent(c, keys)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, agent)
+	}
+	return out, issuing, nil
+}
+
+// agent is the issuer's view of one agent.
+func (i *Instance) agent(c config.Agent, keys *keyring.Issuing) (*issuer.Agent, error) {
+	agent := &issuer.Agent{ID: c.ID, URL: i.AgentURL(c.ID), Signer: keys.Signer, Accepts: keys.Accepted}
+	for _, o := range i.Config.Offers[c.ID] {
+		budgets, err := offerBudgets(o)
+		if err != nil {
+			return nil, fmt.Errorf("offers.%s, %s: %w", c.ID, o.ID, err)
+		}
+		agent.Grants = append(agent.Grants, issuer.Grant{
+			Budgets: budgets,
+			ID:      o.ID, Description: o.Description, Operations: o.Operations, Attenuable: o.Attenuable, Legacy: o.Legacy,
+			Requires: o.Requires, MaximumLifetime: o.MaximumLifetime, MaximumDepth: o.MaximumDepth,
+		})
+	}
+	for _, s := range i.Config.Skills[c.ID] {
+		shape, err := skillShape(s)
+		if err != nil {
+			return nil, fmt.Errorf("skills.%s, skill %q: %w", c.ID, s.Skill, err)
+		}
+		agent.Skills = append(agent.Skills, issuer.Skill{
+			Skill: s.Skill, Grant: s.Grant, Operation: s.Operation, Handle: s.Handle, Write: s.Effect != "read", Shape: shape,
+		})
+	}
+	var err error
+	agent.Resources, err = i.Resources(c.ID)
+	return agent, err
+}
+
+// skillShape is the shape of a skill's arguments: those that are declared and
+// no others; the handle alone where only that is known; any where nothing is.
+func skillShape(s config.Skill) (powerbox.Shape, error) {
+	if len(s.Arguments) == 0 && s.Handle == "" {
+		return powerbox.AnyArguments(), nil
+	}
+	var fields []powerbox.Field
+	for name, c := range s.Arguments {
+		fields = append(fields, powerbox.Field{Name: name, Constraint: c.Constraint, Required: true})
+	}
+	if _, declared := s.Arguments[s.Handle]; s.Handle != "" && !declared {
+		fields = append(fields, powerbox.Field{Name: s.Handle, Constraint: powerbox.Wildcard{}, Required: true})
+	}
+	return powerbox.NewShape(powerbox.RestNone, fields...)
+}
+
+// declaredShape is what configuration says of a skill's arguments, for callers
+// with a capability or without: the declared ones and no others, or any. That
+// there is a handle binds only those who were given one.
+func declaredShape(s config.Skill) (powerbox.Shape, error) {
+	if len(s.Arguments) == 0 {
+		return powerbox.AnyArguments(), nil
+	}
+	return skillShape(s)
+}
+
+func (i *Instance) Resources(agent string) ([]catalogue.Item, error) {
+	r, ok := i.Config.Resources[agent]
+	if !ok {
+		return nil, nil
+	}
+	if r.File != "" {
+		data, err := os.ReadFile(string(r.File))
+		if err != nil {
+			return nil, fmt.Errorf("resources.%s: %w", agent, err)
+		}
+		return catalogue.Parse(string(r.File), data, agent)
+	}
+	inline := powerbox.Object(powerbox.Member{Name: "items", Value: powerbox.List(r.Items...)})
+	return catalogue.Parse("resources."+agent, inline.AppendJSON(nil), agent)
+}
+
+// offerBudgets are what a capability of an offer is good for in all.
+func offerBudgets(o config.Offer) (issuer.Budgets, error) {
+	b := issuer.Budgets{Uses: o.Uses}
+	for field, v := range o.Sum {
+		d, ok := v.Decimal()
+		if !ok {
+			return b, fmt.Errorf("sum.%s is %s; want a number", field, v.Kind())
+		}
+		if b.Sum == nil {
+			b.Sum = map[string]string{}
+		}
+		b.Sum[field] = d.String()
+	}
+	return b, nil
+}
+
+// Policies loads and checks the Cedar policies.
+func (i *Instance) Policies(agents []*issuer.Agent) (*policy.Engine, error) {
+	files, err := i.PolicyFiles()
+	if err != nil {
+		return nil, err
+	}
+	return i.policiesOf(files, agents)
+}
+
+// PolicyFiles are the texts of all policies, by their names.
+func (i *Instance) PolicyFiles() (map[string][]byte, error) {
+	names, err := config.Files(i.Config.Policies)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, name := range names {
+		if files[name], err = os.ReadFile(name); err != nil {
+			return nil, fmt.Errorf("policies: %w", err)
+		}
+	}
+	for _, a := range i.Config.Agents {
+		if len(a.Authorization.Roles) > 0 {
+			if files["agents, "+a.ID+", authorization.roles"], err = i.rolePolicies(a); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return files, nil
+}
+
+// policiesOf checks policies against what the agents offer and have.
+func (i *Instance) policiesOf(files map[string][]byte, agents []*issuer.Agent) (*policy.Engine, error) {
+	v := policy.Vocabulary{Attributes: map[string]catalogue.Type{}}
+	var items []catalogue.Item
+	for _, a := range agents {
+		items = append(items, a.Resources...)
+		for _, o := range i.Config.Offers[a.ID] {
+			for _, op := range i.Config.OperationsOf(a.ID, o) {
+				v.Operations = append(v.Operations, issuer.Qualify(a.ID, o.ID, op))
+			}
+		}
+	}
+	var err error
+	if v.Collections, err = catalogue.Collections(items); err != nil {
+		return nil, fmt.Errorf("resources: %w", err)
+	}
+	for _, u := range i.Config.Identity.Dev {
+		for name, value := range u.Attributes {
+			if t, ok := catalogue.TypeOf(value); ok {
+				v.Attributes[name] = t
+			}
+		}
+	}
+	return policy.Load(files, v)
+}
+
+// rolePolicies are the policies that a table of roles amounts to: one engine
+// decides, whoever wrote what it decides by (EXT-2).
+func (i *Instance) rolePolicies(a config.Agent) ([]byte, error) {
+	grants := map[string]config.Offer{}
+	for _, o := range i.Config.Offers[a.ID] {
+		grants[o.ID] = o
+	}
+	var text []byte
+	for _, role := range slices.Sorted(maps.Keys(a.Authorization.Roles)) {
+		for _, what := range a.Authorization.Roles[role] {
+			grant, operation, single := strings.Cut(what, "/")
+			o, offered := grants[grant]
+			if !offered || single && !slices.Contains(i.Config.OperationsOf(a.ID, o), operation) {
+				return nil, fmt.Errorf("agents, %s, authorization.roles, %s: %q is no grant of the agent, and no operation of one (grant/operation); grants are %s",
+					a.ID, role, what, strings.Join(slices.Sorted(maps.Keys(grants)), ", "))
+			}
+			action := fmt.Sprintf("action in Action::%q", a.ID+"/"+grant)
+			if single {
+				action = fmt.Sprintf("action == Action::%q", issuer.Qualify(a.ID, grant, operation))
+			}
+			text = fmt.Appendf(text, "permit(principal in Role::%q, %s, resource);\n", role, action)
+		}
+	}
+	return text, nil
+}
+
+// issuerPolicy lets the issuer ask the policy engine.
+type issuerPolicy struct{ engine *policy.Engine }
+
+func (p issuerPolicy) Permits(c identity.Caller, agent, grant, operation string, r *catalogue.Item) issuer.Ruling {
+	a := p.engine.Permits(policy.Principal{ID: c.Principal, Groups: c.Groups, Roles: c.Roles, Attributes: c.Attributes},
+		issuer.Qualify(agent, grant, operation), r, agent, grant)
+	return issuer.Ruling{Allow: a.Allow, Policies: a.Policies, MaximumLifetime: a.MaximumLifetime, Approval: a.Approval}
+}
+
+func (p issuerPolicy) Digest() string { return p.engine.Digest() }
+
+// standing is an authority of exact operations with any arguments, together
+// with what A2A does with the tasks that they start.
+func standing(names []string) (powerbox.Authority, error) {
+	var clauses []powerbox.Clause
+	if len(names) > 0 {
+		names = append(names, issuer.OperationMessage, issuer.OperationTaskRead, issuer.OperationTaskCancel, issuer.OperationPush, issuer.OperationCard)
+	}
+	for _, name := range names {
+		op, err := powerbox.ParseOperation(name)
+		if err != nil {
+			return powerbox.Authority{}, err
+		}
+		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: powerbox.AnyArguments()})
+	}
+	return powerbox.NewAuthority(powerbox.Window{Until: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}, token.MaxDepth, clauses...)
+}

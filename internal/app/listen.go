@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/powerbox-project/powerbox/internal/app/serve"
+)
+
+// listen opens the addresses of the agents that take gRPC, and puts TLS on all
+// of them and on the main one. After an error none of them is open.
+func (i *Instance) listen(ctx context.Context, main net.Listener, log *slog.Logger) ([]serve.Front, error) {
+	fronts := []serve.Front{{Listener: main, Handler: serve.GuardHosts(main.Addr(), i.Handler, i.Config.Issuer.URL)}}
+	for _, g := range i.grpc {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", g.listen)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("agents, %s, grpc.listen: %w", g.agent, err), serve.CloseAll(fronts))
+		}
+		fronts = append(fronts, serve.Front{Listener: l, Handler: serve.GuardHosts(l.Addr(), g.handler, g.address)})
+	}
+	if i.Config.Telemetry.Listen != "" {
+		f, err := serve.ListenTelemetry(ctx, i.telemetry, i.Config.Telemetry.Listen, log)
+		if err != nil {
+			return nil, errors.Join(err, serve.CloseAll(fronts))
+		}
+		fronts = append(fronts, f)
+	}
+	settings, err := serve.NewTLS("issuer.tls", i.Config.Issuer.TLS)
+	if err != nil {
+		return nil, errors.Join(err, serve.CloseAll(fronts))
+	}
+	if settings != nil {
+		i.Rereads.Add(settings.Source)
+	}
+	proxies, err := serve.ProxiesOf(i.Config.Proxies)
+	if err != nil {
+		return nil, errors.Join(err, serve.CloseAll(fronts))
+	}
+	for n, f := range fronts {
+		if f.Plain {
+			fronts[n].Listener = serve.Limited(f.Listener, nil, i.Config.Limits)
+			continue
+		}
+		fronts[n].Listener, fronts[n].Handler = serve.Limited(serve.Shedding(f.Listener, settings != nil, log), proxies, i.Config.Limits), proxies.Handler(f.Handler)
+		if n > 0 {
+			fronts[n].Listener = settings.On(fronts[n].Listener, "h2")
+		} else {
+			fronts[n].Listener = settings.On(fronts[n].Listener)
+		}
+	}
+	return fronts, nil
+}
+
+// Server is how the server serves.
+func (i *Instance) Server(log *slog.Logger) serve.Server {
+	c := i.Config
+	return serve.Server{
+		Limits: c.Limits, Notice: c.Defaults.DrainNotice, Drain: c.Defaults.Drain, Streams: i.gateway,
+		Sources: i.Rereads.All, Reload: i.reloads.told, Log: log,
+	}
+}

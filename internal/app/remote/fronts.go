@@ -1,0 +1,51 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/powerbox-project/powerbox/internal/app/serve"
+)
+
+// fronts are the addresses of the gateway: that of HTTP, and that of gRPC where
+// it is taken. After an error none of them is open.
+func (g *apartGateway) fronts(ctx context.Context, main net.Listener) ([]serve.Front, error) {
+	public := g.face.Load().gateway.URL(g.enrolled.Agent)
+	limits := g.face.Load().config.Limits
+	proxies, err := serve.ProxiesOf(g.options.Proxies)
+	if err != nil {
+		return nil, errors.Join(err, main.Close())
+	}
+	fronts := []serve.Front{{Listener: g.tls.On(serve.Limited(serve.Shedding(main, g.tls != nil, g.log), proxies, limits)), Handler: proxies.Handler(serve.GuardHosts(main.Addr(), g.handler(), public))}}
+	if g.options.Metrics != "" {
+		f, err := serve.ListenTelemetry(ctx, g.telemetry, g.options.Metrics, g.log)
+		if err != nil {
+			return nil, errors.Join(err, serve.CloseAll(fronts))
+		}
+		fronts = append(fronts, f)
+	}
+	if g.options.GRPC == "" {
+		return fronts, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", g.options.GRPC)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--grpc-listen: %w", err), serve.CloseAll(fronts))
+	}
+	if g.options.Dev && !serve.Loopback(l.Addr()) {
+		return nil, errors.Join(errors.New("--dev listens on loopback addresses only"), l.Close(), serve.CloseAll(fronts))
+	}
+	return append(fronts, serve.Front{Listener: g.tls.On(serve.Limited(serve.Shedding(l, g.tls != nil, g.log), proxies, limits), "h2"), Handler: proxies.Handler(serve.GuardHosts(l.Addr(), http.HandlerFunc(g.serveGRPC), g.options.Address))}), nil
+}
+
+// serveGRPC serves under the configuration that is in force.
+func (g *apartGateway) serveGRPC(w http.ResponseWriter, r *http.Request) {
+	h, err := g.face.Load().gateway.GRPC(g.enrolled.Agent)
+	if err != nil {
+		http.Error(w, "there is no such agent", http.StatusNotFound)
+		return
+	}
+	h.ServeHTTP(w, r)
+}

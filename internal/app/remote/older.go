@@ -1,0 +1,115 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ReachedFile keeps how far the feed was followed, over restarts.
+type ReachedFile string
+
+// Read returns the number, 0 where there is no file.
+func (f ReachedFile) Read() (int64, error) {
+	text, err := os.ReadFile(string(f))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	var n int64
+	if err == nil {
+		n, err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s does not say how far the feed was followed: %w", string(f), err)
+	}
+	return n, nil
+}
+
+func (f ReachedFile) Keep(n int64, log *slog.Logger) {
+	name := string(f)
+	err := os.WriteFile(name+".new", []byte(strconv.FormatInt(n, 10)), 0o600)
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		log.Error("how far revocations are known is not kept over a restart", slog.Any("error", err))
+	}
+}
+
+func (f ReachedFile) Forget() error {
+	if err := os.Remove(string(f)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// OlderName is the file in the state of a gateway that says that its server lacks
+// records which it had.
+const OlderName = "older-server"
+
+// compareEvery is how often a gateway compares the end of its chain at the server.
+const compareEvery = 30 * time.Second
+
+// wentBack notes that the server is an older copy. The gateway does not follow it until
+// an operator accepts that.
+func (g *apartGateway) wentBack(had, has int64) {
+	why := fmt.Sprintf("the server had %d records of this gateway and has %d: it was restored from an older copy. Restore the newest copy; "+
+		"to accept the older one: powerbox gateway accept-older --state %s --reason TEXT", had, has, g.options.State)
+	if g.follower.Older() == why {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(g.options.State, OlderName), []byte(why), 0o600); err != nil {
+		g.log.Error("that the server is an older copy is not kept over a restart", slog.Any("error", err))
+	}
+	g.follower.Distrust(why)
+	g.log.Error("calls are refused", slog.String("why", why))
+}
+
+// checkOlder compares the server with what was seen before the start.
+func (g *apartGateway) checkOlder(ctx context.Context) error {
+	why, err := os.ReadFile(filepath.Join(g.options.State, OlderName))
+	if err == nil {
+		g.follower.Distrust(string(why))
+		g.log.ErrorContext(ctx, "calls are refused", slog.String("why", string(why)))
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	g.compareEnd(ctx)
+	return nil
+}
+
+// compareEnd asks where the chain of this gateway ends at the server.
+func (g *apartGateway) compareEnd(ctx context.Context) {
+	sent := g.spool.Sent()
+	head, err := g.client.ChainEnd(ctx)
+	if err != nil {
+		g.log.WarnContext(ctx, "whether the server is an older copy cannot be told now", slog.Any("error", err))
+		return
+	}
+	if head.Sequence < sent {
+		g.wentBack(sent, head.Sequence)
+	}
+}
+
+// watchEnd compares until ctx ends.
+func (g *apartGateway) watchEnd(ctx context.Context) {
+	tick := time.NewTicker(compareEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			g.compareEnd(ctx)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/internal/app/serve"
+	"github.com/powerbox-project/powerbox/internal/config"
+)
+
+// DefaultState is where a gateway keeps its keys and what the server does not
+// have yet.
+const DefaultState = "powerbox-gateway"
+
+// Options are the flags of a gateway that runs.
+type Options struct {
+	State      string
+	Passphrase string // file
+	Listen     string
+	Upstream   string
+	GRPC       string // where gRPC is taken, "" for nowhere
+	Address    string // where clients reach that; "" for grpc
+	Lease      time.Duration
+	Lazy       time.Duration
+	Feeds      []string // relays of the feed
+	FeedToken  string   // file with what is shown to them
+	Dev        bool
+	Metrics    string // address of the metrics, "" for none
+	TLS        config.TLS
+	Proxies    config.Proxies
+	Traces     bool
+	MCP        MCPOptions
+}
+
+// listenOn opens the address of a gateway.
+func listenOn(p Process, o Options, l net.Listener) error {
+	if o.Dev && !serve.Loopback(l.Addr()) {
+		return errors.Join(errors.New("--dev listens on loopback addresses only"), l.Close())
+	}
+	if o.Dev {
+		fmt.Fprintln(p.Stderr, "NOT SAFE: --dev admits built-in users with fixed tokens. Use it for experiments on this machine only.")
+	}
+	return nil
+}
+
+// MCPOptions say how a gateway runs an MCP server that speaks by its standard input,
+// and whether it speaks so itself.
+type MCPOptions struct {
+	Exec       bool
+	Command    []string // behind --
+	Env        []string // names of variables that it gets
+	Sessions   int
+	Share      int    // of the sessions, for one client; 0 for a quarter
+	Stdio      bool   // one client, by our own standard input and output
+	Capability string // file with what that client shows
+	Key        string // file with the key of its holder
+	// read reads one capability of a file.
+	Read func(file string) (holder.Capability, error)
+}
+
+// Process is what a gateway has of its own process.
+type Process struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Now            func() time.Time
+}
+
+// Given are the variables of the environment that a command gets without being
+// named: none of them is a secret.
+var Given = []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"}
+
+// Check reports what does not go together.
+func (o MCPOptions) Check() error {
+	switch {
+	case !o.Exec && (len(o.Command) > 0 || len(o.Env) > 0 || o.Stdio):
+		return errors.New("a command, --mcp-env and --stdio go with --mcp-exec")
+	case o.Exec && len(o.Command) == 0:
+		return errors.New("--mcp-exec wants a command: powerbox gateway --mcp-exec -- COMMAND ARGUMENTS")
+	case o.Stdio != (o.Capability != "" && o.Key != ""), !o.Stdio && o.Capability+o.Key != "":
+		return errors.New("--stdio, --capability and --key go together: what the host's calls are made under, and by whom")
+	case o.Share < 0 || o.Share > o.Sessions:
+		return errors.New("--mcp-client-sessions is negative, or more than --mcp-sessions")
+	case o.Sessions < 1:
+		return errors.New("--mcp-sessions is less than 1")
+	}
+	for _, name := range o.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return fmt.Errorf("--mcp-env %q is no name of a variable", name)
+		}
+	}
+	return nil
+}

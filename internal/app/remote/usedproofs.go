@@ -1,0 +1,44 @@
+package remote
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/identity"
+)
+
+// callers makes what says who calls, with the proofs of before a restart.
+func (g *apartGateway) callers(f *face) (*identity.Authenticator, error) {
+	f.began = g.started
+	switch {
+	case g.face.Load() != nil:
+		// What sessions proved before is forgotten with the old configuration.
+		f.began = g.now().Truncate(time.Second).Add(time.Second)
+	case g.before != nil:
+		f.began = g.before.Sessions
+	}
+	believed, err := identity.Configured(f.config, identity.Surroundings{Read: f.read, Fetch: g.upstream, Dev: g.options.Dev, Started: f.began})
+	if err != nil {
+		return nil, err
+	}
+	believed.Own = app.ServerTakes(f.setup.OwnTokens)
+	if f.callers, err = identity.New(believed); err != nil {
+		return nil, err
+	}
+	if g.face.Load() == nil && g.before != nil {
+		err = f.callers.Restore(g.before.Callers, g.now())
+	}
+	return f.callers, err
+}
+
+// keepUsed keeps which proofs were used. Nothing is served any more.
+func (g *apartGateway) keepUsed() {
+	f := g.face.Load()
+	u := app.UsedProofs{
+		Began: g.started, Sessions: f.began, Ended: g.now(), Proofs: map[string]map[string]time.Time{"proof": g.replay.Used()}, Callers: f.callers.Used(),
+	}
+	if err := u.Keep(g.options.State); err != nil {
+		g.log.Warn("used proofs are not kept: proofs from before the next start will be refused", slog.Any("error", err))
+	}
+}

@@ -1,0 +1,43 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/telemetry"
+	"github.com/powerbox-project/powerbox/internal/version"
+)
+
+// NewTelemetry makes the meter that is asked for, nil for none.
+func NewTelemetry(ctx context.Context, listen string, traces bool) (*telemetry.Telemetry, error) {
+	if listen == "" && !traces {
+		return nil, nil
+	}
+	own := version.Read()
+	b := telemetry.Build{Version: own.Version, Commit: own.Commit, Go: own.Go}
+	t, err := telemetry.New(b)
+	if err == nil && traces {
+		err = t.Trace(ctx, b)
+	}
+	return t, err
+}
+
+// ListenTelemetry opens the address of the metrics. It has no TLS and asks for
+// no token: what is told there names nobody.
+func ListenTelemetry(ctx context.Context, t *telemetry.Telemetry, address string, log *slog.Logger) (Front, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return Front{}, fmt.Errorf("telemetry: %w", err)
+	}
+	if !Loopback(l.Addr()) {
+		log.WarnContext(ctx, "the metrics can be read by whoever reaches their address; use a loopback address, or a network of your own",
+			slog.String("listen", l.Addr().String()))
+	}
+	return Front{Listener: l, Handler: GuardHosts(l.Addr(), t.Handler()), Plain: true}, nil
+}
+
+// SpanTime bounds how long the last spans may take to be sent.
+const SpanTime = 5 * time.Second

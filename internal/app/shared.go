@@ -1,0 +1,151 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/steady"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+)
+
+// What a process that has its store alone remembers by itself, and what one of
+// several asks the store for. docs/adr/0067-what-nodes-share.md has the list.
+
+// keeper is where nodes keep things for each other, nil for one that is alone.
+func (i *Instance) keeper() api.Keeper {
+	if i.shared == nil {
+		return nil
+	}
+	return i.shared
+}
+
+// replays remember proofs of a kind.
+func (i *Instance) replays(kind string) gate.Replay {
+	if i.shared == nil {
+		return i.memory(kind)
+	}
+	return api.Replays{Keeper: i.shared, Kind: kind} // of chains
+}
+
+// sharedReplays is nil where the authenticator remembers by itself.
+func (i *Instance) sharedReplays(kind string) identity.Replay {
+	if i.shared == nil {
+		return nil
+	}
+	return api.Replays{Keeper: i.shared, Kind: kind}
+}
+
+// stale reports whether what others write cannot be known, nil where nobody does.
+func (i *Instance) stale() func() bool {
+	if i.shared == nil {
+		return nil
+	}
+	return func() bool { return i.follower.Stale() }
+}
+
+// caughtUp has requests wait until what other nodes have written is known.
+func (i *Instance) caughtUp(h http.Handler) http.Handler {
+	if i.shared == nil {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.follower.Handler(h).ServeHTTP(w, r) })
+}
+
+// follow keeps what is remembered here as other nodes have it, until ctx ends.
+func (i *Instance) follow(ctx context.Context, a Assembly, apart *api.Gateways) error {
+	if i.shared == nil {
+		return nil
+	}
+	var last issuer.Versions
+	i.follower = &api.Follower{Store: i.shared, Now: a.Now, Log: a.Log, Patience: i.Config.Limits.DependencyTime, Take: func(ctx context.Context, v issuer.Versions) error {
+		if v.Timeline != last.Timeline {
+			if err := i.Issuer.Anew(ctx); err != nil {
+				return err
+			}
+			last = issuer.Versions{Modes: -1, Gateways: -1, Agents: -1, Cards: -1}
+		}
+		if err := i.Issuer.CatchUp(ctx, v); err != nil {
+			return err
+		}
+		if v.Gateways != last.Gateways {
+			if err := apart.Load(ctx); err != nil {
+				return err
+			}
+		}
+		if v.Agents != last.Agents {
+			for _, p := range i.known {
+				p.Forget()
+			}
+		}
+		if v.Cards != last.Cards {
+			if err := i.agreed.Load(ctx, i.agentNames()); err != nil {
+				return err
+			}
+		}
+		last = v
+		return nil
+	}}
+	if err := i.follower.CatchUp(ctx); err != nil {
+		return err
+	}
+	go i.follower.Run(ctx)
+	go i.forget(ctx, a)
+	return nil
+}
+
+// The times of what nodes look after for each other.
+const (
+	forgetEvery = time.Minute
+	// abandonedTime is after how long a call that a person approved counts as one whose
+	// node has ended while it was made.
+	abandonedTime = 15 * time.Minute
+)
+
+// abandoned is before when a call was taken that nobody makes any more: at the start of
+// a process that is alone all are.
+func (i *Instance) abandoned(now time.Time) time.Time {
+	if i.shared == nil {
+		return now
+	}
+	return now.Add(-abandonedTime)
+}
+
+// forget deletes what nodes kept for each other when its time is over, and gives calls
+// up whose node has ended.
+func (i *Instance) forget(ctx context.Context, a Assembly) {
+	tick := time.NewTicker(forgetEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := i.shared.ForgetKept(ctx, steady.Past(a.Now()))
+		if i.desk != nil {
+			err = errors.Join(err, i.desk.Begin(ctx, i.abandoned(a.Now())))
+		}
+		if err != nil && ctx.Err() == nil {
+			a.Log.WarnContext(ctx, "what is over is not forgotten", slog.Any("error", err))
+		}
+	}
+}
+
+// recorded reads a record.
+func (i *Instance) recorded(ctx context.Context, id string) (r evidence.Record, err error) {
+	err = i.Store.View(ctx, func(rd issuer.Reader) error {
+		s, err := rd.Record(id)
+		if err == nil {
+			r = s.Record()
+		}
+		return err
+	})
+	return r, err
+}

@@ -1,0 +1,50 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/app/serve"
+	"github.com/powerbox-project/powerbox/internal/telemetry"
+)
+
+// watch has the meter read the state of the server.
+func (i *Instance) watch(log *slog.Logger) error {
+	return i.telemetry.Watch(telemetry.State{
+		RevocationSequence: i.Issuer.RevocationSequence, Shed: i.queue.Shed,
+		Waiting: i.messages(false), Undelivered: i.messages(true),
+		Unrecorded: func() int64 {
+			total, _ := i.gate.Unrecorded()
+			return total
+		},
+		Records: func() int64 {
+			n, err := i.Store.Records(context.Background())
+			if err != nil {
+				log.Error("the records could not be counted for the metrics", slog.Any("error", err))
+			}
+			return n
+		},
+	})
+}
+
+// committed returns what the store tells of its commits, nil for nobody.
+func (i *Instance) committed() func(changes int, took time.Duration) {
+	if i.telemetry == nil {
+		return nil
+	}
+	return i.telemetry.Committed
+}
+
+// Close sends what telemetry still has, and ends the store.
+func (i *Instance) Close() error {
+	i.unattend()
+	ctx, cancel := context.WithTimeout(context.Background(), serve.SpanTime)
+	defer cancel()
+	err := i.telemetry.Close(ctx)
+	if i.Store != nil {
+		err = errors.Join(err, i.Store.Close())
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
+)
+
+// IsCall reports whether a record is the decision about a call: of A2A or MCP, an
+// execution of the Agent Auth Protocol, or a call that another program asked about. The
+// list of action types says so, and of a type that is not on it the gate's own words do:
+// other programs and other versions write such. The outcome of a call is none.
+func IsCall(r evidence.Record) bool {
+	return r.Details.OutcomeOf == "" && DecidesCall(r)
+}
+
+// DecidesCall reports whether a record is about a call: its decision, or its outcome.
+func DecidesCall(r evidence.Record) bool {
+	class := action.ClassOf(r.ActionType)
+	return class == action.Call || class == action.Unlisted && r.Details.Gate != nil
+}
+
+// Others counts the records that decide about no call, by the class of their action.
+type Others map[string]int
+
+func (o Others) Add(r evidence.Record) {
+	if r.Details.OutcomeOf != "" || IsCall(r) {
+		return
+	}
+	o[cmp.Or(string(action.ClassOf(r.ActionType)), "unlisted")]++
+}
+
+func (o Others) String() string {
+	var parts []string
+	for _, class := range slices.Sorted(maps.Keys(o)) {
+		parts = append(parts, fmt.Sprintf("%d %s", o[class], class))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// FreeTextCall is the operation, in what operators read, of a call that names no skill.
+const FreeTextCall = "free text"
+
+// IsFreeText reports whether a call names no skill. Its record lists every operation that
+// the text could ask for, and none of them was called. A program that asks about a
+// hand-off says itself what the hand-off needs.
+func IsFreeText(r evidence.Record) bool {
+	return DecidesCall(r) && r.Details.Attempt == "admission" && !action.Handoff.Is(r.ActionType)
+}
+
+// SubjectOf is what a record is about, in what operators read.
+func SubjectOf(r evidence.Record) string {
+	if IsFreeText(r) {
+		return FreeTextCall
+	}
+	return r.Intent.Operation
+}

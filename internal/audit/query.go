@@ -1,0 +1,87 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// ErrNotThere says that the server has nothing of that name.
+var ErrNotThere = errors.New("there is nothing of that id")
+
+// Query selects records; empty members select everything.
+type Query struct {
+	Agent, Requester, Principal, Task, Trace, Operation, Capability, Decision, outcomeOf string
+
+	Since, Until time.Time
+	Before       string // id of a record: those that the log has before it
+	ID           string // of the one record that is wanted, in a bundle
+	Limit        int    // 0 for all
+	AnyOrder     bool   // whether the order does not matter, so that nothing need be kept
+}
+
+// Source has records: the log of a server, or a bundle.
+type Source interface {
+	// each yields the records that match, the last of the log first.
+	Each(ctx context.Context, q Query) iter.Seq2[evidence.Record, error]
+	// record looks one record up. The error is errNotThere where there is none.
+	Record(ctx context.Context, id string) (evidence.Record, error)
+}
+
+// Collect returns what a query selects.
+func Collect(ctx context.Context, from Source, q Query) ([]evidence.Record, error) {
+	var out []evidence.Record
+	for r, err := range from.Each(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// recordMember is what one flag and one member of a record have in common.
+type recordMember struct{ name, wanted, has string }
+
+func (q Query) members(r evidence.Record) []recordMember {
+	return []recordMember{
+		{"id", q.ID, r.ID},
+		{"agent", q.Agent, r.AgentID},
+		{"requester", q.Requester, r.Details.Requester},
+		{"principal", q.Principal, r.Details.Principal},
+		{"task", q.Task, r.TaskID},
+		{"trace", q.Trace, r.Details.TraceID},
+		{"operation", q.Operation, r.Intent.Operation},
+		{"capability", q.Capability, r.Details.Capability},
+		{"decision", q.Decision, string(r.Decision)},
+		{"outcome_of", q.outcomeOf, r.Details.OutcomeOf},
+	}
+}
+
+func (q Query) Selects(r evidence.Record) bool {
+	if !q.Since.IsZero() && r.Time.Before(q.Since) || !q.Until.IsZero() && r.Time.After(q.Until) {
+		return false
+	}
+	return !slices.ContainsFunc(q.members(r), func(m recordMember) bool { return m.wanted != "" && m.wanted != m.has })
+}
+
+// Values is the query as the server takes it, but for the page.
+func (q Query) Values() url.Values {
+	v := url.Values{}
+	for _, m := range q.members(evidence.Record{}) {
+		if m.wanted != "" {
+			v.Set(m.name, m.wanted)
+		}
+	}
+	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			v.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	return v
+}

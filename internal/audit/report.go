@@ -1,0 +1,375 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+// use is what one caller did with one operation of one agent.
+type use struct {
+	Caller    string   `json:"caller"` // configured name, holder id, or unknown
+	Agent     string   `json:"agent"`
+	Operation string   `json:"operation"` // grant/operation, free text, or unknown
+	Calls     int      `json:"calls"`
+	Allowed   int      `json:"allowed"`
+	Denied    int      `json:"denied"`
+	Observed  int      `json:"observed"` // let through by mode observe alone
+	AtScoped  level    `json:"scoped"`
+	AtRequire level    `json:"require"`
+	Reasons   []string `json:"reasons"` // codes of the denials, and of those there would be
+
+	grantable        int // calls that went on and that a scope can cover
+	own, ownMendable int // calls that are counted here and at no other operation, and those of them that a scope would mend
+}
+
+// level is what a mode would have done with the calls.
+type level struct {
+	// Denied could not go on as things are.
+	Denied int `json:"denied"`
+	// Mendable are those of the denied that only lack what the caller could
+	// have: a scope, or a capability.
+	Mendable int `json:"mendable"`
+	// Unknown were allowed without anybody looking at what this mode would.
+	Unknown int `json:"unknown"`
+}
+
+// Report is who called what.
+type Report struct {
+	Since time.Time `json:"since"`
+	Uses  []use     `json:"uses"`
+	// Frozen is what operators have stopped, now.
+	Frozen []Freeze `json:"frozen"`
+	// Other counts records that decide about no call, by class.
+	Other Others `json:"other"`
+}
+
+// Summary counts calls, by caller, agent and operation.
+type Summary map[[3]string]*use
+
+// Add counts a call. Records of issuing and of outcomes are none.
+func (s Summary) Add(r evidence.Record) {
+	if !IsCall(r) {
+		return
+	}
+	for i, operation := range operationsOf(r) {
+		k := [3]string{r.Details.Requester, r.AgentID, operation}
+		if s[k] == nil {
+			s[k] = &use{Caller: k[0], Agent: k[1], Operation: k[2], Reasons: []string{}}
+		}
+		s[k].count(r)
+		if i == 0 { // a call that needs several operations is one call
+			s[k].own++
+			if wouldScoped(r) == mendable {
+				s[k].ownMendable++
+			}
+		}
+	}
+}
+
+func (s Summary) List() []use {
+	out := []use{}
+	for _, u := range s {
+		slices.Sort(u.Reasons)
+		out = append(out, *u)
+	}
+	slices.SortFunc(out, func(a, b use) int {
+		return cmp.Or(strings.Compare(a.Caller, b.Caller), strings.Compare(a.Agent, b.Agent), strings.Compare(a.Operation, b.Operation))
+	})
+	return out
+}
+
+// sessionCall is the operation of a request of MCP that is about the session, or lists tools.
+const sessionCall = "MCP session"
+
+// unnamed is the operation of a call that names nothing that is configured.
+const unnamed = "unknown"
+
+// operationsOf are the operations that a call needed, as scopes name them. What
+// A2A itself does with a message comes with every operation and is left out,
+// unless the call was about nothing else.
+func operationsOf(r evidence.Record) []string {
+	if IsFreeText(r) {
+		return []string{FreeTextCall}
+	}
+	var names []string
+	if r.Details.Gate != nil {
+		for _, name := range r.Details.Gate.Required {
+			if name, ok := strings.CutPrefix(name, r.AgentID+"/"); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) > 0 {
+		return names
+	}
+	if action.OfSession(r.ActionType) {
+		return []string{sessionCall}
+	}
+	if name := r.Intent.Operation; strings.HasPrefix(name, "a2a.") && name != "a2a.message" {
+		return []string{name}
+	}
+	return []string{unnamed}
+}
+
+func (u *use) count(r evidence.Record) {
+	u.Calls++
+	for _, reason := range r.Details.Reasons {
+		if !slices.Contains(u.Reasons, reason.Code) {
+			u.Reasons = append(u.Reasons, reason.Code)
+		}
+	}
+	switch r.Decision {
+	case evidence.Allow:
+		u.Allowed++
+	case evidence.Deny:
+		u.Denied++
+	case evidence.Abstain:
+		if r.OutcomeStatus != "" || !Waits(r.Decision, r.Details.Reasons) {
+			u.Observed++ // what waits for a person is decided again
+		}
+	}
+	scoped := wouldScoped(r)
+	u.AtScoped.add(scoped)
+	if r.Decision != evidence.Deny && scoped != refused {
+		u.grantable++
+	}
+	u.AtRequire.add(wouldRequire(r))
+}
+
+// outcome is what a mode would have done with one call.
+type outcome uint8
+
+const (
+	goesOn   outcome = iota
+	untold           // the record does not say
+	mendable         // denied for want of a scope or a capability that there could be
+	refused          // denied whatever the caller brings
+)
+
+func (l *level) add(o outcome) {
+	switch o {
+	case goesOn:
+	case untold:
+		l.Unknown++
+	case mendable:
+		l.Denied++
+		l.Mendable++
+	case refused:
+		l.Denied++
+	}
+}
+
+// underCapability reports a call that was decided on a capability.
+func underCapability(r evidence.Record) bool {
+	return r.Details.Capability != "" && r.Decision != evidence.Abstain
+}
+
+// wouldScoped says what scoped would have done: whatever observe noted beside
+// the missing capability is what scoped denies (see gate).
+func wouldScoped(r evidence.Record) outcome {
+	if r.Decision == evidence.Allow {
+		if strings.HasSuffix(r.Details.Mode, "/"+string(gate.OnAmbient)) {
+			return untold // the fallback of prefer is not held against a scope
+		}
+		return goesOn
+	}
+	return worst(r, r.Decision == evidence.Deny, func(code string) outcome {
+		switch code {
+		case gate.CodeCapabilityRequired, gate.CodeUndeclaredAmbient, "free_text_unsafe":
+			return goesOn
+		case gate.CodeScope:
+			return ofNamed(r)
+		}
+		return refused
+	})
+}
+
+// wouldRequire says what require would have done. That nobody presented a
+// capability does not make everything refused: it is mendable where the caller
+// is known and the operation is offered.
+func wouldRequire(r evidence.Record) outcome {
+	if underCapability(r) && r.Decision == evidence.Allow {
+		return goesOn
+	}
+	if r.Decision == evidence.Allow {
+		return ofKnown(r)
+	}
+	return worst(r, true, func(code string) outcome {
+		switch code {
+		case gate.CodeCapabilityRequired, gate.CodeUndeclaredAmbient, gate.CodeScope, gate.CodeRevoked, string(powerbox.CodeExpired):
+			return ofKnown(r)
+		case "free_text_unsafe":
+			return goesOn
+		}
+		return refused
+	})
+}
+
+// worst is the worst of what the reasons of a call mean.
+func worst(r evidence.Record, denied bool, of func(code string) outcome) outcome {
+	var out outcome
+	for _, reason := range r.Details.Reasons {
+		out = max(out, of(reason.Code))
+	}
+	if denied && len(r.Details.Reasons) == 0 {
+		return refused
+	}
+	return out
+}
+
+// ofKnown is what can be mended for a caller that proved who it is.
+func ofKnown(r evidence.Record) outcome {
+	if r.Details.Requester == unknownCaller || r.Details.Requester == "" {
+		return refused
+	}
+	return mendable
+}
+
+// ofNamed is what a scope can mend: callers have scopes by their configured
+// names.
+func ofNamed(r evidence.Record) outcome {
+	if !IsNamed(r.Details.Requester) {
+		return refused
+	}
+	return mendable
+}
+
+// unknownCaller is the requester of a record whose caller showed nothing.
+const unknownCaller = "unknown"
+
+// IsNamed reports whether a requester is a name of the configuration; what
+// proved a key, client or certificate without having a name has a colon in it.
+func IsNamed(requester string) bool {
+	return requester != "" && requester != unknownCaller && !strings.Contains(requester, ":")
+}
+
+// Text says what a level would do: how many it denies, and how many of these
+// only want what the caller could have.
+func (l level) Text(want string) string {
+	var parts []string
+	if n := l.Denied - l.Mendable; n > 0 {
+		parts = append(parts, fmt.Sprintf("deny %d", n))
+	}
+	if l.Mendable > 0 {
+		parts = append(parts, fmt.Sprintf("want %s for %d", want, l.Mendable))
+	}
+	if l.Unknown > 0 {
+		parts = append(parts, fmt.Sprintf("not known for %d", l.Unknown))
+	}
+	if len(parts) == 0 {
+		return "allow"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// nameSkill says how callers of free text name the skill that they mean.
+const nameSkill = "send it to the skill's URL (.../skills/SKILL), as a data part {\"skill\", \"arguments\"}, or with powerbox call --skill"
+
+// Advice says what stands between these calls and more enforcement.
+func (r Report) Advice() []string {
+	var lines []string
+	var unnamedCalls, builtIn, anonymous, unnamedOperation, scope, free int
+	for _, u := range r.Uses {
+		if u.Operation == FreeTextCall {
+			free += u.own
+		} else {
+			scope += u.ownMendable
+		}
+		switch {
+		case u.Caller == unknownCaller:
+			anonymous += u.own
+		case IsBuiltIn(u.Caller):
+			builtIn += u.own
+		case !IsNamed(u.Caller):
+			unnamedCalls += u.own
+		}
+		if u.Operation == unnamed {
+			unnamedOperation += u.own
+		}
+	}
+	add := func(n int, which string) {
+		if n > 0 {
+			lines = append(lines, plain.Count(n, "call")+" "+which)
+		}
+	}
+	add(scope, "outside the caller's scope: powerbox report --grants prints scopes that cover them")
+	add(free, "in free text, which names no skill: "+nameSkill)
+	add(unnamedCalls, "of callers without a name: name them in identity.callers")
+	add(builtIn, "of built-in users, whom identity.callers cannot name: "+OwnKey)
+	add(anonymous, "of callers that showed nothing: they need a session, a key or a certificate before anything can be granted to them")
+	add(unnamedOperation, "to nothing that is configured: see powerbox evidence list, and skills in the configuration")
+	return lines
+}
+
+// grantFile is the scopes section that covers what was observed.
+type grantFile struct {
+	Scopes map[string]map[string][]string `json:"scopes"`
+	// Unnamed callers proved something but have no name in the configuration.
+	Unnamed map[string][]string `json:"unnamed"`
+	// Left counts calls that no scope can cover, by reason.
+	Left map[string]int `json:"left_out"`
+}
+
+func (r Report) Grants() grantFile {
+	g := grantFile{Scopes: map[string]map[string][]string{}, Unnamed: map[string][]string{}, Left: map[string]int{}}
+	for _, u := range r.Uses {
+		switch {
+		case strings.HasPrefix(u.Operation, "a2a."), u.Operation == sessionCall:
+			// Comes with every scope.
+		case u.Operation == FreeTextCall:
+			g.Left["free text names no skill; "+nameSkill] += u.Calls
+		case u.Operation == unnamed:
+			g.Left["nothing that is configured was named"] += u.Calls
+		case u.Caller == unknownCaller:
+			if u.own > 0 {
+				g.Left["the caller showed nothing"] += u.own
+			}
+		case !IsNamed(u.Caller):
+			g.Unnamed[u.Caller] = append(g.Unnamed[u.Caller], u.Agent+": "+u.Operation)
+		case u.grantable == 0:
+			g.Left["they were denied, or would be whatever the scope"] += u.Calls
+		default:
+			if g.Scopes[u.Caller] == nil {
+				g.Scopes[u.Caller] = map[string][]string{}
+			}
+			g.Scopes[u.Caller][u.Agent] = append(g.Scopes[u.Caller][u.Agent], u.Operation)
+		}
+	}
+	return g
+}
+
+// IsBuiltIn reports whether a requester is a built-in user that called without a key. No rule of
+// identity.callers can name it.
+func IsBuiltIn(requester string) bool { return strings.HasPrefix(requester, "dev:") }
+
+// OwnKey is what gives an agent a name that has none that can be proved.
+const OwnKey = "give the calling agent a key (powerbox keys new FILE), have it call with it, and add {agent: NAME, key: THUMBPRINT} to identity.callers"
+
+// NameCaller says how a caller without a name gets one.
+func NameCaller(holder string) string {
+	if IsBuiltIn(holder) {
+		return fmt.Sprintf("%s is a built-in user and no agent, so identity.callers cannot name it; %s, and observe again", holder, OwnKey)
+	}
+	return fmt.Sprintf("%s has no name; add it to identity.callers, as %s, and observe again", holder, CallerRule(holder))
+}
+
+// CallerRule is the line of identity.callers that names a holder.
+func CallerRule(holder string) string {
+	kind, value, _ := strings.Cut(holder, ":")
+	switch kind {
+	case "key", "client", "mtls":
+		return fmt.Sprintf("{agent: NAME, %s: %s}", kind, plain.Quoted(value))
+	case "spiffe":
+		return fmt.Sprintf("{agent: NAME, spiffe: %s}", plain.Quoted(holder))
+	}
+	return "{agent: NAME, key: THUMBPRINT} with a key of its own"
+}

@@ -1,0 +1,178 @@
+package capability
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/cli/auth"
+	"github.com/powerbox-project/powerbox/internal/cli/design"
+)
+
+// callFlags are one call of a skill.
+type callFlags struct {
+	holder     cli.HolderFlags
+	capability string
+	skill      string
+	arguments  string
+	via        string
+	agent      auth.Flags
+	needs      string
+	features   []string
+}
+
+// viaAgentAuth is the protocol of --via beside A2A.
+const viaAgentAuth = "agent-auth"
+
+// checkVia checks --via, which is a2a where it is absent.
+func checkVia(via string) error {
+	switch via {
+	case "a2a", viaAgentAuth:
+		return nil
+	}
+	return cli.Usage(fmt.Errorf("--via is %q; want a2a or %s", via, viaAgentAuth))
+}
+
+func NewCall(p *cli.Program) *cobra.Command {
+	var c callFlags
+	cmd := &cobra.Command{
+		Use:   "call AGENT_URL --skill SKILL [--arguments JSON] [--capability FILE] --key FILE",
+		Short: "Call a skill of an agent; exit 3 when it is denied",
+		Long: "With a capability the call is a2a/skill/invoke with a proof of it. Without one it is the SendMessage that a\n" +
+			"stock client sends, with the user's session where there is one: what that may do is for the agent's mode to say.\n\n" +
+			"With --via agent-auth a capability of a provider of the Agent Auth Protocol is executed, by an agent that powerbox agent connect\n" +
+			"made: AGENT_URL is then its id, or a provider at which there is one agent.",
+		Args: cobra.ExactArgs(1),
+	}
+	output := cli.OutputFlag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&c.capability, "capability", "", "capability `file` to call under")
+	f.StringVar(&c.skill, "skill", "", "skill to call (required)")
+	f.StringVar(&c.arguments, "arguments", "{}", "arguments of the skill, a JSON object")
+	c.addNeeds(cmd)
+	f.StringVar(&c.via, "via", "a2a", "protocol: a2a, or agent-auth")
+	c.holder.AddEither(cmd)
+	c.agent.Add(cmd)
+	cli.Required(cmd, "skill")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkVia(c.via); err != nil {
+			return err
+		}
+		arguments, err := powerbox.ParseValue([]byte(c.arguments))
+		if err == nil && arguments.Kind() != powerbox.KindObject {
+			err = errors.New(`want an object such as {"title": "x"}`)
+		}
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--arguments: %w", err))
+		}
+		if c.via == viaAgentAuth {
+			if err := foreign(cmd, "capability", "key", "session", "session-file", "by-reference", "certificate", "certificate-key", "ca", "needs", "feature"); err != nil {
+				return err
+			}
+			return auth.Execute(cmd.Context(), p, &c.agent, args[0], c.skill, arguments, *output)
+		}
+		client, err := p.HolderClient(c.holder)
+		if err != nil {
+			return err
+		}
+		agent, err := client.Discover(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if err := fits(p, agent, c, *output); err != nil {
+			return err
+		}
+		result, err := call(cmd.Context(), p, client, agent, c, arguments)
+		if err != nil {
+			return p.Denied(err, *output)
+		}
+		if *output == "json" {
+			fmt.Fprintln(p.Stdout, string(result))
+			return nil
+		}
+		fmt.Fprintln(p.Stdout, answerText(result))
+		return nil
+	}
+	return cmd
+}
+
+func (c *callFlags) addNeeds(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.needs, "needs", "", "`file` with what the task needs of the agent (docs/reference/cards.md); where its card does not declare that, nothing is sent")
+	cmd.Flags().StringSliceVar(&c.features, "feature", nil, "`feature` that the task relies on, such as context_reuse; as --needs")
+}
+
+// fits asks whether the agent will do, where the caller says what for: before
+// anything is sent (CARD-8).
+func fits(p *cli.Program, agent holder.Agent, c callFlags, output string) error {
+	if c.needs == "" && len(c.features) == 0 {
+		return nil
+	}
+	needs, err := design.ReadNeeds(p, design.NeedFlags{File: c.needs, Needs: agentcard.Needs{Features: c.features}})
+	if err != nil {
+		return err
+	}
+	needs.Skills = append(needs.Skills, c.skill)
+	answer := agent.Fits(needs)
+	if answer.Compatible {
+		return nil
+	}
+	if err := design.PrintCheck(p, design.CheckJSON{Answer: answer}, output); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.Stderr, "powerbox: nothing was sent")
+	return cli.Exit(cli.ExitDenied, nil)
+}
+
+// foreign refuses flags that mean nothing with --via agent-auth.
+func foreign(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			return cli.Usage(fmt.Errorf("--%s is for a2a; with --via %s the store has the keys", name, viaAgentAuth))
+		}
+	}
+	return nil
+}
+
+func call(ctx context.Context, p *cli.Program, client *holder.Client, agent holder.Agent, c callFlags, arguments powerbox.Value) (json.RawMessage, error) {
+	if c.capability == "" {
+		return client.Send(ctx, agent, c.skill, arguments)
+	}
+	held, err := p.ReadCapabilities(c.capability)
+	if err != nil {
+		return nil, err
+	}
+	under, err := pick(held, agent, c.skill, arguments, client)
+	if err != nil {
+		return nil, err
+	}
+	if len(under.Chain) == 0 && under.ScopeToken == "" && client.Session == nil {
+		return nil, cli.Usage(fmt.Errorf("the capability is by reference only, so the call needs the user's session; use --session-file or %s", cli.SessionEnv))
+	}
+	return client.Invoke(ctx, agent, under, c.skill, arguments)
+}
+
+// pick returns a capability of the agent that permits the call. Where none
+// does, the agent says so better than we could, and on record.
+func pick(held []holder.Capability, agent holder.Agent, skill string, arguments powerbox.Value, client *holder.Client) (holder.Capability, error) {
+	var other *holder.Capability
+	for i := range held {
+		if held[i].Agent != agent.Issuer {
+			continue
+		}
+		if held[i].Permits(agent.Skills[skill].Operation, arguments, client.Now()) {
+			return held[i], nil
+		}
+		other = &held[i]
+	}
+	if other == nil {
+		return holder.Capability{}, cli.Usage(fmt.Errorf("the file has no capability of %s; it has one of %s", agent.Issuer, held[0].Agent))
+	}
+	return *other, nil
+}

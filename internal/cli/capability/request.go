@@ -1,0 +1,192 @@
+package capability
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/holder/agentauth"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/cli/auth"
+)
+
+// requestFlags are what a request asks for.
+type requestFlags struct {
+	holder     cli.HolderFlags
+	params     holder.RequestParams
+	collection string
+	filters    []string
+	expires    string
+	out        string
+	via        string
+	wait       bool
+	agent      auth.Flags
+	asking     auth.AskingFlags
+}
+
+func NewRequest(p *cli.Program) *cobra.Command {
+	var r requestFlags
+	cmd := &cobra.Command{
+		Use:   "request AGENT_URL --grant GRANT --purpose TEXT --key FILE",
+		Short: "Ask an agent for a capability for one task; exit 3 when it is refused",
+		Example: "  powerbox request http://127.0.0.1:8700/agents/documents --grant documents:read --purpose 'Summarize the quarter' \\\n" +
+			"    --collection reports --filter quarter=2025-Q1 --key holder.jwk --session-file alice.session --out capability.json",
+		Long: "With --via agent-auth an agent that powerbox agent connect made asks its provider for more, and waits for the person who\n" +
+			"approves: AGENT_URL is then its id, or a provider at which there is one agent, and a grant is a capability. With --out it also\n" +
+			"has the provider issue tokens for these grants, where that does: powerbox narrow --agent passes them on.\n\n" +
+			"A caller without a key uses --by-reference: the agent knows it by the OAuth client of its session or by its certificate.\n" +
+			"What to send with its calls is printed.",
+		Args: cobra.ExactArgs(1),
+	}
+	output := cli.OutputFlag(cmd)
+	f := cmd.Flags()
+	f.StringSliceVar(&r.params.Grants, "grant", nil, "grant to ask for; may be repeated (required)")
+	f.StringVar(&r.params.Purpose, "purpose", "", "what the task is, in your own words (required)")
+	f.StringSliceVar(&r.params.Operations, "operation", nil, "operation of the grants; all of theirs where absent")
+	f.StringVar(&r.collection, "collection", "", "collection of resources to ask for")
+	f.StringArrayVar(&r.filters, "filter", nil, "attribute=text, or attribute:=JSON, that the resources must have")
+	f.StringVar(&r.expires, "expires", "", "how long, such as 30m, in whole seconds or rounded up to them, or until when")
+	f.StringVar(&r.params.Task, "task", "", "A2A task or context that it is for")
+	f.StringVar(&r.params.Tenant, "tenant", "", "tenant of the agent, in which that task is")
+	f.BoolVar(&r.params.Push, "push", false, "ask for push notifications as well")
+	f.BoolVar(&r.params.Card, "card", false, "ask for the agent's extended card as well")
+	f.BoolVar(&r.params.ScopeToken, "scope-token", false, "ask for a scope token of the authorization extension")
+	f.BoolVar(&r.wait, "wait", false, "where a person has to approve, wait for the answer")
+	f.StringVar(&r.out, "out", "", "capability `file` to write, with mode 0600")
+	f.StringVar(&r.via, "via", "a2a", "protocol: a2a, or agent-auth")
+	r.holder.AddEither(cmd)
+	r.agent.Add(cmd)
+	r.asking.Add(cmd)
+	cli.Required(cmd, "grant", "purpose")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkVia(r.via); err != nil {
+			return err
+		}
+		if err := cli.CanWrite(r.out); err != nil {
+			return err
+		}
+		if r.via == viaAgentAuth {
+			return requestCapability(p, cmd, &r, args[0], *output)
+		}
+		return requestOfAgent(cmd.Context(), p, &r, args[0], *output)
+	}
+	return cmd
+}
+
+// requestOfAgent asks an agent for capabilities.
+func requestOfAgent(ctx context.Context, p *cli.Program, r *requestFlags, url, output string) error {
+	client, err := p.HolderClient(r.holder)
+	if err != nil {
+		return err
+	}
+	if client.Session == nil {
+		return cli.Usage(fmt.Errorf("a request is made for a user; give the access token by --session-file or %s", cli.SessionEnv))
+	}
+	if r.params.Query, err = query(r.collection, r.filters); err != nil {
+		return err
+	}
+	if r.params.Expires, err = cli.Expiry(r.expires, p.Now()); err != nil {
+		return err
+	}
+	agent, err := client.Discover(ctx, url)
+	if err != nil {
+		return err
+	}
+	ask := client.Request
+	if r.wait {
+		ask = func(ctx context.Context, agent holder.Agent, params holder.RequestParams) ([]holder.Capability, error) {
+			return client.RequestAndWait(ctx, agent, params, func(asked *holder.Pending) {
+				fmt.Fprintf(p.Stderr, "powerbox: a person has to approve this, at %s; waiting\n", asked.ApprovalURL)
+			})
+		}
+	}
+	held, err := ask(ctx, agent, r.params)
+	if err != nil {
+		return p.Denied(err, output)
+	}
+	return p.PrintCapabilities(held, r.out, output)
+}
+
+// requestCapability asks a provider for more, for one of its agents.
+func requestCapability(p *cli.Program, cmd *cobra.Command, r *requestFlags, of, output string) error {
+	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "tenant", "push", "card", "scope-token", "wait", "key", "session", "session-file", "by-reference", "certificate", "certificate-key", "ca")
+	if err != nil {
+		return err
+	}
+	asks, err := r.asking.Asks(r.params.Grants)
+	if err != nil {
+		return err
+	}
+	client, err := auth.AgentClient(p, &r.agent)
+	if err != nil {
+		return err
+	}
+	agent, err := auth.AgentOf(client, of)
+	if err != nil {
+		return err
+	}
+	r.asking.With.Reason = r.params.Purpose
+	a, err := client.RequestCapability(cmd.Context(), agent, asks, r.asking.With)
+	if r.out == "" {
+		return auth.Connected(p, a, err, r.asking.With.NoWait, output)
+	}
+	if refused := (*agentauth.Error)(nil); err != nil && (!errors.As(err, &refused) || refused.Code != alreadyGranted) {
+		return auth.Refused(p, err, output)
+	}
+	return tokensOfGrants(cmd.Context(), p, client, agent, r, output)
+}
+
+// alreadyGranted is what a provider says of a grant that an agent has.
+const alreadyGranted = "already_granted"
+
+// tokensOfGrants has a provider issue tokens for grants of an agent, and writes them
+// as capabilities.
+func tokensOfGrants(ctx context.Context, p *cli.Program, client *agentauth.Client, agent string, r *requestFlags, output string) error {
+	tokens, err := client.Tokens(ctx, agent, agentauth.TokenAsk{Capabilities: r.params.Grants})
+	if err != nil {
+		return auth.Refused(p, err, output)
+	}
+	held := make([]holder.Capability, len(tokens))
+	for i, t := range tokens {
+		held[i] = holder.Capability{
+			ID: t.ID, Agent: t.Issuer, Grant: t.Grant, Operations: t.Operations, Expires: t.Expires, RevocationID: t.RevocationID, Principal: t.Principal, Chain: t.Chain,
+		}
+	}
+	return p.PrintCapabilities(held, r.out, output)
+}
+
+// query is the resource query of the flags; null where they ask for none.
+func query(collection string, filters []string) (powerbox.Value, error) {
+	if collection == "" {
+		if len(filters) > 0 {
+			return powerbox.Value{}, cli.Usage(fmt.Errorf("--filter %q selects in a collection; add --collection", filters[0]))
+		}
+		return powerbox.Value{}, nil
+	}
+	var members []powerbox.Member
+	for _, f := range filters {
+		name, text, ok := strings.Cut(f, "=")
+		if !ok || name == "" || name == ":" {
+			return powerbox.Value{}, cli.Usage(fmt.Errorf("--filter is %q; want attribute=text or attribute:=JSON", f))
+		}
+		value := powerbox.String(text)
+		if plain, isJSON := strings.CutSuffix(name, ":"); isJSON {
+			var err error
+			if value, err = powerbox.ParseValue([]byte(text)); err != nil {
+				return powerbox.Value{}, cli.Usage(fmt.Errorf("--filter %s: %w", plain, err))
+			}
+			name = plain
+		}
+		members = append(members, powerbox.Member{Name: name, Value: value})
+	}
+	all := []powerbox.Member{{Name: "collection", Value: powerbox.String(collection)}}
+	if len(members) > 0 {
+		all = append(all, powerbox.Member{Name: "filter", Value: powerbox.Object(members...)})
+	}
+	return powerbox.Object(all...), nil
+}

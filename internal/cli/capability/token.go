@@ -1,0 +1,310 @@
+package capability
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+func NewToken(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Verify, inspect, derive and issue capability tokens, offline",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTokenVerify(p), newTokenVerifyScopes(p), newTokenInspect(p), newTokenDerive(p), newTokenIssue(p))
+	return cmd
+}
+
+func newTokenVerify(p *cli.Program) *cobra.Command {
+	var anchors, chain, proof, operation, arguments, audience string
+	var at int64
+	var revoked []string
+	cmd := &cobra.Command{
+		Use:   "verify --anchors JWKS --chain FILE --proof FILE --operation NAME --arguments JSON --at UNIX",
+		Short: "Decide one call from files alone: exit 0 allowed, 3 denied",
+		Long: "Verify checks a chain of tokens and the proof of one call against trusted keys, as an enforcement point\n" +
+			"does, without any server. The chain is a JSON array of compact tokens, root first. What is malformed or\n" +
+			"missing is denied with a reason; a file that cannot be read is an error.",
+	}
+	output := cli.OutputFlag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&anchors, "anchors", "", "file with the JWK Set of the trusted issuers (required)")
+	f.StringVar(&chain, "chain", "", "file with the chain (required)")
+	f.StringVar(&proof, "proof", "", "file with the proof of the call")
+	f.StringVar(&operation, "operation", "", "exact name of the operation")
+	f.StringVar(&arguments, "arguments", "", "arguments of the call, a JSON object")
+	f.Int64Var(&at, "at", 0, "the time that decides, in seconds since 1970 (required)")
+	f.StringVar(&audience, "audience", "", "audience that the proof must name; not looked at where absent")
+	f.StringSliceVar(&revoked, "revoked", nil, "revoked ids: jti of a token or hash of its signing input")
+	cli.Required(cmd, "anchors", "chain", "at")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		r := token.CheckRequest{Operation: operation, Arguments: []byte(arguments), At: time.Unix(at, 0), Audience: audience, Revoked: revoked}
+		var err error
+		if r.Anchors, err = p.ReadFile(anchors); err != nil {
+			return err
+		}
+		if r.Chain, err = p.ReadFile(chain); err != nil {
+			return err
+		}
+		if proof != "" {
+			if r.Proof, err = p.ReadFile(proof); err != nil {
+				return err
+			}
+		}
+		return answer(p, token.Check(r), *output)
+	}
+	return cmd
+}
+
+// answer prints a decision. A denial is an answer, not an error.
+func answer(p *cli.Program, result token.CheckResult, output string) error {
+	if output == "json" {
+		if err := json.NewEncoder(p.Stdout).Encode(result); err != nil {
+			return err
+		}
+	} else if result.Allowed {
+		fmt.Fprintln(p.Stdout, "allow")
+	} else {
+		fmt.Fprintln(p.Stdout, "deny")
+		for _, e := range result.Reasons {
+			fmt.Fprintln(p.Stdout, " ", e.Error())
+		}
+	}
+	if !result.Allowed {
+		return cli.Exit(cli.ExitDenied, nil)
+	}
+	return nil
+}
+
+func newTokenInspect(p *cli.Program) *cobra.Command {
+	var chain string
+	cmd := &cobra.Command{
+		Use:   "inspect --chain FILE",
+		Short: "Show what each token of a chain says and what it narrowed; verifies no signature",
+	}
+	output := cli.OutputFlag(cmd)
+	cmd.Flags().StringVar(&chain, "chain", "", "file with the chain (required)")
+	cli.Required(cmd, "chain")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		u, err := readChain(p, chain)
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return json.NewEncoder(p.Stdout).Encode(linksJSON(u.Describe()))
+		}
+		for i, l := range u.Describe() {
+			printLink(p, i, l)
+		}
+		fmt.Fprintln(p.Stderr, "powerbox: no signature was verified")
+		return nil
+	}
+	return cmd
+}
+
+func printLink(p *cli.Program, i int, l token.Link) {
+	fmt.Fprintf(p.Stdout, "token %d  %s\n", i, l.ID)
+	fmt.Fprintf(p.Stdout, "  issuer   %s\n  holder   %s\n", l.Issuer, l.Holder)
+	fmt.Fprintf(p.Stdout, "  good     %s to %s\n", l.IssuedAt.Format(time.RFC3339), l.Expires.Format(time.RFC3339))
+	fmt.Fprintf(p.Stdout, "  depth    %d of %d\n  hash     %s\n", l.Depth, l.MaxDepth, l.Hash)
+	for _, c := range l.Tools {
+		fmt.Fprintf(p.Stdout, "  may      %s%s\n", c.Pattern, cli.ArgumentsText(c.Shape))
+	}
+	for _, n := range l.Narrowed {
+		fmt.Fprintf(p.Stdout, "  narrowed %s\n", n)
+	}
+}
+
+// linkJSON is the stable form of one token.
+type linkJSON struct {
+	ID       string          `json:"id"`
+	Hash     string          `json:"hash"`
+	Issuer   string          `json:"issuer"`
+	Holder   string          `json:"holder"`
+	IssuedAt time.Time       `json:"issued_at"`
+	Expires  time.Time       `json:"expires"`
+	Depth    int             `json:"depth"`
+	MaxDepth int             `json:"max_depth"`
+	Tools    json.RawMessage `json:"tools"`
+	Narrowed []string        `json:"narrowed"`
+}
+
+func linksJSON(links []token.Link) []linkJSON {
+	out := make([]linkJSON, len(links))
+	for i, l := range links {
+		out[i] = linkJSON{
+			l.ID, l.Hash, l.Issuer, l.Holder, l.IssuedAt, l.Expires, l.Depth, l.MaxDepth,
+			token.ToolsJSON(l.Tools).AppendJSON(nil), append([]string{}, l.Narrowed...),
+		}
+	}
+	return out
+}
+
+// readChain reads a chain file. What it holds is not verified.
+func readChain(p *cli.Program, name string) (token.Unverified, error) {
+	data, err := p.ReadFile(name)
+	if err != nil {
+		return token.Unverified{}, err
+	}
+	tokens, err := token.ParseChainFile(data)
+	if err != nil {
+		return token.Unverified{}, cli.Invalid(err)
+	}
+	u, err := token.ParseChain(tokens)
+	return u, cli.Invalid(err)
+}
+
+// newID returns a UUIDv7, as the draft's section 3.2 recommends.
+func newID() (string, error) {
+	id, err := uuid.NewV7FromReader(rand.Reader)
+	return id.String(), err
+}
+
+// timeOf returns the time that a flag gives, or the clock's.
+func timeOf(p *cli.Program, unix int64) time.Time {
+	if unix == 0 {
+		return p.Now()
+	}
+	return time.Unix(unix, 0)
+}
+
+func newTokenDerive(p *cli.Program) *cobra.Command {
+	var d derivation
+	cmd := &cobra.Command{
+		Use:   "derive --chain FILE --key FILE --holder FILE (--anchors JWKS | --unsafe-trust-root)",
+		Short: "Derive a narrower token as the holder of a chain; prints the longer chain",
+		Long: "Derive works offline. It refuses, with the whole list, what would be wider than the chain's last token.\n" +
+			"Without --tools all operations are kept; without --expires the expiry is.",
+	}
+	f := cmd.Flags()
+	f.StringVar(&d.chain, "chain", "", "file with the chain (required)")
+	f.StringVar(&d.key, "key", "", "file with the private JWK of the chain's holder (required)")
+	f.StringVar(&d.holder, "holder", "", "file with the public JWK of the next holder (required)")
+	f.StringVar(&d.anchors, "anchors", "", "file with the JWK Set of the trusted issuers")
+	f.BoolVar(&d.trustRoot, "unsafe-trust-root", false, "derive without knowing the issuer's key")
+	f.StringVar(&d.tools, "tools", "", "operations to keep, a tools map as in the token")
+	f.Int64Var(&d.expires, "expires", 0, "when the new token expires, in seconds since 1970")
+	f.IntVar(&d.depth, "depth", 0, "how often the new token may be passed on")
+	f.Int64Var(&d.at, "at", 0, "the time of derivation in seconds since 1970; the clock's where absent")
+	cli.Required(cmd, "chain", "key", "holder")
+	cmd.MarkFlagsMutuallyExclusive("anchors", "unsafe-trust-root")
+	cmd.MarkFlagsOneRequired("anchors", "unsafe-trust-root")
+	cmd.RunE = func(*cobra.Command, []string) error { return derive(p, d) }
+	return cmd
+}
+
+type derivation struct {
+	chain, key, holder, anchors, tools string
+	trustRoot                          bool
+	expires, at                        int64
+	depth                              int
+}
+
+func derive(p *cli.Program, d derivation) error {
+	parent, err := readParent(p, d)
+	if err != nil {
+		return err
+	}
+	key, err := p.ReadPrivateKey(d.key)
+	if err != nil {
+		return err
+	}
+	n := token.Narrowing{Now: timeOf(p, d.at), Tools: parent.Tools(), MaxDepth: d.depth}
+	if n.Holder, err = p.ReadPublicKey(d.holder); err != nil {
+		return err
+	}
+	if n.ID, err = newID(); err != nil {
+		return err
+	}
+	if d.tools != "" {
+		if n.Tools, err = token.ParseTools([]byte(d.tools)); err != nil {
+			return cli.Usage(fmt.Errorf("--tools: %w", err))
+		}
+	}
+	if d.expires != 0 {
+		n.Expires = time.Unix(d.expires, 0)
+	}
+	child, err := token.Derive(parent, key, n)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(p.Stdout).Encode(append(parent.Tokens(), child))
+}
+
+// readParent reads and verifies the chain to derive from. A holder has no list
+// of what is revoked; whoever enforces the new chain does.
+func readParent(p *cli.Program, d derivation) (token.Verified, error) {
+	u, err := readChain(p, d.chain)
+	if err != nil {
+		return token.Verified{}, err
+	}
+	o := token.Options{Now: timeOf(p, d.at), Revoked: token.UnsafeNothingRevoked}
+	if d.trustRoot {
+		return u.UnsafeTrustRoot(o)
+	}
+	data, err := p.ReadFile(d.anchors)
+	if err != nil {
+		return token.Verified{}, err
+	}
+	anchors, err := token.ParseKeySet(data)
+	if err != nil {
+		return token.Verified{}, cli.Invalid(err)
+	}
+	return u.Verify(anchors, o)
+}
+
+func newTokenIssue(p *cli.Program) *cobra.Command {
+	var key, issuer, holder, tools string
+	var lifetime time.Duration
+	var depth int
+	var at int64
+	cmd := &cobra.Command{
+		Use:   "issue --key FILE --issuer URI --holder FILE --tools JSON",
+		Short: "Issue a root token with a key of your own; prints a chain of one token",
+	}
+	f := cmd.Flags()
+	f.StringVar(&key, "key", "", "file with the issuer's private JWK (required)")
+	f.StringVar(&issuer, "issuer", "", "the issuer's URI (required)")
+	f.StringVar(&holder, "holder", "", "file with the holder's public JWK (required)")
+	f.StringVar(&tools, "tools", "", "what the holder may do, a tools map as in the token (required)")
+	f.DurationVar(&lifetime, "lifetime", time.Hour, "how long the token is good, at most 1h")
+	f.IntVar(&depth, "depth", 0, "how often it may be passed on")
+	f.Int64Var(&at, "at", 0, "the time of issue in seconds since 1970; the clock's where absent")
+	cli.Required(cmd, "key", "issuer", "holder", "tools")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if lifetime <= 0 || lifetime > time.Hour {
+			return cli.Usage(errors.New("--lifetime; want more than 0 and at most 1h"))
+		}
+		now := timeOf(p, at)
+		r := token.Root{Issuer: issuer, IssuedAt: now, Expires: now.Add(lifetime), MaxDepth: depth}
+		signer, err := p.ReadPrivateKey(key)
+		if err != nil {
+			return err
+		}
+		if r.Holder, err = p.ReadPublicKey(holder); err != nil {
+			return err
+		}
+		if r.Tools, err = token.ParseTools([]byte(tools)); err != nil {
+			return cli.Usage(fmt.Errorf("--tools: %w", err))
+		}
+		if r.ID, err = newID(); err != nil {
+			return err
+		}
+		r.KeyID = signer.Public().Thumbprint()
+		root, err := token.Mint(signer, r)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(p.Stdout).Encode([]string{root})
+	}
+	return cmd
+}

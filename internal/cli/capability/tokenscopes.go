@@ -1,0 +1,79 @@
+package capability
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// newTokenVerifyScopes is `token verify` for scope tokens.
+func newTokenVerifyScopes(p *cli.Program) *cobra.Command {
+	var keys, file, links, at string
+	var q token.ScopeCheckRequest
+	cmd := &cobra.Command{
+		Use:   "verify-scopes --token FILE --scope SCOPE --caller ID --at TIME",
+		Short: "Decide whether a caller holds scopes, from files alone: exit 0 valid, 3 denied",
+		Long: "Verify-scopes checks a scope token of the authorization extension and its delegation links, as an enforcement\n" +
+			"point does, without any server. Keys are those of a JWK Set in which kid is the identifier of the owner; who is\n" +
+			"called did:jwk is its own key. What is malformed or missing is denied with a reason; a file that cannot be read\n" +
+			"is an error. The result has failure_point, the index of the link or -1 for the token, and reason.",
+	}
+	output := cli.OutputFlag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&file, "token", "", "`file` with the scope token, JSON (required)")
+	f.StringVar(&links, "links", "", "`file` with the delegation chain, a JSON array; none where absent")
+	f.StringVar(&keys, "keys", "", "`file` with a JWK Set of the signers that are not their own keys")
+	f.StringSliceVar(&q.Requested, "scope", nil, "scope that is asked for; may be repeated (required)")
+	f.StringVar(&q.Caller, "caller", "", "`identifier` of who presents it (required)")
+	f.StringVar(&at, "at", "", "the `time` that decides, such as 2026-03-04T12:00:00Z (required)")
+	f.IntVar(&q.MaxDepth, "max-depth", token.MaxDepth, "how many links are accepted")
+	f.DurationVar(&q.MaxLifetime, "max-lifetime", token.MaxLifetime, "longest accepted life of a token or link")
+	f.StringSliceVar(&q.Revoked, "revoked", nil, "hash of a revoked token or revocation id of a link; may be repeated")
+	cli.Required(cmd, "token", "scope", "caller", "at")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		var err error
+		if q.At, err = time.Parse(time.RFC3339Nano, at); err != nil {
+			return cli.Usage(fmt.Errorf("--at is %q; want a time such as 2026-03-04T12:00:00Z", at))
+		}
+		q.Keys = []byte(`{"keys":[]}`)
+		for _, read := range []struct {
+			name string
+			into *[]byte
+		}{{file, &q.Token}, {links, &q.Links}, {keys, &q.Keys}} {
+			if read.name == "" {
+				continue
+			}
+			if *read.into, err = p.ReadFile(read.name); err != nil {
+				return err
+			}
+		}
+		return scopeAnswer(p, token.CheckScopes(q), *output)
+	}
+	return cmd
+}
+
+// scopeAnswer prints a result. A refusal is an answer, not an error.
+func scopeAnswer(p *cli.Program, r token.ScopeResult, output string) error {
+	switch {
+	case output == "json":
+		if err := json.NewEncoder(p.Stdout).Encode(r); err != nil {
+			return err
+		}
+	case r.Valid:
+		fmt.Fprintf(p.Stdout, "valid until %s, %d links: %s\n", r.EffectiveExpiry.Format(time.RFC3339Nano), r.ChainLength, strings.Join(r.EffectiveScopes, " "))
+	case r.FailurePoint == token.OfToken:
+		fmt.Fprintf(p.Stdout, "not valid, token: %s: %s\n", r.Reason, r.Message)
+	default:
+		fmt.Fprintf(p.Stdout, "not valid, link %d: %s: %s\n", r.FailurePoint, r.Reason, r.Message)
+	}
+	if !r.Valid {
+		return cli.Exit(cli.ExitDenied, nil)
+	}
+	return nil
+}

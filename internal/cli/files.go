@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/powerbox-project/powerbox/token"
+)
+
+// WriteSecret writes a secret to a file that nobody else may read. One that is
+// there must be ours to replace.
+func WriteSecret(name, secret string) error {
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file; name another for the secret", name)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".powerbox-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("secret: %w", err)
+	}
+	_, err = f.WriteString(secret + "\n")
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return fmt.Errorf("secret: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}
+
+// WriteOut writes to standard output, or to a file that is whole or not there.
+func (p *Program) WriteOut(name string, mode os.FileMode, write func(io.Writer) error) error {
+	if name == "" || name == "-" {
+		return write(p.Stdout)
+	}
+	f, err := beside(name)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	err = errors.Join(err, f.Chmod(mode), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// beside makes a file of mode 0600 in the folder of another, which takes its name once it is whole.
+func beside(name string) (*os.File, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder; want the name of a file", name)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".powerbox-*")
+	if path := (*os.PathError)(nil); errors.As(err, &path) {
+		err = fmt.Errorf("%s cannot be written: %w", name, path.Err) // the other name is nobody's
+	}
+	return f, err
+}
+
+// CanWrite says before something is asked for that cannot be asked for again whether it can be
+// kept in the file.
+func CanWrite(name string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	f, err := beside(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// JSONFile reads a file that holds JSON.
+func JSONFile(name string) (json.RawMessage, error) {
+	data, err := os.ReadFile(name)
+	if err == nil && !json.Valid(data) {
+		err = errors.New(name + " is not JSON")
+	}
+	return data, err
+}
+
+func (p *Program) ReadPrivateKey(name string) (*token.PrivateKey, error) {
+	data, err := p.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	k, err := token.ParsePrivateKey(data)
+	return k, Invalid(err)
+}
+
+func (p *Program) ReadPublicKey(name string) (token.PublicKey, error) {
+	data, err := p.ReadFile(name)
+	if err != nil {
+		return token.PublicKey{}, err
+	}
+	k, err := token.ParsePublicKey(data)
+	return k, Invalid(err)
+}

@@ -1,0 +1,77 @@
+package investigate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+)
+
+func NewCan(p *cli.Program) *cobra.Command {
+	var arguments string
+	cmd := &cobra.Command{
+		Use:   "can CALLER OPERATION on AGENT",
+		Short: "Say whether a caller's scope allows an operation: exit 0 allowed, 3 denied",
+		Long: "Can asks what the configured scope of a calling agent allows at an agent, without any capability: what\n" +
+			"mode scoped would answer. OPERATION is grant/operation, such as documents:read/search.",
+		Args: cobra.ExactArgs(4),
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.Flags().StringVar(&arguments, "arguments", "", "arguments of the call, a JSON object")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if args[2] != "on" {
+			return cli.Usage(fmt.Errorf("the third word is %q; want: can CALLER OPERATION on AGENT", args[2]))
+		}
+		body := map[string]any{"caller": args[0], "agent": args[3], "operation": args[3] + "/" + strings.TrimPrefix(args[1], args[3]+"/")}
+		if arguments != "" {
+			if !json.Valid([]byte(arguments)) {
+				return cli.Usage(errors.New(`--arguments is not JSON; want an object such as {"title": "x"}`))
+			}
+			body["arguments"] = json.RawMessage(arguments)
+		}
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var answer canAnswer
+		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/can", body, &answer); err != nil {
+			return err
+		}
+		return printCan(p, answer, *output)
+	}
+	return cmd
+}
+
+type canAnswer struct {
+	Allowed bool `json:"allowed"`
+	Reasons []struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"reasons"`
+}
+
+func printCan(p *cli.Program, answer canAnswer, output string) error {
+	switch {
+	case output == "json":
+		if err := p.PrintJSON(answer); err != nil {
+			return err
+		}
+	case answer.Allowed:
+		fmt.Fprintln(p.Stdout, "yes")
+	default:
+		fmt.Fprintln(p.Stdout, "no")
+		for _, r := range answer.Reasons {
+			fmt.Fprintf(p.Stdout, "  %s: %s\n", r.Code, r.Message)
+		}
+	}
+	if !answer.Allowed {
+		return cli.Exit(cli.ExitDenied, nil)
+	}
+	return nil
+}

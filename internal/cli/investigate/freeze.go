@@ -1,0 +1,97 @@
+package investigate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+func NewFreeze(p *cli.Program) *cobra.Command {
+	return stopVerb(p, &cobra.Command{
+		Use:   "freeze [TARGET --reason TEXT]",
+		Short: "Stop an agent, a user, a holder or a capability until it is thawed; without TARGET, list what is frozen",
+		Long: "A freeze is the reversible form of revocation. It is in force at once and in every mode, observe too: calls\n" +
+			"are denied with code frozen, streams are cut, nothing new is issued. It stays over restarts.\n\n" +
+			"TARGET is agent:NAME (nothing goes on at it, and it can do nothing elsewhere), a principal such as\n" +
+			"user:alice or its pseudonym pw_..., a holder such as key:THUMBPRINT, or a capability cap_... with all that\n" +
+			"descends from it.",
+		Example: "  powerbox freeze agent:documents --reason 'it answers with other users data'\n" +
+			"  powerbox freeze user:alice --reason 'laptop stolen'\n" +
+			"  powerbox freeze",
+		Args: cobra.MaximumNArgs(1),
+	}, "freezes", "frozen")
+}
+
+func NewThaw(p *cli.Program) *cobra.Command {
+	return stopVerb(p, &cobra.Command{
+		Use:     "thaw TARGET --reason TEXT",
+		Short:   "Let go on what was frozen",
+		Long:    "TARGET is named as powerbox freeze lists it. What was revoked or has expired meanwhile stays so.",
+		Example: "  powerbox thaw agent:documents --reason 'fixed in 1.4.2'",
+		Args:    cobra.ExactArgs(1),
+	}, "thaws", "thawed")
+}
+
+// stopVerb completes a verb that posts a target and a reason.
+func stopVerb(p *cli.Program, cmd *cobra.Command, path, done string) *cobra.Command {
+	var reason string
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the record; required with TARGET")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && reason == "" {
+			return cli.Usage(errors.New("--reason is missing; want why it is done, for the record"))
+		}
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			return showFreezes(cmd.Context(), p, op, *output)
+		}
+		var e audit.Freeze
+		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/"+path, map[string]string{"target": args[0], "reason": reason}, &e); err != nil {
+			return fmt.Errorf("%s %s: %w", cmd.Name(), args[0], err)
+		}
+		if *output == "json" {
+			return p.PrintJSON(e)
+		}
+		fmt.Fprintf(p.Stdout, "%s %s (revocation %d)\n", done, e.Target, e.Sequence)
+		return nil
+	}
+	return cmd
+}
+
+func freezes(ctx context.Context, o *cli.Operator) ([]audit.Freeze, error) {
+	frozen := []audit.Freeze{}
+	err := o.Get(ctx, "/v1/freezes", &frozen)
+	return frozen, err
+}
+
+func showFreezes(ctx context.Context, p *cli.Program, op *cli.Operator, output string) error {
+	frozen, err := freezes(ctx, op)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return p.PrintJSON(frozen)
+	}
+	if len(frozen) == 0 {
+		fmt.Fprintln(p.Stdout, "nothing is frozen")
+		return nil
+	}
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "FROZEN\tSINCE\tBY\tREASON")
+	for _, f := range frozen {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Target, plain.Time(f.At), f.By, plain.Printable(f.Reason))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,105 @@
+package investigate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+// showIncident prints what an agent has done, and exports all evidence.
+func showIncident(ctx context.Context, p *cli.Program, from audit.Source, agent string, since time.Time, bundle, output string) error {
+	in := audit.Incident{Agent: agent, Since: since, Delegated: []audit.Delegation{}, Other: audit.Others{}, Bundle: bundle}
+	if err := in.Gather(ctx, from); err != nil {
+		return err
+	}
+	op, asked := from.(*cli.Operator)
+	if asked {
+		in.Live = []audit.Capability{}
+		if err := op.Get(ctx, "/v1/capabilities?holder="+url.QueryEscape(agent), &in.Live); err != nil {
+			return err
+		}
+		in.Recipients()
+	}
+	in.Commands = in.Remedies()
+	if bundle != "" {
+		if err := exportBundle(ctx, p, op, bundle); err != nil {
+			return err
+		}
+	}
+	if output == "json" {
+		return p.PrintJSON(in)
+	}
+	return printIncident(p, in)
+}
+
+func exportBundle(ctx context.Context, p *cli.Program, op *cli.Operator, name string) error {
+	response, err := op.Open(ctx, http.MethodGet, "/v1/evidence/bundle", nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read; nothing is lost
+	return p.WriteOut(name, 0o644, func(w io.Writer) error {
+		_, err := io.Copy(w, response.Body)
+		return err
+	})
+}
+
+func printIncident(p *cli.Program, in audit.Incident) error {
+	since := "the beginning"
+	if !in.Since.IsZero() {
+		since = plain.Time(in.Since)
+	}
+	fmt.Fprintf(p.Stdout, "%s since %s\n", plain.Printable(in.Agent), since)
+	err := errors.Join(
+		printTouched(p, "it touched", in.Touched, func(t audit.Touched) string { return t.Agent }),
+		printTouched(p, "others did in its traces, or under what it passed on", in.Through, func(t audit.Touched) string { return plain.Printable(t.Requester) + " -> " + t.Agent }),
+		printTouched(p, "it was asked by", in.CameFrom, func(t audit.Touched) string { return plain.Printable(t.Requester) }),
+	)
+	printOthers(p, "\n", in.Other)
+	fmt.Fprintf(p.Stdout, "\nit passed on: %s\n", plain.Count(len(in.Delegated), "capability record"))
+	for _, d := range in.Delegated {
+		fmt.Fprintf(p.Stdout, "  %s at %s, to %s: %s\n", d.Capability, d.Agent, plain.Printable(plain.Or(d.To, "somebody who has not used it")), strings.Join(d.Granted, ", "))
+	}
+	printLive(p, in)
+	fmt.Fprintln(p.Stdout, "\nto stop it:")
+	for _, c := range in.Commands {
+		fmt.Fprintf(p.Stdout, "  %s\n", c)
+	}
+	if in.Bundle != "" {
+		fmt.Fprintf(p.Stdout, "\nall evidence is in %s; verify it with powerbox evidence verify\n", in.Bundle)
+	}
+	return err
+}
+
+func printLive(p *cli.Program, in audit.Incident) {
+	if in.Live == nil {
+		fmt.Fprintln(p.Stdout, "\nwhat is still live is known to the server alone: ask it, without --from")
+		return
+	}
+	fmt.Fprintf(p.Stdout, "\nstill live: %d on record\n", len(in.Live))
+	for _, c := range in.Live {
+		frozen := map[bool]string{true: ", frozen"}[c.Frozen]
+		fmt.Fprintf(p.Stdout, "  %s at %s, held by %s until %s%s: %s\n", c.ID, c.Agent, plain.Printable(plain.Or(c.Requester, c.Holder)),
+			plain.Time(c.Expires), frozen, strings.Join(c.Operations, ", "))
+	}
+}
+
+func printTouched(p *cli.Program, title string, list []audit.Touched, who func(audit.Touched) string) error {
+	fmt.Fprintf(p.Stdout, "\n%s: %s\n", title, plain.Count(len(list), "operation"))
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	for _, t := range list {
+		fmt.Fprintf(w, "  %s\t%s\t%d allowed\t%d refused\tlast %s\t%s\t%s\n", who(t), plain.Printable(t.Operation), t.Allowed, t.Refused,
+			plain.Time(t.Last), t.Record, strings.Join(t.Codes, ", "))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,137 @@
+package investigate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+func NewReport(p *cli.Program) *cobra.Command {
+	var q audit.Query
+	var grants bool
+	var since string
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Say who called what, and what would be denied at which level",
+		Long: "Report reads the records of calls. scoped says how many calls a caller's scope would not have allowed; it\n" +
+			"becomes less with the scopes that --grants prints. require says how many need a capability that nobody\n" +
+			"presented, and how many could not have had one. --grants prints the scopes that cover what was observed, as\n" +
+			"a file for the include of powerbox.yaml: read it before you use it, since whatever was called is in it.",
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.Flags().StringVar(&q.Agent, "agent", "", "calls of this agent alone")
+	cmd.Flags().StringVar(&since, "since", "24h", "from when on: how long ago, such as 24h, or a time in RFC 3339")
+	cmd.Flags().BoolVar(&grants, "grants", false, "print a file of scopes that cover what was observed")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var err error
+		if q.Since, err = p.Moment("since", since); err != nil {
+			return err
+		}
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		calls, other := audit.Summary{}, audit.Others{}
+		for record, err := range op.Each(cmd.Context(), q) {
+			if err != nil {
+				return err
+			}
+			calls.Add(record)
+			other.Add(record)
+		}
+		r := audit.Report{Uses: calls.List(), Other: other}
+		if r.Frozen, err = freezes(cmd.Context(), op); err != nil {
+			return err
+		}
+		r.Since = q.Since.Truncate(time.Second)
+		switch {
+		case grants && *output == "json":
+			return p.PrintJSON(r.Grants())
+		case grants:
+			return printGrants(p, r, "that cover what was observed")
+		case *output == "json":
+			return p.PrintJSON(r)
+		}
+		return printUse(p, r)
+	}
+	return cmd
+}
+
+func printUse(p *cli.Program, r audit.Report) error {
+	for _, f := range r.Frozen {
+		fmt.Fprintf(p.Stdout, "frozen: %s since %s, by %s: %s\n", f.Target, plain.Time(f.At), f.By, plain.Printable(f.Reason))
+	}
+	if len(r.Uses) == 0 {
+		fmt.Fprintf(p.Stdout, "no calls since %s\n", r.Since.Format(time.RFC3339))
+		printOthers(p, "", r.Other)
+		return nil
+	}
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CALLER\tAGENT\tOPERATION\tCALLS\tALLOWED\tDENIED\tOBSERVED\tSCOPED WOULD\tREQUIRE WOULD")
+	for _, u := range r.Uses {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", u.Caller, u.Agent, u.Operation, u.Calls, u.Allowed, u.Denied, u.Observed,
+			u.AtScoped.Text("a scope"), u.AtRequire.Text("a capability"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, line := range r.Advice() {
+		fmt.Fprintln(p.Stdout, line)
+	}
+	printOthers(p, "", r.Other)
+	return nil
+}
+
+// printOthers says which records beside those of calls there are.
+func printOthers(p *cli.Program, before string, o audit.Others) {
+	if len(o) > 0 {
+		fmt.Fprintf(p.Stdout, "%srecords that are no calls: %s; powerbox evidence list shows them\n", before, o)
+	}
+}
+
+// printGrants prints a file for include: the scopes, in words. What cannot be in it is said in
+// comments, so that nobody takes it for complete.
+func printGrants(p *cli.Program, r audit.Report, which string) error {
+	g := r.Grants()
+	since := "the beginning"
+	if !r.Since.IsZero() {
+		since = r.Since.Format(time.RFC3339)
+	}
+	fmt.Fprintf(p.Stdout, "# Scopes %s since %s. Read it: whatever was called is in it.\n", which, since)
+	fmt.Fprintln(p.Stdout, "# Put it into a file that powerbox.yaml includes; a scope is what a caller may do without a capability.")
+	if len(g.Scopes) > 0 {
+		fmt.Fprintln(p.Stdout, "scopes:")
+	}
+	for _, caller := range slices.Sorted(maps.Keys(g.Scopes)) {
+		fmt.Fprintf(p.Stdout, "  %s:\n", caller)
+		for _, agent := range slices.Sorted(maps.Keys(g.Scopes[caller])) {
+			fmt.Fprintf(p.Stdout, "    %s:\n", agent)
+			for _, operation := range g.Scopes[caller][agent] {
+				fmt.Fprintf(p.Stdout, "      - %s\n", plain.Quoted(operation))
+			}
+		}
+	}
+	for _, caller := range slices.Sorted(maps.Keys(g.Unnamed)) {
+		fmt.Fprintf(p.Stdout, "# not in it: %s. It called:\n", audit.NameCaller(caller))
+		for _, operation := range g.Unnamed[caller] {
+			fmt.Fprintf(p.Stdout, "#   %s\n", operation)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(g.Left)) {
+		fmt.Fprintf(p.Stdout, "# not in it: %s, because %s\n", plain.Count(g.Left[why], "call"), why)
+	}
+	if len(g.Scopes) == 0 {
+		return cli.Exit(cli.ExitError, errors.New("nothing that was observed can be put into scopes; the comments say why"))
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package investigate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/cli"
+)
+
+// revokeFlags say what is revoked, and how.
+type revokeFlags struct {
+	capability                      string // file
+	issuer, holder, delegator, user string
+	dryRun, wait                    bool
+}
+
+func NewRevoke(p *cli.Program) *cobra.Command {
+	var h cli.HolderFlags
+	var f revokeFlags
+	cmd := &cobra.Command{
+		Use:   "revoke TARGET | --issued-by AGENT | --held-by HOLDER | --delegated-by HOLDER | --for USER | --capability FILE",
+		Short: "End a capability, or everything of somebody, and all that descends from it",
+		Long: "An operator names a capability id, a revocation id, the id of a token or the hash of a derived link; or a file with\n" +
+			"a capability whose last link was derived offline. In bulk, everything goes that was issued up to now, in one event,\n" +
+			"whatever its number: what an agent has issued, what a holder holds, what it has handed on to others (what it holds\n" +
+			"itself stays), what was issued for a user. HOLDER is key:THUMBPRINT, another holder's id, or agent:NAME.\n" +
+			"Times count in whole seconds: what is issued later in the same second goes, too.\n\n" +
+			"A holder gives back what it has, or ends a link that it handed on, with its key.\n\n" +
+			"--dry-run lists what on record would die. --wait returns when every gateway apart from the server has the\n" +
+			"revocation, with 0; or when the lease of those that lag is over, so that they deny, with 5 and their names.",
+		Example: "  powerbox revoke cap_01j8 --dry-run\n  powerbox revoke --delegated-by agent:planner --wait\n  powerbox revoke --issued-by documents",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.Flags().StringVar(&f.capability, "capability", "", "capability `file`; with --key as a holder of it, otherwise as an operator")
+	cmd.Flags().StringVar(&f.issuer, "issued-by", "", "everything that the protected `agent` has issued until now")
+	cmd.Flags().StringVar(&f.holder, "held-by", "", "everything that the `holder` holds, or that came through it")
+	cmd.Flags().StringVar(&f.delegator, "delegated-by", "", "everything that the `holder` has handed on")
+	cmd.Flags().StringVar(&f.user, "for", "", "everything that was issued for the `user`, such as user:alice")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "list what would die, and revoke nothing")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until every gateway has it, or denies")
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
+	h.Add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if h.Key != "" {
+			if f != (revokeFlags{capability: f.capability}) || f.capability == "" || len(args) > 0 {
+				return cli.Usage(errors.New("a holder, with --key, names --capability FILE and nothing else"))
+			}
+			return revokeAsHolder(cmd.Context(), p, h, f.capability, *output)
+		}
+		bodies, err := revokeBodies(p, f, args)
+		if err != nil {
+			return err
+		}
+		return revokeAsOperator(cmd.Context(), p, o, f, bodies, *output)
+	}
+	return cmd
+}
+
+// revokeBodies is what the server is asked, one request for each capability of a
+// file and one otherwise.
+func revokeBodies(p *cli.Program, f revokeFlags, args []string) ([]map[string]any, error) {
+	body := map[string]any{}
+	for name, value := range map[string]string{"issuer": f.issuer, "holder": f.holder, "delegator": f.delegator, "principal": f.user} {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	if len(args) == 1 {
+		body["target"] = args[0]
+	}
+	if (f.capability != "") == (len(body) > 0) || len(body) > 1 {
+		return nil, cli.Usage(errors.New("want one of TARGET, --issued-by, --held-by, --delegated-by, --for and --capability"))
+	}
+	if f.capability == "" {
+		return []map[string]any{body}, nil
+	}
+	held, err := p.ReadCapabilities(f.capability)
+	if err != nil {
+		return nil, err
+	}
+	var out []map[string]any
+	for _, c := range held {
+		one := map[string]any{"target": c.ID}
+		if len(c.Chain) > 0 {
+			one = map[string]any{"chain": c.Chain}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// revocation is the server's answer.
+type revocation struct {
+	Target   string    `json:"target"`
+	Kind     string    `json:"kind"`
+	Sequence int64     `json:"sequence"`
+	At       time.Time `json:"at"`
+	Reached  *reached  `json:"reached,omitempty"` // with --wait
+}
+
+func revokeAsOperator(ctx context.Context, p *cli.Program, o *cli.OperatorFlags, f revokeFlags, bodies []map[string]any, output string) error {
+	op, err := p.Operator(o)
+	if err != nil {
+		return err
+	}
+	var lag error
+	for _, body := range bodies {
+		if f.dryRun {
+			err = dryRun(ctx, p, op, body, output)
+		} else {
+			err = revokeOne(ctx, p, op, f, body, output)
+		}
+		if errors.Is(err, errLaggards) {
+			lag, err = err, nil
+		}
+		if err != nil {
+			return fmt.Errorf("revoke: %w", err)
+		}
+	}
+	return lag
+}
+
+func revokeOne(ctx context.Context, p *cli.Program, op *cli.Operator, f revokeFlags, body map[string]any, output string) error {
+	var r revocation
+	err := op.Call(ctx, http.MethodPost, "/v1/revocations", body, &r)
+	if err != nil {
+		return err
+	}
+	if output != "json" {
+		fmt.Fprintf(p.Stdout, "revoked %s (revocation %d)\n", r.Target, r.Sequence)
+	}
+	if err := warnOfUnknown(ctx, p, op, r.Target); err != nil {
+		return err
+	}
+	if f.wait {
+		if r.Reached, err = await(ctx, p, op, r.Sequence); err != nil {
+			return err
+		}
+	}
+	switch {
+	case output == "json":
+		err = p.PrintJSON(r)
+	case f.wait:
+		printReached(p, r.Reached)
+	}
+	if err == nil && r.Reached != nil && len(r.Reached.laggards()) > 0 {
+		return cli.Exit(cli.ExitLags, errLaggards)
+	}
+	return err
+}
+
+// warnOfUnknown says on standard error that no capability of this id is on record. It is
+// revoked all the same, since a store can have been restored from before it was issued; but who
+// mistyped must not believe that something was stopped.
+func warnOfUnknown(ctx context.Context, p *cli.Program, op *cli.Operator, target string) error {
+	if !strings.HasPrefix(target, "cap_") {
+		return nil
+	}
+	var c struct{}
+	err := op.Get(ctx, "/v1/capabilities/"+url.PathEscape(target), &c)
+	if errors.Is(err, audit.ErrNotThere) {
+		fmt.Fprintf(p.Stderr, "powerbox: no capability %s is on record here: if it is mistyped, nothing was stopped\n", target)
+		return nil
+	}
+	return err
+}
+
+func revokeAsHolder(ctx context.Context, p *cli.Program, h cli.HolderFlags, file, output string) error {
+	client, err := p.HolderClient(h)
+	if err != nil {
+		return err
+	}
+	held, err := p.ReadCapabilities(file)
+	if err != nil {
+		return err
+	}
+	for _, c := range held {
+		agent, err := client.Discover(ctx, c.Agent)
+		if err != nil {
+			return err
+		}
+		if err := client.Revoke(ctx, agent, c); err != nil {
+			return p.Denied(err, output)
+		}
+		if output == "json" {
+			err = p.PrintJSON(map[string]string{"target": c.ID})
+		} else {
+			_, err = fmt.Fprintf(p.Stdout, "revoked %s\n", c.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

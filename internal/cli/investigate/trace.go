@@ -1,0 +1,110 @@
+package investigate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+func NewTrace(p *cli.Program) *cobra.Command {
+	var since, incident, bundle, tenant string
+	cmd := &cobra.Command{
+		Use:   "trace TASK | TRACE_ID | RECORD | --incident AGENT",
+		Short: "Show every hop of a task: who asked whom for what, under what, what narrowed it, what was refused, what became of it",
+		Long: "TASK is the id of a task or context, TRACE_ID that of a trace (32 hex characters, W3C Trace Context), RECORD\n" +
+			"that of a decision (rec_...). The calls of a task are its own records and those of the same trace; a call\n" +
+			"stands under the one at the agent that made it. An agent may number its tasks in each of its tenants: those\n" +
+			"of TASK are of all of them, or of the one that --tenant names.\n\n" +
+			"--incident AGENT shows what an agent, or a holder such as key:THUMBPRINT, has done since then: what it\n" +
+			"touched, whom it passed authority on to, what it can still use, and the commands that stop it.",
+		Example: "  powerbox trace rec_01m81030k8rktbf8fcyfezvy0d\n" +
+			"  powerbox trace task-1 --from bundle.jsonl --output json\n" +
+			"  powerbox trace --incident summariser --since 2h --bundle incident.jsonl",
+		Args: cobra.MaximumNArgs(1),
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddSourceFlags(cmd)
+	cmd.Flags().StringVar(&since, "since", audit.TraceSpan, "from when on: how long ago, such as 24h, or a time in RFC 3339; with --from all, if it is not set")
+	cmd.Flags().StringVar(&tenant, "tenant", "", "`tenant` of the agent, in which TASK is; \"\" for none")
+	cmd.Flags().StringVar(&incident, "incident", "", "the `agent`, or holder, to look into")
+	cmd.Flags().StringVar(&bundle, "bundle", "", "with --incident, export all evidence as it is now to this `file`")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if (len(args) == 1) == (incident != "") || bundle != "" && (incident == "" || o.From != "") {
+			return cli.Usage(errors.New("want either a task, trace or record, or --incident AGENT; --bundle goes with --incident, at the server"))
+		}
+		t := audit.Tracer{Narrow: cmd.Flags().Changed("tenant"), Tenant: tenant}
+		if t.Narrow && (incident != "" || !audit.IsTask(args[0])) {
+			return cli.Usage(errors.New("--tenant goes with the id of a task or context; a trace, a record and --incident are of no single tenant, or of a known one"))
+		}
+		if o.From != "" && !cmd.Flags().Changed("since") {
+			since = ""
+		}
+		at, err := p.Moment("since", since)
+		if err != nil {
+			return err
+		}
+		from, err := p.Source(o)
+		if err != nil {
+			return err
+		}
+		if incident != "" {
+			return showIncident(cmd.Context(), p, from, incident, at, bundle, *output)
+		}
+		t.Source, t.Since = from, at
+		tree, err := t.Trace(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(tree)
+		}
+		return printTrace(p, tree)
+	}
+	return cmd
+}
+
+func printTrace(p *cli.Program, t audit.Traced) error {
+	fmt.Fprintf(p.Stdout, "%s: %s, %d allowed, %d refused\n", t.Thing, plain.Count(audit.Count(t.Hops, ""), "decision"),
+		audit.Count(t.Hops, evidence.Allow), audit.Count(t.Hops, evidence.Deny))
+	for _, h := range t.Hops {
+		printTraceHop(p, h, "  ")
+	}
+	if t.Truncated {
+		fmt.Fprintf(p.Stderr, "powerbox: there are more than %d records; the tree has the newest of them\n", audit.TraceLimit)
+	}
+	return nil
+}
+
+// printTraceHop prints one decision, and under it what it led to.
+func printTraceHop(p *cli.Program, h audit.TraceHop, indent string) {
+	fmt.Fprintf(p.Stdout, "%s%-7s %s -> %s  %s  %s\n", indent, h.Decided(), plain.Printable(h.Requester), h.Agent, plain.Unescaped(h.What()), h.Record)
+	line := func(name, format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); text != "" {
+			fmt.Fprintf(p.Stdout, "%s        %-8s %s\n", indent, name, text)
+		}
+	}
+	line("when", "%s%s%s%s", plain.Time(h.Time), plain.Prefixed(", task ", plain.Printable(h.Task)), plain.Prefixed(" in tenant ", plain.Printable(h.Tenant)), plain.Prefixed(", for ", h.Principal))
+	line("why", "%s", plain.Unescaped(h.Purpose))
+	for _, s := range h.Under {
+		line("under", "%s%s%s", s.Capability, plain.Prefixed(", asked for by ", plain.Printable(s.By)), plain.Prefixed(", without ", strings.Join(s.Narrowed, ", ")))
+	}
+	if len(h.Under) == 0 {
+		line("under", "%s", plain.Prefixed("no capability; mode ", h.Mode))
+	}
+	line("less", "%s", strings.Join(h.Narrowed, ", "))
+	line("missing", "%s", plain.Printable(strings.Join(h.Missing, ", ")))
+	for _, r := range h.Reasons {
+		line("reason", "%s%s", r.Code, plain.Prefixed(": ", plain.Unescaped(r.Message)))
+	}
+	line("outcome", "%s", h.Outcome)
+	for _, next := range h.Hops {
+		printTraceHop(p, next, indent+"    ")
+	}
+}

@@ -1,0 +1,145 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+func NewFeed(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "feed",
+		Short: "The signed feed of revocations: its key, and going on without it for a planned outage",
+		Long: "Gateways apart from the server follow the feed of revocations and freezes. Without news for 30 seconds they\n" +
+			"deny everything that they enforce (code revocations_stale).",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newFeedExtend(p), newFeedKey(p), newFeedStatus(p))
+	return cmd
+}
+
+func newFeedExtend(p *cli.Program) *cobra.Command {
+	var until, reason string
+	cmd := &cobra.Command{
+		Use:   "extend --until TIME --reason TEXT",
+		Short: "Let gateways go on reading without news, for a planned outage of the server",
+		Long: "For an hour at the most; what changes something is denied all the same. Every gateway that follows the feed\n" +
+			"has it within a moment; do it before the outage. A time that has passed ends it.",
+		Example: "  powerbox feed extend --until 20m --reason 'new disk'\n  powerbox feed extend --until 2027-01-15T08:30:00Z --reason 'new disk'",
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.Flags().StringVar(&until, "until", "", "`time`, such as 2027-01-15T08:30:00Z, or how long from now, such as 20m")
+	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the record; required")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		end, err := untilTime(p, until)
+		if err == nil && reason == "" {
+			err = errors.New("--reason is missing; want why it is done, for the record")
+		}
+		if err != nil {
+			return cli.Usage(err)
+		}
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var e struct {
+			Until    time.Time `json:"until"`
+			By       string    `json:"by"`
+			Reason   string    `json:"reason"`
+			Sequence int64     `json:"sequence"`
+			At       time.Time `json:"at"`
+		}
+		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/feed/extension", map[string]any{"until": end, "reason": reason}, &e); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(e)
+		}
+		fmt.Fprintf(p.Stdout, "gateways can read without news until %s (revocation %d)\n", plain.Time(e.Until), e.Sequence)
+		return nil
+	}
+	return cmd
+}
+
+// untilTime reads a time, or a duration from now.
+func untilTime(p *cli.Program, s string) (time.Time, error) {
+	if d, err := time.ParseDuration(s); err == nil {
+		return p.Now().Add(d), nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, fmt.Errorf("--until is %q; want a time such as 2027-01-15T08:30:00Z, or a duration such as 20m", s)
+	}
+	return t, nil
+}
+
+func newFeedKey(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{Use: "key", Short: "Print the public key of the feed, which its followers pin"}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var k struct {
+			Issuer   string `json:"issuer"`
+			Key      string `json:"key"`
+			Sequence int64  `json:"sequence"`
+		}
+		if err := op.Get(cmd.Context(), "/v1/feed/key", &k); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(k)
+		}
+		fmt.Fprintln(p.Stdout, k.Key)
+		return nil
+	}
+	return cmd
+}
+
+func newFeedStatus(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status CAPABILITY",
+		Short: "Print where verifiers that are not ours find the status of a capability",
+		Long: "It is a place in the Token Status List of the agent (draft-ietf-oauth-status-list), signed under the agent's issuing\n" +
+			"key and good for 30 seconds: 0 valid, 1 revoked, 2 frozen. A capability has no place before this is asked.\n" +
+			"Gateways do not read it: they follow the feed. Links that holders derive offline are not in it.",
+		Args: cobra.ExactArgs(1),
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var s struct {
+			Capability string `json:"capability"`
+			Status     struct {
+				List struct {
+					Index int    `json:"idx"`
+					URI   string `json:"uri"`
+				} `json:"status_list"`
+			} `json:"status"`
+		}
+		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/capabilities/"+url.PathEscape(args[0])+"/status", nil, &s); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(s)
+		}
+		fmt.Fprintf(p.Stdout, "%s is at %d of %s\n", s.Capability, s.Status.List.Index, s.Status.List.URI)
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,276 @@
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/remote"
+	"github.com/powerbox-project/powerbox/internal/app/serve"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/peer"
+	"github.com/powerbox-project/powerbox/internal/plain"
+	"github.com/powerbox-project/powerbox/internal/remote/feed"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+)
+
+func NewGateway(p *cli.Program) *cobra.Command {
+	var o remote.Options
+	cmd := &cobra.Command{
+		Use:   "gateway",
+		Short: "Run a gateway apart from the server, in front of one agent",
+		Long: "The gateway decides by itself, keeps its records on its own disk until the server has them, and follows the\n" +
+			"feed of revocations: without news for the time of the lease it denies everything that it enforces. Enrol it\n" +
+			"first. The agent's gateway_url in the server's configuration says where it is reached.",
+		Example: "  powerbox gateway token --agent documents > token          # an operator, at the server\n" +
+			"  powerbox gateway enroll --server https://powerbox.example.org --token-file token\n" +
+			"  powerbox gateway --listen 0.0.0.0:8701 --upstream http://127.0.0.1:9001\n" +
+			"  powerbox gateway --mcp-exec -- npx -y @modelcontextprotocol/server-filesystem /srv/files",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.MCP.Command = args
+			if err := o.MCP.Check(); err != nil {
+				return cli.Usage(err)
+			}
+			if o.MCP.Stdio && o.TLS.Key != "" {
+				return cli.Usage(errors.New("--stdio speaks to a gateway without TLS, on loopback"))
+			}
+			if o.MCP.Stdio && !cmd.Flags().Changed("listen") {
+				o.Listen = "127.0.0.1:0" // hosts start several
+			}
+			if err := remote.CheckFeeds(o.Feeds); err != nil {
+				return cli.Usage(fmt.Errorf("--feed: %w", err))
+			}
+			if (o.TLS.Certificate == "") != (o.TLS.Key == "") || o.TLS.ClientCA != "" && o.TLS.Key == "" {
+				return cli.Usage(errors.New("want --tls-certificate and --tls-key together, and --client-ca only with them"))
+			}
+			if _, err := serve.ProxiesOf(o.Proxies); err != nil {
+				return cli.Usage(fmt.Errorf("--trusted-proxy, --proxy-address: %w", err))
+			}
+			defer serve.Tune(p.Env)()
+			o.MCP.Read = func(file string) (holder.Capability, error) { return p.ReadCapability(file, "") }
+			return remote.Run(cmd.Context(), remote.Process{Stdin: p.Stdin, Stdout: p.Stdout, Stderr: p.Stderr, Now: p.Now}, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.State, "state", remote.DefaultState, "`directory` of the gateway's keys and records")
+	cmd.Flags().StringVar(&o.Passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys are encrypted")
+	cmd.Flags().StringVar(&o.Listen, "listen", app.GatewayListen, "`address` to listen on, host:port")
+	cmd.Flags().StringVar(&o.Upstream, "upstream", "", "`URL` of the agent behind, where it is another than in the server's configuration")
+	cmd.Flags().StringVar(&o.GRPC, "grpc-listen", "", "`address` to take gRPC on, host:port; without it gRPC is not taken")
+	cmd.Flags().StringVar(&o.Address, "grpc-address", "", "`address` that clients use for gRPC; default that of --grpc-listen")
+	cmd.Flags().DurationVar(&o.Lazy, "lazy", 0, "learn of revocations by asking so often, at most half of the lease, and hold no stream open; 0 for at once")
+	cmd.Flags().DurationVar(&o.Lease, "lease", feed.MaxLease, "how long to go on without news of revocations; at most 30s")
+	cmd.Flags().StringArrayVar(&o.Feeds, "feed", nil, "`URL` of a relay of the feed (powerbox relay) to follow rather than the server, which is asked where no relay can be followed; repeat it for several, the first is preferred")
+	cmd.Flags().StringVar(&o.FeedToken, "feed-token-file", "", "`file` with the bearer token that is shown to the relays")
+	cmd.Flags().BoolVar(&o.Dev, "dev", false, "admit the built-in users of a server that runs with --dev; NOT SAFE outside experiments")
+	cmd.Flags().StringVar(&o.Metrics, "telemetry", "", "`address` of the metrics for Prometheus, host:port, as telemetry.listen of a server")
+	cmd.Flags().StringVar((*string)(&o.TLS.Certificate), "tls-certificate", "", "PEM `file` with the gateway's certificate chain; without it TLS is not spoken. Read again when it changes")
+	cmd.Flags().StringVar((*string)(&o.TLS.Key), "tls-key", "", "PEM `file` with its private key")
+	cmd.Flags().StringVar((*string)(&o.TLS.ClientCA), "client-ca", "", "PEM `file` with the authorities for client certificates")
+	cmd.Flags().StringSliceVar(&o.Proxies.Trusted, "trusted-proxy", nil, "`networks` of proxies in front of the gateway that are believed about the addresses of their clients, as proxies.trusted of a server")
+	cmd.Flags().StringVar(&o.Proxies.Address, "proxy-address", peer.ForwardedFor, "how they tell an address: x-forwarded-for, forwarded or proxy-protocol")
+	cmd.Flags().BoolVar(&o.Traces, "traces", false, "make a span of every call and send it to where OTEL_* says")
+	cmd.Flags().BoolVar(&o.MCP.Exec, "mcp-exec", false, "run the command behind -- for every session, an MCP server that speaks by its standard input and output")
+	cmd.Flags().StringSliceVar(&o.MCP.Env, "mcp-env", nil, "`names` of variables of the environment that the command gets beside "+strings.Join(remote.Given, ", "))
+	cmd.Flags().IntVar(&o.MCP.Sessions, "mcp-sessions", 32, "how many sessions, and so processes, may be open at once")
+	cmd.Flags().IntVar(&o.MCP.Share, "mcp-client-sessions", 0, "how many of them one client may have, also under several capabilities; 0 for a quarter")
+	cmd.Flags().BoolVar(&o.MCP.Stdio, "stdio", false, "take one client by our own standard input and output, for hosts that start their servers as commands")
+	cmd.Flags().StringVar(&o.MCP.Capability, "capability", "", "with --stdio, capability `file` that the host's calls are made under; read again for every message")
+	cmd.Flags().StringVar(&o.MCP.Key, "key", "", "with --stdio, `file` with the holder's key")
+	cmd.AddCommand(newGatewayToken(p), newGatewayEnroll(p), newGatewayList(p), newGatewayClose(p), newGatewaySpool(p), newGatewayAcceptOlder(p))
+	return cmd
+}
+
+func newGatewayToken(p *cli.Program) *cobra.Command {
+	var agent string
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use:     "token --agent ID",
+		Short:   "Make a token that enrols one gateway of an agent, once",
+		Example: "  powerbox gateway token --agent documents --ttl 15m > token",
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.Flags().StringVar(&agent, "agent", "", "`id` of the agent that the gateway is in front of; required")
+	cmd.Flags().DurationVar(&ttl, "ttl", 15*time.Minute, "how long the token can be used")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if agent == "" {
+			return cli.Usage(errors.New("--agent is missing; want the id of the agent that the gateway is in front of"))
+		}
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var t struct {
+			Token   string    `json:"token"`
+			Agent   string    `json:"agent"`
+			Expires time.Time `json:"expires"`
+		}
+		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/gateway-tokens", map[string]any{"agent": agent, "ttl": int(ttl.Seconds())}, &t); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(t)
+		}
+		fmt.Fprintln(p.Stdout, t.Token)
+		fmt.Fprintf(p.Stderr, "it enrols one gateway of %s, once, until %s\n", t.Agent, plain.Time(t.Expires))
+		return nil
+	}
+	return cmd
+}
+
+func newGatewayEnroll(p *cli.Program) *cobra.Command {
+	var server, file, state, algorithm, passphrase string
+	var unless bool
+	cmd := &cobra.Command{
+		Use:   "enroll --server URL --token-file FILE",
+		Short: "Make this gateway known to its server, with keys that are made here",
+		Long:  "The token holds the fingerprint of the server's key, which is pinned. To rotate the keys enrol a new state\nand close the old gateway.",
+	}
+	output := cli.OutputFlag(cmd)
+	cmd.Flags().StringVar(&server, "server", "", "`URL` of the server, its issuer.url; required")
+	cmd.Flags().StringVar(&file, "token-file", "", "`file` with the token, - for standard input; required")
+	cmd.Flags().StringVar(&state, "state", remote.DefaultState, "`directory` that the gateway's keys and records will be in")
+	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys will be encrypted")
+	cmd.Flags().BoolVar(&unless, "unless-enrolled", false, "do nothing where the state is enrolled already, for whoever runs it before every start")
+	cmd.Flags().StringVar(&algorithm, "algorithm", evidence.Ed25519, "`algorithm` that signs records: Ed25519, ES256 or ML-DSA-87, which a server with long retention wants")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if server == "" || file == "" {
+			return cli.Usage(errors.New("want --server URL and --token-file FILE"))
+		}
+		if err := cli.SafeForToken(server); err != nil {
+			return err
+		}
+		if _, err := os.Stat(filepath.Join(state, "enrolment.json")); err == nil && unless {
+			fmt.Fprintf(p.Stderr, "%s is enrolled already\n", state)
+			return nil
+		}
+		data, err := p.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		fingerprint, secret, ok := issuer.SplitGatewayToken(string(data))
+		if !ok {
+			return cli.Usage(fmt.Errorf("%s holds no token of powerbox gateway token", file))
+		}
+		if _, err := os.Stat(filepath.Join(state, "enrolment.json")); err == nil {
+			return fmt.Errorf("%s is enrolled already; want another --state", state)
+		}
+		keys, err := remote.OpenKeys(state, passphrase)
+		if err != nil {
+			return err
+		}
+		kept, err := enrol(cmd.Context(), keys, server, fingerprint, secret, algorithm)
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(kept)
+		}
+		fmt.Fprintf(p.Stdout, "enrolled %s in front of %s\n", kept.Gateway, kept.Agent)
+		return nil
+	}
+	return cmd
+}
+
+// enrol makes the keys known to the server whose key has that fingerprint, and
+// keeps what it says.
+func enrol(ctx context.Context, k *remote.Keys, server, fingerprint, secret, algorithm string) (remote.Enrolment, error) {
+	_, key, err := k.Ring.Evidence(algorithm, "gateway")
+	if err != nil {
+		return remote.Enrolment{}, cli.Usage(err)
+	}
+	record, err := json.Marshal(key)
+	if err != nil {
+		return remote.Enrolment{}, err
+	}
+	e, err := link.Enroll(ctx, outbound.New(outbound.Configured()).Transport(), server, fingerprint, k.Own,
+		link.Enrolment{Secret: secret, Record: string(record), Context: k.Context.Public().JWK().String()})
+	if err != nil {
+		return remote.Enrolment{}, err
+	}
+	kept := remote.Enrolment{Server: e.Server, Gateway: e.Gateway, Agent: e.Agent, Feed: e.Feed, Signs: algorithm, Keys: k.Ring.Used()}
+	return kept, k.Keep(kept)
+}
+
+func newGatewayList(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List the gateways that were ever enrolled, and what the open ones last said of themselves"}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var all []cli.GatewayStatus
+		if err := op.Get(cmd.Context(), "/v1/gateways", &all); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(all)
+		}
+		w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "GATEWAY\tAGENT\tENROLLED\tHEARD\tVERSION\tREVOCATIONS\tUNSENT")
+		for _, g := range all {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.ID, g.Agent, plain.Time(g.Enrolled), condition(g))
+		}
+		return w.Flush()
+	}
+	return cmd
+}
+
+// condition is when it was heard of, its version, how far it enforces revocations and how
+// many records it still has to send, parted by tabs.
+func condition(g cli.GatewayStatus) string {
+	switch {
+	case g.Closed != nil:
+		return "closed " + plain.Time(*g.Closed) + "\t\t\t"
+	case g.Heard == nil:
+		return "not within an hour\t\t\t"
+	}
+	revocations := "all"
+	if g.Heard.Behind > 0 {
+		revocations = fmt.Sprintf("%d behind", g.Heard.Behind)
+	}
+	return fmt.Sprintf("%s\t%s\t%s\t%d", plain.Time(g.Heard.At), cmp.Or(g.Heard.Version, "unknown"), revocations, g.Heard.Unsent)
+}
+
+func newGatewayClose(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "close GATEWAY", Short: "End a gateway: nothing of it is believed from now on", Args: cobra.ExactArgs(1),
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var g cli.GatewayStatus
+		if err := op.Call(cmd.Context(), http.MethodDelete, "/v1/gateways/"+url.PathEscape(args[0]), nil, &g); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(g)
+		}
+		fmt.Fprintf(p.Stdout, "closed %s of %s\n", g.ID, g.Agent)
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,68 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/remote"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/store/spool"
+)
+
+func newGatewayAcceptOlder(p *cli.Program) *cobra.Command {
+	var state, passphrase, reason string
+	cmd := &cobra.Command{
+		Use: "accept-older --reason TEXT", Args: cobra.NoArgs,
+		Short: "Accept that the server was restored from an older copy, and put that on record; the gateway must be stopped",
+		Long: "A gateway refuses a server that lacks records or revocations which it had. Accept-older has the gateway follow the server as it is now.\n" +
+			"The gateway sends again the records that it still has. The record evidence.salvage says with the reason which are lost. What was\n" +
+			"revoked since the copy is good again at the server: revoke it again first.",
+	}
+	cmd.Flags().StringVar(&state, "state", remote.DefaultState, "`directory` of the gateway's keys and records")
+	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record; required")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if strings.TrimSpace(reason) == "" {
+			return cli.Usage(errors.New("--reason is missing: the record says why an older state is accepted"))
+		}
+		s, err := remote.OpenSpoolOf(state, passphrase)
+		if err != nil {
+			return err
+		}
+		done, err := acceptOlder(cmd.Context(), p, s, reason)
+		if err != nil {
+			return err
+		}
+		printSalvaged(p, done)
+		return nil
+	}
+	return cmd
+}
+
+func acceptOlder(ctx context.Context, p *cli.Program, s *remote.SpoolOf, reason string) (spool.Salvaged, error) {
+	client := &link.Client{Server: s.Enrolled.Server, Key: s.Keys.Own, Transport: outbound.New(outbound.Configured()).Transport(), Now: p.Now}
+	head, err := client.ChainEnd(ctx)
+	if err != nil {
+		return spool.Salvaged{}, fmt.Errorf("where the server is cannot be told, and nothing was changed: %w", err)
+	}
+	done, err := spool.Salvage(spool.SalvageConfig{Spool: s.Config, Key: s.Key, Server: head, Now: p.Now(), NewID: app.RecordIDs(p.Now), Older: true, Reason: reason})
+	if err != nil {
+		return done, err
+	}
+	open, err := spool.Open(s.Config)
+	if err != nil {
+		return done, err
+	}
+	if err := errors.Join(open.ShipRest(ctx, remote.Sends(open, client)), open.Close()); err != nil {
+		return done, err
+	}
+	return done, errors.Join(remote.ReachedFile(filepath.Join(s.Keys.State, "feed")).Forget(), remote.ReachedFile(filepath.Join(s.Keys.State, remote.OlderName)).Forget())
+}

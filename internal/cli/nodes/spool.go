@@ -1,0 +1,137 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/remote"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/store/spool"
+)
+
+const spoolLong = `The spool of a sidecar gateway holds the records that its server does not have yet. A damaged spool ends the start of the gateway.
+Check shows what is whole and what is not, and changes nothing. Salvage sends every whole record to the server. It puts on record,
+signed by the gateway, which records are lost. The damaged files are kept beside the spool.`
+
+func newGatewaySpool(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "spool", Short: "Check and salvage the records that the server does not have yet", Long: spoolLong,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSpoolCheck(p), newSpoolSalvage(p))
+	return cmd
+}
+
+func newSpoolCheck(p *cli.Program) *cobra.Command {
+	var passphrase string
+	cmd := &cobra.Command{
+		Use: "check DIR", Short: "Say which records in the state directory of a gateway are whole; exit 4 if anything is damaged",
+		Long: spoolLong, Args: cobra.ExactArgs(1),
+	}
+	output := cli.OutputFlag(cmd)
+	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		s, err := remote.OpenSpoolOf(args[0], passphrase)
+		if err != nil {
+			return err
+		}
+		found, err := spool.Check(s.Config.Dir, s.Key)
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			err = p.PrintJSON(found)
+		} else {
+			printFound(p, found)
+		}
+		if err == nil && !found.Whole() {
+			err = cli.Exit(cli.ExitInvalid, nil)
+		}
+		return err
+	}
+	return cmd
+}
+
+func printFound(p *cli.Program, f spool.Found) {
+	fmt.Fprintf(p.Stdout, "%d whole records, %d to %d", f.Records, f.First, f.Next-1)
+	if f.Shipped >= 0 {
+		fmt.Fprintf(p.Stdout, "; the server has those before %d", f.Shipped)
+	}
+	fmt.Fprintln(p.Stdout)
+	for _, h := range f.Damage {
+		fmt.Fprintf(p.Stdout, "damaged: %s\n", h)
+	}
+}
+
+func newSpoolSalvage(p *cli.Program) *cobra.Command {
+	var passphrase string
+	cmd := &cobra.Command{
+		Use: "salvage DIR", Short: "Send every whole record to the server, and put on record which are lost; the gateway must be stopped",
+		Long: spoolLong, Args: cobra.ExactArgs(1),
+	}
+	output := cli.OutputFlag(cmd)
+	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := remote.OpenSpoolOf(args[0], passphrase)
+		if err != nil {
+			return err
+		}
+		done, err := salvage(cmd.Context(), p, s)
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(done)
+		}
+		printSalvaged(p, done)
+		return nil
+	}
+	return cmd
+}
+
+// salvage repairs a spool, and sends what is in it.
+func salvage(ctx context.Context, p *cli.Program, s *remote.SpoolOf) (spool.Salvaged, error) {
+	client := &link.Client{Server: s.Enrolled.Server, Key: s.Keys.Own, Transport: outbound.New(outbound.Configured()).Transport(), Now: p.Now}
+	head, err := client.ChainEnd(ctx)
+	if err != nil {
+		return spool.Salvaged{}, fmt.Errorf("which records the server has cannot be told, and nothing was changed: %w", err)
+	}
+	done, err := spool.Salvage(spool.SalvageConfig{Spool: s.Config, Key: s.Key, Server: head, Now: p.Now(), NewID: app.RecordIDs(p.Now)})
+	if err != nil {
+		return done, err
+	}
+	open, err := spool.Open(s.Config)
+	if err != nil {
+		return done, err
+	}
+	return done, errors.Join(open.ShipRest(ctx, remote.Sends(open, client)), open.Close())
+}
+
+func printSalvaged(p *cli.Program, done spool.Salvaged) {
+	printFound(p, done.Found)
+	if done.Whole() {
+		fmt.Fprintln(p.Stdout, "nothing is damaged; the server has every record")
+		return
+	}
+	for _, l := range done.Lost {
+		to := "on"
+		if l.To > 0 {
+			to = fmt.Sprintf("to %d", l.To-1)
+		}
+		fmt.Fprintf(p.Stdout, "lost: records from %d %s, %d bytes from byte %d of %s\n", l.From, to, l.Bytes, l.At, l.File)
+	}
+	if len(done.Lost) == 0 {
+		fmt.Fprintln(p.Stdout, "no record is lost: the server had those that are damaged")
+	}
+	fmt.Fprintf(p.Stdout, "sent: %d records as they were, %d behind a loss, sealed anew\n", done.Kept, done.Sealed)
+	if done.Record != "" {
+		fmt.Fprintf(p.Stdout, "on record: %s\n", done.Record)
+	}
+	fmt.Fprintf(p.Stdout, "the damaged files are in %s\n", done.Aside)
+}

@@ -1,0 +1,294 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+)
+
+// question is a request as the server tells it.
+type question struct {
+	ID           string `json:"id"`
+	Kind         string `json:"kind"`
+	Status       string `json:"status"`
+	Agent        string `json:"agent_id"`
+	Host         string `json:"host_id"`
+	HostKnown    bool   `json:"host_known"`
+	Mode         string `json:"mode"`
+	Expires      string `json:"expires_at"`
+	Capabilities []struct {
+		Grant       string          `json:"grant"`
+		Capability  string          `json:"capability"`
+		Description string          `json:"description"`
+		Sensitivity string          `json:"sensitivity"`
+		Constraints json.RawMessage `json:"constraints"`
+		Nothing     bool            `json:"nothing_remains"`
+	} `json:"capabilities"`
+	Holds  []string `json:"holds"`
+	Claims []struct {
+		Agent string `json:"agent_id"`
+		Name  string `json:"name"`
+	} `json:"claims"`
+	Words struct {
+		Name     string `json:"name"`
+		HostName string `json:"host_name"`
+		Reason   string `json:"reason"`
+		Message  string `json:"message"`
+	} `json:"in_its_own_words"`
+}
+
+func NewApproval(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "approval",
+		Short: "See and answer what agents ask of you",
+		Long: "Approval shows the requests of agents that wait for you, and answers them. What changes something needs a passkey, and is\n" +
+			"approved on the page that the request names; everything can be denied here.",
+	}
+	cmd.AddCommand(newApprovalList(p), newApprovalShow(p), newApprovalApprove(p), newApprovalDeny(p), newApprovalRevoke(p), newApprovalWatch(p), newApprovalWebhooks(p))
+	return cmd
+}
+
+func newApprovalList(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List the requests that wait for you", Args: cobra.NoArgs}
+	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		who, err := p.Person(f)
+		if err != nil {
+			return err
+		}
+		all, raw, err := openOf(cmd.Context(), who)
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintRaw(raw)
+		}
+		return listOpen(p, all)
+	}
+	return cmd
+}
+
+// listOpen lists what waits for a person: what agents want to be let in for, what
+// was asked for in the person's own name, and what the person reviews.
+func listOpen(p *cli.Program, all open) error {
+	if len(all.Approvals)+len(all.Confirmations)+len(all.Reviews) == 0 {
+		fmt.Fprintln(p.Stdout, "Nothing waits for you.")
+		return listApproved(p, all.Approved)
+	}
+	return errors.Join(listQuestions(p, all.Approvals), listDesk(p, "My confirmations", all.Confirmations), listDesk(p, "To review for others", all.Reviews), listApproved(p, all.Approved))
+}
+
+func listQuestions(p *cli.Program, questions []question) error {
+	if len(questions) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "REQUEST\tAGENT\tASKS FOR\tUNTIL")
+	for _, q := range questions {
+		names := make([]string, len(q.Capabilities))
+		for i, c := range q.Capabilities {
+			names[i] = c.Capability
+		}
+		fmt.Fprintf(w, "%s\t%q\t%s\t%s\n", q.ID, q.Words.Name, strings.Join(names, ", "), q.Expires)
+	}
+	return w.Flush()
+}
+
+func newApprovalShow(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{Use: "show CODE", Short: "Show one request, by its code or id", Args: cobra.ExactArgs(1)}
+	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		who, err := p.Person(f)
+		if err != nil {
+			return err
+		}
+		return showAny(cmd.Context(), p, who, args[0], *output)
+	}
+	return cmd
+}
+
+// showQuestion shows what the server knows, and apart from it what the agent says.
+func showQuestion(p *cli.Program, q question) {
+	host := "a host that nobody has approved yet"
+	if q.HostKnown {
+		host = "a host that was approved before"
+	}
+	fmt.Fprintf(p.Stdout, "%s: agent %s, under %s, %s\nIt calls itself %q", q.ID, q.Agent, q.Host, host, q.Words.Name)
+	if q.Words.HostName != "" {
+		fmt.Fprintf(p.Stdout, " on %q", q.Words.HostName)
+	}
+	if q.Words.Reason != "" {
+		fmt.Fprintf(p.Stdout, " and says: %q", q.Words.Reason)
+	}
+	fmt.Fprint(p.Stdout, "\n\nIt asks for:\n")
+	for _, c := range q.Capabilities {
+		fmt.Fprintf(p.Stdout, "  %s (%s): %s\n", c.Capability, c.Sensitivity, c.Description)
+		if c.Constraints != nil {
+			fmt.Fprintf(p.Stdout, "      only with %s\n", cli.ShownJSON(c.Constraints))
+		}
+		if c.Nothing {
+			fmt.Fprintln(p.Stdout, "      nothing of it remains within what the server holds it to by now: it cannot be granted")
+		}
+	}
+	if len(q.Holds) > 0 {
+		fmt.Fprintf(p.Stdout, "It has already: %s\n", strings.Join(q.Holds, ", "))
+	}
+	if len(q.Claims) > 0 {
+		ends := "1 agent that acts on its own under it ends"
+		if n := len(q.Claims); n > 1 {
+			ends = fmt.Sprintf("%d agents that act on their own under it end", n)
+		}
+		fmt.Fprintf(p.Stdout, "The host becomes yours when you approve. %s then, with all that they may do, and what they have done is attributed to you:\n", ends)
+		for _, a := range q.Claims {
+			fmt.Fprintf(p.Stdout, "  %s, which calls itself %q\n", a.Agent, a.Name)
+		}
+	}
+	fmt.Fprintf(p.Stdout, "Answer until %s.\n", q.Expires)
+}
+
+func newApprovalApprove(p *cli.Program) *cobra.Command {
+	var left deskAnswer
+	var narrow string
+	cmd := &cobra.Command{
+		Use:   "approve CODE",
+		Short: "Approve a request, or a part of it",
+		Example: "  powerbox approval approve KV7N-9G3G --server https://bank.example --session-file session\n" +
+			"  powerbox approval approve KV7N-9G3G --server http://127.0.0.1:4850 --as alice --only check_balance",
+		Args: cobra.ExactArgs(1),
+	}
+	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	cmd.Flags().StringSliceVar(&left.only, "only", nil, "approve these `capabilities`, or operations, and deny the others")
+	cmd.Flags().StringSliceVar(&left.resources, "resource", nil, "`names` or ids of the resources to leave; all where absent")
+	cmd.Flags().StringVar(&left.until, "until", "", "an earlier end, as a `time` such as 2027-01-02T15:04:05Z")
+	cmd.Flags().StringVar(&narrow, "constraints", "", "narrower constraints by capability, as `JSON`: {\"transfer_money\": {\"amount\": {\"max\": 100}}}")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if strings.HasPrefix(args[0], deskPrefix) {
+			body, err := left.body(narrow)
+			if err != nil {
+				return err
+			}
+			return answerQuestion(cmd.Context(), p, f, args[0], body, *output)
+		}
+		if left.resources != nil || left.until != "" {
+			return cli.Usage(errors.New("--resource and --until are not for requests of Agent Auth; use --only and --constraints"))
+		}
+		body := map[string]any{}
+		if cmd.Flags().Changed("only") {
+			body["only"] = left.only
+		}
+		if narrow != "" {
+			if !json.Valid([]byte(narrow)) {
+				return cli.Usage(errors.New("--constraints is no JSON; want {\"capability\": {\"field\": {\"max\": 1}}}"))
+			}
+			body["constraints"] = json.RawMessage(narrow)
+		}
+		return answerQuestion(cmd.Context(), p, f, args[0], body, *output)
+	}
+	return cmd
+}
+
+func newApprovalDeny(p *cli.Program) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{Use: "deny CODE", Short: "Deny a request", Args: cobra.ExactArgs(1)}
+	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "what the agent is told")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return answerQuestion(cmd.Context(), p, f, args[0], map[string]any{"deny": true, "reason": reason}, *output)
+	}
+	return cmd
+}
+
+func answerQuestion(ctx context.Context, p *cli.Program, f *cli.PersonFlags, code string, body map[string]any, output string) error {
+	who, err := p.Person(f)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(code, deskPrefix) {
+		return answerDesk(ctx, p, who, code, body, output)
+	}
+	var s struct {
+		Agent  string `json:"agent_id"`
+		Name   string `json:"name"`
+		Status string `json:"status"`
+		Grants []struct {
+			Capability  string          `json:"capability"`
+			Status      string          `json:"status"`
+			Constraints json.RawMessage `json:"constraints"`
+		} `json:"agent_capability_grants"`
+	}
+	raw, err := who.Call(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(code), body, &s)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return p.PrintRaw(raw)
+	}
+	fmt.Fprintf(p.Stdout, "Agent %s (%q) is %s.\n", s.Agent, s.Name, s.Status)
+	for _, g := range s.Grants {
+		fmt.Fprintf(p.Stdout, "  %s: %s", g.Capability, g.Status)
+		if g.Constraints != nil {
+			fmt.Fprintf(p.Stdout, ", only with %s", cli.ShownJSON(g.Constraints))
+		}
+		fmt.Fprintln(p.Stdout)
+	}
+	return nil
+}
+
+// watchEvery is how often watch asks.
+const watchEvery = 2 * time.Second
+
+func newApprovalWatch(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{Use: "watch", Short: "Show requests as they come, until interrupted", Args: cobra.NoArgs}
+	f := cli.AddPersonFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		who, err := p.Person(f)
+		if err != nil {
+			return err
+		}
+		seen := map[string]bool{}
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			all, _, err := openOf(cmd.Context(), who)
+			if err != nil {
+				return err
+			}
+			showNew(p, all, seen)
+			select {
+			case <-cmd.Context().Done():
+				return nil
+			case <-tick.C:
+			}
+		}
+	}
+	return cmd
+}
+
+// showNew shows what was not seen yet.
+func showNew(p *cli.Program, all open, seen map[string]bool) {
+	for _, q := range all.Approvals {
+		if !seen[q.ID] {
+			seen[q.ID] = true
+			showQuestion(p, q)
+			fmt.Fprintln(p.Stdout)
+		}
+	}
+	for _, q := range slices.Concat(all.Confirmations, all.Reviews) {
+		if !seen[q.ID] {
+			seen[q.ID] = true
+			showDesk(p, q)
+			fmt.Fprintln(p.Stdout)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+// deskPrefix begins the ids of what policy or configuration leaves to people.
+const deskPrefix = "ask_"
+
+// deskQuestion is a request, or a call that is held back, as the server tells it.
+type deskQuestion struct {
+	ID      string `json:"id"`
+	Kind    string `json:"kind"`
+	Status  string `json:"status"`
+	Agent   string `json:"agent"`
+	By      string `json:"asked_by"`
+	Holder  string `json:"holder"`
+	For     string `json:"for"`
+	Expires string `json:"expires_at"`
+	Matters []struct {
+		Grant      string `json:"grant"`
+		Says       string `json:"description"`
+		Operations []struct {
+			Name   string `json:"operation"`
+			Writes bool   `json:"writes"`
+		} `json:"operations"`
+		Resources []struct {
+			ID   string `json:"id"`
+			Name string `json:"name"`
+		} `json:"resources"`
+		Arguments map[string]string `json:"arguments"`
+	} `json:"matters"`
+	Answers []struct {
+		By      string `json:"by"`
+		Approve bool   `json:"approve"`
+	} `json:"answers"`
+	Words struct {
+		Reason string `json:"reason"`
+	} `json:"in_its_own_words"`
+	Revocable bool   `json:"revocable"`
+	Until     string `json:"until"`
+}
+
+// open is everything that waits for a person.
+type open struct {
+	Approvals     []question     `json:"approvals"`
+	Confirmations []deskQuestion `json:"confirmations"`
+	Reviews       []deskQuestion `json:"reviews"`
+	Approved      []deskQuestion `json:"you_approved"`
+}
+
+func openOf(ctx context.Context, w *cli.Person) (open, json.RawMessage, error) {
+	var all open
+	raw, err := w.Call(ctx, http.MethodGet, "/v1/approvals", nil, &all)
+	return all, raw, err
+}
+
+// printableJSON is printable for JSON, whose quotation marks stay as they are.
+func printableJSON(s string) string {
+	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(plain.Printable(s))
+}
+
+// asks says in a line what is asked for.
+func (q deskQuestion) asks() string {
+	var names []string
+	for _, m := range q.Matters {
+		for _, op := range m.Operations {
+			names = append(names, m.Grant+"/"+op.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func listDesk(p *cli.Program, title string, questions []deskQuestion) error {
+	if len(questions) == 0 {
+		return nil
+	}
+	fmt.Fprintf(p.Stdout, "%s\n", title)
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "REQUEST\tBY\tFOR\tASKS FOR\tUNTIL")
+	for _, q := range questions {
+		by := q.By
+		if by == "" {
+			by = q.Holder
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", q.ID, plain.Printable(by), plain.Printable(q.For), plain.Printable(q.asks()), q.Expires)
+	}
+	return w.Flush()
+}
+
+// newApprovalRevoke takes an approval back.
+func newApprovalRevoke(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "revoke ASK", Short: "Take back an approval that you gave, or that was given in your name", Args: cobra.ExactArgs(1),
+		Long: "Revoke ends what was issued for an approval and everything derived from it. What was not issued yet is not issued.\n" +
+			"powerbox approval list names what you approved; grants of Agent Auth are revoked with powerbox grant revoke.",
+		Example: "  powerbox approval revoke ask_... --server https://bank.example --session-file session",
+	}
+	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		who, err := p.Person(f)
+		if err != nil {
+			return err
+		}
+		var q deskQuestion
+		raw, err := who.Call(cmd.Context(), http.MethodPost, "/v1/approvals/"+url.PathEscape(args[0])+"/revoke", map[string]any{}, &q)
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintRaw(raw)
+		}
+		fmt.Fprintf(p.Stdout, "%s is taken back: %s, for %s.\n", q.ID, plain.Printable(q.asks()), plain.Printable(cmp.Or(q.By, q.Holder)))
+		return nil
+	}
+	return cmd
+}
+
+// listApproved lists what a person has approved.
+func listApproved(p *cli.Program, given []deskQuestion) error {
+	if len(given) == 0 {
+		return nil
+	}
+	fmt.Fprintln(p.Stdout, "What you approved, or others in your name")
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "REQUEST\tBY\tFOR\tMAY DO\tUNTIL\tCAN BE REVOKED")
+	for _, q := range given {
+		can := "no"
+		if q.Revocable {
+			can = "yes"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", q.ID, plain.Printable(cmp.Or(q.By, q.Holder)), plain.Printable(q.For), plain.Printable(q.asks()), q.Until, can)
+	}
+	return w.Flush()
+}
+
+// showDesk shows what the server knows, and apart from it what the agent says.
+func showDesk(p *cli.Program, q deskQuestion) {
+	by := "an agent that the operator has no name for"
+	if q.By != "" {
+		by = "agent " + plain.Printable(q.By)
+	}
+	fmt.Fprintf(p.Stdout, "%s (%s): %s, which proved to be %s, at %s", q.ID, q.Status, by, plain.Printable(q.Holder), plain.Printable(q.Agent))
+	if q.For != "" {
+		fmt.Fprintf(p.Stdout, ", for %s", plain.Printable(q.For))
+	}
+	if q.Words.Reason != "" {
+		fmt.Fprintf(p.Stdout, ", and says: %q", q.Words.Reason)
+	}
+	if q.Kind == "call" {
+		fmt.Fprint(p.Stdout, "\n\nIt wants this done now, once:\n")
+	} else {
+		fmt.Fprint(p.Stdout, "\n\nIt asks for:\n")
+	}
+	for _, m := range q.Matters {
+		for _, op := range m.Operations {
+			effect := "only reads"
+			if op.Writes {
+				effect = "changes something"
+			}
+			fmt.Fprintf(p.Stdout, "  %s/%s (%s): %s\n", plain.Printable(m.Grant), plain.Printable(op.Name), effect, plain.Printable(m.Says))
+		}
+		for _, r := range m.Resources {
+			fmt.Fprintf(p.Stdout, "      on %s\n", plain.Printable(r.Name))
+		}
+		for _, name := range slices.Sorted(maps.Keys(m.Arguments)) {
+			fmt.Fprintf(p.Stdout, "      with %s: %s\n", plain.Printable(name), printableJSON(m.Arguments[name]))
+		}
+	}
+	for _, a := range q.Answers {
+		said := "denied"
+		if a.Approve {
+			said = "approved"
+		}
+		fmt.Fprintf(p.Stdout, "%s has %s.\n", plain.Printable(a.By), said)
+	}
+	fmt.Fprintf(p.Stdout, "Answer until %s.\n", q.Expires)
+}
+
+// showAny shows a request by its code or id, of either kind.
+func showAny(ctx context.Context, p *cli.Program, who *cli.Person, code, output string) error {
+	path := "/v1/approvals/" + url.PathEscape(code)
+	if strings.HasPrefix(code, deskPrefix) {
+		var q deskQuestion
+		raw, err := who.Call(ctx, http.MethodGet, path, nil, &q)
+		if err != nil {
+			return err
+		}
+		if output == "json" {
+			return p.PrintRaw(raw)
+		}
+		showDesk(p, q)
+		return nil
+	}
+	var q question
+	raw, err := who.Call(ctx, http.MethodGet, path, nil, &q)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return p.PrintRaw(raw)
+	}
+	showQuestion(p, q)
+	return nil
+}
+
+// deskAnswer is what a person leaves of a request.
+type deskAnswer struct {
+	only, resources []string
+	until           string
+}
+
+// body is the answer to a question of the desk; constraints are Agent Auth's.
+func (a deskAnswer) body(constraints string) (map[string]any, error) {
+	if constraints != "" {
+		return nil, cli.Usage(errors.New("--constraints is for requests of Agent Auth; this one is narrowed with --only, --resource and --until"))
+	}
+	body := map[string]any{}
+	if a.only != nil {
+		body["operations"] = a.only
+	}
+	if a.resources != nil {
+		body["resources"] = a.resources
+	}
+	if a.until != "" {
+		body["until"] = a.until
+	}
+	return body, nil
+}
+
+func answerDesk(ctx context.Context, p *cli.Program, who *cli.Person, code string, body map[string]any, output string) error {
+	var q deskQuestion
+	raw, err := who.Call(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(code), body, &q)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return p.PrintRaw(raw)
+	}
+	switch q.Status {
+	case "pending":
+		fmt.Fprintf(p.Stdout, "%s waits for others.\n", q.ID)
+	default:
+		fmt.Fprintf(p.Stdout, "%s is %s.\n", q.ID, q.Status)
+	}
+	return nil
+}

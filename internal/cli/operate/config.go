@@ -1,0 +1,155 @@
+package operate
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/plain"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+)
+
+func NewConfig(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check and show the configuration",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigCheck(p), newConfigPrint(p), newConfigReload(p), &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of powerbox.yaml",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := p.Stdout.Write(config.Schema())
+			return err
+		},
+	})
+	return cmd
+}
+
+func newConfigCheck(p *cli.Program) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Say everything that is wrong with the configuration, its policies and catalogues: exit 4 if anything is",
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
+	output := cli.OutputFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		c, err := p.LoadConfig(file)
+		var wrong config.Problems
+		if err != nil && !errors.As(err, &wrong) {
+			return err
+		}
+		if err == nil {
+			_, err = EngineOf(c)
+		}
+		problems := ProblemTexts(err)
+		var status error
+		if err != nil {
+			status = cli.Exit(cli.ExitInvalid, nil)
+		}
+		if *output == "json" {
+			return errors.Join(p.PrintJSON(map[string]any{"ok": err == nil, "problems": problems}), status)
+		}
+		for _, text := range problems {
+			fmt.Fprintln(p.Stdout, text)
+		}
+		if err == nil {
+			fmt.Fprintf(p.Stdout, "%s is good: %s\n", file, plain.Count(len(c.Agents), "agent"))
+		}
+		return status
+	}
+	return cmd
+}
+
+func newConfigReload(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Have the running server read its configuration again",
+		Long: "The server reads its own file, as it does on SIGHUP: agents with their offers and skills, scopes, plans, policies and\n" +
+			"identity.callers are replaced, all of them or nothing. The difference is printed and put on record. If anything else\n" +
+			"changed, the server names it and changes nothing: that needs a restart. Check the file first: powerbox config check.",
+		Args: cobra.NoArgs,
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var done api.Reloaded
+		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/config/reload", struct{}{}, &done); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(done)
+		}
+		for _, change := range done.Changes {
+			fmt.Fprintln(p.Stdout, change)
+		}
+		if len(done.Changes) == 0 {
+			fmt.Fprintln(p.Stdout, "the configuration says what it said before; nothing was changed")
+			return nil
+		}
+		fmt.Fprintf(p.Stdout, "in force now: %s (before: %s), on record as %s\n", done.After, done.Before, done.Record)
+		return nil
+	}
+	return cmd
+}
+
+// wrongConfig makes what is wrong in a configuration invalid; a file that
+// cannot be read is an error like any other.
+func wrongConfig(err error) error {
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		return cli.Invalid(err)
+	}
+	return err
+}
+
+// ProblemTexts are the single problems of a configuration.
+func ProblemTexts(err error) []string {
+	texts := []string{}
+	var problems config.Problems
+	switch {
+	case err == nil:
+	case errors.As(err, &problems):
+		for _, problem := range problems {
+			texts = append(texts, problem.String())
+		}
+	default:
+		texts = strings.Split(err.Error(), "\n") // policies and catalogues join theirs
+	}
+	return texts
+}
+
+func newConfigPrint(p *cli.Program) *cobra.Command {
+	var file string
+	var effective bool
+	cmd := &cobra.Command{
+		Use:   "print --effective",
+		Short: "Print the configuration as it holds: defaults and environment in, secrets masked",
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
+	cmd.Flags().BoolVar(&effective, "effective", false, "print what holds (required: the file itself is yours to read)")
+	cli.Required(cmd, "effective")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		c, err := p.LoadConfig(file)
+		if err != nil {
+			return wrongConfig(err)
+		}
+		data, err := c.Effective()
+		if err != nil {
+			return err
+		}
+		_, err = p.Stdout.Write(data)
+		return err
+	}
+	return cmd
+}

@@ -1,0 +1,83 @@
+package operate
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+)
+
+func NewGrant(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "grant", Short: "See, give and take back single grants; have those go on that stopped when a card widened",
+		Long: "A person gives and takes back what agents of the Agent Auth Protocol hold, one grant at a time.\n\n" +
+			"Every grant of an operator's agent is made with its card in view. When the card offers or reaches more than it did then, as\n" +
+			"powerbox card diff calls widening, the grant stops until somebody consents, or the card says no more than it did.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newGrantList(p), newGrantAdd(p), newGrantRevoke(p), newGrantConsent(p))
+	return cmd
+}
+
+func newGrantConsent(p *cli.Program) *cobra.Command {
+	var digest string
+	cmd := &cobra.Command{
+		Use:   "consent AGENT",
+		Short: "Say what stopped at an agent since its card widened, and with --card-digest let it go on",
+		Long: "Without --card-digest it says in what the card of now is wider than those that grants were made with: exit 3 where\n" +
+			"anything waits. With the digest of the card that was looked at all of it goes on, on record.",
+		Args:    cobra.ExactArgs(1),
+		Example: "  powerbox grant consent documents\n  powerbox grant consent documents --card-digest sha256:...",
+	}
+	o, output := cli.AddOperatorFlags(cmd), cli.OutputFlag(cmd)
+	cmd.Flags().StringVar(&digest, "card-digest", "", "`digest` of the card that is consented to")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var c api.Consent
+		path := api.PathRegistry + "/" + url.PathEscape(args[0]) + "/consent"
+		if digest == "" {
+			err = op.Get(cmd.Context(), path, &c)
+		} else {
+			err = op.Call(cmd.Context(), http.MethodPost, path, map[string]string{"card_digest": digest}, &c)
+		}
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			err = p.PrintJSON(c)
+		} else {
+			printConsent(p, c, digest != "")
+		}
+		if err == nil && digest == "" && len(c.Stopped) > 0 {
+			return cli.Exit(cli.ExitDenied, nil)
+		}
+		return err
+	}
+	return cmd
+}
+
+func printConsent(p *cli.Program, c api.Consent, given bool) {
+	out := p.Visible()
+	if len(c.Stopped) == 0 {
+		fmt.Fprintf(out, "nothing of %s waits; its card is %s\n", c.Agent, c.Digest)
+		return
+	}
+	for _, s := range c.Stopped {
+		fmt.Fprintf(out, "granted with the card %s; since then it\n", s.Issued)
+		for _, change := range s.Changes {
+			fmt.Fprintf(out, "  %s  %s: %s\n", change.Kind, change.Subject, change.Message)
+		}
+	}
+	if given {
+		fmt.Fprintf(out, "goes on with the card %s\n", c.Digest)
+		return
+	}
+	fmt.Fprintf(out, "stopped until somebody consents: powerbox grant consent %s --card-digest %s\n", c.Agent, c.Digest)
+}

@@ -1,0 +1,113 @@
+package operate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+)
+
+func newGrantList(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "As a person, list what your agents at a provider hold", Args: cobra.NoArgs,
+		Example: "  powerbox grant list --server https://bank.example --session-file session",
+	}
+	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		who, err := p.Person(f)
+		if err != nil {
+			return err
+		}
+		var all cli.Hosts
+		raw, err := who.Call(cmd.Context(), http.MethodGet, "/v1/hosts", nil, &all)
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintRaw(raw)
+		}
+		w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "AGENT\tNAME\tHOST\tAGENT IS\tCAPABILITY\tGRANT IS\tONLY WITH")
+		for _, h := range all.Hosts {
+			for _, a := range h.Agents {
+				if len(a.Grants) == 0 {
+					fmt.Fprintf(w, "%s\t%q\t%q\t%s\t-\t-\t\n", a.ID, a.Name, h.Name, a.Status)
+				}
+				for _, g := range a.Grants {
+					fmt.Fprintf(w, "%s\t%q\t%q\t%s\t%s\t%s\t%s\n", a.ID, a.Name, h.Name, a.Status, g.Capability, g.Status, cli.ShownJSON(g.Constraints))
+				}
+			}
+		}
+		return w.Flush()
+	}
+	return cmd
+}
+
+func newGrantAdd(p *cli.Program) *cobra.Command {
+	var constraints string
+	cmd := &cobra.Command{
+		Use:   "add AGENT CAPABILITY",
+		Short: "As a person, give an agent of yours one capability more",
+		Long:  "Add gives one capability, for which the agent did not ask. What changes something needs a passkey, and is given on the page /hosts.",
+		Args:  cobra.ExactArgs(2),
+		Example: "  powerbox grant add agt_... list_accounts --server https://bank.example --session-file session\n" +
+			"  powerbox grant add agt_... transfer_money --constraints '{\"amount\": {\"max\": 100}}' --server http://127.0.0.1:4850 --as alice",
+	}
+	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	cmd.Flags().StringVar(&constraints, "constraints", "", "by argument, as `JSON`: {\"amount\": {\"max\": 100}}")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		body := map[string]any{"capability": args[1]}
+		if constraints != "" {
+			if !json.Valid([]byte(constraints)) {
+				return cli.Usage(errors.New("--constraints is no JSON"))
+			}
+			body["constraints"] = json.RawMessage(constraints)
+		}
+		return changeGrant(p, cmd, f, args[0], "/grants", body, *output, args[0]+" holds "+args[1])
+	}
+	return cmd
+}
+
+func newGrantRevoke(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "revoke AGENT CAPABILITY",
+		Short:   "As a person, take one capability from an agent of yours; it stays, with its other grants",
+		Long:    "Revoke takes one grant back, from the next call on. An agent is ended with all of its grants on the page /hosts, or by its host.",
+		Args:    cobra.ExactArgs(2),
+		Example: "  powerbox grant revoke agt_... transfer_money --server https://bank.example --session-file session",
+	}
+	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return changeGrant(p, cmd, f, args[0], "/grants/revoke", map[string]any{"capability": args[1]}, *output, args[0]+" holds "+args[1]+" no more")
+	}
+	return cmd
+}
+
+// changeGrant has one grant of an agent changed, and says what is so then.
+func changeGrant(p *cli.Program, cmd *cobra.Command, f *cli.PersonFlags, agent, path string, body map[string]any, output, done string) error {
+	who, err := p.Person(f)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Revoked *int `json:"revoked"`
+	}
+	raw, err := who.Call(cmd.Context(), http.MethodPost, "/v1/host-agents/"+url.PathEscape(agent)+path, body, &answer)
+	if err != nil {
+		return err
+	}
+	if answer.Revoked != nil && *answer.Revoked == 0 {
+		return fmt.Errorf("%s holds no grant of %s; powerbox grant list shows what it holds", agent, body["capability"])
+	}
+	if output == "json" {
+		return p.PrintRaw(raw)
+	}
+	_, err = fmt.Fprintln(p.Visible(), done)
+	return err
+}

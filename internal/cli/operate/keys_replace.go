@@ -1,0 +1,99 @@
+package operate
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/config"
+)
+
+// afterReplacing says what has to be done once a key was replaced, by the name of
+// the key without its end.
+var afterReplacing = map[string]string{
+	"evidence":           afterEvidence,
+	"evidence-es256":     afterEvidence,
+	"evidence-ml-dsa-87": afterEvidence,
+	"checkpoint":         "Give the new checkpoint key to every witness and to everybody who pins the log: powerbox evidence trust. Checkpoints made before verify under the old key",
+	"feed":               "Enrol every sidecar gateway again, and give relays and other readers of the feed the new key",
+	"handles":            "Resource handles that were issued before are void: holders must request new ones",
+	"pairwise":           "Users have other pseudonyms in new records. Run powerbox freeze to see what is frozen, and freeze users again whose freeze names a pseudonym",
+	"approvals":          "Arguments that were kept sealed for approvals under the old key cannot be read any more",
+}
+
+const afterEvidence = "Records made before verify under the old key, which is closed on record. Give verifiers the new list of keys: powerbox evidence trust"
+
+func newKeysReplace(p *cli.Program) *cobra.Command {
+	var file, reason string
+	cmd := &cobra.Command{
+		Use:   "replace KEY --reason TEXT",
+		Short: "Replace a key that was lost or seen, and put the replacement on record; the server must be stopped",
+		Long: "Replace makes a new key in the place of one that is gone, damaged or was seen by others. KEY is a name of powerbox keys list, or the\n" +
+			"id of an agent. The record names both keys. Evidence from before still verifies: the old key is closed, and the new one enrolled.\n" +
+			"What the old key protected otherwise is lost, and is said. A file that is still there is kept under another name.\n" +
+			"To renew the key of an agent that is not lost, use powerbox keys rotate.",
+		Example: "  powerbox keys replace evidence --reason \"the disk lost it\"",
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record; required")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if strings.TrimSpace(reason) == "" {
+			return cli.Usage(errors.New("--reason is missing: the record says why a key was replaced"))
+		}
+		c, err := p.LoadConfig(file)
+		if err != nil {
+			return err
+		}
+		name, err := replaceable(c, args[0])
+		if err != nil {
+			return cli.Usage(err)
+		}
+		r := &app.Replacement{File: name, Reason: reason}
+		i, err := app.Assemble(cmd.Context(), app.Assembly{Config: c, Dev: true, Replaced: r, Now: p.Now, Log: slog.New(slog.NewJSONHandler(p.Stderr, nil))})
+		if err != nil {
+			return err
+		}
+		now := i.Ring.Used()[name]
+		if err := i.Close(); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.Stdout, "%s is replaced: it was %s and is %s\n", name, orUnknown(r.Before), now)
+		fmt.Fprintln(p.Stderr, afterwards(name)+".")
+		return nil
+	}
+	return cmd
+}
+
+func orUnknown(id string) string {
+	if id == "" {
+		return "not known by its id"
+	}
+	return id
+}
+
+// afterwards says what has to be done once the key in a file was replaced.
+func afterwards(file string) string {
+	if agent, ok := strings.CutPrefix(strings.TrimSuffix(file, ".jwk"), "agent-"); ok {
+		return "Capabilities of " + agent + " that the old key signed are no longer accepted: holders must request new ones"
+	}
+	return afterReplacing[strings.TrimSuffix(file, ".secret")]
+}
+
+// replaceable returns the file of a key that can be replaced.
+func replaceable(c *config.Config, name string) (string, error) {
+	agent := strings.TrimPrefix(name, "agent-")
+	if slices.ContainsFunc(c.Agents, func(a config.Agent) bool { return a.ID == agent }) {
+		return "agent-" + agent + ".jwk", nil
+	}
+	if _, ok := afterReplacing[name]; !ok {
+		return "", fmt.Errorf("there is no key %q that can be replaced; want an agent's id, evidence, evidence-es256, evidence-ml-dsa-87, checkpoint, feed, handles, pairwise or approvals", name)
+	}
+	return name + ".secret", nil
+}

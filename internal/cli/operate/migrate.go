@@ -1,0 +1,106 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/store/postgres"
+	"github.com/powerbox-project/powerbox/internal/store/sqlite"
+)
+
+const migrateLong = `Migrate brings the schema of the store up to what this program knows. A file of SQLite is brought up to date by serve
+itself; a database that several processes share is not, so that none of them changes what the others stand on. There: run
+'powerbox migrate up' of the newer program once, then end the older processes one after the other and start newer ones. Those
+that run go on meanwhile; an older one that starts anew is refused, since the schema is newer than it, and there is no way back.`
+
+// schema is how far a store is, and how far this program would bring it.
+type schema struct {
+	Store string `json:"store"`
+	Has   int64  `json:"has"`
+	Wants int64  `json:"wants"`
+}
+
+func NewMigrate(p *cli.Program) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{Use: "migrate", Short: "Bring the schema of the store up to date", Long: migrateLong}
+	cmd.PersistentFlags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
+	add := func(use, short string, do func(context.Context, *config.Config) (schema, error)) {
+		verb := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
+		output := cli.OutputFlag(verb)
+		verb.RunE = func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(file, os.ReadFile, os.Environ())
+			if err != nil {
+				return err
+			}
+			s, err := do(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			if *output == "json" {
+				return json.NewEncoder(p.Stdout).Encode(s)
+			}
+			_, err = fmt.Fprintf(p.Stdout, "%s: schema %d, this program knows %d\n", s.Store, s.Has, s.Wants)
+			return err
+		}
+		cmd.AddCommand(verb)
+	}
+	add("up", "Bring it up to date", migrateUp)
+	add("status", "Print how far it is", schemaOf)
+	add("check", "Fail unless it is what this program knows", func(ctx context.Context, c *config.Config) (schema, error) {
+		s, err := schemaOf(ctx, c)
+		return s, errors.Join(err, s.fits())
+	})
+	return cmd
+}
+
+// fits refuses a schema that is not the one that this program knows.
+func (s schema) fits() error {
+	switch {
+	case s.Has > s.Wants:
+		return cli.Exit(cli.ExitInvalid, fmt.Errorf("the schema of the store is %d, newer than %d, the newest that this program knows; use a newer powerbox", s.Has, s.Wants))
+	case s.Has < s.Wants:
+		return cli.Exit(cli.ExitInvalid, fmt.Errorf("the schema of the store is %d, older than %d; run 'powerbox migrate up'", s.Has, s.Wants))
+	}
+	return nil
+}
+
+func schemaOf(ctx context.Context, c *config.Config) (s schema, err error) {
+	if !c.Store.Shared() {
+		s.Store = app.StorePath(c)
+		s.Has, s.Wants, err = sqlite.Schema(ctx, s.Store)
+		return s, err
+	}
+	s.Store = "postgres"
+	url, err := c.Store.URL(os.ReadFile)
+	if err != nil {
+		return s, fmt.Errorf("store.postgres_file: %w", err)
+	}
+	found, err := postgres.Status(ctx, url)
+	s.Has, s.Wants = found.Has, found.Wants
+	return s, err
+}
+
+func migrateUp(ctx context.Context, c *config.Config) (schema, error) {
+	if !c.Store.Shared() {
+		if err := sqlite.Migrate(ctx, app.StorePath(c)); err != nil {
+			return schema{}, err
+		}
+		return schemaOf(ctx, c)
+	}
+	url, err := c.Store.URL(os.ReadFile)
+	if err != nil {
+		return schema{}, fmt.Errorf("store.postgres_file: %w", err)
+	}
+	if _, err := postgres.Migrate(ctx, url); err != nil {
+		return schema{}, err
+	}
+	return schemaOf(ctx, c)
+}

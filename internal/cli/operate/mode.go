@@ -1,0 +1,103 @@
+package operate
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+func NewMode(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mode [AGENT [MODE]]",
+		Short: "Show or set how much is enforced for an agent: observe, scoped, prefer or require",
+		Long: "Mode shows what is in force now, for all agents or one, or sets it. What is set here goes over the\n" +
+			"configuration until it is set again, or given back to it as configured; who set it is on record.",
+		Args: cobra.MaximumNArgs(2),
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		if len(args) == 2 {
+			return setMode(p, cmd, op, args[0], args[1], *output)
+		}
+		agents, err := op.Agents(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return showModes(p, agents, args, *output)
+	}
+	return cmd
+}
+
+func setMode(p *cli.Program, cmd *cobra.Command, op *cli.Operator, agent, mode, output string) error {
+	var answer struct {
+		Agent  string `json:"agent"`
+		Mode   string `json:"mode"`
+		Before string `json:"before"`
+	}
+	err := op.Call(cmd.Context(), http.MethodPut, "/v1/agents/"+url.PathEscape(agent)+"/mode", map[string]string{"mode": mode}, &answer)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return p.PrintJSON(answer)
+	}
+	fmt.Fprintf(p.Stdout, "%s is in mode %s (it was in %s)\n", answer.Agent, answer.Mode, answer.Before)
+	return nil
+}
+
+func showModes(p *cli.Program, agents []cli.AgentStatus, only []string, output string) error {
+	shown := []cli.AgentStatus{}
+	for _, a := range agents {
+		if len(only) == 0 || only[0] == a.ID {
+			shown = append(shown, a)
+		}
+	}
+	if len(shown) == 0 && len(only) > 0 {
+		return fmt.Errorf("no agent %q is protected here; there are %s", only[0], agentNames(agents))
+	}
+	if output == "json" {
+		return p.PrintJSON(shown)
+	}
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "AGENT\tMODE\tURL")
+	for _, a := range shown {
+		mode := a.Mode
+		if a.Canary < 100 {
+			mode = plain.Share(mode, a.Canary)
+		}
+		if a.Frozen {
+			mode += " (frozen)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", a.ID, mode, a.URL)
+		for _, r := range a.Rules {
+			about, over := "caller "+r.Caller, ""
+			if r.Grant != "" {
+				about = "grant " + r.Grant
+			}
+			if a.Set {
+				over = "; not in force, since a mode was set"
+			}
+			fmt.Fprintf(w, "\t%s\t%s\n", plain.Share(r.Mode, r.Canary), about+over)
+		}
+	}
+	return w.Flush()
+}
+
+func agentNames(agents []cli.AgentStatus) []string {
+	names := make([]string, len(agents))
+	for i, a := range agents {
+		names[i] = a.ID
+	}
+	return names
+}

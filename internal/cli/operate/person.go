@@ -1,0 +1,126 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+func NewPerson(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "person",
+		Short: "List the people who log in to approve, and freeze, thaw or remove one",
+		Long: "A person is somebody who logs in to the pages or the interface of people, such as user:alice.\n" +
+			"Somebody who is frozen or removed cannot log in, approve or administer, and agents that act for them stop.\n" +
+			"A removal is final.",
+		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPersonList(p), newPersonShow(p),
+		personVerb(p, "freeze", "Stop a person, and what acts for them, until thaw", "powerbox person freeze user:alice --reason 'laptop stolen'"),
+		personVerb(p, "thaw", "Let back a person who was frozen; they log in again", "powerbox person thaw user:alice --reason 'new laptop'"),
+		personVerb(p, "remove", "Remove a person for good, with passkeys and hosts", "powerbox person remove user:alice --reason 'left the company'"))
+	return cmd
+}
+
+// personStatus is a person as the server tells.
+type personStatus struct {
+	Principal     string     `json:"principal"`
+	State         string     `json:"state"`
+	Administrator bool       `json:"administrator"`
+	Passkeys      int        `json:"passkeys"`
+	Hosts         int        `json:"hosts"`
+	LastUsed      *time.Time `json:"passkey_last_used,omitempty"`
+	By            string     `json:"by,omitempty"`
+	Reason        string     `json:"reason,omitempty"`
+	Changed       *time.Time `json:"changed,omitempty"`
+}
+
+func people(ctx context.Context, o *cli.Operator, principal string) ([]personStatus, error) {
+	all := []personStatus{}
+	err := o.Get(ctx, "/v1/people?principal="+url.QueryEscape(principal), &all)
+	return all, err
+}
+
+func newPersonList(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List everybody who has a passkey or a host, or was frozen or removed", Args: cobra.NoArgs}
+	output, o := cli.OutputFlag(cmd), cli.AddOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		all, err := people(cmd.Context(), op, "")
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(all)
+		}
+		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "PERSON\tSTATE\tADMINISTRATOR\tPASSKEYS\tHOSTS\tREASON")
+		for _, k := range all {
+			fmt.Fprintf(w, "%s\t%s\t%t\t%d\t%d\t%s\n", plain.Printable(k.Principal), k.State, k.Administrator, k.Passkeys, k.Hosts, plain.Printable(k.Reason))
+		}
+		return w.Flush()
+	}
+	return cmd
+}
+
+func newPersonShow(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{Use: "show PERSON", Short: "Show one person", Example: "  powerbox person show user:alice", Args: cobra.ExactArgs(1)}
+	o := cli.AddOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		all, err := people(cmd.Context(), op, args[0])
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return fmt.Errorf("nothing is kept of %q: no passkey, no host, never frozen or removed. powerbox person list names everybody", args[0])
+		}
+		return p.PrintJSON(all[0])
+	}
+	return cmd
+}
+
+// personVerb is a verb that changes the state of a person.
+func personVerb(p *cli.Program, verb, short, example string) *cobra.Command {
+	cmd := &cobra.Command{Use: verb + " PERSON --reason TEXT", Short: short, Example: "  " + example, Args: cobra.ExactArgs(1)}
+	var reason string
+	output, o := cli.OutputFlag(cmd), cli.AddOperatorFlags(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the record (required)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if reason == "" {
+			return cli.Usage(errors.New("--reason is missing; want why it is done, for the record"))
+		}
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var now struct {
+			Principal string `json:"principal"`
+			State     string `json:"state"`
+		}
+		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/people/"+verb, map[string]string{"principal": args[0], "reason": reason}, &now); err != nil {
+			return fmt.Errorf("person %s %s: %w", verb, args[0], err)
+		}
+		if *output == "json" {
+			return p.PrintJSON(now)
+		}
+		fmt.Fprintf(p.Stdout, "%s is %s\n", now.Principal, now.State)
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,274 @@
+package operate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/policy"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+// policies are the policies of a configuration with what they speak about,
+// loaded without a server and without keys.
+type policies struct {
+	Engine *policy.Engine
+	agents map[string]*issuer.Agent
+	config *config.Config
+}
+
+// operations are what an agent offers, by qualified names.
+func (l policies) operations(agent string) []string {
+	var all []string
+	for _, o := range l.config.Offers[agent] {
+		for _, op := range l.config.OperationsOf(agent, o) {
+			all = append(all, issuer.Qualify(agent, o.ID, op))
+		}
+	}
+	return all
+}
+
+func EngineOf(c *config.Config) (policies, error) {
+	i := &app.Instance{Config: c}
+	p := policies{agents: map[string]*issuer.Agent{}, config: c}
+	var agents []*issuer.Agent
+	var wrong error
+	for _, a := range c.Agents {
+		resources, err := i.Resources(a.ID)
+		wrong = errors.Join(wrong, err)
+		p.agents[a.ID] = &issuer.Agent{ID: a.ID, Resources: resources}
+		agents = append(agents, p.agents[a.ID])
+	}
+	if wrong != nil {
+		return p, wrong
+	}
+	var err error
+	p.Engine, err = i.Policies(agents)
+	return p, err
+}
+
+func (l policies) Resource(agent, id string) (*catalogue.Item, error) {
+	a, ok := l.agents[agent]
+	if !ok {
+		return nil, cli.Usage(fmt.Errorf("no agent %q is configured", agent))
+	}
+	if id == "" {
+		return nil, nil
+	}
+	for i := range a.Resources {
+		if a.Resources[i].ID == id {
+			return &a.Resources[i], nil
+		}
+	}
+	return nil, cli.Usage(fmt.Errorf("the catalogue of agent %q has no resource %q", agent, id))
+}
+
+func NewPolicy(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Test the policies of the configuration, and replay decisions under others",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPolicyTest(p), newPolicyDiff(p))
+	return cmd
+}
+
+func newPolicyTest(p *cli.Program) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "test [FILE...]",
+		Short: "Ask the policies what tables say that they should answer: exit 1 where one answers otherwise",
+		Long: "Without a FILE every *_test.yaml beside the policies is read. A table looks like this:\n\n" +
+			"    tests:\n" +
+			"      - name: readers search\n" +
+			"        user: user:carol\n" +
+			"        roles: [reader]                # also groups, and attributes: {clearance: 5}\n" +
+			"        operation: documents/documents:read/search\n" +
+			"        resource: /vault/q1.pdf        # the agent itself where absent\n" +
+			"        expect: allow                  # or deny\n" +
+			"        approval: human                # who must approve; nobody where absent\n\n" +
+			"No server runs, and built-in users have nothing here that the table does not say.",
+		Args:    cobra.ArbitraryArgs,
+		Example: "  powerbox policy test\n  powerbox policy test -c powerbox.yaml policies/readers_test.yaml",
+	}
+	output := cli.OutputFlag(cmd)
+	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		c, err := p.LoadConfig(file)
+		if err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			if args, err = besidePolicies(c); err != nil {
+				return err
+			}
+		}
+		return testPolicies(p, c, args, *output)
+	}
+	return cmd
+}
+
+// besidePolicies finds the tables beside the policies.
+func besidePolicies(c *config.Config) ([]string, error) {
+	files, err := config.Files(c.Policies)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, f := range files {
+		found, err := filepath.Glob(filepath.Join(filepath.Dir(f), "*_test.yaml"))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) == 0 {
+		return nil, cli.Usage(errors.New("there is no *_test.yaml beside the policies; write one (powerbox policy test --help) or name a file"))
+	}
+	return all, nil
+}
+
+// policyTest is one row of a table.
+type policyTest struct {
+	Name       string         `yaml:"name"`
+	User       string         `yaml:"user"`
+	Groups     []string       `yaml:"groups"`
+	Roles      []string       `yaml:"roles"`
+	Attributes map[string]any `yaml:"attributes"`
+	Operation  string         `yaml:"operation"`
+	Resource   string         `yaml:"resource"`
+	Expect     string         `yaml:"expect"`
+	Approval   string         `yaml:"approval"`
+}
+
+// policyFailure is a row whose answer was another one.
+type policyFailure struct {
+	File     string   `json:"file"`
+	Test     string   `json:"test"`
+	Want     string   `json:"want"`
+	Got      string   `json:"got"`
+	Policies []string `json:"policies"`
+	Reason   string   `json:"reason,omitempty"`
+}
+
+func testPolicies(p *cli.Program, c *config.Config, files []string, output string) error {
+	loaded, err := EngineOf(c)
+	if err != nil {
+		return cli.Invalid(err)
+	}
+	ran, failures := 0, []policyFailure{}
+	for _, file := range files {
+		tests, err := readPolicyTests(p, file)
+		if err != nil {
+			return err
+		}
+		for n, t := range tests {
+			got, err := loaded.run(t)
+			if err != nil {
+				return cli.Invalid(fmt.Errorf("%s, test %d (%s): %w", file, n+1, t.Name, err))
+			}
+			if ran++; got != nil {
+				got.File = file
+				failures = append(failures, *got)
+			}
+		}
+	}
+	var status error
+	if len(failures) > 0 {
+		status = cli.Exit(cli.ExitError, nil)
+	}
+	if output == "json" {
+		return errors.Join(p.PrintJSON(map[string]any{"tests": ran, "failures": failures}), status)
+	}
+	for _, f := range failures {
+		fmt.Fprintf(p.Stdout, "FAILED  %s: %s\n        want %s, got %s", f.File, f.Test, f.Want, f.Got)
+		if why := strings.Join(append(slices.Clone(f.Policies), f.Reason), ", "); strings.Trim(why, ", ") != "" {
+			fmt.Fprintf(p.Stdout, " by %s", strings.Trim(why, ", "))
+		}
+		fmt.Fprintln(p.Stdout)
+	}
+	fmt.Fprintf(p.Stdout, "%s, %d failed\n", plain.Count(ran, "test"), len(failures))
+	return status
+}
+
+// readPolicyTests reads a table strictly: a test that says nothing of what it
+// expects is none.
+func readPolicyTests(p *cli.Program, file string) ([]policyTest, error) {
+	data, err := p.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var table struct {
+		Tests []policyTest `yaml:"tests"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(&table); err != nil && !errors.Is(err, io.EOF) {
+		return nil, cli.Invalid(fmt.Errorf("%s: %w", file, err))
+	}
+	if len(table.Tests) == 0 {
+		return nil, cli.Invalid(fmt.Errorf("%s: no tests; want a list under tests", file))
+	}
+	for n, t := range table.Tests {
+		if t.Expect != "allow" && t.Expect != "deny" {
+			return nil, cli.Invalid(fmt.Errorf("%s, test %d (%s): expect is %q; want allow or deny", file, n+1, t.Name, t.Expect))
+		}
+		if t.User == "" || strings.Count(t.Operation, "/") < 2 {
+			return nil, cli.Invalid(fmt.Errorf("%s, test %d (%s): want user, such as user:alice, and operation as agent/grant/operation", file, n+1, t.Name))
+		}
+		if t.Expect == "deny" && t.Approval != "" {
+			return nil, cli.Invalid(fmt.Errorf("%s, test %d (%s): approval is for what is allowed", file, n+1, t.Name))
+		}
+	}
+	return table.Tests, nil
+}
+
+// run asks one row, and returns it where the answer is another one.
+func (l policies) run(t policyTest) (*policyFailure, error) {
+	parts := strings.SplitN(t.Operation, "/", 3)
+	resource, err := l.Resource(parts[0], t.Resource)
+	if err != nil {
+		return nil, err
+	}
+	u := policy.Principal{ID: t.User, Groups: t.Groups, Roles: t.Roles, Attributes: map[string]powerbox.Value{}}
+	for name, v := range t.Attributes {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("attributes, %s: %w", name, err)
+		}
+		if u.Attributes[name], err = powerbox.ParseValue(text); err != nil {
+			return nil, fmt.Errorf("attributes, %s: %w", name, err)
+		}
+	}
+	if !slices.ContainsFunc(l.operations(parts[0]), func(op string) bool { return op == t.Operation }) {
+		return nil, fmt.Errorf("operation %q is not offered; agent %q offers %s", t.Operation, parts[0], strings.Join(l.operations(parts[0]), ", "))
+	}
+	answer := l.Engine.Permits(u, t.Operation, resource, parts[0], parts[1])
+	got := map[bool]string{true: "allow", false: "deny"}[answer.Allow]
+	want := t.Expect
+	if answer.Allow && answer.Approval != "" {
+		got += ", with approval by " + answer.Approval
+	}
+	if t.Approval != "" {
+		want += ", with approval by " + t.Approval
+	}
+	if got == want {
+		return nil, nil
+	}
+	return &policyFailure{Test: t.Name, Want: want, Got: got, Policies: append([]string{}, answer.Policies...), Reason: answer.Reason}, nil
+}

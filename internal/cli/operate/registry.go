@@ -1,0 +1,261 @@
+package operate
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+)
+
+// listedAgent is an agent as the registry tells it, as far as text shows it.
+type listedAgent struct {
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	URL       string   `json:"url"`
+	Protected bool     `json:"protected"`
+	Digest    string   `json:"card_digest"`
+	Features  []string `json:"features"`
+	Skills    []struct {
+		ID string `json:"id"`
+	} `json:"skills"`
+	Authorization *struct {
+		Model    string `json:"model"`
+		MaxDepth int    `json:"max_delegation_depth"`
+	} `json:"authorization"`
+	Changed []struct {
+		Kind    string `json:"kind"`
+		Subject string `json:"subject"`
+		Message string `json:"message"`
+	} `json:"changed"`
+	Waiting string `json:"waiting_digest"`
+	Failure string `json:"failure"`
+}
+
+func NewRegistry(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "registry", Short: "Search agents by what their cards declare, and list agents of others",
+		Long: "The registry knows the agents that the server protects and those that an operator listed. It answers who will do for a task\n" +
+			"before anything is sent to anybody.",
+	}
+	cmd.AddCommand(append(newRegistryListing(p), newRegistrySearch(p), newRegistryRegister(p))...)
+	return cmd
+}
+
+// newRegistrySearch searches the registry.
+func newRegistrySearch(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "search [WORD...]", Short: "Search the server's registry for agents that will do for a task",
+		Long: "Everything that is named must hold. With the operator's token all agents are searched; with --session-file those that\nthe session's user may see.",
+		Example: "  powerbox registry search reports --skill summarize --feature streaming\n" +
+			"  powerbox registry search --model CAPABILITY --depth 2 --evidence tlog-proof --compliance soc2",
+		Args: cobra.ArbitraryArgs,
+	}
+	o, output := cli.AddOperatorFlags(cmd), cli.OutputFlag(cmd)
+	f := cmd.Flags()
+	session := f.String("session-file", "", "`file` with an access token of a user, instead of the operator's")
+	lists := map[string]*[]string{}
+	for _, l := range []struct{ name, usage string }{
+		{"skill", "`id` of a skill that it has"},
+		{"operation", "qualified `name` of an operation"},
+		{"version", "`version` of A2A, of which it speaks one"},
+		{"binding", "`binding` of which it has one"},
+		{"feature", "`feature` that its card declares"},
+		{"model", "authorization `model`, of which it has one"},
+		{"scope", "`scope` that it accepts"},
+		{"evidence", "`format` of evidence that it can produce"},
+		{"compliance", "compliance `label`"},
+	} {
+		lists[l.name] = f.StringSlice(l.name, nil, l.usage)
+	}
+	depth := f.Int("depth", 0, "how `often` what is passed to it may be passed on, at least")
+	level := f.String("trust", "", "`level` of trust that it has reached: HIGH, MODERATE or LOW")
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		op, err := searcher(p, o, *session)
+		if err != nil {
+			return err
+		}
+		q := url.Values{"text": words}
+		for name, list := range lists {
+			if len(*list) > 0 {
+				q[name] = *list
+			}
+		}
+		if *depth != 0 {
+			q.Set("depth", strconv.Itoa(*depth))
+		}
+		if *level != "" {
+			q.Set("trust", *level)
+		}
+		var raw struct {
+			Agents []json.RawMessage `json:"agents"`
+		}
+		if err := op.Get(cmd.Context(), api.PathRegistry+"?"+q.Encode(), &raw); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(raw)
+		}
+		return printListed(p, raw.Agents)
+	}
+	return cmd
+}
+
+// searcher is the operator's way to the server, or that of a user.
+func searcher(p *cli.Program, o *cli.OperatorFlags, session string) (*cli.Operator, error) {
+	if session == "" {
+		return p.Operator(o)
+	}
+	data, err := os.ReadFile(session)
+	if err != nil {
+		return nil, err
+	}
+	base := o.Server
+	if base == "" {
+		c, err := p.LoadConfig(o.File)
+		if err != nil {
+			return nil, fmt.Errorf("%w\nname the server with --server, or the configuration with --config", err)
+		}
+		base = c.Issuer.URL
+	}
+	op := &cli.Operator{Base: strings.TrimRight(base, "/"), Token: strings.TrimSpace(string(data)), HTTP: cli.NewHTTPClient(), Now: p.Now}
+	return op, cli.SafeForToken(op.Base)
+}
+
+func printListed(p *cli.Program, all []json.RawMessage) error {
+	if len(all) == 0 {
+		fmt.Fprintln(p.Stderr, "no agent that you may see has all of that")
+		return nil
+	}
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "AGENT\tNAME\tSKILLS\tMODEL\tDEPTH\tURL")
+	for _, raw := range all {
+		var a listedAgent
+		if err := json.Unmarshal(raw, &a); err != nil {
+			return err
+		}
+		var skills []string
+		for _, s := range a.Skills {
+			skills = append(skills, s.ID)
+		}
+		model, depth := "-", "-"
+		if a.Authorization != nil {
+			model, depth = a.Authorization.Model, strconv.Itoa(a.Authorization.MaxDepth)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, a.Name, strings.Join(skills, " "), model, depth, a.URL)
+	}
+	return w.Flush()
+}
+
+// newRegistryRegister lists an agent that this server does not protect.
+func newRegistryRegister(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "register URL|FILE", Short: "List an agent in the server's registry, by the URL of its card or by the card", Args: cobra.ExactArgs(1),
+		Long: "Who registers an agent accepts its card. When its source says something else later the registry shows what, and goes on with\nthe accepted card until powerbox registry accept.",
+		Example: "  powerbox registry register https://agents.example.org/.well-known/agent-card.json --visible-to group:research\n" +
+			"  powerbox registry register card.json --id notes --keys jwks.json --visible-to '*'",
+	}
+	o, output := cli.AddOperatorFlags(cmd), cli.OutputFlag(cmd)
+	f := cmd.Flags()
+	id := f.String("id", "", "name in the registry; made from the card's where absent")
+	keys := f.String("keys", "", "JWK Set `file`; the card must then be signed by one of its keys")
+	visible := f.StringSlice("visible-to", nil, "`who` may see it: user:alice, group:NAME, or *; operators alone where absent")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		offer := map[string]any{"visible_to": *visible}
+		if *id != "" {
+			offer["id"] = *id
+		}
+		if strings.Contains(args[0], "://") {
+			offer["url"] = args[0]
+		} else if offer["card"], err = cli.JSONFile(args[0]); err != nil {
+			return err
+		}
+		if *keys != "" {
+			if offer["keys"], err = cli.JSONFile(*keys); err != nil {
+				return err
+			}
+		}
+		return listing(p, cmd, op, http.MethodPost, api.PathRegistry, offer, *output)
+	}
+	return cmd
+}
+
+// listing makes a call about one listing and says what it is now.
+func listing(p *cli.Program, cmd *cobra.Command, op *cli.Operator, method, path string, body any, output string) error {
+	var raw json.RawMessage
+	if err := op.Call(cmd.Context(), method, path, body, &raw); err != nil {
+		return err
+	}
+	if output == "json" {
+		return p.PrintJSON(raw)
+	}
+	var a listedAgent
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.Stdout, "%s: %s, %s, card %s\n", a.ID, a.Name, plain.Count(len(a.Skills), "skill"), a.Digest)
+	if a.Failure != "" {
+		fmt.Fprintf(p.Stdout, "  its source brought nothing: %s\n", a.Failure)
+	}
+	if a.Waiting != "" {
+		fmt.Fprintf(p.Stdout, "  another card waits, with the digest %s:\n", a.Waiting)
+	}
+	for _, c := range a.Changed {
+		fmt.Fprintf(p.Stdout, "  %-6s %s: %s\n", c.Kind, c.Subject, c.Message)
+	}
+	return nil
+}
+
+// newRegistryListing are the verbs about one listing.
+func newRegistryListing(p *cli.Program) []*cobra.Command {
+	refresh := &cobra.Command{Use: "refresh ID", Short: "Ask a registered agent for its card again, and show what is different", Args: cobra.ExactArgs(1)}
+	o, output := cli.AddOperatorFlags(refresh), cli.OutputFlag(refresh)
+	refresh.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		return listing(p, cmd, op, http.MethodPost, api.PathRegistry+"/"+url.PathEscape(args[0])+"/refresh", nil, *output)
+	}
+	accept := &cobra.Command{Use: "accept ID --card-digest DIGEST", Short: "Accept the card that a registered agent has now", Args: cobra.ExactArgs(1)}
+	oa, outputA := cli.AddOperatorFlags(accept), cli.OutputFlag(accept)
+	digest := accept.Flags().String("card-digest", "", "`digest` of the card that was looked at (required)")
+	cli.Required(accept, "card-digest")
+	accept.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.Operator(oa)
+		if err != nil {
+			return err
+		}
+		return listing(p, cmd, op, http.MethodPost, api.PathRegistry+"/"+url.PathEscape(args[0])+"/accept", map[string]string{"card_digest": *digest}, *outputA)
+	}
+	remove := &cobra.Command{Use: "remove ID", Short: "Take an agent out of the registry", Args: cobra.ExactArgs(1)}
+	ou := cli.AddOperatorFlags(remove)
+	remove.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.Operator(ou)
+		if err != nil {
+			return err
+		}
+		var gone struct {
+			Removed string `json:"removed"`
+		}
+		if err := op.Call(cmd.Context(), http.MethodDelete, api.PathRegistry+"/"+url.PathEscape(args[0]), nil, &gone); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(p.Stdout, "%s is not listed any more\n", gone.Removed)
+		return err
+	}
+	return []*cobra.Command{refresh, accept, remove}
+}

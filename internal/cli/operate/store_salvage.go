@@ -1,0 +1,87 @@
+package operate
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/store/keyring"
+	"github.com/powerbox-project/powerbox/internal/store/sqlite"
+)
+
+func newStoreSalvage(p *cli.Program) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "salvage", Args: cobra.NoArgs,
+		Short: "Take in what is whole of a damaged journal, and put on record what is lost; the server must be stopped",
+		Long: "The journal (powerbox.db-spool) has the records that the store does not have yet. Salvage takes in every whole one. In the place of\n" +
+			"the damage it puts a record that says what is lost. Records behind it are sealed anew. The damaged journal is kept.",
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
+	output := cli.OutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := config.Load(file, os.ReadFile, os.Environ())
+		if err != nil {
+			return err
+		}
+		if c.Store.Shared() {
+			return errors.New("store.postgres is set: a database has no journal here")
+		}
+		done, err := salvageStore(cmd.Context(), p, c)
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(done)
+		}
+		if done.Aside == "" {
+			fmt.Fprintln(p.Stdout, "the journal is not damaged")
+			return nil
+		}
+		fmt.Fprintf(p.Stdout, "taken in: %d records as they were, %d behind the damage, sealed anew\nlost: %d records, %d bytes from byte %d\n", done.Kept, done.Sealed, done.Lost, done.Bytes, done.At)
+		if done.Record != "" {
+			fmt.Fprintf(p.Stdout, "on record: %s\n", done.Record)
+		}
+		fmt.Fprintf(p.Stdout, "the damaged journal is %s\n", done.Aside)
+		return nil
+	}
+	return cmd
+}
+
+func salvageStore(ctx context.Context, p *cli.Program, c *config.Config) (sqlite.Salvaged, error) {
+	passphrase, err := app.ReadPassphrase(string(c.Issuer.PassphraseFile))
+	if err != nil {
+		return sqlite.Salvaged{}, fmt.Errorf("issuer.passphrase_file: %w", err)
+	}
+	path := app.StorePath(c)
+	if _, err := os.Stat(path); err != nil {
+		return sqlite.Salvaged{}, fmt.Errorf("the store to salvage: %w", err)
+	}
+	ring, err := keyring.Open(filepath.Join(string(c.Issuer.Directory), "keys"), rand.Reader, passphrase)
+	if err != nil {
+		return sqlite.Salvaged{}, err
+	}
+	ring.Advice = app.AdviseReplacing
+	if err := ring.Expect(map[string]string{"checkpoint.secret": "", keyring.EvidenceName(c.Evidence.Algorithm) + ".secret": ""}); err != nil {
+		return sqlite.Salvaged{}, err
+	}
+	signer, _, err := ring.Evidence(c.Evidence.Algorithm, app.RecorderID)
+	if err != nil {
+		return sqlite.Salvaged{}, err
+	}
+	checkpoint, _, err := ring.Checkpoint(c.Evidence.Origin)
+	if err != nil {
+		return sqlite.Salvaged{}, err
+	}
+	return sqlite.Salvage(ctx, sqlite.Config{
+		Path: path, Batches: c.Evidence.Signatures == "batch", Signer: signer, Origin: c.Evidence.Origin, Checkpoint: checkpoint, Random: rand.Reader,
+	}, app.RecorderID, p.Now(), app.RecordIDs(p.Now))
+}

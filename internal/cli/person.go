@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/web/agentapi"
+)
+
+// PersonFlags say which server a person talks to, and who that person is.
+type PersonFlags struct {
+	server, session, as string
+}
+
+func AddPersonFlags(cmd *cobra.Command) *PersonFlags {
+	var f PersonFlags
+	cmd.Flags().StringVar(&f.server, "server", "", "`URL` of the server (required)")
+	cmd.Flags().StringVar(&f.session, "session-file", "", "`file` with your session, as powerbox login writes it; - is standard input")
+	cmd.Flags().StringVar(&f.as, "as", "", "built-in `user` to be; only where the server runs in dev mode")
+	Required(cmd, "server")
+	return &f
+}
+
+// Person is the interface of a running server, for one person.
+type Person struct {
+	base, token, as string
+	http            *http.Client
+}
+
+func (p *Program) Person(f *PersonFlags) (*Person, error) {
+	who := &Person{base: strings.TrimRight(f.server, "/"), as: f.as, http: NewHTTPClient()}
+	if (f.as == "") == (f.session == "") {
+		return nil, Usage(errors.New("want one of --session-file, which powerbox login makes, and, in dev mode, --as"))
+	}
+	if f.session != "" {
+		data, err := p.ReadFile(f.session)
+		if err != nil {
+			return nil, err
+		}
+		who.token = strings.TrimSpace(string(data))
+	}
+	return who, SafeForToken(who.base)
+}
+
+// problemOf is the refusal of a provider.
+type problemOf struct {
+	Code    string `json:"error"`
+	Message string `json:"message"`
+}
+
+// Call makes one call. What it is answered with goes into into, and is returned as
+// it came.
+func (w *Person) Call(ctx context.Context, method, path string, body, into any) (json.RawMessage, error) {
+	var payload io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		payload = bytes.NewReader(data)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, w.base+path, payload)
+	if err != nil {
+		return nil, err
+	}
+	if w.token != "" {
+		request.Header.Set("Authorization", "Bearer "+w.token)
+	}
+	if w.as != "" {
+		request.Header.Set(agentapi.DevUserHeader, w.as)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := w.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("the server does not answer: %w; is powerbox serve running there?", err)
+	}
+	defer func() { _ = response.Body.Close() }() // it was read; nothing is lost
+	data, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		var problem problemOf
+		if json.Unmarshal(data, &problem) != nil || problem.Message == "" {
+			problem.Message = "HTTP status " + response.Status
+		}
+		err := fmt.Errorf("%s%s: %s", w.base, path, problem.Message)
+		if response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusUnauthorized {
+			err = Exit(ExitDenied, err)
+		}
+		return nil, err
+	}
+	return data, json.Unmarshal(data, into)
+}
+
+// PrintRaw writes an answer as it came, on one line.
+func (p *Program) PrintRaw(raw json.RawMessage) error {
+	_, err := fmt.Fprintf(p.Stdout, "%s\n", bytes.TrimSpace(raw))
+	return err
+}
+
+// Hosts are those of a person, as the server says.
+type Hosts struct {
+	Hosts []struct {
+		ID     string   `json:"host_id"`
+		Name   string   `json:"name"`
+		User   string   `json:"user_id"`
+		Status string   `json:"status"`
+		Asked  []string `json:"asked_for"`
+		Agents []struct {
+			ID     string `json:"agent_id"`
+			Name   string `json:"name"`
+			Status string `json:"status"`
+			Grants []struct {
+				Capability  string          `json:"capability"`
+				Status      string          `json:"status"`
+				Constraints json.RawMessage `json:"constraints"`
+			} `json:"agent_capability_grants"`
+		} `json:"agents"`
+	} `json:"hosts"`
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Program is what every verb has of the world outside.
+type Program struct {
+	Env    func(string) string
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Now    func() time.Time
+
+	running bool // whether a verb has got as far as its own work
+}
+
+// Execute runs one command of the tree that root makes, and returns its exit code.
+func Execute(ctx context.Context, newRoot func(*Program) *cobra.Command, p *Program, args []string) int {
+	stdin, stdout, stderr := p.Stdin, forPeople(p.Stdout), forPeople(p.Stderr)
+	data := &outlet{to: stdout}
+	p.Stdout, p.Stderr = data, stderr
+	root := newRoot(p)
+	p.watch(root)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(data)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	untold := data.failed()
+	if exitCode(err) == ExitFine {
+		err = untold // what was not told was not done
+	}
+	if err != nil && !p.running && untold == nil {
+		err = &exitStatus{exitUsage, err}
+	}
+	var status *exitStatus
+	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "powerbox: interrupted")
+	case err != nil && (!errors.As(err, &status) || status.Err != nil):
+		fmt.Fprintln(stderr, "powerbox:", err)
+		if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) && !strings.Contains(err.Error(), ownAuthority) {
+			fmt.Fprintln(stderr, ownAuthority)
+		}
+	}
+	return exitCode(err)
+}
+
+// outlet is standard output. It remembers that something could not be written, which most verbs
+// do not look at. As the file, it may be written by several at once.
+type outlet struct {
+	to  io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+// Write implements [io.Writer].
+func (t *outlet) Write(b []byte) (int, error) {
+	n, err := t.to.Write(b)
+	if err != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.err = cmp.Or(t.err, err)
+	}
+	return n, err
+}
+
+// failed is the first error of writing, nil for none.
+func (t *outlet) failed() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+// watch notes when a verb begins: every error before that is one of usage.
+func (p *Program) watch(cmd *cobra.Command) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			p.running = true
+			return run(cmd, args)
+		}
+	}
+	checked := cmd.Args
+	if checked == nil {
+		checked = cobra.NoArgs
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error { return argumentError(cmd, args, checked(cmd, args)) }
+	for _, c := range cmd.Commands() {
+		p.watch(c)
+	}
+}
+
+// argumentError says what a verb wants where its arguments are wrong.
+func argumentError(cmd *cobra.Command, args []string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case cmd.HasAvailableSubCommands() && len(args) > 0:
+		cmd.SuggestionsMinimumDistance = 2
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return fmt.Errorf("unknown command %q for %q; did you mean %s?", args[0], cmd.CommandPath(), strings.Join(near, " or "))
+		}
+		return fmt.Errorf("unknown command %q for %q; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+	case len(args) == 0:
+		return fmt.Errorf("an argument is missing; want: %s", cmd.UseLine())
+	case cmd.Flags().Lookup("config") != nil && strings.HasSuffix(args[len(args)-1], ".yaml"):
+		return fmt.Errorf("%q is an argument too many; a configuration is named by -c: %s -c %s", args[len(args)-1], cmd.CommandPath(), args[len(args)-1])
+	}
+	return fmt.Errorf("%q is not what it takes; want: %s", strings.Join(args, " "), cmd.UseLine())
+}
+
+// ReadFile reads a file, or standard input where it is called "-".
+func (p *Program) ReadFile(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(p.Stdin)
+	}
+	return os.ReadFile(name)
+}

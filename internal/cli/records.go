@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+)
+
+func Bodies(n int) string {
+	if n == 1 {
+		return "1 body"
+	}
+	return fmt.Sprintf("%d bodies", n)
+}
+
+// Record looks one record up.
+func (o *Operator) Record(ctx context.Context, id string) (evidence.Record, error) {
+	var raw json.RawMessage
+	if err := o.Get(ctx, "/v1/records/"+url.PathEscape(id), &raw); err != nil {
+		return evidence.Record{}, err
+	}
+	s, err := evidence.ParseSealed(raw)
+	if err != nil {
+		return evidence.Record{}, Invalid(err)
+	}
+	return s.Record(), nil
+}
+
+// Records returns what the server has, newest first.
+func (o *Operator) Records(ctx context.Context, q audit.Query) ([]evidence.Record, error) {
+	return audit.Collect(ctx, o, q)
+}
+
+// RecordPage is how many records are asked for at a time, and so how many are in
+// memory.
+const RecordPage = 500
+
+// Each asks for one page after the other, as they are wanted.
+func (o *Operator) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Record, error] {
+	return func(yield func(evidence.Record, error) bool) {
+		v, left := q.Values(), q.Limit
+		for next := q.Before; ; {
+			want := RecordPage
+			if q.Limit > 0 {
+				want = min(want, left)
+			}
+			v.Set("limit", strconv.Itoa(want))
+			if next != "" {
+				v.Set("before", next)
+			}
+			raw, more, err := o.page(ctx, v)
+			if err != nil {
+				yield(evidence.Record{}, err)
+				return
+			}
+			for _, data := range raw {
+				s, err := evidence.ParseSealed(data)
+				if err != nil {
+					yield(evidence.Record{}, fmt.Errorf("a record of the server: %w", err))
+					return
+				}
+				if !yield(s.Record(), nil) {
+					return
+				}
+			}
+			if left -= len(raw); more == "" || q.Limit > 0 && left <= 0 {
+				return
+			}
+			next = more
+		}
+	}
+}
+
+// page asks for one page, and returns where the next one begins.
+func (o *Operator) page(ctx context.Context, v url.Values) (raw []json.RawMessage, next string, err error) {
+	response, err := o.Open(ctx, http.MethodGet, "/v1/records?"+v.Encode(), nil)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read; nothing is lost
+	if err := json.NewDecoder(response.Body).Decode(&raw); err != nil {
+		return nil, "", fmt.Errorf("the answer of %s/v1/records is not understood: %w", o.Base, err)
+	}
+	return raw, response.Header.Get(api.NextHeader), nil
+}
+
+// bundleFile is a bundle in a file. It is read as it is and not verified.
+type bundleFile struct{ name string }
+
+// Each reads the file from its beginning, while the last of the log is at its end:
+// what it yields is kept until then, but for a query in any order.
+func (b bundleFile) Each(_ context.Context, q audit.Query) iter.Seq2[evidence.Record, error] {
+	return func(yield func(evidence.Record, error) bool) {
+		var kept []evidence.Record
+		for r, err := range b.read(q) {
+			if err != nil {
+				yield(evidence.Record{}, fmt.Errorf("%s: %w", b.name, err))
+				return
+			}
+			if q.AnyOrder {
+				if !yield(r, nil) {
+					return
+				}
+				continue
+			}
+			if kept = append(kept, r); q.Limit > 0 && len(kept) >= 2*q.Limit {
+				kept = append(kept[:0], kept[len(kept)-q.Limit:]...)
+			}
+		}
+		for n, r := range slices.Backward(kept) {
+			if q.Limit > 0 && n < len(kept)-q.Limit || !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Record reads the file until it has the record.
+func (b bundleFile) Record(ctx context.Context, id string) (evidence.Record, error) {
+	for r, err := range b.Each(ctx, audit.Query{ID: id}) {
+		return r, err
+	}
+	return evidence.Record{}, audit.ErrNotThere
+}
+
+// read yields the records of the file that match, as the log has them.
+func (b bundleFile) read(q audit.Query) iter.Seq2[evidence.Record, error] {
+	return func(yield func(evidence.Record, error) bool) {
+		f, err := os.Open(b.name)
+		if err != nil {
+			yield(evidence.Record{}, err)
+			return
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		for line, err := range BundleLines(f) {
+			var s evidence.Sealed
+			if err == nil {
+				if s, err = evidence.ParseSealed(line.Text); err != nil {
+					err = Invalid(line.Wrong(err))
+				}
+			}
+			if err != nil {
+				yield(evidence.Record{}, err)
+				return
+			}
+			r := s.Record()
+			if q.Before != "" && r.ID == q.Before {
+				return
+			}
+			if q.Selects(r) && !yield(r, nil) {
+				return
+			}
+		}
+		if q.Before != "" {
+			yield(evidence.Record{}, Usage(fmt.Errorf("there is no record %s", q.Before)))
+		}
+	}
+}
+
+// bundleLine is a line of a bundle with a record. Its text holds until the next
+// one.
+type bundleLine struct {
+	Text   []byte
+	number int
+}
+
+func (l bundleLine) Wrong(err error) error {
+	return fmt.Errorf("line %d of the bundle: %w", l.number, err)
+}
+
+// maxExportLine is the longest line of a bundle, in bytes.
+const maxExportLine = 1 << 20
+
+// BundleLines yields the lines of a bundle with records. The bundle ends with its
+// checkpoint, or it was cut off on its way.
+func BundleLines(in io.Reader) iter.Seq2[bundleLine, error] {
+	return func(yield func(bundleLine, error) bool) {
+		lines := bufio.NewScanner(in)
+		lines.Buffer(nil, maxExportLine)
+		number, whole := 0, false
+		for lines.Scan() {
+			line := lines.Bytes()
+			number++
+			whole = bytes.HasPrefix(line, []byte(`{"checkpoint":`))
+			if number == 1 || whole || bytes.HasPrefix(line, []byte(`{"leaves":`)) || bytes.HasPrefix(line, []byte(`{"body":`)) {
+				continue
+			}
+			if !yield(bundleLine{line, number}, nil) {
+				return
+			}
+		}
+		err := lines.Err()
+		if err == nil && !whole {
+			err = Invalid(fmt.Errorf("the bundle ends on line %d without its checkpoint: it was cut off", number))
+		}
+		if err != nil {
+			yield(bundleLine{}, err)
+		}
+	}
+}
+
+// sourceFlags say where records are read.
+type sourceFlags struct {
+	*OperatorFlags
+
+	From string
+}
+
+func AddSourceFlags(cmd *cobra.Command) *sourceFlags {
+	s := sourceFlags{OperatorFlags: AddOperatorFlags(cmd)}
+	cmd.Flags().StringVar(&s.From, "from", "", "a bundle in a `file` (powerbox evidence export) instead of the server; it is not verified")
+	return &s
+}
+
+// Source is the server, or a bundle without any server.
+func (p *Program) Source(s *sourceFlags) (audit.Source, error) {
+	if s.From != "" {
+		return bundleFile{s.From}, nil
+	}
+	return p.Operator(s.OperatorFlags)
+}
+
+// Moment reads a time: how long ago, or the time itself. Empty is the zero time.
+func (p *Program) Moment(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return p.Now().Add(-ago).UTC(), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, Usage(fmt.Errorf("--%s is %q; want how long ago, such as 24h, or a time such as 2026-01-02T15:04:05Z", flag, text))
+	}
+	return at.UTC(), nil
+}

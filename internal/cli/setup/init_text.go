@@ -1,0 +1,144 @@
+package setup
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+// yaml is the configuration of the draft. Comments are for whoever reads it
+// next, which a program that writes YAML would not give.
+func (d *draft) yaml() string {
+	var b strings.Builder
+	from := "the card of " + strconv.Quote(d.card.Name)
+	switch {
+	case len(d.command) > 0:
+		from = "the tools of the MCP server that " + strconv.Quote(filepath.Base(d.command[0])) + " starts"
+	case d.mcp != "":
+		from = "the tools of the MCP server at " + strconv.Quote(d.mcp)
+	}
+	fmt.Fprintf(&b, "# Written by powerbox init from %s.\n", from)
+	b.WriteString("# Lines with \"# guess\" are guesses: look at each. Nothing is enforced while the mode is observe.\n")
+	b.WriteString("# All settings: docs/reference/configuration.md\n")
+	policies, resources := "policies/*.cedar", "resources/"
+	if d.beside == "" {
+		b.WriteString("include: [powerbox.d/*.yaml] # what you add, such as callers and scopes\n")
+		b.WriteString("identity:\n  # A built-in user for trying things out; works with serve --dev alone. Replace it by providers.\n")
+		fmt.Fprintf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), plain.Quoted(d.token))
+	} else {
+		policies, resources = "", "../resources/"
+	}
+	d.agents(&b)
+	d.offers(&b)
+	fmt.Fprintf(&b, "skills:\n  %s:\n", bare(d.id))
+	for _, s := range d.skills {
+		fmt.Fprintf(&b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess\n", plain.Quoted(s.id), d.id+":"+s.effect(), plain.Quoted(s.operation), s.effect())
+	}
+	fmt.Fprintf(&b, "# Name the argument that takes a resource with handle: NAME, and list the resources, to grant single ones.\n")
+	fmt.Fprintf(&b, "resources:\n  %s: {file: %s}\n", bare(d.id), plain.Quoted(resources+d.id+".yaml"))
+	if policies != "" {
+		fmt.Fprintf(&b, "policies: [%s]\n", policies)
+	}
+	if d.beside == "" {
+		b.WriteString(proposedWitness)
+	}
+	return b.String()
+}
+
+// agents writes the agent, or the MCP server.
+func (d *draft) agents(b *strings.Builder) {
+	if len(d.command) > 0 {
+		fmt.Fprintf(b, "agents:\n  - id: %s\n    protocol: mcp\n    # A gateway of its own starts the command: powerbox gateway --mcp-exec. The upstream is not called.\n", bare(d.id))
+		fmt.Fprintf(b, "    upstream: %s\n    gateway_url: %s\n    mode: observe # then scoped, then require\n", plain.Quoted(noUpstream), plain.Quoted(commandGateway))
+		return
+	}
+	if d.mcp != "" {
+		fmt.Fprintf(b, "agents:\n  - id: %s\n    protocol: mcp\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), plain.Quoted(d.mcp))
+		return
+	}
+	fmt.Fprintf(b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), plain.Quoted(d.agent))
+	fmt.Fprintf(b, "    # What a message needs that names no skill: it could ask for anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
+}
+
+// offers writes a grant for what reads and one for what writes, as far as
+// there are skills for it.
+func (d *draft) offers(b *strings.Builder) {
+	fmt.Fprintf(b, "offers:\n  %s:\n", bare(d.id))
+	for _, effect := range []string{"read", "write"} {
+		var names []string
+		for _, s := range d.skills {
+			if s.effect() == effect {
+				names = append(names, plain.Quoted(s.operation))
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "    - {id: %q, description: %s, operations: [%s]} # guess\n", d.id+":"+effect,
+			plain.Quoted(map[string]string{"read": "Look, and change nothing", "write": "Change things"}[effect]), strings.Join(names, ", "))
+	}
+}
+
+// qualified are the operations of the draft as grant/operation.
+func (d *draft) qualified(only func(draftSkill) bool) []string {
+	var names []string
+	for _, s := range d.skills {
+		if only == nil || only(s) {
+			names = append(names, plain.Quoted(d.id+":"+s.effect()+"/"+s.operation))
+		}
+	}
+	return names
+}
+
+// bareName is a name that YAML takes for text without quotes.
+var bareName = regexp.MustCompile(`^[a-z][a-z0-9-]{2,}$`)
+
+// bare is a name, in quotes only where YAML could take it for something else:
+// a number, or one of its words.
+func bare(s string) string {
+	if bareName.MatchString(s) && !slices.Contains([]string{"null", "true", "false", "yes", "off"}, s) {
+		return s
+	}
+	return plain.Quoted(s)
+}
+
+// cedar permits the built-in user what the draft offers.
+func (d *draft) cedar() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "// Written by powerbox init. Who may be granted what of agent %s.\n", d.id)
+	user, before := d.user, ""
+	if user == "" {
+		user, before = "alice", "// "
+	}
+	fmt.Fprintf(&b, "// What no policy permits is refused. Test with: powerbox explain policy --principal user:%s --operation ...\n", user)
+	if d.user == "" {
+		b.WriteString("// Nobody is permitted anything yet: name a user or a group, and take the slashes away.\n")
+	}
+	for _, effect := range []string{"read", "write"} {
+		if len(d.qualified(func(s draftSkill) bool { return s.effect() == effect })) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%[1]spermit(\n%[1]s  principal == User::%[2]q,\n%[1]s  action in Action::%[3]q,\n%[1]s  resource in Agent::%[4]q\n%[1]s);\n",
+			before, "user:"+user, d.id+"/"+d.id+":"+effect, d.id)
+	}
+	return b.String()
+}
+
+// catalogue is a stub with an example that is a comment.
+func (d *draft) catalogue() string {
+	return fmt.Sprintf("# Resources of agent %s that can be asked for, one by one. None so far.\n"+
+		"# - {collection: reports, id: q1-sales, name: Q1 Sales Report, attributes: {quarter: 2025-Q1}}\nitems: []\n", d.id)
+}
+
+// proposedWitness is written as a comment: a witness is run by somebody else, whose key
+// is not known here.
+const proposedWitness = `# Without a witness, nobody notices when this server is restored from an older copy: its last records and revocations are gone.
+# Run "powerbox witness" on a machine in other hands, and name it here (docs/how-to/witness.md):
+# evidence:
+#   witnesses: [{url: "https://witness.example.org", key: "what powerbox witness key prints"}]
+`

@@ -1,0 +1,38 @@
+package setup
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/serve"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/config"
+)
+
+func NewServe(p *cli.Program) *cobra.Command {
+	var file string
+	var dev, newStore bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run issuer and gateway in front of the configured agents",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load(file, os.ReadFile, os.Environ())
+			if err != nil {
+				return err
+			}
+			defer serve.Tune(p.Env)()
+			return app.Serve(cmd.Context(), app.Assembly{
+				Config: c, Dev: dev, NewStore: newStore, Reload: func() (*config.Config, error) { return p.LoadConfig(file) },
+				Now: p.Now, Log: slog.New(slog.NewJSONHandler(p.Stderr, nil)), Notes: p.Stderr,
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
+	cmd.Flags().BoolVar(&dev, "dev", false, "admit the built-in users of identity.dev; NOT SAFE outside experiments")
+	cmd.Flags().BoolVar(&newStore, "new-store", false, "begin a new store for keys that were used with one that is gone")
+	return cmd
+}

@@ -1,0 +1,24 @@
+package setup
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/version"
+)
+
+func NewVersion(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{Use: "version", Short: "Say which version this is, and what it was built from"}
+	output := cli.OutputFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		b := version.Read()
+		if *output == "json" {
+			return p.PrintJSON(b)
+		}
+		fmt.Fprintln(p.Stdout, b)
+		return nil
+	}
+	return cmd
+}

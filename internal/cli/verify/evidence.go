@@ -1,0 +1,271 @@
+package verify
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+func NewEvidence(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "evidence",
+		Short: "List, export and verify the records of what was decided",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p), newEvidenceVerifyReceipt(p), newEvidenceErase(p), newEvidenceClose(p), newEvidencePeriods(p), newEvidenceArchive(p))
+	return cmd
+}
+
+func newEvidenceVerify(p *cli.Program) *cobra.Command {
+	var f verifyFlags
+	var resumeFile string
+	how := verifying{workers: runtime.GOMAXPROCS(0)}
+	cmd := &cobra.Command{
+		Use:   "verify FILE... --trust FILE",
+		Short: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong",
+		Long: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong.\n\n" +
+			"Several files are the bundles of periods, oldest first, and what is behind them; each has to begin where the one\n" +
+			"before ends. Of one that does not begin with the log, --seen names the checkpoint that the one before ended in.",
+		Args: cobra.MinimumNArgs(1),
+	}
+	output := cli.OutputFlag(cmd)
+	f.add(cmd)
+	cmd.Flags().StringVar(&resumeFile, "resume", "", "`file` that remembers which signatures held, to go on after an interruption or with a later bundle; keep it as you keep the trust file")
+	cmd.Flags().IntVar(&how.workers, "workers", how.workers, "how many goroutines examine records at the same time; the report is the same with any number")
+	cmd.Flags().BoolVar(&how.progress, "progress", false, "tell on standard error how far it is and how long it will take, also where that is no terminal")
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if how.workers < 1 {
+			return cli.Usage(errors.New("--workers is less than 1"))
+		}
+		trust, err := trustOf(p, f)
+		if err != nil {
+			return err
+		}
+		if f.proof != "" {
+			if len(args) > 1 {
+				return cli.Usage(fmt.Errorf("%d files are given with --proof; want the one record that it proves", len(args)))
+			}
+			return verifyRecord(p, args[0], f, trust, *output)
+		}
+		if resumeFile != "" {
+			data, errResume := p.ReadFile(f.trust)
+			if errResume != nil {
+				return errResume
+			}
+			memory, errResume := resume(resumeFile, data, &trust)
+			if errResume != nil {
+				return errResume
+			}
+			defer func() { err = errors.Join(err, memory.Close()) }()
+		}
+		report, err := verifyBundles(cmd.Context(), p, args, trust, how)
+		if err != nil {
+			return err
+		}
+		return printReport(p, report, *output)
+	}
+	return cmd
+}
+
+// checkpoints opens checkpoints that were kept, under the pinned keys.
+func checkpoints(p *cli.Program, files []string, trust evidence.Trust) ([]evidence.Checkpoint, error) {
+	var known []note.Verifier
+	for _, key := range trust.CheckpointKeys {
+		v, err := note.NewVerifier(key)
+		if err != nil {
+			return nil, cli.Invalid(err)
+		}
+		known = append(known, v)
+	}
+	var out []evidence.Checkpoint
+	for _, name := range files {
+		data, err := p.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		c, err := evidence.OpenCheckpoint(data, known...)
+		if err != nil {
+			return nil, cli.Invalid(fmt.Errorf("%s: %w", name, err))
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// newEvidenceCheckpoint takes the checkpoint out of a bundle, to be kept where
+// the log's keeper cannot reach it.
+func newEvidenceCheckpoint(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "checkpoint FILE",
+		Short: "Print the checkpoint of an exported bundle, to keep elsewhere and verify later bundles with (--seen)",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			data, err := p.ReadFile(args[0])
+			if err != nil {
+				return err
+			}
+			lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
+			var last struct {
+				Checkpoint string `json:"checkpoint"`
+			}
+			if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || last.Checkpoint == "" {
+				return cli.Invalid(fmt.Errorf("%s does not end in a checkpoint; want a bundle from powerbox evidence export", args[0]))
+			}
+			fmt.Fprint(p.Stdout, last.Checkpoint)
+			return nil
+		},
+	}
+}
+
+// newEvidenceVerifier prints the verifier for those who do not run this binary.
+func newEvidenceVerifier(p *cli.Program) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verifier",
+		Short: "Print verify.mjs, which verifies bundles in Node or a browser without this binary",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(p.Stdout, evidence.JavaScript())
+			return err
+		},
+	}
+}
+
+// verifying is how bundles are verified, which says nothing about what is found.
+type verifying struct {
+	workers  int
+	progress bool
+}
+
+// verifyBundles reads bundles as it verifies them: they can be long.
+func verifyBundles(ctx context.Context, p *cli.Program, names []string, trust evidence.Trust, how verifying) (evidence.Report, error) {
+	shown := p.ShowProgress(ctx, how.progress)
+	defer shown.Clear()
+	var series []io.Reader
+	for _, name := range names {
+		if name == "-" {
+			series = append(series, shown.Add(p.Stdin))
+			continue
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return evidence.Report{}, err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		series = append(series, bufio.NewReader(shown.Add(f)))
+	}
+	return evidence.VerifyParallel(trust, how.workers, series...)
+}
+
+func printReport(p *cli.Program, r evidence.Report, output string) error {
+	if output == "json" {
+		if err := p.PrintJSON(struct {
+			Verdict evidence.Verdict `json:"verdict"`
+			evidence.Report
+		}{r.Verdict(), r}); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(p.Stdout, "%s: %s in %s of %s, %d with an outcome that was never told\n",
+			r.Verdict(), plain.Count(r.Records, "record"), plain.Count(len(r.Chains), "chain"), cmp.Or(r.Origin, "no log"), len(r.Pending))
+		if r.Covered > 0 {
+			fmt.Fprintf(p.Stdout, "  %s covered by the signature of a later one of their chain, the others by one of their own\n", plain.Count(r.Covered, "record"))
+		}
+		if b := r.Bodies; b.Committed > 0 {
+			fmt.Fprintf(p.Stdout, "  %s beside the records: %d opened, %d erased, %d not in this bundle\n",
+				cli.Bodies(b.Committed), b.Opened, b.Erased, b.Committed-b.Opened-b.Erased)
+		}
+		for _, c := range r.Cosigned {
+			fmt.Fprintf(p.Stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
+		}
+		if r.From != nil {
+			fmt.Fprintf(p.Stdout, "  from entry %d of the log on: what is before it is not here\n", r.From.Size)
+		}
+		for _, recorder := range r.Silent {
+			fmt.Fprintf(p.Stdout, "  recorder %q is open and has no record here\n", recorder)
+		}
+		for _, chain := range r.Earlier {
+			fmt.Fprintf(p.Stdout, "  chain %s is not here, and may have ended before: verify with the bundles before it\n", chain)
+		}
+		for _, problem := range r.Problems {
+			in := ""
+			if problem.Bundle > 0 {
+				in = fmt.Sprintf("bundle %d, ", problem.Bundle)
+			}
+			fmt.Fprintf(p.Stdout, "  %sline %d: %s: %s\n", in, problem.Line, problem.Kind, problem.Message)
+		}
+	}
+	if r.Verdict() != evidence.OK {
+		return cli.Exit(cli.ExitInvalid, nil)
+	}
+	return nil
+}
+
+func newEvidenceTrust(p *cli.Program) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "trust [--out FILE]",
+		Short: "Write the public keys that a verifier pins; keep them apart from the evidence",
+	}
+	o := cli.AddOperatorFlags(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var trust json.RawMessage
+		if err := op.Get(cmd.Context(), "/v1/evidence/trust", &trust); err != nil {
+			return err
+		}
+		return p.WriteOut(out, 0o644, func(w io.Writer) error {
+			_, err := w.Write(append(trust, '\n'))
+			return err
+		})
+	}
+	return cmd
+}
+
+func newEvidenceShow(p *cli.Program) *cobra.Command {
+	var body bool
+	var arguments string
+	cmd := &cobra.Command{Use: "show ID", Short: "Print one record as it is stored, or the body that is kept beside it", Args: cobra.ExactArgs(1)}
+	o := cli.AddOperatorFlags(cmd)
+	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents.bodies) instead, after checking it against what the record commits to")
+	cmd.Flags().StringVar(&arguments, "arguments", "", "say instead whether the arguments of an execution were those in `FILE`, byte for byte as they were sent; exit 4 where not")
+	cmd.MarkFlagsMutuallyExclusive("body", "arguments")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("arguments") {
+			return showArguments(cmd.Context(), p, op, args[0], arguments)
+		}
+		if body {
+			return showBody(cmd.Context(), p, op, args[0])
+		}
+		var record json.RawMessage
+		if err := op.Get(cmd.Context(), "/v1/records/"+url.PathEscape(args[0]), &record); err != nil {
+			return fmt.Errorf("record %s: %w", args[0], err)
+		}
+		fmt.Fprintln(p.Stdout, string(record))
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,188 @@
+package verify
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/cli"
+)
+
+// erasure is what the server is asked to erase.
+type erasure struct {
+	Records   []string  `json:"records,omitempty"`
+	Agent     string    `json:"agent,omitempty"`
+	Principal string    `json:"principal,omitempty"`
+	Until     time.Time `json:"until,omitzero"`
+	DryRun    bool      `json:"dry_run,omitempty"`
+}
+
+func newEvidenceErase(p *cli.Program) *cobra.Command {
+	var e erasure
+	var older string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "erase [--record ID]... [--for USER] [--agent AGENT] [--older-than DURATION]",
+		Short: "Erase bodies that are kept beside records; records, chain and proofs stay",
+		Long: "Erase bodies (agents.bodies) with the keys of their commitments: nobody can tell any more what they said, and\n" +
+			"nobody can find it again by trying. Records, chains and proofs stay as they are, and still verify. What is named\n" +
+			"together selects less. The erasure is recorded, with the ids of the records whose bodies it took.\n\n" +
+			"Bodies are listed first, and --yes, or yes on a terminal, erases them. Copies are another matter: backups, exports\n" +
+			"with --bodies, and what the agents behind have kept.",
+		Example: "  powerbox evidence erase --for user:alice --dry-run\n  powerbox evidence erase --record rec_01j8 --yes\n  powerbox evidence erase --agent documents --older-than 240h --yes",
+		Args:    cobra.NoArgs,
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.Flags().StringArrayVar(&e.Records, "record", nil, "the body of this record, by its `id`; more than once for several")
+	cmd.Flags().StringVar(&e.Principal, "for", "", "bodies of calls for this `user`, such as user:alice, or its pseudonym pw_...")
+	cmd.Flags().StringVar(&e.Agent, "agent", "", "bodies of calls to this agent")
+	cmd.Flags().StringVar(&older, "older-than", "", "bodies of calls before then: how long ago, such as 240h, or a time in RFC 3339")
+	cmd.Flags().BoolVar(&e.DryRun, "dry-run", false, "list what would be erased, and erase nothing")
+	cmd.Flags().BoolVar(&yes, "yes", false, "erase without asking")
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "yes")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if e.Until, err = p.Moment("older-than", older); err != nil {
+			return err
+		}
+		if len(e.Records) == 0 && e.Principal == "" && e.Agent == "" && older == "" {
+			return cli.Usage(errors.New("nothing says which bodies to erase; want --record, --for, --agent or --older-than"))
+		}
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		return erase(cmd.Context(), p, op, e, yes, *output)
+	}
+	return cmd
+}
+
+// erasable is what the server says that it would erase.
+type erasable struct {
+	DryRun bool `json:"dry_run"`
+	Count  int  `json:"count"`
+	// Until is up to when: what comes after it was listed is not erased with it.
+	Until  time.Time `json:"until"`
+	Bodies []struct {
+		Record    string    `json:"record_id"`
+		Agent     string    `json:"agent"`
+		Principal string    `json:"principal,omitempty"`
+		Time      time.Time `json:"time"`
+		Size      int       `json:"size"`
+	} `json:"bodies"`
+}
+
+func erase(ctx context.Context, p *cli.Program, op *cli.Operator, e erasure, yes bool, output string) error {
+	dry := e.DryRun
+	e.DryRun = true
+	var would erasable
+	if err := op.Call(ctx, http.MethodPost, "/v1/evidence/erasures", e, &would); err != nil {
+		return err
+	}
+	if dry && output == "json" {
+		return p.PrintJSON(would)
+	}
+	if err := listErasable(p, would, dry); err != nil || dry {
+		return err
+	}
+	if would.Count > 0 && !yes && !confirmed(p) {
+		return cli.Usage(errors.New("nothing is erased: say yes, or give --yes"))
+	}
+	e.DryRun, e.Until = false, would.Until
+	var done struct {
+		Erased   int      `json:"erased"`
+		Records  []string `json:"records"`
+		Scrubbed bool     `json:"scrubbed"`
+	}
+	if err := op.Call(ctx, http.MethodPost, "/v1/evidence/erasures", e, &done); err != nil {
+		return err
+	}
+	if !done.Scrubbed {
+		fmt.Fprintln(p.Stderr, "powerbox: somebody was reading the store: older pages are left in its write-ahead log until the next erasure, or until the server ends")
+	}
+	if output == "json" {
+		return p.PrintJSON(done)
+	}
+	fmt.Fprintf(p.Stdout, "erased %s", cli.Bodies(done.Erased))
+	if len(done.Records) > 0 {
+		fmt.Fprintf(p.Stdout, ", recorded as %s", strings.Join(done.Records, ", "))
+	}
+	fmt.Fprintln(p.Stdout)
+	return nil
+}
+
+// listErasable says what dies: on standard error where more is to come.
+func listErasable(p *cli.Program, would erasable, dry bool) error {
+	out := p.Stderr
+	if dry {
+		out = p.Stdout
+	}
+	for _, b := range would.Bodies {
+		if _, err := fmt.Fprintf(out, "%s  %s  %s  %s  %d bytes\n", b.Time.Format(time.RFC3339), b.Record, b.Agent, b.Principal, b.Size); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, "%s to erase; their records stay\n", cli.Bodies(would.Count))
+	return err
+}
+
+// confirmed asks whoever has the terminal.
+func confirmed(p *cli.Program) bool {
+	fmt.Fprint(p.Stderr, "Erase them? There is no way back. [yes/no] ")
+	line, _ := bufio.NewReader(io.LimitReader(p.Stdin, 16)).ReadString('\n') // no answer is no
+	return strings.TrimSpace(line) == "yes"
+}
+
+// showArguments says whether the arguments of an execution were those in a file.
+func showArguments(ctx context.Context, p *cli.Program, op *cli.Operator, id, file string) error {
+	data, err := p.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var kept struct {
+		Digest string `json:"arguments_digest"`
+		Key    []byte `json:"key"`
+	}
+	if err := op.Get(ctx, "/v1/records/"+url.PathEscape(id)+"/arguments-key", &kept); err != nil {
+		return fmt.Errorf("record %s: %w", id, err)
+	}
+	if err := (&evidence.Body{Key: kept.Key, Bytes: data}).Opens(kept.Digest); err != nil {
+		return cli.Invalid(fmt.Errorf("record %s: the arguments were not the %d bytes of %s", id, len(data), file))
+	}
+	_, err = fmt.Fprintf(p.Stdout, "the arguments were the %d bytes of %s\n", len(data), file)
+	return err
+}
+
+// showBody prints the body of a record, after it opened the commitment.
+func showBody(ctx context.Context, p *cli.Program, op *cli.Operator, id string) error {
+	r, err := op.Record(ctx, id)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", id, err)
+	}
+	var kept evidence.Body
+	var answer json.RawMessage
+	if err := op.Get(ctx, "/v1/records/"+url.PathEscape(id)+"/body", &answer); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, &struct {
+		Key  *[]byte `json:"key"`
+		Body *[]byte `json:"body"`
+	}{&kept.Key, &kept.Bytes}); err != nil {
+		return fmt.Errorf("the body of record %s is not understood: %w", id, err)
+	}
+	if err := kept.Opens(r.Details.BodyCommitment); err != nil {
+		return cli.Invalid(fmt.Errorf("record %s: %w", id, err))
+	}
+	_, err = fmt.Fprintln(p.Stdout, string(kept.Bytes))
+	return err
+}

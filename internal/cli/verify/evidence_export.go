@@ -1,0 +1,132 @@
+package verify
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/cli"
+)
+
+// exportFormats are the forms of an export, by their names.
+var exportFormats = []string{"bundle", "jsonl", "ocsf"}
+
+func newEvidenceExport(p *cli.Program) *cobra.Command {
+	var out, format, from string
+	var bodies bool
+	var period int64
+	cmd := &cobra.Command{
+		Use:   "export [--format bundle|jsonl|ocsf] [--bodies] [--out FILE]",
+		Short: "Write all evidence: a bundle to verify, or lines for a SIEM",
+		Long: "Write all evidence.\n\n" +
+			"  bundle  what powerbox evidence verify and verify.mjs verify: records, leaves of the log, signed checkpoint\n" +
+			"  jsonl   the records alone, one a line, byte for byte as they were hashed\n" +
+			"  ocsf    one OCSF event a line (API Activity), for a SIEM; the record is in raw_data\n\n" +
+			"Lines prove nothing by themselves: keep the bundle too.",
+		Args: cobra.NoArgs,
+	}
+	o := cli.AddOperatorFlags(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
+	cmd.Flags().StringVar(&format, "format", "bundle", "bundle, jsonl or ocsf")
+	cmd.Flags().StringVar(&from, "from", "", "a bundle in a `file` instead of the server's evidence; it is not verified")
+	cmd.Flags().BoolVar(&bodies, "bodies", false, "with the bodies that are kept beside records (agents.bodies), each behind its record; of a bundle alone")
+	cmd.Flags().Int64Var(&period, "period", 0, "the closed period of this `number` (powerbox evidence close) instead of all that is in the store")
+	cmd.MarkFlagsMutuallyExclusive("bodies", "from")
+	cmd.MarkFlagsMutuallyExclusive("period", "from")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if bodies && format != "bundle" {
+			return cli.Usage(fmt.Errorf("--bodies is for a bundle; the format is %s", format))
+		}
+		write, err := exporter(format)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		in, err := bundle(cmd.Context(), p, o, from, period, bodies)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = in.Close() }() // it was read; nothing is lost
+		mode := os.FileMode(0o644)
+		if bodies {
+			mode = 0o600 // what callers said
+		}
+		return p.WriteOut(out, mode, func(w io.Writer) error { return write(w, in) })
+	}
+	return cmd
+}
+
+// bundle opens a bundle in a file, or that of the server.
+func bundle(ctx context.Context, p *cli.Program, o *cli.OperatorFlags, from string, period int64, bodies bool) (io.ReadCloser, error) {
+	if from != "" {
+		return os.Open(from)
+	}
+	op, err := p.Operator(o)
+	if err != nil {
+		return nil, err
+	}
+	path := "/v1/evidence/bundle"
+	if period != 0 {
+		path = fmt.Sprintf("/v1/evidence/periods/%d/bundle", period)
+	}
+	if bodies {
+		path += "?bodies=true"
+	}
+	response, err := op.Open(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}
+
+// exporter returns what turns a bundle into a format. It holds one line at a
+// time.
+func exporter(format string) (func(io.Writer, io.Reader) error, error) {
+	switch format {
+	case "bundle":
+		return func(w io.Writer, in io.Reader) error {
+			_, err := io.Copy(w, in)
+			return err
+		}, nil
+	case "jsonl":
+		return func(w io.Writer, in io.Reader) error {
+			return eachRecord(w, in, func(record []byte) ([]byte, error) { return record, nil })
+		}, nil
+	case "ocsf":
+		return func(w io.Writer, in io.Reader) error { return eachRecord(w, in, ocsf) }, nil
+	}
+	return nil, fmt.Errorf("--format is %q; want one of %v", format, exportFormats)
+}
+
+// eachRecord writes a line for each record of a bundle.
+func eachRecord(w io.Writer, in io.Reader, form func(record []byte) ([]byte, error)) error {
+	out := bufio.NewWriter(w)
+	for line, err := range cli.BundleLines(in) {
+		if err != nil {
+			return err
+		}
+		text, err := form(line.Text)
+		if err != nil {
+			return line.Wrong(err)
+		}
+		if _, err := out.Write(append(text, '\n')); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// ocsf is one record as an event of the Open Cybersecurity Schema Framework.
+func ocsf(line []byte) ([]byte, error) {
+	sealed, err := evidence.ParseSealed(line)
+	if err != nil {
+		return nil, cli.Invalid(err)
+	}
+	return audit.MarshalLine(audit.OCSFEvent(sealed))
+}

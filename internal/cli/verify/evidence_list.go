@@ -1,0 +1,163 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+func newEvidenceList(p *cli.Program) *cobra.Command {
+	var q audit.Query
+	var since, until string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List records, newest first, of the server or of an exported bundle",
+		Long: "List records, the last of the log first. Where there are more than --limit, standard error says how to go on:\n" +
+			"--before with the id of the last one that was printed. Records are printed as they are found.",
+		Example: "  powerbox evidence list --agent documents --decision DENY --since 24h\n" +
+			"  powerbox evidence list --from bundle.jsonl --task task-1 --output json",
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddSourceFlags(cmd)
+	for name, flag := range map[string]struct {
+		into  *string
+		usage string
+	}{
+		"agent":      {&q.Agent, "records of this agent alone"},
+		"principal":  {&q.Principal, "records of this user alone, by the pseudonym `pw_...` that it has at the agent"},
+		"requester":  {&q.Requester, "records of this caller alone"},
+		"task":       {&q.Task, "records of this task or context alone"},
+		"trace":      {&q.Trace, "records of this trace alone, by its `id` of W3C Trace Context"},
+		"operation":  {&q.Operation, "records of this operation alone, such as documents/documents:read/retrieve"},
+		"capability": {&q.Capability, "records of this capability alone"},
+		"decision":   {&q.Decision, "ALLOW, DENY or ABSTAIN alone"},
+		"since":      {&since, "from when on: how long ago, such as 24h, or a time in RFC 3339"},
+		"until":      {&until, "until when, as --since"},
+		"before":     {&q.Before, "records that the log has before this one, by its `id`: the next page"},
+	} {
+		cmd.Flags().StringVar(flag.into, name, "", flag.usage)
+	}
+	cmd.Flags().IntVar(&q.Limit, "limit", 1000, "how many at most; 0 for all")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		switch q.Decision {
+		case "", "ALLOW", "DENY", "ABSTAIN":
+		default:
+			return cli.Usage(fmt.Errorf("--decision is %q; want ALLOW, DENY or ABSTAIN", q.Decision))
+		}
+		if q.Limit < 0 {
+			return cli.Usage(fmt.Errorf("--limit is %d; want a number of records, or 0 for all", q.Limit))
+		}
+		if q.Since, err = p.Moment("since", since); err != nil {
+			return err
+		}
+		if q.Until, err = p.Moment("until", until); err != nil {
+			return err
+		}
+		from, err := p.Source(o)
+		if err != nil {
+			return err
+		}
+		return listRecords(cmd.Context(), p, from, q, *output)
+	}
+	return cmd
+}
+
+// listRecords prints records as they come, and says how to go on.
+func listRecords(ctx context.Context, p *cli.Program, from audit.Source, q audit.Query, output string) error {
+	// One more than is printed says whether there are more.
+	ask := q
+	if ask.Limit > 0 {
+		ask.Limit++
+	}
+	write := WriteRecords
+	if output == "json" {
+		write = writeRecordsJSON
+	}
+	last, more := "", false
+	err := write(p.Stdout, func(yield func(evidence.Record, error) bool) {
+		n := 0
+		for r, err := range from.Each(ctx, ask) {
+			if more = err == nil && q.Limit > 0 && n == q.Limit; more {
+				return
+			}
+			n, last = n+1, r.ID
+			if !yield(r, err) {
+				return
+			}
+		}
+	})
+	if err == nil && more {
+		fmt.Fprintf(p.Stderr, "powerbox: there are more; go on with --before %s\n", last)
+	}
+	return err
+}
+
+func WriteRecords(out io.Writer, records iter.Seq2[evidence.Record, error]) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TIME\tDECISION\tAGENT\tREQUESTER\tOPERATION\tOUTCOME\tRECORD")
+	n := 0
+	for r, err := range records {
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Time.Format(time.RFC3339), r.Decision, r.AgentID,
+			r.Details.Requester, ListedAs(r), r.OutcomeStatus, r.ID)
+		if n++; n%cli.RecordPage != 0 {
+			continue
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// ListedAs is what a record is about, in a list: what was done, where that was about no call.
+func ListedAs(r evidence.Record) string {
+	if !audit.DecidesCall(r) && r.Intent.Operation == issuer.OperationCapability {
+		return r.ActionType
+	}
+	return audit.SubjectOf(r)
+}
+
+// recordJSON is a record with its time as the stored form has it.
+type recordJSON struct {
+	evidence.Record
+	Time time.Time `json:"timestamp_utc"`
+}
+
+// writeRecordsJSON writes an array, one element after the other.
+func writeRecordsJSON(w io.Writer, records iter.Seq2[evidence.Record, error]) error {
+	before := "["
+	for r, err := range records {
+		if err != nil {
+			return err
+		}
+		data, err := json.Marshal(recordJSON{r, r.Time})
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%s%s", before, data)
+		}
+		if err != nil {
+			return err
+		}
+		before = ",\n"
+	}
+	if before == "[" {
+		before = "[]"
+	} else {
+		before = "]"
+	}
+	_, err := fmt.Fprintln(w, before)
+	return err
+}

@@ -1,0 +1,134 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
+)
+
+// period is a closed period as the server tells it.
+type period struct {
+	Number     int64     `json:"period"`
+	First      int64     `json:"first"`
+	Size       int64     `json:"size"`
+	Root       string    `json:"root"`
+	Closed     time.Time `json:"closed"`
+	Archived   bool      `json:"archived"`
+	Checkpoint string    `json:"checkpoint"`
+}
+
+func newEvidenceClose(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "close",
+		Short: "Close a period of the log: what was recorded until now is then a bundle of its own",
+		Long: "Close a period of the log. Its checkpoint is final, and the next period names it, so that bundles of periods hold\n" +
+			"together wherever they are kept. Export it with powerbox evidence export --period, and take its records out of the\n" +
+			"store with powerbox evidence archive. Run it as often as periods are long, once a month from cron for instance.",
+		Args: cobra.NoArgs,
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var closed period
+		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/evidence/periods", struct{}{}, &closed); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(closed)
+		}
+		fmt.Fprintf(p.Stdout, "closed period %d: entries %d to %d\n", closed.Number, closed.First, closed.Size-1)
+		return nil
+	}
+	return cmd
+}
+
+func newEvidencePeriods(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{Use: "periods", Short: "List the periods of the log that were closed", Args: cobra.NoArgs}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var all []period
+		if err := op.Get(cmd.Context(), "/v1/evidence/periods", &all); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(all)
+		}
+		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "PERIOD\tENTRIES\tCLOSED\tRECORDS")
+		for _, one := range all {
+			where := "here"
+			if one.Archived {
+				where = "archived"
+			}
+			fmt.Fprintf(w, "%d\t%d to %d\t%s\t%s\n", one.Number, one.First, one.Size-1, one.Closed.Format(time.RFC3339), where)
+		}
+		return w.Flush()
+	}
+	return cmd
+}
+
+func newEvidenceArchive(p *cli.Program) *cobra.Command {
+	var number int64
+	var f verifyFlags
+	cmd := &cobra.Command{
+		Use:   "archive BUNDLE --period N --trust FILE [--seen CHECKPOINT]",
+		Short: "Take the records of a closed period out of the store, once its bundle verifies",
+		Long: "Take the records of a closed period out of the store. The bundle is verified first, here and against the keys that\n" +
+			"you pin; it has to be that of the period. For the second period and later ones --seen names the checkpoint that the\n" +
+			"one before ended in. Hashes and checkpoints stay: the log goes on, and the bundle proves what it proved.\n" +
+			"From then on the bundle is the only copy of these records. Periods are archived oldest first.",
+		Args: cobra.ExactArgs(1),
+	}
+	output := cli.OutputFlag(cmd)
+	o := cli.AddOperatorFlags(cmd)
+	f.add(cmd)
+	cmd.Flags().Int64Var(&number, "period", 0, "`number` of the period, as powerbox evidence periods lists it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if number < 1 || f.proof != "" {
+			return cli.Usage(errors.New("want a bundle and --period with the number of its period, from 1"))
+		}
+		trust, err := trustOf(p, f)
+		if err != nil {
+			return err
+		}
+		report, err := verifyBundles(cmd.Context(), p, args, trust, verifying{workers: runtime.GOMAXPROCS(0)})
+		if err != nil {
+			return err
+		}
+		if len(report.Problems) > 0 {
+			return errors.Join(printReport(p, report, *output), errors.New("nothing is archived: the bundle does not verify"))
+		}
+		op, err := p.Operator(o)
+		if err != nil {
+			return err
+		}
+		var done period
+		path := fmt.Sprintf("/v1/evidence/periods/%d/archive", number)
+		if err := op.Call(cmd.Context(), http.MethodPost, path, map[string]string{"root": report.Root}, &done); err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintJSON(done)
+		}
+		fmt.Fprintf(p.Stdout, "archived period %d: %s; the bundle is their only copy now\n", done.Number, plain.Count(int(done.Size-done.First), "record"))
+		return nil
+	}
+	return cmd
+}

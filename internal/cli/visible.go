@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// visible writes text of others to a terminal: what a terminal would obey, or
+// what is not to be seen, becomes U+FFFD. Lines and tabs stay.
+type visible struct{ io.Writer }
+
+// Write implements [io.Writer]. Every call brings whole characters.
+func (v visible) Write(b []byte) (int, error) {
+	text := strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, string(b))
+	if _, err := io.WriteString(v.Writer, text); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Visible is standard output for text of others.
+func (p *Program) Visible() io.Writer { return visible{p.Stdout} }
+
+// terminal writes to a terminal what verbs say, much of which is text of others: what a
+// terminal would obey, or what is not to be seen, is written by its number, as in JSON, so
+// that what is JSON stays the same JSON (ATK-49). Verbs that draw take what is behind it.
+type terminal struct {
+	to *os.File
+
+	mu   sync.Mutex
+	rest []byte // the beginning of a character whose end has not come yet
+}
+
+// forPeople returns w so that whoever looks at it in a terminal sees what is written, and
+// w itself where it is none.
+func forPeople(w io.Writer) io.Writer {
+	if f, ok := w.(*os.File); ok && IsTerminal(f) {
+		return &terminal{to: f}
+	}
+	return w
+}
+
+// Drawn is what a verb that draws writes to: the terminal itself, where w is one.
+func Drawn(w io.Writer) io.Writer {
+	behind := w
+	if o, ok := w.(*outlet); ok {
+		behind = o.to
+	}
+	if t, ok := behind.(*terminal); ok {
+		return t.to
+	}
+	return w
+}
+
+// Write implements [io.Writer].
+func (t *terminal) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := append(t.rest, b...)
+	var out strings.Builder
+	for len(all) > 0 && utf8.FullRune(all) {
+		r, size := utf8.DecodeRune(all)
+		if r == utf8.RuneError && size == 1 {
+			out.WriteRune(utf8.RuneError)
+		} else {
+			out.WriteString(byNumber(r))
+		}
+		all = all[size:]
+	}
+	t.rest = append([]byte(nil), all...)
+	if _, err := t.to.WriteString(out.String()); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// byNumber is a character, or its number in the way of JSON where it is not to be seen.
+func byNumber(r rune) string {
+	switch {
+	case r == '\n' || r == '\t' || unicode.IsPrint(r) && !agentauth.Unseen(r):
+		return string(r)
+	case r > 0xffff:
+		high, low := utf16.EncodeRune(r)
+		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+	}
+	return fmt.Sprintf(`\u%04x`, r)
+}
+
+// ShownJSON is JSON of others as people read it.
+func ShownJSON(raw []byte) string {
+	var out strings.Builder
+	for _, r := range string(raw) {
+		out.WriteString(byNumber(r))
+	}
+	return out.String()
+}

@@ -1,0 +1,62 @@
+package plain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// Count is a number of things, in words.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func Or(name, otherwise string) string {
+	if name != "" {
+		return name
+	}
+	return otherwise
+}
+
+func Prefixed(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
+// Printable is a text of somebody's on one line of a terminal.
+func Printable(s string) string {
+	q := fmt.Sprintf("%q", s)
+	return q[1 : len(q)-1]
+}
+
+// Unescaped is printable text that stands in no quotation marks, so that those in it need
+// no backslash.
+func Unescaped(s string) string {
+	return strings.NewReplacer(`\\`, `\\`, `\"`, `"`).Replace(Printable(s))
+}
+
+// Quoted is text as YAML and JSON both have it.
+func Quoted(s string) string { return strconv.Quote(s) }
+
+// Share words a mode that holds for a part of the callers.
+func Share(mode string, percent int) string {
+	if percent >= 100 {
+		return mode
+	}
+	return fmt.Sprintf("%s for %d %%, observe for the others", mode, percent)
+}
