@@ -64,17 +64,44 @@ func newRoot(p *cli.Program) *cobra.Command {
 			"  3  something is denied\n" +
 			"  4  something is invalid, or was tampered with\n" +
 			"  5  revoked, and not every gateway said that it has it (revoke --wait)",
+		Example: "  powerbox demo                      see a capability asked for, narrowed, used and revoked, on this machine alone\n" +
+			"  powerbox init --agent URL          write a configuration for an agent that runs; --mcp URL for an MCP server\n" +
+			"  powerbox serve                     run the server and its gateway with it",
 		Version:       version.Read().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	cobra.EnableCommandSorting = false // the groups have an order of their own
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(
-		demo.NewDemo(p), setup.NewInit(p), setup.NewDoctor(p), setup.NewServe(p), nodes.NewGateway(p), nodes.NewRelay(p), nodes.NewWitness(p), capability.NewAttach(p), capability.NewRequest(p), capability.NewNarrow(p), capability.NewCall(p), auth.NewAgent(p), auth.NewMCP(p), operate.NewApproval(p), operate.NewMode(p),
-		investigate.NewRevoke(p), investigate.NewFreeze(p), investigate.NewThaw(p), operate.NewPerson(p), nodes.NewFeed(p),
-		investigate.NewExplain(p), investigate.NewTrace(p), investigate.NewReport(p), investigate.NewUsage(p), investigate.NewCan(p), operate.NewPolicy(p), verify.NewEvidence(p), capability.NewToken(p), design.NewCard(p), design.NewGraph(p), design.NewDiff(p), design.NewApply(p), operate.NewGrant(p), operate.NewRegistry(p), verify.NewConformance(p), verify.NewTrust(p), operate.NewMigrate(p), operate.NewStore(p), operate.NewKeys(p), operate.NewConfig(p), operate.NewLogin(p), setup.NewVersion(p),
-	)
+	for _, g := range groups(p) {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, command := range g.commands {
+			command.GroupID = g.id
+		}
+		root.AddCommand(g.commands...)
+	}
+	root.SetHelpCommandGroupID("start")
+	root.SetCompletionCommandGroupID("start")
 	return root
+}
+
+// group is a heading of the help text, with its commands.
+type group struct {
+	id, title string
+	commands  []*cobra.Command
+}
+
+func groups(p *cli.Program) []group {
+	return []group{
+		{"start", "Start", append([]*cobra.Command{demo.Command(p)}, setup.Commands(p)...)},
+		{"operate", "Operate", operate.Commands(p)},
+		{"investigate", "Stop and investigate", investigate.Commands(p)},
+		{"capability", "Use a capability", capability.Commands(p)},
+		{"evidence", "Evidence", verify.Commands(p)},
+		{"nodes", "Many machines", nodes.Commands(p)},
+		{"design", "Design", design.Commands(p)},
+		{"auth", "Agent Auth", auth.Commands(p)},
+	}
 }

@@ -1,3 +1,5 @@
+// Package app puts a server together from its configuration, and runs it. It is larger than other packages
+// since it knows every part: each file makes one of them and says what it hands to the others.
 package app
 
 import (

@@ -1,3 +1,5 @@
+// Package audit reads records: who called what, what was used, the hops of a task, what an agent did, and the
+// same as OCSF. It counts and selects; commands print.
 package audit
 
 import (

@@ -7,7 +7,6 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
 // tree puts every decision under the one at the agent that asked: the last one of
@@ -89,9 +88,12 @@ func Count(hops []TraceHop, decided evidence.Decision) int {
 	return n
 }
 
-// What a hop is about: an operation, or what was done about a capability.
+// capabilityOperation is the operation of records about capabilities themselves.
+const capabilityOperation = "a2a.capability"
+
+// What is the operation of a hop, or what was done about a capability.
 func (h TraceHop) What() string {
-	if h.Operation == issuer.OperationCapability {
+	if h.Operation == capabilityOperation {
 		return h.Action
 	}
 	return h.Operation

@@ -1,3 +1,4 @@
+// Package cli is the base of the commands: flags that several share, the clients behind these flags, output, and exit codes.
 package cli
 
 import (

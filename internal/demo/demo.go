@@ -1,3 +1,4 @@
+// Package demo is a hijacked agent in a town of four, first without Powerbox and then behind it.
 package demo
 
 import (
@@ -31,7 +32,8 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-func NewDemo(p *cli.Program) *cobra.Command {
+// Command is the demo as a command.
+func Command(p *cli.Program) *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "demo",

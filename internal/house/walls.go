@@ -40,7 +40,7 @@ func walls() []wall {
 	sql := external("database/sql", "modernc.org/sqlite", "github.com/jackc/pgx")
 	// SDKs link google/uuid, which names the interfaces of drivers and opens nothing.
 	store := both(sql, not(external("database/sql/driver")))
-	programs := under("cmd", "examples")
+	programs := under("cmd", "examples", "internal/app", "internal/cli", "internal/demo")
 	return append(sides(store), []wall{
 		{
 			why:     "the root package and location import the standard library alone",
@@ -63,12 +63,12 @@ func walls() []wall {
 			refuses: either(heavy, sql, both(under("internal", "holder", "cmd", "examples"), not(among("internal/steady")))),
 		},
 		{
-			why:     "OpenTelemetry is linked by cmd and internal/telemetry alone: what is measured is handed on",
+			why:     "OpenTelemetry is linked by programs and internal/telemetry alone: what is measured is handed on",
 			applies: not(either(programs, under("internal/telemetry", "bench", "integrations"), among("", "token", "evidence", "eddsa", "trust", "agentcard", "gate"))),
 			refuses: external("go.opentelemetry.io", "github.com/prometheus"),
 		},
 		{
-			why:     "Cedar is linked by cmd, examples and internal/issuing/policy alone, and by bench as a peer",
+			why:     "Cedar is linked by programs and internal/issuing/policy alone, and by bench as a peer",
 			applies: not(either(programs, under("internal/issuing/policy", "bench"))),
 			refuses: external("github.com/cedar-policy"),
 		},
@@ -104,9 +104,24 @@ func sides(store func(string) bool) []wall {
 			refuses: under("internal/proxy", "internal/remote"),
 		},
 		{
-			why:     "only cmd and examples import web and the gateway",
-			applies: not(under("cmd", "examples")), direct: true,
+			why:     "only programs import web and the gateway",
+			applies: not(under("cmd", "examples", "internal/app", "internal/cli", "internal/demo")), direct: true,
 			refuses: under("internal/web", "internal/proxy/gateway"),
+		},
+		{
+			why:     "app puts a running instance together; only commands and the demo do that",
+			applies: not(under("cmd", "examples", "internal/app", "internal/cli", "internal/demo")), direct: true,
+			refuses: under("internal/app", "internal/cli", "internal/demo"),
+		},
+		{
+			why:     "what runs knows nothing of commands, their flags and their output",
+			applies: under("internal/app", "internal/audit"), direct: true,
+			refuses: under("internal/cli", "internal/demo", "cmd"),
+		},
+		{
+			why:     "audit is pure functions of records: it imports the root package, gate, evidence and plain alone",
+			applies: under("internal/audit"), direct: true,
+			refuses: both(isOurs, not(either(among("", "gate"), under("evidence", "internal/audit", "internal/plain")))),
 		},
 	}
 }
@@ -192,7 +207,7 @@ func local(pkg string) string {
 }
 
 // groups are the folders of internal that hold packages and are none.
-var groups = []string{"issuing", "proxy", "remote", "store", "web", "wire"}
+var groups = []string{"app", "cli", "issuing", "proxy", "remote", "store", "web", "wire"}
 
 // family is the package of the map that a package belongs to: internal/web/api
 // for internal/web/api/page.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 )
 
+// Authorities reads the certificates of authorities, in PEM form, of a file.
 func Authorities(pem []byte, file string) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {

@@ -1,3 +1,4 @@
+// Package plain puts values into words for people: times, counts, and texts of others, quoted.
 package plain
 
 import (

@@ -1,3 +1,4 @@
+// Package version says which build of Powerbox runs.
 package version
 
 import (

@@ -1,3 +1,5 @@
+// Package remote runs a gateway apart from its server: its keys and enrolment, its spool, what it learns from
+// the server, and the client on standard input.
 package remote
 
 import (

@@ -1,3 +1,5 @@
+// Package serve is the outside of a process that serves: listeners and their limits, TLS files that are read
+// again, readiness, telemetry, memory, and the end of connections.
 package serve
 
 import (

@@ -103,7 +103,7 @@ func AgentClient(p *cli.Program, f *Flags) (*agentauth.Client, error) {
 	}, nil
 }
 
-func NewAgent(p *cli.Program) *cobra.Command {
+func newAgent(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Connect agents to providers of the Agent Auth Protocol, and manage them",

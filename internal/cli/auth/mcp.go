@@ -18,7 +18,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/version"
 )
 
-func NewMCP(p *cli.Program) *cobra.Command {
+func newMCP(p *cli.Program) *cobra.Command {
 	var f Flags
 	var allowed []string
 	cmd := &cobra.Command{

@@ -46,7 +46,7 @@ type attachFlags struct {
 	cards, capabilities                                 []string
 }
 
-func NewAttach(p *cli.Program) *cobra.Command {
+func newAttach(p *cli.Program) *cobra.Command {
 	var f attachFlags
 	cmd := &cobra.Command{
 		Use:   "attach --card URL ... --key FILE | --config FILE",

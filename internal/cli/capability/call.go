@@ -40,7 +40,7 @@ func checkVia(via string) error {
 	return cli.Usage(fmt.Errorf("--via is %q; want a2a or %s", via, viaAgentAuth))
 }
 
-func NewCall(p *cli.Program) *cobra.Command {
+func newCall(p *cli.Program) *cobra.Command {
 	var c callFlags
 	cmd := &cobra.Command{
 		Use:   "call AGENT_URL --skill SKILL [--arguments JSON] [--capability FILE] --key FILE",

@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-func NewNarrow(p *cli.Program) *cobra.Command {
+func newNarrow(p *cli.Program) *cobra.Command {
 	var h cli.HolderFlags
 	var n holder.Narrowing
 	var s scopeFlags

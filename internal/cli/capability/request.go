@@ -29,7 +29,7 @@ type requestFlags struct {
 	asking     auth.AskingFlags
 }
 
-func NewRequest(p *cli.Program) *cobra.Command {
+func newRequest(p *cli.Program) *cobra.Command {
 	var r requestFlags
 	cmd := &cobra.Command{
 		Use:   "request AGENT_URL --grant GRANT --purpose TEXT --key FILE",

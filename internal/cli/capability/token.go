@@ -14,7 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-func NewToken(p *cli.Program) *cobra.Command {
+func newToken(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Verify, inspect, derive and issue capability tokens, offline",

@@ -21,7 +21,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-func NewCard(p *cli.Program) *cobra.Command {
+func newCard(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "card",
 		Short: "Judge agent cards: what they declare, and whether that is enough",

@@ -138,7 +138,7 @@ func printConfigChanges(p *cli.Program, c configChanges, output string) error {
 	return nil
 }
 
-func NewDiff(p *cli.Program) *cobra.Command {
+func newDiff(p *cli.Program) *cobra.Command {
 	var consent bool
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
@@ -166,7 +166,7 @@ func NewDiff(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-func NewApply(p *cli.Program) *cobra.Command {
+func newApply(p *cli.Program) *cobra.Command {
 	var to string
 	var dry, consent bool
 	cmd := &cobra.Command{

@@ -22,7 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/version"
 )
 
-func NewGraph(p *cli.Program) *cobra.Command {
+func newGraph(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph",
 		Short: "Who may hand what to whom: the delegation graph, from files alone",

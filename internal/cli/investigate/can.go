@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
-func NewCan(p *cli.Program) *cobra.Command {
+func newCan(p *cli.Program) *cobra.Command {
 	var arguments string
 	cmd := &cobra.Command{
 		Use:   "can CALLER OPERATION on AGENT",

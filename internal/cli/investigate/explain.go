@@ -84,7 +84,7 @@ type explainer struct {
 	agents   []cli.AgentStatus
 }
 
-func NewExplain(p *cli.Program) *cobra.Command {
+func newExplain(p *cli.Program) *cobra.Command {
 	var anchors string
 	var offline bool
 	cmd := &cobra.Command{

@@ -14,7 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-func NewFreeze(p *cli.Program) *cobra.Command {
+func newFreeze(p *cli.Program) *cobra.Command {
 	return stopVerb(p, &cobra.Command{
 		Use:   "freeze [TARGET --reason TEXT]",
 		Short: "Stop an agent, a user, a holder or a capability until it is thawed; without TARGET, list what is frozen",
@@ -30,7 +30,7 @@ func NewFreeze(p *cli.Program) *cobra.Command {
 	}, "freezes", "frozen")
 }
 
-func NewThaw(p *cli.Program) *cobra.Command {
+func newThaw(p *cli.Program) *cobra.Command {
 	return stopVerb(p, &cobra.Command{
 		Use:     "thaw TARGET --reason TEXT",
 		Short:   "Let go on what was frozen",

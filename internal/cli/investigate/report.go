@@ -15,7 +15,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-func NewReport(p *cli.Program) *cobra.Command {
+func newReport(p *cli.Program) *cobra.Command {
 	var q audit.Query
 	var grants bool
 	var since string

@@ -22,7 +22,7 @@ type revokeFlags struct {
 	dryRun, wait                    bool
 }
 
-func NewRevoke(p *cli.Program) *cobra.Command {
+func newRevoke(p *cli.Program) *cobra.Command {
 	var h cli.HolderFlags
 	var f revokeFlags
 	cmd := &cobra.Command{

@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-func NewTrace(p *cli.Program) *cobra.Command {
+func newTrace(p *cli.Program) *cobra.Command {
 	var since, incident, bundle, tenant string
 	cmd := &cobra.Command{
 		Use:   "trace TASK | TRACE_ID | RECORD | --incident AGENT",

@@ -11,7 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-func NewUsage(p *cli.Program) *cobra.Command {
+func newUsage(p *cli.Program) *cobra.Command {
 	var since, until string
 	var narrow bool
 	cmd := &cobra.Command{

@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-func NewFeed(p *cli.Program) *cobra.Command {
+func newFeed(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "feed",
 		Short: "The signed feed of revocations: its key, and going on without it for a planned outage",

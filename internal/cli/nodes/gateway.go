@@ -30,7 +30,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
-func NewGateway(p *cli.Program) *cobra.Command {
+func newGateway(p *cli.Program) *cobra.Command {
 	var o remote.Options
 	cmd := &cobra.Command{
 		Use:   "gateway",

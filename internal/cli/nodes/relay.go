@@ -43,7 +43,7 @@ type relayOptions struct {
 	older     bool   // an older state of the server is accepted
 }
 
-func NewRelay(p *cli.Program) *cobra.Command {
+func newRelay(p *cli.Program) *cobra.Command {
 	var o relayOptions
 	cmd := &cobra.Command{
 		Use: "relay --server URL --key KEY", Short: "Pass the signed feed of revocations on to many gateways", Long: relayLong, Args: cobra.NoArgs,

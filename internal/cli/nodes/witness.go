@@ -34,7 +34,7 @@ before, which it keeps on its disk. A log that was rolled back, rewritten or sho
 no cosignature any more. Run it in other hands than the servers whose logs it watches; three organisations can watch each
 other. It speaks C2SP tlog-witness: docs/how-to/witness.md has its configuration.`
 
-func NewWitness(p *cli.Program) *cobra.Command {
+func newWitness(p *cli.Program) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{Use: "witness", Short: "Watch the evidence logs of others and cosign their checkpoints", Long: witnessLong, Args: cobra.NoArgs}
 	cmd.PersistentFlags().StringVarP(&file, "config", "c", defaultWitness, "configuration `file`")

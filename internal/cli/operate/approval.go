@@ -48,7 +48,7 @@ type question struct {
 	} `json:"in_its_own_words"`
 }
 
-func NewApproval(p *cli.Program) *cobra.Command {
+func newApproval(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approval",
 		Short: "See and answer what agents ask of you",

@@ -14,7 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
-func NewConfig(p *cli.Program) *cobra.Command {
+func newConfig(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and show the configuration",

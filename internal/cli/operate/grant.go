@@ -11,7 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
-func NewGrant(p *cli.Program) *cobra.Command {
+func newGrant(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "grant", Short: "See, give and take back single grants; have those go on that stopped when a card widened",
 		Long: "A person gives and takes back what agents of the Agent Auth Protocol hold, one grant at a time.\n\n" +

@@ -22,7 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-func NewKeys(p *cli.Program) *cobra.Command {
+func newKeys(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "List and rotate the server's keys; make keys for holders",

@@ -18,7 +18,7 @@ type loginFlags struct {
 	scopes                        []string
 }
 
-func NewLogin(p *cli.Program) *cobra.Command {
+func newLogin(p *cli.Program) *cobra.Command {
 	var f loginFlags
 	cmd := &cobra.Command{
 		Use:   "login --issuer URL --client-id ID --out FILE",

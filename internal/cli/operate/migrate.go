@@ -28,7 +28,7 @@ type schema struct {
 	Wants int64  `json:"wants"`
 }
 
-func NewMigrate(p *cli.Program) *cobra.Command {
+func newMigrate(p *cli.Program) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{Use: "migrate", Short: "Bring the schema of the store up to date", Long: migrateLong}
 	cmd.PersistentFlags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")

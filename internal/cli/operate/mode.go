@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-func NewMode(p *cli.Program) *cobra.Command {
+func newMode(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mode [AGENT [MODE]]",
 		Short: "Show or set how much is enforced for an agent: observe, scoped, prefer or require",

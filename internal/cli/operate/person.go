@@ -15,7 +15,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-func NewPerson(p *cli.Program) *cobra.Command {
+func newPerson(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "person",
 		Short: "List the people who log in to approve, and freeze, thaw or remove one",

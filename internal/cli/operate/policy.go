@@ -77,7 +77,7 @@ func (l policies) Resource(agent, id string) (*catalogue.Item, error) {
 	return nil, cli.Usage(fmt.Errorf("the catalogue of agent %q has no resource %q", agent, id))
 }
 
-func NewPolicy(p *cli.Program) *cobra.Command {
+func newPolicy(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Test the policies of the configuration, and replay decisions under others",

@@ -41,7 +41,7 @@ type listedAgent struct {
 	Failure string `json:"failure"`
 }
 
-func NewRegistry(p *cli.Program) *cobra.Command {
+func newRegistry(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "registry", Short: "Search agents by what their cards declare, and list agents of others",
 		Long: "The registry knows the agents that the server protects and those that an operator listed. It answers who will do for a task\n" +

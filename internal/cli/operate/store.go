@@ -28,7 +28,7 @@ import (
 // copiedSuffix is what a file is called that was copied, so that nobody goes on in it.
 const copiedSuffix = ".copied"
 
-func NewStore(p *cli.Program) *cobra.Command {
+func newStore(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "store", Short: "Copy state and evidence into another kind of store; salvage a damaged journal",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -58,7 +58,7 @@ func (d *doctor) find(check, status, remedy, format string, args ...any) {
 	d.findings = append(d.findings, finding{check, status, fmt.Sprintf(format, args...), remedy})
 }
 
-func NewDoctor(p *cli.Program) *cobra.Command {
+func newDoctor(p *cli.Program) *cobra.Command {
 	var file string
 	var bypass bool
 	cmd := &cobra.Command{

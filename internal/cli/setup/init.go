@@ -41,7 +41,7 @@ type draftSkill struct {
 
 func (s draftSkill) effect() string { return map[bool]string{true: "read", false: "write"}[s.read] }
 
-func NewInit(p *cli.Program) *cobra.Command {
+func newInit(p *cli.Program) *cobra.Command {
 	var d draft
 	var force, add bool
 	cmd := &cobra.Command{

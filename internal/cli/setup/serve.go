@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 )
 
-func NewServe(p *cli.Program) *cobra.Command {
+func newServe(p *cli.Program) *cobra.Command {
 	var file string
 	var dev, newStore bool
 	cmd := &cobra.Command{

@@ -9,7 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/version"
 )
 
-func NewVersion(p *cli.Program) *cobra.Command {
+func newVersion(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "Say which version this is, and what it was built from"}
 	output := cli.OutputFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {

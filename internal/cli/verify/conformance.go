@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
-func NewConformance(p *cli.Program) *cobra.Command {
+func newConformance(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance",
 		Short: "Answer the vectors of a folder",

@@ -20,7 +20,7 @@ func TestConformanceRun(t *testing.T) {
 		var out, talk bytes.Buffer
 		root := func(p *cli.Program) *cobra.Command {
 			cmd := &cobra.Command{Use: "powerbox"}
-			cmd.AddCommand(NewConformance(p))
+			cmd.AddCommand(newConformance(p))
 			return cmd
 		}
 		code := cli.Execute(t.Context(), root, &cli.Program{Stdout: &out, Stderr: &talk, Now: time.Now}, []string{"conformance", "run", dir})

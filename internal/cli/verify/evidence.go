@@ -22,7 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-func NewEvidence(p *cli.Program) *cobra.Command {
+func newEvidence(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evidence",
 		Short: "List, export and verify the records of what was decided",

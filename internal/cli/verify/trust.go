@@ -20,7 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox/trust"
 )
 
-func NewTrust(p *cli.Program) *cobra.Command {
+func newTrust(p *cli.Program) *cobra.Command {
 	var from, at string
 	var f verifyFlags
 	cmd := &cobra.Command{

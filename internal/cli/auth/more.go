@@ -1,0 +1,277 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/holder/agentauth"
+	"github.com/powerbox-project/powerbox/internal/cli"
+)
+
+// knownProviders are the issuers that the environment names: as URLs joined by
+// commas, or as discovery documents in the form of the protocol's own command line,
+// of which the issuer alone is believed (AAP-CL3).
+func knownProviders(p *cli.Program) ([]string, error) {
+	var out []string
+	for _, one := range strings.Split(fromEnv(p, agentsProvidersEnv, "AGENT_AUTH_URLS"), ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			out = append(out, one)
+		}
+	}
+	documents := []byte(p.Env("AGENT_AUTH_PROVIDERS"))
+	if file := p.Env("AGENT_AUTH_PROVIDERS_FILE"); file != "" {
+		var err error
+		if documents, err = p.ReadFile(file); err != nil {
+			return nil, err
+		}
+	}
+	if len(documents) == 0 {
+		return out, nil
+	}
+	type document struct {
+		Issuer string `json:"issuer"`
+	}
+	var list []document
+	if json.Unmarshal(documents, &list) != nil {
+		list = make([]document, 1)
+		if err := json.Unmarshal(documents, &list[0]); err != nil {
+			return nil, cli.Usage(errors.New("AGENT_AUTH_PROVIDERS or its file is no JSON; want a discovery document, or an array of them"))
+		}
+	}
+	for _, one := range list {
+		if one.Issuer == "" {
+			return nil, cli.Usage(errors.New("AGENT_AUTH_PROVIDERS or its file has a provider without issuer"))
+		}
+		out = append(out, one.Issuer)
+	}
+	return out, nil
+}
+
+// discovering is how long the providers of the environment have to answer before the
+// tools are served.
+const discovering = 10 * time.Second
+
+// discoverAll puts providers into the store; one that does not answer is warned of.
+func discoverAll(ctx context.Context, p *cli.Program, client *agentauth.Client, issuers []string) {
+	ctx, cancel := context.WithTimeout(ctx, discovering)
+	defer cancel()
+	for _, issuer := range issuers {
+		if _, err := client.Discover(ctx, issuer); err != nil {
+			fmt.Fprintf(p.Stderr, "powerbox: warning: %v\n", err)
+		}
+	}
+}
+
+func newAgentShow(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{Use: "show AGENT", Short: "Show an agent of the store, as it was last seen", Args: cobra.ExactArgs(1)}
+	output, f := addAgentFlags(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		client, err := AgentClient(p, f)
+		if err != nil {
+			return err
+		}
+		agents, err := client.Agents()
+		if err != nil {
+			return err
+		}
+		for _, a := range agents {
+			if a.ID == args[0] {
+				return printAgent(p, a, *output)
+			}
+		}
+		return fmt.Errorf("the store has no agent %q; powerbox agent list shows those that it has", args[0])
+	}
+	return cmd
+}
+
+func newAgentFind(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "find QUERY",
+		Short:   "Search the capabilities of every provider that is known, and of a directory's",
+		Example: "  powerbox agent find 'transfer money'",
+		Args:    cobra.ExactArgs(1),
+	}
+	output, f := addAgentFlags(cmd)
+	f.addDirectory(cmd)
+	limit := cmd.Flags().Int("limit", 5, "how many to show, up to 50")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := AgentClient(p, f)
+		if err != nil {
+			return err
+		}
+		found, err := client.Find(cmd.Context(), args[0], *limit)
+		if err != nil {
+			return Refused(p, err, *output)
+		}
+		if *output == "json" {
+			return p.PrintJSON(map[string]any{"results": append([]agentauth.Found{}, found...)})
+		}
+		for _, one := range found {
+			fmt.Fprintf(p.Stdout, "%s  %s: %s\n", one.Issuer, one.Name, one.Description)
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newAgentExecute(p *cli.Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "execute AGENT CAPABILITY",
+		Short: "Execute a capability that an agent was granted; exit 3 when it is denied",
+		Args:  cobra.ExactArgs(2),
+	}
+	output, f := addAgentFlags(cmd)
+	given := cmd.Flags().String("arguments", "{}", "arguments, a JSON object")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		arguments, err := powerbox.ParseValue([]byte(*given))
+		if err == nil && arguments.Kind() != powerbox.KindObject {
+			err = errors.New(`want an object such as {"title": "x"}`)
+		}
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--arguments: %w", err))
+		}
+		return Execute(cmd.Context(), p, f, args[0], args[1], arguments, *output)
+	}
+	return cmd
+}
+
+func newAgentRequest(p *cli.Program) *cobra.Command {
+	var asking AskingFlags
+	var names []string
+	cmd := &cobra.Command{
+		Use:   "request AGENT",
+		Short: "Ask for more capabilities for an agent, and wait for the person who approves; exit 3 when it is denied",
+		Args:  cobra.ExactArgs(1),
+	}
+	output, f := addAgentFlags(cmd)
+	cmd.Flags().StringSliceVar(&names, "capability", nil, "capability to ask for; may be repeated (required)")
+	cmd.Flags().StringVar(&asking.With.Reason, "reason", "", "what for, in your own words")
+	asking.Add(cmd)
+	cli.Required(cmd, "capability")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		asks, err := asking.Asks(names)
+		if err != nil {
+			return err
+		}
+		client, err := AgentClient(p, f)
+		if err != nil {
+			return err
+		}
+		id, err := AgentOf(client, args[0])
+		if err != nil {
+			return err
+		}
+		a, err := client.RequestCapability(cmd.Context(), id, asks, asking.With)
+		return Connected(p, a, err, asking.With.NoWait, *output)
+	}
+	return cmd
+}
+
+func newAgentClaim(p *cli.Program) *cobra.Command {
+	var with agentauth.Asking
+	cmd := &cobra.Command{
+		Use:   "claim AGENT",
+		Short: "Ask for somebody to take over from an autonomous agent; exit 3 when they say no",
+		Long: "Claim asks the provider for a code with which a person takes over: the host becomes theirs, and its autonomous agents end, with\n" +
+			"what they did attributed to the person. The person is shown what the agent did before they decide.",
+		Args: cobra.ExactArgs(1),
+	}
+	output, f := addAgentFlags(cmd)
+	cmd.Flags().StringVar(&with.Method, "preferred-method", "", "how the person would best be asked; a hint")
+	cmd.Flags().StringVar(&with.LoginHint, "login-hint", "", "who the person is, for providers that can use it")
+	cmd.Flags().StringVar(&with.Message, "binding-message", "", "short text that the person sees on both sides")
+	cmd.Flags().BoolVar(&with.NoWait, "no-wait", false, "do not wait for the person")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := AgentClient(p, f)
+		if err != nil {
+			return err
+		}
+		a, err := client.Claim(cmd.Context(), args[0], with)
+		return Connected(p, a, err, with.NoWait, *output)
+	}
+	return cmd
+}
+
+func newAgentEnrollHost(p *cli.Program) *cobra.Command {
+	var token, file, name string
+	cmd := &cobra.Command{
+		Use:     "enroll-host PROVIDER",
+		Short:   "Make this host known to a provider, with a token that an administrator made there",
+		Example: "  powerbox agent enroll-host https://bank.example --token-file - --name ci",
+		Args:    cobra.ExactArgs(1),
+	}
+	output, f := addAgentFlags(cmd)
+	cmd.Flags().StringVar(&token, "token", "", "the `token`; other users of the machine may see it: prefer --token-file")
+	cmd.Flags().StringVar(&file, "token-file", "", "`file` with the token; - is standard input")
+	cmd.Flags().StringVar(&name, "name", "", "name of this host, for people")
+	cmd.MarkFlagsMutuallyExclusive("token", "token-file")
+	cmd.MarkFlagsOneRequired("token", "token-file")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if file != "" {
+			data, err := p.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			token = strings.TrimSpace(string(data))
+		}
+		client, err := AgentClient(p, f)
+		if err != nil {
+			return err
+		}
+		host, err := client.Enroll(cmd.Context(), args[0], token, name)
+		if err != nil {
+			return Refused(p, err, *output)
+		}
+		return said(p, *output, host, fmt.Sprintf("this host is %s at %s, %s", host.HostID, host.Issuer, host.Status))
+	}
+	return cmd
+}
+
+func newAgentInvite(p *cli.Program) *cobra.Command {
+	var name, user string
+	var defaults []string
+	cmd := &cobra.Command{
+		Use:   "invite",
+		Short: "As an administrator of a provider, make a token by which a host enrolls",
+		Long: "Invite makes room for a host whose key nobody knows yet. The token is good once and for an hour, and is told to whoever runs\n" +
+			"powerbox agent enroll-host there.",
+		Args: cobra.NoArgs,
+	}
+	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	cmd.Flags().StringVar(&name, "name", "", "name of the host, for people")
+	cmd.Flags().StringVar(&user, "user", "", "principal that the host is linked to, such as user:alice; nobody where absent")
+	cmd.Flags().StringSliceVar(&defaults, "default", nil, "capability that its agents have without asking; the provider's where absent")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		who, err := p.Person(f)
+		if err != nil {
+			return err
+		}
+		body := map[string]any{"name": name, "user": user}
+		if cmd.Flags().Changed("default") {
+			body["defaults"] = append([]string{}, defaults...)
+		}
+		var answer struct {
+			Token   string `json:"enrollment_token"`
+			Expires string `json:"expires_at"`
+		}
+		raw, err := who.Call(cmd.Context(), http.MethodPost, "/v1/hosts", body, &answer)
+		if err != nil {
+			return err
+		}
+		if *output == "json" {
+			return p.PrintRaw(raw)
+		}
+		fmt.Fprintf(p.Stderr, "powerbox: good once, until %s\n", answer.Expires)
+		_, err = fmt.Fprintln(p.Stdout, answer.Token)
+		return err
+	}
+	return cmd
+}
