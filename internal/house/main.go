@@ -22,6 +22,7 @@ import (
 
 const usage = `usage: house VERB
   test             run the tests of every module, count them
+  quick            run the fast tests of every package, and a scenario a binding
   cover            hold the packages of the core at full statement coverage
   mutants [-n N] [-seed N] [-file PART] FOLDER...
                        makes small random changes and says which no test notices
@@ -77,6 +78,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	switch verb {
 	case "test":
 		return h.test(ctx)
+	case "quick":
+		return h.quick(ctx)
 	case "cover":
 		return h.cover(ctx)
 	case "mutate":
