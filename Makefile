@@ -15,9 +15,10 @@ RELIABILITY ?=
 # Flags of bench/differential, such as -time 60s, or -bindings grpc/js -seed 7.
 DIFFERENTIAL ?=
 
-.PHONY: help check vet lint format prose fix test test-deps race cover fuzz mutate differential reliability vectors bench generate dist clean
+.PHONY: help quick check vet lint format prose fix test test-deps race cover fuzz mutate differential reliability vectors bench generate dist clean
 
 help:
+	@echo "make quick     the fast tests of every package, and a scenario a binding, in about a minute"
 	@echo "make test      run every test of every module, counted (installs what they need)"
 	@echo "make check     vet, linters, formatting, prose, walls and conformance"
 	@echo "make prose     the prose linter over every page"
@@ -62,6 +63,9 @@ fix:
 	@set -e; for dir in $(MODULES); do \
 	  (cd $$dir && $(TOOL) golangci-lint run --fix --config $(CURDIR)/.golangci.yml ./... || true); done
 	$(GOFILES) | xargs $(TOOL) gofumpt -w
+
+quick:
+	@$(HOUSE) quick
 
 test: test-deps
 	@# As on machines other than amd64, which have no assembly for it.

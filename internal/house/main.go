@@ -22,6 +22,7 @@ import (
 
 const usage = `usage: house VERB
   test             run the tests of every module, count them
+  quick            run the fast tests of every package, and a scenario a binding
   cover            hold the packages of the core at full statement coverage
   mutants [-n N] [-seed N] [-file PART] FOLDER...
                        makes small random changes and says which no test notices
@@ -31,6 +32,8 @@ const usage = `usage: house VERB
   conformance      print docs/assurance/conformance.md; with -write, write it
   denials          print docs/reference/denials.md with an anchor in every row; with -write, write it
   pictures         say which pictures of the docs differ from their sources; with -write, draw them
+  measure [-source] [BEFORE [AFTER]]
+                   print what can be counted about one or two trees, as a table
   vectors          put public vectors that are not in the tree to all that verifies
   modules          print the folder of every module
 `
@@ -77,6 +80,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	switch verb {
 	case "test":
 		return h.test(ctx)
+	case "quick":
+		return h.quick(ctx)
 	case "cover":
 		return h.cover(ctx)
 	case "mutate":
@@ -91,6 +96,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return h.denials(rest)
 	case "pictures":
 		return h.pictures(rest)
+	case "measure":
+		return h.measure(ctx, rest)
 	case "vectors":
 		return h.vectors(ctx)
 	case "modules":

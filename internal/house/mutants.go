@@ -73,6 +73,9 @@ func (h house) checks() ([]check, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", checksFile, err)
 	}
+	if err := locate(h.root, checks); err != nil {
+		return nil, fmt.Errorf("%s: %w", checksFile, err)
+	}
 	return checks, nil
 }
 

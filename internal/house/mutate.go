@@ -29,10 +29,13 @@ const checksFile = "testdata/checks.txt"
 type check struct {
 	name   string // SEP-11 expired: begins with the requirements that it serves
 	file   string
-	find   string // occurs once in the file
+	find   string // occurs once in the file, or in the function
 	with   string
 	folder string // of the test
 	test   string // TestName or TestName/subtest
+
+	function string // folder and name of the function that has the text, instead of file
+	within   string // that name, once file is known
 }
 
 // mutate removes the checks one at a time, in an overlay: the tree itself is
@@ -296,14 +299,6 @@ func (c check) verdict(output string, exit error) (bool, error) {
 	return false, fmt.Errorf("%s did not run in %s:\n%s", c.test, c.folder, talk.String())
 }
 
-// apply is the source without the check.
-func (c check) apply(src string) (string, error) {
-	if n := strings.Count(src, c.find); n != 1 {
-		return "", fmt.Errorf("%s has the text to find %d times, must be once", c.file, n)
-	}
-	return strings.Replace(src, c.find, c.with, 1), nil
-}
-
 // runPattern matches exactly the named test or subtest, see go help testflag.
 func runPattern(test string) string {
 	parts := strings.Split(test, "/")
@@ -314,7 +309,7 @@ func runPattern(test string) string {
 }
 
 // parseChecks reads entries of "key: value" lines. An entry begins with check;
-// the others are file, find, with and test (folder and name). A value that needs
+// the others are file or func, find, with and test (folder and name). A value that needs
 // several lines follows its key in lines that begin with a bar, taken as they
 // are. Lines that begin with # are comments.
 func parseChecks(text string) ([]check, error) {
@@ -353,8 +348,8 @@ func parseChecks(text string) ([]check, error) {
 		}
 	}
 	for _, c := range checks {
-		if c.name == "" || c.file == "" || c.find == "" || c.folder == "" || c.test == "" || c.find == c.with {
-			return nil, fmt.Errorf("check %q needs file, find, with (other than find) and test", c.name)
+		if c.name == "" || (c.file == "") == (c.function == "") || c.find == "" || c.folder == "" || c.test == "" || c.find == c.with {
+			return nil, fmt.Errorf("check %q needs file or func (one of them), find, with (other than find) and test", c.name)
 		}
 	}
 	return checks, nil
@@ -367,6 +362,8 @@ func (c *check) set(key, value string) (*string, error) {
 		c.name = value
 	case "file":
 		c.file = value
+	case "func":
+		c.function = value
 	case "find":
 		c.find = value
 		return &c.find, nil
@@ -379,7 +376,7 @@ func (c *check) set(key, value string) (*string, error) {
 			return nil, errors.New("test: want the folder, a space and the test's name")
 		}
 	default:
-		return nil, fmt.Errorf("unknown key %q: check, file, find, with, test", key)
+		return nil, fmt.Errorf("unknown key %q: check, file, func, find, with, test", key)
 	}
 	return nil, nil
 }

@@ -33,8 +33,8 @@ func TestParseChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []check{
-		{"SEP-11 expired", "token/verify.go", "if expired(now) {", "if false {", "token", "TestSEP11_Reasons/expired"},
-		{"EXT-22 previous hash", "evidence/chain.go", "\th.Write(prev)\n\th.Write(body)\n", "\th.Write(body)\n", "evidence", "TestEXT22_Vectors"},
+		{name: "SEP-11 expired", file: "token/verify.go", find: "if expired(now) {", with: "if false {", folder: "token", test: "TestSEP11_Reasons/expired"},
+		{name: "EXT-22 previous hash", file: "evidence/chain.go", find: "\th.Write(prev)\n\th.Write(body)\n", with: "\th.Write(body)\n", folder: "evidence", test: "TestEXT22_Vectors"},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(check{})); diff != "" {
 		t.Errorf("checks (-want +got):\n%s", diff)
@@ -49,6 +49,8 @@ func TestParseChecksRefuses(t *testing.T) {
 		"an entry without a test":  {"test: evidence TestEXT22_Vectors", ""},
 		"a test without a folder":  {"test: evidence TestEXT22_Vectors", "test: TestEXT22_Vectors"},
 		"a key twice":              {"with: if false {", "with: if false {\nwith: if true {"},
+		"a file and a function":    {"file: token/verify.go", "file: token/verify.go\nfunc: token expired"},
+		"no file and no function":  {"file: token/verify.go\n", ""},
 		"a removal that changes nothing": {
 			"with: if false {", "with: if expired(now) {",
 		},
@@ -65,11 +67,7 @@ func TestParseChecksRefuses(t *testing.T) {
 // make mutate would find out long after.
 func TestChecksCanBeRemoved(t *testing.T) {
 	root := mustRoot(t)
-	data, err := os.ReadFile(filepath.Join(root, checksFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	checks, err := parseChecks(string(data))
+	checks, err := house{root: root}.checks()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +106,41 @@ func TestRemovalsThatDoNotCompile(t *testing.T) {
 	}
 	if wrong["compiles"] != nil || wrong["an unused variable"] == nil || wrong["a type that another file needs"] == nil {
 		t.Errorf("wrong: %v", wrong)
+	}
+}
+
+// TestFunctionsOfChecksAreFound: the text is looked for in the function, in the one file
+// that has it.
+func TestFunctionsOfChecksAreFound(t *testing.T) {
+	root := t.TempDir()
+	writeTree(t, root, map[string]string{
+		"p/one.go":      "package p\n\nfunc Free() bool { return a && b }\n",
+		"p/two.go":      "package p\n\nfunc (m *Memo[T]) Free() bool { return a && b }\nfunc (m Memo[T]) Twice() bool { return a && b || a && b }\n",
+		"p/amd64.go":    "package p\n\nfunc Fast() {}\n",
+		"p/arm64.go":    "package p\n\nfunc Fast() {}\n",
+		"p/two_test.go": "package p\n\nfunc Free() {}\n",
+	})
+	for name, c := range map[string]struct{ function, want, problem string }{
+		"a function":                   {"p Free", "package p\n\nfunc Free() bool { return a }\n", ""},
+		"a method beside others":       {"p Memo.Free", "package p\n\nfunc (m *Memo[T]) Free() bool { return a }\nfunc (m Memo[T]) Twice() bool { return a && b || a && b }\n", ""},
+		"the text twice in it":         {"p Memo.Twice", "", "2 times"},
+		"a function in two files":      {"p Fast", "", "2 files"},
+		"a function that is not there": {"p Gone", "", "0 files"},
+		"no folder":                    {"Free", "", "want the folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checks := []check{{name: name, function: c.function, find: "a && b", with: "a"}}
+			got, err := "", locate(root, checks)
+			if err == nil {
+				var src []byte
+				if src, err = os.ReadFile(filepath.Join(root, checks[0].file)); err == nil {
+					got, err = checks[0].apply(string(src))
+				}
+			}
+			if got != c.want || (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
+				t.Errorf("%q, error %v; want %q, error with %q", got, err, c.want, c.problem)
+			}
+		})
 	}
 }
 

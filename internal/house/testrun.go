@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // tally counts tests. A test with subtests counts as its subtests.
@@ -73,20 +74,28 @@ func (h house) testOnPostgres(ctx context.Context, m module) (tally, error) {
 
 // run runs tests and follows them. What go test says of its end is failure.
 func (h house) run(ctx context.Context, m module, packages string, env ...string) (rec *recorder, failure, err error) {
+	rec = newRecorder(h.stdout)
+	_, failure, err = h.follow(ctx, m, rec, []string{packages}, env...)
+	return rec, failure, err
+}
+
+// follow runs go test with the arguments, and rec records it. It returns the processor
+// time of all the processes, and what go test says of its end.
+func (h house) follow(ctx context.Context, m module, rec *recorder, args []string, env ...string) (cpu time.Duration, failure, err error) {
 	// Results are not taken from the cache, which knows nothing of the program that
 	// tests build and run.
-	cmd := h.goCommand(ctx, m.dir, "test", "-json", "-count=1", "-timeout", testTime, packages)
+	cmd := h.goCommand(ctx, m.dir, slices.Concat([]string{"test", "-json", "-count=1", "-timeout", testTime}, args)...)
 	cmd.Env = append(cmd.Environ(), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, nil, err
+		return 0, nil, err
 	}
-	rec = newRecorder(h.stdout)
 	err = rec.read(out)
-	return rec, cmd.Wait(), err
+	failure = cmd.Wait()
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), failure, err
 }
 
 // counted counts what was run, and a failure of go test of which no test tells.
@@ -134,6 +143,7 @@ const testTime = "30m"
 // testEvent is one line of go test -json, see go doc test2json.
 type testEvent struct {
 	Action, Package, Test, Output string
+	Elapsed                       float64 // seconds
 }
 
 type testName struct{ pkg, test string } // test is "" for the package itself
@@ -143,12 +153,15 @@ type recorder struct {
 	out     io.Writer
 	output  map[testName][]string
 	results map[testName]string
+	elapsed map[testName]float64 // seconds
 	parents map[testName]bool
+	ended   func(testName) // told of every test and package that ended; nil for nothing
 }
 
 func newRecorder(out io.Writer) *recorder {
 	return &recorder{
-		out: out, output: make(map[testName][]string), results: make(map[testName]string), parents: make(map[testName]bool),
+		out: out, output: make(map[testName][]string), results: make(map[testName]string),
+		elapsed: make(map[testName]float64), parents: make(map[testName]bool),
 	}
 }
 
@@ -186,6 +199,7 @@ func (r *recorder) line(line []byte) {
 	case "output":
 		r.output[name] = append(r.output[name], e.Output)
 	case "pass", "fail", "skip":
+		r.elapsed[name] = e.Elapsed
 		r.end(name, e.Action)
 	}
 }
@@ -196,6 +210,9 @@ func (r *recorder) end(name testName, action string) {
 		fmt.Fprintf(r.out, "%s %s\n%s", name.pkg, name.test, strings.Join(r.output[name], ""))
 	}
 	delete(r.output, name)
+	if r.ended != nil {
+		r.ended(name)
+	}
 }
 
 // tally counts leaves; a parent or a package counts when it failed though nothing
