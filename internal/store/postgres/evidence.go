@@ -1,9 +1,9 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"runtime"
 	"slices"
 
@@ -14,6 +14,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 var errDamagedChain = errors.New("postgres: a stored chain is damaged: its id has 16 bytes and its hash 32")
@@ -124,7 +125,7 @@ func (t *transaction) grow(batch *pgx.Batch) error {
 	batch.Queue("INSERT INTO record (place, id, time, bytes) SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[], $4::bytea[])", places, ids, times, records)
 	t.putBodies(batch)
 	t.putHeads(batch)
-	grown, size, root, err := evidence.Grow(t.head.size, t, leaves)
+	grown, size, root, err := evidence.Grow(t.head.size, rows.NewTree(t.Reader, t.tail.hashes), leaves)
 	if err != nil {
 		return err
 	}
@@ -178,84 +179,45 @@ func (t *transaction) unsigned() (due []int) {
 	return due
 }
 
-// checkpoint is what the database says of its log.
-type checkpoint struct {
-	size int64
-	note []byte // signed
+// latest is the query of the latest checkpoint.
+const latest = "SELECT size, note FROM log WHERE only_row = 0"
+
+// snapshots gives the log of a store its snapshots; it implements [rows.Snapshots].
+type snapshots struct{ store *Store }
+
+// Brief implements [rows.Snapshots].
+func (s snapshots) Brief(ctx context.Context, read func(rows.Reader) error) error {
+	return s.store.view(ctx, read)
 }
 
-// readCheckpoint returns the zero checkpoint for a log without records.
-func readCheckpoint(r reader) (c checkpoint, err error) {
-	if err = r.row("SELECT size, note FROM log WHERE only_row = 0").Scan(&c.size, &c.note); err != nil {
-		return checkpoint{}, fmt.Errorf("postgres: checkpoint: %w", err)
-	}
-	return c, nil
-}
-
-// rawRecords yields the stored bytes that a query selects.
-func (r reader) rawRecords(query string, args ...any) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		rows, err := r.query(query, args...)
-		if err != nil {
-			yield(nil, fmt.Errorf("postgres: records: %w", err))
-			return
+// Long implements [rows.Snapshots]. Its reader holds nothing that others wait for, and may stand
+// still.
+func (s snapshots) Long(ctx context.Context, read func(rows.Reader) error) error {
+	return s.store.inSnapshot(ctx, func(db asked) error {
+		if _, err := db.Exec("SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+			return fmt.Errorf("postgres: %w", err)
 		}
-		defer rows.Close()
-		for rows.Next() {
-			var b []byte
-			if err := rows.Scan(&b); err != nil {
-				yield(nil, fmt.Errorf("postgres: records: %w", err))
-				return
-			}
-			if !yield(b, nil) {
-				return
-			}
-		}
-		if err := rows.Err(); err != nil {
-			yield(nil, fmt.Errorf("postgres: records: %w", err))
-		}
-	}
+		return read(rows.NewReader(db))
+	})
 }
 
-// Record implements [issuer.Reader].
-func (r reader) Record(id string) (evidence.Sealed, error) {
-	return first(r.sealed("SELECT bytes FROM record WHERE id = $1", id))
+// Tree returns the stored tree, for one goroutine. What it reads of the tree of a
+// checkpoint is the same for ever.
+func (s *Store) Tree(ctx context.Context) tlog.HashReader {
+	return rows.NewTree(read(ctx, s.pool), nil)
 }
 
-func (r reader) eachSealed(query string, args ...any) iter.Seq2[evidence.Sealed, error] {
-	return func(yield func(evidence.Sealed, error) bool) {
-		for b, err := range r.rawRecords(query, args...) {
-			var s evidence.Sealed
-			if err == nil {
-				if s, err = evidence.ParseSealed(b); err != nil {
-					err = fmt.Errorf("postgres: a stored record is damaged: %w", err)
-				}
-			}
-			if !yield(s, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-func (r reader) sealed(query string, args ...any) ([]evidence.Sealed, error) {
-	var out []evidence.Sealed
-	for s, err := range r.eachSealed(query, args...) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, nil
-}
-
-func first[T any](list []T, err error) (T, error) {
-	var zero T
+// KeepCosigned keeps a checkpoint of this log with its cosignatures, durably, in
+// place of the one before. The caller has verified it. One that another node kept,
+// of a longer log, stays.
+func (s *Store) KeepCosigned(ctx context.Context, signed []byte) error {
+	covered, err := evidence.OpenCheckpoint(signed, s.config.Checkpoint.(verifier))
 	if err != nil {
-		return zero, err
+		return fmt.Errorf("postgres: cosigned checkpoint: %w", err)
 	}
-	if len(list) == 0 {
-		return zero, issuer.ErrNotFound
-	}
-	return list[0], nil
+	return s.update(ctx, func(t *transaction) error {
+		_, err := t.db.Exec(`INSERT INTO cosigned (only_row, size, note) VALUES (0, ?, ?)
+			ON CONFLICT (only_row) DO UPDATE SET size = excluded.size, note = excluded.note WHERE cosigned.size <= excluded.size`, covered.Size, signed)
+		return err
+	})
 }

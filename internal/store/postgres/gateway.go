@@ -2,71 +2,13 @@ package postgres
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
-
-// PutGatewayToken implements [issuer.Tx].
-func (t *transaction) PutGatewayToken(hash [32]byte, agent string, expires time.Time) error {
-	_, err := t.exec("INSERT INTO gateway_token (hash, agent, expires, used) VALUES ($1, $2, $3, 0)", hash[:], agent, expires.Unix())
-	if err != nil {
-		return fmt.Errorf("postgres: gateway token: %w", err)
-	}
-	return nil
-}
-
-// UseGatewayToken implements [issuer.Tx].
-func (t *transaction) UseGatewayToken(hash [32]byte, now time.Time) (string, error) {
-	var agent string
-	err := t.row("UPDATE gateway_token SET used = $1 WHERE hash = $2 AND used = 0 AND expires > $1 RETURNING agent",
-		now.Unix(), hash[:]).Scan(&agent)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", issuer.ErrNotFound
-	}
-	if err != nil {
-		return "", fmt.Errorf("postgres: gateway token: %w", err)
-	}
-	return agent, nil
-}
-
-// PutGateway implements [issuer.Tx].
-func (t *transaction) PutGateway(g issuer.Gateway) error {
-	t.versions.Gateways++
-	body, err := json.Marshal(g)
-	if err != nil {
-		return err
-	}
-	_, err = t.exec(`INSERT INTO gateway (id, agent, body, enrolled, closed) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (id) DO UPDATE SET body = excluded.body, closed = excluded.closed`,
-		g.ID, g.Agent, body, g.Enrolled.Unix(), unix(g.Closed))
-	if err != nil {
-		return fmt.Errorf("postgres: gateway %s: %w", g.ID, err)
-	}
-	return nil
-}
-
-// Gateways implements [issuer.Reader].
-func (r reader) Gateways() ([]issuer.Gateway, error) {
-	out := []issuer.Gateway{}
-	for body, err := range r.rawRecords("SELECT body FROM gateway ORDER BY enrolled, id") {
-		if err != nil {
-			return nil, err
-		}
-		var g issuer.Gateway
-		if err := json.Unmarshal(body, &g); err != nil {
-			return nil, fmt.Errorf("postgres: a stored gateway is damaged: %w", err)
-		}
-		out = append(out, g)
-	}
-	return out, nil
-}
 
 // AppendSealed implements [issuer.Tx].
 func (t *transaction) AppendSealed(sealed evidence.Sealed) (next int64, err error) {
@@ -108,7 +50,7 @@ func (t *transaction) headOfSealed(name chainName, id evidence.ChainID) (evidenc
 		return t.headOf(name)
 	}
 	head, err := t.storedHead(name)
-	if noRows(err) {
+	if errors.Is(err, rows.ErrNone) {
 		return evidence.Genesis(id), t.found(name, id)
 	}
 	return head, err
@@ -129,16 +71,3 @@ func (t *transaction) sameAs(sealed evidence.Sealed) error {
 
 // Logged implements [issuer.Told].
 func (t *transaction) Logged(id string) (evidence.Sealed, bool, error) { return t.ofID(id) }
-
-// FirstTold implements [issuer.Told].
-func (t *transaction) FirstTold(chain evidence.ChainID, decision, record string) (string, error) {
-	var first []byte
-	_, err := t.exec("INSERT INTO told (chain, decision, record) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", chain[:], []byte(decision), []byte(record))
-	if err == nil {
-		err = t.row("SELECT record FROM told WHERE chain = $1 AND decision = $2", chain[:], []byte(decision)).Scan(&first)
-	}
-	if err != nil {
-		return "", fmt.Errorf("postgres: outcomes: %w", err)
-	}
-	return string(first), nil
-}

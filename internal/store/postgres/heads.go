@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"maps"
 
@@ -9,6 +10,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 // chainName names a chain: there is one for an agent and a recorder.
@@ -67,7 +70,7 @@ func (t *transaction) headOf(name chainName) (evidence.Head, error) {
 		return e.head, nil
 	}
 	head, err := t.storedHead(name)
-	if noRows(err) {
+	if errors.Is(err, rows.ErrNone) {
 		var id evidence.ChainID
 		if _, err := io.ReadFull(t.config.Random, id[:]); err != nil {
 			return evidence.Head{}, err
@@ -77,9 +80,23 @@ func (t *transaction) headOf(name chainName) (evidence.Head, error) {
 	return head, err
 }
 
-func (r reader) storedHead(name chainName) (head evidence.Head, err error) {
+// ChainEnd implements [issuer.Tx].
+func (t *transaction) ChainEnd(agent, recorder string) (evidence.Head, error) {
+	list, err := t.Chains(agent)
+	if err != nil {
+		return evidence.Head{}, err
+	}
+	for _, c := range list {
+		if c.Recorder == recorder {
+			return t.headOf(chainName{agent, recorder})
+		}
+	}
+	return evidence.Head{}, issuer.ErrNotFound
+}
+
+func (t *transaction) storedHead(name chainName) (head evidence.Head, err error) {
 	var id, hash []byte
-	err = r.row("SELECT chain, sequence, hash FROM chain WHERE agent = $1 AND recorder = $2", name.agent, name.recorder).Scan(&id, &head.Sequence, &hash)
+	err = t.db.QueryRow("SELECT chain, sequence, hash FROM chain WHERE agent = ? AND recorder = ?", name.agent, name.recorder).Scan(&id, &head.Sequence, &hash)
 	if err != nil {
 		return head, err
 	}
@@ -93,7 +110,7 @@ func (r reader) storedHead(name chainName) (head evidence.Head, err error) {
 // found starts a chain.
 func (t *transaction) found(name chainName, id evidence.ChainID) error {
 	genesis := evidence.Genesis(id)
-	_, err := t.exec("INSERT INTO chain (agent, recorder, chain, sequence, hash) VALUES ($1, $2, $3, 0, $4)", name.agent, name.recorder, id[:], genesis.Hash[:])
+	_, err := t.db.Exec("INSERT INTO chain (agent, recorder, chain, sequence, hash) VALUES (?, ?, ?, 0, ?)", name.agent, name.recorder, id[:], genesis.Hash[:])
 	return err
 }
 

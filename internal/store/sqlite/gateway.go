@@ -2,69 +2,12 @@ package sqlite
 
 import (
 	"bytes"
-	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
-
-// PutGatewayToken implements [issuer.Tx].
-func (t *transaction) PutGatewayToken(hash [32]byte, agent string, expires time.Time) error {
-	_, err := t.db.ExecContext(t.ctx, "INSERT INTO gateway_token (hash, agent, expires, used) VALUES (?, ?, ?, 0)", hash[:], agent, expires.Unix())
-	if err != nil {
-		return fmt.Errorf("sqlite: gateway token: %w", err)
-	}
-	return nil
-}
-
-// UseGatewayToken implements [issuer.Tx].
-func (t *transaction) UseGatewayToken(hash [32]byte, now time.Time) (string, error) {
-	var agent string
-	err := t.db.QueryRowContext(t.ctx, "UPDATE gateway_token SET used = ? WHERE hash = ? AND used = 0 AND expires > ? RETURNING agent",
-		now.Unix(), hash[:], now.Unix()).Scan(&agent)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", issuer.ErrNotFound
-	}
-	if err != nil {
-		return "", fmt.Errorf("sqlite: gateway token: %w", err)
-	}
-	return agent, nil
-}
-
-// PutGateway implements [issuer.Tx].
-func (t *transaction) PutGateway(g issuer.Gateway) error {
-	body, err := json.Marshal(g)
-	if err != nil {
-		return err
-	}
-	_, err = t.db.ExecContext(t.ctx, `INSERT INTO gateway (id, agent, body, enrolled, closed) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET body = excluded.body, closed = excluded.closed`,
-		g.ID, g.Agent, body, g.Enrolled.Unix(), unix(g.Closed))
-	if err != nil {
-		return fmt.Errorf("sqlite: gateway %s: %w", g.ID, err)
-	}
-	return nil
-}
-
-// Gateways implements [issuer.Reader].
-func (r reader) Gateways() ([]issuer.Gateway, error) {
-	out := []issuer.Gateway{}
-	for body, err := range r.rawRecords("SELECT body FROM gateway ORDER BY enrolled, id") {
-		if err != nil {
-			return nil, err
-		}
-		var g issuer.Gateway
-		if err := json.Unmarshal(body, &g); err != nil {
-			return nil, fmt.Errorf("sqlite: a stored gateway is damaged: %w", err)
-		}
-		out = append(out, g)
-	}
-	return out, nil
-}
 
 // AppendSealed implements [issuer.Tx].
 func (t *transaction) AppendSealed(sealed evidence.Sealed) (next int64, err error) {
@@ -108,7 +51,7 @@ func (t *transaction) headOfSealed(name chainName, id evidence.ChainID) (evidenc
 	}
 	_, known := t.ends[name]
 	if _, before := t.tail.ends[name]; !known && !before {
-		_, err := t.db.ExecContext(t.ctx, "INSERT INTO chain (agent, recorder, chain, last) VALUES (?, ?, ?, -1) ON CONFLICT (agent, recorder) DO NOTHING",
+		_, err := t.db.Exec("INSERT INTO chain (agent, recorder, chain, last) VALUES (?, ?, ?, -1) ON CONFLICT (agent, recorder) DO NOTHING",
 			name.agent, name.recorder, id[:])
 		if err != nil {
 			return evidence.Head{}, err
@@ -124,7 +67,7 @@ func (t *transaction) ofID(id string) (evidence.Sealed, bool, error) {
 			return p, true, nil
 		}
 	}
-	stored, err := (reader{t.ctx, t.raw}).Record(id)
+	stored, err := t.stored().Record(id)
 	if errors.Is(err, issuer.ErrNotFound) {
 		return evidence.Sealed{}, false, nil
 	}
@@ -146,15 +89,3 @@ func (t *transaction) sameAs(sealed evidence.Sealed) error {
 
 // Logged implements [issuer.Told].
 func (t *transaction) Logged(id string) (evidence.Sealed, bool, error) { return t.ofID(id) }
-
-// FirstTold implements [issuer.Told].
-func (t *transaction) FirstTold(chain evidence.ChainID, decision, record string) (first string, err error) {
-	_, err = t.db.ExecContext(t.ctx, "INSERT INTO told (chain, decision, record) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", chain[:], decision, record)
-	if err == nil {
-		err = t.db.QueryRowContext(t.ctx, "SELECT record FROM told WHERE chain = ? AND decision = ?", chain[:], decision).Scan(&first)
-	}
-	if err != nil {
-		return "", fmt.Errorf("sqlite: outcomes: %w", err)
-	}
-	return first, nil
-}

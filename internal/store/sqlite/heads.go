@@ -51,7 +51,7 @@ func (t *transaction) head(name chainName) (evidence.Head, error) {
 	case last < 0:
 		return evidence.Genesis(evidence.ChainID(chain)), nil
 	}
-	sealed, err := first((reader{t.ctx, t.raw}).sealed("SELECT bytes FROM record WHERE place = ?", last))
+	sealed, err := t.stored().RecordAt(last)
 	if errors.Is(err, issuer.ErrNotFound) {
 		var kept evidence.Head
 		if kept, err = t.keptHead(name, evidence.ChainID(chain)); err == nil {
@@ -64,13 +64,27 @@ func (t *transaction) head(name chainName) (evidence.Head, error) {
 	return sealed.Head(), nil
 }
 
+// ChainEnd implements [issuer.Tx].
+func (t *transaction) ChainEnd(agent, recorder string) (evidence.Head, error) {
+	list, err := t.Chains(agent)
+	if err != nil {
+		return evidence.Head{}, err
+	}
+	for _, c := range list {
+		if c.Recorder == recorder {
+			return t.head(chainName{agent, recorder})
+		}
+	}
+	return evidence.Head{}, issuer.ErrNotFound
+}
+
 // found starts a chain.
 func (t *transaction) found(name chainName) (evidence.Head, error) {
 	var id evidence.ChainID
 	if _, err := io.ReadFull(t.config.Random, id[:]); err != nil {
 		return evidence.Head{}, err
 	}
-	_, err := t.db.ExecContext(t.ctx, "INSERT INTO chain (agent, recorder, chain, last) VALUES (?, ?, ?, -1)", name.agent, name.recorder, id[:])
+	_, err := t.db.Exec("INSERT INTO chain (agent, recorder, chain, last) VALUES (?, ?, ?, -1)", name.agent, name.recorder, id[:])
 	return evidence.Genesis(id), err
 }
 
@@ -110,7 +124,7 @@ func (t *transaction) loadTail() error {
 		return err
 	}
 	k := tail{known: true, size: c.size, noted: c.heads, ends: map[chainName]end{}}
-	behind, err := (reader{t.ctx, t.raw}).sealed("SELECT bytes FROM record WHERE place >= ? ORDER BY place", c.heads)
+	behind, err := t.stored().RecordsFrom(c.heads)
 	for i, sealed := range behind {
 		k.ends[chainKey(sealed.Record())] = end{sealed.Head(), c.heads + int64(i)}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 // fill appends records of several agents, in changes of their own.
@@ -99,7 +100,7 @@ func TestEXT35_TheTreeGrowsFromItsEdge(t *testing.T) {
 			t.Fatal(err)
 		}
 		tx := &transaction{tail: k, raw: nil, pending: make([]evidence.Sealed, batch)}
-		got, next, fromEdge, err := evidence.Grow(size, tx, leaves)
+		got, next, fromEdge, err := evidence.Grow(size, rows.NewTree(rows.Reader{}, k.hashes), leaves)
 		if err != nil || root != fromEdge || !cmp.Equal(want, got) {
 			t.Fatalf("at %d: %v", size, err)
 		}
@@ -119,7 +120,7 @@ func (s *Store) together(t *testing.T, runs []func(issuer.Tx) error) []error {
 	}()
 	<-begun
 	for _, run := range runs {
-		s.changes <- &change{ctx: t.Context(), run: run, answer: func(err error) { results <- err }}
+		s.changes <- &change{ctx: t.Context(), run: func(t *transaction) error { return run(t) }, answer: func(err error) { results <- err }}
 	}
 	close(held)
 	var out []error

@@ -50,11 +50,7 @@ func Salvage(ctx context.Context, c Config, recorder string, now time.Time, newI
 	for _, h := range read.Holes {
 		done.Bytes += h.Bytes
 	}
-	err = s.Update(ctx, func(tx issuer.Tx) error {
-		t, ok := tx.(*transaction)
-		if !ok {
-			return errors.New("sqlite: a change has another transaction")
-		}
+	err = s.update(ctx, func(t *transaction) error {
 		return done.takeIn(t, read, recorder, now, newID)
 	})
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 	"github.com/powerbox-project/powerbox/internal/store/spool"
 )
 
@@ -269,7 +270,8 @@ func (t *transaction) giveWay() {
 // for records. It asks for nothing else first: what a transaction has read
 // something before stays as it was.
 type settled struct {
-	reader
+	rows.Reader
+	ctx   context.Context //nolint:containedctx // lives as long as one snapshot
 	store *Store
 }
 
@@ -278,7 +280,7 @@ func (r settled) Record(id string) (evidence.Sealed, error) {
 	if err := r.store.settle(r.ctx); err != nil {
 		return evidence.Sealed{}, err
 	}
-	return r.reader.Record(id)
+	return r.Reader.Record(id)
 }
 
 // Records implements [issuer.Reader].
@@ -286,5 +288,5 @@ func (r settled) Records(q issuer.RecordQuery) (issuer.RecordPage, error) {
 	if err := r.store.settle(r.ctx); err != nil {
 		return issuer.RecordPage{}, err
 	}
-	return r.reader.Records(q)
+	return r.Reader.Records(q)
 }

@@ -30,7 +30,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/filelock"
-	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 //go:embed migrations/*.sql
@@ -66,6 +66,7 @@ const defaultPatience = 5 * time.Second
 
 // Store is an open SQLite file. Its methods can be called by many goroutines.
 type Store struct {
+	rows.Log
 	config Config
 	lock   *os.File
 	reads  *sql.DB
@@ -168,8 +169,14 @@ func (s *Store) open(ctx context.Context) error {
 		return fmt.Errorf("sqlite: %s: %w", s.config.Path, err)
 	}
 	s.statements = &statements{conn: s.conn, prepared: map[string]*sql.Stmt{}}
-	if err := s.check(ctx); err != nil || !s.config.Spool {
-		return err
+	s.Log = rows.NewLog(snapshots{s}, latest, s.config.Checkpoint)
+	if !s.config.Replaced {
+		if err := s.CheckKey(read(ctx, s.conn)); err != nil {
+			return fmt.Errorf("sqlite: %s: %w", s.config.Path, err)
+		}
+	}
+	if !s.config.Spool {
+		return nil
 	}
 	return s.openSpool(ctx)
 }
@@ -230,20 +237,6 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// check compares the checkpoint of the file with the configured key, so that
-// evidence is never continued under a key that cannot have signed it.
-func (s *Store) check(ctx context.Context) error {
-	c, err := readCheckpoint(ctx, s.conn)
-	if err != nil || c.size == 0 || s.config.Replaced {
-		return err
-	}
-	opened, err := note.Open(c.note, note.VerifierList(s.config.Checkpoint.(verifier)))
-	if err != nil || len(opened.Sigs) == 0 {
-		return fmt.Errorf("sqlite: %s: %w", s.config.Path, issuer.OtherLog(s.config.Origin, c.note))
-	}
-	return nil
-}
-
 // verifier is what a checkpoint signer is as well.
 type verifier interface{ note.Verifier }
 
@@ -299,8 +292,8 @@ func (s *Store) reading(ctx context.Context) (*statements, error) {
 	return &statements{conn: conn, prepared: map[string]*sql.Stmt{}}, nil
 }
 
-// View implements [issuer.Store].
-func (s *Store) View(ctx context.Context, read func(issuer.Reader) error) error {
+// view is [Store.View] for what reads more than an issuer does.
+func (s *Store) view(ctx context.Context, look func(settled) error) error {
 	view, err := s.views.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("sqlite: %w", err)
@@ -318,5 +311,5 @@ func (s *Store) View(ctx context.Context, read func(issuer.Reader) error) error 
 		}
 		view.Release()
 	}()
-	return read(settled{reader{ctx, view.Value()}, s})
+	return look(settled{read(ctx, view.Value()), ctx, s})
 }

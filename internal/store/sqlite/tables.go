@@ -8,7 +8,6 @@ import (
 	"iter"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
 // What another store takes over, in an order in which nothing is named before it is
@@ -83,8 +82,7 @@ func (s *Store) Tables(ctx context.Context, take func(name, columns string, rows
 // heads is where every chain goes on.
 func (s *Store) heads(ctx context.Context) (map[chainName]evidence.Head, error) {
 	heads := map[chainName]evidence.Head{}
-	err := s.Update(ctx, func(tx issuer.Tx) error {
-		t, _ := tx.(*transaction) // what the writer hands to every change
+	err := s.update(ctx, func(t *transaction) error {
 		if err := t.enter(); err != nil {
 			return err
 		}

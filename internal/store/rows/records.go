@@ -1,7 +1,6 @@
-package sqlite
+package rows
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,10 +15,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// Records implements [issuer.Reader]. SQLite looks for members in the stored
+// Records implements [issuer.Reader]. The database looks for members in the stored
 // bytes, in which canonical JSON has each in one spelling. Whether one is the
 // record's own, and not that of an argument, is for the record to say.
-func (r reader) Records(q issuer.RecordQuery) (issuer.RecordPage, error) {
+func (r Reader) Records(q issuer.RecordQuery) (issuer.RecordPage, error) {
 	var page issuer.RecordPage
 	w, err := r.window(q)
 	if err != nil || w.from >= w.to {
@@ -38,7 +37,7 @@ func (r reader) Records(q issuer.RecordQuery) (issuer.RecordPage, error) {
 		if err != nil {
 			return page, err
 		}
-		query, args = query+" AND instr(bytes, ?)", append(args, text)
+		query, args = query+" AND instr(bytes, ?) > 0", append(args, text)
 	}
 	for s, err := range r.eachSealed(query+" ORDER BY place DESC", args...) {
 		if err != nil {
@@ -62,20 +61,20 @@ func (r reader) Records(q issuer.RecordQuery) (issuer.RecordPage, error) {
 // not. Nothing that is asked for is below floor.
 type window struct{ floor, from, to int64 }
 
-func (r reader) window(q issuer.RecordQuery) (w window, err error) {
+func (r Reader) window(q issuer.RecordQuery) (w window, err error) {
 	if q.Before == "" {
-		err = r.db.QueryRowContext(r.ctx, "SELECT COALESCE(MAX(place) + 1, 0) FROM record").Scan(&w.to)
+		err = r.db.QueryRow("SELECT COALESCE(MAX(place) + 1, 0) FROM record").Scan(&w.to)
 	} else {
-		err = r.db.QueryRowContext(r.ctx, "SELECT place FROM record WHERE id = ?", q.Before).Scan(&w.to)
+		err = r.db.QueryRow("SELECT place FROM record WHERE id = ?", q.Before).Scan(&w.to)
 	}
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, ErrNone) {
 		return w, issuer.ErrNotFound
 	}
 	if err == nil {
 		w.floor, err = r.floor(q, w.to)
 	}
 	if err != nil {
-		return w, fmt.Errorf("sqlite: records: %w", err)
+		return w, fmt.Errorf("store: records: %w", err)
 	}
 	w.from = w.floor
 	if q.Scan > 0 {
@@ -91,8 +90,8 @@ const idSlack = time.Minute
 // asked for. The ids know: they begin with the time of their making, and there
 // is an index on them. A gateway's records can come long after their time, so
 // that the log is not in the order of time and its places do not know.
-func (r reader) floor(q issuer.RecordQuery, to int64) (int64, error) {
-	begins, err := r.begins()
+func (r Reader) floor(q issuer.RecordQuery, to int64) (int64, error) {
+	begins, err := r.Begins()
 	if err != nil || q.Since.IsZero() {
 		return min(begins, to), err
 	}
@@ -101,7 +100,7 @@ func (r reader) floor(q issuer.RecordQuery, to int64) (int64, error) {
 		return 0, err
 	}
 	floor := to
-	err = r.db.QueryRowContext(r.ctx, "SELECT COALESCE(MIN(place), ?) FROM record WHERE id >= ? AND place < ?",
+	err = r.db.QueryRow("SELECT COALESCE(MIN(place), CAST(? AS BIGINT)) FROM record WHERE id >= ? AND place < ?",
 		to, "rec_"+strings.ToLower(since.String()), to).Scan(&floor)
 	return max(floor, min(begins, to)), err
 }
@@ -113,9 +112,9 @@ func sinceMilli(q issuer.RecordQuery) int64 {
 	return q.Since.UnixMilli()
 }
 
-func (r reader) idAt(place int64) (id string, err error) {
-	if err = r.db.QueryRowContext(r.ctx, "SELECT id FROM record WHERE place = ?", place).Scan(&id); err != nil {
-		err = fmt.Errorf("sqlite: records: place %d of the log: %w", place, err)
+func (r Reader) idAt(place int64) (id string, err error) {
+	if err = r.db.QueryRow("SELECT id FROM record WHERE place = ?", place).Scan(&id); err != nil {
+		err = fmt.Errorf("store: records: place %d of the log: %w", place, err)
 	}
 	return id, err
 }
@@ -130,7 +129,7 @@ func (m member) text() ([]byte, error) {
 		text, err = evidence.Canonical(text)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("sqlite: records by %s: %w", m.name, err)
+		return nil, fmt.Errorf("store: records by %s: %w", m.name, err)
 	}
 	return text[1 : len(text)-1], nil
 }
