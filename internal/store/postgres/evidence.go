@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/mod/sumdb/tlog"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
@@ -21,29 +17,21 @@ var errDamagedChain = errors.New("postgres: a stored chain is damaged: its id ha
 
 // Append implements [issuer.Tx].
 func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
-	name := chainKey(record)
+	name := rows.ChainOf(record)
 	head, err := t.headOf(name)
 	if err == nil {
 		err = t.unused(record.ID)
 	}
 	if err != nil {
-		return evidence.Sealed{}, notWritten(err)
+		return evidence.Sealed{}, rows.NotWritten(err)
 	}
-	seal := evidence.SealToSign
-	if t.config.Batches {
-		seal = evidence.SealCovered
-	}
-	sealed, err := seal(head, record, t.config.Signer)
+	sealed, err := rows.Seal(head, record, t.config.Signer, t.config.Batches)
 	if err != nil {
-		return evidence.Sealed{}, notWritten(err)
+		return evidence.Sealed{}, err
 	}
 	t.move(name, end{sealed.Head()})
 	t.pending = append(t.pending, sealed)
 	return sealed, nil
-}
-
-func notWritten(err error) error {
-	return fmt.Errorf("postgres: %w: %w", evidence.ErrNotWritten, err)
 }
 
 // unused refuses the id of a record that is in the log, or waits in this batch. The
@@ -52,25 +40,16 @@ func (t *transaction) unused(id string) error {
 	if !t.careful {
 		return nil
 	}
-	_, used, err := t.ofID(id)
+	_, used, err := t.Logged(id)
 	if err == nil && used {
 		err = fmt.Errorf("record id %q is already used", id)
 	}
 	return err
 }
 
-// ofID returns the record of an id that is in the log, or waits in this batch.
-func (t *transaction) ofID(id string) (evidence.Sealed, bool, error) {
-	for _, p := range t.pending {
-		if p.Record().ID == id {
-			return p, true, nil
-		}
-	}
-	stored, err := t.Record(id)
-	if errors.Is(err, issuer.ErrNotFound) {
-		return evidence.Sealed{}, false, nil
-	}
-	return stored, err == nil, err
+// Logged implements [issuer.Told].
+func (t *transaction) Logged(id string) (evidence.Sealed, bool, error) {
+	return rows.Find(id, t.pending, t.Reader)
 }
 
 // finish writes the records of the batch, brings their leaves into the tree, signs
@@ -110,7 +89,7 @@ func (t *transaction) finish() error {
 const committedKept, forgetEvery = 1 << 16, 1 << 10
 
 func (t *transaction) grow(batch *pgx.Batch) error {
-	if err := t.sign(); err != nil {
+	if err := rows.Sign(t.pending, t.config.Signer); err != nil {
 		return err
 	}
 	leaves := make([][]byte, len(t.pending))
@@ -130,53 +109,9 @@ func (t *transaction) grow(batch *pgx.Batch) error {
 		return err
 	}
 	t.grown = grown
-	hashes := make([]byte, 0, len(grown)*tlog.HashSize)
-	for _, hash := range grown {
-		hashes = append(hashes, hash[:]...)
-	}
-	batch.Queue("INSERT INTO tree (place, hashes) VALUES ($1, $2)", tlog.StoredHashCount(t.head.size), hashes)
+	batch.Queue("INSERT INTO tree (place, hashes) VALUES ($1, $2)", tlog.StoredHashCount(t.head.size), rows.HashRow(grown))
 	t.note, err = evidence.SignCheckpoint(evidence.Checkpoint{Origin: t.config.Origin, Size: size, Root: root}, t.config.Checkpoint)
 	return err
-}
-
-// sign makes the signatures that the batch needs, at once on every processor.
-func (t *transaction) sign() error {
-	due := t.unsigned()
-	workers := max(1, min(runtime.GOMAXPROCS(0), len(due)/signaturesAWorker))
-	var group errgroup.Group
-	for w := range workers {
-		group.Go(func() error {
-			for n := w; n < len(due); n += workers {
-				var err error
-				if t.pending[due[n]], err = t.pending[due[n]].Sign(t.config.Signer); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-// signaturesAWorker is the number of signatures for which it is worth while to
-// wake another processor.
-const signaturesAWorker = 4
-
-// unsigned returns the places of the records that need a signature: of those
-// that are covered, the last of each chain.
-func (t *transaction) unsigned() (due []int) {
-	signed := map[chainName]bool{}
-	for i, s := range slices.Backward(t.pending) {
-		switch name := chainKey(s.Record()); {
-		case s.Signed():
-		case !s.Covered():
-			due = append(due, i)
-		case !signed[name]:
-			due = append(due, i)
-			signed[name] = true
-		}
-	}
-	return due
 }
 
 // latest is the query of the latest checkpoint.

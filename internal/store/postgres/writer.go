@@ -180,7 +180,7 @@ func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]*chan
 		return batch, make([]error, len(batch)), err
 	}
 	defer conn.Release()
-	t := &transaction{ctx: ctx, store: s, config: s.config, tail: &s.tail, pooled: conn, conn: conn.Conn(), careful: careful, ends: map[chainName]end{}}
+	t := &transaction{ctx: ctx, store: s, config: s.config, tail: &s.tail, pooled: conn, conn: conn.Conn(), careful: careful, ends: map[rows.Chain]end{}}
 	t.db = asked{ctx, (*lazy)(t)}
 	t.Tx = rows.NewTx(t.db, &t.versions, func() any { return t.next() })
 	if err := t.begin(); err != nil {
@@ -233,14 +233,14 @@ type transaction struct {
 	versions Versions
 	made     int64
 	token    [16]byte
-	careful  bool              // ids of records are looked up before they are used
-	alone    bool              // one change is all: what it did ends with the transaction
-	ends     map[chainName]end // of the chains that moved, after the changes so far
-	pending  []evidence.Sealed // records of the batch, in the order of the log
-	grown    []tlog.Hash       // hashes that the batch adds to the tree
-	note     []byte            // checkpoint over all of it
-	wrote    bool              // something but records was written
-	saved    bool              // the change under way has a savepoint
+	careful  bool               // ids of records are looked up before they are used
+	alone    bool               // one change is all: what it did ends with the transaction
+	ends     map[rows.Chain]end // of the chains that moved, after the changes so far
+	pending  []evidence.Sealed  // records of the batch, in the order of the log
+	grown    []tlog.Hash        // hashes that the batch adds to the tree
+	note     []byte             // checkpoint over all of it
+	wrote    bool               // something but records was written
+	saved    bool               // the change under way has a savepoint
 	undo     []undone
 	broken   error // nothing of the transaction may be answered with yes
 }
@@ -288,7 +288,7 @@ func (t *transaction) rollback() {
 
 // undone is the end of a chain before a change moved it.
 type undone struct {
-	name  chainName
+	name  rows.Chain
 	end   end
 	known bool
 }
@@ -340,7 +340,7 @@ func (t *transaction) takeBack() error {
 }
 
 // move notes where a chain ends now.
-func (t *transaction) move(name chainName, to end) {
+func (t *transaction) move(name rows.Chain, to end) {
 	old, known := t.ends[name]
 	t.undo = append(t.undo, undone{name, old, known})
 	t.ends[name] = to

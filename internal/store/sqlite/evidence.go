@@ -5,12 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
@@ -25,29 +23,21 @@ func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
 			return evidence.Sealed{}, err
 		}
 	}
-	name := chainKey(record)
+	name := rows.ChainOf(record)
 	head, err := t.head(name)
 	if err == nil {
 		err = t.unused(record.ID)
 	}
 	if err != nil {
-		return evidence.Sealed{}, notWritten(err)
+		return evidence.Sealed{}, rows.NotWritten(err)
 	}
-	seal := evidence.SealToSign
-	if t.config.Batches {
-		seal = evidence.SealCovered
-	}
-	sealed, err := seal(head, record, t.config.Signer)
+	sealed, err := rows.Seal(head, record, t.config.Signer, t.config.Batches)
 	if err != nil {
-		return evidence.Sealed{}, notWritten(err)
+		return evidence.Sealed{}, err
 	}
 	t.move(name, end{sealed.Head(), t.place()})
 	t.pending = append(t.pending, sealed)
 	return sealed, nil
-}
-
-func notWritten(err error) error {
-	return fmt.Errorf("sqlite: %w: %w", evidence.ErrNotWritten, err)
 }
 
 // unused refuses the id of a record that is in the log, or waits in this batch.
@@ -84,7 +74,7 @@ func (t *transaction) grow() error {
 	if t.broken != nil || len(t.pending) == 0 {
 		return t.broken
 	}
-	if err := t.sign(); err != nil {
+	if err := rows.Sign(t.pending[t.signed:], t.config.Signer); err != nil {
 		return err
 	}
 	if err := t.put(t.pending[t.taken:], t.tail.size+int64(t.taken)); err != nil {
@@ -107,7 +97,8 @@ func (t *transaction) grow() error {
 		return err
 	}
 	t.grown = grown
-	if err := t.putHashes(); err != nil {
+	_, err = t.raw.ExecContext(t.ctx, "INSERT INTO tree (place, hashes) VALUES (?, ?)", tlog.StoredHashCount(t.tail.size), rows.HashRow(grown))
+	if err != nil {
 		return err
 	}
 	if t.noted, err = t.note(size); err != nil {
@@ -141,50 +132,6 @@ func (t *transaction) put(list []evidence.Sealed, first int64) error {
 // maxRoom is how much memory is kept to hand records to SQLite, which copies them, in
 // bytes: enough for usual ones of [maxTaken].
 const maxRoom = 2 << 20
-
-// sign makes the signatures that the batch needs, at once on every processor:
-// there they take most of the time that a commit takes beside the disk.
-func (t *transaction) sign() error {
-	due := t.unsigned()
-	workers := max(1, min(runtime.GOMAXPROCS(0), len(due)/signaturesAWorker))
-	var group errgroup.Group
-	for w := range workers {
-		group.Go(func() error {
-			for n := w; n < len(due); n += workers {
-				var err error
-				if t.pending[due[n]], err = t.pending[due[n]].Sign(t.config.Signer); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-// signaturesAWorker is the number of signatures for which it is worth while to
-// wake another processor.
-const signaturesAWorker = 4
-
-// unsigned returns the places of the records that need a signature: of those
-// that are covered, the last of each chain.
-func (t *transaction) unsigned() (due []int) {
-	signed := map[chainName]bool{}
-	for i, s := range slices.Backward(t.pending) {
-		if i < t.signed {
-			break
-		}
-		switch name := chainKey(s.Record()); {
-		case s.Signed():
-		case !s.Covered():
-			due = append(due, i)
-		case !signed[name]:
-			due = append(due, i)
-			signed[name] = true
-		}
-	}
-	return due
-}
 
 // bulk is rows that are inserted together, in few statements.
 type bulk struct {
@@ -273,14 +220,4 @@ func (s *Store) KeepCosigned(ctx context.Context, signed []byte) error {
 		_, err := t.db.Exec("INSERT OR REPLACE INTO cosigned (only, note) VALUES (0, ?)", signed)
 		return err
 	})
-}
-
-// putHashes stores the hashes that the batch adds to the tree, in one row.
-func (t *transaction) putHashes() error {
-	hashes := make([]byte, 0, len(t.grown)*tlog.HashSize)
-	for _, hash := range t.grown {
-		hashes = append(hashes, hash[:]...)
-	}
-	_, err := t.raw.ExecContext(t.ctx, "INSERT INTO tree (place, hashes) VALUES (?, ?)", tlog.StoredHashCount(t.tail.size), hashes)
-	return err
 }

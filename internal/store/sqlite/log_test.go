@@ -74,12 +74,12 @@ func TestEXT22_ChainsGoOnAfterAStart(t *testing.T) {
 
 // Ends that are known from nowhere else are kept when the writer forgets.
 func TestTheWriterForgetsWhatTheFileKnows(t *testing.T) {
-	k := &tail{known: true, size: 10, noted: 8, ends: map[chainName]end{{"moved", ""}: {place: 9}}}
+	k := &tail{known: true, size: 10, noted: 8, ends: map[rows.Chain]end{{Agent: "moved"}: {place: 9}}}
 	for i := range maxEnds {
-		k.ends[chainName{fmt.Sprint(i), ""}] = end{place: 7}
+		k.ends[rows.Chain{Agent: fmt.Sprint(i)}] = end{place: 7}
 	}
 	sealed := must(evidence.SealUnsafeUnsigned(evidence.Genesis(evidence.ChainID{}), record("rec_1")))
-	k.follow(&transaction{tail: k, noted: 8, pending: []evidence.Sealed{sealed}, grown: []tlog.Hash{{1}}, ends: map[chainName]end{{"new", ""}: {place: 10}}})
+	k.follow(&transaction{tail: k, noted: 8, pending: []evidence.Sealed{sealed}, grown: []tlog.Hash{{1}}, ends: map[rows.Chain]end{{Agent: "new"}: {place: 10}}})
 	if len(k.ends) != 2 || len(k.hashes) != 1 || k.size != 11 {
 		t.Errorf("%d ends, %d hashes, size %d", len(k.ends), len(k.hashes), k.size)
 	}

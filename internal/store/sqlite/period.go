@@ -8,6 +8,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 // ClosePeriod implements [issuer.Tx]. A period ends in what has committed: what
@@ -53,35 +54,35 @@ func (t *transaction) keepHeads(before int64) error {
 			return err
 		}
 		if _, err := t.db.Exec("UPDATE chain SET sequence = ?, hash = ? WHERE agent = ? AND recorder = ?",
-			head.Sequence, head.Hash[:], name.agent, name.recorder); err != nil {
+			head.Sequence, head.Hash[:], name.Agent, name.Recorder); err != nil {
 			return fmt.Errorf("sqlite: chains before entry %d: %w", before, err)
 		}
 	}
 	return nil
 }
 
-func (t *transaction) chains() ([]chainName, error) {
-	rows, err := t.raw.QueryContext(t.ctx, "SELECT agent, recorder FROM chain")
+func (t *transaction) chains() ([]rows.Chain, error) {
+	found, err := t.raw.QueryContext(t.ctx, "SELECT agent, recorder FROM chain")
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: chains: %w", err)
 	}
-	defer func() { _ = rows.Close() }() // Err below tells what matters
-	var out []chainName
-	for rows.Next() {
-		var name chainName
-		if err := rows.Scan(&name.agent, &name.recorder); err != nil {
+	defer func() { _ = found.Close() }() // Err below tells what matters
+	var out []rows.Chain
+	for found.Next() {
+		var name rows.Chain
+		if err := found.Scan(&name.Agent, &name.Recorder); err != nil {
 			return nil, fmt.Errorf("sqlite: chains: %w", err)
 		}
 		out = append(out, name)
 	}
-	return out, rows.Err()
+	return out, found.Err()
 }
 
 // keptHead is the head of a chain whose last record is not here.
-func (t *transaction) keptHead(name chainName, id evidence.ChainID) (evidence.Head, error) {
+func (t *transaction) keptHead(name rows.Chain, id evidence.ChainID) (evidence.Head, error) {
 	head := evidence.Head{ChainID: id}
 	var hash []byte
-	err := t.raw.QueryRowContext(t.ctx, "SELECT sequence, hash FROM chain WHERE agent = ? AND recorder = ? AND sequence >= 0", name.agent, name.recorder).Scan(&head.Sequence, &hash)
+	err := t.raw.QueryRowContext(t.ctx, "SELECT sequence, hash FROM chain WHERE agent = ? AND recorder = ? AND sequence >= 0", name.Agent, name.Recorder).Scan(&head.Sequence, &hash)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && len(hash) != len(head.Hash) {
 		return head, issuer.ErrNotFound
 	}

@@ -87,7 +87,7 @@ func (d *Salvaged) takeIn(t *transaction, read spool.JournalRead, recorder strin
 		if err != nil {
 			return fmt.Errorf("record %d of the log: %w", at, err)
 		}
-		if _, there, err := t.ofID(sealed.Record().ID); there || err != nil { // a salvage before this one took it in
+		if _, there, err := t.Logged(sealed.Record().ID); there || err != nil { // a salvage before this one took it in
 			if err != nil {
 				return err
 			}

@@ -43,8 +43,8 @@ const (
 // writer's alone.
 type spooled struct {
 	journal *spool.Journal
-	next    int64                       // place of the next record in the log
-	heads   map[chainName]evidence.Head // of chains that records were appended to
+	next    int64                        // place of the next record in the log
+	heads   map[rows.Chain]evidence.Head // of chains that records were appended to
 	ids     ids
 }
 
@@ -82,7 +82,7 @@ func (s *Store) openSpool(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sqlite: %w", err)
 	}
-	s.ahead.journal, s.ahead.heads = journal, map[chainName]evidence.Head{}
+	s.ahead.journal, s.ahead.heads = journal, map[rows.Chain]evidence.Head{}
 	t := s.transaction(ctx, care{})
 	defer t.leave()
 	if err = t.enter(); err == nil {
@@ -120,7 +120,7 @@ func (t *transaction) restore(entries [][]byte) error {
 		if err != nil {
 			return fmt.Errorf("record %d of the log: %w", place, err)
 		}
-		name, d := chainKey(sealed.Record()), sealed.Record().Details
+		name, d := rows.ChainOf(sealed.Record()), sealed.Record().Details
 		head, err := t.head(name)
 		if err != nil {
 			return err
@@ -149,7 +149,7 @@ func (s *Store) spool(t *transaction) error {
 	if len(t.pending) == 0 {
 		return nil
 	}
-	if err := t.sign(); err != nil {
+	if err := rows.Sign(t.pending[t.signed:], t.config.Signer); err != nil {
 		return err
 	}
 	if err := s.reset(resetBytes); err != nil {
@@ -198,7 +198,7 @@ func (s *Store) reset(size int64) error {
 // follow takes over what a batch did that is on the disk.
 func (a *spooled) follow(t *transaction) {
 	if len(a.heads) > maxEnds {
-		a.heads = map[chainName]evidence.Head{} // the file, or what waits for it, has them
+		a.heads = map[rows.Chain]evidence.Head{} // the file, or what waits for it, has them
 	}
 	for name, e := range t.ends {
 		a.heads[name] = e.head

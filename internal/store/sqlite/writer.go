@@ -240,8 +240,8 @@ type transaction struct {
 	raw     *statements
 	tail    *tail
 	entered bool                // there is a transaction of SQLite, and the file is this one's
-	ends    map[chainName]end   // of the chains that moved, after the changes so far
-	behind  map[chainName]end   // of those that moved with what waited for the file
+	ends    map[rows.Chain]end  // of the chains that moved, after the changes so far
+	behind  map[rows.Chain]end  // of those that moved with what waited for the file
 	used    map[string]struct{} // ids of records of the batch
 	first   int64               // place of the first of pending in the log
 	pending []evidence.Sealed   // records of the batch, in the order of the log
@@ -262,7 +262,7 @@ type transaction struct {
 func (s *Store) transaction(ctx context.Context, how care) *transaction {
 	t := &transaction{
 		ctx: ctx, store: s, config: s.config, raw: s.statements, tail: &s.tail, care: how,
-		ends: map[chainName]end{}, behind: map[chainName]end{}, used: map[string]struct{}{},
+		ends: map[rows.Chain]end{}, behind: map[rows.Chain]end{}, used: map[string]struct{}{},
 	}
 	t.db = asked{ctx, (*lazy)(t)}
 	t.Tx = rows.NewTx(t.db, &t.counts, func() any { return nil })
@@ -309,7 +309,7 @@ func (t *transaction) begin(limit int) error {
 	t.store.mu.Unlock()
 	t.first, t.taken, t.signed = t.tail.size, len(waiting), len(waiting)
 	for i, w := range waiting {
-		t.behind[chainKey(w.Record())] = end{w.Head(), t.first + int64(i)}
+		t.behind[rows.ChainOf(w.Record())] = end{w.Head(), t.first + int64(i)}
 	}
 	t.pending = append(waiting[:len(waiting):len(waiting)], t.pending...)
 	return t.put(waiting, t.first)
@@ -386,7 +386,7 @@ func (t *transaction) end(err error) error {
 
 // undone is the end of a chain before a change moved it.
 type undone struct {
-	name  chainName
+	name  rows.Chain
 	end   end
 	known bool
 }
@@ -432,7 +432,7 @@ func (t *transaction) change(c *change) error {
 }
 
 // move notes where a chain ends now.
-func (t *transaction) move(name chainName, to end) {
+func (t *transaction) move(name rows.Chain, to end) {
 	old, known := t.ends[name]
 	t.undo = append(t.undo, undone{name, old, known})
 	t.ends[name] = to
