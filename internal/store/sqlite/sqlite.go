@@ -23,7 +23,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/puddle/v2"
 	"github.com/pressly/goose/v3"
 	"golang.org/x/mod/sumdb/note"
 	_ "modernc.org/sqlite" // the driver
@@ -70,7 +69,7 @@ type Store struct {
 	config Config
 	lock   *os.File
 	reads  *sql.DB
-	views  *puddle.Pool[*statements] // connections of reads, for [Store.View]
+	views  *views // connections of reads, for [Store.View]
 	writes *sql.DB
 	conn   *sql.Conn // the only one of writes
 
@@ -158,9 +157,7 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	s.reads.SetMaxOpenConns(2 * maxViews)
 	s.reads.SetMaxIdleConns(2 * maxViews)
-	if s.views, err = puddle.NewPool(&puddle.Config[*statements]{Constructor: s.reading, Destructor: func(r *statements) { _ = r.close() }, MaxSize: maxViews}); err != nil {
-		return err
-	}
+	s.views = newViews(s.reading)
 	if s.copies, err = open(s.config.Path, "rw"); err != nil {
 		return err
 	}
@@ -268,10 +265,7 @@ func (s *Store) release() error {
 	if s.ahead.journal != nil {
 		errs = append(errs, s.ahead.journal.Close())
 	}
-	errs = append(errs, s.statements.close())
-	if s.views != nil {
-		s.views.Close() // when the last view has ended
-	}
+	errs = append(errs, s.statements.close(), s.views.close())
 	for _, db := range []*sql.DB{s.reads, s.copies, s.writes} {
 		if db != nil {
 			errs = append(errs, db.Close())
@@ -279,10 +273,6 @@ func (s *Store) release() error {
 	}
 	return errors.Join(append(errs, s.lock.Close())...)
 }
-
-// maxViews is how many views there are at a time; others wait for one to end. As many
-// connections are for what is read without one, such as exports.
-const maxViews = 8
 
 func (s *Store) reading(ctx context.Context) (*statements, error) {
 	conn, err := s.reads.Conn(ctx)
@@ -294,22 +284,22 @@ func (s *Store) reading(ctx context.Context) (*statements, error) {
 
 // view is [Store.View] for what reads more than an issuer does.
 func (s *Store) view(ctx context.Context, look func(settled) error) error {
-	view, err := s.views.Acquire(ctx)
+	view, err := s.views.take(ctx)
 	if err != nil {
-		return fmt.Errorf("sqlite: %w", err)
+		return err
 	}
 	within := context.WithoutCancel(ctx) // both take no time, and must not be cut
-	if _, err := view.Value().ExecContext(within, "BEGIN"); err != nil {
-		view.Destroy()
+	if _, err := view.ExecContext(within, "BEGIN"); err != nil {
+		s.views.drop(view)
 		return fmt.Errorf("sqlite: %w", err)
 	}
 	defer func() {
 		// A read has nothing to keep.
-		if _, err := view.Value().ExecContext(within, "ROLLBACK"); err != nil {
-			view.Destroy()
+		if _, err := view.ExecContext(within, "ROLLBACK"); err != nil {
+			s.views.drop(view)
 			return
 		}
-		view.Release()
+		s.views.keep(view)
 	}()
-	return look(settled{read(ctx, view.Value()), ctx, s})
+	return look(settled{read(ctx, view), ctx, s})
 }
