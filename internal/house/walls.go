@@ -86,7 +86,12 @@ func sides(store func(string) bool) []wall {
 		{
 			why:     "proxy, remote, the spool, holder and integrations never reach what issues, or a store: cmd hands them in-process implementations",
 			applies: under("internal/proxy", "internal/remote", "internal/wire", "internal/store/spool", "holder", "integrations"),
-			refuses: either(store, under("internal/issuing", "internal/store/sqlite", "internal/store/postgres", "internal/store/storetest")),
+			refuses: either(store, under("internal/issuing", "internal/store/rows", "internal/store/sqlite", "internal/store/postgres", "internal/store/storetest")),
+		},
+		{
+			why:     "rows has the statements of both stores: it reaches no database and neither store",
+			applies: under("internal/store/rows"),
+			refuses: either(store, under("internal/store/sqlite", "internal/store/postgres")),
 		},
 		{
 			why:     "proxy is traffic, and remote what processes tell each other: neither imports the other",

@@ -1,48 +1,37 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"runtime"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/mod/sumdb/tlog"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 var errDamagedChain = errors.New("postgres: a stored chain is damaged: its id has 16 bytes and its hash 32")
 
 // Append implements [issuer.Tx].
 func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
-	name := chainKey(record)
+	name := rows.ChainOf(record)
 	head, err := t.headOf(name)
 	if err == nil {
 		err = t.unused(record.ID)
 	}
 	if err != nil {
-		return evidence.Sealed{}, notWritten(err)
+		return evidence.Sealed{}, rows.NotWritten(err)
 	}
-	seal := evidence.SealToSign
-	if t.config.Batches {
-		seal = evidence.SealCovered
-	}
-	sealed, err := seal(head, record, t.config.Signer)
+	sealed, err := rows.Seal(head, record, t.config.Signer, t.config.Batches)
 	if err != nil {
-		return evidence.Sealed{}, notWritten(err)
+		return evidence.Sealed{}, err
 	}
 	t.move(name, end{sealed.Head()})
 	t.pending = append(t.pending, sealed)
 	return sealed, nil
-}
-
-func notWritten(err error) error {
-	return fmt.Errorf("postgres: %w: %w", evidence.ErrNotWritten, err)
 }
 
 // unused refuses the id of a record that is in the log, or waits in this batch. The
@@ -51,25 +40,16 @@ func (t *transaction) unused(id string) error {
 	if !t.careful {
 		return nil
 	}
-	_, used, err := t.ofID(id)
+	_, used, err := t.Logged(id)
 	if err == nil && used {
 		err = fmt.Errorf("record id %q is already used", id)
 	}
 	return err
 }
 
-// ofID returns the record of an id that is in the log, or waits in this batch.
-func (t *transaction) ofID(id string) (evidence.Sealed, bool, error) {
-	for _, p := range t.pending {
-		if p.Record().ID == id {
-			return p, true, nil
-		}
-	}
-	stored, err := t.Record(id)
-	if errors.Is(err, issuer.ErrNotFound) {
-		return evidence.Sealed{}, false, nil
-	}
-	return stored, err == nil, err
+// Logged implements [issuer.Told].
+func (t *transaction) Logged(id string) (evidence.Sealed, bool, error) {
+	return rows.Find(id, t.pending, t.Reader)
 }
 
 // finish writes the records of the batch, brings their leaves into the tree, signs
@@ -109,7 +89,7 @@ func (t *transaction) finish() error {
 const committedKept, forgetEvery = 1 << 16, 1 << 10
 
 func (t *transaction) grow(batch *pgx.Batch) error {
-	if err := t.sign(); err != nil {
+	if err := rows.Sign(t.pending, t.config.Signer); err != nil {
 		return err
 	}
 	leaves := make([][]byte, len(t.pending))
@@ -124,138 +104,55 @@ func (t *transaction) grow(batch *pgx.Batch) error {
 	batch.Queue("INSERT INTO record (place, id, time, bytes) SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[], $4::bytea[])", places, ids, times, records)
 	t.putBodies(batch)
 	t.putHeads(batch)
-	grown, size, root, err := evidence.Grow(t.head.size, t, leaves)
+	grown, size, root, err := evidence.Grow(t.head.size, rows.NewTree(t.Reader, t.tail.hashes), leaves)
 	if err != nil {
 		return err
 	}
 	t.grown = grown
-	hashes := make([]byte, 0, len(grown)*tlog.HashSize)
-	for _, hash := range grown {
-		hashes = append(hashes, hash[:]...)
-	}
-	batch.Queue("INSERT INTO tree (place, hashes) VALUES ($1, $2)", tlog.StoredHashCount(t.head.size), hashes)
+	batch.Queue("INSERT INTO tree (place, hashes) VALUES ($1, $2)", tlog.StoredHashCount(t.head.size), rows.HashRow(grown))
 	t.note, err = evidence.SignCheckpoint(evidence.Checkpoint{Origin: t.config.Origin, Size: size, Root: root}, t.config.Checkpoint)
 	return err
 }
 
-// sign makes the signatures that the batch needs, at once on every processor.
-func (t *transaction) sign() error {
-	due := t.unsigned()
-	workers := max(1, min(runtime.GOMAXPROCS(0), len(due)/signaturesAWorker))
-	var group errgroup.Group
-	for w := range workers {
-		group.Go(func() error {
-			for n := w; n < len(due); n += workers {
-				var err error
-				if t.pending[due[n]], err = t.pending[due[n]].Sign(t.config.Signer); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
+// latest is the query of the latest checkpoint.
+const latest = "SELECT size, note FROM log WHERE only_row = 0"
+
+// snapshots gives the log of a store its snapshots; it implements [rows.Snapshots].
+type snapshots struct{ store *Store }
+
+// Brief implements [rows.Snapshots].
+func (s snapshots) Brief(ctx context.Context, read func(rows.Reader) error) error {
+	return s.store.view(ctx, read)
 }
 
-// signaturesAWorker is the number of signatures for which it is worth while to
-// wake another processor.
-const signaturesAWorker = 4
-
-// unsigned returns the places of the records that need a signature: of those
-// that are covered, the last of each chain.
-func (t *transaction) unsigned() (due []int) {
-	signed := map[chainName]bool{}
-	for i, s := range slices.Backward(t.pending) {
-		switch name := chainKey(s.Record()); {
-		case s.Signed():
-		case !s.Covered():
-			due = append(due, i)
-		case !signed[name]:
-			due = append(due, i)
-			signed[name] = true
+// Long implements [rows.Snapshots]. Its reader holds nothing that others wait for, and may stand
+// still.
+func (s snapshots) Long(ctx context.Context, read func(rows.Reader) error) error {
+	return s.store.inSnapshot(ctx, func(db asked) error {
+		if _, err := db.Exec("SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+			return fmt.Errorf("postgres: %w", err)
 		}
-	}
-	return due
+		return read(rows.NewReader(db))
+	})
 }
 
-// checkpoint is what the database says of its log.
-type checkpoint struct {
-	size int64
-	note []byte // signed
+// Tree returns the stored tree, for one goroutine. What it reads of the tree of a
+// checkpoint is the same for ever.
+func (s *Store) Tree(ctx context.Context) tlog.HashReader {
+	return rows.NewTree(read(ctx, s.pool), nil)
 }
 
-// readCheckpoint returns the zero checkpoint for a log without records.
-func readCheckpoint(r reader) (c checkpoint, err error) {
-	if err = r.row("SELECT size, note FROM log WHERE only_row = 0").Scan(&c.size, &c.note); err != nil {
-		return checkpoint{}, fmt.Errorf("postgres: checkpoint: %w", err)
-	}
-	return c, nil
-}
-
-// rawRecords yields the stored bytes that a query selects.
-func (r reader) rawRecords(query string, args ...any) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		rows, err := r.query(query, args...)
-		if err != nil {
-			yield(nil, fmt.Errorf("postgres: records: %w", err))
-			return
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var b []byte
-			if err := rows.Scan(&b); err != nil {
-				yield(nil, fmt.Errorf("postgres: records: %w", err))
-				return
-			}
-			if !yield(b, nil) {
-				return
-			}
-		}
-		if err := rows.Err(); err != nil {
-			yield(nil, fmt.Errorf("postgres: records: %w", err))
-		}
-	}
-}
-
-// Record implements [issuer.Reader].
-func (r reader) Record(id string) (evidence.Sealed, error) {
-	return first(r.sealed("SELECT bytes FROM record WHERE id = $1", id))
-}
-
-func (r reader) eachSealed(query string, args ...any) iter.Seq2[evidence.Sealed, error] {
-	return func(yield func(evidence.Sealed, error) bool) {
-		for b, err := range r.rawRecords(query, args...) {
-			var s evidence.Sealed
-			if err == nil {
-				if s, err = evidence.ParseSealed(b); err != nil {
-					err = fmt.Errorf("postgres: a stored record is damaged: %w", err)
-				}
-			}
-			if !yield(s, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-func (r reader) sealed(query string, args ...any) ([]evidence.Sealed, error) {
-	var out []evidence.Sealed
-	for s, err := range r.eachSealed(query, args...) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, nil
-}
-
-func first[T any](list []T, err error) (T, error) {
-	var zero T
+// KeepCosigned keeps a checkpoint of this log with its cosignatures, durably, in
+// place of the one before. The caller has verified it. One that another node kept,
+// of a longer log, stays.
+func (s *Store) KeepCosigned(ctx context.Context, signed []byte) error {
+	covered, err := evidence.OpenCheckpoint(signed, s.config.Checkpoint.(verifier))
 	if err != nil {
-		return zero, err
+		return fmt.Errorf("postgres: cosigned checkpoint: %w", err)
 	}
-	if len(list) == 0 {
-		return zero, issuer.ErrNotFound
-	}
-	return list[0], nil
+	return s.update(ctx, func(t *transaction) error {
+		_, err := t.db.Exec(`INSERT INTO cosigned (only_row, size, note) VALUES (0, ?, ?)
+			ON CONFLICT (only_row) DO UPDATE SET size = excluded.size, note = excluded.note WHERE cosigned.size <= excluded.size`, covered.Size, signed)
+		return err
+	})
 }

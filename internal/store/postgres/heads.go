@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"maps"
 
@@ -9,14 +10,9 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
-
-// chainName names a chain: there is one for an agent and a recorder.
-type chainName struct{ agent, recorder string }
-
-func chainKey(record evidence.Record) chainName {
-	return chainName{record.AgentID, record.Details.Recorder}
-}
 
 // end is where a chain ends.
 type end struct{ head evidence.Head }
@@ -26,7 +22,7 @@ type end struct{ head evidence.Head }
 // node wrote last: that names the root of the tree, and so everything below it.
 type tail struct {
 	note   []byte
-	ends   map[chainName]end   // some chains
+	ends   map[rows.Chain]end  // some chains
 	hashes map[int64]tlog.Hash // those of the tree's right edge, from which it grows
 }
 
@@ -36,7 +32,7 @@ const maxEnds = 1 << 16
 // at forgets everything where somebody else has written.
 func (k *tail) at(head logHead) {
 	if k.ends == nil || head.size == 0 || !bytes.Equal(k.note, head.note) || len(k.ends) > maxEnds {
-		*k = tail{ends: map[chainName]end{}}
+		*k = tail{ends: map[rows.Chain]end{}}
 	}
 }
 
@@ -45,21 +41,13 @@ func (k *tail) follow(t *transaction) {
 	if len(t.pending) == 0 {
 		return
 	}
-	first := tlog.StoredHashCount(t.head.size)
 	maps.Copy(k.ends, t.ends)
-	hashes := map[int64]tlog.Hash{}
-	for _, index := range evidence.Edge(t.head.size + int64(len(t.pending))) {
-		if index >= first {
-			hashes[index] = t.grown[index-first]
-		} else if hash, ok := k.hashes[index]; ok {
-			hashes[index] = hash
-		}
-	}
-	k.hashes, k.note = hashes, t.note
+	k.hashes = rows.Edge(t.head.size, t.head.size+int64(len(t.pending)), t.grown, k.hashes)
+	k.note = t.note
 }
 
 // headOf returns where the next record of a chain goes.
-func (t *transaction) headOf(name chainName) (evidence.Head, error) {
+func (t *transaction) headOf(name rows.Chain) (evidence.Head, error) {
 	if e, ok := t.ends[name]; ok {
 		return e.head, nil
 	}
@@ -67,7 +55,7 @@ func (t *transaction) headOf(name chainName) (evidence.Head, error) {
 		return e.head, nil
 	}
 	head, err := t.storedHead(name)
-	if noRows(err) {
+	if errors.Is(err, rows.ErrNone) {
 		var id evidence.ChainID
 		if _, err := io.ReadFull(t.config.Random, id[:]); err != nil {
 			return evidence.Head{}, err
@@ -77,9 +65,22 @@ func (t *transaction) headOf(name chainName) (evidence.Head, error) {
 	return head, err
 }
 
-func (r reader) storedHead(name chainName) (head evidence.Head, err error) {
+// ChainEnd implements [issuer.Tx].
+func (t *transaction) ChainEnd(agent, recorder string) (evidence.Head, error) {
+	chain := rows.Chain{Agent: agent, Recorder: recorder}
+	begun, err := t.Begun(chain)
+	if err != nil {
+		return evidence.Head{}, err
+	}
+	if begun {
+		return t.headOf(chain)
+	}
+	return evidence.Head{}, issuer.ErrNotFound
+}
+
+func (t *transaction) storedHead(name rows.Chain) (head evidence.Head, err error) {
 	var id, hash []byte
-	err = r.row("SELECT chain, sequence, hash FROM chain WHERE agent = $1 AND recorder = $2", name.agent, name.recorder).Scan(&id, &head.Sequence, &hash)
+	err = t.db.QueryRow("SELECT chain, sequence, hash FROM chain WHERE agent = ? AND recorder = ?", name.Agent, name.Recorder).Scan(&id, &head.Sequence, &hash)
 	if err != nil {
 		return head, err
 	}
@@ -91,9 +92,9 @@ func (r reader) storedHead(name chainName) (head evidence.Head, err error) {
 }
 
 // found starts a chain.
-func (t *transaction) found(name chainName, id evidence.ChainID) error {
+func (t *transaction) found(name rows.Chain, id evidence.ChainID) error {
 	genesis := evidence.Genesis(id)
-	_, err := t.exec("INSERT INTO chain (agent, recorder, chain, sequence, hash) VALUES ($1, $2, $3, 0, $4)", name.agent, name.recorder, id[:], genesis.Hash[:])
+	_, err := t.db.Exec("INSERT INTO chain (agent, recorder, chain, sequence, hash) VALUES (?, ?, ?, 0, ?)", name.Agent, name.Recorder, id[:], genesis.Hash[:])
 	return err
 }
 
@@ -102,7 +103,7 @@ func (t *transaction) putHeads(batch *pgx.Batch) {
 	var agents, recorders, hashes [][]byte
 	var sequences []int64
 	for name, e := range t.ends {
-		agents, recorders = append(agents, []byte(name.agent)), append(recorders, []byte(name.recorder))
+		agents, recorders = append(agents, []byte(name.Agent)), append(recorders, []byte(name.Recorder))
 		sequences, hashes = append(sequences, e.head.Sequence), append(hashes, bytes.Clone(e.head.Hash[:]))
 	}
 	if len(agents) == 0 {

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
 // Tables gives everything that another store has, table by table, in an order in which
@@ -123,49 +121,3 @@ func (t *taken) Next() bool {
 
 func (t *taken) Values() ([]any, error) { return t.row, nil }
 func (t *taken) Err() error             { return t.err }
-
-// CheckTree computes the root of the stored tree anew and compares it with the signed
-// checkpoint, and with what the stored records say.
-func (s *Store) CheckTree(ctx context.Context) error {
-	return s.view(ctx, func(r reader) error {
-		c, err := readCheckpoint(r)
-		if err != nil || c.size == 0 {
-			return err
-		}
-		checkpoint, err := evidence.OpenCheckpoint(c.note, s.config.Checkpoint.(verifier))
-		if err != nil {
-			return fmt.Errorf("postgres: checkpoint: %w", err)
-		}
-		tree := &treeReader{reader: r}
-		root, err := tlog.TreeHash(c.size, tree)
-		if err != nil {
-			return fmt.Errorf("postgres: tree: %w", err)
-		}
-		if root != checkpoint.Root || checkpoint.Size != c.size {
-			return errors.New("postgres: the tree has another root than the signed checkpoint")
-		}
-		begins, err := r.begins()
-		if err != nil {
-			return err
-		}
-		place := begins
-		for b, err := range r.inOrder("SELECT bytes, place FROM record WHERE place > $1 ORDER BY place LIMIT $2", begins-1) {
-			if err != nil {
-				return fmt.Errorf("postgres: records: %w", err)
-			}
-			sealed, err := evidence.ParseSealed(b)
-			if err != nil {
-				return fmt.Errorf("postgres: record %d: %w", place, err)
-			}
-			leaf, err := tree.hash(tlog.StoredHashIndex(0, place))
-			if err != nil || leaf != tlog.RecordHash(evidence.Leaf(sealed)) {
-				return errors.Join(fmt.Errorf("postgres: record %d is not the one of the tree", place), err)
-			}
-			place++
-		}
-		if place != c.size {
-			return fmt.Errorf("%w: records end at place %d, and the checkpoint at %d", issuer.ErrGap, place, c.size)
-		}
-		return nil
-	})
-}

@@ -434,8 +434,8 @@ func TestEXT25_AnotherEpochDoesNotCommit(t *testing.T) {
 	}
 	// As where the database's lock does not hold: the row moves under the writer. It is
 	// tried once here, as the writer tries it again and again.
-	_, _, err := s.try(t.Context(), []*change{{ctx: t.Context(), run: func(tx issuer.Tx) error {
-		tx.(*transaction).head.epoch--
+	_, _, err := s.try(t.Context(), []*change{{ctx: t.Context(), run: func(tx *transaction) error {
+		tx.head.epoch--
 		_, err := tx.Append(record("rec_2", "documents"))
 		return err
 	}}}, false)

@@ -31,7 +31,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 // Config says what a store needs beside its database.
@@ -70,6 +70,7 @@ const (
 
 // Store is an open database. Its methods can be called by many goroutines.
 type Store struct {
+	rows.Log
 	config Config
 	pool   *pgxpool.Pool
 	warned sync.Map // *pgconn.PgConn that the database warned, by connection
@@ -136,19 +137,12 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.Durable(ctx); err != nil {
 		return err
 	}
-	return s.check(ctx)
-}
-
-// check compares the checkpoint of the database with the configured key, so that
-// evidence is never continued under a key that cannot have signed it.
-func (s *Store) check(ctx context.Context) error {
-	c, err := readCheckpoint(reader{ctx, s.pool})
-	if err != nil || c.size == 0 || s.config.Replaced {
-		return err
+	s.Log = rows.NewLog(snapshots{s}, latest, s.config.Checkpoint)
+	if s.config.Replaced {
+		return nil
 	}
-	opened, err := note.Open(c.note, note.VerifierList(s.config.Checkpoint.(verifier)))
-	if err != nil || len(opened.Sigs) == 0 {
-		return fmt.Errorf("postgres: the database: %w", issuer.OtherLog(s.config.Origin, c.note))
+	if err := s.CheckKey(read(ctx, s.pool)); err != nil {
+		return fmt.Errorf("postgres: the database: %w", err)
 	}
 	return nil
 }
@@ -191,16 +185,17 @@ func (s *Store) snapshot(ctx context.Context) (tx pgx.Tx, err error) {
 	return tx, nil
 }
 
-// View implements [issuer.Store].
-func (s *Store) View(ctx context.Context, read func(issuer.Reader) error) error {
-	return s.view(ctx, func(r reader) error { return read(r) })
+// view is [Store.View] for what reads more than an issuer does.
+func (s *Store) view(ctx context.Context, read func(rows.Reader) error) error {
+	return s.inSnapshot(ctx, func(db asked) error { return read(rows.NewReader(db)) })
 }
 
-func (s *Store) view(ctx context.Context, read func(reader) error) error {
+// inSnapshot runs do in a transaction that reads one state of the database.
+func (s *Store) inSnapshot(ctx context.Context, do func(asked) error) error {
 	tx, err := s.snapshot(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // a read has nothing to keep
-	return read(reader{ctx, tx})
+	return do(asked{ctx, tx})
 }

@@ -2,11 +2,15 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 // Versions count what nodes remember of the database. Where one is as it was, so is
@@ -62,9 +66,9 @@ func (s *Store) Once(ctx context.Context, kind, id string, until, now time.Time)
 
 // Kept returns what is kept, or [issuer.ErrNotFound].
 func (s *Store) Kept(ctx context.Context, kind, id string, now time.Time) (value []byte, err error) {
-	err = s.view(ctx, func(r reader) error {
-		err := r.row("SELECT value FROM kept WHERE kind = $1 AND id = $2 AND until >= $3", kind, id, now.UnixMilli()).Scan(&value)
-		if noRows(err) {
+	err = s.inSnapshot(ctx, func(db asked) error {
+		err := db.QueryRow("SELECT value FROM kept WHERE kind = ? AND id = ? AND until >= ?", kind, id, now.UnixMilli()).Scan(&value)
+		if errors.Is(err, rows.ErrNone) {
 			return issuer.ErrNotFound
 		}
 		return err
@@ -76,7 +80,7 @@ func (s *Store) Kept(ctx context.Context, kind, id string, now time.Time) (value
 func (s *Store) Take(ctx context.Context, kind, id string, now time.Time) (value []byte, err error) {
 	err = s.pool.QueryRow(ctx, "DELETE FROM kept WHERE kind = $1 AND id = $2 RETURNING CASE WHEN until >= $3 THEN value END",
 		[]byte(kind), []byte(id), now.UnixMilli()).Scan(&value)
-	if noRows(err) || err == nil && value == nil {
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && value == nil {
 		return nil, issuer.ErrNotFound
 	}
 	if err != nil {
@@ -88,21 +92,21 @@ func (s *Store) Take(ctx context.Context, kind, id string, now time.Time) (value
 // AllKept returns everything of a kind, by id.
 func (s *Store) AllKept(ctx context.Context, kind string, now time.Time) (map[string][]byte, error) {
 	out := map[string][]byte{}
-	err := s.view(ctx, func(r reader) error {
-		rows, err := r.query("SELECT id, value FROM kept WHERE kind = $1 AND until >= $2", kind, now.UnixMilli())
+	err := s.inSnapshot(ctx, func(db asked) error {
+		found, err := db.Query("SELECT id, value FROM kept WHERE kind = ? AND until >= ?", kind, now.UnixMilli())
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
-		for rows.Next() {
+		defer found.Close()
+		for found.Next() {
 			var id string
 			var value []byte
-			if err := rows.Scan(&id, &value); err != nil {
+			if err := found.Scan(&id, &value); err != nil {
 				return err
 			}
 			out[id] = value
 		}
-		return rows.Err()
+		return found.Err()
 	})
 	return out, err
 }

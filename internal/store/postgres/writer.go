@@ -15,7 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 // maxBatch is the number of changes that share one commit at the most.
@@ -24,7 +24,7 @@ const maxBatch = 256
 // change is one call of Update on its way through the writer.
 type change struct {
 	ctx    context.Context
-	run    func(issuer.Tx) error
+	run    func(*transaction) error
 	answer func(error)
 }
 
@@ -33,8 +33,8 @@ var errClosed = fmt.Errorf("postgres: the store is closed: %w", evidence.ErrNotW
 // errLate is what a change ends with whose turn did not come in time. It did not happen.
 var errLate = fmt.Errorf("postgres: the store is busy: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable)
 
-// Update implements [issuer.Store]. It takes as long as [Config.Patience] says at the most.
-func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
+// update is [Store.Update] for what writes more than an issuer may.
+func (s *Store) update(ctx context.Context, run func(*transaction) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.config.Patience, errLate)
 	defer cancel()
 	result := make(chan error, 1)
@@ -49,9 +49,8 @@ func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
 // Probe writes something that nobody reads, as a change that waits for its turn, and returns
 // when it is durable. It says whether calls can be recorded.
 func (s *Store) Probe(ctx context.Context) error {
-	return s.Update(ctx, func(tx issuer.Tx) error {
-		t := tx.(*transaction)
-		_, err := t.db.Exec(t.ctx, `INSERT INTO kept (kind, id, until, value) VALUES ('probe', 'probe', 1, '')
+	return s.update(ctx, func(t *transaction) error {
+		_, err := t.db.Exec(`INSERT INTO kept (kind, id, until, value) VALUES ('probe', 'probe', 1, '')
 			ON CONFLICT (kind, id) DO UPDATE SET until = kept.until + 1`)
 		return err
 	})
@@ -181,8 +180,9 @@ func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]*chan
 		return batch, make([]error, len(batch)), err
 	}
 	defer conn.Release()
-	t := &transaction{store: s, config: s.config, tail: &s.tail, pooled: conn, conn: conn.Conn(), careful: careful, ends: map[chainName]end{}}
-	t.reader = reader{ctx, (*lazy)(t)}
+	t := &transaction{ctx: ctx, store: s, config: s.config, tail: &s.tail, pooled: conn, conn: conn.Conn(), careful: careful, ends: map[rows.Chain]end{}}
+	t.db = asked{ctx, (*lazy)(t)}
+	t.Tx = rows.NewTx(t.db, &t.versions, func() any { return t.next() })
 	if err := t.begin(); err != nil {
 		t.rollback()
 		return batch, make([]error, len(batch)), err
@@ -221,7 +221,9 @@ func (s *Store) within(ctx context.Context, t *transaction, batch []*change) ([]
 // transaction is what a batch of changes shares. Records are written together when
 // all changes have run.
 type transaction struct {
-	reader
+	rows.Tx
+	ctx      context.Context //nolint:containedctx // lives as long as the batch
+	db       rows.DB         // the changes' own
 	store    *Store
 	config   Config
 	pooled   *pgxpool.Conn
@@ -231,14 +233,14 @@ type transaction struct {
 	versions Versions
 	made     int64
 	token    [16]byte
-	careful  bool              // ids of records are looked up before they are used
-	alone    bool              // one change is all: what it did ends with the transaction
-	ends     map[chainName]end // of the chains that moved, after the changes so far
-	pending  []evidence.Sealed // records of the batch, in the order of the log
-	grown    []tlog.Hash       // hashes that the batch adds to the tree
-	note     []byte            // checkpoint over all of it
-	wrote    bool              // something but records was written
-	saved    bool              // the change under way has a savepoint
+	careful  bool               // ids of records are looked up before they are used
+	alone    bool               // one change is all: what it did ends with the transaction
+	ends     map[rows.Chain]end // of the chains that moved, after the changes so far
+	pending  []evidence.Sealed  // records of the batch, in the order of the log
+	grown    []tlog.Hash        // hashes that the batch adds to the tree
+	note     []byte             // checkpoint over all of it
+	wrote    bool               // something but records was written
+	saved    bool               // the change under way has a savepoint
 	undo     []undone
 	broken   error // nothing of the transaction may be answered with yes
 }
@@ -286,7 +288,7 @@ func (t *transaction) rollback() {
 
 // undone is the end of a chain before a change moved it.
 type undone struct {
-	name  chainName
+	name  rows.Chain
 	end   end
 	known bool
 }
@@ -338,7 +340,7 @@ func (t *transaction) takeBack() error {
 }
 
 // move notes where a chain ends now.
-func (t *transaction) move(name chainName, to end) {
+func (t *transaction) move(name rows.Chain, to end) {
 	old, known := t.ends[name]
 	t.undo = append(t.undo, undone{name, old, known})
 	t.ends[name] = to

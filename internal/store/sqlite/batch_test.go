@@ -25,7 +25,7 @@ func TestEXT23_BatchesEndSigned(t *testing.T) {
 	failed := errors.New("the last change fails")
 	results := make(chan error, 20)
 	for i := range 10 {
-		s.changes <- &change{ctx: t.Context(), answer: func(err error) { results <- err }, run: func(tx issuer.Tx) error {
+		s.changes <- &change{ctx: t.Context(), answer: func(err error) { results <- err }, run: func(tx *transaction) error {
 			r := record(fmt.Sprintf("rec_%d", i))
 			r.AgentID = fmt.Sprintf("agent-%d", i%2)
 			if _, err := tx.Append(r); err != nil {

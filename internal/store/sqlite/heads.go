@@ -11,17 +11,11 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
-// chainName names a chain: there is one for an agent and a recorder.
-type chainName struct{ agent, recorder string }
-
-func chainKey(record evidence.Record) chainName {
-	return chainName{record.AgentID, record.Details.Recorder}
-}
-
 // head returns where the next record of a chain goes.
-func (t *transaction) head(name chainName) (evidence.Head, error) {
+func (t *transaction) head(name rows.Chain) (evidence.Head, error) {
 	if e, ok := t.ends[name]; ok {
 		return e.head, nil
 	}
@@ -42,7 +36,7 @@ func (t *transaction) head(name chainName) (evidence.Head, error) {
 	}
 	var chain []byte
 	var last int64
-	err := t.raw.QueryRowContext(t.ctx, "SELECT chain, last FROM chain WHERE agent = ? AND recorder = ?", name.agent, name.recorder).Scan(&chain, &last)
+	err := t.raw.QueryRowContext(t.ctx, "SELECT chain, last FROM chain WHERE agent = ? AND recorder = ?", name.Agent, name.Recorder).Scan(&chain, &last)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return t.found(name)
@@ -51,7 +45,7 @@ func (t *transaction) head(name chainName) (evidence.Head, error) {
 	case last < 0:
 		return evidence.Genesis(evidence.ChainID(chain)), nil
 	}
-	sealed, err := first((reader{t.ctx, t.raw}).sealed("SELECT bytes FROM record WHERE place = ?", last))
+	sealed, err := t.stored().RecordAt(last)
 	if errors.Is(err, issuer.ErrNotFound) {
 		var kept evidence.Head
 		if kept, err = t.keptHead(name, evidence.ChainID(chain)); err == nil {
@@ -64,13 +58,26 @@ func (t *transaction) head(name chainName) (evidence.Head, error) {
 	return sealed.Head(), nil
 }
 
+// ChainEnd implements [issuer.Tx].
+func (t *transaction) ChainEnd(agent, recorder string) (evidence.Head, error) {
+	chain := rows.Chain{Agent: agent, Recorder: recorder}
+	begun, err := t.Begun(chain)
+	if err != nil {
+		return evidence.Head{}, err
+	}
+	if begun {
+		return t.head(chain)
+	}
+	return evidence.Head{}, issuer.ErrNotFound
+}
+
 // found starts a chain.
-func (t *transaction) found(name chainName) (evidence.Head, error) {
+func (t *transaction) found(name rows.Chain) (evidence.Head, error) {
 	var id evidence.ChainID
 	if _, err := io.ReadFull(t.config.Random, id[:]); err != nil {
 		return evidence.Head{}, err
 	}
-	_, err := t.db.ExecContext(t.ctx, "INSERT INTO chain (agent, recorder, chain, last) VALUES (?, ?, ?, -1)", name.agent, name.recorder, id[:])
+	_, err := t.db.Exec("INSERT INTO chain (agent, recorder, chain, last) VALUES (?, ?, ?, -1)", name.Agent, name.Recorder, id[:])
 	return evidence.Genesis(id), err
 }
 
@@ -86,7 +93,7 @@ type tail struct {
 	known  bool // whether the rest was read; the zero tail knows nothing
 	size   int64
 	noted  int64               // records of which the rows of the chains tell the last
-	ends   map[chainName]end   // some chains; all that have a record behind noted
+	ends   map[rows.Chain]end  // some chains; all that have a record behind noted
 	hashes map[int64]tlog.Hash // those of the tree's right edge, from which it grows
 }
 
@@ -109,10 +116,10 @@ func (t *transaction) loadTail() error {
 	if err != nil {
 		return err
 	}
-	k := tail{known: true, size: c.size, noted: c.heads, ends: map[chainName]end{}}
-	behind, err := (reader{t.ctx, t.raw}).sealed("SELECT bytes FROM record WHERE place >= ? ORDER BY place", c.heads)
+	k := tail{known: true, size: c.size, noted: c.heads, ends: map[rows.Chain]end{}}
+	behind, err := t.stored().RecordsFrom(c.heads)
 	for i, sealed := range behind {
-		k.ends[chainKey(sealed.Record())] = end{sealed.Head(), c.heads + int64(i)}
+		k.ends[rows.ChainOf(sealed.Record())] = end{sealed.Head(), c.heads + int64(i)}
 	}
 	if err == nil {
 		*t.tail = k
@@ -126,12 +133,12 @@ func (t *transaction) note(size int64) (int64, error) {
 	if size-t.tail.noted < maxBehind && !t.settled {
 		return t.tail.noted, nil
 	}
-	for _, ends := range []map[chainName]end{t.tail.ends, t.ends} {
+	for _, ends := range []map[rows.Chain]end{t.tail.ends, t.ends} {
 		for name, e := range ends {
 			if e.place < t.tail.noted {
 				continue
 			}
-			if _, err := t.raw.ExecContext(t.ctx, "UPDATE chain SET last = ? WHERE agent = ? AND recorder = ?", e.place, name.agent, name.recorder); err != nil {
+			if _, err := t.raw.ExecContext(t.ctx, "UPDATE chain SET last = ? WHERE agent = ? AND recorder = ?", e.place, name.Agent, name.Recorder); err != nil {
 				return 0, err
 			}
 		}
@@ -144,20 +151,12 @@ func (k *tail) follow(t *transaction) {
 	if len(t.pending) == 0 {
 		return
 	}
-	first := tlog.StoredHashCount(k.size)
+	before := k.size
 	k.size, k.noted = k.size+int64(len(t.pending)), t.noted
 	maps.Copy(k.ends, t.ends)
 	if len(k.ends) > maxEnds {
 		// What is behind noted is known from nowhere else.
-		maps.DeleteFunc(k.ends, func(_ chainName, e end) bool { return e.place < k.noted })
+		maps.DeleteFunc(k.ends, func(_ rows.Chain, e end) bool { return e.place < k.noted })
 	}
-	hashes := map[int64]tlog.Hash{}
-	for _, index := range evidence.Edge(k.size) {
-		if index >= first {
-			hashes[index] = t.grown[index-first]
-		} else if hash, ok := k.hashes[index]; ok {
-			hashes[index] = hash
-		}
-	}
-	k.hashes = hashes
+	k.hashes = rows.Edge(before, k.size, t.grown, k.hashes)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 func heldIDs(t *testing.T, s *Store, q issuer.HeldQuery) string {
@@ -29,22 +30,51 @@ func heldIDs(t *testing.T, s *Store, q issuer.HeldQuery) string {
 // What has expired is not walked through: the index begins at what is live.
 func TestWhatIsHeldIsFoundByIndex(t *testing.T) {
 	s := newStore(t)
-	rows, err := s.reads.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+heldBy, "a", "h", "p", 1, "", "", 1)
+	for query, args := range map[string][]any{rows.HeldBy: {"a", "h", "p", 1, 1}, rows.HeldByGrant: {"a", "h", "p", 1, "g", 1}} {
+		plan := planOf(t, s, spelling.Of(query), args...)
+		if !strings.Contains(plan, "USING COVERING INDEX capability_held (agent=? AND holder=? AND principal=? AND expires>?)") {
+			t.Errorf("the plan of %s is\n%s", query, plan)
+		}
+	}
+}
+
+// A partial index is used for the truth values of the shared statements, too.
+func TestPendingApprovalsAreFoundByIndex(t *testing.T) {
+	s := newStore(t)
+	if plan := planOf(t, s, spelling.Of("SELECT body FROM approval WHERE pending = true ORDER BY made DESC")); !strings.Contains(plan, "USING INDEX approval_pending") {
+		t.Errorf("the plan is\n%s", plan)
+	}
+}
+
+func planOf(t *testing.T, s *Store, query string, args ...any) (plan string) {
+	t.Helper()
+	found, err := s.reads.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = rows.Close() }()
-	plan := ""
-	for rows.Next() {
+	defer func() { _ = found.Close() }()
+	for found.Next() {
 		var step string
-		if err := rows.Scan(new(int), new(int), new(int), &step); err != nil {
+		if err := found.Scan(new(int), new(int), new(int), &step); err != nil {
 			t.Fatal(err)
 		}
 		plan += step + "\n"
 	}
-	if err := rows.Err(); err != nil || !strings.Contains(plan, "USING COVERING INDEX capability_held (agent=? AND holder=? AND principal=? AND expires>?)") {
-		t.Errorf("the plan is %v\n%s", err, plan)
+	if err := found.Err(); err != nil {
+		t.Fatal(err)
 	}
+	return plan
+}
+
+// bodyOf is a capability as it is stored.
+func bodyOf(t *testing.T, c issuer.Capability) (body []byte) {
+	t.Helper()
+	s := newStore(t)
+	put(t, s, c)
+	if err := s.reads.QueryRowContext(t.Context(), "SELECT body FROM capability").Scan(&body); err != nil {
+		t.Fatal(err)
+	}
+	return body
 }
 
 func named(t *testing.T, s *Store, want map[string]bool) {
@@ -79,7 +109,7 @@ func TestTheFirstSchemaIsBroughtUpToDate(t *testing.T) {
 	if _, err := provider.UpTo(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	body := must(encode(capability("cap_1")))
+	body := bodyOf(t, capability("cap_1"))
 	for _, insert := range []struct {
 		query string
 		args  []any

@@ -15,6 +15,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 // fill appends records of several agents, in changes of their own.
@@ -73,12 +74,12 @@ func TestEXT22_ChainsGoOnAfterAStart(t *testing.T) {
 
 // Ends that are known from nowhere else are kept when the writer forgets.
 func TestTheWriterForgetsWhatTheFileKnows(t *testing.T) {
-	k := &tail{known: true, size: 10, noted: 8, ends: map[chainName]end{{"moved", ""}: {place: 9}}}
+	k := &tail{known: true, size: 10, noted: 8, ends: map[rows.Chain]end{{Agent: "moved"}: {place: 9}}}
 	for i := range maxEnds {
-		k.ends[chainName{fmt.Sprint(i), ""}] = end{place: 7}
+		k.ends[rows.Chain{Agent: fmt.Sprint(i)}] = end{place: 7}
 	}
 	sealed := must(evidence.SealUnsafeUnsigned(evidence.Genesis(evidence.ChainID{}), record("rec_1")))
-	k.follow(&transaction{tail: k, noted: 8, pending: []evidence.Sealed{sealed}, grown: []tlog.Hash{{1}}, ends: map[chainName]end{{"new", ""}: {place: 10}}})
+	k.follow(&transaction{tail: k, noted: 8, pending: []evidence.Sealed{sealed}, grown: []tlog.Hash{{1}}, ends: map[rows.Chain]end{{Agent: "new"}: {place: 10}}})
 	if len(k.ends) != 2 || len(k.hashes) != 1 || k.size != 11 {
 		t.Errorf("%d ends, %d hashes, size %d", len(k.ends), len(k.hashes), k.size)
 	}
@@ -99,7 +100,7 @@ func TestEXT35_TheTreeGrowsFromItsEdge(t *testing.T) {
 			t.Fatal(err)
 		}
 		tx := &transaction{tail: k, raw: nil, pending: make([]evidence.Sealed, batch)}
-		got, next, fromEdge, err := evidence.Grow(size, tx, leaves)
+		got, next, fromEdge, err := evidence.Grow(size, rows.NewTree(rows.Reader{}, k.hashes), leaves)
 		if err != nil || root != fromEdge || !cmp.Equal(want, got) {
 			t.Fatalf("at %d: %v", size, err)
 		}
@@ -119,7 +120,7 @@ func (s *Store) together(t *testing.T, runs []func(issuer.Tx) error) []error {
 	}()
 	<-begun
 	for _, run := range runs {
-		s.changes <- &change{ctx: t.Context(), run: run, answer: func(err error) { results <- err }}
+		s.changes <- &change{ctx: t.Context(), run: func(t *transaction) error { return run(t) }, answer: func(err error) { results <- err }}
 	}
 	close(held)
 	var out []error

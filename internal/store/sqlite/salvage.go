@@ -50,11 +50,7 @@ func Salvage(ctx context.Context, c Config, recorder string, now time.Time, newI
 	for _, h := range read.Holes {
 		done.Bytes += h.Bytes
 	}
-	err = s.Update(ctx, func(tx issuer.Tx) error {
-		t, ok := tx.(*transaction)
-		if !ok {
-			return errors.New("sqlite: a change has another transaction")
-		}
+	err = s.update(ctx, func(t *transaction) error {
 		return done.takeIn(t, read, recorder, now, newID)
 	})
 	if err == nil {
@@ -91,7 +87,7 @@ func (d *Salvaged) takeIn(t *transaction, read spool.JournalRead, recorder strin
 		if err != nil {
 			return fmt.Errorf("record %d of the log: %w", at, err)
 		}
-		if _, there, err := t.ofID(sealed.Record().ID); there || err != nil { // a salvage before this one took it in
+		if _, there, err := t.Logged(sealed.Record().ID); there || err != nil { // a salvage before this one took it in
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 	"github.com/powerbox-project/powerbox/internal/store/spool"
 )
 
@@ -42,8 +43,8 @@ const (
 // writer's alone.
 type spooled struct {
 	journal *spool.Journal
-	next    int64                       // place of the next record in the log
-	heads   map[chainName]evidence.Head // of chains that records were appended to
+	next    int64                        // place of the next record in the log
+	heads   map[rows.Chain]evidence.Head // of chains that records were appended to
 	ids     ids
 }
 
@@ -81,7 +82,7 @@ func (s *Store) openSpool(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sqlite: %w", err)
 	}
-	s.ahead.journal, s.ahead.heads = journal, map[chainName]evidence.Head{}
+	s.ahead.journal, s.ahead.heads = journal, map[rows.Chain]evidence.Head{}
 	t := s.transaction(ctx, care{})
 	defer t.leave()
 	if err = t.enter(); err == nil {
@@ -119,7 +120,7 @@ func (t *transaction) restore(entries [][]byte) error {
 		if err != nil {
 			return fmt.Errorf("record %d of the log: %w", place, err)
 		}
-		name, d := chainKey(sealed.Record()), sealed.Record().Details
+		name, d := rows.ChainOf(sealed.Record()), sealed.Record().Details
 		head, err := t.head(name)
 		if err != nil {
 			return err
@@ -148,7 +149,7 @@ func (s *Store) spool(t *transaction) error {
 	if len(t.pending) == 0 {
 		return nil
 	}
-	if err := t.sign(); err != nil {
+	if err := rows.Sign(t.pending[t.signed:], t.config.Signer); err != nil {
 		return err
 	}
 	if err := s.reset(resetBytes); err != nil {
@@ -197,7 +198,7 @@ func (s *Store) reset(size int64) error {
 // follow takes over what a batch did that is on the disk.
 func (a *spooled) follow(t *transaction) {
 	if len(a.heads) > maxEnds {
-		a.heads = map[chainName]evidence.Head{} // the file, or what waits for it, has them
+		a.heads = map[rows.Chain]evidence.Head{} // the file, or what waits for it, has them
 	}
 	for name, e := range t.ends {
 		a.heads[name] = e.head
@@ -269,7 +270,8 @@ func (t *transaction) giveWay() {
 // for records. It asks for nothing else first: what a transaction has read
 // something before stays as it was.
 type settled struct {
-	reader
+	rows.Reader
+	ctx   context.Context //nolint:containedctx // lives as long as one snapshot
 	store *Store
 }
 
@@ -278,7 +280,7 @@ func (r settled) Record(id string) (evidence.Sealed, error) {
 	if err := r.store.settle(r.ctx); err != nil {
 		return evidence.Sealed{}, err
 	}
-	return r.reader.Record(id)
+	return r.Reader.Record(id)
 }
 
 // Records implements [issuer.Reader].
@@ -286,5 +288,5 @@ func (r settled) Records(q issuer.RecordQuery) (issuer.RecordPage, error) {
 	if err := r.store.settle(r.ctx); err != nil {
 		return issuer.RecordPage{}, err
 	}
-	return r.reader.Records(q)
+	return r.Reader.Records(q)
 }

@@ -23,14 +23,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/puddle/v2"
 	"github.com/pressly/goose/v3"
 	"golang.org/x/mod/sumdb/note"
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/filelock"
-	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 //go:embed migrations/*.sql
@@ -66,10 +65,11 @@ const defaultPatience = 5 * time.Second
 
 // Store is an open SQLite file. Its methods can be called by many goroutines.
 type Store struct {
+	rows.Log
 	config Config
 	lock   *os.File
 	reads  *sql.DB
-	views  *puddle.Pool[*statements] // connections of reads, for [Store.View]
+	views  *views // connections of reads, for [Store.View]
 	writes *sql.DB
 	conn   *sql.Conn // the only one of writes
 
@@ -157,9 +157,7 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	s.reads.SetMaxOpenConns(2 * maxViews)
 	s.reads.SetMaxIdleConns(2 * maxViews)
-	if s.views, err = puddle.NewPool(&puddle.Config[*statements]{Constructor: s.reading, Destructor: func(r *statements) { _ = r.close() }, MaxSize: maxViews}); err != nil {
-		return err
-	}
+	s.views = newViews(s.reading)
 	if s.copies, err = open(s.config.Path, "rw"); err != nil {
 		return err
 	}
@@ -168,8 +166,14 @@ func (s *Store) open(ctx context.Context) error {
 		return fmt.Errorf("sqlite: %s: %w", s.config.Path, err)
 	}
 	s.statements = &statements{conn: s.conn, prepared: map[string]*sql.Stmt{}}
-	if err := s.check(ctx); err != nil || !s.config.Spool {
-		return err
+	s.Log = rows.NewLog(snapshots{s}, latest, s.config.Checkpoint)
+	if !s.config.Replaced {
+		if err := s.CheckKey(read(ctx, s.conn)); err != nil {
+			return fmt.Errorf("sqlite: %s: %w", s.config.Path, err)
+		}
+	}
+	if !s.config.Spool {
+		return nil
 	}
 	return s.openSpool(ctx)
 }
@@ -230,20 +234,6 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// check compares the checkpoint of the file with the configured key, so that
-// evidence is never continued under a key that cannot have signed it.
-func (s *Store) check(ctx context.Context) error {
-	c, err := readCheckpoint(ctx, s.conn)
-	if err != nil || c.size == 0 || s.config.Replaced {
-		return err
-	}
-	opened, err := note.Open(c.note, note.VerifierList(s.config.Checkpoint.(verifier)))
-	if err != nil || len(opened.Sigs) == 0 {
-		return fmt.Errorf("sqlite: %s: %w", s.config.Path, issuer.OtherLog(s.config.Origin, c.note))
-	}
-	return nil
-}
-
 // verifier is what a checkpoint signer is as well.
 type verifier interface{ note.Verifier }
 
@@ -275,10 +265,7 @@ func (s *Store) release() error {
 	if s.ahead.journal != nil {
 		errs = append(errs, s.ahead.journal.Close())
 	}
-	errs = append(errs, s.statements.close())
-	if s.views != nil {
-		s.views.Close() // when the last view has ended
-	}
+	errs = append(errs, s.statements.close(), s.views.close())
 	for _, db := range []*sql.DB{s.reads, s.copies, s.writes} {
 		if db != nil {
 			errs = append(errs, db.Close())
@@ -286,10 +273,6 @@ func (s *Store) release() error {
 	}
 	return errors.Join(append(errs, s.lock.Close())...)
 }
-
-// maxViews is how many views there are at a time; others wait for one to end. As many
-// connections are for what is read without one, such as exports.
-const maxViews = 8
 
 func (s *Store) reading(ctx context.Context) (*statements, error) {
 	conn, err := s.reads.Conn(ctx)
@@ -299,24 +282,24 @@ func (s *Store) reading(ctx context.Context) (*statements, error) {
 	return &statements{conn: conn, prepared: map[string]*sql.Stmt{}}, nil
 }
 
-// View implements [issuer.Store].
-func (s *Store) View(ctx context.Context, read func(issuer.Reader) error) error {
-	view, err := s.views.Acquire(ctx)
+// view is [Store.View] for what reads more than an issuer does.
+func (s *Store) view(ctx context.Context, look func(settled) error) error {
+	view, err := s.views.take(ctx)
 	if err != nil {
-		return fmt.Errorf("sqlite: %w", err)
+		return err
 	}
 	within := context.WithoutCancel(ctx) // both take no time, and must not be cut
-	if _, err := view.Value().ExecContext(within, "BEGIN"); err != nil {
-		view.Destroy()
+	if _, err := view.ExecContext(within, "BEGIN"); err != nil {
+		s.views.drop(view)
 		return fmt.Errorf("sqlite: %w", err)
 	}
 	defer func() {
 		// A read has nothing to keep.
-		if _, err := view.Value().ExecContext(within, "ROLLBACK"); err != nil {
-			view.Destroy()
+		if _, err := view.ExecContext(within, "ROLLBACK"); err != nil {
+			s.views.drop(view)
 			return
 		}
-		view.Release()
+		s.views.keep(view)
 	}()
-	return read(settled{reader{ctx, view.Value()}, s})
+	return look(settled{read(ctx, view), ctx, s})
 }

@@ -8,7 +8,7 @@ import (
 	"iter"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 // What another store takes over, in an order in which nothing is named before it is
@@ -73,7 +73,7 @@ func (s *Store) Tables(ctx context.Context, take func(name, columns string, rows
 	}
 	return take("chain", "agent, recorder, chain, sequence, hash", func(yield func([]any, error) bool) {
 		for name, head := range heads {
-			if !yield([]any{name.agent, name.recorder, head.ChainID[:], head.Sequence, head.Hash[:]}, nil) {
+			if !yield([]any{name.Agent, name.Recorder, head.ChainID[:], head.Sequence, head.Hash[:]}, nil) {
 				return
 			}
 		}
@@ -81,10 +81,9 @@ func (s *Store) Tables(ctx context.Context, take func(name, columns string, rows
 }
 
 // heads is where every chain goes on.
-func (s *Store) heads(ctx context.Context) (map[chainName]evidence.Head, error) {
-	heads := map[chainName]evidence.Head{}
-	err := s.Update(ctx, func(tx issuer.Tx) error {
-		t, _ := tx.(*transaction) // what the writer hands to every change
+func (s *Store) heads(ctx context.Context) (map[rows.Chain]evidence.Head, error) {
+	heads := map[rows.Chain]evidence.Head{}
+	err := s.update(ctx, func(t *transaction) error {
 		if err := t.enter(); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 // maxBatch is the number of changes that share one commit at the most.
@@ -24,7 +25,7 @@ const maxBatch = 256
 // change is one call of Update on its way through the writer.
 type change struct {
 	ctx    context.Context
-	run    func(issuer.Tx) error
+	run    func(*transaction) error
 	answer func(error)
 }
 
@@ -33,9 +34,8 @@ var errClosed = fmt.Errorf("sqlite: the store is closed: %w", evidence.ErrNotWri
 // errLate is what a change ends with whose turn did not come in time. It did not happen.
 var errLate = fmt.Errorf("sqlite: the store is busy: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable)
 
-// Update implements [issuer.Store]. It takes as long as [Config.Patience] says, about, when
-// the file is locked.
-func (s *Store) Update(ctx context.Context, run func(issuer.Tx) error) error {
+// update is [Store.Update] for what writes more than an issuer may.
+func (s *Store) update(ctx context.Context, run func(*transaction) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.config.Patience, errLate)
 	defer cancel()
 	result := make(chan error, 1)
@@ -66,14 +66,13 @@ func (s *Store) inTime(result <-chan error) error {
 // Probe writes something that nobody reads, as a change that waits for its turn, and returns
 // when it is on the disk. It says whether calls can be recorded.
 func (s *Store) Probe(ctx context.Context) error {
-	return s.Update(issuer.InTime(ctx), func(tx issuer.Tx) error {
-		t := tx.(*transaction)
+	return s.update(issuer.InTime(ctx), func(t *transaction) error {
 		var before int32
-		if err := t.db.QueryRowContext(t.ctx, "PRAGMA user_version").Scan(&before); err != nil {
+		if err := t.db.QueryRow("PRAGMA user_version").Scan(&before); err != nil {
 			return err
 		}
 		// Another number each time: one that is there already is not written.
-		_, err := t.db.ExecContext(t.ctx, fmt.Sprintf("PRAGMA user_version = %d", (int64(before)+1)&math.MaxInt32))
+		_, err := t.db.Exec(fmt.Sprintf("PRAGMA user_version = %d", (int64(before)+1)&math.MaxInt32))
 		return err
 	})
 }
@@ -233,14 +232,16 @@ func (s *Store) try(ctx context.Context, batch []*change, how care) ([]error, er
 // written before all changes have run: a change that only appends needs no
 // savepoint, and the records go into the file together.
 type transaction struct {
-	reader
+	rows.Tx
+	ctx     context.Context //nolint:containedctx // lives as long as the batch
+	db      rows.DB         // the changes' own
 	store   *Store
 	config  Config
 	raw     *statements
 	tail    *tail
 	entered bool                // there is a transaction of SQLite, and the file is this one's
-	ends    map[chainName]end   // of the chains that moved, after the changes so far
-	behind  map[chainName]end   // of those that moved with what waited for the file
+	ends    map[rows.Chain]end  // of the chains that moved, after the changes so far
+	behind  map[rows.Chain]end  // of those that moved with what waited for the file
 	used    map[string]struct{} // ids of records of the batch
 	first   int64               // place of the first of pending in the log
 	pending []evidence.Sealed   // records of the batch, in the order of the log
@@ -254,17 +255,22 @@ type transaction struct {
 	settled bool // rows of the chains are brought up to date with this batch
 	saved   bool // the change under way has written to the file, behind a savepoint where there are any
 	undo    []undone
-	broken  error // the transaction ended by itself; nothing of it may be answered with yes
+	broken  error           // the transaction ended by itself; nothing of it may be answered with yes
+	counts  issuer.Versions // of nodes that share a store, which these do not
 }
 
 func (s *Store) transaction(ctx context.Context, how care) *transaction {
 	t := &transaction{
-		store: s, config: s.config, raw: s.statements, tail: &s.tail, care: how,
-		ends: map[chainName]end{}, behind: map[chainName]end{}, used: map[string]struct{}{},
+		ctx: ctx, store: s, config: s.config, raw: s.statements, tail: &s.tail, care: how,
+		ends: map[rows.Chain]end{}, behind: map[rows.Chain]end{}, used: map[string]struct{}{},
 	}
-	t.reader = reader{ctx, (*lazy)(t)}
+	t.db = asked{ctx, (*lazy)(t)}
+	t.Tx = rows.NewTx(t.db, &t.counts, func() any { return nil })
 	return t
 }
+
+// stored returns a reader of what is in the file, the batch's own rows with it.
+func (t *transaction) stored() rows.Reader { return read(t.ctx, t.raw) }
 
 // enter begins a transaction of SQLite, with everything in it that waits for the
 // file: from here on the changes see it, and commit with it.
@@ -303,7 +309,7 @@ func (t *transaction) begin(limit int) error {
 	t.store.mu.Unlock()
 	t.first, t.taken, t.signed = t.tail.size, len(waiting), len(waiting)
 	for i, w := range waiting {
-		t.behind[chainKey(w.Record())] = end{w.Head(), t.first + int64(i)}
+		t.behind[rows.ChainOf(w.Record())] = end{w.Head(), t.first + int64(i)}
 	}
 	t.pending = append(waiting[:len(waiting):len(waiting)], t.pending...)
 	return t.put(waiting, t.first)
@@ -380,7 +386,7 @@ func (t *transaction) end(err error) error {
 
 // undone is the end of a chain before a change moved it.
 type undone struct {
-	name  chainName
+	name  rows.Chain
 	end   end
 	known bool
 }
@@ -426,7 +432,7 @@ func (t *transaction) change(c *change) error {
 }
 
 // move notes where a chain ends now.
-func (t *transaction) move(name chainName, to end) {
+func (t *transaction) move(name rows.Chain, to end) {
 	old, known := t.ends[name]
 	t.undo = append(t.undo, undone{name, old, known})
 	t.ends[name] = to

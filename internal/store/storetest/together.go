@@ -76,6 +76,9 @@ func anIDThatIsUsedFailsItsChangeAlone(t *testing.T, place Place) {
 		if !errors.Is(err, evidence.ErrNotWritten) || !strings.Contains(err.Error(), `record id "`+ids[i]+`" is already used`) {
 			t.Errorf("change %d: %v", i, err)
 		}
+		if errors.Is(err, evidence.ErrUnavailable) {
+			t.Errorf("EXT-27 change %d: %v; want no failure of the store, which would let reads go on without a record", i, err)
+		}
 	}
 	if failed != 2 {
 		t.Errorf("%d changes failed; want 2", failed)

@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
+)
+
+// Update implements [issuer.Store]. It takes as long as [Config.Patience] says at the most.
+func (s *Store) Update(ctx context.Context, change func(issuer.Tx) error) error {
+	return s.update(ctx, func(t *transaction) error { return change(t) })
+}
+
+// View implements [issuer.Store].
+func (s *Store) View(ctx context.Context, read func(issuer.Reader) error) error {
+	return s.view(ctx, func(r rows.Reader) error { return read(r) })
+}
+
+// UpdateProvider implements [provider.Store].
+func (s *Store) UpdateProvider(ctx context.Context, change func(provider.Tx) error) error {
+	return s.update(ctx, func(t *transaction) error { return change(t) })
+}
+
+// ViewProvider implements [provider.Store].
+func (s *Store) ViewProvider(ctx context.Context, read func(provider.Reader) error) error {
+	return s.view(ctx, func(r rows.Reader) error { return read(r) })
+}
+
+// UpdateApprovals implements [approval.Store].
+func (s *Store) UpdateApprovals(ctx context.Context, change func(approval.Tx) error) error {
+	return s.update(ctx, func(t *transaction) error { return change(t) })
+}
+
+// ViewApprovals implements [approval.Store].
+func (s *Store) ViewApprovals(ctx context.Context, read func(approval.Reader) error) error {
+	return s.view(ctx, func(r rows.Reader) error { return read(r) })
+}
+
+// UpdateRegistry implements [registry.Store].
+func (s *Store) UpdateRegistry(ctx context.Context, change func(registry.Tx) error) error {
+	return s.update(ctx, func(t *transaction) error { return change(t) })
+}
+
+// ViewRegistry implements [registry.Store].
+func (s *Store) ViewRegistry(ctx context.Context, read func(registry.Reader) error) error {
+	return s.view(ctx, func(r rows.Reader) error { return read(r) })
+}

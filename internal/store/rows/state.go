@@ -1,0 +1,211 @@
+package rows
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+// body is the stored form of a capability.
+type body struct {
+	issuer.Capability
+	Authority json.RawMessage
+}
+
+func encode(c issuer.Capability) ([]byte, error) {
+	b := body{Capability: c, Authority: c.Authority.JSON().AppendJSON(nil)}
+	b.Capability.Authority = powerbox.Authority{}
+	return json.Marshal(b)
+}
+
+func decode(data []byte) (issuer.Capability, error) {
+	var b body
+	if err := json.Unmarshal(data, &b); err != nil {
+		return issuer.Capability{}, fmt.Errorf("store: a stored capability is damaged: %w", err)
+	}
+	v, err := powerbox.ParseValue(b.Authority)
+	if err != nil {
+		return issuer.Capability{}, fmt.Errorf("store: capability %s is damaged: %w", b.ID, err)
+	}
+	if b.Capability.Authority, err = powerbox.ParseAuthority(v); err != nil {
+		return issuer.Capability{}, fmt.Errorf("store: capability %s is damaged: %w", b.ID, err)
+	}
+	return b.Capability, nil
+}
+
+// PutCapability implements [issuer.Tx].
+func (t Tx) PutCapability(c issuer.Capability) error {
+	data, err := encode(c)
+	if err != nil {
+		return err
+	}
+	return t.exec("capability "+c.ID,
+		"INSERT INTO capability (id, root, agent, holder, principal, grant_id, revocation_id, expires, created, made, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		c.ID, c.Root, c.Agent, c.Holder, c.Principal, c.Grant, c.RevocationID, c.Expires.Unix(), c.Created.UnixMilli(), t.made(), data)
+}
+
+// Capability implements [issuer.Reader].
+func (r Reader) Capability(id string) (issuer.Capability, error) {
+	return first(r.capabilities("SELECT body FROM capability WHERE id = ?", id))
+}
+
+// CapabilityByRevocation implements [issuer.Reader].
+func (r Reader) CapabilityByRevocation(id string) (issuer.Capability, error) {
+	return first(r.capabilities("SELECT body FROM capability WHERE revocation_id = ?", id))
+}
+
+// HeldBy and HeldByGrant select by reading nothing but one index, and of that only what is
+// live; bodies are read of what is selected. Each store tests that its planner does so.
+const (
+	HeldBy      = held + newest
+	HeldByGrant = held + ` AND grant_id = ?` + newest
+
+	held = `SELECT body FROM capability WHERE made IN (
+		SELECT made FROM capability
+		WHERE agent = ? AND holder = ? AND principal = ? AND expires > ?`
+	newest = ` ORDER BY created DESC, made DESC LIMIT ?)
+	ORDER BY created DESC, made DESC`
+)
+
+// HeldBy implements [issuer.Reader].
+func (r Reader) HeldBy(q issuer.HeldQuery) ([]issuer.Capability, error) {
+	if q.Limit < 1 {
+		return nil, errors.New("store: held by: Limit must be 1 at least")
+	}
+	if q.Grant == "" {
+		return r.capabilities(HeldBy, q.Agent, q.Holder, q.Principal, q.After.Unix(), q.Limit)
+	}
+	return r.capabilities(HeldByGrant, q.Agent, q.Holder, q.Principal, q.After.Unix(), q.Grant, q.Limit)
+}
+
+// Live implements [issuer.Reader].
+func (r Reader) Live(after time.Time) iter.Seq2[issuer.Capability, error] {
+	return func(yield func(issuer.Capability, error) bool) {
+		for data, err := range r.inOrder("SELECT body, made FROM capability WHERE made > ? AND expires > ? ORDER BY made LIMIT ?", 0, after.Unix()) {
+			var c issuer.Capability
+			if err != nil {
+				err = fmt.Errorf("store: capabilities: %w", err)
+			} else {
+				c, err = decode(data)
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (r Reader) capabilities(query string, args ...any) ([]issuer.Capability, error) {
+	var out []issuer.Capability
+	for data, err := range r.raw(query, args...) {
+		if err != nil {
+			return nil, err
+		}
+		c, err := decode(data)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// Revoke implements [issuer.Tx].
+func (t Tx) Revoke(r issuer.Revocation) (int64, error) {
+	var sequence int64
+	if r.Kind == issuer.KindRevoke {
+		err := t.db.QueryRow("SELECT sequence FROM revocation WHERE target = ? AND kind = 'revoke' AND until >= ? ORDER BY sequence LIMIT 1",
+			r.Target, unix(r.Until)).Scan(&sequence)
+		if err == nil {
+			return sequence, nil
+		}
+		if !errors.Is(err, ErrNone) {
+			return 0, fmt.Errorf("store: revocation: %w", err)
+		}
+	}
+	switch r.Kind {
+	case issuer.KindRevoke, issuer.KindFreeze, issuer.KindThaw, issuer.KindExtend, issuer.KindEpoch:
+	default:
+		return 0, fmt.Errorf("store: revocation of %q has kind %q; want revoke, freeze, thaw, extend or epoch", r.Target, r.Kind)
+	}
+	err := t.db.QueryRow(`INSERT INTO revocation (sequence, kind, target, by_whom, reason, at, until)
+		VALUES ((SELECT COALESCE(MAX(sequence), 0) + 1 FROM revocation), ?, ?, ?, ?, ?, ?) RETURNING sequence`,
+		string(r.Kind), r.Target, r.By, r.Reason, r.At.Unix(), unix(r.Until)).Scan(&sequence)
+	if err != nil {
+		return 0, fmt.Errorf("store: revocation: %w", err)
+	}
+	t.counts.Stops = sequence
+	return sequence, nil
+}
+
+// Revocations implements [issuer.Reader].
+func (r Reader) Revocations(after int64) ([]issuer.Revocation, error) {
+	return list(r, "revocations", func(row Row) (one issuer.Revocation, err error) {
+		var at, until int64
+		var kind string
+		err = row.Scan(&one.Sequence, &kind, &one.Target, &one.By, &one.Reason, &at, &until)
+		one.Kind, one.At, one.Until = issuer.Kind(kind), time.Unix(at, 0).UTC(), moment(until)
+		return one, err
+	}, "SELECT sequence, kind, target, by_whom, reason, at, until FROM revocation WHERE sequence > ? ORDER BY sequence", after)
+}
+
+// TaskOwner implements [issuer.Reader].
+func (r Reader) TaskOwner(agent, tenant, task string) (issuer.Owner, bool, error) {
+	var o issuer.Owner
+	err := r.db.QueryRow("SELECT root, principal, holder FROM task WHERE agent = ? AND tenant = ? AND task = ?", agent, tenant, task).
+		Scan(&o.Root, &o.Principal, &o.Holder)
+	if errors.Is(err, ErrNone) {
+		return issuer.Owner{}, false, nil
+	}
+	if err != nil {
+		return issuer.Owner{}, false, fmt.Errorf("store: task owner: %w", err)
+	}
+	return o, true, nil
+}
+
+// BindTask implements [issuer.Tx].
+func (t Tx) BindTask(agent, tenant, task string, o issuer.Owner) (issuer.Owner, error) {
+	err := t.exec("task owner", "INSERT INTO task (agent, tenant, task, root, principal, holder) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		agent, tenant, task, o.Root, o.Principal, o.Holder)
+	if err != nil {
+		return issuer.Owner{}, err
+	}
+	owner, _, err := t.TaskOwner(agent, tenant, task)
+	return owner, err
+}
+
+// TaskNamed implements [issuer.Reader].
+func (r Reader) TaskNamed(agent, tenant, task string) (bool, error) {
+	var named bool
+	err := r.db.QueryRow("SELECT EXISTS (SELECT 1 FROM named_task WHERE agent = ? AND tenant = ? AND task = ?)", agent, tenant, task).Scan(&named)
+	if err != nil {
+		return false, fmt.Errorf("store: named task: %w", err)
+	}
+	return named, nil
+}
+
+// NameTask implements [issuer.Tx].
+func (t Tx) NameTask(agent, tenant, task string) error {
+	return t.exec("named task", "INSERT INTO named_task (agent, tenant, task) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", agent, tenant, task)
+}
+
+// Mode implements [issuer.Reader].
+func (r Reader) Mode(agent string) (string, error) {
+	var mode string
+	err := r.db.QueryRow("SELECT mode FROM mode WHERE agent = ?", agent).Scan(&mode)
+	if err != nil && !errors.Is(err, ErrNone) {
+		return "", fmt.Errorf("store: mode: %w", err)
+	}
+	return mode, nil
+}
+
+// SetMode implements [issuer.Tx].
+func (t Tx) SetMode(agent, mode string) error {
+	t.counts.Modes++
+	return t.exec("mode", "INSERT INTO mode (agent, mode) VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET mode = excluded.mode", agent, mode)
+}

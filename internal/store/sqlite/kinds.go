@@ -1,0 +1,90 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// Update implements [issuer.Store]. It takes as long as [Config.Patience] says, about, when
+// the file is locked.
+func (s *Store) Update(ctx context.Context, change func(issuer.Tx) error) error {
+	return s.update(ctx, func(t *transaction) error { return change(t) })
+}
+
+// View implements [issuer.Store].
+func (s *Store) View(ctx context.Context, read func(issuer.Reader) error) error {
+	return s.view(ctx, func(r settled) error { return read(r) })
+}
+
+// UpdateProvider implements [provider.Store].
+func (s *Store) UpdateProvider(ctx context.Context, change func(provider.Tx) error) error {
+	return s.update(ctx, func(t *transaction) error { return change(t) })
+}
+
+// ViewProvider implements [provider.Store].
+func (s *Store) ViewProvider(ctx context.Context, read func(provider.Reader) error) error {
+	return s.view(ctx, func(r settled) error { return read(r) })
+}
+
+// UpdateApprovals implements [approval.Store].
+func (s *Store) UpdateApprovals(ctx context.Context, change func(approval.Tx) error) error {
+	return s.update(ctx, func(t *transaction) error { return change(t) })
+}
+
+// ViewApprovals implements [approval.Store].
+func (s *Store) ViewApprovals(ctx context.Context, read func(approval.Reader) error) error {
+	return s.view(ctx, func(r settled) error { return read(r) })
+}
+
+// UpdateRegistry implements [registry.Store].
+func (s *Store) UpdateRegistry(ctx context.Context, change func(registry.Tx) error) error {
+	return s.update(ctx, func(t *transaction) error { return change(t) })
+}
+
+// ViewRegistry implements [registry.Store].
+func (s *Store) ViewRegistry(ctx context.Context, read func(registry.Reader) error) error {
+	return s.view(ctx, func(r settled) error { return read(r) })
+}
+
+// The table of approvals has no time here, and that of jobs neither agent nor time: the
+// statements below look into the bodies.
+
+// PutApproval implements [provider.Tx].
+func (t *transaction) PutApproval(a provider.Approval) error {
+	return t.Keep(a, `INSERT INTO approval (id, code, agent, pending, body) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET pending = excluded.pending, body = excluded.body`, a.ID, append([]byte{}, a.Code...), a.Agent, a.Status == agentauth.Pending)
+}
+
+// PutJob implements [provider.Tx].
+func (t *transaction) PutJob(j provider.Job) error {
+	return t.Keep(j, "INSERT INTO job (id, body) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", j.ID)
+}
+
+// ForgetAgent implements [provider.Tx].
+func (t *transaction) ForgetAgent(id string) error {
+	if _, err := t.db.Exec("DELETE FROM job WHERE json_extract(CAST(body AS TEXT), '$.Agent') = ?", id); err != nil {
+		return fmt.Errorf("sqlite: jobs of an agent to forget: %w", err)
+	}
+	return t.ForgetHostAgent(id)
+}
+
+// ForgetAnswered implements [provider.Tx].
+func (t *transaction) ForgetAnswered(before time.Time) error {
+	at := before.UTC().Format(time.RFC3339)
+	for _, statement := range []string{
+		"DELETE FROM approval WHERE julianday(json_extract(CAST(body AS TEXT), '$.Expires')) < julianday(?)",
+		"DELETE FROM job WHERE julianday(json_extract(CAST(body AS TEXT), '$.Created')) < julianday(?)",
+	} {
+		if _, err := t.db.Exec(statement, at); err != nil {
+			return fmt.Errorf("sqlite: approvals and jobs to forget: %w", err)
+		}
+	}
+	return nil
+}
