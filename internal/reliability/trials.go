@@ -235,7 +235,7 @@ func killPrimary(ctx context.Context, t *Town) (string, error) {
 	if err := t.standby.Follow(t.primary, "standby", "fsync=on"); err != nil {
 		return "", err
 	}
-	return "the old primary comes back as the standby; until then nothing is acknowledged", t.writes(ctx)
+	return "the old primary returns as the standby; until then nothing is acknowledged", t.writes(ctx)
 }
 
 // writes waits until something can be written.
@@ -307,7 +307,7 @@ func cutGateway(ctx context.Context, t *Town) (string, error) {
 	}
 	t.Log("cut off: %d calls went through, denied after %v with a lease of %v", went, denied.Sub(cut).Round(10*time.Millisecond), t.Lease)
 	t.front.partition(g.id, false)
-	return fmt.Sprintf("it went on within its lease of %v and denied after it", t.Lease), until(ctx, 20*time.Second, func() error {
+	return fmt.Sprintf("it continued within its lease of %v, and denied afterwards", t.Lease), until(ctx, 20*time.Second, func() error {
 		code, err := direct.search(ctx)
 		if code != "" {
 			err = errors.New(code)
