@@ -35,8 +35,8 @@ func (b *bench) control() error {
 	}
 	acknowledged, lost, err := t.Control(b.ctx)
 	if err == nil {
-		b.page.others = append(b.page.others, fmt.Sprintf("The control: with asynchronous replication and `durability: single`, kill -9 of the standby and two seconds later of the primary, "+
-			"%d of %d decisions that were acknowledged are lost.", lost, acknowledged))
+		b.page.others = append(b.page.others, fmt.Sprintf("The control uses asynchronous replication and `durability: single`, with kill -9 of the standby and two seconds later of the primary. "+
+			"%d of %d acknowledged decisions are lost.", lost, acknowledged))
 		if lost == 0 {
 			err = errors.New("nothing is lost with asynchronous replication, so the trials would find nothing")
 		}
