@@ -30,4 +30,24 @@
 // Whoever holds a signing key and the store can write a whole history anew. A
 // checkpoint that somebody else has kept ([Trust.Seen]) is what makes that
 // visible.
+//
+// # Batches
+//
+// A record's hash covers the record before it, so a signature over the last record
+// of a chain covers all of them. With evidence.signatures: batch the store signs
+// only the last record of each chain in a commit. The record says so inside its hash
+// (powerbox.signatures), so a record whose signature was removed is not one of a
+// batch. The verifier decides whether that suffices, by batches in its trust file. A
+// record that is handed out alone is covered by the checkpoint.
+//
+// # Second verifier
+//
+// verify.mjs is a second, independent implementation in one file of JavaScript
+// without dependencies, embedded by [JavaScript]. An auditor trusts neither the
+// server nor the binary, and Node or a browser is everywhere. It shares no code with
+// Go and has its own JSON reader, because JSON.parse takes the last of two members
+// and rounds numbers. Both give the same verdicts, kinds, lines and ids, and tests
+// compare them. An algorithm that the platform lacks is unverifiable, a third
+// verdict. Where the two could only agree by imitating an accident of Go, Go was
+// made strict.
 package evidence

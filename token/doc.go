@@ -19,4 +19,13 @@
 //
 // The package takes bytes, keys and times. It opens nothing, reads no clock
 // and knows no network.
+//
+// # Memo
+//
+// The memo finds a verified prefix by a seeded, non-cryptographic hash of its length
+// and its last 64 bytes. It then compares all bytes, and the fingerprint of the key
+// set, so a collision cannot be a hit. A SHA-256 over the chain would give the same
+// guarantee for 0.2 to 0.4 us more on every call. Refused chains are not stored. A
+// caller that fills the memo evicts entries of others, which costs them one cold
+// verification.
 package token

@@ -15,4 +15,14 @@
 //   - Where a score has to be had and cannot, it is [None].
 //
 // Source: the A2A extension document, section 6, as the requirements read it.
+//
+// # Whose score
+//
+// A caller's score is that of the protected agent of its configured name. Other
+// callers have [None], so that a new name does not wash off an old score (ATK-52).
+// "No history is 1.0" holds only for agents behind a gateway, which sees every
+// outcome. The server reads the log to compute scores and stores none: a tally in
+// the commit would be a second truth. A stale score counts as the lowest after 30
+// seconds. Ending a task needs no level: a caller with less trust must be able to
+// stop. A token carries no score, because it would be stale and self-reported.
 package trust

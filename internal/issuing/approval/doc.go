@@ -7,4 +7,20 @@
 // answer narrows and never widens; it is bound to exactly what was shown, and is
 // on record with who gave it; what it gives is used once, and for nothing else
 // than what was asked.
+//
+// # Webhooks
+//
+// A message is stored in the transaction that asks, answers or ends the question,
+// and sent from there: delivery is at least once, with one id for every try. From
+// memory, a restart would lose it, and the question would end with a denial that
+// nobody chose. A separate queue would hold messages of transactions that did not
+// commit.
+//
+// # Attempts of guards
+//
+// A guard keeps the attempt itself. Its question is a held call without bytes, whose
+// key is the digest of the attempt, and the same evaluation finds it again. So stock
+// AuthZEN clients need no new request, header or id. The digest omits the proof,
+// which is used once, and the trace. The approval gives a capability for one call,
+// and the gate decides the attempt again under it.
 package approval

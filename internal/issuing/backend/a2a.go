@@ -17,7 +17,7 @@ import (
 )
 
 // A2A is one skill of an A2A agent over JSON-RPC: a call is a message with one data
-// part {skill, arguments}, as the gateway carries a2a/skill/invoke (ADR 4).
+// part {skill, arguments}, as the gateway carries a2a/skill/invoke.
 type A2A struct {
 	HTTP
 	URL     string // where the agent takes JSON-RPC

@@ -2,6 +2,15 @@
 // list, freeze and thaw, and the enrolment of gateways with what they ship. It is the only writer of state. Every use case is one transaction of
 // the [Store], with its evidence in it: what is not recorded did not happen,
 // and a denial is a record too.
+//
+// # Replaying decisions
+//
+// powerbox policy diff replays recorded decisions at the running server under other
+// policies. Records have a pseudonym for the user and neither roles nor attributes,
+// so a file of records is not enough, and must not be. A call is asked as the veto
+// at use asks; a granted request is issued again without effect. Decisions that
+// cannot be replayed are counted by reason, never guessed. Calls by role are among
+// them: roles in every record would be personal data in what is kept longest.
 package issuer
 
 import (

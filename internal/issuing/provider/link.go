@@ -12,7 +12,7 @@ import (
 )
 
 // Linking is a host that would get a user, or whose user's agents would have more at
-// once, as whoever decides about it sees it (AAP-U4, ADR 101).
+// once, as whoever decides about it sees it (AAP-U4).
 type Linking struct {
 	Host    Host
 	User    string  // whom the host would be of, or is

@@ -2,6 +2,15 @@
 // and those that an operator registered. It answers who will do for a task, before
 // anything is sent to anybody, and tells nobody of an agent that they may not see
 // (CARD-19, EXT-40).
+//
+// # Acceptance
+//
+// The operator who registers a card accepts it. A source that answers with another
+// card changes nothing: the new card waits, with its differences, until an operator
+// accepts its digest. Answering from a changed card at once would mean that callers
+// rely on it before anyone looked (ATK-53). Agents do not register themselves,
+// because a card is only a claim. A session sees a protected agent if policy could
+// grant it anything of that agent, and other listings if the operator names it.
 package registry
 
 import (

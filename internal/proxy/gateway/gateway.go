@@ -1,14 +1,3 @@
-// Package gateway is the reverse proxy in front of agents. It reads the bytes
-// of a call, has the gate decide, and forwards the very bytes that were
-// checked. What it adds is a signed context header, what it takes away are
-// credentials that are its own.
-//
-// Bodies pass as they are, with these exceptions: the methods of the extension
-// become messages for an agent that does not know them; cards, also those in
-// answers, get our URLs; tasks of others are cut out of lists, whose page tokens
-// are sealed, and a context of somebody else is asked for as one that nobody has;
-// a stream that may not go on ends with an event of ours; with a relay for events
-// the agent has our address in the place of the caller's.
 package gateway
 
 import (

@@ -17,7 +17,7 @@ import (
 
 // Revision 2026-07-28 of MCP has no sessions and no requests of the server: a result
 // asks the client, who calls again with the answers; changes are told in the answer to
-// subscriptions/listen; and results say who may keep them (ADR 100).
+// subscriptions/listen; and results say who may keep them.
 
 // tryListening tries the operation of a subscription for every resource that the caller
 // wants to be told of. It reports false where there is no such operation.

@@ -17,7 +17,7 @@ import (
 )
 
 // Tasks of the gateway's own are in the list of whose they are: before those of the
-// agent behind, newest first (ADR 77). Where the caller says how large pages are,
+// agent behind, newest first. Where the caller says how large pages are,
 // they have pages of their own, so that what the agent is asked stays as it came.
 
 // ownPage begins a token of a page of ours; what follows is the last task of the

@@ -9,4 +9,14 @@
 // environment, and no more; whatever it writes is read within limits, and what
 // could be read in two ways ends it; it is ended by its own id, with what it
 // started.
+//
+// # Why a RoundTripper
+//
+// Deciding on the lines themselves would be a second binding with its own rules. A
+// bridge in front would be one more process that sees everything, and would share
+// one child among all callers. The command is on the gateway's own command line and
+// never in the server's configuration, because a captured server could otherwise run
+// anything at its gateways. The child gets a short list of environment variables,
+// because a gateway's environment has secrets. A session is a process, so that its
+// memory is never another caller's.
 package stdio

@@ -15,6 +15,15 @@
 //     clocks. When it is over, the answers are [Subscriber.Stale].
 //  5. An operator can extend the lease for a planned outage, by an event of the
 //     sequence, for an hour at the most, for calls that only read.
+//
+// # Who has an event
+//
+// A gateway's signed question for the status carries its number and its lease, so
+// the server knows which gateways enforce an event. powerbox revoke --wait waits for
+// the others until the event's second and their lease are over, at most 31 seconds:
+// the last statement without the event was signed before that. The server keeps the
+// answers in memory. Acknowledgements on the stream would need a second direction,
+// and relays pass only one.
 package feed
 
 import (

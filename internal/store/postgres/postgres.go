@@ -14,6 +14,15 @@
 // looked for by its token before it is made again; SQL is what CockroachDB has, too,
 // but for the timeline that tells a failover
 // (no advisory locks, no NOTIFY, no triggers).
+//
+// # Stopped nodes
+//
+// A node that is stopped in a change keeps the row of the log's head locked, and all
+// others wait. So every connection has idle_in_transaction_session_timeout at 5 s:
+// the database ends the transaction, and the row goes to the next node. The stopped
+// node finds by its token that nothing was committed, and repeats its changes. A
+// lease by time would need clocks that agree. The TCP timeout does not help, because
+// the kernel of a stopped process still answers.
 package postgres
 
 import (

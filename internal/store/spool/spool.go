@@ -6,6 +6,25 @@
 // waits); the files hold one chain of one agent and one recorder, sealed and
 // signed here; what was never acknowledged may be cut off after a crash, what
 // was may not; a spool that cannot write any more writes nothing more.
+//
+// # Form
+//
+// Files are named by their first sequence. A frame has a magic number, the batch
+// number, a flag on the last of a batch, the length, a CRC-32C and the sealed
+// record. A batch is what one fsync covers, and begins only after the batch before
+// it is on the disk. So an incomplete batch at the end was never acknowledged and is
+// cut off. Damage before a later batch was acknowledged, and the spool refuses to
+// open. Segments are plain files and not bbolt, because a torn write of a list is
+// easier to explain to an auditor. The spool is not part of package evidence, which
+// opens no files.
+//
+// # Full disk
+//
+// A failed write differs from a failed sync. After a failed write the file is cut
+// back to the synced length, and the next record may be written. After a failed sync
+// the spool stops: the kernel may have dropped pages that it calls clean. Some file
+// systems (NFS, some quotas) report a full disk only at the sync, so a gateway there
+// must be restarted.
 package spool
 
 import (

@@ -6,6 +6,44 @@
 // checkpoint and commits with synchronous FULL: a change that was answered is on the
 // disk, with its record, its leaf and a checkpoint over it. With [Config.Spool],
 // records that come without anything else are on the disk ahead of the file.
+//
+// # One index
+//
+// A record must cost no more than a row of a plain table, because every action waits
+// for it. So the table of records has one index, on the id, which is a ULID and
+// grows at its end. Queries read records newest first and search their bytes:
+// canonical JSON has one spelling for a member. More indexes would cost six texts
+// and up to eight pages for every record. The end of a chain is stored every 4,096
+// records; a start reads the records behind it. A batch fails with its first
+// repeated id, and its changes run again. A change can therefore run twice and must
+// set all that it sets anew.
+//
+// # Journal
+//
+// With [Config.Spool], a batch that only appends is acknowledged after one fsync of
+// a journal beside the file. The file takes such records in about 100 ms later, and
+// always before a change of anything else and before a read. So readers see every
+// acknowledged record, and state never commits before earlier records. The writer
+// alone appends to the chain, so server and gateway share one recorder. At most
+// 16,384 records or 64 MiB wait; then every batch goes through the file. The journal
+// grows by 1 MiB of zeros, because writing into existing room costs the disk half.
+// At a start the file takes in the journal first. The store does not open if the
+// journal does not follow the file, or is damaged before its last batch.
+//
+// # Giving way
+//
+// Calls wait for the journal, not for the file. While the file takes records in, it
+// therefore lets other goroutines run between statements, unless the writer waits
+// for the file. The write-ahead log is copied in pieces of about a hundred pages.
+//
+// # Savepoints
+//
+// A batch begins without savepoints, because with them SQLite copies every page that
+// is written. If a change fails after it has written, the batch is rolled back and
+// runs again with savepoints, and so do the next 64 batches. If SQLite may have
+// ended the transaction (disk full, I/O error, no memory, busy, interrupted), no
+// change of the batch continues. [Store.View] has up to 8 connections with compiled
+// statements, because compiling took a tenth of a registration.
 package sqlite
 
 import (
