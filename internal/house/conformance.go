@@ -193,7 +193,7 @@ func renderConformance(reqs []requirement, rows []row) string {
 		if i < len(reqs) {
 			title = reqs[i].title
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.id, r.level, cell(title), r.status, cell(strings.Join(r.tests, "<br>")), cell(r.note))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.id, r.level, cell(title), r.status, cell(testNames(r.tests)), cell(r.note))
 	}
 	return b.String()
 }
@@ -232,6 +232,14 @@ func sectionTitle(prefix string) string {
 		return "attacks, each tried in a test"
 	}
 	return prefix
+}
+
+// testNames writes the tests of a row as code, one on a line.
+func testNames(tests []string) string {
+	if len(tests) == 0 {
+		return ""
+	}
+	return "`" + strings.Join(tests, "`<br>`") + "`"
 }
 
 // cell keeps a bar in the text from ending the table cell.
