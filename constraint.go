@@ -258,7 +258,7 @@ func constraintList(cs []Constraint) Value {
 	return listOf(vs)
 }
 
-// inside returns the constraints that c is made of; none but for all and any.
+// inside returns the constraints that c is made of; none except for all and any.
 func inside(c Constraint) []Constraint {
 	switch c := c.(type) {
 	case All:

@@ -133,7 +133,7 @@ func mergeClauses(cs []Constraint) []Constraint {
 			continue
 		}
 		// The result may be of another type: two ranges can leave one number,
-		// or none. Whoever has a finite set filters it by all the rest.
+		// or none. Anyone who has a finite set filters it by all the rest.
 		out[i] = normalise(merge(out[i], c))
 	}
 	return distinct(out)

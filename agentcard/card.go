@@ -175,7 +175,7 @@ func (c Card) SecuritySchemes() []string {
 func (c Card) Signed() bool { return len(c.root.get("signatures").elements()) > 0 }
 
 // Digest names exactly what the card says: SHA-256, in hexadecimal behind
-// "sha256:", of the card in the form of RFC 8785 without its signatures. Whoever
+// "sha256:", of the card in the form of RFC 8785 without its signatures. Anyone who
 // agreed to something on the ground of a card can pin it (CARD-13).
 func (c Card) Digest() string {
 	if !c.root.is('{') {

@@ -2,7 +2,7 @@ package agentcard
 
 import "fmt"
 
-// Hop is one delegation on a path: somebody hands work to the agent with this
+// Hop is one delegation on a path: someone hands work to the agent with this
 // card.
 type Hop struct {
 	From  string // who delegates

@@ -2,7 +2,7 @@ package agentcard
 
 import "fmt"
 
-// Event is one step of a delegation as somebody saw it, for conformance
+// Event is one step of a delegation as someone saw it, for conformance
 // (CARD-17).
 type Event struct {
 	Event string `json:"event"` // check, send, stream or status
@@ -32,7 +32,7 @@ const (
 	// InvariantStreaming: an agent that does not declare streaming_message streams
 	// no messages, and one that does not declare streaming streams nothing.
 	InvariantStreaming = "no_undeclared_streaming"
-	// InvariantBefore: whoever sends has checked the card of the receiver before,
+	// InvariantBefore: anyone who sends has checked the card of the receiver before,
 	// found it compatible, and sends in the version and to the place that the check
 	// chose. What a check refuses is never sent.
 	InvariantBefore = "mismatch_found_before_delegation"

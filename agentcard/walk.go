@@ -86,7 +86,7 @@ func (l *linter) there(pointer string, n *node, c field, f *form) {
 // requiring names who requires a field of this card.
 func (l *linter) requiring(c field) dialects { return c.required & l.speaks }
 
-// value checks the type of a member and goes on below it.
+// value checks the type of a member and continues below it.
 func (l *linter) value(pointer string, v *node, c field) {
 	switch c.shape {
 	case text:

@@ -21,7 +21,7 @@ const (
 // tables is how many tables there are.
 var tables atomic.Int32
 
-// table holds multiples of a public key's inverse, so that no point has to be doubled to
+// table holds multiples of a public key's inverse, so that no point must be doubled to
 // multiply it. All of it is public: nothing depends on how long a multiplication takes.
 type table struct {
 	public   [PublicKeySize]byte

@@ -52,7 +52,7 @@ func (b *Body) Commitment() string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// Detach has the record commit to a body. Whoever seals the record stores the
+// Detach has the record commit to a body. Anyone who seals the record stores the
 // body beside it.
 func (r *Record) Detach(b *Body) {
 	r.Detached, r.Details.BodyCommitment = b, b.Commitment()
@@ -167,7 +167,7 @@ func (v *verifier) readBody(line []byte) {
 }
 
 // countErased counts the bodies that are not here because they were erased. Who did
-// not sign, or may not, says nothing of bodies, and neither does whoever signs for
+// not sign, or may not, says nothing of bodies, and neither does anyone who signs for
 // one agent, not even of its own (ATK-70).
 func (v *verifier) countErased() {
 	gone := map[string]bool{}

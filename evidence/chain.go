@@ -47,7 +47,7 @@ func Seal(head Head, record Record, signer Signer) (Sealed, error) {
 	return sealed.Sign(signer)
 }
 
-// SealToSign is [Seal] without its last step, for whoever has many signatures to
+// SealToSign is [Seal] without its last step, for anyone who has many signatures to
 // make at once: [Sealed.Sign] makes it. Until then the record is not to be
 // stored or shown.
 func SealToSign(head Head, record Record, signer Signer) (Sealed, error) {

@@ -10,7 +10,7 @@ import (
 // that a long bundle is not begun anew after an interruption, nor a later one of
 // the same log. It remembers signatures and never verdicts: hashes, chains and
 // the tree are checked every time. A record is known by its leaf, which holds its
-// hash and that of its signature; its key is in what was hashed. Whoever can write
+// hash and that of its signature; its key is in what was hashed. Anyone who can write
 // to where it is kept can have a signature passed over.
 type Checked struct {
 	found func(leaf tlog.Hash)

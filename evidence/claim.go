@@ -9,7 +9,7 @@ import (
 )
 
 // Claim is what a record is presented for. A record that verifies proves what it
-// says and nothing else: whoever acts on one says first what it has to say, and
+// says and nothing else: anyone who acts on one says first what it has to say, and
 // what is known of the present that the record cannot know (ATK-45).
 type Claim struct {
 	// Members are what members of the record must be, by the names that

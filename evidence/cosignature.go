@@ -108,7 +108,7 @@ func (c Cosigner) Key() WitnessKey { return c.key }
 
 // Cosign returns the line of a signed note that says: as of that time, this is the
 // largest checkpoint of the log that the witness has seen, and all that it saw
-// before are beginnings of it. Whoever calls it must have made sure of that, and
+// before are beginnings of it. Anyone who calls it must have made sure of that, and
 // have it on the disk ([Submission.Check]).
 func (c Cosigner) Cosign(checkpoint Checkpoint, at time.Time) string {
 	seconds := uint64(max(at.Unix(), 0))

@@ -27,8 +27,8 @@
 // exports; [Verify] checks an export and names everything that is wrong. One record
 // alone goes with a [Proof] and is checked by [VerifyRecord].
 //
-// Whoever holds a signing key and the store can write a whole history anew. A
-// checkpoint that somebody else has kept ([Trust.Seen]) is what makes that
+// Anyone who holds a signing key and the store can write a whole history anew. A
+// checkpoint that someone else has kept ([Trust.Seen]) is what makes that
 // visible.
 //
 // # Batches

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// formReader reads a record. When it is no longer sure it goes on, and what it
+// formReader reads a record. When it is no longer sure it continues, and what it
 // has read is not used.
 type formReader struct {
 	source string

@@ -16,7 +16,7 @@ var ErrOutcome = errors.New("evidence: an outcome that does not count")
 func (r Record) IsOutcome() bool { return r.Details.OutcomeOf != "" }
 
 // Follows returns an [ErrOutcome] unless an outcome record may count for that
-// decision: whoever signs one chain says nothing of the decisions of another one
+// decision: anyone who signs one chain says nothing of the decisions of another one
 // (ATK-71).
 func (r Record) Follows(decision Record) error {
 	of := decided{placeOf(decision), decision.OutcomeStatus == Pending}

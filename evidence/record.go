@@ -101,7 +101,7 @@ type Signatures string
 
 // The ways to sign. With Batched, a record may be covered by the signature of a
 // later one of its chain, over a hash that every record before it is part of. A
-// verifier has to be told that this is enough ([Trust.Batches]).
+// verifier must be told that this is enough ([Trust.Batches]).
 const (
 	Each    Signatures = ""
 	Batched Signatures = "batch"
@@ -145,7 +145,7 @@ func (e *LateError) Error() string {
 func (e *LateError) Unwrap() error { return ErrUnavailable }
 
 // ErrNotWritten is wrapped by a recorder's error when a record did not become
-// durable. The caller must not go on with the action (EXT-27).
+// durable. The caller must not continue with the action (EXT-27).
 var ErrNotWritten = errors.New("evidence record was not written, so the action must not proceed")
 
 // Outcome returns the second record of a decision that was recorded as Pending:

@@ -27,7 +27,7 @@ type Recorders struct {
 	Chains []ListedChain `json:"chains"` // those that have begun
 }
 
-// ListedChain is a chain that somebody knows of.
+// ListedChain is a chain that someone knows of.
 type ListedChain struct {
 	AgentID  string  `json:"agent_id"`
 	Recorder string  `json:"recorder"`

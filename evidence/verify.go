@@ -24,7 +24,7 @@ type Trust struct {
 	RecordKeys []PinnedKey `json:"record_keys"`
 	// Batches says that a record need not have a signature of its own where it
 	// says so and a later record of its chain is signed by its key ([Batched]).
-	// Optional; without it every record has to be signed.
+	// Optional; without it every record must be signed.
 	Batches bool `json:"batches,omitempty"`
 	// Seen are checkpoints of the same log that the verifier has opened before.
 	// Optional; with one, a log that was cut back or rewritten is found even when

@@ -176,7 +176,7 @@ func (g *Graph) components() (of []int, order [][]int) {
 	return of, order
 }
 
-// Reached is an agent within somebody's reach.
+// Reached is an agent within someone's reach.
 type Reached struct {
 	Agent      string   `json:"agent"`
 	Through    []string `json:"through"`    // agents in between, along a shortest way of wires

@@ -164,7 +164,7 @@ func (c *Call) path(origin string) []Reason {
 	return c.Path(origin)
 }
 
-// observe lets a denied call go on where the operator only looks on, unless an
+// observe lets a denied call continue where the operator only looks on, unless an
 // operator has stopped it.
 func (g *Gate) observe(call *Call, v Verdict) Verdict {
 	if call.Mode == Observe && !v.Allowed && !slices.ContainsFunc(v.Reasons, isFrozen) {
@@ -256,7 +256,7 @@ func (v Verdict) waiting(call *Call) Verdict {
 }
 
 // useSession uses up the proof of the caller where others take it, too (ATK-20). A
-// call on ambient authority of a caller without a session rests on no proof: whoever
+// call on ambient authority of a caller without a session rests on no proof: anyone who
 // makes up keys must not fill what is remembered of others.
 func (g *Gate) useSession(call *Call, basis Basis, now time.Time) []Reason {
 	c := call.Caller
@@ -493,7 +493,7 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 	return g.scoped(call, now)
 }
 
-// foreign refuses a task or context of somebody else (ATK-18).
+// foreign refuses a task or context of someone else (ATK-18).
 func foreign(call *Call, held Held) []Reason {
 	if call.Owns == nil || call.Owns(held) {
 		return nil

@@ -63,7 +63,7 @@ func (g *Gate) throughAgents(call *Call, held Held) []string {
 // stale is the reason where it is not known what was revoked or frozen.
 var stale = Reason{Code: CodeStale, Link: -1, Message: "what was revoked or frozen is not known here now, so nothing goes on; try again in a moment"}
 
-// isFrozen recognises the reason that no mode lets a call go on with.
+// isFrozen recognises the reason that no mode lets a call continue with.
 func isFrozen(r Reason) bool { return r.Code == CodeFrozen }
 
 // Await returns when a verdict no longer holds, with the reason, or when ctx

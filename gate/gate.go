@@ -6,8 +6,8 @@
 // Caps(B) meet Scope(A) meet the capability, and Required must lie within it
 // (GATE-1); several capabilities are never joined; policy can only subtract;
 // nothing is allowed unless its record is durable, except where the operator
-// chose to look on, or to go on reading ([Degraded]); what an operator has frozen is denied in every mode; the same call under the same declarations has the same
-// answer, whoever is asked (GATE-11).
+// chose to look on, or to continue reading ([Degraded]); what an operator has frozen is denied in every mode; the same call under the same declarations has the same
+// answer, regardless of who is asked (GATE-11).
 //
 // The package knows no protocol, no store and no clock. What it needs is in
 // the interfaces that it declares.
@@ -83,7 +83,7 @@ type Presented struct {
 	Reference string // id of a capability on record
 	Scopes    *PresentedScopes
 	// Kept is a capability that was verified here when something was asked for that
-	// goes on by itself, such as the posting of events. Whoever sets it vouches that
+	// continues by itself, such as the posting of events. Anyone who sets it vouches that
 	// nobody has changed it since; whether it still holds is decided as for any.
 	Kept *Held
 }
@@ -170,10 +170,10 @@ type Call struct {
 	// Body is what the record commits to and does not hold, nil for nothing.
 	Body *evidence.Body
 	// Owns reports whether the tasks and contexts that the call names belong to
-	// whoever presents held, or, with the zero Held, to the caller. nil where
+	// anyone who presents held, or, with the zero Held, to the caller. nil where
 	// the call names none.
 	Owns func(held Held) bool
-	// Approval says that a person must approve this very call: it goes on under a
+	// Approval says that a person must approve this very call: it continues under a
 	// capability that was given for it alone, and under anything else it waits.
 	Approval bool
 	// Last is asked when everything else allows the call, before a proof is used
@@ -320,7 +320,7 @@ const (
 type Verdict struct {
 	Allowed bool // whether the call goes on
 	// Waits reports that nothing but a person's approval is missing. The call does
-	// not go on; Under is what it would go on under.
+	// not continue; Under is what it would continue under.
 	Waits   bool
 	Basis   Basis
 	Held    Held               // of the capability that allowed it
@@ -362,7 +362,7 @@ func (v Verdict) Required() []powerbox.Operation {
 }
 
 // Check resolves, decides and records one call, in this order, and returns
-// whether it may go on. It never returns an allowing verdict that is not
+// whether it may continue. It never returns an allowing verdict that is not
 // recorded, but in Observe and in what [Degraded] admits, where the operator
 // chose so.
 func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
@@ -390,7 +390,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	if note != nil {
 		record.Details.Reasons = append(record.Details.Reasons, reasonsOf([]Reason{*note})...)
 	}
-	// What went on without a record comes before what has one again. Where it
+	// What continued without a record comes before what has one again. Where it
 	// cannot be written, this record cannot either.
 	_ = g.settle(ctx, call.Target.ID)
 	sealed, err := g.write(ctx, record, &v)
@@ -424,7 +424,7 @@ func (g *Gate) took(ctx context.Context, step string, call *Call, begin time.Tim
 }
 
 // Recheck reports why a verdict no longer holds: an operator stopped what it is
-// about, the capability, or the session that it rests on in the place of one, has
+// about, the capability, or the session that it rests on instead of one, has
 // expired, or one of the capability's links was revoked. Streams ask
 // before every event, and [Gate.Await] in between.
 func (g *Gate) Recheck(v Verdict) (Reason, bool) {

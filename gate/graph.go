@@ -19,7 +19,7 @@ type Span struct {
 	Patterns []powerbox.Pattern
 }
 
-// Wire is a delegation that somebody built: From hands tasks to To.
+// Wire is a delegation that someone built: From hands tasks to To.
 type Wire struct {
 	From, To string
 	Requires []powerbox.Operation // what such a task needs; none is a violation (GATE-5)

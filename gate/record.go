@@ -44,7 +44,7 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 	}
 	if v.Held.Capability == "" {
 		// Who is refused before it could be verified is still worth knowing to
-		// whoever looks into it.
+		// anyone who looks into it.
 		if holder, capability := claimed(call); holder != "" {
 			r.Details.Capability = capability
 			if r.Details.Requester == unknown {

@@ -176,7 +176,7 @@ func extensionParams(card powerbox.Value) (powerbox.Value, bool) {
 	return powerbox.Value{}, false
 }
 
-// checkIssuer refuses a card that speaks for somebody else: a proof is made
+// checkIssuer refuses a card that speaks for someone else: a proof is made
 // for the issuer, so the calls must go to it or below it.
 func (a Agent) checkIssuer() error {
 	u, err := url.Parse(a.Issuer)

@@ -202,7 +202,7 @@ func (c *Client) readCapabilities(agent Agent, method string, raw json.RawMessag
 }
 
 // accept takes a capability in. One that is not for our key, or not from the
-// agent that was asked, would be of no use and is refused at once.
+// agent that was asked, would be useless and is refused at once.
 func (c *Client) accept(agent Agent, w wireCapability) (Capability, error) {
 	out := Capability{
 		ID: w.ID, Agent: agent.Issuer, Grant: w.Grant, Operations: w.Operations, Expires: w.Expires,

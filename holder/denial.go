@@ -28,7 +28,7 @@ func (d *Denied) Error() string { return fmt.Sprintf("denied (%s): %s", d.Code, 
 func (*Denied) Unwrap() error { return powerbox.ErrDenied }
 
 // CallError is a JSON-RPC error that is no denial: the call is wrong, or the
-// agent failed. The caller should mend the call.
+// agent failed. The caller should fix the call.
 type CallError struct {
 	RPC     int           // JSON-RPC error code
 	Code    powerbox.Code // stable reason; "" where the agent gives none

@@ -11,7 +11,7 @@ import (
 )
 
 // Narrowing is what is left of a capability that its holder narrows offline.
-// Nil and zero members stay as they are, but for Depth: what is not given may
+// Nil and zero members stay as they are, except for Depth: what is not given may
 // not be passed on.
 type Narrowing struct {
 	Operations []string // as the capability has them, or qualified

@@ -26,7 +26,7 @@ type Link struct {
 
 // Link passes a scope token on to another agent, offline (EXT-8): a link that the
 // holder's key signs, behind those that it has already. Nothing of it is secret:
-// it is of no use without the key of whom it is for. What is wider is refused, and
+// it is useless without the key of whom it is for. What is wider is refused, and
 // the error names it.
 func (c *Client) Link(held Capability, l Link) (Capability, error) {
 	if err := c.check(); err != nil {

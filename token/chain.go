@@ -264,12 +264,12 @@ type Options struct {
 	Revoked func(id string) bool
 	// Operation is what the chain is to be used for. Optional: where it is set,
 	// a chain whose last token does not name it is refused before any signature
-	// is checked. That saves work and decides nothing: whoever sets it still
+	// is checked. That saves work and decides nothing: anyone who sets it still
 	// asks [powerbox.Decide].
 	Operation powerbox.Operation
 }
 
-// UnsafeNothingRevoked is the Revoked of somebody who has no list of what is
+// UnsafeNothingRevoked is the Revoked of someone who has no list of what is
 // revoked, such as a holder before it derives.
 func UnsafeNothingRevoked(string) bool { return false }
 

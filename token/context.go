@@ -124,7 +124,7 @@ func (s *Contexts) readable(authority []byte) error {
 	return nil
 }
 
-// refused is why VerifyContext would refuse c whatever the time, but for its
+// refused is why VerifyContext would refuse c whatever the time, except for its
 // authority.
 func (c *Context) refused() error {
 	within := func(name, text string, least int) error {

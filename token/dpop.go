@@ -30,7 +30,7 @@ type DPoPRequest struct {
 }
 
 // DPoP is a verified DPoP proof. It does not say that the proof is used for
-// the first time: whoever verifies it must remember ID per key, for twice the
+// the first time: anyone who verifies it must remember ID per key, for twice the
 // window.
 type DPoP struct {
 	Key      PublicKey

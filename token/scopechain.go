@@ -232,7 +232,7 @@ func (v VerifiedScopes) Token() *ScopeToken { return v.token }
 
 // Delegate signs a link that continues a chain, offline: the signer must be the
 // one that the last of it was given to, and what it passes on must lie within
-// what it has. Whoever enforces the link looks at it again. Errors are
+// what it has. Anyone who enforces the link looks at it again. Errors are
 // [*ScopeError], with the place that the new link would have.
 func Delegate(signer PartySigner, t *ScopeToken, links []*DelegationLink, c LinkClaims) ([]byte, error) {
 	n := len(links)

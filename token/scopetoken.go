@@ -72,7 +72,7 @@ func (l *DelegationLink) Claims() LinkClaims { return l.claims }
 func (s *statement) Hash() string { return DigestOf(s.signed) }
 
 // RevocationID returns the id by which a link is revoked: that of its delegator,
-// delegate and nonce (EXT-9). Whoever knows these can name a link that it has
+// delegate and nonce (EXT-9). Anyone who knows these can name a link that it has
 // never seen.
 func (l *DelegationLink) RevocationID() string {
 	return LinkRevocationID(l.claims.Delegator, l.claims.Delegate, l.claims.Nonce)

@@ -12,7 +12,7 @@
 //     decision, as its recorder saw it. What was denied, what the caller broke
 //     off or asked for wrongly, and what the gateway itself could not do is not
 //     the agent's doing.
-//   - Where a score has to be had and cannot, it is [None].
+//   - Where a score must be had and cannot, it is [None].
 //
 // Source: the A2A extension document, section 6, as the requirements read it.
 //

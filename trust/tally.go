@@ -80,7 +80,7 @@ func (t *Tally) await(id string, chain evidence.ChainID) {
 // Counts are what was added so far.
 func (t *Tally) Counts() Counts { return t.counts }
 
-// works reports whether a decision let the agent do something for somebody else.
+// works reports whether a decision let the agent do something for someone else.
 // Reading what it did, as often as one likes, is no work of its, and what it asks
 // of itself speaks for nobody (EXT-20).
 func works(r evidence.Record) bool {

@@ -128,7 +128,7 @@ func processor() string {
 	return runtime.GOARCH
 }
 
-// writeTo puts the section into a page, in the place of the one that is there.
+// writeTo puts the section into a page, instead of the one that is there.
 func writeTo(file, section string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {

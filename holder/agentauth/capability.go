@@ -154,7 +154,7 @@ func (c *Client) viewer(ctx context.Context, p Provider, v View) (identity strin
 	}, nil
 }
 
-// accepted reports whether the host has an agent at a provider that somebody
+// accepted reports whether the host has an agent at a provider that someone
 // approved: before that its tokens are not taken for more than registering.
 func (c *Client) accepted(issuer string) bool {
 	agents, err := c.Agents()

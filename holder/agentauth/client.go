@@ -33,7 +33,7 @@ type Client struct {
 	Directory string
 	// Approve is told what a person must do, before it is waited for. Optional.
 	Approve func(agent string, a Approval)
-	// Warn is told what a person should know and an agent can go on with. Optional.
+	// Warn is told what a person should know and an agent can continue with. Optional.
 	Warn func(message string)
 
 	mu     sync.Mutex
@@ -118,7 +118,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// unreachable reports whether nobody answered, or somebody in front of the provider.
+// unreachable reports whether nobody answered, or someone in front of the provider.
 func unreachable(err error) bool {
 	var e *Error
 	if errors.As(err, &e) {

@@ -21,7 +21,7 @@ type Connection struct {
 }
 
 // Connect registers an agent at a provider and waits for a person where one has to
-// approve. Errors are [*Pending] where nobody has yet, [*Denied] where somebody said
+// approve. Errors are [*Pending] where nobody has yet, [*Denied] where someone said
 // no, and [*Error] otherwise.
 func (c *Client) Connect(ctx context.Context, provider string, with Connection) (Agent, error) {
 	if with.Name == "" {

@@ -8,7 +8,7 @@
 //     twice: not when a request is repeated, not when a job is asked about again.
 //   - A token goes nowhere but where its audience is. Redirects are not followed;
 //     endpoints stand at the issuer's origin, a job at the origin of its location.
-//   - What a server names is reached by https, or on loopback by whoever talks to
+//   - What a server names is reached by https, or on loopback by anyone who talks to
 //     a server on loopback anyway.
 //   - What a person denied is not asked for again, unless a person says so.
 //   - An agent stays within what it asked for, also where the server gave more.

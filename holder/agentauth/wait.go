@@ -193,7 +193,7 @@ func (c *Client) await(ctx context.Context, a Agent, noWait bool, o open) (Agent
 
 // notified returns a channel from which one thing comes when the provider says that a
 // person has answered, where it does (section 10.10.2). It is a hint to look: what
-// became of it is what the status says, and polling goes on beside it (AAP-Y1).
+// became of it is what the status says, and polling continues beside it (AAP-Y1).
 func (c *Client) notified(ctx context.Context, a Agent) <-chan struct{} {
 	if a.Approval == nil || a.Approval.Notify == "" || !sameOrigin(a.Approval.Notify, a.Issuer) {
 		return nil

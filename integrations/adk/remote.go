@@ -17,7 +17,7 @@ import (
 // in its metadata ([powerboxa2a.HandOver]). What is presented is of the context's
 // task or wallet ([powerboxa2a.WithWallet]).
 //
-// Before a request goes out the gate is asked whether whoever runs the remote agent
+// Before a request goes out the gate is asked whether anyone who runs the remote agent
 // may hand over to it.
 func (g *Gate) Remote(c remoteagent.A2AConfig, peer *powerboxa2a.Peer) remoteagent.A2AConfig {
 	c.AgentCard, c.AgentCardProvider = peer.Card, nil

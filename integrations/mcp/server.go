@@ -285,7 +285,7 @@ func (s *Server) owns(ids []string, origin string) bool {
 	return len(ids) == 1 && known && of.origin == origin && of.until.After(s.config.Now())
 }
 
-// bind gives a new session to whom it was begun by; false where it is somebody
+// bind gives a new session to whom it was begun by; false where it is someone
 // else's, or there are too many.
 func (s *Server) bind(id, origin string) bool {
 	now := s.config.Now()

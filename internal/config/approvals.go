@@ -87,7 +87,7 @@ const (
 	GroupPrefix = "group:"
 )
 
-// checkRules wants rules that somebody can follow.
+// checkRules wants rules that someone can follow.
 func (k checker) checkRules() {
 	if k.Approvals.Timeout < time.Second {
 		k.place("approvals.timeout", "%s is less than a second", k.Approvals.Timeout)

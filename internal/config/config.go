@@ -161,7 +161,7 @@ type AgentBodies struct {
 	Retention time.Duration `key:"retention" default:"720h" doc:"How long to keep them. Then they are erased, and the records stay."`
 }
 
-// Degraded is what the operator lets go on although it cannot be recorded
+// Degraded is what the operator lets continue although it cannot be recorded
 // (EXT-27).
 type Degraded struct {
 	Calls string        `key:"calls" default:"none" enum:"none,reads" doc:"reads lets allowed calls continue that are known to change nothing. Each is logged, and their number is recorded as soon as possible. Not for an agent with remote gateways."`

@@ -221,7 +221,7 @@ func (t *Town) leaveBehind(ctx context.Context) error {
 	return t.standby.Start("fsync=on")
 }
 
-// ahead is for how long the primary goes on without its standby.
+// ahead is for how long the primary continues without its standby.
 const ahead = 2 * time.Second
 
 // killPrimary kills the primary and promotes the standby. What was the primary comes
@@ -245,7 +245,7 @@ func (t *Town) writes(ctx context.Context) error {
 	})
 }
 
-// stopNode stops a node for a time. It goes on in the middle of what it did, and must
+// stopNode stops a node for a time. It continues in the middle of what it did, and must
 // not write what others have gone past.
 func stopNode(ctx context.Context, t *Town, length time.Duration) (string, error) {
 	n := some(t.nodes)
@@ -264,7 +264,7 @@ func stopNode(ctx context.Context, t *Town, length time.Duration) (string, error
 	})
 }
 
-// cutGateway cuts a gateway off from the server. It goes on until its lease is over.
+// cutGateway cuts a gateway off from the server. It continues until its lease is over.
 func cutGateway(ctx context.Context, t *Town) (string, error) {
 	g := some(t.gateways)
 	direct, err := t.newDirect(ctx, g)

@@ -106,7 +106,7 @@ func (q Question) Writes() bool {
 	})
 }
 
-// Review reports whether a question is one to reviewers: somebody else than the
+// Review reports whether a question is one to reviewers: someone else than the
 // user behind has to answer.
 func (q Question) Review() bool {
 	return slices.ContainsFunc(q.Needs, func(n Need) bool { return !n.Self })
@@ -125,7 +125,7 @@ type Call struct {
 	// Request is the call as the gateway needs it to be made: opaque here. It is gone
 	// once the call was made or cannot be made any more.
 	Request []byte
-	// Gateway is the id of the gateway apart from the server that has the bytes and
+	// Gateway is the id of the remote gateway that has the bytes and
 	// makes the call, "" for the server's own, which has them here.
 	Gateway string `json:",omitempty"`
 	// Lost says that the gateway has not told in time what became of the call. It can

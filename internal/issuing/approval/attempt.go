@@ -11,7 +11,7 @@ import (
 // tries it again; here is the question, found by its key, and what people gave for it.
 
 // Attempt returns the newest question about an attempt, with what is kept of it. False is
-// one about which people have to be asked: nobody was, or the answer does not count any
+// one about which people must be asked: nobody was, or the answer does not count any
 // more.
 func (d *Desk) Attempt(ctx context.Context, agent, key string) (Question, Call, bool, error) {
 	var q Question

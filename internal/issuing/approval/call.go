@@ -39,7 +39,7 @@ func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, er
 		made := q
 		made.Kind = ForCall
 		if c.Parent != "" {
-			// Whoever is behind the capability is behind the call, and what it was given
+			// Anyone who is behind the capability is behind the call, and what it was given
 			// for is what the call is for, unless it says so itself.
 			parent, err := tx.Capability(c.Parent)
 			if err != nil {
@@ -238,7 +238,7 @@ func (d *Desk) Made(ctx context.Context, question string, state CallState, decis
 }
 
 // Begin has calls fail that were taken before a moment and are still being made:
-// whoever made them has ended, nobody knows what became of them, and they are not
+// the one who made them has ended, nobody knows what became of them, and they are not
 // repeated.
 func (d *Desk) Begin(ctx context.Context, before time.Time) error {
 	return d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {

@@ -104,7 +104,7 @@ func notFound(err error) bool { return errors.Is(err, issuer.ErrNotFound) }
 // Page is the URL on which a question is answered.
 func (d *Desk) Page(id string) string { return d.config.URL + "/" + id }
 
-// asked is a question as whoever asks knows it.
+// asked is a question as anyone who asks knows it.
 func (d *Desk) asked(q Question) issuer.Asked {
 	return issuer.Asked{
 		ID: q.ID, URL: d.Page(q.ID), State: q.At(d.config.Now()), Expires: q.Expires, Interval: d.config.Interval,
@@ -268,7 +268,7 @@ func (d *Desk) Use(tx issuer.Tx, id string, capabilities []string) error {
 	return own.PutQuestion(q)
 }
 
-// Question returns a question to somebody who is asked, or who was.
+// Question returns a question to someone who is asked, or who was.
 func (d *Desk) Question(ctx context.Context, who Person, id string) (Question, error) {
 	var q Question
 	err := d.config.Store.ViewApprovals(ctx, func(r Reader) error {
@@ -351,7 +351,7 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 	return q, nil
 }
 
-// admits refuses somebody who was frozen or removed meanwhile.
+// admits refuses someone who was frozen or removed meanwhile.
 func (d *Desk) admits(r Reader, who Person) error {
 	a, err := r.Account(who.Principal)
 	if err != nil && !notFound(err) {
@@ -497,7 +497,7 @@ func (q Question) leavesWrites(left issuer.Chosen) bool {
 }
 
 // leave notes what is left of a grant's names, and how many there are: those that
-// somebody has left before, as far as they are left now.
+// someone has left before, as far as they are left now.
 func leave(out *map[string][]string, grant string, all []string, before, now map[string][]string) (int, error) {
 	left := all
 	if earlier, narrowed := before[grant]; narrowed {

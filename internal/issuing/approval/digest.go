@@ -11,8 +11,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// Digest names everything that a question shows to whoever judges it: another
-// question, or this one after somebody else has narrowed it, has another digest
+// Digest names everything that a question shows to anyone who judges it: another
+// question, or this one after someone else has narrowed it, has another digest
 // (ATK-49).
 func Digest(q Question) string {
 	return digest("question", map[string]any{

@@ -27,7 +27,7 @@ type Approval struct {
 }
 
 // ends is when a question ends, and so when nothing of it is left to approve: earlier
-// than Expires where somebody before has chosen an earlier end.
+// than Expires where someone before has chosen an earlier end.
 func (q Question) ends() time.Time { return earlier(q.Expires, q.Chosen.Until) }
 
 // Over is when a question need not be kept any more: when it was answered, or when what

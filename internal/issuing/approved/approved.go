@@ -4,7 +4,7 @@
 //   - It is complete: what it does not name was not approved. An empty list is nothing.
 //   - It is exact: every operation, resource and limit stands in it, whether or not the
 //     person took something away.
-//   - Whoever issues under it issues its meet with what policy allows by then. Neither
+//   - Anyone who issues under it issues its meet with what policy allows by then. Neither
 //     side widens the other (SEP-27, ATK-46).
 //   - Its digest names all of it. The digest is what a passkey signs and what records have.
 package approved

@@ -27,7 +27,7 @@ type A2A struct {
 	Streams bool   // whether the agent is asked for a stream, whose events are passed on
 }
 
-// taskPrefix begins what names a task that goes on.
+// taskPrefix begins what names a task that continues.
 const taskPrefix = "a2a:task:"
 
 // maxTaskID bounds the id of a task that an agent chooses.

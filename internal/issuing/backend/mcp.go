@@ -70,7 +70,7 @@ func (m MCP) call(ctx context.Context, session *mcp.ClientSession, e provider.Ex
 	return provider.Result{Data: v, HasData: true}, err
 }
 
-// Poll implements [provider.Backend]. Nothing here goes on behind.
+// Poll implements [provider.Backend]. Nothing here continues behind.
 func (m MCP) Poll(context.Context, provider.Execution, string) (provider.Result, error) {
 	return provider.Result{}, errors.New("backend: a tool has no jobs")
 }

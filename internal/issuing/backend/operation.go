@@ -33,7 +33,7 @@ type Operation struct {
 
 var placeholder = regexp.MustCompile(`\{([^{}/]*)\}`)
 
-// ownHeaders are set by whoever makes the request, and never by arguments.
+// ownHeaders are set by anyone who makes the request, and never by arguments.
 var ownHeaders = []string{
 	"Accept", "Authorization", "Connection", "Content-Length", "Content-Type", "Cookie", "Host", "Transfer-Encoding", "Upgrade", "Powerbox-Context", "Powerbox-Decision",
 }
@@ -120,7 +120,7 @@ func (o Operation) Execute(ctx context.Context, e provider.Execution) (provider.
 	return answered(resp, data)
 }
 
-// Poll implements [provider.Backend]. Nothing here goes on behind.
+// Poll implements [provider.Backend]. Nothing here continues behind.
 func (o Operation) Poll(context.Context, provider.Execution, string) (provider.Result, error) {
 	return provider.Result{}, errors.New("backend: an operation has no jobs")
 }

@@ -136,7 +136,7 @@ func (t *taskStream) status(of, status powerbox.Value, whole bool) (string, powe
 // progressToken names the one call of a session.
 const progressToken = "call"
 
-// maxProgress is how many events may wait for whoever reads them; what is more is
+// maxProgress is how many events may wait for anyone who reads them; what is more is
 // left out.
 const maxProgress = 64
 

@@ -22,7 +22,7 @@ type Asker interface {
 	// Find returns the last question of a key, and false where there is none that
 	// still counts.
 	Find(ctx context.Context, key string) (Asked, bool, error)
-	// Ask asks. [ErrTooMany] says that whoever asks has enough open questions.
+	// Ask asks. [ErrTooMany] says that anyone who asks has enough open questions.
 	Ask(tx Tx, q Question) (Asked, error)
 	// Use uses up an answer, once, for the capabilities that it gave. [ErrUsed] says
 	// that it was.
@@ -82,7 +82,7 @@ const (
 	StateExpired  State = "expired"
 )
 
-// Asked is a question as whoever asks knows it.
+// Asked is a question as anyone who asks knows it.
 type Asked struct {
 	ID       string
 	URL      string // of the page on which it is answered

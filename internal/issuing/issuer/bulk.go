@@ -214,7 +214,7 @@ func (i *Issuer) find(ctx context.Context, id string) (Capability, error) {
 }
 
 // Target is what an operator revokes: one thing with all that descends from it,
-// or everything of somebody.
+// or everything of someone.
 type Target struct {
 	ID    string   // capability id, revocation id, id of a root token, hash of a derived link
 	Chain []string // whose last link is meant, which may never have been seen here
@@ -259,6 +259,6 @@ func (i *Issuer) Victims(ctx context.Context, t Target, limit int) (dying []Capa
 	return dying, count, r, err
 }
 
-// ExtendedUntil returns until when gateways apart go on with reads without news,
+// ExtendedUntil returns until when remote gateways continue with reads without news,
 // the zero time where nobody extended that.
 func (i *Issuer) ExtendedUntil() time.Time { return i.revoked.Load().extended }

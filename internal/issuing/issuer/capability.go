@@ -136,7 +136,7 @@ const (
 	KindRevoke Kind = "revoke"
 	KindFreeze Kind = "freeze"
 	KindThaw   Kind = "thaw"
-	// KindExtend lets gateways apart go on for a while without news.
+	// KindExtend lets remote gateways continue for a while without news.
 	KindExtend Kind = "extend"
 	// KindEpoch ends everything of one issuer, holder, delegator or user that
 	// was issued up to then.
@@ -152,7 +152,7 @@ func (k Kind) action() action.Type {
 }
 
 // Revocation is one event of the sequence of everything that stops authority,
-// or lets it go on: it ends a capability, or a link of a chain, and everything
+// or lets it continue: it ends a capability, or a link of a chain, and everything
 // that descends from it; or it freezes or thaws an agent, a principal, a holder
 // or a capability. Sequence numbers have no gaps.
 type Revocation struct {

@@ -28,7 +28,7 @@ func noTarget(format string, args ...any) error {
 // maxReason is the size of the longest reason in bytes.
 const maxReason = 1024
 
-// byCard says how what stops with a card goes on.
+// byCard says how what stops with a card continues.
 var byCard = noTarget("what was granted under a card stops when the card widens, and goes on with powerbox grant consent AGENT")
 
 // AgentTarget is what a freeze of an agent names.
@@ -59,7 +59,7 @@ func (i *Issuer) StopCard(ctx context.Context, agent, digest, reason string) err
 	return err
 }
 
-// GoCard lets go on what StopCard stopped.
+// GoCard lets continue what StopCard stopped.
 func (i *Issuer) GoCard(ctx context.Context, agent, digest, reason string) error {
 	if !i.Frozen(CardTarget(agent, digest)) {
 		return nil
@@ -145,7 +145,7 @@ func isPrincipal(target string) bool {
 }
 
 // Freeze stops what target names until it is thawed, in every mode: an agent
-// ("agent:documents"), at which nothing goes on and which can do nothing
+// ("agent:documents"), at which nothing continues and which can do nothing
 // elsewhere; a principal ("user:alice", or its pseudonym at one agent); a
 // holder ("key:..."); a capability ("cap_...", or its revocation id) with all
 // that descends from it. It is recorded with its reason.

@@ -32,7 +32,7 @@ func (i *Issuer) List(ctx context.Context, agentID string, caller identity.Calle
 	return slices.DeleteFunc(held, func(c Capability) bool { return c.Once || i.Dead(c) }), err
 }
 
-// Capability returns what a reference stands for, whoever asks; whether it may
+// Capability returns what a reference stands for, regardless of who asks; whether it may
 // be used is for the caller of this to check.
 func (i *Issuer) Capability(ctx context.Context, id string) (Capability, error) {
 	var c Capability
@@ -63,7 +63,7 @@ func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *R
 	case i.FrozenAny(append(c.Links(), c.Through...)):
 		return refuse(CodeFrozen, "an operator stopped the capability, one that it descends from, or a holder that it came through; asking again does not help until an operator thaws it")
 	}
-	// Whoever the caller is, the user behind the capability is its own.
+	// Regardless of the caller, the user behind the capability is its own.
 	caller.Principal = c.Principal
 	return i.checkFrozen(c.Agent, caller)
 }

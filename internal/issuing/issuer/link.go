@@ -59,7 +59,7 @@ func LinkArguments(id string) powerbox.Value {
 // RevokeLink ends the last link of a chain and everything that descends from it,
 // whether or not it was seen here before. A holder of the chain may do it, with
 // its key as the caller or by a proof over that link, and the principal behind
-// it; whoever else asks is refused.
+// it; anyone else who asks is refused.
 func (i *Issuer) RevokeLink(ctx context.Context, agentID string, caller identity.Caller, chain []string, proof string) (Revocation, error) {
 	record, err := i.newRecord(agentID, caller, action.CapabilityRevoke, evidence.Intent{Operation: OperationCapability})
 	if err != nil {

@@ -296,7 +296,7 @@ func depthOf(g Grant) int {
 	return g.MaximumDepth
 }
 
-// reserved are the operations that every capability has: to start and go on
+// reserved are the operations that every capability has: to start and continue
 // with a task, to read it and to cancel it; push notifications and the extended
 // card on request.
 func (i *Issuer) reserved(req Request) ([]powerbox.Clause, error) {

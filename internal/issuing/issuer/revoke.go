@@ -172,7 +172,7 @@ func (i *Issuer) Stale(bool) bool { return i.config.Stale != nil && i.config.Sta
 func (i *Issuer) Changed() <-chan struct{} { return i.revoked.Load().changed }
 
 // Revoke ends a capability and everything that descends from it (SEP-20). The
-// holder may do it, the principal behind it, and an operator. Whoever else
+// holder may do it, the principal behind it, and an operator. Anyone who else
 // asks gets the answer of an unknown id.
 func (i *Issuer) Revoke(ctx context.Context, agentID string, caller identity.Caller, revocationID string) (Revocation, error) {
 	record, err := i.newRecord(agentID, caller, action.CapabilityRevoke, evidence.Intent{Operation: OperationCapability})

@@ -28,7 +28,7 @@ const (
 	StatusType = "statuslist+jwt"
 	// StatusLife is how long a list may be relied on, from when it is made.
 	StatusLife = 30 * time.Second
-	// statusKept is how long one list is served: whoever has it then keeps it
+	// statusKept is how long one list is served: anyone who has it then keeps it
 	// for ttl, and both together are StatusLife.
 	statusKept = 5 * time.Second
 	statusBits = 2

@@ -138,7 +138,7 @@ type Tx interface {
 	// latest one, or returns [ErrNothingToClose].
 	ClosePeriod(signed []byte, at time.Time) (Period, error)
 	// ArchivePeriod marks a period whose records are elsewhere, or returns
-	// [ErrBodiesLeft]. Chains go on from what they ended in.
+	// [ErrBodiesLeft]. Chains continue from what they ended in.
 	ArchivePeriod(p Period) error
 	// DeleteArchived deletes some of the records that are elsewhere, and returns how
 	// many; 0 once none is left.

@@ -10,7 +10,7 @@ import (
 
 // What an agent chooses to write is not on record before something was issued for it:
 // records stay, and nobody has agreed to the words (ATK-84). Until then a record has
-// their length and their digest, by which whoever has the words finds them again.
+// their length and their digest, by which anyone who has the words finds them again.
 
 // maxPurpose bounds how much of a purpose the record of what was issued has, in bytes.
 const maxPurpose = 500

@@ -246,7 +246,7 @@ func (p *Provider) fetched(ctx context.Context, url, id string) (token.PublicKey
 	}
 	key, err := p.config.Keys.Key(ctx, url, id)
 	if err != nil {
-		// Whoever names a URL must not learn what this server finds there.
+		// Anyone who names a URL must not learn what this server finds there.
 		p.config.Log.LogAttrs(ctx, slog.LevelInfo, "a key set was not had", slog.String("url", clipped(url)), slog.Any("error", err))
 		return token.PublicKey{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the key %q was not found in the key set at the URL that was named; publish it there, over HTTPS and within the limits of key sets", clipped(id))
 	}

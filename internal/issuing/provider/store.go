@@ -20,7 +20,7 @@ type Host struct {
 	Key        json.RawMessage
 	KeysURL    string // where its keys are, "" for an inline key
 	User       string // the principal that it is linked to, such as user:alice, "" for none
-	// Vouched reports that whoever linked it to its user, or let it in as that of a user, was
+	// Vouched reports that the one who linked it to its user, or let it in as that of a user, was
 	// present: its agents have defaults that change something, too (AAP-A7).
 	Vouched   bool `json:",omitempty"`
 	Defaults  []string
@@ -51,7 +51,7 @@ type Agent struct {
 	// asked, pending, denied or claimed.
 	Claim agentauth.Status `json:",omitempty"`
 	// Unasked is why nobody is asked any more about an agent that still waits, "" while
-	// somebody is.
+	// someone is.
 	Unasked   string `json:",omitempty"`
 	Created   time.Time
 	Activated time.Time
@@ -154,7 +154,7 @@ func (a Approval) Open(now time.Time) bool {
 	return a.Status == agentauth.Pending && now.Before(a.Expires)
 }
 
-// Job is an execution that goes on behind (AAP-E3).
+// Job is an execution that continues behind (AAP-E3).
 type Job struct {
 	ID         string // "job_..."
 	Agent      string

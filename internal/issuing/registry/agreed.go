@@ -15,14 +15,14 @@ import (
 )
 
 // Agreed keeps the cards with which in view capabilities of protected agents were
-// issued, and has those stop whose agent's card says more since, until somebody
+// issued, and has those stop whose agent's card says more since, until someone
 // consents (CARD-13, ATK-53). What is kept of an agent stands where listings are,
 // under its name, which no listing can have. Its methods can be called by many
 // goroutines.
 type Agreed struct {
 	Store Store // required
 	// Stop has the capabilities stop that were issued under a card, and Go has them
-	// go on. Both are done again where that is so already. Required.
+	// continue. Both are done again where that is so already. Required.
 	Stop, Go func(ctx context.Context, agent, digest, reason string) error
 	// Current is told which card an agent has now. Required.
 	Current func(agent, digest string)
@@ -40,10 +40,10 @@ type agreedCard struct {
 	Digest string `json:"digest"`
 	Card   []byte `json:"card"`
 	// Stopped says by which changes the card that the agent has now is wider; none
-	// where it is not, or where somebody consented.
+	// where it is not, or where someone consented.
 	Stopped []Change `json:"stopped,omitempty"`
 	// Consented is the digest of the wider card with which what was issued under this
-	// one may go on, since somebody said so; "" for none.
+	// one may continue, since someone said so; "" for none.
 	Consented string `json:"consented,omitempty"`
 }
 
@@ -117,7 +117,7 @@ func (a *Agreed) sees(ctx context.Context, was Listing, digest string, raw []byt
 	if err := a.follow(ctx, was.ID, next.Agreed, "the card says no more than when this was granted"); err != nil {
 		return false, err
 	}
-	// Who let something go on that another node stopped meanwhile stops it again.
+	// Who let something continue that another node stopped meanwhile stops it again.
 	after, err := a.read(ctx, was.ID)
 	return err == nil && after.Current == digest, err
 }
@@ -194,7 +194,7 @@ func widened(before, now []byte) []Change {
 	return slices.DeleteFunc(agentcard.DiffCards(was, is), func(c Change) bool { return c.Kind != agentcard.Widens })
 }
 
-// follow stops what is to stop, and lets go on what need not stop any more, also where
+// follow stops what is to stop, and lets continue what need not stop any more, also where
 // that broke off before. What is not kept any more stays as it is.
 func (a *Agreed) follow(ctx context.Context, agent string, all []agreedCard, again string) error {
 	for _, k := range all {
@@ -250,13 +250,13 @@ func (a *Agreed) Waiting(ctx context.Context, agent string) (digest string, stop
 	return l.Current, stopped, nil
 }
 
-// Consent has everything go on that stopped since the agent's card widened, with
+// Consent has everything continue that stopped since the agent's card widened, with
 // the card of that digest in view and no other.
 func (a *Agreed) Consent(ctx context.Context, agent, digest, by string) (stopped []Stopped, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var l Listing
-	// First on record that somebody consented: a stop that stays is the safe half.
+	// First on record that someone consented: a stop that stays is the safe half.
 	err = a.Store.UpdateRegistry(ctx, func(tx Tx) error {
 		if l, err = listed(tx, agent); err != nil {
 			return err

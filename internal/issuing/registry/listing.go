@@ -25,7 +25,7 @@ import (
 	"github.com/powerbox-project/powerbox/agentcard"
 )
 
-// ErrUnknown says that no agent of that name is listed, or none that whoever asks
+// ErrUnknown says that no agent of that name is listed, or none that anyone who asks
 // may see.
 var ErrUnknown = errors.New("no agent of that name is listed")
 

@@ -26,7 +26,7 @@ type Query struct {
 	Trust      trust.Level
 }
 
-// Entry is an agent as whoever asks may know it.
+// Entry is an agent as anyone who asks may know it.
 type Entry struct {
 	ID            string                `json:"id"`
 	Name          string                `json:"name"`

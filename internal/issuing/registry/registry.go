@@ -92,7 +92,7 @@ type Offer struct {
 	VisibleTo []string        `json:"visible_to,omitempty"`
 }
 
-// Register lists an agent. Whoever registers an agent has accepted its card; of the
+// Register lists an agent. Anyone who registers an agent has accepted its card; of the
 // same name another one takes the place of the first.
 func (r *Registry) Register(ctx context.Context, o Offer) (Entry, error) {
 	l := Listing{ID: o.ID, Source: o.URL, Keys: o.Keys, VisibleTo: o.VisibleTo, Looked: r.config.Now()}

@@ -110,7 +110,7 @@ func wholeCard(r *http.Response, p passed) error {
 	return nil
 }
 
-// watched shows every piece of a stream to a splitter before it goes on.
+// watched shows every piece of a stream to a splitter before it continues.
 type watched struct {
 	io.ReadCloser
 	frames interface {

@@ -25,7 +25,7 @@ type Config struct {
 	// the process's own; beside an agent with an inbound side, the floor alone.
 	Held []holder.Capability
 	// Inbound is the side on which the agent's own calls come in; nil where
-	// there is none: then every call is of the one task of whoever is beside us.
+	// there is none: then every call is of the one task of anyone who is beside us.
 	Inbound   *Inbound
 	Secret    string            // that clients have to show; "" for none
 	Plans     []agentcard.Plan  // of paths that begin at the agent beside, named ""

@@ -7,7 +7,7 @@
 //   - Calls go to the configured agents and nowhere else. It is for the agent
 //     beside it alone: it listens on loopback, and what a browser could have
 //     sent is refused.
-//   - The bytes of a call and of its answer are never changed, but for cards,
+//   - The bytes of a call and of its answer are never changed, except for cards,
 //     which get the URLs of this process. What is added is headers.
 //   - What came with a task serves that task. A call of which nobody knows for
 //     which task it is made has the declared floor and nothing else.

@@ -114,7 +114,7 @@ type admitted struct {
 }
 
 // admit verifies that a call came from the gateway, and takes in what came
-// with it. What was handed over to somebody else's key is left alone.
+// with it. What was handed over to another party's key is left alone.
 func (in *inbound) admit(ctx context.Context, s sent) (*admitted, error) {
 	keys, err := in.keySet(ctx)
 	if err != nil {

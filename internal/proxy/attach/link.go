@@ -45,7 +45,7 @@ type links struct {
 }
 
 // once reports whether a context is seen for the first time. It is for one
-// request, and only whoever took it from the way would send it again.
+// request, and only the one who took it from the way would send it again.
 func (l *links) once(context [32]byte, until time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -99,7 +99,7 @@ func read(p Peer, card *seen, s sent) (*outgoing, *a2a.Error) {
 }
 
 // addressed sets where the call goes, and the URL that its proof names, which
-// are the same but for gRPC, whose address says no more than a port, and for
+// are the same except for gRPC, whose address says no more than a port, and for
 // the query of JSON-RPC, which is no part of a call.
 func (o *outgoing) addressed(s sent) *a2a.Error {
 	to, ok := at(o.view, s.binding, o.call.Version, o.call.Tenant)

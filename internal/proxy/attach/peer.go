@@ -34,7 +34,7 @@ type Rule struct {
 	Skills   []string             // that it is for; none for every call, words too
 	Request  holder.RequestParams // Grants may be empty: those of the skills, or of the one that is called
 	Lifetime time.Duration        // 0 for as long as the issuer allows
-	// Tasks has it asked for tasks that came in as well: whoever may call the
+	// Tasks has it asked for tasks that came in as well: anyone who may call the
 	// agent beside us then has, through it, what the session's user may.
 	Tasks bool
 }

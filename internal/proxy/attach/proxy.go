@@ -204,7 +204,7 @@ func (a *Attach) call(w http.ResponseWriter, r *http.Request, p *peer, b a2a.Bin
 	})
 }
 
-// passed is a request that goes on, and what is done with its answer.
+// passed is a request that continues, and what is done with its answer.
 type passed struct {
 	target *url.URL
 	header http.Header

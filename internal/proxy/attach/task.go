@@ -53,7 +53,7 @@ func (a *Attach) under(ctx context.Context, t *task, o *outgoing) (holder.Capabi
 	}
 	now := a.config.Client.Now()
 	t.wallet.Forget(now)
-	// A task elsewhere belongs to whoever began it, under that capability.
+	// A task elsewhere belongs to the one who began it, under that capability.
 	for _, name := range []string{o.call.Task, o.call.Context} {
 		if held, ok := t.begunAt(begunKey{o.peer.Name, o.call.Tenant, name}); ok && held.Permits(op, o.proven.Arguments, now) {
 			return held, true, nil

@@ -62,7 +62,7 @@ func (g *Gateway) full(w http.ResponseWriter, r *received) bool {
 }
 
 // enter waits for a place to decode and decide a call, and turns it away if there is none in
-// time. The place is given back by [tally.leave]. A revocation by somebody who is known
+// time. The place is given back by [tally.leave]. A revocation by someone who is known
 // waits for no place.
 func (g *Gateway) enter(w http.ResponseWriter, i *identified, body []byte) bool {
 	known := i.caller.Holder.ID != "" || i.caller.Principal != ""

@@ -44,7 +44,7 @@ type agent struct {
 }
 
 const (
-	// fetchTime bounds one fetch of a card, whoever waits for it.
+	// fetchTime bounds one fetch of a card, regardless of who waits for it.
 	fetchTime = 10 * time.Second
 	// failureLife is how long a fetch that failed is not tried again.
 	failureLife = 2 * time.Second
@@ -191,7 +191,7 @@ func (a *agent) seen(ctx context.Context, raw []byte) error {
 var errWidened = errors.New("the card widened what was agreed to (card_pin)")
 
 // agreed asks whether a card is within the one that the operator pinned. Grants
-// were approved with that one in view; whoever may change a card must not change
+// were approved with that one in view; anyone who may change a card must not change
 // what they mean (CARD-13).
 func (a *agent) agreed(card agentcard.Card) error {
 	if a.CardPin == nil || card.Digest() == a.CardPin.Digest() {

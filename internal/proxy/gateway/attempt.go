@@ -71,7 +71,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		return nil, tried, err
 	}
 	if x.released != nil {
-		// What the call was made with has been used; it goes on under what was given
+		// What the call was made with has been used; it continues under what was given
 		// for it, which ends with what it came under.
 		c.Presented = []gate.Presented{{Reference: x.released.Capability}}
 	}

@@ -76,7 +76,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 	}
 }
 
-// undecided says why a call does not go on that has no decision on record.
+// undecided says why a call does not continue that has no decision on record.
 func undecided(err error) string {
 	var late *evidence.LateError
 	switch {
@@ -104,7 +104,7 @@ func (g *Gateway) decide(x *decoded) (*decided, error) {
 	return d, err
 }
 
-// allowed answers a call that may go on, or sends it on.
+// allowed answers a call that may continue, or sends it on.
 func (g *Gateway) allowed(w http.ResponseWriter, x *decided) {
 	if g.isHeld(w, x) {
 		return
@@ -135,7 +135,7 @@ func (x *decoded) unnamedTenant() bool {
 	}
 }
 
-// mayPass reports whether a method that is in no table of A2A's goes on to be
+// mayPass reports whether a method that is in no table of A2A's continues to be
 // decided.
 func (x *decoded) mayPass() bool {
 	if x.call.Binding == a2a.MCP {
@@ -144,7 +144,7 @@ func (x *decoded) mayPass() bool {
 	return slices.Contains(x.Methods, x.call.Wire)
 }
 
-// prepared does what a call that was allowed needs before it goes on. Where that
+// prepared does what a call that was allowed needs before it continues. Where that
 // fails the call is answered and has no effect.
 func (g *Gateway) prepared(w http.ResponseWriter, x *decided) (delegated []Delegated, ok bool) {
 	owned, err := g.claim(x)

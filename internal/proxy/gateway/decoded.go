@@ -165,7 +165,7 @@ func (x *decoded) target() string {
 
 // addressed returns the request under the URL that its client means. That of
 // gRPC is, for proofs, below the agent's own, since its address says no more than
-// a port: a proof for one agent must be of no use at another.
+// a port: a proof for one agent must be useless at another.
 func (x *received) addressed() *http.Request {
 	if x.binding != a2a.GRPC {
 		return x.request
@@ -219,7 +219,7 @@ func (x *decoded) unspoken() *a2a.Error {
 	}
 }
 
-// tenantIn03 reports whether a call that names a tenant goes on by 0.3: the agent reads
+// tenantIn03 reports whether a call that names a tenant continues by 0.3: the agent reads
 // none there, and answers with what has the same id in none (ATK-18).
 func (x *decoded) tenantIn03() bool {
 	switch {
@@ -319,7 +319,7 @@ func sameHost(host string) string {
 }
 
 // unnamed is the way to a host that the agent's card names and no operator did:
-// whoever writes the card must not have the gateway call where only the gateway can
+// anyone who writes the card must not have the gateway call where only the gateway can
 // (ATK-15). A name is looked up as it is dialled, so that it cannot become another
 // address in between.
 type unnamed struct{ public http.RoundTripper }

@@ -6,9 +6,9 @@
 // Bodies pass as they are, with these exceptions: the methods of the extension
 // become messages for an agent that does not know them; cards, also those in
 // answers, get our URLs; tasks of others are cut out of lists, whose page tokens
-// are sealed, and a context of somebody else is asked for as one that nobody has;
-// a stream that may not go on ends with an event of ours; with a relay for events
-// the agent has our address in the place of the caller's.
+// are sealed, and a context of someone else is asked for as one that nobody has;
+// a stream that may not continue ends with an event of ours; with a relay for events
+// the agent has our address instead of the caller's.
 //
 // # Invoke
 //
@@ -25,7 +25,7 @@
 // Every denial is a durable write, so a caller in a loop could fill the disk. After
 // limits.denials in one minute a burst begins. In a burst the gateway records the
 // 1st, 10th, 100th and every 1,000th denial, with the number of omitted ones.
-// Permitted calls are not slowed, because whoever can speak as a caller could then
+// Permitted calls are not slowed, because anyone who can speak as a caller could then
 // stop its work. Callers without a name share the budget of ten callers, so that
 // many addresses do not make many records.
 //

@@ -12,7 +12,7 @@ import (
 )
 
 // followEvery is how often it is looked what has become of a held call that
-// somebody follows.
+// someone follows.
 const followEvery = time.Second
 
 // over reports whether nothing becomes of a held call any more.
@@ -93,7 +93,7 @@ func (g *Gateway) followed(w http.ResponseWriter, x *decided, end func()) {
 // codeOver is the denial of a subscription to what is over.
 const codeOver = "task_over"
 
-// tellOn writes a task as one event, and reports whether somebody may still read.
+// tellOn writes a task as one event, and reports whether someone may still read.
 func (g *Gateway) tellOn(w http.ResponseWriter, x *decided, task HeldTask) bool {
 	_, body, err := g.written(x, task.own(), true)
 	if err != nil {

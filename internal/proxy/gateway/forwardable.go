@@ -59,7 +59,7 @@ func (g *Gateway) forwardable(x *decided, e extras) (*forwardable, error) {
 	return f, nil
 }
 
-// unforwardable is a call that was allowed and of which nothing can be made that goes on.
+// unforwardable is a call that was allowed and of which nothing can be made that continues.
 type unforwardable struct {
 	what string
 	err  error
@@ -69,7 +69,7 @@ func (u *unforwardable) Error() string { return u.what + ": " + u.err.Error() }
 
 func (u *unforwardable) Unwrap() error { return u.err }
 
-// unmade answers a call of which nothing could be made that goes on.
+// unmade answers a call of which nothing could be made that continues.
 func (g *Gateway) unmade(w http.ResponseWriter, x *decided, err error) {
 	g.conclude(w, x, notTheAgent(evidence.Failed), func(x *concluded) { g.sayUnmade(w, x, err) })
 }
@@ -195,7 +195,7 @@ func (g *Gateway) compose(f *forwardable) (err error) {
 	return err
 }
 
-// isComposed reports whether what goes on is a message that is made here.
+// isComposed reports whether what continues is a message that is made here.
 func (x *decoded) isComposed() bool {
 	return (x.call.Method == a2a.SkillInvoke || x.call.Method == a2a.TaskSend) && !x.InvokeNative
 }
@@ -379,7 +379,7 @@ func trailersLast(r *http.Response) {
 	}
 }
 
-// answerStream has an answer go on that is a stream of events.
+// answerStream has an answer continue that is a stream of events.
 func (g *Gateway) answerStream(r *http.Response, x *forwardable, card bool) error {
 	switch {
 	case x.call.Method == a2a.ListTasks && x.mode != gate.Observe:
@@ -455,7 +455,7 @@ func (g *Gateway) learn(r *http.Response, x *forwardable, body []byte) ([]byte, 
 	return body, g.bind(ctx, x.decided, body)
 }
 
-// mine tells the tasks that belong to whoever makes the call.
+// mine tells the tasks that belong to the one who makes the call.
 func (g *Gateway) mine(ctx context.Context, x *decided) func(a2a.TaskRef) bool {
 	mine := g.ownerOf(x.decoded, x.verdict.Held)
 	return func(t a2a.TaskRef) bool {
@@ -477,7 +477,7 @@ func (g *Gateway) bind(ctx context.Context, x *decided, payload []byte) error {
 			x.learned.begun = t.Task
 		}
 		if t.Task != "" && t.Task == x.call.Task {
-			// The call was allowed for this task, whoever began its context.
+			// The call was allowed for this task, regardless of who began its context.
 			continue
 		}
 		for _, name := range []thing{taskNamed(t.Task), contextNamed(t.Context)} {
@@ -495,7 +495,7 @@ func (g *Gateway) bind(ctx context.Context, x *decided, payload []byte) error {
 // errTaken is an answer that begins something which another caller owns.
 var errTaken = errors.New("the agent gave the call a task or context that is somebody else's")
 
-// bindOne makes one task or context the caller's. One that is somebody else's already is
+// bindOne makes one task or context the caller's. One that is another party's already is
 // an agent's mistake, such as numbering tasks anew, and must give the caller nothing of
 // it (ATK-18).
 func (g *Gateway) bindOne(ctx context.Context, x *decided, name thing) error {
@@ -512,10 +512,10 @@ func sameCaller(a, b Owner) bool {
 	return a == b || a.Principal == b.Principal && a.Holder == b.Holder && a.Holder != ""
 }
 
-// codeTaken is the denial of an answer that is about what somebody else owns.
+// codeTaken is the denial of an answer that is about what someone else owns.
 const codeTaken = "task_taken"
 
-// taken answers a call to which the agent gave what somebody else owns. The agent has
+// taken answers a call to which the agent gave what someone else owns. The agent has
 // acted, and its answer is kept back.
 func (g *Gateway) taken(w http.ResponseWriter, x *decided) {
 	g.concludeDenied(w, x, outcome{status: evidence.Partial, cause: codeTaken}, a2a.Denial{

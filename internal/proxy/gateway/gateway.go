@@ -68,7 +68,7 @@ type Behind struct {
 	GRPCUpstream string // URL of the agent's gRPC instead of what its card says; "" for that
 	// UpstreamHosts are the hosts that the agent's card may name beside that of
 	// Upstream, *.example.org for those below, wherever they are. To any other one
-	// calls go on public addresses alone (ATK-15).
+	// calls continue public addresses alone (ATK-15).
 	UpstreamHosts []string
 	Headers       []string // of callers that pass beside those of the protocols, by canonical name
 	ReadsTenants  bool     // it reads those of CancelTask and SubscribeToTask over gRPC, too
@@ -81,7 +81,7 @@ type Behind struct {
 	Cards               Cards
 }
 
-// Identities are the keys of the agent, and of whoever speaks for it.
+// Identities are the keys of the agent, and of anyone who speaks for it.
 type Identities struct {
 	Keys      func() token.KeySet     // that its capabilities are accepted under now (SEP-16, EXT-34)
 	Published func() []byte           // JWK Set of them (EXT-33)
@@ -141,7 +141,7 @@ type Issuing interface {
 	// IssuerOf returns the agent that issued a capability that the caller holds.
 	IssuerOf(ctx context.Context, caller identity.Caller, capability string) (agent string, err error)
 	// Delegate narrows a capability that the caller holds for a task at an agent:
-	// one of that agent for the caller itself, which goes on presenting it, and
+	// one of that agent for the caller itself, which continues presenting it, and
 	// one of another agent for that agent, which becomes its holder (SEP-13).
 	Delegate(ctx context.Context, caller identity.Caller, capability string, a a2a.Attenuation, at string) (Delegated, error)
 }
@@ -354,7 +354,7 @@ func (g *Gateway) routes() {
 	}
 }
 
-// carried are the methods that go on to an agent in observe, whatever it makes of
+// carried are the methods that continue to an agent in observe, whatever it makes of
 // them. GET stands for HEAD, too.
 var carried = []string{http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodPut, http.MethodPatch, http.MethodOptions}
 

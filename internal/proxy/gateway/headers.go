@@ -43,7 +43,7 @@ func folded(to []byte, name string) []byte {
 }
 
 // Headers pass to an agent by an allowlist, since frameworks and proxies believe hundreds
-// of names: who calls, from where, and what is called in the place of what the request
+// of names: who calls, from where, and what is called instead of what the request
 // says (ATK-29, ATK-32). docs/how-to/clients.md has the list.
 var (
 	// carriedOn are the protocols' own, content negotiation and tracing.
@@ -64,11 +64,11 @@ var (
 // to its argument.
 const mcpParam = "Mcp-Param-"
 
-// maxHeader bounds one value of a header that goes on and that the call was not read by, in
+// maxHeader bounds one value of a header that continues and that the call was not read by, in
 // bytes. Credentials for the agent may be longer.
 const maxHeader = 4 << 10
 
-// allowedHeader are the headers of the caller that go on to the agent where calls are
+// allowedHeader are the headers of the caller that continue to the agent where calls are
 // decided on.
 func (x *decided) allowedHeader() http.Header {
 	out, in := http.Header{}, x.request.Header
@@ -216,7 +216,7 @@ func isOwnCookie(name string) bool {
 var ofOrigin = []string{"Alt-Svc", "Clear-Site-Data", "Nel", "Report-To", "Service-Worker-Allowed", "Strict-Transport-Security"}
 
 // toProxies are headers by which a proxy in front of us, which takes them for our word,
-// sends something of its own in the place of the answer, such as a file.
+// sends something of its own instead of the answer, such as a file.
 var toProxies = []string{"X-Accel-Redirect", "X-Sendfile", "X-Lighttpd-Send-File", "X-Lighttpd-Send-Tempfile", "X-Reproxy-Url"}
 
 // beyond are all of those.
@@ -225,7 +225,7 @@ var beyond = slices.Concat(ofOrigin, toProxies)
 // toCaches are those that caches go by before Cache-Control (RFC 9213).
 var toCaches = []string{"Surrogate-Control", "Cdn-Cache-Control", "Cloudflare-Cdn-Cache-Control", "X-Accel-Expires"}
 
-// contained holds an answer to what may go on of it, where calls are decided on: what
+// contained holds an answer to what may continue of it, where calls are decided on: what
 // can be looked at, is for this caller, and leads nowhere else.
 func (x *decoded) contained(r *http.Response) error {
 	if x.mode == gate.Observe {
@@ -248,7 +248,7 @@ func (x *decoded) contained(r *http.Response) error {
 // readable returns the type of an answer. What clients would read otherwise than it is
 // looked at here, is an error (ATK-30): what is packed, though that was not asked for, what
 // is in other characters than UTF-8, and what says two types. Old servers say ISO-8859-1
-// of JSON, in which it reads as in UTF-8 but for letters beyond ASCII.
+// of JSON, in which it reads as in UTF-8 except for letters beyond ASCII.
 func readable(r *http.Response) (kind string, err error) {
 	if !hasBody(r) {
 		return "", nil

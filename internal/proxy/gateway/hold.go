@@ -90,7 +90,7 @@ type Holds interface {
 	Of(ctx context.Context, agent, tenant string, owner Owner) ([]HeldTask, error)
 	// Cancel withdraws a call that nobody has answered yet.
 	Cancel(ctx context.Context, agent, task string) (HeldTask, error)
-	// Take returns an approved call to whoever asks first, and false where there is
+	// Take returns an approved call to anyone who asks first, and false where there is
 	// none.
 	Take(ctx context.Context) (Released, bool, error)
 	// Made tells what became of it.

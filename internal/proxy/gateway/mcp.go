@@ -245,7 +245,7 @@ func (x *decoded) mcpWrites(tried *attempted) bool {
 	}
 }
 
-// mcpAnswer looks at the answer of an MCP server before it goes on.
+// mcpAnswer looks at the answer of an MCP server before it continues.
 func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 	if err := g.bindSession(r, x); err != nil {
 		return err
@@ -391,7 +391,7 @@ func (x *decided) cutLists(response []byte) ([]byte, error) {
 	return response, nil
 }
 
-// mayAsk tells what of a list the caller may ask for under what its call goes on
+// mayAsk tells what of a list the caller may ask for under what its call continues
 // under.
 func (x *decided) mayAsk(list mcp.List) func(string) bool {
 	under := x.verdict.Under

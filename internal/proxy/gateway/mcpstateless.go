@@ -48,7 +48,7 @@ func aboutURI(uri string) powerbox.Value {
 	return powerbox.Object(powerbox.Member{Name: "uri", Value: powerbox.String(uri)})
 }
 
-// permitsURI reports whether what the call goes on under permits a method's operation
+// permitsURI reports whether what the call continues under permits a method's operation
 // on a resource.
 func (x *decided) permitsURI(method, uri string) bool {
 	op, ok := x.MCP.Methods[method]
@@ -129,7 +129,7 @@ func oneSpelling(v powerbox.Value, names ...string) error {
 	return nil
 }
 
-// refuseAsking is the response that the client gets in the place of one that asks of it
+// refuseAsking is the response that the client gets instead of one that asks of it
 // what configuration does not let through. The client could not answer in part.
 func (g *Gateway) refuseAsking(x *decided, id powerbox.Value, asked []string) []byte {
 	method := mcp.Known(asked[0])

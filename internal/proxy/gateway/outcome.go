@@ -75,7 +75,7 @@ func failed(input bool) outcome {
 }
 
 // aboutInput reports whether an error of JSON-RPC is about what was asked for
-// and not about how that went: those of JSON-RPC and of A2A but for an internal
+// and not about how that went: those of JSON-RPC and of A2A except for an internal
 // error and an answer that is none.
 func aboutInput(code int64) bool {
 	const invalidAgentResponse = -32006

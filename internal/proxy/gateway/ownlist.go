@@ -58,8 +58,8 @@ func (g *Gateway) listsHeld(w http.ResponseWriter, x *decided) (list ownList, an
 	}
 	own, err := g.config.Holds.Of(x.request.Context(), x.ID, x.call.Tenant, owner)
 	if err != nil {
-		// What the agent behind has is listed all the same: a read goes on while the
-		// server of a gateway apart is away.
+		// What the agent behind has is listed all the same: a read continues while the
+		// server of a remote gateway is away.
 		g.config.Log.WarnContext(x.request.Context(), "calls that wait for people are not listed", slog.String("agent", x.ID), slog.Any("error", err))
 		own = nil
 	}

@@ -107,7 +107,7 @@ func eventOf(r *http.Request, body []byte, limits powerbox.Limits) (task a2a.Tas
 	return task, ended, nil
 }
 
-// admitsEvent decides and records an event, and answers where it does not go on.
+// admitsEvent decides and records an event, and answers where it does not continue.
 func (g *Gateway) admitsEvent(w http.ResponseWriter, x *decided, p posting) bool {
 	ctx := x.request.Context()
 	unavailable := func(what string, err error) bool {
@@ -180,7 +180,7 @@ func (g *Gateway) postable(x *decoded) *gate.Reason {
 	return nil
 }
 
-// post posts an event that may go on, with what the caller wants shown. The bytes
+// post posts an event that may continue, with what the caller wants shown. The bytes
 // are the agent's.
 func (g *Gateway) post(w http.ResponseWriter, x *decided, p posting) {
 	h := http.Header{"Content-Type": x.request.Header.Values("Content-Type")}

@@ -103,7 +103,7 @@ func shownBy(h http.Header) string {
 	return ""
 }
 
-// shows reports whether a request has anything that has to be verified.
+// shows reports whether a request has anything that must be verified.
 func (c *tally) shows() bool {
 	h := c.request.Header
 	return c.shown != "" || h.Get("DPoP") != "" || h.Get(HeaderProof) != ""

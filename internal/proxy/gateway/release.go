@@ -87,7 +87,7 @@ func (g *Gateway) releaseOne(ctx context.Context, made *sync.WaitGroup, room cha
 
 // makeCall makes an approved call and notes what became of it.
 func (g *Gateway) makeCall(ctx context.Context, r Released) {
-	// One that was begun goes on to its end, so that its outcome is known; when the
+	// One that was begun continues to its end, so that its outcome is known; when the
 	// server ends, for a while.
 	ending := ctx
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)

@@ -1,5 +1,5 @@
 // Package feed carries the sequence of revocations, freezes and thaws from the
-// server to gateways apart from it, by way of whatever relay: a signed snapshot,
+// server to remote gateways, through any relay: a signed snapshot,
 // and a stream of signed events and heartbeats behind it.
 //
 // The laws:

@@ -106,7 +106,7 @@ func (r *Relay) Handler() http.Handler {
 }
 
 // carry takes one statement that holds and passes it on. What the relay itself
-// had to read anew does not go on from what followers have: they do the same.
+// had to read anew does not continue from what followers have: they do the same.
 func (r *Relay) carry(typ, compact string, st Statement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +161,7 @@ var errFull = errors.New("there are as many streams as are served at once")
 // errAhead is a follower that knows more than the relay.
 var errAhead = errors.New("less is known here than that number; ask another")
 
-// enter makes a follower of whoever knows everything up to a number, with what it
+// enter makes a follower of anyone who knows everything up to a number, with what it
 // gets first.
 func (r *Relay) enter(after int64) (*follower, [][]byte, error) {
 	r.mu.Lock()

@@ -82,7 +82,7 @@ func (p period) over(now time.Time) bool {
 	return p.long <= 0 || now.Sub(p.from) >= p.long || now.Round(0).Sub(p.from.Round(0)) >= p.long
 }
 
-// left is how long the period goes on, 0 where it is over.
+// left is how long the period continues, 0 where it is over.
 func (p period) left(now time.Time) time.Duration {
 	if p.over(now) {
 		return 0
@@ -259,7 +259,7 @@ func pause(ctx context.Context, d time.Duration) {
 // errAgain marks what does not follow from what is known.
 var errAgain = errors.New("the state has to be read anew")
 
-// errBack is a rollback. It is never followed: whoever has gone back lacks what
+// errBack is a rollback. It is never followed: anyone who has gone back lacks what
 // was stopped since.
 var errBack = errors.New("the sequence has gone back")
 

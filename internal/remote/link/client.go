@@ -27,7 +27,7 @@ type Client struct {
 	Patience time.Duration
 }
 
-// callTime bounds one call: somebody waits for it.
+// callTime bounds one call: someone waits for it.
 const callTime = 2 * time.Second
 
 // maxAnswer is the largest answer.

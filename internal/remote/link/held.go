@@ -41,7 +41,7 @@ type HeldOperation struct {
 	Write bool   `json:"write,omitempty"`
 }
 
-// HeldTask is what has become of a held call, as whoever made it is told.
+// HeldTask is what has become of a held call, as the one who made it is told.
 type HeldTask struct {
 	Question string          `json:"question,omitempty"`
 	Task     string          `json:"task,omitempty"`

@@ -286,7 +286,7 @@ func (r *Remote) Owner(ctx context.Context, _, tenant, task string) (Owner, bool
 	return a.Owner, a.Known, err
 }
 
-// Bind makes a task somebody's, unless it is somebody's already, and returns
+// Bind makes a task someone's, unless it is someone's already, and returns
 // whose it is. Which of two gateways is first is the server's to say.
 func (r *Remote) Bind(ctx context.Context, _, tenant, task string, o Owner) (Owner, error) {
 	if known, ok := r.owners.get(inTenant{tenant, task}); ok {
@@ -369,7 +369,7 @@ func (a Authenticator) Authenticate(r *http.Request, audience string, now time.T
 const silence = time.Second
 
 // Replay keeps the ids of proofs for all gateways of the agent. A call that
-// changes nothing goes on by what is known here while the server does not
+// changes nothing continues by what is known here while the server does not
 // answer.
 type Replay struct {
 	*Remote
@@ -408,7 +408,7 @@ func (r Replay) UseFor(reads bool, id string, until, now time.Time) (bool, error
 	return a.Fresh, nil
 }
 
-// Issuing refuses what a gateway apart cannot do itself; the methods that issue
+// Issuing refuses what a remote gateway cannot do itself; the methods that issue
 // are passed to the server before they come here.
 type Issuing struct{}
 

@@ -233,7 +233,7 @@ func TestATK24_UsersWithoutPseudonym(t *testing.T) {
 }
 
 // A proof serves once here and once at all gateways; without the server only
-// what reads goes on.
+// what reads continues.
 func TestATK20_ProofsAreSharedByGateways(t *testing.T) {
 	r, a := newRemote(t)
 	replay := Replay{Remote: r, Own: gate.NewMemory(10)}

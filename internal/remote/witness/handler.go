@@ -23,7 +23,7 @@ const sizeType = "text/x.tlog.size"
 //	POST /add-checkpoint
 //	GET  /checkpoint/{SHA-256 of the origin, in hex}
 //
-// The second is ours: C2SP has none yet. Whoever watches a log holds it against
+// The second is ours: C2SP has none yet. Anyone who watches a log holds it against
 // what the log itself shows.
 func Handler(b *Book, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()

@@ -123,7 +123,7 @@ func keyID(name string, plain []byte) string {
 // blank reports whether a file has nothing in it.
 func blank(data []byte) bool { return len(bytes.TrimSpace(data)) == 0 }
 
-// Replace has another key made in the place of one that was lost or seen, when it is
+// Replace makes another key to replace one that was lost or seen, when it is
 // next used. What is in its file then is kept under another name, which ends in the
 // time.
 func (r *Ring) Replace(name string, now time.Time) { r.replace, r.replacing = name, now }

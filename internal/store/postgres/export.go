@@ -81,7 +81,7 @@ type export struct {
 // exportUnder writes what a signed checkpoint of the log covers.
 func (s *Store) exportUnder(ctx context.Context, w io.Writer, what export) error {
 	return s.view(ctx, func(r reader) error {
-		// Whoever reads may be slow, and holds nothing that others wait for.
+		// Anyone who reads may be slow, and holds nothing that others wait for.
 		if _, err := r.exec("SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 			return fmt.Errorf("postgres: %w", err)
 		}

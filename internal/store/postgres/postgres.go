@@ -12,7 +12,7 @@
 // Laws: nothing is answered from what this process remembers unless the locked row
 // says that nobody else has written since; a commit whose outcome is not known is
 // looked for by its token before it is made again; SQL is what CockroachDB has, too,
-// but for the timeline that tells a failover
+// except for the timeline that tells a failover
 // (no advisory locks, no NOTIFY, no triggers).
 //
 // # Stopped nodes
@@ -127,7 +127,7 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	// A node that is stopped in the middle must not hold for longer the row that all
-	// others wait for. When it goes on, what it had begun is gone.
+	// others wait for. When it continues, what it had begun is gone.
 	pool.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(s.config.Stillness.Milliseconds(), 10)
 	pool.MaxConns = int32(s.config.Connections)
 	pool.ConnConfig.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {

@@ -30,7 +30,7 @@ const (
 
 var slotMagic = []byte("PBJ1")
 
-// A Journal is one file of entries that somebody else is about to keep. An entry
+// A Journal is one file of entries that someone else is about to keep. An entry
 // whose Append returned without an error is on the disk until Reset, and may be
 // there after it. It is for one goroutine.
 type Journal struct {
@@ -113,7 +113,7 @@ func (j *Journal) writeSlot() error {
 var errNotLooked = errors.New("what is behind the entries is not known")
 
 // Mend makes the file end with the last entry that was acknowledged, where that is
-// not known. Whoever means to keep other entries in the place of those that failed
+// not known. Anyone who means to keep other entries instead of those that failed
 // calls it before.
 func (j *Journal) Mend() error {
 	if j.fault == nil {
@@ -200,7 +200,7 @@ func (j *Journal) extend(to int64) error {
 // Size is how many bytes the entries take.
 func (j *Journal) Size() int64 { return j.size }
 
-// Reset forgets all entries: somebody else has made them durable. After an error
+// Reset forgets all entries: someone else has made them durable. After an error
 // they may be there or not.
 func (j *Journal) Reset() error {
 	if j.base == 0 {

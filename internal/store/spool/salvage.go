@@ -50,7 +50,7 @@ type Salvaged struct {
 	atServer int64 // records that are kept although the server has them
 }
 
-// Lost is a loss, as it goes on record.
+// Lost is a loss, as it continues record.
 type Lost struct {
 	From  int64  `json:"from"`         // number of the first record that is missing
 	To    int64  `json:"to,omitempty"` // number of the first one behind; absent where that is not known
@@ -59,7 +59,7 @@ type Lost struct {
 	Bytes int64  `json:"bytes"` // that hold no whole record
 }
 
-// Salvage puts a folder in the place of a damaged spool that holds every whole record
+// Salvage replaces a damaged spool by a folder that holds every whole record
 // which the server does not have. Records behind a loss cannot follow records that are
 // gone: they are sealed anew, behind a record of the loss. The damaged files stay.
 func Salvage(c SalvageConfig) (Salvaged, error) {
@@ -138,7 +138,7 @@ func (s *Salvaged) rebuild(c SalvageConfig, head evidence.Head) ([][]byte, error
 	if len(s.Lost) == 0 && (len(out) > 0 || head.Sequence == 0) && !c.Older {
 		return out, nil
 	}
-	// A chain goes on from its last record. Where that is at the server alone, the
+	// A chain continues from its last record. Where that is at the server alone, the
 	// record of the loss says that nothing is missing.
 	if last, ok := s.records[head.Sequence-1]; len(s.Lost) == 0 && ok && last.Hash() == head.Hash && !c.Older {
 		s.atServer = 1

@@ -74,7 +74,7 @@ func (s *Spool) Waiting() ([][]byte, error) {
 
 // Shipped notes that the server has every record before a sequence, and deletes
 // the segments that hold nothing else. A segment stays until one behind it has a
-// record: the chain goes on from the last record.
+// record: the chain continues from the last record.
 func (s *Spool) Shipped(next int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package spool keeps the records of a remote gateway in
 // append-only files, until the server has them. A [Journal] is one such file for
-// somebody who seals by himself.
+// someone who seals by himself.
 //
 // The laws: a record that was answered is on the disk (fsync, shared by what
 // waits); the files hold one chain of one agent and one recorder, sealed and

@@ -100,7 +100,7 @@ func (t *transaction) AppendSealed(sealed evidence.Sealed) (next int64, err erro
 	return head.Sequence + 1, nil
 }
 
-// headOfSealed is where a chain goes on that its recorder seals by itself. One
+// headOfSealed is where a chain continues that its recorder seals by itself. One
 // that is new here has the id that the recorder gave it.
 func (t *transaction) headOfSealed(name chainName, id evidence.ChainID) (evidence.Head, error) {
 	if err := t.loadTail(); err != nil {
@@ -132,7 +132,7 @@ func (t *transaction) ofID(id string) (evidence.Sealed, bool, error) {
 }
 
 // sameAs compares a record that comes again with the one that is stored: two
-// for one place are a fork, whoever signed them.
+// for one place are a fork, regardless of who signed them.
 func (t *transaction) sameAs(sealed evidence.Sealed) error {
 	stored, ok, err := t.ofID(sealed.Record().ID)
 	if err != nil {

@@ -246,7 +246,7 @@ func (s *Store) settle(ctx context.Context) error {
 func (s *Store) takeSome(ctx context.Context) (int, error) {
 	s.filing.Lock()
 	defer s.filing.Unlock()
-	// What is begun for one reader is of use to all, whoever gives up.
+	// What is begun for one reader is of use to all, regardless of who gives up.
 	t := s.transaction(context.WithoutCancel(ctx), care{})
 	t.polite = true
 	err := t.begin(maxTaken)
@@ -256,7 +256,7 @@ func (s *Store) takeSome(ctx context.Context) (int, error) {
 	return t.taken, t.end(err)
 }
 
-// giveWay lets calls go on that came meanwhile, unless the writer waits for the file
+// giveWay lets calls continue that came meanwhile, unless the writer waits for the file
 // and they for it: to take in some hundred records at once takes milliseconds, and
 // nobody would have the processor for as long.
 func (t *transaction) giveWay() {

@@ -80,7 +80,7 @@ func (s *Store) Tables(ctx context.Context, take func(name, columns string, rows
 	})
 }
 
-// heads is where every chain goes on.
+// heads is where every chain continues.
 func (s *Store) heads(ctx context.Context) (map[chainName]evidence.Head, error) {
 	heads := map[chainName]evidence.Head{}
 	err := s.Update(ctx, func(tx issuer.Tx) error {

@@ -106,7 +106,7 @@ func (s *Store) write() {
 	}
 }
 
-// copyLog copies the write-ahead log into the file while the writer goes on,
+// copyLog copies the write-ahead log into the file while the writer continues,
 // which it would otherwise do itself, all at once, with everybody waiting. Where
 // this fails the writer still does so when the log has its full length, which is
 // also where the log begins anew.
@@ -313,7 +313,7 @@ func (t *transaction) begin(limit int) error {
 // is kept from others for as long.
 const politeWait = 500 * time.Millisecond
 
-// patience has SQLite wait for a file that is locked for as long as somebody waits.
+// patience has SQLite wait for a file that is locked for as long as someone waits.
 func (t *transaction) patience() error {
 	wait := politeWait
 	if !t.polite && !t.until.IsZero() {

@@ -56,7 +56,7 @@ func archived(t *testing.T, s Store, p issuer.Period) {
 	}
 }
 
-// Chains go on from what was archived, those that rested too, whether the writer
+// Chains continue from what was archived, those that rested too, whether the writer
 // remembers where they end or has to read it; and what was archived holds together
 // with what is here.
 func chainsGoOnBehindAnArchive(t *testing.T, place Place) {

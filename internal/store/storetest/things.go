@@ -123,7 +123,7 @@ func gatewaysAndTheirTokens(t *testing.T, place Place) {
 	}
 }
 
-// sealedRecordsGoOnOrAreRefused: a recorder's own chain goes on in order; the same
+// sealedRecordsGoOnOrAreRefused: a recorder's own chain continues in order; the same
 // record again is none, and every other one is refused.
 func sealedRecordsGoOnOrAreRefused(t *testing.T, place Place) {
 	f := newFixture(t, place)

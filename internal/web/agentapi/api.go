@@ -291,7 +291,7 @@ func received(r *http.Request) ([]byte, powerbox.Value, error) {
 }
 
 // asJSON refuses a body that says it is something else than JSON in UTF-8, or in
-// another coding: somebody could read it differently (ATK-29, ATK-30).
+// another coding: someone could read it differently (ATK-29, ATK-30).
 func asJSON(h http.Header) error {
 	for _, coding := range h.Values("Content-Encoding") {
 		if coding != "" && coding != "identity" {

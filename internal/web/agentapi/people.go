@@ -46,7 +46,7 @@ type People struct {
 	// Who says who a person is by the session of a request.
 	Who func(*http.Request) (people.Claim, error)
 	// Dev reports whether there is a built-in user of a name; nil outside of
-	// experiments. Whoever is on this machine can be one, without a session.
+	// experiments. Anyone who is on this machine can be one, without a session.
 	Dev       func(name string) bool
 	BodyLimit int64
 	Log       *slog.Logger

@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// linkPage is a host that an administrator links to a user, or whose agents somebody
+// linkPage is a host that an administrator links to a user, or whose agents someone
 // lets have at once what changes something (AAP-U4).
 type linkPage struct {
 	provider.Linking

@@ -10,7 +10,7 @@ import (
 // it; members that are decided on are refused before, by name.
 var (
 	// What _meta carries for a server: how a request is followed, and what revision
-	// 2026-07-28 has there in the place of initialize.
+	// 2026-07-28 has there instead of initialize.
 	knownMeta = a2a.NewKnown(
 		a2a.KnownMember{Name: "progressToken", Is: a2a.IsScalar},
 		a2a.KnownMember{Name: metaVersion},
