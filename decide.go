@@ -60,7 +60,7 @@ func (r Reason) String() string {
 // try again with the same authority.
 var ErrDenied = errors.New("denied")
 
-// Attempt is what is being tried: an invocation of one operation with its
+// Attempt is one action that is tried: an invocation of one operation with its
 // arguments, or the admission of a message that names no operation.
 type Attempt struct {
 	operation Operation

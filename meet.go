@@ -120,7 +120,7 @@ func flatten(cs []Constraint) []Constraint {
 }
 
 // mergeClauses meets the clauses of every type that is closed under meet and
-// returns what is left, sorted, without repeats and without wildcards.
+// returns the rest, sorted, without repeats and without wildcards.
 func mergeClauses(cs []Constraint) []Constraint {
 	var out []Constraint
 	for _, c := range cs {

@@ -32,8 +32,8 @@ type Interface struct {
 }
 
 // Parse reads a card that can be relied on: of 1.0, of 0.3, or of both in one. Its
-// error lists every problem for which it cannot ([Relied]). What is merely missing
-// is no such problem; [Lint] names it.
+// error lists every problem for which it cannot ([Relied]). A missing recommended
+// member is no such problem; [Lint] names it.
 func Parse(raw []byte) (Card, error) {
 	c, problems := Lint(raw, false)
 	if Relied(problems) {
@@ -102,8 +102,8 @@ func (c Card) Interfaces() []Interface { return slices.Clone(c.faces) }
 // about those of vendors.
 func (c Card) Declared() []Declaration { return slices.Clone(c.declared) }
 
-// Supports reports whether a feature is declared and so may be relied on. What is
-// not declared must not be (CARD-2).
+// Supports reports whether a feature is declared and so may be relied on. An
+// undeclared feature must not be (CARD-2).
 func (c Card) Supports(feature string) bool {
 	d, ok := c.declaration(feature)
 	return ok && d.Supported

@@ -23,7 +23,7 @@ var algorithms = []jose.SignatureAlgorithm{
 // check per pinned key.
 const maxSignatures = 32
 
-// ErrSignature is the root of what is wrong with the signatures of a card.
+// ErrSignature is the root of all errors of the signatures of a card.
 // Anyone who pins its keys must not use the card.
 var ErrSignature = errors.New("the card has no signature of a pinned key")
 
@@ -32,7 +32,7 @@ var ErrSignature = errors.New("the card has no signature of a pinned key")
 type Keys struct{ set jose.JSONWebKeySet }
 
 // ParseKeys reads a JWK Set (RFC 7517) of at least one public key, or one such key
-// by itself. Private and symmetric keys are refused.
+// alone. Private and symmetric keys are refused.
 func ParseKeys(jwks []byte) (Keys, error) {
 	var k Keys
 	if len(jwks) > MaxBytes {
@@ -143,8 +143,8 @@ type Signature struct {
 }
 
 // Verify looks for a signature of a pinned key, to which the card's own key URLs
-// never add (CARD-15), and returns with it what is signed, in canonical form with
-// all signatures. What else the card says is nobody's word: anyone who passes it on
+// never add (CARD-15), and returns with it the signed part, in canonical form with
+// all signatures. Everything else on the card is unproven: anyone who passes it on
 // could have put it there. The error is [ErrSignature] where there is none.
 func Verify(raw []byte, keys Keys) (Signature, error) {
 	full, bare, err := Canonical(raw)

@@ -9,7 +9,7 @@ type Event struct {
 	By    string `json:"by"`    // who does it
 	To    string `json:"to,omitempty"`
 
-	// Of a check: what was asked and what came of it.
+	// Of a check: its question and its result.
 	Needs      *Needs `json:"needs,omitempty"`
 	Compatible bool   `json:"compatible,omitempty"`
 
@@ -18,7 +18,7 @@ type Event struct {
 	Version string `json:"version,omitempty"`
 	URL     string `json:"url,omitempty"`
 
-	// Of a stream: what is streamed, message, statusUpdate or artifactUpdate.
+	// Of a stream: its payload, message, statusUpdate or artifactUpdate.
 	Payload string `json:"payload,omitempty"`
 	Partial bool   `json:"partial,omitempty"`
 

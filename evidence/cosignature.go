@@ -200,7 +200,7 @@ func (q Quorum) Check(signed []byte) ([]Cosignature, error) {
 	return have, err
 }
 
-// Usable refuses a quorum that one witness could fill twice, or nobody at all.
+// Usable refuses a quorum that one witness could fill twice, or that needs no witness.
 func (q Quorum) Usable() error {
 	names, keys := map[string]bool{}, map[string]bool{}
 	for _, key := range q.Witnesses {

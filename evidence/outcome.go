@@ -23,7 +23,7 @@ func (r Record) Follows(decision Record) error {
 	return newTold(r).follows(r.ID, placeOf(r), &of)
 }
 
-// SameOutcome reports whether two outcome records say the same: what is told twice
+// SameOutcome reports whether two outcome records say the same: a repeated outcome
 // contradicts nothing.
 func (r Record) SameOutcome(other Record) bool { return newTold(r).said == newTold(other).said }
 
@@ -34,7 +34,7 @@ type chainPlace struct {
 
 func placeOf(r Record) chainPlace { return chainPlace{r.Details.ChainID, r.Details.Sequence} }
 
-// told is what is kept of an outcome record.
+// told is the part of an outcome record that the verifier remembers.
 type told struct {
 	of   string // record id of the decision
 	ends bool   // it tells an end: achieved, failed or partial

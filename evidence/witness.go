@@ -89,7 +89,7 @@ func ParseSubmission(data []byte) (Submission, error) {
 	return s, nil
 }
 
-// Origin returns the log that is submitted, as the checkpoint says by itself.
+// Origin returns the name of the log in the submitted checkpoint.
 func (s Submission) Origin() (string, error) {
 	checkpoint, err := ReadCheckpoint(s.Checkpoint)
 	return checkpoint.Origin, err

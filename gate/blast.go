@@ -50,7 +50,7 @@ func (g *Graph) reachable(s Span) []string {
 	return slices.Compact(ops)
 }
 
-// ambient fills in what is reachable by wires: the closure over strongly
+// ambient fills in the agents that are reachable by wires: the closure over strongly
 // connected components, whose members reach the same.
 func (g *Graph) ambient(out []Radius) {
 	component, order := g.components()

@@ -17,7 +17,7 @@ type Chains struct {
 	Memo        *token.Memo // required; remembers signatures, never verdicts
 	Revocations Revocations // required
 	// Started is when this gate began to remember proofs, to the second. Earlier
-	// proofs are refused: nobody knows whether they were used.
+	// proofs are refused: it is unknown whether they were used.
 	Started time.Time
 }
 

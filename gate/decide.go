@@ -56,7 +56,7 @@ type Reason struct {
 	Message    string
 }
 
-// Refusal is a resolver's answer that what was presented does not hold.
+// Refusal is a resolver's answer that a presented credential is invalid.
 type Refusal struct{ Reasons []Reason }
 
 func (r *Refusal) Error() string {
@@ -257,7 +257,7 @@ func (v Verdict) waiting(call *Call) Verdict {
 
 // useSession uses up the proof of the caller where others take it, too (ATK-20). A
 // call on ambient authority of a caller without a session rests on no proof: anyone who
-// makes up keys must not fill what is remembered of others.
+// makes up keys must not fill the memory of others' proofs.
 func (g *Gate) useSession(call *Call, basis Basis, now time.Time) []Reason {
 	c := call.Caller
 	if g.Sessions == nil || c.ProofID == "" || basis == OnAmbient && c.Principal == "" {
@@ -276,7 +276,7 @@ func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) [
 	}
 	switch {
 	case err == nil && fresh && g.Revocations.Stale(call.Reads):
-		return []Reason{stale} // it may have been asked of somebody who took their time
+		return []Reason{stale} // another process may have answered late
 	case err != nil:
 		return []Reason{{Code: CodeUnavailable, Link: -1, Message: "whether the proof was used before cannot be told now; sign a new one in a moment"}}
 	case !fresh:
@@ -428,7 +428,7 @@ func (h Held) bound(call *Call) bool {
 }
 
 // summed reports free content under a capability one of whose arguments is added
-// up: what the agent makes of the content is added up by nobody, wherever that is
+// up: the agent's use of the content cannot be added up, wherever it is
 // decided.
 func (h Held) summed(call *Call) bool {
 	return call.Free && !call.Target.AdmitFreeText && slices.ContainsFunc(h.Accounts, func(a Account) bool { return len(a.Budgets.Sum) > 0 })

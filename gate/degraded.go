@@ -38,8 +38,8 @@ type gap struct {
 // goesOn decides about a call whose record was not written, and notes it where it
 // continues. A store that can write and refuses this one record is no reason: who
 // words a call would then choose whether it is recorded. Neither does anything continue
-// that takes from a budget: what is not written is not reserved, and a holder would
-// have as much as it asks for while nothing is (ATK-42).
+// that takes from a budget: without a record nothing is reserved, and a holder
+// could take any amount meanwhile (ATK-42).
 func (g *Gate) goesOn(call *Call, v *Verdict, failed error, now time.Time) bool {
 	d := call.Target.Degraded
 	degraded := errors.Is(failed, evidence.ErrUnavailable) && v.Allowed && d.Reads && call.Reads && len(v.take) == 0
@@ -97,7 +97,7 @@ func (g *Gate) Settle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// settle records the gap of one agent, where it has one and nobody else is about
+// settle records the gap of one agent, if it has one and no other goroutine is about
 // to.
 func (g *Gate) settle(ctx context.Context, agent string) error {
 	g.gaps.mu.Lock()

@@ -76,7 +76,7 @@ func TestSEP18_UndeclaredIsRefusedWhereTheOperatorSaysSo(t *testing.T) {
 	}
 }
 
-// What is presented is verified before it is believed.
+// Anything that is presented is verified before it is believed.
 func TestSEP11_Resolving(t *testing.T) {
 	w := newTown(t)
 	root := func(change func(*token.Root)) func(*Call) *Call {

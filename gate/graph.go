@@ -185,7 +185,7 @@ func (g *Graph) OverBroad() []Broad {
 	return out
 }
 
-// Origins are the agents that nobody hands anything to, in their order: where
+// Origins are the agents to which no agent delegates, in their order: where
 // delegations begin.
 func (g *Graph) Origins() []string {
 	into := make([]bool, len(g.nodes))

@@ -87,7 +87,7 @@ func parseScopes(p *PresentedScopes) (*token.ScopeToken, []*token.DelegationLink
 	return t, links, err
 }
 
-// under narrows what is on record to the verified scopes. The record bounds the
+// under narrows the capability on record to the verified scopes. The record bounds the
 // token: arguments and resources, which scopes cannot say, stay bound. When it is
 // good is what the token and its links say.
 func (i Issued) under(v token.VerifiedScopes) (Held, error) {

@@ -245,7 +245,7 @@ func truthOf(v powerbox.Value, name string) bool {
 	return ok && truth
 }
 
-// errNotOffered says that nothing on a card gives what is needed.
+// errNotOffered says that nothing on a card meets the need.
 var errNotOffered = errors.New("the card offers no grant for it")
 
 // Needs returns the grants, and the operations in them, that calling those

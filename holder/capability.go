@@ -24,7 +24,7 @@ type Capability struct {
 	Handles      []Handle // resources; nil where it came from another holder, who knows them
 	Operations   []string // as the wire has them
 	Expires      time.Time
-	RevocationID string // "" for what was derived offline
+	RevocationID string // "" for one that was derived offline
 	Principal    string // the user behind, as the agent calls them
 	Task         string
 	Tenant       string // of the agent, in which that task is; "" for none
@@ -87,7 +87,7 @@ func (c *Client) Request(ctx context.Context, agent Agent, p RequestParams) ([]C
 	return c.capabilities(ctx, agent, "a2a/capabilities/request", powerbox.Object(ms...))
 }
 
-// Attenuation is what is left of a capability that its issuer narrows. Nil and
+// Attenuation is the narrower form that the issuer makes of a capability. Nil and
 // zero members stay as they are.
 type Attenuation struct {
 	Handles    []string

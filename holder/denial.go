@@ -17,7 +17,7 @@ type Denied struct {
 	Message     string        // one sentence
 	Fix         string        // what the caller can do instead; "" when nothing
 	DecisionID  string        // the record of the decision; "" when there is none
-	ApprovalURL string        // where a person may be asked; "" when nobody may
+	ApprovalURL string        // where a person may be asked; "" for none
 	Retryable   bool          // the same call may succeed later
 }
 

@@ -15,7 +15,7 @@
 //     is read before a signature is checked can only refuse.
 //   - A signature may be remembered ([Memo]), a verdict never: time and the
 //     revocation of every link are looked at on every call.
-//   - What is absent is refused.
+//   - Anything that is absent is refused.
 //
 // The package takes bytes, keys and times. It opens nothing, reads no clock
 // and knows no network.

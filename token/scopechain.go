@@ -12,13 +12,13 @@ type ScopeOptions struct {
 	// Now decides all times. Required.
 	Now time.Time
 	// Keys returns the keys of a party. An identifier that is a key (see
-	// [PartyKey.DID]) is not asked for. nil knows nobody else.
+	// [PartyKey.DID]) is not asked for. nil knows no other party.
 	Keys func(id string) []PartyKey
 	// Revoked is asked for the hash of the token and for the revocation id of
 	// every link. Required: nil refuses.
 	Revoked func(id string) bool
 	// Caller is who presents it, as authentication found: an identifier, or the
-	// name of [HolderID] for it. "" is nobody, and refused.
+	// name of [HolderID] for it. "" is refused.
 	Caller string
 	// MaxDepth is how many links are accepted; the zero value accepts none.
 	MaxDepth int

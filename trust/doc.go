@@ -8,10 +8,9 @@
 //     about itself is among them.
 //   - A score only falls: it begins at 1 and everything is taken off. Who has
 //     done nothing has lost nothing.
-//   - What counts is what became of work that was allowed, once for each
-//     decision, as its recorder saw it. What was denied, what the caller broke
-//     off or asked for wrongly, and what the gateway itself could not do is not
-//     the agent's doing.
+//   - Only outcomes of allowed work count, once for each decision, as its
+//     recorder saw them. Denials, calls that the caller cancelled or worded
+//     wrongly, and failures of the gateway do not count.
 //   - Where a score must be had and cannot, it is [None].
 //
 // Source: the A2A extension document, section 6, as the requirements read it.

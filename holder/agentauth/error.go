@@ -55,7 +55,7 @@ func (e *Error) Is(target error) bool {
 // Denied says that a person said no, now or before. It is final: ask again only
 // when a person says so ([Asking.Again]).
 type Denied struct {
-	Agent   string // "" where it was denied before and nobody was asked
+	Agent   string // "" if it was denied before and no person was asked
 	Reason  string // the person's; "" for none
 	Earlier time.Time
 }

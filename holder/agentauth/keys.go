@@ -117,7 +117,7 @@ func (c *Client) rotateHost(ctx context.Context, issuer string, next *token.Priv
 	var candidates []json.RawMessage
 	err := c.Store.update(func(st *state) error {
 		p := st.Providers[issuer]
-		if p.HostID == "" { // never registered: nobody is told
+		if p.HostID == "" { // never registered: no provider is told
 			p.HostKey, p.NextKeys = nil, nil
 			return nil
 		}

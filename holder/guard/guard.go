@@ -40,7 +40,7 @@ type Gate struct {
 	HTTP *http.Client
 }
 
-// Attempt is what is about to happen.
+// Attempt is one action before it happens.
 type Attempt struct {
 	// From is the agent that tries, by its name in scopes: the origin. Required
 	// unless Shown is there.
@@ -67,7 +67,7 @@ type Attempt struct {
 type Shown struct {
 	Chain  []string `json:"chain"` // compact tokens, root first
 	Proof  string   `json:"proof"`
-	Method string   `json:"method"` // that the proof has to be about
+	Method string   `json:"method"` // that the proof must be about
 	URL    string   `json:"url"`
 	Digest string   `json:"digest"` // token.DigestOf the body
 }
@@ -111,7 +111,7 @@ type Pending struct {
 }
 
 // Refused says that something must not happen. It is a [powerbox.ErrDenied]. The
-// text is for the model as well: it says what is missing, and not to try again.
+// text is for the model as well: it names the missing authority, and says not to try again.
 type Refused struct{ Decision Decision }
 
 // Error is the text of GATE-3 where a scope is exceeded: the exact missing set.

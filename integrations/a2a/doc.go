@@ -20,7 +20,7 @@
 //   - What came with a task serves for that task. Nothing that came in goes out
 //     by itself: not a header, not metadata under the extension's URI, whatever
 //     other interceptors copy.
-//   - What is not known is refused: a skill without an operation, a method that
+//   - Anything that is not known is refused: a skill without an operation, a method that
 //     is new, keys that cannot be had.
 //
 // What an agent cannot know: whether a capability was revoked, or an agent

@@ -14,7 +14,7 @@ import (
 
 // Remote fills in how a remote A2A agent is reached: by its card at the gateway,
 // with capability and proof in the headers of every request, and what is handed over
-// in its metadata ([powerboxa2a.HandOver]). What is presented is of the context's
+// in its metadata ([powerboxa2a.HandOver]). Anything that is presented is of the context's
 // task or wallet ([powerboxa2a.WithWallet]).
 //
 // Before a request goes out the gate is asked whether anyone who runs the remote agent

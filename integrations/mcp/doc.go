@@ -14,7 +14,7 @@
 //     did not come through the handler is refused.
 //   - A message is read strictly, once, and the arguments that were decided on are
 //     compared with those that the tool is about to get.
-//   - What is not known is refused: a method, a member of the parameters, a session
+//   - Anything that is not known is refused: a method, a member of the parameters, a session
 //     of someone else, a request of the server to its client.
 //   - 401 says that a capability is missing or does not hold, 403 that it does not
 //     reach, with the operations that are unmet and no others.

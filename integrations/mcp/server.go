@@ -170,7 +170,7 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		d := a.decision
 		if !s.owns(r.Header.Values(headerSession), d.Origin) {
 			http.Error(w, "session not found", http.StatusNotFound)
-			_ = s.config.Gate.Outcome(r.Context(), d, errForeign) // what is not told is unknown, on record
+			_ = s.config.Gate.Outcome(r.Context(), d, errForeign) // an outcome that is not reported is unknown, on record
 			return
 		}
 		s.forward(w, r, next, a, body)

@@ -141,7 +141,7 @@ func TestAAPK1_EndsAndKeys(t *testing.T) {
 	b.want("AAP-K7 somebody else", b.as("bob", http.MethodPost, "/v1/hosts/"+host+"/revoke", nil), http.StatusNotFound, "host_not_found")
 	b.want("AAP-K7", b.as("alice", http.MethodPost, "/v1/hosts/"+host+"/revoke", nil), http.StatusOK, "")
 	b.want("AAP-K7 its agents", balance(stolen), http.StatusForbidden, "host_revoked")
-	// What was revoked stays so after a restart, and is in the evidence.
+	// Anything that was revoked stays so after a restart, and is in the evidence.
 	b.again(func() {})
 	b.want("after a restart", balance(m), http.StatusForbidden, "agent_revoked")
 	if got := b.records("agent=bank&limit=500"); len(got) < 12 {
@@ -201,7 +201,7 @@ func TestAAPU1_Autonomous(t *testing.T) {
 	}
 }
 
-// AAP-M4, AAP-H13, AAP-R4: a host that nobody knows gets nothing before it is approved,
+// AAP-M4, AAP-H13, AAP-R4: an unknown host gets nothing before it is approved,
 // also for an agent that needs no user; one that an administrator knows does.
 func TestAAPM4_AutonomousAtUnknownHosts(t *testing.T) {
 	b := newBank(t, bankOptions{conf: "      modes: [delegated, autonomous]"})

@@ -68,7 +68,7 @@ func TestATK35_TokensSentByMistake(t *testing.T) {
 					}
 				}
 			}
-			// What is not the server's own is the agent's.
+			// Anything that is not the server's own is the agent's.
 			w.documents.forget()
 			allowed(t, w.post(w.agentURL("documents"), body, http.Header{"Authorization": {"Bearer " + edge + "x"}}))
 			if got := w.documents.got(); len(got) != 1 || got[0].header.Get("Authorization") != "Bearer "+edge+"x" {

@@ -26,7 +26,7 @@ type Question struct {
 	Kind      Kind
 	Key       string // of a request; "" for a call
 	Agent     string // the protected agent
-	Principal string // the user behind, "" for nobody
+	Principal string // the user behind, "" for none
 	Holder    string // who asks
 	Requester string // its configured name, "" for none
 	Purpose   string // in its own words
@@ -39,7 +39,7 @@ type Question struct {
 	// Approved is what the answers amount to, once all have approved.
 	Approved approved.Approved
 	Reason   string // for which it was denied
-	// TakenBack is who revoked the approval, "" for nobody.
+	// TakenBack is who revoked the approval, "" for none.
 	TakenBack string   `json:",omitempty"`
 	Issued    []string // capabilities that it was used for
 	Record    string   // of the decision that led to it, "" for none
@@ -164,7 +164,7 @@ type Store interface {
 	ViewApprovals(ctx context.Context, read func(r Reader) error) error
 }
 
-// Reader reads one snapshot. What is not there is [issuer.ErrNotFound].
+// Reader reads one snapshot. Anything that is not there is [issuer.ErrNotFound].
 type Reader interface {
 	Question(id string) (Question, error)
 	// QuestionByKey returns the newest question of a key.

@@ -408,7 +408,7 @@ func (d *Desk) alert(tx Tx, q Question, now time.Time) (bool, error) {
 	return true, d.append(tx, q, action.ApprovalAlert, q.caller(), evidence.Deny, map[string]any{"denied": denied, "within": alertTime.String(), "holder": q.Holder})
 }
 
-// narrowed reads what an answer leaves of a question. What is wider is refused,
+// narrowed reads what an answer leaves of a question. Anything that is wider is refused,
 // and so is what leaves nothing.
 func narrowed(q Question, who Person, a Answer, now time.Time) (issuer.Chosen, error) {
 	if !a.Approve {

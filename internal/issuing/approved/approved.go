@@ -26,7 +26,7 @@ type Approved struct {
 	Request   string // key or digest of the request that it answers, "" for none
 	Agent     string // the protected agent at which it can be used
 	Recipient string // the one holder, or agent, that may have it
-	Principal string // in whose name it acts, "" for nobody
+	Principal string // in whose name it acts, "" for none
 	Asker     Asker
 	Shown     string // digest of what the people were shown
 	Parts     []Part

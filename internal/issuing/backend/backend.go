@@ -256,7 +256,7 @@ func (s *stream) Next() (string, []byte, error) {
 	return "", nil, io.EOF
 }
 
-// event is one event in the protocol's terms. What is no JSON is a text.
+// event is one event in the protocol's terms. Anything that is no JSON is a text.
 func (s *stream) event(name, data string) (string, []byte, error) {
 	switch name {
 	case "data", "error", "done":

@@ -11,7 +11,7 @@
 //     handle (SEP-5, SEP-19).
 //   - A handle names one resource, for one agent, under one root capability.
 //     Every other string gets the same answer after the same work (ATK-19).
-//   - What is not known is refused: members, operators, attributes, types.
+//   - Anything that is not known is refused: members, operators, attributes, types.
 //
 // The package reads no clock, opens no file and draws no randomness.
 package catalogue

@@ -221,7 +221,7 @@ type Target struct {
 	All   Bulk
 }
 
-// RevokeAsOperator ends what t names, in one event. What is not on record stays
+// RevokeAsOperator ends what t names, in one event. Anything that is not on record stays
 // revoked for as long as any token can live, since nothing here says when it
 // ends.
 func (i *Issuer) RevokeAsOperator(ctx context.Context, operator string, t Target) (Revocation, error) {

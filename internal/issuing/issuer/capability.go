@@ -57,7 +57,7 @@ type Capability struct {
 	Rooted  time.Time
 	Through []string
 
-	// Wants is who must approve it before it is issued, "" for nobody. It is not stored.
+	// Wants is who must approve it before it is issued, "" for none. It is not stored.
 	Wants string `json:"-"`
 }
 

@@ -157,7 +157,7 @@ func (i *Issuer) Freeze(ctx context.Context, operator, target, reason string) (R
 	return i.stop(ctx, KindFreeze, operator, agent, target, reason)
 }
 
-// Thaw lifts a freeze. What is not frozen is refused, so that a mistaken name
+// Thaw lifts a freeze. Anything that is not frozen is refused, so that a mistaken name
 // is noticed.
 func (i *Issuer) Thaw(ctx context.Context, operator, target, reason string) (Revocation, error) {
 	if strings.HasPrefix(target, gate.CardPrefix) {

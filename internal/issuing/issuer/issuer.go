@@ -185,7 +185,7 @@ type Ruling struct {
 	Allow           bool
 	Policies        []string      // those that decided, with file and line
 	MaximumLifetime time.Duration // 0 for no limit of its own
-	Approval        string        // who must approve, "" for nobody
+	Approval        string        // who must approve, "" for none
 }
 
 // Config is what an issuer needs. Every field but Asker, Callers and Origin is required.

@@ -34,7 +34,7 @@ type Replayed struct {
 	Why       string // of FateUnknown: what is not on record
 }
 
-// What is not on record (Replayed.Why).
+// Anything that is not on record (Replayed.Why).
 const (
 	WhyRoles      = "roles_not_on_record"      // a call without a capability: the session's roles are not kept
 	WhyRequest    = "request_not_on_record"    // a request that was refused: nothing is kept of who asked

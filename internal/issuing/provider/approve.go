@@ -224,7 +224,7 @@ func (p *Provider) mayAnswer(who Person, q Question) bool {
 	}
 }
 
-// user is who is to answer, "" for nobody in particular.
+// user is who is to answer, "" for none in particular.
 func (q Question) user() string {
 	if q.Host.User != "" {
 		return q.Host.User
@@ -406,7 +406,7 @@ const (
 	endedRenewed   = "the agent was reactivated with what it has without asking; it can ask again"
 )
 
-// decided reads the person's word on each grant. What was not spoken of is denied.
+// decided reads the person's word on each grant. Anything that was not spoken of is denied.
 func (p *Provider) decided(q *Question, who Person, answer Answer) (map[string]bool, error) {
 	approved := map[string]bool{}
 	if answer.Deny {

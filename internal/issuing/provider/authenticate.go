@@ -299,7 +299,7 @@ const (
 )
 
 // AuthenticateAgent authenticates an agent by its token (section 4.5), for one of
-// the audiences. What is not active gets its own error, once its signature has
+// the audiences. Anything that is not active gets its own error, once its signature has
 // been verified: nobody else learns of its state.
 func (p *Provider) AuthenticateAgent(ctx context.Context, shown Presented, use Use, audiences ...string) (Session, error) {
 	t, err := agentauth.ParseToken(shown.Token, agentauth.TypeAgent)

@@ -173,7 +173,7 @@ func TestAAPJ5_StatesOfAgents(t *testing.T) {
 	w.want("AAP-H8: the host itself", err, agentauth.CodeHostRevoked)
 }
 
-// TestAAPH8_HostsThatWait: a host that nobody has approved registers and asks what
+// TestAAPH8_HostsThatWait: a host that no person has approved registers and asks what
 // has become of its agents, and sees no more than a stranger.
 func TestAAPH8_HostsThatWait(t *testing.T) {
 	w := newTown(t)

@@ -51,7 +51,7 @@ func (p *Provider) addressed(tx Tx, h Host, a Agent, kind Kind, asking Asking, o
 // maxHint bounds what is looked up.
 const maxHint = 256
 
-// hinted is the principal that a hint names, "" for nobody. It looks for as much
+// hinted is the principal that a hint names, "" for none. It looks for as much
 // where there is someone as where there is not.
 func (p *Provider) hinted(r Reader, hint string) (user string, err error) {
 	if len(hint) > maxHint {

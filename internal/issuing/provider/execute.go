@@ -32,7 +32,7 @@ type Execution struct {
 	Arguments  powerbox.Value
 	Agent      string
 	Host       string
-	User       string // "" for nobody
+	User       string // "" for none
 	Decision   string // id of the record
 	Grant      string // id of the capability on record that admitted it
 	Under      powerbox.Authority

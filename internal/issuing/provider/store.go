@@ -26,7 +26,7 @@ type Host struct {
 	Defaults  []string
 	OwnList   bool // Defaults are its own; otherwise it has the provider's
 	Status    agentauth.Status
-	From      string // address from which it registered, as the connection said; "" for nobody knows
+	From      string // address from which it registered, as the connection said; "" for none knows
 	Created   time.Time
 	Activated time.Time // zero while it never was
 	LastUsed  time.Time
@@ -37,7 +37,7 @@ type Host struct {
 type Agent struct {
 	ID         string // "agt_..."
 	Host       string
-	User       string // whom it acts for, "" for nobody
+	User       string // whom it acts for, "" for none
 	Name       string
 	Mode       string
 	Thumbprint string
@@ -136,7 +136,7 @@ type Approval struct {
 	Grants   []string // the grants that are asked for
 	Reason   string
 	Message  string // binding_message
-	From     string // address that it was asked from, as the connection said; "" for nobody knows
+	From     string // address that it was asked from, as the connection said; "" for none knows
 	Status   agentauth.Status
 	By       string // who answered
 	Attempts int
@@ -172,7 +172,7 @@ type Store interface {
 	ViewProvider(ctx context.Context, read func(r Reader) error) error
 }
 
-// Reader reads one snapshot. What is not there is [issuer.ErrNotFound].
+// Reader reads one snapshot. Anything that is not there is [issuer.ErrNotFound].
 type Reader interface {
 	Host(id string) (Host, error)
 	// HostByKey returns the host whose key has that thumbprint.

@@ -195,7 +195,7 @@ func widened(before, now []byte) []Change {
 }
 
 // follow stops what is to stop, and lets continue what need not stop any more, also where
-// that broke off before. What is not kept any more stays as it is.
+// that broke off before. Anything that is not kept any more stays as it is.
 func (a *Agreed) follow(ctx context.Context, agent string, all []agreedCard, again string) error {
 	for _, k := range all {
 		var err error

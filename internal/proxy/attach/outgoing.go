@@ -56,7 +56,7 @@ func (s sent) decode() (call a2a.Call, signed []byte, wrong *a2a.Error) {
 		return call, message, wrong
 	default:
 		if call, wrong = a2a.Decode(s.body, h, limits); wrong != nil && wrong.Code == a2a.CodeParse {
-			// What is no JSON often says so itself. Whether JSON of another type is taken is
+			// Anything that is no JSON often says so itself. Whether JSON of another type is taken is
 			// for the gateway to say.
 			if untyped := a2a.CheckType(s.binding, s.header.Values("Content-Type"), len(s.body) == 0); untyped != nil {
 				wrong = untyped

@@ -404,7 +404,7 @@ func (x *decoded) version() string {
 	return a2a.Version03
 }
 
-// writes reports whether the call may have changed something. What is not
+// writes reports whether the call may have changed something. Anything that is not
 // known to read may.
 func (x *decided) writes() bool { return x.changes(&x.attempted) }
 

@@ -347,7 +347,7 @@ func (g *Gateway) routes() {
 		}
 	}
 	handle("POST /agents/{agent}"+relayPath+"{posting}", g.timely(g.posted))
-	// What is no path of ours is one of HTTP+JSON, below a skill or not.
+	// Anything that is no path of ours is one of HTTP+JSON, below a skill or not.
 	for _, method := range carried {
 		handle(method+" /agents/{agent}/{path...}", g.timely(g.serve(a2a.HTTPJSON)))
 		handle(method+" /agents/{agent}/skills/{skill}/{path...}", g.timely(g.serve(a2a.HTTPJSON)))

@@ -21,7 +21,7 @@ import (
 const maxCallers = 1 << 16
 
 // limiter bounds the rate of every caller by itself. Nothing but what was proven selects
-// the bucket of a caller. What is not proven counts for the address that it comes from, and
+// the bucket of a caller. Anything that is not proven counts for the address that it comes from, and
 // in a bucket apart from that of requests which show nothing.
 type limiter struct {
 	perSecond int

@@ -99,7 +99,7 @@ func (s Scopes) params() []byte {
 }
 
 // scopeCredential returns the credentials of a header under that scheme, whatever stands
-// behind its name: what is no space is part of them, and they are refused.
+// behind its name: anything that is no space is part of them, and they are refused.
 func scopeCredential(h http.Header) (string, bool) {
 	value := h.Get("Authorization")
 	end := strings.IndexFunc(value, func(r rune) bool {

@@ -212,6 +212,6 @@ func (s *stream) Close() error {
 		}
 		s.became.cause = trust.CauseCaller
 	}
-	_ = s.conclude() // nobody reads on; it is in the log
+	_ = s.conclude() // no more is read; it is in the log
 	return s.events.Close()
 }

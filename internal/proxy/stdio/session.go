@@ -24,7 +24,7 @@ type session struct {
 	out *os.File
 
 	stateless bool   // it is no session, but serves requests that stand for themselves
-	caller    string // whose those are, "" for nobody with a name
+	caller    string // whose those are, "" for none with a name
 	client    string // for whom it counts
 	free      bool   // it serves none now; guarded by the server's mu
 	ending    atomic.Bool
@@ -124,7 +124,7 @@ func (one *session) exits() {
 	if !exited(one.cmd) {
 		return
 	}
-	_ = one.in.Close() // nobody reads it
+	_ = one.in.Close() // it is not read
 	one.kill()
 	one.cut()
 }

@@ -26,7 +26,7 @@ type waiter struct {
 	before int    // how many messages had been queued when it came
 }
 
-// take brings one message to who waits for it. What is no object is talk, which
+// take brings one message to who waits for it. Anything that is no object is talk, which
 // servers should not write there; an object that could be read in two ways is an
 // error.
 func (one *session) take(line []byte) error {

@@ -273,7 +273,7 @@ func (r *Remote) Veto(ctx context.Context, call *gate.Call, held gate.Held) stri
 func (r *Remote) Digest() string { return r.Status().PolicyDigest }
 
 // Owner returns to whom a task belongs. Who was the first stays, so what is
-// known is known for ever; what is not is asked for every time.
+// known is known for ever; anything that is not is asked for every time.
 func (r *Remote) Owner(ctx context.Context, _, tenant, task string) (Owner, bool, error) {
 	if o, ok := r.owners.get(inTenant{tenant, task}); ok {
 		return o, true, nil

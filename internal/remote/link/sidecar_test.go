@@ -146,7 +146,7 @@ func TestATK18_OwnersInTenants(t *testing.T) {
 	}
 }
 
-// What is on record is kept; what is not is refused, and what cannot be asked is
+// What is on record is kept; anything that is not is refused, and what cannot be asked is
 // an error.
 func TestATK26_CapabilitiesOnRecord(t *testing.T) {
 	r, a := newRemote(t)

@@ -3,7 +3,7 @@
 // never changes kept locally.
 //
 // What is kept: capabilities on record, which never change; owners of tasks, of
-// whom the first stays; pseudonyms. What is not known and cannot be asked is
+// whom the first stays; pseudonyms. Anything that is not known and cannot be asked is
 // refused. Whether any of it was taken back is the feed's to say.
 package link
 

@@ -166,7 +166,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 // The primary is killed while two nodes write, and its standby takes over with
-// another one behind it: what was acknowledged is there, the log verifies, and the
+// another one behind it: anything that was acknowledged is there, the log verifies, and the
 // nodes continue by themselves.
 func TestEXT27_AFailoverLosesNothingAcknowledged(t *testing.T) {
 	primary, err := pgtest.New("fsync=on")

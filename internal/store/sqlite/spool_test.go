@@ -164,7 +164,7 @@ func (f fixture) crash(t *testing.T, names ...string) fixture {
 	return to
 }
 
-// What was acknowledged ahead of the file is taken in at the next start, and the
+// Anything that was acknowledged ahead of the file is taken in at the next start, and the
 // chain continues from it.
 func TestEXT27_WhatIsAheadIsTakenInAtTheStart(t *testing.T) {
 	f := spooling(t)

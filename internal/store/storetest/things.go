@@ -166,7 +166,7 @@ func sealedRecordsGoOnOrAreRefused(t *testing.T, place Place) {
 
 // outcomesOfTheirOwnChainOnce: of what a recorder seals itself, an outcome is taken
 // where it follows its decision in one chain, and a second one where it says the same.
-// What is refused leaves nothing behind.
+// Anything that is refused leaves nothing behind.
 func outcomesOfTheirOwnChainOnce(t *testing.T, place Place) {
 	f := newFixture(t, place)
 	s := f.open(t)

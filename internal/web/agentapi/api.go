@@ -165,7 +165,7 @@ func (a *API) reply(w http.ResponseWriter, out answer) {
 	_ = json.NewEncoder(w).Encode(out.body) // the client has gone: there is no caller to tell
 }
 
-// refuse answers with an error in the protocol's form (AAP-F1). What is no refusal
+// refuse answers with an error in the protocol's form (AAP-F1). Anything that is no refusal
 // of ours is not told to the caller, but to the log.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var e *agentauth.Error

@@ -36,7 +36,7 @@ type Limits struct {
 type limiter struct {
 	limits    Limits
 	now       func() time.Time
-	strangers bucket.Table // by address, and by keys that nobody has approved
+	strangers bucket.Table // by address, and by keys that no person has approved
 	known     bucket.Table // by agent, host and user
 }
 

@@ -233,7 +233,7 @@ func (p *People) question(q provider.Question) any {
 	return out
 }
 
-// answer reads a person's word: what is not named is denied, and with neither deny
+// answer reads a person's word: anything that is not named is denied, and with neither deny
 // nor only everything is approved.
 func (p *People) answer(r *http.Request, who provider.Person, v powerbox.Value) (any, error) {
 	q, err := p.find(r, who)

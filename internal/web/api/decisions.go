@@ -121,7 +121,7 @@ type pendingOutcome struct {
 	until   time.Time
 }
 
-// Bounds of what is kept for outcomes. What is not told in time has none, as
+// Bounds of what is kept for outcomes. Anything that is not told in time has none, as
 // after a crash.
 const (
 	maxPending  = 1 << 14
@@ -176,7 +176,7 @@ func (d *Decisions) serve(w http.ResponseWriter, r *http.Request, do func(contex
 	return do(r.Context(), guard, v)
 }
 
-// guard returns who asks, nil for nobody who may.
+// guard returns who asks, or nil who may.
 func (d *Decisions) guard(r *http.Request) *Guard {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	var found *Guard
