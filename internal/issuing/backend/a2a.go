@@ -74,7 +74,7 @@ func (a A2A) ask(ctx context.Context, e provider.Execution, body []byte, about s
 	if err != nil {
 		return provider.Result{}, fmt.Errorf("backend: %w", err)
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or of no use
+	defer func() { _ = resp.Body.Close() }() // read to its end, or useless
 	return a.whole(resp, about)
 }
 
@@ -95,7 +95,7 @@ func (a A2A) whole(resp *http.Response, about string) (provider.Result, error) {
 	return outcomeOf(result, about)
 }
 
-// refusedBy is an error of the agent: what is wrong with the call is told, and of
+// refusedBy is an error of the agent: errors of the call are reported, and of
 // everything else nothing is known.
 func refusedBy(problem powerbox.Value) (provider.Result, error) {
 	message, _ := text(problem, "message")

@@ -93,7 +93,7 @@ func (h HTTP) call(ctx context.Context, method, to string, e provider.Execution,
 		return provider.Result{Stream: newStream(resp.Body, cancel, h.Limit)}, nil
 	}
 	defer cancel()
-	defer func() { _ = resp.Body.Close() }() // read to its end, or of no use
+	defer func() { _ = resp.Body.Close() }() // read to its end, or useless
 	return h.answer(resp, to)
 }
 

@@ -77,7 +77,7 @@ func (m MCP) Poll(context.Context, provider.Execution, string) (provider.Result,
 
 // Session begins a session with an MCP server over streamable HTTP that can ask
 // nothing of us: no sampling, no roots, no elicitation. An event has limit bytes at
-// most. Progress is told how far calls have come, nil tells nobody.
+// most. Progress is told how far calls have come, or nil.
 func Session(ctx context.Context, url string, client *http.Client, limit int64, progress func(*mcp.ProgressNotificationParams)) (*mcp.ClientSession, error) {
 	options := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}}
 	if progress != nil {

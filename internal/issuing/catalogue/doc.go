@@ -5,7 +5,7 @@
 // The laws:
 //
 //   - Policy comes first. A query only ever sees the items that its principal
-//     may see, so that what is hidden and what does not exist are one case in
+//     may see, so that hidden and missing items are one case in
 //     results, errors and counts (SEP-5).
 //   - An item's id never leaves towards a caller. What leaves is its name and a
 //     handle (SEP-5, SEP-19).

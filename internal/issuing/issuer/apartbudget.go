@@ -94,6 +94,6 @@ func (i *Issuer) SettleApart(ctx context.Context, of Gateway, decision string, b
 	return i.config.Store.Update(ctx, func(tx Tx) error { return tx.Settle(reservedAs(of, decision), back) })
 }
 
-// reservedAs is a decision of a gateway among all of them: what one has reserved is
-// nobody else's to give back.
+// reservedAs is a decision of a gateway among all of them: another decision cannot
+// return its reservation.
 func reservedAs(of Gateway, decision string) string { return of.ID + "/" + decision }

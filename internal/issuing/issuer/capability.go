@@ -32,8 +32,8 @@ type Capability struct {
 	RevocationID string // "rv_..."
 	Attenuable   bool
 	Legacy       bool // wraps a service without capability support (SEP-3)
-	// Budgets are those of the root, for the whole tree under it. What has any is by
-	// reference only: nobody else could keep them.
+	// Budgets are those of the root, for the whole tree under it. A capability with any is by
+	// reference only: only the server can keep them.
 	Budgets Budgets
 	// Once says that it is good for one call, of the request with that Digest, and
 	// Under are ids of links that its holder presented for that call: their
@@ -96,7 +96,7 @@ func (c Capability) Issued() time.Time {
 	return c.Rooted
 }
 
-// Subject is what was known of the principal at issue, so that policy can be
+// Subject describes the principal at issue, so that policy can be
 // asked again at use, when there may be no session (see [Issuer.Vetoed]).
 type Subject struct {
 	Groups, Roles []string

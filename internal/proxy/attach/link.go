@@ -16,7 +16,7 @@ import (
 const HeaderContext = "Powerbox-Context"
 
 // traceKey is our entry in tracestate, which tracing libraries pass on with
-// traceparent (W3C Trace Context, section 3.3): nobody else can guess it.
+// traceparent (W3C Trace Context, section 3.3): it is unguessable.
 const traceKey = "powerbox"
 
 const (
@@ -96,7 +96,7 @@ func (l *links) named(c *came, payload []byte) {
 }
 
 // find returns the one task of the calls that a test selects, nil where they
-// are of none or of several: whose it is, nobody could say.
+// are of none or of several: its task would be ambiguous.
 func (l *links) find(selects func(*came) bool) *task {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -36,7 +36,7 @@ type sent struct {
 	body    []byte
 }
 
-// limits of what is read.
+// limits of reading.
 var limits = powerbox.Limits{Bytes: maxBody, Depth: 64}
 
 // decode reads the call as its binding has it, and the bytes that a proof of it

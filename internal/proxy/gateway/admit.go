@@ -99,7 +99,7 @@ func (g *Gateway) overloaded(w http.ResponseWriter, x *decoded) {
 	g.write(w, http.StatusServiceUnavailable, typeJSON, d.JSONRPC(x.call.ID))
 }
 
-// unread puts back what was read of a body.
+// unread puts back the bytes that were read of a body.
 func unread(body io.ReadCloser, read []byte) io.ReadCloser {
 	return struct {
 		io.Reader

@@ -24,7 +24,7 @@ func (g *Gateway) malformed(w http.ResponseWriter, x *decoded, wrong *a2a.Error)
 			g.refused(w, x, err)
 			return
 		}
-		call.Mode = gate.Require // nothing of it goes on, whatever the agent's mode
+		call.Mode = gate.Require // nothing of it is forwarded, whatever the agent's mode
 		verdict, err := g.config.Gate.Check(x.request.Context(), call)
 		if x.notes.verdict = verdict; g.turnedAway(w, x, err) {
 			return
@@ -98,7 +98,7 @@ func (g *Gateway) decide(x *decoded) (*decided, error) {
 	d.verdict, err = g.config.Gate.Check(x.request.Context(), call)
 	x.notes.verdict = d.verdict
 	if d.verdict.Allowed && d.verdict.Basis != gate.OnCapability {
-		// A capability that was refused and only looked at speaks for nobody.
+		// A refused capability that was only looked at gives no authority.
 		d.verdict.Held = gate.Held{}
 	}
 	return d, err
@@ -122,7 +122,7 @@ func (g *Gateway) allowed(w http.ResponseWriter, x *decided) {
 }
 
 // unnamedTenant reports whether a method that only configuration knows is called so that
-// nobody but the agent can tell in which tenant: it has no parameters with names.
+// only the agent can tell the tenant: it has no parameters with names.
 func (x *decoded) unnamedTenant() bool {
 	switch {
 	case x.call.Method != a2a.Unknown || x.call.Binding == a2a.MCP:

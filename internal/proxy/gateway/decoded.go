@@ -255,7 +255,7 @@ func (x *decoded) behind() (a2a.Interface, bool) {
 	if x.asked() == "" || x.mode == gate.Observe {
 		at, ok := card.Interface(x.call.Binding, "", x.call.Tenant)
 		if x.mode != gate.Observe && x.call.Binding == a2a.HTTPJSON && strings.HasPrefix(strings.ToLower(x.path), "/v1/") {
-			return a2a.Interface{}, false // it is where 0.3 has its paths, and a tenant to whoever speaks another version (ATK-18)
+			return a2a.Interface{}, false // it is where 0.3 has its paths, and a tenant to readers of another version (ATK-18)
 		}
 		return at, ok
 	}

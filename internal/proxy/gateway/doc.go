@@ -6,7 +6,7 @@
 // Bodies pass as they are, with these exceptions: the methods of the extension
 // become messages for an agent that does not know them; cards, also those in
 // answers, get our URLs; tasks of others are cut out of lists, whose page tokens
-// are sealed, and a context of someone else is asked for as one that nobody has;
+// are sealed, and a foreign context is replaced by an unknown one;
 // a stream that may not continue ends with an event of ours; with a relay for events
 // the agent has our address instead of the caller's.
 //

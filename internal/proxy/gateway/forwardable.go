@@ -24,14 +24,14 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
 )
 
-// maxAnswer bounds what is held of one answer, or of one event of a stream, to
+// maxAnswer bounds the memory for one answer, or for one event of a stream, to
 // learn the tasks in it.
 const maxAnswer = 16 << 20
 
 // answerLimits bound an answer that is read. Agents are trusted with more than callers.
 var answerLimits = powerbox.Limits{Bytes: maxAnswer, Depth: maxDepth, Nodes: 1 << 20}
 
-// extras are what goes with a call beside what was decided on.
+// extras are the parts of a call beside the decided ones.
 type extras struct {
 	list      ownList
 	delegated []Delegated
@@ -103,8 +103,8 @@ func (g *Gateway) pass(w http.ResponseWriter, x *decided, e extras) {
 	request := g.named(x)
 	proxy := httputil.ReverseProxy{
 		Transport: hop.Final(request.Context(), timed{f.transport(), g, x.ID}, func() { reached.Store(true) }),
-		// Events pass as they come, since ReverseProxy flushes what is a stream or
-		// has no length; everything else is whole and goes out in one piece. What
+		// Events pass as they come, since ReverseProxy flushes streams and answers without
+		// a length; everything else is whole and goes out in one piece. What
 		// is empty is not flushed: the status of gRPC would not be in its headers.
 		BufferPool: pieces,
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -264,7 +264,7 @@ func (x *forwardable) put(r *httputil.ProxyRequest) {
 	if x.strayProof(h) {
 		h.Del("DPoP") // another's belongs to another's token
 	}
-	// What an upgraded connection carries, nobody checks.
+	// The contents of an upgraded connection are not checked.
 	h.Del("Connection")
 	h.Del("Upgrade")
 	if x.consumed {
@@ -309,7 +309,7 @@ func (x *forwardable) queryBehind() string {
 func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 	h := r.Header
 	stripOurs(h)
-	stripOurs(r.Trailer) // what is announced; what comes is looked at when it has come
+	stripOurs(r.Trailer) // the announced ones; the received ones are checked later
 	contain(r)
 	if err := x.contained(r); err != nil {
 		return err
@@ -465,7 +465,7 @@ func (g *Gateway) mine(ctx context.Context, x *decided) func(a2a.TaskRef) bool {
 }
 
 // bind remembers whose the tasks and contexts in an answer are. In which tenant those
-// are of a call that could not be read, nobody knows, so that they stay nobody's.
+// are of a call that could not be read, is unknown, so that they have no owner.
 func (g *Gateway) bind(ctx context.Context, x *decided, payload []byte) error {
 	if x.elsewhere() {
 		return nil

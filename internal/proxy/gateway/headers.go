@@ -43,7 +43,7 @@ func folded(to []byte, name string) []byte {
 }
 
 // Headers pass to an agent by an allowlist, since frameworks and proxies believe hundreds
-// of names: who calls, from where, and what is called instead of what the request
+// of names: who calls, from where, and the called URL instead of that of the request
 // says (ATK-29, ATK-32). docs/how-to/clients.md has the list.
 var (
 	// carriedOn are the protocols' own, content negotiation and tracing.
@@ -166,7 +166,7 @@ func coding(h http.Header) string {
 // The pages on which people approve may be at the same origin as the agents: to a
 // browser an agent's answer is then one of ours (ATK-47). What follows keeps the
 // two apart: an agent gets and sets no cookie of ours, and what it answers acts
-// for nobody.
+// for no one.
 
 // stripOwnCookies leaves the cookies under our names out of what goes to an
 // agent: that of a person's session is as good as the person.
@@ -245,9 +245,9 @@ func (x *decoded) contained(r *http.Response) error {
 	return nil
 }
 
-// readable returns the type of an answer. What clients would read otherwise than it is
-// looked at here, is an error (ATK-30): what is packed, though that was not asked for, what
-// is in other characters than UTF-8, and what says two types. Old servers say ISO-8859-1
+// readable returns the type of an answer. An answer that clients could read differently
+// is an error (ATK-30): a compressed one that was not requested, one
+// in another charset than UTF-8, and one with two types. Old servers say ISO-8859-1
 // of JSON, in which it reads as in UTF-8 except for letters beyond ASCII.
 func readable(r *http.Response) (kind string, err error) {
 	if !hasBody(r) {
@@ -270,8 +270,8 @@ func readable(r *http.Response) (kind string, err error) {
 	return kind, nil
 }
 
-// unkept has nobody keep an answer, who could give it to another caller, or to this one
-// when it may not have it any more (ATK-26): what was asked for is to be asked for here.
+// unkept forbids caches to keep an answer, which could go to another caller, or to this one
+// when it may not have it any more (ATK-26): each request must come here.
 // Where the agent says nothing of it, caches keep answers to GET alone (RFC 9111, sections 3
 // and 4.2.2).
 func unkept(r *http.Response) {
@@ -327,7 +327,7 @@ func hasBody(r *http.Response) bool {
 }
 
 // isData reports whether an answer says that it is what agents answer, or text, of
-// which no browser makes a page, and in a way that nobody can read otherwise: the last
+// which no browser makes a page, and in an unambiguous way: the last
 // type of a list counts for browsers.
 func isData(types []string) bool {
 	if len(types) != 1 || strings.Contains(types[0], ",") {

@@ -233,7 +233,7 @@ func (x *decoded) mcpLabel() string {
 }
 
 // mcpWrites reports whether the message may have changed something: a tool that is
-// not known to read, and what nobody knows.
+// not known to read, and unknown methods.
 func (x *decoded) mcpWrites(tried *attempted) bool {
 	switch {
 	case tried.isNamed:
@@ -485,7 +485,7 @@ func mcpResult(payload []byte) outcome {
 			return failed(false)
 		}
 		if kind, _ := result.Get(memberKind); kind.Equal(powerbox.String("input_required")) {
-			return outcome{status: evidence.Partial, cause: trust.CauseInput} // it goes on with what the client answers
+			return outcome{status: evidence.Partial, cause: trust.CauseInput} // it continues with the client's answer
 		}
 	}
 	return outcome{status: evidence.Achieved}

@@ -60,7 +60,7 @@ func (x *decided) permitsURI(method, uri string) bool {
 }
 
 // mayHear reports whether a notification of the server gets through. One about a
-// resource may be about a part of what was asked for, so that it is decided on by its
+// resource may be about a part of the requested one, so that it is decided on by its
 // own URI.
 func (x *decided) mayHear(notification powerbox.Value) bool {
 	name, _ := notification.Get("method")
@@ -147,7 +147,7 @@ func (g *Gateway) refuseAsking(x *decided, id powerbox.Value, asked []string) []
 	}.JSONRPC(id.AppendJSON(nil))
 }
 
-// private has nobody but the caller keep a result: what is in it was decided for the
+// private lets only the caller keep a result: its contents were decided for the
 // caller, and a cache between would show it to others, or theirs to the caller.
 func private(response []byte, v powerbox.Value) ([]byte, error) {
 	result, _ := v.Get("result")

@@ -69,7 +69,7 @@ func (x *decoded) things() []thing {
 }
 
 // owns answers whether the tasks and contexts that a call names are the
-// caller's (ATK-18). In observe an unknown one is nobody's and may pass.
+// caller's (ATK-18). In observe an unknown one has no owner and may pass.
 func (g *Gateway) owns(x *decoded, tried *attempted, c *gate.Call) error {
 	names := x.things()
 	if len(names) > maxNamed {
@@ -139,9 +139,9 @@ func (x *decoded) losesTenant() bool {
 	return x.call.Binding == a2a.GRPC && x.call.Tenant != "" && !x.ReadsTenants && (x.call.Method == a2a.CancelTask || x.call.Method == a2a.SubscribeToTask)
 }
 
-// claimable reports whether a name that nobody has may be taken by the call: by
+// claimable reports whether an unused name may be taken by the call: by
 // a message, for its context, where callers choose those. In a tenant, and in none
-// beside tenants, nobody has it only where the agent tells them apart: to one that does
+// beside tenants, it is unused only if the agent tells them apart: to one that does
 // not read them the name may be someone's all the same.
 func (x *decoded) claimable(name thing) bool {
 	return x.ClientContexts && x.tellsTenants() && x.mode != gate.Observe && x.call.Method.IsMessage() && x.call.Task == "" && name == contextNamed(x.call.Context)

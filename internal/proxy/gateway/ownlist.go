@@ -37,7 +37,7 @@ type ownList struct {
 	restart bool // the agent's list is asked for from its beginning
 }
 
-// listsHeld takes the caller's own held tasks into the list. It answers by itself,
+// listsHeld takes the caller's own held tasks into the list. It answers alone,
 // and reports so, where they fill a page; else they go into the agent's.
 func (g *Gateway) listsHeld(w http.ResponseWriter, x *decided) (list ownList, answered bool) {
 	if g.config.Holds == nil || !x.paged() {
@@ -48,7 +48,7 @@ func (g *Gateway) listsHeld(w http.ResponseWriter, x *decided) (list ownList, an
 		token, err := g.unsealPage(x, x.call.PageToken)
 		var ours bool
 		if after, ours = strings.CutPrefix(token, ownPage); err != nil || !ours {
-			return list, false // the agent's, or nobody's
+			return list, false // the agent's, or none
 		}
 	}
 	filter, ok := a2a.FilterOf(x.call)
@@ -87,7 +87,7 @@ func place(t HeldTask) string { return strconv.FormatInt(t.Updated.UnixMilli(), 
 func meant(own []HeldTask, f a2a.TaskFilter, after string) []HeldTask {
 	since, err := time.Parse(time.RFC3339, f.After)
 	if f.After != "" && err != nil {
-		return nil // the agent behind says what is wrong with it
+		return nil // the agent reports its error
 	}
 	at, task, _ := strings.Cut(after, ":")
 	last, _ := strconv.ParseInt(at, 10, 64)

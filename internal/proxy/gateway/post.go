@@ -18,7 +18,7 @@ var tokenHeaders = []string{"A2A-Notification-Token", "X-A2A-Notification-Token"
 
 // posted takes one event from the agent behind, decides and records it, and posts
 // it to where the caller wanted it. The agent learns whether that went well, and
-// nothing of what was answered there (ATK-17).
+// nothing of the answer there (ATK-17).
 func (g *Gateway) posted(w http.ResponseWriter, r *http.Request, a *agent, _ string) {
 	p, ok := g.unseal(a, r.PathValue("posting"))
 	if !a.Relay.On || !ok {

@@ -40,7 +40,7 @@ const (
 )
 
 // Relay says how events of an agent's tasks pass the gateway; the zero one has
-// them leave the agent by themselves.
+// them leave the agent directly.
 type Relay struct {
 	On  bool
 	Via string // base URL at which the agent behind reaches this gateway; "" for the public one
@@ -211,7 +211,7 @@ func (g *Gateway) seal(x *decided) (a2a.PushConfig, error) {
 // relayOwner is what a sealed posting is bound to.
 func (a *agent) relayOwner() []byte { return []byte("push\x00" + a.ID) }
 
-// relayURL is where the agent behind posts events, up to what is sealed.
+// relayURL is where the agent behind posts events, up to the sealed part.
 func (a *agent) relayURL() string {
 	if a.Relay.Via != "" {
 		return strings.TrimSuffix(a.Relay.Via, "/") + "/agents/" + a.ID + relayPath
@@ -321,8 +321,8 @@ func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call,
 }
 
 // ownsEvent reports whether an event is about a task of the one who set the
-// configuration: the one that it was set for, or, where a message began it, one
-// that nobody has yet, which the agent has made for that message. No event names a
+// configuration: the one that it was set for, or, if a message began it, one
+// without an owner yet, which the agent has made for that message. No event names a
 // tenant: it is in that of the configuration.
 func (g *Gateway) ownsEvent(ctx context.Context, x *decided, p posting) (bool, error) {
 	if p.Task != "" && x.call.Task != p.Task {

@@ -8,7 +8,7 @@
 //     statement under a type of its own.
 //  2. Events are applied in the order of their numbers, without a gap. Every
 //     statement has the digest of all events up to its number, so that a
-//     subscriber that followed the stream notices what is missing or other.
+//     subscriber that followed the stream notices missing and changed events.
 //  3. The number never goes back.
 //  4. Freshness is a lease: from the last statement that said how far the
 //     sequence has come, for 30 seconds at the most, by the subscriber's own
@@ -79,7 +79,7 @@ const (
 	Revoke Kind = "revoke" // ends what Name is the id of
 	Freeze Kind = "freeze" // stops the ids in Targets until the thaw of the same Name
 	Thaw   Kind = "thaw"   // lifts the freeze of the same Name
-	Extend Kind = "extend" // lets reads go on without news until Until
+	Extend Kind = "extend" // lets reads continue without news until Until
 	// Epoch ends everything of which Targets are the issuer, the holder or
 	// whatever Of says, and whose root was issued up to Before (EXT-15).
 	Epoch Kind = "epoch"
@@ -142,7 +142,7 @@ type State struct {
 	freezes  map[string][]string // by name, the ids that it stops
 	frozen   map[string]bool     // all of these ids
 	epochs   epochs
-	extended time.Time // until when reads may go on without news
+	extended time.Time // until when reads may continue without news
 }
 
 // Revoked reports whether an id has been revoked.

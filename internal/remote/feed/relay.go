@@ -47,7 +47,7 @@ type Relay struct {
 	events    []carried // the last, up to sequence, without a gap
 	heartbeat carried   // the newest; zero for none
 	followers map[*follower]struct{}
-	moved     chan struct{} // closed when sequence goes on
+	moved     chan struct{} // closed when sequence advances
 
 	fetching sync.Mutex // guards snapshot: who waits for it fetches it for all
 	snapshot carried
@@ -63,7 +63,7 @@ type carried struct {
 // follower is one stream.
 type follower struct {
 	next chan []byte
-	lost chan struct{} // closed when it is too slow, or what it has does not go on
+	lost chan struct{} // closed when it is too slow, or its position has no continuation
 }
 
 // NewRelay returns a relay that has heard nothing yet.
@@ -81,7 +81,7 @@ func NewRelay(c RelayConfig) (*Relay, error) {
 // Run follows the feed until ctx ends.
 func (r *Relay) Run(ctx context.Context) { r.subscriber.Run(ctx) }
 
-// Fresh reports whether what is passed on is less than a lease old.
+// Fresh reports whether the forwarded state is less than a lease old.
 func (r *Relay) Fresh() bool { return !r.subscriber.Stale(false) }
 
 // Followers is how many streams are served now.

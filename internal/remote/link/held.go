@@ -59,7 +59,7 @@ type HeldTask struct {
 // Ruling is what people said of a call that a gateway holds back.
 type Ruling struct {
 	Task       string `json:"task"`
-	Waits      bool   `json:"waits,omitempty"`      // nobody has answered yet
+	Waits      bool   `json:"waits,omitempty"`      // not answered yet
 	Capability string `json:"capability,omitempty"` // for this one call, "" where it is not to be made
 }
 

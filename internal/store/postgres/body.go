@@ -97,7 +97,7 @@ func (r reader) BodyAgents() ([]string, error) {
 	return out, rows.Err()
 }
 
-// EraseBody implements [issuer.Tx]. The key goes with it, so that what is left in
+// EraseBody implements [issuer.Tx]. The key goes with it, so that the rest in
 // pages, in the write-ahead log and in backups of the database says nothing once
 // they are gone, too.
 func (t *transaction) EraseBody(record string) error {
@@ -117,7 +117,7 @@ func (s *Store) Scrub(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("postgres: %w", err)
 	}
 	defer conn.Release()
-	// Anyone who reads an older state holds the table; nobody waits for that for long.
+	// Anyone who reads an older state holds the table; no change waits for that for long.
 	if _, err := conn.Exec(ctx, "SET lock_timeout = '2s'"); err != nil {
 		return false, fmt.Errorf("postgres: %w", err)
 	}

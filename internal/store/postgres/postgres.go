@@ -10,7 +10,7 @@
 // commit counts only under the epoch that it began with.
 //
 // Laws: nothing is answered from what this process remembers unless the locked row
-// says that nobody else has written since; a commit whose outcome is not known is
+// says that no other node has written since; a commit whose outcome is not known is
 // looked for by its token before it is made again; SQL is what CockroachDB has, too,
 // except for the timeline that tells a failover
 // (no advisory locks, no NOTIFY, no triggers).
@@ -59,7 +59,7 @@ type Config struct {
 	// of the store may be signed by the one before.
 	Replaced bool
 	// Committed is told of every commit how many changes shared it and how long it
-	// took; nil for nobody. It needs Now.
+	// took. It can be nil, and needs Now.
 	Committed func(changes int, took time.Duration)
 	Now       func() time.Time
 	// Patience is how long a change takes at the most, with the times that it is tried

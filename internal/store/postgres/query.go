@@ -91,8 +91,8 @@ func (r rows) Scan(to ...any) error { return r.Rows.Scan(texts(to)...) }
 const page = 512
 
 // inOrder yields the bytes that a query selects in the order of its last column,
-// which is above after; more is its condition. The query has $1 and $2 for what is
-// above and for how many, and further arguments behind.
+// which is above after; more is its condition. The query has $1 and $2 for the bound
+// and the count, and further arguments behind.
 func (r reader) inOrder(query string, after int64, args ...any) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for {

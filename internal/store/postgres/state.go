@@ -65,8 +65,8 @@ func (r reader) CapabilityByRevocation(id string) (issuer.Capability, error) {
 	return first(r.capabilities("SELECT body FROM capability WHERE revocation_id = $1", id))
 }
 
-// heldBy selects by reading nothing but one index, and of that only what is
-// live; bodies are read of what is selected.
+// heldBy reads only one index, and of that only the live
+// part; bodies are read of the selected rows.
 const heldBy = `SELECT body FROM capability WHERE made IN (
 		SELECT made FROM capability
 		WHERE agent = $1 AND holder = $2 AND principal = $3 AND expires > $4 AND ($5::bytea = '' OR grant_id = $5::bytea)

@@ -8,7 +8,7 @@ import (
 )
 
 // ReadHashes implements tlog.HashReader over the stored tree, the edge of
-// which this node remembers where nobody else has written.
+// which this node remembers if no other node has written.
 func (t *transaction) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	stored := treeReader{reader: t.reader}
 	hashes := make([]tlog.Hash, len(indexes))

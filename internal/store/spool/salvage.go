@@ -43,7 +43,7 @@ type Salvaged struct {
 	Found
 	Kept   int64  `json:"kept"`             // records that the server does not have and that are as they were
 	Sealed int64  `json:"sealed"`           // records behind the loss, sealed anew behind its record
-	Lost   []Lost `json:"lost,omitempty"`   // what is missing
+	Lost   []Lost `json:"lost,omitempty"`   // the missing records
 	Record string `json:"record,omitempty"` // id of the record of the loss
 	Aside  string `json:"aside,omitempty"`  // where the damaged files are
 
@@ -121,8 +121,8 @@ func finishSalvage(dir string) error {
 	return syncDir(filepath.Dir(dir))
 }
 
-// rebuild returns the records that follow what the server has: those that are as they
-// were, the record of what is lost, and those behind it.
+// rebuild returns the records that follow the server's: those that are as they
+// were, the record of the loss, and those behind it.
 func (s *Salvaged) rebuild(c SalvageConfig, head evidence.Head) ([][]byte, error) {
 	var out [][]byte
 	for {
@@ -159,7 +159,7 @@ func (s *Salvaged) rebuild(c SalvageConfig, head evidence.Head) ([][]byte, error
 	return out, nil
 }
 
-// lose notes what is missing of the records from one on.
+// lose notes the missing records from one on.
 func (s *Salvaged) lose(from int64, behind []int64) {
 	next := from
 	for _, n := range behind {
@@ -197,7 +197,7 @@ func (s *Salvaged) lost(from, to int64) Lost {
 	return l
 }
 
-// loss is the record of what is lost.
+// loss is the record of the lost records.
 func (s *Salvaged) loss(c SalvageConfig, behind int) (evidence.Record, error) {
 	id, err := c.NewID()
 	if err != nil {

@@ -86,14 +86,14 @@ type Config struct {
 	// of the store may be signed by the one before.
 	Replaced bool
 	// Committed is told of every commit how many changes shared it and how long
-	// it took to be on the disk; nil for nobody. It needs Now.
+	// it took to be on the disk. It can be nil, and needs Now.
 	Committed func(changes int, took time.Duration)
 	Now       func() time.Time
 	// Spool says that records which come without anything else go into a journal
 	// beside the file first, from which the file takes them in behind.
 	Spool bool
 	// Behind is told why records that are in the journal could not be taken in,
-	// each time that this was tried; nil for nobody.
+	// each time that this was tried. It can be nil.
 	Behind func(error)
 	// Patience is how long a change waits for its turn and for a file that another
 	// process has locked; 5 s where it is 0.
@@ -111,13 +111,13 @@ type Store struct {
 	writes *sql.DB
 	conn   *sql.Conn // the only one of writes
 
-	copies *sql.DB       // copies what was committed from the log into the file, beside the writer
+	copies *sql.DB       // copies commits from the log into the file, beside the writer
 	copy   chan struct{} // one when there is enough to copy; closed when there will be no more
 	copied chan struct{} // closed when nothing is copied any more
 
 	statements *statements // of conn; for the writer alone once Open is done
 
-	filing  sync.Mutex   // held by whoever has a transaction of conn; guards tail, commits, busy, room
+	filing  sync.Mutex   // held by the owner of a transaction of conn; guards tail, commits, busy, room
 	wanted  atomic.Int32 // how many batches of changes wait for filing
 	tail    tail
 	commits int
@@ -326,7 +326,7 @@ func (s *Store) release() error {
 }
 
 // maxViews is how many views there are at a time; others wait for one to end. As many
-// connections are for what is read without one, such as exports.
+// connections are for reads without a view, such as exports.
 const maxViews = 8
 
 func (s *Store) reading(ctx context.Context) (*statements, error) {

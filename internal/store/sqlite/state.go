@@ -78,8 +78,8 @@ func (r reader) CapabilityByRevocation(id string) (issuer.Capability, error) {
 	return first(r.capabilities("SELECT body FROM capability WHERE revocation_id = ?", id))
 }
 
-// heldBy selects by reading nothing but one index, and of that only what is
-// live; bodies are read of what is selected.
+// heldBy reads only one index, and of that only the live
+// part; bodies are read of the selected rows.
 const heldBy = `SELECT body FROM capability WHERE rowid IN (
 		SELECT rowid FROM capability
 		WHERE agent = ? AND holder = ? AND principal = ? AND expires > ? AND (? = '' OR grant_id = ?)

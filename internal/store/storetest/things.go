@@ -334,7 +334,7 @@ func hostsAndAgents(t *testing.T, place Place) {
 	}
 }
 
-// accountsOfPeople holds what was put about people to what is there.
+// accountsOfPeople compares the stored accounts with the expected ones.
 func accountsOfPeople(t *testing.T, tx provider.Tx) error {
 	t.Helper()
 	alice, err := tx.Account("alice")
