@@ -21,7 +21,7 @@ help:
 	@echo "make quick     the fast tests of every package, and a scenario a binding, in about a minute"
 	@echo "make test      run every test of every module, counted (installs what they need)"
 	@echo "make check     vet, linters, formatting, prose, walls and conformance"
-	@echo "make prose     the prose linter over every page"
+	@echo "make prose     the prose linter over every page and the comments of Go"
 	@echo "make cover     hold the core at full statement coverage"
 	@echo "make race      the tests under the race detector (needs a C compiler)"
 	@echo "make fuzz      every fuzz target, $(FUZZTIME) each (FUZZTIME=...)"
@@ -57,7 +57,7 @@ prose:
 	    apt-get install -y --no-install-recommends gcc libc6-dev || { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev; }; \
 	  else echo "the prose linter needs a C compiler (Debian: apt-get install gcc libc6-dev)" >&2; exit 1; fi; }
 	@sed -n 's/^\[\([^*].*\)\]$$/warning: not edited yet: \1/p' .vale.ini
-	@$(OURS) -name '*.md' -print | CGO_CFLAGS=-w CGO_ENABLED=1 xargs go tool -modfile=$(CURDIR)/vale.mod vale
+	@$(OURS) \( -name '*.md' -o -name '*.go' \) -print | CGO_CFLAGS=-w CGO_ENABLED=1 xargs go tool -modfile=$(CURDIR)/vale.mod vale
 
 fix:
 	@set -e; for dir in $(MODULES); do \

@@ -78,7 +78,7 @@ func (AnyOf) sealed()      {}
 // Admits implements [Constraint].
 func (c ExactValue) Admits(v Value) bool { return c.Value.Equal(v) }
 
-// Admits implements [Constraint]. What is not a number is refused.
+// Admits implements [Constraint]. Anything that is not a number is refused.
 func (c Range) Admits(v Value) bool {
 	d, ok := v.Decimal()
 	if !ok {
@@ -103,13 +103,13 @@ func (c OneOf) Admits(v Value) bool { return member(c.Values, v) }
 // Admits implements [Constraint].
 func (c NotOneOf) Admits(v Value) bool { return !member(c.Excluded, v) }
 
-// Admits implements [Constraint]. What is not an array is refused.
+// Admits implements [Constraint]. Anything that is not an array is refused.
 func (c Contains) Admits(v Value) bool {
 	elements, ok := v.Elements()
 	return ok && holdsAll(elements, c.Required)
 }
 
-// Admits implements [Constraint]. What is not an array is refused.
+// Admits implements [Constraint]. Anything that is not an array is refused.
 func (c Subset) Admits(v Value) bool {
 	elements, ok := v.Elements()
 	return ok && within(elements, c.Allowed)
@@ -258,7 +258,7 @@ func constraintList(cs []Constraint) Value {
 	return listOf(vs)
 }
 
-// inside returns the constraints that c is made of; none but for all and any.
+// inside returns the constraints that c is made of; none except for all and any.
 func inside(c Constraint) []Constraint {
 	switch c := c.(type) {
 	case All:
@@ -294,7 +294,7 @@ func ConstraintDepth(c Constraint) int {
 
 // ParseConstraint reads the object form of a constraint: constraint_type and
 // the members of that type. Unknown types and unknown members are refused: a
-// restriction that nobody understands must not be skipped.
+// restriction that this program does not understand must not be skipped.
 func ParseConstraint(v Value) (Constraint, error) {
 	p := constraintParser{nodes: MaxConstraintNodes, clauses: MaxConstraintClauses}
 	return p.constraint(v, MaxConstraintDepth)
@@ -468,7 +468,7 @@ func parseRange(o *objectReader) (Constraint, error) {
 	return r, nil
 }
 
-// objectReader takes members out of an object and refuses what is left.
+// objectReader takes members out of an object and refuses the others.
 type objectReader struct {
 	of      reading
 	members []Member

@@ -14,7 +14,7 @@ import (
 //   - parent is wildcard, not_one_of, or all of parents for which it is
 //     complete;
 //   - both are range, both contains, both subset, both path, or both cidr
-//     (but for ::fffe:0:0/95, the upper half of which is mapped IPv4);
+//     (except for ::fffe:0:0/95, the upper half of which is mapped IPv4);
 //   - child is any of constraints for which it is complete.
 //
 // Everywhere else it may refuse a pair that in truth holds.

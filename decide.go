@@ -60,7 +60,7 @@ func (r Reason) String() string {
 // try again with the same authority.
 var ErrDenied = errors.New("denied")
 
-// Attempt is what is being tried: an invocation of one operation with its
+// Attempt is one action that is tried: an invocation of one operation with its
 // arguments, or the admission of a message that names no operation.
 type Attempt struct {
 	operation Operation
@@ -81,7 +81,7 @@ func Invocation(op Operation, args Value) (Attempt, error) {
 	return Attempt{operation: op, arguments: args}, nil
 }
 
-// Admission returns the attempt to start or go on with a task by free text.
+// Admission returns the attempt to start or continue with a task by free text.
 // It asks whether the required operations are held, without regard to their
 // arguments, and it grants nothing: every later effect is an invocation of its
 // own. An admission that requires nothing is denied.

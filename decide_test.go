@@ -178,7 +178,7 @@ func TestGATE1_EffectiveIsCapsMeetScope(t *testing.T) {
 	}
 }
 
-// Along a chain of meets nothing is ever gained, whoever stands in between.
+// Along a chain of meets nothing is ever gained, regardless of who stands in between.
 func TestGATE2_ChainsOnlyNarrow(t *testing.T) {
 	var r rates
 	rapid.Check(t, func(t *rapid.T) {

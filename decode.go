@@ -88,7 +88,7 @@ func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\
 // copies its own, in one piece of the right size. The stack is handed down with
 // what the callers have on it and is theirs again when the call returns: what
 // was put on top of it may be overwritten. It is no part of the decoder because
-// then Go would have to allocate it. Parts for which it has no room go on a second
+// then Go would have to allocate it. Parts for which it has no room continue a second
 // stack, which grows and which all levels share.
 type decoder struct {
 	src   string

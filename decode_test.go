@@ -191,7 +191,7 @@ type fataler interface {
 
 // agreeOnJSON compares the strict decoder with two others, and says whether it
 // accepts: what it accepts, both accept and read alike; what jsontext accepts,
-// it accepts but for its own rules on numbers and limits.
+// it accepts except for its own rules on numbers and limits.
 func agreeOnJSON(t fataler, in []byte) bool {
 	t.Helper()
 	v, err := powerbox.ParseValue(in)

@@ -1,13 +1,13 @@
 // Package powerbox is least authority for AI agents as an algebra: who may do
 // which operations, with which argument values, for how long, and how far it
 // may be passed on. Every protocol that the product speaks is a thin codec
-// onto this package; none decides by itself.
+// onto this package; none makes decisions of its own.
 //
 // The nouns. An [Operation] is one thing that can be done, by exact name. A
 // [Pattern] names one operation or a subtree of them, a [Shape] says which
 // arguments an operation may be called with, a [Constraint] is a predicate on
 // one argument. An [Authority] is a set of patterns with shapes, a time window
-// and a delegation depth. An [Attempt] is what is being tried.
+// and a delegation depth. An [Attempt] is one action that is tried.
 //
 // The laws, each a property test of this package:
 //

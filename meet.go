@@ -120,7 +120,7 @@ func flatten(cs []Constraint) []Constraint {
 }
 
 // mergeClauses meets the clauses of every type that is closed under meet and
-// returns what is left, sorted, without repeats and without wildcards.
+// returns the rest, sorted, without repeats and without wildcards.
 func mergeClauses(cs []Constraint) []Constraint {
 	var out []Constraint
 	for _, c := range cs {
@@ -133,7 +133,7 @@ func mergeClauses(cs []Constraint) []Constraint {
 			continue
 		}
 		// The result may be of another type: two ranges can leave one number,
-		// or none. Whoever has a finite set filters it by all the rest.
+		// or none. Anyone who has a finite set filters it by all the rest.
 		out[i] = normalise(merge(out[i], c))
 	}
 	return distinct(out)

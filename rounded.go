@@ -9,8 +9,8 @@ import (
 // IEEE 754 double precision takes for another one, such as 9007199254740993. It returns
 // false where every number survives.
 //
-// Whoever forwards arguments to other software must refuse such a call: what was decided
-// would not be what that software reads (ATK-39).
+// Anyone who forwards arguments to other software must refuse such a call: the decided value
+// would differ from the value that the software reads (ATK-39).
 func RoundedArgument(arguments Value) (name string, found bool) {
 	members := arguments.fields()
 	at := slices.IndexFunc(members, func(m Member) bool { return m.Value.isRounded() })

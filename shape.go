@@ -10,7 +10,7 @@ import (
 // Rest says whether a call may have arguments that its shape does not name.
 type Rest uint8
 
-// The two answers. The zero Rest is RestNone: what is not named is refused.
+// The two answers. The zero Rest is RestNone: anything that is not named is refused.
 const (
 	RestNone Rest = iota
 	RestAny

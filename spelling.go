@@ -34,7 +34,7 @@ func (v Value) SameButCase() (one, other string, found bool) {
 	return "", "", false
 }
 
-// CheckNames words what [Value.SameButCase] finds for whoever sent the value, nil for
+// CheckNames words what [Value.SameButCase] finds for the one who sent the value, nil for
 // nothing.
 func (v Value) CheckNames() error {
 	one, other, found := v.SameButCase()

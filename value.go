@@ -103,7 +103,7 @@ func objectOf(ms []Member) Value {
 	return Value{kind: KindObject, parts: &parts{members: ms}}
 }
 
-// Most arrays and objects in what is signed have few parts. Theirs lie behind
+// Most arrays and objects in signed bytes have few parts. Theirs lie behind
 // them, in one piece of memory.
 type (
 	oneElement struct {

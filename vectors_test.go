@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// The vectors are for whoever writes this algebra in another language: each
+// The vectors are for anyone who writes this algebra in another language: each
 // file is an array of cases with what goes in and what must come out.
 // go test -run TestVectors -update writes them again.
 func TestVectors(t *testing.T) {

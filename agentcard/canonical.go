@@ -18,7 +18,7 @@ var ErrOlder = errors.New("the card has the form of A2A 0.3 alone, which has no 
 // there may be two forms; bare is that without.
 //
 // What the protocol does not define is in neither, the features that the contract
-// adds to capabilities among it: what is to be signed is declared in the
+// adds to capabilities among it: signed declarations are in the
 // extension's params.
 func Canonical(raw []byte) (full, bare []byte, err error) {
 	n, err := readCurrent(raw)
@@ -189,7 +189,7 @@ func doubles(pointer string, n *node) error {
 	return nil
 }
 
-// withoutEmpty drops what is empty, at every level; nil where nothing is left.
+// withoutEmpty drops empty values, at every level; nil where nothing is left.
 func (n *node) withoutEmpty() *node {
 	switch n.kind {
 	case 'n':

@@ -32,8 +32,8 @@ type Interface struct {
 }
 
 // Parse reads a card that can be relied on: of 1.0, of 0.3, or of both in one. Its
-// error lists every problem for which it cannot ([Relied]). What is merely missing
-// is no such problem; [Lint] names it.
+// error lists every problem for which it cannot ([Relied]). A missing recommended
+// member is no such problem; [Lint] names it.
 func Parse(raw []byte) (Card, error) {
 	c, problems := Lint(raw, false)
 	if Relied(problems) {
@@ -102,8 +102,8 @@ func (c Card) Interfaces() []Interface { return slices.Clone(c.faces) }
 // about those of vendors.
 func (c Card) Declared() []Declaration { return slices.Clone(c.declared) }
 
-// Supports reports whether a feature is declared and so may be relied on. What is
-// not declared must not be (CARD-2).
+// Supports reports whether a feature is declared and so may be relied on. An
+// undeclared feature must not be (CARD-2).
 func (c Card) Supports(feature string) bool {
 	d, ok := c.declaration(feature)
 	return ok && d.Supported
@@ -175,7 +175,7 @@ func (c Card) SecuritySchemes() []string {
 func (c Card) Signed() bool { return len(c.root.get("signatures").elements()) > 0 }
 
 // Digest names exactly what the card says: SHA-256, in hexadecimal behind
-// "sha256:", of the card in the form of RFC 8785 without its signatures. Whoever
+// "sha256:", of the card in the form of RFC 8785 without its signatures. Anyone who
 // agreed to something on the ground of a card can pin it (CARD-13).
 func (c Card) Digest() string {
 	if !c.root.is('{') {

@@ -322,7 +322,7 @@ func (a *Answer) schemes(c Card, n Needs) {
 }
 
 // requirements are the security requirements of the card, each the names of
-// schemes that are all wanted; one of them has to be met.
+// schemes that are all wanted; one of them must be met.
 func (c Card) requirements() [][]string {
 	var out [][]string
 	add := func(o *node) {

@@ -51,8 +51,8 @@ func IsContract(raw []byte) bool {
 	return err == nil && n.is('{') && n.get("contract") != nil && n.get("capabilities").is('[')
 }
 
-// ParseContract reads a contract. Its error lists everything that is wrong with
-// it by itself.
+// ParseContract reads a contract. Its error lists all problems of the contract
+// alone.
 func ParseContract(raw []byte) (Contract, error) {
 	var c Contract
 	if err := DecodeStrict(raw, &c); err != nil {

@@ -8,7 +8,7 @@ import (
 
 // The kinds of change between two cards or two contracts.
 const (
-	Breach = "breach" // breaks who relied on what was declared
+	Breach = "breach" // breaks callers that relied on the declaration
 	Widens = "widens" // the agent can do or reach more than before: new consent is due (CARD-13)
 	Note   = "note"   // everything else
 )

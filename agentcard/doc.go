@@ -4,7 +4,7 @@
 //
 // Its laws:
 //
-//   - What is not declared is not there. A feature counts when the card says
+//   - Anything that is not declared is not there. A feature counts when the card says
 //     true and nowhere false; an answer is never yes because something could
 //     not be read.
 //   - Every answer is complete and the same for the same input: [Lint],

@@ -160,14 +160,14 @@ func TestCARD18_Specification(t *testing.T) {
 	}
 }
 
-// TestCARD21_Proposals: a page with criteria for every issue that the proposal
-// names.
+// TestCARD21_Proposals wants criteria for every issue that the proposal names.
 func TestCARD21_Proposals(t *testing.T) {
-	index := read(t, "../docs/reference/proposals/README.md")
+	page := read(t, "../docs/reference/proposals.md")
 	for _, issue := range []string{"1261", "1271", "1273", "1276", "1286", "1313", "1317"} {
-		text := read(t, "../docs/reference/proposals/"+issue+".md")
-		if strings.Count(text, "- [ ] ") < 4 || !strings.Contains(text, "#"+issue) || !strings.Contains(index, "("+issue+".md)") {
-			t.Errorf("CARD-21 #%s has no criteria, or is not in the index", issue)
+		_, text, _ := strings.Cut(page, "\n## #"+issue+": ")
+		text, _, _ = strings.Cut(text, "\n## ")
+		if strings.Count(text, "- [ ] ") < 4 {
+			t.Errorf("CARD-21 #%s has no criteria", issue)
 		}
 	}
 }

@@ -14,7 +14,7 @@ type Tier string
 
 // The tiers of the proposal.
 const (
-	Implicit   Tier = "implicit"   // every agent has it, nobody declares it (CARD-1)
+	Implicit   Tier = "implicit"   // every agent has it without declaring it (CARD-1)
 	Declared   Tier = "declared"   // who has it declares it (CARD-2)
 	Deprecated Tier = "deprecated" // supported and discouraged (CARD-4)
 	Vendor     Tier = "vendor"     // an extension's, or a vendor's own (CARD-3)

@@ -345,7 +345,7 @@ func isAbsolute(s string) bool {
 	return err == nil && u.Scheme != "" && (u.Host != "" || u.Opaque != "") && !strings.ContainsAny(s, " \t\r\n")
 }
 
-// clip shortens what somebody else wrote for a message.
+// clip shortens what someone else wrote for a message.
 func clip(s string) string {
 	if len(s) <= 128 {
 		return s

@@ -2,13 +2,13 @@ package agentcard
 
 import "fmt"
 
-// Hop is one delegation on a path: somebody hands work to the agent with this
+// Hop is one delegation on a path: someone hands work to the agent with this
 // card.
 type Hop struct {
 	From  string // who delegates
 	To    string // to whom; "" is the name on the card
 	Card  Card
-	Needs Needs // of what is delegated here
+	Needs Needs // of the work that is delegated here
 }
 
 // HopAnswer is the answer for one hop.
@@ -26,7 +26,7 @@ type PathAnswer struct {
 	// path: every agent on it declares context_reuse.
 	SharedContext bool     `json:"shared_context"`
 	Lost          []string `json:"shared_context_lost"` // where not, in words
-	Failures      []string `json:"failures"`            // hop and what is missing, in words
+	Failures      []string `json:"failures"`            // hop and missing need, in words
 }
 
 // maxPath bounds how many hops a path has.

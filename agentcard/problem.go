@@ -56,7 +56,7 @@ const (
 	CodeExtension     = "extension"           // an extension without a usable URI
 	CodeContradiction = "contradiction"       // two places of the card say different things
 	CodeVendor        = "vendor_feature"      // a vendor feature without namespace or description
-	CodeSignature     = "signature_form"      // a signature that nobody can check
+	CodeSignature     = "signature_form"      // a signature that cannot be checked
 	CodeNotSigned     = "outside_signature"   // declared where no signature covers it
 	CodeNumber        = "number"              // a number that readers change
 	CodeUndeclared    = "undeclared"          // used by the card itself and not declared

@@ -23,16 +23,16 @@ var algorithms = []jose.SignatureAlgorithm{
 // check per pinned key.
 const maxSignatures = 32
 
-// ErrSignature is the root of what is wrong with the signatures of a card.
-// Whoever pins its keys must not use the card.
+// ErrSignature is the root of all errors of the signatures of a card.
+// Anyone who pins its keys must not use the card.
 var ErrSignature = errors.New("the card has no signature of a pinned key")
 
-// Keys are public keys that somebody decided to trust for cards. The zero Keys
+// Keys are public keys that someone decided to trust for cards. The zero Keys
 // verify nothing.
 type Keys struct{ set jose.JSONWebKeySet }
 
 // ParseKeys reads a JWK Set (RFC 7517) of at least one public key, or one such key
-// by itself. Private and symmetric keys are refused.
+// alone. Private and symmetric keys are refused.
 func ParseKeys(jwks []byte) (Keys, error) {
 	var k Keys
 	if len(jwks) > MaxBytes {
@@ -91,7 +91,7 @@ func (n *node) signatures() []entry {
 	return out
 }
 
-// Sign signs a card in place of whoever signed it, and leaves every value as it
+// Sign replaces the signatures of a card, and leaves every value as it
 // was written. Where SDKs differ in the canonical form it is signed in both. The
 // name of the key in the header is its RFC 7638 thumbprint.
 func Sign(raw []byte, signer token.Signer) ([]byte, error) {
@@ -143,8 +143,8 @@ type Signature struct {
 }
 
 // Verify looks for a signature of a pinned key, to which the card's own key URLs
-// never add (CARD-15), and returns with it what is signed, in canonical form with
-// all signatures. What else the card says is nobody's word: whoever passes it on
+// never add (CARD-15), and returns with it the signed part, in canonical form with
+// all signatures. Everything else on the card is unproven: anyone who passes it on
 // could have put it there. The error is [ErrSignature] where there is none.
 func Verify(raw []byte, keys Keys) (Signature, error) {
 	full, bare, err := Canonical(raw)

@@ -2,14 +2,14 @@ package agentcard
 
 import "fmt"
 
-// Event is one step of a delegation as somebody saw it, for conformance
+// Event is one step of a delegation as someone saw it, for conformance
 // (CARD-17).
 type Event struct {
 	Event string `json:"event"` // check, send, stream or status
 	By    string `json:"by"`    // who does it
 	To    string `json:"to,omitempty"`
 
-	// Of a check: what was asked and what came of it.
+	// Of a check: its question and its result.
 	Needs      *Needs `json:"needs,omitempty"`
 	Compatible bool   `json:"compatible,omitempty"`
 
@@ -18,7 +18,7 @@ type Event struct {
 	Version string `json:"version,omitempty"`
 	URL     string `json:"url,omitempty"`
 
-	// Of a stream: what is streamed, message, statusUpdate or artifactUpdate.
+	// Of a stream: its payload, message, statusUpdate or artifactUpdate.
 	Payload string `json:"payload,omitempty"`
 	Partial bool   `json:"partial,omitempty"`
 
@@ -32,7 +32,7 @@ const (
 	// InvariantStreaming: an agent that does not declare streaming_message streams
 	// no messages, and one that does not declare streaming streams nothing.
 	InvariantStreaming = "no_undeclared_streaming"
-	// InvariantBefore: whoever sends has checked the card of the receiver before,
+	// InvariantBefore: anyone who sends has checked the card of the receiver before,
 	// found it compatible, and sends in the version and to the place that the check
 	// chose. What a check refuses is never sent.
 	InvariantBefore = "mismatch_found_before_delegation"

@@ -126,7 +126,7 @@ func (n *node) elements() []*node {
 	return n.list
 }
 
-// strings returns the strings of an array, and leaves out what is none.
+// strings returns the strings of an array, and omits other values.
 func (n *node) strings() []string {
 	var out []string
 	for _, e := range n.elements() {

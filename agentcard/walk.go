@@ -64,8 +64,8 @@ func successor(name string) string {
 	return "; 1.0 has " + now
 }
 
-// there asks for a member that is required. What is empty in the form of
-// protobuf is as good as absent.
+// there asks for a member that is required. An empty value in the form of
+// protobuf counts as absent.
 func (l *linter) there(pointer string, n *node, c field, f *form) {
 	v := n.get(c.names()...)
 	here := at(pointer, c.name)
@@ -75,7 +75,7 @@ func (l *linter) there(pointer string, n *node, c field, f *form) {
 	case v.is('"') && c.shape == text && v.text == "":
 		l.fail(here, CodeEmpty, "%s has an empty %s, which counts as absent; %s requires it", f.name, c.name, l.requiring(c))
 	case v.is('[') && len(v.list) == 0:
-		if c.required&l.speaks&in10 == 0 { // 0.3 requires the array, and says nothing of what is in it
+		if c.required&l.speaks&in10 == 0 { // 0.3 requires the array, and says nothing of its contents
 			l.warn(here, CodeEmpty, "%s has no element; 1.0 requires at least one", c.name)
 			return
 		}
@@ -86,7 +86,7 @@ func (l *linter) there(pointer string, n *node, c field, f *form) {
 // requiring names who requires a field of this card.
 func (l *linter) requiring(c field) dialects { return c.required & l.speaks }
 
-// value checks the type of a member and goes on below it.
+// value checks the type of a member and continues below it.
 func (l *linter) value(pointer string, v *node, c field) {
 	switch c.shape {
 	case text:
@@ -239,7 +239,7 @@ func folded(name string) string {
 	}, name)
 }
 
-// anything looks for what is wrong in JSON of any content.
+// anything looks for errors in JSON of any content.
 func (l *linter) anything(pointer string, n *node) {
 	if n == nil {
 		return
@@ -256,6 +256,6 @@ func (l *linter) anything(pointer string, n *node) {
 	}
 }
 
-// withoutRepeats drops what is said more than once, as of a member that two rules
+// withoutRepeats drops repeated problems, as of a member that two rules
 // look at.
 func withoutRepeats(ps []Problem) []Problem { return slices.Compact(ps) }

@@ -134,7 +134,7 @@ func (a *accounts) executing() ([]byte, error) {
 	return a.raw("/capability/execute", compact, []byte(`{"capability":"check_balance","arguments":{"account_id":"acc_123"}}`)), err
 }
 
-// begin makes the host known to whoever has it become a user's, and registers the
+// begin makes the host known to anyone who has it become a user's, and registers the
 // agent that executes.
 func (a *accounts) begin(ctx context.Context, known func() error) (err error) {
 	if a.host, err = newEdKey(); err != nil {

@@ -15,17 +15,19 @@ import (
 
 var layout = template.Must(template.New("layout").Parse(`# Performance
 
-Measured with peers and product in one program, in the same run, one after the
-other in every round. A number is process CPU time (user and system, garbage
-collection included) unless it says otherwise. Reached is the median of the
-rounds' ratios, the quartile is the one on the bad side, and a goal is met where
-the quartile meets it. Times depend on the machine; ratios are what to quote.
+One program measures Powerbox and its peers in the same run, one after the other in every
+round. A number is process CPU time (user and system, garbage collection included) unless
+the row says otherwise.
+
+- Reached is the median of the rounds' ratios.
+- The quartile is the one on the bad side. A goal is met if the quartile meets it.
+- Times depend on the machine, so quote ratios.
 
 To repeat it:
 
     make bench
 
-or, with this page as the result, ` + "`cd bench && go run . -write`" + `.
+To write the result into this page: ` + "`" + `cd bench && go run . -write` + "`" + `.
 
 {{.Facts}}
 
@@ -34,53 +36,64 @@ or, with this page as the result, ` + "`cd bench && go run . -write`" + `.
 {{range .Results}}{{.}}
 {{end}}| warm, allocations | - | 0 | {{.Allocs}} | {{.Allocs}} | {{if eq .Allocs 0.0}}met{{else}}**missed**{{end}} |
 
-A link is one signed token; 3 links are a root and two narrower ones. Cold means
-that the chain is seen for the first time and remembered; warm, that it has been
-seen before, with the revocation of every link looked up among 10,000. go-ucan's
-work has a proof of possession in it, so ours has one in that row. Chain only is
-a SQLite table with the same records, seals, signatures, group commit and
-durability, but no tree, no checkpoint and no look-up by the id of a record. Both
-use SQLite in the same way: one transaction and few statements for a batch.
-Records a second and latencies are wall clock, with whatever else the machine was
-doing in them; fsync is measured beside them.
+A link is one signed token; 3 links are a root and two narrower tokens. Cold: the
+chain is seen for the first time, and remembered. Warm: the chain has been seen before,
+and the revocation of every link is looked up among 10,000. The work of go-ucan includes
+a proof of possession, so ours includes one in that row.
 
-The rows of the gateway are ` + "`powerbox serve`" + ` as it is shipped, SQLite store and
-all, beside httputil.ReverseProxy (256 idle connections, a buffer pool), Caddy's
-reverse_proxy and a handler that answers itself, each a process of its own, of
-which the CPU time is taken. 32 callers with a connection each, TLS 1.3 with a
-client certificate and HTTP/1.1 in all of them, the same agent behind on
-loopback, which answers with a message of 1 KB; the request has 1 KB too and
-names a skill, a resource and another argument. The peers pass it on and check
-nothing. For each call the gateway writes two records into its chain and, behind
-that, its tree: a decision, which is on the disk before the call goes on, and an
-outcome, which is on the disk before the answer goes back; and it signs the context for the agent
-behind. By reference means that the caller is known by its certificate and names a
-capability on record; (a) has evidence.signatures: batch, so one signature stands
-for all records of a commit, and the row without a goal, further down, has them all
-signed. With a proof on every call, where every record is signed too, a
-chain of 3 links comes with each, known to the gateway but for the proof; at first
-sight, root and links are new with every call. Latencies are of calls that come at
-half the rate that (a) reached in the round, to (a) and to httputil alike. Limits of
-the rate of one caller are off, since one makes all calls.
+Chain only is a SQLite table with the same records, seals, signatures, group commit and
+durability. It has no tree, no checkpoint and no index by the id of a record. Both use
+SQLite in the same way: one transaction and few statements for a batch. Records a second
+and latencies are wall clock, so other work on the machine affects them. fsync is measured
+beside them.
 
-The rows of Agent Auth are ` + "`powerbox serve`" + ` and better-auth's own server of the
-protocol on Node, each on SQLite with a write-ahead log and synchronous=FULL, over
-plain HTTP on loopback, with one host that both know as a user's. A registration
-has a key that nobody has seen and is active at once; an execution has a token of its
-own. Ours writes a record with each registration, and two with each execution, each
-signed, as is the default, but where the row says that one signature stands for all of a
-commit; it checks the agent's signature, signs whose call it is for the service behind, and
-asks that over HTTP. The peer keeps no evidence. It asks the same kind of service through the
-adapter that its package has for one (createOpenAPIHandler), as a provider in front of a
-service is built with it, and signs nothing for that; where it answers itself, its capability
-is a function in its own process, so that it has less to do than ours.
+### The rows of the gateway
 
-## What is measured elsewhere
+The gateway is ` + "`" + `powerbox serve` + "`" + ` with its SQLite store. Its peers are
+httputil.ReverseProxy (256 idle connections, a buffer pool), Caddy's reverse_proxy, and a
+plain handler that answers without a backend. Each is a process of its own whose CPU time is measured.
 
-Several nodes on PostgreSQL (scale-out, revocation to 200 gateways, what is lost when parts are killed) in
-[reliability.md](reliability.md), a thousand gateways in [scale.md](scale.md), graphs of 10,000 agents in [graph.md](../how-to/graph.md).
+- 32 callers have a connection each, with TLS 1.3, a client certificate and HTTP/1.1.
+- All contestants call the same agent on loopback, which answers with a message of 1 KB.
+- A request has 1 KB too, and names a skill, a resource and another argument.
+- The peers forward it and check nothing.
+- For each call the gateway writes two records into its chain and, later, its tree. The
+  decision is on the disk before the call continues, and the outcome before the answer
+  leaves. The gateway also signs the context for the agent.
+- By reference: a certificate identifies the caller, which names a capability on record.
+- (a) has evidence.signatures: batch, so one signature covers all records of a commit. The
+  row without a goal, further down, signs every record.
+- With a proof on every call, every record is signed too. Each call carries a chain of 3
+  links, of which only the proof is new to the gateway. At first sight, root and links are
+  new with every call.
+- Latencies are of calls at half the rate that (a) reached in the round, to (a) and to
+  httputil alike.
+- The rate limit of a caller is off, because one caller makes all calls.
 
-## What each took
+### The rows of Agent Auth
+
+The contestants are ` + "`" + `powerbox serve` + "`" + ` and better-auth's own server of the protocol on
+Node. Each runs on SQLite with a write-ahead log and synchronous=FULL, over plain HTTP on
+loopback, with one host that belongs to a user at both.
+
+- A registration has a new key and is active at once. An execution has a token of its own.
+- Powerbox writes one record for a registration and two for an execution. Each is signed,
+  which is the default; in the rows that say so, one signature covers a commit.
+- Powerbox checks the agent's signature, signs the context for the service, and calls the
+  service over HTTP.
+- The peer keeps no evidence. It calls the same kind of service through the adapter of its
+  package (createOpenAPIHandler), and signs nothing for that.
+- Where the peer answers itself, its capability is a function in its own process, so it
+  has less to do than Powerbox.
+
+## Other measurements
+
+- Several nodes on PostgreSQL: scale-out, revocation to 200 gateways, losses when parts are
+  killed: [reliability.md](reliability.md).
+- A thousand gateways: [scale.md](scale.md).
+- Graphs of 10,000 agents: [graph.md](../how-to/graph.md).
+
+## Times
 
 Median over the rounds.
 

@@ -62,9 +62,9 @@ func runSoak(ctx context.Context, dir string, length time.Duration, out io.Write
 	if before.goroutines, err = s.goroutines(ctx); err != nil {
 		return err
 	}
-	s.say("%s, %s, %d CPUs (%s), by `go run . -soak %s -write`: so many callers at once for %s, each with a connection of its own over mTLS, by reference, in front of "+
-		"an agent on a2a-go; one call in %d is one that must be denied, one in %d makes a task, streams have %d events over %d ms and one in %d is left before its end. "+
-		"Nothing but a denial may fail.\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), processor(), length, length,
+	s.say("%s, %s, %d CPUs (%s), by `go run . -soak %s -write`. All callers call at once for %s, each on its own connection over mTLS, by reference. The agent is on a2a-go.\n\n"+
+		"One call in %d must be denied, and one in %d makes a task. Streams have %d events over %d ms, and the caller leaves one in %d before its end. "+
+		"No other call may fail.\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), processor(), length, length,
 		everyDenied, everyTask, events+2, events*10, everyLeft)
 	for _, n := range soakCallers {
 		if err := s.drive(ctx, n, length, true); err != nil {
@@ -81,7 +81,7 @@ func runSoak(ctx context.Context, dir string, length time.Duration, out io.Write
 	if after.goroutines, err = s.goroutines(ctx); err != nil {
 		return err
 	}
-	s.say("\nAt rest is %s after the last call, before the soak after three seconds of 128 callers.\n\n| at rest | before | after |\n| --- | --- | --- |\n| memory, MiB | %d | %d |\n| threads | %d | %d |\n| open descriptors | %d | %d |\n| goroutines | %d | %d |",
+	s.say("\nAfter the soak, at rest means %s after the last call. Before it, at rest means after three seconds of 128 callers.\n\n| at rest | before | after |\n| --- | --- | --- |\n| memory, MiB | %d | %d |\n| threads | %d | %d |\n| open descriptors | %d | %d |\n| goroutines | %d | %d |",
 		resting, before.rss/1024, after.rss/1024, before.threads, after.threads, before.descriptors, after.descriptors, before.goroutines, after.goroutines)
 	// A caller's connection, a stream or a watch that stays would be there as
 	// many times as there were callers. SQLite keeps up to 8 connections for

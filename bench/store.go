@@ -106,7 +106,7 @@ func storeTrial(name, dir string, open func(dir string) (appender, error)) trial
 		if err != nil {
 			return err
 		}
-		// What was acknowledged ahead of the tree is in it before the clock stops.
+		// Anything that was acknowledged ahead of the tree is in it before the clock stops.
 		if s, ok := a.(interface{ settle() error }); ok {
 			if err := s.settle(); err != nil {
 				return err

@@ -177,7 +177,7 @@ func (f *field) refusals(three *product) {
 	f.add("refuse a wrong operation", three.refuse(known, three.write, three.chain), err)
 	wide, err := three.tooWide()
 	f.add("refuse an over-wide link, prefix known", three.refuse(known, three.read, wide), err)
-	// What is refused is not remembered, so that this memo stays as it is.
+	// Anything that is refused is not remembered, so that this memo stays as it is.
 	empty := token.NewMemo(1 << 20)
 	f.add("refuse an over-wide link, cold", three.refuse(func() *token.Memo { return empty }, three.read, wide), err)
 	if four := f.chain(4); f.err == nil {

@@ -21,7 +21,7 @@ const (
 // tables is how many tables there are.
 var tables atomic.Int32
 
-// table holds multiples of a public key's inverse, so that no point has to be doubled to
+// table holds multiples of a public key's inverse, so that no point must be doubled to
 // multiply it. All of it is public: nothing depends on how long a multiplication takes.
 type table struct {
 	public   [PublicKeySize]byte
@@ -38,7 +38,7 @@ func newTable(public [PublicKeySize]byte) *table {
 }
 
 // placed returns the table of a key, or nil where that is not a point or where there are
-// as many tables as there may be. Its place is free again when nobody holds the table.
+// as many tables as there may be. Its place is free again when the table is no longer held.
 func placed(public [PublicKeySize]byte) *table {
 	if tables.Add(1) <= maxTables {
 		if t := newTable(public); t != nil {

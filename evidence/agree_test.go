@@ -202,7 +202,7 @@ func same(t *testing.T, given toBoth, report Report, answer said) {
 }
 
 // TestEXT26_TwoImplementationsAgreeOnEveryVector puts every vector of evidence,
-// whoever wrote it, to the implementation in JavaScript.
+// anyone who wrote it, to the implementation in JavaScript.
 func TestEXT26_TwoImplementationsAgreeOnEveryVector(t *testing.T) {
 	var cases []toBoth
 	for file, vectors := range everyVector(t) {

@@ -24,8 +24,8 @@ const bodyDomain = "powerbox-evidence-body/v1\n"
 
 // Body is what a call said, kept beside its record and not in it: erasing it
 // leaves the chain as it is. The record holds a commitment under a key that is
-// this body's alone and is erased with it, so that nobody can find the body again
-// by trying what it may have been.
+// this body's alone and is erased with it, so that the body cannot be found again
+// by trying values.
 type Body struct {
 	Key   []byte // 32 random bytes
 	Bytes []byte // at most MaxBody
@@ -52,7 +52,7 @@ func (b *Body) Commitment() string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// Detach has the record commit to a body. Whoever seals the record stores the
+// Detach has the record commit to a body. Anyone who seals the record stores the
 // body beside it.
 func (r *Record) Detach(b *Body) {
 	r.Detached, r.Details.BodyCommitment = b, b.Commitment()
@@ -95,7 +95,7 @@ func (b *Body) line() bodyLine {
 	return bodyLine{base64.StdEncoding.EncodeToString(b.Bytes), base64.StdEncoding.EncodeToString(b.Key)}
 }
 
-// readBodyLine refuses what is not in its one form.
+// readBodyLine refuses every form but one.
 func readBodyLine(line []byte) (*Body, error) {
 	var part bodyLine
 	if err := decodeLine(line, &part); err != nil {
@@ -112,7 +112,7 @@ func readBodyLine(line []byte) (*Body, error) {
 // BodyReport is what a bundle shows of detached bodies.
 type BodyReport struct {
 	Committed int `json:"committed"` // records that commit to a body
-	Opened    int `json:"opened"`    // of these, with a body that is what was committed to
+	Opened    int `json:"opened"`    // of these, with a body that matches the commitment
 	Erased    int `json:"erased"`    // of these, without a body, which a record of the bundle says was erased
 }
 
@@ -167,7 +167,7 @@ func (v *verifier) readBody(line []byte) {
 }
 
 // countErased counts the bodies that are not here because they were erased. Who did
-// not sign, or may not, says nothing of bodies, and neither does whoever signs for
+// not sign, or may not, says nothing of bodies, and neither does anyone who signs for
 // one agent, not even of its own (ATK-70).
 func (v *verifier) countErased() {
 	gone := map[string]bool{}

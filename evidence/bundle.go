@@ -63,14 +63,14 @@ type Export struct {
 	Keys       []Key                    // the public keys that signed the records, for information
 	Records    iter.Seq2[[]byte, error] // stored bytes of every record that the checkpoint covers, in log order
 	Hashes     tlog.HashReader          // the stored tree
-	Checkpoint []byte                   // signed note; covers what is exported
-	From       int64                    // entries before what is exported; 0 for a bundle of everything
+	Checkpoint []byte                   // signed note; covers the exported records
+	From       int64                    // entries before the exported ones; 0 for a bundle of everything
 	// Body returns the body of the record that was yielded last, nil where it has
 	// none or none is left. Optional; without it bodies stay where they are.
 	Body func() *Body
 }
 
-// WriteBundle writes a bundle. It writes what is stored and judges nothing: a
+// WriteBundle writes a bundle. It writes the stored bytes and judges nothing: a
 // damaged store gives a bundle in which [Verify] finds the damage.
 func WriteBundle(w io.Writer, export Export) error {
 	text, _, _ := strings.Cut(string(export.Checkpoint), "\n\n")

@@ -47,7 +47,7 @@ func Seal(head Head, record Record, signer Signer) (Sealed, error) {
 	return sealed.Sign(signer)
 }
 
-// SealToSign is [Seal] without its last step, for whoever has many signatures to
+// SealToSign is [Seal] without its last step, for anyone who has many signatures to
 // make at once: [Sealed.Sign] makes it. Until then the record is not to be
 // stored or shown.
 func SealToSign(head Head, record Record, signer Signer) (Sealed, error) {
@@ -129,8 +129,8 @@ func digest(prev Hash, body []byte) Hash {
 
 // ParseSealed reads one stored record. It is strict: the bytes must be canonical
 // and have the members of [Record] in exactly their spelling, so that one record
-// has one form. Errors say what is wrong with the form; hash and signature are
-// not looked at.
+// has one form. Errors are about the form; hash and signature are
+// not checked.
 func ParseSealed(data []byte) (Sealed, error) {
 	if quick, ok := quickSealed(data); ok {
 		return quick, nil
@@ -138,8 +138,8 @@ func ParseSealed(data []byte) (Sealed, error) {
 	return slowSealed(data)
 }
 
-// slowSealed is [ParseSealed] by way of encoding/json and [Canonical], which say
-// what is wrong with a record.
+// slowSealed is [ParseSealed] by way of encoding/json and [Canonical], which name
+// the error of a record.
 func slowSealed(data []byte) (Sealed, error) {
 	var w wire
 	decoder := json.NewDecoder(bytes.NewReader(data))

@@ -10,7 +10,7 @@ import (
 // that a long bundle is not begun anew after an interruption, nor a later one of
 // the same log. It remembers signatures and never verdicts: hashes, chains and
 // the tree are checked every time. A record is known by its leaf, which holds its
-// hash and that of its signature; its key is in what was hashed. Whoever can write
+// hash and that of its signature; its key is among the hashed members. Anyone who can write
 // to where it is kept can have a signature passed over.
 type Checked struct {
 	found func(leaf tlog.Hash)
@@ -19,7 +19,7 @@ type Checked struct {
 	known map[tlog.Hash]struct{}
 }
 
-// NewChecked returns a memory of what is known. The function is told of every
+// NewChecked returns a memory of checked signatures. The function is told of every
 // further record whose signature held, once; the caller keeps it for the next
 // time, with what identifies the trust.
 func NewChecked(found func(leaf tlog.Hash), known ...tlog.Hash) *Checked {

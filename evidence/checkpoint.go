@@ -31,7 +31,7 @@ func (c Checkpoint) String() string {
 }
 
 // parseCheckpoint reads the text of a checkpoint. Extension lines are refused:
-// we write none, and what is not understood is not signed.
+// we write none, and an unknown line must not be signed.
 func parseCheckpoint(text string) (Checkpoint, error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 4 {

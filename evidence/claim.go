@@ -9,8 +9,8 @@ import (
 )
 
 // Claim is what a record is presented for. A record that verifies proves what it
-// says and nothing else: whoever acts on one says first what it has to say, and
-// what is known of the present that the record cannot know (ATK-45).
+// says and nothing else: anyone who acts on one first states the expected contents, and
+// the present facts that the record cannot know (ATK-45).
 type Claim struct {
 	// Members are what members of the record must be, by the names that
 	// [ClaimMembers] returns. Optional.
@@ -76,7 +76,7 @@ func ClaimMembers() []string {
 	return names
 }
 
-// Check returns nil where the record says what is claimed, and otherwise a
+// Check returns nil if the record supports the claim, and otherwise a
 // [Misuse]; any other error is of a claim with a name that no member has. The
 // record must have been verified.
 func (c Claim) Check(r Record) error {

@@ -109,7 +109,7 @@ func (m mutation) hash(t *testing.T) [sha256.Size]byte {
 
 // TestATK72_BothVerifiersAgreeOnEveryMutation: more than 20,000 bundles of eleven
 // families, and both verifiers find the same in each. None is ok that means something
-// else than what was logged, unless whoever made it had the keys; then it is known
+// else than what was logged, unless the one who made it had the keys; then it is known
 // what shows it.
 func TestATK72_BothVerifiersAgreeOnEveryMutation(t *testing.T) {
 	all := corpus(t)

@@ -108,7 +108,7 @@ func (c Cosigner) Key() WitnessKey { return c.key }
 
 // Cosign returns the line of a signed note that says: as of that time, this is the
 // largest checkpoint of the log that the witness has seen, and all that it saw
-// before are beginnings of it. Whoever calls it must have made sure of that, and
+// before are beginnings of it. Anyone who calls it must have made sure of that, and
 // have it on the disk ([Submission.Check]).
 func (c Cosigner) Cosign(checkpoint Checkpoint, at time.Time) string {
 	seconds := uint64(max(at.Unix(), 0))
@@ -200,7 +200,7 @@ func (q Quorum) Check(signed []byte) ([]Cosignature, error) {
 	return have, err
 }
 
-// Usable refuses a quorum that one witness could fill twice, or nobody at all.
+// Usable refuses a quorum that one witness could fill twice, or that needs no witness.
 func (q Quorum) Usable() error {
 	names, keys := map[string]bool{}, map[string]bool{}
 	for _, key := range q.Witnesses {

@@ -12,7 +12,7 @@ import (
 
 // A log of one agent: each record is sealed behind the one before and is a leaf
 // of the tree, and the tree is signed. An auditor verifies the bundle with two
-// public keys, and finds the bit that somebody changed.
+// public keys, and finds the bit that someone changed.
 func Example() {
 	_, recorderKey, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -35,7 +35,7 @@ func Example() {
 		return
 	}
 
-	// Whoever keeps the records writes them, the head and the hashes of the tree in
+	// Anyone who keeps the records writes them, the head and the hashes of the tree in
 	// one transaction.
 	head := evidence.Genesis(evidence.ChainID{1})
 	at := time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)

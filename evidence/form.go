@@ -4,8 +4,8 @@ import "encoding/json"
 
 // form goes over the members of a record in the order of RFC 8785, to write
 // them or to read them. It is the short way for the records that are usual,
-// and refuses nothing: where a form is not sure of what it sees, encoding/json
-// and [Canonical] judge the record and say what is wrong with it.
+// and refuses nothing: if a form does not recognise a record, encoding/json
+// and [Canonical] judge it and name its error.
 type form interface {
 	text(name string, value *string)            // always there
 	optional(name string, value *string)        // there unless it is empty

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// formReader reads a record. When it is no longer sure it goes on, and what it
+// formReader reads a record. When it is no longer sure it continues, and what it
 // has read is not used.
 type formReader struct {
 	source string
@@ -51,7 +51,7 @@ func unescaped(data []byte) bool {
 	return high < utf8.RuneSelf || utf8.Valid(data)
 }
 
-// keep adds what is behind kept to the body.
+// keep adds the bytes behind kept to the body.
 func (f *formReader) keep(to int) { f.body = append(f.body, f.full[f.kept:to]...) }
 
 func (f *formReader) expect(text string) {

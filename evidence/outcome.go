@@ -16,14 +16,14 @@ var ErrOutcome = errors.New("evidence: an outcome that does not count")
 func (r Record) IsOutcome() bool { return r.Details.OutcomeOf != "" }
 
 // Follows returns an [ErrOutcome] unless an outcome record may count for that
-// decision: whoever signs one chain says nothing of the decisions of another one
+// decision: anyone who signs one chain says nothing of the decisions of another one
 // (ATK-71).
 func (r Record) Follows(decision Record) error {
 	of := decided{placeOf(decision), decision.OutcomeStatus == Pending}
 	return newTold(r).follows(r.ID, placeOf(r), &of)
 }
 
-// SameOutcome reports whether two outcome records say the same: what is told twice
+// SameOutcome reports whether two outcome records say the same: a repeated outcome
 // contradicts nothing.
 func (r Record) SameOutcome(other Record) bool { return newTold(r).said == newTold(other).said }
 
@@ -34,7 +34,7 @@ type chainPlace struct {
 
 func placeOf(r Record) chainPlace { return chainPlace{r.Details.ChainID, r.Details.Sequence} }
 
-// told is what is kept of an outcome record.
+// told is the part of an outcome record that the verifier remembers.
 type told struct {
 	of   string // record id of the decision
 	ends bool   // it tells an end: achieved, failed or partial

@@ -62,7 +62,7 @@ func (f *fromLine) tree() (memoryTree, error) {
 	return tree, nil
 }
 
-// memoryTree is a tree in memory: whole, or what is behind its first entries.
+// memoryTree is a tree in memory: whole, or the part behind its first entries.
 type memoryTree struct {
 	base   int64               // entries of which only the edge is known
 	edge   map[int64]tlog.Hash // by place
@@ -86,7 +86,7 @@ func (t *memoryTree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 // grown returns the tree with more leaves.
 func (t memoryTree) grown(leaves []tlog.Hash) memoryTree {
 	for _, leaf := range leaves {
-		// Reading from memory what was put there cannot fail.
+		// Reading from memory cannot fail.
 		added, _ := tlog.StoredHashesForRecordHash(t.size, leaf, &t)
 		t.stored = append(t.stored, added...)
 		t.size++
@@ -113,7 +113,7 @@ type part struct {
 }
 
 // VerifySeries is [Verify] for several bundles of one log, each of which begins
-// where the one before ends: closed periods, oldest first, and what is behind them.
+// where the one before ends: closed periods, oldest first, and the records behind them.
 // What the first one begins behind need not be there, if a checkpoint that ends
 // there has been seen before ([Trust.Seen]).
 func VerifySeries(trust Trust, bundles ...io.Reader) (Report, error) {

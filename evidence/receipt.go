@@ -17,9 +17,9 @@ const MaxReceipt = 2048
 // leafSize is the size in bytes of every leaf.
 const leafSize = len(leafForm) + 16 + 8 + 3*32
 
-// Receipt shows that a record is in the log, and says nothing of what is in the
-// record but its hash: the leaf, the path to the root, and the signed checkpoint with
-// its cosignatures. Whoever is handed the record later holds it against the receipt.
+// Receipt shows that a record is in the log, and reveals nothing of the
+// record except its hash: the leaf, the path to the root, and the signed checkpoint with
+// its cosignatures. Anyone who is handed the record later holds it against the receipt.
 type Receipt struct {
 	leaf  []byte
 	proof Proof

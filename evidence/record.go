@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Decision is what was decided (EXT-21).
+// Decision is the result of a decision (EXT-21).
 type Decision string
 
 // The decisions of the extension document, section 7.1. Abstain is for a
@@ -42,7 +42,7 @@ const maxText = 4096
 // timestampForm is RFC 3339 in UTC with milliseconds, the only form accepted.
 const timestampForm = "2006-01-02T15:04:05.000Z"
 
-// Record says what was tried, on whose authority, and what was decided. Members
+// Record has the attempt, its authority, and the decision. Members
 // have the names of the extension document, section 7.1 (EXT-21); ours are
 // under one member of their own. Optional members are absent when empty.
 type Record struct {
@@ -101,7 +101,7 @@ type Signatures string
 
 // The ways to sign. With Batched, a record may be covered by the signature of a
 // later one of its chain, over a hash that every record before it is part of. A
-// verifier has to be told that this is enough ([Trust.Batches]).
+// verifier must be told that this is enough ([Trust.Batches]).
 const (
 	Each    Signatures = ""
 	Batched Signatures = "batch"
@@ -145,13 +145,13 @@ func (e *LateError) Error() string {
 func (e *LateError) Unwrap() error { return ErrUnavailable }
 
 // ErrNotWritten is wrapped by a recorder's error when a record did not become
-// durable. The caller must not go on with the action (EXT-27).
+// durable. The caller must not continue with the action (EXT-27).
 var ErrNotWritten = errors.New("evidence record was not written, so the action must not proceed")
 
 // Outcome returns the second record of a decision that was recorded as Pending:
 // the same action, with what became of it. The first record stays as it is
 // (EXT-25). The outcome is a JSON object, or nil when there is nothing to tell.
-// The caller sets nothing but what is passed; chain and sequence come with
+// The caller sets only the passed members; chain and sequence come with
 // [Seal].
 func Outcome(of Record, id string, at time.Time, status OutcomeStatus, outcome json.RawMessage) (Record, error) {
 	if of.OutcomeStatus != Pending {
@@ -168,8 +168,8 @@ func Outcome(of Record, id string, at time.Time, status OutcomeStatus, outcome j
 	return record, nil
 }
 
-// check refuses a record that lacks a required member or holds what does not
-// belong there. What is JSON in it is judged by [Canonical] afterwards.
+// check refuses a record that lacks a required member or has an invalid
+// one. [Canonical] judges the JSON in it afterwards.
 func (r *Record) check() error {
 	required := []struct{ name, text string }{
 		{"record_id", r.ID},
@@ -297,8 +297,8 @@ type wire struct {
 	Algorithm string `json:"signature_algorithm,omitempty"`
 }
 
-// slowBody is [wire.body] by way of encoding/json and [Canonical], which say
-// what is wrong with a record.
+// slowBody is [wire.body] by way of encoding/json and [Canonical], which name
+// the error of a record.
 func (w wire) slowBody() ([]byte, error) {
 	w.Prev, w.Hash, w.Signature = nil, nil, ""
 	data, err := json.Marshal(w)
@@ -306,7 +306,7 @@ func (w wire) slowBody() ([]byte, error) {
 		return nil, fmt.Errorf("evidence: record %q: %w", w.ID, err)
 	}
 	// encoding/json may write six bytes for one, which does not make a record
-	// too large: the limit is on what is hashed.
+	// too large: the limit is on the hashed bytes.
 	body, err := canonical(data, 6*MaxRecord)
 	if err == nil && len(body) > MaxRecord {
 		err = fmt.Errorf("evidence: record %q has %d bytes, at most %d are allowed", w.ID, len(body), MaxRecord)

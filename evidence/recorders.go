@@ -19,7 +19,7 @@ const recordersForm = "powerbox-recorders/v1"
 // Recorders are the recorders that may sign for one agent, as its key endpoint
 // lists them (EXT-33): by which keys, when, and in which chains. A verifier that
 // has kept a list knows which chains a bundle of a later time must have.
-// Its keys are for information: what is trusted is pinned in [Trust].
+// Its keys are for information: trusted keys are pinned in [Trust].
 type Recorders struct {
 	Format string        `json:"format"`
 	Agent  string        `json:"agent"`
@@ -27,7 +27,7 @@ type Recorders struct {
 	Chains []ListedChain `json:"chains"` // those that have begun
 }
 
-// ListedChain is a chain that somebody knows of.
+// ListedChain is a chain that someone knows of.
 type ListedChain struct {
 	AgentID  string  `json:"agent_id"`
 	Recorder string  `json:"recorder"`
@@ -86,7 +86,7 @@ type expected struct {
 }
 
 // expectClosed takes what the record of a gateway's end says of its chains. What
-// is not in the one form says nothing: the record itself is what was logged.
+// is not in the one form says nothing: the record itself was logged as it is.
 func (v *verifier) expectClosed(record Record, e *entry) {
 	if !action.GatewayClose.Is(record.ActionType) || record.AgentID != IssuerID || !e.vouched {
 		return
@@ -142,7 +142,7 @@ func (v *verifier) checkExpected() {
 	}
 }
 
-// absent notes what is wrong with a chain, once for each: several can miss at one
+// absent notes the problems of a chain, once for each: several can miss at one
 // line.
 func (v *verifier) absent(kind Kind, c expected, format string, arguments ...any) {
 	line := c.line

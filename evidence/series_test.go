@@ -160,7 +160,7 @@ func TestEXT24_TwoImplementationsAgreeOnTamperedSeries(t *testing.T) {
 }
 
 // untouched says that what is left of a series is all of it; or its end, where it was
-// seen how it goes on; or its beginning, where it was not.
+// seen how it continues; or its beginning, where it was not.
 func untouched(left, bundles [][]byte, seen bool) bool {
 	from, to := 0, min(len(left), len(bundles))
 	if seen {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// These mutations are made with stolen keys. Whoever has the key of a recorder and the
+// These mutations are made with stolen keys. Anyone who has the key of a recorder and the
 // key of the log writes what verifies; what is shown is what they cannot do, and what
 // a checkpoint that was kept shows.
 
@@ -273,7 +273,7 @@ func (m *mutator) otherCheckpoint(parts [][]byte) [][]byte {
 	return parts
 }
 
-// stories are outcomes and erasures: told by whoever must not tell them, by thieves who
+// stories are outcomes and erasures: told by anyone who must not tell them, by thieves who
 // have everything else right, and bodies that are others.
 func (m *mutator) stories() mutation {
 	if m.world.name == "bodies" && m.n(2) == 0 {

@@ -24,7 +24,7 @@ type Trust struct {
 	RecordKeys []PinnedKey `json:"record_keys"`
 	// Batches says that a record need not have a signature of its own where it
 	// says so and a later record of its chain is signed by its key ([Batched]).
-	// Optional; without it every record has to be signed.
+	// Optional; without it every record must be signed.
 	Batches bool `json:"batches,omitempty"`
 	// Seen are checkpoints of the same log that the verifier has opened before.
 	// Optional; with one, a log that was cut back or rewritten is found even when
@@ -99,11 +99,11 @@ type known struct {
 	recorders []Recorders
 }
 
-// Kind names what is wrong with a line of a bundle.
+// Kind names a problem of a line of a bundle.
 type Kind string
 
-// The kinds of problems. Each is evidence that what is shown is not what was
-// logged, except Malformed, which says that it cannot be read.
+// The kinds of problems. Each is evidence that the bundle differs from
+// the log, except Malformed, which says that it cannot be read.
 const (
 	HashMismatch  Kind = "hash_mismatch"   // the record does not match its hash
 	BadSignature  Kind = "bad_signature"   // not signed, or not by the key that it names
@@ -118,8 +118,8 @@ const (
 	BrokenLink    Kind = "broken_link"     // the hash before is not that of the record before
 	Duplicate     Kind = "duplicate"       // the same record twice
 	Stranger      Kind = "foreign_record"  // another agent's or recorder's record in a chain
-	NotInLog      Kind = "not_in_log"      // whole and signed, but not what was logged
-	RootMismatch  Kind = "root_mismatch"   // the tree is not the one that was signed
+	NotInLog      Kind = "not_in_log"      // whole and signed, but not in the log
+	RootMismatch  Kind = "root_mismatch"   // the tree differs from the signed one
 	MissingPeriod Kind = "missing_period"  // a bundle of a series does not begin where the one before ends
 	BadErasure    Kind = "bad_erasure"     // erased bodies on record in another chain than the issuer's own
 	BadOutcome    Kind = "bad_outcome"     // an outcome that is not of its decision's chain, or that nothing awaited
@@ -143,8 +143,8 @@ type Problem struct {
 // Verdict sums up a report.
 type Verdict string
 
-// The verdicts. What is malformed only is as little to be trusted as what was
-// tampered with.
+// The verdicts. A malformed bundle is as untrusted as a changed
+// one.
 const (
 	OK         Verdict = "ok"
 	Tampered   Verdict = "tampered"
@@ -192,7 +192,7 @@ func (r Report) Verdict() Verdict {
 // Verify reads a bundle and checks every line, hash, signature and chain, and
 // that the records are exactly those under the signed checkpoint, in its order
 // (EXT-22 to EXT-26, EXT-41). The error is for a trust that is not usable and
-// for a failing reader; what is wrong with the bundle is in the report. Memory
+// for a failing reader; the problems of the bundle are in the report. Memory
 // grows with the number of records, by less than 1 KiB each.
 func Verify(r io.Reader, trust Trust) (Report, error) {
 	return VerifySeries(trust, r)
@@ -212,7 +212,7 @@ func (v *verifier) readBundle(r io.Reader) error {
 	}
 }
 
-// newVerifier takes what is pinned and how many bundles there are.
+// newVerifier takes the pinned keys and the number of bundles.
 func newVerifier(trust Trust, bundles int) (*verifier, error) {
 	ready, err := trust.prepare()
 	if err == nil && bundles == 0 {
@@ -257,7 +257,7 @@ type verifier struct {
 	parts      []*part
 	settled    map[string]bool // decisions with an outcome record
 	expected   []expected      // chains that records speak of
-	lengths    []int64         // of the chains of the report, with what is before the series
+	lengths    []int64         // of the chains of the report, with the records before the series
 	series     int             // how many bundles there are
 	erased     []erasure
 	recordLine int  // the last line that was to be a record
@@ -274,7 +274,7 @@ type problemKey struct {
 	line int
 }
 
-// entry is what is kept of a record that could be read.
+// entry is the part of a readable record that the verifier remembers.
 type entry struct {
 	line            int
 	id              string
@@ -283,19 +283,19 @@ type entry struct {
 	sequence        int64
 	prev, hash      Hash
 	leaf            tlog.Hash
-	damaged         bool   // its bytes are not what was hashed: nothing it says counts
+	damaged         bool   // its bytes differ from the hashed ones: nothing it says counts
 	unsigned        bool   // its signature does not hold
 	key             string // id of the key that signed it, or that a later record must be signed by
 	covered         bool   // it has no signature of its own
 	repeated        bool
-	vouched         bool  // its key may sign it, and does where it is signed by itself
+	vouched         bool  // its key may sign it, and does if it has its own signature
 	told            *told // what it says became of another record; nil for none
 	pending         bool
 	commitment      string // to a body, "" for none
-	opened          bool   // with a body that is what was committed to
+	opened          bool   // with a body that matches the commitment
 }
 
-// problem notes what is wrong, once per kind and line. A nil entry means the
+// problem notes a problem, once per kind and line. A nil entry means the
 // line that is being read.
 func (v *verifier) problem(kind Kind, e *entry, format string, arguments ...any) {
 	problem, line := Problem{Kind: kind, Message: fmt.Sprintf(format, arguments...)}, v.line
@@ -310,7 +310,7 @@ func (v *verifier) problem(kind Kind, e *entry, format string, arguments ...any)
 	}
 }
 
-// read takes one line, with what was found by examining it.
+// read takes one line, with the result of examining it.
 func (v *verifier) read(line []byte, found examined) {
 	switch {
 	case v.line == v.this().before+1:
@@ -328,7 +328,7 @@ func (v *verifier) read(line []byte, found examined) {
 	}
 }
 
-// examined is what can be said of a record by itself, which is most of the work
+// examined is the result for one record alone, which is most of the work
 // and needs no other line.
 type examined struct {
 	sealed    Sealed
@@ -339,7 +339,7 @@ type examined struct {
 	checked   bool  // whether the signature was checked, and not known to hold
 }
 
-// examine looks at one line of a bundle by itself. Lines that are no records are
+// examine checks one line of a bundle alone. Lines that are no records are
 // left alone.
 func (k known) examine(number int, line []byte) (found examined) {
 	if number == 1 || bytes.HasPrefix(line, []byte(checkpointMark)) || bytes.HasPrefix(line, []byte(leavesMark)) || bytes.HasPrefix(line, []byte(bodyMark)) {

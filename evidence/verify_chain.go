@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// checkChains takes the records of each chain by themselves: what a holder of
+// checkChains checks the records of each chain alone, as a holder of
 // records and keys can see without any tree (EXT-24).
 func (v *verifier) checkChains() {
 	chains := map[ChainID][]*entry{}

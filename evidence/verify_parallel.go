@@ -31,8 +31,8 @@ func (b *batch) line(n int) []byte {
 	return b.text[from:b.ends[n]:b.ends[n]]
 }
 
-// VerifyParallel is [VerifySeries] by several goroutines: what can be said of a
-// record by itself is found by that many, and what needs the order of the bundles is
+// VerifyParallel is [VerifySeries] by several goroutines: they check each
+// record alone, and the work that needs the order of the bundles is
 // done by one, in that order. The report is the same, word for word. It returns when
 // the readers have ended, or one has failed, and all goroutines with them.
 func VerifyParallel(trust Trust, workers int, bundles ...io.Reader) (Report, error) {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// checkTrees compares what was read with what the checkpoints sign.
+// checkTrees compares the records with the signed checkpoints.
 func (v *verifier) checkTrees() {
 	whole := true
 	var last *Checkpoint
@@ -103,7 +103,7 @@ func (v *verifier) checkSeen(seen Checkpoint) {
 
 // compare holds every record against the listed entries, which the checkpoint
 // has signed. Swapped, replaced and missing records are told apart here even
-// when every chain by itself looks whole.
+// when every single chain looks whole.
 func (v *verifier) compare() {
 	places := map[tlog.Hash]int{}
 	for _, p := range v.parts {

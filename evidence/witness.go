@@ -13,7 +13,7 @@ import (
 )
 
 // Submission is what a log asks of a witness (C2SP tlog-witness, add-checkpoint):
-// to cosign a checkpoint, with the proof that it goes on from the one that the
+// to cosign a checkpoint, with the proof that it continues from the one that the
 // witness has cosigned last.
 type Submission struct {
 	Old        int64 // size of the checkpoint that the witness cosigned last, 0 for none
@@ -46,7 +46,7 @@ func NewSubmission(old int64, hashes tlog.HashReader, signed []byte) (Submission
 }
 
 // ReadCheckpoint reads the text of a signed checkpoint, and looks at no signature:
-// what it returns is somebody's claim. See [OpenCheckpoint].
+// what it returns is someone's claim. See [OpenCheckpoint].
 func ReadCheckpoint(signed []byte) (Checkpoint, error) {
 	text, _, _ := strings.Cut(string(signed), "\n\n")
 	return parseCheckpoint(text + "\n")
@@ -89,7 +89,7 @@ func ParseSubmission(data []byte) (Submission, error) {
 	return s, nil
 }
 
-// Origin returns the log that is submitted, as the checkpoint says by itself.
+// Origin returns the name of the log in the submitted checkpoint.
 func (s Submission) Origin() (string, error) {
 	checkpoint, err := ReadCheckpoint(s.Checkpoint)
 	return checkpoint.Origin, err

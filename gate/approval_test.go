@@ -17,7 +17,7 @@ func (w *town) once(digest string) {
 }
 
 // GATE-3: a call that needs a person's approval waits under whatever else allows
-// it, on record as ABSTAIN, and goes on under what was given for it.
+// it, on record as ABSTAIN, and continues under what was given for it.
 func TestGATE3_WaitsForAPerson(t *testing.T) {
 	w := newTown(t)
 	call := w.call(Require, try(t, "a2a.message"))
@@ -46,7 +46,7 @@ func TestGATE3_WaitsForAPerson(t *testing.T) {
 	}
 }
 
-// ATK-46: what was given for one request is of no use for another.
+// ATK-46: what was given for one request is useless for another.
 func TestATK46_OneRequest(t *testing.T) {
 	w := newTown(t)
 	call := w.call(Require, try(t, "a2a.message"))

@@ -50,7 +50,7 @@ func (g *Graph) reachable(s Span) []string {
 	return slices.Compact(ops)
 }
 
-// ambient fills in what is reachable by wires: the closure over strongly
+// ambient fills in the agents that are reachable by wires: the closure over strongly
 // connected components, whose members reach the same.
 func (g *Graph) ambient(out []Radius) {
 	component, order := g.components()
@@ -176,7 +176,7 @@ func (g *Graph) components() (of []int, order [][]int) {
 	return of, order
 }
 
-// Reached is an agent within somebody's reach.
+// Reached is an agent within someone's reach.
 type Reached struct {
 	Agent      string   `json:"agent"`
 	Through    []string `json:"through"`    // agents in between, along a shortest way of wires

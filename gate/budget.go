@@ -57,7 +57,7 @@ type Ledger interface {
 var ErrSpent = errors.New("the budget of the capability is used up")
 
 // ErrUntold says that it cannot be told now whether a budget holds what a call would
-// take: it is kept elsewhere, and nobody answers there. The call is denied as one
+// take: it is kept elsewhere, and that place does not answer. The call is denied as one
 // that may be tried again.
 var ErrUntold = errors.New("whether the budget of the capability holds it cannot be told now")
 
@@ -143,8 +143,8 @@ func (g *Gate) spent(ctx context.Context, call *Call, v Verdict, why error) (Ver
 	return denied, nil
 }
 
-// settle ends what a decision has reserved. What is known not to have happened
-// gives back what it took.
+// settle ends the reservations of a decision. A call that certainly did not
+// happen gives back its reservation.
 func (g *Gate) settleBudgets(ctx context.Context, v Verdict, back bool) error {
 	ledger, ok := g.Recorder.(Ledger)
 	if len(v.take) == 0 || !ok {

@@ -15,7 +15,7 @@ import (
 //	delegator         a holder has handed on to another
 //	delegating-agent  a holder of a configured name has handed on to another
 //
-// What is issued afterwards is not meant. The time is that of the root, by the
+// Capabilities issued later are not revoked. The time is that of the root, by the
 // issuer's clock: a holder chooses those of the links that it signs.
 const (
 	BulkIssuer          = "issuer"

@@ -17,7 +17,7 @@ type Chains struct {
 	Memo        *token.Memo // required; remembers signatures, never verdicts
 	Revocations Revocations // required
 	// Started is when this gate began to remember proofs, to the second. Earlier
-	// proofs are refused: nobody knows whether they were used.
+	// proofs are refused: it is unknown whether they were used.
 	Started time.Time
 }
 
@@ -49,9 +49,9 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	return held, nil
 }
 
-// Vouches reports whether a chain stands under the keys of a target: somebody whom the
+// Vouches reports whether a chain stands under the keys of a target: someone whom the
 // agent trusts has signed its root, and every holder what follows. It says nothing of who
-// presents it, and is for what has to be decided before the call is read, such as how much
+// presents it, and is for what must be decided before the call is read, such as how much
 // of it is read. What it checks is remembered for [Chains.Resolve].
 func (c Chains) Vouches(target *Target, chain []string, now time.Time) bool {
 	anchors, issuer := target.anchors(chain)

@@ -18,12 +18,12 @@ type measure struct{ text, list int }
 // record as it is. The last holds even where every byte is escaped to six.
 var measures = []measure{{4096, 0}, {1024, 64}, {256, 16}, {64, 4}}
 
-// anonymously is the measure of denials of callers that nobody knows: they cost them
+// anonymously is the measure of denials of unknown callers: denials cost them
 // nothing, and would fill the log.
 const anonymously = 2
 
 // maxStated is the size in bytes of the JSON form above which a record is cut further.
-// What is added to it when it is sealed has room in the rest of [evidence.MaxRecord].
+// Members that are added at sealing have room in the rest of [evidence.MaxRecord].
 const maxStated = 40 << 10
 
 // fit cuts the texts of a record that strangers wrote, so that it can be recorded
@@ -53,7 +53,7 @@ func stated(r evidence.Record) int {
 	return written(&r)
 }
 
-// written is the exact size in JSON, more than is allowed for what is no JSON.
+// written is the exact size in JSON, more than is allowed for a value that is no JSON.
 func written(r *evidence.Record) int {
 	data, err := json.Marshal([]any{
 		r.TaskID, r.Intent.Operation, r.Intent.Purpose, r.Intent.Details, r.Details.Requester, r.Details.Principal, r.Details.Tenant,

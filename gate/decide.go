@@ -56,7 +56,7 @@ type Reason struct {
 	Message    string
 }
 
-// Refusal is a resolver's answer that what was presented does not hold.
+// Refusal is a resolver's answer that a presented credential is invalid.
 type Refusal struct{ Reasons []Reason }
 
 func (r *Refusal) Error() string {
@@ -164,7 +164,7 @@ func (c *Call) path(origin string) []Reason {
 	return c.Path(origin)
 }
 
-// observe lets a denied call go on where the operator only looks on, unless an
+// observe lets a denied call continue where the operator only looks on, unless an
 // operator has stopped it.
 func (g *Gate) observe(call *Call, v Verdict) Verdict {
 	if call.Mode == Observe && !v.Allowed && !slices.ContainsFunc(v.Reasons, isFrozen) {
@@ -256,8 +256,8 @@ func (v Verdict) waiting(call *Call) Verdict {
 }
 
 // useSession uses up the proof of the caller where others take it, too (ATK-20). A
-// call on ambient authority of a caller without a session rests on no proof: whoever
-// makes up keys must not fill what is remembered of others.
+// call on ambient authority of a caller without a session rests on no proof: anyone who
+// makes up keys must not fill the memory of others' proofs.
 func (g *Gate) useSession(call *Call, basis Basis, now time.Time) []Reason {
 	c := call.Caller
 	if g.Sessions == nil || c.ProofID == "" || basis == OnAmbient && c.Principal == "" {
@@ -276,7 +276,7 @@ func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) [
 	}
 	switch {
 	case err == nil && fresh && g.Revocations.Stale(call.Reads):
-		return []Reason{stale} // it may have been asked of somebody who took their time
+		return []Reason{stale} // another process may have answered late
 	case err != nil:
 		return []Reason{{Code: CodeUnavailable, Link: -1, Message: "whether the proof was used before cannot be told now; sign a new one in a moment"}}
 	case !fresh:
@@ -428,7 +428,7 @@ func (h Held) bound(call *Call) bool {
 }
 
 // summed reports free content under a capability one of whose arguments is added
-// up: what the agent makes of the content is added up by nobody, wherever that is
+// up: the agent's use of the content cannot be added up, wherever it is
 // decided.
 func (h Held) summed(call *Call) bool {
 	return call.Free && !call.Target.AdmitFreeText && slices.ContainsFunc(h.Accounts, func(a Account) bool { return len(a.Budgets.Sum) > 0 })
@@ -493,7 +493,7 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 	return g.scoped(call, now)
 }
 
-// foreign refuses a task or context of somebody else (ATK-18).
+// foreign refuses a task or context of someone else (ATK-18).
 func foreign(call *Call, held Held) []Reason {
 	if call.Owns == nil || call.Owns(held) {
 		return nil

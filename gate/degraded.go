@@ -12,8 +12,8 @@ import (
 	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
-// Degraded says which calls of an agent go on although they cannot be recorded
-// (EXT-27). It is an operator's choice; the zero value lets none go on.
+// Degraded says which calls of an agent continue although they cannot be recorded
+// (EXT-27). It is an operator's choice; the zero value lets none continue.
 type Degraded struct {
 	// Reads are calls that are allowed and known to change nothing.
 	Reads bool
@@ -21,7 +21,7 @@ type Degraded struct {
 	For time.Duration
 }
 
-// gaps are the calls that went on without a record and are not on record yet, by
+// gaps are the calls that continued without a record and are not on record yet, by
 // agent.
 type gaps struct {
 	mu    sync.Mutex
@@ -36,10 +36,10 @@ type gap struct {
 }
 
 // goesOn decides about a call whose record was not written, and notes it where it
-// goes on. A store that can write and refuses this one record is no reason: who
-// words a call would then choose whether it is recorded. Neither does anything go on
-// that takes from a budget: what is not written is not reserved, and a holder would
-// have as much as it asks for while nothing is (ATK-42).
+// continues. A store that can write and refuses this one record is no reason: who
+// words a call would then choose whether it is recorded. Neither does anything continue
+// that takes from a budget: without a record nothing is reserved, and a holder
+// could take any amount meanwhile (ATK-42).
 func (g *Gate) goesOn(call *Call, v *Verdict, failed error, now time.Time) bool {
 	d := call.Target.Degraded
 	degraded := errors.Is(failed, evidence.ErrUnavailable) && v.Allowed && d.Reads && call.Reads && len(v.take) == 0
@@ -74,7 +74,7 @@ func (g *Gate) logUnrecorded(ctx context.Context, call *Call, r evidence.Record,
 		slog.String("capability", r.Details.Capability), slog.Any("error", failed))
 }
 
-// Unrecorded returns how many calls went on without a record since the start, and
+// Unrecorded returns how many calls continued without a record since the start, and
 // of how many of them the evidence does not tell yet, by agent.
 func (g *Gate) Unrecorded() (total int64, untold map[string]int64) {
 	g.gaps.mu.Lock()
@@ -86,7 +86,7 @@ func (g *Gate) Unrecorded() (total int64, untold map[string]int64) {
 	return g.gaps.total, untold
 }
 
-// Settle records how many calls went on without a record, for every agent with
+// Settle records how many calls continued without a record, for every agent with
 // such calls. An error means that some cannot be recorded yet.
 func (g *Gate) Settle(ctx context.Context) error {
 	_, untold := g.Unrecorded()
@@ -97,7 +97,7 @@ func (g *Gate) Settle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// settle records the gap of one agent, where it has one and nobody else is about
+// settle records the gap of one agent, if it has one and no other goroutine is about
 // to.
 func (g *Gate) settle(ctx context.Context, agent string) error {
 	g.gaps.mu.Lock()

@@ -14,7 +14,7 @@ import (
 
 var errDiskFull = fmt.Errorf("%w: disk full", evidence.ErrUnavailable)
 
-// degraded is a town whose operator lets reads go on for a minute.
+// degraded is a town whose operator lets reads continue for a minute.
 func degraded(t *testing.T) *town {
 	w := newTown(t)
 	w.target.Degraded = Degraded{Reads: true, For: time.Minute}
@@ -38,7 +38,7 @@ func (b budgets) Spend(ctx context.Context, r evidence.Record, _ []Reservation) 
 
 func (budgets) Settle(context.Context, string, bool) error { return nil }
 
-// Only what the operator named goes on without a record: allowed, known to change
+// Only what the operator named continues without a record: allowed, known to change
 // nothing, at this agent, while nothing can be written.
 func TestEXT27_WhatGoesOnDegraded(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -144,7 +144,7 @@ func TestEXT27_AGapIsToldFirst(t *testing.T) {
 	}
 }
 
-// Calls that go on while the gap is written are in the next one.
+// Calls that continue while the gap is written are in the next one.
 func TestEXT27_NoCallIsLostBetweenGaps(t *testing.T) {
 	w := degraded(t)
 	w.ledger.broken = errDiskFull

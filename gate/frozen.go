@@ -60,10 +60,10 @@ func (g *Gate) throughAgents(call *Call, held Held) []string {
 	return names
 }
 
-// stale is the reason where it is not known what was revoked or frozen.
+// stale is the reason if revocations and freezes are not known.
 var stale = Reason{Code: CodeStale, Link: -1, Message: "what was revoked or frozen is not known here now, so nothing goes on; try again in a moment"}
 
-// isFrozen recognises the reason that no mode lets a call go on with.
+// isFrozen recognises the reason that no mode lets a call continue with.
 func isFrozen(r Reason) bool { return r.Code == CodeFrozen }
 
 // Await returns when a verdict no longer holds, with the reason, or when ctx
@@ -88,7 +88,7 @@ func (g *Gate) Await(ctx context.Context, v Verdict) (why Reason, good bool) {
 	}
 }
 
-// ends is when what a verdict rests on ends by itself, and what that is: the
+// ends is when the basis of a verdict expires, and the basis: the
 // capability, or the session in which the caller's scope or role was found. Zero where
 // nothing ends: a caller without a session is known by its key or certificate.
 func (v Verdict) ends() (until time.Time, what string) {

@@ -17,7 +17,7 @@ import (
 )
 
 // What an operator has frozen is denied in every mode, whatever is presented,
-// and goes on once it is thawed.
+// and continues once it is thawed.
 func TestATK24_FrozenIsDeniedInEveryMode(t *testing.T) {
 	w := newTown(t)
 	me := "key:" + w.holder.Public().Thumbprint()
@@ -222,7 +222,7 @@ func TestATK24_AwaitedVerdicts(t *testing.T) {
 }
 
 // TestATK25_StaleRevocationsFailClosed: where it is not known what was taken
-// back, only observe lets calls go on, and an extension those that read.
+// back, only observe lets calls continue, and an extension those that read.
 func TestATK25_StaleRevocationsFailClosed(t *testing.T) {
 	w := newTown(t)
 	w.revoked["stale"] = true

@@ -2,12 +2,12 @@
 // resolving, deciding and recording meet: it is the function that an auditor
 // reads.
 //
-// Its laws: what is presented is verified before it is believed; Effective is
+// Its laws: a credential is verified before it is believed; Effective is
 // Caps(B) meet Scope(A) meet the capability, and Required must lie within it
 // (GATE-1); several capabilities are never joined; policy can only subtract;
 // nothing is allowed unless its record is durable, except where the operator
-// chose to look on, or to go on reading ([Degraded]); what an operator has frozen is denied in every mode; the same call under the same declarations has the same
-// answer, whoever is asked (GATE-11).
+// chose to look on, or to continue reading ([Degraded]); what an operator has frozen is denied in every mode; the same call under the same declarations has the same
+// answer, regardless of who is asked (GATE-11).
 //
 // The package knows no protocol, no store and no clock. What it needs is in
 // the interfaces that it declares.
@@ -82,9 +82,9 @@ type Presented struct {
 	Proof     string
 	Reference string // id of a capability on record
 	Scopes    *PresentedScopes
-	// Kept is a capability that was verified here when something was asked for that
-	// goes on by itself, such as the posting of events. Whoever sets it vouches that
-	// nobody has changed it since; whether it still holds is decided as for any.
+	// Kept is a capability that was verified here at the request for something that
+	// continues afterwards, such as the posting of events. The caller who sets it vouches
+	// that it has not changed since; whether it still holds is decided as for any.
 	Kept *Held
 }
 
@@ -125,7 +125,7 @@ type Call struct {
 	Scope func(origin string) powerbox.Authority
 	// ByPolicy returns what policy allows the authenticated caller without a
 	// capability, where that is the agent's authorization model: ROLE or ATTRIBUTE
-	// (EXT-2). nil where a capability is, or nobody was authenticated. An error says
+	// (EXT-2). nil where a capability is, or the caller is not authenticated. An error says
 	// that it cannot be told now.
 	ByPolicy func() (powerbox.Authority, error)
 	// Handle is the name of the argument that takes a handle, "" for none.
@@ -142,11 +142,11 @@ type Call struct {
 	Ambient bool // the caller declares that it relies on ambient authority
 	// Request is what the proof's req claim must say.
 	Request token.Request
-	// Bound is the digest of everything that the call is: what a person approves is this
-	// very call. "" where nobody can be asked.
+	// Bound is the digest of everything in the call: a person approves exactly this
+	// call. "" if no person can be asked.
 	Bound string
 	// Released says that the gateway itself makes a call that it held, after a person
-	// approved it. Nobody else uses what was given for one call.
+	// approved it. Only the gateway uses a capability for one call.
 	Released bool
 	// Content names the first place that has free content, for the denial; "" for none.
 	Content string
@@ -170,10 +170,10 @@ type Call struct {
 	// Body is what the record commits to and does not hold, nil for nothing.
 	Body *evidence.Body
 	// Owns reports whether the tasks and contexts that the call names belong to
-	// whoever presents held, or, with the zero Held, to the caller. nil where
+	// anyone who presents held, or, with the zero Held, to the caller. nil where
 	// the call names none.
 	Owns func(held Held) bool
-	// Approval says that a person must approve this very call: it goes on under a
+	// Approval says that a person must approve this very call: it continues under a
 	// capability that was given for it alone, and under anything else it waits.
 	Approval bool
 	// Last is asked when everything else allows the call, before a proof is used
@@ -183,9 +183,9 @@ type Call struct {
 	// the first presented capability that was verified and is the caller's, or with the
 	// zero Held where none is. An error ends the call without a record. nil asks nothing.
 	Admit func(held Held) error
-	// Denied is asked when the call is denied, nil for nobody: what its record says
+	// Denied is asked when the call is denied, or nil: what its record says
 	// of the denials before it, nil for nothing, and whether it is recorded at all.
-	// What is allowed is recorded in any case.
+	// An allowed call is always recorded.
 	Denied func(v Verdict) (note *Reason, recorded bool)
 	// Refused are reasons that the decoder already found; the call is denied
 	// and recorded.
@@ -218,7 +218,7 @@ type Held struct {
 	ProofUntil time.Time
 }
 
-// Resolver turns what is presented into a verified capability. A refusal is a
+// Resolver turns a presented credential into a verified capability. A refusal is a
 // [*Refusal]; any other error means that no answer could be had, and the call
 // is denied.
 type Resolver interface {
@@ -293,12 +293,12 @@ type Gate struct {
 	Policy      Policy
 	Replay      Replay
 	Sessions    Replay   // of the proofs of callers; nil where authentication asks all that take them
-	Standing    Standing // nil knows nobody, who then reach nothing
+	Standing    Standing // nil: no caller has a level
 	RecorderID  string   // name under which records are written
 	NewID       func() (string, error)
 	Now         func() time.Time
 	Log         *slog.Logger
-	// Took is told how long the steps decide and record took, nil for nobody.
+	// Took is told how long the steps decide and record took, or nil.
 	Took func(ctx context.Context, step, agent string, d time.Duration)
 
 	gaps gaps
@@ -318,19 +318,19 @@ const (
 
 // Verdict is the answer to a call.
 type Verdict struct {
-	Allowed bool // whether the call goes on
+	Allowed bool // whether the call continues
 	// Waits reports that nothing but a person's approval is missing. The call does
-	// not go on; Under is what it would go on under.
+	// not continue; Under is what it would continue under.
 	Waits   bool
 	Basis   Basis
 	Held    Held               // of the capability that allowed it
-	Under   powerbox.Authority // what it goes on under: everything met
+	Under   powerbox.Authority // the effective authority: everything met
 	Reasons []Reason           // why it was denied, or would have been
 	Missing []string           // required operations that are not within the effective authority
-	Record  evidence.Record    // what was recorded
+	Record  evidence.Record    // the record
 
 	call *Call         // whose answer it is; nil for none
-	gap  bool          // the call went on without a record, and is counted as such
+	gap  bool          // the call continued without a record, and is counted as such
 	take []Reservation // from budgets
 
 	admitted bool  // Call.Admit was asked
@@ -362,7 +362,7 @@ func (v Verdict) Required() []powerbox.Operation {
 }
 
 // Check resolves, decides and records one call, in this order, and returns
-// whether it may go on. It never returns an allowing verdict that is not
+// whether it may continue. It never returns an allowing verdict that is not
 // recorded, but in Observe and in what [Degraded] admits, where the operator
 // chose so.
 func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
@@ -390,7 +390,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	if note != nil {
 		record.Details.Reasons = append(record.Details.Reasons, reasonsOf([]Reason{*note})...)
 	}
-	// What went on without a record comes before what has one again. Where it
+	// What continued without a record comes before what has one again. Where it
 	// cannot be written, this record cannot either.
 	_ = g.settle(ctx, call.Target.ID)
 	sealed, err := g.write(ctx, record, &v)
@@ -424,7 +424,7 @@ func (g *Gate) took(ctx context.Context, step string, call *Call, begin time.Tim
 }
 
 // Recheck reports why a verdict no longer holds: an operator stopped what it is
-// about, the capability, or the session that it rests on in the place of one, has
+// about, the capability, or the session that it rests on instead of one, has
 // expired, or one of the capability's links was revoked. Streams ask
 // before every event, and [Gate.Await] in between.
 func (g *Gate) Recheck(v Verdict) (Reason, bool) {

@@ -76,7 +76,7 @@ func TestSEP18_UndeclaredIsRefusedWhereTheOperatorSaysSo(t *testing.T) {
 	}
 }
 
-// What is presented is verified before it is believed.
+// Anything that is presented is verified before it is believed.
 func TestSEP11_Resolving(t *testing.T) {
 	w := newTown(t)
 	root := func(change func(*token.Root)) func(*Call) *Call {
@@ -231,7 +231,7 @@ func TestATK20_ProofsOfCallers(t *testing.T) {
 		if v := w.check(call); !v.Allowed {
 			t.Errorf("ATK-20 %s, another one: %+v", c.name, v.Reasons)
 		}
-		// Of which nobody can say it: what reads goes on, nothing else does.
+		// Of which nobody can say it: what reads continues, nothing else does.
 		w.gate.Sessions = &shared{}
 		if v := w.check(call); v.Allowed == c.asked {
 			t.Errorf("ATK-20 %s, not known: %t %+v", c.name, v.Allowed, v.Reasons)
@@ -305,7 +305,7 @@ func TestGATE1_Layers(t *testing.T) {
 }
 
 // Several capabilities are never joined: each is decided alone.
-// TestATK17_LastIsAskedLast: what costs something, or tells somebody, is asked
+// TestATK17_LastIsAskedLast: what costs something, or tells someone, is asked
 // of those alone whom nothing else keeps out.
 func TestATK17_LastIsAskedLast(t *testing.T) {
 	for presents, want := range map[bool]int{false: 0, true: 1} {

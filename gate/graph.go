@@ -19,7 +19,7 @@ type Span struct {
 	Patterns []powerbox.Pattern
 }
 
-// Wire is a delegation that somebody built: From hands tasks to To.
+// Wire is a delegation that someone built: From hands tasks to To.
 type Wire struct {
 	From, To string
 	Requires []powerbox.Operation // what such a task needs; none is a violation (GATE-5)
@@ -185,7 +185,7 @@ func (g *Graph) OverBroad() []Broad {
 	return out
 }
 
-// Origins are the agents that nobody hands anything to, in their order: where
+// Origins are the agents to which no agent delegates, in their order: where
 // delegations begin.
 func (g *Graph) Origins() []string {
 	into := make([]bool, len(g.nodes))

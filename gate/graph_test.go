@@ -168,7 +168,7 @@ func house(t *testing.T) *gate.Graph {
 }
 
 // TestGATE12_Graph: edges that never pass, what is over-broad, circles, and what
-// somebody who was taken over could reach, ambient and gated.
+// someone who was taken over could reach, ambient and gated.
 func TestGATE12_Graph(t *testing.T) {
 	g := house(t)
 	var failures []string

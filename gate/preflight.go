@@ -12,7 +12,7 @@ import (
 // Required to To. Nothing of it comes from what an agent says of itself.
 type Handoff struct {
 	From, To string               // names of agents
-	Required []powerbox.Operation // what the task needs; none is a violation, since what is unknown is refused (GATE-5)
+	Required []powerbox.Operation // what the task needs; none is a violation, since unknown needs are refused (GATE-5)
 	Caps     powerbox.Authority   // Caps(To): what its skills map to
 	Scope    powerbox.Authority   // Scope(From) at To, as it was configured
 }
@@ -25,7 +25,7 @@ type Failure struct {
 	From     string   `json:"from"`
 	To       string   `json:"to"`
 	Required []string `json:"required"`
-	Allowed  []string `json:"allowed"` // of what is required
+	Allowed  []string `json:"allowed"` // of the required ones
 	Missing  []string `json:"missing"` // the rest, sorted
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // record words a verdict as evidence: origin, target, required, allowed and
-// missing (GATE-10), what was possessed and what is exercised (EXT-32).
+// missing (GATE-10), possessed and exercised operations (EXT-32).
 func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, error) {
 	id, err := g.NewID()
 	if err != nil {
@@ -44,7 +44,7 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 	}
 	if v.Held.Capability == "" {
 		// Who is refused before it could be verified is still worth knowing to
-		// whoever looks into it.
+		// anyone who looks into it.
 		if holder, capability := claimed(call); holder != "" {
 			r.Details.Capability = capability
 			if r.Details.Requester == unknown {
@@ -118,7 +118,7 @@ func requesterOf(call *Call, v *Verdict) string {
 const unknown = "unknown"
 
 // claimed is who the first presented chain says that its holder is and which
-// token it is, where it has the form of a chain. Nobody has verified it.
+// token it is, where it has the form of a chain. It is not verified.
 func claimed(call *Call) (holder, capability string) {
 	for _, p := range call.Presented {
 		u, err := token.ParseChain(p.Chain)

@@ -48,7 +48,7 @@ type Issued struct {
 	Scopes map[string]string
 }
 
-// Resolve implements [Resolver]. Whoever presents the token must be the caller
+// Resolve implements [Resolver]. Anyone who presents the token must be the caller
 // that authentication found: holding the bytes is not enough (EXT-7).
 func (s Scopes) Resolve(ctx context.Context, call *Call, p Presented, now time.Time) (Held, error) {
 	t, links, err := parseScopes(p.Scopes)
@@ -87,7 +87,7 @@ func parseScopes(p *PresentedScopes) (*token.ScopeToken, []*token.DelegationLink
 	return t, links, err
 }
 
-// under narrows what is on record to the verified scopes. The record bounds the
+// under narrows the capability on record to the verified scopes. The record bounds the
 // token: arguments and resources, which scopes cannot say, stay bound. When it is
 // good is what the token and its links say.
 func (i Issued) under(v token.VerifiedScopes) (Held, error) {
@@ -160,7 +160,7 @@ type Nonces interface {
 }
 
 // name has the links of a call that everything else allows take their nonces:
-// whoever is refused must not be able to take one (ATK-9).
+// anyone who is refused must not be able to take one (ATK-9).
 func (g *Gate) name(ctx context.Context, held Held, now time.Time) []Reason {
 	for n, link := range held.Named {
 		ok, err := g.Nonces.Name(ctx, link, now)

@@ -7,7 +7,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// Shown resolves what somebody shows who does not hold it: chains without a proof, and
+// Shown resolves what someone shows who does not hold it: chains without a proof, and
 // scope tokens for the party that they name. What it returns tells whether a capability
 // stands. No call is decided with it.
 type Shown struct {

@@ -32,7 +32,7 @@ func (c *Client) SignAgain(ctx context.Context, answer *http.Response) bool {
 	case <-ctx.Done():
 		return false
 	case <-wait.C:
-		_ = answer.Body.Close() // nobody reads it
+		_ = answer.Body.Close() // it is not read
 		return true
 	}
 }

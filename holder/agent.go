@@ -176,7 +176,7 @@ func extensionParams(card powerbox.Value) (powerbox.Value, bool) {
 	return powerbox.Value{}, false
 }
 
-// checkIssuer refuses a card that speaks for somebody else: a proof is made
+// checkIssuer refuses a card that speaks for someone else: a proof is made
 // for the issuer, so the calls must go to it or below it.
 func (a Agent) checkIssuer() error {
 	u, err := url.Parse(a.Issuer)
@@ -245,7 +245,7 @@ func truthOf(v powerbox.Value, name string) bool {
 	return ok && truth
 }
 
-// errNotOffered says that nothing on a card gives what is needed.
+// errNotOffered says that nothing on a card meets the need.
 var errNotOffered = errors.New("the card offers no grant for it")
 
 // Needs returns the grants, and the operations in them, that calling those

@@ -24,7 +24,7 @@ type Capability struct {
 	Handles      []Handle // resources; nil where it came from another holder, who knows them
 	Operations   []string // as the wire has them
 	Expires      time.Time
-	RevocationID string // "" for what was derived offline
+	RevocationID string // "" for one that was derived offline
 	Principal    string // the user behind, as the agent calls them
 	Task         string
 	Tenant       string // of the agent, in which that task is; "" for none
@@ -87,7 +87,7 @@ func (c *Client) Request(ctx context.Context, agent Agent, p RequestParams) ([]C
 	return c.capabilities(ctx, agent, "a2a/capabilities/request", powerbox.Object(ms...))
 }
 
-// Attenuation is what is left of a capability that its issuer narrows. Nil and
+// Attenuation is the narrower form that the issuer makes of a capability. Nil and
 // zero members stay as they are.
 type Attenuation struct {
 	Handles    []string
@@ -202,7 +202,7 @@ func (c *Client) readCapabilities(agent Agent, method string, raw json.RawMessag
 }
 
 // accept takes a capability in. One that is not for our key, or not from the
-// agent that was asked, would be of no use and is refused at once.
+// agent that was asked, would be useless and is refused at once.
 func (c *Client) accept(agent Agent, w wireCapability) (Capability, error) {
 	out := Capability{
 		ID: w.ID, Agent: agent.Issuer, Grant: w.Grant, Operations: w.Operations, Expires: w.Expires,

@@ -26,7 +26,7 @@ const (
 	HeaderProof      = "Powerbox-Proof"
 )
 
-// maxAnswer bounds what is read of one answer.
+// maxAnswer bounds the bytes that are read of one answer.
 const maxAnswer = 16 << 20
 
 // Client acts for one holder. It is safe for use by several goroutines, if its
@@ -46,7 +46,7 @@ type Client struct {
 	HTTP *http.Client
 	// Now is the clock. Required.
 	Now func() time.Time
-	// Random gives ids that nobody can guess. Required.
+	// Random gives unguessable ids. Required.
 	Random io.Reader
 }
 
@@ -131,7 +131,7 @@ func (c *Client) present(h http.Header, agent Agent, chain []string, p proven, r
 }
 
 // trusted reads a chain for its holder, who takes the issuer's word for it.
-// What it says decides nothing but what is presented.
+// Its claims only decide which token is presented.
 func trusted(chain []string, now time.Time) (token.Verified, error) {
 	u, err := token.ParseChain(chain)
 	if err != nil {

@@ -17,7 +17,7 @@ type Denied struct {
 	Message     string        // one sentence
 	Fix         string        // what the caller can do instead; "" when nothing
 	DecisionID  string        // the record of the decision; "" when there is none
-	ApprovalURL string        // where a person may be asked; "" when nobody may
+	ApprovalURL string        // where a person may be asked; "" for none
 	Retryable   bool          // the same call may succeed later
 }
 
@@ -28,7 +28,7 @@ func (d *Denied) Error() string { return fmt.Sprintf("denied (%s): %s", d.Code, 
 func (*Denied) Unwrap() error { return powerbox.ErrDenied }
 
 // CallError is a JSON-RPC error that is no denial: the call is wrong, or the
-// agent failed. The caller should mend the call.
+// agent failed. The caller should fix the call.
 type CallError struct {
 	RPC     int           // JSON-RPC error code
 	Code    powerbox.Code // stable reason; "" where the agent gives none

@@ -7,12 +7,12 @@
 //   - Nothing is presented to anybody but the agent that it is for: a card
 //     that names another issuer than the place it speaks for is refused, and a
 //     [Transport] signs only for the URL of its agent.
-//   - What is passed on is narrower, bound to the key of the one that gets it,
+//   - A delegated capability is narrower, bound to the key of the one that gets it,
 //     and by default cannot be passed on again.
 //   - A capability that came with a request serves for that request: a
-//     [Wallet] belongs to one task, and takes in only what is bound to its key.
+//     [Wallet] belongs to one task, and accepts only capabilities bound to its key.
 //   - Narrowing and delegating need no network and no issuer.
-//   - The bytes of a call are never changed; what is added are headers.
+//   - The bytes of a call are never changed; only headers are added.
 //
 // The protocol is that of internal/wire/a2a: the methods and members of the
 // capability negotiation extension ([ExtensionURI]).

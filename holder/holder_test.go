@@ -54,7 +54,7 @@ func TestDiscoverAnAgentThatDoesNotNegotiate(t *testing.T) {
 	}
 }
 
-// A card that would have proofs made for somebody else is refused, and so is
+// A card that would have proofs made for someone else is refused, and so is
 // one that cannot be understood.
 func TestDiscoverRefuses(t *testing.T) {
 	for name, params := range map[string]string{

@@ -12,7 +12,7 @@ import (
 // maxKeyFile bounds a key file: one JWK.
 const maxKeyFile = 16 << 10
 
-// LoadKey reads the private key, a JWK, from a file that nobody but its owner
+// LoadKey reads the private key, a JWK, from a file that only its owner
 // may read: a mode wider than 0600 is refused. Errors do not quote the file.
 func LoadKey(path string) (*token.PrivateKey, error) {
 	f, err := os.Open(path)

@@ -10,9 +10,9 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// Narrowing is what is left of a capability that its holder narrows offline.
-// Nil and zero members stay as they are, but for Depth: what is not given may
-// not be passed on.
+// Narrowing is the narrower form that a holder makes of its capability offline.
+// Nil and zero members stay as they are, except for Depth: without it the capability
+// cannot be passed on.
 type Narrowing struct {
 	Operations []string // as the capability has them, or qualified
 	Handles    []string // an operation that takes a handle and none of these is gone
@@ -20,8 +20,8 @@ type Narrowing struct {
 	Depth      int // how often the result may be passed on, or narrowed again
 }
 
-// Narrow derives a narrower capability for the same holder, offline. What is
-// wider is refused, and the error names it. A capability by reference has to
+// Narrow derives a narrower capability for the same holder, offline. A wider
+// capability is refused, and the error names it. A capability by reference has to
 // be attenuated by its issuer.
 func (c *Client) Narrow(held Capability, n Narrowing) (Capability, error) {
 	return c.derive(held, n, token.PublicKey{})
@@ -78,7 +78,7 @@ func (c *Client) derive(held Capability, n Narrowing, to token.PublicKey) (Capab
 	return out, nil
 }
 
-// tools returns what is left of the parent's operations.
+// tools returns the remaining operations of the parent.
 func (n Narrowing) tools(held Capability, parent []powerbox.Clause) ([]powerbox.Clause, error) {
 	keptOperations, keptHandles := map[string]bool{}, map[string]bool{}
 	var kept []powerbox.Clause

@@ -22,7 +22,7 @@ import (
 const HeaderDelegation = "Powerbox-Delegation"
 
 // HeaderBudget is how many bytes a capability and its proof may have together
-// in headers, and what is handed over beside them (design, section 2). Servers
+// in headers, and delegated capabilities beside them (design, section 2). Servers
 // and proxies on the way refuse longer ones, without saying why.
 const HeaderBudget = 8 << 10
 
@@ -120,7 +120,7 @@ func (c *Client) proveKey(h http.Header, method, target string) error {
 func (c *Client) Claim(ctx context.Context, agent Agent, id string) (Capability, error) {
 	operations := agent.operations()
 	held, err := c.claim(ctx, agent, id, operations)
-	// Nobody has told what is in it; a refusal names what is not (SEP-12).
+	// Its operations are not known here; a refusal names the missing ones (SEP-12).
 	if denied := (*Denied)(nil); errors.As(err, &denied) && denied.Code == codeWider {
 		operations = slices.DeleteFunc(operations, func(o string) bool { return strings.Contains(denied.Message, strconv.Quote(o)) })
 		held, err = c.claim(ctx, agent, id, operations)
@@ -178,7 +178,7 @@ func JoinDelegations(capabilities ...Capability) (string, error) {
 }
 
 // ReceiveHeader takes in the value of [HeaderDelegation], as [Wallet.Receive]
-// takes in metadata: what is not bound to the holder's key refuses all of it.
+// takes in metadata: one token that is not bound to the holder's key refuses all.
 // An empty value is no error.
 func (w *Wallet) ReceiveHeader(value string, now time.Time) error {
 	if value == "" {

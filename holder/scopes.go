@@ -15,18 +15,18 @@ import (
 // and after a dot its links, in base64url (EXT-5).
 const SchemeScopes = "A2A-Capability"
 
-// Link is what is passed on of a scope token.
+// Link is the delegated part of a scope token.
 type Link struct {
 	// To is the identifier of the next holder, such as [token.PartyKey.DID].
 	// Required.
 	To      string
-	Scopes  []string  // nil for all that is held, which the link names one by one
-	Expires time.Time // zero for as long as what is held
+	Scopes  []string  // nil for all held ones, which the link names one by one
+	Expires time.Time // zero for the expiry of the held one
 }
 
 // Link passes a scope token on to another agent, offline (EXT-8): a link that the
 // holder's key signs, behind those that it has already. Nothing of it is secret:
-// it is of no use without the key of whom it is for. What is wider is refused, and
+// it is useless without the key of whom it is for. Anything that is wider is refused, and
 // the error names it.
 func (c *Client) Link(held Capability, l Link) (Capability, error) {
 	if err := c.check(); err != nil {

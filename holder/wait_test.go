@@ -10,7 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// SEP-27: whoever waits for a person stops when it is told to, and says what it
+// SEP-27: the one who waits for a person stops when it is told to, and says what it
 // waited for.
 func TestSEP27_WaitingEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

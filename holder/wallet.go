@@ -21,7 +21,7 @@ const maxHeld = 64
 var errFull = fmt.Errorf("holder: the wallet is full; want at most %d capabilities of %d agents each", maxHeld, maxHeld)
 
 // Wallet keeps the capabilities of one holder for one task, by agent. One for
-// all tasks would let the words of one task use what was given for another. It
+// all tasks would let the words of one task use the capabilities of another. It
 // is safe for use by several goroutines. The zero Wallet receives nothing;
 // [NewWallet] makes one that does.
 type Wallet struct {
@@ -78,8 +78,8 @@ func (w *Wallet) Forget(now time.Time) {
 	}
 }
 
-// Of returns what is held of the agent with that public URL and has not
-// expired, newest last.
+// Of returns the unexpired capabilities of the agent with that public URL,
+// newest last.
 func (w *Wallet) Of(agent string, now time.Time) []Capability {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +92,7 @@ func (w *Wallet) Of(agent string, now time.Time) []Capability {
 	return out
 }
 
-// All returns what is held of every agent and has not expired.
+// All returns the unexpired capabilities of every agent.
 func (w *Wallet) All(now time.Time) []Capability {
 	w.mu.Lock()
 	agents := slices.Sorted(maps.Keys(w.held))
@@ -104,7 +104,7 @@ func (w *Wallet) All(now time.Time) []Capability {
 	return out
 }
 
-// Expires returns when the last of what is held ends; zero for an empty wallet.
+// Expires returns when the last held capability ends; zero for an empty wallet.
 func (w *Wallet) Expires() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

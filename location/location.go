@@ -2,11 +2,11 @@
 // its own, where agents of the Agent Auth Protocol call it without their provider
 // in between (AAP-P10, AAP-E12).
 //
-// Its laws: what was not introspected is not done; a token is for this location or
-// for nobody; the arguments that are done are the bytes that were decided on; when
-// nobody can be asked, the answer is no.
+// Its laws: nothing is executed without introspection; a token for another location
+// is refused; the executed arguments are the bytes that were decided on; if the
+// provider cannot be asked, the answer is no.
 //
-// The provider is asked at every call, so that what was revoked is dead here, too,
+// The provider is asked at every call, so that a revocation holds here
 // from the next call on. It says whether one of the agent's grants admits the
 // arguments: no constraint is read here. A token is verified and not used up; a
 // service whose work must not be done twice keeps the ids of its own requests.
@@ -58,7 +58,7 @@ type Call struct {
 	Arguments  json.RawMessage // an object
 	Agent      string          // id at the provider
 	Host       string
-	User       string // for whom the agent acts, "" for nobody
+	User       string // for whom the agent acts, "" for none
 }
 
 // key is that of a Call in a context.
@@ -73,7 +73,7 @@ func FromContext(ctx context.Context) (Call, bool) {
 
 // Middleware lets those requests through to next that are executions which the
 // agent has a grant for. next has the body once more, and the execution by
-// [FromContext]. What is wrong with v itself is an error here.
+// [FromContext]. An invalid v is an error here.
 func (v Verifier) Middleware(next http.Handler) (http.Handler, error) {
 	for name, s := range map[string]string{"Location": v.Location, "Introspection": v.Introspection} {
 		if u, err := url.Parse(s); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -181,8 +181,8 @@ type credentials struct {
 }
 
 // proves reports whether the request has shown everything that its token is bound
-// to. A binding that is not known here is not passed over, and a proof that nobody
-// has looked at proves nothing (RFC 9449, section 7.1).
+// to. An unknown binding is not skipped, and a proof that was not
+// verified proves nothing (RFC 9449, section 7.1).
 func (s introspection) proves(shown credentials) bool {
 	for name, bound := range s.Confirmation {
 		switch name {

@@ -113,7 +113,7 @@ func TestAAPE12_Refused(t *testing.T) {
 	}
 }
 
-// TestAAPE12_Requests: what is no execution is refused before anybody is asked.
+// TestAAPE12_Requests: anything that is no execution is refused before anybody is asked.
 func TestAAPE12_Requests(t *testing.T) {
 	h, questions, done := town(t, http.StatusOK, yes)
 	good := `{"capability":"statement"}`

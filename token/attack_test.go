@@ -363,7 +363,7 @@ func TestATK23_RevocationOfEveryLink(t *testing.T) {
 			t.Errorf("id %d: %v", i, err)
 		}
 	}
-	// A holder that calls its token like somebody else's does not get it revoked.
+	// A holder that names its token like another party's does not get it revoked.
 	if _, err := u.Verify(f.anchors, Options{Now: at, Revoked: func(s string) bool { return s == v.ID() }}); err != nil {
 		t.Error(err)
 	}

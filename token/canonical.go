@@ -25,7 +25,7 @@ func appendCanonical(b []byte, v powerbox.Value) ([]byte, error) {
 	}
 }
 
-// appendNumber relies on Decimal's form being that of ECMAScript but for the
+// appendNumber relies on Decimal's form being that of ECMAScript except for the
 // sign of a positive exponent.
 func appendNumber(b []byte, v powerbox.Value) ([]byte, error) {
 	d, _ := v.Decimal()

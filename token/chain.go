@@ -58,7 +58,7 @@ func (l *link) setHash() {
 }
 
 // Unverified is a chain that has the form of one: within the limits, parsed,
-// linked by hashes, never widening. Nobody has vouched for it yet, so it
+// linked by hashes, never widening. It is not verified yet, so it
 // yields no authority.
 type Unverified struct{ links []*link }
 
@@ -264,13 +264,13 @@ type Options struct {
 	Revoked func(id string) bool
 	// Operation is what the chain is to be used for. Optional: where it is set,
 	// a chain whose last token does not name it is refused before any signature
-	// is checked. That saves work and decides nothing: whoever sets it still
+	// is checked. That saves work and decides nothing: anyone who sets it still
 	// asks [powerbox.Decide].
 	Operation powerbox.Operation
 }
 
-// UnsafeNothingRevoked is the Revoked of somebody who has no list of what is
-// revoked, such as a holder before it derives.
+// UnsafeNothingRevoked is the Revoked of a program without a list of
+// revocations, such as a holder before it derives.
 func UnsafeNothingRevoked(string) bool { return false }
 
 // Verify checks u against the keys of the root issuers: times, then the
@@ -282,7 +282,7 @@ func (u Unverified) Verify(anchors KeySet, o Options) (Verified, error) {
 
 // UnsafeTrustRoot is Verify for a holder that does not know the issuer's keys:
 // it takes the root token's word for everything that the root says. It must
-// never decide what is enforced.
+// never be used to enforce.
 func (u Unverified) UnsafeTrustRoot(o Options) (Verified, error) {
 	return complete(u.links, 1, nil, o)
 }

@@ -146,7 +146,7 @@ func (c *checking) verify(r CheckRequest) (Verified, error) {
 	if err != nil {
 		return Verified{}, err
 	}
-	// Whoever asks here may also name a derived token by its jti, which decides
+	// A call of this function may also name a derived token by its jti, which decides
 	// nothing where several holders share a list.
 	for i, l := range v.chain.links {
 		if list.has(l.id) {

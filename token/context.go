@@ -31,8 +31,8 @@ type Context struct {
 	Audience   string // the id of the agent; required
 	IssuedAt   time.Time
 	Expires    time.Time // at most MaxContextLifetime after IssuedAt
-	Principal  string    // "" where nobody is known
-	Holder     string    // id of the holder; "" where nobody is known
+	Principal  string    // "" if unknown
+	Holder     string    // id of the holder; "" if unknown
 	Capability string    // id of the capability; "" where none was presented
 	Root       string    // id of the root capability that it comes from
 	Mode       string    // how the gateway treats the agent; required
@@ -78,7 +78,7 @@ type Contexts struct {
 	read map[string]struct{} // texts of authorities that [powerbox.ParseAuthority] reads back
 }
 
-// Bounds of what is remembered: entries, and bytes of one.
+// Bounds of the memory: entries, and bytes of one.
 const (
 	maxAuthorities     = 1 << 10
 	maxAuthorityMemory = 16 << 10
@@ -124,7 +124,7 @@ func (s *Contexts) readable(authority []byte) error {
 	return nil
 }
 
-// refused is why VerifyContext would refuse c whatever the time, but for its
+// refused is why VerifyContext would refuse c whatever the time, except for its
 // authority.
 func (c *Context) refused() error {
 	within := func(name, text string, least int) error {

@@ -33,7 +33,7 @@ func Mint(issuer Signer, r Root) (string, error) {
 	return c.sign(issuer, r.KeyID)
 }
 
-// sign checks what is about to be said and says it.
+// sign checks the claims and signs them.
 func (c *claims) sign(signer Signer, kid string) (string, error) {
 	switch {
 	case c.id == "" || len(c.id) > maxIDBytes || len(c.issuer) > maxIDBytes:
@@ -82,8 +82,8 @@ func (e *WiderError) Error() string {
 func (e *WiderError) Unwrap() error { return powerbox.ErrDenied }
 
 // Derive returns a token narrower than the last one of parent, signed by its
-// holder, offline (draft, section 6). It needs a verified parent: what nobody
-// vouched for is not passed on (ATK-8). What is wider is refused with a
+// holder, offline (draft, section 6). It needs a verified parent: an
+// unverified token is not passed on (ATK-8). A wider token is refused with a
 // [*WiderError], by the table that verification uses; everything else with an
 // [*Error].
 func Derive(parent Verified, holder Signer, n Narrowing) (string, error) {

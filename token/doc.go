@@ -15,8 +15,17 @@
 //     is read before a signature is checked can only refuse.
 //   - A signature may be remembered ([Memo]), a verdict never: time and the
 //     revocation of every link are looked at on every call.
-//   - What is absent is refused.
+//   - Anything that is absent is refused.
 //
 // The package takes bytes, keys and times. It opens nothing, reads no clock
 // and knows no network.
+//
+// # Memo
+//
+// The memo finds a verified prefix by a seeded, non-cryptographic hash of its length
+// and its last 64 bytes. It then compares all bytes, and the fingerprint of the key
+// set, so a collision cannot be a hit. A SHA-256 over the chain would give the same
+// guarantee for 0.2 to 0.4 us more on every call. Refused chains are not stored. A
+// caller that fills the memo evicts entries of others, which costs them one cold
+// verification.
 package token

@@ -30,7 +30,7 @@ type DPoPRequest struct {
 }
 
 // DPoP is a verified DPoP proof. It does not say that the proof is used for
-// the first time: whoever verifies it must remember ID per key, for twice the
+// the first time: anyone who verifies it must remember ID per key, for twice the
 // window.
 type DPoP struct {
 	Key      PublicKey
@@ -130,7 +130,7 @@ func tokenHash(accessToken string) string {
 
 // dpopTarget returns a URL as it is compared: scheme and host in lower case,
 // without a default port, user, query and fragment. The path is compared as it
-// is written, percent-encoding and all, since that is what is routed.
+// is written, percent-encoding and all, since servers route by it.
 func dpopTarget(s string) (string, bool) {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.User != nil {

@@ -67,8 +67,8 @@ func parseJWS(compact, typ string) (jws, error) {
 	return jws{h, payload, compact[:last], [64]byte(signature)}, nil
 }
 
-// usualPart is more than most parts of a token have, in bytes. What is decoded
-// or hashed and then not needed any more takes no memory of its own up to it.
+// usualPart is more than most parts of a token have, in bytes. Up to it,
+// bytes that are decoded or hashed and then dropped need no memory of their own.
 const usualPart = 1 << 10
 
 // The headers that sign writes where there is no kid, as they stand in a JWS.
@@ -129,7 +129,7 @@ func mayBeObject(part string) bool {
 
 // parseHeader reads alg, typ and kid, and nothing else that could choose a key
 // (ATK-11, ATK-12, ATK-14). It refuses crit, since no extension is understood
-// here, and b64, which would change what is signed (RFC 7797).
+// here, and b64, which would change the signed bytes (RFC 7797).
 func parseHeader(v powerbox.Value, typ string) (header, error) {
 	for _, name := range []string{"crit", "b64"} {
 		if _, ok := v.Get(name); ok {

@@ -157,7 +157,7 @@ var jose = base64.RawURLEncoding.Strict()
 var errLineBreak = errors.New("it has a line break")
 
 // decodeBase64 decodes base64url as JOSE has it, without line breaks, which
-// the encoding by itself would skip.
+// the encoding alone would skip.
 func decodeBase64(s string) ([]byte, error) { return appendDecoded(nil, s) }
 
 // appendDecoded is decodeBase64 that appends to b.

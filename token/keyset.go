@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// KeySet is a set of trusted root keys. The zero KeySet trusts nobody.
+// KeySet is a set of trusted root keys. The zero KeySet trusts no key.
 type KeySet struct {
 	keys        []namedKey
 	fingerprint [32]byte // of all keys with their names, for Memo

@@ -9,9 +9,9 @@ import (
 
 // Memo remembers chains whose signatures have been verified, and every prefix
 // of them, so that a chain seen before costs no signature and a new token on a
-// known prefix costs one. It holds what was signed and by whom, never a
-// verdict: time and revocation are looked at on every call (ATK-23). What was
-// refused is not remembered. A chain is known by all its bytes and by the key
+// known prefix costs one. It holds verified signatures, never a
+// verdict: time and revocation are checked on every call (ATK-23). A refused
+// chain is not remembered. A chain is known by all its bytes and by the key
 // set under which it was verified, so that a token is never taken for verified
 // under another parent or another issuer.
 //
@@ -127,8 +127,8 @@ func (m *Memo) recall(sum uint64, bytes string, anchors *KeySet) (*chain, bool) 
 	return known.chain, true
 }
 
-// own makes the text of l its own, so that what is remembered keeps no header
-// alive, and keeps its key and that one's name. Nobody else has l yet.
+// own makes the text of l its own, so that the memo keeps no header
+// alive, and keeps its key and that one's name. No other goroutine has l yet.
 func (l *link) own() {
 	l.again, l.name = l.holder.Keep().again, keyName(l.holder)
 	l.compact = strings.Clone(l.compact)

@@ -92,7 +92,7 @@ func (k PartyKey) JWK() powerbox.Value {
 const didPrefix = "did:jwk:"
 
 // DID returns the identifier that says which key it is: did:jwk with the
-// required members of the JWK in order, so that a key has one identifier. Whoever
+// required members of the JWK in order, so that a key has one identifier. Anyone who
 // is called so needs to be in no directory.
 func (k PartyKey) DID() string {
 	return didPrefix + encodeBase64(k.JWK().AppendJSON(nil))

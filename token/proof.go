@@ -138,7 +138,7 @@ func (r *claimReader) request() *Request {
 	return q
 }
 
-// check compares what the proof says with what is wanted.
+// check compares the proof with the expected values.
 func (p Proof) check(tokenID string, want Expected) error {
 	skew := p.IssuedAt.Unix() - want.Now.Unix()
 	window := int64(ProofWindow / time.Second)

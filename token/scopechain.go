@@ -12,13 +12,13 @@ type ScopeOptions struct {
 	// Now decides all times. Required.
 	Now time.Time
 	// Keys returns the keys of a party. An identifier that is a key (see
-	// [PartyKey.DID]) is not asked for. nil knows nobody else.
+	// [PartyKey.DID]) is not asked for. nil knows no other party.
 	Keys func(id string) []PartyKey
 	// Revoked is asked for the hash of the token and for the revocation id of
 	// every link. Required: nil refuses.
 	Revoked func(id string) bool
 	// Caller is who presents it, as authentication found: an identifier, or the
-	// name of [HolderID] for it. "" is nobody, and refused.
+	// name of [HolderID] for it. "" is refused.
 	Caller string
 	// MaxDepth is how many links are accepted; the zero value accepts none.
 	MaxDepth int
@@ -232,7 +232,7 @@ func (v VerifiedScopes) Token() *ScopeToken { return v.token }
 
 // Delegate signs a link that continues a chain, offline: the signer must be the
 // one that the last of it was given to, and what it passes on must lie within
-// what it has. Whoever enforces the link looks at it again. Errors are
+// what it has. Anyone who enforces the link looks at it again. Errors are
 // [*ScopeError], with the place that the new link would have.
 func Delegate(signer PartySigner, t *ScopeToken, links []*DelegationLink, c LinkClaims) ([]byte, error) {
 	n := len(links)

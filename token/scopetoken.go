@@ -49,7 +49,7 @@ type statement struct {
 	signed    []byte // RFC 8785
 }
 
-// ScopeToken is a parsed scope token. Nobody has vouched for it yet, so it
+// ScopeToken is a parsed scope token. It is not verified yet, so it
 // yields no authority: [VerifyScopes] does.
 type ScopeToken struct {
 	statement
@@ -72,7 +72,7 @@ func (l *DelegationLink) Claims() LinkClaims { return l.claims }
 func (s *statement) Hash() string { return DigestOf(s.signed) }
 
 // RevocationID returns the id by which a link is revoked: that of its delegator,
-// delegate and nonce (EXT-9). Whoever knows these can name a link that it has
+// delegate and nonce (EXT-9). Anyone who knows these can name a link that it has
 // never seen.
 func (l *DelegationLink) RevocationID() string {
 	return LinkRevocationID(l.claims.Delegator, l.claims.Delegate, l.claims.Nonce)
@@ -93,7 +93,7 @@ type ScopeError struct {
 	Message      string
 }
 
-// OfToken is the FailurePoint of what is wrong with the token, not with a link.
+// OfToken is the FailurePoint of an error of the token, not of a link.
 const OfToken = -1
 
 // Error returns reason and message, and which link they are about.
@@ -191,7 +191,7 @@ func (r *statementReader) fail(message string) {
 	}
 }
 
-// exactly demands those members and no others: what nobody reads could be meant
+// exactly demands those members and no others: an unread member could be meant
 // as a restriction.
 func (r *statementReader) exactly(names []string) {
 	members, ok := r.value.Members()
@@ -219,8 +219,8 @@ func (r *statementReader) text(name string, limit int) string {
 	return s
 }
 
-// statement reads what tokens and links have in common. What is signed is
-// everything but the signature.
+// statement reads the members that tokens and links share. The signature covers
+// all other members.
 func (r *statementReader) statement(signature string) statement {
 	s := statement{
 		issuedAt: r.instant("issued_at"), expiresAt: r.instant("expires_at"), algorithm: r.text("algorithm", maxAlgorithmBytes),
@@ -314,7 +314,7 @@ func digits(s string) bool {
 }
 
 // SignScopeToken returns a scope token as JSON. Errors are [*ScopeError], for
-// claims that nobody could read back, and those of the signer.
+// claims that could not be read back, and those of the signer.
 func SignScopeToken(signer PartySigner, c ScopeClaims) ([]byte, error) {
 	data, err := signStatement(signer, "signature", []powerbox.Member{
 		textMember("issuer", c.Issuer), textMember("subject", c.Subject), scopesMember(c.Scopes),

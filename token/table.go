@@ -110,7 +110,7 @@ func (t *table) covers(parent, child powerbox.Constraint) bool {
 		return ok && t.any(p.Constraints, c.Constraints)
 	case powerbox.PathUnder, powerbox.URLMatch, powerbox.CIDR, powerbox.Glob:
 	}
-	// What is left is path, url, cidr and glob.
+	// The remaining types are path, url, cidr and glob.
 	return parent.Type() == child.Type() && powerbox.ConstraintCovers(parent, child)
 }
 

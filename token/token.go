@@ -97,7 +97,7 @@ func parseClaims(v powerbox.Value, root bool) (claims, error) {
 	return c, r.err
 }
 
-// check looks at what one token says by itself.
+// check checks one token alone.
 func (c *claims) check() error {
 	switch {
 	case c.expires <= c.issuedAt:
@@ -214,7 +214,7 @@ func (r *claimReader) capability(c *claims) {
 }
 
 // parseEntry reads type and tools and refuses every other member: it would be
-// a restriction that nobody here enforces.
+// a restriction that is not enforced here.
 func parseEntry(entry powerbox.Value) ([]powerbox.Clause, error) {
 	members, _ := entry.Members()
 	for _, m := range members {

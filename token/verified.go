@@ -7,7 +7,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// Verified is a chain that has been verified. It says what was signed; whether
+// Verified is a chain that has been verified. It has the signed claims; whether
 // it is still good depends on the time and on revocation, so it is not to be
 // kept. The zero Verified has no authority.
 type Verified struct{ chain *chain }

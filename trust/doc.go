@@ -8,11 +8,20 @@
 //     about itself is among them.
 //   - A score only falls: it begins at 1 and everything is taken off. Who has
 //     done nothing has lost nothing.
-//   - What counts is what became of work that was allowed, once for each
-//     decision, as its recorder saw it. What was denied, what the caller broke
-//     off or asked for wrongly, and what the gateway itself could not do is not
-//     the agent's doing.
-//   - Where a score has to be had and cannot, it is [None].
+//   - Only outcomes of allowed work count, once for each decision, as its
+//     recorder saw them. Denials, calls that the caller cancelled or worded
+//     wrongly, and failures of the gateway do not count.
+//   - Where a score must be had and cannot, it is [None].
 //
 // Source: the A2A extension document, section 6, as the requirements read it.
+//
+// # Whose score
+//
+// A caller's score is that of the protected agent of its configured name. Other
+// callers have [None], so that a new name does not wash off an old score (ATK-52).
+// "No history is 1.0" holds only for agents behind a gateway, which sees every
+// outcome. The server reads the log to compute scores and stores none: a tally in
+// the commit would be a second truth. A stale score counts as the lowest after 30
+// seconds. Ending a task needs no level: a caller with less trust must be able to
+// stop. A token carries no score, because it would be stale and self-reported.
 package trust

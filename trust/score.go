@@ -13,7 +13,7 @@ const scale = 10_000
 // Full is the score that everybody begins with.
 const Full Score = scale
 
-// What is taken off at most, in the same unit (EXT-18).
+// The largest deductions, in the same unit (EXT-18).
 const (
 	offBroken = 5_000
 	offFailed = 4_000
@@ -55,15 +55,15 @@ const (
 	None     Level = "NONE"     // 0, or not known
 )
 
-// Reaches reports whether a level is at least another one. What is no level
+// Reaches reports whether a level is at least another one. Anything that is no level
 // reaches none and is reached by none.
 func (l Level) Reaches(least Level) bool {
 	rank := map[Level]int{None: 1, Low: 2, Moderate: 3, High: 4}
 	return rank[l] > 0 && rank[least] > 0 && rank[l] >= rank[least]
 }
 
-// OrNone is the level itself, and None for what is no level, as the one of an
-// agent that is not known.
+// OrNone is the level itself, and None for any other text, such as that of an
+// unknown agent.
 func (l Level) OrNone() Level {
 	if l.Reaches(None) {
 		return l
@@ -97,7 +97,7 @@ type Counts struct {
 type History struct {
 	Counts  Counts
 	Broken  bool      // a chain of a recorder that is enrolled for the agent does not hold
-	Renewed time.Time // when its credentials were last renewed; zero where nobody knows, which is too long ago
+	Renewed time.Time // when its credentials were last renewed; zero if unknown, which counts as too long ago
 	AsOf    time.Time
 }
 
@@ -115,7 +115,7 @@ type Report struct {
 	Parts []Part `json:"parts,omitempty"`
 }
 
-// Of computes the score of a history (EXT-18). What is taken off for failures is
+// Of computes the score of a history (EXT-18). The deduction for failures is
 // rounded to four places, halves to even.
 func Of(h History) Report {
 	var parts []Part

@@ -77,12 +77,12 @@ func (t *Tally) await(id string, chain evidence.ChainID) {
 	}
 }
 
-// Counts are what was added so far.
+// Counts are the sums so far.
 func (t *Tally) Counts() Counts { return t.counts }
 
-// works reports whether a decision let the agent do something for somebody else.
-// Reading what it did, as often as one likes, is no work of its, and what it asks
-// of itself speaks for nobody (EXT-20).
+// works reports whether a decision let the agent do something for someone else.
+// Reading its results does not count as its work, and neither do its calls
+// to itself (EXT-20).
 func works(r evidence.Record) bool {
 	op := r.Intent.Operation
 	return r.Details.Requester != r.AgentID && (op == "a2a.message" || !strings.HasPrefix(op, "a2a."))

@@ -124,7 +124,7 @@ func elsewhere(r evidence.Record) evidence.Record {
 	return r
 }
 
-// by is a record of what somebody asked for.
+// by is a record of what someone asked for.
 func by(requester string, r evidence.Record) evidence.Record {
 	r.Details.Requester = requester
 	return r

@@ -101,7 +101,7 @@ func TestGATE9_OnlyRefusalsOfTheGrantCount(t *testing.T) {
 	if _, err := g.try(t.Context(), good); err == nil {
 		t.Error("what is no token is presented")
 	}
-	// A link that is signed by somebody else: refused, but not for what it holds.
+	// A link that is signed by someone else: refused, but not for what it holds.
 	other, err := newTown(t.Context(), file, s)
 	if err != nil {
 		t.Fatal(err)

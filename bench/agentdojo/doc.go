@@ -16,4 +16,13 @@
 //   - It is a pure function of them, and names no suite, task or value.
 //   - It only narrows: where it understands nothing, an argument stays open and a
 //     tool that was granted can do all it can.
+//
+// # Why without a model
+//
+// A benchmark with a model measures the model and the day. The decisions of a gate
+// depend only on what was granted before the attacker's words were read. A call
+// counts as refused only if the grant does not hold it, and as allowed only if it
+// reached its tool; anything else stops the replay. A model that writes grants would
+// not be repeatable, and could be injected. A rule of the procedure is changed for
+// all suites at once.
 package main

@@ -51,7 +51,7 @@ func (r *request) grpc() bool { return strings.HasPrefix(r.Binding, "grpc/") }
 // like a difference.
 const callTime = 2 * time.Minute
 
-// fill puts what the run has in the place of placeholders.
+// fill puts what the run has instead of placeholders.
 func (t *town) fill(r *request) *strings.Replacer {
 	var pairs []string
 	for placeholder, id := range t.real[agentOf(r.Binding)] {

@@ -168,7 +168,7 @@ func copied(fields []field) []field {
 	return out
 }
 
-// otherMessage is what stands in the place of a message: one of the corpus, where
+// otherMessage is what stands instead of a message: one of the corpus, where
 // there is one of its type, changed below.
 func (g *generator) otherMessage(d protoreflect.FieldDescriptor) []field {
 	found := g.messages()[d.Message().FullName()]

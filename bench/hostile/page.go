@@ -52,21 +52,21 @@ const explained = `The built program with ` + "`serve --dev`" + ` and the defaul
 ` + "`cd bench && go run ./hostile -write`" + ` sends it each request and writes this section.
 %s, %s, %d CPUs (%s), load %s.
 
-CPU is the user and system time of the process for one request, garbage collection included: the mean of 3 to 50 requests, one after the other.
-CPU per MiB is that divided by the MiB that the request has, where a shorter request counts as one MiB.
-Peak memory is the growth of the resident set while as many copies as make one MiB are sent at once: one of a longer request, 64 at most.
-The harness starts the program anew after each row whose peak is above %d MiB.
-Free memory that the program holds at rest hides a part of the peak, so a small number in a row beside large ones means little.
-Bytes in are those that the client sends, headers included. The gateway may refuse a request before it has read them.
+CPU is the user and system time of the process for one request, garbage collection included. It is the mean of 3 to 50 requests, one after the other.
+CPU per MiB is that time divided by the size of the request in MiB; a shorter request counts as one MiB.
+Peak memory is the growth of the resident set while the harness sends one MiB of copies at once: at least one copy and at most 64.
+The harness restarts the program after each row whose peak is above %d MiB.
+The program holds free memory at rest, which hides a part of the peak. A small number beside large ones therefore means little.
+Bytes in are the bytes that the client sends, headers included. The gateway may refuse a request before it has read all of them.
 
-The goals: at most %v of CPU for a request, at most %.0f MiB of memory for each MiB sent, and at most %v of CPU where the caller is not authenticated.
+The goals are at most %v of CPU for a request and at most %.0f MiB of memory for each MiB sent. If the caller is not authenticated, the goal is at most %v of CPU.
 The second column is what the caller shows:
 
 - none: nothing;
 - forged token: a session token signed with a key that the gateway does not know;
-- false capability: a text in Powerbox-Capability that is no capability, and nothing else;
+- false capability: only a text in Powerbox-Capability that is no capability;
 - authorized: a session token, and a capability that permits the skill;
-- as named: what the name of the request says, which is nothing that the gateway accepts.
+- as named: the credentials in the name of the request, which the gateway does not accept.
 
 The last column names the goal that a row misses.
 
@@ -128,7 +128,7 @@ func processor() string {
 	return runtime.GOARCH
 }
 
-// writeTo puts the section into a page, in the place of the one that is there.
+// writeTo puts the section into a page, instead of the one that is there.
 func writeTo(file, section string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {

@@ -17,8 +17,8 @@ func (b *bench) revocation() error {
 	}
 	answered, each, last, err := t.Revocations(b.ctx, b.followers, 20*b.times)
 	if err == nil {
-		b.page.others = append(b.page.others, fmt.Sprintf("Revocation with %d nodes, %d gateways and %d followers of the feed in this program (HTTP on loopback), each at whichever node the balancer took: "+
-			"from before the operator's request is sent to any node.\n\n| from the operator's request to | times | p50 ms | p99 ms | longest ms |\n| --- | --- | --- | --- | --- |\n%s%s%s", b.nodes, b.gateways, b.followers,
+		b.page.others = append(b.page.others, fmt.Sprintf("Revocation with %d nodes, %d gateways and %d followers of the feed in this program (HTTP on loopback). The balancer chose the node of each follower. "+
+			"The time begins before the operator's request is sent to any node.\n\n| from the operator's request to | times | p50 ms | p99 ms | longest ms |\n| --- | --- | --- | --- | --- |\n%s%s%s", b.nodes, b.gateways, b.followers,
 			row("its answer", answered), row(fmt.Sprintf("one of %d followers knows", b.followers), each), row(fmt.Sprintf("the last of %d knows", b.followers), last)))
 	}
 	if closing := t.Close(); err == nil {
@@ -35,8 +35,8 @@ func (b *bench) control() error {
 	}
 	acknowledged, lost, err := t.Control(b.ctx)
 	if err == nil {
-		b.page.others = append(b.page.others, fmt.Sprintf("The control: with asynchronous replication and `durability: single`, kill -9 of the standby and two seconds later of the primary, "+
-			"%d of %d decisions that were acknowledged are lost.", lost, acknowledged))
+		b.page.others = append(b.page.others, fmt.Sprintf("The control uses asynchronous replication and `durability: single`, with kill -9 of the standby and two seconds later of the primary. "+
+			"%d of %d acknowledged decisions are lost.", lost, acknowledged))
 		if lost == 0 {
 			err = errors.New("nothing is lost with asynchronous replication, so the trials would find nothing")
 		}
@@ -71,7 +71,7 @@ func (b *bench) scale() error {
 			}
 		}
 	}
-	text := fmt.Sprintf("Scale-out (performance: at least 2x where cores allow): %d callers, %d rounds of %v each, turn about, medians; nodes, both databases, balancer and callers share %s.\n\n"+
+	text := fmt.Sprintf("Scale-out (goal: at least 2x if there are enough cores): %d callers, %d alternating rounds of %v each, medians. Nodes, both databases, balancer and callers share %s.\n\n"+
 		"| per second | 1 node | %d nodes | ratio |\n| --- | --- | --- | --- |\n", callers, rounds, b.scaling, machine(), b.nodes)
 	for _, kind := range []string{"requests for capabilities", "calls"} {
 		one, all := median(rates[1][kind]), median(rates[b.nodes][kind])

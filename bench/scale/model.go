@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// model is a large installation. What is not measured is assumed, and says so.
+// model is a large installation. Anything that is not measured is assumed, and says so.
 type model struct {
 	active    float64       // capabilities in force at any time
 	life      time.Duration // of a capability

@@ -93,7 +93,7 @@ var (
 	GatewayClose  = listed(Gateway, "gateway.close")
 )
 
-// What is configured.
+// Changes of the configuration.
 var (
 	AgentMode    = listed(Settings, "agent.mode")
 	ConfigReload = listed(Settings, "config.reload")

@@ -140,7 +140,7 @@ func company() *fleet {
 func (f *fleet) flaws() {
 	// Purchasing was to pay by itself; nobody ever declared that it may.
 	f.wires = append(f.wires, wire{"finance-purchase", "payments", []string{"payments.pay"}})
-	// Somebody gave a writer all files, to be done with it.
+	// Someone gave a writer all files, to be done with it.
 	f.scopes["marketing-slides"]["files"] = []string{"files.*"}
 	// Two who ask each other.
 	f.hands("legal-contract", "legal-reviewer", "legal.reviewer")

@@ -141,7 +141,7 @@ func (p *patient) ask(ctx context.Context, grant, episode string) (holder.Capabi
 	})
 }
 
-// consult reads a record as somebody, with a question that names the patient.
+// consult reads a record as someone, with a question that names the patient.
 func (p *patient) consult(ctx context.Context, as *premises.Caller, held holder.Capability, record string) (string, error) {
 	return as.Call(ctx, p.records, held, "read_record", map[string]any{"record": record, "question": question})
 }
@@ -167,7 +167,7 @@ func (p *patient) episode(ctx context.Context) (err error) {
 	return nil
 }
 
-// amends writes to a record as somebody.
+// amends writes to a record as someone.
 func (p *patient) amends(ctx context.Context, as *premises.Caller, held holder.Capability, record string) (string, error) {
 	return as.Call(ctx, p.records, held, "amend_record", map[string]any{"record": record, "text": patientText})
 }

@@ -25,14 +25,14 @@ import (
 type Agent struct {
 	Name   string
 	Skills map[string]Skill // by id
-	// Trust is the level that whoever calls it needs, whatever is asked: HIGH,
+	// Trust is the level that anyone who calls it needs, whatever is asked: HIGH,
 	// MODERATE or LOW. Empty for none. It counts behind Powerbox alone.
 	Trust string
 
 	guard *quarterly.Guarded
 }
 
-// Skill does one thing for whoever asks, and answers in words.
+// Skill does one thing for anyone who asks, and answers in words.
 type Skill func(ctx context.Context, in Incoming) (string, error)
 
 // ErrBroken is what a skill returns, wrapped, that fails by the agent's own fault.

@@ -151,7 +151,7 @@ func (u *under) Before(ctx context.Context, req *a2aclient.Request) (context.Con
 }
 
 // Received is the authority that came with a request, for the agent that works
-// on it: a scope token of somebody else, with links that end at the agent's key.
+// on it: a scope token of someone else, with links that end at the agent's key.
 func Received(in Incoming) (holder.Capability, error) {
 	text, err := json.Marshal(in.Metadata[memberToken])
 	if err != nil {

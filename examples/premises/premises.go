@@ -130,7 +130,7 @@ func (p *Premises) Serve(ctx context.Context, a Agent) (string, error) {
 	return s.url, nil
 }
 
-// freeAddress is below the ports that the system gives to whoever asks for any:
+// freeAddress is below the ports that the system gives to anyone who asks for any:
 // another program would have it before ours does. What is below it is for
 // internal/e2e.
 func freeAddress(ctx context.Context) (string, error) {

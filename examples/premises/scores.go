@@ -77,7 +77,7 @@ func (p *Premises) recompute(ctx context.Context, dir, agent string) (s Score, h
 }
 
 // Falsify stops the server, puts to for from in the first record of an agent that
-// has it, and starts the server again: as somebody does who can write to the
+// has it, and starts the server again: as someone does who can write to the
 // store. What it returns puts back the record that was there.
 func (p *Premises) Falsify(ctx context.Context, agent, from, to string) (restore func(context.Context) error, err error) {
 	var place int64

@@ -125,7 +125,7 @@ func run(ctx context.Context, out io.Writer) (_ *procurement, err error) {
 	return p, p.Err()
 }
 
-// agents are those behind Powerbox: the purchasing agent, whose callers have to be
+// agents are those behind Powerbox: the purchasing agent, whose callers must be
 // trusted a little at least, and those of the vendors that are known.
 func (p *procurement) agents() map[string]premises.Agent {
 	all := map[string]premises.Agent{"purchasing": {Name: "Purchasing", Trust: "LOW", Skills: map[string]premises.Skill{
@@ -184,7 +184,7 @@ func (p *procurement) stands(ctx context.Context, name string) error {
 	return err
 }
 
-// falsified is what was done for dorado's sake by somebody who can write to the
+// falsified is what was done for dorado's sake by someone who can write to the
 // store: a delivery that failed is a good one now. It costs more than it gains.
 func (p *procurement) falsified(ctx context.Context) (err error) {
 	p.restore, err = p.place.Falsify(ctx, "dorado", `"outcome_status":"FAILED"`, `"outcome_status":"ACHIEVED"`)

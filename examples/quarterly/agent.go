@@ -93,7 +93,7 @@ func (a *agent) runTask(ctx context.Context, ec *a2asrv.ExecutorContext, in Inco
 	}
 }
 
-// runFollowing gives every answer as a piece of one artifact, while whoever asked listens.
+// runFollowing gives every answer as a piece of one artifact, while the one who asked listens.
 func (a *agent) runFollowing(ec *a2asrv.ExecutorContext, answers iter.Seq2[Answer, error], yield func(a2a.Event, error) bool) {
 	if !yield(a2a.NewSubmittedTask(ec, ec.Message), nil) || !yield(a2a.NewStatusUpdateEvent(ec, a2a.TaskStateWorking, nil), nil) {
 		return
@@ -149,7 +149,7 @@ type request struct {
 	Arguments map[string]any
 }
 
-// read finds the request in a message: in a data part, in metadata, or in words. All that name a skill have to agree: whoever
+// read finds the request in a message: in a data part, in metadata, or in words. All that name a skill have to agree: anyone who
 // checks one of them on the way must not be shown another one than the agent runs.
 func (a *agent) read(in Incoming, msg *a2a.Message) (request, error) {
 	var found []request

@@ -28,7 +28,7 @@ func (c ToolCall) With(last string) map[string]any {
 }
 
 // Model stands in for a language model, without chance: it summarises by the first sentences, and it takes every imperative
-// sentence that one of its tools can serve for an instruction, whoever wrote it.
+// sentence that one of its tools can serve for an instruction, regardless of who wrote it.
 type Model struct{ Tools []Tool }
 
 // Summary is the first two sentences of text that instruct nobody.

@@ -306,7 +306,7 @@ func TestSEP14_GuardedTownMailsNothing(t *testing.T) {
 	}
 }
 
-// What came with one request is of no use for another.
+// What came with one request is useless for another.
 func TestDelegationsServeOneRequest(t *testing.T) {
 	_, out, all := guarded(t)
 	say := func(in quarterly.Incoming, to string) error {

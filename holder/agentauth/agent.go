@@ -94,7 +94,7 @@ type Agent struct {
 	Activated string    `json:"activated_at,omitempty"`
 	LastUsed  string    `json:"last_used_at,omitempty"`
 	Expires   string    `json:"expires_at,omitempty"`
-	// Claim is how the question who takes over stands: "" where nobody was asked.
+	// Claim is how the question who takes over stands: "" if no person was asked.
 	Claim string `json:"claim_status,omitempty"`
 }
 
@@ -182,7 +182,7 @@ func (c *Client) Agents() ([]Agent, error) {
 	return out, err
 }
 
-// digest names what is asked for, so that the same can be told.
+// digest identifies a request, so that the same one is recognised.
 func digest(of string, asks []Ask) string {
 	lines := []string{}
 	for _, a := range asks {
@@ -222,7 +222,7 @@ func shapeOf(constraints json.RawMessage) (powerbox.Shape, error) {
 
 // wider reports whether a grant lets more pass than every request for its
 // capability asked for (AAP-CL9). Constraints that cannot be read are opaque
-// (section 2.13): nothing is said about them. What nobody asked for is a default.
+// (section 2.13): nothing is said about them. A capability that was not requested is a default.
 func wider(g Grant, asked []Ask) bool {
 	if g.Status != string(wire.Active) {
 		return false

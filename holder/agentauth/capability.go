@@ -46,7 +46,7 @@ type remembered struct {
 	until time.Time
 }
 
-// Bounds of what is remembered, and of following a list.
+// Bounds of the memory, and of following a list.
 const (
 	maxRemembered = 1024
 	freshListed   = 5 * time.Minute // where the provider does not say
@@ -154,7 +154,7 @@ func (c *Client) viewer(ctx context.Context, p Provider, v View) (identity strin
 	}, nil
 }
 
-// accepted reports whether the host has an agent at a provider that somebody
+// accepted reports whether the host has an agent at a provider that someone
 // approved: before that its tokens are not taken for more than registering.
 func (c *Client) accepted(issuer string) bool {
 	agents, err := c.Agents()
@@ -189,8 +189,8 @@ func (c *Client) memorise(q question, a *reply) {
 	c.listed[q] = remembered{a.body, until}
 }
 
-// forget forgets what is known of a provider's capabilities: of all identities, for
-// what changed is the provider.
+// forget forgets the capabilities of a provider for all identities, because
+// the provider changed.
 func (c *Client) forget(issuer string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,7 +201,7 @@ func (c *Client) forget(issuer string) {
 	}
 }
 
-// stale forgets, where an error says that what is known is out of date (AAP-CL10).
+// stale forgets, if an error says that the cached capabilities are out of date (AAP-CL10).
 func (c *Client) stale(issuer string, err error) {
 	if has(err, string(wire.CodeCapabilityNotFound), string(wire.CodeInvalidRequest)) {
 		c.forget(issuer)

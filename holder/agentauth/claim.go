@@ -8,7 +8,7 @@ import (
 	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Claim asks for somebody to take over from an autonomous agent of the store: when a
+// Claim asks for someone to take over from an autonomous agent of the store: when a
 // person approves, the host is theirs, and the agent ends as claimed (section 2.10).
 // Errors are those of [Client.Connect]. Agents of other hosts are not claimed: an id
 // shows nothing.

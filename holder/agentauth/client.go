@@ -33,7 +33,7 @@ type Client struct {
 	Directory string
 	// Approve is told what a person must do, before it is waited for. Optional.
 	Approve func(agent string, a Approval)
-	// Warn is told what a person should know and an agent can go on with. Optional.
+	// Warn is told what a person should know and an agent can continue with. Optional.
 	Warn func(message string)
 
 	mu     sync.Mutex
@@ -73,7 +73,7 @@ type reply struct {
 	stream io.ReadCloser // instead of body; its end cancels the request
 }
 
-// do sends a call until it is answered. What was refused for its rate is sent
+// do sends a call until it is answered. Anything that was refused for its rate is sent
 // again when the server says, or ever later; what failed otherwise only where that
 // does no harm (AAP-CL5).
 func (c *Client) do(ctx context.Context, r *call) (*reply, error) {
@@ -118,7 +118,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// unreachable reports whether nobody answered, or somebody in front of the provider.
+// unreachable reports whether there was no answer, or one of someone in front of the provider.
 func unreachable(err error) bool {
 	var e *Error
 	if errors.As(err, &e) {

@@ -20,9 +20,9 @@ type Connection struct {
 	Asking
 }
 
-// Connect registers an agent at a provider and waits for a person where one has to
-// approve. Errors are [*Pending] where nobody has yet, [*Denied] where somebody said
-// no, and [*Error] otherwise.
+// Connect registers an agent at a provider and waits for a person if one must
+// approve. Errors are [*Pending] before an answer, [*Denied] after a
+// denial, and [*Error] otherwise.
 func (c *Client) Connect(ctx context.Context, provider string, with Connection) (Agent, error) {
 	if with.Name == "" {
 		return Agent{}, errors.New("agentauth: an agent needs a name, for people")

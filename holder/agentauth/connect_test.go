@@ -191,7 +191,7 @@ func TestLostRegistration(t *testing.T) {
 	}
 }
 
-// TestForeignAgentID: a provider cannot put itself in the place of another.
+// TestForeignAgentID: a provider cannot impersonate another.
 func TestForeignAgentID(t *testing.T) {
 	w, c := newWorld(t)
 	pays(t, c, "")

@@ -32,7 +32,7 @@ type Violation struct {
 	Actual     any    `json:"actual"`
 }
 
-// Error returns message and code, and what helps to mend the call.
+// Error returns message and code, and what helps to fix the call.
 func (e *Error) Error() string {
 	s := e.Message
 	if s == "" {
@@ -55,7 +55,7 @@ func (e *Error) Is(target error) bool {
 // Denied says that a person said no, now or before. It is final: ask again only
 // when a person says so ([Asking.Again]).
 type Denied struct {
-	Agent   string // "" where it was denied before and nobody was asked
+	Agent   string // "" if it was denied before and no person was asked
 	Reason  string // the person's; "" for none
 	Earlier time.Time
 }
@@ -94,13 +94,13 @@ func (p *Pending) Error() string {
 	return "agent " + p.Agent + " waits for approval: " + p.Approval.String()
 }
 
-// Errors of what a provider, or somebody in its place, says.
+// Errors of what a provider, or someone in its place, says.
 var (
 	// ErrVersion: the provider speaks another major version. Nothing helps but
 	// another client.
 	ErrVersion = errors.New("the provider speaks a version of the protocol that is not known here")
 	// ErrIssuer: a document names another issuer than the place it came from. Do
-	// not go on.
+	// not continue.
 	ErrIssuer = errors.New("the document is of another issuer")
 	// ErrAddress: the provider names a URL that nothing is sent to.
 	ErrAddress = errors.New("the provider names a URL that nothing is sent to")

@@ -115,7 +115,7 @@ func (c *Client) prove(r *http.Request, compact string) error {
 
 // agentToken signs as an agent, for one audience; only is what it is good for. Where
 // the provider itself is the audience and takes proofs, the token is bound to a key
-// of this process: whoever comes by it can do nothing with it (AAP-J9).
+// of this process: anyone who comes by it can do nothing with it (AAP-J9).
 func (c *Client) agentToken(a *signing, audience string, only ...string) (string, error) {
 	if (audience == a.Issuer || audience == a.provider.Location) && slices.Contains(a.provider.DPoP, "EdDSA") {
 		return c.boundToken(a, audience, only...)
@@ -134,7 +134,7 @@ func (c *Client) boundToken(a *signing, audience string, only ...string) (string
 	})
 }
 
-// freeToken signs as an agent a token that somebody else sends.
+// freeToken signs as an agent a token that someone else sends.
 func (c *Client) freeToken(a *signing, audience string, only ...string) (string, error) {
 	return c.sign(a.key, wire.TypeAgent, claims{Issuer: a.host.Public().Thumbprint(), Subject: a.ID, Audience: audience, Only: only})
 }

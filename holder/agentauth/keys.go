@@ -71,7 +71,7 @@ func (c *Client) RotateAgentKey(ctx context.Context, id string) error {
 
 // RotateHostKey gives the host a new key at the providers that are named, by name or
 // URL, or at every one that knows it where none is; agents and grants stay. Errors are
-// by provider: there the host keeps its old key, and rotating again goes on.
+// by provider: there the host keeps its old key, and rotating again continues.
 func (c *Client) RotateHostKey(ctx context.Context, providers ...string) (rotated []string, err error) {
 	only := map[string]bool{}
 	for _, name := range providers {
@@ -117,7 +117,7 @@ func (c *Client) rotateHost(ctx context.Context, issuer string, next *token.Priv
 	var candidates []json.RawMessage
 	err := c.Store.update(func(st *state) error {
 		p := st.Providers[issuer]
-		if p.HostID == "" { // never registered: nobody is told
+		if p.HostID == "" { // never registered: no provider is told
 			p.HostKey, p.NextKeys = nil, nil
 			return nil
 		}

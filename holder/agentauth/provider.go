@@ -177,7 +177,7 @@ func issuerOf(at string) (string, error) {
 }
 
 // Discover returns the provider at a URL: as it was read within the last hour, or
-// as long as the provider says. A URL that came from nobody trusted should be
+// as long as the provider says. A URL from an untrusted source should be
 // confirmed by a person before (section 8.9).
 func (c *Client) Discover(ctx context.Context, at string) (Provider, error) {
 	issuer, err := issuerOf(at)

@@ -68,7 +68,7 @@ func Open(path, passphrase string, random io.Reader) (*Store, error) {
 	return s, err
 }
 
-// String does not show what is in it.
+// String does not show its contents.
 func (s *Store) String() string { return "store " + s.path }
 
 // state is what a store keeps.
@@ -78,7 +78,7 @@ type state struct {
 	Agents    map[string]*kept     `json:"agents"`             // by id
 }
 
-// provided is what is known of a provider.
+// provided is the stored state of a provider.
 type provided struct {
 	Provider Provider                   `json:"provider"`
 	Fetched  time.Time                  `json:"fetched"`
@@ -87,8 +87,8 @@ type provided struct {
 	NextKeys []json.RawMessage          `json:"next_keys,omitempty"` // whether it is by one of them, an answer was lost
 	HostID   string                     `json:"host_id,omitempty"`
 	Enrolled bool                       `json:"enrolled,omitempty"` // the host was known before it had an agent
-	Drafts   map[string]json.RawMessage `json:"drafts,omitempty"`   // keys of registrations that nobody has answered
-	Denied   map[string]time.Time       `json:"denied,omitempty"`   // what a person denied
+	Drafts   map[string]json.RawMessage `json:"drafts,omitempty"`   // keys of registrations without an answer
+	Denied   map[string]time.Time       `json:"denied,omitempty"`   // denied requests
 }
 
 // kept is an agent with its key.
@@ -178,7 +178,7 @@ func (s *Store) load() (*state, error) {
 	return st, nil
 }
 
-// read returns what is kept, nil for nothing yet.
+// read returns the stored state, nil for none yet.
 func (s *Store) read() ([]byte, error) {
 	if s.path == "" {
 		return s.held, nil

@@ -21,7 +21,7 @@ func isStream(h http.Header) bool {
 // follow reads a stream until its done event, without which it has not ended well
 // (section 5.11), and returns what came with that.
 func follow(stream io.ReadCloser, events func(Event) error) (json.RawMessage, error) {
-	defer func() { _ = stream.Close() }() // it has ended, or nobody reads on
+	defer func() { _ = stream.Close() }() // it has ended, or no more is read
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(make([]byte, 0, 64<<10), maxEvent)
 	name, size := "", 0

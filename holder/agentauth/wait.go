@@ -38,7 +38,7 @@ type open struct {
 	What   string  `json:"what,omitempty"` // digest, "" for one whose denial is not remembered
 	Asks   []Ask   `json:"asks,omitempty"`
 	Whole  bool    `json:"whole,omitempty"`  // a registration or a reactivation: of the agent itself
-	Before []Grant `json:"before,omitempty"` // of one for more: what was there already
+	Before []Grant `json:"before,omitempty"` // of one for more: the earlier grants
 	Claim  bool    `json:"claim,omitempty"`  // who takes over
 }
 
@@ -107,7 +107,7 @@ func same(a, b Grant) bool {
 	return a.Status == b.Status && digest("", []Ask{{a.Capability, a.Constraints}}) == digest("", []Ask{{b.Capability, b.Constraints}})
 }
 
-// settle notes what people have answered: a denial is remembered, so that nobody is
+// settle notes what people have answered: a denial is remembered, so that no person is
 // asked the same again (AAP-A5, AAP-CL13).
 func (k *kept) settle(p *provided, now standing, at time.Time) {
 	k.Open = slices.DeleteFunc(k.Open, func(o open) bool {
@@ -193,7 +193,7 @@ func (c *Client) await(ctx context.Context, a Agent, noWait bool, o open) (Agent
 
 // notified returns a channel from which one thing comes when the provider says that a
 // person has answered, where it does (section 10.10.2). It is a hint to look: what
-// became of it is what the status says, and polling goes on beside it (AAP-Y1).
+// became of it is what the status says, and polling continues beside it (AAP-Y1).
 func (c *Client) notified(ctx context.Context, a Agent) <-chan struct{} {
 	if a.Approval == nil || a.Approval.Notify == "" || !sameOrigin(a.Approval.Notify, a.Issuer) {
 		return nil
@@ -204,7 +204,7 @@ func (c *Client) notified(ctx context.Context, a Agent) <-chan struct{} {
 		if err != nil || answer.stream == nil {
 			return
 		}
-		defer func() { _ = answer.stream.Close() }() // the rest is of no use
+		defer func() { _ = answer.stream.Close() }() // the rest is useless
 		stop := context.AfterFunc(ctx, func() { _ = answer.stream.Close() })
 		defer stop()
 		lines := bufio.NewScanner(answer.stream)

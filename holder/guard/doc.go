@@ -10,6 +10,6 @@
 // never the agent itself.
 //
 // The laws: no answer is a denial; a denial is a [*Refused], which is a
-// [powerbox.ErrDenied], and nothing goes on after it; a target that a function
+// [powerbox.ErrDenied], and nothing continues after it; a target that a function
 // returns is validated before it is returned.
 package guard

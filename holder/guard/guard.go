@@ -22,7 +22,7 @@ const (
 
 const (
 	maxAnswer = 1 << 20
-	// tellTime bounds the telling of an outcome, which goes on when the attempt's
+	// tellTime bounds the telling of an outcome, which continues when the attempt's
 	// own context has ended.
 	tellTime = 10 * time.Second
 	// maxInterval bounds how long the server can have a client wait between two tries,
@@ -40,7 +40,7 @@ type Gate struct {
 	HTTP *http.Client
 }
 
-// Attempt is what is about to happen.
+// Attempt is one action before it happens.
 type Attempt struct {
 	// From is the agent that tries, by its name in scopes: the origin. Required
 	// unless Shown is there.
@@ -55,7 +55,7 @@ type Attempt struct {
 	// Requires are skills or operations of To that a task needs which is handed
 	// over. None: what To requires of every task (GATE-5).
 	Requires []string
-	// Task, Context, Purpose and Trace go on record.
+	// Task, Context, Purpose and Trace continue record.
 	Task, Context, Purpose, Trace string
 	// Shown is a capability that came with the attempt, instead of From.
 	Shown *Shown
@@ -67,7 +67,7 @@ type Attempt struct {
 type Shown struct {
 	Chain  []string `json:"chain"` // compact tokens, root first
 	Proof  string   `json:"proof"`
-	Method string   `json:"method"` // that the proof has to be about
+	Method string   `json:"method"` // that the proof must be about
 	URL    string   `json:"url"`
 	Digest string   `json:"digest"` // token.DigestOf the body
 }
@@ -111,7 +111,7 @@ type Pending struct {
 }
 
 // Refused says that something must not happen. It is a [powerbox.ErrDenied]. The
-// text is for the model as well: it says what is missing, and not to try again.
+// text is for the model as well: it names the missing authority, and says not to try again.
 type Refused struct{ Decision Decision }
 
 // Error is the text of GATE-3 where a scope is exceeded: the exact missing set.
@@ -220,7 +220,7 @@ func (g *Gate) Outcome(ctx context.Context, d Decision, failed error) error {
 	return g.post(ctx, "outcome", map[string]any{"id": d.ID, "status": status}, nil)
 }
 
-// Do runs something that has to be allowed, and tells what became of it.
+// Do runs something that must be allowed, and tells what became of it.
 func (g *Gate) Do(ctx context.Context, a Attempt, run func(context.Context) error) error {
 	d, err := g.Check(ctx, a)
 	if err != nil {

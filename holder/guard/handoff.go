@@ -7,8 +7,8 @@ import "context"
 //
 // from is the agent whose function it is. target returns the name of the agent in
 // a result, "" for a result that hands nothing over. The function has to run to
-// tell whom it returns: it should do nothing besides. What is outside the scope of
-// from is never returned; in its place are the zero Out and a [*Refused].
+// tell whom it returns: it should do nothing besides. A result outside the scope of
+// from is never returned; the zero Out and a [*Refused] replace it.
 func Handoffs[In, Out any](g *Gate, from string, target func(Out) string, function func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (Out, error) {
 		var none Out

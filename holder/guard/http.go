@@ -32,7 +32,7 @@ func (g *Gate) Handler(attempt func(*http.Request) (Attempt, error), next http.H
 		}
 		seen := &seen{ResponseWriter: w, status: http.StatusOK}
 		ended := errors.New("the handler did not return")
-		defer func() { _ = g.Outcome(r.Context(), d, ended) }() // what is not told is unknown, on record
+		defer func() { _ = g.Outcome(r.Context(), d, ended) }() // an outcome that is not reported is unknown, on record
 		next.ServeHTTP(seen, r)
 		if ended = nil; seen.status >= http.StatusBadRequest {
 			ended = errors.New(http.StatusText(seen.status))
@@ -51,7 +51,7 @@ func (s *seen) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets [http.ResponseController] reach what is below.
+// Unwrap lets [http.ResponseController] reach the wrapped writer.
 func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // Refuses writes the headers by which the caller learns that nothing was executed, and why.
@@ -80,7 +80,7 @@ type Transport struct {
 	// Attempt says what a request is. Required; an error is returned and nothing
 	// is sent.
 	Attempt func(*http.Request) (Attempt, error)
-	// Base sends what is allowed. Required.
+	// Base sends allowed requests. Required.
 	Base http.RoundTripper
 }
 
@@ -88,7 +88,7 @@ type Transport struct {
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	drop := func(err error) (*http.Response, error) {
 		if r.Body != nil {
-			_ = r.Body.Close() // nobody reads it
+			_ = r.Body.Close() // it is not read
 		}
 		return nil, err
 	}
@@ -105,6 +105,6 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if failed == nil && answer.StatusCode >= http.StatusBadRequest {
 		told = errors.New(answer.Status)
 	}
-	_ = t.Gate.Outcome(r.Context(), d, told) // what is not told is unknown, on record
+	_ = t.Gate.Outcome(r.Context(), d, told) // an outcome that is not reported is unknown, on record
 	return answer, failed
 }

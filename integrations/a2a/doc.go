@@ -12,7 +12,7 @@
 //
 // The laws:
 //
-//   - What comes past the gateway is refused, whoever sends it: without the
+//   - What comes past the gateway is refused, regardless of who sends it: without the
 //     signed context of exactly this request nothing is let through, and a
 //     context is good once.
 //   - The gateway's answer and the one in process are made by the same function,
@@ -20,11 +20,11 @@
 //   - What came with a task serves for that task. Nothing that came in goes out
 //     by itself: not a header, not metadata under the extension's URI, whatever
 //     other interceptors copy.
-//   - What is not known is refused: a skill without an operation, a method that
+//   - Anything that is not known is refused: a skill without an operation, a method that
 //     is new, keys that cannot be had.
 //
 // What an agent cannot know: whether a capability was revoked, or an agent
 // frozen, since the call came. The gateway does, and cuts the streams of such
-// calls; work that goes on behind an answer ends by itself only when the
+// calls; work that continues behind an answer ends by itself only when the
 // capability expires.
 package powerboxa2a

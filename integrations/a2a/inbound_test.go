@@ -92,7 +92,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// Whoever reaches the agent past its gateway is refused in the form of the
+// Anyone who reaches the agent past its gateway is refused in the form of the
 // binding, and told what is missing; the card stays open.
 func TestPastTheGateway(t *testing.T) {
 	w := newTown(t, options{})

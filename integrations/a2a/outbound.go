@@ -160,7 +160,7 @@ func (p *presenting) Before(ctx context.Context, req *a2aclient.Request) (contex
 }
 
 // stripPayload takes out of a copy what was put under the extension's names: by
-// propagators, which copy what came in, or by whoever passes a message on.
+// propagators, which copy what came in, or by anyone who passes a message on.
 func stripPayload(req *a2aclient.Request) {
 	switch p := req.Payload.(type) {
 	case *a2a.SendMessageRequest:
@@ -190,7 +190,7 @@ func isOurMember(name string) bool {
 }
 
 // stripParams takes out of the headers what is ours, and what came in as
-// somebody's credentials.
+// someone's credentials.
 func stripParams(ctx context.Context, params a2aclient.ServiceParams) {
 	maps.DeleteFunc(params, func(name string, _ []string) bool { return isOurHeader(name) })
 	for name, values := range params {

@@ -277,7 +277,7 @@ func leaks(r request, handed holder.Capability) []string {
 	return found
 }
 
-// putting is an interceptor of somebody else, which stands after ours.
+// putting is an interceptor of someone else, which stands after ours.
 type putting struct {
 	a2aclient.PassthroughInterceptor
 	put func(*a2aclient.Request)

@@ -35,7 +35,7 @@ type reading struct {
 	message   bool
 }
 
-// errReading is what is wrong with a call; the caller should mend it.
+// errReading is what is wrong with a call; the caller should fix it.
 type errReading struct{ code, text string }
 
 func (e *errReading) Error() string { return e.text }

@@ -168,7 +168,7 @@ func (t *Task) constrained() bool {
 // while the agent worked on it.
 func (t *Task) Wallet() *holder.Wallet { return t.wallet }
 
-// receiveHeader takes in what was handed over in a header. What is of no use is
+// receiveHeader takes in what was handed over in a header. What is useless is
 // no reason to refuse a call that the gateway has let through.
 func (t *Task) receiveHeader(ctx context.Context, value string) {
 	t.received(ctx, t.wallet.ReceiveHeader(value, t.in.config.Now()))

@@ -12,11 +12,11 @@ import (
 type frame struct {
 	name   string
 	worked bool // it has called a model or a tool
-	// The agent below could be acting in its place: it has ended, but for its own
+	// The agent below could be acting in its place: it has ended, except for its own
 	// callbacks; or it may have been skipped, of which no plugin is told; or it was
 	// begun by neither, so that both may be running.
 	ended, unsure, beside bool
-	// Tools of its last turn that run, and whether it may be acting whoever was begun
+	// Tools of its last turn that run, and whether it may be acting the one who was begun
 	// after it: tools run at once, and so do callbacks about them.
 	calls map[call]bool
 	busy  bool
@@ -76,7 +76,7 @@ func (g *Gate) acts(r *run, ctx agent.Context) *frame {
 }
 
 // turns notes that an agent has a turn, or none any more: its tools are over, and so
-// is whatever was begun after it on its branch, but for what may be running beside it.
+// is whatever was begun after it on its branch, except for what may be running beside it.
 // It is called with the lock.
 func (g *Gate) turns(r *run, ctx agent.Context) *frame {
 	f, branch := g.acts(r, ctx), ctx.Branch()
@@ -120,7 +120,7 @@ func (g *Gate) runsAsTool(r *run, ctx agent.Context, name string) {
 	f.beside, f.caller, f.of = true, caller, callOf(ctx, name)
 }
 
-// called notes that a tool is done, but for callbacks, which other tools of the same
+// called notes that a tool is done, except for callbacks, which other tools of the same
 // turn do not wait for.
 func (g *Gate) called(r *run, ctx agent.Context, of call) {
 	f, branch := g.acts(r, ctx), ctx.Branch()
@@ -129,7 +129,7 @@ func (g *Gate) called(r *run, ctx agent.Context, of call) {
 	f.busy = f.busy || len(f.calls) > 0
 }
 
-// ends notes that an agent has ended, but for its own callbacks. It is called with
+// ends notes that an agent has ended, except for its own callbacks. It is called with
 // the lock.
 func (g *Gate) ends(r *run, ctx agent.Context) {
 	f := g.turns(r, ctx)

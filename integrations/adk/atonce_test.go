@@ -119,7 +119,7 @@ func asTool(t *testing.T, g *powerboxadk.Gate) (*scripted, agent.Agent) {
 	return model, a
 }
 
-// A copy is made for the agent that runs as a tool, whoever else runs.
+// A copy is made for the agent that runs as a tool, regardless of who else runs.
 func TestGATE7_AgentsBesideACopy(t *testing.T) {
 	w := newTown(t)
 	g := w.gate()
@@ -215,7 +215,7 @@ func TestGATE7_ToolsBesideAnAgent(t *testing.T) {
 	}
 }
 
-// Of two agents on one branch, neither of whom began the other, one that goes on has
+// Of two agents on one branch, neither of whom began the other, one that continues has
 // not ended the other, and does not read for it.
 func TestGATE7_AgentsOnABranchGoOn(t *testing.T) {
 	w := newTown(t)

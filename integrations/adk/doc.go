@@ -18,4 +18,13 @@
 // Callbacks of an agent run behind those of plugins, and could change arguments
 // after they were asked about: give agents none that do, and this plugin as the
 // last one.
+//
+// # Reads of state
+//
+// Methods of a session's state take no context, and one session serves all agents of
+// a run. So the package knows the reader from the plugin's callbacks, by a stack for
+// each branch. If several agents could be the reader, a key must be permitted to
+// each of them. Deciding for the last one would lend the rights of an agent that has
+// ended, or of a sibling. The goroutine is no identity, because tools run on others.
+// Outside a run nothing can be read.
 package powerboxadk

@@ -31,7 +31,7 @@ const transfer = "transfer_to_agent"
 const finish = "finish_task"
 
 // maxRuns bounds the invocations that are remembered. What is forgotten of one that
-// goes on is asked about, and its state is nobody's.
+// continues is asked about, and its state is nobody's.
 const maxRuns = 1 << 12
 
 // Skill is what a tool, or a key of the session's state, is to the gate.

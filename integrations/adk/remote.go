@@ -14,10 +14,10 @@ import (
 
 // Remote fills in how a remote A2A agent is reached: by its card at the gateway,
 // with capability and proof in the headers of every request, and what is handed over
-// in its metadata ([powerboxa2a.HandOver]). What is presented is of the context's
+// in its metadata ([powerboxa2a.HandOver]). Anything that is presented is of the context's
 // task or wallet ([powerboxa2a.WithWallet]).
 //
-// Before a request goes out the gate is asked whether whoever runs the remote agent
+// Before a request goes out the gate is asked whether anyone who runs the remote agent
 // may hand over to it.
 func (g *Gate) Remote(c remoteagent.A2AConfig, peer *powerboxa2a.Peer) remoteagent.A2AConfig {
 	c.AgentCard, c.AgentCardProvider = peer.Card, nil

@@ -13,7 +13,7 @@ import (
 )
 
 // Of runs in runners of their own nothing is remembered, and of others what there is
-// room for: one that was forgotten while it goes on is asked about, and no agent of it
+// room for: one that was forgotten while it continues is asked about, and no agent of it
 // reads state.
 func TestGATE7_RunsThatAreForgotten(t *testing.T) {
 	w := newTown(t)

@@ -14,7 +14,7 @@ import (
 )
 
 // Sessions has what agents read of the session's state asked about: give the
-// runner this in the place of base. What may not be read is not there, for tools,
+// runner this instead of base. What may not be read is not there, for tools,
 // callbacks and instruction templates alike; what may is by [Config.Reads].
 //
 // The program itself reads and writes by base: of a session that comes from here

@@ -165,7 +165,7 @@ func TestGATE7_ReadsOfState(t *testing.T) {
 	s.want("nobody")
 }
 
-// Each agent reads by its own scope, whoever handed over to it, and one that has
+// Each agent reads by its own scope, regardless of who handed over to it, and one that has
 // ended does not read for those after it.
 func TestGATE7_ReadsAreTheRunningAgents(t *testing.T) {
 	w := newTown(t)
@@ -196,7 +196,7 @@ func TestGATE7_ReadsAreTheRunningAgents(t *testing.T) {
 	s.want("reader", "got K", "has kept K")
 }
 
-// Where agents run at once a key has to be permitted to each of them.
+// Where agents run at once a key must be permitted to each of them.
 func TestGATE7_ReadsOfAgentsAtOnce(t *testing.T) {
 	w := newTown(t)
 	s := &shelf{w: w}

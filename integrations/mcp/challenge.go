@@ -21,7 +21,7 @@ const (
 
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// MetadataPath is where [Server.Metadata] has to be served (RFC 9728, section 3.1).
+// MetadataPath is where [Server.Metadata] must be served (RFC 9728, section 3.1).
 func (s *Server) MetadataPath() string {
 	u, _ := url.Parse(s.config.Resource) // New has parsed it
 	return wellKnown + strings.TrimRight(u.EscapedPath(), "/")

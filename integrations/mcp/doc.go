@@ -14,8 +14,16 @@
 //     did not come through the handler is refused.
 //   - A message is read strictly, once, and the arguments that were decided on are
 //     compared with those that the tool is about to get.
-//   - What is not known is refused: a method, a member of the parameters, a session
-//     of somebody else, a request of the server to its client.
+//   - Anything that is not known is refused: a method, a member of the parameters, a session
+//     of someone else, a request of the server to its client.
 //   - 401 says that a capability is missing or does not hold, 403 that it does not
 //     reach, with the operations that are unmet and no others.
+//
+// # Lists
+//
+// The proof of a request is used once, so the server cannot ask the gate about each
+// entry of a list. Instead a question for the right to talk to an agent returns the
+// authority, and the package cuts the list with powerbox.Decide. A batch of
+// questions would be a second way to decide, with state. In observe the answer says
+// ambient, and lists are not cut.
 package powerboxmcp

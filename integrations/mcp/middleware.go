@@ -43,7 +43,7 @@ func (s *Server) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // sending refuses in the client's place what the server may not ask of it, as text
-// that somebody else wrote would reach the client's model by.
+// that someone else wrote would reach the client's model by.
 func (s *Server) sending(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if strings.HasPrefix(method, "notifications/") || slices.Contains(s.config.Requests, method) {

@@ -165,7 +165,7 @@ func (m *message) call() error {
 }
 
 // listen reads what a client wants to be told of: changes of lists, which are for
-// whoever may talk to the server, and of resources, of which one at a time can be
+// anyone who may talk to the server, and of resources, of which one at a time can be
 // decided on.
 func (m *message) listen(params powerbox.Value) error {
 	if err := only(params, "params", "notifications", "_meta"); err != nil {

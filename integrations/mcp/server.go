@@ -170,7 +170,7 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		d := a.decision
 		if !s.owns(r.Header.Values(headerSession), d.Origin) {
 			http.Error(w, "session not found", http.StatusNotFound)
-			_ = s.config.Gate.Outcome(r.Context(), d, errForeign) // what is not told is unknown, on record
+			_ = s.config.Gate.Outcome(r.Context(), d, errForeign) // an outcome that is not reported is unknown, on record
 			return
 		}
 		s.forward(w, r, next, a, body)
@@ -285,7 +285,7 @@ func (s *Server) owns(ids []string, origin string) bool {
 	return len(ids) == 1 && known && of.origin == origin && of.until.After(s.config.Now())
 }
 
-// bind gives a new session to whom it was begun by; false where it is somebody
+// bind gives a new session to whom it was begun by; false where it is someone
 // else's, or there are too many.
 func (s *Server) bind(id, origin string) bool {
 	now := s.config.Now()

@@ -16,7 +16,7 @@ const streamLife = time.Minute
 // event of the server stands behind it.
 const ownEvent = "powerbox-"
 
-// headerLastEvent is by what a client says where it goes on.
+// headerLastEvent is by what a client says where it continues.
 const headerLastEvent = "Last-Event-Id"
 
 // events is the answer to a request for a stream of events, which ends after its time:

@@ -12,39 +12,39 @@ import (
 // Approvals is who answers what is left to people, and how they log in to the
 // pages on which they do.
 type Approvals struct {
-	Rules            []ApprovalRule `key:"rules" doc:"Who answers requests that policies leave to people (@approval), and calls of skills with approval. For every operation on every resource the first rule that is about it counts; everybody whom a rule names for a part has to approve. Without a rule it is the user behind."`
-	Timeout          time.Duration  `key:"timeout" default:"10m" doc:"How long people have. No answer is a no."`
-	Fresh            time.Duration  `key:"fresh" default:"5m" doc:"How long after a login somebody can approve. Denying and revoking need no fresh one."`
-	Session          time.Duration  `key:"session" default:"8h" doc:"How long a login lasts."`
-	LoginsPerAddress int            `key:"logins_per_address" default:"120" min:"0" max:"1000000" doc:"Requests a minute from one address that begin a login, and as many that finish one; further ones get 429. 0 is no limit."`
-	Logins           int            `key:"logins" default:"1200" min:"0" max:"1000000" doc:"The same from all addresses together. 0 is no limit."`
-	Operators        []string       `key:"operators" doc:"People who see the registry whole and the map, and consent to cards: principals such as user:bob, or group:NAME. Administrators of agent_auth do so, too."`
-	Audience         string         `key:"audience" doc:"What the session of a person in a shell is for, and that of no agent: its aud. Default: issuer.url with /approve. Agents refuse such a session."`
-	Clients          []string       `key:"clients" doc:"Client ids by which only people get tokens, such as that of powerbox login; with several providers ISSUER#CLIENT. A session of such a client is a person's whatever it is for, and agents refuse it. login.client_id is always one."`
-	Webhooks         []Webhook      `key:"webhooks" doc:"URLs that are told of what waits for people, signed as Standard Webhooks have it."`
-	Login            Login          `key:"login" doc:"The OpenID provider that people log in at. Without one, and without serve --dev, the first start prints a URL at which an administrator registers a passkey."`
+	Rules            []ApprovalRule `key:"rules" doc:"Who answers requests that policies leave to people (@approval), and calls of skills with approval. For each operation on each resource the first matching rule counts. All people whom a rule names for a part must approve. Without a rule it is the user for whom the agent acts."`
+	Timeout          time.Duration  `key:"timeout" default:"10m" doc:"Time to answer. No answer is a denial."`
+	Fresh            time.Duration  `key:"fresh" default:"5m" doc:"How long after a login a person can approve. Denying and revoking need no fresh login."`
+	Session          time.Duration  `key:"session" default:"8h" doc:"Lifetime of a login."`
+	LoginsPerAddress int            `key:"logins_per_address" default:"120" min:"0" max:"1000000" doc:"Requests a minute from one address that begin a login, and as many that finish one. Further ones get 429. 0 is no limit."`
+	Logins           int            `key:"logins" default:"1200" min:"0" max:"1000000" doc:"The same limit for all addresses together. 0 is no limit."`
+	Operators        []string       `key:"operators" doc:"People who see the whole registry and the map, and consent to cards: principals such as user:bob, or group:NAME. Administrators of agent_auth can do this too."`
+	Audience         string         `key:"audience" doc:"Audience (aud) of a person's session in a shell. Agents refuse such a session. Default: issuer.url with /approve."`
+	Clients          []string       `key:"clients" doc:"Client ids by which only people get tokens, such as that of powerbox login; with several providers ISSUER#CLIENT. A session of such a client is a person's, whatever its audience, and agents refuse it. login.client_id is always one."`
+	Webhooks         []Webhook      `key:"webhooks" doc:"Webhooks for questions that wait for people, signed by the Standard Webhooks specification."`
+	Login            Login          `key:"login" doc:"OpenID provider at which people log in. Absent, and without serve --dev: the first start prints a URL at which an administrator registers a passkey."`
 }
 
 // ApprovalRule says who answers for some operations and resources.
 type ApprovalRule struct {
-	Agent         string        `key:"agent" doc:"Agent that it is about. Absent: every one."`
-	Operation     string        `key:"operation" doc:"Operation that it is about, as grant/operation. Absent: every one."`
-	Resource      string        `key:"resource" doc:"Id of the resource that it is about. Absent: every one."`
-	Approvers     []string      `key:"approvers" required:"true" doc:"Who may answer: self for the user behind, a principal such as user:bob, or group:NAME. Nobody but self answers what is asked for in his own name."`
-	People        int           `key:"people" default:"1" min:"1" max:"10" doc:"How many of them have to approve. One no is enough."`
-	Timeout       time.Duration `key:"timeout" doc:"How long they have. Default: approvals.timeout."`
-	Delegates     []string      `key:"delegates" doc:"Principals who may answer as well, once delegate_after is over."`
-	DelegateAfter time.Duration `key:"delegate_after" doc:"How long the others have before delegates may answer. Absent: at once."`
+	Agent         string        `key:"agent" doc:"Agent of the rule. Absent: every agent."`
+	Operation     string        `key:"operation" doc:"Operation of the rule, as grant/operation. Absent: every operation."`
+	Resource      string        `key:"resource" doc:"Id of the resource of the rule. Absent: every resource."`
+	Approvers     []string      `key:"approvers" required:"true" doc:"Who may answer: self for the user for whom the agent acts, a principal such as user:bob, or group:NAME. Only self lets people answer requests in their own name."`
+	People        int           `key:"people" default:"1" min:"1" max:"10" doc:"How many of them must approve. One denial is enough to deny."`
+	Timeout       time.Duration `key:"timeout" doc:"Time to answer. Default: approvals.timeout."`
+	Delegates     []string      `key:"delegates" doc:"Principals that may also answer, after delegate_after."`
+	DelegateAfter time.Duration `key:"delegate_after" doc:"Time after which delegates may answer. Absent: at once."`
 }
 
 // Webhook is a URL that is told of what waits for people.
 type Webhook struct {
-	Name     string   `key:"name" required:"true" format:"id" doc:"Its name, for the log."`
-	URL      string   `key:"url" required:"true" format:"url" doc:"Where it is told, by POST."`
-	Secret   Secret   `key:"secret" required:"true" doc:"Secret of the signatures, at least 16 bytes; whsec_ and base64, or the bytes themselves."`
+	Name     string   `key:"name" required:"true" format:"id" doc:"Name of the webhook, for the log."`
+	URL      string   `key:"url" required:"true" format:"url" doc:"URL that gets the messages, by POST."`
+	Secret   Secret   `key:"secret" required:"true" doc:"Secret of the signatures, at least 16 bytes: whsec_ and base64, or the bytes themselves."`
 	Template string   `key:"template" default:"json" enum:"json,chat,mail" doc:"Form of the message: json has everything but arguments; chat is {text}; mail is {to, subject, text} for a service that sends mail."`
-	Events   []string `key:"events" doc:"What it is told of: asked, overdue, answered, alert. Absent: everything."`
-	Private  bool     `key:"private" doc:"Whether addresses of this machine and of private networks are admitted, also without TLS."`
+	Events   []string `key:"events" doc:"Events to send: asked, overdue, answered, alert. Absent: all."`
+	Private  bool     `key:"private" doc:"Whether to admit addresses of this machine and of private networks, also without TLS."`
 }
 
 // Key returns the secret's bytes.
@@ -87,7 +87,7 @@ const (
 	GroupPrefix = "group:"
 )
 
-// checkRules wants rules that somebody can follow.
+// checkRules wants rules that someone can follow.
 func (k checker) checkRules() {
 	if k.Approvals.Timeout < time.Second {
 		k.place("approvals.timeout", "%s is less than a second", k.Approvals.Timeout)
@@ -125,10 +125,10 @@ func (k checker) checkRules() {
 
 // Login is the client that the server is at an OpenID provider.
 type Login struct {
-	Issuer       string   `key:"issuer" format:"url" doc:"One of identity.providers, which says what its people are called."`
-	ClientID     string   `key:"client_id" doc:"Name of this server there. Its redirect URI is issuer.url with /login/callback."`
-	ClientSecret Secret   `key:"client_secret" doc:"Its secret, where it has one; PKCE is used in either case."`
-	Scopes       []string `key:"scopes" doc:"Scopes to ask for besides openid."`
+	Issuer       string   `key:"issuer" format:"url" doc:"One of identity.providers, which defines the names of its people."`
+	ClientID     string   `key:"client_id" doc:"Client id of this server there. Its redirect URI is issuer.url with /login/callback."`
+	ClientSecret Secret   `key:"client_secret" doc:"Client secret, if it has one. PKCE is always used."`
+	Scopes       []string `key:"scopes" doc:"Scopes to request besides openid."`
 }
 
 // checkApprovals wants times that are possible, and a provider that is believed.

@@ -17,54 +17,54 @@ import (
 type Attach struct {
 	Key          Path          `key:"key" doc:"File with the agent's key, of mode 0600: from powerbox keys new."`
 	Listen       string        `key:"listen" default:"127.0.0.1:8790" format:"address" doc:"Loopback address for the agent's own calls, host:port."`
-	Socket       Path          `key:"socket" doc:"Unix socket to make for /v1/request, /v1/derive and /v1/present; none without."`
-	SecretFile   Path          `key:"secret_file" doc:"File to write a secret of this run to, which every client then has to show; none without."`
-	SessionFile  Path          `key:"session_file" doc:"File with the user's access token, read again for every request; without one nothing can be asked for."`
+	Socket       Path          `key:"socket" doc:"Unix socket to create for /v1/request, /v1/derive and /v1/present. Absent: no socket."`
+	SecretFile   Path          `key:"secret_file" doc:"File to write a secret of this run to, which every client must then show. Absent: no secret."`
+	SessionFile  Path          `key:"session_file" doc:"File with the user's access token, read again for every request. Absent: attach can request no capabilities."`
 	Capabilities []Path        `key:"capabilities" doc:"Capability files, as powerbox request writes them."`
-	Agents       []AttachAgent `key:"agents" doc:"The protected agents that calls may go to."`
-	Plans        []Plan        `key:"plans" doc:"Paths of delegations that begin at the agent beside: the first hop names no from. A call along a plan is not made while the path does not hold (docs/reference/cards.md)."`
+	Agents       []AttachAgent `key:"agents" doc:"The protected agents that can be called."`
+	Plans        []Plan        `key:"plans" doc:"Paths of delegations that begin at this agent: the first hop names no from. attach refuses a call along a plan while the path does not hold (docs/reference/cards.md)."`
 	Inbound      AttachInbound `key:"inbound" doc:"The side on which the agent's own calls come in."`
 }
 
 // AttachAgent is one protected agent that calls may go to.
 type AttachAgent struct {
-	Name         string          `key:"name" required:"true" format:"id" doc:"Its name here: clients reach it at /agents/NAME."`
-	Card         string          `key:"card" required:"true" format:"url" doc:"URL of its card, or what is in front of /.well-known/agent-card.json."`
-	GRPC         string          `key:"grpc" format:"address" doc:"Loopback address for its gRPC, host:port; without one its card offers none."`
+	Name         string          `key:"name" required:"true" format:"id" doc:"Name of the agent here: clients reach it at /agents/NAME."`
+	Card         string          `key:"card" required:"true" format:"url" doc:"URL of its card, or the part before /.well-known/agent-card.json."`
+	GRPC         string          `key:"grpc" format:"address" doc:"Loopback address for its gRPC, host:port. Absent: its card offers no gRPC."`
 	GRPCUpstream string          `key:"grpc_upstream" format:"url" doc:"URL of its gRPC instead of the address on its card."`
-	Request      []AttachRequest `key:"request" doc:"What is asked for where nothing that is held permits a call; the first that fits."`
-	Hand         []AttachHand    `key:"hand" doc:"What is handed over with a message to it."`
-	Floor        []string        `key:"floor" doc:"Skills that may be called for no task that is known, or \"*\". The default is nothing."`
+	Request      []AttachRequest `key:"request" doc:"Capabilities to request if no held one permits a call. The first matching entry is used."`
+	Hand         []AttachHand    `key:"hand" doc:"Capabilities to delegate with a message to the agent."`
+	Floor        []string        `key:"floor" doc:"Skills that may be called for no known task, or \"*\". The default is nothing."`
 }
 
 // AttachRequest is one rule by which capabilities are asked for.
 type AttachRequest struct {
-	Skills     []string       `key:"skills" doc:"Skills that it is for; every call without."`
-	Grants     []string       `key:"grants" doc:"Grants to ask for; those of the skills without."`
-	Operations []string       `key:"operations" doc:"Operations of the grants; all of theirs without."`
-	Purpose    string         `key:"purpose" required:"true" doc:"What it is for, which is recorded."`
+	Skills     []string       `key:"skills" doc:"Skills that the entry is for. Absent: every call."`
+	Grants     []string       `key:"grants" doc:"Grants to request. Absent: those of the skills."`
+	Operations []string       `key:"operations" doc:"Operations of the grants. Absent: all."`
+	Purpose    string         `key:"purpose" required:"true" doc:"Purpose of the request, which is recorded."`
 	Query      powerbox.Value `key:"query" doc:"Resource query: {collection, filter}."`
-	Lifetime   time.Duration  `key:"lifetime" doc:"How long; as long as the issuer allows without."`
-	Push       bool           `key:"push" doc:"Whether push notifications are asked for as well."`
-	Card       bool           `key:"card" doc:"Whether the agent's extended card is asked for as well."`
-	Tasks      bool           `key:"tasks" doc:"Whether it is asked for tasks that came in as well: whoever may call the agent then has, through it, what the session's user may."`
+	Lifetime   time.Duration  `key:"lifetime" doc:"Lifetime to request. Absent: the longest that the issuer allows."`
+	Push       bool           `key:"push" doc:"Whether to request push notifications too."`
+	Card       bool           `key:"card" doc:"Whether to request the agent's extended card too."`
+	Tasks      bool           `key:"tasks" doc:"Whether to request it for inbound tasks too. Callers of the agent then have, through it, the authority of the session's user."`
 }
 
 // AttachHand is what is handed over with a message.
 type AttachHand struct {
-	Of       string        `key:"of" required:"true" doc:"Name of the agent whose skills they are."`
+	Of       string        `key:"of" required:"true" doc:"Name of the agent that has the skills."`
 	Skills   []string      `key:"skills" required:"true" doc:"Skills that the recipient may call, with the handles that the message names."`
-	Lifetime time.Duration `key:"lifetime" doc:"How long; as long as the capability without."`
-	Depth    int           `key:"depth" default:"0" min:"0" max:"16" doc:"How often it may be passed on further."`
+	Lifetime time.Duration `key:"lifetime" doc:"Lifetime of the delegated capability. Absent: that of the capability it is derived from."`
+	Depth    int           `key:"depth" default:"0" min:"0" max:"16" doc:"How often the recipient may pass it on."`
 }
 
 // AttachInbound is the side on which the agent's own calls come in.
 type AttachInbound struct {
-	Listen  string `key:"listen" format:"address" doc:"Address that the agent's gateway reaches, host:port; no inbound side without."`
-	URL     string `key:"url" format:"url" doc:"That address as a URL, where it is another one than http://LISTEN."`
-	Forward string `key:"forward" format:"url" doc:"URL of the agent's own card, or what is in front of /.well-known/agent-card.json."`
+	Listen  string `key:"listen" format:"address" doc:"Address that the agent's gateway reaches, host:port. Absent: no inbound side."`
+	URL     string `key:"url" format:"url" doc:"That address as a URL, if it differs from http://LISTEN."`
+	Forward string `key:"forward" format:"url" doc:"URL of the agent's own card, or the part before /.well-known/agent-card.json."`
 	Agent   string `key:"agent" format:"url" doc:"Public URL of the agent at its gateway, the issuer of contexts."`
-	ID      string `key:"id" format:"id" doc:"Its id there, the audience of contexts; the last part of agent without."`
+	ID      string `key:"id" format:"id" doc:"Its id there, the audience of contexts. Absent: the last part of agent."`
 }
 
 // AttachTable returns the table of all settings, for docs/how-to/attach.md.

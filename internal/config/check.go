@@ -314,7 +314,7 @@ func (k checker) checkModes(at string, a Agent) {
 	}
 }
 
-// maximumDegraded is how long calls may go on without a record at a time.
+// maximumDegraded is how long calls may continue without a record at a time.
 const maximumDegraded = 24 * time.Hour
 
 // checkEvidence wants bodies that can be erased, and gaps that can be recorded.

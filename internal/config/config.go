@@ -16,58 +16,58 @@ type Config struct {
 	Listen    string                         `key:"listen" default:"127.0.0.1:8700" format:"address" doc:"Address that serve listens on, host:port."`
 	Issuer    Issuer                         `key:"issuer" doc:"The issuing side."`
 	Store     Store                          `key:"store" doc:"Where state and evidence are kept."`
-	Identity  Identity                       `key:"identity" doc:"Whom to believe: sessions, calling agents, built-in users."`
+	Identity  Identity                       `key:"identity" doc:"Trusted identities: sessions, calling agents, built-in users."`
 	Agents    []Agent                        `key:"agents" doc:"The protected agents."`
-	Offers    map[string][]Offer             `key:"offers" doc:"Per agent, the grants that can be asked for."`
-	Scopes    map[string]map[string][]string `key:"scopes" doc:"Per calling agent and protected agent, the operations (grant/operation) that stand in for a capability in mode scoped. An empty list allows nothing."`
-	Skills    map[string][]Skill             `key:"skills" doc:"Per agent, which operation each skill is."`
+	Offers    map[string][]Offer             `key:"offers" doc:"Per agent, the grants that callers can request."`
+	Scopes    map[string]map[string][]string `key:"scopes" doc:"Per calling agent and protected agent, the operations (grant/operation) that need no capability in mode scoped. An empty list allows nothing."`
+	Skills    map[string][]Skill             `key:"skills" doc:"Per agent, the operation of each skill."`
 	Plans     []Plan                         `key:"plans" doc:"Paths of delegations. A call along a plan is refused while the path does not hold (docs/reference/cards.md)."`
 	Resources map[string]Resources           `key:"resources" doc:"Per agent, the catalogue of its resources."`
 	Policies  []Path                         `key:"policies" doc:"Cedar policy files; patterns with * are allowed."`
-	Approvals Approvals                      `key:"approvals" doc:"How people log in to the pages on which they answer."`
-	Evidence  Evidence                       `key:"evidence" doc:"What is recorded, and how safely."`
-	Telemetry Telemetry                      `key:"telemetry" doc:"What is counted and traced for those who run the server."`
-	Proxies   Proxies                        `key:"proxies" doc:"The proxies in front of the server, as far as they are believed about the addresses of their clients."`
-	Limits    Limits                         `key:"limits" doc:"What callers may use up."`
-	Defaults  Defaults                       `key:"defaults" doc:"What holds where an agent says nothing else."`
-	Include   []Path                         `key:"include" doc:"Further files; patterns with * are allowed. Lists are joined, and nothing may be set twice. Only the main file includes."`
+	Approvals Approvals                      `key:"approvals" doc:"How people log in to the approval pages, and who answers."`
+	Evidence  Evidence                       `key:"evidence" doc:"The evidence log: contents, signatures, witnesses."`
+	Telemetry Telemetry                      `key:"telemetry" doc:"Metrics and traces for operators."`
+	Proxies   Proxies                        `key:"proxies" doc:"Proxies in front of the server that are trusted to report the addresses of their clients."`
+	Limits    Limits                         `key:"limits" doc:"Limits on callers."`
+	Defaults  Defaults                       `key:"defaults" doc:"Defaults for agents."`
+	Include   []Path                         `key:"include" doc:"Further files; patterns with * are allowed. Lists are joined. A key must not be set twice. Only the main file can include others."`
 }
 
 // Issuer is the issuing side.
 type Issuer struct {
 	URL             string        `key:"url" default:"http://127.0.0.1:8700" format:"origin" doc:"Public base URL; agents live at URL/agents/ID."`
-	Directory       Path          `key:"directory" default:"powerbox-data" doc:"Where keys (mode 0600) and the store are, relative to the file."`
-	PassphraseFile  Path          `key:"passphrase_file" doc:"File with the passphrase under which the keys in directory are encrypted (age); at least 12 bytes, white space around it is left out. Keys that stand in the clear are encrypted at the next start. Absent: they stand in the clear, mode 0600."`
+	Directory       Path          `key:"directory" default:"powerbox-data" doc:"Folder of the keys (mode 0600) and the store, relative to the file."`
+	PassphraseFile  Path          `key:"passphrase_file" doc:"File with the passphrase that encrypts the keys in directory (age): at least 12 bytes, white space around it is ignored. The next start encrypts plain keys. Absent: keys are plain files of mode 0600."`
 	MaximumLifetime time.Duration `key:"maximum_lifetime" default:"1h" doc:"Longest lifetime of a capability (SEP-8)."`
-	Feed            Feed          `key:"feed" doc:"The signed feed of revocations and freezes, for gateways apart from the server."`
-	TLS             TLS           `key:"tls" doc:"How serve speaks TLS, at every address but that of telemetry. The files are read again when they change, or on SIGHUP. Without a certificate it speaks plain HTTP, for loopback or behind a proxy that terminates TLS."`
+	Feed            Feed          `key:"feed" doc:"The signed feed of revocations and freezes, for remote gateways."`
+	TLS             TLS           `key:"tls" doc:"TLS of serve, at every address except that of telemetry. The server reads the files again when they change, or on SIGHUP. Without a certificate it speaks plain HTTP, for loopback or behind a proxy that terminates TLS."`
 }
 
 // Feed is the signed feed of revocations and freezes.
 type Feed struct {
 	Heartbeat time.Duration `key:"heartbeat" default:"5s" doc:"Time between two heartbeats; at most 15s."`
-	Streams   int           `key:"streams" default:"1024" min:"1" max:"100000" doc:"How many followers are served at once."`
-	Relays    []FeedRelay   `key:"relays" doc:"Relays that may follow the feed (powerbox relay), and do nothing else here."`
+	Streams   int           `key:"streams" default:"1024" min:"1" max:"100000" doc:"Number of followers at once."`
+	Relays    []FeedRelay   `key:"relays" doc:"Relays that may follow the feed (powerbox relay). They can do nothing else here."`
 }
 
 // FeedRelay is a relay of the feed.
 type FeedRelay struct {
 	Name      string `key:"name" required:"true" format:"id" doc:"Its name."`
-	TokenFile Path   `key:"token_file" required:"true" doc:"File with the bearer token by which it follows, at least 32 bytes; white space around it is left out."`
+	TokenFile Path   `key:"token_file" required:"true" doc:"File with its bearer token, at least 32 bytes; white space around it is ignored."`
 }
 
 // TLS is how the server proves itself and what it asks of callers.
 type TLS struct {
 	Certificate Path `key:"certificate" doc:"PEM file with the server's certificate chain."`
 	Key         Path `key:"key" doc:"PEM file with its private key."`
-	ClientCA    Path `key:"client_ca" doc:"PEM file with the authorities for client certificates. A caller may then be the holder of a certificate (identity.callers, mtls or spiffe)."`
+	ClientCA    Path `key:"client_ca" doc:"PEM file with the authorities for client certificates. A caller can then be the holder of a certificate (identity.callers, mtls or spiffe)."`
 }
 
 // Identity says whom to believe.
 type Identity struct {
 	Providers []Provider   `key:"providers" doc:"Issuers of sessions (OpenID Connect, OAuth 2.0 JWT access tokens)."`
-	Callers   []CallerRule `key:"callers" doc:"Names of calling agents, by what they prove."`
-	Guards    []Guard      `key:"guards" doc:"Programs that enforce in their own process and ask at /access/v1 before they act (docs/how-to/guards.md)."`
+	Callers   []CallerRule `key:"callers" doc:"Names of calling agents, by the key, client or certificate that they prove."`
+	Guards    []Guard      `key:"guards" doc:"Programs that enforce in their own process: they ask at /access/v1 before they act (docs/how-to/guards.md)."`
 	Dev       []DevUser    `key:"dev" doc:"Built-in users, for experiments: only with serve --dev."`
 }
 
@@ -75,8 +75,8 @@ type Identity struct {
 type Provider struct {
 	Issuer      string   `key:"issuer" required:"true" format:"url" doc:"The iss claim, compared exactly."`
 	Audience    []string `key:"audience" doc:"Audiences that are accepted besides the agent's own URL."`
-	JWKSFile    Path     `key:"jwks_file" doc:"Key set on disk. Without it and jwks_url, the issuer's discovery document says where the keys are."`
-	JWKSURL     string   `key:"jwks_url" format:"url" doc:"Key set to fetch."`
+	JWKSFile    Path     `key:"jwks_file" doc:"Key set on disk. Absent, and without jwks_url: the issuer's discovery document names the key set."`
+	JWKSURL     string   `key:"jwks_url" format:"url" doc:"URL of the key set."`
 	Principal   string   `key:"principal" default:"user:{sub}" doc:"Name of the principal, with one claim in braces."`
 	GroupsClaim string   `key:"groups_claim" default:"groups" doc:"Claim that lists groups; /a/b is a JSON pointer."`
 	RolesClaim  string   `key:"roles_claim" default:"roles" doc:"Claim that lists roles; /a/b is a JSON pointer."`
@@ -96,9 +96,9 @@ type CallerRule struct {
 // Guard is a program that asks for decisions.
 type Guard struct {
 	Name      string   `key:"name" required:"true" format:"id" doc:"Its name."`
-	TokenFile Path     `key:"token_file" required:"true" doc:"File with the bearer token by which it asks, at least 32 bytes; white space around it is left out."`
-	Agents    []string `key:"agents" doc:"Calling agents whose attempts it may ask about, by their names in scopes. None: only attempts that show a capability."`
-	Users     bool     `key:"users" doc:"It may ask about users, with the roles, groups and attributes that it says they have: policies believe them."`
+	TokenFile Path     `key:"token_file" required:"true" doc:"File with its bearer token, at least 32 bytes; white space around it is ignored."`
+	Agents    []string `key:"agents" doc:"Calling agents whose attempts it may ask about, by their names in scopes. Empty: only attempts that show a capability."`
+	Users     bool     `key:"users" doc:"It may ask about users, and state their roles, groups and attributes, which policies then believe."`
 }
 
 // DevUser is a user with a fixed token.
@@ -113,81 +113,81 @@ type DevUser struct {
 // Agent is one protected agent.
 type Agent struct {
 	ID               string      `key:"id" required:"true" format:"id" doc:"Name of the agent: letters a-z, digits and '-'."`
-	Upstream         string      `key:"upstream" format:"url" doc:"URL of the agent behind; of an MCP server, its endpoint. Required but for protocol: local."`
-	Headers          []string    `key:"headers" doc:"Headers of callers that pass to the agent beside those of the protocols, content negotiation and tracing, such as X-Api-Key where the agent itself reads one. What frameworks believe of a proxy does not belong here."`
-	UpstreamHosts    []string    `key:"upstream_hosts" doc:"Hosts that the agent's card may name for its interfaces beside that of upstream, on this machine and in private networks too; *.example.org is every host below it. To hosts that are neither, calls go on public addresses alone."`
-	Protocol         string      `key:"protocol" default:"a2a" enum:"a2a,mcp,local" doc:"What the agent speaks: A2A; mcp for an MCP server over Streamable HTTP, whose tools are its skills (docs/how-to/mcp.md); local for an agent or tools inside a program that asks here before it acts (docs/how-to/guards.md): nothing is forwarded to it."`
-	MCP              AgentMCP    `key:"mcp" doc:"What of an MCP server is there beside its tools."`
-	GatewayURL       string      `key:"gateway_url" format:"origin" doc:"Public base URL of the agent's gateways, where they are apart from the server (powerbox gateway); the agent then lives at URL/agents/ID. Default: the server is its gateway."`
+	Upstream         string      `key:"upstream" format:"url" doc:"URL of the protected agent, or endpoint of the MCP server. Required except for protocol: local."`
+	Headers          []string    `key:"headers" doc:"Headers of callers that pass to the agent, in addition to those of the protocols, content negotiation and tracing. An example is X-Api-Key, if the agent reads it. Do not list headers that frameworks trust from a proxy."`
+	UpstreamHosts    []string    `key:"upstream_hosts" doc:"Hosts that the agent's card may name for its interfaces, in addition to that of upstream, also on this machine and in private networks. *.example.org is every host below it. Other hosts are called only at public addresses."`
+	Protocol         string      `key:"protocol" default:"a2a" enum:"a2a,mcp,local" doc:"Protocol of the agent. a2a: A2A. mcp: an MCP server over Streamable HTTP, whose tools are its skills (docs/how-to/mcp.md). local: an agent or tools inside a program that asks here before it acts (docs/how-to/guards.md); the gateway forwards nothing to it."`
+	MCP              AgentMCP    `key:"mcp" doc:"Methods of an MCP server that are available in addition to its tools."`
+	GatewayURL       string      `key:"gateway_url" format:"origin" doc:"Public base URL of the agent's remote gateways (powerbox gateway); the agent is then at URL/agents/ID. Default: the server is its gateway."`
 	GRPC             AgentGRPC   `key:"grpc" doc:"Calls by gRPC. JSON-RPC and HTTP+JSON need no setting."`
-	Connections      string      `key:"upstream_connections" default:"shared" enum:"shared,fresh" doc:"Whether calls of different callers go to the agent on the same connections, one after the other (shared), or each on one of its own (fresh), for an agent that may take one request for two. gRPC is shared in both."`
-	TLS              UpstreamTLS `key:"tls" doc:"How the agent is reached over TLS, by every binding. With any of these set it is reached over TLS alone. Files are read again when they change."`
-	Push             AgentPush   `key:"push" doc:"Where callers may have events posted to."`
-	Mode             string      `key:"mode" enum:"observe,scoped,prefer,require" doc:"How much is enforced (SEP-18). Default: defaults.mode."`
-	Modes            []ModeRule  `key:"modes" doc:"Other modes for some callers, or for calls about some grants; the first that fits counts. An operator's powerbox mode goes over them."`
-	Canary           int         `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, that the mode holds for; the others are observed. A caller always gets the same."`
-	Enforces         string      `key:"enforces" default:"none" enum:"none,context" doc:"Whether the agent itself enforces the signed context (context) or not (none)."`
+	Connections      string      `key:"upstream_connections" default:"shared" enum:"shared,fresh" doc:"Whether calls of different callers use the same connections to the agent one after the other (shared), or one connection each (fresh). Use fresh for an agent that may read one request as two. gRPC is always shared."`
+	TLS              UpstreamTLS `key:"tls" doc:"TLS to the agent, for every binding. If any of these is set, the gateway calls the agent only over TLS. Files are read again when they change."`
+	Push             AgentPush   `key:"push" doc:"Addresses to which callers may have events posted."`
+	Mode             string      `key:"mode" enum:"observe,scoped,prefer,require" doc:"Mode: how much is enforced (SEP-18). Default: defaults.mode."`
+	Modes            []ModeRule  `key:"modes" doc:"Other modes for some callers, or for calls about some grants; the first match counts. powerbox mode takes precedence."`
+	Canary           int         `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, for which the mode holds; the others are observed. The same caller always gets the same mode."`
+	Enforces         string      `key:"enforces" default:"none" enum:"none,context" doc:"Whether the agent enforces the signed context (context) or not (none)."`
 	AdmitFreeText    string      `key:"admit_free_text" enum:"unsafe" doc:"unsafe admits free text under a capability with constrained operations, although the agent enforces nothing; every record says so."`
-	Authorization    AgentScopes `key:"authorization" doc:"What the agent's card says under the authorization extension (urn:a2a:ext:authorization:v1), and what is then so."`
+	Authorization    AgentScopes `key:"authorization" doc:"The authorization extension (urn:a2a:ext:authorization:v1) on the agent's card, and its enforcement."`
 	AgentAuth        AgentAuth   `key:"agent_auth" doc:"Makes the agent a provider of the Agent Auth Protocol, at the server's own URL."`
-	GRPCTenants      string      `key:"grpc_tenants" default:"dropped" enum:"dropped,read" doc:"Whether the agent reads the tenant of CancelTask and SubscribeToTask over gRPC. What is built on a2a-go up to 2.4.0 does not, and takes them for the task of that id which is in no tenant: dropped refuses them where that one is somebody else's."`
-	ClientContexts   bool        `key:"client_contexts" doc:"Callers may choose the id of a new context, which is then theirs; otherwise a context that did not come from the agent is none. In a tenant only where the card has that tenant or declares multi_tenant. Only for an agent whose contexts all began behind its gateway: one that it made before would be whose who names it first."`
-	Required         []string    `key:"required" doc:"Operations (grant/operation) that free text needs. None: free text is refused."`
-	RefuseUndeclared bool        `key:"refuse_undeclared" doc:"In mode prefer, refuse callers that use ambient authority without saying so."`
-	NeedsExtension   bool        `key:"extension_required" doc:"Callers must ask for the extension (A2A-Extensions); the card says so, and others get ExtensionSupportRequired (EXT-36)."`
+	GRPCTenants      string      `key:"grpc_tenants" default:"dropped" enum:"dropped,read" doc:"Whether the agent reads the tenant of CancelTask and SubscribeToTask over gRPC. Agents on a2a-go up to 2.4.0 do not: they take the task of that id that is in no tenant. dropped refuses such a call if that task belongs to another caller."`
+	ClientContexts   bool        `key:"client_contexts" doc:"Callers may choose the id of a new context, which then belongs to them. Otherwise the gateway knows only contexts from the agent. In a tenant only if the card has that tenant or declares multi_tenant. Use it only if all contexts of the agent began behind its gateway: an older context would belong to the first caller that names it."`
+	Required         []string    `key:"required" doc:"Operations (grant/operation) that free text needs. Empty: free text is refused."`
+	RefuseUndeclared bool        `key:"refuse_undeclared" doc:"In mode prefer, refuse callers that use ambient authority without declaring it."`
+	NeedsExtension   bool        `key:"extension_required" doc:"Callers must request the extension (A2A-Extensions). The card says so, and others get ExtensionSupportRequired (EXT-36)."`
 	DenyStatus       int         `key:"deny_status" default:"200" enum:"200,403" doc:"HTTP status of a JSON-RPC denial; many clients lose the body of a 403."`
-	Invoke           string      `key:"invoke" default:"message" enum:"message,native" doc:"Whether a2a/skill/invoke reaches the agent as a message or as it is."`
-	UnknownMethods   []string    `key:"unknown_methods" doc:"Methods beyond A2A that are let through."`
-	CardLegacyMember bool        `key:"card_legacy_member" default:"true" doc:"Emit capabilityGrants at the top level of the card, too (SEP-1)."`
-	CardKeys         Path        `key:"card_keys" doc:"JWKS file. The agent's card must then be signed by one of its keys; nothing in the card adds to them. Absent: no signature is asked for."`
-	Drift            string      `key:"drift" default:"record" enum:"ignore,record,block" doc:"What becomes of what the agent does and its card does not declare: streams, streamed messages, push notifications, its extended card, paused tasks, another protocol version. record: it stands in the outcome of the call. block: that, and the caller does not get it."`
-	CardPin          Path        `key:"card_pin" doc:"File with the agent's card as it was agreed to. A card that offers or reaches more than this one (powerbox card diff calls it widening) is not used until the file is replaced, which is the consent; what a card drops is gone at once. Absent: any card of the agent is used."`
-	Trust            string      `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent must have reached for whatever it asks of this one, but for ending a task (docs/reference/scores.md). Its score is that of the protected agent of the same name; who is none has none. Absent: no level."`
-	Bodies           AgentBodies `key:"bodies" doc:"What is kept beside the records of the agent's calls, and can be erased without touching them (docs/how-to/operations.md). Default: nothing; records have the names and kinds of arguments (evidence.arguments)."`
-	Degraded         Degraded    `key:"degraded" doc:"What goes on while records cannot be written. Default: nothing."`
+	Invoke           string      `key:"invoke" default:"message" enum:"message,native" doc:"Whether a2a/skill/invoke reaches the agent as a message or unchanged."`
+	UnknownMethods   []string    `key:"unknown_methods" doc:"Methods beyond A2A that the gateway forwards."`
+	CardLegacyMember bool        `key:"card_legacy_member" default:"true" doc:"Also write capabilityGrants at the top level of the card (SEP-1)."`
+	CardKeys         Path        `key:"card_keys" doc:"JWKS file. One of its keys must sign the agent's card; the card cannot add keys. Absent: no signature is needed."`
+	Drift            string      `key:"drift" default:"record" enum:"ignore,record,block" doc:"How to treat undeclared behaviour of the agent: streams, streamed messages, push notifications, its extended card, paused tasks, another protocol version. record: the outcome of the call names it. block: also, the caller does not get it."`
+	CardPin          Path        `key:"card_pin" doc:"File with the accepted card of the agent. The gateway does not use a card that offers or reaches more (widening, in powerbox card diff) until you replace the file, which is the consent. Features that a card drops are gone at once. Absent: any card of the agent is used."`
+	Trust            string      `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent needs for every call except ending a task (docs/reference/scores.md). Its score is that of the protected agent of the same name; other callers have none. Absent: no level."`
+	Bodies           AgentBodies `key:"bodies" doc:"Bodies to keep beside the records of the agent's calls; they can be erased without changing the records (docs/how-to/operations.md). Default: nothing; records have the names and kinds of arguments (evidence.arguments)."`
+	Degraded         Degraded    `key:"degraded" doc:"Calls that continue while records cannot be written. Default: none."`
 	TrustRoots       []TrustRoot `key:"trust_roots" doc:"Other issuers whose capabilities are accepted, recorded as foreign. Default: none."`
 }
 
 // AgentMCP is what of an MCP server is there beside its tools.
 type AgentMCP struct {
-	Methods        map[string]string `key:"methods" doc:"Operations (grant/operation) that methods beside tools/call need, by method: resources/read, resources/subscribe, resources/unsubscribe, prompts/get, completion/complete. Their parameters are the operation's arguments; subscriptions/listen has that of resources/subscribe for every resource. One that is not named is refused, and nothing is listed for it."`
-	ServerRequests []string          `key:"server_requests" doc:"Methods that the server may call at its clients: sampling/createMessage, elicitation/create, roots/list, ping. None: its requests are refused in the client's place."`
+	Methods        map[string]string `key:"methods" doc:"Operations (grant/operation) that other methods than tools/call need, by method: resources/read, resources/subscribe, resources/unsubscribe, prompts/get, completion/complete. Their parameters are the operation's arguments. subscriptions/listen needs that of resources/subscribe for every resource. A method that is not named is refused, and its items are not listed."`
+	ServerRequests []string          `key:"server_requests" doc:"Methods that the server may call at its clients: sampling/createMessage, elicitation/create, roots/list, ping. Empty: the gateway refuses its requests."`
 }
 
 // AgentBodies is what is kept beside records. A record holds a commitment to it,
 // under a key that is erased with it.
 type AgentBodies struct {
-	Keep      string        `key:"keep" default:"none" enum:"none,arguments" doc:"arguments keeps the arguments of named skills as they were sent, up to 512KiB; more is refused."`
-	Retention time.Duration `key:"retention" default:"720h" doc:"How long they are kept; then they are erased, and the records stay."`
+	Keep      string        `key:"keep" default:"none" enum:"none,arguments" doc:"arguments keeps the arguments of named skills as they were sent, up to 512KiB. Larger calls are refused."`
+	Retention time.Duration `key:"retention" default:"720h" doc:"How long to keep them. Then they are erased, and the records stay."`
 }
 
-// Degraded is what the operator lets go on although it cannot be recorded
+// Degraded is what the operator lets continue although it cannot be recorded
 // (EXT-27).
 type Degraded struct {
-	Calls string        `key:"calls" default:"none" enum:"none,reads" doc:"reads lets calls go on that are allowed and known to change nothing; each is logged, and how many they were is recorded as soon as that can be. Not for an agent whose gateways are apart from the server."`
-	For   time.Duration `key:"for" default:"15m" doc:"How long at a time, from the first record that could not be written; up to 24h. After that nothing goes on."`
+	Calls string        `key:"calls" default:"none" enum:"none,reads" doc:"reads lets allowed calls continue that are known to change nothing. Each is logged, and their number is recorded as soon as possible. Not for an agent with remote gateways."`
+	For   time.Duration `key:"for" default:"15m" doc:"How long, from the first record that could not be written; up to 24h. After that all calls are refused."`
 }
 
 // ModeRule is the mode of one caller, or of calls about one grant.
 type ModeRule struct {
 	Caller string `key:"caller" format:"id" doc:"Name of a calling agent, as in identity.callers. A caller that does not prove its name has the agent's mode."`
-	Grant  string `key:"grant" format:"grant" doc:"Grant of the agent: calls that name a skill of it and nothing else. Free text has the agent's mode."`
-	Mode   string `key:"mode" required:"true" enum:"observe,scoped,prefer,require" doc:"How much is enforced for them."`
-	Canary int    `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, that it holds for; the others are observed."`
+	Grant  string `key:"grant" format:"grant" doc:"Grant of the agent: the rule is for calls that name only skills of this grant. Free text has the agent's mode."`
+	Mode   string `key:"mode" required:"true" enum:"observe,scoped,prefer,require" doc:"Mode for these calls."`
+	Canary int    `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, for which the rule holds; the others are observed."`
 }
 
 // AgentGRPC is where calls by gRPC are taken. Their paths name no agent, so that
 // each agent has an address of its own.
 type AgentGRPC struct {
-	Listen   string `key:"listen" format:"address" doc:"Address on which calls by gRPC to this agent are taken, host:port. Absent: gRPC is not taken, and not on the card."`
-	Address  string `key:"address" format:"address" doc:"host:port that clients use. Default: listen."`
-	Upstream string `key:"upstream" format:"url" doc:"Where the agent takes gRPC, http for HTTP/2 without TLS. Default: what its card says, with TLS but on loopback."`
+	Listen   string `key:"listen" format:"address" doc:"Address for gRPC calls to this agent, host:port. Absent: no gRPC, also not on the card."`
+	Address  string `key:"address" format:"address" doc:"Address that clients use, host:port. Default: listen."`
+	Upstream string `key:"upstream" format:"url" doc:"URL of the agent's gRPC; http means HTTP/2 without TLS. Default: the URL on its card, with TLS except on loopback."`
 }
 
 // UpstreamTLS is how an agent is reached over TLS.
 type UpstreamTLS struct {
 	CA          Path   `key:"ca" doc:"PEM file with the authorities that sign the agent's certificate. Absent: those of the system."`
-	Certificate Path   `key:"certificate" doc:"PEM file with the certificate chain that is shown to the agent (mTLS)."`
+	Certificate Path   `key:"certificate" doc:"PEM file with the certificate chain to show to the agent (mTLS)."`
 	Key         Path   `key:"key" doc:"PEM file with its private key."`
 	ServerName  string `key:"server_name" doc:"Name that the agent's certificate must have. Absent: the host of its URL."`
 }
@@ -195,22 +195,22 @@ type UpstreamTLS struct {
 // AgentScopes are the parameters of the authorization extension (EXT-1). They
 // bind: what the card says is enforced (EXT-42).
 type AgentScopes struct {
-	Model            string              `key:"model" default:"CAPABILITY" enum:"CAPABILITY,ROLE,ATTRIBUTE" doc:"The authorization model (EXT-2). With CAPABILITY nothing is enforced as allowed without a capability. With ROLE or ATTRIBUTE a session needs none for the operations that policy allows its user on the agent itself, by the roles or attributes that the identity provider says."`
-	Roles            map[string][]string `key:"roles" doc:"What roles may do: per role grants, or operations as grant/operation. The same as policies that permit it on every resource."`
-	Compliance       []string            `key:"compliance" doc:"Compliance labels of the agent, such as soc2 or eu-ai-act-high-risk, as the card then shows them; nothing here checks them (EXT-40)."`
-	RequiredScopes   []string            `key:"required_scopes" doc:"Scopes that every call needs, beside what it does: GRANT.OPERATION of the agent's offers, with ':' as a dot."`
-	Delegation       bool                `key:"delegation" default:"true" doc:"Whether chains of delegation links are accepted."`
-	MaxDepth         int                 `key:"max_delegation_depth" default:"16" min:"0" max:"16" doc:"How many links a chain may have; a grant may allow fewer. 0 accepts none."`
-	EvidenceRequired bool                `key:"evidence_required" doc:"Callers must ask for the extension (A2A-Extensions), by which they say that they know of the evidence: every answer names its record. Not for an MCP server, whose clients ask for no extensions."`
+	Model            string              `key:"model" default:"CAPABILITY" enum:"CAPABILITY,ROLE,ATTRIBUTE" doc:"Authorization model (EXT-2). CAPABILITY: every call needs a capability. ROLE or ATTRIBUTE: a session needs none for operations that policy allows its user on the agent itself, by the roles or attributes from the identity provider."`
+	Roles            map[string][]string `key:"roles" doc:"Grants, or operations as grant/operation, of each role. It is the same as policies that permit them on every resource."`
+	Compliance       []string            `key:"compliance" doc:"Compliance labels for the agent's card, such as soc2 or eu-ai-act-high-risk. Powerbox does not check them (EXT-40)."`
+	RequiredScopes   []string            `key:"required_scopes" doc:"Scopes that every call needs in addition to its operation: GRANT.OPERATION of the agent's offers, with ':' as a dot."`
+	Delegation       bool                `key:"delegation" default:"true" doc:"Whether to accept chains of delegation links."`
+	MaxDepth         int                 `key:"max_delegation_depth" default:"16" min:"0" max:"16" doc:"Longest chain of links; a grant may allow fewer. 0 accepts none."`
+	EvidenceRequired bool                `key:"evidence_required" doc:"Callers must request the extension (A2A-Extensions), which declares that they know of the evidence: every answer names its record. Not for an MCP server, whose clients request no extensions."`
 }
 
 // AgentPush says where events of an agent's tasks may be posted to. Without a
 // relay they leave the agent without passing the gateway.
 type AgentPush struct {
-	Hosts    []string `key:"hosts" doc:"Hosts that events may be posted to; *.example.org is every host below it. Absent: every public host."`
-	Private  bool     `key:"private" doc:"Whether addresses of this machine and of private networks are admitted, also without TLS."`
-	Relay    bool     `key:"relay" doc:"Whether events pass the gateway: the agent gets the gateway's address in the place of the caller's, and every event is decided and recorded before it is posted. Not in mode observe."`
-	RelayVia string   `key:"relay_via" format:"url" doc:"Base URL at which the agent reaches the gateway, where that is not the public one, such as http://127.0.0.1:8443."`
+	Hosts    []string `key:"hosts" doc:"Hosts to which events may be posted; *.example.org is every host below it. Absent: every public host."`
+	Private  bool     `key:"private" doc:"Whether to admit addresses of this machine and of private networks, also without TLS."`
+	Relay    bool     `key:"relay" doc:"Whether events pass the gateway: the agent gets the gateway's address instead of the caller's, and the gateway decides and records every event before it posts it. Not in mode observe."`
+	RelayVia string   `key:"relay_via" format:"url" doc:"Base URL at which the agent reaches the gateway, if it is not the public one, such as http://127.0.0.1:8443."`
 }
 
 // TrustRoot is another issuer whose capabilities an agent accepts.
@@ -222,93 +222,93 @@ type TrustRoot struct {
 // Offer is one grant that can be asked for (SEP-1).
 type Offer struct {
 	ID              string        `key:"id" required:"true" format:"grant" doc:"Name of the grant, such as documents:read."`
-	Description     string        `key:"description" doc:"What it is for, in a sentence for people."`
+	Description     string        `key:"description" doc:"Description in one sentence, for people."`
 	Operations      []string      `key:"operations" required:"true" doc:"Its operations; [\"*\"] is every operation that a skill of the agent maps to under it."`
 	Attenuable      bool          `key:"attenuable" default:"true" doc:"Whether a holder may narrow and delegate it."`
-	Requires        []string      `key:"requires" doc:"Grants of the agent that have to be held with it (SEP-2)."`
+	Requires        []string      `key:"requires" doc:"Grants of the agent that must be held with it (SEP-2)."`
 	Legacy          bool          `key:"legacy" doc:"Wraps a service without capability support: by reference only, never attenuable (SEP-3)."`
 	MaximumLifetime time.Duration `key:"maximum_lifetime" doc:"Longest lifetime. Default: issuer.maximum_lifetime."`
-	MaximumDepth    int           `key:"maximum_depth" default:"3" min:"0" max:"16" doc:"How often it may be delegated on."`
+	MaximumDepth    int           `key:"maximum_depth" default:"3" min:"0" max:"16" doc:"How often a holder may delegate it."`
 	// Budgets, which have the capability stay by reference.
-	Uses int                       `key:"uses" min:"0" max:"1000000000" doc:"How often one capability of it can be used in all, with everything that is narrowed from it; 0 for no bound. Skills, tools and messages count, once each, also where a stream answers; reading, following and ending tasks, and what MCP does beside calls, do not. A capability with a budget has no token: it is presented by its id."`
-	Sum  map[string]powerbox.Value `key:"sum" doc:"Per argument, the most that all uses of one capability of it may add up to, with everything that is narrowed from it. Free text, which nobody can add up, is refused under it."`
+	Uses int                       `key:"uses" min:"0" max:"1000000000" doc:"Total number of uses of one capability and all that is narrowed from it; 0 for no limit. Each call of a skill or tool and each message counts once, also if a stream answers. Reading, following and ending tasks and other methods of MCP do not count. A capability with a budget has no token: callers present its id."`
+	Sum  map[string]powerbox.Value `key:"sum" doc:"Per argument, the largest sum over all uses of one capability and all that is narrowed from it. Free text has no sum and is refused."`
 }
 
 // Skill says which operation a skill is.
 type Skill struct {
 	Skill     string                `key:"skill" required:"true" doc:"Id of the skill, as in the agent's card."`
 	Grant     string                `key:"grant" required:"true" doc:"Grant that has the operation."`
-	Operation string                `key:"operation" required:"true" format:"operation" doc:"The one operation that the skill is."`
-	Handle    string                `key:"handle" doc:"Argument that names a resource by its handle."`
-	Trust     string                `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent must have reached for this operation, as in agents.trust, where that is lower; free text that could ask for it needs it too."`
-	Effect    string                `key:"effect" default:"write" enum:"read,write" doc:"Whether it changes anything."`
-	Approval  bool                  `key:"approval" doc:"A person has to approve every single call of it: the gateway holds the call back and answers with a task in AUTH_REQUIRED. approvals.rules say who; the user behind, where no rule does."`
+	Operation string                `key:"operation" required:"true" format:"operation" doc:"Operation of the skill."`
+	Handle    string                `key:"handle" doc:"Argument that contains the handle of a resource."`
+	Trust     string                `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent needs for this operation, if it is higher than agents.trust. Free text that could request the operation needs it too."`
+	Effect    string                `key:"effect" default:"write" enum:"read,write" doc:"Whether the skill changes anything."`
+	Approval  bool                  `key:"approval" doc:"A person must approve every call of it: the gateway holds the call and answers with a task in AUTH_REQUIRED. approvals.rules say who; without a rule, the user for whom the agent acts."`
 	Arguments map[string]Constraint `key:"arguments" doc:"All arguments that the skill takes, each with a constraint: a call has exactly these. Absent: any. Skills of one operation must agree in arguments and handle."`
 }
 
 // Resources is the catalogue of one agent: exactly one of the two.
 type Resources struct {
 	File  Path             `key:"file" doc:"Catalogue file, YAML or JSON."`
-	Items []powerbox.Value `key:"items" doc:"The items themselves: collection, id, name, attributes."`
+	Items []powerbox.Value `key:"items" doc:"The items: collection, id, name, attributes."`
 }
 
 // Evidence says what is recorded.
 type Evidence struct {
 	Origin     string `key:"origin" format:"log" doc:"Name of the log in its checkpoints. Default: host and path of issuer.url."`
 	Arguments  string `key:"arguments" default:"redacted" enum:"redacted,none,full" doc:"How much of the arguments records keep."`
-	Algorithm  string `key:"algorithm" default:"Ed25519" enum:"Ed25519,ES256,ML-DSA-87" doc:"What signs records. Each has a key of its own: changing it closes the key before and enrols the other, on record. ML-DSA-87 signatures have 4.6 KiB each; with signatures: batch few records need one."`
-	Retention  int    `key:"retention_years" default:"10" min:"1" max:"100" doc:"For how many years records must convince. Nothing is deleted when they are over; more than 10 need algorithm ML-DSA-87."`
-	Signatures string `key:"signatures" default:"record" enum:"record,batch" doc:"What is signed: every record, or of each agent's records that reach the disk together the last, which covers those before it."`
-	Durability string `key:"durability" default:"local" enum:"local" doc:"When an action may go on: local is after the gateway's own disk has the record."`
+	Algorithm  string `key:"algorithm" default:"Ed25519" enum:"Ed25519,ES256,ML-DSA-87" doc:"Algorithm that signs records. Each has its own key; a change closes the old key and enrols the new one, on record. ML-DSA-87 signatures have 4.6 KiB each; with signatures: batch few records need one."`
+	Retention  int    `key:"retention_years" default:"10" min:"1" max:"100" doc:"Years for which signatures must stay convincing. More than 10 need algorithm ML-DSA-87. Records are not deleted afterwards."`
+	Signatures string `key:"signatures" default:"record" enum:"record,batch" doc:"Which records are signed: every one (record), or the last of each agent's records in one commit (batch), which covers those before it."`
+	Durability string `key:"durability" default:"local" enum:"local" doc:"When an action may continue. local: after the gateway's own disk has the record."`
 
-	Witnesses        []Witness     `key:"witnesses" doc:"Who is asked to cosign the log's checkpoints (C2SP tlog-witness), best in other hands than the server. At start each is asked whether the store is behind or beside what it has cosigned; if it is, nothing is served."`
-	Quorum           int           `key:"quorum" default:"0" min:"0" max:"100" doc:"How many witnesses must have cosigned, more than half of them; 0 is just more than half."`
-	WitnessPeriod    time.Duration `key:"witness_period" default:"10s" doc:"Time between two rounds of asking; from 100ms to 1h."`
-	StartUnwitnessed string        `key:"start_unwitnessed" enum:"unsafe" doc:"unsafe lets serve start although fewer witnesses than the quorum answer: a store that was rolled back is then found only when they do."`
+	Witnesses        []Witness     `key:"witnesses" doc:"Witnesses that cosign the log's checkpoints (C2SP tlog-witness), preferably run by other people than the server. The server does not start if its store is behind, or differs from, the cosigned checkpoints."`
+	Quorum           int           `key:"quorum" default:"0" min:"0" max:"100" doc:"Number of witnesses that must have cosigned: more than half of them; 0 is the smallest such number."`
+	WitnessPeriod    time.Duration `key:"witness_period" default:"10s" doc:"Time between two rounds of cosigning; from 100ms to 1h."`
+	StartUnwitnessed string        `key:"start_unwitnessed" enum:"unsafe" doc:"unsafe lets serve start although fewer witnesses than the quorum answer. A rolled-back store is then found only when they answer."`
 }
 
 // Witness cosigns the checkpoints of the log.
 type Witness struct {
-	URL string `key:"url" required:"true" format:"origin" doc:"Where it takes checkpoints: what is in front of /add-checkpoint. Plain http goes to loopback and private addresses alone."`
+	URL string `key:"url" required:"true" format:"origin" doc:"Base URL of the witness, before /add-checkpoint. Plain http only for loopback and private addresses."`
 	Key string `key:"key" required:"true" doc:"Its key, as powerbox witness key prints it: NAME+HASH+BASE64."`
 }
 
 // Telemetry says what is counted and traced. No metric and no span names a
 // principal, an argument or a body.
 type Telemetry struct {
-	Listen string `key:"listen" format:"address" doc:"Address of the metrics for Prometheus, host:port, at /metrics without TLS and token: a loopback address, or one in a network of your own. Absent: none are kept."`
-	Traces bool   `key:"traces" doc:"Whether a span is made of every call and sent to where the OTEL_* variables of the environment say. The trace that a caller names goes on, and the agent behind gets ours."`
+	Listen string `key:"listen" format:"address" doc:"Address of the metrics for Prometheus, host:port, at /metrics without TLS and token. Use a loopback address, or one in a network of your own. Absent: no metrics."`
+	Traces bool   `key:"traces" doc:"Whether to send a span for every call to the exporter in the OTEL_* environment variables. The span continues the caller's trace, and the agent gets Powerbox's span as its parent."`
 }
 
 // Defaults hold where an agent says nothing else.
 type Defaults struct {
-	Mode        string        `key:"mode" default:"observe" enum:"observe,scoped,prefer,require" doc:"Mode of agents that name none."`
-	ProofWindow time.Duration `key:"proof_window" default:"30s" doc:"How far the time of a proof may be from ours, both ways."`
+	Mode        string        `key:"mode" default:"observe" enum:"observe,scoped,prefer,require" doc:"Mode of agents without one."`
+	ProofWindow time.Duration `key:"proof_window" default:"30s" doc:"Largest difference between the time of a proof and the server's clock, in both directions."`
 	BodyLimit   Size          `key:"body_limit" default:"4MiB" doc:"Largest request body."`
-	Drain       time.Duration `key:"drain" default:"10s" doc:"Time that calls and streams under way have to end, once the server is told to."`
-	DrainNotice time.Duration `key:"drain_notice" doc:"Time before that in which connections are still taken while /readyz says no, for a balancer to notice. Absent: none."`
+	Drain       time.Duration `key:"drain" default:"10s" doc:"Time for calls and streams in progress to end, after the server is told to stop."`
+	DrainNotice time.Duration `key:"drain_notice" doc:"Time before that in which the server still accepts connections while /readyz says no, so that a balancer notices. Absent: none."`
 	RequestRate int           `key:"request_rate" default:"1000" min:"0" max:"1000000" doc:"Requests per second and caller; 0 is no limit."`
 }
 
 // Proxies are the proxies in front of a listener that are believed.
 type Proxies struct {
-	Trusted []string `key:"trusted" format:"network" doc:"Networks of the proxies, such as 10.0.0.0/8 or 192.0.2.7. Absent: none is believed, and the address of a client is that of its connection."`
-	Address string   `key:"address" enum:"x-forwarded-for,forwarded,proxy-protocol" default:"x-forwarded-for" doc:"How they tell the address of a client. Only this one is read, so that a client cannot use another. With proxy-protocol (versions 1 and 2) a connection from them that begins with anything else is closed."`
+	Trusted []string `key:"trusted" format:"network" doc:"Networks of the proxies, such as 10.0.0.0/8 or 192.0.2.7. Absent: no proxy is trusted, and the address of a client is that of its connection."`
+	Address string   `key:"address" enum:"x-forwarded-for,forwarded,proxy-protocol" default:"x-forwarded-for" doc:"How the proxies report the address of a client. The server reads only this one, so that a client cannot use another. With proxy-protocol (versions 1 and 2) it closes a proxy's connection that begins with anything else."`
 }
 
 // Limits are what callers may use up at one listener, or one caller by itself.
 type Limits struct {
-	Connections int           `key:"connections" default:"8192" min:"1" max:"1000000" doc:"Connections at one address; further ones wait."`
-	PerAddress  int           `key:"connections_per_address" default:"4096" min:"0" max:"1000000" doc:"Connections of one client address at one of ours, for IPv6 of one network of 64 bits; further ones are closed at once. Half of limits.connections, so that no single address takes all. A proxy of proxies.trusted has no such limit: with proxy-protocol its clients have. 0 is no limit."`
+	Connections int           `key:"connections" default:"8192" min:"1" max:"1000000" doc:"Connections at one listening address; further ones wait."`
+	PerAddress  int           `key:"connections_per_address" default:"4096" min:"0" max:"1000000" doc:"Connections of one client address (for IPv6 a network of 64 bits) at one listening address; further ones are closed at once. The default is half of limits.connections, so that no single address takes all. A proxy of proxies.trusted has no such limit; with proxy-protocol its clients have it. 0 is no limit."`
 	Header      Size          `key:"header" default:"64KiB" doc:"Largest header of a request. A chain with its proof needs up to 8KiB."`
-	HeaderTime  time.Duration `key:"header_time" default:"10s" doc:"Time in which the header of a request has to come."`
-	IdleTime    time.Duration `key:"idle_time" default:"2m" doc:"Time after which a connection without a request is closed."`
-	BodyTime    time.Duration `key:"body_time" default:"30s" doc:"Time in which the body of a request has to come."`
-	Denials     int           `key:"denials" default:"120" min:"0" max:"1000000" doc:"Denials of one caller in a minute that are recorded one by one. Of more than that a part is recorded, with how many there were; 0 records all."`
-	Streams     int           `key:"streams" default:"256" min:"1" max:"1000000" doc:"Streams that one caller may have open."`
+	HeaderTime  time.Duration `key:"header_time" default:"10s" doc:"Time in which the header of a request must arrive."`
+	IdleTime    time.Duration `key:"idle_time" default:"2m" doc:"Time after which the server closes a connection without a request."`
+	BodyTime    time.Duration `key:"body_time" default:"30s" doc:"Time in which the body of a request must arrive."`
+	Denials     int           `key:"denials" default:"120" min:"0" max:"1000000" doc:"Denials of one caller in a minute that are recorded one by one. Of further denials a part is recorded, with their number. 0 records all."`
+	Streams     int           `key:"streams" default:"256" min:"1" max:"1000000" doc:"Open streams of one caller."`
 	// Calls that wait longer than that are turned away.
-	QueueTime time.Duration `key:"queue_time" default:"100ms" doc:"Time that a call waits to be decided while as many are decided as limits.deciding says. A call that would wait longer is turned away at once with 503 and Retry-After, and is counted and not recorded. 0s turns none away."`
-	Deciding  int           `key:"deciding" default:"0" min:"0" max:"1000000" doc:"Calls that one process decides and records at once; others wait for limits.queue_time. 0 is 128, or 32 for each processor where that is more."`
+	QueueTime time.Duration `key:"queue_time" default:"100ms" doc:"Time that a call waits to be decided while limits.deciding calls are in progress. A call that would wait longer is turned away at once with 503 and Retry-After. It is counted but not recorded. 0s turns none away."`
+	Deciding  int           `key:"deciding" default:"0" min:"0" max:"1000000" doc:"Calls that one process decides and records at once; others wait for limits.queue_time. 0 is 128, or 32 for each processor if that is more."`
 	// The deadline of everything that a call waits for.
-	DependencyTime time.Duration `key:"dependency_time" default:"5s" doc:"Time that a call waits for one dependency: a change of the store, the latest revocations of other nodes, a connection to an agent, and at a remote gateway an answer of the server, which has 2s at the most. After it the caller gets an error that says to try again."`
+	DependencyTime time.Duration `key:"dependency_time" default:"5s" doc:"Time that a call waits for one dependency: a change of the store, the latest revocations of other nodes, or a connection to an agent. At a remote gateway it also bounds an answer of the server (at most 2s). Afterwards the caller gets a retryable error."`
 }

@@ -6,7 +6,7 @@
 //   - The struct types are the one declaration: decoding, defaults, environment
 //     names, docs/reference/configuration.md and the published JSON Schema follow from
 //     them.
-//   - What is unknown is refused with the nearest known name; every problem is
+//   - Anything that is unknown is refused with the nearest known name; every problem is
 //     reported at once, each with file and line and what would be right.
 //   - Secrets show themselves to nobody but [Secret.Reveal].
 package config

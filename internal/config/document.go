@@ -12,18 +12,18 @@ import (
 
 const documentHead = `# Configuration
 
-One file, ` + "`powerbox.yaml`" + `, says everything. This page and
+One file, ` + "`powerbox.yaml`" + `, has all settings. This page and
 [powerbox.schema.json](powerbox.schema.json) are generated from the declarations
-in internal/config. For an editor that knows YAML, let the file begin with
+in internal/config. For editors that know YAML, begin the file with
 
     # yaml-language-server: $schema=powerbox.schema.json
 
-What is not known is refused with file, line and the nearest known name, and all
-problems are reported at once. YAML anchors, aliases and tags are not supported.
-Paths are relative to the file that they stand in. ` + "`[]`" + ` stands for each element
-of a list and NAME for any name. Settings with a variable can be set in the
-environment, which goes over the file.
-` + "`powerbox config print --effective`" + ` shows what holds, with secrets masked.
+The server rejects unknown keys and values, with file, line and the nearest known
+name. It reports all problems at once. YAML anchors, aliases and tags are not
+supported. Paths are relative to the file that contains them. ` + "`[]`" + ` stands for each
+element of a list and NAME for any name. A variable in the environment takes
+precedence over the file.
+` + "`powerbox config print --effective`" + ` shows the settings in force, with secrets masked.
 
 An operation is named ` + "`grant/operation`" + `, such as ` + "`documents:read/search`" + `. A
 constraint is an object with a constraint_type, as in

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A shell in which somebody uses powerbox agent, as docs/how-to/agent-auth-client.md has it, can start a
+// A shell in which someone uses powerbox agent, as docs/how-to/agent-auth-client.md has it, can start a
 // server; a setting that is none is still refused.
 func TestVariablesOfAgentsAreNoSettings(t *testing.T) {
 	read := func(string) ([]byte, error) {

@@ -8,16 +8,16 @@ import (
 
 // Plan is a path of delegations that an operator declares.
 type Plan struct {
-	ID            string    `key:"id" required:"true" format:"id" doc:"Name of the plan, which denials say."`
+	ID            string    `key:"id" required:"true" format:"id" doc:"Name of the plan, for denials."`
 	SharedContext bool      `key:"shared_context" doc:"Whether the origin relies on one context along the path: every agent on it must then declare context_reuse."`
 	Hops          []PlanHop `key:"hops" required:"true" doc:"The delegations, in order; at most 64."`
 }
 
 // PlanHop is one delegation of a plan.
 type PlanHop struct {
-	From  string    `key:"from" format:"id" doc:"Name of the agent that hands work over. Default: the agent that the hop before hands work to."`
-	To    string    `key:"to" required:"true" format:"id" doc:"Name of the agent that gets it."`
-	Needs PlanNeeds `key:"needs" doc:"What is needed of the agent that gets it, as powerbox card check --needs has it (docs/reference/cards.md)."`
+	From  string    `key:"from" format:"id" doc:"Name of the delegating agent. Default: the receiving agent of the hop before."`
+	To    string    `key:"to" required:"true" format:"id" doc:"Name of the receiving agent."`
+	Needs PlanNeeds `key:"needs" doc:"Needs that the receiving agent must meet, as in powerbox card check --needs (docs/reference/cards.md)."`
 }
 
 // PlanNeeds has the members of [agentcard.Needs], in their order.
@@ -25,7 +25,7 @@ type PlanNeeds struct {
 	Versions   []string `key:"versions" doc:"Versions of the protocol that the caller speaks. Default: 1.0."`
 	Bindings   []string `key:"bindings" doc:"Bindings that the caller speaks. Default: JSONRPC, HTTP+JSON and GRPC."`
 	Features   []string `key:"features" doc:"Features that the work relies on, by name, vendor's name or extension URI."`
-	Skills     []string `key:"skills" doc:"Skills that the agent must have. The hop is then about calls that name one of them, and about free text."`
+	Skills     []string `key:"skills" doc:"Skills that the agent must have. The hop then covers calls that name one of them, and free text."`
 	Inputs     []string `key:"inputs" doc:"Media types that the agent must take."`
 	Outputs    []string `key:"outputs" doc:"Media types of which the agent must give at least one."`
 	Extensions []string `key:"extensions" doc:"URIs of the extensions that the caller speaks, for agents that require some."`

@@ -23,7 +23,7 @@ func (p Problem) String() string {
 }
 
 // Problems is every problem of a configuration, in the order of the files. The
-// operator has to mend them; nothing of the configuration was used.
+// operator has to fix them; nothing of the configuration was used.
 type Problems []Problem
 
 func (ps Problems) Error() string {

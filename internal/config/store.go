@@ -4,10 +4,10 @@ import "strings"
 
 // Store is where state and evidence are kept.
 type Store struct {
-	Postgres     Secret `key:"postgres" doc:"URL of a PostgreSQL database (15 or newer) that any number of serve processes share (docs/how-to/postgresql.md); postgres://user:password@host/name?sslmode=verify-full. Several hosts with target_session_attrs=read-write find the primary. Absent, and without postgres_file: one file of SQLite in issuer.directory, for one process."`
-	PostgresFile Path   `key:"postgres_file" doc:"File with that URL; white space around it is left out."`
-	Durability   string `key:"durability" default:"strict" enum:"strict,single" doc:"Of PostgreSQL. strict: nothing is acknowledged that only one machine has; a database without synchronous replication is refused at the start, by readiness and at every commit. single: one machine, whose disk is all that there is. SQLite is always one machine."`
-	Connections  int    `key:"connections" default:"16" min:"3" max:"1000" doc:"How many connections one process has to PostgreSQL at the most."`
+	Postgres     Secret `key:"postgres" doc:"URL of a PostgreSQL database (15 or newer) that any number of serve processes share (docs/how-to/postgresql.md): postgres://user:password@host/name?sslmode=verify-full. Several hosts with target_session_attrs=read-write find the primary. Absent, and without postgres_file: one SQLite file in issuer.directory, for one process."`
+	PostgresFile Path   `key:"postgres_file" doc:"File with that URL; white space around it is ignored."`
+	Durability   string `key:"durability" default:"strict" enum:"strict,single" doc:"Durability on PostgreSQL. strict: nothing is acknowledged before a second machine has it. The start, readiness and every commit refuse a database without synchronous replication. single: the disk of one machine is enough. SQLite is always single."`
+	Connections  int    `key:"connections" default:"16" min:"3" max:"1000" doc:"Most connections of one process to PostgreSQL."`
 }
 
 // Shared reports whether several processes share the store.

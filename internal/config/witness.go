@@ -10,10 +10,10 @@ import (
 // witness belongs into other hands than the logs that it watches. The tags are
 // those of [Config]; docs/how-to/witness.md has every key.
 type WitnessFile struct {
-	Name           string       `key:"name" required:"true" format:"log" doc:"Name of the witness in its cosignatures: a URL without the scheme that is its own, such as witness.example.org/w1."`
-	Listen         string       `key:"listen" default:"127.0.0.1:8710" format:"address" doc:"Address to listen on, host:port, without TLS: for loopback, or behind a proxy that terminates TLS."`
-	Directory      Path         `key:"directory" default:"powerbox-witness" doc:"Where its key (mode 0600) and what it has cosigned are. Never restore it from a backup: begin another witness instead."`
-	PassphraseFile Path         `key:"passphrase_file" doc:"File with the passphrase under which its key is encrypted (age). Absent: it stands in the clear."`
+	Name           string       `key:"name" required:"true" format:"log" doc:"Name of the witness in its cosignatures: its URL without the scheme, such as witness.example.org/w1."`
+	Listen         string       `key:"listen" default:"127.0.0.1:8710" format:"address" doc:"Address to listen on, host:port, without TLS. Use loopback, or a proxy that terminates TLS."`
+	Directory      Path         `key:"directory" default:"powerbox-witness" doc:"Folder of its key (mode 0600) and of the checkpoints that it has cosigned. Never restore it from a backup: start another witness instead."`
+	PassphraseFile Path         `key:"passphrase_file" doc:"File with the passphrase that encrypts its key (age). Absent: the key is not encrypted."`
 	Logs           []WitnessLog `key:"logs" required:"true" doc:"The logs that it cosigns."`
 }
 

@@ -90,7 +90,7 @@ func TestATK11_TokensOfAgentAuth(t *testing.T) {
 }
 
 // ATK-46, ATK-48, ATK-51: an approval is the server's own and answered once by whom it
-// is for; persons are asked so often and no more; what was revoked stays so.
+// is for; persons are asked so often and no more; anything that was revoked stays so.
 func TestATK46_ApprovalsOfAgentAuth(t *testing.T) {
 	b := newBank(t, bankOptions{conf: "      approval_time: 5m"})
 	m := b.active("alice", "list_accounts")

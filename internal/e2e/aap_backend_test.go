@@ -269,7 +269,7 @@ func TestAAPE1_MCPTools(t *testing.T) {
 }
 
 // TestAAPE3_A2AAgents offers skills of A2A agents of both versions: what is answered
-// at once, and a task that goes on.
+// at once, and a task that continues.
 func TestAAPE3_A2AAgents(t *testing.T) {
 	step := make(chan struct{})
 	close(step)

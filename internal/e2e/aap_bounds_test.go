@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestAAPN1_KeySetsWithinBounds publishes key sets of hosts that are good but for
+// TestAAPN1_KeySetsWithinBounds publishes key sets of hosts that are good except for
 // one thing: one that is too large, and one behind a redirect. What is within the
 // bounds is believed, so that the refusals are about them.
 func TestAAPN1_KeySetsWithinBounds(t *testing.T) {

@@ -14,7 +14,7 @@ func approvalOf(r reply) fact {
 	return a
 }
 
-// waitingFor are the ids of the requests that wait for somebody.
+// waitingFor are the ids of the requests that wait for someone.
 func (b *bank) waitingFor(user string) (ids []string) {
 	b.t.Helper()
 	r := b.as(user, http.MethodGet, "/v1/approvals", nil)
@@ -60,7 +60,7 @@ func TestAAPA3_KnownPersonIsAsked(t *testing.T) {
 	}
 }
 
-// TestAAPA3_HintsTellNothing: whoever is named is asked, and whoever names cannot tell
+// TestAAPA3_HintsTellNothing: anyone who is named is asked, and anyone who names cannot tell
 // whether there is anybody (CIBA Core, section 14).
 func TestAAPA3_HintsTellNothing(t *testing.T) {
 	b := newBank(t, bankOptions{})
@@ -107,7 +107,7 @@ func TestAAPA3_HintsTellNothing(t *testing.T) {
 }
 
 // TestATK48_AskedByName: a person who is asked by name again and again is left alone,
-// and whoever asks is not told.
+// and anyone who asks is not told.
 func TestATK48_AskedByName(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	ask := func() {
@@ -174,7 +174,7 @@ func TestAAPA3_CommandLine(t *testing.T) {
 	h.must(0, "agent", "execute", waiting["agent_id"].(string), "check_balance", "--arguments", `{"account_id": "a"}`)
 }
 
-// TestAAPA6_FreshLoginForCIBA: whoever is asked where they are logs in anew to approve, as
+// TestAAPA6_FreshLoginForCIBA: anyone who is asked where they are logs in anew to approve, as
 // on the page of a code.
 func TestAAPA6_FreshLoginForCIBA(t *testing.T) {
 	b := newBank(t, bankOptions{capabilities: "approvals: {fresh: 1s}"})

@@ -69,7 +69,7 @@ func TestAAPU3_WhoMayClaim(t *testing.T) {
 	first := b.want("its own", claim(autonomous, autonomous.id), http.StatusOK, "")
 	second := b.want("again", claim(autonomous, autonomous.id), http.StatusOK, "")
 	b.want("the code before", b.approve("alice", codeOf(first), args()), http.StatusNotFound, "not_found")
-	// Somebody becomes the host's user otherwise: the question is over.
+	// Someone becomes the host's user otherwise: the question is over.
 	id := autonomous.state().text("host_id")
 	b.want("link", b.as("root", http.MethodPost, "/v1/hosts/"+id+"/link", args("user", "user:alice")), http.StatusOK, "")
 	if s := autonomous.state(); s.text("status") != "claimed" || s.text("user_id") != "user:alice" {
@@ -225,7 +225,7 @@ func TestAAPCL3_Environment(t *testing.T) {
 	}
 }
 
-// TestAAPU3_WhoIsClaimedIsSaid: whoever approves the first delegated agent of a host is
+// TestAAPU3_WhoIsClaimedIsSaid: anyone who approves the first delegated agent of a host is
 // told, before the word, which agents that act on their own it ends: on the page, in
 // the shell and to programs.
 func TestAAPU3_WhoIsClaimedIsSaid(t *testing.T) {

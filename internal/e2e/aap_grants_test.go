@@ -177,7 +177,7 @@ func TestAAPQ1_Escalation(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	m := b.active("alice", "check_balance")
 	r := b.want("AAP-Q1", m.request("list_accounts", within("transfer_money", args("amount", args("max", 10)))), http.StatusOK, "")
-	// AAP-Q2, AAP-P4: pending, for the client to wait, though the host is trusted; the agent goes on.
+	// AAP-Q2, AAP-P4: pending, for the client to wait, though the host is trusted; the agent continues.
 	if r.text("status") != "pending" || len(grantsOf(r)) != 2 || codeOf(r) == "" || r.text("agent_id") != m.id {
 		t.Errorf("AAP-Q2: %s", r.Raw)
 	}
@@ -282,7 +282,7 @@ func TestAAPE1_Execution(t *testing.T) {
 	b.want("AAP-E11 none", b.ask(http.MethodPost, "/capability/batch-execute", m.token(b.url+"/capability/execute"), args("requests", []any{})), http.StatusBadRequest, "invalid_request")
 }
 
-// AAP-E3, E4, J7: what goes on is asked about with tokens, by its own agent.
+// AAP-E3, E4, J7: what continues is asked about with tokens, by its own agent.
 func TestAAPE3_Jobs(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	m, other := b.active("alice", "slow_job"), b.active("alice", "slow_job")
@@ -396,7 +396,7 @@ func TestAAPI1_Introspection(t *testing.T) {
 	}
 }
 
-// ATK-42, AAP-E8: budgets hold whoever calls at the same time, and what is known
+// ATK-42, AAP-E8: budgets hold anyone who calls at the same time, and what is known
 // not to have happened gives back what it took, once.
 func TestATK42_Budgets(t *testing.T) {
 	b := newBank(t, bankOptions{capabilities: "        - {name: buy, description: Buys, sensitivity: read, uses: 5}\n" +

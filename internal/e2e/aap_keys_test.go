@@ -94,7 +94,7 @@ func TestAAPH5_PublishedKeys(t *testing.T) {
 	b.want("AAP-K2 for inline keys alone", b.ask(http.MethodPost, "/agent/rotate-key", b.signedBy(second, "two", hosts.URL), args("agent_id", m.id, "public_key", newOKP(t).jwk)), http.StatusBadRequest, "invalid_request")
 }
 
-// TestATK79_StrangersFetchesAreLimited: whoever nobody knows has few key sets fetched, found
+// TestATK79_StrangersFetchesAreLimited: unknown hosts have few key sets fetched, found
 // or not, and learns nothing of what this server meets at the URL. Hosts that are known are
 // not held up.
 func TestATK79_StrangersFetchesAreLimited(t *testing.T) {

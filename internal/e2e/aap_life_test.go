@@ -135,13 +135,13 @@ func TestAAPK1_EndsAndKeys(t *testing.T) {
 	b.want("AAP-K4 later", b.ask(http.MethodPost, "/host/revoke", b.host(other.host), nil), http.StatusForbidden, "host_revoked")
 	_, r = b.register(other.host, map[string]any{})
 	b.want("AAP-M2", r, http.StatusForbidden, "host_revoked")
-	// AAP-K7: a person, whoever has the host's key.
+	// AAP-K7: a person, regardless of who has the host's key.
 	stolen := b.active("alice", "check_balance")
 	host := stolen.state().text("host_id")
 	b.want("AAP-K7 somebody else", b.as("bob", http.MethodPost, "/v1/hosts/"+host+"/revoke", nil), http.StatusNotFound, "host_not_found")
 	b.want("AAP-K7", b.as("alice", http.MethodPost, "/v1/hosts/"+host+"/revoke", nil), http.StatusOK, "")
 	b.want("AAP-K7 its agents", balance(stolen), http.StatusForbidden, "host_revoked")
-	// What was revoked stays so after a restart, and is in the evidence.
+	// Anything that was revoked stays so after a restart, and is in the evidence.
 	b.again(func() {})
 	b.want("after a restart", balance(m), http.StatusForbidden, "agent_revoked")
 	if got := b.records("agent=bank&limit=500"); len(got) < 12 {
@@ -176,7 +176,7 @@ func TestAAPU1_Autonomous(t *testing.T) {
 		t.Errorf("AAP-R12 high-risk at once: %s", r.Raw)
 	}
 	b.want("AAP-U2 a user", b.approve("alice", high.code, map[string]any{}), http.StatusNotFound, "not_found")
-	// AAP-U3, AAP-U4: somebody approves a delegated agent of the host, whose user they become.
+	// AAP-U3, AAP-U4: someone approves a delegated agent of the host, whose user they become.
 	d, r := b.register(host, map[string]any{"capabilities": []any{"check_balance"}})
 	b.want("a delegated one", r, http.StatusOK, "")
 	b.want("AAP-U4", b.approve("alice", d.code, map[string]any{}), http.StatusOK, "")
@@ -201,7 +201,7 @@ func TestAAPU1_Autonomous(t *testing.T) {
 	}
 }
 
-// AAP-M4, AAP-H13, AAP-R4: a host that nobody knows gets nothing before it is approved,
+// AAP-M4, AAP-H13, AAP-R4: an unknown host gets nothing before it is approved,
 // also for an agent that needs no user; one that an administrator knows does.
 func TestAAPM4_AutonomousAtUnknownHosts(t *testing.T) {
 	b := newBank(t, bankOptions{conf: "      modes: [delegated, autonomous]"})

@@ -85,7 +85,7 @@ func TestAAPI3_OpenIntrospection(t *testing.T) {
 	}
 }
 
-// AAP-S3: whoever asks about what waits for a person, without end, is told when to
+// AAP-S3: anyone who asks about what waits for a person, without end, is told when to
 // ask again; what does not wait can be looked at.
 func TestAAPS3_Polls(t *testing.T) {
 	b := newBank(t, bankOptions{})

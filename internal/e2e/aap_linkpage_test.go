@@ -94,7 +94,7 @@ func TestAAPU4_AnAdministratorLinksAHost(t *testing.T) {
 	}
 	w.shot("link")
 
-	// What somebody without the key posts, with the administrator's session.
+	// What someone without the key posts, with the administrator's session.
 	status, text := reader.get(at + "?user=user:alice")
 	seen := seenField.FindStringSubmatch(text)
 	if status != http.StatusOK || seen == nil {
@@ -191,7 +191,7 @@ func TestAAPU4_LinkedForWhatReads(t *testing.T) {
 }
 
 // TestAAPU4_AnotherLinkIsNotSigned has a passkey sign one link and sends another: for
-// somebody else, with what changes something, for another host, twice.
+// someone else, with what changes something, for another host, twice.
 func TestAAPU4_AnotherLinkIsNotSigned(t *testing.T) {
 	b, w, _ := linkTown(t, "")
 	link := func(host *protocolHost) string {
@@ -283,7 +283,7 @@ func TestAAPU4_WhoMayLink(t *testing.T) {
 }
 
 // TestAAPU4_ALinkTakesAFreshLogin waits until the administrator's login is old: looking
-// goes on, and linking does not (AAP-A6).
+// continues, and linking does not (AAP-A6).
 func TestAAPU4_ALinkTakesAFreshLogin(t *testing.T) {
 	b, _, reader := linkTown(t, "approvals: {fresh: 1s}\n")
 	host := b.host()

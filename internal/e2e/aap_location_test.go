@@ -110,7 +110,7 @@ func TestAAPJ9_AtALocation(t *testing.T) {
 	} {
 		b.want("AAP-J9 "+what, try(bound()), http.StatusUnauthorized, "invalid_jwt")
 	}
-	// What is not bound is good where no proof is wanted, and there alone.
+	// Anything that is not bound is good where no proof is wanted, and there alone.
 	b.want("AAP-J9 not bound", send("Bearer", m.token(at), "remote"), http.StatusOK, "")
 	b.want("AAP-J9 not bound", send("Bearer", m.token(at), "safe"), http.StatusForbidden, "capability_not_granted")
 	if done != 5 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestAAPH8_HostsThatWait: a host that nobody has approved can register, and ask how
+// TestAAPH8_HostsThatWait: a host that no person has approved can register, and ask how
 // its agent stands, and nothing else; one that was rejected can nothing any more.
 func TestAAPH8_HostsThatWait(t *testing.T) {
 	b := newBank(t, bankOptions{})

@@ -121,7 +121,7 @@ func TestAAPH1_TokensOfHosts(t *testing.T) {
 	id := fact{"jti": "burnt"}
 	b.want("ATK-9", ask(other.sign("host+jwt", fact{"iss": host.thumb, "aud": b.url}, id)), http.StatusUnauthorized, "invalid_jwt")
 	b.want("ATK-9, AAP-T3", ask(b.host(host, id)), http.StatusOK, "")
-	// AAP-H9: exactly one way for the key of a host that nobody knows.
+	// AAP-H9: exactly one way for the key of an unknown host.
 	for name, more := range map[string]map[string]any{
 		"neither": {"host_public_key": nil}, "both": {"host_jwks_url": "https://keys.example/set"},
 	} {

@@ -125,7 +125,7 @@ func TestATK29_RequestsOfAgentAuth(t *testing.T) {
 	b.want("a call as it should be", m.execute("list_accounts", nil), http.StatusOK, "")
 }
 
-// ATK-23: what was revoked is refused from the answer on, by the same agent, key and
+// ATK-23: anything that was revoked is refused from the answer on, by the same agent, key and
 // connection, and by an agent that was refused before.
 func TestATK23_RevokedIsRevokedInAgentAuth(t *testing.T) {
 	b := newBank(t, bankOptions{})

@@ -34,7 +34,7 @@ func (b *bank) said(id string) (out onRecord) {
 	return record.Intent.Details
 }
 
-// sent holds arguments against the digest of a record, as somebody does who has the
+// sent holds arguments against the digest of a record, as someone does who has the
 // key of that record and nothing of ours.
 func (b *bank) sent(id, arguments string) bool {
 	b.t.Helper()
@@ -51,7 +51,7 @@ func (b *bank) sent(id, arguments string) bool {
 
 // AAP-Z4: the record of each execution says by which token and under which grant it
 // was, and which arguments came, byte for byte: of one that was denied, of each part
-// of a batch, of what goes on as a job or a stream, and of what became of it.
+// of a batch, of what continues as a job or a stream, and of what became of it.
 func TestAAPZ4_RecordsOfCalls(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	close(b.wait)

@@ -8,7 +8,7 @@ import (
 )
 
 // TestAAPA11_WhatNobodyApproved has a day go by in the store: what nobody approved is
-// deleted, agent and host, and what somebody did stays.
+// deleted, agent and host, and what someone did stays.
 func TestAAPA11_WhatNobodyApproved(t *testing.T) {
 	aboutTheFile(t)
 	b := newBank(t, bankOptions{})

@@ -139,7 +139,7 @@ func TestAAPE5_StreamsOfServices(t *testing.T) {
 			t.Errorf("AAP-E5 the outcome of %s that fails is recorded as %+v", capability, out)
 		}
 	}
-	// What is no stream is answered as what it is.
+	// Anything that is no stream is answered as what it is.
 	if r := b.want("its own refusal", m.execute("prices", args("symbol", "none")), http.StatusBadRequest, "invalid_request"); !strings.Contains(r.Raw, "no such symbol") {
 		t.Errorf("%s", r.Raw)
 	}

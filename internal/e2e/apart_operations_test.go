@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAGatewayApartIsOperated holds a gateway apart to what a server is held to:
+// TestAGatewayApartIsOperated holds a remote gateway to what a server is held to:
 // it has metrics, an operator's mode goes over the rules of its agent, and it
 // lets streams end when it is told to.
 func TestAGatewayApartIsOperated(t *testing.T) {
@@ -69,8 +69,8 @@ func TestAGatewayApartIsOperated(t *testing.T) {
 	}
 }
 
-// TestEXT27_TheDiskOfAGatewayApartIsFull: nothing goes on that cannot be written; with
-// room again it goes on by itself, and what was answered is there, before and after.
+// TestEXT27_TheDiskOfAGatewayApartIsFull: nothing continues that cannot be written; with
+// room again it continues by itself, and what was answered is there, before and after.
 func TestEXT27_TheDiskOfAGatewayApartIsFull(t *testing.T) {
 	w, all := startApart(t, 1, options{})
 	alice := w.caller(aliceToken)

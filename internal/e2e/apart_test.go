@@ -28,7 +28,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// replica is one gateway apart from the server.
+// replica is one remote gateway.
 type replica struct {
 	w       *town
 	state   string
@@ -40,7 +40,7 @@ type replica struct {
 	log     *lockedBuffer
 }
 
-// startApart starts a server whose documents agent has gateways apart, behind a
+// startApart starts a server whose documents agent has remote gateways, behind a
 // proxy that takes one after the other.
 func startApart(t *testing.T, replicas int, o options, flags ...string) (*town, []*replica) {
 	t.Helper()
@@ -170,7 +170,7 @@ func (c *caller) looksUp(held granted) answer {
 }
 
 // TestATK25_AGatewayApart runs a remote gateway: it decides, is
-// told of a freeze at once, goes on without the server for the time of its lease,
+// told of a freeze at once, continues without the server for the time of its lease,
 // and then denies.
 func TestATK25_AGatewayApart(t *testing.T) {
 	w, all := startApart(t, 1, options{}, "--lease", "2s")
@@ -211,7 +211,7 @@ func TestATK25_AGatewayApart(t *testing.T) {
 	eventually(t, atOnce, func() string { return "a mode is not known" }, func() bool {
 		return w.post(w.agentURL("documents"), data("search_documents", map[string]any{}), nil).reason() == "capability_required"
 	})
-	// Without the server it goes on until the lease is over; what writes does not.
+	// Without the server it continues until the lease is over; what writes does not.
 	killed(t, w.process)
 	if a := alice.looksUp(held); a.Error != nil {
 		t.Errorf("within the lease: %s", a.Raw)
@@ -472,7 +472,7 @@ func (w *town) keySet(agent string) token.KeySet {
 	return keys
 }
 
-// TestSEP23_AGatewaySpeaksForNobody: whoever has a gateway's key can ask the
+// TestSEP23_AGatewaySpeaksForNobody: anyone who has a gateway's key can ask the
 // server what a gateway asks, and cannot be one of its callers.
 func TestSEP23_AGatewaySpeaksForNobody(t *testing.T) {
 	w, all := startApart(t, 1, options{})
@@ -538,7 +538,7 @@ func TestAGatewayApartFollowsTheConfiguration(t *testing.T) {
 	})
 }
 
-// TestATK25_AnExtensionIsForReads: an operator lets gateways go on for a planned
+// TestATK25_AnExtensionIsForReads: an operator lets gateways continue for a planned
 // outage; what changes something is denied all the same.
 func TestATK25_AnExtensionIsForReads(t *testing.T) {
 	w, all := startApart(t, 1, options{}, "--lease", "2s")

@@ -242,7 +242,7 @@ func TestATK47_AgentsHaveNoSession(t *testing.T) {
 }
 
 // TestATK46_AnswersThatDoNotHold replays an answer, answers a request that has
-// changed since it was shown, somebody else's, with more than was asked, and with
+// changed since it was shown, another party's, with more than was asked, and with
 // an invented form.
 func TestATK46_AnswersThatDoNotHold(t *testing.T) {
 	b := startBank(t)

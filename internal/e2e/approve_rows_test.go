@@ -207,7 +207,7 @@ func TestAAPK6_UnlinkInTheConsole(t *testing.T) {
 	}
 }
 
-// TestAAPA2_NewsInterruptNobody has a request come while somebody types the code of
+// TestAAPA2_NewsInterruptNobody has a request come while someone types the code of
 // another: it is shown, and what was typed stays, as does the page.
 func TestAAPA2_NewsInterruptNobody(t *testing.T) {
 	b := startBank(t)

@@ -102,7 +102,7 @@ func (w *town) polledAgain(c *caller, held granted, agent, task string) heldTask
 }
 
 // TestGATE3_DeniedAtAGatewayApart has a person refuse, a caller withdraw at the
-// other gateway, and somebody else ask.
+// other gateway, and someone else ask.
 func TestGATE3_DeniedAtAGatewayApart(t *testing.T) {
 	w, _, alice, held := searchingApart(t, 2, options{})
 	a, _ := alice.asksToSearch(held, "one")

@@ -52,7 +52,7 @@ func TestAAPA7_AHeldCallIsSignedFor(t *testing.T) {
 	}
 }
 
-// TestATK46_ARequestThatChangedMeanwhile opens a request, has somebody else narrow
+// TestATK46_ARequestThatChangedMeanwhile opens a request, has someone else narrow
 // it, and then answers what was shown: it is not taken.
 func TestATK46_ARequestThatChangedMeanwhile(t *testing.T) {
 	w := start(t, options{policies: asking, dev: reviewers, extra: "approvals: {rules: [{agent: documents, approvers: [\"user:carol\", \"user:dora\"], people: 2}]}\n"})

@@ -75,7 +75,7 @@ func (c *caller) byReference(held granted, amount any) answer {
 }
 
 // TestATK42_BudgetsOfCapabilities spends the budget of a capability by many calls
-// at one time, and by what was narrowed from it: never more goes on than it holds.
+// at one time, and by what was narrowed from it: never more continues than it holds.
 func TestATK42_BudgetsOfCapabilities(t *testing.T) {
 	w := start(t, options{offer: ", uses: 5"})
 	alice := w.caller(aliceToken)

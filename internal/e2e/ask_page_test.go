@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// atPage is somebody at the pages, as a browser without scripts would be.
+// atPage is someone at the pages, as a browser without scripts would be.
 type atPage struct {
 	w    *town
 	http *http.Client
@@ -246,7 +246,7 @@ func TestATK31_SmugglingAtThePages(t *testing.T) {
 }
 
 // TestATK16_ThePagesUnderOtherNames asks for the pages under names that only lead to
-// this machine, as a page of somebody else's whose name was rebound would.
+// this machine, as another party's page whose name was rebound would.
 func TestATK16_ThePagesUnderOtherNames(t *testing.T) {
 	w := start(t, options{policies: asking})
 	alice := w.caller(aliceToken)

@@ -163,7 +163,7 @@ func (c *caller) mailsBytes(held granted, to string) (answer, []byte) {
 }
 
 // TestGATE3_EscalationOnEveryBinding sends a mail that a person has to approve, on
-// every binding and version: nothing goes on, the caller gets a task in
+// every binding and version: nothing continues, the caller gets a task in
 // AUTH_REQUIRED that names the page, and after the approval the agent behind has
 // the very bytes, once, and the task its answer.
 func TestGATE3_EscalationOnEveryBinding(t *testing.T) {
@@ -397,7 +397,7 @@ func trySEP27PendingUntilAPersonAnswers(t *testing.T) {
 			t.Errorf("SEP-27 after a denial: %s", denied.Raw)
 		}
 	}
-	// Somebody with another key does not get what was approved for this one.
+	// Someone with another key does not get what was approved for this one.
 	if mallory := w.caller(aliceToken); true {
 		if third := pendingIn(t, mallory.asksForReports()); third == id {
 			t.Error("ATK-46 another holder's request is answered by the same approval")

@@ -339,7 +339,7 @@ permit(principal == User::"user:alice", action in Action::"again/again:read", re
 	}
 }
 
-// Where nothing is held the call goes on, and the gateway knows whose key
+// Where nothing is held the call continues, and the gateway knows whose key
 // made it.
 func TestAttachProvesItsKey(t *testing.T) { everywhere(t, tryKeyAlone) }
 

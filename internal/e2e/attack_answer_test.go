@@ -149,7 +149,7 @@ func TestATK26_NobodyKeepsAnswers(t *testing.T) {
 	}
 }
 
-// TestATK33_LinesInTexts streams a text that somebody wrote, with the characters in it at
+// TestATK33_LinesInTexts streams a text that someone wrote, with the characters in it at
 // which readers end lines that take str.splitlines for it: no part of it is an event, and
 // the text is what it was.
 func TestATK33_LinesInTexts(t *testing.T) {

@@ -184,7 +184,7 @@ func about(method string, more map[string]any) []byte {
 	return rpc(method, map[string]any{"message": m})
 }
 
-// TestATK18_ForeignTasks tries to read, cancel, follow and go on with a task of
+// TestATK18_ForeignTasks tries to read, cancel, follow and continue with a task of
 // another user, and of another agent of the same user. The answer is the one
 // for a task that does not exist, byte for byte.
 func TestATK18_ForeignTasks(t *testing.T) { everywhere(t, tryATK18ForeignTasks) }

@@ -146,7 +146,7 @@ func TestATK23_RevokedIsRevoked(t *testing.T) {
 }
 
 // TestATK30_BodiesThatAreNotRead sends bodies that are too long, and such that
-// have to be unpacked first.
+// must be unpacked first.
 func TestATK30_BodiesThatAreNotRead(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -247,7 +247,7 @@ const endless = "ffffffffffffffff"
 
 // smuggle sends a request with another one in or behind its body, and says what
 // the answer was and whether the connection ended with it. Where it did not, the
-// next answer has to be that to a request which is sent after the first answer.
+// next answer must be that to a request which is sent after the first answer.
 // A chunk that is longer than all that comes has no answer before the end.
 func smuggle(t *testing.T, host, text string) (string, bool) {
 	t.Helper()

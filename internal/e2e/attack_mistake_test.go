@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestATK35_TokensSentByMistakeApart is the same at a gateway apart: it knows by their
+// TestATK35_TokensSentByMistakeApart is the same at a remote gateway: it knows by their
 // looks what enrols a gateway or a host, and by what the server tells it the tokens of
 // the operator and of guards, under whatever scheme they come.
 func TestATK35_TokensSentByMistakeApart(t *testing.T) {
@@ -39,7 +39,7 @@ func TestATK35_TokensSentByMistakeApart(t *testing.T) {
 }
 
 // TestATK35_TokensSentByMistake shows tokens that the server takes for itself where
-// agents are called: whoever has the wrong address is told, and the agent gets
+// agents are called: anyone who has the wrong address is told, and the agent gets
 // none of them, in observe either.
 func TestATK35_TokensSentByMistake(t *testing.T) {
 	const edge, town = "0123456789abcdef0123456789abcdef-edge", "0123456789abcdef0123456789abcdef-town"
@@ -68,7 +68,7 @@ func TestATK35_TokensSentByMistake(t *testing.T) {
 					}
 				}
 			}
-			// What is not the server's own is the agent's.
+			// Anything that is not the server's own is the agent's.
 			w.documents.forget()
 			allowed(t, w.post(w.agentURL("documents"), body, http.Header{"Authorization": {"Bearer " + edge + "x"}}))
 			if got := w.documents.got(); len(got) != 1 || got[0].header.Get("Authorization") != "Bearer "+edge+"x" {

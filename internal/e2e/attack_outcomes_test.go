@@ -89,7 +89,7 @@ func (g *tells) seals(r evidence.Record) []byte {
 	return sealed.Bytes()
 }
 
-// TestATK71_OutcomesOfAnotherRecorder: whoever has the key of a gateway tells no
+// TestATK71_OutcomesOfAnotherRecorder: anyone who has the key of a gateway tells no
 // outcome of what others decided, and not two of its own decisions. The server takes
 // no such record, and both verifiers name one that got into the log without it.
 func TestATK71_OutcomesOfAnotherRecorder(t *testing.T) {
@@ -154,7 +154,7 @@ func tryATK71OutcomesOfAnotherRecorder(t *testing.T) {
 	}
 }
 
-// alsoLogged is the bundle of a log into which somebody with the log's key has put
+// alsoLogged is the bundle of a log into which someone with the log's key has put
 // another record.
 func (w *town) alsoLogged(bundle, record []byte) []byte {
 	w.t.Helper()

@@ -143,7 +143,7 @@ func TestATK31_AnswersBehindAnswers(t *testing.T) {
 }
 
 // TestATK31_AloneWhereTheEndIsUnclear sends requests that an agent could take for two:
-// whoever comes next has another connection, and its own answer.
+// anyone who comes next has another connection, and its own answer.
 func TestATK31_AloneWhereTheEndIsUnclear(t *testing.T) {
 	hidden := "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
 	json := `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]}}}`

@@ -381,7 +381,7 @@ func recomputed(t *testing.T, a *auditor, lines string) {
 	}
 }
 
-// TestEXT26_ResumedVerification goes on with what an earlier run found, for the
+// TestEXT26_ResumedVerification continues with what an earlier run found, for the
 // trust file and the signatures of that run alone.
 func TestEXT26_ResumedVerification(t *testing.T) {
 	w, _, no := evidenced(t)

@@ -172,7 +172,7 @@ func (h *protocolHost) token(agent ed25519.PrivateKey) string {
 	return signJWT(h.bank.t, h.key, "host+jwt", claims)
 }
 
-// register registers an agent that has to be approved.
+// register registers an agent that must be approved.
 func (h *protocolHost) register(body map[string]any) *protocolAgent {
 	h.bank.t.Helper()
 	a := &protocolAgent{host: h, key: newEd25519(h.bank.t)}

@@ -143,7 +143,7 @@ func (b *browser) login(base, user, next string) {
 	b.press(`button[name=user][value=`+user+`]`, "main")
 }
 
-// passkey registers one for whoever is logged in.
+// passkey registers one for anyone who is logged in.
 func (b *browser) passkey(base string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(base+"/passkeys"), chromedp.SendKeys(chromedp.CSS("#name"), "Test key"))

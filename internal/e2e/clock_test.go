@@ -55,7 +55,7 @@ func (w *town) moves(gateways []*replica) (ahead func(by string)) {
 
 // TestATK73_TheClockOfARunningProgramJumps moves the clock of the running binary ahead by
 // 3,700 s, beyond the end of every capability, has 70 capabilities revoked meanwhile, and
-// moves it back. What was revoked, frozen or used before is as it was.
+// moves it back. Anything that was revoked, frozen or used before is as it was.
 func TestATK73_TheClockOfARunningProgramJumps(t *testing.T) {
 	for _, gateways := range []int{0, 1} {
 		t.Run(fmt.Sprintf("%d remote gateways", gateways), func(t *testing.T) {

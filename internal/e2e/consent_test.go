@@ -42,8 +42,8 @@ func (w *town) consentOf(agent string) (digest string, changes string) {
 }
 
 // TestCARD13_GrantsStopWhereTheCardWidens: what was granted with one card in view
-// stops when the card says more, with all that descends from it, until somebody
-// consents or the card says no more than it did; what is granted after that goes on.
+// stops when the card says more, with all that descends from it, until someone
+// consents or the card says no more than it did; what is granted after that continues.
 func TestCARD13_GrantsStopWhereTheCardWidens(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on})
@@ -160,7 +160,7 @@ func TestCARD13_Consent(t *testing.T) {
 	t.Error("CARD-13 nothing on record says who consented")
 }
 
-// TestATK53_AtAGatewayApart: a gateway apart sees the card first, and what was
+// TestATK53_AtAGatewayApart: a remote gateway sees the card first, and what was
 // granted stops there as well.
 func TestATK53_AtAGatewayApart(t *testing.T) {
 	w, replicas := startApart(t, 1, options{})

@@ -6,7 +6,7 @@ import (
 )
 
 // TestATK18_ContextsOfClients has callers choose the ids of contexts, where the
-// operator lets them: whoever is first has it, a call that is refused takes
+// operator lets them: anyone who is first has it, a call that is refused takes
 // nothing, and without the setting there is no such context.
 func TestATK18_ContextsOfClients(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {

@@ -46,7 +46,7 @@ func TestCARD1_Implicit(t *testing.T) {
 	}
 }
 
-// TestCARD2_Declared: what is not declared, or declared false, is not relied on;
+// TestCARD2_Declared: anything that is not declared, or declared false, is not relied on;
 // on the card and in the extension, each of the six.
 func TestCARD2_Declared(t *testing.T) {
 	for _, f := range []string{"pause_resume", "streaming_message", "push_notifications", "context_reuse", "multi_tenant", "message_history_injection"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// onto has a town go on with a database.
+// onto has a town continue with a database.
 func (w *town) onto(url string) {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.dir, "powerbox.yaml"))
@@ -37,7 +37,7 @@ func nameOf(url string) string {
 
 // TestStoreCopy takes a town from SQLite to PostgreSQL: what was given is held, what was
 // revoked stays so, what waits for a person can be answered, and the evidence from
-// before is in the log that goes on, byte for byte.
+// before is in the log that continues, byte for byte.
 func TestStoreCopy(t *testing.T) {
 	aboutTheFile(t)
 	w := start(t, options{mail: ", approval: true"})
@@ -101,7 +101,7 @@ func TestStoreCopy(t *testing.T) {
 }
 
 // TestATK43_ARestoredDatabaseIsNotServed restores a dump: while it is the last state the
-// server goes on; when the log has grown since, a witness knows, and nothing is served.
+// server continues; when the log has grown since, a witness knows, and nothing is served.
 func TestATK43_ARestoredDatabaseIsNotServed(t *testing.T) {
 	w := start(t, options{database: databases.Database(t), extra: "defaults: {request_rate: 0}\nevidence: {origin: " + logName + "}\n"})
 	v := newWatcher(t, "witness.example.com/pg", w.logKey())

@@ -55,8 +55,8 @@ func (w *town) ready() string {
 	return said.Status
 }
 
-// With agents.degraded, reads that are allowed go on while the disk is full, each
-// is logged, and how many they were is on record afterwards. Nothing else goes on,
+// With agents.degraded, reads that are allowed continue while the disk is full, each
+// is logged, and how many they were is on record afterwards. Nothing else continues,
 // nor does anything at an agent without it.
 func TestEXT27_DegradedReadsGoOn(t *testing.T) {
 	aboutTheFile(t)
@@ -132,7 +132,7 @@ func TestEXT27_DegradedReadsGoOn(t *testing.T) {
 	}
 }
 
-// It is over when its time is: nothing goes on then, until something could be
+// It is over when its time is: nothing continues then, until something could be
 // recorded again.
 func TestEXT27_DegradedEnds(t *testing.T) {
 	aboutTheFile(t)
@@ -177,7 +177,7 @@ func TestEXT27_AServerThatEndsTellsOfTheGap(t *testing.T) {
 }
 
 // TestATK42_BudgetsAreNotDegraded: while nothing is recorded nothing is counted either, so that
-// what a budget counts does not go on with what only reads.
+// what a budget counts does not continue with what only reads.
 func TestATK42_BudgetsAreNotDegraded(t *testing.T) {
 	aboutTheFile(t)
 	w := start(t, options{agent: degradedReads, reads: ", uses: 2"})

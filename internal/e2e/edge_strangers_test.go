@@ -29,7 +29,7 @@ func TestATK68_ARotatedKeyHasNoNewQuestions(t *testing.T) {
 	b.want("ATK-68 under another key", registers(next), http.StatusTooManyRequests, "rate_limited")
 }
 
-// TestATK68_StrangersShareTheQuestionsOfTheirAddress has hosts that nobody has approved ask
+// TestATK68_StrangersShareTheQuestionsOfTheirAddress has hosts that no person has approved ask
 // with a new key each. An approved host at the same address has its own limit.
 func TestATK68_StrangersShareTheQuestionsOfTheirAddress(t *testing.T) {
 	b := newBank(t, bankOptions{})
@@ -49,7 +49,7 @@ func TestATK68_StrangersShareTheQuestionsOfTheirAddress(t *testing.T) {
 	b.want("ATK-68 an approved host", r, http.StatusOK, "")
 }
 
-// TestATK68_TokensOfStrangersAreNoRowsWithoutLimit has hosts that nobody knows send tokens
+// TestATK68_TokensOfStrangersAreNoRowsWithoutLimit has unknown hosts send tokens
 // of a clock that is ahead, each of which the store has to remember.
 func TestATK68_TokensOfStrangersAreNoRowsWithoutLimit(t *testing.T) {
 	b := newBank(t, bankOptions{})

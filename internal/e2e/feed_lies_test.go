@@ -171,7 +171,7 @@ func TestATK25_LiesAboutTheRunningFeed(t *testing.T) {
 	w.until("the truth", s, patience, good)
 }
 
-// TestATK25_ARestoredStoreIsARollback: the server goes on from an older backup of
+// TestATK25_ARestoredStoreIsARollback: the server continues from an older backup of
 // its store, so that a revocation is gone. A gateway that has it does not follow.
 func TestATK25_ARestoredStoreIsARollback(t *testing.T) {
 	aboutTheFile(t)

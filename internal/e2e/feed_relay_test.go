@@ -140,7 +140,7 @@ func TestATK25_ARelayOfTheRunningFeed(t *testing.T) {
 }
 
 // TestATK25_ARelayThatLies puts something between the running relay and a gateway
-// that leaves out, forges and repeats: the gateway notices, says so, goes on at the
+// that leaves out, forges and repeats: the gateway notices, says so, continues at the
 // server and refuses what was revoked.
 func TestATK25_ARelayThatLies(t *testing.T) {
 	w, all := startApart(t, 1, withRelays())

@@ -137,7 +137,7 @@ func TestATK18_TheLastEventOfAStreamIsBound(t *testing.T) {
 	}
 }
 
-// What the caller adds to the URL goes on in observe alone.
+// What the caller adds to the URL continues in observe alone.
 func TestATK22_QueriesThatNobodyChecks(t *testing.T) {
 	a := newRawAgent(t)
 	a.says("application/json", `{"jsonrpc":"2.0","id":1,"result":{}}`)

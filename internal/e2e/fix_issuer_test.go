@@ -25,7 +25,7 @@ permit(principal == User::"user:bob", action == Action::"documents/documents:rea
 	pendingIn(t, w.caller(aliceToken).call("documents", "a2a/capabilities/request", search))
 }
 
-// Whoever tries ids of capabilities is on record for each.
+// Anyone who tries ids of capabilities is on record for each.
 func TestSEP13_TryingIDsIsRecorded(t *testing.T) {
 	w := start(t, options{agent: "    enforces: context"})
 	alice := w.caller(aliceToken)

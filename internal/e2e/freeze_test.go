@@ -115,7 +115,7 @@ func streaming() []byte {
 
 // TestATK24_StreamsAreCutWhileNothingFlows has streams on which nothing comes:
 // an operator's freeze, and a revocation, end them at once; and what
-// was thawed goes on.
+// was thawed continues.
 func TestATK24_StreamsAreCutWhileNothingFlows(t *testing.T) {
 	onStores(t, tryATK24StreamsAreCutWhileNothingFlows)
 }

@@ -224,7 +224,7 @@ func TestEXT27_NoRecordNoAction(t *testing.T) {
 	}
 }
 
-// In observe the operator chose to go on, and every failed write is logged.
+// In observe the operator chose to continue, and every failed write is logged.
 func TestEXT27_ObserveGoesOnAndLogs(t *testing.T) {
 	aboutTheFile(t)
 	w := start(t, options{mode: "observe"})

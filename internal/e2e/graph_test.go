@@ -173,7 +173,7 @@ func TestGATE13_Declarations(t *testing.T) {
 	answers(t, "GATE-13", 0, []string{"graph", "diff", good, wider}, "+ reports gains mail.read at mailer")
 	answers(t, "GATE-13", 4, []string{"graph", "diff", good, wider, "--consent"}, "+ reports gains mail.read at mailer")
 	answers(t, "GATE-13", 0, []string{"graph", "diff", wider, good, "--consent"}, "- reports loses mail.read at mailer")
-	// An agent whose surface grows gives more to whoever has a wildcard.
+	// An agent whose surface grows gives more to anyone who has a wildcard.
 	grown := put(t, "delegation.yaml", []byte(strings.NewReplacer("mailer: [mail.send]", "mailer: [mail.*]", "[mail.send, mail.read]", "[mail.send, mail.read, mail.purge]").Replace(delegation)))
 	answers(t, "GATE-13", 4, []string{"graph", "diff", wider, grown, "--consent"}, "+ reports gains mail.purge at mailer")
 	for change, want := range map[[2]string]string{

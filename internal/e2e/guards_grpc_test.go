@@ -226,7 +226,7 @@ func TestGATE6_CallsOfGRPC(t *testing.T) {
 }
 
 // A stream of which a message is refused is broken off: its peer does not take what
-// went before for all that there was, also where the caller goes on or goes away.
+// went before for all that there was, also where the caller continues or goes away.
 func TestGATE6_StreamsAreNotCutShort(t *testing.T) {
 	w := guardTown(t, "scoped")
 	f := &filesOfGRPC{}

@@ -97,7 +97,7 @@ func TestEXT28_IncidentOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestEXT28_QueriesThatCannotBeMeant are refused: whoever misspells a member would
+// TestEXT28_QueriesThatCannotBeMeant are refused: anyone who misspells a member would
 // take everything for what it asked for.
 func TestEXT28_QueriesThatCannotBeMeant(t *testing.T) {
 	w := start(t, options{})

@@ -182,7 +182,7 @@ func TestATK47_LoginOfOthers(t *testing.T) {
 
 var invitation = regexp.MustCompile(`http://\S+/first\?secret=\S+`)
 
-// TestATK50_TheFirstURLIsGoodOnce has somebody else who has seen the printed URL follow the
+// TestATK50_TheFirstURLIsGoodOnce has someone else who has seen the printed URL follow the
 // administrator: before there is a passkey, and after the first was taken out again.
 func TestATK50_TheFirstURLIsGoodOnce(t *testing.T) {
 	b, w, _ := linkTown(t, "")

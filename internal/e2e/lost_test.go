@@ -15,7 +15,7 @@ import (
 )
 
 // TestATK43_KeysWithoutTheirStoreDoNotStart takes the store away from a server:
-// revocations, set modes and evidence are gone, and it must not go on as if
+// revocations, set modes and evidence are gone, and it must not continue as if
 // there had never been any.
 func TestATK43_KeysWithoutTheirStoreDoNotStart(t *testing.T) {
 	aboutTheFile(t)
@@ -48,7 +48,7 @@ func TestATK43_KeysWithoutTheirStoreDoNotStart(t *testing.T) {
 }
 
 // TestATK43_AChangedSpoolIsNotPassedOver changes a record that was acknowledged
-// ahead of the store: the server does not go on without it.
+// ahead of the store: the server does not continue without it.
 func TestATK43_AChangedSpoolIsNotPassedOver(t *testing.T) {
 	aboutTheFile(t)
 	w := start(t, options{})

@@ -12,9 +12,9 @@ import (
 )
 
 // TestATK32_HeadersOfMCP has clients say again in headers what their message says, which
-// revision 2026-07-28 wants of them: whoever stands before the server may go by the
+// revision 2026-07-28 wants of them: anyone who stands before the server may go by the
 // headers, so that one which says something else is refused, one that is missing where
-// it has to be there, and a revision that is not read.
+// it must be there, and a revision that is not read.
 func TestATK32_HeadersOfMCP(t *testing.T) {
 	var mu sync.Mutex
 	var got []string

@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// overTools also runs a test with an MCP server in the place of the documents
+// overTools also runs a test with an MCP server instead of the documents
 // agent, whose tools have the names of the skills.
 func overTools(t *testing.T, test func(t *testing.T, on wire)) {
 	everywhere(t, test)

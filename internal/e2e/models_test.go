@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// callAs makes a call with somebody's session and no capability.
+// callAs makes a call with someone's session and no capability.
 func (w *town) callAs(token string, body []byte) answer {
 	w.t.Helper()
 	return w.caller(token).sends("documents", body)

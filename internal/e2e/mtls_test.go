@@ -85,7 +85,7 @@ func pemOf(kind string, der []byte) []byte {
 
 // TestSEP17_ACertificateHoldsByReference has callers that hold no key of the
 // protocol's: their client certificates make them holders, by reference alone,
-// and what one of them holds is of no use to the other.
+// and what one of them holds is useless to the other.
 func TestSEP17_ACertificateHoldsByReference(t *testing.T) {
 	ca := newAuthority(t)
 	serverCert, serverKey, _ := ca.issue(x509.ExtKeyUsageServerAuth)

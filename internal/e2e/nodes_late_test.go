@@ -8,7 +8,7 @@ import (
 )
 
 // TestATK24_NothingGoesOnThatEndedMeanwhile has the record of a decision wait for the
-// database, as in a failover, until the capability has ended: the call does not go on.
+// database, as in a failover, until the capability has ended: the call does not continue.
 func TestATK24_NothingGoesOnThatEndedMeanwhile(t *testing.T) {
 	w := start(t, options{database: databases.Database(t)})
 	alice := w.caller(aliceToken)

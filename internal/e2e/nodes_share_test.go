@@ -144,7 +144,7 @@ func TestEXT16_OverGRPCAtAnotherNode(t *testing.T) {
 	}
 }
 
-// TestATK9_AtGatewaysOfTwoNodes: a proof that one gateway apart used up is used up at
+// TestATK9_AtGatewaysOfTwoNodes: a proof that one remote gateway used up is used up at
 // another one, which asks another node.
 func TestATK9_AtGatewaysOfTwoNodes(t *testing.T) {
 	w, all := startApart(t, 2, options{database: databases.Database(t)})

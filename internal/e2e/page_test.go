@@ -82,7 +82,7 @@ func TestATK18_PagesOfTasks(t *testing.T) {
 }
 
 // TestATK18_AListThatSpeaksOfErrors: what tasks say is no sign that the list of
-// them is none. Somebody wrote it.
+// them is none. Someone wrote it.
 func TestATK18_AListThatSpeaksOfErrors(t *testing.T) {
 	a := newRawAgent(t)
 	a.card = func(w http.ResponseWriter, r *http.Request) {

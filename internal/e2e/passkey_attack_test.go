@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestATK47_APasskeyAddsAPasskey has a program in the browser of somebody who has just logged in
+// TestATK47_APasskeyAddsAPasskey has a program in the browser of someone who has just logged in
 // with a passkey add one of its own and take out the person's: each takes a signature for
 // that very thing, and nothing that was signed for something else is one.
 func TestATK47_APasskeyAddsAPasskey(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// refusedVerb runs a verb of the program that has to be refused, and returns what it says.
+// refusedVerb runs a verb of the program that must be refused, and returns what it says.
 func (w *town) refusedVerb(args ...string) string {
 	w.t.Helper()
 	out, err := exec.CommandContext(w.t.Context(), binary, append(args, "-c", filepath.Join(w.dir, "powerbox.yaml"))...).CombinedOutput()

@@ -11,7 +11,7 @@ import (
 )
 
 // TestATK63_NobodyWhoWasFrozenOrRemovedApproves freezes a person in a shell, lets them
-// back in, and removes them for good. Whoever is stopped is refused at every entrance: with a page
+// back in, and removes them for good. Anyone who is stopped is refused at every entrance: with a page
 // that is open, at a new login, with a session in a shell, and with the header of
 // experiments. After a thaw the logins from before do not count.
 func TestATK63_NobodyWhoWasFrozenOrRemovedApproves(t *testing.T) {

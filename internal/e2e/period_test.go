@@ -47,7 +47,7 @@ func (w *town) period(a *auditor, number string) {
 }
 
 // Closed periods are bundles of their own, which hold together wherever they are
-// kept, and the store goes on without their records, also after a start.
+// kept, and the store continues without their records, also after a start.
 func TestEXT24_PeriodsHoldTogether(t *testing.T) { onStores(t, tryEXT24PeriodsHoldTogether) }
 
 func tryEXT24PeriodsHoldTogether(t *testing.T) {

@@ -79,7 +79,7 @@ func TestEXT29_RecordsForLongRetention(t *testing.T) {
 }
 
 // TestEXT29_TheAlgorithmCanChange restarts the server with another algorithm: the
-// chains go on, the key before is closed on record, and one trust file is for the
+// chains continue, the key before is closed on record, and one trust file is for the
 // whole log.
 func TestEXT29_TheAlgorithmCanChange(t *testing.T) {
 	w := start(t, options{extra: "evidence: {algorithm: Ed25519}"})
@@ -138,7 +138,7 @@ func (w *town) recorders(agent string) ([]byte, evidence.Recorders) {
 	return text, list
 }
 
-// TestEXT33_TheKeyEndpointListsRecorders: the server and a gateway apart sign for
+// TestEXT33_TheKeyEndpointListsRecorders: the server and a remote gateway sign for
 // one agent. Who has kept the list notices that a later bundle lacks a chain, with
 // either verifier.
 func TestEXT33_TheKeyEndpointListsRecorders(t *testing.T) {

@@ -127,7 +127,7 @@ func TestCARD19_Registry(t *testing.T) {
 		}
 	}
 
-	// Whoever may be granted nothing of an agent does not hear of it.
+	// Anyone who may be granted nothing of an agent does not hear of it.
 	if _, got := w.listings(t, bobToken, ""); !slices.Equal(got, []string{"documents"}) {
 		t.Errorf("bob sees %v; want documents, of which he may be granted something", got)
 	}

@@ -206,7 +206,7 @@ func TestATK17_RelayInline(t *testing.T) {
 	})
 }
 
-// relayed is what the agent got in the place of a configuration.
+// relayed is what the agent got instead of a configuration.
 type relayed struct{ URL, Token string }
 
 func (w *town) relayed(t *testing.T) relayed {
@@ -219,7 +219,7 @@ func (w *town) relayed(t *testing.T) relayed {
 	return call.Params
 }
 
-// post posts an event as the agent would, or as somebody who is not the agent.
+// post posts an event as the agent would, or as someone who is not the agent.
 func (r relayed) post(t *testing.T, header http.Header, body string) (int, string, http.Header) {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodPost, r.URL, strings.NewReader(body))
@@ -244,7 +244,7 @@ func event1(task string) string {
 }
 
 // TestATK17_RelayHoldsEveryEvent tries to have something else posted than an event
-// of the caller's task, by somebody else than the agent, to somewhere else, and
+// of the caller's task, by someone else than the agent, to somewhere else, and
 // after what it was asked for under has gone.
 func TestATK17_RelayHoldsEveryEvent(t *testing.T) {
 	w, alice, held := relaying(t, wire{}, relayHere)

@@ -10,9 +10,9 @@ import (
 )
 
 // TestEXT15_EXT16_EXT27_ThroughFailover breaks two nodes on a primary with a
-// synchronous standby, and a gateway apart, under load, once in each way: what was
+// synchronous standby, and a remote gateway, under load, once in each way: what was
 // acknowledged is there afterwards, what was revoked is refused everywhere, what was
-// not is allowed, and the log goes on from what it was. docs/assurance/reliability.md has it ten
+// not is allowed, and the log continues from what it was. docs/assurance/reliability.md has it ten
 // times each, and more.
 func TestEXT15_EXT16_EXT27_ThroughFailover(t *testing.T) {
 	ctx := t.Context()

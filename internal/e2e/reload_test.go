@@ -273,7 +273,7 @@ func TestDrain(t *testing.T) {
 }
 
 // saysThatItPasses wants an event that ends a stream for a trouble of ours to say that the task
-// goes on, and how. The stream's call is a read.
+// continues, and how. The stream's call is a read.
 func saysThatItPasses(t *testing.T, last string) {
 	t.Helper()
 	if !strings.Contains(last, `"retryable":"true"`) || !strings.Contains(last, `"fix":"subscribe to the task again"`) || strings.Contains(last, "the decision is final") {

@@ -86,7 +86,7 @@ func (w *town) holds(chain []string) string {
 }
 
 // TestEXT15_ALinkAndAllAfterIt: what was derived offline, and never seen, is
-// revoked by showing its chain, by whoever made it or holds it, by the user or
+// revoked by showing its chain, by the one who made it or holds it, by the user or
 // an operator; it ends with all that descends from it, and nothing before it.
 func TestEXT15_ALinkAndAllAfterIt(t *testing.T) { onStores(t, tryEXT15ALinkAndAllAfterIt) }
 
@@ -170,7 +170,7 @@ func (c *caller) withKey() *caller { return &caller{c.w, c.key, ""} }
 
 // TestEXT15_Bulk ends everything of an issuer, a holder, a delegator and a user
 // in one event each, whatever its number; what is issued afterwards is good, and
-// what is of somebody else stays.
+// what is of someone else stays.
 func TestEXT15_Bulk(t *testing.T) { onStores(t, tryEXT15Bulk) }
 
 func tryEXT15Bulk(t *testing.T) {

@@ -75,7 +75,7 @@ func (w *town) ages(agent string) map[string]int {
 }
 
 // TestEXT34_RotationBreaksNoChain replaces the issuing key of an agent while its
-// chains are in use: those go on through the grace, also over a restart, under
+// chains are in use: those continue through the grace, also over a restart, under
 // both keys at the key endpoint; new ones are under the new key. Without a grace
 // the old key ends at once, and what it signed with it.
 func TestEXT34_RotationBreaksNoChain(t *testing.T) {
@@ -162,7 +162,7 @@ func rotated(all []recorded, want int) bool {
 	return n == want
 }
 
-// TestEXT34_AtAGatewayApart: gateways apart go on with old chains and learn of the
+// TestEXT34_AtAGatewayApart: remote gateways continue with old chains and learn of the
 // new key by themselves.
 func TestEXT34_AtAGatewayApart(t *testing.T) {
 	w, all := startApart(t, 1, options{})

@@ -57,7 +57,7 @@ func running(t *testing.T, cmd *exec.Cmd) (io.Reader, func() error) {
 }
 
 // TestStockStreamsPassAsProducedOnEveryBinding is TestStockStreamPassesAsProduced
-// for every client: the agent goes on only when the client has printed the event
+// for every client: the agent continues only when the client has printed the event
 // before.
 func TestStockStreamsPassAsProducedOnEveryBinding(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {

@@ -375,7 +375,7 @@ func TestSEP18_StockClientsInObserve(t *testing.T) {
 	}
 }
 
-// TestSEP1_StockClientsReadTheCard has unmodified clients read the card: but for
+// TestSEP1_StockClientsReadTheCard has unmodified clients read the card: except for
 // the URL, the extension that is added and the signature, it is the agent's.
 func TestSEP1_StockClientsReadTheCard(t *testing.T) {
 	a2aCommand := commandLine(t)
@@ -415,7 +415,7 @@ func cardOf(t *testing.T, text string) a2a.AgentCard {
 	return card
 }
 
-// TestStockStreamPassesAsProduced lets an agent go on only when the client has
+// TestStockStreamPassesAsProduced lets an agent continue only when the client has
 // printed the event before: a gateway that holds events back never ends.
 func TestStockStreamPassesAsProduced(t *testing.T) {
 	for _, mode := range []string{"observe", "prefer"} {

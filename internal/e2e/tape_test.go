@@ -186,7 +186,7 @@ func framed(message string) string {
 	return string(be.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))) + message
 }
 
-// taping is the part of a configuration with somebody who can hold a capability.
+// taping is the part of a configuration with someone who can hold a capability.
 const taping = `identity: {dev: [{name: alice, token: ` + aliceToken + `}]}
 policies: [policies.cedar]
 `
@@ -331,7 +331,7 @@ func spelt(t *testing.T, text string) (v any) {
 }
 
 // withoutFuture is a value without the members that today's protocol does not know. In
-// metadata every member is somebody's.
+// metadata every member is someone's.
 func withoutFuture(v any) any {
 	switch v := v.(type) {
 	case []any:

@@ -263,7 +263,7 @@ func TestATK18_ObservedTenantsIn03(t *testing.T) {
 
 // TestATK18_TenantsThatAreDropped: an agent on a2a-go 2.4.0 takes the end of a task in a
 // tenant, over gRPC, for that of the task of its number which is in none. Where that
-// is somebody else's, the call does not get there, unless the operator says that this
+// is another party's, the call does not get there, unless the operator says that this
 // agent does read it.
 func TestATK18_TenantsThatAreDropped(t *testing.T) {
 	test := func(agent string, reads bool) func(*testing.T) {

@@ -166,7 +166,7 @@ func hasTenants(card *a2a.AgentCard) {
 }
 
 // TestATK18_ContextsOfTenants has callers choose contexts: in a tenant only where the
-// agent says that it has some, or a context of somebody else's would be one's own by a
+// agent says that it has some, or another party's context would be one's own by a
 // tenant that nobody reads.
 func TestATK18_ContextsOfTenants(t *testing.T) {
 	says := func(c *caller, held granted, tenant, context string) answer {

@@ -20,7 +20,7 @@ import (
 var withTenants = []wire{{}, {overREST, "1.0"}, {overGRPC, "1.0"}}
 
 // inTenants runs a test in front of an agent that numbers its tasks in each of its
-// tenants: at the server's own gateway on both stores, and at two gateways apart.
+// tenants: at the server's own gateway on both stores, and at two remote gateways.
 func inTenants(t *testing.T, o options, test func(t *testing.T, w *town)) {
 	for _, on := range withTenants {
 		inTenantsOn(t, on, o, test)

@@ -445,7 +445,7 @@ func (w *town) write(name, text string) {
 	}
 }
 
-// A program's port is below those that the system gives to whoever asks for any,
+// A program's port is below those that the system gives to anyone who asks for any,
 // or a connection of another test has it before the program does; and none of those
 // that examples/premises takes, whose tests run beside these.
 const firstPort, lastPort = 15000, 24000

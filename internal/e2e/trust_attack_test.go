@@ -136,7 +136,7 @@ func TestATK52_Whitewashing(t *testing.T) {
 	})
 }
 
-// TestATK52_AtAGatewayApart: a gateway apart holds callers to the levels that the
+// TestATK52_AtAGatewayApart: a remote gateway holds callers to the levels that the
 // server tells it.
 func TestATK52_AtAGatewayApart(t *testing.T) {
 	w, all := startApart(t, 1, options{callersOf: func(w *town) string {

@@ -179,7 +179,7 @@ func TestEXT30_FlowsEndInEvidence(t *testing.T) {
 		return c.present("documents", data("search_documents", args), proven{chain: []string{held.Token}, operation: opSearch, arguments: args})
 	}
 	ended("flow 3", search(s.reader, held), "ALLOW", "")
-	// Whoever is no agent that is known here has no level, whatever it holds.
+	// Anyone who is no agent that is known here has no level, whatever it holds.
 	ended("flow 3, unknown, token", s.key.sends("documents", s.search()), "DENY", "insufficient_trust")
 	ended("flow 3, unknown, chain", s.bob.sends("documents", s.search(link)), "DENY", "insufficient_trust")
 	ended("flow 3, unknown, AAT", search(s.alice, s.alice.reports()), "DENY", "insufficient_trust")

@@ -69,7 +69,7 @@ func attempts(t *testing.T, bundle string) (out []attempted) {
 
 // TestEXT32_PossessionAndUse has what was granted and what was exercised told
 // apart: in each record, and per holder and operation over a period. What --narrow
-// prints is applied, and everything that was used goes on under it, while what was
+// prints is applied, and everything that was used continues under it, while what was
 // granted and not used does not.
 func TestEXT32_PossessionAndUse(t *testing.T) {
 	key := newKey(t)

@@ -124,7 +124,7 @@ func TestOPS_ErrorsSayWhatHelps(t *testing.T) {
 	}
 }
 
-// TestOPS_CallersAreWhatCanBeProven: a secret in the place of a client id is an error of
+// TestOPS_CallersAreWhatCanBeProven: a secret instead of a client id is an error of
 // the configuration, and a key that exists tells the thumbprint that belongs there.
 func TestOPS_CallersAreWhatCanBeProven(t *testing.T) {
 	w, _ := scopedTown(t, "scoped", "documents:read/search")

@@ -147,7 +147,7 @@ func (w *town) encode(target string, body []byte) (request, bool) {
 	return plain, true
 }
 
-// agentAt is the agent whose URL that is, here or at gateways apart; something with a
+// agentAt is the agent whose URL that is, here or at remote gateways; something with a
 // slash in it where that is below one.
 func (w *town) agentAt(target string) string {
 	for _, base := range []string{w.url, w.apart} {

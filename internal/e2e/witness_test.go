@@ -116,7 +116,7 @@ func TestEXT35_TilesAreServed(t *testing.T) {
 	}
 }
 
-// A leaf hash that was changed in the store is found by whoever reads the tiles.
+// A leaf hash that was changed in the store is found by anyone who reads the tiles.
 func TestATK44_TamperedTilesAreFound(t *testing.T) {
 	aboutTheFile(t)
 	w := watched(t)
@@ -259,7 +259,7 @@ func TestATK43_ARestoredBackupIsNotServed(t *testing.T) {
 }
 
 // Two servers with the same keys show two histories. A witness cosigns one of
-// them; whoever holds one against the other's checkpoint, or asks for both
+// them; anyone who holds one against the other's checkpoint, or asks for both
 // witnesses, finds out.
 func TestATK44_ASplitViewIsFound(t *testing.T) {
 	aboutTheFile(t)

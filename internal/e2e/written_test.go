@@ -71,7 +71,7 @@ func TestATK56_OneCopyOfEveryField(t *testing.T) {
 			t.Errorf("ATK-56 %s arrived as %x", name, message)
 		}
 	}
-	// Two calls in two copies are two calls to whoever merges them.
+	// Two calls in two copies are two calls to anyone who merges them.
 	other := &v1.Message{Parts: []*v1.Part{dataPart(t, "delete_document", map[string]any{})}}
 	w.documents.forget()
 	a := w.grpcRaw(alice, held, opSearch, args, "/lf.a2a.v1.A2AService/SendMessage", append(repeated(2, marshal(harmless)), repeated(2, marshal(other))...))
@@ -211,7 +211,7 @@ func (w *town) tells(task, context string) {
 	})
 }
 
-// TestATK59_IdsAreOfOneKindAndOneCaller has an agent give ids that somebody has already:
+// TestATK59_IdsAreOfOneKindAndOneCaller has an agent give ids that someone has already:
 // as a task what is a context, and again to another caller.
 func TestATK59_IdsAreOfOneKindAndOneCaller(t *testing.T) {
 	w := start(t, options{agent: "    enforces: context\n"})

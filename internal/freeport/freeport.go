@@ -3,7 +3,7 @@
 //
 // A port that was listened on and given up is taken by the next of thousands of
 // connections and listeners of tests beside it, as often as not before the program has
-// begun. So these are below those that the system gives to whoever asks for any, and
+// begun. So these are below those that the system gives to anyone who asks for any, and
 // each is one process's for as long as it wants it.
 package freeport
 

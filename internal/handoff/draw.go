@@ -120,7 +120,7 @@ func (t *tree) line(text string) {
 	}
 }
 
-// plain reports whether a wire is one that passes, to somebody who hands nothing
+// plain reports whether a wire is one that passes, to someone who hands nothing
 // on: there is nothing to show below it.
 func (t *tree) plain(w gate.Wire) bool {
 	return t.failures[wireKey(w)] == nil && len(t.g.From(w.To)) == 0

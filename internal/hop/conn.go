@@ -9,7 +9,7 @@ import (
 
 // Watched is a connection of HTTP/1.1 that callers use one after the other, with the
 // transport of net/http. That one puts a connection back before it looks whether
-// anything stands behind the answer, and ends it only when it has looked: whoever takes
+// anything stands behind the answer, and ends it only when it has looked: anyone who takes
 // it in between would get what stands there for an answer (ATK-31).
 type Watched struct {
 	net.Conn

@@ -47,7 +47,7 @@ func twice(t *testing.T, listener net.Listener) {
 }
 
 // TestATK31_TakenBeforeTheLook holds the transport where it has put a connection back and
-// not yet looked whether anything is left on it. Whoever takes the connection meanwhile
+// not yet looked whether anything is left on it. Anyone who takes the connection meanwhile
 // waits for that, and gets the answer to its own request on another one.
 func TestATK31_TakenBeforeTheLook(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {

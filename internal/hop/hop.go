@@ -1,5 +1,5 @@
 // Package hop sends a request on over another connection, for the gateway and
-// for attach. What goes on is one body of known bytes and one answer: nothing
+// for attach. What continues is one body of known bytes and one answer: nothing
 // that the two ends of a connection say to each other crosses it.
 package hop
 
@@ -12,13 +12,13 @@ import (
 )
 
 // Onward has a request carry a body and nothing behind it, once. Its headers may
-// be changed; they are those that go on.
+// be changed; they are those that continue.
 //
 //   - The length is told, whatever the request came with, and trailers are left
 //     out: nobody has looked at them (ATK-31, ATK-32).
 //   - An expectation was met here, where the body was read (RFC 9110, section
 //     10.1.1).
-//   - A key of idempotency goes on and does nothing in net/http, which would send
+//   - A key of idempotency continues and does nothing in net/http, which would send
 //     a request with one again when a connection ends without an answer: one
 //     decision is one request (ATK-22, ATK-42). What was never written is still
 //     written to another connection, and so is what can be repeated by its method.

@@ -110,7 +110,7 @@ func checkConformance(reqs []requirement, rows []row, tests map[string]testFunc)
 	return wrong
 }
 
-// problems are what is wrong with the row by itself.
+// problems lists the errors of one row.
 func (r row) problems(tests map[string]testFunc) []string {
 	var wrong []string
 	for _, test := range r.tests {
@@ -125,7 +125,7 @@ func (r row) problems(tests map[string]testFunc) []string {
 		}
 	case "partial":
 		if !strings.Contains(r.note, " work") {
-			wrong = append(wrong, "partial needs a note on what is missing and which work finishes it (\"the gateway work\")")
+			wrong = append(wrong, "partial needs a note with the missing part and the work that finishes it (\"the gateway work\")")
 		}
 	case "not yet", "not ours":
 		if r.note == "" {
@@ -135,7 +135,7 @@ func (r row) problems(tests map[string]testFunc) []string {
 		wrong = append(wrong, fmt.Sprintf("status is %q, must be done, partial, not yet or not ours", r.status))
 	}
 	if strings.HasPrefix(r.id, "ATK-") && (r.status == "done" || r.status == "partial") && !listsBindings(r.note) {
-		wrong = append(wrong, "the note must begin with \"bindings: \" and what was tried, up to a semicolon, of: "+strings.Join(bindings(), ", "))
+		wrong = append(wrong, "the note must begin with \"bindings: \" and a list, up to a semicolon, of: "+strings.Join(bindings(), ", "))
 	}
 	return wrong
 }
@@ -156,7 +156,7 @@ func namesID(test string, tests map[string]testFunc, id string) bool {
 }
 
 // bindings are the surfaces on which an attack can be tried. Offline is the
-// library and its verifiers by themselves.
+// library and its verifiers alone.
 func bindings() []string {
 	return []string{
 		"JSON-RPC", "HTTP+JSON", "gRPC", "A2A 0.3", "SEP methods", "Agent Auth", "MCP", "ext_authz", "console", "command line", "offline",
@@ -181,7 +181,7 @@ func listsBindings(note string) bool {
 func renderConformance(reqs []requirement, rows []row) string {
 	var b strings.Builder
 	b.WriteString("# Conformance\n\nGenerated from docs/conformance.csv and docs/requirements.csv by `make generate`; change those.\n\n" +
-		"Level: M must, S should, O may. Status: done (by tests that run), partial (the note says what is missing and which work finishes it), not yet, not ours.\n")
+		"Level: M must, S should, O may. Status: done (by tests that run), partial (the note names the missing part and the work that finishes it), not yet, not ours.\n")
 	writeSummary(&b, rows)
 	section := ""
 	for i, r := range rows {
@@ -193,7 +193,7 @@ func renderConformance(reqs []requirement, rows []row) string {
 		if i < len(reqs) {
 			title = reqs[i].title
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.id, r.level, cell(title), r.status, cell(strings.Join(r.tests, "<br>")), cell(r.note))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.id, r.level, cell(title), r.status, cell(testNames(r.tests)), cell(r.note))
 	}
 	return b.String()
 }
@@ -229,9 +229,17 @@ func sectionTitle(prefix string) string {
 	case "GATE":
 		return "capability gating"
 	case "ATK":
-		return "attacks, each tried for real"
+		return "attacks, each tried in a test"
 	}
 	return prefix
+}
+
+// testNames writes the tests of a row as code, one on a line.
+func testNames(tests []string) string {
+	if len(tests) == 0 {
+		return ""
+	}
+	return "`" + strings.Join(tests, "`<br>`") + "`"
 }
 
 // cell keeps a bar in the text from ending the table cell.

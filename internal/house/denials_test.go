@@ -8,7 +8,7 @@ import (
 )
 
 // TestDenialsAreDescribed holds docs/reference/denials.md to the code, both ways: a code
-// without a row leaves whoever meets it alone, and a row without a code is a
+// without a row leaves anyone who meets it alone, and a row without a code is a
 // promise that nothing keeps.
 func TestDenialsAreDescribed(t *testing.T) {
 	root := mustRoot(t)

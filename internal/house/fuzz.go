@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// fuzz runs every fuzz target of every module, one after the other, and goes on
+// fuzz runs every fuzz target of every module, one after the other, and continues
 // after a failure: the go tool leaves the input in testdata/fuzz.
 func (h house) fuzz(ctx context.Context, args []string) error {
 	each := "30s"

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// layer stands in the place of the build cache for one removal, see go doc
+// layer stands instead of the build cache for one removal, see go doc
 // cmd/go/internal/cacheprog: what is in the cache is found, and what is made of the
 // removal is kept apart, in a folder that goes with it. A removal makes about 60 MB, of
 // which nothing is ever used again.

@@ -11,7 +11,7 @@ import (
 )
 
 // TestLayer has the go command build this package as it is and changed, with this
-// program in the place of its cache: what it has made of the change is in the layer, and
+// program instead of its cache: what it has made of the change is in the layer, and
 // what it has not changed is where it was.
 func TestLayer(t *testing.T) {
 	root, dir := mustRoot(t), t.TempDir()

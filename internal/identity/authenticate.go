@@ -50,7 +50,7 @@ func (a *Authenticator) Authenticate(r *http.Request, audience string, now time.
 	return c, ours, nil
 }
 
-// sentByMistake refuses a token of the server's own, under whatever scheme. Whoever
+// sentByMistake refuses a token of the server's own, under whatever scheme. Anyone who
 // shows it to an agent has taken the wrong address, and the agent must not have it.
 func (a *Authenticator) sentByMistake(h http.Header) error {
 	if a.own == nil {
@@ -84,7 +84,7 @@ func (a *Authenticator) hidden(h http.Header, read, audience string, now time.Ti
 // maxPieces is more than any credential has.
 const maxPieces = 256
 
-// pieces are what somebody could take for a token in a value of Authorization. Agents
+// pieces are what someone could take for a token in a value of Authorization. Agents
 // split it in more ways than RFC 9110 has: at every space there is, at commas, at
 // quotes. Tools make a name or a password of a token (RFC 7617).
 func pieces(value string) []string {
@@ -179,7 +179,7 @@ func (a *Authenticator) session(r *http.Request, c credential, audience string, 
 	return session{}, false, nil
 }
 
-// audiences lists every name that a token can call us by, whoever issued it.
+// audiences lists every name that a token can call us by, regardless of who issued it.
 func (a *Authenticator) audiences(audience string) []string {
 	all := []string{audience}
 	if a.people.Audience != "" {

@@ -10,7 +10,7 @@ import (
 )
 
 // Caller is who made a request, as far as it was proven. The zero Caller is
-// somebody unknown.
+// someone unknown.
 type Caller struct {
 	Principal      string   // such as "user:alice"; empty without a session of ours
 	Groups, Roles  []string // of the principal, as its issuer says

@@ -5,7 +5,7 @@
 //
 //   - Only a token of a configured issuer for an audience of ours makes a
 //     principal; only a proven key, a verified client certificate or the
-//     token's client makes a holder. Headers that merely name somebody, such
+//     token's client makes a holder. Headers that merely name someone, such
 //     as X-Forwarded-User, decide nothing (ATK-32).
 //   - An Authorization value that names us as audience is consumed and never
 //     forwarded (ATK-35), nor is a token that the server takes for itself; any

@@ -56,7 +56,7 @@ func (a *Authenticator) agent(held []Holder) (string, error) {
 }
 
 // proof verifies the DPoP header (RFC 9449, sections 4.3 and 7) and uses it
-// up. A proof that belongs to somebody else's token is left alone.
+// up. A proof that belongs to another party's token is left alone.
 func (a *Authenticator) proof(r *http.Request, c credential, s session, ours bool, audience string, now time.Time) (token.DPoP, bool, error) {
 	values := r.Header.Values("DPoP")
 	foreign := !ours && c.dpop

@@ -176,7 +176,7 @@ func TestSEP11_ProofsAreUsedOnce(t *testing.T) {
 	}
 }
 
-// Nothing that merely names somebody makes a caller.
+// Nothing that merely names someone makes a caller.
 func TestATK32_IdentityHeadersDecideNothing(t *testing.T) {
 	i := newIssuer(t)
 	a := authenticator(t, identity.Config{

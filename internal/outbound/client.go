@@ -22,7 +22,7 @@ const (
 	maximumHeaderBytes = 64 << 10
 	pingAfter          = 30 * time.Second // in which nothing came
 	pingTimeout        = 15 * time.Second
-	// unreadBytes is how much of one answer over HTTP/2 is taken in before whoever it is
+	// unreadBytes is how much of one answer over HTTP/2 is taken in before the one it is
 	// for reads it: the connection is everybody's, and does not wait as one of HTTP/1.1.
 	unreadBytes = 256 << 10
 )
@@ -147,7 +147,7 @@ func (c *Client) Get(ctx context.Context, address, accept string) ([]byte, http.
 	return body, header, nil
 }
 
-// GetChanged is [Client.Get] for whoever has the answer already under an entity
+// GetChanged is [Client.Get] for anyone who has the answer already under an entity
 // tag: changed is false, and body nil, where the server says that it is still the
 // same (304). An empty tag is none (CARD-16).
 func (c *Client) GetChanged(ctx context.Context, address, accept, tag string) (body []byte, header http.Header, changed bool, err error) {

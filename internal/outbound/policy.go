@@ -111,7 +111,7 @@ func (p Policy) guard(namedOnly bool) control {
 }
 
 // Check returns why an address may not be called, as it is resolved now; who
-// calls it has to look again. Every address of a name has to be allowed.
+// calls it has to look again. Every address of a name must be allowed.
 func (p Policy) Check(ctx context.Context, address string) error {
 	u, err := parse(address)
 	if err != nil {

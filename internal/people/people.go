@@ -1,5 +1,5 @@
 // Package people has what the server keeps of the people who log in to it: whether they
-// may. Who somebody is, the login says; [Account.Admits] says whether that counts now.
+// may. Who someone is, the login says; [Account.Admits] says whether that counts now.
 // Every entrance asks it: pages, the interface of people, and the desk within its own
 // transaction.
 package people
@@ -13,7 +13,7 @@ import (
 // State says whether a person may log in, approve and administer.
 type State string
 
-// The states. Somebody of whom nothing is kept is active.
+// The states. Someone of whom nothing is kept is active.
 const (
 	Active  State = "active"
 	Frozen  State = "frozen"  // until somebody thaws it
@@ -32,7 +32,7 @@ const (
 	ByName     Login = "built-in" // in experiments
 )
 
-// Account is what is kept of a person. The zero Account is of somebody active.
+// Account is what is kept of a person. The zero Account is of someone active.
 type Account struct {
 	Principal string
 	State     State

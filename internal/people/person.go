@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Claim is who somebody is, as a login or session says. It admits to nothing:
+// Claim is who someone is, as a login or session says. It admits to nothing:
 // [Book.Recognize] makes a [Person] of it.
 type Claim struct {
 	Principal string
@@ -22,7 +22,7 @@ type Claim struct {
 	// Present reports that the person has shown to be there, with a passkey or what
 	// is as good, for this very answer (AAP-A7).
 	Present bool
-	// Unsafe lets somebody answer without being present: built-in users, in
+	// Unsafe lets someone answer without being present: built-in users, in
 	// experiments.
 	Unsafe bool
 }
@@ -30,7 +30,7 @@ type Claim struct {
 // claim has no name outside, so that no other package writes a Person.
 type claim = Claim
 
-// Person is somebody whose login counted when the request came. [Book.Recognize] makes
+// Person is someone whose login counted when the request came. [Book.Recognize] makes
 // every Person; the zero Person is nobody, and [Person.Still] refuses it.
 type Person struct {
 	claim

@@ -2,18 +2,18 @@
 // load, and counts what was acknowledged and is gone.
 //
 // A [Town] is a PostgreSQL primary with a synchronous standby, nodes of `powerbox
-// serve` on it behind a balancer, gateways apart behind another, and an agent behind
+// serve` on it behind a balancer, remote gateways behind another, and an agent behind
 // them. Callers ask for capabilities, use, narrow and give them back, and agents
 // register; each keeps what it was answered. A trial does one thing to the town
 // ([Trials]), lets it recover, and then judges:
 //
-//   - lost: a decision, a capability, a revocation or a registration that somebody was
+//   - lost: a decision, a capability, a revocation or a registration that someone was
 //     told of, and that the town does not know;
 //   - wrong allow: a call that went through though what it stood on had been taken back
 //     for longer than the lease, or never held it;
 //   - wrong deny: a call that was denied though it stood on something that held, with
 //     any other reason than that of a part that was away;
-//   - the evidence: every chain and the log verify, and the log goes on from the
+//   - the evidence: every chain and the log verify, and the log continues from the
 //     checkpoint of the judgement before.
 //
 // An oracle holds every answer, its outcome and its code, against the exported evidence.

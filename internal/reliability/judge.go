@@ -62,7 +62,7 @@ func (t *Town) judgeAll(ctx context.Context, seen []evidence.Checkpoint) (Judgem
 	return j, checkpoint, t.known(ctx, &j)
 }
 
-// recorded exports the evidence, and names the decisions that somebody was told of
+// recorded exports the evidence, and names the decisions that someone was told of
 // and that are not in it, which is an error, too.
 func (t *Town) recorded(ctx context.Context, told []string) (bundle []byte, missing []string, err error) {
 	if bundle, err = t.fetch(ctx, http.MethodGet, "/v1/evidence/bundle", nil); err != nil {
@@ -159,7 +159,7 @@ func (t *Town) known(ctx context.Context, j *Judgement) error {
 	return t.everywhere(ctx)
 }
 
-// listed asks whether everything is revoked of which somebody was told so.
+// listed asks whether everything is revoked of which someone was told so.
 func (t *Town) listed(ctx context.Context, revoked map[string]bool, j *Judgement) error {
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(revoked)), 100) {
 		var known struct {

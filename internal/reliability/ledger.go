@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ledger is what somebody was told, and what must not have happened.
+// ledger is what someone was told, and what must not have happened.
 type ledger struct {
 	mu         sync.Mutex
 	decisions  map[string]bool // ids of records that an answer named

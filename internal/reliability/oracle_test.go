@@ -33,7 +33,7 @@ func chained(t *testing.T, records ...evidence.Record) []byte {
 }
 
 // TestTheOracleFindsWhatIsMissing (ATK-88) tells the oracle of answers and executions, of
-// which each wrong one has to be found.
+// which each wrong one must be found.
 func TestTheOracleFindsWhatIsMissing(t *testing.T) {
 	allowed := evidence.Record{ID: "rec_1", Decision: evidence.Allow}
 	outcome := evidence.Record{ID: "rec_2", Decision: evidence.Abstain, OutcomeStatus: evidence.Achieved, Details: evidence.Details{OutcomeOf: "rec_1"}}

@@ -124,7 +124,7 @@ func probe(ctx context.Context, client *http.Client, address string) error {
 	return nil
 }
 
-// over is an error that trying again does not mend.
+// over is an error that trying again does not fix.
 type over struct{ error }
 
 // until tries until it works, something is over, or the time is. It returns the last

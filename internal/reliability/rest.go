@@ -90,10 +90,10 @@ func (t *Town) leaks(ctx context.Context) (string, error) {
 		case err != nil:
 			return "", err
 		}
-		words = append(words, fmt.Sprintf("%s holds %d goroutines, %d files and %d MiB, one that has just begun %d, %d and %d",
+		words = append(words, fmt.Sprintf("%s holds %d goroutines, %d files and %d MiB (a fresh one %d, %d and %d)",
 			pair.what, used.goroutines, used.files, used.heap>>20, begun.goroutines, begun.files, begun.heap>>20))
 	}
-	return "at rest after it " + strings.Join(words, "; "), nil
+	return "at rest afterwards " + strings.Join(words, ". At rest "), nil
 }
 
 // leak is that a process holds too much.

@@ -48,7 +48,7 @@ func (t *Town) underWitness(ctx context.Context, n *node, configured string) err
 	}
 	n.kill()
 	err = errors.Join(os.Rename(t.store(), newer), os.Rename(older, t.store()), t.refuses(ctx, "everything is older", "the store is behind"))
-	// What was acknowledged is there again.
+	// Anything that was acknowledged is there again.
 	return errors.Join(err, os.RemoveAll(t.store()), os.Rename(newer, t.store()), t.boot(ctx, n))
 }
 

@@ -53,7 +53,7 @@ func (t *Town) Soak(ctx context.Context, length time.Duration) (Result, error) {
 	j, _, err := t.judgeAll(ctx, nil)
 	r.Lost, r.Records = j.Lost, j.Records
 	r.conclude(t.ledger)
-	r.Notes = append(r.Notes, fmt.Sprintf("%d nodes and %d gateways killed, %d nodes stopped for a second, %d nodes ended and begun again; %d capabilities issued, %d given back, %d agents registered",
+	r.Notes = append(r.Notes, fmt.Sprintf("%d nodes and %d gateways killed, %d nodes stopped for a second, %d nodes restarted. %d capabilities issued, %d revoked, %d agents registered",
 		done["node killed"], done["gateway killed"], done["node stopped"], done["node ended"], r.Counts.Issued, r.Counts.Revoked, r.Counts.Registered))
 	return r, err
 }

@@ -376,7 +376,7 @@ func (t *Town) run(ctx context.Context, binary string, args ...string) (string, 
 }
 
 // operate makes an operator's call at whichever node, or with header, of which names
-// and values take turns, somebody else's.
+// and values take turns, another party's.
 func (t *Town) operate(ctx context.Context, method, path string, body, into any, header ...string) error {
 	data, err := t.fetch(ctx, method, path, body, header...)
 	if err != nil || into == nil {

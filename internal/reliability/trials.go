@@ -221,7 +221,7 @@ func (t *Town) leaveBehind(ctx context.Context) error {
 	return t.standby.Start("fsync=on")
 }
 
-// ahead is for how long the primary goes on without its standby.
+// ahead is for how long the primary continues without its standby.
 const ahead = 2 * time.Second
 
 // killPrimary kills the primary and promotes the standby. What was the primary comes
@@ -235,7 +235,7 @@ func killPrimary(ctx context.Context, t *Town) (string, error) {
 	if err := t.standby.Follow(t.primary, "standby", "fsync=on"); err != nil {
 		return "", err
 	}
-	return "the old primary comes back as the standby; until then nothing is acknowledged", t.writes(ctx)
+	return "the old primary returns as the standby; until then nothing is acknowledged", t.writes(ctx)
 }
 
 // writes waits until something can be written.
@@ -245,7 +245,7 @@ func (t *Town) writes(ctx context.Context) error {
 	})
 }
 
-// stopNode stops a node for a time. It goes on in the middle of what it did, and must
+// stopNode stops a node for a time. It continues in the middle of what it did, and must
 // not write what others have gone past.
 func stopNode(ctx context.Context, t *Town, length time.Duration) (string, error) {
 	n := some(t.nodes)
@@ -264,7 +264,7 @@ func stopNode(ctx context.Context, t *Town, length time.Duration) (string, error
 	})
 }
 
-// cutGateway cuts a gateway off from the server. It goes on until its lease is over.
+// cutGateway cuts a gateway off from the server. It continues until its lease is over.
 func cutGateway(ctx context.Context, t *Town) (string, error) {
 	g := some(t.gateways)
 	direct, err := t.newDirect(ctx, g)
@@ -307,7 +307,7 @@ func cutGateway(ctx context.Context, t *Town) (string, error) {
 	}
 	t.Log("cut off: %d calls went through, denied after %v with a lease of %v", went, denied.Sub(cut).Round(10*time.Millisecond), t.Lease)
 	t.front.partition(g.id, false)
-	return fmt.Sprintf("it went on within its lease of %v and denied after it", t.Lease), until(ctx, 20*time.Second, func() error {
+	return fmt.Sprintf("it continued within its lease of %v, and denied afterwards", t.Lease), until(ctx, 20*time.Second, func() error {
 		code, err := direct.search(ctx)
 		if code != "" {
 			err = errors.New(code)

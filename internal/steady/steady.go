@@ -15,12 +15,12 @@ const Margin = 24 * time.Hour
 const (
 	// tolerance is how far a clock may be adjusted at once without that being a jump.
 	tolerance = 2 * time.Second
-	// settled is how long a clock must go on after a jump until it is believed. It is
+	// settled is how long a clock must continue after a jump until it is believed. It is
 	// longer than any proof is good.
 	settled = 15 * time.Minute
 )
 
-// Clock holds readings of a wall clock against one that only goes on. Its zero value is
+// Clock holds readings of a wall clock against one that only continues. Its zero value is
 // ready.
 type Clock struct {
 	elapsed func() time.Duration // nil for that of the process
@@ -64,7 +64,7 @@ func Jumps() int64 {
 	return process.jumps
 }
 
-// Announce has somebody told of each jump of the clock of this process, once.
+// Announce has someone told of each jump of the clock of this process, once.
 func Announce(tell func(by time.Duration)) {
 	process.mu.Lock()
 	defer process.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestATK73_Past: what a clock says while it is ahead makes nothing past, unless it goes on
+// TestATK73_Past: what a clock says while it is ahead makes nothing past, unless it continues
 // so.
 func TestATK73_Past(t *testing.T) {
 	start := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)

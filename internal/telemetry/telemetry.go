@@ -4,6 +4,15 @@
 // Its laws: every label is from a set that configuration or code bounds, so that
 // no caller can make the number of series grow; nothing names a principal, a
 // task, an argument or a path; nothing is decided by it.
+//
+// # Address
+//
+// Metrics have an address of their own, off by default, without TLS and token. On
+// the main address a scraper would need the operator's token, which also revokes and
+// exports; without a token every caller would see the traffic of every agent. With
+// telemetry.traces the span continues the caller's traceparent and tracestate.
+// baggage is not read: it would be words of a caller under Powerbox's name. There is
+// no global provider, propagator or registry.
 package telemetry
 
 import (

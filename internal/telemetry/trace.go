@@ -19,7 +19,7 @@ type tracing struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	// Of what callers send, traceparent and tracestate alone are understood:
-	// baggage is words of theirs, which would go on under our name.
+	// baggage is words of theirs, which would continue under our name.
 	headers propagation.TraceContext
 }
 

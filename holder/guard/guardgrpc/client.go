@@ -23,7 +23,7 @@ func (g *Guard) call(ctx context.Context, method string, message, answer any, cc
 		return err
 	}
 	failed := next(ctx, method, message, answer, cc, options...)
-	_ = g.Gate.Outcome(ctx, d, failed) // what is not told is unknown, on record
+	_ = g.Gate.Outcome(ctx, d, failed) // an outcome that is not reported is unknown, on record
 	return failed
 }
 

@@ -7,7 +7,7 @@
 // opening, with no message, and one for every message: each has its effect when it
 // comes, and is decided with its own arguments.
 //
-// The laws are those of package guard: no answer is a denial, and what was refused
+// The laws are those of package guard: no answer is a denial, and a refused call
 // reaches no method and leaves no client. A denial is PERMISSION_DENIED with a
 // google.rpc.ErrorInfo that has code, missing set, decision and whether it is worth
 // trying again; in Go it is a [*guard.Refused]. Where the gate does not answer it is

@@ -89,7 +89,7 @@ type told struct {
 	ctx   context.Context
 
 	mu      sync.Mutex
-	opening []guard.Decision // that the stream goes on under
+	opening []guard.Decision // under which the stream continues
 	last    []guard.Decision // about a message
 	over    bool
 }
@@ -127,6 +127,6 @@ func (t *told) end(failed error) {
 
 func (t *told) tell(decisions []guard.Decision, failed error) {
 	for _, d := range decisions {
-		_ = t.guard.Gate.Outcome(t.ctx, d, failed) // what is not told is unknown, on record
+		_ = t.guard.Gate.Outcome(t.ctx, d, failed) // an outcome that is not reported is unknown, on record
 	}
 }

@@ -23,7 +23,7 @@ func (g *Guard) serve(ctx context.Context, message any, info *grpc.UnaryServerIn
 		return nil, err
 	}
 	failed := errEnded
-	defer func() { _ = g.Gate.Outcome(ctx, d, failed) }() // what is not told is unknown, on record
+	defer func() { _ = g.Gate.Outcome(ctx, d, failed) }() // an outcome that is not reported is unknown, on record
 	answer, err := next(ctx, message)
 	failed = err
 	return answer, err

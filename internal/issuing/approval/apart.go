@@ -48,7 +48,7 @@ func (d *Desk) BeginCall(ctx context.Context, gateway, agent, task string) (Call
 	return begun, ok, err
 }
 
-// lose has calls fail that a gateway apart did not make while it could, or of which
+// lose has calls fail that a remote gateway did not make while it could, or of which
 // it has not told what became.
 func (d *Desk) lose(ctx context.Context, now time.Time) error {
 	var late []Call

@@ -26,20 +26,20 @@ type Question struct {
 	Kind      Kind
 	Key       string // of a request; "" for a call
 	Agent     string // the protected agent
-	Principal string // the user behind, "" for nobody
-	Holder    string // who asks
+	Principal string // the user behind, "" for none
+	Holder    string // the caller
 	Requester string // its configured name, "" for none
 	Purpose   string // in its own words
 	Matters   []issuer.Matter
-	Until     time.Time // latest end of what is asked for; zero for a call
+	Until     time.Time // latest requested end; zero for a call
 	Needs     []Need
 	State     issuer.State
 	Answers   []Given
-	Chosen    issuer.Chosen // what is left of it after the answers so far
-	// Approved is what the answers amount to, once all have approved.
+	Chosen    issuer.Chosen // the rest after the answers so far
+	// Approved is the approved part, once all have approved.
 	Approved approved.Approved
 	Reason   string // for which it was denied
-	// TakenBack is who revoked the approval, "" for nobody.
+	// TakenBack is who revoked the approval, "" for none.
 	TakenBack string   `json:",omitempty"`
 	Issued    []string // capabilities that it was used for
 	Record    string   // of the decision that led to it, "" for none
@@ -77,8 +77,8 @@ type Person = people.Person
 type Answer struct {
 	Approve bool
 	Chosen  issuer.Chosen
-	Reason  string // told to whoever asked
-	// Seen is the [Digest] of what was shown, "" where it was not a page. A question
+	Reason  string // told to the caller
+	// Seen is the [Digest] of the page that was shown, "" if there was no page. A question
 	// that has changed since is not answered.
 	Seen string
 	// Proof is the [Desk.AnswerDigest] that a passkey signed, "" for none, and Passkey
@@ -91,7 +91,7 @@ func (q Question) Open(now time.Time) bool {
 	return q.State == issuer.StatePending && now.Before(q.ends())
 }
 
-// At is the state at a moment: a question that nobody answered has expired.
+// At is the state at a moment: an unanswered question has expired.
 func (q Question) At(now time.Time) issuer.State {
 	if q.State == issuer.StatePending && !now.Before(q.ends()) {
 		return issuer.StateExpired
@@ -99,14 +99,14 @@ func (q Question) At(now time.Time) issuer.State {
 	return q.State
 }
 
-// Writes reports whether what is asked for changes something.
+// Writes reports whether the requested authority changes something.
 func (q Question) Writes() bool {
 	return slices.ContainsFunc(q.Matters, func(m issuer.Matter) bool {
 		return slices.ContainsFunc(m.Operations, func(o issuer.Operation) bool { return o.Write })
 	})
 }
 
-// Review reports whether a question is one to reviewers: somebody else than the
+// Review reports whether a question is one to reviewers: someone else than the
 // user behind has to answer.
 func (q Question) Review() bool {
 	return slices.ContainsFunc(q.Needs, func(n Need) bool { return !n.Self })
@@ -118,14 +118,14 @@ type Call struct {
 	Question string
 	Agent    string
 	Tenant   string `json:",omitempty"` // of the agent, in which the call was made; "" for none
-	Task     string // by which whoever made it asks what has become of it
+	Task     string // by which the caller asks for its state
 	Context  string
 	Owner    issuer.Owner
 	State    CallState
 	// Request is the call as the gateway needs it to be made: opaque here. It is gone
 	// once the call was made or cannot be made any more.
 	Request []byte
-	// Gateway is the id of the gateway apart from the server that has the bytes and
+	// Gateway is the id of the remote gateway that has the bytes and
 	// makes the call, "" for the server's own, which has them here.
 	Gateway string `json:",omitempty"`
 	// Lost says that the gateway has not told in time what became of the call. It can
@@ -147,7 +147,7 @@ type Call struct {
 type CallState string
 
 // The states of a call. One that is being made when the server ends has an
-// outcome that nobody knows.
+// unknown outcome.
 const (
 	CallWaits     CallState = "waits"
 	CallApproved  CallState = "approved"
@@ -164,7 +164,7 @@ type Store interface {
 	ViewApprovals(ctx context.Context, read func(r Reader) error) error
 }
 
-// Reader reads one snapshot. What is not there is [issuer.ErrNotFound].
+// Reader reads one snapshot. Anything that is not there is [issuer.ErrNotFound].
 type Reader interface {
 	Question(id string) (Question, error)
 	// QuestionByKey returns the newest question of a key.
@@ -175,7 +175,7 @@ type Reader interface {
 	// QuestionsOf returns how many questions of a holder were made since a time, and
 	// how many of those were denied.
 	QuestionsOf(holder string, since time.Time) (made, denied int, err error)
-	// Account returns what is kept of a person.
+	// Account returns the stored data of a person.
 	Account(principal string) (people.Account, error)
 	HeldCall(question string) (Call, error)
 	HeldCallByTask(agent, task string) (Call, error)

@@ -10,8 +10,8 @@ import (
 // Attempts of programs that ask before something happens. The program has the attempt and
 // tries it again; here is the question, found by its key, and what people gave for it.
 
-// Attempt returns the newest question about an attempt, with what is kept of it. False is
-// one about which people have to be asked: nobody was, or the answer does not count any
+// Attempt returns the newest question about an attempt, with its stored call. False is
+// one about which people must be asked: no one was, or the answer does not count any
 // more.
 func (d *Desk) Attempt(ctx context.Context, agent, key string) (Question, Call, bool, error) {
 	var q Question

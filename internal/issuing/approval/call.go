@@ -18,11 +18,11 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// CodeNobody is the denial of a call that nobody could approve.
+// CodeNobody is the denial of a call that no person could approve.
 const CodeNobody = "approval_nobody"
 
-// Hold keeps a call and asks whether it may be made (design, section 4). What is
-// kept is in the store, encrypted by nobody: it is as secret as the store is.
+// Hold keeps a call and asks whether it may be made (design, section 4). The call
+// is in the store unencrypted: it is as secret as the store is.
 func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, error) {
 	err := d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
 		if asked, held, found, err := openAttempt(tx, q, d.config.Now()); found || err != nil {
@@ -39,7 +39,7 @@ func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, er
 		made := q
 		made.Kind = ForCall
 		if c.Parent != "" {
-			// Whoever is behind the capability is behind the call, and what it was given
+			// Anyone who is behind the capability is behind the call, and what it was given
 			// for is what the call is for, unless it says so itself.
 			parent, err := tx.Capability(c.Parent)
 			if err != nil {
@@ -86,7 +86,7 @@ func OwnerKey(tenant string, o issuer.Owner) string {
 	return key
 }
 
-// refusedBy words why nobody is asked.
+// refusedBy words why no person is asked.
 func refusedBy(err error) error {
 	switch {
 	case errors.Is(err, errNobody):
@@ -201,7 +201,7 @@ func parseAuthority(raw json.RawMessage) (powerbox.Authority, error) {
 	return powerbox.ParseAuthority(v)
 }
 
-// Take returns a call that people have approved, and nobody else gets it again:
+// Take returns a call that people have approved, and only once:
 // it is made once, or its outcome is unknown. False is none.
 func (d *Desk) Take(ctx context.Context, agents []string) (Call, bool, error) {
 	var taken Call
@@ -238,7 +238,7 @@ func (d *Desk) Made(ctx context.Context, question string, state CallState, decis
 }
 
 // Begin has calls fail that were taken before a moment and are still being made:
-// whoever made them has ended, nobody knows what became of them, and they are not
+// the one who made them has ended, their outcome is unknown, and they are not
 // repeated.
 func (d *Desk) Begin(ctx context.Context, before time.Time) error {
 	return d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
@@ -248,7 +248,7 @@ func (d *Desk) Begin(ctx context.Context, before time.Time) error {
 		}
 		for _, c := range broken {
 			if c.Gateway != "" || c.Updated.After(before) {
-				continue // which tells by itself, or may still be made
+				continue // which reports its own end, or may still be made
 			}
 			c.State, c.Text, c.Updated = CallFailed, "the server ended while the call was made, so its outcome is unknown; find out what became of it before it is repeated", d.config.Now()
 			if err := tx.PutHeldCall(c); err != nil {
@@ -274,7 +274,7 @@ func (d *Desk) wake() {
 }
 
 // Sweep ends questions whose time is over, tells delegates that it is their turn,
-// and forgets what is long over.
+// and forgets old questions.
 func (d *Desk) Sweep(ctx context.Context) error {
 	now := d.config.Now()
 	var open []Question
@@ -328,7 +328,7 @@ func (d *Desk) told(ctx context.Context, id string, e Event) error {
 	return err
 }
 
-// expire ends a question that nobody has answered in time: that is a no.
+// expire ends a question without an answer in time: that is a denial.
 func (d *Desk) expire(ctx context.Context, id string, now time.Time) error {
 	return d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
 		q, err := tx.Question(id)

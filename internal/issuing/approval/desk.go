@@ -25,8 +25,8 @@ type Config struct {
 	URL      string // under which a question's page is, without a final slash
 	Rules    []Rule // optional
 	Timeout  time.Duration
-	Interval time.Duration // between two looks of whoever waits
-	Tell     Teller        // optional; nil tells nobody
+	Interval time.Duration // between two polls of a waiting caller
+	Tell     Teller        // optional; nil tells no one
 	Now      func() time.Time
 	Log      *slog.Logger
 }
@@ -53,7 +53,7 @@ const (
 	EventAsked    Event = "asked"    // a question is open
 	EventOverdue  Event = "overdue"  // delegates may answer it by now
 	EventAnswered Event = "answered" // it is not open any more
-	EventAlert    Event = "alert"    // whoever asks does so too often
+	EventAlert    Event = "alert"    // the caller asks too often
 )
 
 // How much one holder may ask of people (ATK-48).
@@ -61,10 +61,10 @@ const (
 	maxOpen     = 20
 	maxText     = 500
 	maxMade     = 120 // questions within alertTime
-	maxDenied   = 10  // of them denied: then nobody is asked for a while
-	alertDenied = 3   // of them denied: then somebody is told
+	maxDenied   = 10  // of them denied: then no person is asked for a while
+	alertDenied = 3   // of them denied: then an alert is sent
 	alertTime   = time.Hour
-	// quiet is how long a request that was denied, or that nobody answered, is not
+	// quiet is how long a request that was denied, or not answered, is not
 	// asked about again.
 	quietDenied  = time.Hour
 	quietExpired = 10 * time.Minute
@@ -104,7 +104,7 @@ func notFound(err error) bool { return errors.Is(err, issuer.ErrNotFound) }
 // Page is the URL on which a question is answered.
 func (d *Desk) Page(id string) string { return d.config.URL + "/" + id }
 
-// asked is a question as whoever asks knows it.
+// asked is a question as its caller sees it.
 func (d *Desk) asked(q Question) issuer.Asked {
 	return issuer.Asked{
 		ID: q.ID, URL: d.Page(q.ID), State: q.At(d.config.Now()), Expires: q.Expires, Interval: d.config.Interval,
@@ -154,7 +154,7 @@ func (d *Desk) Ask(tx issuer.Tx, asks issuer.Question) (issuer.Asked, error) {
 	return d.asked(q), err
 }
 
-// errNobody says that a question has nobody to answer it.
+// errNobody says that no person can answer a question.
 var errNobody = errors.New("approval: nobody could answer")
 
 // open asks a question, on record.
@@ -189,7 +189,7 @@ func (d *Desk) open(tx Tx, q Question) (Question, error) {
 		return q, err
 	}
 	q.Purpose = agentauth.Plain(q.Purpose, maxText)
-	// Nobody can say yes to what would have ended by then.
+	// A capability that would have ended by then cannot be approved.
 	q.State, q.Created, q.Expires = issuer.StatePending, now, earlier(now.Add(timeout), q.Until)
 	if err := d.append(tx, q, action.ApprovalAsk, q.caller(), evidence.Allow, map[string]any{"question": q.ID, "kind": string(q.Kind), "needs": q.Needs, "expires": q.Expires.UTC().Format(time.RFC3339)}); err != nil {
 		return q, err
@@ -202,7 +202,7 @@ func (q Question) caller() identity.Caller {
 	return identity.Caller{Principal: q.Principal, Holder: identity.Holder{ID: q.Holder}, Agent: q.Requester}
 }
 
-// append records what was done about a question, in its transaction.
+// append records an action on a question, in its transaction.
 func (d *Desk) append(tx Tx, q Question, of action.Type, by identity.Caller, decision evidence.Decision, details map[string]any) error {
 	r, err := d.config.Issuer.NewRecord(q.Agent, by, of, details)
 	if err != nil {
@@ -216,8 +216,8 @@ func (d *Desk) append(tx Tx, q Question, of action.Type, by identity.Caller, dec
 	return err
 }
 
-// tell has people told of a question, in its transaction. Of one that is over nobody
-// needs to hear any more that it is open.
+// tell has people told of a question, in its transaction. For one that is over,
+// the message that it is open is withdrawn.
 func (d *Desk) tell(tx Tx, e Event, q Question) error {
 	if d.config.Tell == nil {
 		return nil
@@ -268,7 +268,7 @@ func (d *Desk) Use(tx issuer.Tx, id string, capabilities []string) error {
 	return own.PutQuestion(q)
 }
 
-// Question returns a question to somebody who is asked, or who was.
+// Question returns a question to someone who is asked, or who was.
 func (d *Desk) Question(ctx context.Context, who Person, id string) (Question, error) {
 	var q Question
 	err := d.config.Store.ViewApprovals(ctx, func(r Reader) error {
@@ -282,8 +282,8 @@ func (d *Desk) Question(ctx context.Context, who Person, id string) (Question, e
 	return q, err
 }
 
-// Questions returns what waits for a person, oldest first: what was asked for in
-// the person's own name, and what the person reviews.
+// Questions returns what waits for a person, oldest first: requests in
+// the person's own name, and those that the person reviews.
 func (d *Desk) Questions(ctx context.Context, who Person) (own, review []Question, err error) {
 	now := d.config.Now()
 	var open []Question
@@ -351,7 +351,7 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 	return q, nil
 }
 
-// admits refuses somebody who was frozen or removed meanwhile.
+// admits refuses someone who was frozen or removed meanwhile.
 func (d *Desk) admits(r Reader, who Person) error {
 	a, err := r.Account(who.Principal)
 	if err != nil && !notFound(err) {
@@ -408,7 +408,7 @@ func (d *Desk) alert(tx Tx, q Question, now time.Time) (bool, error) {
 	return true, d.append(tx, q, action.ApprovalAlert, q.caller(), evidence.Deny, map[string]any{"denied": denied, "within": alertTime.String(), "holder": q.Holder})
 }
 
-// narrowed reads what an answer leaves of a question. What is wider is refused,
+// narrowed reads what an answer leaves of a question. Anything that is wider is refused,
 // and so is what leaves nothing.
 func narrowed(q Question, who Person, a Answer, now time.Time) (issuer.Chosen, error) {
 	if !a.Approve {
@@ -483,7 +483,7 @@ func (q Question) mayEnd(end, now time.Time) error {
 	return nil
 }
 
-// leavesWrites reports whether what is left of a question changes something.
+// leavesWrites reports whether the rest of a question changes something.
 func (q Question) leavesWrites(left issuer.Chosen) bool {
 	for _, m := range q.Matters {
 		some, narrowed := left.Operations[m.Grant]
@@ -496,8 +496,8 @@ func (q Question) leavesWrites(left issuer.Chosen) bool {
 	return false
 }
 
-// leave notes what is left of a grant's names, and how many there are: those that
-// somebody has left before, as far as they are left now.
+// leave notes the remaining names of a grant, and how many there are: those that
+// someone has left before, as far as they are left now.
 func leave(out *map[string][]string, grant string, all []string, before, now map[string][]string) (int, error) {
 	left := all
 	if earlier, narrowed := before[grant]; narrowed {

@@ -11,8 +11,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// Digest names everything that a question shows to whoever judges it: another
-// question, or this one after somebody else has narrowed it, has another digest
+// Digest names everything that a question shows to anyone who judges it: another
+// question, or this one after someone else has narrowed it, has another digest
 // (ATK-49).
 func Digest(q Question) string {
 	return digest("question", map[string]any{
@@ -41,8 +41,8 @@ func (q Question) answerDigest(who Person, a Answer, left issuer.Chosen) string 
 	return digest("answer", map[string]any{"question": Digest(q), "by": who.Principal, "approve": a.Approve, "approved": given.Digest(), "reason": a.Reason})
 }
 
-// approves is what the question amounts to where that much of it is left. Everything
-// stands in it, also where nobody has taken anything away.
+// approves is the part of the question that is approved. Everything
+// stands in it, also if no person removed a part.
 func (q Question) approves(left issuer.Chosen) approved.Approved {
 	out := approved.Approved{
 		Question: q.ID, Request: q.Key, Agent: q.Agent, Recipient: q.Holder, Principal: q.Principal,
@@ -82,8 +82,8 @@ func earlier(ends ...time.Time) time.Time {
 	return first
 }
 
-// yes is what was approved: nothing unless everybody has. A question that an earlier
-// version kept says it by what was left of it.
+// yes is the approved part: nothing unless all have approved. A question that an earlier
+// version kept says it by its rest.
 func (q Question) yes() approved.Approved {
 	switch {
 	case q.State != issuer.StateApproved:

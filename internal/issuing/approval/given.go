@@ -20,14 +20,14 @@ const takenBack = "a person took this approval back"
 type Approval struct {
 	Question Question
 	Call     Call      // of a question about one call
-	Until    time.Time // the end of what was given; zero for a call
+	Until    time.Time // the end of the capability; zero for a call
 	// Live reports that something can still be done under it, so that [Desk.Revoke]
 	// takes it back.
 	Live bool
 }
 
 // ends is when a question ends, and so when nothing of it is left to approve: earlier
-// than Expires where somebody before has chosen an earlier end.
+// than Expires where someone before has chosen an earlier end.
 func (q Question) ends() time.Time { return earlier(q.Expires, q.Chosen.Until) }
 
 // Over is when a question need not be kept any more: when it was answered, or when what
@@ -80,7 +80,7 @@ func (d *Desk) Approvals(ctx context.Context, who Person) ([]Approval, error) {
 	return out, err
 }
 
-// Revocable reports whether a person can take back what was approved of a question.
+// Revocable reports whether a person can revoke the approval of a question.
 func (d *Desk) Revocable(ctx context.Context, who Person, q Question) (can bool, err error) {
 	now := d.config.Now()
 	if !q.mine(who) || q.State != issuer.StateApproved && !q.Open(now) {
@@ -98,7 +98,7 @@ func (d *Desk) Revocable(ctx context.Context, who Person, q Question) (can bool,
 func (d *Desk) approval(r Reader, q Question, now time.Time) (Approval, error) {
 	a := Approval{Question: q, Until: q.yes().Until(), Live: true}
 	switch {
-	case q.State == issuer.StatePending: // it waits for somebody else
+	case q.State == issuer.StatePending: // it waits for another person
 		return a, nil
 	case q.Kind == ForCall:
 		var err error
@@ -110,8 +110,8 @@ func (d *Desk) approval(r Reader, q Question, now time.Time) (Approval, error) {
 	return a, nil
 }
 
-// Revoke takes an approval back, on record: what was issued for it is revoked with
-// everything derived from it, what was not issued yet is not issued, and a call that was
+// Revoke revokes an approval, on record: capabilities issued for it are revoked with
+// everything derived from them, waiting ones are not issued, and a call that was
 // not made is not made. A call that was made stays made, which is an error (ATK-85).
 func (d *Desk) Revoke(ctx context.Context, who Person, id string) (Question, error) {
 	var q Question

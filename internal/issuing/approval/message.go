@@ -3,7 +3,7 @@ package approval
 import "time"
 
 // Message is one message to a webhook. It is stored with what it tells of, in one
-// transaction, and tried until the webhook takes it, or until nobody needs it any
+// transaction, and tried until the webhook takes it, or until it is not needed any
 // more: then it is kept for a while as one that was not delivered.
 type Message struct {
 	ID       string // which the receiver sees, the same at every try

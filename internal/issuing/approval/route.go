@@ -59,8 +59,8 @@ func (d *Desk) route(agent string, matters []issuer.Matter) ([]Need, time.Durati
 	return needs, timeout
 }
 
-// may reports whether a person's answer counts for a need. Nobody reviews what is
-// asked for in his own name.
+// may reports whether a person's answer counts for a need. A person cannot review
+// requests in their own name.
 func (n Need) may(q Question, who Person, now time.Time) bool {
 	switch {
 	case who.Principal == "":

@@ -174,7 +174,7 @@ func TestAnAnswerToWhatHasEndedIsRefusedWithWords(t *testing.T) {
 
 // TestATK85_NothingOfAnEndedPartIsApproved approves a request of two parts of which one
 // would have ended: the other is left. With none left the answer is refused, and where
-// somebody chose an earlier end, the question is over at that end.
+// someone chose an earlier end, the question is over at that end.
 func TestATK85_NothingOfAnEndedPartIsApproved(t *testing.T) {
 	part := func(grant string, until time.Time) issuer.Matter {
 		return issuer.Matter{Grant: grant, Operations: []issuer.Operation{{Name: "read"}}, Until: until}

@@ -9,7 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// deliver has what was put into the store for webhooks looked for.
+// deliver looks for new messages to webhooks in the store.
 func (d *Desk) deliver() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

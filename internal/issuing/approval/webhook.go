@@ -46,25 +46,25 @@ type Webhook struct {
 // The bounds of telling.
 const (
 	tellTime = 10 * time.Second
-	// tellClaim is how long a message is nobody else's while it is sent.
+	// tellClaim is how long a message belongs to one sender while it is sent.
 	tellClaim = 3 * tellTime
-	// tellEvery is how often it is looked for what is due.
+	// tellEvery is how often due messages are looked for.
 	tellEvery = time.Second
 	// maxWaiting is how many messages may wait for one webhook, and maxLook how many
 	// are looked at in one go.
 	maxWaiting = 10_000
 	maxLook    = 1024
-	// toldTime is how long it is tried to tell what nobody has to answer by a time.
+	// toldTime is how long messages without a deadline are tried.
 	toldTime = 24 * time.Hour
-	// keptDead is how long what was given up can be looked at.
+	// keptDead is how long undelivered messages are kept.
 	keptDead = 7 * 24 * time.Hour
 )
 
 // tellAgain is how long it takes until the next try; after the last it stays so.
 var tellAgain = []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 
-// Webhooks tells webhooks what the desk has put into the store for them, until they
-// take it or nobody needs it any more.
+// Webhooks tells webhooks about the messages in the store, until they
+// accept them or the messages are not needed any more.
 type Webhooks struct {
 	hooks []Webhook
 	now   func() time.Time
@@ -137,7 +137,7 @@ func (w *Webhooks) Run(ctx context.Context, store Store, changed func() <-chan s
 	}
 }
 
-// look begins to tell what is due.
+// look begins to send due messages.
 func (w *Webhooks) look(ctx context.Context, store Store, all *sync.WaitGroup) error {
 	var due []Message
 	err := store.ViewApprovals(ctx, func(r Reader) error {
@@ -187,7 +187,7 @@ var errNoHook = errors.New("the webhook is not configured any more")
 // deliver sends one message once, and notes what became of it. It reports whether
 // the webhook takes messages now.
 func (w *Webhooks) deliver(ctx context.Context, store Store, m Message) bool {
-	// Another server may tell the same webhook, and this one may end: what is being
+	// Another server may tell the same webhook, and this one may end: a message that is being
 	// sent is due again after a while.
 	taken := false
 	err := store.UpdateApprovals(ctx, func(tx Tx) error {
@@ -215,7 +215,7 @@ func (w *Webhooks) deliver(ctx context.Context, store Store, m Message) bool {
 			return tx.DeleteMessage(m.ID)
 		}
 		if _, gone := tx.Message(m.ID); gone != nil {
-			return errIgnored(gone) // what it tells of is over, and nobody needs it
+			return errIgnored(gone) // its question is over, and the message is not needed
 		}
 		return tx.PutMessage(w.failed(m, err))
 	})
@@ -225,7 +225,7 @@ func (w *Webhooks) deliver(ctx context.Context, store Store, m Message) bool {
 	return told
 }
 
-// errIgnored is nil for what is not there.
+// errIgnored is nil for a missing row.
 func errIgnored(err error) error {
 	if notFound(err) {
 		return nil
@@ -325,7 +325,7 @@ func (t Template) message(n News) ([]byte, error) {
 	})
 }
 
-// withdrawn is why a question is over whose call nobody wants any more.
+// withdrawn is why a question is over whose call was cancelled.
 const withdrawn = "withdrawn by whoever asked"
 
 // ended says how a question ended.

@@ -4,7 +4,7 @@
 //   - It is complete: what it does not name was not approved. An empty list is nothing.
 //   - It is exact: every operation, resource and limit stands in it, whether or not the
 //     person took something away.
-//   - Whoever issues under it issues its meet with what policy allows by then. Neither
+//   - Anyone who issues under it issues its meet with what policy allows by then. Neither
 //     side widens the other (SEP-27, ATK-46).
 //   - Its digest names all of it. The digest is what a passkey signs and what records have.
 package approved
@@ -22,11 +22,11 @@ import (
 // Approved is what people have approved. It is made once, when the last of them
 // answers, and does not change. The zero Approved is nothing.
 type Approved struct {
-	Question  string // id of what was asked
+	Question  string // id of the question
 	Request   string // key or digest of the request that it answers, "" for none
 	Agent     string // the protected agent at which it can be used
 	Recipient string // the one holder, or agent, that may have it
-	Principal string // in whose name it acts, "" for nobody
+	Principal string // in whose name it acts, "" for none
 	Asker     Asker
 	Shown     string // digest of what the people were shown
 	Parts     []Part
@@ -40,7 +40,7 @@ type Asker struct {
 	Purpose string `json:",omitempty"` // in its own words
 }
 
-// Part is what was approved of one grant.
+// Part is the approved part of one grant.
 type Part struct {
 	Grant      string
 	Operations []Operation
@@ -81,7 +81,7 @@ func (a Approved) Until() time.Time {
 	return latest
 }
 
-// Of returns what was approved of a grant, and false for nothing.
+// Of returns the approved part of a grant, and false for none.
 func (a Approved) Of(grant string) (Part, bool) {
 	i := slices.IndexFunc(a.Parts, func(p Part) bool { return p.Grant == grant && len(p.Operations) > 0 })
 	if i < 0 {

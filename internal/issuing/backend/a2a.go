@@ -17,7 +17,7 @@ import (
 )
 
 // A2A is one skill of an A2A agent over JSON-RPC: a call is a message with one data
-// part {skill, arguments}, as the gateway carries a2a/skill/invoke (ADR 4).
+// part {skill, arguments}, as the gateway carries a2a/skill/invoke.
 type A2A struct {
 	HTTP
 	URL     string // where the agent takes JSON-RPC
@@ -27,7 +27,7 @@ type A2A struct {
 	Streams bool   // whether the agent is asked for a stream, whose events are passed on
 }
 
-// taskPrefix begins what names a task that goes on.
+// taskPrefix begins what names a task that continues.
 const taskPrefix = "a2a:task:"
 
 // maxTaskID bounds the id of a task that an agent chooses.
@@ -74,7 +74,7 @@ func (a A2A) ask(ctx context.Context, e provider.Execution, body []byte, about s
 	if err != nil {
 		return provider.Result{}, fmt.Errorf("backend: %w", err)
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or of no use
+	defer func() { _ = resp.Body.Close() }() // read to its end, or useless
 	return a.whole(resp, about)
 }
 
@@ -95,7 +95,7 @@ func (a A2A) whole(resp *http.Response, about string) (provider.Result, error) {
 	return outcomeOf(result, about)
 }
 
-// refusedBy is an error of the agent: what is wrong with the call is told, and of
+// refusedBy is an error of the agent: errors of the call are reported, and of
 // everything else nothing is known.
 func refusedBy(problem powerbox.Value) (provider.Result, error) {
 	message, _ := text(problem, "message")

@@ -26,7 +26,7 @@ import (
 )
 
 // HTTP calls services over HTTP. A service answers with JSON; with 202 and a
-// status_url for what goes on; or with a stream of events.
+// status_url for what continues; or with a stream of events.
 type HTTP struct {
 	Client *http.Client
 	// URLs are where the capabilities are, by name.
@@ -57,7 +57,7 @@ func (h HTTP) Execute(ctx context.Context, e provider.Execution) (provider.Resul
 }
 
 // Poll implements [provider.Backend]. The address is one that the service named
-// itself, and has to be on it.
+// itself, and must be on it.
 func (h HTTP) Poll(ctx context.Context, e provider.Execution, status string) (provider.Result, error) {
 	if err := sameOrigin(h.URLs[e.Capability.Name], status); err != nil {
 		return provider.Result{}, err
@@ -93,7 +93,7 @@ func (h HTTP) call(ctx context.Context, method, to string, e provider.Execution,
 		return provider.Result{Stream: newStream(resp.Body, cancel, h.Limit)}, nil
 	}
 	defer cancel()
-	defer func() { _ = resp.Body.Close() }() // read to its end, or of no use
+	defer func() { _ = resp.Body.Close() }() // read to its end, or useless
 	return h.answer(resp, to)
 }
 
@@ -256,7 +256,7 @@ func (s *stream) Next() (string, []byte, error) {
 	return "", nil, io.EOF
 }
 
-// event is one event in the protocol's terms. What is no JSON is a text.
+// event is one event in the protocol's terms. Anything that is no JSON is a text.
 func (s *stream) event(name, data string) (string, []byte, error) {
 	switch name {
 	case "data", "error", "done":

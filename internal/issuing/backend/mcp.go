@@ -70,14 +70,14 @@ func (m MCP) call(ctx context.Context, session *mcp.ClientSession, e provider.Ex
 	return provider.Result{Data: v, HasData: true}, err
 }
 
-// Poll implements [provider.Backend]. Nothing here goes on behind.
+// Poll implements [provider.Backend]. Nothing here continues behind.
 func (m MCP) Poll(context.Context, provider.Execution, string) (provider.Result, error) {
 	return provider.Result{}, errors.New("backend: a tool has no jobs")
 }
 
 // Session begins a session with an MCP server over streamable HTTP that can ask
 // nothing of us: no sampling, no roots, no elicitation. An event has limit bytes at
-// most. Progress is told how far calls have come, nil tells nobody.
+// most. Progress is told how far calls have come, or nil.
 func Session(ctx context.Context, url string, client *http.Client, limit int64, progress func(*mcp.ProgressNotificationParams)) (*mcp.ClientSession, error) {
 	options := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}}
 	if progress != nil {

@@ -33,12 +33,12 @@ type Operation struct {
 
 var placeholder = regexp.MustCompile(`\{([^{}/]*)\}`)
 
-// ownHeaders are set by whoever makes the request, and never by arguments.
+// ownHeaders are set by anyone who makes the request, and never by arguments.
 var ownHeaders = []string{
 	"Accept", "Authorization", "Connection", "Content-Length", "Content-Type", "Cookie", "Host", "Transfer-Encoding", "Upgrade", "Powerbox-Context", "Powerbox-Decision",
 }
 
-// Check returns what is wrong with an operation: every argument goes to one place,
+// Check returns the errors of an operation: every argument goes to one place,
 // and arguments choose neither where a request goes nor who makes it.
 func (o Operation) Check() error {
 	whole, err := url.Parse(placeholder.ReplaceAllString(o.URL, "x"))
@@ -112,7 +112,7 @@ func (o Operation) Execute(ctx context.Context, e provider.Execution) (provider.
 	if streams = isStream(resp); streams {
 		return provider.Result{Stream: newStream(resp.Body, cancel, o.Limit)}, nil
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or of no use
+	defer func() { _ = resp.Body.Close() }() // read to its end, or useless
 	data, err := o.read(resp)
 	if err != nil {
 		return provider.Result{}, err
@@ -120,7 +120,7 @@ func (o Operation) Execute(ctx context.Context, e provider.Execution) (provider.
 	return answered(resp, data)
 }
 
-// Poll implements [provider.Backend]. Nothing here goes on behind.
+// Poll implements [provider.Backend]. Nothing here continues behind.
 func (o Operation) Poll(context.Context, provider.Execution, string) (provider.Result, error) {
 	return provider.Result{}, errors.New("backend: an operation has no jobs")
 }

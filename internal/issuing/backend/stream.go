@@ -40,7 +40,7 @@ func (a A2A) open(ctx context.Context, e provider.Execution, body []byte) (provi
 	if streams = isStream(resp); streams {
 		return provider.Result{Stream: &taskStream{stream: newStream(resp.Body, cancel, a.Limit)}}, nil
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or of no use
+	defer func() { _ = resp.Body.Close() }() // read to its end, or useless
 	return a.whole(resp, "")
 }
 
@@ -136,7 +136,7 @@ func (t *taskStream) status(of, status powerbox.Value, whole bool) (string, powe
 // progressToken names the one call of a session.
 const progressToken = "call"
 
-// maxProgress is how many events may wait for whoever reads them; what is more is
+// maxProgress is how many events may wait for their reader; further ones are
 // left out.
 const maxProgress = 64
 
@@ -183,7 +183,7 @@ type toolStream struct {
 	cancel func()
 	told   chan []byte
 	came   chan toolAnswer
-	answer *toolAnswer // that is told after what is left of its progress
+	answer *toolAnswer // that is sent after the rest of its progress
 	over   bool
 }
 

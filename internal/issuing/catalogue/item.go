@@ -24,7 +24,7 @@ const (
 // Item is one resource of an agent. Collection, Name and Attributes are what
 // policies and queries can speak about and what a caller may be told. ID is how
 // the agent's own storage calls it: it goes to the agent behind the gateway and
-// to nobody else (SEP-5).
+// to no one else (SEP-5).
 type Item struct {
 	Agent      string
 	Collection string
@@ -81,13 +81,13 @@ func TypeOf(v powerbox.Value) (Type, bool) {
 	}
 }
 
-// Attribute is what is known about one attribute of a collection.
+// Attribute describes one attribute of a collection.
 type Attribute struct {
 	Type     Type
 	Required bool // every item of the collection has it
 }
 
-// Collection is what is known about one collection: the declaration that
+// Collection describes one collection: the declaration that
 // policies are checked against.
 type Collection struct {
 	Agent      string

@@ -44,8 +44,8 @@ const operators = "in, min, max"
 //	 "filter": {"quarter": "2025-Q1", "year": {"min": 2024, "max": 2025}, "owner": {"in": ["a", "b"]}}}
 //
 // It looks at the grammar alone; whether collection and attributes exist is
-// for [Query.Select] to say. Its errors tell the caller what was wrong and what
-// is known, and can be sent as they are.
+// for [Query.Select] to say. Its errors tell the caller the error and the known
+// names, and can be sent as they are.
 func ParseQuery(v powerbox.Value) (Query, error) {
 	m, err := queryMembers(v)
 	if err != nil {
@@ -175,8 +175,8 @@ func (q Query) Collection() string { return q.collection }
 // principal cannot see, whether or not it exists, and what it can see.
 type UnknownError struct {
 	Subject string   // "collection" or "attribute"
-	Name    string   // what was asked for
-	Known   []string // sorted; what can be seen
+	Name    string   // the requested name
+	Known   []string // sorted; the visible names
 }
 
 func (e *UnknownError) Error() string {

@@ -19,7 +19,7 @@ type AgentKey struct {
 }
 
 // UsesKey records the key that an agent signs with, once: when it begins to, or
-// when somebody put another file in the key's place. So whoever has the evidence
+// when someone put another file in the key's place. So anyone who has the evidence
 // knows how old every agent's key is (EXT-20).
 func (i *Issuer) UsesKey(ctx context.Context, k AgentKey) error {
 	var known string

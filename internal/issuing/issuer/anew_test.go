@@ -33,7 +33,7 @@ func (r promotedReader) Revocations(after int64) ([]issuer.Revocation, error) {
 }
 
 // EXT-27: after a failover a node that knows an event which the store has not, or under
-// whose number it has another, answers nothing more; one that knows what is there goes on.
+// whose number it has another, answers nothing more; one that knows what is there continues.
 func TestEXT27_AStoreThatWentBack(t *testing.T) {
 	w := newTown(t)
 	p := &promoted{Store: w.store}

@@ -11,7 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
-// Taken is what a decision at a gateway apart takes from one budget. How much
+// Taken is what a decision at a remote gateway takes from one budget. How much
 // there is, is on record here.
 type Taken struct {
 	Of, Budget string
@@ -21,7 +21,7 @@ type Taken struct {
 // maxTaken bounds what one decision takes from: a capability has two accounts.
 const maxTaken = 64
 
-// ReserveApart takes from budgets for a decision of a gateway apart, in a
+// ReserveApart takes from budgets for a decision of a remote gateway, in a
 // transaction with a record that names it, and returns [gate.ErrSpent] where one
 // does not hold that much: then nothing is taken. A budget of another agent's
 // capability is none.
@@ -88,12 +88,12 @@ func (i *Issuer) limitOf(tx Tx, agent string, one Taken) (*big.Rat, error) {
 	return nil, noTarget("%s has no budget %q", one.Of, one.Budget)
 }
 
-// SettleApart ends what a decision of a gateway apart has reserved, and with back
+// SettleApart ends what a decision of a remote gateway has reserved, and with back
 // gives it back. Doing it again does nothing.
 func (i *Issuer) SettleApart(ctx context.Context, of Gateway, decision string, back bool) error {
 	return i.config.Store.Update(ctx, func(tx Tx) error { return tx.Settle(reservedAs(of, decision), back) })
 }
 
-// reservedAs is a decision of a gateway among all of them: what one has reserved is
-// nobody else's to give back.
+// reservedAs is a decision of a gateway among all of them: another decision cannot
+// return its reservation.
 func reservedAs(of Gateway, decision string) string { return of.ID + "/" + decision }

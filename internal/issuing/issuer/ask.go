@@ -22,7 +22,7 @@ type Asker interface {
 	// Find returns the last question of a key, and false where there is none that
 	// still counts.
 	Find(ctx context.Context, key string) (Asked, bool, error)
-	// Ask asks. [ErrTooMany] says that whoever asks has enough open questions.
+	// Ask asks. [ErrTooMany] says that the caller has enough open questions.
 	Ask(tx Tx, q Question) (Asked, error)
 	// Use uses up an answer, once, for the capabilities that it gave. [ErrUsed] says
 	// that it was.
@@ -82,14 +82,14 @@ const (
 	StateExpired  State = "expired"
 )
 
-// Asked is a question as whoever asks knows it.
+// Asked is a question as its caller sees it.
 type Asked struct {
 	ID       string
 	URL      string // of the page on which it is answered
 	State    State
 	Expires  time.Time     // of the question
-	Interval time.Duration // in which to ask what has become of it
-	// Approved is what was approved, whole; the zero value where nothing was.
+	Interval time.Duration // in which to ask for its state
+	// Approved is the whole approved part; the zero value for none.
 	Approved approved.Approved
 	Issued   []string // what it was used for, none where it was not
 	Reason   string   // for which it was denied, in the person's words
@@ -97,7 +97,7 @@ type Asked struct {
 
 // Chosen is what a person narrows a request to.
 type Chosen struct {
-	// Operations and Resources are what is left, by grant; a grant that is not there
+	// Operations and Resources are the rest, by grant; a grant that is not there
 	// has lost nothing.
 	Operations map[string][]string `json:",omitempty"`
 	Resources  map[string][]string `json:",omitempty"`
@@ -147,8 +147,8 @@ func (a *Asked) within(grant string, items []catalogue.Item) []catalogue.Item {
 	return slices.DeleteFunc(slices.Clone(items), func(i catalogue.Item) bool { return !slices.Contains(approved, i.ID) })
 }
 
-// isFor reports whether what was approved is for this request of this caller, and for
-// nobody else's.
+// isFor reports whether an approval is for exactly this request of this caller, and no
+// other one.
 func (a *Asked) isFor(agent string, caller identity.Caller, key string) bool {
 	y := a.Approved
 	return y.Agent == agent && y.Recipient == caller.Holder.ID && y.Principal == caller.Principal && y.Request == key
@@ -162,7 +162,7 @@ func (p *Pending) Error() string {
 	return "a person has to approve this first, at " + p.URL + "; send the same request again after that"
 }
 
-// ask finds out what a person has said to a request, and asks where nobody was
+// ask finds out what a person has said to a request, and asks if no one was
 // asked yet.
 func (i *Issuer) ask(ctx context.Context, record evidence.Record, caller identity.Caller, req Request, wanted []Capability) ([]Capability, *Refusal, error) {
 	key, err := requestKey(wanted[0].Agent, caller, req)
@@ -291,9 +291,9 @@ func (i *Issuer) matter(c Capability) Matter {
 	return m
 }
 
-// requestKey names a request of a caller: everything that says what is asked for.
+// requestKey names a request of a caller: everything that the request asks for.
 // An end that moves with the clock, or a group that the caller got meanwhile, makes no
-// other request of it: what is issued is within what was approved in either case.
+// other request of it: the capability is within the approval in either case.
 func requestKey(agent string, caller identity.Caller, req Request) (string, error) {
 	all := []any{
 		"powerbox request", agent, caller.Holder.ID, caller.Principal, req.Grants, req.Operations, req.QueryText, req.Purpose, req.Task, req.Push, req.Card, req.ScopeToken,

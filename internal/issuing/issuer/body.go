@@ -27,7 +27,7 @@ type BodyQuery struct {
 	Limit      int       // 0 for no limit
 }
 
-// Erasure says which bodies are to be erased. What is named twice over selects
+// Erasure says which bodies are to be erased. Two selectors together select
 // less: a principal and an agent are that principal's bodies at that agent. At
 // least one member is set.
 type Erasure struct {
@@ -155,7 +155,7 @@ func (i *Issuer) eraseSome(ctx context.Context, by string, e Erasure, q BodyQuer
 	return n, r.ID, err
 }
 
-// Retention is the requester of erasures that nobody asked for by name.
+// Retention is the requester of automatic erasures.
 const Retention = "retention"
 
 // PruneBodies erases the bodies that have been kept for as long as their agents

@@ -18,7 +18,7 @@ import (
 // and a name.
 type bulk struct{ of, name string }
 
-// epoch is up to when what was issued is dead, and until when that matters.
+// epoch is up to when issued capabilities are dead, and until when that matters.
 type epoch struct{ before, until time.Time }
 
 // Bulk names what one event ends everything of (EXT-15). One member is set. A
@@ -31,7 +31,7 @@ type Bulk struct {
 	Principal string // everything that was issued for this user
 }
 
-// target returns what is stored.
+// target returns the stored capability.
 func (i *Issuer) target(b Bulk) (of bulk, err error) {
 	var set []bulk
 	for _, one := range []bulk{
@@ -100,7 +100,7 @@ func (i *Issuer) OutsideBulk(r Revocation) (of, name string, names []string) {
 	return b.of, b.name, i.names(b)
 }
 
-// end adds an event to a set that nobody reads yet.
+// end adds an event to a set that is not read yet.
 func (s *revocations) end(i *Issuer, r Revocation) {
 	b := parseBulk(r.Target)
 	for _, name := range i.names(b) {
@@ -128,7 +128,7 @@ func (i *Issuer) Ended(of, name string, issued time.Time) bool {
 	return i.revoked.Load().ended(of, name, issued)
 }
 
-// Dead reports whether a capability has been revoked, by itself, with what it
+// Dead reports whether a capability has been revoked, alone, with one that it
 // descends from, or along with others.
 func (i *Issuer) Dead(c Capability) bool { return i.dead(i.revoked.Load(), c) }
 
@@ -199,7 +199,7 @@ func (i *Issuer) plan(ctx context.Context, r *Revocation, t Target) (agent strin
 	return issuerItself, nil
 }
 
-// find returns what is on record under the id of a capability or of its
+// find returns the capability on record under the id of a capability or of its
 // revocation, or [ErrNotFound].
 func (i *Issuer) find(ctx context.Context, id string) (Capability, error) {
 	var c Capability
@@ -214,14 +214,14 @@ func (i *Issuer) find(ctx context.Context, id string) (Capability, error) {
 }
 
 // Target is what an operator revokes: one thing with all that descends from it,
-// or everything of somebody.
+// or everything of someone.
 type Target struct {
 	ID    string   // capability id, revocation id, id of a root token, hash of a derived link
 	Chain []string // whose last link is meant, which may never have been seen here
 	All   Bulk
 }
 
-// RevokeAsOperator ends what t names, in one event. What is not on record stays
+// RevokeAsOperator ends what t names, in one event. Anything that is not on record stays
 // revoked for as long as any token can live, since nothing here says when it
 // ends.
 func (i *Issuer) RevokeAsOperator(ctx context.Context, operator string, t Target) (Revocation, error) {
@@ -259,6 +259,6 @@ func (i *Issuer) Victims(ctx context.Context, t Target, limit int) (dying []Capa
 	return dying, count, r, err
 }
 
-// ExtendedUntil returns until when gateways apart go on with reads without news,
-// the zero time where nobody extended that.
+// ExtendedUntil returns until when remote gateways continue with reads without news,
+// the zero time without an extension.
 func (i *Issuer) ExtendedUntil() time.Time { return i.revoked.Load().extended }

@@ -32,8 +32,8 @@ type Capability struct {
 	RevocationID string // "rv_..."
 	Attenuable   bool
 	Legacy       bool // wraps a service without capability support (SEP-3)
-	// Budgets are those of the root, for the whole tree under it. What has any is by
-	// reference only: nobody else could keep them.
+	// Budgets are those of the root, for the whole tree under it. A capability with any is by
+	// reference only: only the server can keep them.
 	Budgets Budgets
 	// Once says that it is good for one call, of the request with that Digest, and
 	// Under are ids of links that its holder presented for that call: their
@@ -57,7 +57,7 @@ type Capability struct {
 	Rooted  time.Time
 	Through []string
 
-	// Wants is who must approve it before it is issued, "" for nobody. It is not stored.
+	// Wants is who must approve it before it is issued, "" for none. It is not stored.
 	Wants string `json:"-"`
 }
 
@@ -96,7 +96,7 @@ func (c Capability) Issued() time.Time {
 	return c.Rooted
 }
 
-// Subject is what was known of the principal at issue, so that policy can be
+// Subject describes the principal at issue, so that policy can be
 // asked again at use, when there may be no session (see [Issuer.Vetoed]).
 type Subject struct {
 	Groups, Roles []string
@@ -136,7 +136,7 @@ const (
 	KindRevoke Kind = "revoke"
 	KindFreeze Kind = "freeze"
 	KindThaw   Kind = "thaw"
-	// KindExtend lets gateways apart go on for a while without news.
+	// KindExtend lets remote gateways continue for a while without news.
 	KindExtend Kind = "extend"
 	// KindEpoch ends everything of one issuer, holder, delegator or user that
 	// was issued up to then.
@@ -152,7 +152,7 @@ func (k Kind) action() action.Type {
 }
 
 // Revocation is one event of the sequence of everything that stops authority,
-// or lets it go on: it ends a capability, or a link of a chain, and everything
+// or lets it continue: it ends a capability, or a link of a chain, and everything
 // that descends from it; or it freezes or thaws an agent, a principal, a holder
 // or a capability. Sequence numbers have no gaps.
 type Revocation struct {

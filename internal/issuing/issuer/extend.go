@@ -6,11 +6,11 @@ import (
 )
 
 // maxExtension is the longest time for which remote gateways can
-// be told to go on without news.
+// be told to continue without news.
 const maxExtension = time.Hour
 
 // Extend tells remote gateways that the revocation feed will be
-// silent until then, for a planned outage: what only reads goes on under what
+// silent until then, for a planned outage: what only reads continues under what
 // they knew last. It is an event of the sequence, so that every one of them
 // has it as soon as it is fresh, and it is recorded with its reason. A time
 // that has come ends an extension.

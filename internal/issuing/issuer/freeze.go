@@ -28,7 +28,7 @@ func noTarget(format string, args ...any) error {
 // maxReason is the size of the longest reason in bytes.
 const maxReason = 1024
 
-// byCard says how what stops with a card goes on.
+// byCard says how what stops with a card continues.
 var byCard = noTarget("what was granted under a card stops when the card widens, and goes on with powerbox grant consent AGENT")
 
 // AgentTarget is what a freeze of an agent names.
@@ -50,7 +50,7 @@ func (i *Issuer) Card(agent string) string {
 }
 
 // StopCard stops what an agent issued with a card in view, until [Issuer.GoCard].
-// What is stopped already stays so.
+// Stopped capabilities stay so.
 func (i *Issuer) StopCard(ctx context.Context, agent, digest, reason string) error {
 	if i.Frozen(CardTarget(agent, digest)) {
 		return nil
@@ -59,7 +59,7 @@ func (i *Issuer) StopCard(ctx context.Context, agent, digest, reason string) err
 	return err
 }
 
-// GoCard lets go on what StopCard stopped.
+// GoCard lets continue what StopCard stopped.
 func (i *Issuer) GoCard(ctx context.Context, agent, digest, reason string) error {
 	if !i.Frozen(CardTarget(agent, digest)) {
 		return nil
@@ -135,7 +135,7 @@ var pseudonym = regexp.MustCompile(`^pw_[0-9a-f]{24}$`)
 var notPrincipals = regexp.MustCompile(`^(agent|card|key|mtls|client|dev|spiffe):`)
 
 // maybePrincipal reports whether a user can have the name, also where a holder
-// can: what is frozen then is both.
+// can: then both are frozen.
 func maybePrincipal(target string) bool {
 	return strings.Contains(target, ":") && !strings.HasPrefix(target, "agent:") && !strings.HasPrefix(target, "key:") && !strings.HasPrefix(target, gate.CardPrefix)
 }
@@ -145,7 +145,7 @@ func isPrincipal(target string) bool {
 }
 
 // Freeze stops what target names until it is thawed, in every mode: an agent
-// ("agent:documents"), at which nothing goes on and which can do nothing
+// ("agent:documents"), at which nothing continues and which can do nothing
 // elsewhere; a principal ("user:alice", or its pseudonym at one agent); a
 // holder ("key:..."); a capability ("cap_...", or its revocation id) with all
 // that descends from it. It is recorded with its reason.
@@ -157,7 +157,7 @@ func (i *Issuer) Freeze(ctx context.Context, operator, target, reason string) (R
 	return i.stop(ctx, KindFreeze, operator, agent, target, reason)
 }
 
-// Thaw lifts a freeze. What is not frozen is refused, so that a mistaken name
+// Thaw lifts a freeze. Anything that is not frozen is refused, so that a mistaken name
 // is noticed.
 func (i *Issuer) Thaw(ctx context.Context, operator, target, reason string) (Revocation, error) {
 	if strings.HasPrefix(target, gate.CardPrefix) {
@@ -174,7 +174,7 @@ func (i *Issuer) Thaw(ctx context.Context, operator, target, reason string) (Rev
 		}
 		target = resolved
 	}
-	// What was frozen can be thawed, also when the agent is gone.
+	// A freeze can be thawed, also when the agent is gone.
 	agent := issuerItself
 	if _, of, err := i.freezable(ctx, target); err == nil {
 		agent = of
@@ -234,8 +234,8 @@ func (i *Issuer) freezableCapability(ctx context.Context, id string) (stored, ag
 	return c.ID, c.Agent, err
 }
 
-// Knows says which of a calling and a called agent is not configured: what is said of a name
-// that nobody has would be taken for an answer.
+// Knows says which of a calling and a called agent is not configured: a statement about an
+// unknown name would look like an answer.
 func (i *Issuer) Knows(caller, agent string) error {
 	if _, protected := i.all()[agent]; !protected {
 		return noTarget("no agent %q is protected here; there are [%s]", agent, strings.Join(slices.Sorted(maps.Keys(i.all())), ", "))
@@ -338,7 +338,7 @@ func (i *Issuer) eventOf(agent string, r Revocation, what map[string]any) (Revoc
 }
 
 // checkFrozen refuses a caller whom, or an agent at which, an operator has
-// stopped: what is frozen gets nothing new.
+// stopped: a frozen party gets nothing new.
 func (i *Issuer) checkFrozen(agent string, caller identity.Caller) *Refusal {
 	for _, s := range []struct{ id, who string }{
 		{AgentTarget(agent), "this agent"},

@@ -35,7 +35,7 @@ const (
 	tokenPrefix = "pbgw1_"
 )
 
-// tokenHash is what is stored of a token: never the token itself, and never what
+// tokenHash is the stored form of a token: never the token itself, and never what
 // another kind of token could hash to.
 func tokenHash(secret string) [32]byte {
 	return sha256.Sum256([]byte("powerbox gateway token\x00" + secret))

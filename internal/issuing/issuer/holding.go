@@ -27,12 +27,12 @@ func (i *Issuer) List(ctx context.Context, agentID string, caller identity.Calle
 		held, err = r.HeldBy(query)
 		return err
 	})
-	// What a person gave for one call is the gateway's that held it: nobody else presents
-	// it, and nobody learns its id (ATK-58).
+	// What a person gave for one call is the gateway's that held it: no other party presents
+	// it, or learns its id (ATK-58).
 	return slices.DeleteFunc(held, func(c Capability) bool { return c.Once || i.Dead(c) }), err
 }
 
-// Capability returns what a reference stands for, whoever asks; whether it may
+// Capability returns what a reference stands for, to every caller; whether it may
 // be used is for the caller of this to check.
 func (i *Issuer) Capability(ctx context.Context, id string) (Capability, error) {
 	var c Capability
@@ -48,9 +48,9 @@ func (i *Issuer) Capability(ctx context.Context, id string) (Capability, error) 
 func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *Refusal {
 	switch now := i.config.Now(); {
 	case c.ID == "", caller.Holder.ID == "", c.Agent != agentID, c.Holder != caller.Holder.ID:
-		// The same words for what is not on record, another agent's and another
+		// The same words for a missing capability, another agent's and another
 		// holder's, and before all others: an id must not tell whether it exists,
-		// and nobody holds what has no holder.
+		// and a capability without a holder is held by no party.
 		return refuse(CodeCapabilityUnknown, "you hold no such capability of this agent")
 	case caller.Principal != "" && c.Principal != caller.Principal:
 		return refuse(CodeNotPrincipal, "the capability was issued for another user than the session's")
@@ -63,13 +63,13 @@ func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *R
 	case i.FrozenAny(append(c.Links(), c.Through...)):
 		return refuse(CodeFrozen, "an operator stopped the capability, one that it descends from, or a holder that it came through; asking again does not help until an operator thaws it")
 	}
-	// Whoever the caller is, the user behind the capability is its own.
+	// Regardless of the caller, the user behind the capability is its own.
 	caller.Principal = c.Principal
 	return i.checkFrozen(c.Agent, caller)
 }
 
 // Held returns a capability of any agent that the caller holds and can use. A
-// refusal is recorded where it is known who asks: in the chain of the agent
+// refusal is recorded if the caller is known: in the chain of the agent
 // that issued the capability, or of the issuer itself where none did.
 func (i *Issuer) Held(ctx context.Context, caller identity.Caller, id string) (Capability, error) {
 	c, err := i.Capability(ctx, id)

@@ -1,7 +1,16 @@
 // Package issuer holds the use cases of issuing: request, narrow, revoke and
 // list, freeze and thaw, and the enrolment of gateways with what they ship. It is the only writer of state. Every use case is one transaction of
-// the [Store], with its evidence in it: what is not recorded did not happen,
+// the [Store], with its evidence in it: an action without a record did not happen,
 // and a denial is a record too.
+//
+// # Replaying decisions
+//
+// powerbox policy diff replays recorded decisions at the running server under other
+// policies. Records have a pseudonym for the user and neither roles nor attributes,
+// so a file of records is not enough, and must not be. A call is asked as the veto
+// at use asks; a granted request is issued again without effect. Decisions that
+// cannot be replayed are counted by reason, never guessed. Calls by role are among
+// them: roles in every record would be personal data in the data that is kept longest.
 package issuer
 
 import (
@@ -59,12 +68,12 @@ type Agent struct {
 	Skills    []Skill
 	Resources []catalogue.Item
 	Signer    func() token.Signer // the key that signs now; it can be another one at the next call (EXT-34)
-	// Accepts are the keys that what was issued verifies under now; nil for the one
+	// Accepts are the keys that verify issued capabilities now; nil for the one
 	// that signs.
 	Accepts func() token.KeySet
 }
 
-// accepts are the keys that what was issued verifies under now.
+// accepts are the keys that verify issued capabilities now.
 func (a *Agent) accepts() token.KeySet {
 	if a.Accepts != nil {
 		return a.Accepts()
@@ -93,8 +102,8 @@ func (a *Agent) Skill(name string) (Skill, bool) {
 	return a.Skills[i], true
 }
 
-// check refuses two skills of one operation that take other arguments. What is
-// granted is the operation, whose arguments [Agent.shapeOf] takes from the
+// check refuses two skills of one operation that take other arguments. A grant
+// gives the operation, whose arguments [Agent.shapeOf] takes from the
 // first: by way of the other its restriction to resources would be gone.
 func (a *Agent) check() error {
 	for n, s := range a.Skills {
@@ -162,7 +171,7 @@ func (a *Agent) Caps(until time.Time) (powerbox.Authority, error) {
 }
 
 // Policy says what a principal may do. It can only subtract: its answer is met
-// with what is offered and what is asked for.
+// with the offer and the request.
 type Policy interface {
 	// Permits rules on one operation and one resource; a nil resource stands
 	// for the agent itself. An error in evaluation is a refusal.
@@ -176,7 +185,7 @@ type Ruling struct {
 	Allow           bool
 	Policies        []string      // those that decided, with file and line
 	MaximumLifetime time.Duration // 0 for no limit of its own
-	Approval        string        // who must approve, "" for nobody
+	Approval        string        // who must approve, "" for none
 }
 
 // Config is what an issuer needs. Every field but Asker, Callers and Origin is required.
@@ -236,7 +245,7 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 	return i, errors.Join(i.loadRevocations(ctx), i.loadModes(ctx))
 }
 
-// Replace returns what puts other agents instead of the present ones. What was issued
+// Replace returns what puts other agents instead of the present ones. Capabilities issued
 // for an agent that is gone cannot be used until the agent is there again.
 func (i *Issuer) Replace(agents []*Agent) (put func(), err error) {
 	next := map[string]*Agent{}
@@ -252,7 +261,7 @@ func (i *Issuer) Replace(agents []*Agent) (put func(), err error) {
 // LoadModes reads which modes operators set for the agents that there are now.
 func (i *Issuer) LoadModes(ctx context.Context) error { return i.loadModes(ctx) }
 
-// all are the agents by id. Nobody writes to the map.
+// all are the agents by id. The map is never written to.
 func (i *Issuer) all() map[string]*Agent { return *i.agents.Load() }
 
 // Agent returns the agent of that id.

@@ -6,7 +6,7 @@ import "sync"
 const knownLimit = 1 << 14
 
 // known keeps capabilities that were looked up. It forgets all of them when it
-// is full: what is asked for again comes back from the store.
+// is full: later look-ups read the store again.
 type known struct {
 	mu  sync.RWMutex
 	all map[string]Capability

@@ -36,7 +36,7 @@ func (i *Issuer) show(chain []string) (shown, error) {
 	if s.agent == nil {
 		return shown{}, noTarget("the root of the chain is of %q, which is no agent here", named)
 	}
-	// What is dead already is revoked all the same: the link then stays dead if
+	// A dead link is revoked all the same: it then stays dead if
 	// its ancestor was revoked for a shorter time.
 	s.verified, err = u.Verify(s.agent.accepts(), token.Options{Now: i.config.Now(), Revoked: token.UnsafeNothingRevoked})
 	if err != nil {
@@ -45,7 +45,7 @@ func (i *Issuer) show(chain []string) (shown, error) {
 	ids, links := s.verified.IDs(), s.verified.Links()
 	s.target, s.until = ids[len(ids)-1], links[len(links)-1].Expires
 	if len(links) == 1 {
-		s.target = ids[0] // by which what was attenuated here descends from it
+		s.target = ids[0] // by which capabilities attenuated here descend from it
 	}
 	return s, nil
 }
@@ -59,7 +59,7 @@ func LinkArguments(id string) powerbox.Value {
 // RevokeLink ends the last link of a chain and everything that descends from it,
 // whether or not it was seen here before. A holder of the chain may do it, with
 // its key as the caller or by a proof over that link, and the principal behind
-// it; whoever else asks is refused.
+// it; every other caller is refused.
 func (i *Issuer) RevokeLink(ctx context.Context, agentID string, caller identity.Caller, chain []string, proof string) (Revocation, error) {
 	record, err := i.newRecord(agentID, caller, action.CapabilityRevoke, evidence.Intent{Operation: OperationCapability})
 	if err != nil {

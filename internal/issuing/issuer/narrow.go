@@ -19,7 +19,7 @@ import (
 type Narrowing struct {
 	Handles    []string
 	Operations []string
-	Shapes     map[string]powerbox.Shape // by operation, what is left of its arguments
+	Shapes     map[string]powerbox.Shape // by operation, the rest of its arguments
 	Expires    time.Time
 	// Recipient becomes the holder; the zero value keeps the parent's holder.
 	Recipient identity.Holder
@@ -29,7 +29,7 @@ type Narrowing struct {
 }
 
 // Narrow issues a child that is no wider than its parent. Anything wider is
-// refused, and the refusal names what is wider.
+// refused, and the refusal names the wider part.
 func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Caller, parentID string, n Narrowing) (Capability, error) {
 	record, err := i.newRecord(agentID, caller, action.CapabilityAttenuate, evidence.Intent{
 		Operation: OperationCapability,
@@ -128,7 +128,7 @@ func wider(parent Capability, n Narrowing) []string {
 	return out
 }
 
-// narrowed meets the parent's authority with what is kept.
+// narrowed meets the parent's authority with the kept part.
 func narrowed(agent *Agent, parent Capability, n Narrowing) (powerbox.Authority, error) {
 	depth := parent.Authority.Depth()
 	if n.Recipient.ID != "" && n.Recipient.ID != parent.Holder {

@@ -42,7 +42,7 @@ func (i *Issuer) Periods(ctx context.Context) (all []Period, err error) {
 
 // ClosePeriod closes a period with what a signed checkpoint covers, nil for the
 // latest one. The record that says so is of the next period and names the
-// checkpoint: the two hold together whoever keeps them.
+// checkpoint: the two hold together anyone who keeps them.
 func (i *Issuer) ClosePeriod(ctx context.Context, by string, signed []byte) (p Period, err error) {
 	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, action.EvidencePeriod, evidence.Intent{Operation: action.EvidencePeriod.String()})
 	if err != nil {
@@ -79,7 +79,7 @@ func (p Period) details() ([]byte, error) {
 
 // ArchivePeriod takes the records of a closed period out of the store. The caller
 // has them elsewhere and has verified them: root, in base64, is that of the
-// checkpoint that they end in. Earlier periods have to be archived before.
+// checkpoint that they end in. Earlier periods must be archived before.
 func (i *Issuer) ArchivePeriod(ctx context.Context, by string, number int64, root string) (Period, error) {
 	all, err := i.Periods(ctx)
 	if err != nil {

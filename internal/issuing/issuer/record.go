@@ -43,7 +43,7 @@ func (i *Issuer) newRecord(agent string, caller identity.Caller, of action.Type,
 	}, nil
 }
 
-// requester names who asks: the configured name of the calling agent, or else
+// requester names the caller: the configured name of the calling agent, or else
 // its holder id.
 func requester(caller identity.Caller) string {
 	if caller.Agent != "" {

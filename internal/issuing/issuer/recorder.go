@@ -29,7 +29,7 @@ func (g Gateway) Pinned() evidence.PinnedKey { return g.Record.Pin(time.Time{}, 
 
 // Signs records that the server signs records with a key, once: when it begins
 // to, or when it does with another algorithm than before. The key before is closed
-// with that, and whoever has the evidence knows which key may have signed when
+// with that, and anyone who has the evidence knows which key may have signed when
 // (EXT-29, EXT-33).
 func (i *Issuer) Signs(ctx context.Context, key evidence.Key) error {
 	known, err := i.OwnRecorders(ctx)

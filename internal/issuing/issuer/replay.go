@@ -31,10 +31,10 @@ const (
 type Replayed struct {
 	Fate      Fate
 	Operation string // the first one that is another's now; where there is one
-	Why       string // of FateUnknown: what is not on record
+	Why       string // of FateUnknown: the part that is not on record
 }
 
-// What is not on record (Replayed.Why).
+// Anything that is not on record (Replayed.Why).
 const (
 	WhyRoles      = "roles_not_on_record"      // a call without a capability: the session's roles are not kept
 	WhyRequest    = "request_not_on_record"    // a request that was refused: nothing is kept of who asked
@@ -104,13 +104,13 @@ func (i *Issuer) replayCall(ctx context.Context, policies Policy, r evidence.Rec
 	return Replayed{Fate: FateFlips, Operation: operation}, nil
 }
 
-// tri is an answer of policies to what is on record.
+// tri is an answer of policies about the record.
 type tri int
 
 const (
 	yes tri = iota
 	no
-	unsure // it depends on what is not on record
+	unsure // it depends on data that is not on record
 	gone   // what they would be asked about is no longer here
 )
 
@@ -229,8 +229,8 @@ func (i *Issuer) replayRequest(ctx context.Context, policies Policy, r evidence.
 	return narrower, nil
 }
 
-// replayIssue says what is left of a capability if it were issued under other
-// policies: it is refused where nothing is, and where a person has to approve.
+// replayIssue returns the rest of a capability if it were issued under other
+// policies: it is refused if there is none, or if a person must approve.
 func (i *Issuer) replayIssue(policies Policy, c Capability) Replayed {
 	agent, ok := i.all()[c.Agent]
 	subject, err := c.subject()

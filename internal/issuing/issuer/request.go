@@ -31,7 +31,7 @@ type Request struct {
 	// QueryText is Query as it was sent, by which the same request is known again.
 	QueryText string
 
-	approved *Asked // what a person has said to it, nil where nobody was asked
+	approved *Asked // the answer of a person, nil if no one was asked
 }
 
 // Request issues what the grants permit, the request asks and the policy
@@ -54,7 +54,7 @@ func (i *Issuer) Request(ctx context.Context, agentID string, caller identity.Ca
 	return issued, nil
 }
 
-// requested issues what is asked for, or has a person asked where policy wants
+// requested issues the request, or has a person asked if policy wants
 // that.
 func (i *Issuer) requested(ctx context.Context, record evidence.Record, agentID string, caller identity.Caller, req Request) ([]Capability, *Refusal, error) {
 	issued, refusal := i.prepare(agentID, caller, req)
@@ -176,7 +176,7 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 	}
 	c.Created, c.Expires = now, c.Authority.Window().Until
 	if c.Wants != "" {
-		return c, nil // it is only shown to whoever is asked
+		return c, nil // it is only shown to the approver
 	}
 	if req.ScopeToken {
 		return i.mintScopes(agent, caller, c)
@@ -234,7 +234,7 @@ func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller
 	}
 	tenant := ""
 	if req.Task != "" {
-		tenant = req.Tenant // what is for no task is good in every tenant
+		tenant = req.Tenant // a capability without a task is valid in every tenant
 	}
 	return Capability{
 		ID: id, Root: id, Agent: agent.ID, Grant: grant.ID, Principal: caller.Principal,
@@ -244,7 +244,7 @@ func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller
 	}, nil
 }
 
-// authority meets what is offered with what is asked for, as far as people have
+// authority meets the offer with the request, as far as people have
 // approved it where they were asked, and what policy allows (SEP-7, SEP-27).
 func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability, offered []string, req Request, window powerbox.Window) (powerbox.Authority, error) {
 	var offer, wanted, allowed []powerbox.Clause
@@ -296,7 +296,7 @@ func depthOf(g Grant) int {
 	return g.MaximumDepth
 }
 
-// reserved are the operations that every capability has: to start and go on
+// reserved are the operations that every capability has: to start and continue
 // with a task, to read it and to cancel it; push notifications and the extended
 // card on request.
 func (i *Issuer) reserved(req Request) ([]powerbox.Clause, error) {

@@ -156,7 +156,7 @@ func TestSEP27_ApprovalIsRequired(t *testing.T) {
 	if refusal(t, err) != issuer.CodeApprovalRequired {
 		t.Errorf("%v", err)
 	}
-	// What was not selected needs no approval.
+	// Anything that was not selected needs no approval.
 	w.request(alice, issuer.Request{Grants: []string{"read"}, Purpose: "p", Query: query(t, powerbox.Member{Name: "quarter", Value: powerbox.String("Q2")})})
 }
 

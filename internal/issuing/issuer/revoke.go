@@ -71,8 +71,8 @@ func (i *Issuer) CatchUp(ctx context.Context, v Versions) error {
 	return err
 }
 
-// ErrWentBack is returned where a store has not what was known of it: what was taken
-// over was on one machine only, which is lost.
+// ErrWentBack is returned if a store lacks events that were known: the promoted
+// database lacked the last writes of a lost machine.
 var ErrWentBack = errors.New("the store went back behind what was known here; start this node anew")
 
 // Anew takes over what the store of another primary has, where numbers alone may say that
@@ -136,8 +136,8 @@ func (i *Issuer) after(old *revocations, rs ...Revocation) *revocations {
 }
 
 // came notes that an event is known. Those of other nodes, and of other goroutines,
-// may come here before the ones that are before them in the sequence: what is said to
-// be known has no gaps.
+// may come here before the ones that are before them in the sequence: the known sequence
+// has no gaps.
 func (s *revocations) came(n int64) {
 	if n <= s.sequence {
 		return
@@ -150,7 +150,7 @@ func (s *revocations) came(n int64) {
 	}
 }
 
-// apply adds what one event, but a revocation, does to a set that nobody reads yet.
+// apply adds the effect of one event except a revocation to a set that is not read yet.
 func (s *revocations) apply(i *Issuer, r Revocation, now time.Time) {
 	switch {
 	case r.Kind == KindFreeze || r.Kind == KindThaw:
@@ -172,7 +172,7 @@ func (i *Issuer) Stale(bool) bool { return i.config.Stale != nil && i.config.Sta
 func (i *Issuer) Changed() <-chan struct{} { return i.revoked.Load().changed }
 
 // Revoke ends a capability and everything that descends from it (SEP-20). The
-// holder may do it, the principal behind it, and an operator. Whoever else
+// holder may do it, the principal behind it, and an operator. Anyone who else
 // asks gets the answer of an unknown id.
 func (i *Issuer) Revoke(ctx context.Context, agentID string, caller identity.Caller, revocationID string) (Revocation, error) {
 	record, err := i.newRecord(agentID, caller, action.CapabilityRevoke, evidence.Intent{Operation: OperationCapability})

@@ -159,7 +159,7 @@ func TestSEP22_EndOfTask(t *testing.T) {
 	}
 }
 
-// What is not on record is revoked for as long as a token can live, a task
+// Anything that is not on record is revoked for as long as a token can live, a task
 // that has ended likewise, and revoking again only makes it longer.
 func TestSEP20_UnknownTargetsOutliveTheirTokens(t *testing.T) {
 	w := newTown(t)
@@ -214,7 +214,7 @@ func TestSEP20_UnknownTargetsOutliveTheirTokens(t *testing.T) {
 	}
 }
 
-// TestATK73_ClocksThatJump: what was revoked stays so when the clock jumps ahead, others
+// TestATK73_ClocksThatJump: anything that was revoked stays so when the clock jumps ahead, others
 // are revoked meanwhile, and the clock comes back; also where the process began anew with
 // the clock ahead.
 func TestATK73_ClocksThatJump(t *testing.T) {

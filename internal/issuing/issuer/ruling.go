@@ -73,8 +73,8 @@ func (p permitted) anything() bool {
 }
 
 // relied returns the rulings that an operation is granted by: that on the
-// agent itself and those on selected resources, as far as they allow. What was
-// not selected is never relied on, so what it would demand cannot be passed by.
+// agent itself and those on selected resources, as far as they allow. Resources that were
+// not selected are never relied on, so their conditions cannot be skipped.
 func (p permitted) relied(operation string) []Ruling {
 	var out []Ruling
 	if r := p.bare[operation]; r.Allow {

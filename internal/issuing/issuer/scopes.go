@@ -47,7 +47,7 @@ func ScopeOf(grant, operation string) string {
 	return strings.NewReplacer(":", ".", "/", ".").Replace(grant + "." + operation)
 }
 
-// mintScopes signs a scope token for whoever asks: a holder with a key is its
+// mintScopes signs a scope token for the caller: a holder with a key is its
 // key, any other is called as the holder is. What the token cannot say, arguments
 // and resources, stays on record, which bounds it wherever it is used.
 func (i *Issuer) mintScopes(agent *Agent, caller identity.Caller, c Capability) (Capability, *Refusal) {

@@ -28,12 +28,12 @@ const (
 	StatusType = "statuslist+jwt"
 	// StatusLife is how long a list may be relied on, from when it is made.
 	StatusLife = 30 * time.Second
-	// statusKept is how long one list is served: whoever has it then keeps it
+	// statusKept is how long one list is served: anyone who has it then keeps it
 	// for ttl, and both together are StatusLife.
 	statusKept = 5 * time.Second
 	statusBits = 2
 	// statusPlaces is how many capabilities a list has room for. It is half full
-	// at the most, so that a place that is free is soon found and nobody counts
+	// at the most, so that a free place is soon found and no one can count
 	// them by their places.
 	statusPlaces = 1 << 17
 )
@@ -105,7 +105,7 @@ func (i *Issuer) StatusPlace(ctx context.Context, operator, id string) (c Capabi
 	return c, place, err
 }
 
-// randomPlaces returns places that nobody can guess.
+// randomPlaces returns unguessable places.
 func (i *Issuer) randomPlaces(n int) ([]int, error) {
 	raw := make([]byte, 4*n)
 	i.mu.Lock()

@@ -45,7 +45,7 @@ type Store interface {
 	Update(ctx context.Context, change func(tx Tx) error) error
 	// View runs read on one consistent snapshot.
 	View(ctx context.Context, read func(r Reader) error) error
-	// Scrub takes what was deleted out of the store's files. False means that a
+	// Scrub removes deleted data from the store's files. False means that a
 	// reader of an older state was in the way.
 	Scrub(ctx context.Context) (bool, error)
 }
@@ -105,7 +105,7 @@ type Reader interface {
 	NewestKeys() (map[string]string, error)
 	// Mode returns the mode that an operator set for an agent, "" for none.
 	Mode(agent string) (string, error)
-	// Account returns what is kept of a person, or [ErrNotFound].
+	// Account returns the stored data of a person, or [ErrNotFound].
 	Account(principal string) (people.Account, error)
 }
 
@@ -138,7 +138,7 @@ type Tx interface {
 	// latest one, or returns [ErrNothingToClose].
 	ClosePeriod(signed []byte, at time.Time) (Period, error)
 	// ArchivePeriod marks a period whose records are elsewhere, or returns
-	// [ErrBodiesLeft]. Chains go on from what they ended in.
+	// [ErrBodiesLeft]. Chains continue from what they ended in.
 	ArchivePeriod(p Period) error
 	// DeleteArchived deletes some of the records that are elsewhere, and returns how
 	// many; 0 once none is left.
@@ -149,7 +149,7 @@ type Tx interface {
 	// it had before, the first time stays.
 	PutAgentKey(agent, key string, renewed time.Time) error
 	// Revoke stores an event under the next sequence number, which it returns.
-	// Revoking what is revoked for as long already stores nothing and returns
+	// A repeated revocation for the same time stores nothing and returns
 	// the first number; a later Until is an event of its own. A freeze and a
 	// thaw are always stored. No event is ever changed.
 	Revoke(r Revocation) (int64, error)

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// What an agent chooses to write is not on record before something was issued for it:
-// records stay, and nobody has agreed to the words (ATK-84). Until then a record has
-// their length and their digest, by which whoever has the words finds them again.
+// Words of an agent are not on record before a capability was issued for them:
+// records stay, and no person has agreed to the words (ATK-84). Until then a record has
+// their length and their digest, by which anyone who has the words finds them again.
 
-// maxPurpose bounds how much of a purpose the record of what was issued has, in bytes.
+// maxPurpose bounds how much of a purpose the record of a capability has, in bytes.
 const maxPurpose = 500
 
 // heard stands on record for an agent's words.

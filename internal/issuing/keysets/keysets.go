@@ -1,5 +1,5 @@
 // Package keysets fetches and keeps the key sets that hosts and agents of the Agent
-// Auth Protocol publish (AAP-N1, AAP-N2). Whoever registers chooses the address, so
+// Auth Protocol publish (AAP-N1, AAP-N2). Anyone who registers chooses the address, so
 // that it is fetched under an address policy, bounded in size, time and number, and
 // never more often than it is worth.
 package keysets

@@ -27,5 +27,5 @@
 // Annotations that have an effect, on permits: @maximum_lifetime("30m") and
 // @approval("human"). @id and @description are for people.
 //
-// What is experimental in cedar-go is used in experimental.go alone.
+// Only experimental.go uses the experimental parts of cedar-go.
 package policy

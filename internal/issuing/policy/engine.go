@@ -56,7 +56,7 @@ type Engine struct {
 // Load reads files of Cedar policies, by name, and checks each policy against
 // the vocabulary. All problems are reported at once, each with its file, its
 // line and what would be right. Without files the Engine permits nothing. When
-// the catalogue or what is offered changes, load again.
+// the catalogue or the offers change, load again.
 func Load(files map[string][]byte, vocabulary Vocabulary) (*Engine, error) {
 	v, err := newVocabulary(vocabulary)
 	if err != nil {

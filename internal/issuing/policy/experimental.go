@@ -68,7 +68,7 @@ func scopeEntities(scope ast.IsScopeNode) []cedar.EntityUID {
 		return []cedar.EntityUID{s.Entity}
 	case ast.ScopeTypeInSet:
 		return append([]cedar.EntityUID{}, s.Entities...)
-	default: // all, and is: what is left is for Cedar
+	default: // all, and is: the rest is for Cedar
 		return nil
 	}
 }

@@ -160,7 +160,7 @@ func (p *Provider) Question(ctx context.Context, who Person, id string) (Questio
 }
 
 // Questions returns what waits for a person, newest first. Nobody is told of a
-// request that has no user yet: it is for whoever has its code.
+// request that has no user yet: it is for anyone who has its code.
 func (p *Provider) Questions(ctx context.Context, who Person) ([]Question, error) {
 	var out []Question
 	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
@@ -211,7 +211,7 @@ func (p *Provider) question(r Reader, ap Approval) (Question, error) {
 }
 
 // mayAnswer reports whether a person may answer: the user that the host is linked
-// to by now; whoever has the code where it has none; for autonomous agents of such
+// to by now; anyone who has the code where it has none; for autonomous agents of such
 // a host an administrator alone (AAP-A2, AAP-P4, AAP-U2).
 func (p *Provider) mayAnswer(who Person, q Question) bool {
 	switch user := q.user(); {
@@ -224,7 +224,7 @@ func (p *Provider) mayAnswer(who Person, q Question) bool {
 	}
 }
 
-// user is who is to answer, "" for nobody in particular.
+// user is who is to answer, "" for none in particular.
 func (q Question) user() string {
 	if q.Host.User != "" {
 		return q.Host.User
@@ -392,7 +392,7 @@ func (p *Provider) offered(g Grant) bool {
 	return c != nil && !c.Blocked && p.Remains(g)
 }
 
-// Why a question ends before anybody answers it, as its agent and whoever was asked are
+// Why a question ends before anybody answers it, as its agent and the people who were asked are
 // told.
 const (
 	endedTime      = "its time ran out before anybody answered; the agent can ask again"
@@ -406,7 +406,7 @@ const (
 	endedRenewed   = "the agent was reactivated with what it has without asking; it can ask again"
 )
 
-// decided reads the person's word on each grant. What was not spoken of is denied.
+// decided reads the person's word on each grant. Anything that was not spoken of is denied.
 func (p *Provider) decided(q *Question, who Person, answer Answer) (map[string]bool, error) {
 	approved := map[string]bool{}
 	if answer.Deny {
@@ -500,7 +500,7 @@ func (p *Provider) refuse(tx Tx, agent, by, why string, now time.Time) error {
 	return nil
 }
 
-// links reports whether an answer that is no denial makes whoever gives it the user of
+// links reports whether an answer that is no denial makes anyone who gives it the user of
 // the host.
 func (q Question) links() bool {
 	switch {
@@ -513,8 +513,8 @@ func (q Question) links() bool {
 }
 
 // Entails are the defaults that change something and that agents of the host of a
-// question have from its answer on, without anybody being asked again: whoever gives
-// them so has to be present, as for each of them alone (AAP-P3, AAP-A7, AAP-A10).
+// question have from its answer on, without anybody being asked again: anyone who gives
+// them so must be present, as for each of them alone (AAP-P3, AAP-A7, AAP-A10).
 func (p *Provider) Entails(q Question) (out []*Capability) {
 	if !q.links() {
 		return nil

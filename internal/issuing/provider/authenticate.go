@@ -246,7 +246,7 @@ func (p *Provider) fetched(ctx context.Context, url, id string) (token.PublicKey
 	}
 	key, err := p.config.Keys.Key(ctx, url, id)
 	if err != nil {
-		// Whoever names a URL must not learn what this server finds there.
+		// Anyone who names a URL must not learn what this server finds there.
 		p.config.Log.LogAttrs(ctx, slog.LevelInfo, "a key set was not had", slog.String("url", clipped(url)), slog.Any("error", err))
 		return token.PublicKey{}, agentauth.Errorf(agentauth.CodeInvalidJWT, "the key %q was not found in the key set at the URL that was named; publish it there, over HTTPS and within the limits of key sets", clipped(id))
 	}
@@ -299,7 +299,7 @@ const (
 )
 
 // AuthenticateAgent authenticates an agent by its token (section 4.5), for one of
-// the audiences. What is not active gets its own error, once its signature has
+// the audiences. Anything that is not active gets its own error, once its signature has
 // been verified: nobody else learns of its state.
 func (p *Provider) AuthenticateAgent(ctx context.Context, shown Presented, use Use, audiences ...string) (Session, error) {
 	t, err := agentauth.ParseToken(shown.Token, agentauth.TypeAgent)

@@ -59,7 +59,7 @@ func TestAAPH1_TokensOfHosts(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestAAPT2_UsedTokens: a token is used once, whoever shows it first, for as long
+// TestAAPT2_UsedTokens: a token is used once, regardless of who shows it first, for as long
 // as it could be shown again, and after a restart; other identities have their own
 // ids; what does not verify uses nothing up.
 func TestAAPT2_UsedTokens(t *testing.T) {
@@ -173,7 +173,7 @@ func TestAAPJ5_StatesOfAgents(t *testing.T) {
 	w.want("AAP-H8: the host itself", err, agentauth.CodeHostRevoked)
 }
 
-// TestAAPH8_HostsThatWait: a host that nobody has approved registers and asks what
+// TestAAPH8_HostsThatWait: a host that no person has approved registers and asks what
 // has become of its agents, and sees no more than a stranger.
 func TestAAPH8_HostsThatWait(t *testing.T) {
 	w := newTown(t)
@@ -280,7 +280,7 @@ func TestAAPH5_KeySets(t *testing.T) {
 }
 
 // TestAAPH5_WhatChangesNoKey: a host's key is another one by a token that holds in every
-// way, of a host that somebody has approved.
+// way, of a host that someone has approved.
 func TestAAPH5_WhatChangesNoKey(t *testing.T) {
 	w := newTown(t)
 	one, two := w.key(), w.key()

@@ -183,7 +183,7 @@ const (
 	maxPageSize = 100
 )
 
-// List returns a page of what somebody may see, by name (AAP-C1, AAP-P9).
+// List returns a page of what someone may see, by name (AAP-C1, AAP-P9).
 func (p *Provider) List(v Viewer, query, cursor string, limit int) (Listing, error) {
 	after, err := parsePlace(cursor)
 	if err != nil {
@@ -241,7 +241,7 @@ func parsePlace(cursor string) (place, error) {
 	return place{score, name}, nil
 }
 
-// found are the capabilities that somebody may see and that have a word of the query, all
+// found are the capabilities that someone may see and that have a word of the query, all
 // of them where it has none, best first.
 func (p *Provider) found(v Viewer, query string) []place {
 	wanted := words(query)

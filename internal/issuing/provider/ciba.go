@@ -27,7 +27,7 @@ func (p *Provider) Methods() []string {
 }
 
 // addressed says whom a question is for, and whether they are asked where they are. A
-// hint that names nobody, or somebody who has been asked enough, is answered like one
+// hint that names nobody, or someone who has been asked enough, is answered like one
 // that does: nobody learns from it who there is (CIBA Core, section 14).
 func (p *Provider) addressed(tx Tx, h Host, a Agent, kind Kind, asking Asking, open []Approval, now time.Time) (user string, ciba bool, err error) {
 	wanted := asking.Method == agentauth.CIBA || p.config.CIBA == CIBAPreferred && asking.Method != agentauth.DeviceAuthorization
@@ -51,8 +51,8 @@ func (p *Provider) addressed(tx Tx, h Host, a Agent, kind Kind, asking Asking, o
 // maxHint bounds what is looked up.
 const maxHint = 256
 
-// hinted is the principal that a hint names, "" for nobody. It looks for as much
-// where there is somebody as where there is not.
+// hinted is the principal that a hint names, "" for none. It looks for as much
+// where there is someone as where there is not.
 func (p *Provider) hinted(r Reader, hint string) (user string, err error) {
 	if len(hint) > maxHint {
 		hint = hint[:maxHint]

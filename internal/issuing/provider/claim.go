@@ -9,9 +9,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// AskClaim asks for somebody to take over from an autonomous agent (section 2.10,
+// AskClaim asks for someone to take over from an autonomous agent (section 2.10,
 // AAP-U3): its host asks, and nobody else, since the id of an agent is no secret and
-// shows nothing. Whoever has the code and says yes becomes the user of the host, and
+// shows nothing. Anyone who has the code and says yes becomes the user of the host, and
 // every autonomous agent under it ends as claimed.
 func (p *Provider) AskClaim(ctx context.Context, s HostSession, agent string, asking Asking) (Standing, error) {
 	var out Standing
@@ -52,7 +52,7 @@ func (p *Provider) AskClaim(ctx context.Context, s HostSession, agent string, as
 	return out, err
 }
 
-// takeOver links the host of a question to whoever answered it, which claims its
+// takeOver links the host of a question to the one who answered it, which claims its
 // autonomous agents.
 func (p *Provider) takeOver(tx Tx, u *unit, q *Question, who Person, now time.Time) error {
 	q.Host.User, q.Host.Vouched, q.Host.Updated = who.Principal, vouches(who), now
@@ -70,7 +70,7 @@ func (p *Provider) takeOver(tx Tx, u *unit, q *Question, who Person, now time.Ti
 // historyShown bounds what a person is shown of an agent before taking over.
 const historyShown = 50
 
-// History returns what the agent of a question has done, newest first, for whoever
+// History returns what the agent of a question has done, newest first, for anyone who
 // may answer it: a person sees what they would take over before they do (AAP-U3).
 func (p *Provider) History(ctx context.Context, who Person, q Question) ([]Action, error) {
 	if !p.mayAnswer(who, q) {

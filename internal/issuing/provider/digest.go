@@ -34,7 +34,7 @@ func (p *Provider) shown(grants []Grant) []shownGrant {
 	return out
 }
 
-// Digest names everything that a question shows to whoever judges it: another
+// Digest names everything that a question shows to anyone who judges it: another
 // question, or this one after something about it has changed, has another digest
 // (ATK-49).
 func (p *Provider) Digest(q Question) string {

@@ -11,7 +11,7 @@ import (
 )
 
 // Invitation is a host that an administrator has made room for, before anybody
-// knows its key (section 2.8). Whoever has the token brings the key, once.
+// knows its key (section 2.8). Anyone who has the token brings the key, once.
 type Invitation struct {
 	Name     string
 	User     string

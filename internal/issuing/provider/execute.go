@@ -32,7 +32,7 @@ type Execution struct {
 	Arguments  powerbox.Value
 	Agent      string
 	Host       string
-	User       string // "" for nobody
+	User       string // "" for none
 	Decision   string // id of the record
 	Grant      string // id of the capability on record that admitted it
 	Under      powerbox.Authority
@@ -94,7 +94,7 @@ func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed
 		return Executed{}, err
 	}
 	out := Executed{verdict: v, session: s}
-	// Only whoever may make the call learns of its schema.
+	// Only anyone who may make the call learns of its schema.
 	if wrong := c.validate(arguments); wrong != nil {
 		wrong.Decision = v.Record.ID
 		return out, cmp.Or(p.outcome(ctx, v, evidence.Failed, string(wrong.Code)), error(wrong))
@@ -331,7 +331,7 @@ func (p *Provider) budgeted(v gate.Verdict) bool {
 	return c != nil && (c.Budgets.Uses > 0 || len(c.Budgets.Sum) > 0)
 }
 
-// GoesOn reports whether a stream may go on: neither agent nor host nor grant has
+// GoesOn reports whether a stream may continue: neither agent nor host nor grant has
 // been taken back (AAP-E5, ATK-24).
 func (p *Provider) GoesOn(ctx context.Context, e *Executed) bool {
 	if _, holds := p.config.Gate.Recheck(e.verdict); !holds {
@@ -370,7 +370,7 @@ func (p *Provider) latest(r Reader, s Session) (Session, error) {
 	return s, err
 }
 
-// startJob notes a job that goes on behind.
+// startJob notes a job that continues behind.
 func (p *Provider) startJob(ctx context.Context, e *Executed, capability string) error {
 	id, err := p.config.Issuer.NewID("job_")
 	if err != nil {
@@ -429,7 +429,7 @@ func (p *Provider) Poll(ctx context.Context, s Session, id string) (Result, erro
 	return r, p.finish(ctx, j, evidence.Achieved, "")
 }
 
-// finish records the outcome of a job once, whoever polls at the same time, at this
+// finish records the outcome of a job once, regardless of who polls at the same time, at this
 // node or another: the record comes in the transaction in which the job is over.
 func (p *Provider) finish(ctx context.Context, j Job, status evidence.OutcomeStatus, cause string) error {
 	id, err := p.config.Gate.NewID()

@@ -184,7 +184,7 @@ func TestAAPE4_Jobs(t *testing.T) {
 	w.want("AAP-E4: taken back", poll(m), agentauth.CodeNotGranted)
 }
 
-// TestATK24_Streams: a stream goes on until what it was opened under is stopped.
+// TestATK24_Streams: a stream continues until what it was opened under is stopped.
 func TestATK24_Streams(t *testing.T) {
 	for name, end := range map[string]func(w *town, m *member){
 		"nothing": nil,

@@ -121,7 +121,7 @@ func (p *Provider) end(tx Tx, u *unit, a Agent, status agentauth.Status, by stri
 }
 
 // dismiss closes the open approvals of an agent, since nothing is left to answer. What an
-// agent that goes on had asked for more is denied with the reason.
+// agent that continues had asked for more is denied with the reason.
 func (p *Provider) dismiss(tx Tx, a *Agent, by, why string, now time.Time) error {
 	open, err := tx.PendingApprovals()
 	if err != nil {

@@ -55,7 +55,7 @@ func (p *Provider) Status(ctx context.Context, s HostSession, agent string) (Sta
 }
 
 // RequestCapability asks for more (section 5.4). It is always a person who gives
-// it (AAP-P4, AAP-Q5); the agent goes on as it is.
+// it (AAP-P4, AAP-Q5); the agent continues as it is.
 func (p *Provider) RequestCapability(ctx context.Context, s Session, asked []Asked, asking Asking) (Standing, error) {
 	if len(asked) == 0 {
 		return Standing{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "capabilities is missing; want at least one")

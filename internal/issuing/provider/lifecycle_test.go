@@ -166,7 +166,7 @@ func TestAAPK2_Keys(t *testing.T) {
 	w.want("AAP-K1: no key for what has ended", rotate(w.key()), agentauth.CodeAgentRevoked)
 }
 
-// TestATK51_WhatEndedInTheMeantime: whoever was authenticated a moment before an
+// TestATK51_WhatEndedInTheMeantime: the one who was authenticated a moment before an
 // end brings nothing back.
 func TestATK51_WhatEndedInTheMeantime(t *testing.T) {
 	w := newTown(t)
@@ -352,7 +352,7 @@ func TestAAPM5_ModesStay(t *testing.T) {
 }
 
 // TestAAPZ3_Retention: what has ended is kept for as long as it is said, and then gone;
-// what goes on stays.
+// what continues stays.
 func TestAAPZ3_Retention(t *testing.T) {
 	w := newTown(t, func(c *provider.Config) { c.Retention = 48 * time.Hour })
 	ended, goesOn := w.active("balance"), w.active("balance")

@@ -15,7 +15,7 @@ type Lifetime struct {
 }
 
 // clocks are those of an agent: each the shortest that a lifetime has for it, or the
-// provider's. With a capability they are those of whoever is given it, 0 where nothing
+// provider's. With a capability they are those of anyone who is given it, 0 where nothing
 // is said about it.
 func (p *Provider) clocks(mode, host, capability string) Clocks {
 	var out Clocks
@@ -52,7 +52,7 @@ func shortest(a, b Clocks) Clocks {
 	return Clocks{less(a.Session, b.Session), less(a.Maximum, b.Maximum), less(a.Absolute, b.Absolute)}
 }
 
-// tighten has an agent that is given a capability live no longer than whoever has it
+// tighten has an agent that is given a capability live no longer than anyone who has it
 // may, and the grant end when grants of it do.
 func (p *Provider) tighten(tx Tx, a *Agent, g *Grant, now time.Time) error {
 	if c := p.capabilities[g.Capability]; c != nil && c.Lifetime > 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // Linking is a host that would get a user, or whose user's agents would have more at
-// once, as whoever decides about it sees it (AAP-U4, ADR 101).
+// once, as anyone who decides about it sees it (AAP-U4).
 type Linking struct {
 	Host    Host
 	User    string  // whom the host would be of, or is
@@ -22,7 +22,7 @@ type Linking struct {
 	Known   bool    // whether the user has a host or a passkey here
 }
 
-// Link is the word of whoever links a host.
+// Link is the word of the one who links a host.
 type Link struct {
 	Host string
 	User string // whom it will be of; "" for a host that has one
@@ -36,7 +36,7 @@ type Link struct {
 // maxUserText bounds the name of a user.
 const maxUserText = 256
 
-// namesUser refuses what is the name of no principal that somebody could read.
+// namesUser refuses what is the name of no principal that someone could read.
 func namesUser(user string) error {
 	if user == "" || len(user) > maxUserText || strings.TrimSpace(user) != user || strings.ContainsFunc(user, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "want the principal that the host is of, such as user:alice, of at most %d bytes that can all be seen", maxUserText)
@@ -104,7 +104,7 @@ func (p *Provider) linking(r Reader, who Person, host, user string, now time.Tim
 	return l, err
 }
 
-// LinkDigest names everything that somebody who links a host is shown, and what they
+// LinkDigest names everything that someone who links a host is shown, and what they
 // say to it: it is what a passkey signs (AAP-A7, ATK-46, ATK-49).
 func (p *Provider) LinkDigest(l Linking, who Person, atOnce bool) string {
 	return digest("link", map[string]any{
@@ -187,7 +187,7 @@ func (p *Provider) Link(ctx context.Context, who Person, host, user string) erro
 }
 
 // Withheld are the defaults that change something and that agents of a host have to ask
-// for, because whoever linked it was not present.
+// for, because the one who linked it was not present.
 func (p *Provider) Withheld(h Host) (out []*Capability) {
 	if h.User == "" || h.Vouched || h.Status != agentauth.Active {
 		return nil

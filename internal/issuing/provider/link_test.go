@@ -16,13 +16,13 @@ func withPay(c *provider.Config) {
 	c.Capabilities = append(c.Capabilities, provider.Capability{Name: "pay", Description: "Pay a bill", Sensitivity: provider.Write, Default: true})
 }
 
-// absent is somebody who has logged in just now, and has not shown to be there.
+// absent is someone who has logged in just now, and has not shown to be there.
 func absent(who provider.Person) provider.Person {
 	return peopletest.Person(people.Claim{Principal: who.Principal, Fresh: true})
 }
 
-// TestAAPA7_AHostThatBecomesYours: whoever links a host gives its agents the defaults
-// of it for good, and has to be there where one of them changes something, whatever
+// TestAAPA7_AHostThatBecomesYours: the one who links a host gives its agents the defaults
+// of it for good, and must be there where one of them changes something, whatever
 // was asked for (AAP-P3, AAP-A10).
 func TestAAPA7_AHostThatBecomesYours(t *testing.T) {
 	w := newTown(t, withPay)

@@ -9,7 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Notification names an approval so that nobody can name it who was not told: whoever
+// Notification names an approval so that nobody can name it who was not told: anyone who
 // follows it shows nothing else (section 10.10.2).
 func (p *Provider) Notification(a Approval) string {
 	return a.ID + "." + base64.RawURLEncoding.EncodeToString(p.codeHash("notification " + a.ID)[:16])

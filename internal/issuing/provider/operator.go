@@ -13,7 +13,7 @@ import (
 )
 
 // What users do with their own hosts and agents, and administrators with all
-// (AAP-K5 to K8, AAP-U4, AAP-U6). Somebody else's is not found.
+// (AAP-K5 to K8, AAP-U4, AAP-U6). Someone else's is not found.
 
 func (p *Provider) mine(who Person, user string) bool {
 	return who.Principal != "" && (p.config.Administrator(who.Principal) || user != "" && user == who.Principal)
@@ -216,7 +216,7 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 				continue
 			}
 			// What was asked of the user is asked of nobody now, of agents that act on their
-			// own, too: the host asks again, and then whoever it belongs to (ATK-64).
+			// own, too: the host asks again, and then its owner (ATK-64).
 			if h.User != "" {
 				if err := p.dismiss(tx, &a, who.Principal, endedUnlinked, now); err != nil {
 					return err
@@ -235,7 +235,7 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 
 // recent refuses a person whose login is old: a host that is let in, or becomes a
 // user's, has agents with what nobody is asked about (AAP-A6, AAP-U4, AAP-U6). What they
-// have so and what changes something takes somebody present ([Host.Vouched]).
+// have so and what changes something takes someone present ([Host.Vouched]).
 func recent(who Person) error {
 	if !who.Fresh {
 		return errStale()

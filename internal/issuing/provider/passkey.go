@@ -45,7 +45,7 @@ func (p *Provider) Passkey(ctx context.Context, id []byte) (out Passkey, err err
 }
 
 // AddPasskey stores a new passkey of a person, on record. Only the first is added
-// by somebody who has not shown to be present: a session that was stolen is not
+// by someone who has not shown to be present: a session that was stolen is not
 // made into a passkey (ATK-47).
 func (p *Provider) AddPasskey(ctx context.Context, who Person, key Passkey) error {
 	if who.Principal == "" {

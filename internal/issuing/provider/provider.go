@@ -57,7 +57,7 @@ type Config struct {
 	// IssuerAudience takes, at the default location, tokens whose audience is the
 	// issuer (AAP-J3).
 	IssuerAudience bool
-	// AnyHost has hosts that nobody approved begin autonomous agents with what an
+	// AnyHost has hosts that no person approved begin autonomous agents with what an
 	// operator grants those (AAP-U2). Off, they wait as all others do (AAP-M4, AAP-H13).
 	AnyHost bool
 	// Administrator reports whether a principal answers for hosts without a user;

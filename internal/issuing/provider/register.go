@@ -180,7 +180,7 @@ func (p *Provider) Remains(g Grant) bool {
 }
 
 // effective are grants with the constraints that they hold to by now, as their agents
-// and whoever judges them are told (AAP-G3, AAP-A9, section 5.3). What is approved is
+// and anyone who judges them are told (AAP-G3, AAP-A9, section 5.3). What is approved is
 // what was shown, whatever the server holds it to afterwards. What nothing remains of
 // is shown as it was given.
 func (p *Provider) effective(grants []Grant) []Grant {
@@ -374,7 +374,7 @@ func (p *Provider) atOnce(h Host, a Agent, wanted []wish) bool {
 func (p *Provider) Defaults(h Host) []string { return p.defaults(h) }
 
 // defaults are the capabilities that agents of a host have without asking: what
-// changes something where whoever linked the host was present, and never what is
+// changes something where the one who linked the host was present, and never what is
 // blocked (AAP-A7, AAP-R10).
 func (p *Provider) defaults(h Host) (names []string) {
 	for _, name := range p.order {
@@ -452,7 +452,7 @@ func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, wanted []wish, n
 		map[string]any{"agent": a.ID, "host": h.ID, "approval": challenge.Approval.ID})
 }
 
-// meant reports whether a grant is what somebody asks for, constraints and all.
+// meant reports whether a grant is what someone asks for, constraints and all.
 func (p *Provider) meant(g Grant, w wish) bool {
 	shape, err := p.shape(g)
 	return err == nil && g.Capability == w.capability.Name && string(wireConstraints(shape)) == string(w.constraints)

@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// held is a store whose next change waits, after it has begun, until it may go on.
+// held is a store whose next change waits, after it has begun, until it may continue.
 type held struct {
 	provider.Store
 	begun, may chan struct{}

@@ -20,13 +20,13 @@ type Host struct {
 	Key        json.RawMessage
 	KeysURL    string // where its keys are, "" for an inline key
 	User       string // the principal that it is linked to, such as user:alice, "" for none
-	// Vouched reports that whoever linked it to its user, or let it in as that of a user, was
+	// Vouched reports that the one who linked it to its user, or let it in as that of a user, was
 	// present: its agents have defaults that change something, too (AAP-A7).
 	Vouched   bool `json:",omitempty"`
 	Defaults  []string
 	OwnList   bool // Defaults are its own; otherwise it has the provider's
 	Status    agentauth.Status
-	From      string // address from which it registered, as the connection said; "" for nobody knows
+	From      string // address from which it registered, as the connection said; "" for none knows
 	Created   time.Time
 	Activated time.Time // zero while it never was
 	LastUsed  time.Time
@@ -37,7 +37,7 @@ type Host struct {
 type Agent struct {
 	ID         string // "agt_..."
 	Host       string
-	User       string // whom it acts for, "" for nobody
+	User       string // whom it acts for, "" for none
 	Name       string
 	Mode       string
 	Thumbprint string
@@ -51,7 +51,7 @@ type Agent struct {
 	// asked, pending, denied or claimed.
 	Claim agentauth.Status `json:",omitempty"`
 	// Unasked is why nobody is asked any more about an agent that still waits, "" while
-	// somebody is.
+	// someone is.
 	Unasked   string `json:",omitempty"`
 	Created   time.Time
 	Activated time.Time
@@ -136,7 +136,7 @@ type Approval struct {
 	Grants   []string // the grants that are asked for
 	Reason   string
 	Message  string // binding_message
-	From     string // address that it was asked from, as the connection said; "" for nobody knows
+	From     string // address that it was asked from, as the connection said; "" for none knows
 	Status   agentauth.Status
 	By       string // who answered
 	Attempts int
@@ -154,7 +154,7 @@ func (a Approval) Open(now time.Time) bool {
 	return a.Status == agentauth.Pending && now.Before(a.Expires)
 }
 
-// Job is an execution that goes on behind (AAP-E3).
+// Job is an execution that continues behind (AAP-E3).
 type Job struct {
 	ID         string // "job_..."
 	Agent      string
@@ -172,7 +172,7 @@ type Store interface {
 	ViewProvider(ctx context.Context, read func(r Reader) error) error
 }
 
-// Reader reads one snapshot. What is not there is [issuer.ErrNotFound].
+// Reader reads one snapshot. Anything that is not there is [issuer.ErrNotFound].
 type Reader interface {
 	Host(id string) (Host, error)
 	// HostByKey returns the host whose key has that thumbprint.

@@ -15,14 +15,14 @@ import (
 )
 
 // Agreed keeps the cards with which in view capabilities of protected agents were
-// issued, and has those stop whose agent's card says more since, until somebody
-// consents (CARD-13, ATK-53). What is kept of an agent stands where listings are,
+// issued, and has those stop whose agent's card says more since, until someone
+// consents (CARD-13, ATK-53). The stored cards of an agent are where listings are,
 // under its name, which no listing can have. Its methods can be called by many
 // goroutines.
 type Agreed struct {
 	Store Store // required
 	// Stop has the capabilities stop that were issued under a card, and Go has them
-	// go on. Both are done again where that is so already. Required.
+	// continue. Both are done again where that is so already. Required.
 	Stop, Go func(ctx context.Context, agent, digest, reason string) error
 	// Current is told which card an agent has now. Required.
 	Current func(agent, digest string)
@@ -31,7 +31,7 @@ type Agreed struct {
 	last map[string]string // digest by agent, of what this process has seen to
 }
 
-// maxAgreed is how many cards of an agent are kept. What was issued under an older
+// maxAgreed is how many cards of an agent are kept. A capability issued under an older
 // one stops, and is asked for anew.
 const maxAgreed = 32
 
@@ -40,10 +40,10 @@ type agreedCard struct {
 	Digest string `json:"digest"`
 	Card   []byte `json:"card"`
 	// Stopped says by which changes the card that the agent has now is wider; none
-	// where it is not, or where somebody consented.
+	// where it is not, or where someone consented.
 	Stopped []Change `json:"stopped,omitempty"`
-	// Consented is the digest of the wider card with which what was issued under this
-	// one may go on, since somebody said so; "" for none.
+	// Consented is the digest of the wider card with which capabilities issued under this
+	// one may continue, since someone said so; "" for none.
 	Consented string `json:"consented,omitempty"`
 }
 
@@ -62,12 +62,12 @@ const seenTries = 8
 var errOthers = errors.New("registry: other nodes see other cards of the agent all the time; does it have several?")
 
 // Seen takes note of the card that an agent has now, before anything is done by it:
-// when it returns nil, what was issued under narrower cards has stopped, also where
+// when it returns nil, capabilities issued under narrower cards have stopped, also where
 // another node saw another card meanwhile.
 func (a *Agreed) Seen(ctx context.Context, agent string, raw []byte) error {
 	digest := digestOf(raw)
 	a.mu.Lock()
-	defer a.mu.Unlock() // one after the other: what is stopped follows what was seen
+	defer a.mu.Unlock() // one after the other: stops follow the seen cards
 	for range seenTries {
 		was, err := a.read(ctx, agent)
 		if err != nil || a.last[agent] == digest && was.Current == digest { // no other node saw another one since
@@ -89,12 +89,12 @@ func (a *Agreed) Seen(ctx context.Context, agent string, raw []byte) error {
 	return errOthers
 }
 
-// sees takes note of a card, and returns false where what is kept of the agent was
-// another than was meanwhile. Cards are compared before the transaction, which all
+// sees takes note of a card, and returns false if the stored state of the agent
+// changed meanwhile. Cards are compared before the transaction, which all
 // nodes wait for.
 func (a *Agreed) sees(ctx context.Context, was Listing, digest string, raw []byte) (bool, error) {
 	if gone := was.forgets(digest); gone != "" {
-		// Nobody looks after it any more, so that it stops for good.
+		// No node watches it any more, so that it stops for good.
 		if err := a.Stop(ctx, was.ID, gone, fmt.Sprintf("%d other cards came since", maxAgreed)); err != nil {
 			return false, err
 		}
@@ -117,7 +117,7 @@ func (a *Agreed) sees(ctx context.Context, was Listing, digest string, raw []byt
 	if err := a.follow(ctx, was.ID, next.Agreed, "the card says no more than when this was granted"); err != nil {
 		return false, err
 	}
-	// Who let something go on that another node stopped meanwhile stops it again.
+	// Who let something continue that another node stopped meanwhile stops it again.
 	after, err := a.read(ctx, was.ID)
 	return err == nil && after.Current == digest, err
 }
@@ -181,7 +181,7 @@ func digestOf(raw []byte) string {
 }
 
 // widened are the changes by which a card offers or reaches more than another one.
-// One of which nobody can tell does.
+// A change that cannot be judged does.
 func widened(before, now []byte) []Change {
 	if digestOf(before) == digestOf(now) {
 		return nil
@@ -194,8 +194,8 @@ func widened(before, now []byte) []Change {
 	return slices.DeleteFunc(agentcard.DiffCards(was, is), func(c Change) bool { return c.Kind != agentcard.Widens })
 }
 
-// follow stops what is to stop, and lets go on what need not stop any more, also where
-// that broke off before. What is not kept any more stays as it is.
+// follow stops the capabilities that must stop, and lifts freezes that are not needed any more, also where
+// that broke off before. Anything that is not kept any more stays as it is.
 func (a *Agreed) follow(ctx context.Context, agent string, all []agreedCard, again string) error {
 	for _, k := range all {
 		var err error
@@ -250,13 +250,13 @@ func (a *Agreed) Waiting(ctx context.Context, agent string) (digest string, stop
 	return l.Current, stopped, nil
 }
 
-// Consent has everything go on that stopped since the agent's card widened, with
+// Consent has everything continue that stopped since the agent's card widened, with
 // the card of that digest in view and no other.
 func (a *Agreed) Consent(ctx context.Context, agent, digest, by string) (stopped []Stopped, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var l Listing
-	// First on record that somebody consented: a stop that stays is the safe half.
+	// First on record that someone consented: a stop that stays is the safe half.
 	err = a.Store.UpdateRegistry(ctx, func(tx Tx) error {
 		if l, err = listed(tx, agent); err != nil {
 			return err

@@ -1,7 +1,16 @@
 // Package registry knows agents by their cards: those that this server protects,
 // and those that an operator registered. It answers who will do for a task, before
-// anything is sent to anybody, and tells nobody of an agent that they may not see
+// anything is sent to anybody, and tells no caller of an agent that it may not see
 // (CARD-19, EXT-40).
+//
+// # Acceptance
+//
+// The operator who registers a card accepts it. A source that answers with another
+// card changes nothing: the new card waits, with its differences, until an operator
+// accepts its digest. Answering from a changed card at once would mean that callers
+// rely on it before anyone looked (ATK-53). Agents do not register themselves,
+// because a card is only a claim. A session sees a protected agent if policy could
+// grant it anything of that agent, and other listings if the operator names it.
 package registry
 
 import (
@@ -16,7 +25,7 @@ import (
 	"github.com/powerbox-project/powerbox/agentcard"
 )
 
-// ErrUnknown says that no agent of that name is listed, or none that whoever asks
+// ErrUnknown says that no agent of that name is listed, or none that the caller
 // may see.
 var ErrUnknown = errors.New("no agent of that name is listed")
 
@@ -41,7 +50,7 @@ type Listing struct {
 	Card      json.RawMessage `json:"card"`              // the one that was accepted, as it was written
 	Keys      json.RawMessage `json:"keys,omitempty"`    // JWK Set of whom the card must be signed; nil asks for no signature
 	KeyID     string          `json:"key_id,omitempty"`  // by which it is signed
-	VisibleTo []string        `json:"visible_to"`        // principals, group:NAME, or *; nobody where empty
+	VisibleTo []string        `json:"visible_to"`        // principals, group:NAME, or *; none if empty
 	Accepted  time.Time       `json:"accepted"`          // when an operator last accepted the card
 	Looked    time.Time       `json:"looked"`            // when its source was last asked
 	Tag       string          `json:"tag,omitempty"`     // entity tag of what came
@@ -71,7 +80,7 @@ func (l Listing) seenBy(v Viewer) bool {
 	})
 }
 
-// Viewer is who asks.
+// Viewer is the caller.
 type Viewer struct {
 	Operator  bool
 	Principal string
@@ -126,7 +135,7 @@ func nameOf(card agentcard.Card) string {
 }
 
 // readCard reads a card that can be relied on, and, where there are keys, is signed by
-// one of them: what is signed is then all that is kept.
+// one of them: only the signed part is then kept.
 func readCard(raw, keys []byte) (card agentcard.Card, kept []byte, keyID string, err error) {
 	if len(keys) > 0 {
 		pinned, err := agentcard.ParseKeys(keys)

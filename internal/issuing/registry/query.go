@@ -20,13 +20,13 @@ type Query struct {
 	Features   []string // that its card declares
 	Models     []string // of which its authorization model must be one
 	Scopes     []string // that it accepts
-	Depth      int      // how often what is passed to it may be passed on, at least
+	Depth      int      // how often authority passed to it may be passed on, at least
 	Evidence   []string // formats of evidence that it can produce
 	Compliance []string // labels
 	Trust      trust.Level
 }
 
-// Entry is an agent as whoever asks may know it.
+// Entry is an agent as the caller may see it.
 type Entry struct {
 	ID            string                `json:"id"`
 	Name          string                `json:"name"`
@@ -43,8 +43,8 @@ type Entry struct {
 	Operations    []string              `json:"operations"`
 	Authorization *Authorization        `json:"authorization"`
 	Trust         trust.Level           `json:"trust,omitempty"`
-	Waiting       string                `json:"waiting_digest,omitempty"` // of the card that its source has now and nobody accepted
-	Changed       []Change              `json:"changed,omitempty"`        // what its source says now and nobody accepted
+	Waiting       string                `json:"waiting_digest,omitempty"` // of the current card of its source, which is not accepted
+	Changed       []Change              `json:"changed,omitempty"`        // changes of its source that are not accepted
 	Failure       string                `json:"failure,omitempty"`
 	card          agentcard.Card
 }

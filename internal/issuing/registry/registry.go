@@ -92,7 +92,7 @@ type Offer struct {
 	VisibleTo []string        `json:"visible_to,omitempty"`
 }
 
-// Register lists an agent. Whoever registers an agent has accepted its card; of the
+// Register lists an agent. Anyone who registers an agent has accepted its card; of the
 // same name another one takes the place of the first.
 func (r *Registry) Register(ctx context.Context, o Offer) (Entry, error) {
 	l := Listing{ID: o.ID, Source: o.URL, Keys: o.Keys, VisibleTo: o.VisibleTo, Looked: r.config.Now()}
@@ -220,7 +220,7 @@ func (r *Registry) Refresh(ctx context.Context, id string) (Entry, error) {
 			return known(err)
 		}
 		if !slices.Equal(now.Card, l.Card) || now.Source != l.Source {
-			return nil // somebody registered or accepted another one meanwhile
+			return nil // another one was registered or accepted meanwhile
 		}
 		return tx.PutListing(looked)
 	})
@@ -276,7 +276,7 @@ func (r *Registry) listing(ctx context.Context, id string) (Listing, error) {
 	var l Listing
 	err := r.config.Store.ViewRegistry(ctx, func(rd Reader) (err error) { l, err = rd.Listing(id); return err })
 	if err == nil && len(l.Agreed) > 0 {
-		err = ErrUnknown // of a protected agent, whose card nobody registers
+		err = ErrUnknown // of a protected agent, whose card is not registered
 	}
 	return l, known(err)
 }

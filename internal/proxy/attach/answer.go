@@ -18,11 +18,11 @@ const (
 	typeGRPC   = "application/grpc"
 )
 
-// maxAnswer bounds what is held of one answer, or of one event of a stream, to
+// maxAnswer bounds the memory for one answer, or for one event of a stream, to
 // learn the tasks in it. Longer ones pass and teach nothing.
 const maxAnswer = 16 << 20
 
-// look has the answer read before the client can know what is in it.
+// look has the answer read before the client can know its contents.
 func look(r *http.Response, p passed) error {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
@@ -110,7 +110,7 @@ func wholeCard(r *http.Response, p passed) error {
 	return nil
 }
 
-// watched shows every piece of a stream to a splitter before it goes on.
+// watched shows every piece of a stream to a splitter before it continues.
 type watched struct {
 	io.ReadCloser
 	frames interface {

@@ -25,7 +25,7 @@ type Config struct {
 	// the process's own; beside an agent with an inbound side, the floor alone.
 	Held []holder.Capability
 	// Inbound is the side on which the agent's own calls come in; nil where
-	// there is none: then every call is of the one task of whoever is beside us.
+	// there is none: then every call is of the one task of anyone who is beside us.
 	Inbound   *Inbound
 	Secret    string            // that clients have to show; "" for none
 	Plans     []agentcard.Plan  // of paths that begin at the agent beside, named ""
@@ -108,7 +108,7 @@ func (a *Attach) names() []string {
 	return names
 }
 
-// Check fetches every card and returns what is wrong with it, by name.
+// Check fetches every card and returns its errors, by name.
 func (a *Attach) Check(ctx context.Context) map[string]error {
 	problems := map[string]error{}
 	for name, p := range a.peers {
@@ -209,8 +209,8 @@ func (a *Attach) identify(ctx context.Context, t *task, h http.Header, o *outgoi
 	return client.Identify(ctx, h, o.agent, o.method, o.claimed)
 }
 
-// strip takes away what is ours: nobody beside us presents anything, and what
-// says for which task a call is made is not for others.
+// strip removes our headers: no other party presents anything, and those that
+// name the task of a call are not for others.
 func strip(h http.Header) {
 	for name := range h {
 		if strings.HasPrefix(strings.ToLower(strings.ReplaceAll(name, "_", "-")), "powerbox-") {

@@ -171,7 +171,7 @@ func TestWhatCannotBeReadIsNotSent(t *testing.T) {
 	}
 }
 
-// What is no JSON and says so is refused for its type, as an agent would.
+// Anything that is no JSON and says so is refused for its type, as an agent would.
 func TestOtherTypesAreNamed(t *testing.T) {
 	w := newTown(t, held)
 	response, err := http.Post(w.out.URL+"/agents/peer", "text/plain", strings.NewReader("hello"))

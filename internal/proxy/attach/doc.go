@@ -7,10 +7,10 @@
 //   - Calls go to the configured agents and nowhere else. It is for the agent
 //     beside it alone: it listens on loopback, and what a browser could have
 //     sent is refused.
-//   - The bytes of a call and of its answer are never changed, but for cards,
-//     which get the URLs of this process. What is added is headers.
-//   - What came with a task serves that task. A call of which nobody knows for
-//     which task it is made has the declared floor and nothing else.
+//   - The bytes of a call and of its answer are never changed, except for cards,
+//     which get the URLs of this process. Only headers are added.
+//   - A capability that came with a task serves that task. A call without a known
+//     task has the declared floor and nothing else.
 //   - It decides nothing: what the capability does not cover is presented all
 //     the same, so that the gateway refuses it, with its reason, on record.
 //   - Keys, tokens and sessions stay in the process and out of its log.

@@ -113,8 +113,8 @@ type admitted struct {
 	call a2a.Call
 }
 
-// admit verifies that a call came from the gateway, and takes in what came
-// with it. What was handed over to somebody else's key is left alone.
+// admit verifies that a call came from the gateway, and keeps the capabilities
+// with it. Those bound to another party's key are left alone.
 func (in *inbound) admit(ctx context.Context, s sent) (*admitted, error) {
 	keys, err := in.keySet(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (in *inbound) admit(ctx context.Context, s sent) (*admitted, error) {
 	return &admitted{c, call}, nil
 }
 
-// take keeps what was handed over with a call: by reference in its context, as
+// take keeps the capabilities delegated with a call: by reference in its context, as
 // chains in its metadata or a header. One that cannot be used is no reason to
 // refuse the call, which the gateway has let through without it.
 func (in *inbound) take(ctx context.Context, c *came, verified token.Context, call a2a.Call, header string) {
@@ -183,7 +183,7 @@ func (in *inbound) take(ctx context.Context, c *came, verified token.Context, ca
 	}
 }
 
-// newLink is an id that nobody can guess.
+// newLink is an unguessable id.
 func newLink() string { return strings.ToLower(rand.Text()) }
 
 // newTrace is a trace id for a call that came without one.
@@ -195,7 +195,7 @@ func newTrace() string {
 }
 
 // mark returns the headers of a call as the agent gets them: with what tracing
-// passes on, and without what is not for it.
+// passes on, and without headers that are not for it.
 func (in *inbound) mark(h http.Header, c *admitted) http.Header {
 	out := h.Clone()
 	out.Del(holder.HeaderDelegation)

@@ -67,7 +67,7 @@ func TestInboundCardLeadsHereAndPublishesTheKey(t *testing.T) {
 	}
 }
 
-// What somebody else's key is needed for is of no use, and no reason to refuse
+// What another party's key is needed for is useless, and no reason to refuse
 // the call.
 func TestInboundLeavesWhatIsForSomebodyElse(t *testing.T) {
 	w := newTown(t, nil)

@@ -16,7 +16,7 @@ import (
 const HeaderContext = "Powerbox-Context"
 
 // traceKey is our entry in tracestate, which tracing libraries pass on with
-// traceparent (W3C Trace Context, section 3.3): nobody else can guess it.
+// traceparent (W3C Trace Context, section 3.3): it is unguessable.
 const traceKey = "powerbox"
 
 const (
@@ -45,7 +45,7 @@ type links struct {
 }
 
 // once reports whether a context is seen for the first time. It is for one
-// request, and only whoever took it from the way would send it again.
+// request, and only the one who took it from the way would send it again.
 func (l *links) once(context [32]byte, until time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *links) named(c *came, payload []byte) {
 }
 
 // find returns the one task of the calls that a test selects, nil where they
-// are of none or of several: whose it is, nobody could say.
+// are of none or of several: its task would be ambiguous.
 func (l *links) find(selects func(*came) bool) *task {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -85,7 +85,7 @@ func TestCallsOfNoTaskAreUncorrelated(t *testing.T) {
 	if got, _ := w.goes(call("read", ""), header("traceparent", trace, "tracestate", first.Get("tracestate"))); got != "cap_1" {
 		t.Errorf("a trace of two tasks, with the link: presented %q", got)
 	}
-	// Nor is a task the task of somebody else who names it.
+	// Nor is a task the task of someone else who names it.
 	w.comes("cap_3", "context-1", nil, other)
 	if got, refused := w.goes(call("read", "context-1"), nil); refused != "uncorrelated" {
 		t.Errorf("a context of two owners: presented %q, refused %q", got, refused)

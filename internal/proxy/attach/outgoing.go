@@ -36,7 +36,7 @@ type sent struct {
 	body    []byte
 }
 
-// limits of what is read.
+// limits of reading.
 var limits = powerbox.Limits{Bytes: maxBody, Depth: 64}
 
 // decode reads the call as its binding has it, and the bytes that a proof of it
@@ -56,7 +56,7 @@ func (s sent) decode() (call a2a.Call, signed []byte, wrong *a2a.Error) {
 		return call, message, wrong
 	default:
 		if call, wrong = a2a.Decode(s.body, h, limits); wrong != nil && wrong.Code == a2a.CodeParse {
-			// What is no JSON often says so itself. Whether JSON of another type is taken is
+			// Anything that is no JSON often says so itself. Whether JSON of another type is taken is
 			// for the gateway to say.
 			if untyped := a2a.CheckType(s.binding, s.header.Values("Content-Type"), len(s.body) == 0); untyped != nil {
 				wrong = untyped
@@ -99,7 +99,7 @@ func read(p Peer, card *seen, s sent) (*outgoing, *a2a.Error) {
 }
 
 // addressed sets where the call goes, and the URL that its proof names, which
-// are the same but for gRPC, whose address says no more than a port, and for
+// are the same except for gRPC, whose address says no more than a port, and for
 // the query of JSON-RPC, which is no part of a call.
 func (o *outgoing) addressed(s sent) *a2a.Error {
 	to, ok := at(o.view, s.binding, o.call.Version, o.call.Tenant)

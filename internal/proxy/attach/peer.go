@@ -29,17 +29,17 @@ type Peer struct {
 	Floor []string
 }
 
-// Rule says what is asked for where nothing that is held permits a call.
+// Rule says what to request if no held capability permits a call.
 type Rule struct {
 	Skills   []string             // that it is for; none for every call, words too
 	Request  holder.RequestParams // Grants may be empty: those of the skills, or of the one that is called
 	Lifetime time.Duration        // 0 for as long as the issuer allows
-	// Tasks has it asked for tasks that came in as well: whoever may call the
+	// Tasks has it asked for tasks that came in as well: anyone who may call the
 	// agent beside us then has, through it, what the session's user may.
 	Tasks bool
 }
 
-// Hand says what is handed over with a message to the peer: what calls those
+// Hand says what to delegate with a message to the peer: capabilities for those
 // skills of another one, narrowed to the handles that the message names, for
 // the key on the peer's card.
 type Hand struct {

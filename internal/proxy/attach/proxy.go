@@ -204,14 +204,14 @@ func (a *Attach) call(w http.ResponseWriter, r *http.Request, p *peer, b a2a.Bin
 	})
 }
 
-// passed is a request that goes on, and what is done with its answer.
+// passed is a request that continues, and the handling of its answer.
 type passed struct {
 	target *url.URL
 	header http.Header
 	body   []byte
 	call   a2a.Call
-	renew  func(http.Header) error // signs the same call again; nil where nothing was signed
-	answer func(payload []byte)    // called with every answer or event before it goes on
+	renew  func(http.Header) error // signs the same call again; nil if nothing was signed
+	answer func(payload []byte)    // called with every answer or event before it is forwarded
 	card   a2a.Rewrite             // where cards in answers are to lead; no PublicURL leaves them
 }
 
@@ -254,8 +254,8 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 }
 
 // onward returns the headers of a request without those of one connection
-// alone (RFC 9110, section 7.6.1). What an upgraded connection carries, nobody
-// would sign.
+// alone (RFC 9110, section 7.6.1). No party would sign the
+// contents of an upgraded connection.
 func onward(h http.Header) http.Header {
 	out := h.Clone()
 	for _, line := range h.Values("Connection") {
@@ -295,5 +295,5 @@ func say(w http.ResponseWriter, call a2a.Call, d a2a.Denial) {
 	}
 	h.Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_, _ = w.Write(body) //nolint:gosec // JSON or protobuf, under its own type; when the client has gone nobody is left to tell
+	_, _ = w.Write(body) //nolint:gosec // JSON or protobuf, under its own type; a client that has gone needs no answer
 }

@@ -64,7 +64,7 @@ type apiCall struct {
 	task *task
 }
 
-// wrongCall is a request on the socket that has to be mended.
+// wrongCall is a request on the socket that must be fixed.
 type wrongCall struct{ message string }
 
 func (e wrongCall) Error() string { return e.message }
@@ -155,7 +155,7 @@ type apiDenial struct {
 }
 
 // apiCapability is a capability as the agent beside us sees it. Its tokens are
-// shown where they are for somebody else alone.
+// shown where they are for someone else alone.
 type apiCapability struct {
 	ID         string      `json:"id"`
 	Agent      string      `json:"agent"`

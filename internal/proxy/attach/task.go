@@ -17,9 +17,9 @@ import (
 // task is one task of the agent beside us, and what it may use for it.
 type task struct {
 	wallet *holder.Wallet
-	owner  string // for whom it works, "" where nobody says
+	owner  string // for whom it works, "" if unknown
 
-	restrict bool // it is of nobody: only the floor of a peer may be used
+	restrict bool // it has no owner: only the floor of a peer may be used
 	cameIn   bool // it is a caller's, whose it is to bring what it takes
 
 	mu     sync.Mutex // guards the fields below, and held while something is asked for
@@ -53,7 +53,7 @@ func (a *Attach) under(ctx context.Context, t *task, o *outgoing) (holder.Capabi
 	}
 	now := a.config.Client.Now()
 	t.wallet.Forget(now)
-	// A task elsewhere belongs to whoever began it, under that capability.
+	// A task elsewhere belongs to the one who began it, under that capability.
 	for _, name := range []string{o.call.Task, o.call.Context} {
 		if held, ok := t.begunAt(begunKey{o.peer.Name, o.call.Tenant, name}); ok && held.Permits(op, o.proven.Arguments, now) {
 			return held, true, nil
@@ -131,7 +131,7 @@ func (a *Attach) ask(ctx context.Context, t *task, o *outgoing) error {
 	}
 	rule, now := o.peer.Rules[i], a.config.Client.Now()
 	if t.cameIn && !rule.Tasks {
-		return nil // the session is not that of whoever the task is for
+		return nil // the session is not that of the task's caller
 	}
 	params, skills := rule.Request, rule.Skills
 	if len(skills)+len(params.Grants) == 0 {
@@ -212,8 +212,8 @@ func (a *Attach) obtain(ctx context.Context, t *task, of Peer, source *seen, ski
 	return nil
 }
 
-// derive narrows, for every capability that calls some of the skills, what is
-// handed over of it.
+// derive narrows, for every capability that calls some of the skills, the part to
+// delegate.
 func (a *Attach) derive(t *task, o *outgoing, h Hand, of holder.Agent) ([]holder.Capability, error) {
 	now := a.config.Client.Now()
 	named := texts(nil, o.call.Params)

@@ -62,7 +62,7 @@ func (g *Gateway) full(w http.ResponseWriter, r *received) bool {
 }
 
 // enter waits for a place to decode and decide a call, and turns it away if there is none in
-// time. The place is given back by [tally.leave]. A revocation by somebody who is known
+// time. The place is given back by [tally.leave]. A revocation by someone who is known
 // waits for no place.
 func (g *Gateway) enter(w http.ResponseWriter, i *identified, body []byte) bool {
 	known := i.caller.Holder.ID != "" || i.caller.Principal != ""
@@ -99,7 +99,7 @@ func (g *Gateway) overloaded(w http.ResponseWriter, x *decoded) {
 	g.write(w, http.StatusServiceUnavailable, typeJSON, d.JSONRPC(x.call.ID))
 }
 
-// unread puts back what was read of a body.
+// unread puts back the bytes that were read of a body.
 func unread(body io.ReadCloser, read []byte) io.ReadCloser {
 	return struct {
 		io.Reader

@@ -44,7 +44,7 @@ type agent struct {
 }
 
 const (
-	// fetchTime bounds one fetch of a card, whoever waits for it.
+	// fetchTime bounds one fetch of a card, regardless of who waits for it.
 	fetchTime = 10 * time.Second
 	// failureLife is how long a fetch that failed is not tried again.
 	failureLife = 2 * time.Second
@@ -75,7 +75,7 @@ func newAgent(a Agent, g *Gateway) *agent {
 // view returns the agent as its card describes it. A card that is too old is
 // fetched again while the last one is used, for as long as ten times its life;
 // after that the agent has no skills, and callers wait for the fetch. It is not
-// one caller's: who gives up ends it for nobody else.
+// one caller's: a caller that gives up ends it for no other caller.
 func (a *agent) view(ctx context.Context) (*view, error) {
 	usable, fresh, err := a.known()
 	if fresh || err != nil {
@@ -149,7 +149,7 @@ func (a *agent) fetch(ctx context.Context) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !changed { // what was made of it holds on: settings change with a new gateway
+	if !changed { // the result stays valid: settings change with a new gateway
 		return last, a.seen(ctx, last.raw) // another gateway may have seen another one since
 	}
 	if !a.CardKeys.IsZero() {
@@ -157,7 +157,7 @@ func (a *agent) fetch(ctx context.Context) (*view, error) {
 		if err != nil {
 			return nil, err
 		}
-		raw = signature.Card // what nobody signed could be anybody's
+		raw = signature.Card // an unsigned part could be anybody's
 	}
 	card, err := a2a.ReadCard(raw)
 	if err != nil {
@@ -186,12 +186,12 @@ func (a *agent) seen(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// errWidened is the root of what is wrong with a card that offers more than the
+// errWidened is the root of errors of a card that offers more than the
 // one that was agreed to.
 var errWidened = errors.New("the card widened what was agreed to (card_pin)")
 
 // agreed asks whether a card is within the one that the operator pinned. Grants
-// were approved with that one in view; whoever may change a card must not change
+// were approved with that one in view; anyone who may change a card must not change
 // what they mean (CARD-13).
 func (a *agent) agreed(card agentcard.Card) error {
 	if a.CardPin == nil || card.Digest() == a.CardPin.Digest() {

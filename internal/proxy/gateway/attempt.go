@@ -63,7 +63,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 	}
 	c.Reads, c.Cancels = !x.changes(&tried), x.call.Method == a2a.CancelTask
 	if c.Approval = x.approving(&tried); c.Approval {
-		// What is asked, answered and done is told as one story.
+		// Question, answer and action are told as one story.
 		tried.trace = cmp.Or(c.TraceID, newTrace())
 		c.TraceID = tried.trace
 	}
@@ -71,7 +71,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		return nil, tried, err
 	}
 	if x.released != nil {
-		// What the call was made with has been used; it goes on under what was given
+		// What the call was made with has been used; it continues under the capability that was given
 		// for it, which ends with what it came under.
 		c.Presented = []gate.Presented{{Reference: x.released.Capability}}
 	}

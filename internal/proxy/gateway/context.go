@@ -13,7 +13,7 @@ import (
 // contextLife is how long a context is good. It is for one request.
 const contextLife = time.Minute
 
-// context signs what the agent behind may know: who asks, by what right, and
+// context signs the facts for the agent: the caller, its authority, and
 // which resources are meant. It is the only place where real identifiers leave
 // the gateway.
 func (g *Gateway) context(x *decided, delegated []Delegated, body []byte) (string, error) {

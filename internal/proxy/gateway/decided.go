@@ -24,7 +24,7 @@ func (g *Gateway) malformed(w http.ResponseWriter, x *decoded, wrong *a2a.Error)
 			g.refused(w, x, err)
 			return
 		}
-		call.Mode = gate.Require // nothing of it goes on, whatever the agent's mode
+		call.Mode = gate.Require // nothing of it is forwarded, whatever the agent's mode
 		verdict, err := g.config.Gate.Check(x.request.Context(), call)
 		if x.notes.verdict = verdict; g.turnedAway(w, x, err) {
 			return
@@ -76,7 +76,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 	}
 }
 
-// undecided says why a call does not go on that has no decision on record.
+// undecided says why a call does not continue that has no decision on record.
 func undecided(err error) string {
 	var late *evidence.LateError
 	switch {
@@ -98,13 +98,13 @@ func (g *Gateway) decide(x *decoded) (*decided, error) {
 	d.verdict, err = g.config.Gate.Check(x.request.Context(), call)
 	x.notes.verdict = d.verdict
 	if d.verdict.Allowed && d.verdict.Basis != gate.OnCapability {
-		// A capability that was refused and only looked at speaks for nobody.
+		// A refused capability that was only looked at gives no authority.
 		d.verdict.Held = gate.Held{}
 	}
 	return d, err
 }
 
-// allowed answers a call that may go on, or sends it on.
+// allowed answers a call that may continue, or sends it on.
 func (g *Gateway) allowed(w http.ResponseWriter, x *decided) {
 	if g.isHeld(w, x) {
 		return
@@ -122,7 +122,7 @@ func (g *Gateway) allowed(w http.ResponseWriter, x *decided) {
 }
 
 // unnamedTenant reports whether a method that only configuration knows is called so that
-// nobody but the agent can tell in which tenant: it has no parameters with names.
+// only the agent can tell the tenant: it has no parameters with names.
 func (x *decoded) unnamedTenant() bool {
 	switch {
 	case x.call.Method != a2a.Unknown || x.call.Binding == a2a.MCP:
@@ -135,7 +135,7 @@ func (x *decoded) unnamedTenant() bool {
 	}
 }
 
-// mayPass reports whether a method that is in no table of A2A's goes on to be
+// mayPass reports whether a method that is in no table of A2A's continues to be
 // decided.
 func (x *decoded) mayPass() bool {
 	if x.call.Binding == a2a.MCP {
@@ -144,7 +144,7 @@ func (x *decoded) mayPass() bool {
 	return slices.Contains(x.Methods, x.call.Wire)
 }
 
-// prepared does what a call that was allowed needs before it goes on. Where that
+// prepared does what a call that was allowed needs before it continues. Where that
 // fails the call is answered and has no effect.
 func (g *Gateway) prepared(w http.ResponseWriter, x *decided) (delegated []Delegated, ok bool) {
 	owned, err := g.claim(x)

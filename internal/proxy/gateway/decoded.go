@@ -165,7 +165,7 @@ func (x *decoded) target() string {
 
 // addressed returns the request under the URL that its client means. That of
 // gRPC is, for proofs, below the agent's own, since its address says no more than
-// a port: a proof for one agent must be of no use at another.
+// a port: a proof for one agent must be useless at another.
 func (x *received) addressed() *http.Request {
 	if x.binding != a2a.GRPC {
 		return x.request
@@ -219,7 +219,7 @@ func (x *decoded) unspoken() *a2a.Error {
 	}
 }
 
-// tenantIn03 reports whether a call that names a tenant goes on by 0.3: the agent reads
+// tenantIn03 reports whether a call that names a tenant continues by 0.3: the agent reads
 // none there, and answers with what has the same id in none (ATK-18).
 func (x *decoded) tenantIn03() bool {
 	switch {
@@ -255,7 +255,7 @@ func (x *decoded) behind() (a2a.Interface, bool) {
 	if x.asked() == "" || x.mode == gate.Observe {
 		at, ok := card.Interface(x.call.Binding, "", x.call.Tenant)
 		if x.mode != gate.Observe && x.call.Binding == a2a.HTTPJSON && strings.HasPrefix(strings.ToLower(x.path), "/v1/") {
-			return a2a.Interface{}, false // it is where 0.3 has its paths, and a tenant to whoever speaks another version (ATK-18)
+			return a2a.Interface{}, false // it is where 0.3 has its paths, and a tenant to readers of another version (ATK-18)
 		}
 		return at, ok
 	}
@@ -319,7 +319,7 @@ func sameHost(host string) string {
 }
 
 // unnamed is the way to a host that the agent's card names and no operator did:
-// whoever writes the card must not have the gateway call where only the gateway can
+// anyone who writes the card must not have the gateway call where only the gateway can
 // (ATK-15). A name is looked up as it is dialled, so that it cannot become another
 // address in between.
 type unnamed struct{ public http.RoundTripper }
@@ -404,7 +404,7 @@ func (x *decoded) version() string {
 	return a2a.Version03
 }
 
-// writes reports whether the call may have changed something. What is not
+// writes reports whether the call may have changed something. Anything that is not
 // known to read may.
 func (x *decided) writes() bool { return x.changes(&x.attempted) }
 

@@ -30,7 +30,7 @@ func stopping() gate.Reason {
 }
 
 // interrupted words for the caller why a stream ends that was allowed to begin. What
-// changed something is not to be repeated for an end that nobody decided.
+// changed something is not to be repeated because a stream ended.
 func (g *Gateway) interrupted(x *decided, why gate.Reason) a2a.Denial {
 	d := a2a.Denial{Reason: why.Code, Message: why.Message, DecisionID: x.verdict.Record.ID, At: g.config.Now()}
 	if why.Code != codeStopping && !passes(why.Code) {

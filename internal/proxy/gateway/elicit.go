@@ -16,7 +16,7 @@ import (
 // Asks asks people about calls whose callers keep them and make them again. A refusal has
 // a method Denial() a2a.Denial.
 type Asks interface {
-	// Asked returns what people said of a call, by its key; false where they have to be
+	// Asked returns what people said of a call, by its key; false where they must be
 	// asked.
 	Asked(ctx context.Context, agent, key string) (AskedCall, bool, error)
 	// Ask asks people, once.

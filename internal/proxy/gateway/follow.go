@@ -12,7 +12,7 @@ import (
 )
 
 // followEvery is how often it is looked what has become of a held call that
-// somebody follows.
+// someone follows.
 const followEvery = time.Second
 
 // over reports whether nothing becomes of a held call any more.
@@ -49,7 +49,7 @@ func (g *Gateway) follow(w http.ResponseWriter, x *decided, task HeldTask) {
 	g.followOn(ctx, w, x, task)
 }
 
-// followOn writes what becomes of a task until that is over or nobody may read on. The
+// followOn writes the states of a task until its end, or until no more may be read. The
 // outcome is on record before the caller can know that it is the end.
 func (g *Gateway) followOn(ctx context.Context, w http.ResponseWriter, x *decided, task HeldTask) {
 	tick := time.NewTicker(followEvery)
@@ -90,10 +90,10 @@ func (g *Gateway) followed(w http.ResponseWriter, x *decided, end func()) {
 	end()
 }
 
-// codeOver is the denial of a subscription to what is over.
+// codeOver is the denial of a subscription to a finished task.
 const codeOver = "task_over"
 
-// tellOn writes a task as one event, and reports whether somebody may still read.
+// tellOn writes a task as one event, and reports whether someone may still read.
 func (g *Gateway) tellOn(w http.ResponseWriter, x *decided, task HeldTask) bool {
 	_, body, err := g.written(x, task.own(), true)
 	if err != nil {
@@ -124,7 +124,7 @@ func (g *Gateway) cutShort(w http.ResponseWriter, x *decided) {
 // lastEvent ends a stream of ours with a denial.
 func (g *Gateway) lastEvent(w http.ResponseWriter, x *decided, d a2a.Denial) {
 	if x.call.Binding != a2a.GRPC {
-		_, _ = w.Write(d.Event(x.call.Binding, x.call.ID)) // nobody is left to tell
+		_, _ = w.Write(d.Event(x.call.Binding, x.call.ID)) // the client has gone
 		return
 	}
 	if err := a2apb.SetStatus(w.Header(), d.GRPC()); err != nil {

@@ -24,14 +24,14 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
 )
 
-// maxAnswer bounds what is held of one answer, or of one event of a stream, to
+// maxAnswer bounds the memory for one answer, or for one event of a stream, to
 // learn the tasks in it.
 const maxAnswer = 16 << 20
 
 // answerLimits bound an answer that is read. Agents are trusted with more than callers.
 var answerLimits = powerbox.Limits{Bytes: maxAnswer, Depth: maxDepth, Nodes: 1 << 20}
 
-// extras are what goes with a call beside what was decided on.
+// extras are the parts of a call beside the decided ones.
 type extras struct {
 	list      ownList
 	delegated []Delegated
@@ -59,7 +59,7 @@ func (g *Gateway) forwardable(x *decided, e extras) (*forwardable, error) {
 	return f, nil
 }
 
-// unforwardable is a call that was allowed and of which nothing can be made that goes on.
+// unforwardable is a call that was allowed and of which nothing can be made that continues.
 type unforwardable struct {
 	what string
 	err  error
@@ -69,7 +69,7 @@ func (u *unforwardable) Error() string { return u.what + ": " + u.err.Error() }
 
 func (u *unforwardable) Unwrap() error { return u.err }
 
-// unmade answers a call of which nothing could be made that goes on.
+// unmade answers a call of which nothing could be made that continues.
 func (g *Gateway) unmade(w http.ResponseWriter, x *decided, err error) {
 	g.conclude(w, x, notTheAgent(evidence.Failed), func(x *concluded) { g.sayUnmade(w, x, err) })
 }
@@ -103,8 +103,8 @@ func (g *Gateway) pass(w http.ResponseWriter, x *decided, e extras) {
 	request := g.named(x)
 	proxy := httputil.ReverseProxy{
 		Transport: hop.Final(request.Context(), timed{f.transport(), g, x.ID}, func() { reached.Store(true) }),
-		// Events pass as they come, since ReverseProxy flushes what is a stream or
-		// has no length; everything else is whole and goes out in one piece. What
+		// Events pass as they come, since ReverseProxy flushes streams and answers without
+		// a length; everything else is whole and goes out in one piece. What
 		// is empty is not flushed: the status of gRPC would not be in its headers.
 		BufferPool: pieces,
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -195,7 +195,7 @@ func (g *Gateway) compose(f *forwardable) (err error) {
 	return err
 }
 
-// isComposed reports whether what goes on is a message that is made here.
+// isComposed reports whether what continues is a message that is made here.
 func (x *decoded) isComposed() bool {
 	return (x.call.Method == a2a.SkillInvoke || x.call.Method == a2a.TaskSend) && !x.InvokeNative
 }
@@ -264,7 +264,7 @@ func (x *forwardable) put(r *httputil.ProxyRequest) {
 	if x.strayProof(h) {
 		h.Del("DPoP") // another's belongs to another's token
 	}
-	// What an upgraded connection carries, nobody checks.
+	// The contents of an upgraded connection are not checked.
 	h.Del("Connection")
 	h.Del("Upgrade")
 	if x.consumed {
@@ -309,7 +309,7 @@ func (x *forwardable) queryBehind() string {
 func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 	h := r.Header
 	stripOurs(h)
-	stripOurs(r.Trailer) // what is announced; what comes is looked at when it has come
+	stripOurs(r.Trailer) // the announced ones; the received ones are checked later
 	contain(r)
 	if err := x.contained(r); err != nil {
 		return err
@@ -379,7 +379,7 @@ func trailersLast(r *http.Response) {
 	}
 }
 
-// answerStream has an answer go on that is a stream of events.
+// answerStream has an answer continue that is a stream of events.
 func (g *Gateway) answerStream(r *http.Response, x *forwardable, card bool) error {
 	switch {
 	case x.call.Method == a2a.ListTasks && x.mode != gate.Observe:
@@ -455,7 +455,7 @@ func (g *Gateway) learn(r *http.Response, x *forwardable, body []byte) ([]byte, 
 	return body, g.bind(ctx, x.decided, body)
 }
 
-// mine tells the tasks that belong to whoever makes the call.
+// mine tells the tasks that belong to the one who makes the call.
 func (g *Gateway) mine(ctx context.Context, x *decided) func(a2a.TaskRef) bool {
 	mine := g.ownerOf(x.decoded, x.verdict.Held)
 	return func(t a2a.TaskRef) bool {
@@ -465,7 +465,7 @@ func (g *Gateway) mine(ctx context.Context, x *decided) func(a2a.TaskRef) bool {
 }
 
 // bind remembers whose the tasks and contexts in an answer are. In which tenant those
-// are of a call that could not be read, nobody knows, so that they stay nobody's.
+// are of a call that could not be read, is unknown, so that they have no owner.
 func (g *Gateway) bind(ctx context.Context, x *decided, payload []byte) error {
 	if x.elsewhere() {
 		return nil
@@ -477,7 +477,7 @@ func (g *Gateway) bind(ctx context.Context, x *decided, payload []byte) error {
 			x.learned.begun = t.Task
 		}
 		if t.Task != "" && t.Task == x.call.Task {
-			// The call was allowed for this task, whoever began its context.
+			// The call was allowed for this task, regardless of who began its context.
 			continue
 		}
 		for _, name := range []thing{taskNamed(t.Task), contextNamed(t.Context)} {
@@ -495,7 +495,7 @@ func (g *Gateway) bind(ctx context.Context, x *decided, payload []byte) error {
 // errTaken is an answer that begins something which another caller owns.
 var errTaken = errors.New("the agent gave the call a task or context that is somebody else's")
 
-// bindOne makes one task or context the caller's. One that is somebody else's already is
+// bindOne makes one task or context the caller's. One that is another party's already is
 // an agent's mistake, such as numbering tasks anew, and must give the caller nothing of
 // it (ATK-18).
 func (g *Gateway) bindOne(ctx context.Context, x *decided, name thing) error {
@@ -512,10 +512,10 @@ func sameCaller(a, b Owner) bool {
 	return a == b || a.Principal == b.Principal && a.Holder == b.Holder && a.Holder != ""
 }
 
-// codeTaken is the denial of an answer that is about what somebody else owns.
+// codeTaken is the denial of an answer that is about what someone else owns.
 const codeTaken = "task_taken"
 
-// taken answers a call to which the agent gave what somebody else owns. The agent has
+// taken answers a call to which the agent gave what someone else owns. The agent has
 // acted, and its answer is kept back.
 func (g *Gateway) taken(w http.ResponseWriter, x *decided) {
 	g.concludeDenied(w, x, outcome{status: evidence.Partial, cause: codeTaken}, a2a.Denial{

@@ -1,14 +1,3 @@
-// Package gateway is the reverse proxy in front of agents. It reads the bytes
-// of a call, has the gate decide, and forwards the very bytes that were
-// checked. What it adds is a signed context header, what it takes away are
-// credentials that are its own.
-//
-// Bodies pass as they are, with these exceptions: the methods of the extension
-// become messages for an agent that does not know them; cards, also those in
-// answers, get our URLs; tasks of others are cut out of lists, whose page tokens
-// are sealed, and a context of somebody else is asked for as one that nobody has;
-// a stream that may not go on ends with an event of ours; with a relay for events
-// the agent has our address in the place of the caller's.
 package gateway
 
 import (
@@ -64,7 +53,7 @@ type Agent struct {
 	URL    string // required; public URL
 	Local  bool   // inside a program that asks for decisions: nothing is forwarded; MCP is set, too
 	MCP    *MCP   // set for an MCP server, whose endpoint Upstream is
-	Scopes Scopes // what is said and enforced under the authorization extension
+	Scopes Scopes // parameters and enforcement of the authorization extension
 	Behind
 	Identities
 	Offered
@@ -79,7 +68,7 @@ type Behind struct {
 	GRPCUpstream string // URL of the agent's gRPC instead of what its card says; "" for that
 	// UpstreamHosts are the hosts that the agent's card may name beside that of
 	// Upstream, *.example.org for those below, wherever they are. To any other one
-	// calls go on public addresses alone (ATK-15).
+	// calls continue public addresses alone (ATK-15).
 	UpstreamHosts []string
 	Headers       []string // of callers that pass beside those of the protocols, by canonical name
 	ReadsTenants  bool     // it reads those of CancelTask and SubscribeToTask over gRPC, too
@@ -92,7 +81,7 @@ type Behind struct {
 	Cards               Cards
 }
 
-// Identities are the keys of the agent, and of whoever speaks for it.
+// Identities are the keys of the agent, and of anyone who speaks for it.
 type Identities struct {
 	Keys      func() token.KeySet     // that its capabilities are accepted under now (SEP-16, EXT-34)
 	Published func() []byte           // JWK Set of them (EXT-33)
@@ -114,7 +103,7 @@ type Offered struct {
 	EnforcesContext bool                 // whether it decides every effect by the forwarded context
 }
 
-// Enforced is how calls are held to what is granted.
+// Enforced says how calls are held to grants.
 type Enforced struct {
 	Trust          trust.Level // that a calling agent must have reached for anything, "" for none
 	AdmitFreeText  bool
@@ -123,7 +112,7 @@ type Enforced struct {
 	Modes          []ModeRule // the first that is about a call counts
 	Canary         int        // share of callers in percent that the mode holds for
 	DenyStatus     int        // HTTP status of a denial: 200 or 403
-	ClientContexts bool       // whoever first names a context that is not known has it
+	ClientContexts bool       // the first caller that names an unknown context owns it
 	Degraded       gate.Degraded
 	// Detach returns arguments as a body that is kept beside the record of their
 	// call; nil where none are kept.
@@ -152,7 +141,7 @@ type Issuing interface {
 	// IssuerOf returns the agent that issued a capability that the caller holds.
 	IssuerOf(ctx context.Context, caller identity.Caller, capability string) (agent string, err error)
 	// Delegate narrows a capability that the caller holds for a task at an agent:
-	// one of that agent for the caller itself, which goes on presenting it, and
+	// one of that agent for the caller itself, which continues presenting it, and
 	// one of another agent for that agent, which becomes its holder (SEP-13).
 	Delegate(ctx context.Context, caller identity.Caller, capability string, a a2a.Attenuation, at string) (Delegated, error)
 }
@@ -235,12 +224,12 @@ type Network struct {
 // Answers are what a gateway asks the rest of the product.
 type Answers struct {
 	// CardSeen is told of the card of an agent before anything is done by it; an
-	// error keeps the one before. nil for nobody (CARD-13).
+	// error keeps the one before. It can be nil (CARD-13).
 	CardSeen func(ctx context.Context, agent string, raw []byte) error
 	// Mode returns the mode of an agent now.
 	Mode func(ctx context.Context, agent string) (gate.Mode, error)
 	// ModeSet reports whether an operator set that mode, which then goes over the
-	// rules of the agent. nil where nobody can.
+	// rules of the agent. nil if no operator can.
 	ModeSet func(ctx context.Context, agent string) (bool, error)
 	// Vouches is [gate.Chains.Vouches].
 	Vouches func(target *gate.Target, chain []string, now time.Time) bool
@@ -262,8 +251,8 @@ type Answers struct {
 	Receipt func(ctx context.Context, record string) ([]byte, error)
 }
 
-// scopeAt is Scope(A) at one agent. A stream asks again with every event, and gets what is
-// configured then; where scopes are no longer configured, what was when the call began.
+// scopeAt is Scope(A) at one agent. A stream asks again with every event, and gets the scopes
+// configured then; without configured scopes, those of the start of the call.
 func (a Answers) scopeAt(agent string) func(origin string) powerbox.Authority {
 	if a.Scope == nil {
 		return nil
@@ -358,14 +347,14 @@ func (g *Gateway) routes() {
 		}
 	}
 	handle("POST /agents/{agent}"+relayPath+"{posting}", g.timely(g.posted))
-	// What is no path of ours is one of HTTP+JSON, below a skill or not.
+	// Anything that is no path of ours is one of HTTP+JSON, below a skill or not.
 	for _, method := range carried {
 		handle(method+" /agents/{agent}/{path...}", g.timely(g.serve(a2a.HTTPJSON)))
 		handle(method+" /agents/{agent}/skills/{skill}/{path...}", g.timely(g.serve(a2a.HTTPJSON)))
 	}
 }
 
-// carried are the methods that go on to an agent in observe, whatever it makes of
+// carried are the methods that continue to an agent in observe, whatever it makes of
 // them. GET stands for HEAD, too.
 var carried = []string{http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodPut, http.MethodPatch, http.MethodOptions}
 
@@ -378,7 +367,7 @@ var callsBy = map[a2a.Binding][]string{
 }
 
 // noCall says why a request cannot be a call at all: calls do not come by its
-// method, or what is inside its body cannot be checked as it will be read.
+// method, or its body cannot be checked as the agent will read it.
 func (x *received) noCall() (status int, err error) {
 	if by := callsBy[x.binding]; !slices.Contains(by, x.request.Method) {
 		return http.StatusMethodNotAllowed, fmt.Errorf("calls of %s come by %s", x.binding, strings.Join(by, ", "))
@@ -423,7 +412,7 @@ func (b timelyBody) Read(p []byte) (int, error) {
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.mux.ServeHTTP(w, r) }
 
-// Check fetches the card of every agent and returns what is wrong with it, by
+// Check fetches the card of every agent and returns its errors, by
 // agent. An agent without a card has no skills, and so nothing is allowed.
 func (g *Gateway) Check(ctx context.Context) map[string]error {
 	problems := map[string]error{}
@@ -436,7 +425,7 @@ func (g *Gateway) Check(ctx context.Context) map[string]error {
 }
 
 // readAll is io.ReadAll for something whose length was told, -1 where it was not.
-// What is told makes room for no more than usual bodies have.
+// It allocates no more than usual bodies have.
 func readAll(r io.Reader, told int64) ([]byte, error) {
 	const usual = 64 << 10
 	b := bytes.NewBuffer(make([]byte, 0, min(max(told, 0), usual)+bytes.MinRead))

@@ -32,7 +32,7 @@ func purpose(h http.Header) string {
 }
 
 // handOn lets pass what the caller hands over to the agent behind: chains that
-// are bound to that agent's key, of no use to anybody else and under a name of
+// are bound to that agent's key, useless to anybody else and under a name of
 // ours. Who shows no capability for the call itself hands over nothing, and
 // what has not the form of chains is no delegation.
 func (x *decided) handOn(h http.Header) {

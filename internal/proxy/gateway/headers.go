@@ -43,7 +43,7 @@ func folded(to []byte, name string) []byte {
 }
 
 // Headers pass to an agent by an allowlist, since frameworks and proxies believe hundreds
-// of names: who calls, from where, and what is called in the place of what the request
+// of names: who calls, from where, and the called URL instead of that of the request
 // says (ATK-29, ATK-32). docs/how-to/clients.md has the list.
 var (
 	// carriedOn are the protocols' own, content negotiation and tracing.
@@ -64,11 +64,11 @@ var (
 // to its argument.
 const mcpParam = "Mcp-Param-"
 
-// maxHeader bounds one value of a header that goes on and that the call was not read by, in
+// maxHeader bounds one value of a header that continues and that the call was not read by, in
 // bytes. Credentials for the agent may be longer.
 const maxHeader = 4 << 10
 
-// allowedHeader are the headers of the caller that go on to the agent where calls are
+// allowedHeader are the headers of the caller that continue to the agent where calls are
 // decided on.
 func (x *decided) allowedHeader() http.Header {
 	out, in := http.Header{}, x.request.Header
@@ -166,7 +166,7 @@ func coding(h http.Header) string {
 // The pages on which people approve may be at the same origin as the agents: to a
 // browser an agent's answer is then one of ours (ATK-47). What follows keeps the
 // two apart: an agent gets and sets no cookie of ours, and what it answers acts
-// for nobody.
+// for no one.
 
 // stripOwnCookies leaves the cookies under our names out of what goes to an
 // agent: that of a person's session is as good as the person.
@@ -216,7 +216,7 @@ func isOwnCookie(name string) bool {
 var ofOrigin = []string{"Alt-Svc", "Clear-Site-Data", "Nel", "Report-To", "Service-Worker-Allowed", "Strict-Transport-Security"}
 
 // toProxies are headers by which a proxy in front of us, which takes them for our word,
-// sends something of its own in the place of the answer, such as a file.
+// sends something of its own instead of the answer, such as a file.
 var toProxies = []string{"X-Accel-Redirect", "X-Sendfile", "X-Lighttpd-Send-File", "X-Lighttpd-Send-Tempfile", "X-Reproxy-Url"}
 
 // beyond are all of those.
@@ -225,7 +225,7 @@ var beyond = slices.Concat(ofOrigin, toProxies)
 // toCaches are those that caches go by before Cache-Control (RFC 9213).
 var toCaches = []string{"Surrogate-Control", "Cdn-Cache-Control", "Cloudflare-Cdn-Cache-Control", "X-Accel-Expires"}
 
-// contained holds an answer to what may go on of it, where calls are decided on: what
+// contained holds an answer to what may continue of it, where calls are decided on: what
 // can be looked at, is for this caller, and leads nowhere else.
 func (x *decoded) contained(r *http.Response) error {
 	if x.mode == gate.Observe {
@@ -245,10 +245,10 @@ func (x *decoded) contained(r *http.Response) error {
 	return nil
 }
 
-// readable returns the type of an answer. What clients would read otherwise than it is
-// looked at here, is an error (ATK-30): what is packed, though that was not asked for, what
-// is in other characters than UTF-8, and what says two types. Old servers say ISO-8859-1
-// of JSON, in which it reads as in UTF-8 but for letters beyond ASCII.
+// readable returns the type of an answer. An answer that clients could read differently
+// is an error (ATK-30): a compressed one that was not requested, one
+// in another charset than UTF-8, and one with two types. Old servers say ISO-8859-1
+// of JSON, in which it reads as in UTF-8 except for letters beyond ASCII.
 func readable(r *http.Response) (kind string, err error) {
 	if !hasBody(r) {
 		return "", nil
@@ -270,8 +270,8 @@ func readable(r *http.Response) (kind string, err error) {
 	return kind, nil
 }
 
-// unkept has nobody keep an answer, who could give it to another caller, or to this one
-// when it may not have it any more (ATK-26): what was asked for is to be asked for here.
+// unkept forbids caches to keep an answer, which could go to another caller, or to this one
+// when it may not have it any more (ATK-26): each request must come here.
 // Where the agent says nothing of it, caches keep answers to GET alone (RFC 9111, sections 3
 // and 4.2.2).
 func unkept(r *http.Response) {
@@ -327,7 +327,7 @@ func hasBody(r *http.Response) bool {
 }
 
 // isData reports whether an answer says that it is what agents answer, or text, of
-// which no browser makes a page, and in a way that nobody can read otherwise: the last
+// which no browser makes a page, and in an unambiguous way: the last
 // type of a list counts for browsers.
 func isData(types []string) bool {
 	if len(types) != 1 || strings.Contains(types[0], ",") {

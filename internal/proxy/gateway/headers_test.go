@@ -8,7 +8,7 @@ import (
 )
 
 // TestATK26_WhatCachesKeepUnasked: where an agent says nothing of caches, what they would
-// keep all the same is not to be kept, and everything else goes on as it came.
+// keep all the same is not to be kept, and everything else continues as it came.
 func TestATK26_WhatCachesKeepUnasked(t *testing.T) {
 	for _, c := range []struct{ method, body, name, said, want string }{
 		{http.MethodGet, "{}", "", "", "no-store"},

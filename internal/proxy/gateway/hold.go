@@ -86,11 +86,11 @@ type Holds interface {
 	// task.
 	Task(ctx context.Context, agent, task string) (HeldTask, bool, error)
 	// Of returns the calls of an owner in a tenant that are held or were lately, 256 of
-	// the newest at the most. In the place of an answer is its state alone.
+	// the newest at the most. Instead of an answer it has only the state.
 	Of(ctx context.Context, agent, tenant string, owner Owner) ([]HeldTask, error)
-	// Cancel withdraws a call that nobody has answered yet.
+	// Cancel withdraws a call without an answer.
 	Cancel(ctx context.Context, agent, task string) (HeldTask, error)
-	// Take returns an approved call to whoever asks first, and false where there is
+	// Take returns an approved call to the first caller of this method, and false if there is
 	// none.
 	Take(ctx context.Context) (Released, bool, error)
 	// Made tells what became of it.
@@ -184,7 +184,7 @@ func (g *Gateway) ask(w http.ResponseWriter, x *decided) {
 	g.tell(w, denied(x), task, true)
 }
 
-// heldCall is what is kept of a call.
+// heldCall is the stored form of a call.
 func (g *Gateway) heldCall(x *decided) (HeldCall, error) {
 	v, caller := x.verdict, x.caller
 	if v.Held.Holder != "" {
@@ -364,7 +364,7 @@ func (held HeldTask) Light() HeldTask {
 	return held
 }
 
-// tell answers with a task of ours, as the answer to its message or by itself.
+// tell answers with a task of ours, as the answer to its message or alone.
 func (g *Gateway) tell(w http.ResponseWriter, x *concluded, held HeldTask, sent bool) {
 	t := held.own()
 	h := w.Header()

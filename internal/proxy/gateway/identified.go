@@ -95,7 +95,7 @@ const (
 )
 
 // glance looks for the id of a request that is refused before it is decoded, so that
-// clients know what is refused. It checks nothing.
+// clients know which request is refused. It checks nothing.
 func (g *Gateway) glance(i *identified) *decoded {
 	if i.binding != a2a.JSONRPC && i.binding != a2a.MCP {
 		return i.unread(nil, false)
@@ -121,8 +121,8 @@ func (g *Gateway) unauthenticated(w http.ResponseWriter, x stage, err error) {
 	g.deny(w, x, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: unauthenticated(err), Message: err.Error()})
 }
 
-// What a body may cost depends on what is known of who sends it: bytes, and values in
-// them. A capability or a credential that nothing stands behind counts for nothing. Their
+// The cost limit of a body depends on the proven identity of its sender: bytes, and values in
+// them. An invalid capability or credential counts for nothing. Their
 // work is bounded at about 2 ms of CPU.
 const (
 	maxCredential  = 32 << 10 // bytes of the Authorization header
@@ -150,7 +150,7 @@ func (g *Gateway) bounds(i *identified) powerbox.Limits {
 	return limits
 }
 
-// vouched reports whether the chain in the header of a caller whom nobody knows is one
+// vouched reports whether the chain in the header of an unknown caller is one
 // that the agent's issuers stand behind.
 func (g *Gateway) vouched(i *identified) bool {
 	values := i.request.Header.Values(HeaderCapability)

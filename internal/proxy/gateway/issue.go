@@ -10,7 +10,7 @@ import (
 )
 
 // issue answers the extension's methods that ask for capabilities or end them.
-// They need a session like every other method (SEP-23). To narrow what is held
+// They need a session like every other method (SEP-23). To narrow a held capability
 // the holder is enough: it could do so offline; and to end a link of a chain that
 // it shows, which it may have made offline.
 func (g *Gateway) issue(w http.ResponseWriter, x *decoded) {

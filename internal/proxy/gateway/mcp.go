@@ -233,7 +233,7 @@ func (x *decoded) mcpLabel() string {
 }
 
 // mcpWrites reports whether the message may have changed something: a tool that is
-// not known to read, and what nobody knows.
+// not known to read, and unknown methods.
 func (x *decoded) mcpWrites(tried *attempted) bool {
 	switch {
 	case tried.isNamed:
@@ -245,7 +245,7 @@ func (x *decoded) mcpWrites(tried *attempted) bool {
 	}
 }
 
-// mcpAnswer looks at the answer of an MCP server before it goes on.
+// mcpAnswer looks at the answer of an MCP server before it continues.
 func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 	if err := g.bindSession(r, x); err != nil {
 		return err
@@ -391,7 +391,7 @@ func (x *decided) cutLists(response []byte) ([]byte, error) {
 	return response, nil
 }
 
-// mayAsk tells what of a list the caller may ask for under what its call goes on
+// mayAsk tells what of a list the caller may ask for under what its call continues
 // under.
 func (x *decided) mayAsk(list mcp.List) func(string) bool {
 	under := x.verdict.Under
@@ -485,7 +485,7 @@ func mcpResult(payload []byte) outcome {
 			return failed(false)
 		}
 		if kind, _ := result.Get(memberKind); kind.Equal(powerbox.String("input_required")) {
-			return outcome{status: evidence.Partial, cause: trust.CauseInput} // it goes on with what the client answers
+			return outcome{status: evidence.Partial, cause: trust.CauseInput} // it continues with the client's answer
 		}
 	}
 	return outcome{status: evidence.Achieved}

@@ -17,7 +17,7 @@ import (
 
 // Revision 2026-07-28 of MCP has no sessions and no requests of the server: a result
 // asks the client, who calls again with the answers; changes are told in the answer to
-// subscriptions/listen; and results say who may keep them (ADR 100).
+// subscriptions/listen; and results say who may keep them.
 
 // tryListening tries the operation of a subscription for every resource that the caller
 // wants to be told of. It reports false where there is no such operation.
@@ -48,7 +48,7 @@ func aboutURI(uri string) powerbox.Value {
 	return powerbox.Object(powerbox.Member{Name: "uri", Value: powerbox.String(uri)})
 }
 
-// permitsURI reports whether what the call goes on under permits a method's operation
+// permitsURI reports whether what the call continues under permits a method's operation
 // on a resource.
 func (x *decided) permitsURI(method, uri string) bool {
 	op, ok := x.MCP.Methods[method]
@@ -60,7 +60,7 @@ func (x *decided) permitsURI(method, uri string) bool {
 }
 
 // mayHear reports whether a notification of the server gets through. One about a
-// resource may be about a part of what was asked for, so that it is decided on by its
+// resource may be about a part of the requested one, so that it is decided on by its
 // own URI.
 func (x *decided) mayHear(notification powerbox.Value) bool {
 	name, _ := notification.Get("method")
@@ -129,7 +129,7 @@ func oneSpelling(v powerbox.Value, names ...string) error {
 	return nil
 }
 
-// refuseAsking is the response that the client gets in the place of one that asks of it
+// refuseAsking is the response that the client gets instead of one that asks of it
 // what configuration does not let through. The client could not answer in part.
 func (g *Gateway) refuseAsking(x *decided, id powerbox.Value, asked []string) []byte {
 	method := mcp.Known(asked[0])
@@ -147,7 +147,7 @@ func (g *Gateway) refuseAsking(x *decided, id powerbox.Value, asked []string) []
 	}.JSONRPC(id.AppendJSON(nil))
 }
 
-// private has nobody but the caller keep a result: what is in it was decided for the
+// private lets only the caller keep a result: its contents were decided for the
 // caller, and a cache between would show it to others, or theirs to the caller.
 func private(response []byte, v powerbox.Value) ([]byte, error) {
 	result, _ := v.Get("result")

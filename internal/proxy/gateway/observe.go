@@ -10,7 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
-// Seen is one call that is over, as telemetry sees it. But for the id, every
+// Seen is one call that is over, as telemetry sees it. Except for the id, every
 // text is from a set that configuration or code bounds.
 type Seen = struct {
 	Agent, Binding, Method, Decision, Basis, Mode string

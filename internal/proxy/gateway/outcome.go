@@ -74,8 +74,8 @@ func failed(input bool) outcome {
 	return o
 }
 
-// aboutInput reports whether an error of JSON-RPC is about what was asked for
-// and not about how that went: those of JSON-RPC and of A2A but for an internal
+// aboutInput reports whether an error of JSON-RPC is about the request
+// and not about its execution: those of JSON-RPC and of A2A except for an internal
 // error and an answer that is none.
 func aboutInput(code int64) bool {
 	const invalidAgentResponse = -32006
@@ -104,7 +104,7 @@ type concluded struct{ *decided }
 
 func (x *concluded) readable() *decoded { return x.decoded }
 
-// body makes what is in memory the whole answer.
+// body makes the bytes in memory the whole answer.
 func (x *concluded) body(r *http.Response, body []byte) {
 	r.ContentLength = int64(len(body))
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -152,7 +152,7 @@ func (g *Gateway) finish(at decision, o outcome) (*concluded, error) {
 	ctx := context.WithoutCancel(x.request.Context())
 	v := x.verdict
 	if v.Record.TaskID == "" {
-		v.Record.TaskID = x.learned.begun // nobody knew it when it was decided
+		v.Record.TaskID = x.learned.begun // it was unknown at the decision
 	}
 	if err := g.config.Gate.Outcome(ctx, v, o.status, o.detail()); err != nil {
 		g.config.Log.ErrorContext(ctx, "an outcome was not recorded", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)

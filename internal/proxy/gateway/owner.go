@@ -10,7 +10,7 @@ import (
 // maxNamed is how many tasks and contexts one call can name.
 const maxNamed = 64
 
-// thing is what a call or an answer names, and what somebody owns: ids of tasks and of
+// thing is what a call or an answer names, and what someone owns: ids of tasks and of
 // contexts are apart.
 type thing struct {
 	kind thingKind
@@ -44,7 +44,7 @@ func (t thing) key() string {
 	}
 }
 
-// things are the tasks and contexts that a call names, each once, which have to be the
+// things are the tasks and contexts that a call names, each once, which must be the
 // caller's. Of a context that is not, a list is empty.
 func (x *decoded) things() []thing {
 	var all []thing
@@ -69,7 +69,7 @@ func (x *decoded) things() []thing {
 }
 
 // owns answers whether the tasks and contexts that a call names are the
-// caller's (ATK-18). In observe an unknown one is nobody's and may pass.
+// caller's (ATK-18). In observe an unknown one has no owner and may pass.
 func (g *Gateway) owns(x *decoded, tried *attempted, c *gate.Call) error {
 	names := x.things()
 	if len(names) > maxNamed {
@@ -139,10 +139,10 @@ func (x *decoded) losesTenant() bool {
 	return x.call.Binding == a2a.GRPC && x.call.Tenant != "" && !x.ReadsTenants && (x.call.Method == a2a.CancelTask || x.call.Method == a2a.SubscribeToTask)
 }
 
-// claimable reports whether a name that nobody has may be taken by the call: by
+// claimable reports whether an unused name may be taken by the call: by
 // a message, for its context, where callers choose those. In a tenant, and in none
-// beside tenants, nobody has it only where the agent tells them apart: to one that does
-// not read them the name may be somebody's all the same.
+// beside tenants, it is unused only if the agent tells them apart: to one that does
+// not read them the name may be someone's all the same.
 func (x *decoded) claimable(name thing) bool {
 	return x.ClientContexts && x.tellsTenants() && x.mode != gate.Observe && x.call.Method.IsMessage() && x.call.Task == "" && name == contextNamed(x.call.Context)
 }
@@ -166,9 +166,9 @@ func (g *Gateway) claim(x *decided) (bool, error) {
 }
 
 // ownerOf is to whom what a call makes belongs: the holder, under the root of
-// the capability that allowed it, and otherwise the caller. What somebody else
+// the capability that allowed it, and otherwise the caller. What someone else
 // holds of the same root, narrowed for them, is theirs: a delegate neither sees
-// nor ends the tasks of whoever delegated to it.
+// nor ends the tasks of the one who delegated to it.
 func (g *Gateway) ownerOf(x *decoded, held gate.Held) Owner {
 	if x.released != nil {
 		return x.released.Owner

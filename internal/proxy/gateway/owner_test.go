@@ -9,7 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
-// taken is what remembers owners where somebody else was faster.
+// taken is what remembers owners where someone else was faster.
 type taken struct{ first Owner }
 
 func (taken) Owner(context.Context, string, string, string) (o Owner, known bool, err error) { return }

@@ -17,7 +17,7 @@ import (
 )
 
 // Tasks of the gateway's own are in the list of whose they are: before those of the
-// agent behind, newest first (ADR 77). Where the caller says how large pages are,
+// agent behind, newest first. Where the caller says how large pages are,
 // they have pages of their own, so that what the agent is asked stays as it came.
 
 // ownPage begins a token of a page of ours; what follows is the last task of the
@@ -37,7 +37,7 @@ type ownList struct {
 	restart bool // the agent's list is asked for from its beginning
 }
 
-// listsHeld takes the caller's own held tasks into the list. It answers by itself,
+// listsHeld takes the caller's own held tasks into the list. It answers alone,
 // and reports so, where they fill a page; else they go into the agent's.
 func (g *Gateway) listsHeld(w http.ResponseWriter, x *decided) (list ownList, answered bool) {
 	if g.config.Holds == nil || !x.paged() {
@@ -48,7 +48,7 @@ func (g *Gateway) listsHeld(w http.ResponseWriter, x *decided) (list ownList, an
 		token, err := g.unsealPage(x, x.call.PageToken)
 		var ours bool
 		if after, ours = strings.CutPrefix(token, ownPage); err != nil || !ours {
-			return list, false // the agent's, or nobody's
+			return list, false // the agent's, or none
 		}
 	}
 	filter, ok := a2a.FilterOf(x.call)
@@ -58,8 +58,8 @@ func (g *Gateway) listsHeld(w http.ResponseWriter, x *decided) (list ownList, an
 	}
 	own, err := g.config.Holds.Of(x.request.Context(), x.ID, x.call.Tenant, owner)
 	if err != nil {
-		// What the agent behind has is listed all the same: a read goes on while the
-		// server of a gateway apart is away.
+		// What the agent behind has is listed all the same: a read continues while the
+		// server of a remote gateway is away.
 		g.config.Log.WarnContext(x.request.Context(), "calls that wait for people are not listed", slog.String("agent", x.ID), slog.Any("error", err))
 		own = nil
 	}
@@ -87,7 +87,7 @@ func place(t HeldTask) string { return strconv.FormatInt(t.Updated.UnixMilli(), 
 func meant(own []HeldTask, f a2a.TaskFilter, after string) []HeldTask {
 	since, err := time.Parse(time.RFC3339, f.After)
 	if f.After != "" && err != nil {
-		return nil // the agent behind says what is wrong with it
+		return nil // the agent reports its error
 	}
 	at, task, _ := strings.Cut(after, ":")
 	last, _ := strconv.ParseInt(at, 10, 64)

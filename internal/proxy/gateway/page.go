@@ -14,8 +14,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
 )
 
-// Tokens of pages are the agent's own, sealed for who asked: what stands in them
-// is nobody's business, and nobody goes on with another one's list. They are the
+// Tokens of pages are the agent's own, sealed for the caller: their contents
+// are private, and no caller continues another one's list. They are the
 // one thing in a request that is not forwarded as it came.
 
 // maxPages is how many pages of the agent are asked for until one task of the
@@ -36,8 +36,8 @@ var errPageToken = errors.New("params.pageToken is not one that this caller was 
 // paged reports whether the pages of a call are looked at.
 func (x *decoded) paged() bool { return x.call.Method == a2a.ListTasks && x.mode != gate.Observe }
 
-// openPage puts the agent's own token into a call that goes on from a page, and
-// a context that nobody has in the place of one that is not the caller's: the
+// openPage puts the agent's own token into a call that continues from a page, and
+// an unknown context instead of one that is not the caller's: the
 // agent answers as for any that does not exist.
 func (g *Gateway) openPage(x *forwardable, restart bool) error {
 	if !x.paged() {
@@ -63,10 +63,10 @@ func (g *Gateway) openPage(x *forwardable, restart bool) error {
 	return x.atPage(token)
 }
 
-// atPage makes what is forwarded ask for a page of the agent.
+// atPage makes the forwarded call ask for a page of the agent.
 func (x *forwardable) atPage(token string) error { return x.with("pageToken", "page_token", token) }
 
-// with sets one parameter of what is forwarded, by its name and by that of its
+// with sets one parameter of the forwarded call, by its name and by that of its
 // field in protobuf.
 func (x *forwardable) with(name, field, text string) error {
 	var err error

@@ -18,7 +18,7 @@ var tokenHeaders = []string{"A2A-Notification-Token", "X-A2A-Notification-Token"
 
 // posted takes one event from the agent behind, decides and records it, and posts
 // it to where the caller wanted it. The agent learns whether that went well, and
-// nothing of what was answered there (ATK-17).
+// nothing of the answer there (ATK-17).
 func (g *Gateway) posted(w http.ResponseWriter, r *http.Request, a *agent, _ string) {
 	p, ok := g.unseal(a, r.PathValue("posting"))
 	if !a.Relay.On || !ok {
@@ -107,7 +107,7 @@ func eventOf(r *http.Request, body []byte, limits powerbox.Limits) (task a2a.Tas
 	return task, ended, nil
 }
 
-// admitsEvent decides and records an event, and answers where it does not go on.
+// admitsEvent decides and records an event, and answers where it does not continue.
 func (g *Gateway) admitsEvent(w http.ResponseWriter, x *decided, p posting) bool {
 	ctx := x.request.Context()
 	unavailable := func(what string, err error) bool {
@@ -180,7 +180,7 @@ func (g *Gateway) postable(x *decoded) *gate.Reason {
 	return nil
 }
 
-// post posts an event that may go on, with what the caller wants shown. The bytes
+// post posts an event that may continue, with what the caller wants shown. The bytes
 // are the agent's.
 func (g *Gateway) post(w http.ResponseWriter, x *decided, p posting) {
 	h := http.Header{"Content-Type": x.request.Header.Values("Content-Type")}

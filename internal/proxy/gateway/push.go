@@ -20,7 +20,7 @@ const resolveTime = 5 * time.Second
 
 // pushable returns why the events of a task may not be posted to where a call
 // wants them, nil where they may. It is asked of callers that may have them
-// posted at all: nobody else looks up names by us.
+// posted at all: other callers cannot have names looked up.
 func (g *Gateway) pushable(x *decoded) *gate.Reason {
 	if x.Drift == DriftBlock && x.mode != gate.Observe && agentcard.Drifts(x.view.contract, agentcard.RegistersPush) {
 		// Events would leave the agent directly, so that it is refused before.
@@ -57,7 +57,7 @@ func (g *Gateway) pushAddress(x *decoded) error {
 	ctx, cancel := context.WithTimeout(x.request.Context(), resolveTime)
 	defer cancel()
 	if err := g.config.PushAddress(ctx, address, x.PushPrivate); err != nil {
-		// What a name resolves to here is nobody's business.
+		// The address of a name here is private.
 		g.config.Log.WarnContext(ctx, "an address for events was refused", "agent", x.ID, "error", err)
 		return fmt.Errorf("events may not be posted to %q; want https, to a host with public addresses alone", u.Hostname())
 	}

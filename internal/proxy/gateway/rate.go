@@ -20,8 +20,8 @@ import (
 // maxCallers bounds how many callers are remembered by their denials.
 const maxCallers = 1 << 16
 
-// limiter bounds the rate of every caller by itself. Nothing but what was proven selects
-// the bucket of a caller. What is not proven counts for the address that it comes from, and
+// limiter bounds the rate of each caller. Only proven identity selects
+// the bucket of a caller. Anything that is not proven counts for the address that it comes from, and
 // in a bucket apart from that of requests which show nothing.
 type limiter struct {
 	perSecond int
@@ -76,8 +76,8 @@ type tally struct {
 	place   func() // gives back the place in which the call is decided; nil for none
 }
 
-// count looks at what a request shows, before any of it is verified. Who shows what was
-// proven here a short while ago has a bucket of its own for what does not hold, so that
+// count looks at what a request shows, before any of it is verified. A caller that shows an identity that was
+// proven here a short while ago has a bucket of its own for invalid proofs, so that
 // false proofs from the same address do not stop it.
 func (g *Gateway) count(r *http.Request) *tally {
 	address := peer.Of(r).Network()
@@ -103,7 +103,7 @@ func shownBy(h http.Header) string {
 	return ""
 }
 
-// shows reports whether a request has anything that has to be verified.
+// shows reports whether a request has anything that must be verified.
 func (c *tally) shows() bool {
 	h := c.request.Header
 	return c.shown != "" || h.Get("DPoP") != "" || h.Get(HeaderProof) != ""
@@ -129,7 +129,7 @@ func (c *tally) identified(caller identity.Caller, failed error) bool {
 	own := limited(caller, c.request)
 	switch {
 	case failed != nil:
-		return c.settle(c.work) // in observe it goes on, as a stranger's
+		return c.settle(c.work) // in observe it continues, as a stranger's
 	case caller.Principal != "" || caller.Agent != "" || caller.Holder.ID != "" && !strings.HasPrefix(own, "keys:"):
 		c.prove()
 		return c.settle(own)
@@ -174,8 +174,8 @@ func (c *tally) leave() {
 	}
 }
 
-// close counts a request that was answered before it was settled: what was verified of it
-// came to nothing.
+// close counts a request that was answered before it was settled: its verification
+// had no result.
 func (c *tally) close(caller identity.Caller) {
 	c.leave()
 	if !c.settled {
@@ -236,7 +236,7 @@ func (g *Gateway) turnedAway(w http.ResponseWriter, x stage, err error) bool {
 	return true
 }
 
-// maxProven bounds what is remembered of what was proven.
+// maxProven bounds the memory of proven identities.
 const maxProven = 1 << 15
 
 // recent remembers the last names that it was given, in two generations: the last ones for

@@ -20,7 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
 )
 
-// With a relay the agent behind has our URL and our token in the place of the
+// With a relay the agent behind has our URL and our token instead of the
 // caller's, so that events pass here. Nothing of it is kept: what the caller
 // wanted, and under what, is sealed into the URL, which any gateway of the agent
 // opens (ADR 81).
@@ -40,7 +40,7 @@ const (
 )
 
 // Relay says how events of an agent's tasks pass the gateway; the zero one has
-// them leave the agent by themselves.
+// them leave the agent directly.
 type Relay struct {
 	On  bool
 	Via string // base URL at which the agent behind reaches this gateway; "" for the public one
@@ -65,7 +65,7 @@ type posting struct {
 	Held     *keptHeld
 }
 
-// keptHeld is a capability as far as it has to be looked at again: that it holds
+// keptHeld is a capability as far as it must be looked at again: that it holds
 // the right to post was decided, so that its end and its line remain.
 type keptHeld struct {
 	Capability string   `json:"c,omitempty"`
@@ -116,7 +116,7 @@ func (x *decoded) relays() bool {
 }
 
 // signatures are the headers by which a client signs the bytes of its body, which
-// would not be true of what goes on.
+// would not be true of what continues.
 var signatures = []string{"Content-Digest", "Repr-Digest", "Digest", "Signature-Input"}
 
 // relayable returns why a configuration cannot be relayed, "" where it can.
@@ -139,7 +139,7 @@ func (x *decoded) relayable() string {
 // errRelay is a configuration that cannot be relayed after all.
 var errRelay = errors.New("what the events would be posted under is too long for a relay; use a capability that came through fewer hands")
 
-// relay puts our address into what goes on to the agent.
+// relay puts our address into what continues to the agent.
 func (g *Gateway) relay(x *forwardable) error {
 	if !x.relays() {
 		return nil
@@ -163,7 +163,7 @@ func (g *Gateway) relay(x *forwardable) error {
 	return x.relayed(g, to)
 }
 
-// relayed reads what goes on as it came: the agent must find our address in it
+// relayed reads what continues as it came: the agent must find our address in it
 // and no other.
 func (x *forwardable) relayed(g *Gateway, to a2a.PushConfig) error {
 	again := &decoded{identified: x.identified, body: x.body}
@@ -211,7 +211,7 @@ func (g *Gateway) seal(x *decided) (a2a.PushConfig, error) {
 // relayOwner is what a sealed posting is bound to.
 func (a *agent) relayOwner() []byte { return []byte("push\x00" + a.ID) }
 
-// relayURL is where the agent behind posts events, up to what is sealed.
+// relayURL is where the agent behind posts events, up to the sealed part.
 func (a *agent) relayURL() string {
 	if a.Relay.Via != "" {
 		return strings.TrimSuffix(a.Relay.Via, "/") + "/agents/" + a.ID + relayPath
@@ -249,7 +249,7 @@ func (g *Gateway) restore(x *decided, body []byte) ([]byte, error) {
 			}
 		}
 		p, opened := g.unseal(x.agent, sealed)
-		// What somebody else set is not shown, whatever the agent thinks.
+		// What someone else set is not shown, whatever the agent thinks.
 		opened = opened && (p.Owner == g.ownerOf(x.decoded, x.verdict.Held) || x.mode == gate.Observe)
 		return p.Config, true, opened
 	}
@@ -271,7 +271,7 @@ func (g *Gateway) restored(r *http.Response, x *decided, body []byte) ([]byte, e
 	return out, err
 }
 
-// poster is the call that an event is decided as: what the caller asked for goes on.
+// poster is the call that an event is decided as: what the caller asked for continues.
 func (g *Gateway) poster(r *http.Request, a *agent, p posting, task a2a.TaskRef, body []byte) *decided {
 	from := &received{agent: a, request: r, trace: p.Trace, notes: &notes{}}
 	by := &identified{
@@ -320,9 +320,9 @@ func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call,
 	return c, try(c, reserved[a2a.OperationPush], x.call.TaskArguments())
 }
 
-// ownsEvent reports whether an event is about a task of whoever set the
-// configuration: the one that it was set for, or, where a message began it, one
-// that nobody has yet, which the agent has made for that message. No event names a
+// ownsEvent reports whether an event is about a task of the one who set the
+// configuration: the one that it was set for, or, if a message began it, one
+// without an owner yet, which the agent has made for that message. No event names a
 // tenant: it is in that of the configuration.
 func (g *Gateway) ownsEvent(ctx context.Context, x *decided, p posting) (bool, error) {
 	if p.Task != "" && x.call.Task != p.Task {

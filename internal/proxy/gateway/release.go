@@ -59,7 +59,7 @@ const (
 )
 
 // releaseOne begins to make one approved call and reports whether there was one.
-// While it is not known what was revoked, as just after a start, they wait: people
+// While revocations are not known, as just after a start, they wait: people
 // approve a call once, and it would be refused.
 func (g *Gateway) releaseOne(ctx context.Context, made *sync.WaitGroup, room chan struct{}) bool {
 	if g.config.Gate.Revocations.Stale(false) {
@@ -87,7 +87,7 @@ func (g *Gateway) releaseOne(ctx context.Context, made *sync.WaitGroup, room cha
 
 // makeCall makes an approved call and notes what became of it.
 func (g *Gateway) makeCall(ctx context.Context, r Released) {
-	// One that was begun goes on to its end, so that its outcome is known; when the
+	// One that was begun continues to its end, so that its outcome is known; when the
 	// server ends, for a while.
 	ending := ctx
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
@@ -108,7 +108,7 @@ func (g *Gateway) makeCall(ctx context.Context, r Released) {
 	}
 }
 
-// again makes a held call from what was kept of it: decided anew, under the
+// again makes a held call from its stored form: decided anew, under the
 // capability that was given for it alone.
 func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *decoded, error) {
 	a, ok := g.all()[r.Agent]
@@ -153,7 +153,7 @@ func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *decoded,
 	return w, x, nil
 }
 
-// unattended is an answer that nobody waits for at a connection.
+// unattended is an answer without a waiting connection.
 type unattended struct {
 	header http.Header
 	status int

@@ -43,7 +43,7 @@ type repeats struct {
 type repeated struct {
 	most    float64 // in a minute
 	budget  *rate.Limiter
-	burst   int // denials of the burst that goes on, 0 where none does
+	burst   int // denials of the current burst, 0 for none
 	leftOut int // denials that no record tells of yet
 }
 

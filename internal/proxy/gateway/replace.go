@@ -10,7 +10,7 @@ import (
 // codeAgentRemoved is the code of what ends because the agent was taken away.
 const codeAgentRemoved = "agent_removed"
 
-// all are the agents by id. Nobody writes to the map.
+// all are the agents by id. The map is never written to.
 func (g *Gateway) all() map[string]*agent { return *g.agents.Load() }
 
 // Replace returns what puts other agents instead of the present ones. Agents of which

@@ -16,7 +16,7 @@ import (
 // the links. Such a header is ours and goes no further.
 const SchemeScopes = "A2A-Capability"
 
-// maxScopeHeader is the budget of a header. What is longer, as with ML-DSA-87,
+// maxScopeHeader is the budget of a header. A longer token, as with ML-DSA-87,
 // has its place in the metadata of the request.
 const maxScopeHeader = 8 << 10
 
@@ -36,8 +36,8 @@ type Scopes struct {
 	Compliance []string      // labels, in the operator's words
 }
 
-// scopeGrammar is what scopes look like: names parted by dots, of which a prefix
-// holds for what is below it (EXT-7).
+// scopeGrammar is the grammar of scopes: names parted by dots, of which a prefix
+// holds for all scopes below it (EXT-7).
 const scopeGrammar = "dotted"
 
 // modelCapability is the model in which nothing is allowed without a capability.
@@ -89,7 +89,7 @@ func (s Scopes) params() []byte {
 	if len(s.Accepted) > 0 {
 		members = append(members, powerbox.Member{Name: "scope_grammar", Value: powerbox.String(scopeGrammar)})
 	}
-	if len(required) > 0 { // readers differ in whether what is empty stays, and with it in what is signed
+	if len(required) > 0 { // readers differ in whether empty members stay, and so in the signed bytes
 		members = append(members, powerbox.Member{Name: "required_scopes", Value: powerbox.List(required...)})
 	}
 	if s.Revocation != "" {
@@ -99,7 +99,7 @@ func (s Scopes) params() []byte {
 }
 
 // scopeCredential returns the credentials of a header under that scheme, whatever stands
-// behind its name: what is no space is part of them, and they are refused.
+// behind its name: anything that is no space is part of them, and they are refused.
 func scopeCredential(h http.Header) (string, bool) {
 	value := h.Get("Authorization")
 	end := strings.IndexFunc(value, func(r rune) bool {

@@ -32,12 +32,12 @@ type received struct {
 	notes   *notes
 }
 
-// identified is a request whose caller is known, or known to be nobody.
+// identified is a request whose caller is known, or known to be anonymous.
 type identified struct {
 	*received
 	caller   identity.Caller
 	consumed bool      // the Authorization header is ours
-	unproven error     // why the caller is not known; only observe lets such a call go on
+	unproven error     // why the caller is not known; only observe forwards such a call
 	mode     gate.Mode // configured for the agent
 	released *Released // the approved call that is made again; nil for a call of now
 	count    *tally    // by whom it is counted; nil for what no caller sends
@@ -52,7 +52,7 @@ type decoded struct {
 	proof []byte    // what a proof is about: the body, and in gRPC the message in it
 	call  a2a.Call
 	mcp   mcp.Message // of MCP alone
-	wrong *a2a.Error  // why it could not be read; only observe lets such a call go on
+	wrong *a2a.Error  // why it could not be read; only observe forwards such a call
 }
 
 // attempted is what a call tries, as far as later stages need it.
@@ -61,7 +61,7 @@ type attempted struct {
 	mapped  Skill // zero where no skill is named
 	isNamed bool
 	handed  []string // ids of other agents' capabilities, for the agent behind
-	claims  bool     // the context that it names is nobody's yet, and will be the caller's
+	claims  bool     // the context that it names has no owner yet, and will be the caller's
 	trace   string
 }
 
@@ -130,6 +130,6 @@ func (i *identified) unread(id []byte, streaming bool) *decoded {
 	return x
 }
 
-// elsewhere reports whether nobody but the agent can tell in which tenant a call is: it
+// elsewhere reports whether only the agent can tell the tenant of a call: it
 // could not be read, or names none that can be.
 func (x *decoded) elsewhere() bool { return x.wrong != nil || x.unnamedTenant() || x.tenantIn03() }

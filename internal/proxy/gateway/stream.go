@@ -61,7 +61,7 @@ type stream struct {
 	response *http.Response
 	events   io.ReadCloser
 	frames   splitter
-	last     []byte // what is still to be read when the stream was cut
+	last     []byte // the unread rest when the stream was cut
 	err      error
 	over     bool
 	ended    bool // the agent ended it
@@ -212,6 +212,6 @@ func (s *stream) Close() error {
 		}
 		s.became.cause = trust.CauseCaller
 	}
-	_ = s.conclude() // nobody reads on; it is in the log
+	_ = s.conclude() // no more is read; it is in the log
 	return s.events.Close()
 }

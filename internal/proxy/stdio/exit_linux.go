@@ -8,7 +8,7 @@ import (
 )
 
 // exited returns when a process has ended, and leaves it to be waited for: its id, and
-// that of its group, are not somebody else's before that.
+// that of its group, are not another party's before that.
 func exited(cmd *exec.Cmd) bool {
 	for {
 		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

@@ -11,5 +11,5 @@ import (
 func alone(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // kill ends a process that was started here, with its group. One that was waited
-// for has no group any more that could be somebody else's: it is killed before.
+// for has no group any more that could be another party's: it is killed before.
 func kill(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

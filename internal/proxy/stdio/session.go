@@ -24,7 +24,7 @@ type session struct {
 	out *os.File
 
 	stateless bool   // it is no session, but serves requests that stand for themselves
-	caller    string // whose those are, "" for nobody with a name
+	caller    string // whose those are, "" for none with a name
 	client    string // for whom it counts
 	free      bool   // it serves none now; guarded by the server's mu
 	ending    atomic.Bool
@@ -35,13 +35,13 @@ type session struct {
 	writing sync.Mutex // one message at a time
 
 	killing sync.Mutex // guards reaped
-	reaped  bool       // the process's id may be somebody else's from now on
+	reaped  bool       // the process's id may be another process's from now on
 
 	mu      sync.Mutex         // guards the fields below
 	waits   map[string]*waiter // of requests that are not answered yet, by id
 	asking  []*waiter          // of requests, in their order
-	follows *waiter            // who follows by GET; nil for nobody
-	queue   [][]byte           // what the process said by itself and nobody took yet
+	follows *waiter            // who follows by GET; nil for none
+	queue   [][]byte           // unasked messages of the process that are not taken yet
 	said    int                // messages that were ever queued
 	used    time.Time
 }
@@ -124,7 +124,7 @@ func (one *session) exits() {
 	if !exited(one.cmd) {
 		return
 	}
-	_ = one.in.Close() // nobody reads it
+	_ = one.in.Close() // it is not read
 	one.kill()
 	one.cut()
 }
@@ -142,7 +142,7 @@ func (one *session) reap() {
 	_ = one.out.Close()
 }
 
-// watch ends a session that nobody uses any more.
+// watch ends an unused session.
 func (one *session) watch() {
 	tick := time.NewTicker(idleTime / 8)
 	defer tick.Stop()

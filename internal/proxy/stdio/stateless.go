@@ -14,8 +14,8 @@ import (
 
 // A request that stands for itself (revision 2026-07-28) is answered by a process that
 // serves one caller, and of that caller one request at a time: ids and what a process
-// says by itself are then nobody else's. It is kept for the caller's next request,
-// unless nobody waited for its answer to the end.
+// says unasked then belong to that request. It is kept for the caller's next request,
+// unless the caller left before the answer.
 
 // request answers such a request.
 func (s *Server) request(r *http.Request, m mcp.Message, body []byte) (*http.Response, error) {
@@ -88,7 +88,7 @@ func sessionsOnly(id []byte) []byte {
 func (s *Server) borrow(ctx context.Context, caller string) (*session, error) {
 	if one := s.idleOf(caller); one != nil {
 		one.mu.Lock()
-		one.queue = nil // what it said by itself in between
+		one.queue = nil // unasked messages in between
 		one.mu.Unlock()
 		return one, nil
 	}
@@ -96,7 +96,7 @@ func (s *Server) borrow(ctx context.Context, caller string) (*session, error) {
 }
 
 // begin starts the program. If there is no room for another process, or the client has its
-// share of them, one that serves nobody now has to go: of the client, if it has its share.
+// share of them, an idle one must end: of the client, if it has its share.
 func (s *Server) begin(ctx context.Context, stateless bool, caller string) (*session, error) {
 	client := mcp.ClientOf(ctx)
 	for {

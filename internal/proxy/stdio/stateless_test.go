@@ -93,7 +93,7 @@ func TestGATE9_RequestsWithoutSessions(t *testing.T) {
 		}
 	}
 
-	// While one is under way, another has another process; whoever does not wait for
+	// While one is under way, another has another process; anyone who does not wait for
 	// the answer leaves none.
 	ctx, leave := context.WithCancel(t.Context())
 	ended := make(chan error)

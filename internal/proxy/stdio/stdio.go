@@ -20,18 +20,18 @@ import (
 const (
 	MaxLine  = 8 << 20     // bytes of one message, both ways
 	maxWait  = 256         // requests of one session that are not answered yet
-	maxQueue = 256         // messages of a server that nobody has asked for
+	maxQueue = 256         // unasked messages of a server
 	maxHeld  = 2 * MaxLine // bytes of those
 )
 
 const (
 	writeTime = 10 * time.Second // in which a process has to take a message
-	endTime   = 5 * time.Second  // that a process has to end by itself
-	killTime  = time.Second      // in which what was killed is gone
-	idleTime  = time.Hour        // after which a session that nobody uses ends
+	endTime   = 5 * time.Second  // that a process has to end on its own
+	killTime  = time.Second      // in which a killed process is gone
+	idleTime  = time.Hour        // after which an unused session ends
 )
 
-// Config says what is run. Every field is required unless it says otherwise.
+// Config names the command. Every field is required unless it says otherwise.
 type Config struct {
 	Command  []string  // program and arguments
 	Env      []string  // NAME=value, all that the program gets
@@ -187,7 +187,7 @@ func (s *Server) start(stateless bool, caller, client string) (*session, error) 
 		s.mu.Lock()
 		delete(s.sessions, one.id)
 		s.mu.Unlock()
-		close(one.gone) // whoever hears of it can begin another
+		close(one.gone) // a waiting caller can begin another
 		one.reap()
 	})
 	s.running.Go(one.watch)

@@ -94,7 +94,7 @@ func leftBehind(at string) {
 	syscall.Exit(0)
 }
 
-// lines is what was logged so far; sessions that end go on with it.
+// lines is what was logged so far; sessions that end continue with it.
 type lines struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -265,7 +265,7 @@ func TestGATE9_WhatProcessesLeaveBehind(t *testing.T) {
 	}
 }
 
-// The end of the process itself is the end of its session, whoever holds its output: who
+// The end of the process itself is the end of its session, regardless of who holds its output: who
 // waits is told, what it wrote last is passed on, and its place is free.
 func TestGATE9_ProcessesEndBeforeWhatTheyStarted(t *testing.T) {
 	t.Parallel() // with the others that wait for a process which does not end by itself

@@ -13,9 +13,9 @@ import (
 )
 
 // waiter is a request that waits for its answer, or, without an id, who follows by
-// GET. One of them at a time gets what the process says by itself: who follows, and
-// where nobody does the request that waits longest. Whatever wakes it, it looks at the
-// session and not at what woke it, so that the same messages come of the same lines.
+// GET. One of them at a time gets the unasked messages of the process: the follower, and
+// without one the request that waits longest. Whatever wakes it, it looks at the
+// session and not at the event that woke it, so that the same messages come of the same lines.
 type waiter struct {
 	id   string
 	wake chan struct{} // says that there may be something
@@ -26,7 +26,7 @@ type waiter struct {
 	before int    // how many messages had been queued when it came
 }
 
-// take brings one message to who waits for it. What is no object is talk, which
+// take brings one message to who waits for it. Anything that is no object is talk, which
 // servers should not write there; an object that could be read in two ways is an
 // error.
 func (one *session) take(line []byte) error {
@@ -53,7 +53,7 @@ func (one *session) take(line []byte) error {
 			w.answer, w.wrong, w.before = line, !result, one.said
 			w.look()
 		}
-		return nil // nobody waits for it any more
+		return nil // the caller has gone
 	}
 	one.said++
 	one.put(append(one.queue, line))
@@ -82,13 +82,13 @@ func (one *session) put(queue [][]byte) {
 	if from > 0 {
 		one.log.Warn("messages of an MCP server are dropped: nobody follows them")
 	}
-	one.queue = slices.Clone(queue[from:]) // nothing holds what was dropped
+	one.queue = slices.Clone(queue[from:]) // nothing holds dropped messages
 	if first := one.first(); first != nil && len(one.queue) > 0 {
 		first.look()
 	}
 }
 
-// first gets what the process says by itself. The session is locked.
+// first gets the unasked messages of the process. The session is locked.
 func (one *session) first() *waiter {
 	switch {
 	case one.follows != nil:
@@ -115,8 +115,8 @@ func (one *session) join(id string) (*waiter, int) {
 	return w, 0
 }
 
-// leave ends a wait. Unsent is what it got and could not pass on; that and what is
-// queued is for the next.
+// leave ends a wait. Unsent is what it got and could not pass on; that and the
+// queue is for the next.
 func (one *session) leave(w *waiter, unsent [][]byte) {
 	one.mu.Lock()
 	defer one.mu.Unlock()
@@ -131,8 +131,8 @@ func (one *session) leave(w *waiter, unsent [][]byte) {
 	one.put(slices.Concat(unsent, one.queue))
 }
 
-// next is what there is for w: what the process said by itself, where that is its to
-// have, and its answer behind what was said before that.
+// next is the data for w: unasked messages of the process, if they are for w,
+// and its answer behind earlier messages.
 func (one *session) next(w *waiter) (lines [][]byte, answer []byte) {
 	one.mu.Lock()
 	defer one.mu.Unlock()
@@ -174,8 +174,8 @@ func (one *session) await(ctx context.Context, w *waiter) (lines [][]byte, answe
 }
 
 // ask gives the process a request, and answers with its response: as JSON, or, where
-// the process says something before that and nobody else listens, as events. A session
-// that begins with it ends where it does not succeed: nobody knows its id.
+// the process says something before that and no other caller listens, as events. A session
+// that begins with it ends if it does not succeed, because its id is unknown.
 func (one *session) ask(r *http.Request, id string, body []byte, begins bool) (*http.Response, error) {
 	w, status := one.join(id)
 	if w == nil {
@@ -209,7 +209,7 @@ func (one *session) ask(r *http.Request, id string, body []byte, begins bool) (*
 	return one.streamed(r, from), nil
 }
 
-// follow is the stream of what the process says by itself. There is one at a time.
+// follow is the stream of unasked messages. There is one at a time.
 func (one *session) follow(r *http.Request) *http.Response {
 	w := &waiter{wake: make(chan struct{}, 1)}
 	one.mu.Lock()

@@ -71,7 +71,7 @@ const (
 )
 
 // TestGATE9_NothingOfAProcessIsLost: what a process says by itself comes to one of
-// those who wait, whoever leaves, and what it says before an answer comes before it.
+// those who wait, regardless of who leaves, and what it says before an answer comes before it.
 func TestGATE9_NothingOfAProcessIsLost(t *testing.T) {
 	t.Run("answered and asked in one go", func(t *testing.T) {
 		one, _ := alike(t)

@@ -10,7 +10,7 @@ import (
 // bulk is what an epoch ends everything of.
 type bulk struct{ of, name string }
 
-// epoch is until when what was issued is dead, and until when that matters.
+// epoch is until when issued capabilities are dead, and until when that matters.
 type epoch struct{ before, until int64 }
 
 // epochs are few: each is an operator's act.
@@ -41,8 +41,8 @@ func (s epochs) with(e Event, now time.Time) epochs {
 	return next
 }
 
-// entries are one for each name: what was one event for many pseudonyms of a
-// user need not stay one.
+// entries are one for each name: one event for many pseudonyms of a
+// user can become several.
 func (s epochs) entries(now time.Time) []Event {
 	var out []Event
 	for b, e := range s {

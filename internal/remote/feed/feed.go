@@ -1,5 +1,5 @@
 // Package feed carries the sequence of revocations, freezes and thaws from the
-// server to gateways apart from it, by way of whatever relay: a signed snapshot,
+// server to remote gateways, through any relay: a signed snapshot,
 // and a stream of signed events and heartbeats behind it.
 //
 // The laws:
@@ -8,13 +8,22 @@
 //     statement under a type of its own.
 //  2. Events are applied in the order of their numbers, without a gap. Every
 //     statement has the digest of all events up to its number, so that a
-//     subscriber that followed the stream notices what is missing or other.
+//     subscriber that followed the stream notices missing and changed events.
 //  3. The number never goes back.
 //  4. Freshness is a lease: from the last statement that said how far the
 //     sequence has come, for 30 seconds at the most, by the subscriber's own
 //     clocks. When it is over, the answers are [Subscriber.Stale].
 //  5. An operator can extend the lease for a planned outage, by an event of the
 //     sequence, for an hour at the most, for calls that only read.
+//
+// # Who has an event
+//
+// A gateway's signed question for the status carries its number and its lease, so
+// the server knows which gateways enforce an event. powerbox revoke --wait waits for
+// the others until the event's second and their lease are over, at most 31 seconds:
+// the last statement without the event was signed before that. The server keeps the
+// answers in memory. Acknowledgements on the stream would need a second direction,
+// and relays pass only one.
 package feed
 
 import (
@@ -70,7 +79,7 @@ const (
 	Revoke Kind = "revoke" // ends what Name is the id of
 	Freeze Kind = "freeze" // stops the ids in Targets until the thaw of the same Name
 	Thaw   Kind = "thaw"   // lifts the freeze of the same Name
-	Extend Kind = "extend" // lets reads go on without news until Until
+	Extend Kind = "extend" // lets reads continue without news until Until
 	// Epoch ends everything of which Targets are the issuer, the holder or
 	// whatever Of says, and whose root was issued up to Before (EXT-15).
 	Epoch Kind = "epoch"
@@ -133,7 +142,7 @@ type State struct {
 	freezes  map[string][]string // by name, the ids that it stops
 	frozen   map[string]bool     // all of these ids
 	epochs   epochs
-	extended time.Time // until when reads may go on without news
+	extended time.Time // until when reads may continue without news
 }
 
 // Revoked reports whether an id has been revoked.

@@ -59,7 +59,7 @@ type Publisher struct {
 	signed  map[string]statement
 }
 
-// statement is what was signed once for many.
+// statement is signed once for many subscribers.
 type statement struct {
 	sequence int64
 	compact  string
@@ -67,7 +67,7 @@ type statement struct {
 }
 
 // sharedFor is how long one signature serves everybody. Subscribers take the time
-// of a statement for what is known at the most, so it is short.
+// of a statement as the newest known time, so it is short.
 const sharedFor = 200 * time.Millisecond
 
 // stamped is an event with the digest after it.
@@ -243,14 +243,14 @@ func (p *Publisher) leave() {
 	p.streams--
 }
 
-// stream sends what is behind a number, a heartbeat, and then either as it
+// stream sends the events behind a number, a heartbeat, and then either as it
 // comes: a heartbeat after every event, too, since it alone says how far the
 // sequence has come.
 func (p *Publisher) stream(w http.ResponseWriter, r *http.Request, after int64) error {
 	tick := time.NewTicker(p.config.Heartbeat)
 	defer tick.Stop()
 	for {
-		// The channel first: what is stored after the look closes it.
+		// The channel first: an event that is stored after the look closes it.
 		changed := p.config.Source.Changed()
 		if _, err := p.advance(r.Context()); err != nil {
 			return err

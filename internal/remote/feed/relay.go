@@ -47,7 +47,7 @@ type Relay struct {
 	events    []carried // the last, up to sequence, without a gap
 	heartbeat carried   // the newest; zero for none
 	followers map[*follower]struct{}
-	moved     chan struct{} // closed when sequence goes on
+	moved     chan struct{} // closed when sequence advances
 
 	fetching sync.Mutex // guards snapshot: who waits for it fetches it for all
 	snapshot carried
@@ -63,7 +63,7 @@ type carried struct {
 // follower is one stream.
 type follower struct {
 	next chan []byte
-	lost chan struct{} // closed when it is too slow, or what it has does not go on
+	lost chan struct{} // closed when it is too slow, or its position has no continuation
 }
 
 // NewRelay returns a relay that has heard nothing yet.
@@ -81,7 +81,7 @@ func NewRelay(c RelayConfig) (*Relay, error) {
 // Run follows the feed until ctx ends.
 func (r *Relay) Run(ctx context.Context) { r.subscriber.Run(ctx) }
 
-// Fresh reports whether what is passed on is less than a lease old.
+// Fresh reports whether the forwarded state is less than a lease old.
 func (r *Relay) Fresh() bool { return !r.subscriber.Stale(false) }
 
 // Followers is how many streams are served now.
@@ -106,7 +106,7 @@ func (r *Relay) Handler() http.Handler {
 }
 
 // carry takes one statement that holds and passes it on. What the relay itself
-// had to read anew does not go on from what followers have: they do the same.
+// had to read anew does not continue from what followers have: they do the same.
 func (r *Relay) carry(typ, compact string, st Statement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +161,7 @@ var errFull = errors.New("there are as many streams as are served at once")
 // errAhead is a follower that knows more than the relay.
 var errAhead = errors.New("less is known here than that number; ask another")
 
-// enter makes a follower of whoever knows everything up to a number, with what it
+// enter makes a follower of anyone who knows everything up to a number, with what it
 // gets first.
 func (r *Relay) enter(after int64) (*follower, [][]byte, error) {
 	r.mu.Lock()

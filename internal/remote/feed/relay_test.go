@@ -82,7 +82,7 @@ func TestATK25_ARelayPassesTheFeedOn(t *testing.T) {
 		if s.Stale(false) || len(w.direct().paths) != 0 || len(w.from.paths) != 2 {
 			t.Errorf("stale %t after heartbeats alone; the relay was asked for %v, the server for %v\n%s", s.Stale(false), w.from.paths, w.direct().paths, w.log)
 		}
-		// Who was away for a moment goes on where it was, and who was longer reads the
+		// Who was away for a moment continues where it was, and who was longer reads the
 		// snapshot.
 		for _, away := range []time.Duration{time.Second, time.Minute} {
 			w.history.add(revoke(3))
@@ -112,7 +112,7 @@ func (r *relayedTown) ask(path string) (int, string) {
 }
 
 // TestATK25_ARelayThatLiesIsLeft: whatever a relay makes of the feed, its follower
-// goes on at the server, knows what was revoked, and is never stale.
+// continues at the server, knows what was revoked, and is never stale.
 func TestATK25_ARelayThatLiesIsLeft(t *testing.T) {
 	event := func(line string) bool { return strings.HasPrefix(line, "event: event\n") }
 	var kept string

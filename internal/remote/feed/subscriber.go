@@ -82,7 +82,7 @@ func (p period) over(now time.Time) bool {
 	return p.long <= 0 || now.Sub(p.from) >= p.long || now.Round(0).Sub(p.from.Round(0)) >= p.long
 }
 
-// left is how long the period goes on, 0 where it is over.
+// left is how long the period continues, 0 where it is over.
 func (p period) left(now time.Time) time.Duration {
 	if p.over(now) {
 		return 0
@@ -150,7 +150,7 @@ func (s *Subscriber) Older() string {
 }
 
 // Distrust has nothing of the server believed any more: its state is an older copy of
-// what was seen before. Answers are stale from now on.
+// an earlier one. Answers are stale from now on.
 func (s *Subscriber) Distrust(why string) {
 	s.older.Store(&why)
 	s.distrusted.Store(true)
@@ -256,10 +256,10 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// errAgain marks what does not follow from what is known.
+// errAgain marks a statement that does not follow the known ones.
 var errAgain = errors.New("the state has to be read anew")
 
-// errBack is a rollback. It is never followed: whoever has gone back lacks what
+// errBack is a rollback. It is never followed: anyone who has gone back lacks what
 // was stopped since.
 var errBack = errors.New("the sequence has gone back")
 
@@ -299,7 +299,7 @@ func (s *Subscriber) newest() int64 {
 // errEnded is the end of a stream that said nothing wrong.
 var errEnded = errors.New("the stream has ended")
 
-// errGone is a stream that does not go back as far as what is known.
+// errGone is a stream that does not reach back to the known number.
 var errGone = errors.New("the events behind what is known are not kept there")
 
 // get opens one resource of the feed. It fails where nothing at all is heard
@@ -382,7 +382,7 @@ func (s *Subscriber) readEvents(ctx context.Context) (heard bool, err error) {
 			}
 			heard = true
 			if s.newest() > before {
-				alive() // what was said already is no sign of life
+				alive() // a repeated statement is no sign of life
 			}
 		}
 	}

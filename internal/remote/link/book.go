@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Book keeps the calls that a gateway holds back, on its disk: what is put is
+// Book keeps the calls that a gateway holds back, on its disk: a call is
 // durable when Put returns. Its methods can be called by many goroutines.
 //
 // The order of writes is its design. Bytes are in the book before people are
@@ -121,9 +121,9 @@ func (b *Book) All() ([]HeldEntry, error) {
 	return out, err
 }
 
-// Begin settles, at a start, what an earlier process left: what its caller was
-// never told of is withdrawn, and of what may have been forwarded nobody knows
-// what became, so that it is not repeated.
+// Begin settles, at a start, what an earlier process left: a call whose caller was
+// never told of it is withdrawn, and the outcome of a forwarded one is
+// unknown, so that it is not repeated.
 func (b *Book) Begin() error {
 	all, err := b.All()
 	for _, e := range all {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestGATE3_BookOfHeldCalls starts a book again after each state that a crash can
-// leave: what nobody was told of is withdrawn, what waits goes on to wait, and what
+// leave: what nobody was told of is withdrawn, what waits continues to wait, and what
 // may have been forwarded is never made again.
 func TestGATE3_BookOfHeldCalls(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "held")

@@ -41,10 +41,10 @@ type BudgetQuery struct {
 	Decision string       `json:"decision"` // id of the gateway's record
 	Take     []BudgetTake `json:"take,omitempty"`
 	Settle   bool         `json:"settle,omitempty"`
-	Back     bool         `json:"back,omitempty"` // of settling: give back what was taken
+	Back     bool         `json:"back,omitempty"` // of settling: give back the reservation
 }
 
-// BudgetTake is what is taken from one budget. The bound is the server's to know.
+// BudgetTake is the amount taken from one budget. The bound is the server's to know.
 type BudgetTake struct {
 	Of     string `json:"of"`
 	Budget string `json:"budget"` // "uses", or "sum:" and the argument
@@ -70,7 +70,7 @@ func (l Ledger) Record(ctx context.Context, r evidence.Record) (evidence.Sealed,
 
 // Spend implements [gate.Ledger]: the server reserves, in a transaction with a
 // record of its own that names this decision, and then the decision is recorded.
-// Where that fails what was taken is given back; where even that cannot be told
+// If that fails, the reservation is given back; if even that cannot be told
 // to the server it stays taken, so that nothing is spent twice.
 func (l Ledger) Spend(ctx context.Context, r evidence.Record, take []gate.Reservation) (evidence.Sealed, error) {
 	q := BudgetQuery{Decision: r.ID}

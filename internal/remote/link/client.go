@@ -27,7 +27,7 @@ type Client struct {
 	Patience time.Duration
 }
 
-// callTime bounds one call: somebody waits for it.
+// callTime bounds one call: someone waits for it.
 const callTime = 2 * time.Second
 
 // maxAnswer is the largest answer.
@@ -95,8 +95,8 @@ func do(transport http.RoundTripper, r *http.Request, answer any) error {
 }
 
 // Enroll makes a gateway known to the server whose key the token names, with
-// its keys, and returns what the server says of it. The token's secret goes to
-// nobody whose certificate does not hold, but the server's key is believed only
+// its keys, and returns the server's answer. The token's secret goes to
+// no server with an invalid certificate, but the server's key is believed only
 // where its fingerprint is that of the token.
 func Enroll(ctx context.Context, transport http.RoundTripper, server, fingerprint string, key signed.Key, e Enrolment) (Enrolled, error) {
 	e.Key = key.Public()

@@ -41,7 +41,7 @@ type HeldOperation struct {
 	Write bool   `json:"write,omitempty"`
 }
 
-// HeldTask is what has become of a held call, as whoever made it is told.
+// HeldTask is what has become of a held call, as the one who made it is told.
 type HeldTask struct {
 	Question string          `json:"question,omitempty"`
 	Task     string          `json:"task,omitempty"`
@@ -59,7 +59,7 @@ type HeldTask struct {
 // Ruling is what people said of a call that a gateway holds back.
 type Ruling struct {
 	Task       string `json:"task"`
-	Waits      bool   `json:"waits,omitempty"`      // nobody has answered yet
+	Waits      bool   `json:"waits,omitempty"`      // not answered yet
 	Capability string `json:"capability,omitempty"` // for this one call, "" where it is not to be made
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/powerbox-project/powerbox/trust"
 )
 
-// TestEXT18_AStaleScoreIsTheLowest: a gateway apart believes the levels of the
+// TestEXT18_AStaleScoreIsTheLowest: a remote gateway believes the levels of the
 // server for a bounded time, and knows nobody whom the server did not name.
 func TestEXT18_AStaleScoreIsTheLowest(t *testing.T) {
 	now := noon

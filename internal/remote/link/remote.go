@@ -47,7 +47,7 @@ const levelsLife = 30 * time.Second
 // Owner is to whom a task belongs, as gateway.Owner.
 type Owner = struct{ Root, Principal, Holder string }
 
-// keptLimit bounds what is kept of each kind. What is asked for again comes back
+// keptLimit bounds the cache of each kind. Later look-ups come
 // from the server.
 const keptLimit = 1 << 14
 
@@ -96,8 +96,8 @@ func (r *Remote) SetStatus(s Status) {
 	}
 }
 
-// CardSeen tells the server which card the agent has now, and returns when what was
-// granted under narrower ones has stopped there, and here, where what the feed says
+// CardSeen tells the server which card the agent has now, and returns when capabilities
+// granted under narrower ones have stopped there, and here, where what the feed says
 // is followed by feed.
 func (r *Remote) CardSeen(ctx context.Context, raw []byte, feed gate.Revocations) error {
 	var known CardKnown
@@ -118,7 +118,7 @@ func (r *Remote) CardSeen(ctx context.Context, raw []byte, feed gate.Revocations
 }
 
 // Level implements [gate.Standing]. Where the server has not told it for a while
-// nobody has reached anything (EXT-18).
+// no agent has reached a level (EXT-18).
 func (r *Remote) Level(agent string) trust.Level {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,8 +136,8 @@ func (r *Remote) Status() Status {
 }
 
 // Follow asks for the status every so often, and as soon as moved says that the
-// feed has gone on, until ctx ends, and tells it. On the way the server learns
-// from reached how far that is. What was said last stays while the server does
+// feed has advanced, until ctx ends, and tells it. On the way the server learns
+// from reached how far that is. The last state stays while the server does
 // not answer: the lease of the feed bounds it.
 func (r *Remote) Follow(ctx context.Context, every time.Duration, moved <-chan struct{}, reached func() StatusQuery, tell func(Status)) {
 	tick := time.NewTicker(every)
@@ -216,7 +216,7 @@ func (c Capability) held() (gate.Held, error) {
 	}, err
 }
 
-// OnRecord adds to what a resolver found what is on record of it: a
+// OnRecord adds the data on record to a resolver's answer: a
 // gate.Resolver. A chain whose capability is not on record was not issued by
 // the server, whatever key signed it.
 type OnRecord struct {
@@ -272,8 +272,8 @@ func (r *Remote) Veto(ctx context.Context, call *gate.Call, held gate.Held) stri
 // Digest implements gate.Policy.
 func (r *Remote) Digest() string { return r.Status().PolicyDigest }
 
-// Owner returns to whom a task belongs. Who was the first stays, so what is
-// known is known for ever; what is not is asked for every time.
+// Owner returns to whom a task belongs. The first owner stays, so a known
+// owner is cached forever; an unknown one is asked for every time.
 func (r *Remote) Owner(ctx context.Context, _, tenant, task string) (Owner, bool, error) {
 	if o, ok := r.owners.get(inTenant{tenant, task}); ok {
 		return o, true, nil
@@ -286,7 +286,7 @@ func (r *Remote) Owner(ctx context.Context, _, tenant, task string) (Owner, bool
 	return a.Owner, a.Known, err
 }
 
-// Bind makes a task somebody's, unless it is somebody's already, and returns
+// Bind makes a task someone's, unless it is someone's already, and returns
 // whose it is. Which of two gateways is first is the server's to say.
 func (r *Remote) Bind(ctx context.Context, _, tenant, task string, o Owner) (Owner, error) {
 	if known, ok := r.owners.get(inTenant{tenant, task}); ok {
@@ -328,7 +328,7 @@ func (r Resources) Held(ctx context.Context, capability string) ([]string, error
 }
 
 // untoldPrincipal is the pseudonym of a user whose pseudonym cannot be told. It
-// is nobody's.
+// belongs to no user.
 const untoldPrincipal = "pw_untold"
 
 // Pseudonym returns a principal's name at the agent, which the authenticator has
@@ -369,11 +369,11 @@ func (a Authenticator) Authenticate(r *http.Request, audience string, now time.T
 const silence = time.Second
 
 // Replay keeps the ids of proofs for all gateways of the agent. A call that
-// changes nothing goes on by what is known here while the server does not
+// changes nothing continues with the local cache while the server does not
 // answer.
 type Replay struct {
 	*Remote
-	Own *gate.Memory // nil where somebody else here remembers them
+	Own *gate.Memory // nil if another component remembers them
 	// Sessions is set for proofs of callers, which authentication has used up here.
 	Sessions bool
 }
@@ -408,7 +408,7 @@ func (r Replay) UseFor(reads bool, id string, until, now time.Time) (bool, error
 	return a.Fresh, nil
 }
 
-// Issuing refuses what a gateway apart cannot do itself; the methods that issue
+// Issuing refuses what a remote gateway cannot do itself; the methods that issue
 // are passed to the server before they come here.
 type Issuing struct{}
 

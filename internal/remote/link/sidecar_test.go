@@ -146,7 +146,7 @@ func TestATK18_OwnersInTenants(t *testing.T) {
 	}
 }
 
-// What is on record is kept; what is not is refused, and what cannot be asked is
+// What is on record is kept; anything that is not is refused, and what cannot be asked is
 // an error.
 func TestATK26_CapabilitiesOnRecord(t *testing.T) {
 	r, a := newRemote(t)
@@ -233,7 +233,7 @@ func TestATK24_UsersWithoutPseudonym(t *testing.T) {
 }
 
 // A proof serves once here and once at all gateways; without the server only
-// what reads goes on.
+// what reads continues.
 func TestATK20_ProofsAreSharedByGateways(t *testing.T) {
 	r, a := newRemote(t)
 	replay := Replay{Remote: r, Own: gate.NewMemory(10)}

@@ -2,8 +2,8 @@
 // server's side of what gateway.Config declares, over signed requests, with what
 // never changes kept locally.
 //
-// What is kept: capabilities on record, which never change; owners of tasks, of
-// whom the first stays; pseudonyms. What is not known and cannot be asked is
+// The cache holds: capabilities on record, which never change; owners of tasks, of
+// whom the first stays; pseudonyms. Anything that is not known and cannot be asked is
 // refused. Whether any of it was taken back is the feed's to say.
 package link
 
@@ -106,7 +106,7 @@ type Setup struct {
 	Digest        string                 `json:"digest"`          // changes with what the gateway is made of
 }
 
-// String shows nothing of what is secret.
+// String shows no secrets.
 func (s Setup) String() string { return "setup of gateway " + s.Gateway }
 
 // GoString is String.
@@ -173,7 +173,7 @@ type CapabilityQuery struct {
 	ID string `json:"id"`
 }
 
-// Capability is what is on record of one; the zero one is none.
+// Capability is the record of one; the zero one is none.
 type Capability struct {
 	ID           string          `json:"id"`
 	Root         string          `json:"root"`

@@ -43,7 +43,7 @@ type Asked struct {
 	Key evidence.WitnessKey
 }
 
-// AskerConfig says who asks whom.
+// AskerConfig names the log and its witnesses.
 type AskerConfig struct {
 	Log       Log           // required
 	Key       note.Verifier // required: of the log

@@ -19,7 +19,7 @@ import (
 // ErrUnknownLog says that a witness is not configured for a log.
 var ErrUnknownLog = errors.New("witness: this log is not known here")
 
-// errDisk says that what was to be cosigned could not be kept.
+// errDisk says that a checkpoint could not be stored before cosigning.
 var errDisk = errors.New("witness: not kept")
 
 // bookName is the file that a book is in: a JSON object with, by origin, the
@@ -145,7 +145,7 @@ func (b *Book) Cosigned(origin string) string {
 	return b.kept[origin].note
 }
 
-// Add checks a submission against what was cosigned last, keeps it on the disk,
+// Add checks a submission against the last cosigned checkpoint, keeps it on the disk,
 // and only then returns the cosignature. Errors are [ErrUnknownLog], those of
 // [evidence.Submission.Check], or of the disk.
 func (b *Book) Add(s evidence.Submission) (line string, err error) {

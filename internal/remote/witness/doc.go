@@ -1,6 +1,6 @@
 // Package witness is both ends of C2SP tlog-witness (EXT-35). [Book] and
 // [Handler] are a witness: it keeps, of each log that it knows, the checkpoint
-// that it has cosigned last, and cosigns only what goes on from there. [Asker] is
+// that it has cosigned last, and cosigns only what continues from there. [Asker] is
 // the side of the log: it asks witnesses to cosign, and finds by their answers
 // that its own store was rolled back (ATK-43) or forked (ATK-44).
 //

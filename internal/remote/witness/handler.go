@@ -12,18 +12,18 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// maxBody bounds what is read of a request, a little above the largest submission.
+// maxBody bounds the bytes read of a request, a little above the largest submission.
 const maxBody = 600 << 10
 
 // sizeType is the type of the answer that names the size cosigned last.
 const sizeType = "text/x.tlog.size"
 
-// Handler answers add-checkpoint, and shows what was cosigned last:
+// Handler answers add-checkpoint, and shows the last cosigned checkpoints:
 //
 //	POST /add-checkpoint
 //	GET  /checkpoint/{SHA-256 of the origin, in hex}
 //
-// The second is ours: C2SP has none yet. Whoever watches a log holds it against
+// The second is ours: C2SP has none yet. Anyone who watches a log holds it against
 // what the log itself shows.
 func Handler(b *Book, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()

@@ -31,7 +31,7 @@ func (r *Ring) Hold() { r.held = map[string][]byte{} }
 
 // Expect tells the ring which keys are on record: the file of each, and its id, ""
 // where only the name is known. From now on a key of these names is never made, and
-// never another one. Keys that were held and that nobody expects are written.
+// never another one. Held keys without an expectation are written.
 func (r *Ring) Expect(known map[string]string) error {
 	r.known = known
 	for name, id := range r.Used() {
@@ -95,8 +95,8 @@ func (r *Ring) use(name, id string) {
 }
 
 // keyID names a key without telling it: the thumbprint of the public half, or a
-// digest of what is secret as a whole. A file that holds no key has no id; who reads
-// the key says what is wrong with it.
+// digest of the whole secret. A file that holds no key has no id; the reader of
+// the key reports its error.
 func keyID(name string, plain []byte) string {
 	if strings.HasSuffix(name, ".jwk") {
 		k, err := token.ParsePrivateKey(plain)
@@ -123,8 +123,8 @@ func keyID(name string, plain []byte) string {
 // blank reports whether a file has nothing in it.
 func blank(data []byte) bool { return len(bytes.TrimSpace(data)) == 0 }
 
-// Replace has another key made in the place of one that was lost or seen, when it is
-// next used. What is in its file then is kept under another name, which ends in the
+// Replace makes another key to replace one that was lost or seen, when it is
+// next used. The old file is kept under another name, which ends in the
 // time.
 func (r *Ring) Replace(name string, now time.Time) { r.replace, r.replacing = name, now }
 

@@ -151,7 +151,7 @@ func (i *Issuing) load() *keys {
 	}
 	i.turning.Lock()
 	defer i.turning.Unlock()
-	// What was read back cannot fail to be read again.
+	// A key that was read back can be read again.
 	_ = i.put(*i.keys.Load())
 	return i.keys.Load()
 }
@@ -182,12 +182,12 @@ func (i *Issuing) Published() []byte {
 func (i *Issuing) Current() AgentKey { return i.load().current }
 
 // Turn replaces the key of the agent. It is published at once and signs from a
-// time on, when those who keep what is published have it. What the one before
-// and those before that signed is accepted before until at the latest, and not any
+// time on, when readers of the published keys have it. Signatures of the one before
+// and of earlier ones are accepted before until at the latest, and not any
 // more where until has passed.
 // The new key is on the disk before it is on record: noted is called then, and an
 // error of it leaves everything as it was. A process that ends in between finishes
-// what is on record when it starts again.
+// the recorded change when it starts again.
 func (i *Issuing) Turn(from, until time.Time, noted func(next, before AgentKey) error) (AgentKey, error) {
 	i.turning.Lock()
 	defer i.turning.Unlock()

@@ -85,7 +85,7 @@ func TestEXT34_KeysHaveTheirTimes(t *testing.T) {
 	}
 }
 
-// TestEXT34_AGraceIsForAllOlderKeys: whoever ends a stolen key need not know in
+// TestEXT34_AGraceIsForAllOlderKeys: anyone who ends a stolen key need not know in
 // which of the old ones it was.
 func TestEXT34_AGraceIsForAllOlderKeys(t *testing.T) {
 	c := clock(t)

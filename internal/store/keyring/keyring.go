@@ -342,7 +342,7 @@ func (r *Ring) Feed() (signed.Key, error) {
 	return signed.NewKey(seed)
 }
 
-// Gateway returns the key by which a gateway apart speaks to the server.
+// Gateway returns the key by which a remote gateway speaks to the server.
 func (r *Ring) Gateway() (signed.Key, error) {
 	seed, err := r.Secret("gateway")
 	if err != nil {

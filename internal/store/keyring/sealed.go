@@ -129,7 +129,7 @@ func (s *seal) open(data []byte) (plain []byte, inClear bool, err error) {
 	return plain, false, nil
 }
 
-// shut returns what is to be written of a key.
+// shut returns the bytes to write of a key.
 func (s *seal) shut(path string, data []byte) ([]byte, error) {
 	if s == nil || filepath.Base(path) == plainFile {
 		return data, nil

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// EXT-33: with a passphrase no key stands in the clear, whoever has the disk.
+// EXT-33: with a passphrase no key stands in the clear, regardless of who has the disk.
 func TestEXT33_KeysUnderAPassphrase(t *testing.T) {
 	dir, passphrase := t.TempDir(), []byte("correct horse battery")
 	plain, err := Open(dir, rand.Reader, nil)

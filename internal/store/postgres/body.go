@@ -28,7 +28,7 @@ func (s *Store) Scrub(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("postgres: %w", err)
 	}
 	defer conn.Release()
-	// Whoever reads an older state holds the table; nobody waits for that for long.
+	// Anyone who reads an older state holds the table; no change waits for that for long.
 	if _, err := conn.Exec(ctx, "SET lock_timeout = '2s'"); err != nil {
 		return false, fmt.Errorf("postgres: %w", err)
 	}

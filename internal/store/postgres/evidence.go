@@ -35,7 +35,7 @@ func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
 }
 
 // unused refuses the id of a record that is in the log, or waits in this batch. The
-// database refuses by itself, so that it looks only when it has to be careful.
+// database refuses too, so it looks only when it must be careful.
 func (t *transaction) unused(id string) error {
 	if !t.careful {
 		return nil

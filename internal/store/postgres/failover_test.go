@@ -51,9 +51,9 @@ func TestEXT27_StrictRefusesAsynchronousReplication(t *testing.T) {
 	}
 }
 
-// A node of a strict store goes on only for as long as its database waits for a
+// A node of a strict store continues only for as long as its database waits for a
 // standby; a commit whose wait is cancelled is acknowledged to nobody; and when the
-// standby is back everything goes on.
+// standby is back everything continues.
 func TestEXT27_WhatTheStandbyLacksIsNotAcknowledged(t *testing.T) {
 	primary, err := pgtest.New("fsync=on")
 	primary = cluster(t, primary, err)
@@ -166,8 +166,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 // The primary is killed while two nodes write, and its standby takes over with
-// another one behind it: what was acknowledged is there, the log verifies, and the
-// nodes go on by themselves.
+// another one behind it: anything that was acknowledged is there, the log verifies, and the
+// nodes continue by themselves.
 func TestEXT27_AFailoverLosesNothingAcknowledged(t *testing.T) {
 	primary, err := pgtest.New("fsync=on")
 	primary = cluster(t, primary, err)

@@ -29,7 +29,7 @@ type tail struct {
 // maxEnds is the number of chains that a tail holds, about.
 const maxEnds = 1 << 16
 
-// at forgets everything where somebody else has written.
+// at forgets everything where someone else has written.
 func (k *tail) at(head logHead) {
 	if k.ends == nil || head.size == 0 || !bytes.Equal(k.note, head.note) || len(k.ends) > maxEnds {
 		*k = tail{ends: map[rows.Chain]end{}}

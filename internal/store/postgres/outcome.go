@@ -13,7 +13,7 @@ import (
 )
 
 // errUnknown is what a change ends with whose commit was sent and whose outcome
-// could not be found out in time. It may have happened; it was acknowledged to nobody.
+// could not be found out in time. It may have happened; it was not acknowledged.
 var errUnknown = errors.New("the database did not say whether it is durable")
 
 // errMoved is what a commit ends with that was not made under the epoch it began with.
@@ -116,7 +116,7 @@ func (s *Store) commitOn(ctx context.Context, pooled *pgxpool.Conn) (clean bool,
 		left := pooled.Hijack()
 		go func() {
 			<-done
-			_ = left.Close(context.WithoutCancel(ctx)) // nobody waits for it
+			_ = left.Close(context.WithoutCancel(ctx)) // no caller waits for it
 		}()
 		return false, ctx.Err()
 	}

@@ -10,10 +10,19 @@
 // commit counts only under the epoch that it began with.
 //
 // Laws: nothing is answered from what this process remembers unless the locked row
-// says that nobody else has written since; a commit whose outcome is not known is
+// says that no other node has written since; a commit whose outcome is not known is
 // looked for by its token before it is made again; SQL is what CockroachDB has, too,
-// but for the timeline that tells a failover
+// except for the timeline that tells a failover
 // (no advisory locks, no NOTIFY, no triggers).
+//
+// # Stopped nodes
+//
+// A node that is stopped in a change keeps the row of the log's head locked, and all
+// others wait. So every connection has idle_in_transaction_session_timeout at 5 s:
+// the database ends the transaction, and the row goes to the next node. The stopped
+// node finds by its token that nothing was committed, and repeats its changes. A
+// lease by time would need clocks that agree. The TCP timeout does not help, because
+// the kernel of a stopped process still answers.
 package postgres
 
 import (
@@ -50,7 +59,7 @@ type Config struct {
 	// of the store may be signed by the one before.
 	Replaced bool
 	// Committed is told of every commit how many changes shared it and how long it
-	// took; nil for nobody. It needs Now.
+	// took. It can be nil, and needs Now.
 	Committed func(changes int, took time.Duration)
 	Now       func() time.Time
 	// Patience is how long a change takes at the most, with the times that it is tried
@@ -119,7 +128,7 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	// A node that is stopped in the middle must not hold for longer the row that all
-	// others wait for. When it goes on, what it had begun is gone.
+	// others wait for. When it continues, what it had begun is gone.
 	pool.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(s.config.Stillness.Milliseconds(), 10)
 	pool.MaxConns = int32(s.config.Connections)
 	pool.ConnConfig.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {

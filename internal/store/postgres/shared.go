@@ -64,7 +64,7 @@ func (s *Store) Once(ctx context.Context, kind, id string, until, now time.Time)
 	return n == 1, err
 }
 
-// Kept returns what is kept, or [issuer.ErrNotFound].
+// Kept returns the stored bytes, or [issuer.ErrNotFound].
 func (s *Store) Kept(ctx context.Context, kind, id string, now time.Time) (value []byte, err error) {
 	err = s.inSnapshot(ctx, func(db asked) error {
 		err := db.QueryRow("SELECT value FROM kept WHERE kind = ? AND id = ? AND until >= ?", kind, id, now.UnixMilli()).Scan(&value)
@@ -111,7 +111,7 @@ func (s *Store) AllKept(ctx context.Context, kind string, now time.Time) (map[st
 	return out, err
 }
 
-// Forget deletes what is kept of an id, and ForgetKept all whose time is over.
+// Forget deletes the stored bytes of an id, and ForgetKept all whose time is over.
 func (s *Store) Forget(ctx context.Context, kind, id string) error {
 	return s.brief(ctx, "DELETE FROM kept WHERE kind = $1 AND id = $2", nil, kind, id)
 }

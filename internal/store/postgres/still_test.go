@@ -11,7 +11,7 @@ import (
 )
 
 // EXT-25, EXT-27: a node that stands still in the middle of a change does not keep
-// the others from theirs, and makes its own anew when it goes on: nothing is written
+// the others from theirs, and makes its own anew when it continues: nothing is written
 // over what they wrote meanwhile.
 func TestEXT25_ANodeThatStandsStill(t *testing.T) {
 	j := newJoint(t)

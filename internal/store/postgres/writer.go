@@ -42,11 +42,11 @@ func (s *Store) update(ctx context.Context, run func(*transaction) error) error 
 		return err
 	}
 	// From here on the change may commit, so its true result is awaited even
-	// when the caller has gone: nobody is told "no" for what happened.
+	// when the caller has gone: a change that happened must not be answered with "no".
 	return <-result
 }
 
-// Probe writes something that nobody reads, as a change that waits for its turn, and returns
+// Probe writes a row that is never read, as a change that waits for its turn, and returns
 // when it is durable. It says whether calls can be recorded.
 func (s *Store) Probe(ctx context.Context) error {
 	return s.update(ctx, func(t *transaction) error {

@@ -76,7 +76,7 @@ func (s *Spool) recoverBodies() error {
 
 // Bodies returns the bodies of records that wait, by their places in the list, and how
 // many of the records go into one shipment with them. A body that cannot be read is left
-// out: its record says what is missing.
+// out: its record shows the loss.
 func (s *Spool) Bodies(records [][]byte) (bodies map[int]*evidence.Body, n int, err error) {
 	s.mu.Lock()
 	none := len(s.bodies) == 0

@@ -15,7 +15,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// Found is what is in a spool, whole or damaged.
+// Found describes a spool, whole or damaged.
 type Found struct {
 	Records int64  `json:"records"` // whole records
 	First   int64  `json:"first"`   // number of the first of them
@@ -109,7 +109,7 @@ func (f *Found) readNotes(dir string) error {
 	return nil
 }
 
-// readFile takes the whole records of a segment, and notes what is between them.
+// readFile takes the whole records of a segment, and notes the damage between them.
 func (f *Found) readFile(name string, data []byte, key evidence.Key, last bool) {
 	first, err := strconv.ParseInt(strings.TrimSuffix(name, suffix), 10, 64)
 	if err == nil && len(f.records) > 0 && first > f.Next {
@@ -208,7 +208,7 @@ func (f *Found) take(s evidence.Sealed) {
 	f.Next = max(f.Next, n+1)
 }
 
-// finish counts, and compares the end with what was noted.
+// finish counts, and compares the end with the note.
 func (f *Found) finish() {
 	f.Records = int64(len(f.records))
 	for n := range f.records {

@@ -91,7 +91,7 @@ func readFlagged(data []byte) (frame, bool) {
 }
 
 // ErrDamaged says that records that were acknowledged cannot be read. [Check] says
-// what is whole, and [Salvage] keeps it.
+// which ones are whole, and [Salvage] keeps them.
 var ErrDamaged = errors.New("the spool is damaged")
 
 // readSegment reads the frames of a segment that follow a frame before them. Of

@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// A spool whose disk was full goes on when there is room, with a chain that is whole
+// A spool whose disk was full continues when there is room, with a chain that is whole
 // and without what nobody was told of (EXT-27).
 func TestEXT27_AFullDiskIsGotOver(t *testing.T) {
 	c := config(t, t.TempDir())
@@ -56,7 +56,7 @@ func TestEXT27_AFullDiskIsGotOver(t *testing.T) {
 }
 
 // TestATK88_NoRoomForAMark has room for a record and for some bytes of its mark: the record
-// was acknowledged and stays, and the spool goes on when there is room.
+// was acknowledged and stays, and the spool continues when there is room.
 func TestATK88_NoRoomForAMark(t *testing.T) {
 	c := config(t, t.TempDir())
 	c.Segment = 1 << 20

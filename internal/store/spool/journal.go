@@ -12,15 +12,15 @@ import (
 )
 
 // roomStep is how many bytes a journal's file is made longer at once, ahead of
-// what is written: a write into room that is there already costs the disk less
+// the data: a write into existing room costs the disk less
 // than one that makes the file longer.
 const roomStep = 1 << 20
 
 // A journal's file begins with two slots of a sector each, of which the one that is
 // whole and has the higher number holds: magic, the number of the first batch that
 // counts (8 bytes), CRC-32C of the number (4). Entries are behind them. Reset writes
-// the other slot, and what is behind is written over in place, since to cut a file
-// and make it longer again costs the disk more than to write: what is left there of
+// the other slot, and the bytes behind are overwritten in place, since to cut a file
+// and make it longer again costs the disk more than to write: the rest there of
 // batches before the first has lower numbers, so that it is not taken for entries.
 const (
 	slotSize     = 512
@@ -30,7 +30,7 @@ const (
 
 var slotMagic = []byte("PBJ1")
 
-// A Journal is one file of entries that somebody else is about to keep. An entry
+// A Journal is one file of entries that someone else is about to keep. An entry
 // whose Append returned without an error is on the disk until Reset, and may be
 // there after it. It is for one goroutine.
 type Journal struct {
@@ -40,9 +40,9 @@ type Journal struct {
 	batch uint64
 	base  int64  // where entries begin in the file
 	size  int64  // of the entries
-	room  int64  // of the file, without what is before the entries
-	data  []byte // of the last batch, of whose memory the next is made
-	fault error  // of the last write; what is behind size is then not known
+	room  int64  // of the file, without the bytes before the entries
+	data  []byte // of the last batch, whose memory the next one reuses
+	fault error  // of the last write; the bytes behind size are then unknown
 }
 
 // OpenJournal opens the journal of a file, made with mode 0600 where it is missing,
@@ -113,7 +113,7 @@ func (j *Journal) writeSlot() error {
 var errNotLooked = errors.New("what is behind the entries is not known")
 
 // Mend makes the file end with the last entry that was acknowledged, where that is
-// not known. Whoever means to keep other entries in the place of those that failed
+// not known. Anyone who means to keep other entries instead of those that failed
 // calls it before.
 func (j *Journal) Mend() error {
 	if j.fault == nil {
@@ -158,8 +158,8 @@ func (j *Journal) Append(n int, until uint64, entry func(to []byte, i int) []byt
 	return nil
 }
 
-// write puts data behind the entries. What fails leaves a fault, since nobody
-// knows what is on the disk then.
+// write puts data behind the entries. A failed write leaves a fault, since the state
+// of the disk is then unknown.
 func (j *Journal) write(data []byte) error {
 	if end := j.size + int64(len(data)) + markSize; end > j.room {
 		if j.fault = j.extend(end + roomStep); j.fault != nil {
@@ -175,7 +175,7 @@ func (j *Journal) write(data []byte) error {
 }
 
 // mark says that the last batch is on the disk. It is whether or not that can be
-// said, and what was left of a mark is cut off with the next batch.
+// said, and the rest of a mark is cut off with the next batch.
 func (j *Journal) mark(m mark) {
 	if _, j.fault = j.file.WriteAt(appendMark(nil, m), j.base+j.size); j.fault == nil {
 		j.size += markSize
@@ -200,7 +200,7 @@ func (j *Journal) extend(to int64) error {
 // Size is how many bytes the entries take.
 func (j *Journal) Size() int64 { return j.size }
 
-// Reset forgets all entries: somebody else has made them durable. After an error
+// Reset forgets all entries: someone else has made them durable. After an error
 // they may be there or not.
 func (j *Journal) Reset() error {
 	if j.base == 0 {
@@ -220,11 +220,11 @@ func (j *Journal) Reset() error {
 	return nil
 }
 
-// Close closes the file, and cuts off what was forgotten. What is kept elsewhere by
-// then is not to be found here for as long as nobody writes.
+// Close closes the file, and cuts off forgotten entries. Entries that are stored elsewhere by
+// then are not found here before the next write.
 func (j *Journal) Close() error {
 	var err error
-	if j.fault == nil { // what is not known stays for who opens it to look at
+	if j.fault == nil { // an unknown state stays for the next open
 		err = j.file.Truncate(j.base + j.size)
 	}
 	return errors.Join(err, j.file.Close())

@@ -14,10 +14,10 @@ type JournalEntry struct {
 	Sure bool
 }
 
-// JournalRead is what is in a journal, whole or damaged.
+// JournalRead describes a journal, whole or damaged.
 type JournalRead struct {
 	Entries []JournalEntry // whole ones
-	Holes   []Hole         // what is between them; From and To are batches
+	Holes   []Hole         // the damage between them; From and To are batches
 	Until   uint64         // the number of the entry after those that were acknowledged; 0 where no mark says it
 }
 
@@ -50,7 +50,7 @@ func ReadJournal(path string) (JournalRead, error) {
 	return JournalRead{entries, holes, last.until}, nil
 }
 
-// scan takes every frame that counts, in order, and what is missing up to the last batch
+// scan takes every frame that counts, in order, and the missing ones up to the last batch
 // that has a mark.
 func (j *Journal) scan(name string, data []byte, marked uint64) (entries []JournalEntry, frames []frame, holes []Hole) {
 	previous := frame{batch: j.first - 1, last: true}

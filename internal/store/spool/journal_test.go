@@ -34,7 +34,7 @@ func put(t *testing.T, j *Journal, entries ...string) {
 	}
 }
 
-// What was appended is there after any end, until it is reset.
+// Anything that was appended is there after any end, until it is reset.
 func TestEXT27_AJournalKeepsWhatItAcknowledged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)

@@ -43,14 +43,14 @@ type Salvaged struct {
 	Found
 	Kept   int64  `json:"kept"`             // records that the server does not have and that are as they were
 	Sealed int64  `json:"sealed"`           // records behind the loss, sealed anew behind its record
-	Lost   []Lost `json:"lost,omitempty"`   // what is missing
+	Lost   []Lost `json:"lost,omitempty"`   // the missing records
 	Record string `json:"record,omitempty"` // id of the record of the loss
 	Aside  string `json:"aside,omitempty"`  // where the damaged files are
 
 	atServer int64 // records that are kept although the server has them
 }
 
-// Lost is a loss, as it goes on record.
+// Lost is a loss, as it continues record.
 type Lost struct {
 	From  int64  `json:"from"`         // number of the first record that is missing
 	To    int64  `json:"to,omitempty"` // number of the first one behind; absent where that is not known
@@ -59,7 +59,7 @@ type Lost struct {
 	Bytes int64  `json:"bytes"` // that hold no whole record
 }
 
-// Salvage puts a folder in the place of a damaged spool that holds every whole record
+// Salvage replaces a damaged spool by a folder that holds every whole record
 // which the server does not have. Records behind a loss cannot follow records that are
 // gone: they are sealed anew, behind a record of the loss. The damaged files stay.
 func Salvage(c SalvageConfig) (Salvaged, error) {
@@ -121,8 +121,8 @@ func finishSalvage(dir string) error {
 	return syncDir(filepath.Dir(dir))
 }
 
-// rebuild returns the records that follow what the server has: those that are as they
-// were, the record of what is lost, and those behind it.
+// rebuild returns the records that follow the server's: those that are as they
+// were, the record of the loss, and those behind it.
 func (s *Salvaged) rebuild(c SalvageConfig, head evidence.Head) ([][]byte, error) {
 	var out [][]byte
 	for {
@@ -138,7 +138,7 @@ func (s *Salvaged) rebuild(c SalvageConfig, head evidence.Head) ([][]byte, error
 	if len(s.Lost) == 0 && (len(out) > 0 || head.Sequence == 0) && !c.Older {
 		return out, nil
 	}
-	// A chain goes on from its last record. Where that is at the server alone, the
+	// A chain continues from its last record. Where that is at the server alone, the
 	// record of the loss says that nothing is missing.
 	if last, ok := s.records[head.Sequence-1]; len(s.Lost) == 0 && ok && last.Hash() == head.Hash && !c.Older {
 		s.atServer = 1
@@ -159,7 +159,7 @@ func (s *Salvaged) rebuild(c SalvageConfig, head evidence.Head) ([][]byte, error
 	return out, nil
 }
 
-// lose notes what is missing of the records from one on.
+// lose notes the missing records from one on.
 func (s *Salvaged) lose(from int64, behind []int64) {
 	next := from
 	for _, n := range behind {
@@ -197,7 +197,7 @@ func (s *Salvaged) lost(from, to int64) Lost {
 	return l
 }
 
-// loss is the record of what is lost.
+// loss is the record of the lost records.
 func (s *Salvaged) loss(c SalvageConfig, behind int) (evidence.Record, error) {
 	id, err := c.NewID()
 	if err != nil {

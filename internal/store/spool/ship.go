@@ -74,7 +74,7 @@ func (s *Spool) Waiting() ([][]byte, error) {
 
 // Shipped notes that the server has every record before a sequence, and deletes
 // the segments that hold nothing else. A segment stays until one behind it has a
-// record: the chain goes on from the last record.
+// record: the chain continues from the last record.
 func (s *Spool) Shipped(next int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Spool) Shipped(next int64) error {
 		}
 		s.segments = s.segments[1:]
 	}
-	if noted != nil { // a full disk has room now; where nothing says so, more is sent again than has to be
+	if noted != nil { // a full disk has room now; without a note, more is sent again than needed
 		noted = s.note(next)
 	}
 	return noted
@@ -167,8 +167,8 @@ func (s *Spool) Ship(ctx context.Context, send Send, log *slog.Logger) {
 	}
 }
 
-// ShipRest sends what waits until nothing does, and gives up at the first error: what is
-// left is sent when the spool is opened again.
+// ShipRest sends all waiting records, and gives up at the first error: the rest
+// is sent when the spool is opened again.
 func (s *Spool) ShipRest(ctx context.Context, send Send) error {
 	for {
 		if sent, err := s.shipOnce(ctx, send); err != nil || !sent {

@@ -1,11 +1,30 @@
 // Package spool keeps the records of a remote gateway in
 // append-only files, until the server has them. A [Journal] is one such file for
-// somebody who seals by himself.
+// someone who seals by himself.
 //
 // The laws: a record that was answered is on the disk (fsync, shared by what
 // waits); the files hold one chain of one agent and one recorder, sealed and
-// signed here; what was never acknowledged may be cut off after a crash, what
-// was may not; a spool that cannot write any more writes nothing more.
+// signed here; records that were never acknowledged may be cut off after a crash,
+// acknowledged ones may not; a spool that cannot write any more writes nothing more.
+//
+// # Form
+//
+// Files are named by their first sequence. A frame has a magic number, the batch
+// number, a flag on the last of a batch, the length, a CRC-32C and the sealed
+// record. A batch is what one fsync covers, and begins only after the batch before
+// it is on the disk. So an incomplete batch at the end was never acknowledged and is
+// cut off. Damage before a later batch was acknowledged, and the spool refuses to
+// open. Segments are plain files and not bbolt, because a torn write of a list is
+// easier to explain to an auditor. The spool is not part of package evidence, which
+// opens no files.
+//
+// # Full disk
+//
+// A failed write differs from a failed sync. After a failed write the file is cut
+// back to the synced length, and the next record may be written. After a failed sync
+// the spool stops: the kernel may have dropped pages that it calls clean. Some file
+// systems (NFS, some quotas) report a full disk only at the sync, so a gateway there
+// must be restarted.
 package spool
 
 import (
@@ -39,7 +58,7 @@ type Config struct {
 	// Patience is how long a record waits for the disk; 0 for as long as it takes.
 	Patience time.Duration
 	// WentBack is called when the server lacks records that it had: it has records
-	// before has, and had those before had. nil for nobody.
+	// before has, and had those before had. It can be nil.
 	WentBack func(had, has int64)
 }
 
@@ -86,7 +105,7 @@ type request struct {
 	ctx    context.Context //nolint:containedctx // lives as long as one append
 	record evidence.Record
 	probe  bool        // it is no record
-	gone   atomic.Bool // nobody waits for it any more
+	gone   atomic.Bool // no caller waits for it any more
 	result chan result
 }
 
@@ -147,7 +166,7 @@ func (s *Spool) release() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// recover reads what is there.
+// recover reads the files.
 func (s *Spool) recover() error {
 	if err := s.chain(); err != nil {
 		return err
@@ -190,12 +209,12 @@ const endName = "end"
 
 func (s *Spool) noteEnd() error {
 	if s.fault != nil {
-		return nil // what is on the disk is not known
+		return nil // the state of the disk is unknown
 	}
 	return replace(filepath.Join(s.config.Dir, endName), []byte(strconv.FormatInt(s.head.Sequence, 10)))
 }
 
-// checkEnd compares the end of the spool with what was noted when it was closed, and
+// checkEnd compares the end of the spool with the note that was written at the close, and
 // removes the note before anything is written.
 func (s *Spool) checkEnd() error {
 	n, noted, err := readNumber(filepath.Join(s.config.Dir, endName))
@@ -255,7 +274,7 @@ func (s *Spool) recoverSegment(n int, previous frame) (frame, error) {
 		return previous, err
 	}
 	if n == 0 {
-		// What was before it is at the server: it begins wherever it begins.
+		// Earlier records are at the server, so any begin is right.
 		if f, ok := readFrame(data); ok {
 			previous = frame{batch: f.batch - 1, last: true}
 		}

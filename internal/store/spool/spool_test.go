@@ -153,7 +153,7 @@ func TestEXT27_WhatWasAnsweredIsKept(t *testing.T) {
 	if len(s.segments) != 1 {
 		t.Errorf("%d segments are kept after everything was shipped", len(s.segments))
 	}
-	// The chain goes on from what is left.
+	// The chain continues from what is left.
 	_ = s.Close()
 	s = open(t, c)
 	fill(t, s, 2)
@@ -200,7 +200,7 @@ func TestEXT27_ATornTailIsCut(t *testing.T) {
 }
 
 // TestEXT24_DamageIsNotATornTail flips bytes of records that were acknowledged:
-// nothing is cut off, nothing goes on.
+// nothing is cut off, nothing continues.
 func TestEXT24_DamageIsNotATornTail(t *testing.T) {
 	c := config(t, t.TempDir())
 	s := open(t, c)
@@ -290,7 +290,7 @@ func TestEXT27_WhatCannotBeWrittenIsRefused(t *testing.T) {
 	if !errors.Is(err, evidence.ErrNotWritten) || !strings.Contains(err.Error(), "is the server reached?") {
 		t.Errorf("beyond the limit: %v", err)
 	}
-	// It goes on when the server has them.
+	// It continues when the server has them.
 	drained(t, s, &server{})
 	fill(t, s, 1)
 	// A file that fails is not written to again.
@@ -314,7 +314,7 @@ func TestEXT27_WhatCannotBeWrittenIsRefused(t *testing.T) {
 
 func second(_ evidence.Sealed, err error) error { return err }
 
-// Shipping goes on over lost answers and over servers that are behind.
+// Shipping continues over lost answers and over servers that are behind.
 func TestEXT25_ShippingIsInOrderAndOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// syncData makes what was written durable. The length of the file has not
+// syncData makes the written bytes durable. The length of the file has not
 // changed.
 func syncData(f *os.File) error {
 	for {

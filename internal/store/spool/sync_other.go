@@ -4,5 +4,5 @@ package spool
 
 import "os"
 
-// syncData makes what was written durable.
+// syncData makes the written bytes durable.
 func syncData(f *os.File) error { return f.Sync() }

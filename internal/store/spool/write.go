@@ -21,7 +21,7 @@ func (s *Spool) Record(ctx context.Context, r evidence.Record) (evidence.Sealed,
 	return s.ask(&request{ctx: ctx, record: r, result: make(chan result, 1)})
 }
 
-// Probe writes something that nobody reads, in its turn among records, and returns when it is
+// Probe writes bytes that are never read, in its turn among records, and returns when it is
 // on the disk. It says whether records can be written.
 func (s *Spool) Probe(ctx context.Context) error {
 	_, err := s.ask(&request{ctx: ctx, probe: true, result: make(chan result, 1)})
@@ -64,7 +64,7 @@ func (s *Spool) ask(q *request) (evidence.Sealed, error) {
 
 // late is the error of a record that the disk may still take.
 func (q *request) late() error {
-	q.gone.Store(true) // what is not written yet is not written any more
+	q.gone.Store(true) // waiting records are not written any more
 	written := make(chan error, 1)
 	go func() { written <- (<-q.result).err }()
 	return &evidence.LateError{Result: written}
@@ -151,9 +151,9 @@ func (s *Spool) seal(head evidence.Head, q *request) (evidence.Sealed, error) {
 	return sealed, err
 }
 
-// append makes records durable. What of them a full disk took is cut off again: what
-// is before it was synced, and nobody was told of what is behind. After anything else
-// that failed nobody knows what is on the disk, so that nothing is written any more
+// append makes records durable. A part that a full disk took is cut off again: all
+// before it was synced, and nothing behind it was acknowledged. After any other
+// failure the state of the disk is unknown, so that nothing is written any more
 // until the spool is opened anew.
 func (s *Spool) append(payloads [][]byte) error {
 	if s.fault != nil || len(payloads) == 0 {
@@ -191,7 +191,7 @@ func (s *Spool) append(payloads [][]byte) error {
 	return nil
 }
 
-// took notes what is on the disk.
+// took notes the records on the disk.
 func (s *Spool) took(records, size int, head evidence.Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +203,7 @@ func (s *Spool) took(records, size int, head evidence.Head) {
 }
 
 // mark says that the last batch is on the disk. It is whether or not there is room to
-// say so; what is left of a mark that is not whole is cut off.
+// say so; an incomplete mark is cut off.
 func (s *Spool) mark(file *os.File) {
 	data := appendMark(nil, mark{s.batch, uint64(s.head.Sequence)})
 	if _, err := file.Write(data); err != nil {
@@ -217,7 +217,7 @@ func (s *Spool) mark(file *os.File) {
 	s.segments[len(s.segments)-1].size += int64(len(data))
 }
 
-// cutBack cuts a file back to what is known of it, which was synced.
+// cutBack cuts a file back to its synced length.
 func (s *Spool) cutBack(file *os.File) error {
 	s.mu.Lock()
 	size := s.segments[len(s.segments)-1].size

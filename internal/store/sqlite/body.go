@@ -17,7 +17,7 @@ func (t *transaction) putBodies() error {
 }
 
 // Scrub implements [issuer.Store]. Pages as they were before stand in the
-// write-ahead log until it is copied into the file and cut off, for which nobody
+// write-ahead log until it is copied into the file and cut off, for which no reader
 // may read an older state.
 func (s *Store) Scrub(ctx context.Context) (bool, error) {
 	var busy, frames, copied int

@@ -42,7 +42,7 @@ func (t *transaction) Append(record evidence.Record) (evidence.Sealed, error) {
 
 // unused refuses the id of a record that is in the log, or waits in this batch.
 // Where the records of the batch go straight into the file, which refuses by
-// itself, it looks only when it has to be careful.
+// itself, it looks only when it must be careful.
 func (t *transaction) unused(id string) error {
 	if t.entered && !t.care.ids {
 		return nil

@@ -44,7 +44,7 @@ func modeOf(t *testing.T, s *Store, agent string) (mode string) {
 
 // On a disk that takes nothing more the action does not happen: SQLite's own
 // page limit gives the same SQLITE_FULL as the file system. When there is room
-// again, the store goes on, and its evidence is whole.
+// again, the store continues, and its evidence is whole.
 func TestEXT27_OnAFullDiskNothingHappens(t *testing.T) {
 	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
 	s := openStore(t, f.config)
@@ -75,7 +75,7 @@ func TestEXT27_OnAFullDiskNothingHappens(t *testing.T) {
 	}
 }
 
-// A change that goes on after the disk was full, whose transaction SQLite has ended,
+// A change that continues after the disk was full, whose transaction SQLite has ended,
 // leaves nothing in the file.
 func TestEXT27_NothingIsWrittenBehindATransaction(t *testing.T) {
 	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))

@@ -24,7 +24,7 @@ func (t *transaction) AppendSealed(sealed evidence.Sealed) (next int64, err erro
 	return head.Sequence + 1, nil
 }
 
-// headOfSealed is where a chain goes on that its recorder seals by itself. One
+// headOfSealed is where a chain continues that its recorder seals. One
 // that is new here has the id that the recorder gave it.
 func (t *transaction) headOfSealed(name rows.Chain, id evidence.ChainID) (evidence.Head, error) {
 	if err := t.loadTail(); err != nil {

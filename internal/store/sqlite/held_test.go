@@ -95,7 +95,7 @@ func named(t *testing.T, s *Store, want map[string]bool) {
 	}
 }
 
-// A file of the first schema goes on with what it has.
+// A file of the first schema continues with what it has.
 func TestTheFirstSchemaIsBroughtUpToDate(t *testing.T) {
 	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
 	db, err := sql.Open("sqlite", "file:"+f.config.Path)

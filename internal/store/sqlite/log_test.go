@@ -47,7 +47,7 @@ func (f fixture) wantLog(t *testing.T, s *Store, records, chains int) {
 	}
 }
 
-// A chain goes on from its last record, whether that is noted in the row of the
+// A chain continues from its last record, whether that is noted in the row of the
 // chain or has been written since, and whether the writer remembers it or not.
 func TestEXT22_ChainsGoOnAfterAStart(t *testing.T) {
 	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
@@ -171,7 +171,7 @@ func TestEXT27_AnIDThatIsUsedFailsItsChangeAlone(t *testing.T) {
 	f.wantLog(t, s, 5, 1)
 }
 
-// A file of the schema before goes on with its chains and its tree, byte for
+// A file of the schema before continues with its chains and its tree, byte for
 // byte, and can be given back to the program before.
 func TestTheLogOfTheThirdSchemaGoesOn(t *testing.T) {
 	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))

@@ -39,7 +39,7 @@ func (t *transaction) ArchivePeriod(p issuer.Period) error {
 	return nil
 }
 
-// keepHeads remembers where the chains go on whose last record is before a place.
+// keepHeads remembers where the chains continue whose last record is before a place.
 func (t *transaction) keepHeads(before int64) error {
 	if err := t.loadTail(); err != nil {
 		return err

@@ -29,7 +29,7 @@ type Salvaged struct {
 }
 
 // Salvage has the file of a store take in every whole record of a damaged journal. A
-// record of what is lost comes in the place of the damage; those behind it are sealed
+// record of the loss replaces the damage; those behind it are sealed
 // anew, since they cannot follow records that are gone. The damaged journal stays.
 func Salvage(ctx context.Context, c Config, recorder string, now time.Time, newID func() (string, error)) (Salvaged, error) {
 	var done Salvaged

@@ -33,7 +33,7 @@ func Schema(ctx context.Context, path string) (has, wants int64, err error) {
 	return has, wants, nil
 }
 
-// Migrate brings a file up to date that nobody has open, as [Open] does.
+// Migrate brings a closed file up to date, as [Open] does.
 func Migrate(ctx context.Context, path string) (err error) {
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("sqlite: %w", err)

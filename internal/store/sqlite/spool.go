@@ -76,7 +76,7 @@ func (k *ids) use(id string) {
 	k.now[id] = struct{}{}
 }
 
-// openSpool opens the journal and has the file take in what is in it.
+// openSpool opens the journal and has the file take in its records.
 func (s *Store) openSpool(ctx context.Context) error {
 	journal, entries, err := spool.OpenJournal(s.config.Path + spoolSuffix)
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *Store) settle(ctx context.Context) error {
 			return fmt.Errorf("sqlite: records that are on the disk are not in the store yet: %w", err)
 		}
 		if took == 0 {
-			return nil // somebody else was first
+			return nil // another goroutine was first
 		}
 		n -= took
 	}
@@ -247,7 +247,7 @@ func (s *Store) settle(ctx context.Context) error {
 func (s *Store) takeSome(ctx context.Context) (int, error) {
 	s.filing.Lock()
 	defer s.filing.Unlock()
-	// What is begun for one reader is of use to all, whoever gives up.
+	// A look that is begun for one reader serves all, regardless of who gives up.
 	t := s.transaction(context.WithoutCancel(ctx), care{})
 	t.polite = true
 	err := t.begin(maxTaken)
@@ -257,9 +257,9 @@ func (s *Store) takeSome(ctx context.Context) (int, error) {
 	return t.taken, t.end(err)
 }
 
-// giveWay lets calls go on that came meanwhile, unless the writer waits for the file
+// giveWay lets calls continue that came meanwhile, unless the writer waits for the file
 // and they for it: to take in some hundred records at once takes milliseconds, and
-// nobody would have the processor for as long.
+// all others would wait for the processor.
 func (t *transaction) giveWay() {
 	if t.polite && t.store.wanted.Load() == 0 {
 		runtime.Gosched()

@@ -43,7 +43,7 @@ func ahead(t *testing.T, s *Store, from, to int) (free func()) {
 	return s.filing.Unlock
 }
 
-// Whoever asks for records gets every one that was acknowledged.
+// Anyone who asks for records gets every one that was acknowledged.
 func TestEXT25_WhatIsAheadOfTheFileIsSeen(t *testing.T) {
 	for name, seen := range map[string]func(s *Store) error{
 		"record": func(s *Store) error {
@@ -164,8 +164,8 @@ func (f fixture) crash(t *testing.T, names ...string) fixture {
 	return to
 }
 
-// What was acknowledged ahead of the file is taken in at the next start, and the
-// chain goes on from it.
+// Anything that was acknowledged ahead of the file is taken in at the next start, and the
+// chain continues from it.
 func TestEXT27_WhatIsAheadIsTakenInAtTheStart(t *testing.T) {
 	f := spooling(t)
 	s := openStore(t, f.config)

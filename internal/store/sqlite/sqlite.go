@@ -6,6 +6,44 @@
 // checkpoint and commits with synchronous FULL: a change that was answered is on the
 // disk, with its record, its leaf and a checkpoint over it. With [Config.Spool],
 // records that come without anything else are on the disk ahead of the file.
+//
+// # One index
+//
+// A record must cost no more than a row of a plain table, because every action waits
+// for it. So the table of records has one index, on the id, which is a ULID and
+// grows at its end. Queries read records newest first and search their bytes:
+// canonical JSON has one spelling for a member. More indexes would cost six texts
+// and up to eight pages for every record. The end of a chain is stored every 4,096
+// records; a start reads the records behind it. A batch fails with its first
+// repeated id, and its changes run again. A change can therefore run twice and must
+// set all that it sets anew.
+//
+// # Journal
+//
+// With [Config.Spool], a batch that only appends is acknowledged after one fsync of
+// a journal beside the file. The file takes such records in about 100 ms later, and
+// always before a change of anything else and before a read. So readers see every
+// acknowledged record, and state never commits before earlier records. The writer
+// alone appends to the chain, so server and gateway share one recorder. At most
+// 16,384 records or 64 MiB wait; then every batch goes through the file. The journal
+// grows by 1 MiB of zeros, because writing into existing room costs the disk half.
+// At a start the file takes in the journal first. The store does not open if the
+// journal does not follow the file, or is damaged before its last batch.
+//
+// # Giving way
+//
+// Calls wait for the journal, not for the file. While the file takes records in, it
+// therefore lets other goroutines run between statements, unless the writer waits
+// for the file. The write-ahead log is copied in pieces of about a hundred pages.
+//
+// # Savepoints
+//
+// A batch begins without savepoints, because with them SQLite copies every page that
+// is written. If a change fails after it has written, the batch is rolled back and
+// runs again with savepoints, and so do the next 64 batches. If SQLite may have
+// ended the transaction (disk full, I/O error, no memory, busy, interrupted), no
+// change of the batch continues. [Store.View] has up to 8 connections with compiled
+// statements, because compiling took a tenth of a registration.
 package sqlite
 
 import (
@@ -47,14 +85,14 @@ type Config struct {
 	// of the store may be signed by the one before.
 	Replaced bool
 	// Committed is told of every commit how many changes shared it and how long
-	// it took to be on the disk; nil for nobody. It needs Now.
+	// it took to be on the disk. It can be nil, and needs Now.
 	Committed func(changes int, took time.Duration)
 	Now       func() time.Time
 	// Spool says that records which come without anything else go into a journal
 	// beside the file first, from which the file takes them in behind.
 	Spool bool
 	// Behind is told why records that are in the journal could not be taken in,
-	// each time that this was tried; nil for nobody.
+	// each time that this was tried. It can be nil.
 	Behind func(error)
 	// Patience is how long a change waits for its turn and for a file that another
 	// process has locked; 5 s where it is 0.
@@ -73,13 +111,13 @@ type Store struct {
 	writes *sql.DB
 	conn   *sql.Conn // the only one of writes
 
-	copies *sql.DB       // copies what was committed from the log into the file, beside the writer
+	copies *sql.DB       // copies commits from the log into the file, beside the writer
 	copy   chan struct{} // one when there is enough to copy; closed when there will be no more
 	copied chan struct{} // closed when nothing is copied any more
 
 	statements *statements // of conn; for the writer alone once Open is done
 
-	filing  sync.Mutex   // held by whoever has a transaction of conn; guards tail, commits, busy, room
+	filing  sync.Mutex   // held by the owner of a transaction of conn; guards tail, commits, busy, room
 	wanted  atomic.Int32 // how many batches of changes wait for filing
 	tail    tail
 	commits int

@@ -57,7 +57,7 @@ var tables = []struct{ name, columns, query string }{
 }
 
 // Tables gives everything that the store has to take, table by table, as rows of
-// another store's columns: texts, numbers and bytes. Nobody may write meanwhile.
+// another store's columns: texts, numbers and bytes. No writer may run meanwhile.
 func (s *Store) Tables(ctx context.Context, take func(name, columns string, rows iter.Seq2[[]any, error]) error) error {
 	if err := s.settle(ctx); err != nil {
 		return err

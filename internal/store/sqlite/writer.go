@@ -46,7 +46,7 @@ func (s *Store) update(ctx context.Context, run func(*transaction) error) error 
 		return s.inTime(result)
 	}
 	// From here on the change may commit, so its true result is awaited even
-	// when the caller has gone: nobody is told "no" for what happened.
+	// when the caller has gone: a change that happened must not be answered with "no".
 	return <-result
 }
 
@@ -63,7 +63,7 @@ func (s *Store) inTime(result <-chan error) error {
 	}
 }
 
-// Probe writes something that nobody reads, as a change that waits for its turn, and returns
+// Probe writes a row that is never read, as a change that waits for its turn, and returns
 // when it is on the disk. It says whether calls can be recorded.
 func (s *Store) Probe(ctx context.Context) error {
 	return s.update(issuer.InTime(ctx), func(t *transaction) error {
@@ -105,7 +105,7 @@ func (s *Store) write() {
 	}
 }
 
-// copyLog copies the write-ahead log into the file while the writer goes on,
+// copyLog copies the write-ahead log into the file while the writer continues,
 // which it would otherwise do itself, all at once, with everybody waiting. Where
 // this fails the writer still does so when the log has its full length, which is
 // also where the log begins anew.
@@ -245,12 +245,12 @@ type transaction struct {
 	used    map[string]struct{} // ids of records of the batch
 	first   int64               // place of the first of pending in the log
 	pending []evidence.Sealed   // records of the batch, in the order of the log
-	taken   int                 // of pending, at its beginning, what waited for the file
-	signed  int                 // of pending, at its beginning, what is signed as it will be
+	taken   int                 // of pending, at its beginning, those that waited for the file
+	signed  int                 // of pending, at its beginning, those that are finally signed
 	grown   []tlog.Hash         // hashes that the batch adds to the tree
 	noted   int64               // what the tail's becomes
-	until   time.Time           // when whoever waits for it gives up
-	polite  bool                // nobody who answers calls waits for the batch
+	until   time.Time           // when its waiting caller gives up
+	polite  bool                // no call waits for the batch
 	care    care
 	settled bool // rows of the chains are brought up to date with this batch
 	saved   bool // the change under way has written to the file, behind a savepoint where there are any
@@ -315,11 +315,11 @@ func (t *transaction) begin(limit int) error {
 	return t.put(waiting, t.first)
 }
 
-// politeWait is how long the file is waited for where nobody waits for the batch, since it
+// politeWait is how long the file is waited for if no call waits for the batch, since it
 // is kept from others for as long.
 const politeWait = 500 * time.Millisecond
 
-// patience has SQLite wait for a file that is locked for as long as somebody waits.
+// patience has SQLite wait for a file that is locked for as long as someone waits.
 func (t *transaction) patience() error {
 	wait := politeWait
 	if !t.polite && !t.until.IsZero() {
@@ -362,9 +362,9 @@ func (t *transaction) end(err error) error {
 		_, err = t.raw.ExecContext(t.ctx, "COMMIT")
 	}
 	if err != nil {
-		s.tail = tail{} // what is known of the file is read anew
+		s.tail = tail{} // the state of the file is read anew
 		_, rollback := t.raw.ExecContext(t.ctx, "ROLLBACK")
-		// A transaction that SQLite has ended by itself cannot be ended again.
+		// A transaction that SQLite has ended cannot be ended again.
 		_ = rollback
 		return err
 	}

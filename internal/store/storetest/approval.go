@@ -95,7 +95,7 @@ func messages(t *testing.T, place Place) {
 	}
 }
 
-// oneMessage compares a message with what was put, and looks for one that is gone.
+// oneMessage compares a message with the stored one, and looks for one that is gone.
 func oneMessage(t *testing.T, r approval.Reader, want approval.Message, gone string) error {
 	t.Helper()
 	got, err := r.Message(want.ID)
@@ -108,7 +108,7 @@ func oneMessage(t *testing.T, r approval.Reader, want approval.Message, gone str
 	return err
 }
 
-// outbox is what waits to be delivered at noon, what was given up, and how many.
+// outbox has the messages due at noon, the given-up ones, and their number.
 func outbox(t *testing.T, s Store) (due, dead []string, n map[string]approval.MessageCount) {
 	t.Helper()
 	err := s.ViewApprovals(t.Context(), func(r approval.Reader) error {

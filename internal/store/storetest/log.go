@@ -33,7 +33,7 @@ func appendOne(t *testing.T, s Store, r evidence.Record) error {
 	return s.Update(t.Context(), func(tx issuer.Tx) error { _, err := tx.Append(r); return err })
 }
 
-// What is looked for is the record's own member, not an argument's.
+// The search looks for the record's own member, not an argument's.
 func recordsAreSelectedByTheirMembers(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)
 	own := record("rec_own")

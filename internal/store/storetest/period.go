@@ -15,7 +15,7 @@ import (
 // closed closes a period and returns it with its bundle.
 func (f fixture) closed(t *testing.T, s Store) (p issuer.Period, bundle []byte) {
 	t.Helper()
-	if _, err := s.Records(t.Context()); err != nil { // has a journal taken in: a period ends in what is in the tree
+	if _, err := s.Records(t.Context()); err != nil { // has a journal taken in: a period ends at the tree
 		t.Fatal(err)
 	}
 	err := s.Update(t.Context(), func(tx issuer.Tx) (err error) {
@@ -56,9 +56,9 @@ func archived(t *testing.T, s Store, p issuer.Period) {
 	}
 }
 
-// Chains go on from what was archived, those that rested too, whether the writer
-// remembers where they end or has to read it; and what was archived holds together
-// with what is here.
+// Chains continue from the archived records, also those that rested, whether the writer
+// remembers where they end or must read it; and the archive holds together
+// with the store.
 func chainsGoOnBehindAnArchive(t *testing.T, place Place) {
 	f := newFixture(t, place)
 	s := f.open(t)
@@ -104,7 +104,7 @@ func chainsGoOnBehindAnArchive(t *testing.T, place Place) {
 	}
 }
 
-// What was archived is not found, and what asks for it says so.
+// An archived record is not found, and the error says so.
 func whatWasArchivedIsElsewhere(t *testing.T, place Place) {
 	f := newFixture(t, place)
 	s := f.open(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// What is public of the log is that of its tree, also after a start; a bundle under
+// The public log is that of its tree, also after a start; a bundle under
 // an earlier checkpoint ends where that does.
 func whatIsPublicOfTheLog(t *testing.T, place Place) {
 	f := newFixture(t, place)

@@ -56,8 +56,8 @@ func walk(t *testing.T, s Store, q issuer.RecordQuery) (ids []string, pages int)
 	}
 }
 
-// Every page looks at so many records and has so many; together they are what is
-// selected, in the order of the log, with nothing twice.
+// Every page looks at so many records and has so many; together they are the
+// selection, in the order of the log, with nothing twice.
 func recordsInPages(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)
 	var all, rare []string

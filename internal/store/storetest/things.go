@@ -123,7 +123,7 @@ func gatewaysAndTheirTokens(t *testing.T, place Place) {
 	}
 }
 
-// sealedRecordsGoOnOrAreRefused: a recorder's own chain goes on in order; the same
+// sealedRecordsGoOnOrAreRefused: a recorder's own chain continues in order; the same
 // record again is none, and every other one is refused.
 func sealedRecordsGoOnOrAreRefused(t *testing.T, place Place) {
 	f := newFixture(t, place)
@@ -166,7 +166,7 @@ func sealedRecordsGoOnOrAreRefused(t *testing.T, place Place) {
 
 // outcomesOfTheirOwnChainOnce: of what a recorder seals itself, an outcome is taken
 // where it follows its decision in one chain, and a second one where it says the same.
-// What is refused leaves nothing behind.
+// Anything that is refused leaves nothing behind.
 func outcomesOfTheirOwnChainOnce(t *testing.T, place Place) {
 	f := newFixture(t, place)
 	s := f.open(t)
@@ -334,7 +334,7 @@ func hostsAndAgents(t *testing.T, place Place) {
 	}
 }
 
-// accountsOfPeople holds what was put about people to what is there.
+// accountsOfPeople compares the stored accounts with the expected ones.
 func accountsOfPeople(t *testing.T, tx provider.Tx) error {
 	t.Helper()
 	alice, err := tx.Account("alice")

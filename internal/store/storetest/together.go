@@ -87,7 +87,7 @@ func anIDThatIsUsedFailsItsChangeAlone(t *testing.T, place Place) {
 }
 
 // aFailedStatementIsItsChangesAlone: a change that the database refuses a statement
-// takes nobody with it, and what it did before is undone.
+// affects no other change, and its earlier writes are undone.
 func aFailedStatementIsItsChangesAlone(t *testing.T, place Place) {
 	f := newFixture(t, place)
 	s := f.open(t)
@@ -230,7 +230,7 @@ func twoChangesOfOneThingAreOneAfterTheOther(t *testing.T, place Place) {
 	}
 }
 
-// aViewIsOneState: what is written meanwhile is not seen.
+// aViewIsOneState: later writes are not seen.
 func aViewIsOneState(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)
 	put(t, s, capability("cap_1"))

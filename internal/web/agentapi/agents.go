@@ -266,7 +266,7 @@ func (a *API) status(r *http.Request) (answer, error) {
 	return answer{body: a.detailed(out)}, nil
 }
 
-// waits reports whether somebody has yet to answer about an agent.
+// waits reports whether someone has yet to answer about an agent.
 func waits(s provider.Standing) bool {
 	return s.Status == agentauth.Pending || slices.ContainsFunc(s.Grants, func(g provider.Grant) bool { return g.Status == agentauth.Pending })
 }

@@ -165,7 +165,7 @@ func (a *API) reply(w http.ResponseWriter, out answer) {
 	_ = json.NewEncoder(w).Encode(out.body) // the client has gone: there is no caller to tell
 }
 
-// refuse answers with an error in the protocol's form (AAP-F1). What is no refusal
+// refuse answers with an error in the protocol's form (AAP-F1). Anything that is no refusal
 // of ours is not told to the caller, but to the log.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var e *agentauth.Error
@@ -291,7 +291,7 @@ func received(r *http.Request) ([]byte, powerbox.Value, error) {
 }
 
 // asJSON refuses a body that says it is something else than JSON in UTF-8, or in
-// another coding: somebody could read it differently (ATK-29, ATK-30).
+// another coding: someone could read it differently (ATK-29, ATK-30).
 func asJSON(h http.Header) error {
 	for _, coding := range h.Values("Content-Encoding") {
 		if coding != "" && coding != "identity" {

@@ -226,7 +226,7 @@ func (a *API) part(r *http.Request, s provider.Session, id string, v powerbox.Va
 		err = done.Failed
 	}
 	if err == nil && done.Stream != nil {
-		_ = done.Stream.Close()                                                              // nobody reads it
+		_ = done.Stream.Close()                                                              // it is not read
 		err = cmp.Or(a.config.Provider.Ended(r.Context(), &done, evidence.Partial, "batch"), // the service was asked
 			error(agentauth.Errorf(agentauth.CodeInvalidRequest, "a stream cannot come in a batch; execute it alone")))
 	}

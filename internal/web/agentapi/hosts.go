@@ -9,7 +9,7 @@ import (
 )
 
 // claim answers the reference's POST /agent/claim (AAP-D9, AAP-U3): the host of an
-// autonomous agent asks for somebody to take over.
+// autonomous agent asks for someone to take over.
 func (a *API) claim(r *http.Request) (answer, error) {
 	s, v, agent, err := a.named(r)
 	if err != nil {

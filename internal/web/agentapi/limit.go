@@ -36,7 +36,7 @@ type Limits struct {
 type limiter struct {
 	limits    Limits
 	now       func() time.Time
-	strangers bucket.Table // by address, and by keys that nobody has approved
+	strangers bucket.Table // by address, and by keys that no person has approved
 	known     bucket.Table // by agent, host and user
 }
 
@@ -80,7 +80,7 @@ func (l *limiter) unknown(r *http.Request) error {
 // register: a set can be published a little late.
 const fetchesEach = 4
 
-// fetch takes one fetch of a key set at a URL that somebody unknown named, whatever
+// fetch takes one fetch of a key set at a URL that someone unknown named, whatever
 // comes of it.
 func (l *limiter) fetch(r *http.Request) error {
 	return l.per(&l.strangers, time.Hour, "keys "+peer.Of(r).Network(), fetchesEach*l.limits.Unknown)
@@ -150,7 +150,7 @@ func (l *limiter) execution(agent, host, user, capability string) error {
 	return l.per(&l.known, time.Minute, "user "+user, l.limits.User)
 }
 
-// pollsAtOnce is how often somebody can look at what waits before the interval
+// pollsAtOnce is how often someone can look at what waits before the interval
 // counts.
 const pollsAtOnce = 5
 

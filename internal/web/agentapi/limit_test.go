@@ -64,7 +64,7 @@ func from(address string) *http.Request {
 	return &http.Request{RemoteAddr: net.JoinHostPort(address, "1234")}
 }
 
-// TestAAPF3_Networks: whoever has a network of IPv6 has one limit, whatever addresses
+// TestAAPF3_Networks: anyone who has a network of IPv6 has one limit, whatever addresses
 // it sends from.
 func TestAAPF3_Networks(t *testing.T) {
 	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
@@ -88,8 +88,8 @@ func TestAAPF3_Networks(t *testing.T) {
 	}
 }
 
-// TestAAPF3_StrangersTakeNoRoom: whoever has very many addresses fills the memory of
-// limits with them and locks nobody out: neither those who are known nor somebody else
+// TestAAPF3_StrangersTakeNoRoom: anyone who has very many addresses fills the memory of
+// limits with them and locks nobody out: neither those who are known nor someone else
 // who is new; and what was used up stays so.
 func TestAAPF3_StrangersTakeNoRoom(t *testing.T) {
 	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
@@ -144,7 +144,7 @@ func TestAAPI3_OpenIntrospection(t *testing.T) {
 	}
 }
 
-// TestAAPS3_Polls: whoever looks more often than the interval is told to wait.
+// TestAAPS3_Polls: anyone who looks more often than the interval is told to wait.
 func TestAAPS3_Polls(t *testing.T) {
 	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
 	l := newLimiter(Limits{}, func() time.Time { return now })

@@ -102,7 +102,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// told is how a request stands, and every grant of its agent, for whoever has its
+// told is how a request stands, and every grant of its agent, for anyone who has its
 // address: no constraints, no words of people, and nobody's name.
 func (a *API) told(s provider.Standing, q provider.Question) map[string]any {
 	grants := []grantBody{}

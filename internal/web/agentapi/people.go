@@ -46,7 +46,7 @@ type People struct {
 	// Who says who a person is by the session of a request.
 	Who func(*http.Request) (people.Claim, error)
 	// Dev reports whether there is a built-in user of a name; nil outside of
-	// experiments. Whoever is on this machine can be one, without a session.
+	// experiments. Anyone who is on this machine can be one, without a session.
 	Dev       func(name string) bool
 	BodyLimit int64
 	Log       *slog.Logger
@@ -233,7 +233,7 @@ func (p *People) question(q provider.Question) any {
 	return out
 }
 
-// answer reads a person's word: what is not named is denied, and with neither deny
+// answer reads a person's word: anything that is not named is denied, and with neither deny
 // nor only everything is approved.
 func (p *People) answer(r *http.Request, who provider.Person, v powerbox.Value) (any, error) {
 	q, err := p.find(r, who)

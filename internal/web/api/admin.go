@@ -56,7 +56,7 @@ type Admin struct {
 	AsksTrust bool
 	People    People // nil where nobody logs in
 	Outbox    Outbox // nil where no webhooks are told anything
-	// Unrecorded returns how many calls went on without a record that the evidence
+	// Unrecorded returns how many calls continued without a record that the evidence
 	// does not tell of yet, by agent.
 	Unrecorded func() map[string]int64
 	// Reload reads the configuration again, by the word of an operator.
@@ -82,7 +82,7 @@ type AgentStatus struct {
 	Canary int        `json:"canary"`
 	Rules  []ModeRule `json:"rules,omitempty"`
 	Set    bool       `json:"set,omitempty"` // whether an operator set the mode
-	// Degraded says what goes on while records cannot be written, "" for nothing;
+	// Degraded says what continues while records cannot be written, "" for nothing;
 	// Unrecorded how many calls did of which the evidence does not tell yet.
 	Degraded   string `json:"degraded,omitempty"`
 	Unrecorded int64  `json:"unrecorded,omitempty"`

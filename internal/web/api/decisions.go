@@ -121,7 +121,7 @@ type pendingOutcome struct {
 	until   time.Time
 }
 
-// Bounds of what is kept for outcomes. What is not told in time has none, as
+// Bounds of what is kept for outcomes. Anything that is not told in time has none, as
 // after a crash.
 const (
 	maxPending  = 1 << 14
@@ -176,7 +176,7 @@ func (d *Decisions) serve(w http.ResponseWriter, r *http.Request, do func(contex
 	return do(r.Context(), guard, v)
 }
 
-// guard returns who asks, nil for nobody who may.
+// guard returns who asks, or nil who may.
 func (d *Decisions) guard(r *http.Request) *Guard {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	var found *Guard
@@ -197,7 +197,7 @@ type decision struct {
 // decisionContext says why, in our words.
 type decisionContext struct {
 	ID string `json:"id,omitempty"` // of the record
-	// Text is one sentence for whoever was refused; of a scope that is exceeded, the
+	// Text is one sentence for the one who was refused; of a scope that is exceeded, the
 	// text of GATE-3.
 	Text     string           `json:"text,omitempty"`
 	Origin   string           `json:"origin,omitempty"`
@@ -206,8 +206,8 @@ type decisionContext struct {
 	Allowed  []string         `json:"allowed,omitempty"`
 	Missing  []string         `json:"missing,omitempty"`
 	Reasons  []decisionReason `json:"reasons,omitempty"`
-	// Skills are those that what the call goes on under names, and Authority is that
-	// itself, for a question that wants it. Ambient says that it goes on under nothing:
+	// Skills are those that what the call continues under names, and Authority is that
+	// itself, for a question that wants it. Ambient says that it continues under nothing:
 	// whatever the target permits.
 	Skills     []string        `json:"skills,omitempty"`
 	Authority  json.RawMessage `json:"authority,omitempty"`
@@ -458,7 +458,7 @@ func try(call *gate.Call, op powerbox.Operation, arguments powerbox.Value) error
 }
 
 // by says whose attempt it is: a calling agent that the guard speaks for, a user,
-// or whoever holds the capability that is shown.
+// or anyone who holds the capability that is shown.
 func (d *Decisions) by(call *gate.Call, g *Guard, agent Guarded, e evaluation) error {
 	refuse := func() error {
 		call.Refused = append(call.Refused, gate.Reason{Code: codeNotSpokenFor, Link: -1, Message: fmt.Sprintf("guard %s may not ask about %s %.128q", g.Name, e.Subject.Type, e.Subject.ID)})
@@ -522,7 +522,7 @@ func (d *Decisions) byUser(call *gate.Call, agent Guarded, e evaluation) error {
 }
 
 // present takes in the capability that was shown to the guard, and what its proof
-// has to be about.
+// must be about.
 func present(call *gate.Call, shown powerbox.Value) error {
 	chain, err := textsOf(shown, "chain")
 	if err != nil || len(chain) == 0 {

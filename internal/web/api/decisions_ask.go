@@ -20,7 +20,7 @@ import (
 // Approvals asks people about attempts of guards, and keeps what they said.
 type Approvals interface {
 	// Find returns the newest question about an attempt, while it counts; false where
-	// people have to be asked.
+	// people must be asked.
 	Find(ctx context.Context, a GuardAttempt) (GuardAnswer, bool, error)
 	// Ask asks people, once. An [*issuer.Refusal] says why it cannot.
 	Ask(ctx context.Context, a GuardAttempt) (GuardAnswer, error)
@@ -224,7 +224,7 @@ func digestOf(g *Guard, e evaluation, call *gate.Call) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
-// neededBy is the part of what a call goes on under that it needs. The arguments are not
+// neededBy is the part of what a call continues under that it needs. The arguments are not
 // in it: the digest says which they are.
 func neededBy(v gate.Verdict, call *gate.Call) (powerbox.Authority, error) {
 	under := v.Under

@@ -48,8 +48,8 @@ func (e Events) outside(r issuer.Revocation) feed.Event {
 	return out
 }
 
-// Feed serves the feed to whoever may follow it, for as long as the context
-// that may returns. What it says is signed, so that it can go on through anybody;
+// Feed serves the feed to anyone who may follow it, for as long as the context
+// that may returns. What it says is signed, so that it can continue through anybody;
 // who may have it from us is another matter.
 func Feed(p *feed.Publisher, may func(*http.Request) (context.Context, bool)) http.Handler {
 	handler := p.Handler()

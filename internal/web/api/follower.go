@@ -73,7 +73,7 @@ func (f *Follower) CatchUp(ctx context.Context) error {
 	}
 }
 
-// run looks for as long as somebody waits for it.
+// run looks for as long as someone waits for it.
 func (f *Follower) run() {
 	for {
 		f.mu.Lock()

@@ -67,7 +67,7 @@ func TestEXT16_WithoutTheStoreNothingIsAnswered(t *testing.T) {
 	}
 }
 
-// Whoever asks gets a look that began after it asked, and many share one.
+// Anyone who asks gets a look that began after it asked, and many share one.
 func TestAFollowerLooksForAll(t *testing.T) {
 	store := &sharedStub{}
 	var taken atomic.Int64

@@ -45,7 +45,7 @@ func (r Replays) UseFor(_ bool, id string, until, now time.Time) (bool, error) {
 }
 
 // Fresh implements identity.Replay. After an error, as in a failover of the database,
-// id may be used up without anybody having been let in with it: whoever made it makes
+// id may be used up without anybody having been let in with it: the one who made it makes
 // a new one.
 func (r Replays) Fresh(id string, until, now time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)

@@ -71,7 +71,7 @@ func (u *unwritten) Record(context.Context, evidence.Record) (evidence.Sealed, e
 }
 
 // EXT-25: an outcome that could not be recorded can be told again, by the guard whose
-// attempt it is, and whoever told it has gone meanwhile.
+// attempt it is, and the one who told it has gone meanwhile.
 func TestEXT25_AnOutcomeIsNotLost(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -12,7 +12,7 @@ import (
 // The times of a rotation (EXT-34).
 const (
 	// keyLead is how long a new key is published before it signs: those who keep
-	// the key set keep it for a minute, and gateways apart ask every two seconds.
+	// the key set keep it for a minute, and remote gateways ask every two seconds.
 	keyLead = 90 * time.Second
 	// maxGrace is for how long a key that is not in use any more can be accepted.
 	maxGrace = 90 * 24 * time.Hour

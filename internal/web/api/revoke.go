@@ -145,7 +145,7 @@ const (
 	maxVersion = 128
 )
 
-// tell has other nodes know what a gateway said. Whoever misses it waits for the
+// tell has other nodes know what a gateway said. Anyone who misses it waits for the
 // gateway's lease.
 func (g *Gateways) tell(id string, r report) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
@@ -188,7 +188,7 @@ func (g *Gateways) gather(ctx context.Context) error {
 // Reached is where an event of the feed has come (EXT-16).
 type Reached struct {
 	Sequence int64 `json:"sequence"`
-	// Reads is until when gateways whose lease is over go on with reads all the
+	// Reads is until when gateways whose lease is over continue with reads all the
 	// same, since an operator has extended it; absent where nobody has.
 	Reads *time.Time `json:"reads,omitempty"`
 	// Done says that nobody is waited for: each gateway has it or denies.

@@ -9,7 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
-// Whoever has not said that it has an event is waited for until its lease is
+// Anyone who has not said that it has an event is waited for until its lease is
 // over, by what it says of the lease within what a lease can be.
 func TestEXT16_WhoeverIsSilentIsWaitedFor(t *testing.T) {
 	now := noon
@@ -53,7 +53,7 @@ func TestEXT16_WhoeverIsSilentIsWaitedFor(t *testing.T) {
 			t.Errorf("EXT-16 the lease of %s is over at %v", one.ID, one.Over)
 		}
 	}
-	// An extension lets reads go on, which is said.
+	// An extension lets reads continue, which is said.
 	until := noon.Add(time.Minute)
 	if r := g.reached(7, noon, until); r.Reads == nil || !r.Reads.Equal(until) {
 		t.Errorf("EXT-16 with an extension: %+v", r)

@@ -34,7 +34,7 @@ const (
 )
 
 // Scores are the scores of the protected agents, from the evidence of the store
-// (EXT-18). They follow the log by reading it, so that whoever appends to it does
+// (EXT-18). They follow the log by reading it, so that anyone who appends to it does
 // nothing for them. Its methods can be called by many goroutines.
 type Scores struct {
 	Log    RecordLog
@@ -58,7 +58,7 @@ type levels struct {
 }
 
 // ledger is a book with what it was read from: every record is looked at for what
-// a chain needs to hold, but for its signature, which takes an export to check.
+// a chain needs to hold, except for its signature, which takes an export to check.
 type ledger struct {
 	book   trust.Book
 	chains map[evidence.ChainID]evidence.Head // of the next record

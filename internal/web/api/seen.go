@@ -23,7 +23,7 @@ const (
 // Unnamed is the origin of those that the operator has no name for.
 const Unnamed = "(unnamed callers)"
 
-// Pair is what somebody tried at an agent, of what is on record (GATE-10).
+// Pair is what someone tried at an agent, of what is on record (GATE-10).
 type Pair struct {
 	From, To        string
 	Allowed, Denied int

@@ -64,7 +64,7 @@ func (k *Console) byAgent(qs []provider.Question) []waiting {
 	return out
 }
 
-// byCode finds the request of a code that somebody typed. It is a post, so that a
+// byCode finds the request of a code that someone typed. It is a post, so that a
 // link with a code in it neither opens a request nor spends a guess (ATK-50).
 func (k *Console) byCode(v *visit) error {
 	who, err := k.person(v)

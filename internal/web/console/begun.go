@@ -63,7 +63,7 @@ func (l *logins) take(now time.Time, name string, most int) error {
 }
 
 // begunForm is a login that was begun, as it is sealed into a cookie. The server keeps
-// nothing of it: whoever begins very many logins costs no memory and no row.
+// nothing of it: anyone who begins very many logins costs no memory and no row.
 type begunForm struct {
 	Next, State, Nonce, Verifier string
 	Ceremony                     ceremonyForm

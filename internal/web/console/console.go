@@ -107,7 +107,7 @@ type Config struct {
 	Directory *Directory // agents and their cards; nil where this server has none to show
 	URL       string     // the server's own, which decides origin, cookies and passkeys
 	Name      string     // whose pages they are, as people know it
-	// Fresh is how long after a login somebody can approve (AAP-A6).
+	// Fresh is how long after a login someone can approve (AAP-A6).
 	Fresh time.Duration
 	// Session is how long a login lasts.
 	Session time.Duration

@@ -94,7 +94,7 @@ func theirs(g provider.Grant, c *provider.Capability) (out []string) {
 	return out
 }
 
-// words is what somebody else says, to stand between quotation marks: whatever could end
+// words is what someone else says, to stand between quotation marks: whatever could end
 // them, or cannot be seen, is spelled out.
 func words(s string) string {
 	var b strings.Builder

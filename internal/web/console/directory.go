@@ -199,7 +199,7 @@ func (k *Console) listing(v *visit) error {
 }
 
 // acceptCard takes the card that waits for one that was agreed to (ATK-53), or of a
-// protected agent lets go on what stopped since its card widened (CARD-13), for
+// protected agent lets continue what stopped since its card widened (CARD-13), for
 // administrators who have just logged in.
 func (k *Console) acceptCard(v *visit) error {
 	who, err := k.person(v)

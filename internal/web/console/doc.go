@@ -6,4 +6,16 @@
 // never framed, never cached and answers no other site; nothing is approved that
 // differs from what was shown; what changes something is approved by a passkey
 // that has signed that very answer; no agent has a session here.
+//
+// # Answers
+//
+// An agent may drive the person's browser. So an approval that changes something
+// needs a passkey, which signs the digest of exactly what was shown and chosen; a
+// random challenge would only show that a person was there. An approval that reads
+// needs a login of at most approvals.fresh. Denying and revoking need any login.
+// Deny has the focus, and nothing is preselected. The answer carries the digest of
+// the page, so a request that changed since is not answered. The pages are rendered
+// on the server, because a build step would put other people's scripts on the page
+// that matters most. Sessions and challenges are in memory: a restart logs everybody
+// out.
 package console

@@ -10,7 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// look is how often somebody who follows the list is looked for news.
+// look is how often someone who follows the list is looked for news.
 const look = time.Second
 
 // maxFollowed bounds the pages that one person follows live at once, so that nobody takes

@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/people"
 )
 
-// Keeper keeps logins for all processes that serve the pages. What is not there, or
+// Keeper keeps logins for all processes that serve the pages. Anything that is not there, or
 // whose time is over, is an error.
 type Keeper interface {
 	Keep(ctx context.Context, kind, id string, value []byte, until time.Time) error

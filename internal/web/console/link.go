@@ -8,8 +8,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// linkPage is a host that an administrator links to a user, or whose agents somebody
-// lets have at once what changes something (AAP-U4, ADR 101).
+// linkPage is a host that an administrator links to a user, or whose agents someone
+// lets have at once what changes something (AAP-U4).
 type linkPage struct {
 	provider.Linking
 	Chosen               bool // whom the host is to be of is known, and the rest shown

@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// loginPage is how somebody can log in here.
+// loginPage is how someone can log in here.
 type loginPage struct {
 	Next     string
 	Again    bool // somebody is logged in
@@ -21,7 +21,7 @@ type loginPage struct {
 	Passkeys bool
 }
 
-// ours returns a path of this server to go on at, and the first page for anything
+// ours returns a path of this server to continue at, and the first page for anything
 // else. What agents answer is none of ours, although it may be here: no login
 // leads there, with a cookie that other sites cannot have sent (ATK-47).
 func ours(next string) string {

@@ -134,7 +134,7 @@ func (k *Console) signed(v *visit, who provider.Person, purpose, digest string) 
 }
 
 // used stores the counter of a passkey, and refuses one that counts backwards:
-// somebody has made a copy.
+// someone has made a copy.
 func (k *Console) used(ctx context.Context, credential *webauthn.Credential) error {
 	if credential.Authenticator.CloneWarning {
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "the passkey may have been copied: its counter went backwards; remove it and use another")
@@ -224,7 +224,7 @@ func (k *Console) ownPasskeys(v *visit) error {
 	return k.show(v, "passkeys", passkeysPage{Keys: keys, Possible: k.passkeys != nil, Fresh: k.fresh(v)})
 }
 
-// registering is who adds or removes a passkey: somebody who has logged in just now.
+// registering is who adds or removes a passkey: someone who has logged in just now.
 func (k *Console) registering(v *visit) (provider.Person, error) {
 	who, err := k.person(v)
 	switch {

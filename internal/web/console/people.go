@@ -34,7 +34,7 @@ func (k *Console) people(v *visit) error {
 	return k.show(v, "people", peoplePage{all, who.Principal, who.Fresh})
 }
 
-// setPerson freezes, removes or lets back somebody.
+// setPerson freezes, removes or lets back someone.
 func (k *Console) setPerson(v *visit) error {
 	who, err := k.administering(v)
 	if err != nil {

@@ -223,7 +223,7 @@ func (k *Console) logIn(v *visit, c people.Claim) error {
 	return nil
 }
 
-// person is who visits: every page asks it. Nobody is sent to log in, and somebody who
+// person is who visits: every page asks it. Nobody is sent to log in, and someone who
 // was frozen or removed is told so.
 func (k *Console) person(v *visit) (provider.Person, error) {
 	if v.session == nil || v.session.principal == "" {

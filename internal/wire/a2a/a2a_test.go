@@ -162,7 +162,7 @@ func describeExtension(c Call) []string {
 	return b
 }
 
-// What goes on to an agent is what the call was read from, and the same however the
+// What continues to an agent is what the call was read from, and the same however the
 // caller wrote it.
 func TestATK56_WrittenAgain(t *testing.T) {
 	type writtenCase struct{ Name, Method, Path, Query, Text, Want, Error string }

@@ -58,7 +58,7 @@ type Call struct {
 }
 
 // Push is a request to have events posted to a URL. They leave the agent
-// without passing the gateway, unless that has put itself in the place of the URL.
+// without passing the gateway, unless the gateway has replaced the URL.
 type Push struct {
 	PushConfig
 	Inline bool // inside the configuration of a message
@@ -68,7 +68,7 @@ type Push struct {
 // Decode reads one JSON-RPC request. Where it fails the Call has at least the
 // ID, when that could be read, so that the answer can carry it. A method that
 // is in no table is [Unknown] and no error: configuration may let it through.
-// The parameters are read from what goes on, [Call.Body].
+// The parameters are read from what continues, [Call.Body].
 func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	var c Call
 	if len(body) > limits.Bytes {
@@ -193,7 +193,7 @@ func (c *Call) unknownTenant() *Error {
 	return tenant.err
 }
 
-// maxID bounds the ids of tasks, contexts and tenants, which go on record (ATK-4).
+// maxID bounds the ids of tasks, contexts and tenants, which continue record (ATK-4).
 const maxID = 1024
 
 // target collects what a call names in several places.

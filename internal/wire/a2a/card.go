@@ -154,7 +154,7 @@ func (v CardView) Protectable() bool {
 }
 
 // protected reports whether calls that come in front of the gateway for an
-// interface go on to that one: it is the first of its binding, version and tenant.
+// interface continue to that one: it is the first of its binding, version and tenant.
 func (v CardView) protected(i Interface) bool {
 	for _, b := range []Binding{JSONRPC, HTTPJSON, GRPC, MCP} {
 		if i.Binding != b.String() {

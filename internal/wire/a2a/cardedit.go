@@ -38,7 +38,7 @@ const scopesDescription = "Scope tokens, delegation links and evidence."
 
 const extensionDescription = "Capabilities for one task: request, narrow, present, delegate and revoke them."
 
-// RewriteCard returns the card that clients see. What is not protected is taken
+// RewriteCard returns the card that clients see. Anything that is not protected is taken
 // away: every interface of another binding, and every one that leads to another
 // URL than the one where calls of its binding and version go. Signatures are
 // removed, since they are no longer of this card. Every other value stays as it

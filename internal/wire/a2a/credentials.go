@@ -10,18 +10,18 @@ import (
 // which has consumed them. What the agent behind may know of it is in the context.
 var credentials = []string{"capabilityId", "capabilities", "attenuations", "chain", "proof", "ambient"}
 
-// HasCredentials reports whether members show authority that does not go on.
+// HasCredentials reports whether members show authority that does not continue.
 func (m *Members) HasCredentials() bool {
 	return m != nil && (m.ScopeToken != nil || m.Links != nil || m.CapabilityID != "" || m.Capabilities != nil || m.Attenuations != nil || m.Chain != nil || m.Proof != "" || m.Ambient)
 }
 
-// CredentialMembers are the names under [ExtensionURI] that do not go on, and those
+// CredentialMembers are the names under [ExtensionURI] that do not continue, and those
 // beside it.
 func CredentialMembers() (inside, beside []string) {
 	return credentials, []string{MemberScopeToken, MemberLinks}
 }
 
-// Body is the body that goes on: what the call was read from, written again, without the
+// Body is the body that continues: what the call was read from, written again, without the
 // credentials in the metadata of the request. It is nil where the call has none, and for
 // gRPC, whose message is in [Call.Written].
 func (c *Call) Body() []byte {

@@ -3,7 +3,7 @@ package a2a
 import "testing"
 
 // Credentials in the metadata of a request are for the gateway alone; all else in there
-// goes on.
+// continues.
 func TestATK35_BodyWithoutCredentials(t *testing.T) {
 	metadata := `{"` + ExtensionURI + `":{"arguments":{"n":1.0},"capabilityId":"cap_1","skill":"read"},"other":[1]}`
 	want := `{"` + ExtensionURI + `":{"arguments":{"n":1.0},"skill":"read"},"other":[1]}`

@@ -50,7 +50,7 @@ const (
 )
 
 // Error is what is wrong with a call before anything is decided about it. The
-// caller should mend the call; sending it again is of no use.
+// caller should fix the call; sending it again is useless.
 type Error struct {
 	Code    int    // JSON-RPC error code
 	Reason  string // stable, such as skill_ambiguous
@@ -171,7 +171,7 @@ func (d Denial) JSONRPC(id []byte) []byte {
 }
 
 // TaskNotFound is the answer for a task that does not exist and for one that
-// belongs to somebody else, byte for byte as a2a-go 2.4 gives it, so that
+// belongs to someone else, byte for byte as a2a-go 2.4 gives it, so that
 // nobody can tell them apart (ATK-18).
 func TaskNotFound(method Method, at time.Time) Denial {
 	d := Denial{Code: CodeTaskNotFound, Reason: ReasonNoTask, Message: "task not found", At: at}

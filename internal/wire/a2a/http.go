@@ -90,7 +90,7 @@ func DecodeHTTP(r HTTPRequest, header Header, limits powerbox.Limits) (Call, *Er
 
 // besidePath refuses a tenant that stands in the body or the query alone. Paths are
 // where it is in this binding, and many agents look nowhere else: to them the call is
-// about what has the same id in no tenant, which can be somebody else's (ATK-18).
+// about what has the same id in no tenant, which can be another party's (ATK-18).
 func (c *Call) besidePath(named []powerbox.Member) *Error {
 	given, ok := c.Params.Get("tenant")
 	inPath := slices.ContainsFunc(named, func(m powerbox.Member) bool { return m.Name == "tenant" })

@@ -29,7 +29,7 @@ type KnownMember struct {
 	Of   *Known // for Objects and Lists of objects
 }
 
-// KnownType is what a member has to be. Null is absent, whatever the type.
+// KnownType is what a member must be. Null is absent, whatever the type.
 type KnownType uint8
 
 // The types of members.
@@ -68,7 +68,7 @@ func texts(names ...string) []KnownMember {
 	return out
 }
 
-// Written is an object as it goes on.
+// Written is an object as it continues.
 type Written struct {
 	Value powerbox.Value
 	// Dropped names the members that were left out and those that were renamed, such
@@ -79,7 +79,7 @@ type Written struct {
 // maxDropped is how many dropped members are named.
 const maxDropped = 16
 
-// Write returns an object as it goes on: with the members of the allowlist alone. Null is
+// Write returns an object as it continues: with the members of the allowlist alone. Null is
 // absent. A lone member spelt with underscores counts as the one that ProtoJSON means by
 // it. where names the object in messages. Names that occur twice, the depth and the number
 // of values were looked at when v was decoded.
@@ -122,8 +122,8 @@ func below(where, name string) string {
 // called is an object in messages.
 func called(where string) string { return cmp.Or(where, "the request") }
 
-// object returns an object as it goes on, and whether that differs from v: most requests
-// hold nothing that has to be changed, and nothing is copied for them.
+// object returns an object as it continues, and whether that differs from v: most requests
+// hold nothing that must be changed, and nothing is copied for them.
 func (w *writer) object(where string, k *Known, v powerbox.Value) (powerbox.Value, bool, *Error) {
 	members, ok := v.Members()
 	if !ok {
@@ -158,8 +158,8 @@ func (w *writer) object(where string, k *Known, v powerbox.Value) (powerbox.Valu
 	return powerbox.Object(out...), true, nil
 }
 
-// listed returns a member of the allowlist as it goes on, and whether that differs. What
-// is null goes on as nothing.
+// listed returns a member of the allowlist as it continues, and whether that differs. What
+// is null continues as nothing.
 func (w *writer) listed(where string, k *Known, at int, before []powerbox.Member, m powerbox.Member) (powerbox.Member, bool, *Error) {
 	is := k.members[at]
 	for _, other := range before {
@@ -179,7 +179,7 @@ func (w *writer) listed(where string, k *Known, at int, before []powerbox.Member
 }
 
 // place returns the place of a name in the allowlist, -1 for one that is not in it. A
-// name that only lenient readers take for a listed one is refused, but for the name
+// name that only lenient readers take for a listed one is refused, except for the name
 // that the field has in protobuf.
 func (k *Known) place(where, name string) (int, *Error) {
 	if at, ok := k.places[name]; ok {
@@ -214,7 +214,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-// member returns the value of a member as it goes on, and whether that differs from v.
+// member returns the value of a member as it continues, and whether that differs from v.
 func (w *writer) member(where string, m KnownMember, v powerbox.Value) (powerbox.Value, bool, *Error) {
 	kind := v.Kind()
 	isNested := kind == powerbox.KindObject || kind == powerbox.KindList
@@ -244,7 +244,7 @@ func (w *writer) member(where string, m KnownMember, v powerbox.Value) (powerbox
 	return v, false, nil
 }
 
-// list returns an array of objects as it goes on, and whether that differs from v.
+// list returns an array of objects as it continues, and whether that differs from v.
 func (w *writer) list(where string, of *Known, v powerbox.Value) (powerbox.Value, bool, *Error) {
 	elements, wrong := elementsOf(where, v, "an array")
 	if wrong != nil {

@@ -24,7 +24,7 @@ func Learn(response []byte) []TaskRef {
 }
 
 // IsError reports whether an answer, or an event, is an error: it has a member
-// of that name itself and no result. What stands deeper was said by somebody.
+// of that name itself and no result. What stands deeper was said by someone.
 func IsError(response []byte) bool {
 	_, wrong := ErrorCode(response)
 	return wrong
@@ -93,7 +93,7 @@ func refOfKind(o rawObject) TaskRef {
 }
 
 // FilterTasks cuts the tasks that keep refuses from the answer to ListTasks;
-// a task without id is never kept. Every other byte stays, but for totalSize,
+// a task without id is never kept. Every other byte stays, except for totalSize,
 // which becomes the number of tasks that are left: how many there are of
 // others is nobody's business (SEP-5). A list that is null becomes an empty one, and an
 // answer without a list stays as it is.

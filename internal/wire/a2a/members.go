@@ -42,7 +42,7 @@ type Attenuation struct {
 	Expires         time.Time // UTC
 }
 
-// Delegation is a capability for another agent, handed to whoever gets the
+// Delegation is a capability for another agent, handed to anyone who gets the
 // message. It is bound to the recipient's key and so no secret.
 type Delegation struct {
 	Agent string   // URL of the agent that issued the root

@@ -59,7 +59,7 @@ const (
 	FormProto03
 )
 
-// FormOf returns the form that whoever makes a call reads.
+// FormOf returns the form that the one who makes a call reads.
 func FormOf(b Binding, version string) Form {
 	switch {
 	case version != Version03:

@@ -35,7 +35,7 @@ var inlinePlaces = [][]string{
 // ErrNoPush is a call without the configuration that was read from it.
 var ErrNoPush = errors.New("the call has no push configuration in a place that is known")
 
-// WithPush puts another configuration in the place of the one that a call of
+// WithPush replaces the push configuration that a call of
 // JSON-RPC or HTTP+JSON has. Its id, its task and whatever else is in there stay;
 // so does every byte outside.
 func WithPush(body []byte, c *Call, to PushConfig) ([]byte, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// What goes on names our address where the call named the caller's, and every
+// What continues names our address where the call named the caller's, and every
 // byte outside of the configuration is as it was.
 func TestATK17_AnotherAddressInTheSamePlace(t *testing.T) {
 	to := PushConfig{URL: "https://gateway/x", Token: "ours", Schemes: []string{"Bearer"}, Credentials: "ours"}

@@ -299,7 +299,7 @@ func writeArray(elements [][]byte) []byte {
 	return append(b, ']')
 }
 
-// quote writes a JSON string. What is not UTF-8 is replaced.
+// quote writes a JSON string. Anything that is not UTF-8 is replaced.
 func quote(s string) []byte {
 	b, _ := jsontext.AppendQuote(nil, s) // its only error is about UTF-8, which it has mended
 	return b

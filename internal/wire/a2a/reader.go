@@ -80,7 +80,7 @@ func (r *objectReader) required(name string) string {
 	return s
 }
 
-// maxWords bounds what goes on record in a caller's own words: it is recorded
+// maxWords bounds what continues record in a caller's own words: it is recorded
 // whole or refused, never cut (ATK-4).
 const maxWords = 4096
 
@@ -116,7 +116,7 @@ func (r *objectReader) texts(name string) []string {
 	return r.chain(name)
 }
 
-// chain is texts of any length: a chain that is too long is refused by whoever
+// chain is texts of any length: a chain that is too long is refused by anyone who
 // verifies it, before its signatures, and on record. Its cost is linear.
 func (r *objectReader) chain(name string) []string {
 	v, ok := r.get(name)

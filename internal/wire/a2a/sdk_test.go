@@ -52,7 +52,7 @@ func post(t *testing.T, url string, body []byte) []byte {
 }
 
 // What a2a-go itself answers about a task that does not exist is what we
-// answer about one of somebody else.
+// answer about one of someone else.
 func TestATK18_ForeignTaskLooksMissing(t *testing.T) {
 	server := httptest.NewServer(a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(echo{}, a2asrv.WithLogger(slog.New(slog.DiscardHandler)))))
 	defer server.Close()

@@ -1,6 +1,6 @@
 // Package a2apb reads A2A's protobuf messages, of 1.0 and of 0.3, as the
 // binding gRPC carries them. A message is brought into its JSON form, from which
-// every binding is decided alike; the bytes that go on are those that came.
+// every binding is decided alike; the bytes that continue are those that came.
 package a2apb
 
 import (

@@ -163,7 +163,7 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// What goes on to a server is what the message was read from, and the same however the
+// What continues to a server is what the message was read from, and the same however the
 // client wrote it.
 func TestATK56_WrittenAgain(t *testing.T) {
 	for body, want := range map[string]string{

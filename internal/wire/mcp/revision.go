@@ -106,7 +106,7 @@ func (m *Message) again(p powerbox.Member) *a2a.Error {
 }
 
 // listens reads what a client wants to be told of: changes of lists, which are for
-// whoever may talk to the server, and of resources.
+// anyone who may talk to the server, and of resources.
 func (m *Message) listens(params powerbox.Value) *a2a.Error {
 	if wrong := only(params, "params", "_meta", "notifications"); wrong != nil {
 		return wrong
@@ -150,8 +150,8 @@ func only(v powerbox.Value, where string, names ...string) *a2a.Error {
 // CheckHeaders holds the headers of a request to its message, "" and nothing for one
 // without, and takes the revision from them where a message need not say it. A revision
 // that is not read is refused, and so is a header that says something else than the
-// message: whoever stands before the server may go by the one, and the server by the
-// other. From 2026-07-28 on the headers have to be there. Name is that of a header as
+// message: anyone who stands before the server may go by the one, and the server by the
+// other. From 2026-07-28 on the headers must be there. Name is that of a header as
 // it is compared, in lower case and with dashes.
 func (m *Message) CheckHeaders(headers map[string][]string, name func(string) string) *a2a.Error {
 	if wrong := m.checkRevision(headers[HeaderVersion]); wrong != nil {

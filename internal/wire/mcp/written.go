@@ -6,11 +6,11 @@ import (
 )
 
 // The members of what clients send, of every revision that is read (MCP 2026-07-28 and
-// before, schema). What is not listed is left out, as the schema has receivers ignore
+// before, schema). Anything that is not listed is left out, as the schema has receivers ignore
 // it; members that are decided on are refused before, by name.
 var (
 	// What _meta carries for a server: how a request is followed, and what revision
-	// 2026-07-28 has there in the place of initialize.
+	// 2026-07-28 has there instead of initialize.
 	knownMeta = a2a.NewKnown(
 		a2a.KnownMember{Name: "progressToken", Is: a2a.IsScalar},
 		a2a.KnownMember{Name: metaVersion},
