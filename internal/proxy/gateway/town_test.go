@@ -30,12 +30,14 @@ import (
 // town is a gateway with a gate, and an agent behind it, in this process. The agent
 // "notes" has the skills read_note and delete_note.
 type town struct {
-	t      *testing.T
-	url    string // of the agent at the gateway
-	mode   gate.Mode
-	scope  []string // operations of the assistant; nil where no scopes are configured
-	ledger *ledger
-	agent  *behind
+	t       *testing.T
+	url     string // of the agent at the gateway
+	mode    gate.Mode
+	scope   []string // operations of the assistant; nil where no scopes are configured
+	ledger  *ledger
+	agent   *behind
+	gateway *gateway.Gateway
+	away    func() // makes the agent unreachable
 }
 
 // ledger seals records and keeps them in memory. It fails on demand.
@@ -79,8 +81,12 @@ func (b *behind) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		card := map[string]any{
 			"name": "Notes", "description": "Keeps notes", "version": "1.0.0", "capabilities": map[string]any{},
-			"supportedInterfaces": []any{map[string]any{"url": "http://" + r.Host + "/invoke", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}},
-			"defaultInputModes":   []any{"text"}, "defaultOutputModes": []any{"text"},
+			"supportedInterfaces": []any{
+				map[string]any{"url": "http://" + r.Host + "/invoke", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+				map[string]any{"url": "http://" + r.Host + "/invoke", "protocolBinding": "JSONRPC", "protocolVersion": "0.3"},
+				map[string]any{"url": "http://" + r.Host + "/invoke", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
+			},
+			"defaultInputModes": []any{"text"}, "defaultOutputModes": []any{"text"},
 			"skills": []any{
 				map[string]any{"id": "read_note", "name": "Read", "description": "Reads", "tags": []any{}},
 				map[string]any{"id": "delete_note", "name": "Delete", "description": "Deletes", "tags": []any{}},
@@ -192,6 +198,12 @@ func authority(t *testing.T, names []string) powerbox.Authority {
 
 func newTown(t *testing.T, mode gate.Mode, scope ...string) *town {
 	t.Helper()
+	return newTownWith(t, mode, scope, func(*gateway.Config) {})
+}
+
+// newTownWith is newTown with a changed configuration.
+func newTownWith(t *testing.T, mode gate.Mode, scope []string, change func(*gateway.Config)) *town {
+	t.Helper()
 	signer, err := evidence.NewEd25519Signer(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 	if err != nil {
 		t.Fatal(err)
@@ -201,11 +213,13 @@ func newTown(t *testing.T, mode gate.Mode, scope ...string) *town {
 	t.Cleanup(upstream.Close)
 	front := httptest.NewUnstartedServer(nil)
 	w.url = "http://" + front.Listener.Addr().String() + "/agents/notes"
-	g, err := gateway.New(w.config(upstream.URL))
-	if err != nil {
+	config := w.config(upstream.URL)
+	change(&config)
+	if w.gateway, err = gateway.New(config); err != nil {
 		t.Fatal(err)
 	}
-	front.Config.Handler = g
+	w.away = upstream.Close
+	front.Config.Handler = w.gateway
 	front.Start()
 	t.Cleanup(front.Close)
 	return w
