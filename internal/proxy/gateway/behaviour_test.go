@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
@@ -223,8 +222,6 @@ func TestNothingPassesWhileTheModeIsNotKnown(t *testing.T) {
 func TestCallersAboveTheirRateAreTurnedAway(t *testing.T) {
 	w := newTownWith(t, gate.Scoped, []string{readNote}, func(c *gateway.Config) {
 		c.Rate = 1
-		noon := time.Now()
-		c.Now = func() time.Time { return noon }
 	})
 	refused := 0
 	for range 5 {

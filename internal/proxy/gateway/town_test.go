@@ -27,6 +27,10 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
+// at is the time of the town. It is later than that of the machine, since bodies are
+// given a deadline by it.
+var at = time.Date(2100, 1, 15, 8, 0, 0, 0, time.UTC)
+
 // town is a gateway with a gate, and an agent behind it, in this process. The agent
 // "notes" has the skills read_note and delete_note.
 type town struct {
@@ -182,14 +186,14 @@ func operation(t *testing.T, name string) powerbox.Operation {
 	return op
 }
 
-// authority permits operations at any time from an hour before now.
+// authority permits operations at any time from an hour before [at].
 func authority(t *testing.T, names []string) powerbox.Authority {
 	t.Helper()
 	var clauses []powerbox.Clause
 	for _, name := range append([]string{"a2a.message"}, names...) {
 		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(operation(t, name)), Shape: powerbox.AnyArguments()})
 	}
-	a, err := powerbox.NewAuthority(powerbox.Window{From: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour)}, 3, clauses...)
+	a, err := powerbox.NewAuthority(powerbox.Window{From: at.Add(-time.Hour), Until: at.Add(time.Hour)}, 3, clauses...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,6 +242,7 @@ func (w *town) config(upstream string) gateway.Config {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	now := func() time.Time { return at }
 	ids := 0
 	var mu sync.Mutex
 	log := slog.New(slog.DiscardHandler)
@@ -269,7 +274,7 @@ func (w *town) config(upstream string) gateway.Config {
 			Enforced: gateway.Enforced{DenyStatus: http.StatusOK, Canary: 100},
 		}},
 		Gate: &gate.Gate{
-			Chains: noCapability{}, References: noCapability{}, Recorder: w.ledger, Revocations: noRevocations{}, Policy: noPolicy{}, RecorderID: "serve", Now: time.Now, Log: log,
+			Chains: noCapability{}, References: noCapability{}, Recorder: w.ledger, Revocations: noRevocations{}, Policy: noPolicy{}, RecorderID: "serve", Now: now, Log: log,
 			NewID: func() (string, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -290,7 +295,7 @@ func (w *town) config(upstream string) gateway.Config {
 			Origin:    func(holder string) string { return strings.TrimPrefix(holder, "key:") },
 			Pseudonym: func(string, string) string { return "pw_1" }, Redact: func(powerbox.Value) []byte { return nil },
 		},
-		Limits: gateway.Limits{BodyLimit: 4096, BodyTime: time.Minute}, Pages: pages, Now: time.Now, Log: log,
+		Limits: gateway.Limits{BodyLimit: 4096, BodyTime: time.Minute}, Pages: pages, Now: now, Log: log,
 	}
 }
 
