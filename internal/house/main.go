@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 const usage = `usage: house VERB
@@ -47,6 +48,7 @@ type house struct {
 	stdout  io.Writer
 	stderr  io.Writer
 	program string // file of this program; "" where it is not known
+	now     func() time.Time
 	cache   string // folder of the build cache that removals read from; "" for the one that they fill
 }
 
@@ -71,8 +73,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	h := house{root: root, stdout: stdout, stderr: stderr}
-	h.program, _ = os.Executable() // without it removals fill the cache
+	h := house{root: root, stdout: stdout, stderr: stderr, now: time.Now} //nolint:forbidigo // the clock of the program
+	h.program, _ = os.Executable()                                        // without it removals fill the cache
 	verb, rest := "", []string(nil)
 	if len(args) > 0 {
 		verb, rest = args[0], args[1:]

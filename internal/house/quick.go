@@ -74,7 +74,7 @@ const slowestShown = 5
 // binding through the built program. It prints a line for each package, and how long
 // all of it took.
 func (h house) quick(ctx context.Context) error {
-	begun := time.Now()
+	begun := h.now()
 	mods, err := findModules(h.root)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (h house) quick(ctx context.Context) error {
 	}
 	total := rec.counted(failure)
 	h.printQuick(mods, rec)
-	h.printf("%s in %.0f s (%.0f s of processor time)\n", total, time.Since(begun).Seconds(), cpu.Seconds())
+	h.printf("%s in %.0f s (%.0f s of processor time)\n", total, h.now().Sub(begun).Seconds(), cpu.Seconds())
 	if total.failed > 0 {
 		return errFailed
 	}

@@ -26,14 +26,14 @@ func (h house) measuredBuild(ctx context.Context, t *sourceTree) ([]measurement,
 	}
 	defer os.RemoveAll(dir)
 	stripped := filepath.Join(dir, "powerbox")
-	if _, err := goIn(ctx, t.root, "CGO_ENABLED=0", "build", "-trimpath", "-ldflags", "-s -w", "-o", stripped, "./cmd/powerbox"); err != nil {
+	if _, err := goIn(ctx, t.root, "build", "-trimpath", "-ldflags", "-s -w", "-o", stripped, "./cmd/powerbox"); err != nil {
 		return nil, err
 	}
 	info, err := os.Stat(stripped)
 	if err != nil {
 		return nil, err
 	}
-	linked, err := goIn(ctx, t.root, "CGO_ENABLED=0", "list", "-deps", "./cmd/powerbox")
+	linked, err := goIn(ctx, t.root, "list", "-deps", "./cmd/powerbox")
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +54,10 @@ func (h house) measuredBuild(ctx context.Context, t *sourceTree) ([]measurement,
 	}, nil
 }
 
-// goIn runs the go tool in a folder and returns what it prints.
-func goIn(ctx context.Context, dir, env string, args ...string) (string, error) {
+// goIn runs the go tool in a folder, as a static binary is built, and returns what it prints.
+func goIn(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env), os.Stderr
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("go %s in %s: %w", strings.Join(args, " "), dir, err)
@@ -76,10 +76,10 @@ const (
 // SendMessage visits, with the configuration that init makes for the agent of examples/stock.
 func visited(ctx context.Context, t *sourceTree, dir string) (funcs map[string]int, files int, err error) {
 	program, agent := filepath.Join(dir, "covered"), filepath.Join(dir, "stock")
-	if _, err := goIn(ctx, t.root, "CGO_ENABLED=0", "build", "-cover", "-covermode=atomic", "-coverpkg=./...", "-o", program, "./cmd/powerbox"); err != nil {
+	if _, err := goIn(ctx, t.root, "build", "-cover", "-covermode=atomic", "-coverpkg=./...", "-o", program, "./cmd/powerbox"); err != nil {
 		return nil, 0, err
 	}
-	if _, err := goIn(ctx, t.root, "CGO_ENABLED=0", "build", "-o", agent, "./examples/stock"); err != nil {
+	if _, err := goIn(ctx, t.root, "build", "-o", agent, "./examples/stock"); err != nil {
 		return nil, 0, err
 	}
 	few, err := profiled(ctx, t, dir, fewCalls)
@@ -165,7 +165,7 @@ func profiled(ctx context.Context, t *sourceTree, dir string, calls int) (map[co
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, err
 	}
-	agentAt, serverAt, err := twoAddresses()
+	agentAt, serverAt, err := twoAddresses(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func profiled(ctx context.Context, t *sourceTree, dir string, calls int) (map[co
 		return nil, err
 	}
 	text := filepath.Join(at, "profile")
-	if _, err := goIn(ctx, t.root, "CGO_ENABLED=0", "tool", "covdata", "textfmt", "-i", data, "-o", text); err != nil {
+	if _, err := goIn(ctx, t.root, "tool", "covdata", "textfmt", "-i", data, "-o", text); err != nil {
 		return nil, err
 	}
 	profile, err := os.ReadFile(text)
@@ -205,10 +205,10 @@ func profiled(ctx context.Context, t *sourceTree, dir string, calls int) (map[co
 }
 
 // twoAddresses are free on the loopback interface now.
-func twoAddresses() (first, second string, err error) {
+func twoAddresses(ctx context.Context) (first, second string, err error) {
 	var taken [2]string
 	for n := range taken {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return "", "", err
 		}
@@ -234,13 +234,21 @@ func started(ctx context.Context, dir string, env []string, url, program string,
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		return cmd.Wait()
 	}
-	for end := time.Now().Add(startTime); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if status, _, err := fetched(ctx, http.MethodGet, url, ""); err == nil && status == http.StatusOK {
+	wait, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		if status, _, err := fetched(wait, http.MethodGet, url, ""); err == nil && status == http.StatusOK {
 			return stop, nil
 		}
+		select {
+		case <-look.C:
+		case <-wait.Done():
+			_ = stop()
+			return nil, fmt.Errorf("%s does not answer at %s:\n%s", filepath.Base(program), url, said.String())
+		}
 	}
-	_ = stop()
-	return nil, fmt.Errorf("%s does not answer at %s:\n%s", filepath.Base(program), url, said.String())
 }
 
 // sendMessage sends a text to the agent through the gateway.

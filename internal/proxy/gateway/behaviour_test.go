@@ -1,12 +1,15 @@
 package gateway_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 )
 
 const readNote = "notes/notes:read/read_note"
@@ -151,5 +154,101 @@ func TestAgentsThatAreNotConfiguredAreNotFound(t *testing.T) {
 	w.url = strings.TrimSuffix(w.url, "notes") + "other"
 	if a := w.post("", calls("read_note")); a.status != http.StatusNotFound || len(w.ledger.written()) != 0 {
 		t.Errorf("status %d, %d records", a.status, len(w.ledger.written()))
+	}
+}
+
+// TestBindingsDecideAlike sends one call by each binding and version over HTTP.
+func TestBindingsDecideAlike(t *testing.T) {
+	const old = `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m1","role":"user","parts":[{"kind":"data","data":{"skill":"SKILL","arguments":{"title":"a"}}}]}}}`
+	const rest = `{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"data":{"skill":"SKILL","arguments":{"title":"a"}}}]}}`
+	for name, c := range map[string]struct {
+		path, body, version string
+	}{
+		"JSON-RPC 1.0":  {"", calls("SKILL"), "1.0"},
+		"JSON-RPC 0.3":  {"", old, "0.3"},
+		"HTTP+JSON 1.0": {"/message:send", rest, "1.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTown(t, gate.Scoped, readNote)
+			for skill, want := range map[string]evidence.Decision{"read_note": evidence.Allow, "delete_note": evidence.Deny} {
+				before := len(w.ledger.written())
+				a := w.post(c.path, strings.Replace(c.body, "SKILL", skill, 1), append(bearer("assistant"), "A2A-Version", c.version)...)
+				records := w.ledger.written()[before:]
+				if len(records) == 0 || records[0].Decision != want || !strings.HasSuffix(records[0].Intent.Operation, skill) {
+					t.Errorf("%s: records %+v\n%s", skill, records, a.body)
+				}
+			}
+		})
+	}
+}
+
+// TestAnAgentThatIsAwayIsOnRecord: the caller gets an error, and the outcome says that the
+// call failed.
+func TestAnAgentThatIsAwayIsOnRecord(t *testing.T) {
+	w := newTown(t, gate.Scoped, readNote)
+	w.post("", calls("read_note"), bearer("assistant")...) // the card is known from now on
+	w.away()
+	a := w.post("", calls("read_note"), bearer("assistant")...)
+	records := w.ledger.written()
+	if strings.Contains(a.body, `"result"`) || len(records) != 4 {
+		t.Fatalf("%d records, status %d\n%s", len(records), a.status, a.body)
+	}
+	if last := records[3]; last.OutcomeStatus != evidence.Failed || last.Details.OutcomeOf != records[2].ID {
+		t.Errorf("outcome %q of %q", last.OutcomeStatus, last.Details.OutcomeOf)
+	}
+}
+
+// TestACapabilityThatIsNotKnownIsADenial, also for a caller whose scope has the operation.
+func TestACapabilityThatIsNotKnownIsADenial(t *testing.T) {
+	w := newTown(t, gate.Scoped, readNote)
+	a := w.post("", calls("read_note"), append(bearer("assistant"), "Powerbox-Capability", "cap_1")...)
+	if bodies, _ := w.agent.got(); a.code != gate.CodeCapabilityUnknown || len(bodies) != 0 {
+		t.Errorf("code %q, %d requests reached the agent\n%s", a.code, len(bodies), a.body)
+	}
+}
+
+// TestNothingPassesWhileTheModeIsNotKnown: a gateway that cannot read the mode denies.
+func TestNothingPassesWhileTheModeIsNotKnown(t *testing.T) {
+	w := newTownWith(t, gate.Observe, nil, func(c *gateway.Config) {
+		c.Mode = func(context.Context, string) (gate.Mode, error) { return "", errors.New("the store is gone") }
+	})
+	a := w.post("", calls("read_note"))
+	if bodies, _ := w.agent.got(); len(bodies) != 0 || !strings.Contains(a.body, "the mode of the agent cannot be told") || a.code != "authorization_unavailable" || strings.Contains(a.body, "store is gone") {
+		t.Errorf("%d requests reached the agent; status %d\n%s", len(bodies), a.status, a.body)
+	}
+}
+
+// TestCallersAboveTheirRateAreTurnedAway before their call is decided.
+func TestCallersAboveTheirRateAreTurnedAway(t *testing.T) {
+	w := newTownWith(t, gate.Scoped, []string{readNote}, func(c *gateway.Config) {
+		c.Rate = 1
+	})
+	refused := 0
+	for range 5 {
+		if a := w.post("", calls("read_note"), bearer("assistant")...); a.code == "rate_limited" {
+			refused++
+			if a.header.Get("Retry-After") == "" {
+				t.Errorf("no Retry-After: %v", a.header)
+			}
+		}
+	}
+	if bodies, _ := w.agent.got(); refused == 0 || len(bodies)+refused != 5 || len(bodies) == 0 {
+		t.Errorf("%d of 5 refused, %d reached the agent", refused, len(bodies))
+	}
+}
+
+// TestEveryRequiredFieldIsAskedFor: a gateway is not made with a part missing.
+func TestEveryRequiredFieldIsAskedFor(t *testing.T) {
+	for name, without := range map[string]func(*gateway.Config){
+		"gate": func(c *gateway.Config) { c.Gate = nil }, "identity": func(c *gateway.Config) { c.Identity = nil },
+		"tasks": func(c *gateway.Config) { c.Tasks = nil }, "mode": func(c *gateway.Config) { c.Mode = nil },
+		"public transport": func(c *gateway.Config) { c.Public = nil }, "clock": func(c *gateway.Config) { c.Now = nil },
+		"limit of bodies": func(c *gateway.Config) { c.BodyLimit = 0 }, "time of bodies": func(c *gateway.Config) { c.BodyTime = 0 },
+	} {
+		config := newTown(t, gate.Observe).config("http://127.0.0.1:1")
+		without(&config)
+		if _, err := gateway.New(config); err == nil {
+			t.Errorf("a gateway is made without %s", name)
+		}
 	}
 }

@@ -27,15 +27,21 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
+// at is the time of the town. It is later than that of the machine, since bodies are
+// given a deadline by it.
+var at = time.Date(2100, 1, 15, 8, 0, 0, 0, time.UTC)
+
 // town is a gateway with a gate, and an agent behind it, in this process. The agent
 // "notes" has the skills read_note and delete_note.
 type town struct {
-	t      *testing.T
-	url    string // of the agent at the gateway
-	mode   gate.Mode
-	scope  []string // operations of the assistant; nil where no scopes are configured
-	ledger *ledger
-	agent  *behind
+	t       *testing.T
+	url     string // of the agent at the gateway
+	mode    gate.Mode
+	scope   []string // operations of the assistant; nil where no scopes are configured
+	ledger  *ledger
+	agent   *behind
+	gateway *gateway.Gateway
+	away    func() // makes the agent unreachable
 }
 
 // ledger seals records and keeps them in memory. It fails on demand.
@@ -79,8 +85,12 @@ func (b *behind) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		card := map[string]any{
 			"name": "Notes", "description": "Keeps notes", "version": "1.0.0", "capabilities": map[string]any{},
-			"supportedInterfaces": []any{map[string]any{"url": "http://" + r.Host + "/invoke", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}},
-			"defaultInputModes":   []any{"text"}, "defaultOutputModes": []any{"text"},
+			"supportedInterfaces": []any{
+				map[string]any{"url": "http://" + r.Host + "/invoke", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+				map[string]any{"url": "http://" + r.Host + "/invoke", "protocolBinding": "JSONRPC", "protocolVersion": "0.3"},
+				map[string]any{"url": "http://" + r.Host + "/invoke", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
+			},
+			"defaultInputModes": []any{"text"}, "defaultOutputModes": []any{"text"},
 			"skills": []any{
 				map[string]any{"id": "read_note", "name": "Read", "description": "Reads", "tags": []any{}},
 				map[string]any{"id": "delete_note", "name": "Delete", "description": "Deletes", "tags": []any{}},
@@ -176,14 +186,14 @@ func operation(t *testing.T, name string) powerbox.Operation {
 	return op
 }
 
-// authority permits operations at any time from an hour before now.
+// authority permits operations at any time from an hour before [at].
 func authority(t *testing.T, names []string) powerbox.Authority {
 	t.Helper()
 	var clauses []powerbox.Clause
 	for _, name := range append([]string{"a2a.message"}, names...) {
 		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(operation(t, name)), Shape: powerbox.AnyArguments()})
 	}
-	a, err := powerbox.NewAuthority(powerbox.Window{From: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour)}, 3, clauses...)
+	a, err := powerbox.NewAuthority(powerbox.Window{From: at.Add(-time.Hour), Until: at.Add(time.Hour)}, 3, clauses...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,6 +201,12 @@ func authority(t *testing.T, names []string) powerbox.Authority {
 }
 
 func newTown(t *testing.T, mode gate.Mode, scope ...string) *town {
+	t.Helper()
+	return newTownWith(t, mode, scope, func(*gateway.Config) {})
+}
+
+// newTownWith is newTown with a changed configuration.
+func newTownWith(t *testing.T, mode gate.Mode, scope []string, change func(*gateway.Config)) *town {
 	t.Helper()
 	signer, err := evidence.NewEd25519Signer(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 	if err != nil {
@@ -201,11 +217,13 @@ func newTown(t *testing.T, mode gate.Mode, scope ...string) *town {
 	t.Cleanup(upstream.Close)
 	front := httptest.NewUnstartedServer(nil)
 	w.url = "http://" + front.Listener.Addr().String() + "/agents/notes"
-	g, err := gateway.New(w.config(upstream.URL))
-	if err != nil {
+	config := w.config(upstream.URL)
+	change(&config)
+	if w.gateway, err = gateway.New(config); err != nil {
 		t.Fatal(err)
 	}
-	front.Config.Handler = g
+	w.away = upstream.Close
+	front.Config.Handler = w.gateway
 	front.Start()
 	t.Cleanup(front.Close)
 	return w
@@ -224,6 +242,7 @@ func (w *town) config(upstream string) gateway.Config {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	now := func() time.Time { return at }
 	ids := 0
 	var mu sync.Mutex
 	log := slog.New(slog.DiscardHandler)
@@ -255,7 +274,7 @@ func (w *town) config(upstream string) gateway.Config {
 			Enforced: gateway.Enforced{DenyStatus: http.StatusOK, Canary: 100},
 		}},
 		Gate: &gate.Gate{
-			Chains: noCapability{}, References: noCapability{}, Recorder: w.ledger, Revocations: noRevocations{}, Policy: noPolicy{}, RecorderID: "serve", Now: time.Now, Log: log,
+			Chains: noCapability{}, References: noCapability{}, Recorder: w.ledger, Revocations: noRevocations{}, Policy: noPolicy{}, RecorderID: "serve", Now: now, Log: log,
 			NewID: func() (string, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -276,7 +295,7 @@ func (w *town) config(upstream string) gateway.Config {
 			Origin:    func(holder string) string { return strings.TrimPrefix(holder, "key:") },
 			Pseudonym: func(string, string) string { return "pw_1" }, Redact: func(powerbox.Value) []byte { return nil },
 		},
-		Limits: gateway.Limits{BodyLimit: 4096, BodyTime: time.Minute}, Pages: pages, Now: time.Now, Log: log,
+		Limits: gateway.Limits{BodyLimit: 4096, BodyTime: time.Minute}, Pages: pages, Now: now, Log: log,
 	}
 }
 
