@@ -26,7 +26,7 @@ import (
 //     there on: nobody else gets what comes behind its answer (ATK-31). In HTTP/2, for what
 //     goes by nothing else, frames say where it ends.
 func Onward(r *http.Request, body []byte, http2 bool) {
-	r.Close = !http2 && alone(r, body)
+	r.Close = !http2 && Alone(r, body)
 	r.ContentLength, r.TransferEncoding, r.Trailer = int64(len(body)), nil, nil
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
@@ -45,11 +45,11 @@ func Onward(r *http.Request, body []byte, http2 bool) {
 	}
 }
 
-// alone reports whether a server that does not read requests as we do could take the
+// Alone reports whether a server that does not read requests as we do could take the
 // body of this one, or a part of it, for a next request: it came in chunks or by
 // HTTP/1.0, has a body where others look for none, a body that is no JSON, or a header
 // that could be taken for the length. What JSON begins with is no method of HTTP.
-func alone(r *http.Request, body []byte) bool {
+func Alone(r *http.Request, body []byte) bool {
 	if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) || len(r.Trailer) > 0 || r.Header["Expect"] != nil {
 		return true
 	}

@@ -15,6 +15,8 @@ package issuer
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -218,7 +220,8 @@ type Issuer struct {
 	known   known
 	modes   modes
 	lists   statusLists
-	cards   sync.Map // digest by agent: which card it has now
+	cards   sync.Map  // digest by agent: which card it has now
+	macs    sync.Pool // hash.Hash: HMAC under the key of pseudonyms, which takes two blocks to set up
 
 	mu     sync.Mutex // guards random and the replacement of revoked
 	random io.Reader
@@ -236,6 +239,7 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 		config.Origin = func(string) string { return "" }
 	}
 	i := &Issuer{config: config, random: config.Random}
+	i.macs.New = func() any { return hmac.New(sha256.New, config.Pairwise) }
 	put, err := i.Replace(config.Agents)
 	if err != nil {
 		return nil, err

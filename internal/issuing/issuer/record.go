@@ -1,10 +1,9 @@
 package issuer
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"hash"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/evidence/action"
@@ -22,7 +21,9 @@ func (i *Issuer) Pseudonym(agent, principal string) string {
 	if principal == "" {
 		return ""
 	}
-	mac := hmac.New(sha256.New, i.config.Pairwise)
+	mac := i.macs.Get().(hash.Hash)
+	defer i.macs.Put(mac)
+	mac.Reset()
 	mac.Write([]byte(agent + "\x00" + principal))
 	return "pw_" + hex.EncodeToString(mac.Sum(nil)[:12])
 }

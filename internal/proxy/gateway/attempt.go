@@ -24,6 +24,7 @@ import (
 func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted, error) {
 	tried := attempted{trace: cmp.Or(x.trace, traceID(x.request))}
 	target := x.view.target
+	digest := token.DigestOf(x.proof)
 	target.Anchors = x.Keys() // they can change between two calls, unlike what the card says
 	c := &gate.Call{
 		Target: &target, Mode: x.mode, Origin: g.config.Origin,
@@ -32,8 +33,8 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 			ProofID: x.caller.ProofID, ProofUntil: x.caller.ProofUntil, Expires: x.caller.SessionExpires,
 		},
 		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action.OfA2A(x.call.Method.String()), TraceID: tried.trace,
-		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.proof)},
-		Bound:   x.bound(), Released: x.released != nil,
+		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: digest},
+		Bound:   x.bound(digest), Released: x.released != nil,
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
 		Denied:  g.denied(x.request.Context(), x),
 	}
@@ -83,11 +84,11 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 
 // bound is the digest of everything that the call is: what a person approved is good for
 // this call, at this agent and in this tenant, and for no other (ATK-58).
-func (x *decoded) bound() string {
+func (x *decoded) bound(digest string) string {
 	if x.call.Binding == a2a.MCP && x.Skills[x.mcp.Tool].Approval && x.mcp.IsTool() {
 		return x.boundTool()
 	}
-	return digestOf(x.ID, x.binding.String(), x.request.Method, x.target(), x.call.Wire, x.call.Version, x.call.Tenant, strings.Join(x.call.Extensions, ","), token.DigestOf(x.proof))
+	return digestOf(x.ID, x.binding.String(), x.request.Method, x.target(), x.call.Wire, x.call.Version, x.call.Tenant, strings.Join(x.call.Extensions, ","), digest)
 }
 
 // digestOf is one digest of several texts.

@@ -100,7 +100,7 @@ func (g *Gateway) pass(w http.ResponseWriter, x *decided, e extras) {
 	}
 	// Once a connection was had, the agent behind may have acted.
 	var reached atomic.Bool
-	request := g.named(x)
+	request := f.plain(g.named(x))
 	proxy := httputil.ReverseProxy{
 		Transport: hop.Final(request.Context(), timed{f.transport(), g, x.ID}, func() { reached.Store(true) }),
 		// Events pass as they come, since ReverseProxy flushes streams and answers without
@@ -243,20 +243,32 @@ func (g *Gateway) address(f *forwardable, delegated []Delegated) error {
 	return nil
 }
 
+// plain is the request as httputil's proxy gets it: without headers where [forwardable.put]
+// sets all of them, since the proxy would copy and clean those that came.
+func (x *forwardable) plain(r *http.Request) *http.Request {
+	if x.mode == gate.Observe {
+		return r
+	}
+	r = r.WithContext(r.Context())
+	r.Header = nil
+	return r
+}
+
 // put makes the request to the agent what the call says.
 func (x *forwardable) put(r *httputil.ProxyRequest) {
 	u := *x.url
 	u.RawQuery = x.query
 	r.Out.URL, r.Out.Host, r.Out.Method = &u, u.Host, x.method
-	// Nothing in between may undo what the bytes say.
-	hop.Onward(r.Out, x.body, x.binding == a2a.GRPC)
+	grpc := x.binding == a2a.GRPC
 	if x.mode != gate.Observe {
-		alone := r.Out.Close // by the headers that came
+		alone := !grpc && hop.Alone(x.request, x.body) // by the headers that came
 		r.Out.Header = x.header.Clone()
-		hop.Onward(r.Out, x.body, x.binding == a2a.GRPC)
+		hop.Onward(r.Out, x.body, grpc)
 		r.Out.Close = r.Out.Close || alone
 		return
 	}
+	// Nothing in between may undo what the bytes say.
+	hop.Onward(r.Out, x.body, grpc)
 	h := r.Out.Header
 	keepDecisive(h, r.In.Header)
 	stripOurs(h)

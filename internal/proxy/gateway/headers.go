@@ -77,7 +77,7 @@ func (x *decided) allowedHeader() http.Header {
 		if !carriedOn[name] && !param && !slices.Contains(x.Headers, name) && !x.asksFor(name) {
 			continue
 		}
-		if !decisive[strings.ToLower(name)] && slices.ContainsFunc(values, func(v string) bool { return len(v) > maxHeader }) {
+		if slices.ContainsFunc(values, func(v string) bool { return len(v) > maxHeader }) && !decisive[strings.ToLower(name)] {
 			continue
 		}
 		out[name] = slices.Clone(values)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"net/http"
 	"strings"
@@ -91,12 +92,21 @@ func (g *Gateway) count(r *http.Request) *tally {
 	return c
 }
 
+// shownTail is how much of a value at its end tells it from others, in bytes. Sessions are
+// shorter or end with a signature, as capabilities do.
+const shownTail = 512
+
 // shownBy is the digest of what a request shows that only its sender has: its session, or
 // else its capability. The key of a proof is none of it: every proof tells that.
 func shownBy(h http.Header) string {
 	for _, name := range []string{"Authorization", HeaderCapability} {
 		if values := h.Values(name); len(values) > 0 {
-			d := sha256.Sum256([]byte(name + "\x00" + strings.Join(values, "\x00")))
+			parts := append(make([]byte, 0, 2*shownTail), name...)
+			for _, v := range values {
+				parts = binary.BigEndian.AppendUint64(parts, uint64(len(v)))
+				parts = append(parts, v[max(0, len(v)-shownTail):]...)
+			}
+			d := sha256.Sum256(parts)
 			return string(d[:])
 		}
 	}

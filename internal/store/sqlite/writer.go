@@ -25,8 +25,20 @@ const maxBatch = 256
 // change is one call of Update on its way through the writer.
 type change struct {
 	ctx    context.Context
+	until  time.Time // when its turn comes too late; the zero time for never
 	run    func(*transaction) error
 	answer func(error)
+}
+
+// over returns why the turn of a change comes too late, nil while it does not.
+func (c *change) over() error {
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	if !c.until.IsZero() && time.Until(c.until) <= 0 { //nolint:forbidigo // as its deadline
+		return errLate
+	}
+	return nil
 }
 
 var errClosed = fmt.Errorf("sqlite: the store is closed: %w", evidence.ErrNotWritten)
@@ -34,12 +46,16 @@ var errClosed = fmt.Errorf("sqlite: the store is closed: %w", evidence.ErrNotWri
 // errLate is what a change ends with whose turn did not come in time. It did not happen.
 var errLate = fmt.Errorf("sqlite: the store is busy: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable)
 
-// update is [Store.Update] for what writes more than an issuer may.
+// update is [Store.Update] for what writes more than an issuer may. It takes as long as [Config.Patience]
+// says, about, when the file is locked.
 func (s *Store) update(ctx context.Context, run func(*transaction) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.config.Patience, errLate)
-	defer cancel()
+	// A context with a deadline of its own would cost about 1 % of a call.
+	until := time.Now().Add(s.config.Patience) //nolint:forbidigo // it is compared with the deadlines of contexts
+	if own, ok := ctx.Deadline(); ok && own.Before(until) {
+		until = own
+	}
 	result := make(chan error, 1)
-	if err := s.hand(&change{ctx: ctx, run: run, answer: func(err error) { result <- err }}); err != nil {
+	if err := s.hand(&change{ctx: ctx, until: until, run: run, answer: func(err error) { result <- err }}); err != nil {
 		return err
 	}
 	if issuer.IsInTime(ctx) {
@@ -87,8 +103,17 @@ func (s *Store) hand(c *change) error {
 	select {
 	case s.changes <- c:
 		return nil
+	default:
+	}
+	over := time.NewTimer(time.Until(c.until)) //nolint:forbidigo // as its deadline
+	defer over.Stop()
+	select {
+	case s.changes <- c:
+		return nil
 	case <-c.ctx.Done():
 		return context.Cause(c.ctx)
+	case <-over.C:
+		return errLate
 	}
 }
 
@@ -194,7 +219,7 @@ func usedTwice(err error) bool {
 func (s *Store) try(ctx context.Context, batch []*change, how care) ([]error, error) {
 	results := make([]error, len(batch))
 	t := s.transaction(ctx, how)
-	t.until, _ = batch[0].ctx.Deadline()
+	t.until = batch[0].until
 	t.first = s.ahead.next
 	defer t.leave()
 	if s.ahead.journal == nil || how.ids || s.crowded() {
@@ -396,8 +421,8 @@ func (t *transaction) change(c *change) error {
 	if t.broken != nil {
 		return fmt.Errorf("sqlite: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, t.broken)
 	}
-	if c.ctx.Err() != nil {
-		return context.Cause(c.ctx)
+	if err := c.over(); err != nil {
+		return err
 	}
 	t.saved, t.undo = false, t.undo[:0]
 	before := len(t.pending) - t.taken

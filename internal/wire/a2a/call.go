@@ -39,6 +39,7 @@ type Call struct {
 	Dropped []string // members that were left out of it, or renamed; 16 at most
 
 	sent powerbox.Value // the body that the call was read from, null where it has none or is of gRPC
+	came int            // bytes of the body that came, about those of sent
 
 	PageToken      string   // ListTasks alone: where to go on; "" for the beginning
 	Tenant         string   // in which the agent keeps what the call names; "" when none
@@ -74,6 +75,7 @@ func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	if len(body) > limits.Bytes {
 		return c, invalidRequest(ReasonTooLarge, "request has %d bytes; want at most %d", len(body), limits.Bytes)
 	}
+	c.came = len(body)
 	v, err := powerbox.DecodeValue(body, limits)
 	if err != nil {
 		return c, &Error{CodeParse, ReasonSyntax, err.Error()}

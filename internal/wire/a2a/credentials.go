@@ -39,7 +39,7 @@ func (c *Call) Body() []byte {
 			body = edited(body, "metadata", in)
 		}
 	}
-	return body.AppendSource(nil)
+	return body.AppendSource(make([]byte, 0, c.came))
 }
 
 // edited returns an object with another value of a member, where it has the member.
