@@ -21,7 +21,7 @@ func TestATK4_ADenialIsRecordedWhateverItSays(t *testing.T) {
 			call.Task, call.Tenant, call.Purpose, call.TraceID = long, long, long, long
 			call.Arguments = powerbox.Object(powerbox.Member{Name: long, Value: powerbox.String(long)}).AppendJSON(nil)
 			for range 100 {
-				call.Refused = append(call.Refused, Reason{Code: "x", Link: -1, Operation: long, Argument: long, Message: long})
+				call.Refused = append(call.Refused, evidence.Reason{Code: "x", Operation: long, Argument: long, Message: long})
 			}
 			got := w.check(call).Record
 			if got.Decision != evidence.Deny {
@@ -46,7 +46,7 @@ func TestATK4_AnonymousDenialsAreShort(t *testing.T) {
 	call.Caller, call.Purpose, call.Task = Caller{}, long, long
 	call.Origin = func(string) string { return "" }
 	for range 20 {
-		call.Refused = append(call.Refused, Reason{Code: "x", Link: -1, Message: long})
+		call.Refused = append(call.Refused, evidence.Reason{Code: "x", Message: long})
 	}
 	got := w.check(call).Record
 	if len(got.Intent.Purpose) > 400 || len(got.Details.Reasons) > 17 || stated(got) > 12<<10 {

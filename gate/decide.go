@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 )
 
 // The codes of a gate's reasons, beside those of [powerbox.Decide] and of the
@@ -45,19 +46,8 @@ const (
 	CodeBudgetElsewhere    = "budget_elsewhere"
 )
 
-// Reason says why a call was denied. It names arguments and constraint types,
-// never a permitted value.
-type Reason struct {
-	Code       string
-	Link       int // place in the presented chain, -1 where it is not about one
-	Operation  string
-	Argument   string
-	Constraint string
-	Message    string
-}
-
 // Refusal is a resolver's answer that what was presented does not hold.
-type Refusal struct{ Reasons []Reason }
+type Refusal struct{ Reasons []evidence.Reason }
 
 func (r *Refusal) Error() string {
 	texts := make([]string, len(r.Reasons))
@@ -70,16 +60,24 @@ func (r *Refusal) Error() string {
 // Is makes a refusal a [powerbox.ErrDenied].
 func (r *Refusal) Is(target error) bool { return target == powerbox.ErrDenied }
 
+// place is the place of a link as a reason has it: none for a negative one.
+func place(link int) *int {
+	if link < 0 {
+		return nil
+	}
+	return &link
+}
+
 // decide answers a call without recording it.
 func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 	refused := call.refused()
 	if why, stopped := g.frozen(call, Held{}); stopped {
-		return Verdict{Reasons: append([]Reason{why}, refused...)}
+		return Verdict{Reasons: append([]evidence.Reason{why}, refused...)}
 	}
 	if g.Revocations.Stale(call.Reads) {
 		// Whatever else holds may have been taken back.
 		g.Log.WarnContext(ctx, "revocations and freezes are not known any more", slog.String("agent", call.Target.ID), slog.String("mode", string(call.Mode)))
-		return g.observe(call, Verdict{Reasons: append([]Reason{stale}, refused...)})
+		return g.observe(call, Verdict{Reasons: append([]evidence.Reason{stale}, refused...)})
 	}
 	if len(refused) > 0 {
 		return g.observe(call, Verdict{Reasons: refused})
@@ -127,7 +125,7 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 
 // refused are the reasons of the decoder, and arguments that the receiver of the call
 // would read as others than were decided on (ATK-39).
-func (c *Call) refused() []Reason {
+func (c *Call) refused() []evidence.Reason {
 	all := slices.Clip(c.Refused)
 	for _, a := range c.Attempts {
 		if name, found := powerbox.RoundedArgument(a.Arguments()); found {
@@ -139,25 +137,25 @@ func (c *Call) refused() []Reason {
 
 // RoundedArgument is the reason of a denial for a number that a reader with double
 // precision takes for another one, see [powerbox.RoundedArgument].
-func RoundedArgument(op powerbox.Operation, argument string) Reason {
-	return Reason{
-		Code: CodeArgumentNumber, Link: -1, Operation: op.String(), Argument: argument,
+func RoundedArgument(op powerbox.Operation, argument string) evidence.Reason {
+	return evidence.Reason{
+		Code: CodeArgumentNumber, Operation: op.String(), Argument: argument,
 		Message: "argument " + argument + " holds a number that readers with double precision take for another one; send it as a string",
 	}
 }
 
 // last returns why a call that everything else allows is denied.
-func (c *Call) last() []Reason {
+func (c *Call) last() []evidence.Reason {
 	if c.Last != nil {
 		if why := c.Last(); why != nil {
-			return []Reason{*why}
+			return []evidence.Reason{*why}
 		}
 	}
 	return nil
 }
 
 // path returns why a call is not made along a path that the operator declared.
-func (c *Call) path(origin string) []Reason {
+func (c *Call) path(origin string) []evidence.Reason {
 	if c.Path == nil || origin == "" {
 		return nil
 	}
@@ -186,7 +184,7 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 		if errors.As(err, &refusal) {
 			return Verdict{Reasons: refusal.Reasons}
 		}
-		return Verdict{Reasons: []Reason{{Code: CodeUnavailable, Link: -1, Message: "whether the capability holds cannot be told now"}}}
+		return Verdict{Reasons: []evidence.Reason{{Code: CodeUnavailable, Message: "whether the capability holds cannot be told now"}}}
 	}
 	if held.Origin = call.Origin(held.Holder); held.Origin == "" {
 		held.Origin = call.Caller.Name
@@ -198,7 +196,7 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 		}
 	}
 	if why, stopped := g.frozen(call, held); stopped {
-		v.Reasons = []Reason{why}
+		v.Reasons = []evidence.Reason{why}
 		return v
 	}
 	v.Reasons = g.standing(call, held)
@@ -211,13 +209,13 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	if held.bound(call) {
 		v.Reasons = append(v.Reasons, notBound(call))
 	} else if held.summed(call) {
-		v.Reasons = append(v.Reasons, Reason{
-			Code: CodeMessageNotBound, Link: -1,
+		v.Reasons = append(v.Reasons, evidence.Reason{
+			Code:    CodeMessageNotBound,
 			Message: "free text cannot be counted towards what an argument of the capability may add up to; name the skill and its arguments, and nothing beside",
 		})
 	}
 	if why := g.Policy.Veto(ctx, call, held); why != "" {
-		v.Reasons = append(v.Reasons, Reason{Code: CodeVeto, Link: -1, Message: why})
+		v.Reasons = append(v.Reasons, evidence.Reason{Code: CodeVeto, Message: why})
 	}
 	if len(v.Reasons) == 0 {
 		v.Reasons = call.last()
@@ -251,14 +249,14 @@ func (v Verdict) waiting(call *Call) Verdict {
 		return v
 	}
 	v.Allowed, v.Waits, v.take = false, true, nil
-	v.Reasons = []Reason{{Code: CodeApproval, Link: -1, Message: "a person has to approve this call"}}
+	v.Reasons = []evidence.Reason{{Code: CodeApproval, Message: "a person has to approve this call"}}
 	return v
 }
 
 // useSession uses up the proof of the caller where others take it, too (ATK-20). A
 // call on ambient authority of a caller without a session rests on no proof: whoever
 // makes up keys must not fill what is remembered of others.
-func (g *Gate) useSession(call *Call, basis Basis, now time.Time) []Reason {
+func (g *Gate) useSession(call *Call, basis Basis, now time.Time) []evidence.Reason {
 	c := call.Caller
 	if g.Sessions == nil || c.ProofID == "" || basis == OnAmbient && c.Principal == "" {
 		return nil
@@ -267,7 +265,7 @@ func (g *Gate) useSession(call *Call, basis Basis, now time.Time) []Reason {
 }
 
 // use uses up a proof of a call, and returns why it does not serve.
-func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) []Reason {
+func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) []evidence.Reason {
 	fresh, err := false, error(nil)
 	if r, ok := replay.(EffectReplay); ok {
 		fresh, err = r.UseFor(call.Reads, id, until, now)
@@ -276,11 +274,11 @@ func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) [
 	}
 	switch {
 	case err == nil && fresh && g.Revocations.Stale(call.Reads):
-		return []Reason{stale} // it may have been asked of somebody who took their time
+		return []evidence.Reason{stale} // it may have been asked of somebody who took their time
 	case err != nil:
-		return []Reason{{Code: CodeUnavailable, Link: -1, Message: "whether the proof was used before cannot be told now; sign a new one in a moment"}}
+		return []evidence.Reason{{Code: CodeUnavailable, Message: "whether the proof was used before cannot be told now; sign a new one in a moment"}}
 	case !fresh:
-		return []Reason{{Code: CodeReplay, Link: -1, Message: "the proof was used before; sign a new one for every call"}}
+		return []evidence.Reason{{Code: CodeReplay, Message: "the proof was used before; sign a new one for every call"}}
 	default:
 		return nil
 	}
@@ -292,7 +290,7 @@ func (g *Gate) resolve(ctx context.Context, call *Call, p Presented, now time.Ti
 	}
 	if p.Scopes != nil {
 		if g.Scopes == nil {
-			return Held{}, &Refusal{[]Reason{{Code: CodeScopesNotTaken, Link: -1, Message: "scope tokens are not taken at this gateway; present a token chain"}}}
+			return Held{}, &Refusal{[]evidence.Reason{{Code: CodeScopesNotTaken, Message: "scope tokens are not taken at this gateway; present a token chain"}}}
 		}
 		return g.Scopes.Resolve(ctx, call, p, now)
 	}
@@ -310,19 +308,19 @@ func (h Held) by(call *Call) bool {
 
 // standing checks what does not depend on the attempt: revocation of every
 // link, the session's principal and, for references, the holder.
-func (g *Gate) standing(call *Call, held Held) []Reason {
-	var out []Reason
+func (g *Gate) standing(call *Call, held Held) []evidence.Reason {
+	var out []evidence.Reason
 	if n, yes := g.revoked(call, held); yes {
-		out = append(out, Reason{Code: CodeRevoked, Link: n, Message: "the capability, or one that it descends from, has been revoked"})
+		out = append(out, evidence.Reason{Code: CodeRevoked, Link: place(n), Message: "the capability, or one that it descends from, has been revoked"})
 	}
 	if call.Caller.Principal != "" && held.Principal != "" && call.Caller.Principal != held.Principal {
-		out = append(out, Reason{Code: CodePrincipal, Link: -1, Message: "the capability was issued for another user than the session's"})
+		out = append(out, evidence.Reason{Code: CodePrincipal, Message: "the capability was issued for another user than the session's"})
 	}
 	if held.Digest != "" && (held.Digest != call.Bound || !call.Released) {
-		out = append(out, Reason{Code: CodeOtherRequest, Link: -1, Message: "the approval is for one call, which the gateway that held it makes by itself; it serves for no other call"})
+		out = append(out, evidence.Reason{Code: CodeOtherRequest, Message: "the approval is for one call, which the gateway that held it makes by itself; it serves for no other call"})
 	}
 	if !held.by(call) {
-		out = append(out, Reason{Code: CodeNotHolder, Link: -1, Message: "the caller is not the holder of the capability"})
+		out = append(out, evidence.Reason{Code: CodeNotHolder, Message: "the caller is not the holder of the capability"})
 	}
 	return out
 }
@@ -343,8 +341,8 @@ func (g *Gate) against(call *Call, a powerbox.Authority, now time.Time, layer st
 
 // misspelt refuses arguments that a reader which ignores letter case takes for one that
 // an authority holds to a constraint: the constraint would not be asked (ATK-27).
-func misspelt(attempt powerbox.Attempt, a powerbox.Authority) []Reason {
-	var out []Reason
+func misspelt(attempt powerbox.Attempt, a powerbox.Authority) []evidence.Reason {
+	var out []evidence.Reason
 	for _, op := range attempt.Required() {
 		shape, ok := a.Shape(op)
 		if !ok {
@@ -360,8 +358,8 @@ func misspelt(attempt powerbox.Attempt, a powerbox.Authority) []Reason {
 				folded = foldedFields(shape)
 			}
 			if folded[powerbox.FoldCase(m.Name)] {
-				out = append(out, Reason{
-					Code: CodeSpelling, Link: -1, Operation: op.String(), Argument: m.Name,
+				out = append(out, evidence.Reason{
+					Code: CodeSpelling, Operation: op.String(), Argument: m.Name,
 					Message: fmt.Sprintf("operation %q: some readers take argument %q for one that is spelt with other letter case; use the spelling of the operation", op, m.Name),
 				})
 			}
@@ -380,8 +378,8 @@ func foldedFields(shape powerbox.Shape) map[string]bool {
 }
 
 // layered words a reason of a layer other than the capability.
-func layered(call *Call, r powerbox.Reason, layer string) Reason {
-	out := Reason{Code: string(r.Code), Link: -1, Operation: r.Operation, Argument: r.Argument, Constraint: r.ConstraintType, Message: r.String()}
+func layered(call *Call, r powerbox.Reason, layer string) evidence.Reason {
+	out := evidence.Reason{Code: string(r.Code), Operation: r.Operation, Argument: r.Argument, Constraint: r.ConstraintType, Message: r.String()}
 	if layer == "" && r.Code == powerbox.CodeArgumentConstraint && r.Argument == call.Handle && call.Handle != "" {
 		// Unknown, foreign and merely not granted: one answer (SEP-19).
 		out.Code, out.Message = CodeHandle, fmt.Sprintf("operation %q: %q is not a handle of the capability", r.Operation, r.Argument)
@@ -445,12 +443,12 @@ func constrained(a powerbox.Authority, about powerbox.Operation) bool {
 	})
 }
 
-func notBound(call *Call) Reason {
+func notBound(call *Call) evidence.Reason {
 	what := "free text"
 	if call.Content != "" {
 		what = call.Content + " is free content, which"
 	}
-	return Reason{Code: CodeMessageNotBound, Link: -1, Message: what + " cannot be held to a capability with constrained operations at this agent; name the skill and its arguments, and send nothing beside"}
+	return evidence.Reason{Code: CodeMessageNotBound, Message: what + " cannot be held to a capability with constrained operations at this agent; name the skill and its arguments, and send nothing beside"}
 }
 
 // withoutCapability decides a call that presents nothing.
@@ -462,10 +460,10 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 			return v
 		}
 	}
-	needed := Reason{Code: CodeCapabilityRequired, Link: -1, Message: "a capability is required; request one with a2a/capabilities/request"}
+	needed := evidence.Reason{Code: CodeCapabilityRequired, Message: "a capability is required; request one with a2a/capabilities/request"}
 	switch call.Mode {
 	case Require:
-		v := Verdict{Reasons: []Reason{needed}}
+		v := Verdict{Reasons: []evidence.Reason{needed}}
 		for _, a := range call.Attempts {
 			for _, op := range a.Required() {
 				v.Missing = append(v.Missing, op.String())
@@ -476,7 +474,7 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 		return v
 	case Prefer:
 		if call.Target.RefuseAmbient && !call.Ambient {
-			return Verdict{Reasons: []Reason{{Code: CodeUndeclaredAmbient, Link: -1, Message: "the call presents no capability and does not declare that it relies on ambient authority"}}}
+			return Verdict{Reasons: []evidence.Reason{{Code: CodeUndeclaredAmbient, Message: "the call presents no capability and does not declare that it relies on ambient authority"}}}
 		}
 		if reasons := foreign(call, Held{}); len(reasons) > 0 {
 			return Verdict{Reasons: reasons}
@@ -494,30 +492,30 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 }
 
 // foreign refuses a task or context of somebody else (ATK-18).
-func foreign(call *Call, held Held) []Reason {
+func foreign(call *Call, held Held) []evidence.Reason {
 	if call.Owns == nil || call.Owns(held) {
 		return nil
 	}
-	return []Reason{{Code: CodeForeignTask, Link: -1, Message: "the call names a task or context that is not the caller's"}}
+	return []evidence.Reason{{Code: CodeForeignTask, Message: "the call names a task or context that is not the caller's"}}
 }
 
 // otherTask refuses a call that names another task than the one that the
 // capability is for, and free text that names none, which would begin one
 // (SEP-22).
-func otherTask(call *Call, held Held) []Reason {
+func otherTask(call *Call, held Held) []evidence.Reason {
 	named := call.Task != "" || call.Context != ""
 	switch {
 	case held.Task == "", call.Tenant == held.Tenant && (call.Task == held.Task || call.Context == held.Task), !named && !call.Free:
 		return nil
 	}
-	return []Reason{{Code: CodeOtherTask, Link: -1, Message: "the capability was issued for another task"}}
+	return []evidence.Reason{{Code: CodeOtherTask, Message: "the capability was issued for another task"}}
 }
 
-func undeclared(call *Call) []Reason {
+func undeclared(call *Call) []evidence.Reason {
 	if call.Ambient {
 		return nil
 	}
-	return []Reason{{Code: CodeUndeclaredAmbient, Link: -1, Message: "the call relied on ambient authority without saying so"}}
+	return []evidence.Reason{{Code: CodeUndeclaredAmbient, Message: "the call relied on ambient authority without saying so"}}
 }
 
 // scope is Scope(A) of a caller, which holds no operation where nothing is
@@ -554,7 +552,7 @@ func (g *Gate) byPolicy(call *Call, now time.Time) Verdict {
 	var v Verdict
 	allowed, err := call.ByPolicy()
 	if err != nil {
-		return Verdict{Reasons: []Reason{{Code: CodeUnavailable, Link: -1, Message: "what policy allows the caller cannot be told now; try again in a moment"}}}
+		return Verdict{Reasons: []evidence.Reason{{Code: CodeUnavailable, Message: "what policy allows the caller cannot be told now; try again in a moment"}}}
 	}
 	allowed = unexpired(allowed)
 	g.against(call, allowed, now, CodeByPolicy, &v)

@@ -151,7 +151,7 @@ type Call struct {
 	// Content names the first place that has free content, for the denial; "" for none.
 	Content string
 	// Noted is what the record says of the call besides. It decides nothing.
-	Noted   []Reason
+	Noted   []evidence.Reason
 	Action  action.Type // action_type of the record
 	Tenant  string      // in which the agent keeps what the call names, "" for none
 	Task    string      // that the call names, "" for none
@@ -160,7 +160,7 @@ type Call struct {
 	TraceID string
 	// Path returns why a call of the agent of that name is not made along a path that its
 	// operator declared, nothing where no declared path is about it. nil where none is.
-	Path func(origin string) []Reason
+	Path func(origin string) []evidence.Reason
 	// Arguments are what the record keeps of the arguments, nil for nothing.
 	Arguments []byte
 	// Details returns what the record says of the intent besides, a JSON object, by
@@ -178,7 +178,7 @@ type Call struct {
 	Approval bool
 	// Last is asked when everything else allows the call, before a proof is used
 	// up; a reason denies it. nil asks nothing.
-	Last func() *Reason
+	Last func() *evidence.Reason
 	// Admit is asked once for every call, before it is decided further and recorded: with
 	// the first presented capability that was verified and is the caller's, or with the
 	// zero Held where none is. An error ends the call without a record. nil asks nothing.
@@ -186,10 +186,10 @@ type Call struct {
 	// Denied is asked when the call is denied, nil for nobody: what its record says
 	// of the denials before it, nil for nothing, and whether it is recorded at all.
 	// What is allowed is recorded in any case.
-	Denied func(v Verdict) (note *Reason, recorded bool)
+	Denied func(v Verdict) (note *evidence.Reason, recorded bool)
 	// Refused are reasons that the decoder already found; the call is denied
 	// and recorded.
-	Refused []Reason
+	Refused []evidence.Reason
 }
 
 // Held is one presented capability after it was verified.
@@ -325,7 +325,7 @@ type Verdict struct {
 	Basis   Basis
 	Held    Held               // of the capability that allowed it
 	Under   powerbox.Authority // what it goes on under: everything met
-	Reasons []Reason           // why it was denied, or would have been
+	Reasons []evidence.Reason  // why it was denied, or would have been
 	Missing []string           // required operations that are not within the effective authority
 	Record  evidence.Record    // what was recorded
 
@@ -375,7 +375,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 		return Verdict{}, v.stop
 	}
 	begin := g.took(ctx, "decide", call, now)
-	var note *Reason
+	var note *evidence.Reason
 	if !v.Allowed && !v.Waits && call.Denied != nil {
 		recorded := false
 		if note, recorded = call.Denied(v); !recorded {
@@ -386,9 +386,9 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	record.Details.Reasons = append(record.Details.Reasons, reasonsOf(call.Noted)...)
+	record.Details.Reasons = append(record.Details.Reasons, call.Noted...)
 	if note != nil {
-		record.Details.Reasons = append(record.Details.Reasons, reasonsOf([]Reason{*note})...)
+		record.Details.Reasons = append(record.Details.Reasons, *note)
 	}
 	// What went on without a record comes before what has one again. Where it
 	// cannot be written, this record cannot either.
@@ -427,7 +427,7 @@ func (g *Gate) took(ctx context.Context, step string, call *Call, begin time.Tim
 // about, the capability, or the session that it rests on in the place of one, has
 // expired, or one of the capability's links was revoked. Streams ask
 // before every event, and [Gate.Await] in between.
-func (g *Gate) Recheck(v Verdict) (Reason, bool) {
+func (g *Gate) Recheck(v Verdict) (evidence.Reason, bool) {
 	if v.call != nil {
 		if why, stopped := g.frozen(v.call, v.Held); stopped && (v.call.Mode != Observe || isFrozen(why)) {
 			return why, false
@@ -437,15 +437,15 @@ func (g *Gate) Recheck(v Verdict) (Reason, bool) {
 		}
 	}
 	if until, what := v.ends(); !until.IsZero() && !g.Now().Before(until) {
-		return Reason{Code: string(powerbox.CodeExpired), Message: "the " + what + " expired while the call was under way"}, false
+		return evidence.Reason{Code: string(powerbox.CodeExpired), Message: "the " + what + " expired while the call was under way"}, false
 	}
 	if v.Basis != OnCapability {
-		return Reason{}, true
+		return evidence.Reason{}, true
 	}
 	if _, yes := g.revoked(v.call, v.Held); yes {
-		return Reason{Code: CodeRevoked, Message: "the capability was revoked while the call was under way"}, false
+		return evidence.Reason{Code: CodeRevoked, Message: "the capability was revoked while the call was under way"}, false
 	}
-	return Reason{}, true
+	return evidence.Reason{}, true
 }
 
 // Outcome records what became of a call that was allowed (EXT-25). After an error the

@@ -115,7 +115,7 @@ func TestSEP11_Resolving(t *testing.T) {
 		"a handle of another one": {func(c *Call) *Call { return w.present(c, w.minted(clauses(t, "read=h1"))) }, []string{CodeHandle}},
 		"policy says no":          {by(func(*Call) { w.gate.Policy = veto("not today") }), []string{CodeVeto}},
 		"a task of another":       {by(func(c *Call) { c.Owns = func(Held) bool { return false } }), []string{CodeForeignTask}},
-		"the decoder's reasons":   {by(func(c *Call) { c.Refused = []Reason{{Code: "skill_unmapped", Link: -1}} }), []string{"skill_unmapped"}},
+		"the decoder's reasons":   {by(func(c *Call) { c.Refused = []evidence.Reason{{Code: "skill_unmapped"}} }), []string{"skill_unmapped"}},
 	} {
 		w.gate.Policy = veto("")
 		clear(w.revoked)
@@ -148,7 +148,7 @@ func TestSEP11_RevokedAndRechecked(t *testing.T) {
 	if r, good := w.gate.Recheck(v); good || r.Code != CodeRevoked {
 		t.Errorf("revoked under way: %+v", r)
 	}
-	if v := w.check(call); !cmp.Equal(codes(v), []string{CodeRevoked}) || v.Reasons[0].Link != 0 {
+	if v := w.check(call); !cmp.Equal(codes(v), []string{CodeRevoked}) || *v.Reasons[0].Link != 0 {
 		t.Errorf("revoked: %+v", v.Reasons)
 	}
 	if _, good := w.gate.Recheck(Verdict{Basis: OnAmbient}); !good {
@@ -311,7 +311,7 @@ func TestATK17_LastIsAskedLast(t *testing.T) {
 	for presents, want := range map[bool]int{false: 0, true: 1} {
 		w := newTown(t)
 		call, asked := w.call(Require, try(t, "read")), 0
-		call.Last = func() *Reason { asked++; return nil }
+		call.Last = func() *evidence.Reason { asked++; return nil }
 		if presents {
 			w.present(call, w.minted(clauses(t, "read")))
 		}
@@ -499,7 +499,7 @@ func TestPresentedIsZero(t *testing.T) {
 	if !(Presented{}).IsZero() || (Presented{Proof: "p"}).IsZero() || (Presented{Reference: "r"}).IsZero() || (Presented{Chain: []string{"c"}}).IsZero() {
 		t.Error("what presents something is zero, or the other way round")
 	}
-	r := &Refusal{[]Reason{{Message: "one"}, {Message: "two"}}}
+	r := &Refusal{[]evidence.Reason{{Message: "one"}, {Message: "two"}}}
 	if !errors.Is(r, powerbox.ErrDenied) || r.Error() != "one; two" {
 		t.Errorf("a refusal is %v", r)
 	}

@@ -33,7 +33,7 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 				Required: required, Allowed: v.Under.Names(), Missing: v.Missing,
 			},
 			Mode: string(call.Mode), RevocationSequence: g.Revocations.RevocationSequence(), PolicyDigest: g.Policy.Digest(),
-			Reasons: reasonsOf(v.Reasons), Arguments: call.Arguments,
+			Reasons: slices.Clone(v.Reasons), Arguments: call.Arguments,
 		},
 	}
 	if call.Body != nil {
@@ -153,18 +153,6 @@ func kindOf(call *Call) string {
 		return "admission"
 	}
 	return "invocation"
-}
-
-func reasonsOf(reasons []Reason) []evidence.Reason {
-	var out []evidence.Reason
-	for _, r := range reasons {
-		e := evidence.Reason{Code: r.Code, Operation: r.Operation, Argument: r.Argument, Constraint: r.Constraint, Message: r.Message}
-		if r.Link >= 0 {
-			e.Link = &r.Link
-		}
-		out = append(out, e)
-	}
-	return out
 }
 
 // maxReason bounds the texts of a reason on record, which repeat what callers wrote.

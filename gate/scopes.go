@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -56,7 +57,7 @@ func (s Scopes) Resolve(ctx context.Context, call *Call, p Presented, now time.T
 		return Held{}, scopeRefusal(err)
 	}
 	if len(links) > 0 && call.Target.Links == 0 {
-		return Held{}, &Refusal{[]Reason{{Code: CodeDelegation, Link: 0, Message: "this agent accepts no delegation links, as its card says; present a token of your own"}}}
+		return Held{}, &Refusal{[]evidence.Reason{{Code: CodeDelegation, Link: place(0), Message: "this agent accepts no delegation links, as its card says; present a token of your own"}}}
 	}
 	issued, err := s.Records.Issued(ctx, call.Target, t.Hash())
 	if err != nil {
@@ -141,7 +142,7 @@ func scopeRefusal(err error) error {
 	default:
 		message = fmt.Sprintf("link %d of the delegation chain %s", e.FailurePoint, e.Message)
 	}
-	return &Refusal{[]Reason{{Code: string(e.Reason), Link: e.FailurePoint, Message: message}}}
+	return &Refusal{[]evidence.Reason{{Code: string(e.Reason), Link: place(e.FailurePoint), Message: message}}}
 }
 
 // NamedLink is a link by what its delegator calls it.
@@ -161,14 +162,14 @@ type Nonces interface {
 
 // name has the links of a call that everything else allows take their nonces:
 // whoever is refused must not be able to take one (ATK-9).
-func (g *Gate) name(ctx context.Context, held Held, now time.Time) []Reason {
+func (g *Gate) name(ctx context.Context, held Held, now time.Time) []evidence.Reason {
 	for n, link := range held.Named {
 		ok, err := g.Nonces.Name(ctx, link, now)
 		switch {
 		case err != nil:
-			return []Reason{{Code: CodeUnavailable, Link: n, Message: "whether the link's nonce is its own cannot be told now"}}
+			return []evidence.Reason{{Code: CodeUnavailable, Link: place(n), Message: "whether the link's nonce is its own cannot be told now"}}
 		case !ok:
-			return []Reason{{Code: string(token.CodeNonceReused), Link: n, Message: fmt.Sprintf("link %d of the delegation chain has the nonce of another link of its delegator", n)}}
+			return []evidence.Reason{{Code: string(token.CodeNonceReused), Link: place(n), Message: fmt.Sprintf("link %d of the delegation chain has the nonce of another link of its delegator", n)}}
 		}
 	}
 	return nil

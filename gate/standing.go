@@ -1,13 +1,14 @@
 package gate
 
 import (
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/trust"
 )
 
 // untrusted refuses a calling agent whose score is below what the call needs
 // (EXT-30, Flow 3). A score only ever takes away: what it lets through is decided
 // by everything else (ATK-52).
-func (g *Gate) untrusted(call *Call, origin string) []Reason {
+func (g *Gate) untrusted(call *Call, origin string) []evidence.Reason {
 	needed, about := call.trust()
 	if needed == "" {
 		return nil
@@ -19,8 +20,8 @@ func (g *Gate) untrusted(call *Call, origin string) []Reason {
 	if has.Reaches(needed) {
 		return nil
 	}
-	return []Reason{{
-		Code: CodeTrust, Link: -1, Operation: about,
+	return []evidence.Reason{{
+		Code: CodeTrust, Operation: about,
 		Message: "the calling agent's score, which comes from the evidence of what it did, is too low for this; asking again does not help",
 	}}
 }

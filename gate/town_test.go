@@ -68,7 +68,7 @@ func (o onRecord) Resolve(_ context.Context, _ *Call, p Presented, _ time.Time) 
 	case p.Reference == "cap_unreachable":
 		return Held{}, errors.New("the store is gone")
 	case !ok:
-		return Held{}, &Refusal{[]Reason{{Code: CodeCapabilityUnknown, Link: -1, Message: "no such capability"}}}
+		return Held{}, &Refusal{[]evidence.Reason{{Code: CodeCapabilityUnknown, Message: "no such capability"}}}
 	}
 	return h, nil
 }

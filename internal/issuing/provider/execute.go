@@ -175,10 +175,10 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		call.Presented = append(call.Presented, gate.Presented{Reference: g.Record})
 	}
 	if !s.token.Allows(c.Name) {
-		call.Refused = []gate.Reason{{Code: string(agentauth.CodeNotGranted), Link: -1, Message: "the token is restricted to other capabilities"}}
+		call.Refused = []evidence.Reason{{Code: string(agentauth.CodeNotGranted), Message: "the token is restricted to other capabilities"}}
 	}
 	if c.Proof && !s.token.Bound {
-		call.Refused = []gate.Reason{{Code: proofRequired, Link: -1, Message: "the token is not bound to a key or a certificate"}}
+		call.Refused = []evidence.Reason{{Code: proofRequired, Message: "the token is not bound to a key or a certificate"}}
 	}
 	v, err := p.decide(ctx, call, c, held, arguments)
 	var refused *agentauth.Error

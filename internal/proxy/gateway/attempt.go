@@ -46,7 +46,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(x.request.Context(), x.ID, x.caller) }
 	}
 	if wrong != nil {
-		c.Refused = []gate.Reason{{Code: wrong.Reason, Link: -1, Message: wrong.Message}}
+		c.Refused = []evidence.Reason{{Code: wrong.Reason, Message: wrong.Message}}
 		return c, tried, nil
 	}
 	if x.mode == gate.Observe {
@@ -76,7 +76,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		c.Presented = []gate.Presented{{Reference: x.released.Capability}}
 	}
 	if x.call.Push != nil {
-		c.Last = func() *gate.Reason { return g.pushable(x) }
+		c.Last = func() *evidence.Reason { return g.pushable(x) }
 	}
 	return c, tried, g.owns(x, &tried, c)
 }
@@ -107,12 +107,12 @@ const codeRewritten = "would_be_rewritten"
 
 // rewritten notes that members of the call would not reach the agent, or under another
 // name.
-func (x *decoded) rewritten() []gate.Reason {
+func (x *decoded) rewritten() []evidence.Reason {
 	dropped := append(slices.Clone(x.call.Dropped), x.mcp.Dropped...)
 	if len(dropped) == 0 {
 		return nil
 	}
-	return []gate.Reason{{Code: codeRewritten, Link: -1, Message: "members that no rule knows, or that are spelt as in protobuf: " + strings.Join(dropped, ", ")}}
+	return []evidence.Reason{{Code: codeRewritten, Message: "members that no rule knows, or that are spelt as in protobuf: " + strings.Join(dropped, ", ")}}
 }
 
 // newTrace is the id of a trace that begins here.
@@ -161,7 +161,7 @@ func (g *Gateway) attempts(x *decoded, tried *attempted, c *gate.Call) error {
 func (g *Gateway) messageAttempts(x *decoded, tried *attempted, c *gate.Call, task powerbox.Value) error {
 	named, found, ambiguous := x.call.Naming(x.skill)
 	if ambiguous != nil {
-		c.Refused = append(c.Refused, gate.Reason{Code: ambiguous.Reason, Link: -1, Message: ambiguous.Message})
+		c.Refused = append(c.Refused, evidence.Reason{Code: ambiguous.Reason, Message: ambiguous.Message})
 		return nil
 	}
 	// Content beside a named skill could ask for anything else. A stock client
@@ -172,7 +172,7 @@ func (g *Gateway) messageAttempts(x *decoded, tried *attempted, c *gate.Call, ta
 	if found {
 		mapped, ok := x.Skills[named.Skill]
 		if !ok || !slices.Contains(x.view.card.Skills, named.Skill) {
-			c.Refused = append(c.Refused, gate.Reason{Code: "skill_unmapped", Link: -1, Message: "skill " + named.Skill + " maps to no operation here"})
+			c.Refused = append(c.Refused, evidence.Reason{Code: "skill_unmapped", Message: "skill " + named.Skill + " maps to no operation here"})
 			return nil
 		}
 		tried.named, tried.mapped, tried.isNamed = named, mapped, true
@@ -260,7 +260,7 @@ const maxCapabilities = 16
 // behind, and are derived once the call is allowed.
 func (g *Gateway) attenuated(x *decoded, tried *attempted, c *gate.Call, m *a2a.Members) error {
 	if len(m.Capabilities) > maxCapabilities {
-		c.Refused = append(c.Refused, gate.Reason{Code: a2a.ReasonParams, Link: -1, Message: "a task can be sent with at most 16 capabilities"})
+		c.Refused = append(c.Refused, evidence.Reason{Code: a2a.ReasonParams, Message: "a task can be sent with at most 16 capabilities"})
 		return nil
 	}
 	for _, id := range m.Capabilities {
@@ -316,8 +316,8 @@ func (x *decoded) keep(c *gate.Call, op powerbox.Operation, arguments powerbox.V
 	}
 	data := arguments.AppendJSON(nil)
 	if len(data) > evidence.MaxBody {
-		c.Refused = append(c.Refused, gate.Reason{
-			Code: codeArguments, Link: -1, Operation: op.String(),
+		c.Refused = append(c.Refused, evidence.Reason{
+			Code: codeArguments, Operation: op.String(),
 			Message: "the arguments have more than " + strconv.Itoa(evidence.MaxBody) + " bytes, which is the most that is kept of a call here; send less",
 		})
 		return nil

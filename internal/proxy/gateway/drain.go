@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
@@ -25,13 +26,13 @@ func (g *Gateway) Draining() bool { return g.draining.Load() }
 func (g *Gateway) EndStreams() { g.endStreams() }
 
 // stopping is why streams end with the server.
-func stopping() gate.Reason {
-	return gate.Reason{Code: codeStopping, Link: -1, Message: "this server is being stopped"}
+func stopping() evidence.Reason {
+	return evidence.Reason{Code: codeStopping, Message: "this server is being stopped"}
 }
 
 // interrupted words for the caller why a stream ends that was allowed to begin. What
 // changed something is not to be repeated for an end that nobody decided.
-func (g *Gateway) interrupted(x *decided, why gate.Reason) a2a.Denial {
+func (g *Gateway) interrupted(x *decided, why evidence.Reason) a2a.Denial {
 	d := a2a.Denial{Reason: why.Code, Message: why.Message, DecisionID: x.verdict.Record.ID, At: g.config.Now()}
 	if why.Code != codeStopping && !passes(why.Code) {
 		return d

@@ -165,7 +165,7 @@ func isSession(id string) bool {
 // its tool or method with its arguments, and the right to talk to the server.
 func (g *Gateway) mcpAttempts(x *decoded, tried *attempted, c *gate.Call) error {
 	refuse := func(code, message string) error {
-		c.Refused = append(c.Refused, gate.Reason{Code: code, Link: -1, Message: message})
+		c.Refused = append(c.Refused, evidence.Reason{Code: code, Message: message})
 		return nil
 	}
 	switch m := x.mcp; {

@@ -27,7 +27,7 @@ func (x *decoded) tryListening(g *Gateway, tried *attempted, c *gate.Call) (bool
 	}
 	op, ok := x.MCP.Methods[mcp.Subscribe]
 	if !ok {
-		c.Refused = append(c.Refused, gate.Reason{Code: codeMethodUnmapped, Link: -1, Message: "method " + mcp.Subscribe + " maps to no operation here, which resourceSubscriptions need"})
+		c.Refused = append(c.Refused, evidence.Reason{Code: codeMethodUnmapped, Message: "method " + mcp.Subscribe + " maps to no operation here, which resourceSubscriptions need"})
 		return false, nil
 	}
 	var uris []powerbox.Value

@@ -3,6 +3,7 @@ package gateway
 import (
 	"slices"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
@@ -73,7 +74,7 @@ func (x *decoded) things() []thing {
 func (g *Gateway) owns(x *decoded, tried *attempted, c *gate.Call) error {
 	names := x.things()
 	if len(names) > maxNamed {
-		c.Refused = append(c.Refused, gate.Reason{Code: a2a.ReasonTask, Link: -1, Message: "a call can name at most 64 tasks and contexts"})
+		c.Refused = append(c.Refused, evidence.Reason{Code: a2a.ReasonTask, Message: "a call can name at most 64 tasks and contexts"})
 		return nil
 	}
 	if len(names) == 0 {

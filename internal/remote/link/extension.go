@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
@@ -66,8 +67,8 @@ func (r ScopeRecords) Issued(ctx context.Context, _ *gate.Target, hash string) (
 		}
 	}
 	if issued.ID == "" {
-		return gate.Issued{}, &gate.Refusal{Reasons: []gate.Reason{{
-			Code: gate.CodeCapabilityUnknown, Link: -1, Message: "the scope token was not issued by this agent",
+		return gate.Issued{}, &gate.Refusal{Reasons: []evidence.Reason{{
+			Code: gate.CodeCapabilityUnknown, Message: "the scope token was not issued by this agent",
 		}}}
 	}
 	r.scopes.put(hash, issued)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
@@ -186,7 +187,7 @@ func (r *Remote) onRecord(ctx context.Context, id string) (Capability, error) {
 }
 
 func unknown() error {
-	return &gate.Refusal{Reasons: []gate.Reason{{Code: gate.CodeCapabilityUnknown, Link: -1, Message: "the caller holds no such capability of this agent"}}}
+	return &gate.Refusal{Reasons: []evidence.Reason{{Code: gate.CodeCapabilityUnknown, Message: "the caller holds no such capability of this agent"}}}
 }
 
 // References resolves capabilities by reference: a gate.Resolver.

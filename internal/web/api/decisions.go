@@ -353,7 +353,7 @@ func (d *Decisions) call(ctx context.Context, g *Guard, e evaluation) (*gate.Cal
 		}
 	}
 	if !known {
-		call.Refused = []gate.Reason{{Code: codeUnknown, Link: -1, Message: fmt.Sprintf("there is no agent %.128q here", e.Resource.ID)}}
+		call.Refused = []evidence.Reason{{Code: codeUnknown, Message: fmt.Sprintf("there is no agent %.128q here", e.Resource.ID)}}
 		if e.Subject.Type == TypeAgent && slices.Contains(g.Agents, e.Subject.ID) {
 			call.Caller.Name = e.Subject.ID
 		}
@@ -381,7 +381,7 @@ func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error
 	}
 	s, ok := agent.mapped(e.Action.ID)
 	if !ok {
-		call.Refused = append(call.Refused, gate.Reason{Code: codeMapped, Link: -1, Message: fmt.Sprintf("%.128q maps to no operation of %s", e.Action.ID, agent.Target.ID)})
+		call.Refused = append(call.Refused, evidence.Reason{Code: codeMapped, Message: fmt.Sprintf("%.128q maps to no operation of %s", e.Action.ID, agent.Target.ID)})
 		return nil
 	}
 	arguments := e.Action.Properties
@@ -417,7 +417,7 @@ func (d *Decisions) handoff(call *gate.Call, agent Guarded, e evaluation, messag
 	for _, name := range names {
 		s, ok := agent.mapped(name)
 		if !ok {
-			call.Refused = append(call.Refused, gate.Reason{Code: codeMapped, Link: -1, Operation: name, Message: fmt.Sprintf("%.128q maps to no operation of %s", name, agent.Target.ID)})
+			call.Refused = append(call.Refused, evidence.Reason{Code: codeMapped, Operation: name, Message: fmt.Sprintf("%.128q maps to no operation of %s", name, agent.Target.ID)})
 		}
 		required = append(required, s.Operation)
 	}
@@ -461,7 +461,7 @@ func try(call *gate.Call, op powerbox.Operation, arguments powerbox.Value) error
 // or whoever holds the capability that is shown.
 func (d *Decisions) by(call *gate.Call, g *Guard, agent Guarded, e evaluation) error {
 	refuse := func() error {
-		call.Refused = append(call.Refused, gate.Reason{Code: codeNotSpokenFor, Link: -1, Message: fmt.Sprintf("guard %s may not ask about %s %.128q", g.Name, e.Subject.Type, e.Subject.ID)})
+		call.Refused = append(call.Refused, evidence.Reason{Code: codeNotSpokenFor, Message: fmt.Sprintf("guard %s may not ask about %s %.128q", g.Name, e.Subject.Type, e.Subject.ID)})
 		return nil
 	}
 	shown, ok := e.Context.Get("capability")

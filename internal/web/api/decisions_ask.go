@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
@@ -97,9 +98,9 @@ func (d *Decisions) withPeople(ctx context.Context, g *Guard, e evaluation, call
 	case issuer.StateApproved:
 		return d.approved(ctx, g, a, said, call, agent)
 	case issuer.StateDenied:
-		call.Refused = []gate.Reason{{Code: string(issuer.CodeApprovalDenied), Link: -1, Message: "a person has refused this attempt; do not try it again unless the user wants you to"}}
+		call.Refused = []evidence.Reason{{Code: string(issuer.CodeApprovalDenied), Message: "a person has refused this attempt; do not try it again unless the user wants you to"}}
 	default:
-		call.Refused = []gate.Reason{{Code: string(issuer.CodeApprovalExpired), Link: -1, Message: "nobody has answered in time; tell the user, and try again later if it is still wanted"}}
+		call.Refused = []evidence.Reason{{Code: string(issuer.CodeApprovalExpired), Message: "nobody has answered in time; tell the user, and try again later if it is still wanted"}}
 	}
 	_, answer := d.check(ctx, g, call, agent)
 	return answer, nil

@@ -22,8 +22,8 @@ func (r References) Resolve(ctx context.Context, call *gate.Call, p gate.Present
 		return gate.Held{}, err
 	}
 	if c.ID == "" || c.Agent != call.Target.ID || c.Holder != call.Caller.Holder || call.Caller.Holder == "" {
-		return gate.Held{}, &gate.Refusal{Reasons: []gate.Reason{{
-			Code: gate.CodeCapabilityUnknown, Link: -1, Message: "the caller holds no such capability of this agent",
+		return gate.Held{}, &gate.Refusal{Reasons: []evidence.Reason{{
+			Code: gate.CodeCapabilityUnknown, Message: "the caller holds no such capability of this agent",
 		}}}
 	}
 	return gate.Held{
@@ -192,8 +192,8 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 		return gate.Held{}, err
 	}
 	if c.ID == "" || c.Agent != call.Target.ID {
-		return gate.Held{}, &gate.Refusal{Reasons: []gate.Reason{{
-			Code: gate.CodeCapabilityUnknown, Link: 0, Message: "the token's capability is not on record at this agent",
+		return gate.Held{}, &gate.Refusal{Reasons: []evidence.Reason{{
+			Code: gate.CodeCapabilityUnknown, Link: new(0), Message: "the token's capability is not on record at this agent",
 		}}}
 	}
 	held.Task, held.Tenant = c.Task, c.Tenant

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/steady"
@@ -21,8 +22,8 @@ func (s ScopeRecords) Issued(ctx context.Context, target *gate.Target, hash stri
 	}
 	scopes, ok := c.Scopes()
 	if c.ID == "" || c.Agent != target.ID || !ok {
-		return gate.Issued{}, &gate.Refusal{Reasons: []gate.Reason{{
-			Code: gate.CodeCapabilityUnknown, Link: -1, Message: "the scope token was not issued by this agent",
+		return gate.Issued{}, &gate.Refusal{Reasons: []evidence.Reason{{
+			Code: gate.CodeCapabilityUnknown, Message: "the scope token was not issued by this agent",
 		}}}
 	}
 	return gate.Issued{Scopes: scopes, Held: gate.Held{
