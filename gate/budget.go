@@ -87,7 +87,7 @@ func (g *Gate) spend(call *Call, held Held) ([]Reservation, []evidence.Reason) {
 	var out []Reservation
 	for _, a := range held.Accounts {
 		if _, ok := g.Recorder.(Ledger); !ok {
-			return nil, []evidence.Reason{{Code: CodeBudgetElsewhere, Message: "the capability has a budget, which is kept where it was issued; present it there"}}
+			return nil, because(CodeBudgetElsewhere)
 		}
 		op, args := Proves(call)
 		if a.Budgets.Uses > 0 {
@@ -105,7 +105,7 @@ func (g *Gate) spend(call *Call, held Held) ([]Reservation, []evidence.Reason) {
 			amount, okAmount := new(big.Rat).SetString(d.String())
 			limit, okLimit := new(big.Rat).SetString(a.Budgets.Sum[field].String())
 			if !okAmount || !okLimit {
-				return nil, []evidence.Reason{{Code: CodeUnavailable, Message: "the budget of the capability cannot be read"}}
+				return nil, untold("the budget of the capability cannot be read")
 			}
 			out = append(out, Reservation{a.Of, "sum:" + field, amount, limit})
 		}
@@ -125,11 +125,11 @@ func (g *Gate) write(ctx context.Context, record evidence.Record, v *Verdict) (e
 // spent denies a call that a budget did not hold, or of which that is not known,
 // on record.
 func (g *Gate) spent(ctx context.Context, call *Call, v Verdict, why error) (Verdict, error) {
-	reason := evidence.Reason{Code: CodeLimit, Message: ErrSpent.Error()}
+	reasons := because(CodeLimit)
 	if !errors.Is(why, ErrSpent) {
-		reason.Code, reason.Message = CodeUnavailable, ErrUntold.Error()
+		reasons = untold(ErrUntold.Error())
 	}
-	denied := Verdict{Held: v.Held, Reasons: []evidence.Reason{reason}, call: call}
+	denied := Verdict{Held: v.Held, Reasons: reasons, call: call}
 	record, err := g.record(call, &denied, g.Now())
 	if err != nil {
 		return Verdict{}, err

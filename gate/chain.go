@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -31,7 +30,7 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	}
 	if v.Issuer() != issuer {
 		// The key is the agent's own, but the token names another issuer.
-		return Held{}, &Refusal{[]evidence.Reason{{Code: string(token.CodeIssuer), Link: place(0), Message: "the root token was not issued by this agent"}}}
+		return Held{}, notIssued()
 	}
 	held, err := heldBy(v, call.Target, issuer)
 	if err != nil {
@@ -42,7 +41,7 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 		return Held{}, refusal(err)
 	}
 	if proof.IssuedAt.Unix() < c.Started.Unix() {
-		return Held{}, &Refusal{[]evidence.Reason{{Code: CodeProofBefore, Message: "the proof is older than this gateway's memory; nothing was executed, sign a new one"}}}
+		return Held{}, &Refusal{because(CodeProofBefore)}
 	}
 	// Times in proofs are whole seconds, so a proof is good until the second
 	// after its window.
@@ -94,7 +93,7 @@ func heldBy(v token.Verified, target *Target, issuer string) (Held, error) {
 	}
 	private, ok := v.Private()
 	if !ok {
-		return Held{}, &Refusal{[]evidence.Reason{{Code: string(token.CodeMissingClaim), Link: place(0), Message: "the root token does not say which capability it is"}}}
+		return Held{}, &Refusal{atLink(0, says(string(token.CodeMissingClaim), "the root token does not say which capability it is"))}
 	}
 	lineage := strings.Split(private.Capability, "/")
 	held.OnRecord, held.Root, held.Principal = lineage[len(lineage)-1], lineage[0], private.Principal
@@ -123,6 +122,11 @@ func Proves(call *Call) (powerbox.Operation, powerbox.Value) {
 	return powerbox.Operation{}, powerbox.Object()
 }
 
+// notIssued refuses a chain whose root is another issuer's.
+func notIssued() *Refusal {
+	return &Refusal{atLink(0, says(string(token.CodeIssuer), "the root token was not issued by this agent"))}
+}
+
 func refusal(err error) error {
 	var e *token.Error
 	if !errors.As(err, &e) {
@@ -132,5 +136,5 @@ func refusal(err error) error {
 	if e.Link >= 0 {
 		message = fmt.Sprintf("token %d of the chain: %s", e.Link+1, message)
 	}
-	return &Refusal{[]evidence.Reason{{Code: string(e.Code), Link: place(e.Link), Message: message}}}
+	return &Refusal{atLink(e.Link, says(string(e.Code), message))}
 }

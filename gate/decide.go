@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -60,14 +59,6 @@ func (r *Refusal) Error() string {
 // Is makes a refusal a [powerbox.ErrDenied].
 func (r *Refusal) Is(target error) bool { return target == powerbox.ErrDenied }
 
-// place is the place of a link as a reason has it: none for a negative one.
-func place(link int) *int {
-	if link < 0 {
-		return nil
-	}
-	return &link
-}
-
 // decide answers a call without recording it.
 func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 	refused := call.refused()
@@ -77,7 +68,7 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 	if g.Revocations.Stale(call.Reads) {
 		// Whatever else holds may have been taken back.
 		g.Log.WarnContext(ctx, "revocations and freezes are not known any more", slog.String("agent", call.Target.ID), slog.String("mode", string(call.Mode)))
-		return g.observe(call, Verdict{Reasons: append([]evidence.Reason{stale}, refused...)})
+		return g.observe(call, Verdict{Reasons: append(because(CodeStale), refused...)})
 	}
 	if len(refused) > 0 {
 		return g.observe(call, Verdict{Reasons: refused})
@@ -129,19 +120,10 @@ func (c *Call) refused() []evidence.Reason {
 	all := slices.Clip(c.Refused)
 	for _, a := range c.Attempts {
 		if name, found := powerbox.RoundedArgument(a.Arguments()); found {
-			all = append(all, RoundedArgument(a.Operation(), name))
+			all = append(all, Worded(powerbox.Reason{Code: CodeArgumentNumber, Operation: a.Operation().String(), Argument: name}))
 		}
 	}
 	return all
-}
-
-// RoundedArgument is the reason of a denial for a number that a reader with double
-// precision takes for another one, see [powerbox.RoundedArgument].
-func RoundedArgument(op powerbox.Operation, argument string) evidence.Reason {
-	return evidence.Reason{
-		Code: CodeArgumentNumber, Operation: op.String(), Argument: argument,
-		Message: "argument " + argument + " holds a number that readers with double precision take for another one; send it as a string",
-	}
 }
 
 // last returns why a call that everything else allows is denied.
@@ -184,7 +166,7 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 		if errors.As(err, &refusal) {
 			return Verdict{Reasons: refusal.Reasons}
 		}
-		return Verdict{Reasons: []evidence.Reason{{Code: CodeUnavailable, Message: "whether the capability holds cannot be told now"}}}
+		return Verdict{Reasons: untold("whether the capability holds cannot be told now")}
 	}
 	if held.Origin = call.Origin(held.Holder); held.Origin == "" {
 		held.Origin = call.Caller.Name
@@ -207,15 +189,12 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	v.Reasons = append(v.Reasons, g.untrusted(call, held.Origin)...)
 	v.Reasons = append(v.Reasons, call.path(held.Origin)...)
 	if held.bound(call) {
-		v.Reasons = append(v.Reasons, notBound(call))
+		v.Reasons = append(v.Reasons, says(CodeMessageNotBound, notBound(call.Content))...)
 	} else if held.summed(call) {
-		v.Reasons = append(v.Reasons, evidence.Reason{
-			Code:    CodeMessageNotBound,
-			Message: "free text cannot be counted towards what an argument of the capability may add up to; name the skill and its arguments, and nothing beside",
-		})
+		v.Reasons = append(v.Reasons, says(CodeMessageNotBound, "free text cannot be counted towards what an argument of the capability may add up to; name the skill and its arguments, and nothing beside")...)
 	}
 	if why := g.Policy.Veto(ctx, call, held); why != "" {
-		v.Reasons = append(v.Reasons, evidence.Reason{Code: CodeVeto, Message: why})
+		v.Reasons = append(v.Reasons, says(CodeVeto, why)...)
 	}
 	if len(v.Reasons) == 0 {
 		v.Reasons = call.last()
@@ -249,7 +228,7 @@ func (v Verdict) waiting(call *Call) Verdict {
 		return v
 	}
 	v.Allowed, v.Waits, v.take = false, true, nil
-	v.Reasons = []evidence.Reason{{Code: CodeApproval, Message: "a person has to approve this call"}}
+	v.Reasons = because(CodeApproval)
 	return v
 }
 
@@ -274,11 +253,11 @@ func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) [
 	}
 	switch {
 	case err == nil && fresh && g.Revocations.Stale(call.Reads):
-		return []evidence.Reason{stale} // it may have been asked of somebody who took their time
+		return because(CodeStale) // it may have been asked of somebody who took their time
 	case err != nil:
-		return []evidence.Reason{{Code: CodeUnavailable, Message: "whether the proof was used before cannot be told now; sign a new one in a moment"}}
+		return untold("whether the proof was used before cannot be told now; sign a new one in a moment")
 	case !fresh:
-		return []evidence.Reason{{Code: CodeReplay, Message: "the proof was used before; sign a new one for every call"}}
+		return because(CodeReplay)
 	default:
 		return nil
 	}
@@ -290,7 +269,7 @@ func (g *Gate) resolve(ctx context.Context, call *Call, p Presented, now time.Ti
 	}
 	if p.Scopes != nil {
 		if g.Scopes == nil {
-			return Held{}, &Refusal{[]evidence.Reason{{Code: CodeScopesNotTaken, Message: "scope tokens are not taken at this gateway; present a token chain"}}}
+			return Held{}, &Refusal{says(CodeScopesNotTaken, "scope tokens are not taken at this gateway; present a token chain")}
 		}
 		return g.Scopes.Resolve(ctx, call, p, now)
 	}
@@ -311,16 +290,16 @@ func (h Held) by(call *Call) bool {
 func (g *Gate) standing(call *Call, held Held) []evidence.Reason {
 	var out []evidence.Reason
 	if n, yes := g.revoked(call, held); yes {
-		out = append(out, evidence.Reason{Code: CodeRevoked, Link: place(n), Message: "the capability, or one that it descends from, has been revoked"})
+		out = append(out, atLink(n, because(CodeRevoked))...)
 	}
 	if call.Caller.Principal != "" && held.Principal != "" && call.Caller.Principal != held.Principal {
-		out = append(out, evidence.Reason{Code: CodePrincipal, Message: "the capability was issued for another user than the session's"})
+		out = append(out, because(CodePrincipal)...)
 	}
 	if held.Digest != "" && (held.Digest != call.Bound || !call.Released) {
-		out = append(out, evidence.Reason{Code: CodeOtherRequest, Message: "the approval is for one call, which the gateway that held it makes by itself; it serves for no other call"})
+		out = append(out, because(CodeOtherRequest)...)
 	}
 	if !held.by(call) {
-		out = append(out, evidence.Reason{Code: CodeNotHolder, Message: "the caller is not the holder of the capability"})
+		out = append(out, because(CodeNotHolder)...)
 	}
 	return out
 }
@@ -358,10 +337,7 @@ func misspelt(attempt powerbox.Attempt, a powerbox.Authority) []evidence.Reason 
 				folded = foldedFields(shape)
 			}
 			if folded[powerbox.FoldCase(m.Name)] {
-				out = append(out, evidence.Reason{
-					Code: CodeSpelling, Operation: op.String(), Argument: m.Name,
-					Message: fmt.Sprintf("operation %q: some readers take argument %q for one that is spelt with other letter case; use the spelling of the operation", op, m.Name),
-				})
+				out = append(out, Worded(powerbox.Reason{Code: CodeSpelling, Operation: op.String(), Argument: m.Name}))
 			}
 		}
 	}
@@ -375,28 +351,6 @@ func foldedFields(shape powerbox.Shape) map[string]bool {
 		folded[powerbox.FoldCase(f.Name)] = true
 	}
 	return folded
-}
-
-// layered words a reason of a layer other than the capability.
-func layered(call *Call, r powerbox.Reason, layer string) evidence.Reason {
-	out := evidence.Reason{Code: string(r.Code), Operation: r.Operation, Argument: r.Argument, Constraint: r.ConstraintType, Message: r.String()}
-	if layer == "" && r.Code == powerbox.CodeArgumentConstraint && r.Argument == call.Handle && call.Handle != "" {
-		// Unknown, foreign and merely not granted: one answer (SEP-19).
-		out.Code, out.Message = CodeHandle, fmt.Sprintf("operation %q: %q is not a handle of the capability", r.Operation, r.Argument)
-	}
-	switch layer {
-	case CodeScope:
-		out.Code, out.Message = CodeScope, fmt.Sprintf("the calling agent's scope does not allow it: %s", out.Message)
-	case CodeByPolicy:
-		out.Code, out.Message = CodeByPolicy, fmt.Sprintf("policy does not allow it to the caller's role or attributes: %s", out.Message)
-	case CodeCaps:
-		why := "the agent's skills do not map to it"
-		if r.Argument != "" {
-			why = "the operator's own constraints, as they are now, do not admit it"
-		}
-		out.Code, out.Message = CodeCaps, fmt.Sprintf("%s: %s", why, out.Message)
-	}
-	return out
 }
 
 // layers holds the attempts against Caps(B) and Scope(A) (GATE-1).
@@ -443,14 +397,6 @@ func constrained(a powerbox.Authority, about powerbox.Operation) bool {
 	})
 }
 
-func notBound(call *Call) evidence.Reason {
-	what := "free text"
-	if call.Content != "" {
-		what = call.Content + " is free content, which"
-	}
-	return evidence.Reason{Code: CodeMessageNotBound, Message: what + " cannot be held to a capability with constrained operations at this agent; name the skill and its arguments, and send nothing beside"}
-}
-
 // withoutCapability decides a call that presents nothing.
 func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 	if call.ByPolicy != nil && call.Mode != Observe {
@@ -460,10 +406,10 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 			return v
 		}
 	}
-	needed := evidence.Reason{Code: CodeCapabilityRequired, Message: "a capability is required; request one with a2a/capabilities/request"}
+	needed := because(CodeCapabilityRequired)
 	switch call.Mode {
 	case Require:
-		v := Verdict{Reasons: []evidence.Reason{needed}}
+		v := Verdict{Reasons: needed}
 		for _, a := range call.Attempts {
 			for _, op := range a.Required() {
 				v.Missing = append(v.Missing, op.String())
@@ -474,7 +420,7 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 		return v
 	case Prefer:
 		if call.Target.RefuseAmbient && !call.Ambient {
-			return Verdict{Reasons: []evidence.Reason{{Code: CodeUndeclaredAmbient, Message: "the call presents no capability and does not declare that it relies on ambient authority"}}}
+			return Verdict{Reasons: says(CodeUndeclaredAmbient, "the call presents no capability and does not declare that it relies on ambient authority")}
 		}
 		if reasons := foreign(call, Held{}); len(reasons) > 0 {
 			return Verdict{Reasons: reasons}
@@ -484,7 +430,7 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 		// What scoped would say, and that require would say no.
 		v := g.scoped(call, now)
 		v.Allowed, v.Basis, v.Under = false, OnNothing, powerbox.Authority{}
-		v.Reasons = append(append(v.Reasons, needed), undeclared(call)...)
+		v.Reasons = append(append(v.Reasons, needed...), undeclared(call)...)
 		return v
 	case Scoped:
 	}
@@ -496,7 +442,7 @@ func foreign(call *Call, held Held) []evidence.Reason {
 	if call.Owns == nil || call.Owns(held) {
 		return nil
 	}
-	return []evidence.Reason{{Code: CodeForeignTask, Message: "the call names a task or context that is not the caller's"}}
+	return because(CodeForeignTask)
 }
 
 // otherTask refuses a call that names another task than the one that the
@@ -508,14 +454,14 @@ func otherTask(call *Call, held Held) []evidence.Reason {
 	case held.Task == "", call.Tenant == held.Tenant && (call.Task == held.Task || call.Context == held.Task), !named && !call.Free:
 		return nil
 	}
-	return []evidence.Reason{{Code: CodeOtherTask, Message: "the capability was issued for another task"}}
+	return because(CodeOtherTask)
 }
 
 func undeclared(call *Call) []evidence.Reason {
 	if call.Ambient {
 		return nil
 	}
-	return []evidence.Reason{{Code: CodeUndeclaredAmbient, Message: "the call relied on ambient authority without saying so"}}
+	return says(CodeUndeclaredAmbient, "the call relied on ambient authority without saying so")
 }
 
 // scope is Scope(A) of a caller, which holds no operation where nothing is
@@ -552,7 +498,7 @@ func (g *Gate) byPolicy(call *Call, now time.Time) Verdict {
 	var v Verdict
 	allowed, err := call.ByPolicy()
 	if err != nil {
-		return Verdict{Reasons: []evidence.Reason{{Code: CodeUnavailable, Message: "what policy allows the caller cannot be told now; try again in a moment"}}}
+		return Verdict{Reasons: untold("what policy allows the caller cannot be told now; try again in a moment")}
 	}
 	allowed = unexpired(allowed)
 	g.against(call, allowed, now, CodeByPolicy, &v)
@@ -568,7 +514,7 @@ func (g *Gate) own(call *Call, a powerbox.Authority, now time.Time, basis Basis,
 	g.against(call, call.Target.Caps, now, CodeCaps, &v)
 	v.Reasons = append(v.Reasons, foreign(call, Held{})...)
 	if call.Free && !call.Target.EnforcesContext && !call.Target.AdmitFreeText && constrained(a, call.FreeOf) {
-		v.Reasons = append(v.Reasons, notBound(call))
+		v.Reasons = append(v.Reasons, says(CodeMessageNotBound, notBound(call.Content))...)
 	}
 	if len(v.Reasons) > 0 {
 		return v

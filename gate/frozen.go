@@ -47,7 +47,7 @@ func (g *Gate) frozen(call *Call, held Held) (evidence.Reason, bool) {
 		}
 	}
 	if widened {
-		return evidence.Reason{Code: CodeCardWidened, Message: "the agent's card says more than when this was granted; it goes on when an operator consents, and a new grant is made with the new card in view"}, true
+		return because(CodeCardWidened)[0], true
 	}
 	return evidence.Reason{}, false
 }
@@ -61,9 +61,6 @@ func (g *Gate) throughAgents(call *Call, held Held) []string {
 	}
 	return names
 }
-
-// stale is the reason where it is not known what was revoked or frozen.
-var stale = evidence.Reason{Code: CodeStale, Message: "what was revoked or frozen is not known here now, so nothing goes on; try again in a moment"}
 
 // isFrozen recognises the reason that no mode lets a call go on with.
 func isFrozen(r evidence.Reason) bool { return r.Code == CodeFrozen }

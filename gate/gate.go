@@ -433,7 +433,7 @@ func (g *Gate) Recheck(v Verdict) (evidence.Reason, bool) {
 			return why, false
 		}
 		if g.Revocations.Stale(v.call.Reads) && v.call.Mode != Observe {
-			return stale, false
+			return because(CodeStale)[0], false
 		}
 	}
 	if until, what := v.ends(); !until.IsZero() && !g.Now().Before(until) {

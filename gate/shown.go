@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -27,7 +26,7 @@ func (s Shown) Resolve(ctx context.Context, call *Call, p Presented, now time.Ti
 		return Held{}, refusal(err)
 	}
 	if v.Issuer() != call.Target.URL {
-		return Held{}, &Refusal{[]evidence.Reason{{Code: string(token.CodeIssuer), Link: place(0), Message: "the root token was not issued by this agent"}}}
+		return Held{}, notIssued()
 	}
 	return heldBy(v, call.Target, call.Target.URL)
 }
@@ -39,7 +38,7 @@ func (s Shown) scopes(ctx context.Context, call *Call, p Presented, now time.Tim
 		return Held{}, scopeRefusal(err)
 	}
 	if s.Scopes == nil {
-		return Held{}, &Refusal{[]evidence.Reason{{Code: CodeScopesNotTaken, Message: "scope tokens are not taken here"}}}
+		return Held{}, &Refusal{says(CodeScopesNotTaken, "scope tokens are not taken here")}
 	}
 	named := *call
 	named.Caller.Holder = token.HolderID(t.Claims().Subject)

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -20,10 +21,7 @@ func (g *Gate) untrusted(call *Call, origin string) []evidence.Reason {
 	if has.Reaches(needed) {
 		return nil
 	}
-	return []evidence.Reason{{
-		Code: CodeTrust, Operation: about,
-		Message: "the calling agent's score, which comes from the evidence of what it did, is too low for this; asking again does not help",
-	}}
+	return []evidence.Reason{Worded(powerbox.Reason{Code: CodeTrust, Operation: about})}
 }
 
 // trust is the highest level that something of the call needs, with the operation

@@ -61,7 +61,7 @@ func (t *Task) admits(ctx context.Context, payload any) error {
 	}
 	attempts, handle, why := t.attempts(ctx, call)
 	if why == nil && t.bounded() && call.free && !t.in.config.Enforces && t.constrained() {
-		why = &evidence.Reason{Code: gate.CodeMessageNotBound, Message: "free text cannot be held to a capability with constrained operations at this agent; name the skill and its arguments"}
+		why = worded(powerbox.Reason{Code: gate.CodeMessageNotBound})
 	}
 	reasons := t.decide(attempts, handle)
 	if why != nil {
@@ -105,8 +105,7 @@ func (t *Task) attempts(ctx context.Context, call reading) (attempts []powerbox.
 			return nil, "", &evidence.Reason{Code: "params", Message: err.Error()}
 		}
 		if name, rounded := powerbox.RoundedArgument(a.args); rounded {
-			reason := gate.RoundedArgument(a.op, name)
-			return nil, "", &reason
+			return nil, "", worded(powerbox.Reason{Code: gate.CodeArgumentNumber, Operation: a.op.String(), Argument: name})
 		}
 		attempts = append(attempts, attempt)
 	}
@@ -127,13 +126,13 @@ func (t *Task) denied(reasons ...evidence.Reason) error {
 	}
 	text := strings.Join(texts, "; ")
 	if len(missing) > 0 {
+		text = powerbox.Violation(missing) + "; " + text
 		slices.Sort(missing)
 		missing = slices.Compact(missing)
 		list, err := json.Marshal(missing)
 		if err == nil {
 			meta["missing"] = string(list)
 		}
-		text = "Capability scope violation: {" + strings.Join(missing, ", ") + "}; " + text
 	}
 	if t.Context.Decision != "" {
 		meta["decision"] = t.Context.Decision

@@ -112,33 +112,40 @@ func (t *Task) mapped(ctx context.Context, skill string) (holder.Skill, *evidenc
 func (t *Task) decide(attempts []powerbox.Attempt, handle string) []evidence.Reason {
 	if !t.bounded() {
 		if t.in.config.RequireCapability {
-			return []evidence.Reason{{Code: gate.CodeCapabilityRequired, Message: "a capability is required; request one with a2a/capabilities/request"}}
+			needed := worded(powerbox.Reason{Code: gate.CodeCapabilityRequired})
+			needed.Message += "; request one with " + methodRequest
+			return []evidence.Reason{*needed}
 		}
 		return nil
 	}
 	var out []evidence.Reason
 	for _, a := range attempts {
 		for _, r := range powerbox.Decide(a, t.Context.Authority, t.in.config.Now()).Reasons {
-			reason := evidence.Reason{Code: string(r.Code), Operation: r.Operation, Argument: r.Argument, Constraint: r.ConstraintType, Message: r.String()}
 			if r.Code == powerbox.CodeArgumentConstraint && r.Argument == handle && handle != "" {
-				reason = noHandle(r.Operation, handle)
+				r = noHandle(r.Operation, handle)
 			}
-			out = append(out, reason)
+			out = append(out, gate.Worded(r))
 		}
 		if len(out) == 0 && !t.reaches(a, handle) {
-			out = append(out, noHandle(a.Operation().String(), handle))
+			out = append(out, gate.Worded(noHandle(a.Operation().String(), handle)))
 		}
 	}
 	return out
 }
 
 // noHandle is one answer for unknown, foreign and merely not granted (SEP-19).
-func noHandle(operation, argument string) evidence.Reason {
-	return evidence.Reason{
-		Code: gate.CodeHandle, Operation: operation, Argument: argument,
-		Message: fmt.Sprintf("operation %q: %q is not a handle of the capability", operation, argument),
-	}
+func noHandle(operation, argument string) powerbox.Reason {
+	return powerbox.Reason{Code: gate.CodeHandle, Operation: operation, Argument: argument}
 }
+
+// worded is a reason in the gate's words.
+func worded(r powerbox.Reason) *evidence.Reason {
+	out := gate.Worded(r)
+	return &out
+}
+
+// methodRequest is the method by which callers get a capability.
+const methodRequest = "a2a/capabilities/request"
 
 // reaches reports whether the resource that an attempt names is one of those
 // that the gateway said: policy may have taken one away that the capability

@@ -46,7 +46,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(x.request.Context(), x.ID, x.caller) }
 	}
 	if wrong != nil {
-		c.Refused = []evidence.Reason{{Code: wrong.Reason, Message: wrong.Message}}
+		c.Refused = []evidence.Reason{wrongly(wrong)}
 		return c, tried, nil
 	}
 	if x.mode == gate.Observe {
@@ -161,7 +161,7 @@ func (g *Gateway) attempts(x *decoded, tried *attempted, c *gate.Call) error {
 func (g *Gateway) messageAttempts(x *decoded, tried *attempted, c *gate.Call, task powerbox.Value) error {
 	named, found, ambiguous := x.call.Naming(x.skill)
 	if ambiguous != nil {
-		c.Refused = append(c.Refused, evidence.Reason{Code: ambiguous.Reason, Message: ambiguous.Message})
+		c.Refused = append(c.Refused, wrongly(ambiguous))
 		return nil
 	}
 	// Content beside a named skill could ask for anything else. A stock client

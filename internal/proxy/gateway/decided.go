@@ -161,9 +161,7 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *decided) (delegated []Deleg
 	}
 	// The record may have waited for the disk, or for another primary.
 	if why, good := g.config.Gate.Recheck(x.verdict); !good && (x.mode != gate.Observe || why.Code == gate.CodeFrozen) {
-		g.concludeDenied(w, x, notTheAgent(evidence.Failed), a2a.Denial{
-			Reason: why.Code, Message: why.Message, Retryable: passes(why.Code), DecisionID: x.verdict.Record.ID, At: g.config.Now(),
-		})
+		g.concludeDenied(w, x, notTheAgent(evidence.Failed), g.because(x, why))
 		return nil, false
 	}
 	return delegated, true
@@ -186,16 +184,17 @@ func (g *Gateway) foreign(x *decided) a2a.Denial {
 // denial words a verdict for the caller.
 func (g *Gateway) denial(x *decided) a2a.Denial {
 	v := x.verdict
-	d := a2a.Denial{DecisionID: v.Record.ID, Missing: v.Missing, At: g.config.Now()}
 	for _, r := range v.Reasons {
 		if r.Code == gate.CodeForeignTask {
 			return g.foreign(x)
 		}
 	}
+	var why evidence.Reason
 	if len(v.Reasons) > 0 {
-		d.Reason, d.Message = v.Reasons[0].Code, v.Reasons[0].Message
+		why = v.Reasons[0]
 	}
-	d.Retryable = passes(d.Reason)
+	d := g.because(x, why)
+	d.Missing = v.Missing
 	switch d.Reason {
 	case gate.CodeCapabilityRequired:
 		d.Fix = "request a capability with a2a/capabilities/request at " + x.URL

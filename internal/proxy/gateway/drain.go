@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
@@ -33,7 +32,7 @@ func stopping() evidence.Reason {
 // interrupted words for the caller why a stream ends that was allowed to begin. What
 // changed something is not to be repeated for an end that nobody decided.
 func (g *Gateway) interrupted(x *decided, why evidence.Reason) a2a.Denial {
-	d := a2a.Denial{Reason: why.Code, Message: why.Message, DecisionID: x.verdict.Record.ID, At: g.config.Now()}
+	d := g.because(x, why)
 	if why.Code != codeStopping && !passes(why.Code) {
 		return d
 	}
@@ -43,9 +42,6 @@ func (g *Gateway) interrupted(x *decided, why evidence.Reason) a2a.Denial {
 	}
 	return d
 }
-
-// passes reports whether a denial is of a trouble of ours, which goes by.
-func passes(code string) bool { return code == gate.CodeUnavailable || code == gate.CodeStale }
 
 // leaving refuses a new stream while the server is about to end, and reports
 // whether it did.

@@ -146,7 +146,7 @@ func (a *agent) approvals() []HeldOperation {
 
 // hold keeps a call that waits for a person and answers with a task of ours.
 func (g *Gateway) hold(w http.ResponseWriter, x *decided) {
-	d := a2a.Denial{Reason: gate.CodeApproval, Message: "a person has to approve this call", DecisionID: x.verdict.Record.ID, At: g.config.Now()}
+	d := g.because(x, gate.Worded(powerbox.Reason{Code: gate.CodeApproval}))
 	switch {
 	case strings.HasPrefix(x.call.Task, HeldPrefix):
 		d = g.heldAlready(x)

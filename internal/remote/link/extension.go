@@ -58,6 +58,14 @@ type PolicyAnswer struct {
 // ScopeRecords tells what scope tokens were issued for: a gate.ScopeRecords.
 type ScopeRecords struct{ *Remote }
 
+// NotIssued refuses a scope token that is on no record of the agent, at the server as at a
+// gateway.
+func NotIssued() error {
+	return &gate.Refusal{Reasons: []evidence.Reason{{
+		Code: gate.CodeCapabilityUnknown, Message: "the scope token was not issued by this agent",
+	}}}
+}
+
 // Issued implements gate.ScopeRecords.
 func (r ScopeRecords) Issued(ctx context.Context, _ *gate.Target, hash string) (gate.Issued, error) {
 	issued, ok := r.scopes.get(hash)
@@ -67,9 +75,7 @@ func (r ScopeRecords) Issued(ctx context.Context, _ *gate.Target, hash string) (
 		}
 	}
 	if issued.ID == "" {
-		return gate.Issued{}, &gate.Refusal{Reasons: []evidence.Reason{{
-			Code: gate.CodeCapabilityUnknown, Message: "the scope token was not issued by this agent",
-		}}}
+		return gate.Issued{}, NotIssued()
 	}
 	r.scopes.put(hash, issued)
 	c, err := r.onRecord(ctx, issued.ID)
@@ -77,7 +83,7 @@ func (r ScopeRecords) Issued(ctx context.Context, _ *gate.Target, hash string) (
 		return gate.Issued{}, err
 	}
 	if c.ID == "" {
-		return gate.Issued{}, unknown()
+		return gate.Issued{}, Unknown()
 	}
 	held, err := c.held()
 	held.Links, held.Digest = c.Lineage, ""

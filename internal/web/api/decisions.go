@@ -23,6 +23,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -311,6 +312,9 @@ func answered(call *gate.Call, v gate.Verdict, agent Guarded) decision {
 		c.Origin, c.Required = recorded.Origin, recorded.Required
 	}
 	for _, r := range v.Reasons {
+		if r.Code == gate.CodeCapabilityRequired {
+			r.Message += a2a.HowToRequest
+		}
 		c.Reasons = append(c.Reasons, decisionReason{r.Code, r.Operation, r.Argument, r.Constraint, r.Message})
 		c.Retryable = c.Retryable || r.Code == gate.CodeUnavailable
 	}
@@ -323,9 +327,9 @@ func answered(call *gate.Call, v gate.Verdict, agent Guarded) decision {
 	switch {
 	case v.Allowed:
 	case len(v.Missing) > 0:
-		c.Text = gate.ViolationText(v.Missing)
+		c.Text = powerbox.Violation(v.Missing)
 	case len(v.Reasons) > 0:
-		c.Text = v.Reasons[0].Message
+		c.Text = c.Reasons[0].Message
 	}
 	return out
 }

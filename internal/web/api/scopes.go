@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
 	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
@@ -22,9 +22,7 @@ func (s ScopeRecords) Issued(ctx context.Context, target *gate.Target, hash stri
 	}
 	scopes, ok := c.Scopes()
 	if c.ID == "" || c.Agent != target.ID || !ok {
-		return gate.Issued{}, &gate.Refusal{Reasons: []evidence.Reason{{
-			Code: gate.CodeCapabilityUnknown, Message: "the scope token was not issued by this agent",
-		}}}
+		return gate.Issued{}, link.NotIssued()
 	}
 	return gate.Issued{Scopes: scopes, Held: gate.Held{
 		Capability: c.ID, OnRecord: c.ID, Root: c.Root, Principal: s.Issuer.Pseudonym(c.Agent, c.Principal), Holder: c.Holder,
