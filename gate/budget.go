@@ -68,7 +68,7 @@ var ErrUntold = errors.New("whether the budget of the capability holds it cannot
 // still read and end what it began (ADR 79). What a person gave for one request is
 // counted whatever that is.
 func counts(call *Call, held Held) bool {
-	return call.Free || held.Digest != "" || slices.ContainsFunc(call.Attempts, func(a powerbox.Attempt) bool {
+	return call.Free.Any || held.Digest != "" || slices.ContainsFunc(call.Attempts, func(a powerbox.Attempt) bool {
 		return !a.IsAdmission() && !strings.HasPrefix(a.Operation().String(), reserved)
 	})
 }
@@ -89,7 +89,7 @@ func (g *Gate) spend(call *Call, held Held) ([]Reservation, []evidence.Reason) {
 		if _, ok := g.Recorder.(Ledger); !ok {
 			return nil, because(CodeBudgetElsewhere)
 		}
-		op, args := Proves(call)
+		op, args := proves(call)
 		if a.Budgets.Uses > 0 {
 			out = append(out, Reservation{a.Of, "uses", big.NewRat(1, 1), big.NewRat(int64(a.Budgets.Uses), 1)})
 		}

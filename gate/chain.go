@@ -104,16 +104,16 @@ func heldBy(v token.Verified, target *Target, issuer string) (Held, error) {
 // proof checks that the holder meant this very call: its first attempt, at
 // this agent, with these bytes.
 func (c Chains) proof(v token.Verified, call *Call, compact string, now time.Time) (token.Proof, error) {
-	op, args := Proves(call)
+	op, args := proves(call)
 	return v.CheckProof(compact, token.Expected{
 		Now: now, Operation: op, Arguments: args, Audience: call.Target.URL, Request: &call.Request,
 	})
 }
 
-// Proves returns the operation and the arguments that the proof of a call must
+// proves returns the operation and the arguments that the proof of a call must
 // name: those of its first invocation. An admission is proven by the
 // invocation of the message operation that goes with it.
-func Proves(call *Call) (powerbox.Operation, powerbox.Value) {
+func proves(call *Call) (powerbox.Operation, powerbox.Value) {
 	for _, a := range call.Attempts {
 		if !a.IsAdmission() {
 			return a.Operation(), a.Arguments()

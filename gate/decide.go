@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -59,61 +58,6 @@ func (r *Refusal) Error() string {
 // Is makes a refusal a [powerbox.ErrDenied].
 func (r *Refusal) Is(target error) bool { return target == powerbox.ErrDenied }
 
-// decide answers a call without recording it.
-func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
-	refused := call.refused()
-	if why, stopped := g.frozen(call, Held{}); stopped {
-		return Verdict{Reasons: append([]evidence.Reason{why}, refused...)}
-	}
-	if g.Revocations.Stale(call.Reads) {
-		// Whatever else holds may have been taken back.
-		g.Log.WarnContext(ctx, "revocations and freezes are not known any more", slog.String("agent", call.Target.ID), slog.String("mode", string(call.Mode)))
-		return g.observe(call, Verdict{Reasons: append(because(CodeStale), refused...)})
-	}
-	if len(refused) > 0 {
-		return g.observe(call, Verdict{Reasons: refused})
-	}
-	if len(call.Presented) == 0 {
-		v := g.withoutCapability(call, now)
-		if why := append(g.untrusted(call, call.Caller.Name), call.path(call.Caller.Name)...); len(why) > 0 {
-			v = Verdict{Reasons: append(v.Reasons, why...), Missing: v.Missing}
-		}
-		if v.Allowed {
-			why := call.last()
-			if len(why) == 0 {
-				why = g.useSession(call, v.Basis, now)
-			}
-			if len(why) > 0 {
-				v = Verdict{Reasons: why}
-			}
-		}
-		return g.observe(call, v.waiting(call))
-	}
-	// Each capability is decided alone and one allow suffices; the reasons of
-	// a denial are those of all of them.
-	var all Verdict
-	for _, p := range call.Presented {
-		v := g.withCapability(ctx, call, p, now, all.admitted)
-		if v.stop != nil {
-			return v
-		}
-		all.admitted = all.admitted || v.admitted
-		if v.admitted = all.admitted; v.Allowed || v.Waits {
-			return g.observe(call, v)
-		}
-		all.Reasons = append(all.Reasons, v.Reasons...)
-		all.Missing = append(all.Missing, v.Missing...)
-		all.Held = v.Held
-		if slices.ContainsFunc(v.Reasons, isFrozen) {
-			// It is what to tell the caller, whatever else fails.
-			all.Reasons = append(v.Reasons, all.Reasons[:len(all.Reasons)-len(v.Reasons)]...)
-		}
-	}
-	slices.Sort(all.Missing)
-	all.Missing = slices.Compact(all.Missing)
-	return g.observe(call, all)
-}
-
 // refused are the reasons of the decoder, and arguments that the receiver of the call
 // would read as others than were decided on (ATK-39).
 func (c *Call) refused() []evidence.Reason {
@@ -128,8 +72,8 @@ func (c *Call) refused() []evidence.Reason {
 
 // last returns why a call that everything else allows is denied.
 func (c *Call) last() []evidence.Reason {
-	if c.Last != nil {
-		if why := c.Last(); why != nil {
+	if c.Ask.Last != nil {
+		if why := c.Ask.Last(); why != nil {
 			return []evidence.Reason{*why}
 		}
 	}
@@ -138,10 +82,10 @@ func (c *Call) last() []evidence.Reason {
 
 // path returns why a call is not made along a path that the operator declared.
 func (c *Call) path(origin string) []evidence.Reason {
-	if c.Path == nil || origin == "" {
+	if c.Ask.Path == nil || origin == "" {
 		return nil
 	}
-	return c.Path(origin)
+	return c.Ask.Path(origin)
 }
 
 // observe lets a denied call go on where the operator only looks on, unless an
@@ -172,8 +116,8 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 		held.Origin = call.Caller.Name
 	}
 	v := Verdict{Held: held, admitted: admitted}
-	if call.Admit != nil && !admitted && held.by(call) {
-		if v.admitted, v.stop = true, call.Admit(held); v.stop != nil {
+	if call.Ask.Admit != nil && !admitted && held.by(call) {
+		if v.admitted, v.stop = true, call.Ask.Admit(held); v.stop != nil {
 			return v
 		}
 	}
@@ -189,7 +133,7 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	v.Reasons = append(v.Reasons, g.untrusted(call, held.Origin)...)
 	v.Reasons = append(v.Reasons, call.path(held.Origin)...)
 	if held.bound(call) {
-		v.Reasons = append(v.Reasons, says(CodeMessageNotBound, notBound(call.Content))...)
+		v.Reasons = append(v.Reasons, says(CodeMessageNotBound, notBound(call.Free.First))...)
 	} else if held.summed(call) {
 		v.Reasons = append(v.Reasons, says(CodeMessageNotBound, "free text cannot be counted towards what an argument of the capability may add up to; name the skill and its arguments, and nothing beside")...)
 	}
@@ -373,17 +317,17 @@ func (g *Gate) under(call *Call, origin string, a powerbox.Authority) powerbox.A
 // constrained, at an agent that would not hold its later effects against it:
 // the message could ask for anything, and nothing would stop it.
 func (h Held) bound(call *Call) bool {
-	if !call.Free || call.Target.EnforcesContext || call.Target.AdmitFreeText {
+	if !call.Free.Any || call.Target.EnforcesContext || call.Target.AdmitFreeText {
 		return false
 	}
-	return constrained(h.Authority, call.FreeOf)
+	return constrained(h.Authority, call.Free.Of)
 }
 
 // summed reports free content under a capability one of whose arguments is added
 // up: what the agent makes of the content is added up by nobody, wherever that is
 // decided.
 func (h Held) summed(call *Call) bool {
-	return call.Free && !call.Target.AdmitFreeText && slices.ContainsFunc(h.Accounts, func(a Account) bool { return len(a.Budgets.Sum) > 0 })
+	return call.Free.Any && !call.Target.AdmitFreeText && slices.ContainsFunc(h.Accounts, func(a Account) bool { return len(a.Budgets.Sum) > 0 })
 }
 
 // constrained reports whether an operation that content can be about is held to
@@ -439,7 +383,7 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 
 // foreign refuses a task or context of somebody else (ATK-18).
 func foreign(call *Call, held Held) []evidence.Reason {
-	if call.Owns == nil || call.Owns(held) {
+	if call.Ask.Owns == nil || call.Ask.Owns(held) {
 		return nil
 	}
 	return because(CodeForeignTask)
@@ -451,7 +395,7 @@ func foreign(call *Call, held Held) []evidence.Reason {
 func otherTask(call *Call, held Held) []evidence.Reason {
 	named := call.Task != "" || call.Context != ""
 	switch {
-	case held.Task == "", call.Tenant == held.Tenant && (call.Task == held.Task || call.Context == held.Task), !named && !call.Free:
+	case held.Task == "", call.Tenant == held.Tenant && (call.Task == held.Task || call.Context == held.Task), !named && !call.Free.Any:
 		return nil
 	}
 	return because(CodeOtherTask)
@@ -513,8 +457,8 @@ func (g *Gate) byPolicy(call *Call, now time.Time) Verdict {
 func (g *Gate) own(call *Call, a powerbox.Authority, now time.Time, basis Basis, v Verdict) Verdict {
 	g.against(call, call.Target.Caps, now, CodeCaps, &v)
 	v.Reasons = append(v.Reasons, foreign(call, Held{})...)
-	if call.Free && !call.Target.EnforcesContext && !call.Target.AdmitFreeText && constrained(a, call.FreeOf) {
-		v.Reasons = append(v.Reasons, says(CodeMessageNotBound, notBound(call.Content))...)
+	if call.Free.Any && !call.Target.EnforcesContext && !call.Target.AdmitFreeText && constrained(a, call.Free.Of) {
+		v.Reasons = append(v.Reasons, says(CodeMessageNotBound, notBound(call.Free.First))...)
 	}
 	if len(v.Reasons) > 0 {
 		return v

@@ -127,7 +127,7 @@ func TestATK24_FrozenReachesWhatWasHandedOn(t *testing.T) {
 		c.Origin = func(holder string) string {
 			return map[string]string{"key:" + w.holder.Public().Thumbprint(): "hijacked"}[holder]
 		}
-		op, args := Proves(c)
+		op, args := proves(c)
 		w.ids++
 		proof, err := token.SignProof(sub, token.Proof{
 			ID: fmt.Sprintf("by-sub-%d", w.ids), IssuedAt: at, TokenID: "derived", Operation: op.String(), Arguments: args, Audience: agentURL, Request: &c.Request,

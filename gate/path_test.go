@@ -29,7 +29,7 @@ func TestPathIsAskedWithAndWithoutCapability(t *testing.T) {
 			call := w.call(c.mode, try(t, "read"))
 			call.Caller.Name, call.Ambient = c.caller, true
 			call.Scope = func(string) powerbox.Authority { return authority(t, "read", "a2a.message") }
-			call.Path = func(origin string) []evidence.Reason {
+			call.Ask.Path = func(origin string) []evidence.Reason {
 				if origin == "reader" {
 					return nil
 				}

@@ -42,11 +42,11 @@ func (c *Call) trust() (needed trust.Level, about string) {
 			raise(c.Target.Trust[op.String()], op.String())
 		}
 	}
-	if !c.Free {
+	if !c.Free.Any {
 		return needed, about
 	}
 	for operation, l := range c.Target.Trust {
-		if of := c.FreeOf.String(); of == "" || of == operation {
+		if of := c.Free.Of.String(); of == "" || of == operation {
 			raise(l, operation)
 		}
 	}

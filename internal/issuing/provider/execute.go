@@ -164,10 +164,10 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		Origin: func(string) string { return "" }, Reads: c.Sensitivity == Read,
 	}
 	if p.config.Redact != nil {
-		call.Arguments = p.config.Redact(arguments)
+		call.Record.Details.Arguments = p.config.Redact(arguments)
 	}
 	held := p.inForce(s, c.Name)
-	call.Details = p.told(s, held, received)
+	call.Ask.Details = p.told(s, held, received)
 	for _, g := range held {
 		if _, err := p.shape(g); err != nil {
 			return gate.Verdict{}, err // what is not understood is not passed over (AAP-E7)

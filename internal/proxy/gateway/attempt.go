@@ -31,17 +31,17 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 			Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID,
 			ProofID: x.caller.ProofID, ProofUntil: x.caller.ProofUntil, Expires: x.caller.SessionExpires,
 		},
-		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action.OfA2A(x.call.Method.String()), TraceID: tried.trace,
+		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action.OfA2A(x.call.Method.String()),
 		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.proof)},
 		Bound:   x.bound(), Released: x.released != nil,
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
-		Denied:  g.denied(x.request.Context(), x),
+		Ask:     gate.Ask{Denied: g.denied(x.request.Context(), x), Path: g.alongPlans(x, &tried)},
 	}
+	c.Record.Details.TraceID = tried.trace
 	if x.count != nil {
-		c.Admit = x.admitted
+		c.Ask.Admit = x.admitted
 	}
 	c.Scope = g.config.scopeAt(x.ID)
-	c.Path = g.alongPlans(x, &tried)
 	if g.config.ByPolicy != nil && x.Scopes.byPolicy() && x.caller.Principal != "" {
 		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(x.request.Context(), x.ID, x.caller) }
 	}
@@ -50,7 +50,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		return c, tried, nil
 	}
 	if x.mode == gate.Observe {
-		c.Noted = x.rewritten()
+		c.Record.Details.Reasons = x.rewritten()
 	}
 	if x.call.Binding == a2a.MCP {
 		c.Action = action.OfMCP(x.mcpLabel())
@@ -64,8 +64,8 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 	c.Reads, c.Cancels = !x.changes(&tried), x.call.Method == a2a.CancelTask
 	if c.Approval = x.approving(&tried); c.Approval {
 		// What is asked, answered and done is told as one story.
-		tried.trace = cmp.Or(c.TraceID, newTrace())
-		c.TraceID = tried.trace
+		tried.trace = cmp.Or(tried.trace, newTrace())
+		c.Record.Details.TraceID = tried.trace
 	}
 	if err := g.presented(x, &tried, c); err != nil {
 		return nil, tried, err
@@ -76,7 +76,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		c.Presented = []gate.Presented{{Reference: x.released.Capability}}
 	}
 	if x.call.Push != nil {
-		c.Last = func() *evidence.Reason { return g.pushable(x) }
+		c.Ask.Last = func() *evidence.Reason { return g.pushable(x) }
 	}
 	return c, tried, g.owns(x, &tried, c)
 }
@@ -134,10 +134,10 @@ func traceID(r *http.Request) string {
 // attempts works out what the call tries.
 func (g *Gateway) attempts(x *decoded, tried *attempted, c *gate.Call) error {
 	if m := x.call.Members; m != nil {
-		c.Purpose, c.Ambient = m.Purpose, c.Ambient || m.Ambient
+		c.Record.Intent.Purpose, c.Ambient = m.Purpose, c.Ambient || m.Ambient
 	}
-	if c.Purpose == "" {
-		c.Purpose = purpose(x.request.Header)
+	if c.Record.Intent.Purpose == "" {
+		c.Record.Intent.Purpose = purpose(x.request.Header)
 	}
 	if x.call.Binding == a2a.MCP {
 		return g.mcpAttempts(x, tried, c)
@@ -151,7 +151,7 @@ func (g *Gateway) attempts(x *decoded, tried *attempted, c *gate.Call) error {
 		// A method that only configuration knows: what it needs is what a
 		// message needs.
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
-		c.Free = true
+		c.Free.Any = true
 	}
 	return try(c, reserved[operation], task)
 }
@@ -168,7 +168,7 @@ func (g *Gateway) messageAttempts(x *decoded, tried *attempted, c *gate.Call, ta
 	// at the URL of a skill can send nothing but content: it is about that skill
 	// (level L1), whose arguments it must not be able to choose.
 	atSkill := found && x.skill != ""
-	c.Free, c.Content = x.call.Message.Loose, x.call.Message.Content
+	c.Free.Any, c.Free.First = x.call.Message.Loose, x.call.Message.Content
 	if found {
 		mapped, ok := x.Skills[named.Skill]
 		if !ok || !slices.Contains(x.view.card.Skills, named.Skill) {
@@ -177,9 +177,9 @@ func (g *Gateway) messageAttempts(x *decoded, tried *attempted, c *gate.Call, ta
 		}
 		tried.named, tried.mapped, tried.isNamed = named, mapped, true
 		if atSkill {
-			c.FreeOf = mapped.Operation
+			c.Free.Of = mapped.Operation
 		}
-		c.Handle, c.Arguments = mapped.Handle, g.config.Redact(named.Arguments)
+		c.Handle, c.Record.Details.Arguments = mapped.Handle, g.config.Redact(named.Arguments)
 		if err := x.keep(c, mapped.Operation, named.Arguments); err != nil {
 			return err
 		}
@@ -187,8 +187,8 @@ func (g *Gateway) messageAttempts(x *decoded, tried *attempted, c *gate.Call, ta
 			return err
 		}
 	}
-	if c.Free && !atSkill || !found {
-		c.Free = true
+	if c.Free.Any && !atSkill || !found {
+		c.Free.Any = true
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
 	}
 	if x.call.Message.Unread && !atSkill && !x.AdmitFreeText {
@@ -322,7 +322,9 @@ func (x *decoded) keep(c *gate.Call, op powerbox.Operation, arguments powerbox.V
 		})
 		return nil
 	}
-	var err error
-	c.Body, err = x.Detach(data)
+	body, err := x.Detach(data)
+	if body != nil {
+		c.Record.Detach(body)
+	}
 	return err
 }

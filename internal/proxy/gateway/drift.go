@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )

@@ -39,7 +39,7 @@ func (x *decoded) tryListening(g *Gateway, tried *attempted, c *gate.Call) (bool
 	}
 	tried.mapped = Skill{Operation: op, Shape: powerbox.AnyArguments()}
 	all := powerbox.Object(powerbox.Member{Name: "resourceSubscriptions", Value: powerbox.List(uris...)})
-	c.Arguments = g.config.Redact(all)
+	c.Record.Details.Arguments = g.config.Redact(all)
 	return true, x.keep(c, op, all)
 }
 

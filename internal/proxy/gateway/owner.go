@@ -91,7 +91,7 @@ func (g *Gateway) owns(x *decoded, tried *attempted, c *gate.Call) error {
 			continue
 		}
 		if !known {
-			c.Owns = func(gate.Held) bool { return false }
+			c.Ask.Owns = func(gate.Held) bool { return false }
 			return nil
 		}
 		owners[name] = o
@@ -106,7 +106,7 @@ func (g *Gateway) owns(x *decoded, tried *attempted, c *gate.Call) error {
 			beside = &o
 		}
 	}
-	c.Owns = func(held gate.Held) bool {
+	c.Ask.Owns = func(held gate.Held) bool {
 		mine := g.ownerOf(x, held)
 		if mine == (Owner{}) {
 			return false // two callers of whom nothing is known are not the same one

@@ -291,13 +291,13 @@ func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call,
 	target := x.view.target
 	target.Anchors = x.Keys()
 	c := &gate.Call{
-		Target: &target, Mode: x.mode, Origin: g.config.Origin, Action: action.PushEvent, TraceID: p.Trace, Ambient: p.Ambient,
+		Target: &target, Mode: x.mode, Origin: g.config.Origin, Action: action.PushEvent, Ambient: p.Ambient,
 		Caller: gate.Caller{Name: p.Name, Principal: g.config.Pseudonym(x.ID, p.User), Holder: p.Holder},
-		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Last: func() *evidence.Reason { return g.postable(x.decoded) },
-		Arguments: powerbox.Object(
+		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Ask: gate.Ask{Last: func() *evidence.Reason { return g.postable(x.decoded) }},
+		Record: evidence.Record{Details: evidence.Details{TraceID: p.Trace, Arguments: powerbox.Object(
 			powerbox.Member{Name: "host", Value: powerbox.String(hostOf(p.Config.URL))},
 			powerbox.Member{Name: "registration", Value: powerbox.String(p.Decision)},
-		).AppendJSON(nil),
+		).AppendJSON(nil)}},
 	}
 	c.Scope = g.config.scopeAt(x.ID)
 	switch {
@@ -317,7 +317,7 @@ func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call,
 	if err != nil {
 		return nil, err
 	}
-	c.Owns = func(gate.Held) bool { return owned }
+	c.Ask.Owns = func(gate.Held) bool { return owned }
 	return c, try(c, reserved[a2a.OperationPush], x.call.TaskArguments())
 }
 

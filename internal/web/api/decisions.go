@@ -349,7 +349,8 @@ func (d *Decisions) call(ctx context.Context, g *Guard, e evaluation) (*gate.Cal
 	}
 	call := &gate.Call{
 		Target: &agent.Target, Mode: agent.Mode, Origin: d.Origin, Action: action.GuardCall,
-		Tenant: textOf(e.Context, "tenant"), Task: textOf(e.Context, "task"), Context: textOf(e.Context, "context"), Purpose: textOf(e.Context, "purpose"), TraceID: textOf(e.Context, "trace"),
+		Tenant: textOf(e.Context, "tenant"), Task: textOf(e.Context, "task"), Context: textOf(e.Context, "context"),
+		Record: evidence.Record{Intent: evidence.Intent{Purpose: textOf(e.Context, "purpose")}, Details: evidence.Details{TraceID: textOf(e.Context, "trace")}},
 	}
 	if d.Scope != nil {
 		if scope := d.Scope(); scope != nil {
@@ -399,7 +400,7 @@ func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error
 	if arguments.Kind() != powerbox.KindObject {
 		return fmt.Errorf("action.properties.arguments is JSON %s; want an object", arguments.Kind())
 	}
-	call.Handle, call.Arguments, call.Reads, call.Approval = s.Handle, d.Redact(arguments), !s.Write, s.Approval
+	call.Handle, call.Record.Details.Arguments, call.Reads, call.Approval = s.Handle, d.Redact(arguments), !s.Write, s.Approval
 	if err := try(call, s.Operation, arguments); err != nil || e.Resource.Type != TypeAgent {
 		return err
 	}
@@ -409,7 +410,7 @@ func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error
 // handoff tries what the task requires, by skill or operation, and otherwise
 // what the agent requires of every task.
 func (d *Decisions) handoff(call *gate.Call, agent Guarded, e evaluation, message powerbox.Operation) error {
-	call.Action, call.Free = action.Handoff, true
+	call.Action, call.Free.Any = action.Handoff, true
 	names, err := textsOf(e.Action.Properties, "requires")
 	if err != nil {
 		return fmt.Errorf("action.properties.%w", err)

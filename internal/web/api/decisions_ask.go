@@ -177,7 +177,7 @@ func attemptOf(g *Guard, e evaluation, call *gate.Call) (GuardAttempt, error) {
 	first := call.Attempts[0]
 	a := GuardAttempt{
 		Guard: g.Name, Agent: call.Target.ID, Tenant: call.Tenant, Operation: first.Operation(), Write: !call.Reads, Arguments: first.Arguments(),
-		Who: GuardCaller{Holder: GuardHolder(g.Name), Name: call.Caller.Name}, Purpose: call.Purpose, Trace: call.TraceID,
+		Who: GuardCaller{Holder: GuardHolder(g.Name), Name: call.Caller.Name}, Purpose: call.Record.Intent.Purpose, Trace: call.Record.Details.TraceID,
 	}
 	if e.Subject.Type == TypeUser {
 		a.Who.Principal = TypeUser + ":" + e.Subject.ID
@@ -205,7 +205,7 @@ func digestOf(g *Guard, e evaluation, call *gate.Call) (string, error) {
 	parts := []any{
 		"powerbox guard attempt/v1", g.Name, e.Subject.Type, e.Subject.ID, e.Subject.Properties, e.Action.ID, e.Action.Properties,
 		e.Resource.Type, e.Resource.ID, e.Resource.Properties, call.Attempts[0].Operation().String(),
-		call.Tenant, call.Task, call.Context, call.Purpose, powerbox.Object(kept...),
+		call.Tenant, call.Task, call.Context, call.Record.Intent.Purpose, powerbox.Object(kept...),
 	}
 	raw, err := json.Marshal(parts)
 	if err != nil {
