@@ -52,16 +52,14 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 	if x.mode == gate.Observe {
 		c.Record.Details.Reasons = x.rewritten()
 	}
-	if x.call.Binding == a2a.MCP {
-		c.Action = action.OfMCP(x.mcpLabel())
-	}
+	c.Action = x.by().action(x)
 	if err := g.attempts(x, &tried, c); err != nil {
 		return nil, tried, err
 	}
 	if len(x.Scopes.Operations) > 0 {
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Scopes.Operations...))
 	}
-	c.Reads, c.Cancels = !x.changes(&tried), x.call.Method == a2a.CancelTask
+	c.Reads, c.Cancels = !x.by().changes(x, &tried), x.call.Method == a2a.CancelTask
 	if c.Approval = x.approving(&tried); c.Approval {
 		// What is asked, answered and done is told as one story.
 		tried.trace = cmp.Or(tried.trace, newTrace())
@@ -139,9 +137,11 @@ func (g *Gateway) attempts(x *decoded, tried *attempted, c *gate.Call) error {
 	if c.Record.Intent.Purpose == "" {
 		c.Record.Intent.Purpose = purpose(x.request.Header)
 	}
-	if x.call.Binding == a2a.MCP {
-		return g.mcpAttempts(x, tried, c)
-	}
+	return x.by().attempts(g, x, tried, c)
+}
+
+// a2aAttempts works out what a call of A2A tries.
+func (g *Gateway) a2aAttempts(x *decoded, tried *attempted, c *gate.Call) error {
 	task := x.call.TaskArguments()
 	if m := x.call.Method; m.IsMessage() || m == a2a.SkillInvoke {
 		return g.messageAttempts(x, tried, c, task)

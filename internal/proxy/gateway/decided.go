@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/powerbox-project/powerbox"
@@ -46,7 +45,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 		g.issue(w, x)
 		return
 	case a2a.Unknown:
-		if x.wrong == nil && x.mode != gate.Observe && !x.mayPass() {
+		if x.wrong == nil && x.mode != gate.Observe && !x.by().passes(x) {
 			g.malformed(w, x, a2a.MethodNotFound(x.call.Wire))
 			return
 		}
@@ -133,15 +132,6 @@ func (x *decoded) unnamedTenant() bool {
 	default:
 		return true
 	}
-}
-
-// mayPass reports whether a method that is in no table of A2A's goes on to be
-// decided.
-func (x *decoded) mayPass() bool {
-	if x.call.Binding == a2a.MCP {
-		return x.knownToMCP()
-	}
-	return slices.Contains(x.Methods, x.call.Wire)
 }
 
 // prepared does what a call that was allowed needs before it goes on. Where that

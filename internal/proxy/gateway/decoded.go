@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
-	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
 )
 
 // pathBelow returns the path below the agent's URL, or below that of its skill,
@@ -70,7 +68,7 @@ func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, ok b
 	noCallStatus, noCall := i.noCall()
 	x = &decoded{identified: i, view: view, mode: i.mode, body: body, proof: body, call: a2a.Call{Binding: i.binding}, wrong: a2a.NoCall(noCall)}
 	if noCall == nil {
-		x.read(limits)
+		bindingOf(x.binding).decode(x, limits)
 	}
 	i.notes.decoded = x
 	if g.leaving(w, x) {
@@ -122,25 +120,6 @@ func (g *Gateway) undecodable(w http.ResponseWriter, x *decoded, status int, noC
 		return true
 	}
 	return false
-}
-
-// read makes the call of the body, as the binding has it, while the stage is made.
-func (x *decoded) read(limits powerbox.Limits) {
-	r := x.request
-	switch x.binding {
-	case a2a.HTTPJSON:
-		x.call, x.wrong = a2a.DecodeHTTP(a2a.HTTPRequest{Method: r.Method, Path: x.path, Query: r.URL.RawQuery, Body: x.body}, header(r), limits)
-	case a2a.GRPC:
-		message, err := a2apb.Unframe(x.body)
-		x.proof = message
-		if x.call, x.wrong = a2apb.Decode(r.URL.Path, message, header(r), limits); err != nil {
-			x.wrong = &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: err.Error()}
-		}
-	case a2a.MCP:
-		x.call, x.wrong = x.decodeMCP(limits)
-	default:
-		x.call, x.wrong = a2a.Decode(x.body, header(r), limits)
-	}
 }
 
 // target is the URL that a proof must name: the agent's public URL, with the
@@ -406,13 +385,10 @@ func (x *decoded) version() string {
 
 // writes reports whether the call may have changed something. What is not
 // known to read may.
-func (x *decided) writes() bool { return x.changes(&x.attempted) }
+func (x *decided) writes() bool { return x.by().changes(x.decoded, &x.attempted) }
 
-// changes reports whether a call that tries something may change something.
-func (x *decoded) changes(tried *attempted) bool {
-	if x.call.Binding == a2a.MCP {
-		return x.mcpWrites(tried)
-	}
+// changes implements [meaning].
+func (ofA2A) changes(x *decoded, tried *attempted) bool {
 	switch x.call.Method {
 	case a2a.GetTask, a2a.ListTasks, a2a.SubscribeToTask, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.GetExtendedCard:
 		return false

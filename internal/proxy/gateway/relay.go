@@ -168,7 +168,7 @@ func (g *Gateway) relay(x *forwardable) error {
 // and no other.
 func (x *forwardable) relayed(g *Gateway, to a2a.PushConfig) error {
 	again := &decoded{identified: x.identified, body: x.body}
-	again.read(powerbox.Limits{Bytes: g.config.BodyLimit + 2*maxRelayURL, Depth: maxDepth})
+	bindingOf(again.binding).decode(again, powerbox.Limits{Bytes: g.config.BodyLimit + 2*maxRelayURL, Depth: maxDepth})
 	if again.wrong != nil {
 		return again.wrong
 	}
