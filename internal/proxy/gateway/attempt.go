@@ -33,7 +33,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		},
 		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action.OfA2A(x.call.Method.String()),
 		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: token.DigestOf(x.proof)},
-		Bound:   x.bound(), Released: x.released != nil,
+		Bound:   x.by().bound(x), Released: x.released != nil,
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
 		Ask:     gate.Ask{Denied: g.denied(x.request.Context(), x), Path: g.alongPlans(x, &tried)},
 	}
@@ -79,12 +79,9 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 	return c, tried, g.owns(x, &tried, c)
 }
 
-// bound is the digest of everything that the call is: what a person approved is good for
+// boundWhole is the digest of everything that the call is: what a person approved is good for
 // this call, at this agent and in this tenant, and for no other (ATK-58).
-func (x *decoded) bound() string {
-	if x.call.Binding == a2a.MCP && x.Skills[x.mcp.Tool].Approval && x.mcp.IsTool() {
-		return x.boundTool()
-	}
+func (x *decoded) boundWhole() string {
 	return digestOf(x.ID, x.binding.String(), x.request.Method, x.target(), x.call.Wire, x.call.Version, x.call.Tenant, strings.Join(x.call.Extensions, ","), token.DigestOf(x.proof))
 }
 

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence/action"
@@ -15,6 +17,8 @@ import (
 type binding interface {
 	carrier
 	meaning
+	custom
+	located
 }
 
 // carrier takes a call from the caller to the agent, and an answer or a denial back.
@@ -42,6 +46,38 @@ type meaning interface {
 	wholly(x *decoded) string
 	// passes reports whether a method that is in no table of A2A's goes on to be decided.
 	passes(x *decoded) bool
+}
+
+// custom is what callers of a binding are told and held to beside that.
+type custom interface {
+	// unspoken refuses what the agent behind does not speak: its own servers do not
+	// look, and would read the call in another way than it was checked.
+	unspoken(x *decoded) *a2a.Error
+	// bound is the digest of everything that the call is.
+	bound(x *decoded) string
+	// planned reports whether a call can hand work over along a plan.
+	planned() bool
+	// waits answers a call that waits for a person as clients of the binding can wait,
+	// or adds to the denial that they cannot. It reports whether either was done.
+	waits(g *Gateway, w http.ResponseWriter, x *decided, d *a2a.Denial) bool
+	// noTask is the sentence that there is no such task, "" for that of the method, and
+	// resume how a stream that ended is taken up, "" for not at all.
+	gone() (noTask, resume string)
+}
+
+// located is where the parts of a call are.
+type located interface {
+	// below is what the binding has below the agent's URL, for proofs.
+	below(x *decoded) string
+	// behind is the URL of the call at an interface that the agent's card names.
+	behind(x *decoded, at a2a.Interface) (*url.URL, error)
+	// unnamed reports whether a method that only configuration knows has no parameters
+	// with names, so that its tenant cannot be told.
+	unnamed(x *decoded) bool
+	// hasID reports whether the id of a request is in its body.
+	hasID() bool
+	// mirrors reports whether a header repeats what is in the body.
+	mirrors(x *decoded, header string) bool
 }
 
 // bindingOf returns the type that a binding is here.
@@ -81,6 +117,27 @@ func (ofA2A) action(x *decoded) action.Type { return action.OfA2A(x.call.Method.
 
 func (ofA2A) passes(x *decoded) bool { return slices.Contains(x.Methods, x.call.Wire) }
 
+func (ofA2A) bound(x *decoded) string { return x.boundWhole() }
+
+func (ofA2A) planned() bool { return true }
+
+func (ofA2A) waits(*Gateway, http.ResponseWriter, *decided, *a2a.Denial) bool { return false }
+
+func (ofA2A) gone() (noTask, resume string) { return "", "subscribe to the task again" }
+
+func (ofA2A) below(*decoded) string { return "" }
+
+func (ofA2A) behind(_ *decoded, at a2a.Interface) (*url.URL, error) {
+	u, err := url.Parse(at.URL)
+	return usable(u, err)
+}
+
+func (ofA2A) unnamed(*decoded) bool { return true }
+
+func (ofA2A) hasID() bool { return false }
+
+func (ofA2A) mirrors(*decoded, string) bool { return false }
+
 // jsonRPC is JSON-RPC 2.0 over HTTP.
 type jsonRPC struct{ ofA2A }
 
@@ -91,6 +148,13 @@ func (jsonRPC) decode(x *decoded, limits powerbox.Limits) {
 func (jsonRPC) say(g *Gateway, w http.ResponseWriter, x *decoded, d a2a.Denial) {
 	g.sayJSONRPC(w, x, d)
 }
+
+func (jsonRPC) unnamed(x *decoded) bool {
+	kind := x.call.Params.Kind()
+	return kind != powerbox.KindObject && kind != powerbox.KindNull
+}
+
+func (jsonRPC) hasID() bool { return true }
 
 // httpJSON is HTTP+JSON.
 type httpJSON struct{ ofA2A }
@@ -107,6 +171,22 @@ func (httpJSON) say(g *Gateway, w http.ResponseWriter, x *decoded, d a2a.Denial)
 	} else {
 		g.write(w, http.StatusOK, typeEvents, d.Event(a2a.HTTPJSON, nil))
 	}
+}
+
+func (httpJSON) below(x *decoded) string {
+	if q := x.request.URL.RawQuery; q != "" {
+		return x.path + "?" + q
+	}
+	return x.path
+}
+
+func (httpJSON) behind(x *decoded, at a2a.Interface) (*url.URL, error) {
+	base, own, _ := strings.Cut(at.URL, "?")
+	u, err := url.Parse(strings.TrimSuffix(base, "/") + x.pathBehind())
+	if err == nil {
+		u.RawQuery = own
+	}
+	return usable(u, err)
 }
 
 // overGRPC is gRPC.
@@ -141,8 +221,55 @@ func (overGRPC) say(g *Gateway, w http.ResponseWriter, x *decoded, d a2a.Denial)
 	g.write(w, http.StatusOK, typeGRPC, nil)
 }
 
+func (overGRPC) below(x *decoded) string { return x.request.URL.Path }
+
+func (overGRPC) behind(x *decoded, at a2a.Interface) (*url.URL, error) {
+	u, err := grpcURL(at.URL, x.GRPCUpstream, x.Encrypted)
+	if err == nil {
+		u.Path = x.request.URL.Path
+	}
+	return u, err
+}
+
 // overMCP is MCP over Streamable HTTP.
 type overMCP struct{}
+
+func (overMCP) unspoken(*decoded) *a2a.Error { return nil }
+
+func (overMCP) bound(x *decoded) string {
+	if x.Skills[x.mcp.Tool].Approval && x.mcp.IsTool() {
+		return x.boundTool()
+	}
+	return x.boundWhole()
+}
+
+func (overMCP) planned() bool { return false }
+
+func (overMCP) waits(g *Gateway, w http.ResponseWriter, x *decided, d *a2a.Denial) bool {
+	if g.elicits(x) {
+		g.elicit(w, x)
+		return true
+	}
+	d.Fix = "calls of tools cannot wait; have the operator leave the tool to a person as a capability: a policy with @approval"
+	g.deny(w, denied(x), *d)
+	return true
+}
+
+func (overMCP) gone() (noTask, resume string) { return "session not found; initialize again", "" }
+
+func (overMCP) below(*decoded) string { return "" }
+
+func (overMCP) behind(x *decoded, at a2a.Interface) (*url.URL, error) {
+	return ofA2A{}.behind(x, at)
+}
+
+func (overMCP) unnamed(*decoded) bool { return false }
+
+func (overMCP) hasID() bool { return true }
+
+func (overMCP) mirrors(x *decoded, header string) bool {
+	return x.mcp.Stateless() && strings.HasPrefix(header, mcpParam)
+}
 
 func (overMCP) decode(x *decoded, limits powerbox.Limits) {
 	x.call, x.wrong = x.decodeMCP(limits)

@@ -52,7 +52,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 	default:
 	}
 	if x.wrong == nil && x.mode != gate.Observe {
-		if wrong := x.unspoken(); wrong != nil {
+		if wrong := x.by().unspoken(x); wrong != nil {
 			g.malformed(w, x, wrong)
 			return
 		}
@@ -123,15 +123,7 @@ func (g *Gateway) allowed(w http.ResponseWriter, x *decided) {
 // unnamedTenant reports whether a method that only configuration knows is called so that
 // nobody but the agent can tell in which tenant: it has no parameters with names.
 func (x *decoded) unnamedTenant() bool {
-	switch {
-	case x.call.Method != a2a.Unknown || x.call.Binding == a2a.MCP:
-		return false
-	case x.call.Binding == a2a.JSONRPC:
-		kind := x.call.Params.Kind()
-		return kind != powerbox.KindObject && kind != powerbox.KindNull
-	default:
-		return true
-	}
+	return x.call.Method == a2a.Unknown && x.by().unnamed(x)
 }
 
 // prepared does what a call that was allowed needs before it goes on. Where that
@@ -161,8 +153,8 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *decided) (delegated []Deleg
 // words that there is none.
 func (g *Gateway) foreign(x *decided) a2a.Denial {
 	d := a2a.TaskNotFound(x.call.Method, g.config.Now())
-	if x.call.Binding == a2a.MCP {
-		d.Message = "session not found; initialize again"
+	if noTask, _ := x.by().gone(); noTask != "" {
+		d.Message = noTask
 	}
 	if x.call.Method.NamesTask() && !x.call.Streaming {
 		d.Task = x.call.Task

@@ -88,7 +88,7 @@ func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, ok b
 
 // of is the stage for an answer to a request whose body was read, and no more.
 func (g *Gateway) of(i *identified, body []byte) *decoded {
-	if i.binding != a2a.JSONRPC && i.binding != a2a.MCP {
+	if !bindingOf(i.binding).hasID() {
 		return i.unread(nil, false)
 	}
 	id, method := a2a.Glance(body)
@@ -129,17 +129,7 @@ func (x *decoded) target() string {
 	if x.skill != "" {
 		target += "/skills/" + x.skill
 	}
-	switch x.call.Binding {
-	case a2a.HTTPJSON:
-		target += x.path
-		if q := x.request.URL.RawQuery; q != "" {
-			target += "?" + q
-		}
-	case a2a.GRPC:
-		target += x.request.URL.Path
-	default:
-	}
-	return target
+	return target + x.by().below(x)
 }
 
 // addressed returns the request under the URL that its client means. That of
@@ -164,12 +154,8 @@ func (x *decoded) asked() string {
 	return x.call.Version
 }
 
-// unspoken refuses what the agent behind does not speak: its own servers do not
-// look, and would read the call in another way than it was checked.
-func (x *decoded) unspoken() *a2a.Error {
-	if x.call.Binding == a2a.MCP {
-		return nil
-	}
+// unspoken implements [custom].
+func (ofA2A) unspoken(x *decoded) *a2a.Error {
 	if uri := x.unasked(); uri != "" {
 		return &a2a.Error{
 			Code: a2a.CodeExtensionRequired, Reason: a2a.ReasonExtension,
@@ -202,7 +188,7 @@ func (x *decoded) unspoken() *a2a.Error {
 // none there, and answers with what has the same id in none (ATK-18).
 func (x *decoded) tenantIn03() bool {
 	switch {
-	case x.call.Tenant == "" || x.call.Binding == a2a.MCP:
+	case x.call.Tenant == "":
 		return false
 	case x.call.Method.IsExtension():
 		return x.version() == a2a.Version03
@@ -318,24 +304,7 @@ func (x *decoded) addressBehind() (*url.URL, error) {
 	if !ok {
 		return nil, fmt.Errorf("the agent has no interface for %s", x.call.Binding)
 	}
-	switch x.call.Binding {
-	case a2a.HTTPJSON:
-		base, own, _ := strings.Cut(at.URL, "?")
-		u, err := url.Parse(strings.TrimSuffix(base, "/") + x.pathBehind())
-		if err == nil {
-			u.RawQuery = own
-		}
-		return usable(u, err)
-	case a2a.GRPC:
-		u, err := grpcURL(at.URL, x.GRPCUpstream, x.Encrypted)
-		if err == nil {
-			u.Path = x.request.URL.Path
-		}
-		return u, err
-	default:
-		u, err := url.Parse(at.URL)
-		return usable(u, err)
-	}
+	return x.by().behind(x, at)
 }
 
 // pathBehind is the path of HTTP+JSON as the agent gets it.

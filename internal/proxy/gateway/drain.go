@@ -37,9 +37,7 @@ func (g *Gateway) interrupted(x *decided, why evidence.Reason) a2a.Denial {
 		return d
 	}
 	d.Retryable = !x.writes()
-	if x.call.Binding != a2a.MCP {
-		d.Fix = "subscribe to the task again"
-	}
+	_, d.Fix = x.by().gone()
 	return d
 }
 

@@ -13,7 +13,7 @@ import (
 // those with a hop from the calling agent to this one. Only what hands work over is part of a
 // plan: a task that runs can be followed and ended whatever became of a card.
 func (g *Gateway) alongPlans(x *decoded, tried *attempted) func(origin string) []evidence.Reason {
-	if g.config.Plans == nil || x.call.Binding == a2a.MCP || x.call.Method.Operation() != a2a.OperationMessage {
+	if g.config.Plans == nil || !x.by().planned() || x.call.Method.Operation() != a2a.OperationMessage {
 		return nil
 	}
 	return func(origin string) (why []evidence.Reason) {
