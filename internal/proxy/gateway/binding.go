@@ -104,7 +104,7 @@ func (ofA2A) attempts(g *Gateway, x *decoded, tried *attempted, c *gate.Call) er
 	return g.a2aAttempts(x, tried, c)
 }
 
-func (ofA2A) compose(x *decoded) ([]byte, error) { return x.call.Body(), nil }
+func (ofA2A) compose(x *decoded) ([]byte, error) { return x.call.Body(), nil } //nolint:unparam // the others can fail
 
 func (ofA2A) answer(g *Gateway, r *http.Response, x *forwardable) error {
 	g.activate(r.Header, x.decoded)
