@@ -139,6 +139,11 @@ func (d Decision) Missing() []string {
 	return slices.Compact(names)
 }
 
+// Violation is the text of GATE-3 for a set of operations that are missing.
+func Violation(missing []string) string {
+	return "Capability scope violation: {" + strings.Join(slices.Compact(slices.Sorted(slices.Values(missing))), ", ") + "}"
+}
+
 // Decide answers an attempt under an authority at a time. It is pure and
 // total, denies by default and evaluates everything, so that its reasons are
 // complete. It is the one function that decides, for every protocol.

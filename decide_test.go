@@ -230,3 +230,12 @@ func TestGATE11_SameDeclarationsSameOutcome(t *testing.T) {
 		}
 	})
 }
+
+// TestViolationListsTheMissingSetOnce: the text of GATE-3 has every operation once, in order,
+// and leaves the given list as it is.
+func TestViolationListsTheMissingSetOnce(t *testing.T) {
+	missing := []string{"b.c", "a.b", "b.c"}
+	if got := powerbox.Violation(missing); got != "Capability scope violation: {a.b, b.c}" || missing[0] != "b.c" {
+		t.Errorf("%s, of %v", got, missing)
+	}
+}

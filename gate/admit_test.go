@@ -11,7 +11,7 @@ func TestATK81_OnlyAHolderIsCountedByItsCapability(t *testing.T) {
 		call := w.call(Require, try(t, "read"))
 		call.Caller.Holder, call.Presented = caller, []Presented{{Reference: "cap_one"}}
 		var counted []string
-		call.Admit = func(h Held) error {
+		call.Ask.Admit = func(h Held) error {
 			counted = append(counted, h.Capability)
 			return nil
 		}

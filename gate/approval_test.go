@@ -93,7 +93,7 @@ func TestATK46_OneRequestIsOneUse(t *testing.T) {
 func TestATK42_BudgetElsewhere(t *testing.T) {
 	w := newTown(t)
 	call := w.call(Require, try(t, "a2a.message"))
-	call.Free, call.Presented = true, []Presented{{Reference: "cap_once"}}
+	call.Free.Any, call.Presented = true, []Presented{{Reference: "cap_once"}}
 	w.once("")
 	held := w.gate.References.(onRecord)["cap_once"]
 	held.Accounts = []Account{{Of: "cap_once", Budgets: Budgets{Uses: 1}}}

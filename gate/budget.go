@@ -68,7 +68,7 @@ var ErrUntold = errors.New("whether the budget of the capability holds it cannot
 // still read and end what it began (ADR 79). What a person gave for one request is
 // counted whatever that is.
 func counts(call *Call, held Held) bool {
-	return call.Free || held.Digest != "" || slices.ContainsFunc(call.Attempts, func(a powerbox.Attempt) bool {
+	return call.Free.Any || held.Digest != "" || slices.ContainsFunc(call.Attempts, func(a powerbox.Attempt) bool {
 		return !a.IsAdmission() && !strings.HasPrefix(a.Operation().String(), reserved)
 	})
 }
@@ -80,16 +80,16 @@ const reserved = "a2a."
 // spend is what a call takes from the accounts of a capability, or why it cannot.
 // It is all that the call ever takes: its arguments are known when it begins, and
 // the events that answer it are not metered (ATK-34).
-func (g *Gate) spend(call *Call, held Held) ([]Reservation, []Reason) {
+func (g *Gate) spend(call *Call, held Held) ([]Reservation, []evidence.Reason) {
 	if !counts(call, held) {
 		return nil, nil
 	}
 	var out []Reservation
 	for _, a := range held.Accounts {
 		if _, ok := g.Recorder.(Ledger); !ok {
-			return nil, []Reason{{Code: CodeBudgetElsewhere, Link: -1, Message: "the capability has a budget, which is kept where it was issued; present it there"}}
+			return nil, because(CodeBudgetElsewhere)
 		}
-		op, args := Proves(call)
+		op, args := proves(call)
 		if a.Budgets.Uses > 0 {
 			out = append(out, Reservation{a.Of, "uses", big.NewRat(1, 1), big.NewRat(int64(a.Budgets.Uses), 1)})
 		}
@@ -97,15 +97,15 @@ func (g *Gate) spend(call *Call, held Held) ([]Reservation, []Reason) {
 			v, _ := args.Get(field)
 			d, ok := v.Decimal()
 			if !ok || d.Compare(powerbox.Decimal{}) < 0 {
-				return nil, []Reason{{
-					Code: string(powerbox.CodeArgumentConstraint), Link: -1, Operation: op.String(), Argument: field, Constraint: "sum",
+				return nil, []evidence.Reason{{
+					Code: string(powerbox.CodeArgumentConstraint), Operation: op.String(), Argument: field, Constraint: "sum",
 					Message: fmt.Sprintf("argument %q counts towards a budget; want a number, 0 or more", field),
 				}}
 			}
 			amount, okAmount := new(big.Rat).SetString(d.String())
 			limit, okLimit := new(big.Rat).SetString(a.Budgets.Sum[field].String())
 			if !okAmount || !okLimit {
-				return nil, []Reason{{Code: CodeUnavailable, Link: -1, Message: "the budget of the capability cannot be read"}}
+				return nil, untold("the budget of the capability cannot be read")
 			}
 			out = append(out, Reservation{a.Of, "sum:" + field, amount, limit})
 		}
@@ -125,11 +125,11 @@ func (g *Gate) write(ctx context.Context, record evidence.Record, v *Verdict) (e
 // spent denies a call that a budget did not hold, or of which that is not known,
 // on record.
 func (g *Gate) spent(ctx context.Context, call *Call, v Verdict, why error) (Verdict, error) {
-	reason := Reason{Code: CodeLimit, Link: -1, Message: ErrSpent.Error()}
+	reasons := because(CodeLimit)
 	if !errors.Is(why, ErrSpent) {
-		reason.Code, reason.Message = CodeUnavailable, ErrUntold.Error()
+		reasons = untold(ErrUntold.Error())
 	}
-	denied := Verdict{Held: v.Held, Reasons: []Reason{reason}, call: call}
+	denied := Verdict{Held: v.Held, Reasons: reasons, call: call}
 	record, err := g.record(call, &denied, g.Now())
 	if err != nil {
 		return Verdict{}, err

@@ -30,7 +30,7 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	}
 	if v.Issuer() != issuer {
 		// The key is the agent's own, but the token names another issuer.
-		return Held{}, &Refusal{[]Reason{{Code: string(token.CodeIssuer), Link: 0, Message: "the root token was not issued by this agent"}}}
+		return Held{}, notIssued()
 	}
 	held, err := heldBy(v, call.Target, issuer)
 	if err != nil {
@@ -41,7 +41,7 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 		return Held{}, refusal(err)
 	}
 	if proof.IssuedAt.Unix() < c.Started.Unix() {
-		return Held{}, &Refusal{[]Reason{{Code: CodeProofBefore, Link: -1, Message: "the proof is older than this gateway's memory; nothing was executed, sign a new one"}}}
+		return Held{}, &Refusal{because(CodeProofBefore)}
 	}
 	// Times in proofs are whole seconds, so a proof is good until the second
 	// after its window.
@@ -93,7 +93,7 @@ func heldBy(v token.Verified, target *Target, issuer string) (Held, error) {
 	}
 	private, ok := v.Private()
 	if !ok {
-		return Held{}, &Refusal{[]Reason{{Code: string(token.CodeMissingClaim), Link: 0, Message: "the root token does not say which capability it is"}}}
+		return Held{}, &Refusal{atLink(0, says(string(token.CodeMissingClaim), "the root token does not say which capability it is"))}
 	}
 	lineage := strings.Split(private.Capability, "/")
 	held.OnRecord, held.Root, held.Principal = lineage[len(lineage)-1], lineage[0], private.Principal
@@ -104,22 +104,27 @@ func heldBy(v token.Verified, target *Target, issuer string) (Held, error) {
 // proof checks that the holder meant this very call: its first attempt, at
 // this agent, with these bytes.
 func (c Chains) proof(v token.Verified, call *Call, compact string, now time.Time) (token.Proof, error) {
-	op, args := Proves(call)
+	op, args := proves(call)
 	return v.CheckProof(compact, token.Expected{
 		Now: now, Operation: op, Arguments: args, Audience: call.Target.URL, Request: &call.Request,
 	})
 }
 
-// Proves returns the operation and the arguments that the proof of a call must
+// proves returns the operation and the arguments that the proof of a call must
 // name: those of its first invocation. An admission is proven by the
 // invocation of the message operation that goes with it.
-func Proves(call *Call) (powerbox.Operation, powerbox.Value) {
+func proves(call *Call) (powerbox.Operation, powerbox.Value) {
 	for _, a := range call.Attempts {
 		if !a.IsAdmission() {
 			return a.Operation(), a.Arguments()
 		}
 	}
 	return powerbox.Operation{}, powerbox.Object()
+}
+
+// notIssued refuses a chain whose root is another issuer's.
+func notIssued() *Refusal {
+	return &Refusal{atLink(0, says(string(token.CodeIssuer), "the root token was not issued by this agent"))}
 }
 
 func refusal(err error) error {
@@ -131,5 +136,5 @@ func refusal(err error) error {
 	if e.Link >= 0 {
 		message = fmt.Sprintf("token %d of the chain: %s", e.Link+1, message)
 	}
-	return &Refusal{[]Reason{{Code: string(e.Code), Link: e.Link, Message: message}}}
+	return &Refusal{atLink(e.Link, says(string(e.Code), message))}
 }

@@ -18,10 +18,10 @@ func TestATK4_ADenialIsRecordedWhateverItSays(t *testing.T) {
 			w := newTown(t)
 			long := strings.Repeat(letter, 100<<10)
 			call := w.call(Require, try(t, "delete"))
-			call.Task, call.Tenant, call.Purpose, call.TraceID = long, long, long, long
-			call.Arguments = powerbox.Object(powerbox.Member{Name: long, Value: powerbox.String(long)}).AppendJSON(nil)
+			call.Task, call.Tenant, call.Record.Intent.Purpose, call.Record.Details.TraceID = long, long, long, long
+			call.Record.Details.Arguments = powerbox.Object(powerbox.Member{Name: long, Value: powerbox.String(long)}).AppendJSON(nil)
 			for range 100 {
-				call.Refused = append(call.Refused, Reason{Code: "x", Link: -1, Operation: long, Argument: long, Message: long})
+				call.Refused = append(call.Refused, evidence.Reason{Code: "x", Operation: long, Argument: long, Message: long})
 			}
 			got := w.check(call).Record
 			if got.Decision != evidence.Deny {
@@ -43,17 +43,17 @@ func TestATK4_AnonymousDenialsAreShort(t *testing.T) {
 	w := newTown(t)
 	long := strings.Repeat("x", 900)
 	call := w.call(Require, try(t, "delete"))
-	call.Caller, call.Purpose, call.Task = Caller{}, long, long
+	call.Caller, call.Record.Intent.Purpose, call.Task = Caller{}, long, long
 	call.Origin = func(string) string { return "" }
 	for range 20 {
-		call.Refused = append(call.Refused, Reason{Code: "x", Link: -1, Message: long})
+		call.Refused = append(call.Refused, evidence.Reason{Code: "x", Message: long})
 	}
 	got := w.check(call).Record
 	if len(got.Intent.Purpose) > 400 || len(got.Details.Reasons) > 17 || stated(got) > 12<<10 {
 		t.Errorf("ATK-4: the record states %d bytes with %d reasons", stated(got), len(got.Details.Reasons))
 	}
 	known := w.call(Require, try(t, "delete"))
-	known.Purpose = long
+	known.Record.Intent.Purpose = long
 	if got := w.check(known).Record; got.Intent.Purpose != long {
 		t.Errorf("ATK-4: the purpose of a known caller is cut: %.80q", got.Intent.Purpose)
 	}

@@ -3,13 +3,12 @@ package gate
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 )
 
 // The codes of a gate's reasons, beside those of [powerbox.Decide] and of the
@@ -45,19 +44,8 @@ const (
 	CodeBudgetElsewhere    = "budget_elsewhere"
 )
 
-// Reason says why a call was denied. It names arguments and constraint types,
-// never a permitted value.
-type Reason struct {
-	Code       string
-	Link       int // place in the presented chain, -1 where it is not about one
-	Operation  string
-	Argument   string
-	Constraint string
-	Message    string
-}
-
-// Refusal is a resolver's answer that a presented credential is invalid.
-type Refusal struct{ Reasons []Reason }
+// Refusal is a resolver's answer that what was presented does not hold.
+type Refusal struct{ Reasons []evidence.Reason }
 
 func (r *Refusal) Error() string {
 	texts := make([]string, len(r.Reasons))
@@ -70,98 +58,34 @@ func (r *Refusal) Error() string {
 // Is makes a refusal a [powerbox.ErrDenied].
 func (r *Refusal) Is(target error) bool { return target == powerbox.ErrDenied }
 
-// decide answers a call without recording it.
-func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
-	refused := call.refused()
-	if why, stopped := g.frozen(call, Held{}); stopped {
-		return Verdict{Reasons: append([]Reason{why}, refused...)}
-	}
-	if g.Revocations.Stale(call.Reads) {
-		// Whatever else holds may have been taken back.
-		g.Log.WarnContext(ctx, "revocations and freezes are not known any more", slog.String("agent", call.Target.ID), slog.String("mode", string(call.Mode)))
-		return g.observe(call, Verdict{Reasons: append([]Reason{stale}, refused...)})
-	}
-	if len(refused) > 0 {
-		return g.observe(call, Verdict{Reasons: refused})
-	}
-	if len(call.Presented) == 0 {
-		v := g.withoutCapability(call, now)
-		if why := append(g.untrusted(call, call.Caller.Name), call.path(call.Caller.Name)...); len(why) > 0 {
-			v = Verdict{Reasons: append(v.Reasons, why...), Missing: v.Missing}
-		}
-		if v.Allowed {
-			why := call.last()
-			if len(why) == 0 {
-				why = g.useSession(call, v.Basis, now)
-			}
-			if len(why) > 0 {
-				v = Verdict{Reasons: why}
-			}
-		}
-		return g.observe(call, v.waiting(call))
-	}
-	// Each capability is decided alone and one allow suffices; the reasons of
-	// a denial are those of all of them.
-	var all Verdict
-	for _, p := range call.Presented {
-		v := g.withCapability(ctx, call, p, now, all.admitted)
-		if v.stop != nil {
-			return v
-		}
-		all.admitted = all.admitted || v.admitted
-		if v.admitted = all.admitted; v.Allowed || v.Waits {
-			return g.observe(call, v)
-		}
-		all.Reasons = append(all.Reasons, v.Reasons...)
-		all.Missing = append(all.Missing, v.Missing...)
-		all.Held = v.Held
-		if slices.ContainsFunc(v.Reasons, isFrozen) {
-			// It is what to tell the caller, whatever else fails.
-			all.Reasons = append(v.Reasons, all.Reasons[:len(all.Reasons)-len(v.Reasons)]...)
-		}
-	}
-	slices.Sort(all.Missing)
-	all.Missing = slices.Compact(all.Missing)
-	return g.observe(call, all)
-}
-
 // refused are the reasons of the decoder, and arguments that the receiver of the call
 // would read as others than were decided on (ATK-39).
-func (c *Call) refused() []Reason {
+func (c *Call) refused() []evidence.Reason {
 	all := slices.Clip(c.Refused)
 	for _, a := range c.Attempts {
 		if name, found := powerbox.RoundedArgument(a.Arguments()); found {
-			all = append(all, RoundedArgument(a.Operation(), name))
+			all = append(all, Worded(powerbox.Reason{Code: CodeArgumentNumber, Operation: a.Operation().String(), Argument: name}))
 		}
 	}
 	return all
 }
 
-// RoundedArgument is the reason of a denial for a number that a reader with double
-// precision takes for another one, see [powerbox.RoundedArgument].
-func RoundedArgument(op powerbox.Operation, argument string) Reason {
-	return Reason{
-		Code: CodeArgumentNumber, Link: -1, Operation: op.String(), Argument: argument,
-		Message: "argument " + argument + " holds a number that readers with double precision take for another one; send it as a string",
-	}
-}
-
 // last returns why a call that everything else allows is denied.
-func (c *Call) last() []Reason {
-	if c.Last != nil {
-		if why := c.Last(); why != nil {
-			return []Reason{*why}
+func (c *Call) last() []evidence.Reason {
+	if c.Ask.Last != nil {
+		if why := c.Ask.Last(); why != nil {
+			return []evidence.Reason{*why}
 		}
 	}
 	return nil
 }
 
 // path returns why a call is not made along a path that the operator declared.
-func (c *Call) path(origin string) []Reason {
-	if c.Path == nil || origin == "" {
+func (c *Call) path(origin string) []evidence.Reason {
+	if c.Ask.Path == nil || origin == "" {
 		return nil
 	}
-	return c.Path(origin)
+	return c.Ask.Path(origin)
 }
 
 // observe lets a denied call continue where the operator only looks on, unless an
@@ -186,19 +110,19 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 		if errors.As(err, &refusal) {
 			return Verdict{Reasons: refusal.Reasons}
 		}
-		return Verdict{Reasons: []Reason{{Code: CodeUnavailable, Link: -1, Message: "whether the capability holds cannot be told now"}}}
+		return Verdict{Reasons: untold("whether the capability holds cannot be told now")}
 	}
 	if held.Origin = call.Origin(held.Holder); held.Origin == "" {
 		held.Origin = call.Caller.Name
 	}
 	v := Verdict{Held: held, admitted: admitted}
-	if call.Admit != nil && !admitted && held.by(call) {
-		if v.admitted, v.stop = true, call.Admit(held); v.stop != nil {
+	if call.Ask.Admit != nil && !admitted && held.by(call) {
+		if v.admitted, v.stop = true, call.Ask.Admit(held); v.stop != nil {
 			return v
 		}
 	}
 	if why, stopped := g.frozen(call, held); stopped {
-		v.Reasons = []Reason{why}
+		v.Reasons = []evidence.Reason{why}
 		return v
 	}
 	v.Reasons = g.standing(call, held)
@@ -209,15 +133,12 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	v.Reasons = append(v.Reasons, g.untrusted(call, held.Origin)...)
 	v.Reasons = append(v.Reasons, call.path(held.Origin)...)
 	if held.bound(call) {
-		v.Reasons = append(v.Reasons, notBound(call))
+		v.Reasons = append(v.Reasons, says(CodeMessageNotBound, notBound(call.Free.First))...)
 	} else if held.summed(call) {
-		v.Reasons = append(v.Reasons, Reason{
-			Code: CodeMessageNotBound, Link: -1,
-			Message: "free text cannot be counted towards what an argument of the capability may add up to; name the skill and its arguments, and nothing beside",
-		})
+		v.Reasons = append(v.Reasons, says(CodeMessageNotBound, "free text cannot be counted towards what an argument of the capability may add up to; name the skill and its arguments, and nothing beside")...)
 	}
 	if why := g.Policy.Veto(ctx, call, held); why != "" {
-		v.Reasons = append(v.Reasons, Reason{Code: CodeVeto, Link: -1, Message: why})
+		v.Reasons = append(v.Reasons, says(CodeVeto, why)...)
 	}
 	if len(v.Reasons) == 0 {
 		v.Reasons = call.last()
@@ -251,14 +172,14 @@ func (v Verdict) waiting(call *Call) Verdict {
 		return v
 	}
 	v.Allowed, v.Waits, v.take = false, true, nil
-	v.Reasons = []Reason{{Code: CodeApproval, Link: -1, Message: "a person has to approve this call"}}
+	v.Reasons = because(CodeApproval)
 	return v
 }
 
 // useSession uses up the proof of the caller where others take it, too (ATK-20). A
 // call on ambient authority of a caller without a session rests on no proof: anyone who
 // makes up keys must not fill the memory of others' proofs.
-func (g *Gate) useSession(call *Call, basis Basis, now time.Time) []Reason {
+func (g *Gate) useSession(call *Call, basis Basis, now time.Time) []evidence.Reason {
 	c := call.Caller
 	if g.Sessions == nil || c.ProofID == "" || basis == OnAmbient && c.Principal == "" {
 		return nil
@@ -267,7 +188,7 @@ func (g *Gate) useSession(call *Call, basis Basis, now time.Time) []Reason {
 }
 
 // use uses up a proof of a call, and returns why it does not serve.
-func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) []Reason {
+func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) []evidence.Reason {
 	fresh, err := false, error(nil)
 	if r, ok := replay.(EffectReplay); ok {
 		fresh, err = r.UseFor(call.Reads, id, until, now)
@@ -276,11 +197,11 @@ func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) [
 	}
 	switch {
 	case err == nil && fresh && g.Revocations.Stale(call.Reads):
-		return []Reason{stale} // another process may have answered late
+		return because(CodeStale) // it may have been asked of somebody who took their time
 	case err != nil:
-		return []Reason{{Code: CodeUnavailable, Link: -1, Message: "whether the proof was used before cannot be told now; sign a new one in a moment"}}
+		return untold("whether the proof was used before cannot be told now; sign a new one in a moment")
 	case !fresh:
-		return []Reason{{Code: CodeReplay, Link: -1, Message: "the proof was used before; sign a new one for every call"}}
+		return because(CodeReplay)
 	default:
 		return nil
 	}
@@ -292,7 +213,7 @@ func (g *Gate) resolve(ctx context.Context, call *Call, p Presented, now time.Ti
 	}
 	if p.Scopes != nil {
 		if g.Scopes == nil {
-			return Held{}, &Refusal{[]Reason{{Code: CodeScopesNotTaken, Link: -1, Message: "scope tokens are not taken at this gateway; present a token chain"}}}
+			return Held{}, &Refusal{says(CodeScopesNotTaken, "scope tokens are not taken at this gateway; present a token chain")}
 		}
 		return g.Scopes.Resolve(ctx, call, p, now)
 	}
@@ -310,19 +231,19 @@ func (h Held) by(call *Call) bool {
 
 // standing checks what does not depend on the attempt: revocation of every
 // link, the session's principal and, for references, the holder.
-func (g *Gate) standing(call *Call, held Held) []Reason {
-	var out []Reason
+func (g *Gate) standing(call *Call, held Held) []evidence.Reason {
+	var out []evidence.Reason
 	if n, yes := g.revoked(call, held); yes {
-		out = append(out, Reason{Code: CodeRevoked, Link: n, Message: "the capability, or one that it descends from, has been revoked"})
+		out = append(out, atLink(n, because(CodeRevoked))...)
 	}
 	if call.Caller.Principal != "" && held.Principal != "" && call.Caller.Principal != held.Principal {
-		out = append(out, Reason{Code: CodePrincipal, Link: -1, Message: "the capability was issued for another user than the session's"})
+		out = append(out, because(CodePrincipal)...)
 	}
 	if held.Digest != "" && (held.Digest != call.Bound || !call.Released) {
-		out = append(out, Reason{Code: CodeOtherRequest, Link: -1, Message: "the approval is for one call, which the gateway that held it makes by itself; it serves for no other call"})
+		out = append(out, because(CodeOtherRequest)...)
 	}
 	if !held.by(call) {
-		out = append(out, Reason{Code: CodeNotHolder, Link: -1, Message: "the caller is not the holder of the capability"})
+		out = append(out, because(CodeNotHolder)...)
 	}
 	return out
 }
@@ -343,8 +264,8 @@ func (g *Gate) against(call *Call, a powerbox.Authority, now time.Time, layer st
 
 // misspelt refuses arguments that a reader which ignores letter case takes for one that
 // an authority holds to a constraint: the constraint would not be asked (ATK-27).
-func misspelt(attempt powerbox.Attempt, a powerbox.Authority) []Reason {
-	var out []Reason
+func misspelt(attempt powerbox.Attempt, a powerbox.Authority) []evidence.Reason {
+	var out []evidence.Reason
 	for _, op := range attempt.Required() {
 		shape, ok := a.Shape(op)
 		if !ok {
@@ -360,10 +281,7 @@ func misspelt(attempt powerbox.Attempt, a powerbox.Authority) []Reason {
 				folded = foldedFields(shape)
 			}
 			if folded[powerbox.FoldCase(m.Name)] {
-				out = append(out, Reason{
-					Code: CodeSpelling, Link: -1, Operation: op.String(), Argument: m.Name,
-					Message: fmt.Sprintf("operation %q: some readers take argument %q for one that is spelt with other letter case; use the spelling of the operation", op, m.Name),
-				})
+				out = append(out, Worded(powerbox.Reason{Code: CodeSpelling, Operation: op.String(), Argument: m.Name}))
 			}
 		}
 	}
@@ -377,28 +295,6 @@ func foldedFields(shape powerbox.Shape) map[string]bool {
 		folded[powerbox.FoldCase(f.Name)] = true
 	}
 	return folded
-}
-
-// layered words a reason of a layer other than the capability.
-func layered(call *Call, r powerbox.Reason, layer string) Reason {
-	out := Reason{Code: string(r.Code), Link: -1, Operation: r.Operation, Argument: r.Argument, Constraint: r.ConstraintType, Message: r.String()}
-	if layer == "" && r.Code == powerbox.CodeArgumentConstraint && r.Argument == call.Handle && call.Handle != "" {
-		// Unknown, foreign and merely not granted: one answer (SEP-19).
-		out.Code, out.Message = CodeHandle, fmt.Sprintf("operation %q: %q is not a handle of the capability", r.Operation, r.Argument)
-	}
-	switch layer {
-	case CodeScope:
-		out.Code, out.Message = CodeScope, fmt.Sprintf("the calling agent's scope does not allow it: %s", out.Message)
-	case CodeByPolicy:
-		out.Code, out.Message = CodeByPolicy, fmt.Sprintf("policy does not allow it to the caller's role or attributes: %s", out.Message)
-	case CodeCaps:
-		why := "the agent's skills do not map to it"
-		if r.Argument != "" {
-			why = "the operator's own constraints, as they are now, do not admit it"
-		}
-		out.Code, out.Message = CodeCaps, fmt.Sprintf("%s: %s", why, out.Message)
-	}
-	return out
 }
 
 // layers holds the attempts against Caps(B) and Scope(A) (GATE-1).
@@ -421,17 +317,17 @@ func (g *Gate) under(call *Call, origin string, a powerbox.Authority) powerbox.A
 // constrained, at an agent that would not hold its later effects against it:
 // the message could ask for anything, and nothing would stop it.
 func (h Held) bound(call *Call) bool {
-	if !call.Free || call.Target.EnforcesContext || call.Target.AdmitFreeText {
+	if !call.Free.Any || call.Target.EnforcesContext || call.Target.AdmitFreeText {
 		return false
 	}
-	return constrained(h.Authority, call.FreeOf)
+	return constrained(h.Authority, call.Free.Of)
 }
 
 // summed reports free content under a capability one of whose arguments is added
 // up: the agent's use of the content cannot be added up, wherever it is
 // decided.
 func (h Held) summed(call *Call) bool {
-	return call.Free && !call.Target.AdmitFreeText && slices.ContainsFunc(h.Accounts, func(a Account) bool { return len(a.Budgets.Sum) > 0 })
+	return call.Free.Any && !call.Target.AdmitFreeText && slices.ContainsFunc(h.Accounts, func(a Account) bool { return len(a.Budgets.Sum) > 0 })
 }
 
 // constrained reports whether an operation that content can be about is held to
@@ -445,14 +341,6 @@ func constrained(a powerbox.Authority, about powerbox.Operation) bool {
 	})
 }
 
-func notBound(call *Call) Reason {
-	what := "free text"
-	if call.Content != "" {
-		what = call.Content + " is free content, which"
-	}
-	return Reason{Code: CodeMessageNotBound, Link: -1, Message: what + " cannot be held to a capability with constrained operations at this agent; name the skill and its arguments, and send nothing beside"}
-}
-
 // withoutCapability decides a call that presents nothing.
 func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 	if call.ByPolicy != nil && call.Mode != Observe {
@@ -462,10 +350,10 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 			return v
 		}
 	}
-	needed := Reason{Code: CodeCapabilityRequired, Link: -1, Message: "a capability is required; request one with a2a/capabilities/request"}
+	needed := because(CodeCapabilityRequired)
 	switch call.Mode {
 	case Require:
-		v := Verdict{Reasons: []Reason{needed}}
+		v := Verdict{Reasons: needed}
 		for _, a := range call.Attempts {
 			for _, op := range a.Required() {
 				v.Missing = append(v.Missing, op.String())
@@ -476,7 +364,7 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 		return v
 	case Prefer:
 		if call.Target.RefuseAmbient && !call.Ambient {
-			return Verdict{Reasons: []Reason{{Code: CodeUndeclaredAmbient, Link: -1, Message: "the call presents no capability and does not declare that it relies on ambient authority"}}}
+			return Verdict{Reasons: says(CodeUndeclaredAmbient, "the call presents no capability and does not declare that it relies on ambient authority")}
 		}
 		if reasons := foreign(call, Held{}); len(reasons) > 0 {
 			return Verdict{Reasons: reasons}
@@ -486,7 +374,7 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 		// What scoped would say, and that require would say no.
 		v := g.scoped(call, now)
 		v.Allowed, v.Basis, v.Under = false, OnNothing, powerbox.Authority{}
-		v.Reasons = append(append(v.Reasons, needed), undeclared(call)...)
+		v.Reasons = append(append(v.Reasons, needed...), undeclared(call)...)
 		return v
 	case Scoped:
 	}
@@ -494,30 +382,30 @@ func (g *Gate) withoutCapability(call *Call, now time.Time) Verdict {
 }
 
 // foreign refuses a task or context of someone else (ATK-18).
-func foreign(call *Call, held Held) []Reason {
-	if call.Owns == nil || call.Owns(held) {
+func foreign(call *Call, held Held) []evidence.Reason {
+	if call.Ask.Owns == nil || call.Ask.Owns(held) {
 		return nil
 	}
-	return []Reason{{Code: CodeForeignTask, Link: -1, Message: "the call names a task or context that is not the caller's"}}
+	return because(CodeForeignTask)
 }
 
 // otherTask refuses a call that names another task than the one that the
 // capability is for, and free text that names none, which would begin one
 // (SEP-22).
-func otherTask(call *Call, held Held) []Reason {
+func otherTask(call *Call, held Held) []evidence.Reason {
 	named := call.Task != "" || call.Context != ""
 	switch {
-	case held.Task == "", call.Tenant == held.Tenant && (call.Task == held.Task || call.Context == held.Task), !named && !call.Free:
+	case held.Task == "", call.Tenant == held.Tenant && (call.Task == held.Task || call.Context == held.Task), !named && !call.Free.Any:
 		return nil
 	}
-	return []Reason{{Code: CodeOtherTask, Link: -1, Message: "the capability was issued for another task"}}
+	return because(CodeOtherTask)
 }
 
-func undeclared(call *Call) []Reason {
+func undeclared(call *Call) []evidence.Reason {
 	if call.Ambient {
 		return nil
 	}
-	return []Reason{{Code: CodeUndeclaredAmbient, Link: -1, Message: "the call relied on ambient authority without saying so"}}
+	return says(CodeUndeclaredAmbient, "the call relied on ambient authority without saying so")
 }
 
 // scope is Scope(A) of a caller, which holds no operation where nothing is
@@ -554,7 +442,7 @@ func (g *Gate) byPolicy(call *Call, now time.Time) Verdict {
 	var v Verdict
 	allowed, err := call.ByPolicy()
 	if err != nil {
-		return Verdict{Reasons: []Reason{{Code: CodeUnavailable, Link: -1, Message: "what policy allows the caller cannot be told now; try again in a moment"}}}
+		return Verdict{Reasons: untold("what policy allows the caller cannot be told now; try again in a moment")}
 	}
 	allowed = unexpired(allowed)
 	g.against(call, allowed, now, CodeByPolicy, &v)
@@ -569,8 +457,8 @@ func (g *Gate) byPolicy(call *Call, now time.Time) Verdict {
 func (g *Gate) own(call *Call, a powerbox.Authority, now time.Time, basis Basis, v Verdict) Verdict {
 	g.against(call, call.Target.Caps, now, CodeCaps, &v)
 	v.Reasons = append(v.Reasons, foreign(call, Held{})...)
-	if call.Free && !call.Target.EnforcesContext && !call.Target.AdmitFreeText && constrained(a, call.FreeOf) {
-		v.Reasons = append(v.Reasons, notBound(call))
+	if call.Free.Any && !call.Target.EnforcesContext && !call.Target.AdmitFreeText && constrained(a, call.Free.Of) {
+		v.Reasons = append(v.Reasons, says(CodeMessageNotBound, notBound(call.Free.First))...)
 	}
 	if len(v.Reasons) > 0 {
 		return v

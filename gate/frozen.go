@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
 )
 
 // CardPrefix begins the id that stands for everything that an agent issued with one
@@ -16,9 +18,9 @@ const CardPrefix = "card:"
 // is in force in every mode. Beside ids of capabilities and holders and the
 // pseudonyms of principals it names agents, as "agent:" with their configured
 // name.
-func (g *Gate) frozen(call *Call, held Held) (Reason, bool) {
-	stopped := func(what string) (Reason, bool) {
-		return Reason{Code: CodeFrozen, Link: -1, Message: "an operator stopped " + what + "; asking again does not help until an operator thaws it"}, true
+func (g *Gate) frozen(call *Call, held Held) (evidence.Reason, bool) {
+	stopped := func(what string) (evidence.Reason, bool) {
+		return evidence.Reason{Code: CodeFrozen, Message: "an operator stopped " + what + "; asking again does not help until an operator thaws it"}, true
 	}
 	r := g.Revocations
 	for _, name := range append([]string{call.Caller.Name, held.Origin}, g.throughAgents(call, held)...) {
@@ -45,9 +47,9 @@ func (g *Gate) frozen(call *Call, held Held) (Reason, bool) {
 		}
 	}
 	if widened {
-		return Reason{Code: CodeCardWidened, Link: -1, Message: "the agent's card says more than when this was granted; it goes on when an operator consents, and a new grant is made with the new card in view"}, true
+		return because(CodeCardWidened)[0], true
 	}
-	return Reason{}, false
+	return evidence.Reason{}, false
 }
 
 // throughAgents returns the configured names of the holders that a capability
@@ -60,16 +62,13 @@ func (g *Gate) throughAgents(call *Call, held Held) []string {
 	return names
 }
 
-// stale is the reason if revocations and freezes are not known.
-var stale = Reason{Code: CodeStale, Link: -1, Message: "what was revoked or frozen is not known here now, so nothing goes on; try again in a moment"}
-
-// isFrozen recognises the reason that no mode lets a call continue with.
-func isFrozen(r Reason) bool { return r.Code == CodeFrozen }
+// isFrozen recognises the reason that no mode lets a call go on with.
+func isFrozen(r evidence.Reason) bool { return r.Code == CodeFrozen }
 
 // Await returns when a verdict no longer holds, with the reason, or when ctx
 // ends; then good is true. Streams await while nothing flows, so that they end
 // with what they run under (ATK-24).
-func (g *Gate) Await(ctx context.Context, v Verdict) (why Reason, good bool) {
+func (g *Gate) Await(ctx context.Context, v Verdict) (why evidence.Reason, good bool) {
 	for {
 		// The channel first: what changes after the look closes it.
 		changed := g.Revocations.Changed()
@@ -80,7 +79,7 @@ func (g *Gate) Await(ctx context.Context, v Verdict) (why Reason, good bool) {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return Reason{}, true
+			return evidence.Reason{}, true
 		case <-changed:
 		case <-timer.C:
 		}

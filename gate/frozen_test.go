@@ -57,7 +57,7 @@ func TestATK24_FrozenIsTheFirstReason(t *testing.T) {
 	w := newTown(t)
 	w.revoked["frozen agent:documents"] = true
 	call := w.call(Observe, try(t, "read"))
-	call.Refused = []Reason{{Code: "skill_unmapped", Link: -1}}
+	call.Refused = []evidence.Reason{{Code: "skill_unmapped"}}
 	if v := w.check(call); v.Allowed || !cmp.Equal(codes(v), []string{CodeFrozen, "skill_unmapped"}) {
 		t.Errorf("refused by the decoder too: allowed %t, %v", v.Allowed, codes(v))
 	}
@@ -96,7 +96,7 @@ func TestATK24_FrozenBeforeACardThatWidened(t *testing.T) {
 			if wants := c.want == "" && stopped && why.Code == CodeCardWidened || stopped && why.Code == c.want; !wants {
 				t.Errorf("%s, %q frozen: %q", c.mode, c.frozen, why.Code)
 			}
-			v := w.gate.observe(call, Verdict{Reasons: []Reason{why}})
+			v := w.gate.observe(call, Verdict{Reasons: []evidence.Reason{why}})
 			if v.Allowed != (c.want == "") {
 				t.Errorf("%s, %q frozen: allowed %t", c.mode, c.frozen, v.Allowed)
 			}
@@ -127,7 +127,7 @@ func TestATK24_FrozenReachesWhatWasHandedOn(t *testing.T) {
 		c.Origin = func(holder string) string {
 			return map[string]string{"key:" + w.holder.Public().Thumbprint(): "hijacked"}[holder]
 		}
-		op, args := Proves(c)
+		op, args := proves(c)
 		w.ids++
 		proof, err := token.SignProof(sub, token.Proof{
 			ID: fmt.Sprintf("by-sub-%d", w.ids), IssuedAt: at, TokenID: "derived", Operation: op.String(), Arguments: args, Audience: agentURL, Request: &c.Request,

@@ -130,15 +130,11 @@ type Call struct {
 	ByPolicy func() (powerbox.Authority, error)
 	// Handle is the name of the argument that takes a handle, "" for none.
 	Handle string
-	// Free reports content that names no skill: text, files, other data.
-	Free bool
-	// Cancels reports that the call ends a task and does nothing else.
-	Cancels bool
+	// Free is the content of the call that names no skill.
+	Free Free
 	// Reads reports that the call is known to change nothing.
-	Reads bool
-	// FreeOf is the one operation that the free content can be about, where the
-	// binding says so; the zero one for any.
-	FreeOf  powerbox.Operation
+	Reads   bool
+	Cancels bool // the call ends a task and does nothing else
 	Ambient bool // the caller declares that it relies on ambient authority
 	// Request is what the proof's req claim must say.
 	Request token.Request
@@ -148,48 +144,55 @@ type Call struct {
 	// Released says that the gateway itself makes a call that it held, after a person
 	// approved it. Only the gateway uses a capability for one call.
 	Released bool
-	// Content names the first place that has free content, for the denial; "" for none.
-	Content string
-	// Noted is what the record says of the call besides. It decides nothing.
-	Noted   []Reason
+	// Approval says that a person must approve this very call: it goes on under a
+	// capability that was given for it alone, and under anything else it waits.
+	Approval bool
+	Tenant   string // in which the agent keeps what the call names, "" for none
+	Task     string // that the call names, "" for none
+	Context  string // that the call names, "" for none
+	// Refused are reasons that the decoder already found; the call is denied
+	// and recorded.
+	Refused []evidence.Reason
 	Action  action.Type // action_type of the record
-	Tenant  string      // in which the agent keeps what the call names, "" for none
-	Task    string      // that the call names, "" for none
-	Context string      // that the call names, "" for none
-	Purpose string
-	TraceID string
+	// Record begins the record: purpose, trace, arguments, the body that it commits to,
+	// and reasons that decide nothing. The gate writes the rest.
+	Record evidence.Record
+	Ask    Ask
+}
+
+// Free is content that a call has beside skills, or in their place: text, files, other data.
+type Free struct {
+	Any bool
+	// Of is the one operation that the content can be about, where the binding says so;
+	// the zero one for any.
+	Of    powerbox.Operation
+	First string // names the first place that has some, for the denial; "" for none
+}
+
+// Ask are the questions to the enforcement point that a decision needs. A nil one asks
+// nothing.
+type Ask struct {
+	// Admit is asked once for every call, before it is decided further and recorded: with
+	// the first presented capability that was verified and is the caller's, or with the
+	// zero Held where none is. An error ends the call without a record.
+	Admit func(held Held) error
 	// Path returns why a call of the agent of that name is not made along a path that its
-	// operator declared, nothing where no declared path is about it. nil where none is.
-	Path func(origin string) []Reason
-	// Arguments are what the record keeps of the arguments, nil for nothing.
-	Arguments []byte
-	// Details returns what the record says of the intent besides, a JSON object, by
-	// the id of the record and of the capability that was decided on last, "" for none.
-	// nil says nothing.
-	Details func(record, capability string) []byte
-	// Body is what the record commits to and does not hold, nil for nothing.
-	Body *evidence.Body
+	// operator declared, nothing where no declared path is about it.
+	Path func(origin string) []evidence.Reason
 	// Owns reports whether the tasks and contexts that the call names belong to
 	// anyone who presents held, or, with the zero Held, to the caller. nil where
 	// the call names none.
 	Owns func(held Held) bool
-	// Approval says that a person must approve this very call: it continues under a
-	// capability that was given for it alone, and under anything else it waits.
-	Approval bool
 	// Last is asked when everything else allows the call, before a proof is used
-	// up; a reason denies it. nil asks nothing.
-	Last func() *Reason
-	// Admit is asked once for every call, before it is decided further and recorded: with
-	// the first presented capability that was verified and is the caller's, or with the
-	// zero Held where none is. An error ends the call without a record. nil asks nothing.
-	Admit func(held Held) error
-	// Denied is asked when the call is denied, or nil: what its record says
-	// of the denials before it, nil for nothing, and whether it is recorded at all.
-	// An allowed call is always recorded.
-	Denied func(v Verdict) (note *Reason, recorded bool)
-	// Refused are reasons that the decoder already found; the call is denied
-	// and recorded.
-	Refused []Reason
+	// up; a reason denies it.
+	Last func() *evidence.Reason
+	// Denied is asked when the call is denied: what its record says of the denials before
+	// it, nil for nothing, and whether it is recorded at all. What is allowed is recorded
+	// in any case.
+	Denied func(v Verdict) (note *evidence.Reason, recorded bool)
+	// Details returns what the record says of the intent besides, a JSON object, by
+	// the id of the record and of the capability that was decided on last, "" for none.
+	Details func(record, capability string) []byte
 }
 
 // Held is one presented capability after it was verified.
@@ -325,7 +328,7 @@ type Verdict struct {
 	Basis   Basis
 	Held    Held               // of the capability that allowed it
 	Under   powerbox.Authority // the effective authority: everything met
-	Reasons []Reason           // why it was denied, or would have been
+	Reasons []evidence.Reason  // why it was denied, or would have been
 	Missing []string           // required operations that are not within the effective authority
 	Record  evidence.Record    // the record
 
@@ -361,58 +364,6 @@ func (v Verdict) Required() []powerbox.Operation {
 	return out
 }
 
-// Check resolves, decides and records one call, in this order, and returns
-// whether it may continue. It never returns an allowing verdict that is not
-// recorded, but in Observe and in what [Degraded] admits, where the operator
-// chose so.
-func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
-	now := g.Now()
-	v := g.decide(ctx, call, now)
-	if v.call = call; call.Admit != nil && !v.admitted {
-		v.stop = call.Admit(Held{})
-	}
-	if v.stop != nil {
-		return Verdict{}, v.stop
-	}
-	begin := g.took(ctx, "decide", call, now)
-	var note *Reason
-	if !v.Allowed && !v.Waits && call.Denied != nil {
-		recorded := false
-		if note, recorded = call.Denied(v); !recorded {
-			return v, nil
-		}
-	}
-	record, err := g.record(call, &v, now)
-	if err != nil {
-		return Verdict{}, err
-	}
-	record.Details.Reasons = append(record.Details.Reasons, reasonsOf(call.Noted)...)
-	if note != nil {
-		record.Details.Reasons = append(record.Details.Reasons, reasonsOf([]Reason{*note})...)
-	}
-	// What continued without a record comes before what has one again. Where it
-	// cannot be written, this record cannot either.
-	_ = g.settle(ctx, call.Target.ID)
-	sealed, err := g.write(ctx, record, &v)
-	g.took(ctx, "record", call, begin)
-	switch {
-	case errors.Is(err, ErrSpent), errors.Is(err, ErrUntold):
-		return g.spent(ctx, call, v, err)
-	case err == nil:
-		v.Record = sealed.Record()
-	case g.goesOn(call, &v, err, now):
-		g.logUnrecorded(ctx, call, record, err)
-		v.Record, v.gap = record, true
-		if call.Mode != Observe {
-			v.Record.OutcomeStatus = "" // an outcome would be that of a record which is not there
-		}
-	default:
-		return g.late(ctx, v, record, err), errors.Join(evidence.ErrNotWritten, err)
-	}
-	v.Record.Detached = nil // a stream would hold it for as long as it is open
-	return v, nil
-}
-
 // took tells how long a step took and returns when the next one begins.
 func (g *Gate) took(ctx context.Context, step string, call *Call, begin time.Time) time.Time {
 	if g.Took == nil {
@@ -427,25 +378,25 @@ func (g *Gate) took(ctx context.Context, step string, call *Call, begin time.Tim
 // about, the capability, or the session that it rests on instead of one, has
 // expired, or one of the capability's links was revoked. Streams ask
 // before every event, and [Gate.Await] in between.
-func (g *Gate) Recheck(v Verdict) (Reason, bool) {
+func (g *Gate) Recheck(v Verdict) (evidence.Reason, bool) {
 	if v.call != nil {
 		if why, stopped := g.frozen(v.call, v.Held); stopped && (v.call.Mode != Observe || isFrozen(why)) {
 			return why, false
 		}
 		if g.Revocations.Stale(v.call.Reads) && v.call.Mode != Observe {
-			return stale, false
+			return because(CodeStale)[0], false
 		}
 	}
 	if until, what := v.ends(); !until.IsZero() && !g.Now().Before(until) {
-		return Reason{Code: string(powerbox.CodeExpired), Message: "the " + what + " expired while the call was under way"}, false
+		return evidence.Reason{Code: string(powerbox.CodeExpired), Message: "the " + what + " expired while the call was under way"}, false
 	}
 	if v.Basis != OnCapability {
-		return Reason{}, true
+		return evidence.Reason{}, true
 	}
 	if _, yes := g.revoked(v.call, v.Held); yes {
-		return Reason{Code: CodeRevoked, Message: "the capability was revoked while the call was under way"}, false
+		return evidence.Reason{Code: CodeRevoked, Message: "the capability was revoked while the call was under way"}, false
 	}
-	return Reason{}, true
+	return evidence.Reason{}, true
 }
 
 // Outcome records what became of a call that was allowed (EXT-25). After an error the

@@ -114,8 +114,8 @@ func TestSEP11_Resolving(t *testing.T) {
 		"a store that is gone":    {reference("cap_unreachable"), []string{CodeUnavailable}},
 		"a handle of another one": {func(c *Call) *Call { return w.present(c, w.minted(clauses(t, "read=h1"))) }, []string{CodeHandle}},
 		"policy says no":          {by(func(*Call) { w.gate.Policy = veto("not today") }), []string{CodeVeto}},
-		"a task of another":       {by(func(c *Call) { c.Owns = func(Held) bool { return false } }), []string{CodeForeignTask}},
-		"the decoder's reasons":   {by(func(c *Call) { c.Refused = []Reason{{Code: "skill_unmapped", Link: -1}} }), []string{"skill_unmapped"}},
+		"a task of another":       {by(func(c *Call) { c.Ask.Owns = func(Held) bool { return false } }), []string{CodeForeignTask}},
+		"the decoder's reasons":   {by(func(c *Call) { c.Refused = []evidence.Reason{{Code: "skill_unmapped"}} }), []string{"skill_unmapped"}},
 	} {
 		w.gate.Policy = veto("")
 		clear(w.revoked)
@@ -148,7 +148,7 @@ func TestSEP11_RevokedAndRechecked(t *testing.T) {
 	if r, good := w.gate.Recheck(v); good || r.Code != CodeRevoked {
 		t.Errorf("revoked under way: %+v", r)
 	}
-	if v := w.check(call); !cmp.Equal(codes(v), []string{CodeRevoked}) || v.Reasons[0].Link != 0 {
+	if v := w.check(call); !cmp.Equal(codes(v), []string{CodeRevoked}) || *v.Reasons[0].Link != 0 {
 		t.Errorf("revoked: %+v", v.Reasons)
 	}
 	if _, good := w.gate.Recheck(Verdict{Basis: OnAmbient}); !good {
@@ -311,7 +311,7 @@ func TestATK17_LastIsAskedLast(t *testing.T) {
 	for presents, want := range map[bool]int{false: 0, true: 1} {
 		w := newTown(t)
 		call, asked := w.call(Require, try(t, "read")), 0
-		call.Last = func() *Reason { asked++; return nil }
+		call.Ask.Last = func() *evidence.Reason { asked++; return nil }
 		if presents {
 			w.present(call, w.minted(clauses(t, "read")))
 		}
@@ -353,7 +353,7 @@ func TestGATE5_AdmissionOfFreeText(t *testing.T) {
 		w := newTown(t)
 		c.change(&w.target)
 		call := w.call(Require, powerbox.Admission(operations(t, c.required...)...), try(t, "a2a.message"))
-		call.Free = true
+		call.Free.Any = true
 		v := w.check(w.present(call, w.minted(clauses(t, c.tools...))))
 		if diff := cmp.Diff(c.want, codes(v)); diff != "" {
 			t.Errorf("GATE-5 %s (-want +got):\n%s", c.name, diff)
@@ -376,7 +376,7 @@ func TestGATE5_AdmissionOfFreeText(t *testing.T) {
 func TestGATE5_FreeTextInScoped(t *testing.T) {
 	w := newTown(t)
 	call := w.call(Scoped, powerbox.Admission(operations(t, "read")...), try(t, "a2a.message"))
-	call.Free = true
+	call.Free.Any = true
 	call.Scope = func(string) powerbox.Authority { return authority(t, "read=h1", "a2a.message") }
 	if v := w.check(call); !cmp.Equal(codes(v), []string{CodeMessageNotBound}) {
 		t.Errorf("%v", codes(v))
@@ -386,7 +386,7 @@ func TestGATE5_FreeTextInScoped(t *testing.T) {
 		t.Error("a caller without a scope may do something")
 	}
 	call = w.call(Prefer, try(t, "read"))
-	call.Owns = func(Held) bool { return false }
+	call.Ask.Owns = func(Held) bool { return false }
 	if v := w.check(call); !cmp.Equal(codes(v), []string{CodeForeignTask}) {
 		t.Errorf("a foreign task on ambient authority: %v", codes(v))
 	}
@@ -408,7 +408,7 @@ func TestSEP22_TaskOfTheCapability(t *testing.T) {
 		{"", "context-2", true, false},
 	} {
 		call := w.call(Require, try(t, "read"))
-		call.Presented, call.Task, call.Context, call.Free = []Presented{{Reference: "cap_9"}}, c.task, c.context, c.free
+		call.Presented, call.Task, call.Context, call.Free.Any = []Presented{{Reference: "cap_9"}}, c.task, c.context, c.free
 		if v := w.check(call); v.Allowed != c.allowed || !c.allowed && !cmp.Equal(codes(v), []string{CodeOtherTask}) {
 			t.Errorf("SEP-22 %+v: %v", c, codes(v))
 		}
@@ -499,7 +499,7 @@ func TestPresentedIsZero(t *testing.T) {
 	if !(Presented{}).IsZero() || (Presented{Proof: "p"}).IsZero() || (Presented{Reference: "r"}).IsZero() || (Presented{Chain: []string{"c"}}).IsZero() {
 		t.Error("what presents something is zero, or the other way round")
 	}
-	r := &Refusal{[]Reason{{Message: "one"}, {Message: "two"}}}
+	r := &Refusal{[]evidence.Reason{{Message: "one"}, {Message: "two"}}}
 	if !errors.Is(r, powerbox.ErrDenied) || r.Error() != "one; two" {
 		t.Errorf("a refusal is %v", r)
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// LateCode is the code that an outcome says the caller was told, where a decision was
+// lateCode is the code that an outcome says the caller was told, where a decision was
 // recorded after the caller had been refused.
-const LateCode = "evidence_unavailable"
+const lateCode = "evidence_unavailable"
 
 // late is the verdict of a call whose record was not written, or not in time: nothing goes
 // on. It names the record only if that may still be written. Should it say ALLOW then, an
@@ -32,7 +32,7 @@ func (g *Gate) late(ctx context.Context, v Verdict, record evidence.Record, fail
 			return // it was not written
 		}
 		ctx := context.WithoutCancel(ctx)
-		if err := g.Outcome(ctx, v, evidence.Failed, notMade(LateCode)); err != nil {
+		if err := g.Outcome(ctx, v, evidence.Failed, notMade(lateCode)); err != nil {
 			g.Log.ErrorContext(ctx, "a decision was recorded too late for its call, and that the call was not made cannot be recorded",
 				slog.String("agent", record.AgentID), slog.String("record", record.ID), slog.Any("error", err))
 		}

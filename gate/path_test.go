@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 )
 
 // TestPathIsAskedWithAndWithoutCapability: a declared path that does not hold refuses a call
@@ -28,11 +29,11 @@ func TestPathIsAskedWithAndWithoutCapability(t *testing.T) {
 			call := w.call(c.mode, try(t, "read"))
 			call.Caller.Name, call.Ambient = c.caller, true
 			call.Scope = func(string) powerbox.Authority { return authority(t, "read", "a2a.message") }
-			call.Path = func(origin string) []Reason {
+			call.Ask.Path = func(origin string) []evidence.Reason {
 				if origin == "reader" {
 					return nil
 				}
-				return []Reason{{Code: "path_incompatible", Link: -1}}
+				return []evidence.Reason{{Code: "path_incompatible"}}
 			}
 			if c.presents {
 				w.present(call, w.minted(clauses(t, "read")))

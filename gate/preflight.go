@@ -2,7 +2,6 @@ package gate
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -31,18 +30,11 @@ type Failure struct {
 
 // Error is the status text of GATE-3: the exact missing set, sorted.
 func (f *Failure) Error() string {
-	return ViolationText(f.Missing)
+	return powerbox.Violation(f.Missing)
 }
 
 // Unwrap returns [powerbox.ErrDenied].
 func (*Failure) Unwrap() error { return powerbox.ErrDenied }
-
-// ViolationText is the text of GATE-3 for a set of operations.
-func ViolationText(missing []string) string {
-	sorted := slices.Clone(missing)
-	slices.Sort(sorted)
-	return "Capability scope violation: {" + strings.Join(slices.Compact(sorted), ", ") + "}"
-}
 
 // Preflight holds a delegation against Effective = Caps(To) meet Scope(From)
 // before anything is sent (GATE-1). It returns nil where the task's requirements

@@ -50,7 +50,7 @@ func TestGATE5_FreeTextUnderPolicy(t *testing.T) {
 		w := newTown(t)
 		c.change(&w.target)
 		call := w.call(Require, powerbox.Admission(operations(t, "read")...), try(t, "a2a.message"))
-		call.Free = c.free
+		call.Free.Any = c.free
 		call.ByPolicy = func() (powerbox.Authority, error) { return authority(t, c.allowed, "a2a.message"), nil }
 		v := w.check(call)
 		if diff := cmp.Diff(c.want, codes(v)); diff != "" || v.Allowed != (c.want == nil) {

@@ -22,25 +22,23 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 	if namesNoSkill(call) {
 		subject = []string{opMessage}
 	}
+	begun := &call.Record
 	r := evidence.Record{
-		ID: id, AgentID: call.Target.ID, TaskID: call.Task, ActionType: call.Action.String(), Time: now,
-		Intent: evidence.Intent{Operation: firstOf(subject), Purpose: call.Purpose},
+		ID: id, AgentID: call.Target.ID, TaskID: call.Task, ActionType: call.Action.String(), Time: now, Detached: begun.Detached,
+		Intent: evidence.Intent{Operation: firstOf(subject), Purpose: begun.Intent.Purpose},
 		Details: evidence.Details{
-			Recorder: g.RecorderID, Requester: requesterOf(call, v), Principal: principalOf(call, v), Tenant: call.Tenant, TraceID: call.TraceID,
+			Recorder: g.RecorderID, Requester: requesterOf(call, v), Principal: principalOf(call, v), Tenant: call.Tenant, TraceID: begun.Details.TraceID,
 			Attempt: kindOf(call), Capability: v.Held.Capability, Granted: v.Held.Authority.Names(),
 			Gate: &evidence.Gate{
 				Origin: requesterOf(call, v), Target: call.Target.ID,
 				Required: required, Allowed: v.Under.Names(), Missing: v.Missing,
 			},
 			Mode: string(call.Mode), RevocationSequence: g.Revocations.RevocationSequence(), PolicyDigest: g.Policy.Digest(),
-			Reasons: reasonsOf(v.Reasons), Arguments: call.Arguments,
+			Reasons: slices.Clone(v.Reasons), Arguments: begun.Details.Arguments, BodyCommitment: begun.Details.BodyCommitment,
 		},
 	}
-	if call.Body != nil {
-		r.Detach(call.Body)
-	}
-	if call.Details != nil {
-		r.Intent.Details = call.Details(id, v.Held.Capability)
+	if call.Ask.Details != nil {
+		r.Intent.Details = call.Ask.Details(id, v.Held.Capability)
 	}
 	if v.Held.Capability == "" {
 		// Who is refused before it could be verified is still worth knowing to
@@ -70,7 +68,7 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 	if v.Held.Foreign != "" {
 		r.Details.Reasons = append(r.Details.Reasons, evidence.Reason{Code: "foreign_issuer", Message: "the capability was issued by " + v.Held.Foreign})
 	}
-	if v.Allowed && call.Target.AdmitFreeText && call.Free {
+	if v.Allowed && call.Target.AdmitFreeText && call.Free.Any {
 		r.Details.Reasons = append(r.Details.Reasons, evidence.Reason{Code: "free_text_unsafe", Message: "free text was admitted because the operator wrote admit_free_text: unsafe"})
 	}
 	anonymous := r.Decision == evidence.Deny && v.Held.Capability == "" && call.Caller.Holder == "" && call.Caller.Name == "" && call.Caller.Principal == ""
@@ -145,7 +143,7 @@ const opMessage = "a2a.message"
 // namesNoSkill reports whether a call is free text. It needs every operation that it could
 // ask for, and none of them was called; a hand-off says itself what it needs.
 func namesNoSkill(call *Call) bool {
-	return call.Free && kindOf(call) == "admission" && call.Action != action.Handoff
+	return call.Free.Any && kindOf(call) == "admission" && call.Action != action.Handoff
 }
 
 func kindOf(call *Call) string {
@@ -153,18 +151,6 @@ func kindOf(call *Call) string {
 		return "admission"
 	}
 	return "invocation"
-}
-
-func reasonsOf(reasons []Reason) []evidence.Reason {
-	var out []evidence.Reason
-	for _, r := range reasons {
-		e := evidence.Reason{Code: r.Code, Operation: r.Operation, Argument: r.Argument, Constraint: r.Constraint, Message: r.Message}
-		if r.Link >= 0 {
-			e.Link = &r.Link
-		}
-		out = append(out, e)
-	}
-	return out
 }
 
 // maxReason bounds the texts of a reason on record, which repeat what callers wrote.

@@ -15,7 +15,7 @@ import (
 func TestGATE10_RecordMembers(t *testing.T) {
 	w := newTown(t)
 	call := w.present(w.call(Require, try(t, "read"), try(t, "a2a.message")), w.minted(clauses(t, "read", "a2a.message", "search")))
-	call.Task, call.Purpose, call.TraceID, call.Arguments = "task-1", "a purpose", "trace-1", []byte(`{"handle":"string"}`)
+	call.Task, call.Record.Intent.Purpose, call.Record.Details.TraceID, call.Record.Details.Arguments = "task-1", "a purpose", "trace-1", []byte(`{"handle":"string"}`)
 	call.Scope = func(string) powerbox.Authority { return authority(t, "read", "a2a.message") }
 	got := w.check(call).Record
 	want := evidence.Record{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -56,7 +57,7 @@ func (s Scopes) Resolve(ctx context.Context, call *Call, p Presented, now time.T
 		return Held{}, scopeRefusal(err)
 	}
 	if len(links) > 0 && call.Target.Links == 0 {
-		return Held{}, &Refusal{[]Reason{{Code: CodeDelegation, Link: 0, Message: "this agent accepts no delegation links, as its card says; present a token of your own"}}}
+		return Held{}, &Refusal{atLink(0, because(CodeDelegation))}
 	}
 	issued, err := s.Records.Issued(ctx, call.Target, t.Hash())
 	if err != nil {
@@ -141,7 +142,7 @@ func scopeRefusal(err error) error {
 	default:
 		message = fmt.Sprintf("link %d of the delegation chain %s", e.FailurePoint, e.Message)
 	}
-	return &Refusal{[]Reason{{Code: string(e.Reason), Link: e.FailurePoint, Message: message}}}
+	return &Refusal{atLink(e.FailurePoint, says(string(e.Reason), message))}
 }
 
 // NamedLink is a link by what its delegator calls it.
@@ -161,14 +162,14 @@ type Nonces interface {
 
 // name has the links of a call that everything else allows take their nonces:
 // anyone who is refused must not be able to take one (ATK-9).
-func (g *Gate) name(ctx context.Context, held Held, now time.Time) []Reason {
+func (g *Gate) name(ctx context.Context, held Held, now time.Time) []evidence.Reason {
 	for n, link := range held.Named {
 		ok, err := g.Nonces.Name(ctx, link, now)
 		switch {
 		case err != nil:
-			return []Reason{{Code: CodeUnavailable, Link: n, Message: "whether the link's nonce is its own cannot be told now"}}
+			return atLink(n, untold("whether the link's nonce is its own cannot be told now"))
 		case !ok:
-			return []Reason{{Code: string(token.CodeNonceReused), Link: n, Message: fmt.Sprintf("link %d of the delegation chain has the nonce of another link of its delegator", n)}}
+			return atLink(n, says(string(token.CodeNonceReused), fmt.Sprintf("link %d of the delegation chain has the nonce of another link of its delegator", n)))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -17,7 +18,7 @@ type issued map[string]Issued
 func (i issued) Issued(_ context.Context, _ *Target, hash string) (Issued, error) {
 	one, ok := i[hash]
 	if !ok {
-		return Issued{}, &Refusal{[]Reason{{Code: CodeCapabilityUnknown, Link: -1, Message: "not issued here"}}}
+		return Issued{}, &Refusal{[]evidence.Reason{{Code: CodeCapabilityUnknown, Message: "not issued here"}}}
 	}
 	return one, nil
 }

@@ -26,7 +26,7 @@ func (s Shown) Resolve(ctx context.Context, call *Call, p Presented, now time.Ti
 		return Held{}, refusal(err)
 	}
 	if v.Issuer() != call.Target.URL {
-		return Held{}, &Refusal{[]Reason{{Code: string(token.CodeIssuer), Link: 0, Message: "the root token was not issued by this agent"}}}
+		return Held{}, notIssued()
 	}
 	return heldBy(v, call.Target, call.Target.URL)
 }
@@ -38,7 +38,7 @@ func (s Shown) scopes(ctx context.Context, call *Call, p Presented, now time.Tim
 		return Held{}, scopeRefusal(err)
 	}
 	if s.Scopes == nil {
-		return Held{}, &Refusal{[]Reason{{Code: CodeScopesNotTaken, Link: -1, Message: "scope tokens are not taken here"}}}
+		return Held{}, &Refusal{says(CodeScopesNotTaken, "scope tokens are not taken here")}
 	}
 	named := *call
 	named.Caller.Holder = token.HolderID(t.Claims().Subject)

@@ -1,13 +1,15 @@
 package gate
 
 import (
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/trust"
 )
 
 // untrusted refuses a calling agent whose score is below what the call needs
 // (EXT-30, Flow 3). A score only ever takes away: what it lets through is decided
 // by everything else (ATK-52).
-func (g *Gate) untrusted(call *Call, origin string) []Reason {
+func (g *Gate) untrusted(call *Call, origin string) []evidence.Reason {
 	needed, about := call.trust()
 	if needed == "" {
 		return nil
@@ -19,10 +21,7 @@ func (g *Gate) untrusted(call *Call, origin string) []Reason {
 	if has.Reaches(needed) {
 		return nil
 	}
-	return []Reason{{
-		Code: CodeTrust, Link: -1, Operation: about,
-		Message: "the calling agent's score, which comes from the evidence of what it did, is too low for this; asking again does not help",
-	}}
+	return []evidence.Reason{Worded(powerbox.Reason{Code: CodeTrust, Operation: about})}
 }
 
 // trust is the highest level that something of the call needs, with the operation
@@ -43,11 +42,11 @@ func (c *Call) trust() (needed trust.Level, about string) {
 			raise(c.Target.Trust[op.String()], op.String())
 		}
 	}
-	if !c.Free {
+	if !c.Free.Any {
 		return needed, about
 	}
 	for operation, l := range c.Target.Trust {
-		if of := c.FreeOf.String(); of == "" || of == operation {
+		if of := c.Free.Of.String(); of == "" || of == operation {
 			raise(l, operation)
 		}
 	}

@@ -41,12 +41,12 @@ func TestEXT30_TrustThatIsNeeded(t *testing.T) {
 		"ambient, lower":                 {trust.Low, "", trust.High, Prefer, false, nil, true},
 		"ambient, as high":               {trust.High, "", trust.High, Prefer, false, nil, false},
 		"another operation":              {trust.Low, "", trust.High, Require, true, func(c *Call) { c.Attempts = []powerbox.Attempt{try(t, "search")} }, false},
-		"free text can be about any":     {trust.Low, "", trust.High, Prefer, false, func(c *Call) { c.Attempts, c.Free = []powerbox.Attempt{try(t, "search")}, true }, true},
+		"free text can be about any":     {trust.Low, "", trust.High, Prefer, false, func(c *Call) { c.Attempts, c.Free.Any = []powerbox.Attempt{try(t, "search")}, true }, true},
 		"free text that is about one": {trust.Low, "", trust.High, Prefer, false, func(c *Call) {
-			c.Attempts, c.Free, c.FreeOf = []powerbox.Attempt{try(t, "search")}, true, operations(t, "search")[0]
+			c.Attempts, c.Free.Any, c.Free.Of = []powerbox.Attempt{try(t, "search")}, true, operations(t, "search")[0]
 		}, false},
 		"free text that is about the one": {trust.Low, "", trust.High, Prefer, false, func(c *Call) {
-			c.Attempts, c.Free, c.FreeOf = []powerbox.Attempt{try(t, "search")}, true, operations(t, "read")[0]
+			c.Attempts, c.Free.Any, c.Free.Of = []powerbox.Attempt{try(t, "search")}, true, operations(t, "read")[0]
 		}, true},
 		"to end what one began takes none": {trust.None, trust.High, "", Prefer, false, func(c *Call) { c.Cancels = true }, false},
 		"looked at only":                   {trust.None, trust.High, "", Observe, false, nil, false},

@@ -68,7 +68,7 @@ func (o onRecord) Resolve(_ context.Context, _ *Call, p Presented, _ time.Time) 
 	case p.Reference == "cap_unreachable":
 		return Held{}, errors.New("the store is gone")
 	case !ok:
-		return Held{}, &Refusal{[]Reason{{Code: CodeCapabilityUnknown, Link: -1, Message: "no such capability"}}}
+		return Held{}, &Refusal{[]evidence.Reason{{Code: CodeCapabilityUnknown, Message: "no such capability"}}}
 	}
 	return h, nil
 }
@@ -216,7 +216,7 @@ func (w *town) minted(tools []powerbox.Clause, change ...func(*token.Root)) stri
 // present proves a call with a chain of one token.
 func (w *town) present(c *Call, compact string, change ...func(*token.Proof)) *Call {
 	w.t.Helper()
-	op, args := Proves(c)
+	op, args := proves(c)
 	w.ids++
 	p := token.Proof{
 		ID: fmt.Sprintf("proof-%d", w.ids), IssuedAt: w.now, TokenID: "cap_2", Operation: op.String(), Arguments: args, Audience: agentURL, Request: &c.Request,

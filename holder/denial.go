@@ -87,12 +87,9 @@ func (e *wireError) err() error {
 	if e.Code != a2a.CodeUnauthorized && e.Code != a2a.CodeUnauthenticated {
 		return &CallError{RPC: e.Code, Code: powerbox.Code(m["code"]), Message: e.Message}
 	}
-	d := &Denied{
-		Code: powerbox.Code(m["code"]), Message: e.Message, Fix: m["fix"], DecisionID: m["decision"],
-		ApprovalURL: m["approvalUrl"], Retryable: m["retryable"] == "true",
+	d := a2a.ReadDenial(e.Code, e.Message, m)
+	return &Denied{
+		Code: powerbox.Code(d.Reason), Missing: d.Missing, Message: d.Message, Fix: d.Fix,
+		DecisionID: d.DecisionID, ApprovalURL: d.ApprovalURL, Retryable: d.Retryable,
 	}
-	if json.Unmarshal([]byte(m["missing"]), &d.Missing) != nil {
-		d.Missing = nil // absent, or not ours
-	}
-	return d
 }

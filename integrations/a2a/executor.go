@@ -10,7 +10,6 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/gate"
 )
 
 // ErrExpired is the cause with which the context of an execution ends when the
@@ -97,5 +96,5 @@ func (t *Task) Expires() (until time.Time, bounded bool) {
 func expired(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrExpired) }
 
 func (t *Task) ended() error {
-	return t.denied(gate.Reason{Code: string(powerbox.CodeExpired), Link: -1, Message: "the authority has expired"})
+	return t.denied(*worded(powerbox.Reason{Code: powerbox.CodeExpired}))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 )
 
@@ -60,11 +61,11 @@ func (t *Task) admits(ctx context.Context, payload any) error {
 	}
 	attempts, handle, why := t.attempts(ctx, call)
 	if why == nil && t.bounded() && call.free && !t.in.config.Enforces && t.constrained() {
-		why = &gate.Reason{Code: gate.CodeMessageNotBound, Link: -1, Message: "free text cannot be held to a capability with constrained operations at this agent; name the skill and its arguments"}
+		why = worded(powerbox.Reason{Code: gate.CodeMessageNotBound})
 	}
 	reasons := t.decide(attempts, handle)
 	if why != nil {
-		reasons = append([]gate.Reason{*why}, reasons...)
+		reasons = append([]evidence.Reason{*why}, reasons...)
 	}
 	if len(reasons) > 0 {
 		return t.denied(reasons...)
@@ -73,7 +74,7 @@ func (t *Task) admits(ctx context.Context, payload any) error {
 }
 
 // attempts works out what a call tries.
-func (t *Task) attempts(ctx context.Context, call reading) (attempts []powerbox.Attempt, handle string, why *gate.Reason) {
+func (t *Task) attempts(ctx context.Context, call reading) (attempts []powerbox.Attempt, handle string, why *evidence.Reason) {
 	type tried struct {
 		op   powerbox.Operation
 		args powerbox.Value
@@ -94,18 +95,17 @@ func (t *Task) attempts(ctx context.Context, call reading) (attempts []powerbox.
 	for _, name := range reserved {
 		op, err := powerbox.ParseOperation(name)
 		if err != nil {
-			return nil, "", &gate.Reason{Code: string(powerbox.CodeRequirementUnknown), Link: -1, Message: err.Error()}
+			return nil, "", &evidence.Reason{Code: string(powerbox.CodeRequirementUnknown), Message: err.Error()}
 		}
 		all = append(all, tried{op, call.taskArguments()})
 	}
 	for _, a := range all {
 		attempt, err := powerbox.Invocation(a.op, a.args)
 		if err != nil {
-			return nil, "", &gate.Reason{Code: "params", Link: -1, Message: err.Error()}
+			return nil, "", &evidence.Reason{Code: "params", Message: err.Error()}
 		}
 		if name, rounded := powerbox.RoundedArgument(a.args); rounded {
-			reason := gate.RoundedArgument(a.op, name)
-			return nil, "", &reason
+			return nil, "", worded(powerbox.Reason{Code: gate.CodeArgumentNumber, Operation: a.op.String(), Argument: name})
 		}
 		attempts = append(attempts, attempt)
 	}
@@ -115,7 +115,7 @@ func (t *Task) attempts(ctx context.Context, call reading) (attempts []powerbox.
 // denied is the error of a2a-go for a denial, with what a program needs to act
 // on in its ErrorInfo (extension, section 5). It never tells what would have
 // been permitted.
-func (t *Task) denied(reasons ...gate.Reason) error {
+func (t *Task) denied(reasons ...evidence.Reason) error {
 	meta := map[string]string{"code": reasons[0].Code, "retryable": "false"}
 	var missing, texts []string
 	for _, r := range reasons {
@@ -126,13 +126,13 @@ func (t *Task) denied(reasons ...gate.Reason) error {
 	}
 	text := strings.Join(texts, "; ")
 	if len(missing) > 0 {
+		text = powerbox.Violation(missing) + "; " + text
 		slices.Sort(missing)
 		missing = slices.Compact(missing)
 		list, err := json.Marshal(missing)
 		if err == nil {
 			meta["missing"] = string(list)
 		}
-		text = "Capability scope violation: {" + strings.Join(missing, ", ") + "}; " + text
 	}
 	if t.Context.Decision != "" {
 		meta["decision"] = t.Context.Decision

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/token"
@@ -88,56 +89,63 @@ func (t *Task) permits(s holder.Skill, args powerbox.Value) error {
 	return nil
 }
 
-func wrongArguments(of string, err error) gate.Reason {
-	return gate.Reason{Code: "params", Link: -1, Message: fmt.Sprintf("the arguments of %q are no JSON object: %v", of, err)}
+func wrongArguments(of string, err error) evidence.Reason {
+	return evidence.Reason{Code: "params", Message: fmt.Sprintf("the arguments of %q are no JSON object: %v", of, err)}
 }
 
 // mapped is what a skill of the agent is in its authority.
-func (t *Task) mapped(ctx context.Context, skill string) (holder.Skill, *gate.Reason) {
+func (t *Task) mapped(ctx context.Context, skill string) (holder.Skill, *evidence.Reason) {
 	skills, err := t.in.skillSet(ctx)
 	if err != nil {
 		t.in.config.Log.WarnContext(ctx, "what skills stand for cannot be told", "error", err)
-		return holder.Skill{}, &gate.Reason{Code: gate.CodeUnavailable, Link: -1, Message: "what skill " + skill + " stands for cannot be told now"}
+		return holder.Skill{}, &evidence.Reason{Code: gate.CodeUnavailable, Message: "what skill " + skill + " stands for cannot be told now"}
 	}
 	s, ok := skills[skill]
 	if !ok {
-		return holder.Skill{}, &gate.Reason{Code: "skill_unmapped", Link: -1, Message: "skill " + skill + " maps to no operation here"}
+		return holder.Skill{}, &evidence.Reason{Code: "skill_unmapped", Message: "skill " + skill + " maps to no operation here"}
 	}
 	return s, nil
 }
 
 // decide holds attempts against the authority that the gateway has signed, at
 // the time of the asking. handle is the argument that takes one.
-func (t *Task) decide(attempts []powerbox.Attempt, handle string) []gate.Reason {
+func (t *Task) decide(attempts []powerbox.Attempt, handle string) []evidence.Reason {
 	if !t.bounded() {
 		if t.in.config.RequireCapability {
-			return []gate.Reason{{Code: gate.CodeCapabilityRequired, Link: -1, Message: "a capability is required; request one with a2a/capabilities/request"}}
+			needed := worded(powerbox.Reason{Code: gate.CodeCapabilityRequired})
+			needed.Message += "; request one with " + methodRequest
+			return []evidence.Reason{*needed}
 		}
 		return nil
 	}
-	var out []gate.Reason
+	var out []evidence.Reason
 	for _, a := range attempts {
 		for _, r := range powerbox.Decide(a, t.Context.Authority, t.in.config.Now()).Reasons {
-			reason := gate.Reason{Code: string(r.Code), Link: -1, Operation: r.Operation, Argument: r.Argument, Constraint: r.ConstraintType, Message: r.String()}
 			if r.Code == powerbox.CodeArgumentConstraint && r.Argument == handle && handle != "" {
-				reason = noHandle(r.Operation, handle)
+				r = noHandle(r.Operation, handle)
 			}
-			out = append(out, reason)
+			out = append(out, gate.Worded(r))
 		}
 		if len(out) == 0 && !t.reaches(a, handle) {
-			out = append(out, noHandle(a.Operation().String(), handle))
+			out = append(out, gate.Worded(noHandle(a.Operation().String(), handle)))
 		}
 	}
 	return out
 }
 
 // noHandle is one answer for unknown, foreign and merely not granted (SEP-19).
-func noHandle(operation, argument string) gate.Reason {
-	return gate.Reason{
-		Code: gate.CodeHandle, Link: -1, Operation: operation, Argument: argument,
-		Message: fmt.Sprintf("operation %q: %q is not a handle of the capability", operation, argument),
-	}
+func noHandle(operation, argument string) powerbox.Reason {
+	return powerbox.Reason{Code: gate.CodeHandle, Operation: operation, Argument: argument}
 }
+
+// worded is a reason in the gate's words.
+func worded(r powerbox.Reason) *evidence.Reason {
+	out := gate.Worded(r)
+	return &out
+}
+
+// methodRequest is the method by which callers get a capability.
+const methodRequest = "a2a/capabilities/request"
 
 // reaches reports whether the resource that an attempt names is one of those
 // that the gateway said: policy may have taken one away that the capability

@@ -247,7 +247,7 @@ func (i *Instance) clean(ctx context.Context, p *provider.Provider, log *slog.Lo
 type noChains struct{}
 
 func (noChains) Resolve(context.Context, *gate.Call, gate.Presented, time.Time) (gate.Held, error) {
-	return gate.Held{}, &gate.Refusal{Reasons: []gate.Reason{{Code: gate.CodeCapabilityUnknown, Link: -1, Message: "token chains are not taken here"}}}
+	return gate.Held{}, &gate.Refusal{Reasons: []evidence.Reason{{Code: gate.CodeCapabilityUnknown, Message: "token chains are not taken here"}}}
 }
 
 // unvetoed is the policy of grants that people have given: policies are asked

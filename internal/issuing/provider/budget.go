@@ -120,6 +120,6 @@ func (p *Provider) checkBudgeted(ctx context.Context, call *gate.Call, c *Capabi
 
 // spent records a denial for a budget that is used up.
 func (p *Provider) spent(ctx context.Context, call *gate.Call) (gate.Verdict, error) {
-	call.Refused = []gate.Reason{{Code: string(agentauth.CodeLimit), Link: -1, Message: errSpent.Error()}}
+	call.Refused = []evidence.Reason{{Code: string(agentauth.CodeLimit), Message: errSpent.Error()}}
 	return p.config.Gate.Check(ctx, call)
 }

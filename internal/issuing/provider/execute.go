@@ -164,10 +164,10 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		Origin: func(string) string { return "" }, Reads: c.Sensitivity == Read,
 	}
 	if p.config.Redact != nil {
-		call.Arguments = p.config.Redact(arguments)
+		call.Record.Details.Arguments = p.config.Redact(arguments)
 	}
 	held := p.inForce(s, c.Name)
-	call.Details = p.told(s, held, received)
+	call.Ask.Details = p.told(s, held, received)
 	for _, g := range held {
 		if _, err := p.shape(g); err != nil {
 			return gate.Verdict{}, err // what is not understood is not passed over (AAP-E7)
@@ -175,10 +175,10 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		call.Presented = append(call.Presented, gate.Presented{Reference: g.Record})
 	}
 	if !s.token.Allows(c.Name) {
-		call.Refused = []gate.Reason{{Code: string(agentauth.CodeNotGranted), Link: -1, Message: "the token is restricted to other capabilities"}}
+		call.Refused = []evidence.Reason{{Code: string(agentauth.CodeNotGranted), Message: "the token is restricted to other capabilities"}}
 	}
 	if c.Proof && !s.token.Bound {
-		call.Refused = []gate.Reason{{Code: proofRequired, Link: -1, Message: "the token is not bound to a key or a certificate"}}
+		call.Refused = []evidence.Reason{{Code: proofRequired, Message: "the token is not bound to a key or a certificate"}}
 	}
 	v, err := p.decide(ctx, call, c, held, arguments)
 	var refused *agentauth.Error

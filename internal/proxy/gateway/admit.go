@@ -89,7 +89,7 @@ func (g *Gateway) overloaded(w http.ResponseWriter, x *decoded) {
 		Message: "this gateway has more calls than it can decide in time, so it did nothing with this one; send it again after the time that Retry-After says",
 	}
 	w.Header().Set("Retry-After", retryOverloaded)
-	if x.call.Binding != a2a.JSONRPC && x.call.Binding != a2a.MCP {
+	if !x.by().hasID() {
 		g.deny(w, x, d)
 		return
 	}

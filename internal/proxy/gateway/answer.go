@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
-	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
 )
 
 // The types of what we answer ourselves.
@@ -33,30 +32,11 @@ func (g *Gateway) deny(w http.ResponseWriter, at stage, d a2a.Denial) {
 // say writes a denial in the form that the binding's clients read.
 func (g *Gateway) say(w http.ResponseWriter, at stage, d a2a.Denial) {
 	x := at.readable()
-	h := w.Header()
 	x.notes.code = d.Reason
 	if x.notes.throttled {
 		d = again(w, d)
 	}
-	switch x.call.Binding {
-	case a2a.HTTPJSON:
-		// Of a task that is not there SDKs tell in the stream.
-		if status, body := d.HTTP(); !x.call.Streaming || d.Code != a2a.CodeTaskNotFound {
-			g.write(w, status, typeJSON, body)
-		} else {
-			g.write(w, http.StatusOK, typeEvents, d.Event(a2a.HTTPJSON, nil))
-		}
-	case a2a.GRPC:
-		if err := a2apb.SetStatus(h, d.GRPC()); err != nil {
-			g.config.Log.ErrorContext(x.request.Context(), "a denial was said without its details", "error", err)
-			h.Set("Grpc-Status", "7")
-		}
-		g.write(w, http.StatusOK, typeGRPC, nil)
-	case a2a.MCP:
-		g.sayMCP(w, x, d)
-	default:
-		g.sayJSONRPC(w, x, d)
-	}
+	x.by().say(g, w, x, d)
 }
 
 func (g *Gateway) sayJSONRPC(w http.ResponseWriter, at stage, d a2a.Denial) {

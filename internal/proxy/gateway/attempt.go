@@ -32,41 +32,39 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 			Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID,
 			ProofID: x.caller.ProofID, ProofUntil: x.caller.ProofUntil, Expires: x.caller.SessionExpires,
 		},
-		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action.OfA2A(x.call.Method.String()), TraceID: tried.trace,
+		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action.OfA2A(x.call.Method.String()),
 		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: digest},
-		Bound:   x.bound(digest), Released: x.released != nil,
+		Bound:   x.by().bound(x, digest), Released: x.released != nil,
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
-		Denied:  g.denied(x.request.Context(), x),
+		Ask:     gate.Ask{Denied: g.denied(x.request.Context(), x), Path: g.alongPlans(x, &tried)},
 	}
+	c.Record.Details.TraceID = tried.trace
 	if x.count != nil {
-		c.Admit = x.admitted
+		c.Ask.Admit = x.admitted
 	}
 	c.Scope = g.config.scopeAt(x.ID)
-	c.Path = g.alongPlans(x, &tried)
 	if g.config.ByPolicy != nil && x.Scopes.byPolicy() && x.caller.Principal != "" {
 		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(x.request.Context(), x.ID, x.caller) }
 	}
 	if wrong != nil {
-		c.Refused = []gate.Reason{{Code: wrong.Reason, Link: -1, Message: wrong.Message}}
+		c.Refused = []evidence.Reason{wrongly(wrong)}
 		return c, tried, nil
 	}
 	if x.mode == gate.Observe {
-		c.Noted = x.rewritten()
+		c.Record.Details.Reasons = x.rewritten()
 	}
-	if x.call.Binding == a2a.MCP {
-		c.Action = action.OfMCP(x.mcpLabel())
-	}
+	c.Action = x.by().action(x)
 	if err := g.attempts(x, &tried, c); err != nil {
 		return nil, tried, err
 	}
 	if len(x.Scopes.Operations) > 0 {
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Scopes.Operations...))
 	}
-	c.Reads, c.Cancels = !x.changes(&tried), x.call.Method == a2a.CancelTask
+	c.Reads, c.Cancels = !x.by().changes(x, &tried), x.call.Method == a2a.CancelTask
 	if c.Approval = x.approving(&tried); c.Approval {
 		// Question, answer and action are told as one story.
-		tried.trace = cmp.Or(c.TraceID, newTrace())
-		c.TraceID = tried.trace
+		tried.trace = cmp.Or(tried.trace, newTrace())
+		c.Record.Details.TraceID = tried.trace
 	}
 	if err := g.presented(x, &tried, c); err != nil {
 		return nil, tried, err
@@ -77,17 +75,14 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		c.Presented = []gate.Presented{{Reference: x.released.Capability}}
 	}
 	if x.call.Push != nil {
-		c.Last = func() *gate.Reason { return g.pushable(x) }
+		c.Ask.Last = func() *evidence.Reason { return g.pushable(x) }
 	}
 	return c, tried, g.owns(x, &tried, c)
 }
 
-// bound is the digest of everything that the call is: what a person approved is good for
+// boundWhole is the digest of everything that the call is: what a person approved is good for
 // this call, at this agent and in this tenant, and for no other (ATK-58).
-func (x *decoded) bound(digest string) string {
-	if x.call.Binding == a2a.MCP && x.Skills[x.mcp.Tool].Approval && x.mcp.IsTool() {
-		return x.boundTool()
-	}
+func (x *decoded) boundWhole(digest string) string {
 	return digestOf(x.ID, x.binding.String(), x.request.Method, x.target(), x.call.Wire, x.call.Version, x.call.Tenant, strings.Join(x.call.Extensions, ","), digest)
 }
 
@@ -108,12 +103,12 @@ const codeRewritten = "would_be_rewritten"
 
 // rewritten notes that members of the call would not reach the agent, or under another
 // name.
-func (x *decoded) rewritten() []gate.Reason {
+func (x *decoded) rewritten() []evidence.Reason {
 	dropped := append(slices.Clone(x.call.Dropped), x.mcp.Dropped...)
 	if len(dropped) == 0 {
 		return nil
 	}
-	return []gate.Reason{{Code: codeRewritten, Link: -1, Message: "members that no rule knows, or that are spelt as in protobuf: " + strings.Join(dropped, ", ")}}
+	return []evidence.Reason{{Code: codeRewritten, Message: "members that no rule knows, or that are spelt as in protobuf: " + strings.Join(dropped, ", ")}}
 }
 
 // newTrace is the id of a trace that begins here.
@@ -135,14 +130,16 @@ func traceID(r *http.Request) string {
 // attempts works out what the call tries.
 func (g *Gateway) attempts(x *decoded, tried *attempted, c *gate.Call) error {
 	if m := x.call.Members; m != nil {
-		c.Purpose, c.Ambient = m.Purpose, c.Ambient || m.Ambient
+		c.Record.Intent.Purpose, c.Ambient = m.Purpose, c.Ambient || m.Ambient
 	}
-	if c.Purpose == "" {
-		c.Purpose = purpose(x.request.Header)
+	if c.Record.Intent.Purpose == "" {
+		c.Record.Intent.Purpose = purpose(x.request.Header)
 	}
-	if x.call.Binding == a2a.MCP {
-		return g.mcpAttempts(x, tried, c)
-	}
+	return x.by().attempts(g, x, tried, c)
+}
+
+// a2aAttempts works out what a call of A2A tries.
+func (g *Gateway) a2aAttempts(x *decoded, tried *attempted, c *gate.Call) error {
 	task := x.call.TaskArguments()
 	if m := x.call.Method; m.IsMessage() || m == a2a.SkillInvoke {
 		return g.messageAttempts(x, tried, c, task)
@@ -152,7 +149,7 @@ func (g *Gateway) attempts(x *decoded, tried *attempted, c *gate.Call) error {
 		// A method that only configuration knows: what it needs is what a
 		// message needs.
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
-		c.Free = true
+		c.Free.Any = true
 	}
 	return try(c, reserved[operation], task)
 }
@@ -162,25 +159,25 @@ func (g *Gateway) attempts(x *decoded, tried *attempted, c *gate.Call) error {
 func (g *Gateway) messageAttempts(x *decoded, tried *attempted, c *gate.Call, task powerbox.Value) error {
 	named, found, ambiguous := x.call.Naming(x.skill)
 	if ambiguous != nil {
-		c.Refused = append(c.Refused, gate.Reason{Code: ambiguous.Reason, Link: -1, Message: ambiguous.Message})
+		c.Refused = append(c.Refused, wrongly(ambiguous))
 		return nil
 	}
 	// Content beside a named skill could ask for anything else. A stock client
 	// at the URL of a skill can send nothing but content: it is about that skill
 	// (level L1), whose arguments it must not be able to choose.
 	atSkill := found && x.skill != ""
-	c.Free, c.Content = x.call.Message.Loose, x.call.Message.Content
+	c.Free.Any, c.Free.First = x.call.Message.Loose, x.call.Message.Content
 	if found {
 		mapped, ok := x.Skills[named.Skill]
 		if !ok || !slices.Contains(x.view.card.Skills, named.Skill) {
-			c.Refused = append(c.Refused, gate.Reason{Code: "skill_unmapped", Link: -1, Message: "skill " + named.Skill + " maps to no operation here"})
+			c.Refused = append(c.Refused, evidence.Reason{Code: "skill_unmapped", Message: "skill " + named.Skill + " maps to no operation here"})
 			return nil
 		}
 		tried.named, tried.mapped, tried.isNamed = named, mapped, true
 		if atSkill {
-			c.FreeOf = mapped.Operation
+			c.Free.Of = mapped.Operation
 		}
-		c.Handle, c.Arguments = mapped.Handle, g.config.Redact(named.Arguments)
+		c.Handle, c.Record.Details.Arguments = mapped.Handle, g.config.Redact(named.Arguments)
 		if err := x.keep(c, mapped.Operation, named.Arguments); err != nil {
 			return err
 		}
@@ -188,8 +185,8 @@ func (g *Gateway) messageAttempts(x *decoded, tried *attempted, c *gate.Call, ta
 			return err
 		}
 	}
-	if c.Free && !atSkill || !found {
-		c.Free = true
+	if c.Free.Any && !atSkill || !found {
+		c.Free.Any = true
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Required...))
 	}
 	if x.call.Message.Unread && !atSkill && !x.AdmitFreeText {
@@ -261,7 +258,7 @@ const maxCapabilities = 16
 // behind, and are derived once the call is allowed.
 func (g *Gateway) attenuated(x *decoded, tried *attempted, c *gate.Call, m *a2a.Members) error {
 	if len(m.Capabilities) > maxCapabilities {
-		c.Refused = append(c.Refused, gate.Reason{Code: a2a.ReasonParams, Link: -1, Message: "a task can be sent with at most 16 capabilities"})
+		c.Refused = append(c.Refused, evidence.Reason{Code: a2a.ReasonParams, Message: "a task can be sent with at most 16 capabilities"})
 		return nil
 	}
 	for _, id := range m.Capabilities {
@@ -317,13 +314,15 @@ func (x *decoded) keep(c *gate.Call, op powerbox.Operation, arguments powerbox.V
 	}
 	data := arguments.AppendJSON(nil)
 	if len(data) > evidence.MaxBody {
-		c.Refused = append(c.Refused, gate.Reason{
-			Code: codeArguments, Link: -1, Operation: op.String(),
+		c.Refused = append(c.Refused, evidence.Reason{
+			Code: codeArguments, Operation: op.String(),
 			Message: "the arguments have more than " + strconv.Itoa(evidence.MaxBody) + " bytes, which is the most that is kept of a call here; send less",
 		})
 		return nil
 	}
-	var err error
-	c.Body, err = x.Detach(data)
+	body, err := x.Detach(data)
+	if body != nil {
+		c.Record.Detach(body)
+	}
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/powerbox-project/powerbox"
@@ -46,14 +45,14 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 		g.issue(w, x)
 		return
 	case a2a.Unknown:
-		if x.wrong == nil && x.mode != gate.Observe && !x.mayPass() {
+		if x.wrong == nil && x.mode != gate.Observe && !x.by().passes(x) {
 			g.malformed(w, x, a2a.MethodNotFound(x.call.Wire))
 			return
 		}
 	default:
 	}
 	if x.wrong == nil && x.mode != gate.Observe {
-		if wrong := x.unspoken(); wrong != nil {
+		if wrong := x.by().unspoken(x); wrong != nil {
 			g.malformed(w, x, wrong)
 			return
 		}
@@ -124,24 +123,7 @@ func (g *Gateway) allowed(w http.ResponseWriter, x *decided) {
 // unnamedTenant reports whether a method that only configuration knows is called so that
 // only the agent can tell the tenant: it has no parameters with names.
 func (x *decoded) unnamedTenant() bool {
-	switch {
-	case x.call.Method != a2a.Unknown || x.call.Binding == a2a.MCP:
-		return false
-	case x.call.Binding == a2a.JSONRPC:
-		kind := x.call.Params.Kind()
-		return kind != powerbox.KindObject && kind != powerbox.KindNull
-	default:
-		return true
-	}
-}
-
-// mayPass reports whether a method that is in no table of A2A's continues to be
-// decided.
-func (x *decoded) mayPass() bool {
-	if x.call.Binding == a2a.MCP {
-		return x.knownToMCP()
-	}
-	return slices.Contains(x.Methods, x.call.Wire)
+	return x.call.Method == a2a.Unknown && x.by().unnamed(x)
 }
 
 // prepared does what a call that was allowed needs before it continues. Where that
@@ -161,9 +143,7 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *decided) (delegated []Deleg
 	}
 	// The record may have waited for the disk, or for another primary.
 	if why, good := g.config.Gate.Recheck(x.verdict); !good && (x.mode != gate.Observe || why.Code == gate.CodeFrozen) {
-		g.concludeDenied(w, x, notTheAgent(evidence.Failed), a2a.Denial{
-			Reason: why.Code, Message: why.Message, Retryable: passes(why.Code), DecisionID: x.verdict.Record.ID, At: g.config.Now(),
-		})
+		g.concludeDenied(w, x, notTheAgent(evidence.Failed), g.because(x, why))
 		return nil, false
 	}
 	return delegated, true
@@ -173,8 +153,8 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *decided) (delegated []Deleg
 // words that there is none.
 func (g *Gateway) foreign(x *decided) a2a.Denial {
 	d := a2a.TaskNotFound(x.call.Method, g.config.Now())
-	if x.call.Binding == a2a.MCP {
-		d.Message = "session not found; initialize again"
+	if noTask, _ := x.by().gone(); noTask != "" {
+		d.Message = noTask
 	}
 	if x.call.Method.NamesTask() && !x.call.Streaming {
 		d.Task = x.call.Task
@@ -186,16 +166,17 @@ func (g *Gateway) foreign(x *decided) a2a.Denial {
 // denial words a verdict for the caller.
 func (g *Gateway) denial(x *decided) a2a.Denial {
 	v := x.verdict
-	d := a2a.Denial{DecisionID: v.Record.ID, Missing: v.Missing, At: g.config.Now()}
 	for _, r := range v.Reasons {
 		if r.Code == gate.CodeForeignTask {
 			return g.foreign(x)
 		}
 	}
+	var why evidence.Reason
 	if len(v.Reasons) > 0 {
-		d.Reason, d.Message = v.Reasons[0].Code, v.Reasons[0].Message
+		why = v.Reasons[0]
 	}
-	d.Retryable = passes(d.Reason)
+	d := g.because(x, why)
+	d.Missing = v.Missing
 	switch d.Reason {
 	case gate.CodeCapabilityRequired:
 		d.Fix = "request a capability with a2a/capabilities/request at " + x.URL

@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
-	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
 )
 
 // pathBelow returns the path below the agent's URL, or below that of its skill,
@@ -70,7 +68,7 @@ func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, ok b
 	noCallStatus, noCall := i.noCall()
 	x = &decoded{identified: i, view: view, mode: i.mode, body: body, proof: body, call: a2a.Call{Binding: i.binding}, wrong: a2a.NoCall(noCall)}
 	if noCall == nil {
-		x.read(limits)
+		bindingOf(x.binding).decode(x, limits)
 	}
 	i.notes.decoded = x
 	if g.leaving(w, x) {
@@ -90,7 +88,7 @@ func (g *Gateway) decode(w http.ResponseWriter, i *identified) (x *decoded, ok b
 
 // of is the stage for an answer to a request whose body was read, and no more.
 func (g *Gateway) of(i *identified, body []byte) *decoded {
-	if i.binding != a2a.JSONRPC && i.binding != a2a.MCP {
+	if !bindingOf(i.binding).hasID() {
 		return i.unread(nil, false)
 	}
 	id, method := a2a.Glance(body)
@@ -124,25 +122,6 @@ func (g *Gateway) undecodable(w http.ResponseWriter, x *decoded, status int, noC
 	return false
 }
 
-// read makes the call of the body, as the binding has it, while the stage is made.
-func (x *decoded) read(limits powerbox.Limits) {
-	r := x.request
-	switch x.binding {
-	case a2a.HTTPJSON:
-		x.call, x.wrong = a2a.DecodeHTTP(a2a.HTTPRequest{Method: r.Method, Path: x.path, Query: r.URL.RawQuery, Body: x.body}, header(r), limits)
-	case a2a.GRPC:
-		message, err := a2apb.Unframe(x.body)
-		x.proof = message
-		if x.call, x.wrong = a2apb.Decode(r.URL.Path, message, header(r), limits); err != nil {
-			x.wrong = &a2a.Error{Code: a2a.CodeParse, Reason: a2a.ReasonSyntax, Message: err.Error()}
-		}
-	case a2a.MCP:
-		x.call, x.wrong = x.decodeMCP(limits)
-	default:
-		x.call, x.wrong = a2a.Decode(x.body, header(r), limits)
-	}
-}
-
 // target is the URL that a proof must name: the agent's public URL, with the
 // skill where the URL names one, and what the binding has below it.
 func (x *decoded) target() string {
@@ -150,17 +129,7 @@ func (x *decoded) target() string {
 	if x.skill != "" {
 		target += "/skills/" + x.skill
 	}
-	switch x.call.Binding {
-	case a2a.HTTPJSON:
-		target += x.path
-		if q := x.request.URL.RawQuery; q != "" {
-			target += "?" + q
-		}
-	case a2a.GRPC:
-		target += x.request.URL.Path
-	default:
-	}
-	return target
+	return target + x.by().below(x)
 }
 
 // addressed returns the request under the URL that its client means. That of
@@ -185,12 +154,8 @@ func (x *decoded) asked() string {
 	return x.call.Version
 }
 
-// unspoken refuses what the agent behind does not speak: its own servers do not
-// look, and would read the call in another way than it was checked.
-func (x *decoded) unspoken() *a2a.Error {
-	if x.call.Binding == a2a.MCP {
-		return nil
-	}
+// unspoken implements [custom].
+func (ofA2A) unspoken(x *decoded) *a2a.Error {
 	if uri := x.unasked(); uri != "" {
 		return &a2a.Error{
 			Code: a2a.CodeExtensionRequired, Reason: a2a.ReasonExtension,
@@ -223,7 +188,7 @@ func (x *decoded) unspoken() *a2a.Error {
 // none there, and answers with what has the same id in none (ATK-18).
 func (x *decoded) tenantIn03() bool {
 	switch {
-	case x.call.Tenant == "" || x.call.Binding == a2a.MCP:
+	case x.call.Tenant == "":
 		return false
 	case x.call.Method.IsExtension():
 		return x.version() == a2a.Version03
@@ -339,24 +304,7 @@ func (x *decoded) addressBehind() (*url.URL, error) {
 	if !ok {
 		return nil, fmt.Errorf("the agent has no interface for %s", x.call.Binding)
 	}
-	switch x.call.Binding {
-	case a2a.HTTPJSON:
-		base, own, _ := strings.Cut(at.URL, "?")
-		u, err := url.Parse(strings.TrimSuffix(base, "/") + x.pathBehind())
-		if err == nil {
-			u.RawQuery = own
-		}
-		return usable(u, err)
-	case a2a.GRPC:
-		u, err := grpcURL(at.URL, x.GRPCUpstream, x.Encrypted)
-		if err == nil {
-			u.Path = x.request.URL.Path
-		}
-		return u, err
-	default:
-		u, err := url.Parse(at.URL)
-		return usable(u, err)
-	}
+	return x.by().behind(x, at)
 }
 
 // pathBehind is the path of HTTP+JSON as the agent gets it.
@@ -406,13 +354,10 @@ func (x *decoded) version() string {
 
 // writes reports whether the call may have changed something. Anything that is not
 // known to read may.
-func (x *decided) writes() bool { return x.changes(&x.attempted) }
+func (x *decided) writes() bool { return x.by().changes(x.decoded, &x.attempted) }
 
-// changes reports whether a call that tries something may change something.
-func (x *decoded) changes(tried *attempted) bool {
-	if x.call.Binding == a2a.MCP {
-		return x.mcpWrites(tried)
-	}
+// changes implements [meaning].
+func (ofA2A) changes(x *decoded, tried *attempted) bool {
 	switch x.call.Method {
 	case a2a.GetTask, a2a.ListTasks, a2a.SubscribeToTask, a2a.GetPushConfig, a2a.ListPushConfigs, a2a.GetExtendedCard:
 		return false

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
@@ -25,26 +25,21 @@ func (g *Gateway) Draining() bool { return g.draining.Load() }
 func (g *Gateway) EndStreams() { g.endStreams() }
 
 // stopping is why streams end with the server.
-func stopping() gate.Reason {
-	return gate.Reason{Code: codeStopping, Link: -1, Message: "this server is being stopped"}
+func stopping() evidence.Reason {
+	return evidence.Reason{Code: codeStopping, Message: "this server is being stopped"}
 }
 
 // interrupted words for the caller why a stream ends that was allowed to begin. What
 // changed something is not to be repeated because a stream ended.
-func (g *Gateway) interrupted(x *decided, why gate.Reason) a2a.Denial {
-	d := a2a.Denial{Reason: why.Code, Message: why.Message, DecisionID: x.verdict.Record.ID, At: g.config.Now()}
+func (g *Gateway) interrupted(x *decided, why evidence.Reason) a2a.Denial {
+	d := g.because(x, why)
 	if why.Code != codeStopping && !passes(why.Code) {
 		return d
 	}
 	d.Retryable = !x.writes()
-	if x.call.Binding != a2a.MCP {
-		d.Fix = "subscribe to the task again"
-	}
+	_, d.Fix = x.by().gone()
 	return d
 }
-
-// passes reports whether a denial is of a trouble of ours, which goes by.
-func passes(code string) bool { return code == gate.CodeUnavailable || code == gate.CodeStale }
 
 // leaving refuses a new stream while the server is about to end, and reports
 // whether it did.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
@@ -140,8 +141,7 @@ func (g *Gateway) notServed(x *decided, of agentcard.Behaviour) {
 
 // undeclared is the refusal of an answer that is kept back.
 func (g *Gateway) undeclared(x *decided, e *driftError) a2a.Denial {
-	return a2a.Denial{
-		Reason: codeUndeclared, Message: "the agent answered with something that its card does not declare: " + string(e.behaviour), DecisionID: x.verdict.Record.ID,
-		Fix: "have the agent declare it, or call the agent without relying on it", At: g.config.Now(),
-	}
+	d := g.because(x, evidence.Reason{Code: codeUndeclared, Message: "the agent answered with something that its card does not declare: " + string(e.behaviour)})
+	d.Fix = "have the agent declare it, or call the agent without relying on it"
+	return d
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/internal/wire/mcp"
 )
@@ -109,7 +110,7 @@ func (g *Gateway) elicit(w http.ResponseWriter, x *decided) {
 	case a2a.OwnWorking:
 		g.makeApproved(w, x, c, said)
 	default:
-		d := a2a.Denial{Reason: said.Denied, DecisionID: x.verdict.Record.ID, At: g.config.Now(), Message: "a person has refused this call; do not try it again unless the user wants you to"}
+		d := g.because(x, evidence.Reason{Code: said.Denied, Message: "a person has refused this call; do not try it again unless the user wants you to"})
 		if said.Denied != codeDenied {
 			d.Message = "nobody has approved this call in time; tell the user, and try again later if it is still wanted"
 		}

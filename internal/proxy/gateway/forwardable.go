@@ -21,7 +21,6 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/hop"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
-	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
 )
 
 // maxAnswer bounds the memory for one answer, or for one event of a stream, to
@@ -179,19 +178,11 @@ func (g *Gateway) compose(f *forwardable) (err error) {
 	if f.isComposed() {
 		return g.composeMessage(f)
 	}
-	switch {
-	case f.mode == gate.Observe:
+	if f.mode == gate.Observe {
 		f.body = f.decoded.body
-	case f.binding == a2a.MCP:
-		f.body = f.mcp.Body()
-	case f.binding == a2a.GRPC:
-		var message []byte
-		if message, err = a2apb.WithoutCredentials(f.call.Wire, f.call.Written.Body, f.call.Members); err == nil {
-			f.body = a2apb.Frame(message)
-		}
-	default:
-		f.body = f.call.Body()
+		return nil
 	}
+	f.body, err = bindingOf(f.binding).compose(f.decoded)
 	return err
 }
 
@@ -326,13 +317,12 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 	if err := x.contained(r); err != nil {
 		return err
 	}
-	if x.call.Binding == a2a.MCP {
-		return g.mcpAnswer(r, x)
-	}
-	g.activate(h, x.decoded)
-	if x.call.Binding == a2a.GRPC {
-		return g.grpcAnswer(r, x)
-	}
+	return x.by().answer(g, r, x)
+}
+
+// a2aAnswer looks at an answer of A2A in JSON.
+func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
+	h := r.Header
 	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	card := x.asksForCard()
 	if kind == typeEvents {

@@ -73,7 +73,7 @@ const maxHeader = 4 << 10
 func (x *decided) allowedHeader() http.Header {
 	out, in := http.Header{}, x.request.Header
 	for name, values := range in {
-		param := x.binding == a2a.MCP && x.mcp.Stateless() && strings.HasPrefix(name, mcpParam)
+		param := bindingOf(x.binding).mirrors(x.decoded, name)
 		if !carriedOn[name] && !param && !slices.Contains(x.Headers, name) && !x.asksFor(name) {
 			continue
 		}

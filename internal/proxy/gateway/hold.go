@@ -126,7 +126,7 @@ func (x *decoded) approving(tried *attempted) bool {
 	if tried.isNamed && tried.mapped.Approval {
 		return true
 	}
-	if !x.call.Method.IsMessage() && x.call.Method != a2a.SkillInvoke || x.call.Binding == a2a.MCP {
+	if !x.call.Method.IsMessage() && x.call.Method != a2a.SkillInvoke {
 		return false
 	}
 	return (x.call.Message.Loose || !tried.isNamed) && !x.EnforcesContext && slices.ContainsFunc(x.approvals(), func(HeldOperation) bool { return x.skill == "" })
@@ -146,15 +146,12 @@ func (a *agent) approvals() []HeldOperation {
 
 // hold keeps a call that waits for a person and answers with a task of ours.
 func (g *Gateway) hold(w http.ResponseWriter, x *decided) {
-	d := a2a.Denial{Reason: gate.CodeApproval, Message: "a person has to approve this call", DecisionID: x.verdict.Record.ID, At: g.config.Now()}
+	d := g.because(x, gate.Worded(powerbox.Reason{Code: gate.CodeApproval}))
 	switch {
 	case strings.HasPrefix(x.call.Task, HeldPrefix):
 		d = g.heldAlready(x)
-	case x.call.Binding == a2a.MCP && g.elicits(x):
-		g.elicit(w, x)
+	case x.by().waits(g, w, x, &d):
 		return
-	case x.call.Binding == a2a.MCP:
-		d.Fix = "calls of tools cannot wait; have the operator leave the tool to a person as a capability: a policy with @approval"
 	case g.config.Holds == nil:
 		d.Fix = "call the agent where a person can be asked; this gateway cannot ask anybody"
 	case !x.consumed && x.request.Header.Get("Authorization") != "":

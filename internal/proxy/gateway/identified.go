@@ -97,7 +97,7 @@ const (
 // glance looks for the id of a request that is refused before it is decoded, so that
 // clients know which request is refused. It checks nothing.
 func (g *Gateway) glance(i *identified) *decoded {
-	if i.binding != a2a.JSONRPC && i.binding != a2a.MCP {
+	if !bindingOf(i.binding).hasID() {
 		return i.unread(nil, false)
 	}
 	most := int64(maxGlance)

@@ -165,7 +165,7 @@ func isSession(id string) bool {
 // its tool or method with its arguments, and the right to talk to the server.
 func (g *Gateway) mcpAttempts(x *decoded, tried *attempted, c *gate.Call) error {
 	refuse := func(code, message string) error {
-		c.Refused = append(c.Refused, gate.Reason{Code: code, Link: -1, Message: message})
+		c.Refused = append(c.Refused, evidence.Reason{Code: code, Message: message})
 		return nil
 	}
 	switch m := x.mcp; {
@@ -198,7 +198,7 @@ func (g *Gateway) mcpAttempts(x *decoded, tried *attempted, c *gate.Call) error 
 		return refuse(codeServerRequest, "a response to the server, whose requests do not get through here")
 	case slices.Contains(x.Methods, m.Method):
 		// Only configuration knows it: it needs what free text needs.
-		c.Attempts, c.Free = append(c.Attempts, powerbox.Admission(x.Required...)), true
+		c.Attempts, c.Free.Any = append(c.Attempts, powerbox.Admission(x.Required...)), true
 	}
 	return try(c, reserved[a2a.OperationMessage], powerbox.Object())
 }
@@ -207,7 +207,7 @@ func (g *Gateway) mcpAttempts(x *decoded, tried *attempted, c *gate.Call) error 
 // It reports false where they cannot be decided on.
 func (g *Gateway) tryArguments(x *decoded, tried *attempted, c *gate.Call) (bool, error) {
 	arguments := tried.named.Arguments
-	c.Handle, c.Arguments = tried.mapped.Handle, g.config.Redact(arguments)
+	c.Handle, c.Record.Details.Arguments = tried.mapped.Handle, g.config.Redact(arguments)
 	if err := x.keep(c, tried.mapped.Operation, arguments); err != nil {
 		return false, err
 	}

@@ -27,7 +27,7 @@ func (x *decoded) tryListening(g *Gateway, tried *attempted, c *gate.Call) (bool
 	}
 	op, ok := x.MCP.Methods[mcp.Subscribe]
 	if !ok {
-		c.Refused = append(c.Refused, gate.Reason{Code: codeMethodUnmapped, Link: -1, Message: "method " + mcp.Subscribe + " maps to no operation here, which resourceSubscriptions need"})
+		c.Refused = append(c.Refused, evidence.Reason{Code: codeMethodUnmapped, Message: "method " + mcp.Subscribe + " maps to no operation here, which resourceSubscriptions need"})
 		return false, nil
 	}
 	var uris []powerbox.Value
@@ -39,7 +39,7 @@ func (x *decoded) tryListening(g *Gateway, tried *attempted, c *gate.Call) (bool
 	}
 	tried.mapped = Skill{Operation: op, Shape: powerbox.AnyArguments()}
 	all := powerbox.Object(powerbox.Member{Name: "resourceSubscriptions", Value: powerbox.List(uris...)})
-	c.Arguments = g.config.Redact(all)
+	c.Record.Details.Arguments = g.config.Redact(all)
 	return true, x.keep(c, op, all)
 }
 

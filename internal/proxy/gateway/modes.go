@@ -47,7 +47,7 @@ func (g *Gateway) modeNow(ctx context.Context, x *decoded, readable bool) (gate.
 	}
 	grant := ""
 	if readable {
-		grant = x.wholly()
+		grant = x.by().wholly(x)
 	}
 	if own, err := g.inOwnSession(ctx, x, grant); err != nil {
 		return configured, err
@@ -73,13 +73,9 @@ func (g *Gateway) inOwnSession(ctx context.Context, x *decoded, grant string) (b
 	return !known || owner.Holder == x.caller.Holder.ID && owner.Principal == g.config.Pseudonym(x.ID, x.caller.Principal), err
 }
 
-// wholly is the grant that the whole call is about, "" where it may be about
-// more: words beside a named skill could ask for anything, which the mode of
+// wholly implements [meaning]: words beside a named skill could ask for anything, which the mode of
 // that skill's grant must not let through.
-func (x *decoded) wholly() string {
-	if x.call.Binding == a2a.MCP {
-		return grantOf(x.Skills[x.mcp.Tool])
-	}
+func (ofA2A) wholly(x *decoded) string {
 	switch x.call.Method {
 	case a2a.SendMessage, a2a.SendStreamingMessage, a2a.SkillInvoke, a2a.TaskSend:
 	default:

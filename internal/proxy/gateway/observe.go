@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
 // Seen is one call that is over, as telemetry sees it. Except for the id, every
@@ -74,7 +73,7 @@ func (r *received) seen() Seen {
 	}
 	extension := false
 	if x := r.notes.decoded; x != nil {
-		s.Method, s.Mode, extension = x.method(), string(x.mode), x.call.Method.IsExtension()
+		s.Method, s.Mode, extension = x.by().method(x), string(x.mode), x.call.Method.IsExtension()
 	}
 	if len(v.Reasons) > 0 {
 		for _, r := range v.Reasons {
@@ -97,14 +96,6 @@ func (r *received) seen() Seen {
 		s.Decision = "unreadable"
 	}
 	return s
-}
-
-// method is the call's method as it is counted.
-func (x *decoded) method() string {
-	if x.call.Binding == a2a.MCP {
-		return x.mcpLabel()
-	}
-	return x.call.Method.String()
 }
 
 // timed measures how long the agent behind takes to begin its answer.

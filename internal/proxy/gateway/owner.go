@@ -3,6 +3,7 @@ package gateway
 import (
 	"slices"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
@@ -73,7 +74,7 @@ func (x *decoded) things() []thing {
 func (g *Gateway) owns(x *decoded, tried *attempted, c *gate.Call) error {
 	names := x.things()
 	if len(names) > maxNamed {
-		c.Refused = append(c.Refused, gate.Reason{Code: a2a.ReasonTask, Link: -1, Message: "a call can name at most 64 tasks and contexts"})
+		c.Refused = append(c.Refused, evidence.Reason{Code: a2a.ReasonTask, Message: "a call can name at most 64 tasks and contexts"})
 		return nil
 	}
 	if len(names) == 0 {
@@ -90,7 +91,7 @@ func (g *Gateway) owns(x *decoded, tried *attempted, c *gate.Call) error {
 			continue
 		}
 		if !known {
-			c.Owns = func(gate.Held) bool { return false }
+			c.Ask.Owns = func(gate.Held) bool { return false }
 			return nil
 		}
 		owners[name] = o
@@ -105,7 +106,7 @@ func (g *Gateway) owns(x *decoded, tried *attempted, c *gate.Call) error {
 			beside = &o
 		}
 	}
-	c.Owns = func(held gate.Held) bool {
+	c.Ask.Owns = func(held gate.Held) bool {
 		mine := g.ownerOf(x, held)
 		if mine == (Owner{}) {
 			return false // two callers of whom nothing is known are not the same one

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
@@ -11,11 +12,11 @@ import (
 // alongPlans returns what asks whether a call holds along the plans that it is part of (CARD-9):
 // those with a hop from the calling agent to this one. Only what hands work over is part of a
 // plan: a task that runs can be followed and ended whatever became of a card.
-func (g *Gateway) alongPlans(x *decoded, tried *attempted) func(origin string) []gate.Reason {
-	if g.config.Plans == nil || x.call.Binding == a2a.MCP || x.call.Method.Operation() != a2a.OperationMessage {
+func (g *Gateway) alongPlans(x *decoded, tried *attempted) func(origin string) []evidence.Reason {
+	if g.config.Plans == nil || !x.by().planned() || x.call.Method.Operation() != a2a.OperationMessage {
 		return nil
 	}
-	return func(origin string) (why []gate.Reason) {
+	return func(origin string) (why []evidence.Reason) {
 		for _, p := range g.config.Plans() {
 			if p.Along(origin, x.ID, tried.named.Skill) {
 				why = append(why, g.along(x, p)...)
@@ -26,7 +27,7 @@ func (g *Gateway) alongPlans(x *decoded, tried *attempted) func(origin string) [
 }
 
 // along checks one plan with the cards as they are now.
-func (g *Gateway) along(x *decoded, p agentcard.Plan) []gate.Reason {
+func (g *Gateway) along(x *decoded, p agentcard.Plan) []evidence.Reason {
 	unread := ""
 	answer, err := p.Check(func(id string) (agentcard.Card, error) {
 		if id == x.ID {
@@ -45,10 +46,10 @@ func (g *Gateway) along(x *decoded, p agentcard.Plan) []gate.Reason {
 	})
 	if err != nil {
 		g.config.Log.WarnContext(x.request.Context(), "a plan cannot be checked", "plan", p.ID, "agent", unread, "error", err)
-		return []gate.Reason{{Code: gate.CodeUnavailable, Link: -1, Message: fmt.Sprintf("the card of agent %s on the plan %s cannot be read now", unread, p.ID)}}
+		return []evidence.Reason{{Code: gate.CodeUnavailable, Message: fmt.Sprintf("the card of agent %s on the plan %s cannot be read now", unread, p.ID)}}
 	}
 	if why := p.Why(answer); why != "" {
-		return []gate.Reason{{Code: gate.CodePath, Link: -1, Message: why}}
+		return []evidence.Reason{{Code: gate.CodePath, Message: why}}
 	}
 	return nil
 }

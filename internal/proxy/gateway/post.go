@@ -173,9 +173,9 @@ func (g *Gateway) posting(w http.ResponseWriter, x *decided, o outcome, answer f
 
 // postable is asked before every event: what a name resolves to, and where the
 // operator lets events go, may be something else by now.
-func (g *Gateway) postable(x *decoded) *gate.Reason {
+func (g *Gateway) postable(x *decoded) *evidence.Reason {
 	if err := g.pushAddress(x); err != nil {
-		return &gate.Reason{Code: a2a.ReasonPush, Link: -1, Message: err.Error()}
+		return &evidence.Reason{Code: a2a.ReasonPush, Message: err.Error()}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
@@ -21,23 +22,23 @@ const resolveTime = 5 * time.Second
 // pushable returns why the events of a task may not be posted to where a call
 // wants them, nil where they may. It is asked of callers that may have them
 // posted at all: other callers cannot have names looked up.
-func (g *Gateway) pushable(x *decoded) *gate.Reason {
+func (g *Gateway) pushable(x *decoded) *evidence.Reason {
 	if x.Drift == DriftBlock && x.mode != gate.Observe && agentcard.Drifts(x.view.contract, agentcard.RegistersPush) {
 		// Events would leave the agent directly, so that it is refused before.
-		return &gate.Reason{Code: codeUndeclared, Link: -1, Message: "the agent's card does not declare push notifications"}
+		return &evidence.Reason{Code: codeUndeclared, Message: "the agent's card does not declare push notifications"}
 	}
 	if g.pushes.full(x) {
-		return &gate.Reason{
-			Code: a2a.ReasonPush, Link: -1, Message: fmt.Sprintf("a task can have its events posted to %d addresses at most; delete one", maxPushes),
+		return &evidence.Reason{
+			Code: a2a.ReasonPush, Message: fmt.Sprintf("a task can have its events posted to %d addresses at most; delete one", maxPushes),
 		}
 	}
 	if x.relays() {
 		if why := x.relayable(); why != "" {
-			return &gate.Reason{Code: a2a.ReasonPush, Link: -1, Message: why}
+			return &evidence.Reason{Code: a2a.ReasonPush, Message: why}
 		}
 	}
 	if err := g.pushAddress(x); err != nil {
-		return &gate.Reason{Code: a2a.ReasonPush, Link: -1, Message: err.Error()}
+		return &evidence.Reason{Code: a2a.ReasonPush, Message: err.Error()}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -167,7 +168,7 @@ func (g *Gateway) relay(x *forwardable) error {
 // and no other.
 func (x *forwardable) relayed(g *Gateway, to a2a.PushConfig) error {
 	again := &decoded{identified: x.identified, body: x.body}
-	again.read(powerbox.Limits{Bytes: g.config.BodyLimit + 2*maxRelayURL, Depth: maxDepth})
+	bindingOf(again.binding).decode(again, powerbox.Limits{Bytes: g.config.BodyLimit + 2*maxRelayURL, Depth: maxDepth})
 	if again.wrong != nil {
 		return again.wrong
 	}
@@ -290,13 +291,13 @@ func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call,
 	target := x.view.target
 	target.Anchors = x.Keys()
 	c := &gate.Call{
-		Target: &target, Mode: x.mode, Origin: g.config.Origin, Action: action.PushEvent, TraceID: p.Trace, Ambient: p.Ambient,
+		Target: &target, Mode: x.mode, Origin: g.config.Origin, Action: action.PushEvent, Ambient: p.Ambient,
 		Caller: gate.Caller{Name: p.Name, Principal: g.config.Pseudonym(x.ID, p.User), Holder: p.Holder},
-		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Last: func() *gate.Reason { return g.postable(x.decoded) },
-		Arguments: powerbox.Object(
+		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Ask: gate.Ask{Last: func() *evidence.Reason { return g.postable(x.decoded) }},
+		Record: evidence.Record{Details: evidence.Details{TraceID: p.Trace, Arguments: powerbox.Object(
 			powerbox.Member{Name: "host", Value: powerbox.String(hostOf(p.Config.URL))},
 			powerbox.Member{Name: "registration", Value: powerbox.String(p.Decision)},
-		).AppendJSON(nil),
+		).AppendJSON(nil)}},
 	}
 	c.Scope = g.config.scopeAt(x.ID)
 	switch {
@@ -308,7 +309,7 @@ func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call,
 		c.Presented = []gate.Presented{{Kept: held}}
 		c.Caller.Principal = held.Principal
 	case g.config.Now().Sub(time.Unix(p.Made, 0)) > relayLife:
-		c.Refused = []gate.Reason{{Code: string(powerbox.CodeExpired), Link: -1, Message: "events that no capability bounds are posted for a day; set the configuration again"}}
+		c.Refused = []evidence.Reason{{Code: string(powerbox.CodeExpired), Message: "events that no capability bounds are posted for a day; set the configuration again"}}
 	case g.config.ByPolicy != nil && x.Scopes.byPolicy() && p.User != "":
 		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(ctx, x.ID, x.caller) }
 	}
@@ -316,7 +317,7 @@ func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call,
 	if err != nil {
 		return nil, err
 	}
-	c.Owns = func(gate.Held) bool { return owned }
+	c.Ask.Owns = func(gate.Held) bool { return owned }
 	return c, try(c, reserved[a2a.OperationPush], x.call.TaskArguments())
 }
 

@@ -140,7 +140,7 @@ func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *decoded,
 		return nil, nil, errors.New("the agent behind could not be reached when the call was approved; send the call again")
 	}
 	x.mode = by.mode
-	if x.read(powerbox.Limits{Bytes: g.config.BodyLimit, Depth: maxDepth}); x.wrong != nil {
+	if bindingOf(x.binding).decode(x, powerbox.Limits{Bytes: g.config.BodyLimit, Depth: maxDepth}); x.wrong != nil {
 		return nil, nil, x.wrong
 	}
 	if mode, err := g.modeNow(ctx, x, true); err == nil && mode != gate.Observe {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
@@ -111,12 +112,12 @@ func (c *repeated) deny(now time.Time) repetition {
 }
 
 // note is what the record of a denial says of those before it, nil for nothing.
-func (r repetition) note() *gate.Reason {
+func (r repetition) note() *evidence.Reason {
 	if !r.throttled && r.leftOut == 0 {
 		return nil
 	}
-	return &gate.Reason{
-		Code: codeRepeated, Link: -1,
+	return &evidence.Reason{
+		Code:    codeRepeated,
 		Message: fmt.Sprintf("%d denials of this caller in a row that are more than it may have; %d before this one are not recorded singly", r.burst, r.leftOut),
 	}
 }
@@ -132,8 +133,8 @@ func (x *decoded) deniedAs() (name string, anonymous bool) {
 }
 
 // denied is what the gate asks when it denies a call.
-func (g *Gateway) denied(ctx context.Context, x *decoded) func(gate.Verdict) (*gate.Reason, bool) {
-	return func(v gate.Verdict) (*gate.Reason, bool) {
+func (g *Gateway) denied(ctx context.Context, x *decoded) func(gate.Verdict) (*evidence.Reason, bool) {
+	return func(v gate.Verdict) (*evidence.Reason, bool) {
 		name, anonymous := x.deniedAs()
 		what := g.repeats.deny(name, anonymous, g.config.Now())
 		x.notes.throttled, x.notes.signal = what.throttled, what.begins

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/evidence"
 )
 
 // codeAgentRemoved is the code of what ends because the agent was taken away.
@@ -39,9 +39,9 @@ func (g *Gateway) Replace(agents []Agent, same func(id string) bool) (put func()
 }
 
 // parting is why streams end without a decision to end them.
-func (x *decided) parting() gate.Reason {
+func (x *decided) parting() evidence.Reason {
 	if x.gateway.ending.Err() != nil {
 		return stopping()
 	}
-	return gate.Reason{Code: codeAgentRemoved, Link: -1, Message: "the operator took the agent away from this gateway"}
+	return evidence.Reason{Code: codeAgentRemoved, Message: "the operator took the agent away from this gateway"}
 }

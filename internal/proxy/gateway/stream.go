@@ -161,9 +161,9 @@ func (s *stream) Read(p []byte) (int, error) {
 			return s.end(p, s.gateway.withoutOutcome(s.call))
 		}
 		if drift := (*driftError)(nil); errors.As(s.err, &drift) {
-			return s.cut(p, gate.Reason{Code: codeUndeclared, Message: "the agent streamed what its card does not declare: " + string(drift.behaviour)})
+			return s.cut(p, evidence.Reason{Code: codeUndeclared, Message: "the agent streamed what its card does not declare: " + string(drift.behaviour)})
 		}
-		return s.cut(p, gate.Reason{Code: gate.CodeUnavailable, Message: "the stream cannot go on"})
+		return s.cut(p, evidence.Reason{Code: gate.CodeUnavailable, Message: "the stream cannot go on"})
 	}
 	return n, err
 }
@@ -177,7 +177,7 @@ func (s *stream) trailed() {
 }
 
 // cut ends the stream: with a terminal error event, or with the status of gRPC.
-func (s *stream) cut(p []byte, reason gate.Reason) (int, error) {
+func (s *stream) cut(p []byte, reason evidence.Reason) (int, error) {
 	s.became = notTheAgent(evidence.Partial)
 	s.became.told = reason.Code
 	d := s.gateway.interrupted(s.call, reason)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
@@ -57,6 +58,14 @@ type PolicyAnswer struct {
 // ScopeRecords tells what scope tokens were issued for: a gate.ScopeRecords.
 type ScopeRecords struct{ *Remote }
 
+// NotIssued refuses a scope token that is on no record of the agent, at the server as at a
+// gateway.
+func NotIssued() error {
+	return &gate.Refusal{Reasons: []evidence.Reason{{
+		Code: gate.CodeCapabilityUnknown, Message: "the scope token was not issued by this agent",
+	}}}
+}
+
 // Issued implements gate.ScopeRecords.
 func (r ScopeRecords) Issued(ctx context.Context, _ *gate.Target, hash string) (gate.Issued, error) {
 	issued, ok := r.scopes.get(hash)
@@ -66,9 +75,7 @@ func (r ScopeRecords) Issued(ctx context.Context, _ *gate.Target, hash string) (
 		}
 	}
 	if issued.ID == "" {
-		return gate.Issued{}, &gate.Refusal{Reasons: []gate.Reason{{
-			Code: gate.CodeCapabilityUnknown, Link: -1, Message: "the scope token was not issued by this agent",
-		}}}
+		return gate.Issued{}, NotIssued()
 	}
 	r.scopes.put(hash, issued)
 	c, err := r.onRecord(ctx, issued.ID)
@@ -76,7 +83,7 @@ func (r ScopeRecords) Issued(ctx context.Context, _ *gate.Target, hash string) (
 		return gate.Issued{}, err
 	}
 	if c.ID == "" {
-		return gate.Issued{}, unknown()
+		return gate.Issued{}, Unknown()
 	}
 	held, err := c.held()
 	held.Links, held.Digest = c.Lineage, ""

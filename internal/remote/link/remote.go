@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
@@ -185,8 +186,9 @@ func (r *Remote) onRecord(ctx context.Context, id string) (Capability, error) {
 	return c, nil
 }
 
-func unknown() error {
-	return &gate.Refusal{Reasons: []gate.Reason{{Code: gate.CodeCapabilityUnknown, Link: -1, Message: "the caller holds no such capability of this agent"}}}
+// Unknown refuses a capability that the caller does not hold, at the server as at a gateway.
+func Unknown() error {
+	return &gate.Refusal{Reasons: []evidence.Reason{gate.Worded(powerbox.Reason{Code: gate.CodeCapabilityUnknown})}}
 }
 
 // References resolves capabilities by reference: a gate.Resolver.
@@ -199,7 +201,7 @@ func (r References) Resolve(ctx context.Context, call *gate.Call, p gate.Present
 		return gate.Held{}, err
 	}
 	if c.ID == "" || c.Holder != call.Caller.Holder || call.Caller.Holder == "" {
-		return gate.Held{}, unknown()
+		return gate.Held{}, Unknown()
 	}
 	return c.held()
 }
@@ -235,7 +237,7 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 		return gate.Held{}, err
 	}
 	if c.ID == "" {
-		return gate.Held{}, unknown()
+		return gate.Held{}, Unknown()
 	}
 	held.Task, held.Tenant = c.Task, c.Tenant
 	held.Links, held.Through = append(held.Links, c.Links...), append(slices.Clone(c.Through), held.Through...)
@@ -244,16 +246,18 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 	return held, err
 }
 
+// VetoUntold is the veto of a server or gateway that cannot ask the policies.
+const VetoUntold = "whether the user's policy still allows it cannot be told now"
+
 // Veto implements gate.Policy: the policies in force are the server's, and are
 // asked where they are others than those that the capability was issued under.
 func (r *Remote) Veto(ctx context.Context, call *gate.Call, held gate.Held) string {
-	const untold = "whether the user's policy still allows it cannot be told now"
 	if held.Foreign != "" {
 		return ""
 	}
 	c, err := r.onRecord(ctx, held.OnRecord)
 	if err != nil {
-		return untold
+		return VetoUntold
 	}
 	if c.PolicyDigest == r.Digest() {
 		return ""
@@ -264,7 +268,7 @@ func (r *Remote) Veto(ctx context.Context, call *gate.Call, held gate.Held) stri
 	}
 	var v Veto
 	if err := r.Client.call(ctx, PathVeto, q, &v); err != nil {
-		return untold
+		return VetoUntold
 	}
 	return v.Why
 }

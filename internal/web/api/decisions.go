@@ -23,6 +23,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -311,6 +312,9 @@ func answered(call *gate.Call, v gate.Verdict, agent Guarded) decision {
 		c.Origin, c.Required = recorded.Origin, recorded.Required
 	}
 	for _, r := range v.Reasons {
+		if r.Code == gate.CodeCapabilityRequired {
+			r.Message += a2a.HowToRequest
+		}
 		c.Reasons = append(c.Reasons, decisionReason{r.Code, r.Operation, r.Argument, r.Constraint, r.Message})
 		c.Retryable = c.Retryable || r.Code == gate.CodeUnavailable
 	}
@@ -323,9 +327,9 @@ func answered(call *gate.Call, v gate.Verdict, agent Guarded) decision {
 	switch {
 	case v.Allowed:
 	case len(v.Missing) > 0:
-		c.Text = gate.ViolationText(v.Missing)
+		c.Text = powerbox.Violation(v.Missing)
 	case len(v.Reasons) > 0:
-		c.Text = v.Reasons[0].Message
+		c.Text = c.Reasons[0].Message
 	}
 	return out
 }
@@ -345,7 +349,8 @@ func (d *Decisions) call(ctx context.Context, g *Guard, e evaluation) (*gate.Cal
 	}
 	call := &gate.Call{
 		Target: &agent.Target, Mode: agent.Mode, Origin: d.Origin, Action: action.GuardCall,
-		Tenant: textOf(e.Context, "tenant"), Task: textOf(e.Context, "task"), Context: textOf(e.Context, "context"), Purpose: textOf(e.Context, "purpose"), TraceID: textOf(e.Context, "trace"),
+		Tenant: textOf(e.Context, "tenant"), Task: textOf(e.Context, "task"), Context: textOf(e.Context, "context"),
+		Record: evidence.Record{Intent: evidence.Intent{Purpose: textOf(e.Context, "purpose")}, Details: evidence.Details{TraceID: textOf(e.Context, "trace")}},
 	}
 	if d.Scope != nil {
 		if scope := d.Scope(); scope != nil {
@@ -353,7 +358,7 @@ func (d *Decisions) call(ctx context.Context, g *Guard, e evaluation) (*gate.Cal
 		}
 	}
 	if !known {
-		call.Refused = []gate.Reason{{Code: codeUnknown, Link: -1, Message: fmt.Sprintf("there is no agent %.128q here", e.Resource.ID)}}
+		call.Refused = []evidence.Reason{{Code: codeUnknown, Message: fmt.Sprintf("there is no agent %.128q here", e.Resource.ID)}}
 		if e.Subject.Type == TypeAgent && slices.Contains(g.Agents, e.Subject.ID) {
 			call.Caller.Name = e.Subject.ID
 		}
@@ -381,7 +386,7 @@ func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error
 	}
 	s, ok := agent.mapped(e.Action.ID)
 	if !ok {
-		call.Refused = append(call.Refused, gate.Reason{Code: codeMapped, Link: -1, Message: fmt.Sprintf("%.128q maps to no operation of %s", e.Action.ID, agent.Target.ID)})
+		call.Refused = append(call.Refused, evidence.Reason{Code: codeMapped, Message: fmt.Sprintf("%.128q maps to no operation of %s", e.Action.ID, agent.Target.ID)})
 		return nil
 	}
 	arguments := e.Action.Properties
@@ -395,7 +400,7 @@ func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error
 	if arguments.Kind() != powerbox.KindObject {
 		return fmt.Errorf("action.properties.arguments is JSON %s; want an object", arguments.Kind())
 	}
-	call.Handle, call.Arguments, call.Reads, call.Approval = s.Handle, d.Redact(arguments), !s.Write, s.Approval
+	call.Handle, call.Record.Details.Arguments, call.Reads, call.Approval = s.Handle, d.Redact(arguments), !s.Write, s.Approval
 	if err := try(call, s.Operation, arguments); err != nil || e.Resource.Type != TypeAgent {
 		return err
 	}
@@ -405,7 +410,7 @@ func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error
 // handoff tries what the task requires, by skill or operation, and otherwise
 // what the agent requires of every task.
 func (d *Decisions) handoff(call *gate.Call, agent Guarded, e evaluation, message powerbox.Operation) error {
-	call.Action, call.Free = action.Handoff, true
+	call.Action, call.Free.Any = action.Handoff, true
 	names, err := textsOf(e.Action.Properties, "requires")
 	if err != nil {
 		return fmt.Errorf("action.properties.%w", err)
@@ -417,7 +422,7 @@ func (d *Decisions) handoff(call *gate.Call, agent Guarded, e evaluation, messag
 	for _, name := range names {
 		s, ok := agent.mapped(name)
 		if !ok {
-			call.Refused = append(call.Refused, gate.Reason{Code: codeMapped, Link: -1, Operation: name, Message: fmt.Sprintf("%.128q maps to no operation of %s", name, agent.Target.ID)})
+			call.Refused = append(call.Refused, evidence.Reason{Code: codeMapped, Operation: name, Message: fmt.Sprintf("%.128q maps to no operation of %s", name, agent.Target.ID)})
 		}
 		required = append(required, s.Operation)
 	}
@@ -461,7 +466,7 @@ func try(call *gate.Call, op powerbox.Operation, arguments powerbox.Value) error
 // or anyone who holds the capability that is shown.
 func (d *Decisions) by(call *gate.Call, g *Guard, agent Guarded, e evaluation) error {
 	refuse := func() error {
-		call.Refused = append(call.Refused, gate.Reason{Code: codeNotSpokenFor, Link: -1, Message: fmt.Sprintf("guard %s may not ask about %s %.128q", g.Name, e.Subject.Type, e.Subject.ID)})
+		call.Refused = append(call.Refused, evidence.Reason{Code: codeNotSpokenFor, Message: fmt.Sprintf("guard %s may not ask about %s %.128q", g.Name, e.Subject.Type, e.Subject.ID)})
 		return nil
 	}
 	shown, ok := e.Context.Get("capability")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
@@ -97,9 +98,9 @@ func (d *Decisions) withPeople(ctx context.Context, g *Guard, e evaluation, call
 	case issuer.StateApproved:
 		return d.approved(ctx, g, a, said, call, agent)
 	case issuer.StateDenied:
-		call.Refused = []gate.Reason{{Code: string(issuer.CodeApprovalDenied), Link: -1, Message: "a person has refused this attempt; do not try it again unless the user wants you to"}}
+		call.Refused = []evidence.Reason{{Code: string(issuer.CodeApprovalDenied), Message: "a person has refused this attempt; do not try it again unless the user wants you to"}}
 	default:
-		call.Refused = []gate.Reason{{Code: string(issuer.CodeApprovalExpired), Link: -1, Message: "nobody has answered in time; tell the user, and try again later if it is still wanted"}}
+		call.Refused = []evidence.Reason{{Code: string(issuer.CodeApprovalExpired), Message: "nobody has answered in time; tell the user, and try again later if it is still wanted"}}
 	}
 	_, answer := d.check(ctx, g, call, agent)
 	return answer, nil
@@ -176,7 +177,7 @@ func attemptOf(g *Guard, e evaluation, call *gate.Call) (GuardAttempt, error) {
 	first := call.Attempts[0]
 	a := GuardAttempt{
 		Guard: g.Name, Agent: call.Target.ID, Tenant: call.Tenant, Operation: first.Operation(), Write: !call.Reads, Arguments: first.Arguments(),
-		Who: GuardCaller{Holder: GuardHolder(g.Name), Name: call.Caller.Name}, Purpose: call.Purpose, Trace: call.TraceID,
+		Who: GuardCaller{Holder: GuardHolder(g.Name), Name: call.Caller.Name}, Purpose: call.Record.Intent.Purpose, Trace: call.Record.Details.TraceID,
 	}
 	if e.Subject.Type == TypeUser {
 		a.Who.Principal = TypeUser + ":" + e.Subject.ID
@@ -204,7 +205,7 @@ func digestOf(g *Guard, e evaluation, call *gate.Call) (string, error) {
 	parts := []any{
 		"powerbox guard attempt/v1", g.Name, e.Subject.Type, e.Subject.ID, e.Subject.Properties, e.Action.ID, e.Action.Properties,
 		e.Resource.Type, e.Resource.ID, e.Resource.Properties, call.Attempts[0].Operation().String(),
-		call.Tenant, call.Task, call.Context, call.Purpose, powerbox.Object(kept...),
+		call.Tenant, call.Task, call.Context, call.Record.Intent.Purpose, powerbox.Object(kept...),
 	}
 	raw, err := json.Marshal(parts)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
 // References resolves capabilities by the issuer's record: the second of the
@@ -22,9 +23,7 @@ func (r References) Resolve(ctx context.Context, call *gate.Call, p gate.Present
 		return gate.Held{}, err
 	}
 	if c.ID == "" || c.Agent != call.Target.ID || c.Holder != call.Caller.Holder || call.Caller.Holder == "" {
-		return gate.Held{}, &gate.Refusal{Reasons: []gate.Reason{{
-			Code: gate.CodeCapabilityUnknown, Link: -1, Message: "the caller holds no such capability of this agent",
-		}}}
+		return gate.Held{}, link.Unknown()
 	}
 	return gate.Held{
 		Capability: c.ID, OnRecord: c.ID, Root: c.Root, Principal: r.Issuer.Pseudonym(c.Agent, c.Principal), Holder: c.Holder,
@@ -162,7 +161,7 @@ func (v Veto) Veto(ctx context.Context, call *gate.Call, held gate.Held) string 
 	}
 	c, err := v.Issuer.OnRecord(ctx, held.OnRecord)
 	if err != nil {
-		return "whether the user's policy still allows it cannot be told now"
+		return link.VetoUntold
 	}
 	if operation, vetoed := v.Issuer.Vetoed(c, call.Attempts); vetoed {
 		return "the user's policy has changed and no longer allows " + operation
@@ -192,8 +191,8 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 		return gate.Held{}, err
 	}
 	if c.ID == "" || c.Agent != call.Target.ID {
-		return gate.Held{}, &gate.Refusal{Reasons: []gate.Reason{{
-			Code: gate.CodeCapabilityUnknown, Link: 0, Message: "the token's capability is not on record at this agent",
+		return gate.Held{}, &gate.Refusal{Reasons: []evidence.Reason{{
+			Code: gate.CodeCapabilityUnknown, Link: new(0), Message: "the token's capability is not on record at this agent",
 		}}}
 	}
 	held.Task, held.Tenant = c.Task, c.Tenant

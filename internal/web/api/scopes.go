@@ -6,6 +6,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
 	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
@@ -21,9 +22,7 @@ func (s ScopeRecords) Issued(ctx context.Context, target *gate.Target, hash stri
 	}
 	scopes, ok := c.Scopes()
 	if c.ID == "" || c.Agent != target.ID || !ok {
-		return gate.Issued{}, &gate.Refusal{Reasons: []gate.Reason{{
-			Code: gate.CodeCapabilityUnknown, Link: -1, Message: "the scope token was not issued by this agent",
-		}}}
+		return gate.Issued{}, link.NotIssued()
 	}
 	return gate.Issued{Scopes: scopes, Held: gate.Held{
 		Capability: c.ID, OnRecord: c.ID, Root: c.Root, Principal: s.Issuer.Pseudonym(c.Agent, c.Principal), Holder: c.Holder,

@@ -1,11 +1,14 @@
 package a2a
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/powerbox-project/powerbox"
 )
 
 // JSON-RPC error codes: those of JSON-RPC 2.0, of A2A 1.0 section 5.4, and the
@@ -105,6 +108,22 @@ type Denial struct {
 	Away        bool      // something that the gateway needs is away: 503, and UNAVAILABLE in gRPC
 }
 
+// HowToRequest is added to the sentence of a denial for want of a capability.
+const HowToRequest = "; request one with a2a/capabilities/request"
+
+// ReadDenial is the denial that an error of that code, message and metadata says, as far
+// as a caller is told of it.
+func ReadDenial(code int, message string, metadata map[string]string) Denial {
+	d := Denial{
+		Code: code, Reason: metadata["code"], Message: message, Fix: metadata["fix"], DecisionID: metadata["decision"],
+		ApprovalURL: metadata["approvalUrl"], Retryable: metadata["retryable"] == "true",
+	}
+	if json.Unmarshal([]byte(metadata["missing"]), &d.Missing) != nil {
+		d.Missing = nil // absent, or not ours
+	}
+	return d
+}
+
 // code returns the JSON-RPC error code.
 func (d Denial) code() int {
 	if d.Code == 0 {
@@ -119,7 +138,7 @@ func (d Denial) code() int {
 func (d Denial) Text() string {
 	var parts []string
 	if len(d.Missing) > 0 {
-		parts = append(parts, "Capability scope violation: {"+strings.Join(d.missing(), ", ")+"}")
+		parts = append(parts, powerbox.Violation(d.Missing))
 	}
 	switch {
 	case d.Message != "":
