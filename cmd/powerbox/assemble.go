@@ -179,7 +179,7 @@ func (i *instance) open(ctx context.Context, a assembly) error {
 	}
 	i.admin = &api.Admin{
 		Issuer: i.issuer, Store: i.store, Exporter: i.store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
-		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.now, Log: a.log, Can: w.can, Policies: i.otherPolicies(), Issuing: i.issuingKeys, Agents: i.agentStatuses, MaximumLifetime: i.config.Issuer.MaximumLifetime,
+		URL: i.config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.now, Log: a.log, Can: w.can, Policies: i.otherPolicies(), Issuing: i.issuingKeys, Agents: i.agentStatuses, MaximumLifetime: i.config.Issuer.MaximumLifetime, Patience: issuePatience(i.config.Limits.DependencyTime),
 		Reload: func(ctx context.Context, by string) (api.Reloaded, error) { return i.reloads.reload(ctx, by) },
 		Trust:  evidence.Trust{Batches: i.config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 	}
