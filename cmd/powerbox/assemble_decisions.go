@@ -25,7 +25,7 @@ func (i *instance) decisions(a assembly, w *wiring, g *gate.Gate) (*api.Decision
 		Gate: g, Agent: i.guarded, Origin: w.force.origin, Scope: w.force.scope,
 		Collections: map[string]string{}, Nowhere: trust.Issuer, Pseudonym: i.issuer.Pseudonym,
 		Redact: redaction(i.config.Evidence.Arguments), Now: a.now, Log: a.log, Keeper: i.keeper(), Recorded: i.recorded,
-		Approvals: i.guardAsks(),
+		Approvals: i.guardAsks(), Queue: i.queue,
 	}
 	items := map[[3]string]map[string]powerbox.Value{}
 	declared := map[[3]string]bool{} // attributes of a collection; of others policies cannot speak

@@ -65,7 +65,7 @@ func (i *instance) provide(ctx context.Context, a assembly, w *wiring, mux *http
 			Introspections: float64(conf.Introspections), Agent: conf.Executions, Host: conf.HostExecutions, User: conf.UserExecutions, Capability: ownLimits(conf),
 		},
 		BodyLimit: int64(i.config.Defaults.BodyLimit), MaxStream: conf.MaxStream, Introspector: introspector(conf.Introspection.Reveal()),
-		Done: ctx.Done(), Now: a.now, Log: a.log,
+		Done: ctx.Done(), Now: a.now, Log: a.log, Queue: i.queue,
 	})
 	for _, path := range agentapi.Paths() {
 		mux.Handle(path, api)
