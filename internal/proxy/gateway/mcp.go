@@ -255,7 +255,11 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 			r.Body = g.stream(r, x.decided)
 			return nil
 		}
-		r.Body = mcp.NewEvents(r.Body, maxAnswer, func(data []byte) ([]byte, bool, error) { return g.mcpEvent(r, x, data) })
+		r.Body = mcp.NewEvents(r.Body, maxAnswer, func(data []byte) ([]byte, bool, error) {
+			instead, pass, err := g.mcpEvent(r, x, data)
+			x.learned.unfit = err
+			return instead, pass, err
+		})
 		r.Body = g.receiptedStream(g.stream(r, x.decided))
 		return nil
 	}
