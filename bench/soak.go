@@ -64,7 +64,7 @@ func runSoak(ctx context.Context, dir string, length time.Duration, out io.Write
 	}
 	s.say("%s, %s, %d CPUs (%s), by `go run . -soak %s -write`. All callers call at once for %s, each on its own connection over mTLS, by reference. The agent is on a2a-go.\n\n"+
 		"One call in %d must be denied, and one in %d makes a task. Streams have %d events over %d ms, and the caller leaves one in %d before its end. "+
-		"No other call may fail.\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), processor(), length, length,
+		"No other call may fail, but those that the server turns away because its queue is full.\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), processor(), length, length,
 		everyDenied, everyTask, events+2, events*10, everyLeft)
 	for _, n := range soakCallers {
 		if err := s.drive(ctx, n, length, true); err != nil {
@@ -113,28 +113,28 @@ func (s *soak) drive(ctx context.Context, n int, length time.Duration, report bo
 	}
 	total := 0
 	if report {
-		s.say("| | callers | calls | denied | streams left | per second | p50 ms | p99 ms |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+		s.say("| | callers | calls | turned away | denied | streams left | per second | p50 ms | p99 ms |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	}
 	for k, kind := range kinds {
 		var latencies []float64
-		calls, denied, left := 0, 0, 0
+		calls, shed, denied, left := 0, 0, 0, 0
 		for i := k; i < n; i += len(kinds) {
 			c := callers[i]
 			err = errors.Join(append(c.wrong, err)...)
 			latencies = append(latencies, c.latencies...)
-			calls, denied, left = calls+len(c.records), denied+c.denied, left+c.left
+			calls, shed, denied, left = calls+len(c.records), shed+c.shed, denied+c.denied, left+c.left
 			for _, id := range c.records {
 				s.records[id] = true
 			}
 		}
 		total += calls
 		if report {
-			s.say("| %s | %d | %d | %d | %d | %.0f | %s | %s |", kind.name, (n-k+len(kinds)-1)/len(kinds), calls, denied, left,
+			s.say("| %s | %d | %d | %d | %d | %d | %.0f | %s | %s |", kind.name, (n-k+len(kinds)-1)/len(kinds), calls, shed, denied, left,
 				float64(calls)/length.Seconds(), number(quantile(latencies, 0.5)), number(quantile(latencies, 0.99)))
 		}
 	}
 	if report {
-		s.say("| all | %d | %d | | | %.0f | | |", n, total, float64(total)/length.Seconds())
+		s.say("| all | %d | %d | | | | %.0f | | |", n, total, float64(total)/length.Seconds())
 		s.say("\n%.0f us of CPU a call.\n", float64((after-before).Microseconds())/float64(total))
 	}
 	if err != nil {

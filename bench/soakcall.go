@@ -72,6 +72,7 @@ type soakCaller struct {
 	latencies []float64
 	denied    int
 	left      int // streams that were left before their end
+	shed      int // calls that the server turned away
 	wrong     []error
 }
 
@@ -81,6 +82,11 @@ func newSoakCaller(t *town, kind soakKind) *soakCaller {
 	transport.Protocols.SetHTTP2(kind.grpc)
 	return &soakCaller{town: t, kind: kind, client: &http.Client{Transport: transport, Timeout: time.Minute}}
 }
+
+// overloaded is the code of calls that the server turns away: a queue is bounded by time.
+const overloaded = "overloaded"
+
+var errShed = errors.New("the call was turned away")
 
 // The calls that are something else than the usual: one in so many.
 const (
@@ -104,7 +110,9 @@ func (c *soakCaller) run(ctx context.Context, until time.Time, capability, handl
 		}
 		began := time.Now()
 		err := c.call(ctx, soakParams(handle, with, note), denied, leave)
-		if err != nil {
+		if errors.Is(err, errShed) {
+			c.shed++
+		} else if err != nil {
 			c.wrong = append(c.wrong, fmt.Errorf("%s, call %d: %w", c.kind.name, n, err))
 		} else if !denied && !leave {
 			c.latencies = append(c.latencies, time.Since(began).Seconds()*1e3)
@@ -135,6 +143,9 @@ func (c *soakCaller) call(ctx context.Context, params string, denied, leave bool
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or is left on purpose
 	record := response.Header.Get("Powerbox-Decision")
+	if record == "" && response.Header.Get("Powerbox-Reason") == overloaded && response.Header.Get("Retry-After") != "" {
+		return errShed // it did nothing
+	}
 	if record == "" {
 		return fmt.Errorf("HTTP %s names no decision", response.Status)
 	}

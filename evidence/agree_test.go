@@ -28,6 +28,8 @@ type asked struct {
 	Bundle    *[]byte         `json:"bundle,omitempty"`
 	More      [][]byte        `json:"more,omitempty"`
 	Lacks     []string        `json:"lacks,omitempty"`
+	Witnesses []string        `json:"witnesses,omitempty"`
+	Quorum    int             `json:"quorum"`
 	Record    *string         `json:"record,omitempty"`
 	Proof     string          `json:"proof,omitempty"`
 	Receipt   *string         `json:"receipt,omitempty"`
@@ -43,13 +45,14 @@ type asked struct {
 
 // said is what verify.mjs says.
 type said struct {
-	Error    string  `json:"error"`
-	Text     string  `json:"text"`
-	Body     string  `json:"body"`
-	Hash     string  `json:"hash"`
-	Leaf     string  `json:"leaf"`
-	LeafHash string  `json:"leaf_hash"`
-	Report   *jsSays `json:"report"`
+	Error    string        `json:"error"`
+	Text     string        `json:"text"`
+	Body     string        `json:"body"`
+	Hash     string        `json:"hash"`
+	Leaf     string        `json:"leaf"`
+	LeafHash string        `json:"leaf_hash"`
+	Report   *jsSays       `json:"report"`
+	Cosigned []Cosignature `json:"cosigned"`
 }
 
 type jsSays struct {
@@ -140,6 +143,7 @@ func bothSay(t *testing.T, cases []toBoth) []Report {
 		for _, signed := range one.seen {
 			question.Seen = append(question.Seen, string(signed))
 		}
+		question.Witnesses, question.Quorum = pinnedIn(one.trust)
 		for _, list := range one.trust.Recorders {
 			text, err := canonicalValue(list)
 			must(t, err)
@@ -154,6 +158,14 @@ func bothSay(t *testing.T, cases []toBoth) []Report {
 		same(t, cases[i], reports[i], answer)
 	}
 	return reports
+}
+
+// pinnedIn is the quorum of a trust, as verify.mjs takes it.
+func pinnedIn(trust Trust) (witnesses []string, number int) {
+	for _, key := range trust.Quorum.Witnesses {
+		witnesses = append(witnesses, key.String())
+	}
+	return witnesses, trust.Quorum.Number
 }
 
 // forGo returns what a case is verified under, and its bundles, to be read as often

@@ -189,3 +189,97 @@ func TestATK44_ABundleIsHeldAgainstTheQuorum(t *testing.T) {
 	_, err = VerifyRecord(l.records[1], l.proof(1), trust)
 	wantError(t, err, "cannot be had")
 }
+
+// Both verifiers hold bundles, records and receipts against the pinned witnesses, and read
+// the same cosignatures.
+func TestATK44_BothVerifiersHoldTheQuorum(t *testing.T) {
+	one, two, three := newTestCosigner(t, "one", 11), newTestCosigner(t, "two", 12), newTestCosigner(t, "three", 13)
+	l := newTestLog(t).fill(4, 1, 2)
+	stranger := newTestCosigner(t, "one", 14)                      // the name of a pinned witness with another key
+	forged := two.Cosign(Checkpoint{Origin: testOrigin}, testTime) // of another checkpoint
+	ancient := one.Cosign(l.checkpoint(), testTime.AddDate(-1, 0, 0))
+	pinned := []WitnessKey{one.Key(), two.Key()}
+	for name, test := range map[string]struct {
+		signed []byte
+		quorum Quorum
+		want   string // kinds of problems of a bundle
+	}{
+		"both":               {l.cosigned(one, two), Quorum{pinned, 2}, "[]"},
+		"one of one":         {l.cosigned(one), Quorum{pinned, 1}, "[]"},
+		"one of two":         {l.cosigned(one), Quorum{pinned, 2}, "[not_witnessed@7]"},
+		"none":               {l.signed(), Quorum{pinned, 2}, "[not_witnessed@7]"},
+		"none is demanded":   {l.cosigned(two), Quorum{pinned, 0}, "[]"},
+		"a third":            {l.cosigned(one, two, three), Quorum{pinned, 2}, "[]"},
+		"a stranger's":       {l.cosigned(one, stranger), Quorum{pinned, 2}, "[not_witnessed@7]"},
+		"another's":          {append(l.cosigned(one), forged...), Quorum{pinned, 1}, "[bad_signature@7]"},
+		"one that said more": {append(l.cosigned(one), ancient...), Quorum{pinned, 2}, "[not_witnessed@7]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trust := l.trust()
+			trust.Quorum = test.quorum
+			export := l.export()
+			export.Checkpoint = test.signed
+			var out strings.Builder
+			must(t, WriteBundle(&out, export))
+			report := bothSay(t, []toBoth{{name: name, trust: trust, bundle: []byte(out.String())}})[0]
+			if found := fmt.Sprint(kinds(report)); found != test.want {
+				t.Errorf("ATK-44 a bundle: %s, want %s: %v", found, test.want, report.Problems)
+			}
+			sealed, err := ParseSealed(l.records[1])
+			must(t, err)
+			proof, err := ProveInclusion(1, l.hashes, test.signed)
+			must(t, err)
+			receipt, err := NewReceipt(sealed, proof)
+			must(t, err)
+			questions := []asked{{Record: new(string(l.records[1])), Proof: proof.String()}, {Receipt: new(string(receipt))}}
+			for i := range questions {
+				questions[i].Trust = textOf(t, trust)
+				questions[i].Witnesses, questions[i].Quorum = pinnedIn(trust)
+			}
+			answers := inNode(t, questions)
+			_, recordErr := VerifyRecord(l.records[1], []byte(proof.String()), trust)
+			read, err := ParseReceipt(receipt)
+			must(t, err)
+			_, receiptErr := read.Verify(trust)
+			for i, err := range []error{recordErr, receiptErr} {
+				if good := test.want == "[]"; (err == nil) != good || (answers[i].Error == "") != good {
+					t.Errorf("ATK-44 question %d: Go says %v, verify.mjs %q", i, err, answers[i].Error)
+				}
+			}
+			if cosigned, _ := trust.Quorum.Check(test.signed); receiptErr == nil && fmt.Sprint(answers[1].Cosigned) != fmt.Sprint(cosigned) {
+				t.Errorf("ATK-44 verify.mjs reads the cosignatures %v, Go %v", answers[1].Cosigned, cosigned)
+			}
+		})
+	}
+}
+
+// Neither verifier takes a quorum that one witness could fill twice, or keys of logs.
+func TestATK44_BothVerifiersRefuseAQuorumThatCountsTwice(t *testing.T) {
+	one, alias := newTestCosigner(t, "one", 11), newTestCosigner(t, "alias", 11)
+	l, receipt, _ := receipted(t)
+	for name, test := range map[string]asked{
+		"twice":           {Witnesses: []string{one.Key().String(), one.Key().String()}, Quorum: 2},
+		"under two names": {Witnesses: []string{one.Key().String(), alias.Key().String()}, Quorum: 1},
+		"more than there": {Witnesses: []string{one.Key().String()}, Quorum: 2},
+		"negative":        {Witnesses: []string{one.Key().String()}, Quorum: -1},
+		"a log's key":     {Witnesses: []string{l.vkey}, Quorum: 1},
+		"another hash":    {Witnesses: []string{strings.Replace(one.Key().String(), "one+", "two+", 1)}, Quorum: 1},
+		"no key":          {Witnesses: []string{"one"}, Quorum: 1},
+	} {
+		test.Trust, test.Receipt = textOf(t, l.trust()), new(string(receipt))
+		trust := l.trust()
+		trust.Quorum.Number = test.Quorum
+		var err error
+		for _, text := range test.Witnesses {
+			key, wrong := ParseWitnessKey(text)
+			err = errors.Join(err, wrong)
+			trust.Quorum.Witnesses = append(trust.Quorum.Witnesses, key)
+		}
+		if err = errors.Join(err, trust.Quorum.Usable()); err == nil {
+			t.Errorf("ATK-44 %s: Go takes it", name)
+		}
+		if answer := inNode(t, []asked{test})[0]; !strings.Contains(answer.Error, "witness") || strings.Contains(answer.Error, "cosigned") {
+			t.Errorf("ATK-44 %s: verify.mjs says %+v", name, answer)
+		}
+	}
+}

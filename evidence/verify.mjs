@@ -1,8 +1,8 @@
 // Verifies an evidence bundle of Powerbox with nothing but pinned keys: no server, no package, no Go. It is the second
 // implementation of what "powerbox evidence verify" does, runs in Node 20 or newer and in a browser, and needs WebCrypto alone.
 //
-//   node verify.mjs BUNDLE... --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--output json]
-//   node verify.mjs [RECORD] --receipt RECEIPT --trust TRUST [--output json]
+//   node verify.mjs BUNDLE... --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--witness KEY]... [--quorum N] [--output json]
+//   node verify.mjs [RECORD] --receipt RECEIPT --trust TRUST [--witness KEY]... [--quorum N] [--output json]
 //
 // It exits with 0 where all is well, 4 where something is wrong, 5 where this platform lacks an algorithm (which says nothing of
 // the bundle), 2 on a wrong use and 1 on any other error. In a page:
@@ -422,7 +422,7 @@ export async function parseTrust(data, options = {}) {
   const bytes = isText(data) ? utf8(data) : data;
   const file = new Reader(canonical(bytes, maxLine)).whole();
   if (!trusted(file)) throw new Error('trust file: a member is misspelt, missing or of another kind');
-  const trust = { log: [], keys: new Map(), batches: file.has('batches'), subtle };
+  const trust = { log: [], keys: new Map(), batches: file.has('batches'), quorum: { witnesses: [], number: 0 }, subtle };
   for (const text of file.get('checkpoint_keys')) trust.log.push(await logKey(text, subtle));
   for (const members of file.get('record_keys')) await pin(trust, Object.fromEntries(members));
   if (!trust.log.length || !trust.keys.size) throw new Error('nothing is pinned: at least one checkpoint key and one record key are needed');
@@ -479,7 +479,7 @@ export async function openCheckpoint(signed, trust) {
   if (split < 0 || !signed.endsWith('\n') || split + 2 === signed.length || /[\u0000-\u0009\u000b-\u001f]/.test(signed)) throw malformed('malformed note');
   const text = signed.slice(0, split + 1);
   const lines = signed.slice(split + 2, -1).split('\n');
-  const { names, strangers, repeated, lacking, stray } = await signers(text, lines, trust);
+  const { names, strangers, repeated, lacking, stray } = await signers(text, lines, trust.log);
   if (!names.size) throw new Wrong('unknown_key', `checkpoint: note has no verifiable signatures, but ${strangers} of keys that are not pinned`);
   if (repeated) throw malformed('a signature line is there twice');
   if (stray) throw malformed(`signature of ${quote(stray)} is not strict base64`);
@@ -488,13 +488,14 @@ export async function openCheckpoint(signed, trust) {
   return { ...checkpoint, lacking };
 }
 
-async function signers(text, lines, trust) {
+// signers finds which keys have signed a note. lines are the first line of each.
+async function signers(text, lines, keys) {
   const seen = new Set();
-  const found = { names: new Set(), strangers: 0, repeated: false, lacking: false, stray: '' };
+  const found = { names: new Set(), lines: [], strangers: 0, repeated: false, lacking: false, stray: '' };
   for (const [index, each] of lines.entries()) {
     const line = signatureLine(each);
     if (index === 100) throw malformed('malformed note');
-    const known = trust.log.filter((k) => k.name === line.name && k.id === line.id);
+    const known = keys.filter((k) => k.name === line.name && k.id === line.id);
     if (known.length > 1) throw malformed(`two keys ${line.name}+${line.id} are pinned`);
     if (unbase64(line.text) === null) found.stray ||= line.name;
     const mark = known.length ? `${line.name}+${line.id}` : each;
@@ -511,8 +512,62 @@ async function signers(text, lines, trust) {
     if (holds === false) throw new Wrong('bad_signature', `checkpoint: invalid signature for key ${line.name}+${line.id}`);
     found.lacking ||= holds === undefined;
     found.names.add(line.name);
+    found.lines.push(line);
   }
   return found;
+}
+
+// pinWitnesses makes a trust demand cosignatures (C2SP tlog-cosignature) of so many of these witnesses, whose keys are those of
+// "powerbox witness key". A witness counts once.
+export async function pinWitnesses(trust, keys, number = keys.length) {
+  const witnesses = await Promise.all(keys.map((text) => witnessKey(text, trust.subtle)));
+  const once = (member) => new Set(witnesses.map((w) => w[member])).size === witnesses.length;
+  if (!once('name') || !once('public')) throw new Error('a witness is pinned twice, by its name or by its key; it counts once');
+  if (!Number.isInteger(number) || number < 0 || number > keys.length) throw new Error(`a quorum of ${number} cannot be had from ${many(keys.length, 'witness')}`);
+  trust.quorum = { witnesses, number };
+  return trust;
+}
+
+// witnessKey reads the key of a witness: a vkey of signature type 4.
+async function witnessKey(text, subtle) {
+  const [, name, hash, encoded] = /^([^+]*)\+([0-9a-f]{8})\+(.*)$/s.exec(text ?? '') ?? [];
+  const bytes = unbase64(encoded ?? '!');
+  if (bytes?.length !== 33 || bytes[0] !== 4 || !validName(name)) throw new Error(`${quote(text)} is not the key of a witness`);
+  const id = hexOf((await sha256(utf8(`${name}\n`), bytes)).slice(0, 4));
+  if (id !== hash) throw new Error(`key ${quote(text)} of a witness does not have its own hash`);
+  const ed25519 = await checker('Ed25519', bytes.slice(1), subtle);
+  const holds = async (message, signature) => {
+    if (signature.length !== 72 || signature[0] > 127) return false; // a time, and a signature over it and the checkpoint
+    return ed25519(concat(utf8(`cosignature/v1\ntime ${timeOf(signature)}\n`), message), signature.slice(8));
+  };
+  return { name, id, public: encoded, holds };
+}
+
+// timeOf is the time of a cosignature in seconds since 1970.
+const timeOf = (signature) => new DataView(signature.buffer, signature.byteOffset, 8).getBigUint64(0);
+
+// cosigners returns who of the pinned witnesses has cosigned a checkpoint that openCheckpoint has opened, and what is wrong where
+// they are too few. It throws a Wrong where one of them cannot have made its cosignature.
+async function cosigners(signed, trust) {
+  const { witnesses, number } = trust.quorum;
+  if (!witnesses.length) return { cosigned: [], lacking: false };
+  const split = signed.lastIndexOf('\n\n');
+  const { lines, lacking } = await signers(signed.slice(0, split + 1), signed.slice(split + 2, -1).split('\n'), witnesses);
+  const cosigned = lines.map(({ name, signature }) => ({ witness: name, time: dateOf(timeOf(signature)) }));
+  if (lines.length >= number) return { cosigned, lacking };
+  return { cosigned, lacking, few: new Wrong('not_witnessed', `${lines.length} of the ${witnesses.length} pinned witnesses have cosigned the checkpoint, ${number} are needed`) };
+}
+
+async function demandCosigned(signed, trust) {
+  const found = await cosigners(signed, trust);
+  if (found.few) throw found.few;
+  return found;
+}
+
+// dateOf writes a time as Go does. Dates of JavaScript have no seconds beyond the year 275760.
+function dateOf(seconds) {
+  const date = new Date(Number(seconds) * 1000);
+  return Number.isNaN(date.getTime()) ? `${seconds} seconds since 1970` : date.toISOString().replace('.000Z', 'Z');
 }
 
 function readCheckpoint(text) {
@@ -670,7 +725,8 @@ export async function verifyRecord(stored, proof, trust) {
   const checkpoint = await openCheckpoint(signed, trust);
   const root = index < 0n || index >= checkpoint.size ? null : await climb(hashes, 0n, checkpoint.size, index, r.leaf);
   if (!root || base64(root) !== checkpoint.root) throw new Error(`proof does not hold: entry ${index} of ${checkpoint.origin}`);
-  return wrong === undefined || checkpoint.lacking ? 'unverifiable' : 'ok';
+  const { lacking } = await demandCosigned(signed, trust);
+  return wrong === undefined || checkpoint.lacking || lacking ? 'unverifiable' : 'ok';
 }
 
 function readProof(text) {
@@ -698,13 +754,14 @@ export async function verifyReceipt(given, trust, stored) {
   const checkpoint = await openCheckpoint(signed, trust);
   const root = index < 0n || index >= checkpoint.size ? null : await climb(hashes, 0n, checkpoint.size, index, await leafHash(leaf));
   if (!root || base64(root) !== checkpoint.root) throw new Error(`receipt does not hold: entry ${index} of ${checkpoint.origin}`);
+  const { cosigned, lacking } = await demandCosigned(signed, trust);
   if (stored !== undefined) {
     const r = await readRecord(isText(stored) ? utf8(stored) : stored);
     if (r.real !== r.hash || base64(r.bare) !== value.get('leaf')) throw new Error('the receipt is of another record, or of one with another signature');
   }
   const at = leafForm.length;
   const sequence = Number(new DataView(leaf.buffer, leaf.byteOffset + at + 16, 8).getBigUint64(0));
-  return { verdict: checkpoint.lacking ? 'unverifiable' : 'ok', origin: checkpoint.origin, chain_id: hexOf(leaf.slice(at, at + 16)), sequence, record_hash: hexOf(leaf.slice(-64, -32)), index: Number(index), size: Number(checkpoint.size) };
+  return { verdict: checkpoint.lacking || lacking ? 'unverifiable' : 'ok', origin: checkpoint.origin, chain_id: hexOf(leaf.slice(at, at + 16)), sequence, record_hash: hexOf(leaf.slice(-64, -32)), index: Number(index), size: Number(checkpoint.size), cosigned };
 }
 
 // --- Bundles ---
@@ -999,6 +1056,11 @@ class Verifier {
     try {
       part.checkpoint = await openCheckpoint(value.get('checkpoint'), this.trust);
       if (part.checkpoint.lacking) this.report.unverifiable++;
+      this.report.cosigned = undefined; // those of the last bundle count
+      const { cosigned, lacking, few } = await cosigners(value.get('checkpoint'), this.trust);
+      if (cosigned.length) this.report.cosigned = cosigned;
+      if (lacking) this.report.unverifiable++;
+      if (few) throw few;
     } catch (wrong) {
       if (!wrong.kind) throw wrong;
       this.problem(wrong.kind, null, wrong.message);
@@ -1283,6 +1345,7 @@ function text(report) {
   if (report.covered) out.push(`  ${many(report.covered, 'record')} covered by the signature of a later one of their chain, the others by one of their own`);
   const { committed, opened, erased } = report.bodies;
   if (committed) out.push(`  ${committed === 1 ? '1 body' : `${committed} bodies`} beside the records: ${opened} opened, ${erased} erased, ${committed - opened - erased} not in this bundle`);
+  out.push(...cosignedBy(report));
   if (report.unverifiable) out.push(`  ${many(report.unverifiable, 'signature')} of an algorithm that this platform lacks: nothing is known of them`);
   if (report.from) out.push(`  from entry ${report.from.size} of the log on: what is before it is not here`);
   for (const recorder of report.silent_recorders ?? []) out.push(`  recorder ${quote(recorder)} is open and has no record here`);
@@ -1290,25 +1353,27 @@ function text(report) {
   return [...out, ...report.problems.map((p) => `  ${p.bundle ? `bundle ${p.bundle}, ` : ''}line ${p.line}: ${p.kind}: ${p.message}`)].join('\n');
 }
 
+const cosignedBy = ({ cosigned = [] }) => cosigned.map((c) => `  cosigned by ${c.witness} at ${c.time}`);
+
 function readArguments(given) {
-  const found = { bundles: [], trust: '', receipt: '', seen: [], recorders: [], output: 'text' };
+  const found = { bundles: [], trust: '', receipt: '', seen: [], recorders: [], witness: [], quorum: '', output: 'text' };
   for (let i = 0; i < given.length; i++) {
     const [flag, value = given[i + 1]] = given[i].startsWith('--') ? given[i].split(/=(.*)/s, 2) : [''];
     if (flag === '') found.bundles.push(given[i]);
-    else if (flag === '--seen' || flag === '--recorders') found[flag.slice(2)].push(value);
-    else if (flag === '--trust' || flag === '--output' || flag === '--receipt') found[flag.slice(2)] = value;
+    else if (flag === '--seen' || flag === '--recorders' || flag === '--witness') found[flag.slice(2)].push(value);
+    else if (flag === '--trust' || flag === '--output' || flag === '--receipt' || flag === '--quorum') found[flag.slice(2)] = value;
     else return null;
     if (flag !== '' && !given[i].includes('=')) i++;
   }
   const all = found.receipt ? found.bundles.length < 2 && !found.seen.length && !found.recorders.length : found.bundles.length;
-  return all && found.trust && ['text', 'json'].includes(found.output) && ![...found.seen, ...found.recorders].includes(undefined) ? found : null;
+  return all && found.trust && ['text', 'json'].includes(found.output) && ![...found.seen, ...found.recorders, ...found.witness].includes(undefined) && /^\d{0,3}$/.test(found.quorum) ? found : null;
 }
 
 async function main(given) {
   const { createReadStream, promises } = await import('node:fs');
   const read = readArguments(given);
   if (!read) {
-    console.error('usage: node verify.mjs BUNDLE... --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--output json]\n       node verify.mjs [RECORD] --receipt RECEIPT --trust TRUST [--output json]');
+    console.error('usage: node verify.mjs BUNDLE... --trust TRUST [--seen CHECKPOINT]... [--recorders LIST]... [--witness KEY]... [--quorum N] [--output json]\n       node verify.mjs [RECORD] --receipt RECEIPT --trust TRUST [--witness KEY]... [--quorum N] [--output json]');
     return 2;
   }
   const files = await Promise.all([read.trust, ...read.seen, ...read.recorders].map((name) => promises.readFile(name)));
@@ -1322,6 +1387,12 @@ async function main(given) {
   } catch (wrong) {
     console.error(`verify.mjs: what is trusted is not usable: ${wrong.message}`);
     return 4;
+  }
+  try {
+    await pinWitnesses(trust, read.witness, Number(read.quorum) || read.witness.length);
+  } catch (wrong) {
+    console.error(`verify.mjs: ${wrong.message}`);
+    return 2;
   }
   if (read.receipt) return receiptOf(read, trust, promises.readFile);
   // A file is opened when it is its turn: before that nobody would hear that it is not there.
@@ -1347,7 +1418,8 @@ async function receiptOf(read, trust, readFile) {
     return 4;
   }
   const { verdict, record_hash, index, size, origin } = found;
-  console.log(read.output === 'json' ? JSON.stringify(found, null, 2) : `${verdict}: record ${record_hash} is entry ${index} of the ${size} of ${origin}`);
+  const lines = [`${verdict}: record ${record_hash} is entry ${index} of the ${size} of ${origin}`, ...cosignedBy(found)];
+  console.log(read.output === 'json' ? JSON.stringify(found, null, 2) : lines.join('\n'));
   return verdict === 'ok' ? 0 : 5;
 }
 

@@ -403,25 +403,32 @@ func (g *Gate) Recheck(v Verdict) (evidence.Reason, bool) {
 // caller of the call must not get the answer (ATK-75). There is none in Observe and in what
 // [Degraded] admits, where the operator chose so.
 func (g *Gate) Outcome(ctx context.Context, v Verdict, status evidence.OutcomeStatus, detail []byte) error {
+	_, err := g.Conclude(ctx, v, status, detail)
+	return err
+}
+
+// Conclude is [Gate.Outcome], and returns the id of the record of the outcome: "" where
+// there is none.
+func (g *Gate) Conclude(ctx context.Context, v Verdict, status evidence.OutcomeStatus, detail []byte) (record string, err error) {
 	if v.Record.OutcomeStatus != evidence.Pending {
-		return nil
+		return "", nil
 	}
 	id, err := g.NewID()
 	if err != nil {
-		return err
+		return "", err
 	}
 	r, err := evidence.Outcome(v.Record, id, g.Now(), status, detail)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if _, err = g.Recorder.Record(ctx, r); err != nil {
 		if v.gap || v.call != nil && g.goesOn(v.call, &v, err, r.Time) {
 			g.logUnrecorded(ctx, v.call, r, err)
-			return nil
+			return "", nil
 		}
-		return err
+		return "", err
 	}
-	return g.settleBudgets(ctx, v, status == evidence.Failed && unmade(detail))
+	return id, g.settleBudgets(ctx, v, status == evidence.Failed && unmade(detail))
 }
 
 // unmade reports whether an outcome says that the call was never made.

@@ -1,6 +1,7 @@
 // Says what verify.mjs finds. Each line of the input is one case:
 //
-//   {"trust": JSON text, "seen": [signed checkpoint], "recorders": [JSON text], "bundle": base64, "more": [base64], "lacks": [algorithm]}
+//   {"trust": JSON text, "seen": [signed checkpoint], "recorders": [JSON text], "bundle": base64, "more": [base64], "lacks": [algorithm],
+//    "witnesses": [key], "quorum": number}
 //   {"trust": JSON text, "record": text, "proof": text}
 //   {"trust": JSON text, "receipt": text, "record": text}, with a record or without
 //   {"canonical": text}
@@ -11,7 +12,7 @@
 // Each line of the output is its answer.
 
 import { createInterface } from 'node:readline';
-import { canonical, checker, openCheckpoint, parseRecorders, parseTrust, readRecord, treeRoot, verify, verifyReceipt, verifyRecord, verifySeries } from '../verify.mjs';
+import { canonical, checker, openCheckpoint, parseRecorders, parseTrust, pinWitnesses, readRecord, treeRoot, verify, verifyReceipt, verifyRecord, verifySeries } from '../verify.mjs';
 
 // without is a WebCrypto that lacks algorithms.
 const without = (names) => ({
@@ -40,9 +41,10 @@ async function answer(asked) {
     return { text: String(await holds(message, Buffer.from(asked.signature ?? '', 'hex'))) };
   }
   const trust = await parseTrust(asked.trust, asked.lacks && { subtle: without(asked.lacks) });
+  if (asked.witnesses) await pinWitnesses(trust, asked.witnesses, asked.quorum);
   if (asked.receipt !== undefined) {
-    const { verdict, chain_id, record_hash, sequence } = await verifyReceipt(asked.receipt, trust, asked.record);
-    return { text: `${verdict} ${chain_id} ${record_hash} ${sequence}` };
+    const { verdict, chain_id, record_hash, sequence, cosigned } = await verifyReceipt(asked.receipt, trust, asked.record);
+    return { text: `${verdict} ${chain_id} ${record_hash} ${sequence}`, cosigned };
   }
   if (asked.record !== undefined) return { text: await verifyRecord(asked.record, asked.proof, trust) };
   const seen = [];

@@ -25,7 +25,7 @@ func (i *Instance) decisions(a Assembly, w *Wiring, g *gate.Gate) (*api.Decision
 		Gate: g, Agent: i.guarded, Origin: w.Force.Origin, Scope: w.Force.Scope,
 		Collections: map[string]string{}, Nowhere: trust.Issuer, Pseudonym: i.Issuer.Pseudonym,
 		Redact: Redaction(i.Config.Evidence.Arguments), Now: a.Now, Log: a.Log, Keeper: i.keeper(), Recorded: i.recorded,
-		Approvals: i.guardAsks(),
+		Approvals: i.guardAsks(), Queue: i.queue,
 	}
 	items := map[[3]string]map[string]powerbox.Value{}
 	declared := map[[3]string]bool{} // attributes of a collection; of others policies cannot speak

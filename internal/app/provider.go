@@ -65,7 +65,7 @@ func (i *Instance) provide(ctx context.Context, a Assembly, w *Wiring, mux *http
 			Introspections: float64(conf.Introspections), Agent: conf.Executions, Host: conf.HostExecutions, User: conf.UserExecutions, Capability: ownLimits(conf),
 		},
 		BodyLimit: int64(i.Config.Defaults.BodyLimit), MaxStream: conf.MaxStream, Introspector: introspector(conf.Introspection.Reveal()),
-		Done: ctx.Done(), Now: a.Now, Log: a.Log,
+		Done: ctx.Done(), Now: a.Now, Log: a.Log, Queue: i.queue,
 	})
 	for _, path := range agentapi.Paths() {
 		mux.Handle(path, api)

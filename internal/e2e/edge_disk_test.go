@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"syscall"
@@ -154,4 +156,62 @@ func TestATK86_ASpoolThatHangs(t *testing.T) {
 	d.release()
 	w.corrected("a call", late)
 	allowed(t, alice.byID(held, body))
+}
+
+// A change by an operator has a deadline, too, and can be repeated.
+func TestATK86_AnOperatorOnADiskThatHangs(t *testing.T) {
+	aboutTheFile(t)
+	w := start(t, options{extra: aSecond})
+	d := w.onDisk()
+	alice, body := w.caller(aliceToken), searchBody(wire{})
+	held := alice.reports()
+	allowed(t, alice.byID(held, body))
+	changes := []struct {
+		method, path string
+		body         any
+	}{
+		{http.MethodPut, "/v1/agents/documents/mode", map[string]any{"mode": "require"}},
+		{http.MethodPost, "/v1/revocations", map[string]any{"target": held.ID}},
+		{http.MethodPost, "/v1/freezes", map[string]any{"target": "agent:documents", "reason": "incident"}},
+	}
+	d.hold()
+	defer d.release()
+	for _, c := range changes {
+		r, said := w.operates(c.method, c.path, c.body)
+		if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" || !strings.Contains(said, "may still take effect") {
+			t.Errorf("ATK-86 %s on a disk that hangs: %s %v %s", c.path, r.Status, r.Header, said)
+		}
+	}
+	d.release()
+	freeze := changes[len(changes)-1]
+	if r, said := w.operates(freeze.method, freeze.path, freeze.body); r.StatusCode != http.StatusOK {
+		t.Errorf("ATK-86 the freeze again: %v %s", r.Status, said)
+	}
+	if a := alice.byID(held, body); a.reason() != "frozen" {
+		t.Errorf("ATK-86 the freeze is not in force: %s", a.Raw)
+	}
+}
+
+// operates calls the operator's interface and returns the answer as it is.
+func (w *town) operates(method, path string, body any) (*http.Response, string) {
+	w.t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, bytes.NewReader(data))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+w.operatorToken())
+	r, err := w.client.Do(req)
+	if err != nil {
+		w.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer r.Body.Close()
+	said, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r, string(said)
 }

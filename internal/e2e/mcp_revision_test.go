@@ -196,10 +196,16 @@ func TestGATE9_ResultsThatAsk(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			raw, _ := io.ReadAll(answered.Body) // a stream that is cut off ends without an end
+			raw, err := io.ReadAll(answered.Body)
+			if err != nil {
+				t.Errorf("GATE-9 %s as %s: %v", name, kind, err)
+			}
 			_ = answered.Body.Close()
 			if passed := strings.Contains(string(raw), "STEAL"); passed != c.passes {
 				t.Errorf("GATE-9 %s as %s: %d %s", name, kind, answered.StatusCode, raw)
+			}
+			if !c.passes && !strings.Contains(string(raw), `"error"`) {
+				t.Errorf("GATE-9 %s as %s is refused without a word: %d %q", name, kind, answered.StatusCode, raw)
 			}
 		}
 	}

@@ -13,21 +13,26 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
-// receiptIn cuts the receipt out of an answer, or of the events of a stream, and returns
-// what is left.
+// receiptIn cuts the receipt of the decision out of an answer, or of the events of a stream,
+// and returns what is left.
 func receiptIn(t *testing.T, raw string) (receipt, rest string) {
 	t.Helper()
-	name := `"` + a2a.MemberReceipt + `":`
+	return memberIn(t, raw, a2a.MemberReceipt)
+}
+
+func memberIn(t *testing.T, raw, member string) (value, rest string) {
+	t.Helper()
+	name := `"` + member + `":`
 	at := strings.Index(raw, name)
 	if at < 0 {
 		return "", raw
 	}
 	decoder := json.NewDecoder(strings.NewReader(raw[at+len(name):]))
-	var value json.RawMessage
-	if err := decoder.Decode(&value); err != nil {
+	var found json.RawMessage
+	if err := decoder.Decode(&found); err != nil {
 		t.Fatalf("%v in %s", err, raw)
 	}
-	return string(value), raw[:at] + raw[at+len(name)+int(decoder.InputOffset()):]
+	return string(found), raw[:at] + raw[at+len(name)+int(decoder.InputOffset()):]
 }
 
 // TestEXT26_ReceiptsInAnswers: a caller that asks for it gets the receipt of its call in
@@ -87,6 +92,26 @@ func tryReceipt(t *testing.T, on wire, kind string) {
 		t.Errorf("EXT-26 it is not in the last event: %s", a.Raw)
 	}
 	w.receiptHolds(receipt, a.Header.Get("Powerbox-Decision"))
+
+	a = call("outcome")
+	outcome, rest := memberIn(t, string(a.Raw), a2a.MemberOutcomeReceipt)
+	receipt, rest = receiptIn(t, rest)
+	if rest = strings.NewReplacer(`"`+metadata+`":{,,`, `"`+metadata+`":{`).Replace(rest); rest != said || receipt == "" || outcome == "" {
+		t.Fatalf("EXT-26 %s: beside the receipts %q and %q there is\n%s, want\n%s", a.Header, receipt, outcome, rest, said)
+	}
+	w.receiptHolds(receipt, a.Header.Get("Powerbox-Decision"))
+	w.receiptHolds(outcome, w.outcomeOf(a.Header.Get("Powerbox-Decision")))
+}
+
+// outcomeOf is the id of the record of the outcome of a call, which was durable before the
+// answer.
+func (w *town) outcomeOf(decision string) string {
+	w.t.Helper()
+	all := w.outcomes(decision)
+	if len(all) != 1 || all[0].Status != "ACHIEVED" {
+		w.t.Fatalf("EXT-26 the outcomes of %s are %+v", decision, all)
+	}
+	return all[0].ID
 }
 
 // receiptHolds has both verifiers look at a receipt, with the record of a decision and with

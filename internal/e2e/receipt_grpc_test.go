@@ -9,12 +9,18 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
 // receiptBehind is the receipt in the metadata that a call of gRPC ended with, "" for none.
 func receiptBehind(t *testing.T, a answer) string {
 	t.Helper()
-	text := a.Trailer.Get("Powerbox-Receipt-Bin")
+	return binaryBehind(t, a, "Powerbox-Receipt-Bin")
+}
+
+func binaryBehind(t *testing.T, a answer, name string) string {
+	t.Helper()
+	text := a.Trailer.Get(name)
 	receipt, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
 	if err != nil {
 		t.Fatalf("%v in %q", err, text)
@@ -52,6 +58,9 @@ func TestEXT26_ReceiptsOverGRPC(t *testing.T) {
 					t.Fatalf("EXT-26 %s: %v %v %s", method, a.Header, a.Trailer, a.Raw)
 				}
 				w.receiptHolds(receiptBehind(t, a), a.Header.Get("Powerbox-Decision"))
+				a = alice.asksFor(c, method, "outcome")
+				w.receiptHolds(receiptBehind(t, a), a.Header.Get("Powerbox-Decision"))
+				w.receiptHolds(binaryBehind(t, a, "Powerbox-Outcome-Receipt-Bin"), w.outcomeOf(a.Header.Get("Powerbox-Decision")))
 			}
 			body := data("delete_document", map[string]any{})
 			h := alice.proof("documents", body, proven{chain: []string{c.Token}, operation: opDelete, arguments: map[string]any{}})
@@ -76,15 +85,17 @@ func TestEXT26_ReceiptsAtARemoteGateway(t *testing.T) {
 				methods = methods[:1]
 			}
 			for _, method := range methods {
-				a := alice.asksFor(c, method, "metadata")
+				a := alice.asksFor(c, method, "outcome")
 				receipt, _ := receiptIn(t, string(a.Raw))
+				outcome, _ := memberIn(t, string(a.Raw), a2a.MemberOutcomeReceipt)
 				if on.binding == overGRPC {
-					receipt = receiptBehind(t, a)
+					receipt, outcome = receiptBehind(t, a), binaryBehind(t, a, "Powerbox-Outcome-Receipt-Bin")
 				}
-				if a.Error != nil || receipt == "" {
+				if a.Error != nil || receipt == "" || outcome == "" {
 					t.Fatalf("EXT-26 %s: %v %v %s", method, a.Header, a.Trailer, a.Raw)
 				}
 				w.receiptHolds(receipt, a.Header.Get("Powerbox-Decision"))
+				w.receiptHolds(outcome, w.outcomeOf(a.Header.Get("Powerbox-Decision")))
 			}
 		})
 	}

@@ -72,6 +72,8 @@ type Call struct {
 	// Received are the arguments as they came, byte for byte; nil where none did. The
 	// record has their digest.
 	Received []byte
+	// Decided is called when the decision is on record, or there is none; nil for nobody.
+	Decided func()
 }
 
 // Execute executes a capability (section 5.11): the gate decides and records the call,
@@ -90,6 +92,9 @@ func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed
 		arguments = powerbox.Object()
 	}
 	v, err := p.check(ctx, s, c, arguments, asked.Received)
+	if asked.Decided != nil {
+		asked.Decided() // a slow service takes no place of other calls
+	}
 	if err != nil {
 		return Executed{}, err
 	}

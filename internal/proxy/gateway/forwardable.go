@@ -360,12 +360,12 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 			return err
 		}
 	}
-	if good {
-		body = g.receipted(x.decided, h, body)
-	}
 	done, err := g.finish(x, became)
 	if err != nil {
 		return err
+	}
+	if good {
+		body = g.receipted(done, h, body)
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	done.body(r, body)
@@ -389,8 +389,7 @@ func (g *Gateway) answerStream(r *http.Response, x *forwardable, card bool) erro
 	case card:
 		return errors.New("the answer to GetExtendedAgentCard is a stream, in which a card cannot be rewritten")
 	}
-	r.Body = g.receiptedStream(r, x.decided)
-	r.Body = g.stream(r, x.decided)
+	r.Body = g.receiptedStream(g.stream(r, x.decided))
 	return nil
 }
 

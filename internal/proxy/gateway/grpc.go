@@ -71,7 +71,7 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
 		return err
 	}
 	if became.status == evidence.Achieved {
-		g.receiptedTrailer(r, x.decided)
+		g.receiptedTrailer(r, done)
 	}
 	r.Header.Del("Content-Length")
 	if done.body(r, body); len(body) > 0 || len(r.Trailer) > 0 {

@@ -2,10 +2,9 @@ package gateway
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
-	"time"
 
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
@@ -22,8 +21,8 @@ func (g *Gateway) issue(w http.ResponseWriter, x *decoded) {
 		})
 		return
 	}
-	result, err := within(g.config.Patience, func() (any, error) { return g.issued(x) })
-	if errors.Is(err, errUnderWay) {
+	result, err := shed.Within(g.config.Patience, func() (any, error) { return g.issued(x) })
+	if errors.Is(err, shed.ErrUnderWay) {
 		g.unavailable(w, x, "the server could not make this durable in time; it may still take effect, and it is safe to ask again", err)
 		return
 	}
@@ -53,38 +52,5 @@ func (g *Gateway) issued(x *decoded) (any, error) {
 		return g.config.Issuing.Revoke(ctx, x.ID, x.caller, *x.call.Revoke)
 	default:
 		return g.config.Issuing.List(ctx, x.ID, x.caller)
-	}
-}
-
-// errUnderWay says that something did not end in time. It may still take effect.
-var errUnderWay = errors.New("it did not end in time")
-
-// within waits for something for a time; 0 is as long as it takes.
-func within[T any](patience time.Duration, do func() (T, error)) (T, error) {
-	if patience == 0 {
-		return do()
-	}
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		defer func() {
-			if p := recover(); p != nil { // as the server does for what it serves itself
-				done <- result{err: fmt.Errorf("panic: %v", p)}
-			}
-		}()
-		value, err := do()
-		done <- result{value, err}
-	}()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-timer.C:
-		var none T
-		return none, errUnderWay
 	}
 }

@@ -255,15 +255,12 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 			r.Body = g.stream(r, x.decided)
 			return nil
 		}
-		asks := g.asksForReceipt(x.decided, r.Header)
 		r.Body = mcp.NewEvents(r.Body, maxAnswer, func(data []byte) ([]byte, bool, error) {
 			instead, pass, err := g.mcpEvent(r, x, data)
-			if asks && pass && err == nil {
-				instead = g.receiptedResult(x.decided, data, instead)
-			}
+			x.learned.unfit = err
 			return instead, pass, err
 		})
-		r.Body = g.stream(r, x.decided)
+		r.Body = g.receiptedStream(g.stream(r, x.decided))
 		return nil
 	}
 	body, err := whole(r)
@@ -285,12 +282,12 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 	if x.learned.refusedAsk {
 		became = notTheAgent(evidence.Partial)
 	}
-	if became.status == evidence.Achieved {
-		body = g.receipted(x.decided, r.Header, body)
-	}
 	done, err := g.finish(x, became)
 	if err != nil {
 		return err
+	}
+	if became.status == evidence.Achieved {
+		body = g.receipted(done, r.Header, body)
 	}
 	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	done.body(r, body)

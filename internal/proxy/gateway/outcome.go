@@ -154,10 +154,12 @@ func (g *Gateway) finish(at decision, o outcome) (*concluded, error) {
 	if v.Record.TaskID == "" {
 		v.Record.TaskID = x.learned.begun // it was unknown at the decision
 	}
-	if err := g.config.Gate.Outcome(ctx, v, o.status, o.detail()); err != nil {
+	record, err := g.config.Gate.Conclude(ctx, v, o.status, o.detail())
+	if err != nil {
 		g.config.Log.ErrorContext(ctx, "an outcome was not recorded", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
 		return nil, fmt.Errorf("%w: %w", errUnrecorded, err)
 	}
+	x.learned.outcome = record
 	return &concluded{x}, nil
 }
 

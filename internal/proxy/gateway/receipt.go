@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/base64"
+	"errors"
 	"io"
 	"net/http"
 
@@ -9,16 +10,23 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/mcp"
 )
 
-// HeaderReceipt asks, with the value metadata, for the receipt of a call in the
-// metadata of its answer. The answer says in it when there is none. gRPC has the receipt in
-// the metadata that a call ends with, under TrailerReceipt.
+// HeaderReceipt asks for the receipt of a call in the metadata of its answer: with the value
+// metadata for that of the decision, with the value outcome for that of the outcome, too. The
+// answer says in it where it has fewer. gRPC has receipts in the metadata that a call ends
+// with, under TrailerReceipt and TrailerOutcomeReceipt.
 const (
-	HeaderReceipt  = "Powerbox-Receipt"
-	TrailerReceipt = "Powerbox-Receipt-Bin"
+	HeaderReceipt         = "Powerbox-Receipt"
+	TrailerReceipt        = "Powerbox-Receipt-Bin"
+	TrailerOutcomeReceipt = "Powerbox-Outcome-Receipt-Bin"
+
+	receiptMetadata = "metadata" // of the decision, asked for and there
+	receiptOutcome  = "outcome"  // of the outcome, too
+	receiptNone     = "none"
 )
 
 func (x *decided) wantsReceipt() bool {
-	return x.request.Header.Get(HeaderReceipt) == "metadata"
+	asked := x.request.Header.Get(HeaderReceipt)
+	return asked == receiptMetadata || asked == receiptOutcome
 }
 
 // asksForReceipt reports whether the caller wants a receipt that can be had. An answer
@@ -28,76 +36,117 @@ func (g *Gateway) asksForReceipt(x *decided, h http.Header) bool {
 		return false
 	}
 	if g.config.Receipt == nil {
-		h.Set(HeaderReceipt, "none")
+		h.Set(HeaderReceipt, receiptNone)
 		return false
 	}
 	return true
 }
 
-// receipted puts the receipt of a call into its answer, where the caller has asked for
-// it. The call was made: an answer without a receipt is better than none.
-func (g *Gateway) receipted(x *decided, h http.Header, body []byte) []byte {
-	if !g.asksForReceipt(x, h) {
-		return body
-	}
-	var out []byte
-	put := false
-	receipt, err := g.config.Receipt(x.request.Context(), x.verdict.Record.ID)
-	if err == nil {
-		out, put, err = a2a.WithMetadata(x.call.Binding, body, a2a.MemberReceipt, receipt)
-	}
-	if err != nil {
-		g.config.Log.WarnContext(x.request.Context(), "an answer has no receipt", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
-	}
-	if err == nil && put {
-		return out
-	}
-	h.Set(HeaderReceipt, "none")
-	return body
+// receipts are what a caller gets that asked for receipts: of the decision, and of the
+// outcome where it asked for that.
+type receipts struct {
+	decision, outcome []byte
 }
 
-// receiptedStream puts the receipt into the last event of a stream.
-func (g *Gateway) receiptedStream(r *http.Response, x *decided) io.ReadCloser {
-	if !g.asksForReceipt(x, r.Header) {
-		return r.Body
+// said is what the answer says in [HeaderReceipt] where a receipt is missing.
+func (r receipts) said(x *decided) string {
+	switch {
+	case r.decision == nil:
+		return receiptNone
+	case r.outcome == nil && x.request.Header.Get(HeaderReceipt) == receiptOutcome:
+		return receiptMetadata
 	}
-	return mcp.NewEvents(r.Body, maxAnswer, func(data []byte) (instead []byte, pass bool, err error) {
-		if !a2a.EndsStream(data) {
-			return nil, true, nil
+	return ""
+}
+
+// receiptsOf makes the receipts of a concluded call. The call was made: an answer without a
+// receipt is better than none.
+func (g *Gateway) receiptsOf(x *concluded) (r receipts) {
+	ctx := x.request.Context()
+	var err, wrong error
+	r.decision, err = g.config.Receipt(ctx, x.verdict.Record.ID)
+	if err == nil && x.request.Header.Get(HeaderReceipt) == receiptOutcome {
+		if wrong = errNoOutcome; x.learned.outcome != "" {
+			r.outcome, wrong = g.config.Receipt(ctx, x.learned.outcome)
 		}
-		return g.receipted(x, http.Header{}, data), true, nil
+	}
+	if err = errors.Join(err, wrong); err != nil {
+		g.config.Log.WarnContext(ctx, "an answer lacks a receipt", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
+	}
+	return r
+}
+
+var errNoOutcome = errors.New("the outcome has no record")
+
+// receipted puts the receipts of a call into its answer, where the caller has asked for
+// them.
+func (g *Gateway) receipted(x *concluded, h http.Header, body []byte) []byte {
+	if !g.asksForReceipt(x.decided, h) {
+		return body
+	}
+	r := g.receiptsOf(x)
+	out, put := g.putReceipt(x, body, a2a.MemberReceipt, r.decision)
+	if !put {
+		r.decision = nil
+	} else if r.outcome != nil {
+		out, _ = g.putReceipt(x, out, a2a.MemberOutcomeReceipt, r.outcome)
+	}
+	if said := r.said(x.decided); said != "" {
+		h.Set(HeaderReceipt, said)
+	}
+	return out
+}
+
+// putReceipt returns the answer as it is where it has no place for the receipt.
+func (g *Gateway) putReceipt(x *concluded, body []byte, member string, receipt []byte) (out []byte, put bool) {
+	if receipt == nil {
+		return body, false
+	}
+	out, put, err := a2a.WithMetadata(x.call.Binding, body, member, receipt)
+	if err != nil {
+		g.config.Log.WarnContext(x.request.Context(), "an answer lacks a receipt", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
+		return body, false
+	}
+	return out, put
+}
+
+// receiptedStream puts the receipts into the last event of a stream, whose outcome is on
+// record by then.
+func (g *Gateway) receiptedStream(s *stream) io.ReadCloser {
+	x := s.call
+	if !g.asksForReceipt(x, s.response.Header) {
+		return s
+	}
+	return mcp.NewEvents(s, maxAnswer, func(data []byte) (instead []byte, pass bool, err error) {
+		last := a2a.EndsStream(data)
+		if x.call.Binding == a2a.MCP {
+			last = a2a.Member(data, "result") != nil
+		}
+		if done := s.done; last && done != nil {
+			instead = g.receipted(done, http.Header{}, data)
+		}
+		return instead, true, nil
 	})
 }
 
-// receiptedResult is a message of an MCP server, or what stands in its place, with the
-// receipt where it is the response, behind which nothing comes.
-func (g *Gateway) receiptedResult(x *decided, data, instead []byte) []byte {
-	if instead == nil {
-		instead = data
-	}
-	if a2a.Member(instead, "result") == nil {
-		return instead
-	}
-	return g.receipted(x, http.Header{}, instead)
-}
-
-// receiptedTrailer puts the receipt into the metadata that a call of gRPC ends with. The
-// outcome of the call is on record by then.
-func (g *Gateway) receiptedTrailer(r *http.Response, x *decided) {
+// receiptedTrailer puts the receipts into the metadata that a call of gRPC ends with.
+func (g *Gateway) receiptedTrailer(r *http.Response, x *concluded) {
 	if !x.wantsReceipt() {
 		return
 	}
 	if r.Trailer == nil {
 		r.Trailer = http.Header{}
 	}
-	if !g.asksForReceipt(x, r.Trailer) {
+	if !g.asksForReceipt(x.decided, r.Trailer) {
 		return
 	}
-	receipt, err := g.config.Receipt(x.request.Context(), x.verdict.Record.ID)
-	if err != nil {
-		g.config.Log.WarnContext(x.request.Context(), "an answer has no receipt", "agent", x.ID, "record", x.verdict.Record.ID, "error", err)
-		r.Trailer.Set(HeaderReceipt, "none")
-		return
+	all := g.receiptsOf(x)
+	for name, receipt := range map[string][]byte{TrailerReceipt: all.decision, TrailerOutcomeReceipt: all.outcome} {
+		if receipt != nil {
+			r.Trailer.Set(name, base64.RawStdEncoding.EncodeToString(receipt)) // as gRPC has binary metadata
+		}
 	}
-	r.Trailer.Set(TrailerReceipt, base64.RawStdEncoding.EncodeToString(receipt)) // as gRPC has binary metadata
+	if said := all.said(x.decided); said != "" {
+		r.Trailer.Set(HeaderReceipt, said)
+	}
 }

@@ -102,7 +102,9 @@ type learned struct {
 	begun      string   // the task that the answer says the message began, "" for none
 	drifted    []string // what the agent did that its card does not declare
 	refusedAsk bool     // the answer asked what configuration does not let through
+	unfit      error    // why an event of an MCP server is not let through
 	unmade     bool     // the call was not brought to the agent
+	outcome    string   // the id of the record of the outcome, "" for none
 }
 
 // stage is what an answer to the caller needs: a decoded call of which nothing was

@@ -23,7 +23,7 @@ type splitter interface {
 // on, the tasks in it are bound and the capability is looked at again; when it
 // no longer holds, the stream ends with an error event, or in gRPC with the
 // status of one, also while nothing flows.
-func (g *Gateway) stream(r *http.Response, x *decided) io.ReadCloser {
+func (g *Gateway) stream(r *http.Response, x *decided) *stream {
 	s := &stream{gateway: g, call: x, response: r, events: r.Body}
 	if r.ContentLength >= 0 { // one that is cut has another length
 		r.Header.Del("Content-Length")
@@ -34,8 +34,12 @@ func (g *Gateway) stream(r *http.Response, x *decided) io.ReadCloser {
 	} else {
 		s.frames = a2a.NewFrames(maxAnswer, s.event)
 	}
-	s.closed = g.config.Observer.Stream(x.request.Context(), x.ID)
-	s.unwatch = g.watch(x, func() { _ = s.events.Close() }) // the read under way fails, and the verdict with it
+	observed := g.config.Observer.Stream(x.request.Context(), x.ID)
+	unwatch := g.watch(x, func() { _ = s.events.Close() }) // the read under way fails, and the verdict with it
+	s.closed = func(reason string) {
+		unwatch()
+		observed(reason)
+	}
 	return s
 }
 
@@ -67,8 +71,8 @@ type stream struct {
 	ended    bool // the agent ended it
 	became   outcome
 	recorded bool // the outcome was recorded, or could not be
-	unwatch  func()
-	closed   func(reason string) // tells the observer
+	done     *concluded
+	closed   func(reason string) // ends the watch and tells the observer
 	reason   string              // for which it was cut, "" for none
 }
 
@@ -101,7 +105,8 @@ func (s *stream) event(payload []byte, whole bool) {
 	} else if s.err = s.gateway.behaved(s.call, payload, true); s.err != nil {
 		return
 	}
-	if s.err = s.gateway.bind(s.call.request.Context(), s.call, payload); s.err == nil && a2a.IsLast(payload) {
+	last := a2a.IsLast(payload) || s.call.wantsReceipt() && a2a.EndsStream(payload) // a receipt waits for the outcome
+	if s.err = s.gateway.bind(s.call.request.Context(), s.call, payload); s.err == nil && last {
 		s.err = s.conclude()
 	}
 }
@@ -116,7 +121,8 @@ func (s *stream) conclude() error {
 	if s.became.status == "" {
 		s.became = failed(false)
 	}
-	_, err := s.gateway.finish(s.call, s.became)
+	var err error
+	s.done, err = s.gateway.finish(s.call, s.became)
 	return err
 }
 
@@ -140,6 +146,12 @@ func (s *stream) Read(p []byte) (int, error) {
 		return s.cut(p, s.call.parting())
 	}
 	_, _ = s.frames.Write(p[:n]) // never fails
+	if unfit := s.call.learned.unfit; err != nil && unfit != nil {
+		// Without an event of ours the connection would be torn down, for some clients
+		// before the headers of the answer.
+		s.gateway.config.Log.ErrorContext(s.call.request.Context(), "a stream was cut", "agent", s.call.ID, "error", unfit)
+		return s.cut(p, evidence.Reason{Code: codeOutcomeUnknown, Message: "the server sent what this gateway does not let through, so the stream ends here; the outcome of the call is unknown"})
+	}
 	if err != nil {
 		s.ended = errors.Is(err, io.EOF)
 		// SDKs read an event that the stream ends in; they get the end after it
@@ -149,8 +161,8 @@ func (s *stream) Read(p []byte) (int, error) {
 		if s.err == nil && s.ended {
 			s.err = s.conclude()
 		}
-		if s.err == nil && s.ended && s.call.call.Binding == a2a.GRPC && s.became.status == evidence.Achieved {
-			s.gateway.receiptedTrailer(s.response, s.call)
+		if s.err == nil && s.done != nil && s.call.call.Binding == a2a.GRPC && s.became.status == evidence.Achieved {
+			s.gateway.receiptedTrailer(s.response, s.done)
 		}
 	}
 	if s.err != nil {
@@ -204,7 +216,6 @@ func (s *stream) end(p []byte, d a2a.Denial) (int, error) {
 
 // Close implements io.Closer.
 func (s *stream) Close() error {
-	s.unwatch()
 	s.closed(s.reason)
 	if !s.over && !s.ended && s.call.request.Context().Err() != nil {
 		if s.became.status == "" {

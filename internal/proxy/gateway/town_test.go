@@ -148,7 +148,7 @@ func (noPolicy) Veto(context.Context, *gate.Call, gate.Held) string { return "" 
 func (noPolicy) Digest() string                                     { return "" }
 
 func (noCapability) Resolve(context.Context, *gate.Call, gate.Presented, time.Time) (gate.Held, error) {
-	return gate.Held{}, &gate.Refusal{Reasons: []gate.Reason{{Code: gate.CodeCapabilityUnknown, Link: -1, Message: "no such capability"}}}
+	return gate.Held{}, &gate.Refusal{Reasons: []evidence.Reason{{Code: gate.CodeCapabilityUnknown, Message: "no such capability"}}}
 }
 
 func (tasks) Owner(context.Context, string, string, string) (o gateway.Owner, known bool, err error) {

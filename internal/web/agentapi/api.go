@@ -18,6 +18,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -60,6 +61,7 @@ type Config struct {
 	Tokens       func(issuer.Capability) any // words a token of a grant (PathToken); nil where none are issued
 	Introspector func(r *http.Request) bool  // who may introspect; nil for everybody, within the limits
 	Done         <-chan struct{}             // closed when the server ends
+	Queue        *shed.Queue                 // in which executions wait to be decided; nil for none
 	Now          func() time.Time
 	Log          *slog.Logger
 }

@@ -111,6 +111,11 @@ func (a *API) executed(r *http.Request) (provider.Executed, error) {
 	if err := a.limits.allow(r); err != nil {
 		return provider.Executed{}, err
 	}
+	leave, err := a.enter(r)
+	if err != nil {
+		return provider.Executed{}, err
+	}
+	defer leave()
 	s, err := a.agent(r, provider.Once, a.config.Provider.Audiences()...)
 	if err != nil {
 		return provider.Executed{}, err
@@ -119,11 +124,12 @@ func (a *API) executed(r *http.Request) (provider.Executed, error) {
 	if err != nil {
 		return provider.Executed{}, err
 	}
-	return a.one(r, s, v, came)
+	return a.one(r, s, v, came, leave)
 }
 
-// one executes what a body, or a part of a batch, says, in the bytes that came.
-func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value, came []byte) (provider.Executed, error) {
+// one executes what a body, or a part of a batch, says, in the bytes that came. decided is
+// called when the decision is on record, or there is none.
+func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value, came []byte, decided func()) (provider.Executed, error) {
 	name, err := text(v, "capability")
 	if err != nil {
 		return provider.Executed{}, err
@@ -135,7 +141,7 @@ func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value, came []
 		return provider.Executed{}, err
 	}
 	arguments, _ := v.Get("arguments")
-	return a.config.Provider.Execute(r.Context(), s, provider.Call{Capability: name, Arguments: arguments, Received: a2a.Member(came, "arguments")})
+	return a.config.Provider.Execute(r.Context(), s, provider.Call{Capability: name, Arguments: arguments, Received: a2a.Member(came, "arguments"), Decided: decided})
 }
 
 // shown is what was executed on the wire: exactly one of the shapes (AAP-E2,
@@ -186,6 +192,10 @@ const maxBatch = 50
 // batch answers what the protocol's own client sends for several at once
 // (AAP-E11). Each is decided and recorded alone.
 func (a *API) batch(r *http.Request) (answer, error) {
+	if a.config.Queue.Full() {
+		a.config.Queue.Refused()
+		return answer{}, overloaded()
+	}
 	// Its parts are executions at the provider's own location, and the token is for
 	// that: the issuer is no audience of theirs but by the switch (AAP-J3).
 	s, err := a.agent(r, provider.Once, append(a.config.Provider.Audiences(), a.config.Provider.URL()+PathBatch)...)
@@ -221,7 +231,7 @@ func (a *API) batch(r *http.Request) (answer, error) {
 
 // part is one answer of a batch.
 func (a *API) part(r *http.Request, s provider.Session, id string, v powerbox.Value, came []byte) map[string]any {
-	done, err := a.one(r, s, v, came)
+	done, err := a.placed(r, s, v, came)
 	if err == nil && done.Failed != nil {
 		err = done.Failed
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
@@ -65,8 +67,10 @@ type Admin struct {
 	// its arguments; nil where nothing is executed here.
 	ArgumentsKey    func(record string) []byte
 	MaximumLifetime time.Duration
-	Now             func() time.Time
-	Log             *slog.Logger
+	// Patience is how long a change waits for the store; 0 for as long as it takes.
+	Patience time.Duration
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // AgentStatus is an agent as operators see it.
@@ -101,7 +105,7 @@ func (a *Admin) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/agents", serve(a, a.agents))
 	mux.HandleFunc("PUT /v1/agents/{agent}/mode", serve(a, a.setMode))
-	mux.HandleFunc("POST /v1/config/reload", serve(a, a.reload))
+	mux.HandleFunc("POST /v1/config/reload", serveLong(a, a.reload))
 	mux.HandleFunc("POST /v1/revocations", serve(a, a.revoke))
 	mux.HandleFunc("GET /v1/revocations/{sequence}/gateways", serve(a, a.reached))
 	mux.HandleFunc("GET /v1/revoked", serve(a, a.revoked))
@@ -122,18 +126,18 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
 	mux.HandleFunc("GET /v1/records/{id}/body", serve(a, a.body))
 	mux.HandleFunc("GET /v1/records/{id}/arguments-key", serve(a, a.argumentsKey))
-	mux.HandleFunc("POST /v1/evidence/erasures", serve(a, a.erase))
+	mux.HandleFunc("POST /v1/evidence/erasures", serveLong(a, a.erase))
 	mux.HandleFunc("GET /v1/evidence/periods", serve(a, a.periods))
-	mux.HandleFunc("POST /v1/evidence/periods", serve(a, a.closePeriod))
+	mux.HandleFunc("POST /v1/evidence/periods", serveLong(a, a.closePeriod))
 	mux.HandleFunc("GET /v1/evidence/periods/{period}/bundle", a.exportPeriod)
-	mux.HandleFunc("POST /v1/evidence/periods/{period}/archive", serve(a, a.archivePeriod))
+	mux.HandleFunc("POST /v1/evidence/periods/{period}/archive", serveLong(a, a.archivePeriod))
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
 	mux.HandleFunc("POST /v1/agents/{agent}/keys", serve(a, a.rotate))
 	mux.HandleFunc("GET /v1/trust/{agent}", serve(a, a.trust))
 	mux.HandleFunc("GET /v1/webhooks", serve(a, a.webhooks))
 	mux.HandleFunc("POST /v1/webhooks/{id}", serve(a, a.redeliver))
 	mux.HandleFunc("POST /v1/can", serve(a, a.can))
-	mux.HandleFunc("POST /v1/policies/replay", serve(a, a.replay))
+	mux.HandleFunc("POST /v1/policies/replay", serveLong(a, a.replay))
 	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)
 	mux.HandleFunc("GET /v1/evidence/proof/{id}", a.proof)
 	return a.operatorOnly(mux)
@@ -165,10 +169,39 @@ type status struct {
 
 func (s status) Error() string { return s.message }
 
-// serve makes a use case a handler.
+// serve makes a use case a handler. A change waits for the store for a time: a disk that
+// hangs in fsync would hold the operator for ever. The change may still take effect.
 func serve(a *Admin, do func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
+		if r.Method == http.MethodGet || a.Patience == 0 {
+			serveLong(a, do)(w, r)
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOperatorBody))
+		if err != nil {
+			reply(w, r, a.Log, nil, status{http.StatusBadRequest, "body: " + err.Error()})
+			return
+		}
+		// The change outlives an answer that came too early.
+		change := r.WithContext(context.WithoutCancel(r.Context()))
+		change.Body = io.NopCloser(bytes.NewReader(body))
+		answer, err := shed.Within(a.Patience, func() (any, error) { return do(change) })
+		if errors.Is(err, shed.ErrUnderWay) {
+			a.Log.ErrorContext(r.Context(), "a change of an operator did not become durable in time", slog.String("path", r.URL.Path))
+			w.Header().Set("Retry-After", "1")
+			err = status{http.StatusServiceUnavailable, "the server could not make this durable in time; it may still take effect. Look whether it did before you repeat it"}
+		}
+		reply(w, r, a.Log, answer, err)
+	}
+}
+
+// maxOperatorBody bounds the body of a call of an operator.
+const maxOperatorBody = 1 << 20
+
+// serveLong is serve for what may take as long as it takes, such as the end of a period.
+func serveLong(a *Admin, do func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxOperatorBody)
 		answer, err := do(r)
 		reply(w, r, a.Log, answer, err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -108,6 +109,9 @@ type Decisions struct {
 	// can be asked.
 	Approvals Approvals
 
+	// Queue is where questions wait to be decided; nil for none. Outcomes do not wait.
+	Queue *shed.Queue
+
 	Keeper   Keeper
 	Recorded func(ctx context.Context, id string) (evidence.Record, error)
 
@@ -143,14 +147,18 @@ func (d *Decisions) Handler() http.Handler {
 			if id := r.Header.Get("X-Request-ID"); id != "" && len(id) <= maxRequestID {
 				w.Header().Set("X-Request-ID", id)
 			}
-			answer, err := d.serve(w, r, do)
+			queue := d.Queue
+			if path == "outcome" {
+				queue = nil
+			}
+			answer, err := d.serve(w, r, queue, do)
 			reply(w, r, d.Log, answer, err)
 		})
 	}
 	return mux
 }
 
-func (d *Decisions) serve(w http.ResponseWriter, r *http.Request, do func(context.Context, *Guard, powerbox.Value) (any, error)) (any, error) {
+func (d *Decisions) serve(w http.ResponseWriter, r *http.Request, queue *shed.Queue, do func(context.Context, *Guard, powerbox.Value) (any, error)) (any, error) {
 	guard := d.guard(r)
 	if guard == nil {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -163,6 +171,12 @@ func (d *Decisions) serve(w http.ResponseWriter, r *http.Request, do func(contex
 	if err != nil {
 		return nil, status{http.StatusRequestEntityTooLarge, "the body cannot be read, or has more than 1 MiB"}
 	}
+	leave, ok := queue.Enter(r.Context(), shed.Known)
+	if !ok {
+		w.Header().Set("Retry-After", "1")
+		return nil, status{http.StatusServiceUnavailable, "this server has more questions than it can decide in time, so it did nothing with this one; send it again after the time that Retry-After says"}
+	}
+	defer leave()
 	v, err := powerbox.ParseValue(body)
 	if err == nil && v.Kind() != powerbox.KindObject {
 		err = errors.New("want an object")

@@ -7,8 +7,11 @@ import (
 )
 
 // MemberReceipt is where in the metadata of an answer the receipt of a call stands, and
-// in _meta of one of MCP.
-const MemberReceipt = ExtensionURI + "/receipt"
+// in _meta of one of MCP. MemberOutcomeReceipt is where the receipt of its outcome stands.
+const (
+	MemberReceipt        = ExtensionURI + "/receipt"
+	MemberOutcomeReceipt = ExtensionURI + "/outcome-receipt"
+)
 
 // WithMetadata puts a member into the metadata of an answer, or of an event: of the task,
 // message or update that it holds, and in MCP into _meta of the result. Every other byte
