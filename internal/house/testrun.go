@@ -89,7 +89,7 @@ func (h house) run(ctx context.Context, m module, packages string, env ...string
 	return rec, cmd.Wait(), err
 }
 
-// counted counts what was run, and a failure of go test of which no test tells.
+// counted counts the tests that ran, and a failure of go test of which no test tells.
 func (r *recorder) counted(failure error) tally {
 	t := r.tally()
 	if failure != nil && t.failed == 0 {
