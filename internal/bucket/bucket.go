@@ -1,5 +1,5 @@
 // Package bucket keeps a token bucket for each of many names in bounded memory. A stranger
-// with very many names locks nobody else out.
+// with very many names locks no one else out.
 package bucket
 
 import (

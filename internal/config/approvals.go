@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Approvals is who answers what is left to people, and how they log in to the
+// Approvals says who answers questions to people, and how they log in to the
 // pages on which they do.
 type Approvals struct {
 	Rules            []ApprovalRule `key:"rules" doc:"Who answers requests that policies leave to people (@approval), and calls of skills with approval. For each operation on each resource the first matching rule counts. All people whom a rule names for a part must approve. Without a rule it is the user for whom the agent acts."`

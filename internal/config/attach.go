@@ -50,7 +50,7 @@ type AttachRequest struct {
 	Tasks      bool           `key:"tasks" doc:"Whether to request it for inbound tasks too. Callers of the agent then have, through it, the authority of the session's user."`
 }
 
-// AttachHand is what is handed over with a message.
+// AttachHand is a capability that is delegated with a message.
 type AttachHand struct {
 	Of       string        `key:"of" required:"true" doc:"Name of the agent that has the skills."`
 	Skills   []string      `key:"skills" required:"true" doc:"Skills that the recipient may call, with the handles that the message names."`

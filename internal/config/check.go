@@ -117,7 +117,7 @@ func (k checker) checkTimes() {
 // (EXT-29).
 const longRetention = 10
 
-// checkRetention wants records that stay convincing to be signed by what is not
+// checkRetention wants records that stay convincing to be signed by an algorithm that is not
 // expected to be broken in that time.
 func (k checker) checkRetention() {
 	if e := k.Evidence; e.Retention > longRetention && e.Algorithm != evidence.MLDSA87 {
@@ -241,7 +241,7 @@ func (k checker) callers() []string {
 }
 
 // checkLocal wants to know where an agent is, unless it is inside a program that
-// asks; of what is never forwarded, settings of the way there say nothing.
+// asks; settings of the connection mean nothing if no call is forwarded.
 func (k checker) checkLocal(at string, a Agent) {
 	if a.Protocol != "local" {
 		if a.Upstream == "" {
@@ -475,7 +475,7 @@ func (k checker) checkSkills() {
 }
 
 // agrees reports a skill that takes other arguments than an earlier one of the
-// same operation. What is granted is the operation: a capability that one skill
+// same operation. A grant gives the operation: a capability that one skill
 // limits to its resources must not go further by way of another.
 func (k checker) agrees(path, at string, earlier []Skill, s Skill) {
 	i := slices.IndexFunc(earlier, func(o Skill) bool { return o.Grant == s.Grant && o.Operation == s.Operation })

@@ -154,7 +154,7 @@ type AgentMCP struct {
 	ServerRequests []string          `key:"server_requests" doc:"Methods that the server may call at its clients: sampling/createMessage, elicitation/create, roots/list, ping. Empty: the gateway refuses its requests."`
 }
 
-// AgentBodies is what is kept beside records. A record holds a commitment to it,
+// AgentBodies says which bodies are kept beside records. A record holds a commitment to it,
 // under a key that is erased with it.
 type AgentBodies struct {
 	Keep      string        `key:"keep" default:"none" enum:"none,arguments" doc:"arguments keeps the arguments of named skills as they were sent, up to 512KiB. Larger calls are refused."`
@@ -252,7 +252,7 @@ type Resources struct {
 	Items []powerbox.Value `key:"items" doc:"The items: collection, id, name, attributes."`
 }
 
-// Evidence says what is recorded.
+// Evidence configures the records.
 type Evidence struct {
 	Origin     string `key:"origin" format:"log" doc:"Name of the log in its checkpoints. Default: host and path of issuer.url."`
 	Arguments  string `key:"arguments" default:"redacted" enum:"redacted,none,full" doc:"How much of the arguments records keep."`
@@ -273,7 +273,7 @@ type Witness struct {
 	Key string `key:"key" required:"true" doc:"Its key, as powerbox witness key prints it: NAME+HASH+BASE64."`
 }
 
-// Telemetry says what is counted and traced. No metric and no span names a
+// Telemetry configures metrics and traces. No metric and no span names a
 // principal, an argument or a body.
 type Telemetry struct {
 	Listen string `key:"listen" format:"address" doc:"Address of the metrics for Prometheus, host:port, at /metrics without TLS and token. Use a loopback address, or one in a network of your own. Absent: no metrics."`
@@ -296,7 +296,7 @@ type Proxies struct {
 	Address string   `key:"address" enum:"x-forwarded-for,forwarded,proxy-protocol" default:"x-forwarded-for" doc:"How the proxies report the address of a client. The server reads only this one, so that a client cannot use another. With proxy-protocol (versions 1 and 2) it closes a proxy's connection that begins with anything else."`
 }
 
-// Limits are what callers may use up at one listener, or one caller by itself.
+// Limits are what callers may use up at one listener, or one caller alone.
 type Limits struct {
 	Connections int           `key:"connections" default:"8192" min:"1" max:"1000000" doc:"Connections at one listening address; further ones wait."`
 	PerAddress  int           `key:"connections_per_address" default:"4096" min:"0" max:"1000000" doc:"Connections of one client address (for IPv6 a network of 64 bits) at one listening address; further ones are closed at once. The default is half of limits.connections, so that no single address takes all. A proxy of proxies.trusted has no such limit; with proxy-protocol its clients have it. 0 is no limit."`

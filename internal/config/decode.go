@@ -28,7 +28,7 @@ func (d *decoder) top(root *yaml.Node, c *Config) {
 }
 
 // place reports a problem with the value at the path, or with what it would
-// stand in when nobody wrote it.
+// stand in when it is absent.
 func (d *decoder) place(path, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	for at := path; ; {
@@ -45,7 +45,7 @@ func (d *decoder) place(path, format string, args ...any) {
 	}
 }
 
-// value decodes one node. f says what is known of scalars.
+// value decodes one node. f describes scalars.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, f field, path string) {
 	d.at[path] = Problem{File: d.files[n], Line: n.Line}
 	switch t := v.Type(); {

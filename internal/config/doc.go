@@ -8,5 +8,5 @@
 //     them.
 //   - Anything that is unknown is refused with the nearest known name; every problem is
 //     reported at once, each with file and line and what would be right.
-//   - Secrets show themselves to nobody but [Secret.Reveal].
+//   - Only [Secret.Reveal] shows a secret.
 package config

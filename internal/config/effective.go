@@ -16,7 +16,7 @@ import (
 )
 
 // Effective returns the configuration as it holds, as YAML: every default
-// filled in, what was included in its place, paths complete, secrets masked.
+// filled in, included files in their place, paths complete, secrets masked.
 func (c *Config) Effective() ([]byte, error) {
 	whole := *c
 	whole.Include = nil

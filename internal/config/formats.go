@@ -74,7 +74,7 @@ func checkOrigin(s string) error {
 	return nil
 }
 
-// checkDigest is for what is compared with a digest: another text would be nobody's, and the
+// checkDigest is for texts that are compared with a digest: another text would match no caller, and the
 // caller a stranger without anybody being told.
 func checkDigest(s string) error {
 	if !digestPattern.MatchString(s) {

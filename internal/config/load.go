@@ -22,7 +22,7 @@ const (
 
 // Load reads the file, what it includes, and the environment over it, in the
 // form of [os.Environ]: POWERBOX_ISSUER_URL sets issuer.url. Defaults fill in
-// what nobody set. An error is [Problems], every one of them, unless the file
+// absent values. An error is [Problems], every one of them, unless the file
 // itself cannot be read.
 func Load(path string, read func(string) ([]byte, error), env []string) (*Config, error) {
 	data, err := read(path)
@@ -48,7 +48,7 @@ func Load(path string, read func(string) ([]byte, error), env []string) (*Config
 
 // Files returns the files that the patterns name, each once. A pattern with *
 // may name none; a plain name is returned whether or not it exists, so that
-// reading it says what is missing.
+// reading it names the missing file.
 func Files(patterns []Path) ([]string, error) {
 	var all []string
 	for _, p := range patterns {
@@ -70,7 +70,7 @@ func Files(patterns []Path) ([]string, error) {
 	}), nil
 }
 
-// loader gathers the nodes of all files into one tree, and what is wrong.
+// loader gathers the nodes of all files into one tree, and the problems.
 type loader struct {
 	read     func(string) ([]byte, error)
 	files    map[*yaml.Node]string // where each node is from
@@ -97,8 +97,8 @@ func (l *loader) sorted() Problems {
 	return slices.Compact(l.problems)
 }
 
-// parse reads one file as a mapping. What is wrong with it is a problem, and
-// what can be read of it is returned.
+// parse reads one file as a mapping. Each error is a problem, and
+// the readable part is returned.
 func (l *loader) parse(file string, data []byte) *yaml.Node {
 	empty := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1}
 	l.files[empty] = file

@@ -54,7 +54,7 @@ func Declared(plans []Plan) []agentcard.Plan {
 	return out
 }
 
-// PlansTo returns of the plans what is about calls to one agent, for a gateway that serves it
+// PlansTo returns the parts of plans about calls to one agent, for a gateway that serves it
 // alone and reads no other agent's card.
 func PlansTo(agent string, plans []Plan) []Plan {
 	var out []Plan

@@ -76,7 +76,7 @@ func nearestSettings(written string, names []string) string {
 // maxKnown is how many names a message lists. Of more it has the nearest.
 const maxKnown = 24
 
-// nearestFew are the three names that are nearest to what was written: those that begin with the
+// nearestFew are the three names that are nearest to the written one: those that begin with the
 // most of its letters, and of these the ones that take the fewest changes.
 func nearestFew(written string, names []string) []string {
 	written = strings.ToLower(written)

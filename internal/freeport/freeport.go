@@ -3,7 +3,7 @@
 //
 // A port that was listened on and given up is taken by the next of thousands of
 // connections and listeners of tests beside it, as often as not before the program has
-// begun. So these are below those that the system gives to anyone who asks for any, and
+// begun. So these are below those that the system gives out on its own, and
 // each is one process's for as long as it wants it.
 package freeport
 
@@ -24,7 +24,7 @@ import (
 // and of examples/premises begin behind them.
 const first, last = 10000, 15000
 
-// Address is one on loopback that nobody listens on. Until the test ends nobody else
+// Address is one on loopback without a listener. Until the test ends no one else
 // is given it.
 func Address(t testing.TB) string {
 	t.Helper()
@@ -48,7 +48,7 @@ func Lasting() (string, error) {
 	return address, nil
 }
 
-// lasting are locks that nobody gives up: a file that nobody has is closed.
+// lasting are locks that are never released: an unreferenced file would be closed.
 var lasting struct {
 	mu    sync.Mutex
 	locks []*os.File
@@ -71,7 +71,7 @@ func take() (address string, lock *os.File, err error) {
 		if l, err = net.Listen("tcp", address); err == nil { //nolint:noctx // at once
 			return address, lock, l.Close()
 		}
-		_ = lock.Close() // somebody has the port who does not ask here
+		_ = lock.Close() // a program outside of the tests has the port
 	}
 	return "", nil, fmt.Errorf("freeport: no port from %d to %d is free: %w", first, last-1, err)
 }

@@ -50,7 +50,7 @@ func Hold(t testing.TB, address string, send func()) *Held {
 	return h
 }
 
-var now = time.Now //nolint:forbidigo // what is signed has the machine's time
+var now = time.Now //nolint:forbidigo // signatures have the machine's time
 
 // listening listens as soon as nothing else does.
 func listening(t testing.TB, address string) *net.TCPListener {

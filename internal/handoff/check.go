@@ -28,8 +28,8 @@ var Rules = []struct{ ID, About string }{
 	{"unmapped_skill", "A skill of a card that is no operation: nobody can be granted it."},
 }
 
-// Check finds what is wrong with declarations. Errors are violations; warnings
-// are what to look at.
+// Check finds the errors of declarations. Errors are violations; warnings
+// are places to look at.
 func Check(d *Declarations) ([]Finding, error) {
 	g, err := d.Graph()
 	if err != nil {

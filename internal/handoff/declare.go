@@ -60,8 +60,8 @@ type Wire struct {
 	From, To string
 	Place    Place
 	Requires []string
-	Gate     string // where it is checked: gateway, interceptor, plugin, middleware, wrapper, none; "" where nobody says
-	Failure  string // what a refusal becomes: failed, input_required, auth_required, raise; "" where nobody says
+	Gate     string // where it is checked: gateway, interceptor, plugin, middleware, wrapper, none; "" if absent
+	Failure  string // what a refusal becomes: failed, input_required, auth_required, raise; "" if absent
 }
 
 // Declarations are all files together.

@@ -4,5 +4,5 @@
 // here are the files, their differences, and the pictures.
 //
 // Its laws: a file means what it says, key by key, or is refused with file and
-// line; what is declared twice is refused; the same files give the same output.
+// line; a repeated declaration is refused; the same files give the same output.
 package handoff

@@ -18,12 +18,12 @@ const maxDrawn = 500
 // View says how much of a graph a tree shows.
 type View struct {
 	From string // only what this agent can set off; "" for everything
-	// Levels is how many hand-offs deep it goes; what is below is counted. 0 for all.
+	// Levels is how many hand-offs deep it goes; deeper ones are counted. 0 for all.
 	Levels int
 }
 
-// Tree writes the graph as a tree, from every origin or from one agent. What was
-// shown above is not shown again; those that hand nothing on stand beside who hands
+// Tree writes the graph as a tree, from every origin or from one agent. An agent
+// that was shown above is not shown again; those that hand nothing on stand beside who hands
 // to them.
 func Tree(w io.Writer, g *gate.Graph, v View) error {
 	failures := map[string]*gate.Failure{}
@@ -190,7 +190,7 @@ func wireKey(w gate.Wire) string {
 	return w.From + "\x00" + w.To + "\x00" + strings.Join(names(w), "\x00")
 }
 
-// picture is what is drawn: the agents that have wires, with the judged edges.
+// picture is the drawing: the agents that have wires, with the judged edges.
 func picture(g *gate.Graph) (ids []string, number map[string]int, edges []gate.Edge, err error) {
 	edges = g.Edges()
 	number = map[string]int{}

@@ -24,5 +24,5 @@ func ServeCard(w http.ResponseWriter, r *http.Request, card []byte) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(card) // when the client has gone nobody is left to tell
+	_, _ = w.Write(card) // a client that has gone needs no answer
 }

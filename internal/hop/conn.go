@@ -17,7 +17,7 @@ type Watched struct {
 	mu      sync.Mutex    // guards the fields below
 	waits   bool          // for the other end: everything that came was read, and taken
 	closed  bool          //
-	changed chan struct{} // closed with the next change; nil where nobody waits for one
+	changed chan struct{} // closed with the next change; nil without a waiter
 }
 
 // Watch returns a connection that [Final] can settle.
@@ -68,7 +68,7 @@ func (w *Watched) settle(ctx context.Context) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return // nobody is there to get an answer
+			return // the client has gone
 		}
 	}
 }

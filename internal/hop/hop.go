@@ -15,15 +15,15 @@ import (
 // be changed; they are those that continue.
 //
 //   - The length is told, whatever the request came with, and trailers are left
-//     out: nobody has looked at them (ATK-31, ATK-32).
+//     out: they were not checked (ATK-31, ATK-32).
 //   - An expectation was met here, where the body was read (RFC 9110, section
 //     10.1.1).
 //   - A key of idempotency continues and does nothing in net/http, which would send
 //     a request with one again when a connection ends without an answer: one
-//     decision is one request (ATK-22, ATK-42). What was never written is still
+//     decision is one request (ATK-22, ATK-42). An unwritten request is still
 //     written to another connection, and so is what can be repeated by its method.
 //   - Whose end could be seen in different places has the connection for itself from
-//     there on: nobody else gets what comes behind its answer (ATK-31). In HTTP/2, for what
+//     there on: no other caller gets the bytes behind its answer (ATK-31). In HTTP/2, for what
 //     goes by nothing else, frames say where it ends.
 func Onward(r *http.Request, body []byte, http2 bool) {
 	r.Close = !http2 && Alone(r, body)
@@ -68,7 +68,7 @@ func Alone(r *http.Request, body []byte) bool {
 
 // Final has the answers of another transport be the last word. httputil's proxy
 // would copy those before it (100, 103) to the caller, with the headers that they
-// come with, and take with them what was already written there: that the
+// come with, and take with them the headers written there: that the
 // connection ends, and which record the answer belongs to (ATK-31, EXT-30). It
 // learns of them by the context that it gives the request, in whose place is the
 // one of before.

@@ -13,7 +13,7 @@ import (
 )
 
 // layer stands instead of the build cache for one removal, see go doc
-// cmd/go/internal/cacheprog: what is in the cache is found, and what is made of the
+// cmd/go/internal/cacheprog: the cache is read, and the results of the
 // removal is kept apart, in a folder that goes with it. A removal makes about 60 MB, of
 // which nothing is ever used again.
 type layer struct{ cache, own string }
@@ -29,7 +29,7 @@ func (l layer) environment(program string) []string {
 	return []string{"GOCACHEPROG='" + strings.Join(command, "' '") + "'"}
 }
 
-// layerVerb has this program be a layer. Nobody else has a use for it.
+// layerVerb has this program be a layer. Only this program uses it.
 const layerVerb = "build-cache-layer"
 
 // wanted is a request of the go command. Its body, where it has a size, comes behind it.

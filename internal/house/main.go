@@ -3,7 +3,7 @@
 // to see their tests fail, fuzzes every decoder and prints docs/assurance/conformance.md.
 // It is called by the Makefile, from anywhere inside the tree.
 //
-// What is checked without being asked (the walls between packages, the
+// The automatic checks (the walls between packages, the
 // conformance table, sizes and characters of source files) are tests of this
 // package.
 package main

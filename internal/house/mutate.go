@@ -65,7 +65,7 @@ func (h house) mutate(ctx context.Context, only []string) error {
 	return h.printMutated(len(chosen), unnoticed)
 }
 
-// warm builds what is tested as it is, into the build cache, from which removals then only
+// warm builds the unchanged tests, into the build cache, from which removals then only
 // read, and returns where that is.
 func (h house) warm(ctx context.Context, checks []check) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
@@ -188,7 +188,7 @@ func (h house) mutateLine(ctx context.Context, c check) (line string, caught boo
 	}
 }
 
-// printMutated ends the run. It repeats what was not noticed, since the line of
+// printMutated ends the run. It repeats the unnoticed removals, since the line of
 // it is far up in the log of a long run.
 func (h house) printMutated(ran int, unnoticed []string) error {
 	for _, name := range unnoticed {

@@ -98,7 +98,7 @@ func (h house) follow(ctx context.Context, m module, rec *recorder, args []strin
 	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), failure, err
 }
 
-// counted counts what was run, and a failure of go test of which no test tells.
+// counted counts the tests that ran, and a failure of go test of which no test tells.
 func (r *recorder) counted(failure error) tally {
 	t := r.tally()
 	if failure != nil && t.failed == 0 {

@@ -64,7 +64,7 @@ func (a *Authenticator) sentByMistake(h http.Header) error {
 	return nil
 }
 
-// hidden reports whether a header has a session for us in it beside what was read as
+// hidden reports whether a header has a session for us in it beside the text that was read as
 // its token: under another scheme, or behind what other readers take for a space. An
 // agent that looks for it would have it.
 func (a *Authenticator) hidden(h http.Header, read, audience string, now time.Time) bool {

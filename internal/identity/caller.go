@@ -34,7 +34,7 @@ type Caller struct {
 type Holder struct {
 	// ID is "key:" and the RFC 7638 thumbprint, "spiffe://..." or "mtls:" and
 	// the base64url SHA-256 of the certificate's public key, "client:" and the
-	// client id, or "dev:" and the name of a built-in user. Empty is nobody.
+	// client id, or "dev:" and the name of a built-in user. Empty is an unknown caller.
 	ID string
 	// Key is the key that a capability can be bound to; zero for a holder that
 	// can only have capabilities by reference.

@@ -19,7 +19,7 @@ type Fetcher interface {
 	Get(ctx context.Context, address, accept string) ([]byte, http.Header, error)
 }
 
-// Config says whom to believe. The zero Config believes nobody: every caller
+// Config says whom to believe. The zero Config believes no one: every caller
 // is then at most the holder of a key or a certificate.
 type Config struct {
 	// Providers are the issuers of sessions. Optional.
@@ -42,14 +42,14 @@ type Config struct {
 	// this one remembers its own.
 	Replay Replay
 	// Own reports whether a bearer token is one that the server takes for itself:
-	// of its operator, a gateway, a relay or a guard. It is nobody's session, and is
+	// of its operator, a gateway, a relay or a guard. It is no session, and is
 	// not forwarded (ATK-35). Optional.
 	Own func(token string) bool
 	// People says which sessions are those of people, with which they approve and look
-	// after their agents. Nothing else takes them. Optional: without it nobody has one.
+	// after their agents. Nothing else takes them. Optional: without it there are none.
 	People People
 	// Started is when the process began: proofs made earlier are refused,
-	// since nobody remembers whether they were used. Required.
+	// since it is unknown whether they were used. Required.
 	Started time.Time
 }
 
@@ -132,7 +132,7 @@ type Authenticator struct {
 	strangers *replays // proofs that came alone, which anybody can make
 }
 
-// New returns an Authenticator, or what is wrong with the configuration.
+// New returns an Authenticator, or the error of the configuration.
 func New(c Config) (*Authenticator, error) {
 	if c.Started.IsZero() {
 		return nil, errors.New("identity: Started is not set; want the time at which the process began")

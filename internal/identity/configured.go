@@ -46,7 +46,7 @@ func Configured(c *config.Config, s Surroundings) (Config, error) {
 }
 
 // people says which sessions are those of people: for an audience below the server's
-// URL, or by clients that nobody else has.
+// URL, or by clients of people only.
 func people(c *config.Config) People {
 	at := strings.TrimRight(c.Issuer.URL, "/")
 	out := People{Audience: cmp.Or(c.Approvals.Audience, at+"/approve"), Clients: slices.Clone(c.Approvals.Clients), Agents: at + "/agents/"}

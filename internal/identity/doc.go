@@ -12,5 +12,5 @@
 //     other value is not ours and decides nothing.
 //   - The key decides the algorithm. Key ids are opaque map keys, and keys in
 //     the headers of tokens are ignored (ATK-14).
-//   - It complements authentication and grants nothing by itself (EXT-38).
+//   - It complements authentication and grants nothing alone (EXT-38).
 package identity

@@ -136,7 +136,7 @@ func target(audience string, requested *url.URL) string {
 }
 
 // clientCertificate returns the leaf of a verified client certificate. One
-// that nobody verified is nobody's.
+// that was not verified is ignored.
 func clientCertificate(state *tls.ConnectionState) *x509.Certificate {
 	if state == nil || len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
 		return nil

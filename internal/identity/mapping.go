@@ -82,7 +82,7 @@ func (p *provider) clientID(claims powerbox.Value) string {
 }
 
 // confirm reads cnf, which binds a token to a key or a certificate (RFC 9449,
-// section 6; RFC 8705, section 3.1). A binding that nobody understands refuses.
+// section 6; RFC 8705, section 3.1). An unknown binding refuses.
 func (s *session) confirm(claims powerbox.Value) error {
 	cnf, ok := claims.Get("cnf")
 	if !ok {

@@ -79,7 +79,7 @@ type Proofs struct {
 	Strangers [][]byte `json:"strangers,omitempty"`
 }
 
-// Used returns the proofs that were used and can be used again by nobody.
+// Used returns the used proofs, which cannot be used again.
 func (a *Authenticator) Used() Proofs { return Proofs{a.sessions.all(), a.strangers.all()} }
 
 // Restore adds proofs that were used before a restart, as if they had been used at a

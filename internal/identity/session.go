@@ -39,7 +39,7 @@ type session struct {
 	certificate string // cnf.x5t#S256: the only certificate that may use it
 }
 
-// readToken takes a compact JWT apart. It is false for what is no JWT at all,
+// readToken takes a compact JWT apart. It is false for a text that is no JWT at all,
 // which is not ours; an error is for what looks like one and is ambiguous.
 func readToken(raw string) (unverified, bool, error) {
 	parts := strings.Split(raw, ".")

@@ -83,7 +83,7 @@ func (p Policy) upstream() *http.Transport {
 
 // shared has a connection of HTTP/2 end that nothing comes from any more: all calls are on
 // it, and none would notice. Who does not read an answer keeps no more of it here than
-// [unreadBytes], and nobody else's from coming (ATK-55).
+// [unreadBytes], and does not delay other answers (ATK-55).
 func shared() *http.HTTP2Config {
 	return &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, MaxReceiveBufferPerStream: unreadBytes}
 }
@@ -183,7 +183,7 @@ func (c *Client) Post(ctx context.Context, address, contentType string, body []b
 	return status, answer, nil
 }
 
-// maxTaken is how much of an answer is read that nobody looks at, so that its
+// maxTaken is how much of an unused answer is read, so that its
 // connection can be used again.
 const maxTaken = 64 << 10
 
@@ -208,7 +208,7 @@ func (c *Client) Deliver(ctx context.Context, address string, header http.Header
 		return 0, fmt.Errorf("POST %s: %w", redacted(u), cause(err))
 	}
 	defer response.Body.Close()
-	_, _ = io.CopyN(io.Discard, response.Body, maxTaken) // who answers what is no matter
+	_, _ = io.CopyN(io.Discard, response.Body, maxTaken) // the contents do not matter
 	return response.StatusCode, nil
 }
 

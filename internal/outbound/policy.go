@@ -37,7 +37,7 @@ type Policy struct {
 	// MaxBytes bounds the body of an answer. Optional, default
 	// [DefaultMaxBytes].
 	MaxBytes int64
-	// TLS says what is believed and shown over TLS. Optional, default the system's
+	// TLS has the authorities to believe and the certificate to show. Optional, default the system's
 	// authorities and no certificate. With it nothing goes out in the clear.
 	TLS *tls.Config
 }

@@ -85,7 +85,7 @@ type Address struct {
 	unsure, silent bool
 }
 
-// Recorded is the address for what is recorded about a request. It is empty if it is
+// Recorded is the address for the record of a request. It is empty if it is
 // surely that of a proxy. What a client writes into its own request never empties it.
 func (a Address) Recorded() string {
 	if a.silent {

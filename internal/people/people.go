@@ -16,7 +16,7 @@ type State string
 // The states. Someone of whom nothing is kept is active.
 const (
 	Active  State = "active"
-	Frozen  State = "frozen"  // until somebody thaws it
+	Frozen  State = "frozen"  // until a thaw
 	Removed State = "removed" // for good, with passkeys and hosts
 )
 
@@ -32,7 +32,7 @@ const (
 	ByName     Login = "built-in" // in experiments
 )
 
-// Account is what is kept of a person. The zero Account is of someone active.
+// Account is the stored data of a person. The zero Account is of someone active.
 type Account struct {
 	Principal string
 	State     State

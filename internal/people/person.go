@@ -31,7 +31,7 @@ type Claim struct {
 type claim = Claim
 
 // Person is someone whose login counted when the request came. [Book.Recognize] makes
-// every Person; the zero Person is nobody, and [Person.Still] refuses it.
+// every Person; the zero Person is unknown, and [Person.Still] refuses it.
 type Person struct {
 	claim
 	admitted bool

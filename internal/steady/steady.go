@@ -1,4 +1,4 @@
-// Package steady tells what is surely past. A wall clock can jump: what is forgotten at one
+// Package steady tells which times are surely past. A wall clock can jump: an entry that is forgotten at one
 // reading of it, such as a revocation, is missing when the clock comes back.
 package steady
 
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Margin is how long what was revoked is kept beyond its end, for clocks that were wrong
+// Margin is how long revocations are kept beyond their end, for clocks that were wrong
 // when a process began.
 const Margin = 24 * time.Hour
 
@@ -32,7 +32,7 @@ type Clock struct {
 	to       time.Duration // the offset after the jump
 	since    time.Duration // when that was seen first
 	jumps    int64
-	announce func(by time.Duration) // nil for nobody
+	announce func(by time.Duration) // nil for none
 }
 
 var (
@@ -88,7 +88,7 @@ func (c *Clock) Past(wall time.Time) time.Time {
 	return past
 }
 
-// reading returns what is past, and by how much the clock has jumped if it just did.
+// reading returns the time that is surely past, and by how much the clock has jumped if it just did.
 func (c *Clock) reading(wall time.Time) (past time.Time, by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,14 +36,14 @@ import (
 // Build says which program this is.
 type Build struct{ Version, Commit, Go string }
 
-// State is what is read when the metrics are asked for.
+// State is read when the metrics are asked for.
 type State struct {
 	RevocationSequence func() int64
 	Records            func() int64 // evidence records in the store
 	// Waiting and Undelivered are messages to webhooks that are tried, and that were
 	// given up; nil where none are told anything.
 	Waiting, Undelivered func() int64
-	Unrecorded           func() int64 // calls that went on without a record; nil where none can
+	Unrecorded           func() int64 // calls that continued without a record; nil where none can
 	Shed                 func() int64 // calls that were turned away because too many waited; nil for none
 }
 
@@ -215,7 +215,7 @@ func (t *Telemetry) Took(ctx context.Context, step, agent string, d time.Duratio
 }
 
 // Stream counts a stream as open until closed is called, with the reason for
-// which it was cut, "" where it ended by itself.
+// which it was cut, "" if it ended normally.
 func (t *Telemetry) Stream(ctx context.Context, agent string) (closed func(reason string)) {
 	if t == nil {
 		return func(string) {}

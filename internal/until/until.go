@@ -1,4 +1,4 @@
-// Package until has the set of ids that count until a time, such as what was revoked:
+// Package until has the set of ids that count until a time, such as revocations:
 // read without a lock by everybody, and replaced by its next state with every change,
 // at a cost that grows with the square root of its size.
 package until

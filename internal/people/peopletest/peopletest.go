@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/people"
 )
 
-// Person returns the person of a claim that nothing speaks against, and nobody for a
+// Person returns the person of an unopposed claim, and the zero Person for a
 // claim without a principal.
 func Person(c people.Claim) people.Person {
 	if c.Principal == "" {

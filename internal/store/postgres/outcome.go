@@ -61,8 +61,8 @@ func aborted(err error) bool {
 	return errors.As(err, &refused) && (refused.Code == "25P02" || refused.Code == "3B001")
 }
 
-// mend drops connections that lead where nothing can be written.
-func (s *Store) mend(err error) {
+// repair drops connections that lead where nothing can be written.
+func (s *Store) repair(err error) {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "25006" {
 		s.pool.Reset()
@@ -88,7 +88,7 @@ func (s *Store) settle(ctx context.Context, t *transaction) error {
 		case err == nil:
 			return fmt.Errorf("%w: the connection was lost at its commit", errMoved)
 		}
-		s.mend(err)
+		s.repair(err)
 		if !pause(ctx, wait) {
 			return fmt.Errorf("%w: %w", errUnknown, err)
 		}

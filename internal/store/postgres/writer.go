@@ -153,7 +153,7 @@ func (s *Store) persist(ctx context.Context, batch []*change) ([]*change, []erro
 		case !again(err):
 			return batch, results, err
 		}
-		s.mend(err)
+		s.repair(err)
 		if !pause(ctx, wait) {
 			return batch, results, err
 		}

@@ -86,7 +86,7 @@ func (j *Journal) recover() ([][]byte, error) {
 		entries[i], previous = f.payload, f
 	}
 	j.batch, j.size, j.fault = next(previous), int64(good), errNotLooked
-	return entries, j.Mend()
+	return entries, j.Repair()
 }
 
 // readSlots finds the first batch. Where neither slot is whole nothing was reset.
@@ -112,10 +112,10 @@ func (j *Journal) writeSlot() error {
 
 var errNotLooked = errors.New("what is behind the entries is not known")
 
-// Mend makes the file end with the last entry that was acknowledged, where that is
-// not known. Anyone who means to keep other entries instead of those that failed
+// Repair makes the file end with the last entry that was acknowledged, where that is
+// not known. A caller that means to keep other entries instead of those that failed
 // calls it before.
-func (j *Journal) Mend() error {
+func (j *Journal) Repair() error {
 	if j.fault == nil {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (j *Journal) Append(n int, until uint64, entry func(to []byte, i int) []byt
 		}
 		putHeader(data[at:], j.batch, i == n-1)
 	}
-	if err := j.Mend(); err != nil {
+	if err := j.Repair(); err != nil {
 		return err
 	}
 	if err := j.write(data); err != nil {
@@ -210,7 +210,7 @@ func (j *Journal) Reset() error {
 		j.base, j.room = slotsSize, 0
 	}
 	j.first, j.slot, j.size = j.batch, 1-j.slot, 0
-	if err := j.Mend(); err != nil {
+	if err := j.Repair(); err != nil {
 		return err
 	}
 	// Nothing is written over before the disk knows that it may be.

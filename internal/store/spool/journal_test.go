@@ -102,7 +102,7 @@ func TestEXT27_AJournalGoesOnAfterAWriteThatFailed(t *testing.T) {
 	if _, err := good.WriteAt(appendFrame(nil, j.batch, true, []byte("two")), j.base+j.size); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Mend(); err != nil {
+	if err := j.Repair(); err != nil {
 		t.Fatal(err)
 	}
 	openJournal(t, path, "one")

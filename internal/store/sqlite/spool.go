@@ -172,13 +172,13 @@ func (s *Store) spool(t *transaction) error {
 	return nil
 }
 
-// mend makes sure that the journal has nothing in the places of records that the
+// repair makes sure that the journal has nothing in the places of records that the
 // file is about to have.
-func (s *Store) mend() error {
+func (s *Store) repair() error {
 	if s.ahead.journal == nil {
 		return nil
 	}
-	return s.ahead.journal.Mend()
+	return s.ahead.journal.Repair()
 }
 
 // reset begins a journal of some size anew, where the file has all that is in it.

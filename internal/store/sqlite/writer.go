@@ -305,7 +305,7 @@ func (t *transaction) enter() error {
 		t.store.filing.Lock()
 		t.store.wanted.Add(-1)
 		t.entered = true
-		if t.broken = t.store.mend(); t.broken == nil {
+		if t.broken = t.store.repair(); t.broken == nil {
 			t.broken = t.begin(maxWaiting + maxBatch)
 		}
 	}

@@ -32,7 +32,7 @@ func (r refused) Denial() a2a.Denial {
 	case issuer.CodeUnauthenticated, issuer.CodeHolderUnknown:
 		d.Code = a2a.CodeUnauthenticated
 	case issuer.CodeQueryInvalid, issuer.CodePurposeMissing, issuer.CodeExpiryInvalid, issuer.CodeGrantUnknown:
-		d.Code, d.Fix = a2a.CodeInvalidParams, "mend the parameters"
+		d.Code, d.Fix = a2a.CodeInvalidParams, "fix the parameters"
 	default:
 	}
 	return d
