@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/handoff"
@@ -95,7 +94,7 @@ func skillsOf(p *cli.Program, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return app.SkillIDs(data)
+	return handoff.SkillIDs(data)
 }
 
 // Configured adds what a configuration declares.
@@ -150,7 +149,7 @@ func cardSkills(ctx context.Context, p *cli.Program, agent config.Agent, a *hand
 		if err != nil {
 			return nil, err
 		}
-		return app.SkillIDs(raw)
+		return handoff.SkillIDs(raw)
 	}
 	var skills []string
 	for s := range a.Skills {
