@@ -37,7 +37,7 @@ func (n *NeedFlags) add(cmd *cobra.Command) {
 	f.StringVar(&n.Needs.Digest, "digest", "", "the only card that will do, by its `digest`")
 }
 
-// read joins file and flags.
+// ReadNeeds joins file and flags.
 func ReadNeeds(p *cli.Program, n NeedFlags) (agentcard.Needs, error) {
 	if n.File == "" {
 		return n.Needs, nil

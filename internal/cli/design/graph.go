@@ -78,7 +78,7 @@ func declarations(ctx context.Context, p *cli.Program, files []string, g GraphFl
 		if err != nil {
 			return nil, err
 		}
-		if err := d.Read(name, data, func(card string) ([]string, error) { return skillsOf(p, card) }); err != nil {
+		if err := d.Read(name, data, skillsOf); err != nil {
 			return nil, cli.Invalid(err)
 		}
 	}
@@ -89,7 +89,7 @@ func declarations(ctx context.Context, p *cli.Program, files []string, g GraphFl
 }
 
 // skillsOf are the ids of the skills of a card in a file.
-func skillsOf(p *cli.Program, name string) ([]string, error) {
+func skillsOf(name string) ([]string, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func cardSkills(ctx context.Context, p *cli.Program, agent config.Agent, a *hand
 	switch {
 	case g.cards != "":
 		a.Card = filepath.Join(g.cards, agent.ID+".json")
-		return skillsOf(p, a.Card)
+		return skillsOf(a.Card)
 	case g.Fetch:
 		raw, err := ReadCard(ctx, p, agent.Upstream, g.From)
 		if err != nil {
