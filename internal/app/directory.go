@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -58,7 +57,7 @@ func (i *Instance) named(origin string) bool {
 // enforcement says how far calls to an agent can be held to anything, nil for one
 // that is not protected here.
 func (i *Instance) enforcement(id string, card agentcard.Card) *console.Enforcement {
-	e, err := Enforced(i.current(), id, card)
+	e, err := config.Enforced(i.current(), id, card)
 	if err != nil {
 		return nil // one of others
 	}
@@ -85,7 +84,7 @@ func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 			skills = append(skills, s.Skill)
 		}
 		if raw, err := i.gateway.Card(ctx, agent.ID); err == nil { // else what it is configured with
-			if skills, err = SkillIDs(raw); err != nil {
+			if skills, err = handoff.SkillIDs(raw); err != nil {
 				return console.Map{}, err
 			}
 		}
@@ -156,89 +155,4 @@ func wires(d *handoff.Declarations, tried []api.Pair) {
 			d.Wires = append(d.Wires, handoff.Wire{From: t.From, To: t.To, Place: at, Requires: beyond, Gate: "gateway"})
 		}
 	}
-}
-
-// Enforcement is how far a gateway can enforce anything in front of an agent that
-// nobody changed: L0 caller, agent and method; L1 skill; L2 arguments; L3 handles.
-type Enforcement struct {
-	Agent    string          `json:"agent"`
-	Level    string          `json:"level"` // the lowest of its skills
-	Skills   []enforcedSkill `json:"skills"`
-	FreeText string          `json:"free_text"`
-}
-
-type enforcedSkill struct {
-	Skill string `json:"skill"`
-	Level string `json:"level"`
-	Why   string `json:"why"`
-}
-
-// Enforced says it for an agent of a configuration and the skills on its card.
-func Enforced(c *config.Config, id string, card agentcard.Card) (*Enforcement, error) {
-	var agent *config.Agent
-	for i := range c.Agents {
-		if c.Agents[i].ID == id {
-			agent = &c.Agents[i]
-		}
-	}
-	if agent == nil {
-		return nil, fmt.Errorf("the configuration has no agent %q", id)
-	}
-	mapped := map[string]config.Skill{}
-	for _, s := range c.Skills[id] {
-		mapped[s.Skill] = s
-	}
-	resources := c.Resources[id].File != "" || len(c.Resources[id].Items) > 0
-	e := &Enforcement{Agent: id, Skills: []enforcedSkill{}, FreeText: freeText(*agent)}
-	for _, s := range card.Skills() {
-		level := enforcedSkill{s.ID, "L0", "maps to no operation; nobody can be granted it by itself"}
-		if m, ok := mapped[s.ID]; ok {
-			level.Level, level.Why = levelOf(m, resources)
-		}
-		e.Skills = append(e.Skills, level)
-		if e.Level == "" || level.Level < e.Level {
-			e.Level = level.Level
-		}
-	}
-	if e.Level == "" {
-		e.Level = "L0"
-	}
-	return e, nil
-}
-
-func levelOf(s config.Skill, resources bool) (level, why string) {
-	operation := s.Grant + "/" + s.Operation
-	switch {
-	case s.Handle != "" && resources:
-		return "L3", operation + ", on resources named by handles in argument " + s.Handle
-	case s.Arguments != nil:
-		return "L2", operation + ", with the arguments that are declared, where a call names the skill with them"
-	default:
-		return "L1", operation + "; declare its arguments in skills to hold calls to them"
-	}
-}
-
-// freeText says what becomes of messages that name no skill.
-func freeText(a config.Agent) string {
-	switch {
-	case len(a.Required) == 0:
-		return "refused, since no operations are required for it"
-	case a.Enforces == "context":
-		return "admitted with " + strings.Join(a.Required, ", ") + "; the agent enforces the context itself"
-	case a.AdmitFreeText == "unsafe":
-		return "admitted with " + strings.Join(a.Required, ", ") + ", though the agent enforces nothing (unsafe)"
-	}
-	return "admitted with " + strings.Join(a.Required, ", ") + ", and refused under a capability with constrained operations"
-}
-
-func SkillIDs(raw []byte) ([]string, error) {
-	card, err := agentcard.Parse(raw)
-	if err != nil {
-		return nil, err
-	}
-	ids := []string{}
-	for _, s := range card.Skills() {
-		ids = append(ids, s.ID)
-	}
-	return ids, nil
 }

@@ -45,8 +45,14 @@ type live struct {
 	leave  func()      // has its caller go
 }
 
-// open begins a stream and waits for its first event.
+// open begins a stream of a task that works, and waits for its first event.
 func (w *town) open(agent string, body []byte, header http.Header) *live {
+	w.t.Helper()
+	return w.opens(agent, body, header, "TASK_STATE_WORKING")
+}
+
+// opens begins a stream and waits for its first event, with a state in it.
+func (w *town) opens(agent string, body []byte, header http.Header, state string) *live {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	w.t.Cleanup(cancel)
@@ -75,7 +81,7 @@ func (w *town) open(agent string, body []byte, header http.Header) *live {
 			}
 		}
 	}()
-	if first := l.next(10 * time.Second); !strings.Contains(first, "TASK_STATE_WORKING") {
+	if first := l.next(10 * time.Second); !strings.Contains(first, state) {
 		w.t.Fatalf("the stream begins with %q\n%s", first, w.log)
 	}
 	return l

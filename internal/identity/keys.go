@@ -9,13 +9,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/kept"
 )
 
 const (
@@ -31,16 +30,11 @@ var jsonLimits = powerbox.Limits{Bytes: 1 << 20, Depth: 16}
 
 // keySource has the keys of one issuer: given, or fetched and kept.
 type keySource struct {
-	issuer string
-	url    string // of the key set; empty means discovery
-	fetch  Fetcher
-	fixed  bool
-	flight singleflight.Group
-
-	mu      sync.Mutex
-	keys    []jose.JSONWebKey
-	fetched time.Time // of keys
-	tried   time.Time // the last attempt to fetch
+	issuer  string
+	url     string // of the key set; empty means discovery
+	fetch   Fetcher
+	fixed   []jose.JSONWebKey               // nil where they are fetched
+	fetched *kept.Values[[]jose.JSONWebKey] // by issuer
 }
 
 func newKeySource(c Provider, fetch Fetcher) (*keySource, error) {
@@ -49,65 +43,31 @@ func newKeySource(c Provider, fetch Fetcher) (*keySource, error) {
 		if fetch == nil {
 			return nil, fmt.Errorf("issuer %q has no key set and there is no client to fetch one", c.Issuer)
 		}
+		k.fetched = kept.New(kept.Times{Fresh: keysFresh, Stale: keysStale, Pause: keysMinRefresh}, 1, k.load)
 		return k, nil
 	}
 	keys, err := parseKeys(c.JWKS)
 	if err != nil {
 		return nil, fmt.Errorf("key set of %q: %w", c.Issuer, err)
 	}
-	k.keys, k.fixed = keys, true
+	k.fixed = keys
 	return k, nil
 }
 
 // find returns the keys that may have signed a token with that key id: those
 // with the id, or all of a small set when the token names none.
 func (k *keySource) find(ctx context.Context, kid string, now time.Time) ([]jose.JSONWebKey, error) {
-	keys, fetched, tried := k.snapshot()
-	if k.fixed {
-		return candidates(keys, kid), nil
+	if k.fetched == nil {
+		return candidates(k.fixed, kid), nil
 	}
-	if found := candidates(keys, kid); len(found) > 0 && now.Sub(fetched) < keysFresh {
-		return found, nil
-	}
-	var err error
-	if now.Sub(tried) >= keysMinRefresh || tried.IsZero() {
-		err = k.refresh(ctx, now)
-		keys, fetched, _ = k.snapshot()
-	}
-	if fetched.IsZero() || now.Sub(fetched) >= keysStale {
+	keys, ok, err := k.fetched.Get(ctx, k.issuer, func() time.Time { return now }, func(keys []jose.JSONWebKey) bool { return len(candidates(keys, kid)) > 0 })
+	if !ok {
 		return nil, &Error{CodeKeysUnavailable, fmt.Sprintf("the keys of issuer %q could not be fetched; try again later", k.issuer), err}
 	}
 	return candidates(keys, kid), nil
 }
 
-func (k *keySource) snapshot() (keys []jose.JSONWebKey, fetched, tried time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.keys, k.fetched, k.tried
-}
-
-// refresh fetches the key set, once for all who ask at the same time. A caller
-// who goes away does not take the fetch from the others.
-func (k *keySource) refresh(ctx context.Context, now time.Time) error {
-	done := k.flight.DoChan("", func() (any, error) {
-		keys, err := k.load(context.WithoutCancel(ctx))
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.tried = now
-		if err == nil {
-			k.keys, k.fetched = keys, now
-		}
-		return nil, err
-	})
-	select {
-	case result := <-done:
-		return result.Err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (k *keySource) load(ctx context.Context) ([]jose.JSONWebKey, error) {
+func (k *keySource) load(ctx context.Context, _ string) ([]jose.JSONWebKey, error) {
 	address := k.url
 	if address == "" {
 		found, err := k.discover(ctx)

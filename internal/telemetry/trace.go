@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -26,7 +25,7 @@ type tracing struct {
 // Trace begins to trace. Where spans are sent to, and how many, the OTEL_*
 // variables of the environment say, as OpenTelemetry has them.
 func (t *Telemetry) Trace(ctx context.Context, b Build) error {
-	e, err := autoexport.NewSpanExporter(ctx)
+	e, err := spanExporter(ctx)
 	if err != nil {
 		return fmt.Errorf("telemetry.traces: %w", err)
 	}
@@ -35,7 +34,11 @@ func (t *Telemetry) Trace(ctx context.Context, b Build) error {
 	if err != nil {
 		return fmt.Errorf("telemetry.traces: %w", err)
 	}
-	p := sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(r))
+	of := []sdk.TracerProviderOption{sdk.WithResource(r)}
+	if e != nil {
+		of = append(of, sdk.WithBatcher(e))
+	}
+	p := sdk.NewTracerProvider(of...)
 	t.tracing = &tracing{provider: p, tracer: p.Tracer("powerbox")}
 	return nil
 }

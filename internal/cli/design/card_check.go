@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/agentcard"
-	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/plain"
@@ -38,7 +37,7 @@ func (n *NeedFlags) add(cmd *cobra.Command) {
 	f.StringVar(&n.Needs.Digest, "digest", "", "the only card that will do, by its `digest`")
 }
 
-// read joins file and flags.
+// ReadNeeds joins file and flags.
 func ReadNeeds(p *cli.Program, n NeedFlags) (agentcard.Needs, error) {
 	if n.File == "" {
 		return n.Needs, nil
@@ -73,7 +72,7 @@ func ReadNeeds(p *cli.Program, n NeedFlags) (agentcard.Needs, error) {
 // CheckJSON is the stable form of what card check answers.
 type CheckJSON struct {
 	agentcard.Answer
-	Enforcement *app.Enforcement `json:"enforcement,omitempty"`
+	Enforcement *config.Enforcement `json:"enforcement,omitempty"`
 }
 
 func newCardCheck(p *cli.Program) *cobra.Command {
@@ -112,7 +111,7 @@ func newCardCheck(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if answer.Enforcement, err = app.Enforced(c, agent, card); err != nil {
+			if answer.Enforcement, err = config.Enforced(c, agent, card); err != nil {
 				return err
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/handoff"
@@ -79,7 +78,7 @@ func declarations(ctx context.Context, p *cli.Program, files []string, g GraphFl
 		if err != nil {
 			return nil, err
 		}
-		if err := d.Read(name, data, func(card string) ([]string, error) { return skillsOf(p, card) }); err != nil {
+		if err := d.Read(name, data, skillsOf); err != nil {
 			return nil, cli.Invalid(err)
 		}
 	}
@@ -90,12 +89,12 @@ func declarations(ctx context.Context, p *cli.Program, files []string, g GraphFl
 }
 
 // skillsOf are the ids of the skills of a card in a file.
-func skillsOf(p *cli.Program, name string) ([]string, error) {
+func skillsOf(name string) ([]string, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return app.SkillIDs(data)
+	return handoff.SkillIDs(data)
 }
 
 // Configured adds what a configuration declares.
@@ -144,13 +143,13 @@ func cardSkills(ctx context.Context, p *cli.Program, agent config.Agent, a *hand
 	switch {
 	case g.cards != "":
 		a.Card = filepath.Join(g.cards, agent.ID+".json")
-		return skillsOf(p, a.Card)
+		return skillsOf(a.Card)
 	case g.Fetch:
 		raw, err := ReadCard(ctx, p, agent.Upstream, g.From)
 		if err != nil {
 			return nil, err
 		}
-		return app.SkillIDs(raw)
+		return handoff.SkillIDs(raw)
 	}
 	var skills []string
 	for s := range a.Skills {

@@ -14,6 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -85,8 +86,11 @@ type Desk struct {
 
 // New returns a desk.
 func New(c Config) (*Desk, error) {
-	if c.Store == nil || c.URL == "" || c.Timeout <= 0 || c.Interval <= 0 || c.Now == nil || c.Log == nil {
-		return nil, errors.New("approval: Store, URL, Timeout, Interval, Now and Log are required")
+	if err := missing.Fields("approval", c, "Store", "URL", "Now", "Log"); err != nil {
+		return nil, err
+	}
+	if c.Timeout <= 0 || c.Interval <= 0 {
+		return nil, errors.New("approval: Timeout and Interval must be positive")
 	}
 	for _, r := range c.Rules {
 		if !r.Need.Self && len(r.Need.Who) == 0 && len(r.Need.Groups) == 0 {

@@ -33,6 +33,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -229,11 +230,11 @@ type Issuer struct {
 
 // New returns the issuer over a store, with the revocations of the store.
 func New(ctx context.Context, config Config) (*Issuer, error) {
-	if config.Store == nil || config.Policy == nil || config.Sealer == nil || config.Now == nil || config.Random == nil || config.Log == nil {
-		return nil, errors.New("issuer: Store, Policy, Sealer, Now, Random and Log are required")
+	if err := missing.Fields("issuer", config, "Store", "Policy", "Sealer", "Recorder", "Now", "Random", "Log"); err != nil {
+		return nil, err
 	}
-	if config.Recorder == "" || len(config.Pairwise) != 32 || config.MaximumLifetime <= 0 {
-		return nil, errors.New("issuer: Recorder, a Pairwise key of 32 bytes and a positive MaximumLifetime are required")
+	if len(config.Pairwise) != 32 || config.MaximumLifetime <= 0 {
+		return nil, errors.New("issuer: a Pairwise key of 32 bytes and a positive MaximumLifetime are required")
 	}
 	if config.Origin == nil {
 		config.Origin = func(string) string { return "" }

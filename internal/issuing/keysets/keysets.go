@@ -8,12 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/kept"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -33,41 +31,36 @@ type Getter interface {
 
 // Sets keeps key sets by their addresses. [New] makes one.
 type Sets struct {
-	get    Getter
-	now    func() time.Time
-	flight singleflight.Group
-
-	mu   sync.Mutex
-	sets map[string]set
+	now  func() time.Time
+	kept *kept.Values[set]
 }
 
 type set struct {
 	byID    map[string]token.PublicKey
 	byPrint map[string]token.PublicKey
-	fetched time.Time
-	tried   time.Time
 }
 
 // New returns an empty cache.
 func New(get Getter, now func() time.Time) *Sets {
-	return &Sets{get: get, now: now, sets: map[string]set{}}
+	times := kept.Times{Fresh: fresh, Stale: stale, Pause: minRefresh}
+	return &Sets{now: now, kept: kept.New(times, maxSets, func(ctx context.Context, address string) (set, error) {
+		data, err := get.Get(ctx, address)
+		if err != nil {
+			return set{}, err
+		}
+		return parse(data)
+	})}
 }
 
 // Key returns the key in the set at an address that has that kid or that RFC 7638
 // thumbprint. One that is not known is looked for again, within limits; where the
 // set cannot be had, the one from before serves for a day.
 func (s *Sets) Key(ctx context.Context, address, id string) (token.PublicKey, error) {
-	now := s.now()
-	known := s.known(address)
-	if key, ok := known.find(id); ok && now.Sub(known.fetched) < fresh {
-		return key, nil
-	}
-	var err error
-	if known.tried.IsZero() || now.Sub(known.tried) >= minRefresh {
-		err = s.fetch(ctx, address)
-		known = s.known(address)
-	}
-	if known.fetched.IsZero() || now.Sub(known.fetched) >= stale {
+	known, ok, err := s.kept.Get(ctx, address, s.now, func(known set) bool {
+		_, ok := known.find(id)
+		return ok
+	})
+	if !ok {
 		return token.PublicKey{}, errors.Join(errors.New("the key set cannot be had now"), err)
 	}
 	if key, ok := known.find(id); ok {
@@ -82,59 +75,6 @@ func (s set) find(id string) (token.PublicKey, bool) {
 	}
 	key, ok := s.byPrint[id]
 	return key, ok
-}
-
-func (s *Sets) known(address string) set {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sets[address]
-}
-
-// fetch fetches a set, once for all who ask at the same time. Who asked first can be a
-// stranger who goes away: that does not take the set from the others.
-func (s *Sets) fetch(ctx context.Context, address string) error {
-	done := s.flight.DoChan(address, func() (any, error) { return nil, s.refresh(context.WithoutCancel(ctx), address) })
-	select {
-	case result := <-done:
-		return result.Err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// refresh fetches a set, and notes that it was tried.
-func (s *Sets) refresh(ctx context.Context, address string) error {
-	data, err := s.get.Get(ctx, address)
-	var read set
-	if err == nil {
-		read, err = parse(data)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	old, kept := s.sets[address]
-	if !kept && len(s.sets) >= maxSets {
-		s.forget()
-	}
-	if err != nil {
-		old.tried = now
-		s.sets[address] = old
-		return err
-	}
-	read.fetched, read.tried = now, now
-	s.sets[address] = read
-	return nil
-}
-
-// forget makes room: the set that was tried longest ago goes.
-func (s *Sets) forget() {
-	oldest := ""
-	for address, one := range s.sets {
-		if oldest == "" || one.tried.Before(s.sets[oldest].tried) {
-			oldest = address
-		}
-	}
-	delete(s.sets, oldest)
 }
 
 // parse reads a JWK Set: public Ed25519 keys, each with a kid of its own. One key

@@ -91,13 +91,18 @@ func TestAAPN2_WhatIsNoSet(t *testing.T) {
 func TestAAPN2_MemoryIsBounded(t *testing.T) {
 	_, a := key(t, "a")
 	now := time.Unix(1_800_000_000, 0)
-	s := New(&published{body: `{"keys":[` + a + `]}`}, func() time.Time { now = now.Add(time.Millisecond); return now })
+	p := &published{body: `{"keys":[` + a + `]}`}
+	s := New(p, func() time.Time { now = now.Add(time.Millisecond); return now })
 	for i := range maxSets + 10 {
 		if _, err := s.Key(t.Context(), fmt.Sprint("https://keys.example/", i), "a"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(s.sets) > maxSets {
-		t.Errorf("%d sets are kept; want %d", len(s.sets), maxSets)
+	asked := p.asked
+	for i, fetches := range map[int]int{maxSets + 9: 0, 0: 1} { // the newest is kept, the oldest is not
+		if _, err := s.Key(t.Context(), fmt.Sprint("https://keys.example/", i), "a"); err != nil || p.asked != asked+fetches {
+			t.Errorf("set %d: %v after %d fetches; want %d", i, err, p.asked-asked, fetches)
+		}
+		asked = p.asked
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -111,11 +112,12 @@ const replayEntries = 1 << 20
 
 // New returns a provider. Whatever is missing for security is an error.
 func New(c Config) (*Provider, error) {
+	if err := missing.Fields("provider", c, "Store", "Issuer", "Gate", "Backend", "URL", "Agent", "Name", "Started", "Now", "Random", "Log"); err != nil {
+		return nil, err
+	}
 	switch {
-	case c.Store == nil || c.Issuer == nil || c.Gate == nil || c.Backend == nil || c.Now == nil || c.Random == nil || c.Log == nil:
-		return nil, errors.New("provider: Store, Issuer, Gate, Backend, Now, Random and Log are required")
-	case len(c.CodeKey) != 32 || c.URL == "" || c.Agent == "" || c.Name == "" || c.Started.IsZero():
-		return nil, errors.New("provider: a CodeKey of 32 bytes, URL, Agent, Name and Started are required")
+	case len(c.CodeKey) != 32:
+		return nil, errors.New("provider: a CodeKey of 32 bytes is required")
 	case c.Clocks.Session <= 0 || c.Clocks.Maximum <= 0 || c.Clocks.Absolute <= 0 || c.Approval <= 0 || c.Interval <= 0:
 		return nil, errors.New("provider: the clocks, Approval and Interval must be positive")
 	case len(c.Modes) == 0:

@@ -15,6 +15,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/trust"
 )
 
@@ -77,8 +78,8 @@ const maxListings = 10000
 
 // New returns a registry.
 func New(c Config) (*Registry, error) {
-	if c.Store == nil || c.Protected == nil || c.Cards == nil || c.Record == nil || c.Level == nil || c.Asked == nil || c.Scores == nil || c.Now == nil || c.Log == nil {
-		return nil, errors.New("registry: a required field of Config is missing")
+	if err := missing.Fields("registry", c, "Store", "Protected", "Cards", "Record", "Level", "Asked", "Scores", "Now", "Log"); err != nil {
+		return nil, err
 	}
 	return &Registry{c}, nil
 }

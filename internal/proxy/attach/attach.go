@@ -13,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/holder"
+	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
@@ -51,8 +52,11 @@ type peer struct {
 
 // New returns an Attach for the configured peers.
 func New(c Config) (*Attach, error) {
-	if c.Client == nil || c.Client.Key == nil || c.Client.HTTP == nil || c.Client.Now == nil || c.Transport == nil || c.HTTP2 == nil || c.Log == nil {
-		return nil, errors.New("attach: a required field of Config is missing")
+	if err := missing.Fields("attach", c, "Client", "Transport", "HTTP2", "Log"); err != nil {
+		return nil, err
+	}
+	if err := missing.Fields("attach: client", c.Client, "Key", "HTTP", "Now"); err != nil {
+		return nil, err
 	}
 	if len(c.Peers) == 0 {
 		return nil, errors.New("attach: there is no agent to call; name one with --card or in the configuration")

@@ -252,3 +252,21 @@ func TestEveryRequiredFieldIsAskedFor(t *testing.T) {
 		}
 	}
 }
+
+// TestMalformedCallsOfKnownCallersAreRecorded: the caller gets the protocol's error with the
+// id of a denial on record, and another error without an id where that cannot be written.
+func TestMalformedCallsOfKnownCallersAreRecorded(t *testing.T) {
+	for _, mode := range []gate.Mode{gate.Prefer, gate.Scoped, gate.Require} {
+		w := newTown(t, mode, readNote)
+		bad := strings.Replace(calls("read_note"), "SendMessage", "Erase", 1)
+		a := w.post("", bad, bearer("assistant")...)
+		written := w.ledger.written()
+		if len(written) != 1 || written[0].Decision != evidence.Deny || a.header.Get(gateway.HeaderDecision) != written[0].ID || !strings.Contains(a.body, "-32601") {
+			t.Errorf("%s: records %+v, status %d %v\n%s", mode, written, a.status, a.header, a.body)
+		}
+		w.ledger.full = true
+		if a := w.post("", bad, bearer("assistant")...); strings.Contains(a.body, "-32601") || a.header.Get(gateway.HeaderDecision) != "" || !strings.Contains(a.body, "the refusal could not be recorded") {
+			t.Errorf("%s with a full disk: status %d %v\n%s", mode, a.status, a.header, a.body)
+		}
+	}
+}

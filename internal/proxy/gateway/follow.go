@@ -56,7 +56,7 @@ func (g *Gateway) followOn(ctx context.Context, w http.ResponseWriter, x *decide
 	defer tick.Stop()
 	for said := a2a.OwnState(""); ; {
 		if task.over() {
-			g.followed(w, x, func() {
+			g.followed(w, x, outcome{status: evidence.Achieved}, func() {
 				if g.tellOn(w, x, task) && x.call.Binding == a2a.GRPC {
 					w.Header().Set("Grpc-Status", "0")
 				}
@@ -65,13 +65,13 @@ func (g *Gateway) followOn(ctx context.Context, w http.ResponseWriter, x *decide
 		}
 		if task.State != said {
 			if said = task.State; !g.tellOn(w, x, task) {
-				g.followed(w, x, func() {})
+				g.followed(w, x, outcome{status: evidence.Achieved}, func() {})
 				return
 			}
 		}
 		select {
 		case <-ctx.Done():
-			g.followed(w, x, func() { g.cutShort(w, x) })
+			g.cutShort(w, x)
 			return
 		case <-tick.C:
 		}
@@ -82,8 +82,8 @@ func (g *Gateway) followOn(ctx context.Context, w http.ResponseWriter, x *decide
 }
 
 // followed records the outcome of a subscription and then has it end.
-func (g *Gateway) followed(w http.ResponseWriter, x *decided, end func()) {
-	if _, err := g.finish(x, outcome{status: evidence.Achieved}); err != nil {
+func (g *Gateway) followed(w http.ResponseWriter, x *decided, o outcome, end func()) {
+	if _, err := g.finish(x, o); err != nil {
 		g.lastEvent(w, x, g.withoutOutcome(x))
 		return
 	}
@@ -109,16 +109,20 @@ func (g *Gateway) tellOn(w http.ResponseWriter, x *decided, task HeldTask) bool 
 	return err == nil
 }
 
-// cutShort ends a stream of ours whose caller may not read on, or with the server.
+// cutShort ends a stream of ours whose caller may not read on, or with the server. The
+// outcome says what its caller is told.
 func (g *Gateway) cutShort(w http.ResponseWriter, x *decided) {
 	reason, good := g.config.Gate.Recheck(x.verdict)
-	if good && x.present.Err() == nil {
-		return // the caller has gone
+	if good && x.present.Err() == nil { // the caller has gone
+		g.followed(w, x, outcome{status: evidence.Achieved}, func() {})
+		return
 	}
 	if good {
 		reason = x.parting()
 	}
-	g.lastEvent(w, x, g.interrupted(x, reason))
+	o := notTheAgent(evidence.Partial)
+	o.told = reason.Code
+	g.followed(w, x, o, func() { g.lastEvent(w, x, g.interrupted(x, reason)) })
 }
 
 // lastEvent ends a stream of ours with a denial.

@@ -19,6 +19,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
@@ -304,9 +305,10 @@ type Gateway struct {
 
 // New returns the gateway for the configured agents.
 func New(c Config) (*Gateway, error) {
-	if c.Gate == nil || c.Identity == nil || c.Issuing == nil || c.Tasks == nil || c.Resources == nil || c.Cards == nil ||
-		c.Transport == nil || c.HTTP2 == nil || c.Public == nil || c.PublicHTTP2 == nil || c.Mode == nil || c.Origin == nil || c.Pseudonym == nil || c.Redact == nil || c.PushAddress == nil || c.PushPost == nil || c.Pages == nil || c.Now == nil || c.Log == nil {
-		return nil, errors.New("gateway: a required field of Config is missing")
+	if err := missing.Fields("gateway", c, "Gate", "Identity", "Issuing", "Tasks", "Resources", "Cards",
+		"Transport", "HTTP2", "Public", "PublicHTTP2", "PushAddress", "PushPost",
+		"Mode", "Origin", "Pseudonym", "Redact", "Pages", "Now", "Log"); err != nil {
+		return nil, err
 	}
 	if c.BodyLimit <= 0 || c.BodyTime <= 0 {
 		return nil, errors.New("gateway: BodyLimit and BodyTime must be positive")

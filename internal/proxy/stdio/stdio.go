@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/wire/mcp"
 )
 
@@ -58,8 +59,11 @@ type Server struct {
 
 // New returns a server that has started nothing yet.
 func New(c Config) (*Server, error) {
-	if len(c.Command) == 0 || c.Command[0] == "" || c.Errors == nil || c.Sessions < 1 || c.Now == nil || c.Log == nil {
-		return nil, errors.New("stdio: Command, Errors, Sessions, Now and Log are required")
+	if err := missing.Fields("stdio", c, "Command", "Errors", "Now", "Log"); err != nil {
+		return nil, err
+	}
+	if c.Command[0] == "" || c.Sessions < 1 {
+		return nil, errors.New("stdio: a Command with a name and at least one of Sessions are required")
 	}
 	return &Server{config: c, sessions: map[string]*session{}}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/steady"
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
@@ -78,8 +79,8 @@ type stamped struct {
 
 // NewPublisher returns the publisher of a source.
 func NewPublisher(c PublisherConfig) (*Publisher, error) {
-	if c.Source == nil || c.Issuer == "" || c.Now == nil || c.Log == nil || c.Key.IsZero() {
-		return nil, errors.New("feed: Source, Key, Issuer, Now and Log are required")
+	if err := missing.Fields("feed", c, "Source", "Key", "Issuer", "Now", "Log"); err != nil {
+		return nil, err
 	}
 	if c.Heartbeat <= 0 || c.Heartbeat > MaxLease/2 || c.Streams <= 0 {
 		return nil, fmt.Errorf("feed: heartbeats every %v, %d streams; want a time up to %v, half of the longest lease, and at least one stream", c.Heartbeat, c.Streams, MaxLease/2)

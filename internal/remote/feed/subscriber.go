@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/steady"
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
@@ -92,8 +93,8 @@ func (p period) left(now time.Time) time.Duration {
 
 // New returns a subscriber that has heard nothing yet, and so is stale.
 func New(c Config) (*Subscriber, error) {
-	if c.Server == "" || c.Issuer == "" || len(c.Keys) == 0 || c.Transport == nil || c.Now == nil || c.Log == nil {
-		return nil, errors.New("feed: Server, Issuer, Keys, Transport, Now and Log are required")
+	if err := missing.Fields("feed", c, "Server", "Issuer", "Keys", "Transport", "Now", "Log"); err != nil {
+		return nil, err
 	}
 	if c.Lease == 0 {
 		c.Lease = MaxLease

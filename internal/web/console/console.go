@@ -23,6 +23,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -162,12 +163,13 @@ const formLimit = 256 << 10
 
 // New returns a Console. Whatever is missing for security is an error.
 func New(c Config) (*Console, error) {
+	if err := missing.Fields("console", c, "Approvals", "Agents", "Passkeys", "People", "Now", "Random", "Log", "Done", "Seal"); err != nil {
+		return nil, err
+	}
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil || u.Host == "":
 		return nil, fmt.Errorf("console: URL %q is none", c.URL)
-	case c.Approvals == nil || c.Agents == nil || c.Passkeys == nil || c.People == nil || c.Now == nil || c.Random == nil || c.Log == nil || c.Done == nil || c.Seal == nil:
-		return nil, errors.New("console: Approvals, Agents, Passkeys, People, Now, Random, Log, Done and Seal are required")
 	case c.Fresh <= 0 || c.Session <= 0:
 		return nil, errors.New("console: Fresh and Session must be positive")
 	case (c.First == "") != (c.FirstSecret == ""):
