@@ -37,7 +37,9 @@ func Command(p *cli.Program) *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch a hijacked agent do damage, and then be unable to",
+		Short: "Show a hijacked agent, without and with Powerbox",
+		Example: "  powerbox demo\n" +
+			"  powerbox demo --keep",
 		Long: "Starts four real A2A agents on loopback and has a report summarised that carries an injected instruction.\n" +
 			"First without Powerbox, then with nothing changed but the URLs of the agents' peers.",
 		Args: cobra.NoArgs,

@@ -54,7 +54,8 @@ func newAgentConnect(p *cli.Program) *cobra.Command {
 	var names []string
 	cmd := &cobra.Command{
 		Use:   "connect URL",
-		Short: "Register an agent with a provider, and wait for the person who approves; exit 3 when it is denied",
+		Short: "Register an agent with a provider, and wait for approval",
+		Long:  "Connect exits with 3 if the registration is denied.",
 		Example: "  powerbox agent connect http://127.0.0.1:4850 --name 'Balance checker' --capability check_balance\n" +
 			"  powerbox agent connect https://bank.example --name Payer --capability transfer_money --constraints '{\"transfer_money\": {\"amount\": {\"max\": 100}}}'",
 		Args: cobra.ExactArgs(1),
@@ -99,7 +100,12 @@ func Connected(p *cli.Program, a agentauth.Agent, err error, noWait bool, output
 }
 
 func newAgentDiscover(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "discover URL", Short: "Read what a provider says of itself", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "discover URL",
+		Short:   "Read the description of a provider",
+		Example: "  powerbox agent discover https://bank.example",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := addAgentFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
@@ -116,7 +122,12 @@ func newAgentDiscover(p *cli.Program) *cobra.Command {
 }
 
 func newAgentProviders(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "providers", Short: "List the providers of the store", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "providers",
+		Short:   "List the providers in the local store",
+		Example: "  powerbox agent providers",
+		Args:    cobra.NoArgs,
+	}
 	output, f := addAgentFlags(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		client, err := AgentClient(p, f)
@@ -137,7 +148,12 @@ func (f *Flags) addDirectory(cmd *cobra.Command) {
 }
 
 func newAgentSearch(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "search INTENT --directory URL", Short: "Search a directory for providers", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "search INTENT --directory URL",
+		Short:   "Search a directory for providers",
+		Example: "  powerbox agent search 'pay an invoice' --directory https://directory.example",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := addAgentFlags(cmd)
 	f.addDirectory(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -165,7 +181,7 @@ func printProviders(p *cli.Program, providers []agentauth.Provider, output strin
 }
 
 func newAgentCapabilities(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "capabilities", Short: "See what a provider offers"}
+	cmd := &cobra.Command{Use: "capabilities", Short: "List and describe the capabilities of a provider"}
 	cmd.AddCommand(newAgentCapabilitiesList(p), newAgentCapabilitiesDescribe(p))
 	return cmd
 }
@@ -179,7 +195,12 @@ func viewFlags(cmd *cobra.Command) *agentauth.View {
 }
 
 func newAgentCapabilitiesList(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "list PROVIDER", Short: "List the capabilities of a provider, by its URL or name", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "list PROVIDER",
+		Short:   "List the capabilities of a provider, by its URL or name",
+		Example: "  powerbox agent capabilities list https://bank.example",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := addAgentFlags(cmd)
 	v := viewFlags(cmd)
 	cmd.Flags().StringVar(&v.Query, "query", "", "words to look for")
@@ -212,7 +233,12 @@ func printCapabilityLine(p *cli.Program, c agentauth.Capability) {
 }
 
 func newAgentCapabilitiesDescribe(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "describe PROVIDER CAPABILITY", Short: "Show one capability with its schemas", Args: cobra.ExactArgs(2)}
+	cmd := &cobra.Command{
+		Use:     "describe PROVIDER CAPABILITY",
+		Short:   "Show one capability with its schemas",
+		Example: "  powerbox agent capabilities describe https://bank.example transfer_money",
+		Args:    cobra.ExactArgs(2),
+	}
 	output, f := addAgentFlags(cmd)
 	v := viewFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

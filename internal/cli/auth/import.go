@@ -27,8 +27,9 @@ import (
 
 func newAgentImport(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "import",
-		Short: "Make capabilities of an OpenAPI document, or of the tools of an MCP server",
+		Use:     "import",
+		Short:   "Create capabilities from an OpenAPI document or an MCP server",
+		Example: "  powerbox agent import openapi petstore.yaml",
 		Long: "Import prints an agent of powerbox.yaml that offers what a service has, ready to be included. What an operation changes is a guess,\n" +
 			"marked as such: look at each before it is applied. What cannot be offered exactly is left out, with the reason.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -75,7 +76,7 @@ func newAgentImportOpenAPI(p *cli.Program) *cobra.Command {
 	var base string
 	cmd := &cobra.Command{
 		Use:   "openapi FILE_OR_URL",
-		Short: "Make capabilities of the operations of an OpenAPI 3 document",
+		Short: "Create capabilities from an OpenAPI 3 document",
 		Example: "  powerbox agent import openapi petstore.yaml --base https://petstore.example/v1 > powerbox.d/petstore.yaml\n" +
 			"  powerbox agent import openapi https://petstore.example/openapi.json --only list_pets,get_pet",
 		Args: cobra.ExactArgs(1),
@@ -147,7 +148,7 @@ func newAgentImportMCP(p *cli.Program) *cobra.Command {
 	var trust bool
 	cmd := &cobra.Command{
 		Use:     "mcp URL",
-		Short:   "Make capabilities of the tools of an MCP server over streamable HTTP",
+		Short:   "Create capabilities from the tools of an MCP server",
 		Example: "  powerbox agent import mcp https://tools.example/mcp --token-file /etc/powerbox/tools-token > powerbox.d/tools.yaml",
 		Args:    cobra.ExactArgs(1),
 	}

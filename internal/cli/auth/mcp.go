@@ -23,7 +23,7 @@ func newMCP(p *cli.Program) *cobra.Command {
 	var allowed []string
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Serve the client's tools of the Agent Auth Protocol to an MCP host, over standard input and output",
+		Short: "Serve the Agent Auth client as an MCP server on standard input",
 		Long: "Mcp lets the model in an MCP host use any provider of the Agent Auth Protocol: discover it, ask a person for capabilities,\n" +
 			"execute them. The keys stay here. A URL that a model names is fetched when it is allowed here, when its provider is in the store\n" +
 			"already, or when the person at the MCP host confirms it. What a person denied is not asked for again.",

@@ -50,7 +50,7 @@ func newAttach(p *cli.Program) *cobra.Command {
 	var f attachFlags
 	cmd := &cobra.Command{
 		Use:   "attach --card URL ... --key FILE | --config FILE",
-		Short: "Run beside an agent in any language and give its calls capability and proof",
+		Short: "Run a proxy that adds capability and proof to an agent's calls",
 		Long:  attachLong, Example: attachExample, Args: cobra.NoArgs,
 	}
 	output := cli.OutputFlag(cmd)

@@ -43,8 +43,9 @@ func checkVia(via string) error {
 func newCall(p *cli.Program) *cobra.Command {
 	var c callFlags
 	cmd := &cobra.Command{
-		Use:   "call AGENT_URL --skill SKILL [--arguments JSON] [--capability FILE] --key FILE",
-		Short: "Call a skill of an agent; exit 3 when it is denied",
+		Use:     "call AGENT_URL --skill SKILL [--arguments JSON] [--capability FILE] --key FILE",
+		Short:   "Call a skill of an agent",
+		Example: "  powerbox call http://127.0.0.1:8700/agents/documents --skill search_documents --arguments '{\"query\": \"Q1\"}' --capability capability.json --key holder.jwk",
 		Long: "With a capability the call is a2a/skill/invoke with a proof of it. Without one it is the SendMessage that a\n" +
 			"stock client sends, with the user's session where there is one: what that may do is for the agent's mode to say.\n\n" +
 			"With --via agent-auth a capability of a provider of the Agent Auth Protocol is executed, by an agent that powerbox agent connect\n" +

@@ -21,7 +21,9 @@ func newNarrow(p *cli.Program) *cobra.Command {
 	var agents auth.Flags
 	cmd := &cobra.Command{
 		Use:   "narrow --capability FILE --key FILE",
-		Short: "Derive a smaller capability, for yourself or for another key; works offline",
+		Short: "Derive a smaller capability offline",
+		Example: "  powerbox narrow --capability capability.json --key holder.jwk --operation search --out narrowed.json\n" +
+			"  powerbox narrow --capability capability.json --key holder.jwk --delegate next-public.jwk --expires 5m --out next.json",
 		Long: "Narrow keeps what is named and drops the rest; what is not named at all stays as it is. The result cannot\n" +
 			"be passed on unless --depth says how often. What would be wider is refused.\n" +
 			"A scope token is passed on by a link, to the key in the file of --delegate or to --delegate-id, with the\n" +

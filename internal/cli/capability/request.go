@@ -33,7 +33,7 @@ func newRequest(p *cli.Program) *cobra.Command {
 	var r requestFlags
 	cmd := &cobra.Command{
 		Use:   "request AGENT_URL --grant GRANT --purpose TEXT --key FILE",
-		Short: "Ask an agent for a capability for one task; exit 3 when it is refused",
+		Short: "Request a capability from an agent for one task",
 		Example: "  powerbox request http://127.0.0.1:8700/agents/documents --grant documents:read --purpose 'Summarize the quarter' \\\n" +
 			"    --collection reports --filter quarter=2025-Q1 --key holder.jwk --session-file alice.session --out capability.json",
 		Long: "With --via agent-auth an agent that powerbox agent connect made asks its provider for more, and waits for the person who\n" +

@@ -16,9 +16,10 @@ import (
 
 func newToken(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "token",
-		Short: "Verify, inspect, derive and issue capability tokens, offline",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "token",
+		Short:   "Verify, inspect, derive and issue capability tokens offline",
+		Example: "  powerbox token inspect --chain chain.json",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTokenVerify(p), newTokenVerifyScopes(p), newTokenInspect(p), newTokenDerive(p), newTokenIssue(p))
 	return cmd
@@ -29,8 +30,9 @@ func newTokenVerify(p *cli.Program) *cobra.Command {
 	var at int64
 	var revoked []string
 	cmd := &cobra.Command{
-		Use:   "verify --anchors JWKS --chain FILE --proof FILE --operation NAME --arguments JSON --at UNIX",
-		Short: "Decide one call from files alone: exit 0 allowed, 3 denied",
+		Use:     "verify --anchors JWKS --chain FILE --proof FILE --operation NAME --arguments JSON --at UNIX",
+		Short:   "Decide one call from files only",
+		Example: "  powerbox token verify --anchors issuers.json --chain chain.json --proof proof.jwt --operation search --arguments '{\"query\": \"Q1\"}' --at 1767225600",
 		Long: "Verify checks a chain of tokens and the proof of one call against trusted keys, as an enforcement point\n" +
 			"does, without any server. The chain is a JSON array of compact tokens, root first. What is malformed or\n" +
 			"missing is denied with a reason; a file that cannot be read is an error.",
@@ -88,8 +90,9 @@ func answer(p *cli.Program, result token.CheckResult, output string) error {
 func newTokenInspect(p *cli.Program) *cobra.Command {
 	var chain string
 	cmd := &cobra.Command{
-		Use:   "inspect --chain FILE",
-		Short: "Show what each token of a chain says and what it narrowed; verifies no signature",
+		Use:     "inspect --chain FILE",
+		Short:   "Show the tokens of a chain, without verifying signatures",
+		Example: "  powerbox token inspect --chain chain.json",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&chain, "chain", "", "file with the chain (required)")
@@ -180,8 +183,9 @@ func timeOf(p *cli.Program, unix int64) time.Time {
 func newTokenDerive(p *cli.Program) *cobra.Command {
 	var d derivation
 	cmd := &cobra.Command{
-		Use:   "derive --chain FILE --key FILE --holder FILE (--anchors JWKS | --unsafe-trust-root)",
-		Short: "Derive a narrower token as the holder of a chain; prints the longer chain",
+		Use:     "derive --chain FILE --key FILE --holder FILE (--anchors JWKS | --unsafe-trust-root)",
+		Short:   "Derive a narrower token, and print the longer chain",
+		Example: "  powerbox token derive --chain chain.json --key holder.jwk --holder next-public.jwk --anchors issuers.json",
 		Long: "Derive works offline. It refuses, with the whole list, what would be wider than the chain's last token.\n" +
 			"Without --tools all operations are kept; without --expires the expiry is.",
 	}
@@ -268,8 +272,10 @@ func newTokenIssue(p *cli.Program) *cobra.Command {
 	var depth int
 	var at int64
 	cmd := &cobra.Command{
-		Use:   "issue --key FILE --issuer URI --holder FILE --tools JSON",
-		Short: "Issue a root token with a key of your own; prints a chain of one token",
+		Use:     "issue --key FILE --issuer URI --holder FILE --tools JSON",
+		Short:   "Issue a root token with your own key",
+		Long:    "Issue prints a chain of one token.",
+		Example: "  powerbox token issue --key issuer.jwk --issuer https://issuer.example --holder holder-public.jwk --tools '{\"search\": {}}'",
 	}
 	f := cmd.Flags()
 	f.StringVar(&key, "key", "", "file with the issuer's private JWK (required)")

@@ -17,8 +17,9 @@ func newTokenVerifyScopes(p *cli.Program) *cobra.Command {
 	var keys, file, links, at string
 	var q token.ScopeCheckRequest
 	cmd := &cobra.Command{
-		Use:   "verify-scopes --token FILE --scope SCOPE --caller ID --at TIME",
-		Short: "Decide whether a caller holds scopes, from files alone: exit 0 valid, 3 denied",
+		Use:     "verify-scopes --token FILE --scope SCOPE --caller ID --at TIME",
+		Short:   "Decide from files only whether a caller holds scopes",
+		Example: "  powerbox token verify-scopes --token scope-token.json --scope documents:read --caller client:reader --keys signers.json --at 2026-03-04T12:00:00Z",
 		Long: "Verify-scopes checks a scope token of the authorization extension and its delegation links, as an enforcement\n" +
 			"point does, without any server. Keys are those of a JWK Set in which kid is the identifier of the owner; who is\n" +
 			"called did:jwk is its own key. What is malformed or missing is denied with a reason; a file that cannot be read\n" +

@@ -23,8 +23,9 @@ import (
 
 func newCard(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "card",
-		Short: "Judge agent cards: what they declare, and whether that is enough",
+		Use:     "card",
+		Short:   "Check, compare, sign and verify agent cards",
+		Example: "  powerbox card lint agent-card.json",
 		Long: "A card is a file, - for standard input, or a URL. A URL that does not end in .json is that of an agent, below which\n" +
 			".well-known/agent-card.json is. It is fetched within a megabyte and ten seconds, without following redirects.\n" +
 			"Addresses of this machine and of private networks are refused without --private.",
@@ -131,7 +132,7 @@ func newCardLint(p *cli.Program) *cobra.Command {
 	var from CardSource
 	cmd := &cobra.Command{
 		Use:   "lint CARD...",
-		Short: "List everything that is wrong with cards: exit 4 where one has an error",
+		Short: "List the errors in agent cards",
 		Long: "Lint holds cards of A2A 1.0, of 0.3 and of both in one against the protocol and the capability contract. Every\n" +
 			"problem is listed, with the place where it is as a JSON pointer.",
 		Args:    cobra.MinimumNArgs(1),
@@ -207,9 +208,11 @@ func describeCard(c agentcard.Card) cardJSON {
 func newCardShow(p *cli.Program) *cobra.Command {
 	var from CardSource
 	cmd := &cobra.Command{
-		Use:   "show CARD",
-		Short: "Show what an agent declares: versions, interfaces, features by tier, skills, digest",
-		Args:  cobra.ExactArgs(1),
+		Use:     "show CARD",
+		Short:   "Show the declarations of an agent card",
+		Long:    "Show prints the versions, interfaces, features by tier, skills and digest of a card.",
+		Example: "  powerbox card show https://agent.example.com",
+		Args:    cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	from.add(cmd)
@@ -282,9 +285,11 @@ func declared(d agentcard.Declaration) (string, bool) {
 
 func newCardContract(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "contract",
-		Short: "Print the capability contract that cards are held against, for card diff",
-		Args:  cobra.NoArgs,
+		Use:     "contract",
+		Short:   "Print the capability contract",
+		Long:    "Powerbox checks cards against this contract. Compare two versions of it with powerbox card diff.",
+		Example: "  powerbox card contract > contract.json",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := p.Stdout.Write(agentcard.CurrentContract())
 			return err
@@ -300,7 +305,7 @@ func newCardDiff(p *cli.Program) *cobra.Command {
 	var consent bool
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Say what changed between two cards, or two versions of the contract: exit 4 on a breach of stability",
+		Short: "Compare two agent cards, or two versions of the contract",
 		Long: "Of two cards: what the agent declared and no longer does, and what it declares beyond that. Of two versions of the\n" +
 			"capability contract (powerbox card contract): every breach of the promise that nothing is removed within a major\n" +
 			"version, that a removal was announced by a deprecation in an earlier major version and comes two major versions\n" +

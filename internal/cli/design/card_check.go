@@ -82,7 +82,7 @@ func newCardCheck(p *cli.Program) *cobra.Command {
 	var keys, file, agent string
 	cmd := &cobra.Command{
 		Use:   "check CARD",
-		Short: "Say whether an agent will do for a task, with every reason: exit 3 where it will not",
+		Short: "Check whether an agent is suitable for a task",
 		Long: "Check holds a card against what the caller speaks and what its task relies on, before anything is sent. What an\n" +
 			"agent does not declare is not relied on. With -c and --agent it says as well how far the gateway of that\n" +
 			"configuration can enforce anything in front of the agent: L0 who calls which agent with which method, L1 which\n" +
@@ -193,7 +193,7 @@ func newCardPath(p *cli.Program) *cobra.Command {
 	var shared bool
 	cmd := &cobra.Command{
 		Use:   "path CARD...",
-		Short: "Check a path of delegations, A to B to C, before anything is sent: exit 3 where it would not hold",
+		Short: "Check a path of delegations before anything is sent",
 		Long: "The cards are those of the agents that work is handed to, in order. Every hop is checked as the agent before it\n" +
 			"would, and what only the origin can see: one agent without context_reuse ends the shared context of all. With\n" +
 			"--path the hops, each with needs of its own, come from a file (docs/reference/cards.md). With --plan they are those of a plan in\n" +

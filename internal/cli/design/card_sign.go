@@ -14,7 +14,7 @@ func newCardSign(p *cli.Program) *cobra.Command {
 	var key string
 	cmd := &cobra.Command{
 		Use:   "sign CARD --key FILE",
-		Short: "Print a card signed by a key, in place of its signatures (A2A 1.0, section 8.4)",
+		Short: "Sign an agent card, and print it",
 		Long: "The signature is a JWS over the canonical form of the card (RFC 8785). Every value stays as it was written. SDKs\n" +
 			"differ in whether empty members of extensions' params count; where that matters the card is signed in both forms.\n" +
 			"What A2A does not define is in no signature, features among capabilities included: declare those in the contract\n" +
@@ -59,8 +59,9 @@ func newCardVerify(p *cli.Program) *cobra.Command {
 	var covered bool
 	var from CardSource
 	cmd := &cobra.Command{
-		Use:   "verify CARD --keys JWKS",
-		Short: "Verify a card's signatures against pinned keys: exit 4 where none is good",
+		Use:     "verify CARD --keys JWKS",
+		Short:   "Verify the signatures of a card against pinned keys",
+		Example: "  powerbox card verify signed.json --keys card-keys.json",
 		Long: "Only the keys of the file count. Key URLs and keys inside the card add nothing. With --covered what is signed is\n" +
 			"printed, in canonical form: what else the card says is nobody's word.",
 		Args: cobra.ExactArgs(1),

@@ -142,11 +142,11 @@ func newDiff(p *cli.Program) *cobra.Command {
 	var consent bool
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Say who gains and who loses what between two configurations",
+		Short: "Show who gains or loses authority between two configurations",
 		Long: "What counts is what scopes come to: the operations that one allows of what its target's skills map to. A mode that\n" +
 			"enforces less is a gain of everybody. Policies are compared by what they decide: powerbox policy diff.",
 		Args:    cobra.ExactArgs(2),
-		Example: "  git show main:powerbox.yaml > old.yaml; powerbox diff old.yaml powerbox.yaml --consent",
+		Example: "  powerbox diff old.yaml powerbox.yaml --consent",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 where anybody gains anything")
@@ -171,7 +171,7 @@ func newApply(p *cli.Program) *cobra.Command {
 	var dry, consent bool
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
-		Short: "Put a checked configuration in the place of the one in force, saying who gains and loses what",
+		Short: "Replace the current configuration with a checked one",
 		Long: "FILE is checked as serve would, and compared with the configuration in force. Where anybody gains anything it is put\n" +
 			"in place with --consent alone. It is replaced at once and whole; the server takes it when it is started again. What\n" +
 			"FILE names by relative paths it names from where the configuration in force is, so put it beside that one.",

@@ -24,8 +24,9 @@ import (
 
 func newGraph(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "graph",
-		Short: "Who may hand what to whom: the delegation graph, from files alone",
+		Use:     "graph",
+		Short:   "Show and check the delegation graph, from files only",
+		Example: "  powerbox graph show delegation.yaml",
 		Long: "The graph is made of declarations (docs/how-to/graph.md): the surface of each agent, from its card or a list; scopes,\n" +
 			"which say what an agent may have done by another; and wiring, which says who hands what to whom. With -c the agents,\n" +
 			"skills and scopes of a configuration are in it too, and their gateways. Nothing is asked of any agent.",
@@ -194,7 +195,7 @@ func newGraphShow(p *cli.Program) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "show [FILE...]",
-		Short:   "Show the graph: as a tree, JSON, DOT, Mermaid or SVG, with the blast radius of each agent",
+		Short:   "Show the graph and the blast radius of each agent",
 		Example: "  powerbox graph show delegation.yaml\n  powerbox graph show delegation.yaml --from analyst --output svg > analyst.svg",
 		Args:    cobra.ArbitraryArgs,
 	}
@@ -337,7 +338,7 @@ func newGraphCheck(p *cli.Program) *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
 		Use:     "check [FILE...]",
-		Short:   "Find wires that can never pass, over-broad scopes and circles: exit 4 on a violation",
+		Short:   "Find impossible delegations, over-broad scopes and cycles",
 		Example: "  powerbox graph check delegation.yaml --output sarif > delegation.sarif",
 	}
 	cmd.Args = cobra.ArbitraryArgs
@@ -381,8 +382,10 @@ func newGraphCheck(p *cli.Program) *cobra.Command {
 func newGraphChecklist(p *cli.Program) *cobra.Command {
 	var g GraphFlags
 	cmd := &cobra.Command{
-		Use:   "checklist [FILE...]",
-		Short: "What capability gating still needs here: exit 4 where something is missing",
+		Use:     "checklist [FILE...]",
+		Short:   "List what is missing for capability gating",
+		Long:    "Checklist exits with 4 if something is missing.",
+		Example: "  powerbox graph checklist delegation.yaml",
 	}
 	cmd.Args = cobra.ArbitraryArgs
 	output := cli.OutputFlag(cmd)
@@ -442,10 +445,10 @@ func newGraphDiff(p *cli.Program) *cobra.Command {
 	var consent bool
 	cmd := &cobra.Command{
 		Use:     "diff OLD NEW",
-		Short:   "Say who gains and who loses what between two files of declarations",
+		Short:   "Show who gains or loses authority between two graphs",
 		Long:    "What counts is what a scope comes to: the operations that it allows of what its target can do, whatever was changed.",
 		Args:    cobra.ExactArgs(2),
-		Example: "  git show main:delegation.yaml > old.yaml; powerbox graph diff old.yaml delegation.yaml --consent",
+		Example: "  powerbox graph diff old.yaml delegation.yaml --consent",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 where anybody gains anything")

@@ -22,7 +22,7 @@ func newGraphPreflight(p *cli.Program) *cobra.Command {
 	var requires []string
 	cmd := &cobra.Command{
 		Use:   "preflight FROM TO --requires OPERATION,... [FILE...]",
-		Short: "Say whether one agent may hand a task to another: exit 3 where it may not, with the text that its own task fails with",
+		Short: "Check whether one agent may delegate a task to another",
 		Long: "What the task requires must be within what the other agent can do and the scope of the first one at it. The text\n" +
 			"names exactly what is missing. The task of the agent that would have delegated becomes TASK_STATE_FAILED with it.",
 		Args:    cobra.MinimumNArgs(2),

@@ -15,8 +15,9 @@ import (
 func newCan(p *cli.Program) *cobra.Command {
 	var arguments string
 	cmd := &cobra.Command{
-		Use:   "can CALLER OPERATION on AGENT",
-		Short: "Say whether a caller's scope allows an operation: exit 0 allowed, 3 denied",
+		Use:     "can CALLER OPERATION on AGENT",
+		Short:   "Check whether a caller's scope allows an operation",
+		Example: "  powerbox can planner documents:read/search on documents",
 		Long: "Can asks what the configured scope of a calling agent allows at an agent, without any capability: what\n" +
 			"mode scoped would answer. OPERATION is grant/operation, such as documents:read/search.",
 		Args: cobra.ExactArgs(4),

@@ -89,7 +89,10 @@ func newExplain(p *cli.Program) *cobra.Command {
 	var offline bool
 	cmd := &cobra.Command{
 		Use:   "explain THING",
-		Short: "Explain a token, a capability, a decision or a policy: what holds, what fails first, what would mend it",
+		Short: "Explain a token, a capability, a decision or a policy",
+		Example: "  powerbox explain last\n" +
+			"  powerbox explain capability.json\n" +
+			"  powerbox explain rec_01m81030k8rktbf8fcyfezvy0d",
 		Long: "THING is a file with a capability or a chain, a compact token, the id of a capability (cap_...) or the id\n" +
 			"of a decision (rec_...); last is the newest denial. Ids are looked up at the server. What a token says is verified under the keys that\n" +
 			"its issuer publishes, or those of --anchors. For policies see: powerbox explain policy --help",

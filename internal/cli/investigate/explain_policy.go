@@ -22,8 +22,10 @@ type policyQuestion struct {
 func newExplainPolicy(p *cli.Program) *cobra.Command {
 	var q policyQuestion
 	cmd := &cobra.Command{
-		Use:   "policy --principal USER --operation AGENT/GRANT/OPERATION [--resource ID]",
-		Short: "Say what the policies of the configuration answer, and why: exit 0 allowed, 3 denied",
+		Use:     "policy --principal USER --operation AGENT/GRANT/OPERATION [--resource ID]",
+		Short:   "Explain the answer of the configured policies",
+		Long:    "Policy prints the answer of the configured policies and the reasons for it. It exits with 0 for allowed and 3 for denied.",
+		Example: "  powerbox explain policy --principal user:alice --operation documents/documents:read/search --resource /vault/q1.pdf",
 	}
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()

@@ -17,7 +17,7 @@ import (
 func newFreeze(p *cli.Program) *cobra.Command {
 	return stopVerb(p, &cobra.Command{
 		Use:   "freeze [TARGET --reason TEXT]",
-		Short: "Stop an agent, a user, a holder or a capability until it is thawed; without TARGET, list what is frozen",
+		Short: "Freeze an agent, user, holder or capability, or list freezes",
 		Long: "A freeze is the reversible form of revocation. It is in force at once and in every mode, observe too: calls\n" +
 			"are denied with code frozen, streams are cut, nothing new is issued. It stays over restarts.\n\n" +
 			"TARGET is agent:NAME (nothing goes on at it, and it can do nothing elsewhere), a principal such as\n" +
@@ -33,7 +33,7 @@ func newFreeze(p *cli.Program) *cobra.Command {
 func newThaw(p *cli.Program) *cobra.Command {
 	return stopVerb(p, &cobra.Command{
 		Use:     "thaw TARGET --reason TEXT",
-		Short:   "Let go on what was frozen",
+		Short:   "End a freeze",
 		Long:    "TARGET is named as powerbox freeze lists it. What was revoked or has expired meanwhile stays so.",
 		Example: "  powerbox thaw agent:documents --reason 'fixed in 1.4.2'",
 		Args:    cobra.ExactArgs(1),

@@ -21,7 +21,10 @@ func newReport(p *cli.Program) *cobra.Command {
 	var since string
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Say who called what, and what would be denied at which level",
+		Short: "Report calls, and what each mode would deny",
+		Example: "  powerbox report\n" +
+			"  powerbox report --since 168h --agent documents\n" +
+			"  powerbox report --grants > powerbox.d/scopes.yaml",
 		Long: "Report reads the records of calls. scoped says how many calls a caller's scope would not have allowed; it\n" +
 			"becomes less with the scopes that --grants prints. require says how many need a capability that nobody\n" +
 			"presented, and how many could not have had one. --grants prints the scopes that cover what was observed, as\n" +

@@ -27,7 +27,7 @@ func newRevoke(p *cli.Program) *cobra.Command {
 	var f revokeFlags
 	cmd := &cobra.Command{
 		Use:   "revoke TARGET | --issued-by AGENT | --held-by HOLDER | --delegated-by HOLDER | --for USER | --capability FILE",
-		Short: "End a capability, or everything of somebody, and all that descends from it",
+		Short: "Revoke capabilities and everything derived from them",
 		Long: "An operator names a capability id, a revocation id, the id of a token or the hash of a derived link; or a file with\n" +
 			"a capability whose last link was derived offline. In bulk, everything goes that was issued up to now, in one event,\n" +
 			"whatever its number: what an agent has issued, what a holder holds, what it has handed on to others (what it holds\n" +

@@ -17,7 +17,7 @@ func newTrace(p *cli.Program) *cobra.Command {
 	var since, incident, bundle, tenant string
 	cmd := &cobra.Command{
 		Use:   "trace TASK | TRACE_ID | RECORD | --incident AGENT",
-		Short: "Show every hop of a task: who asked whom for what, under what, what narrowed it, what was refused, what became of it",
+		Short: "Show every recorded call of a task",
 		Long: "TASK is the id of a task or context, TRACE_ID that of a trace (32 hex characters, W3C Trace Context), RECORD\n" +
 			"that of a decision (rec_...). The calls of a task are its own records and those of the same trace; a call\n" +
 			"stands under the one at the agent that made it. An agent may number its tasks in each of its tenants: those\n" +

@@ -16,7 +16,9 @@ func newUsage(p *cli.Program) *cobra.Command {
 	var narrow bool
 	cmd := &cobra.Command{
 		Use:   "usage AGENT",
-		Short: "Say what was granted, what of it was used and what was not, for each holder and operation",
+		Short: "Compare granted authority with the authority that was used",
+		Example: "  powerbox usage documents --since 720h\n" +
+			"  powerbox usage documents --narrow",
 		Long: "Usage reads what records say was possessed and what was exercised (EXT-32): of AGENT as a holder of authority\n" +
 			"at other agents, and of those who hold authority at AGENT. A holder without a configured name is named as\n" +
 			"records do, such as key:THUMBPRINT.\n\n" +

@@ -15,8 +15,9 @@ import (
 
 func newFeed(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "feed",
-		Short: "The signed feed of revocations: its key, and going on without it for a planned outage",
+		Use:     "feed",
+		Short:   "Show the key of the revocation feed, and plan an outage",
+		Example: "  powerbox feed key",
 		Long: "Gateways apart from the server follow the feed of revocations and freezes. Without news for 30 seconds they\n" +
 			"deny everything that they enforce (code revocations_stale).",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -29,7 +30,7 @@ func newFeedExtend(p *cli.Program) *cobra.Command {
 	var until, reason string
 	cmd := &cobra.Command{
 		Use:   "extend --until TIME --reason TEXT",
-		Short: "Let gateways go on reading without news, for a planned outage of the server",
+		Short: "Let gateways serve reads during a planned server outage",
 		Long: "For an hour at the most; what changes something is denied all the same. Every gateway that follows the feed\n" +
 			"has it within a moment; do it before the outage. A time that has passed ends it.",
 		Example: "  powerbox feed extend --until 20m --reason 'new disk'\n  powerbox feed extend --until 2027-01-15T08:30:00Z --reason 'new disk'",
@@ -82,7 +83,11 @@ func untilTime(p *cli.Program, s string) (time.Time, error) {
 }
 
 func newFeedKey(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Print the public key of the feed, which its followers pin"}
+	cmd := &cobra.Command{
+		Use:     "key",
+		Short:   "Print the public key that followers of the feed pin",
+		Example: "  powerbox feed key",
+	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -109,8 +114,9 @@ func newFeedKey(p *cli.Program) *cobra.Command {
 
 func newFeedStatus(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "status CAPABILITY",
-		Short: "Print where verifiers that are not ours find the status of a capability",
+		Use:     "status CAPABILITY",
+		Short:   "Print the status list entry of a capability",
+		Example: "  powerbox feed status cap_...",
 		Long: "It is a place in the Token Status List of the agent (draft-ietf-oauth-status-list), signed under the agent's issuing\n" +
 			"key and good for 30 seconds: 0 valid, 1 revoked, 2 frozen. A capability has no place before this is asked.\n" +
 			"Gateways do not read it: they follow the feed. Links that holders derive offline are not in it.",

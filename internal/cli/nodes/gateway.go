@@ -34,7 +34,7 @@ func newGateway(p *cli.Program) *cobra.Command {
 	var o remote.Options
 	cmd := &cobra.Command{
 		Use:   "gateway",
-		Short: "Run a gateway apart from the server, in front of one agent",
+		Short: "Run a sidecar gateway in front of one agent",
 		Long: "The gateway decides by itself, keeps its records on its own disk until the server has them, and follows the\n" +
 			"feed of revocations: without news for the time of the lease it denies everything that it enforces. Enrol it\n" +
 			"first. The agent's gateway_url in the server's configuration says where it is reached.",
@@ -102,7 +102,7 @@ func newGatewayToken(p *cli.Program) *cobra.Command {
 	var ttl time.Duration
 	cmd := &cobra.Command{
 		Use:     "token --agent ID",
-		Short:   "Make a token that enrols one gateway of an agent, once",
+		Short:   "Create a token that enrolls one gateway",
 		Example: "  powerbox gateway token --agent documents --ttl 15m > token",
 	}
 	output := cli.OutputFlag(cmd)
@@ -139,9 +139,10 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 	var server, file, state, algorithm, passphrase string
 	var unless bool
 	cmd := &cobra.Command{
-		Use:   "enroll --server URL --token-file FILE",
-		Short: "Make this gateway known to its server, with keys that are made here",
-		Long:  "The token holds the fingerprint of the server's key, which is pinned. To rotate the keys enrol a new state\nand close the old gateway.",
+		Use:     "enroll --server URL --token-file FILE",
+		Short:   "Enroll this gateway at its server",
+		Example: "  powerbox gateway enroll --server https://powerbox.example.org --token-file token",
+		Long:    "The token holds the fingerprint of the server's key, which is pinned. To rotate the keys enrol a new state\nand close the old gateway.",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&server, "server", "", "`URL` of the server, its issuer.url; required")
@@ -210,7 +211,11 @@ func enrol(ctx context.Context, k *remote.Keys, server, fingerprint, secret, alg
 }
 
 func newGatewayList(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the gateways that were ever enrolled, and what the open ones last said of themselves"}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List enrolled gateways with their last reported state",
+		Example: "  powerbox gateway list",
+	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -253,7 +258,9 @@ func condition(g cli.GatewayStatus) string {
 
 func newGatewayClose(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "close GATEWAY", Short: "End a gateway: nothing of it is believed from now on", Args: cobra.ExactArgs(1),
+		Use: "close GATEWAY", Short: "Close a gateway, so that the server rejects it",
+		Example: "  powerbox gateway close gw_...",
+		Args:    cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)

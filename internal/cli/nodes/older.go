@@ -21,7 +21,8 @@ func newGatewayAcceptOlder(p *cli.Program) *cobra.Command {
 	var state, passphrase, reason string
 	cmd := &cobra.Command{
 		Use: "accept-older --reason TEXT", Args: cobra.NoArgs,
-		Short: "Accept that the server was restored from an older copy, and put that on record; the gateway must be stopped",
+		Short:   "Accept a server that was restored from an older copy",
+		Example: "  powerbox gateway accept-older --reason 'restored from the backup of Monday'",
 		Long: "A gateway refuses a server that lacks records or revocations which it had. Accept-older has the gateway follow the server as it is now.\n" +
 			"The gateway sends again the records that it still has. The record evidence.salvage says with the reason which are lost. What was\n" +
 			"revoked since the copy is good again at the server: revoke it again first.",

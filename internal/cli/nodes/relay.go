@@ -46,7 +46,7 @@ type relayOptions struct {
 func newRelay(p *cli.Program) *cobra.Command {
 	var o relayOptions
 	cmd := &cobra.Command{
-		Use: "relay --server URL --key KEY", Short: "Pass the signed feed of revocations on to many gateways", Long: relayLong, Args: cobra.NoArgs,
+		Use: "relay --server URL --key KEY", Short: "Relay the signed revocation feed to many gateways", Long: relayLong, Args: cobra.NoArgs,
 		Example: "  powerbox feed key                                # an operator, at the server: what --key wants\n" +
 			"  powerbox relay --server https://powerbox.example.org --key KEY --token-file relay.token \\\n" +
 			"    --admit-file gateways.tokens --listen 0.0.0.0:8702 --tls-certificate relay.pem --tls-key relay.key",

@@ -21,8 +21,10 @@ signed by the gateway, which records are lost. The damaged files are kept beside
 
 func newGatewaySpool(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "spool", Short: "Check and salvage the records that the server does not have yet", Long: spoolLong,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use: "spool", Short: "Check and salvage records that the server does not have yet",
+		Example: "  powerbox gateway spool check powerbox-gateway",
+		Long:    spoolLong,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSpoolCheck(p), newSpoolSalvage(p))
 	return cmd
@@ -31,8 +33,9 @@ func newGatewaySpool(p *cli.Program) *cobra.Command {
 func newSpoolCheck(p *cli.Program) *cobra.Command {
 	var passphrase string
 	cmd := &cobra.Command{
-		Use: "check DIR", Short: "Say which records in the state directory of a gateway are whole; exit 4 if anything is damaged",
-		Long: spoolLong, Args: cobra.ExactArgs(1),
+		Use: "check DIR", Short: "Check the unsent records of a gateway",
+		Example: "  powerbox gateway spool check powerbox-gateway",
+		Long:    spoolLong, Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
@@ -72,8 +75,9 @@ func printFound(p *cli.Program, f spool.Found) {
 func newSpoolSalvage(p *cli.Program) *cobra.Command {
 	var passphrase string
 	cmd := &cobra.Command{
-		Use: "salvage DIR", Short: "Send every whole record to the server, and put on record which are lost; the gateway must be stopped",
-		Long: spoolLong, Args: cobra.ExactArgs(1),
+		Use: "salvage DIR", Short: "Send intact records to the server, and record the lost ones",
+		Example: "  powerbox gateway spool salvage powerbox-gateway",
+		Long:    spoolLong, Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")

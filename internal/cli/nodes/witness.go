@@ -36,7 +36,12 @@ other. It speaks C2SP tlog-witness: docs/how-to/witness.md has its configuration
 
 func newWitness(p *cli.Program) *cobra.Command {
 	var file string
-	cmd := &cobra.Command{Use: "witness", Short: "Watch the evidence logs of others and cosign their checkpoints", Long: witnessLong, Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "witness",
+		Short:   "Run a witness that cosigns the checkpoints of evidence logs",
+		Example: "  powerbox witness -c witness.yaml",
+		Long:    witnessLong, Args: cobra.NoArgs,
+	}
 	cmd.PersistentFlags().StringVarP(&file, "config", "c", defaultWitness, "configuration `file`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.LoadWitness(file, os.ReadFile)
@@ -56,7 +61,9 @@ func newWitness(p *cli.Program) *cobra.Command {
 		return errors.Join(serve.Run(cmd.Context(), listener, http.TimeoutHandler(witness.Handler(b, log), witnessTime, "too slow")), b.Close())
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "key", Short: "Print the key that logs and verifiers of cosignatures are told", Args: cobra.NoArgs,
+		Use: "key", Short: "Print the public key of the witness",
+		Example: "  powerbox witness key -c witness.yaml",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.LoadWitness(file, os.ReadFile)
 			if err != nil {

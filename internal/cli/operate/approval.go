@@ -51,7 +51,7 @@ type question struct {
 func newApproval(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approval",
-		Short: "See and answer what agents ask of you",
+		Short: "Show and answer the requests of agents",
 		Long: "Approval shows the requests of agents that wait for you, and answers them. What changes something needs a passkey, and is\n" +
 			"approved on the page that the request names; everything can be denied here.",
 	}
@@ -60,7 +60,12 @@ func newApproval(p *cli.Program) *cobra.Command {
 }
 
 func newApprovalList(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the requests that wait for you", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the requests that wait for you",
+		Example: "  powerbox approval list --server https://bank.example --session-file session",
+		Args:    cobra.NoArgs,
+	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		who, err := p.Person(f)
@@ -106,7 +111,12 @@ func listQuestions(p *cli.Program, questions []question) error {
 }
 
 func newApprovalShow(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "show CODE", Short: "Show one request, by its code or id", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "show CODE",
+		Short:   "Show one request, by its code or id",
+		Example: "  powerbox approval show KV7N-9G3G --server https://bank.example --session-file session",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		who, err := p.Person(f)
@@ -200,7 +210,12 @@ func newApprovalApprove(p *cli.Program) *cobra.Command {
 
 func newApprovalDeny(p *cli.Program) *cobra.Command {
 	var reason string
-	cmd := &cobra.Command{Use: "deny CODE", Short: "Deny a request", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "deny CODE",
+		Short:   "Deny a request",
+		Example: "  powerbox approval deny KV7N-9G3G --reason 'not this quarter' --server https://bank.example --session-file session",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "what the agent is told")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -249,7 +264,12 @@ func answerQuestion(ctx context.Context, p *cli.Program, f *cli.PersonFlags, cod
 const watchEvery = 2 * time.Second
 
 func newApprovalWatch(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "watch", Short: "Show requests as they come, until interrupted", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "watch",
+		Short:   "Show new requests until interrupted",
+		Example: "  powerbox approval watch --server https://bank.example --session-file session",
+		Args:    cobra.NoArgs,
+	}
 	f := cli.AddPersonFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		who, err := p.Person(f)

@@ -106,7 +106,7 @@ func listDesk(p *cli.Program, title string, questions []deskQuestion) error {
 // newApprovalRevoke takes an approval back.
 func newApprovalRevoke(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "revoke ASK", Short: "Take back an approval that you gave, or that was given in your name", Args: cobra.ExactArgs(1),
+		Use: "revoke ASK", Short: "Revoke an approval and everything issued for it", Args: cobra.ExactArgs(1),
 		Long: "Revoke ends what was issued for an approval and everything derived from it. What was not issued yet is not issued.\n" +
 			"powerbox approval list names what you approved; grants of Agent Auth are revoked with powerbox grant revoke.",
 		Example: "  powerbox approval revoke ask_... --server https://bank.example --session-file session",

@@ -18,7 +18,7 @@ func newApprovalWebhooks(p *cli.Program) *cobra.Command {
 	var again string
 	cmd := &cobra.Command{
 		Use:   "webhooks [--again ID]",
-		Short: "Show what webhooks have not taken, or have a message tried again",
+		Short: "List undelivered webhook messages, or retry one",
 		Long: "A message to a webhook is tried until it is taken, until the question that it tells of is over, or, where\n" +
 			"nobody has to answer, for a day. What was given up is kept for a week. This is for operators.",
 		Example: "  powerbox approval webhooks\n  powerbox approval webhooks --again asked_ask_01hx.chat",

@@ -13,7 +13,8 @@ import (
 
 func newGrant(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "grant", Short: "See, give and take back single grants; have those go on that stopped when a card widened",
+		Use: "grant", Short: "Manage single grants, and accept a wider agent card",
+		Example: "  powerbox grant list --server https://bank.example --session-file session",
 		Long: "A person gives and takes back what agents of the Agent Auth Protocol hold, one grant at a time.\n\n" +
 			"Every grant of an operator's agent is made with its card in view. When the card offers or reaches more than it did then, as\n" +
 			"powerbox card diff calls widening, the grant stops until somebody consents, or the card says no more than it did.",
@@ -27,7 +28,7 @@ func newGrantConsent(p *cli.Program) *cobra.Command {
 	var digest string
 	cmd := &cobra.Command{
 		Use:   "consent AGENT",
-		Short: "Say what stopped at an agent since its card widened, and with --card-digest let it go on",
+		Short: "Show grants that a wider card stopped, or resume them",
 		Long: "Without --card-digest it says in what the card of now is wider than those that grants were made with: exit 3 where\n" +
 			"anything waits. With the digest of the card that was looked at all of it goes on, on record.",
 		Args:    cobra.ExactArgs(1),

@@ -15,7 +15,7 @@ import (
 
 func newGrantList(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "As a person, list what your agents at a provider hold", Args: cobra.NoArgs,
+		Use: "list", Short: "As a person, list the grants of your agents at a provider", Args: cobra.NoArgs,
 		Example: "  powerbox grant list --server https://bank.example --session-file session",
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
@@ -53,7 +53,7 @@ func newGrantAdd(p *cli.Program) *cobra.Command {
 	var constraints string
 	cmd := &cobra.Command{
 		Use:   "add AGENT CAPABILITY",
-		Short: "As a person, give an agent of yours one capability more",
+		Short: "As a person, give one of your agents one more capability",
 		Long:  "Add gives one capability, for which the agent did not ask. What changes something needs a passkey, and is given on the page /hosts.",
 		Args:  cobra.ExactArgs(2),
 		Example: "  powerbox grant add agt_... list_accounts --server https://bank.example --session-file session\n" +
@@ -77,7 +77,7 @@ func newGrantAdd(p *cli.Program) *cobra.Command {
 func newGrantRevoke(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "revoke AGENT CAPABILITY",
-		Short:   "As a person, take one capability from an agent of yours; it stays, with its other grants",
+		Short:   "As a person, revoke one capability of one of your agents",
 		Long:    "Revoke takes one grant back, from the next call on. An agent is ended with all of its grants on the page /hosts, or by its host.",
 		Args:    cobra.ExactArgs(2),
 		Example: "  powerbox grant revoke agt_... transfer_money --server https://bank.example --session-file session",

@@ -33,7 +33,7 @@ func newKeysReplace(p *cli.Program) *cobra.Command {
 	var file, reason string
 	cmd := &cobra.Command{
 		Use:   "replace KEY --reason TEXT",
-		Short: "Replace a key that was lost or seen, and put the replacement on record; the server must be stopped",
+		Short: "Replace a lost or exposed key while the server is stopped",
 		Long: "Replace makes a new key in the place of one that is gone, damaged or was seen by others. KEY is a name of powerbox keys list, or the\n" +
 			"id of an agent. The record names both keys. Evidence from before still verifies: the old key is closed, and the new one enrolled.\n" +
 			"What the old key protected otherwise is lost, and is said. A file that is still there is kept under another name.\n" +

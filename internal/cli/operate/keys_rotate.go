@@ -32,7 +32,9 @@ func newKeysRotate(p *cli.Program) *cobra.Command {
 	var grace, lead time.Duration
 	cmd := &cobra.Command{
 		Use:   "rotate AGENT [--grace D]",
-		Short: "Have an agent sign with a new key; what the old one signed is accepted for a while",
+		Short: "Replace the issuing key of an agent, with a grace period",
+		Example: "  powerbox keys rotate documents\n" +
+			"  powerbox keys rotate documents --grace 0s",
 		Long: "Rotate makes a new issuing key for an agent at the running server. It is published at once and signs after a lead, when\n" +
 			"those who keep published keys have it. What the old key signed is accepted until the grace is over: by default as long as\n" +
 			"a capability lives, so that nothing ends by it. With --grace 0s the old key is gone at once, and every chain under it:\n" +

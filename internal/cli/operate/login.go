@@ -22,7 +22,7 @@ func newLogin(p *cli.Program) *cobra.Command {
 	var f loginFlags
 	cmd := &cobra.Command{
 		Use:   "login --issuer URL --client-id ID --out FILE",
-		Short: "Log in at an identity provider, with a code in any browser, and keep the session in a file of mode 0600",
+		Short: "Log in at an identity provider, and save the session in a file",
 		Long: "Login asks the provider for a code (RFC 8628), which you enter in a browser on this or another device, and writes the\n" +
 			"access token to FILE, for --session-file of request and call. No password and no refresh token is kept: when the session is\n" +
 			"over, log in again.",

@@ -30,10 +30,10 @@ type schema struct {
 
 func newMigrate(p *cli.Program) *cobra.Command {
 	var file string
-	cmd := &cobra.Command{Use: "migrate", Short: "Bring the schema of the store up to date", Long: migrateLong}
+	cmd := &cobra.Command{Use: "migrate", Short: "Update the schema of the store", Long: migrateLong}
 	cmd.PersistentFlags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
 	add := func(use, short string, do func(context.Context, *config.Config) (schema, error)) {
-		verb := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
+		verb := &cobra.Command{Use: use, Short: short, Example: "  powerbox migrate " + use + " -c powerbox.yaml", Args: cobra.NoArgs}
 		output := cli.OutputFlag(verb)
 		verb.RunE = func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(file, os.ReadFile, os.Environ())
@@ -52,9 +52,9 @@ func newMigrate(p *cli.Program) *cobra.Command {
 		}
 		cmd.AddCommand(verb)
 	}
-	add("up", "Bring it up to date", migrateUp)
-	add("status", "Print how far it is", schemaOf)
-	add("check", "Fail unless it is what this program knows", func(ctx context.Context, c *config.Config) (schema, error) {
+	add("up", "Update the schema to the version of this program", migrateUp)
+	add("status", "Print the version of the schema", schemaOf)
+	add("check", "Fail unless the schema has the version of this program", func(ctx context.Context, c *config.Config) (schema, error) {
 		s, err := schemaOf(ctx, c)
 		return s, errors.Join(err, s.fits())
 	})

@@ -15,7 +15,10 @@ import (
 func newMode(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mode [AGENT [MODE]]",
-		Short: "Show or set how much is enforced for an agent: observe, scoped, prefer or require",
+		Short: "Show or set the enforcement mode of an agent",
+		Example: "  powerbox mode\n" +
+			"  powerbox mode documents\n" +
+			"  powerbox mode documents require",
 		Long: "Mode shows what is in force now, for all agents or one, or sets it. What is set here goes over the\n" +
 			"configuration until it is set again, or given back to it as configured; who set it is on record.",
 		Args: cobra.MaximumNArgs(2),

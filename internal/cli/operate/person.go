@@ -17,17 +17,18 @@ import (
 
 func newPerson(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "person",
-		Short: "List the people who log in to approve, and freeze, thaw or remove one",
+		Use:     "person",
+		Short:   "List, freeze, thaw or remove people who log in",
+		Example: "  powerbox person list",
 		Long: "A person is somebody who logs in to the pages or the interface of people, such as user:alice.\n" +
 			"Somebody who is frozen or removed cannot log in, approve or administer, and agents that act for them stop.\n" +
 			"A removal is final.",
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPersonList(p), newPersonShow(p),
-		personVerb(p, "freeze", "Stop a person, and what acts for them, until thaw", "powerbox person freeze user:alice --reason 'laptop stolen'"),
-		personVerb(p, "thaw", "Let back a person who was frozen; they log in again", "powerbox person thaw user:alice --reason 'new laptop'"),
-		personVerb(p, "remove", "Remove a person for good, with passkeys and hosts", "powerbox person remove user:alice --reason 'left the company'"))
+		personVerb(p, "freeze", "Freeze a person and the agents that act for them", "powerbox person freeze user:alice --reason 'laptop stolen'"),
+		personVerb(p, "thaw", "End the freeze of a person, who then logs in again", "powerbox person thaw user:alice --reason 'new laptop'"),
+		personVerb(p, "remove", "Remove a person permanently, with passkeys and hosts", "powerbox person remove user:alice --reason 'left the company'"))
 	return cmd
 }
 
@@ -51,7 +52,12 @@ func people(ctx context.Context, o *cli.Operator, principal string) ([]personSta
 }
 
 func newPersonList(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List everybody who has a passkey or a host, or was frozen or removed", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List people with a passkey or a host, frozen or removed people too",
+		Example: "  powerbox person list",
+		Args:    cobra.NoArgs,
+	}
 	output, o := cli.OutputFlag(cmd), cli.AddOperatorFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op, err := p.Operator(o)

@@ -79,9 +79,10 @@ func (l policies) Resource(agent, id string) (*catalogue.Item, error) {
 
 func newPolicy(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "policy",
-		Short: "Test the policies of the configuration, and replay decisions under others",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "policy",
+		Short:   "Test policies, and replay recorded decisions under new ones",
+		Example: "  powerbox policy test",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPolicyTest(p), newPolicyDiff(p))
 	return cmd
@@ -91,7 +92,7 @@ func newPolicyTest(p *cli.Program) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "test [FILE...]",
-		Short: "Ask the policies what tables say that they should answer: exit 1 where one answers otherwise",
+		Short: "Compare the answers of policies with test tables",
 		Long: "Without a FILE every *_test.yaml beside the policies is read. A table looks like this:\n\n" +
 			"    tests:\n" +
 			"      - name: readers search\n" +

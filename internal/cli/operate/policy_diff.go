@@ -22,7 +22,7 @@ func newPolicyDiff(p *cli.Program) *cobra.Command {
 	var code bool
 	cmd := &cobra.Command{
 		Use:   "diff --new FILE",
-		Short: "Say which decisions on record the policies of another configuration would have decided otherwise",
+		Short: "List recorded decisions that other policies would change",
 		Long: "The running server replays what it has on record: calls under capabilities, and requests for them. It asks the\n" +
 			"policies of the other file, with its own agents and resources, and with the groups, roles and attributes that each\n" +
 			"capability was issued for. Nothing changes, and nothing is guessed: what the records do not hold is counted apart.",

@@ -43,7 +43,7 @@ type listedAgent struct {
 
 func newRegistry(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "registry", Short: "Search agents by what their cards declare, and list agents of others",
+		Use: "registry", Short: "Search the agent registry, and register agents",
 		Long: "The registry knows the agents that the server protects and those that an operator listed. It answers who will do for a task\n" +
 			"before anything is sent to anybody.",
 	}
@@ -54,7 +54,7 @@ func newRegistry(p *cli.Program) *cobra.Command {
 // newRegistrySearch searches the registry.
 func newRegistrySearch(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "search [WORD...]", Short: "Search the server's registry for agents that will do for a task",
+		Use: "search [WORD...]", Short: "Search the registry for agents suitable for a task",
 		Long: "Everything that is named must hold. With the operator's token all agents are searched; with --session-file those that\nthe session's user may see.",
 		Example: "  powerbox registry search reports --skill summarize --feature streaming\n" +
 			"  powerbox registry search --model CAPABILITY --depth 2 --evidence tlog-proof --compliance soc2",
@@ -159,7 +159,7 @@ func printListed(p *cli.Program, all []json.RawMessage) error {
 // newRegistryRegister lists an agent that this server does not protect.
 func newRegistryRegister(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "register URL|FILE", Short: "List an agent in the server's registry, by the URL of its card or by the card", Args: cobra.ExactArgs(1),
+		Use: "register URL|FILE", Short: "Add an agent to the registry by its card", Args: cobra.ExactArgs(1),
 		Long: "Who registers an agent accepts its card. When its source says something else later the registry shows what, and goes on with\nthe accepted card until powerbox registry accept.",
 		Example: "  powerbox registry register https://agents.example.org/.well-known/agent-card.json --visible-to group:research\n" +
 			"  powerbox registry register card.json --id notes --keys jwks.json --visible-to '*'",
@@ -221,7 +221,12 @@ func listing(p *cli.Program, cmd *cobra.Command, op *cli.Operator, method, path 
 
 // newRegistryListing are the verbs about one listing.
 func newRegistryListing(p *cli.Program) []*cobra.Command {
-	refresh := &cobra.Command{Use: "refresh ID", Short: "Ask a registered agent for its card again, and show what is different", Args: cobra.ExactArgs(1)}
+	refresh := &cobra.Command{
+		Use:     "refresh ID",
+		Short:   "Fetch the card of a registered agent again, and show changes",
+		Example: "  powerbox registry refresh notes",
+		Args:    cobra.ExactArgs(1),
+	}
 	o, output := cli.AddOperatorFlags(refresh), cli.OutputFlag(refresh)
 	refresh.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(o)
@@ -230,7 +235,12 @@ func newRegistryListing(p *cli.Program) []*cobra.Command {
 		}
 		return listing(p, cmd, op, http.MethodPost, api.PathRegistry+"/"+url.PathEscape(args[0])+"/refresh", nil, *output)
 	}
-	accept := &cobra.Command{Use: "accept ID --card-digest DIGEST", Short: "Accept the card that a registered agent has now", Args: cobra.ExactArgs(1)}
+	accept := &cobra.Command{
+		Use:     "accept ID --card-digest DIGEST",
+		Short:   "Accept the current card of a registered agent",
+		Example: "  powerbox registry accept notes --card-digest sha256:...",
+		Args:    cobra.ExactArgs(1),
+	}
 	oa, outputA := cli.AddOperatorFlags(accept), cli.OutputFlag(accept)
 	digest := accept.Flags().String("card-digest", "", "`digest` of the card that was looked at (required)")
 	cli.Required(accept, "card-digest")
@@ -241,7 +251,12 @@ func newRegistryListing(p *cli.Program) []*cobra.Command {
 		}
 		return listing(p, cmd, op, http.MethodPost, api.PathRegistry+"/"+url.PathEscape(args[0])+"/accept", map[string]string{"card_digest": *digest}, *outputA)
 	}
-	remove := &cobra.Command{Use: "remove ID", Short: "Take an agent out of the registry", Args: cobra.ExactArgs(1)}
+	remove := &cobra.Command{
+		Use:     "remove ID",
+		Short:   "Remove an agent from the registry",
+		Example: "  powerbox registry remove notes",
+		Args:    cobra.ExactArgs(1),
+	}
 	ou := cli.AddOperatorFlags(remove)
 	remove.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(ou)

@@ -30,13 +30,15 @@ const copiedSuffix = ".copied"
 
 func newStore(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "store", Short: "Copy state and evidence into another kind of store; salvage a damaged journal",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use: "store", Short: "Copy the store to PostgreSQL, and salvage a damaged journal",
+		Example: "  powerbox store copy --from sqlite --to postgres",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var file, from, to string
 	copying := &cobra.Command{
 		Use: "copy --from sqlite --to postgres", Args: cobra.NoArgs,
-		Short: "Copy the file in issuer.directory into the database of store.postgres, and verify the copy",
+		Short:   "Copy the SQLite store to PostgreSQL, and verify the copy",
+		Example: "  powerbox store copy --from sqlite --to postgres -c powerbox.yaml",
 		Long: "Copy takes over everything that a file of SQLite has into an empty database, in one transaction, while no server\n" +
 			"runs. Then it compares: the signed checkpoint, the root of the tree computed anew, and the bundle of evidence byte\n" +
 			"for byte. The file is renamed, so that nobody goes on in it: two stores that go on from one log are a fork.",

@@ -21,7 +21,8 @@ func newStoreSalvage(p *cli.Program) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "salvage", Args: cobra.NoArgs,
-		Short: "Take in what is whole of a damaged journal, and put on record what is lost; the server must be stopped",
+		Short:   "Recover a damaged journal while the server is stopped",
+		Example: "  powerbox store salvage -c powerbox.yaml",
 		Long: "The journal (powerbox.db-spool) has the records that the store does not have yet. Salvage takes in every whole one. In the place of\n" +
 			"the damage it puts a record that says what is lost. Records behind it are sealed anew. The damaged journal is kept.",
 	}

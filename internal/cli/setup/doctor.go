@@ -63,7 +63,9 @@ func newDoctor(p *cli.Program) *cobra.Command {
 	var bypass bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is wrong with the set-up, each with its remedy: exit 1 if something is broken",
+		Short: "Find problems in the setup and name their remedies",
+		Example: "  powerbox doctor\n" +
+			"  powerbox doctor -c powerbox.yaml --bypass",
 		Long: "Doctor looks at the configuration, the keys, the policies, the disk, the running server, the clocks and the agents behind. Each finding\n" +
 			"is ok, warning or broken, and comes with its remedy. It exits with 0 where nothing is broken, and with 1 where something is. With --bypass\n" +
 			"it also tries, from this machine and without any credential, whether the agents take calls past the gateway.",

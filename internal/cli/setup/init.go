@@ -46,7 +46,7 @@ func newInit(p *cli.Program) *cobra.Command {
 	var force, add bool
 	cmd := &cobra.Command{
 		Use:   "init --agent URL | --mcp URL | --mcp -- COMMAND [ARGUMENTS] [--add]",
-		Short: "Read an agent's card, or an MCP server's tools, and write a powerbox.yaml that observes it",
+		Short: "Write a powerbox.yaml for an agent or an MCP server",
 		Long: "Init guesses from the card which operation each skill is, and whether it changes anything. Every guess is\n" +
 			"marked in the file. Nothing is enforced yet: the mode is observe. With --add the agent joins those of a\n" +
 			"configuration that is there: it gets a file of its own in powerbox.d, and nothing else is changed.\n\n" +

@@ -17,8 +17,10 @@ func newServe(p *cli.Program) *cobra.Command {
 	var dev, newStore bool
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run issuer and gateway in front of the configured agents",
-		Args:  cobra.NoArgs,
+		Short: "Run the server with its gateway",
+		Example: "  powerbox serve\n" +
+			"  powerbox serve -c powerbox.yaml --dev",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(file, os.ReadFile, os.Environ())
 			if err != nil {

@@ -33,7 +33,7 @@ func newEvidenceErase(p *cli.Program) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "erase [--record ID]... [--for USER] [--agent AGENT] [--older-than DURATION]",
-		Short: "Erase bodies that are kept beside records; records, chain and proofs stay",
+		Short: "Erase stored bodies, and keep the records",
 		Long: "Erase bodies (agents.bodies) with the keys of their commitments: nobody can tell any more what they said, and\n" +
 			"nobody can find it again by trying. Records, chains and proofs stay as they are, and still verify. What is named\n" +
 			"together selects less. The erasure is recorded, with the ids of the records whose bodies it took.\n\n" +

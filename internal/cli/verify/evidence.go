@@ -24,9 +24,10 @@ import (
 
 func newEvidence(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "evidence",
-		Short: "List, export and verify the records of what was decided",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "evidence",
+		Short:   "List, export and verify the records of decisions",
+		Example: "  powerbox evidence list --since 24h",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p), newEvidenceVerifyReceipt(p), newEvidenceErase(p), newEvidenceClose(p), newEvidencePeriods(p), newEvidenceArchive(p))
 	return cmd
@@ -38,7 +39,9 @@ func newEvidenceVerify(p *cli.Program) *cobra.Command {
 	how := verifying{workers: runtime.GOMAXPROCS(0)}
 	cmd := &cobra.Command{
 		Use:   "verify FILE... --trust FILE",
-		Short: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong",
+		Short: "Verify a bundle, or one record with its proof, offline",
+		Example: "  powerbox evidence verify bundle.jsonl --trust trust.json\n" +
+			"  powerbox evidence verify record.json --proof record.proof --trust trust.json",
 		Long: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong.\n\n" +
 			"Several files are the bundles of periods, oldest first, and what is behind them; each has to begin where the one\n" +
 			"before ends. Of one that does not begin with the log, --seen names the checkpoint that the one before ended in.",
@@ -112,9 +115,11 @@ func checkpoints(p *cli.Program, files []string, trust evidence.Trust) ([]eviden
 // the log's keeper cannot reach it.
 func newEvidenceCheckpoint(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "checkpoint FILE",
-		Short: "Print the checkpoint of an exported bundle, to keep elsewhere and verify later bundles with (--seen)",
-		Args:  cobra.ExactArgs(1),
+		Use:     "checkpoint FILE",
+		Short:   "Print the checkpoint of an exported bundle",
+		Long:    "Keep the checkpoint in another place than the bundles. Verify later bundles against it: powerbox evidence verify --seen.",
+		Example: "  powerbox evidence checkpoint bundle.jsonl > checkpoint.txt",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			data, err := p.ReadFile(args[0])
 			if err != nil {
@@ -136,9 +141,11 @@ func newEvidenceCheckpoint(p *cli.Program) *cobra.Command {
 // newEvidenceVerifier prints the verifier for those who do not run this binary.
 func newEvidenceVerifier(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "verifier",
-		Short: "Print verify.mjs, which verifies bundles in Node or a browser without this binary",
-		Args:  cobra.NoArgs,
+		Use:     "verifier",
+		Short:   "Print a verifier of bundles for Node and browsers",
+		Long:    "Verifier prints verify.mjs, which verifies bundles without this program.",
+		Example: "  powerbox evidence verifier > verify.mjs",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := io.WriteString(p.Stdout, evidence.JavaScript())
 			return err
@@ -219,8 +226,10 @@ func printReport(p *cli.Program, r evidence.Report, output string) error {
 func newEvidenceTrust(p *cli.Program) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "trust [--out FILE]",
-		Short: "Write the public keys that a verifier pins; keep them apart from the evidence",
+		Use:     "trust [--out FILE]",
+		Short:   "Write the public keys that verifiers of evidence pin",
+		Long:    "Keep the file in another place than the evidence.",
+		Example: "  powerbox evidence trust --out trust.json",
 	}
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
@@ -244,7 +253,13 @@ func newEvidenceTrust(p *cli.Program) *cobra.Command {
 func newEvidenceShow(p *cli.Program) *cobra.Command {
 	var body bool
 	var arguments string
-	cmd := &cobra.Command{Use: "show ID", Short: "Print one record as it is stored, or the body that is kept beside it", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Print one record, or its stored body",
+		Example: "  powerbox evidence show rec_01m81030k8rktbf8fcyfezvy0d\n" +
+			"  powerbox evidence show rec_01m81030k8rktbf8fcyfezvy0d --body",
+		Args: cobra.ExactArgs(1),
+	}
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents.bodies) instead, after checking it against what the record commits to")
 	cmd.Flags().StringVar(&arguments, "arguments", "", "say instead whether the arguments of an execution were those in `FILE`, byte for byte as they were sent; exit 4 where not")

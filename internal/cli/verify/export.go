@@ -24,7 +24,9 @@ func newEvidenceExport(p *cli.Program) *cobra.Command {
 	var period int64
 	cmd := &cobra.Command{
 		Use:   "export [--format bundle|jsonl|ocsf] [--bodies] [--out FILE]",
-		Short: "Write all evidence: a bundle to verify, or lines for a SIEM",
+		Short: "Export evidence as a verifiable bundle, or as lines for a SIEM",
+		Example: "  powerbox evidence export --out bundle.jsonl\n" +
+			"  powerbox evidence export --format ocsf --out events.jsonl",
 		Long: "Write all evidence.\n\n" +
 			"  bundle  what powerbox evidence verify and verify.mjs verify: records, leaves of the log, signed checkpoint\n" +
 			"  jsonl   the records alone, one a line, byte for byte as they were hashed\n" +

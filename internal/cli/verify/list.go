@@ -22,7 +22,7 @@ func newEvidenceList(p *cli.Program) *cobra.Command {
 	var since, until string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List records, newest first, of the server or of an exported bundle",
+		Short: "List records of the server or a bundle, newest first",
 		Long: "List records, the last of the log first. Where there are more than --limit, standard error says how to go on:\n" +
 			"--before with the id of the last one that was printed. Records are printed as they are found.",
 		Example: "  powerbox evidence list --agent documents --decision DENY --since 24h\n" +

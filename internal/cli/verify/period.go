@@ -27,8 +27,9 @@ type period struct {
 
 func newEvidenceClose(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "close",
-		Short: "Close a period of the log: what was recorded until now is then a bundle of its own",
+		Use:     "close",
+		Short:   "Close the current period of the log",
+		Example: "  powerbox evidence close",
 		Long: "Close a period of the log. Its checkpoint is final, and the next period names it, so that bundles of periods hold\n" +
 			"together wherever they are kept. Export it with powerbox evidence export --period, and take its records out of the\n" +
 			"store with powerbox evidence archive. Run it as often as periods are long, once a month from cron for instance.",
@@ -55,7 +56,12 @@ func newEvidenceClose(p *cli.Program) *cobra.Command {
 }
 
 func newEvidencePeriods(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "periods", Short: "List the periods of the log that were closed", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "periods",
+		Short:   "List the closed periods of the log",
+		Example: "  powerbox evidence periods",
+		Args:    cobra.NoArgs,
+	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -89,7 +95,9 @@ func newEvidenceArchive(p *cli.Program) *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
 		Use:   "archive BUNDLE --period N --trust FILE [--seen CHECKPOINT]",
-		Short: "Take the records of a closed period out of the store, once its bundle verifies",
+		Short: "Remove a closed period from the store after verifying its bundle",
+		Example: "  powerbox evidence archive period-1.jsonl --period 1 --trust trust.json\n" +
+			"  powerbox evidence archive period-2.jsonl --period 2 --trust trust.json --seen checkpoint-1.txt",
 		Long: "Take the records of a closed period out of the store. The bundle is verified first, here and against the keys that\n" +
 			"you pin; it has to be that of the period. For the second period and later ones --seen names the checkpoint that the\n" +
 			"one before ended in. Hashes and checkpoints stay: the log goes on, and the bundle proves what it proved.\n" +

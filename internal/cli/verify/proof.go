@@ -135,9 +135,11 @@ func verifyRecord(p *cli.Program, name string, f verifyFlags, trust evidence.Tru
 func newEvidenceProof(p *cli.Program) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "proof RECORD_ID [--out FILE]",
-		Short: "Write the proof that one record is in the log (C2SP tlog-proof), to hand out with the record",
-		Args:  cobra.ExactArgs(1),
+		Use:     "proof RECORD_ID [--out FILE]",
+		Short:   "Write the proof that one record is in the log",
+		Long:    "Proof writes a C2SP tlog-proof. Give it to a verifier together with the record.",
+		Example: "  powerbox evidence proof rec_01m81030k8rktbf8fcyfezvy0d --out record.proof",
+		Args:    cobra.ExactArgs(1),
 	}
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")

@@ -16,8 +16,11 @@ func newEvidenceVerifyReceipt(p *cli.Program) *cobra.Command {
 	var record string
 	cmd := &cobra.Command{
 		Use:   "verify-receipt FILE --trust FILE [--record FILE]",
-		Short: "Verify the receipt of a call that an answer had in its metadata, offline, and with --record that a record is the one that it is about",
-		Args:  cobra.ExactArgs(1),
+		Short: "Verify the receipt of a call offline",
+		Long:  "A response carries the receipt of its call in its metadata. With --record the command also checks that the receipt names this record.",
+		Example: "  powerbox evidence verify-receipt receipt.json --trust trust.json\n" +
+			"  powerbox evidence verify-receipt receipt.json --trust trust.json --record record.json",
+		Args: cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.trust, "trust", "", "`file` with the keys to trust, from powerbox evidence trust (required)")

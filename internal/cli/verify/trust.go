@@ -25,7 +25,9 @@ func newTrust(p *cli.Program) *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
 		Use:   "trust AGENT [--from BUNDLE --trust FILE] [--at TIME]",
-		Short: "Show an agent's score and how it comes about, from the running server or from an export",
+		Short: "Show the reputation score of an agent, with its computation",
+		Example: "  powerbox trust documents\n" +
+			"  powerbox trust documents --from bundle.jsonl --trust trust.json",
 		Long: "Trust shows how far what an agent did speaks for it: a number from the evidence, with the arithmetic. Of the same records\n" +
 			"and the same time everybody comes to the same number: from the running server, as of now, or from an exported bundle,\n" +
 			"which is verified on the way, as of its last record. With --at only what was recorded until then counts. See docs/reference/scores.md.\n" +
