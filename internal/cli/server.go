@@ -40,7 +40,7 @@ type OperatorFlags struct {
 func AddOperatorFlags(cmd *cobra.Command) *OperatorFlags {
 	var o OperatorFlags
 	cmd.Flags().StringVarP(&o.File, "config", "c", DefaultConfig, "configuration `file` of the server")
-	cmd.Flags().StringVar(&o.Server, "server", "", "`URL` of the server; issuer.url of the configuration where absent")
+	cmd.Flags().StringVar(&o.Server, "server", "", "`URL` of the server; default: issuer.url of the configuration")
 	return &o
 }
 

@@ -60,8 +60,8 @@ func newAgentForget(p *cli.Program) *cobra.Command {
 		Use:     "forget AGENT",
 		Short:   "As a person, delete the stored data of an ended agent",
 		Example: "  powerbox agent forget agt_... --server https://bank.example --session-file session",
-		Long: "Forget takes out the agent's name, its reasons, what it asked for and was refused, and its activity. Records stay, with ids and\n" +
-			"without words, as long as evidence is kept.",
+		Long: "Forget deletes the agent's name, its reasons, its denied requests and its activity. Evidence keeps its records, with ids\n" +
+			"and without texts.",
 		Args: cobra.ExactArgs(1),
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)

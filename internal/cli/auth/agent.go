@@ -37,8 +37,8 @@ type Flags struct {
 }
 
 func (f *Flags) Add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.store, "store", "", "`file` with the keys of the host and its agents; "+agentsStoreEnv+", or agents in the configuration folder, where absent")
-	cmd.Flags().StringVar(&f.passphrase, "passphrase-file", "", "`file` with the passphrase of the store; "+agentsPassphraseEnv+" where absent")
+	cmd.Flags().StringVar(&f.store, "store", "", "`file` with the keys of the host and its agents; default: the variable "+agentsStoreEnv+", or agents in the configuration folder")
+	cmd.Flags().StringVar(&f.passphrase, "passphrase-file", "", "`file` with the passphrase of the store; default: the variable "+agentsPassphraseEnv)
 }
 
 func addAgentFlags(cmd *cobra.Command) (*string, *Flags) {
@@ -107,9 +107,9 @@ func newAgent(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Connect agents to Agent Auth providers, and manage them",
-		Long: "Agent registers agents with any provider of the Agent Auth Protocol, waits for the person who approves, and keeps the keys in\n" +
-			"a file that a passphrase encrypts. What an agent may do is used with powerbox call --via agent-auth, and more is asked for\n" +
-			"with powerbox request --via agent-auth.",
+		Long: "These commands are a client of the Agent Auth Protocol. They register agents with a provider, wait for approval, and keep\n" +
+			"the keys in a file that a passphrase encrypts. To use a capability: powerbox call --via agent-auth. To ask for more:\n" +
+			"powerbox request --via agent-auth. The agents behind your own gateway are in powerbox.yaml instead.",
 	}
 	cmd.AddCommand(
 		newAgentDiscover(p), newAgentSearch(p), newAgentProviders(p), newAgentCapabilities(p), newAgentConnect(p), newAgentList(p), newAgentStatus(p), newAgentReactivate(p),
@@ -216,7 +216,7 @@ func newAgentStatus(p *cli.Program) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the person who has to approve")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait for approval")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
 		if err != nil {
@@ -244,7 +244,7 @@ func newAgentReactivate(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for the person who has to approve")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for approval")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
 		if err != nil {
@@ -287,8 +287,8 @@ func newAgentSign(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().StringVar(&audience, "audience", "", "`URL` of the service; the provider where absent")
-	cmd.Flags().StringSliceVar(&only, "capability", nil, "what the token is good for; all grants where absent")
+	cmd.Flags().StringVar(&audience, "audience", "", "`URL` of the service; default: the provider")
+	cmd.Flags().StringSliceVar(&only, "capability", nil, "capability that the token permits; default: all grants")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
 		if err != nil {

@@ -21,11 +21,11 @@ type AskingFlags struct {
 func (a *AskingFlags) Add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&a.constraints, "constraints", "", "constraints by capability, as `JSON`: {\"transfer_money\": {\"amount\": {\"max\": 100}}}")
-	f.StringVar(&a.With.Method, "preferred-method", "", "how the person would best be asked; a hint")
-	f.StringVar(&a.With.LoginHint, "login-hint", "", "who the person is, for providers that can use it")
+	f.StringVar(&a.With.Method, "preferred-method", "", "preferred way to ask the person; a hint")
+	f.StringVar(&a.With.LoginHint, "login-hint", "", "name of the person, for providers that can use it")
 	f.StringVar(&a.With.Message, "binding-message", "", "short text that the person sees on both sides")
-	f.BoolVar(&a.With.Again, "again", false, "ask for what a person has denied before")
-	f.BoolVar(&a.With.NoWait, "no-wait", false, "do not wait for the person who has to approve")
+	f.BoolVar(&a.With.Again, "again", false, "ask again for a denied request")
+	f.BoolVar(&a.With.NoWait, "no-wait", false, "do not wait for approval")
 }
 
 // Asks are the capabilities of the flags, with their constraints.
@@ -64,7 +64,7 @@ func newAgentConnect(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&with.Name, "name", "", "the agent's name, for people (required)")
 	cmd.Flags().StringSliceVar(&names, "capability", nil, "capability to ask for; may be repeated")
 	cmd.Flags().StringVar(&with.Mode, "mode", "delegated", "delegated or autonomous")
-	cmd.Flags().StringVar(&asking.With.Reason, "reason", "", "what for, in your own words")
+	cmd.Flags().StringVar(&asking.With.Reason, "reason", "", "reason, in your own words")
 	cmd.Flags().StringVar(&f.host, "host-name", "", "name of this host, for people")
 	asking.Add(cmd)
 	cli.Required(cmd, "name")
@@ -144,7 +144,7 @@ func newAgentProviders(p *cli.Program) *cobra.Command {
 }
 
 func (f *Flags) addDirectory(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.directory, "directory", "", "`URL` of a directory of providers; "+agentsDirectoryEnv+" where absent")
+	cmd.Flags().StringVar(&f.directory, "directory", "", "`URL` of a directory of providers; default: the variable "+agentsDirectoryEnv)
 }
 
 func newAgentSearch(p *cli.Program) *cobra.Command {
@@ -189,8 +189,8 @@ func newAgentCapabilities(p *cli.Program) *cobra.Command {
 // viewFlags say as whom capabilities are looked at.
 func viewFlags(cmd *cobra.Command) *agentauth.View {
 	var v agentauth.View
-	cmd.Flags().StringVar(&v.Agent, "agent", "", "look as this `agent`, with what it was granted")
-	cmd.Flags().BoolVar(&v.Anonymous, "anonymous", false, "look as anybody, also where the host is known")
+	cmd.Flags().StringVar(&v.Agent, "agent", "", "ask as this `agent`, with its grants")
+	cmd.Flags().BoolVar(&v.Anonymous, "anonymous", false, "ask anonymously, even if the host is known")
 	return &v
 }
 
@@ -203,7 +203,7 @@ func newAgentCapabilitiesList(p *cli.Program) *cobra.Command {
 	}
 	output, f := addAgentFlags(cmd)
 	v := viewFlags(cmd)
-	cmd.Flags().StringVar(&v.Query, "query", "", "words to look for")
+	cmd.Flags().StringVar(&v.Query, "query", "", "words to search for")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
 		if err != nil {

@@ -48,9 +48,9 @@ func newAgentLink(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "link HOST",
 		Short: "As an administrator, link a host to a user",
-		Long: "Link makes a host that has no user that of one. Agents that it registers then have the defaults that only read, without asking.\n" +
-			"Defaults that change something are asked for, since nobody shows to be there in a shell: the page that the answer names\n" +
-			"gives them with a passkey. Agents of the host that act on their own are claimed for the user, and end.",
+		Long: "Link assigns a host without a user to a user. New agents of the host get the default capabilities that only read, without\n" +
+			"asking. Defaults that change something need a passkey: the answer names the page. Autonomous agents of the host are\n" +
+			"claimed for the user, and end.",
 		Args:    cobra.ExactArgs(1),
 		Example: "  powerbox agent link hst_... --user user:alice --server https://bank.example --session-file session",
 	}

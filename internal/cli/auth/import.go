@@ -30,8 +30,9 @@ func newAgentImport(p *cli.Program) *cobra.Command {
 		Use:     "import",
 		Short:   "Create capabilities from an OpenAPI document or an MCP server",
 		Example: "  powerbox agent import openapi petstore.yaml",
-		Long: "Import prints an agent of powerbox.yaml that offers what a service has, ready to be included. What an operation changes is a guess,\n" +
-			"marked as such: look at each before it is applied. What cannot be offered exactly is left out, with the reason.",
+		Long: "Import prints an agent of powerbox.yaml with the operations of a service, for the include of a configuration. It guesses\n" +
+			"which operations change something, and marks each guess: review them. Operations that cannot be offered exactly are\n" +
+			"left out, with the reason.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newAgentImportOpenAPI(p), newAgentImportMCP(p))
@@ -58,7 +59,7 @@ type importFlags struct {
 }
 
 func (f *importFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.id, "id", "", "id of the agent; made of the title where absent")
+	cmd.Flags().StringVar(&f.id, "id", "", "id of the agent; default: made from the title")
 	cmd.Flags().StringSliceVar(&f.only, "only", nil, "capabilities to import, by their new names; may be repeated")
 	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "`file` with the service's bearer token, which the configuration refers to")
 }
@@ -82,7 +83,7 @@ func newAgentImportOpenAPI(p *cli.Program) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&base, "base", "", "`URL` of the interface; the document's first server where absent")
+	cmd.Flags().StringVar(&base, "base", "", "`URL` of the interface; default: the first server of the document")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, err := document(cmd.Context(), p, args[0])
 		if err != nil {
@@ -153,7 +154,7 @@ func newAgentImportMCP(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&trust, "trust-hints", false, "believe the server that a tool only reads")
+	cmd.Flags().BoolVar(&trust, "trust-hints", false, "trust the server's hint that a tool only reads")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		tools, title, err := toolsOf(cmd.Context(), p, args[0], f.tokenFile)
 		if err != nil {

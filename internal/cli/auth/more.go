@@ -163,7 +163,7 @@ func newAgentRequest(p *cli.Program) *cobra.Command {
 	}
 	output, f := addAgentFlags(cmd)
 	cmd.Flags().StringSliceVar(&names, "capability", nil, "capability to ask for; may be repeated (required)")
-	cmd.Flags().StringVar(&asking.With.Reason, "reason", "", "what for, in your own words")
+	cmd.Flags().StringVar(&asking.With.Reason, "reason", "", "reason, in your own words")
 	asking.Add(cmd)
 	cli.Required(cmd, "capability")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -191,13 +191,14 @@ func newAgentClaim(p *cli.Program) *cobra.Command {
 		Use:     "claim AGENT",
 		Short:   "Ask a person to take over an autonomous agent",
 		Example: "  powerbox agent claim agt_...",
-		Long: "Claim asks the provider for a code with which a person takes over: the host becomes theirs, and its autonomous agents end, with\n" +
-			"what they did attributed to the person. The person is shown what the agent did before they decide.",
+		Long: "Claim asks the provider for a code with which a person takes over. The host then belongs to this person. Its autonomous\n" +
+			"agents end, and their actions are attributed to the person. The person sees these actions before deciding. Claim exits\n" +
+			"with 3 if the person declines.",
 		Args: cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().StringVar(&with.Method, "preferred-method", "", "how the person would best be asked; a hint")
-	cmd.Flags().StringVar(&with.LoginHint, "login-hint", "", "who the person is, for providers that can use it")
+	cmd.Flags().StringVar(&with.Method, "preferred-method", "", "preferred way to ask the person; a hint")
+	cmd.Flags().StringVar(&with.LoginHint, "login-hint", "", "name of the person, for providers that can use it")
 	cmd.Flags().StringVar(&with.Message, "binding-message", "", "short text that the person sees on both sides")
 	cmd.Flags().BoolVar(&with.NoWait, "no-wait", false, "do not wait for the person")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -253,14 +254,14 @@ func newAgentInvite(p *cli.Program) *cobra.Command {
 		Use:     "invite",
 		Short:   "As an administrator, create a token that enrolls one host",
 		Example: "  powerbox agent invite --name ci --server https://bank.example --session-file session",
-		Long: "Invite makes room for a host whose key nobody knows yet. The token is good once and for an hour, and is told to whoever runs\n" +
-			"powerbox agent enroll-host there.",
+		Long: "Invite prepares a host whose key is not known yet. The token works once, within one hour. Give it to the person who runs\n" +
+			"powerbox agent enroll-host on that host.",
 		Args: cobra.NoArgs,
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "name of the host, for people")
-	cmd.Flags().StringVar(&user, "user", "", "principal that the host is linked to, such as user:alice; nobody where absent")
-	cmd.Flags().StringSliceVar(&defaults, "default", nil, "capability that its agents have without asking; the provider's where absent")
+	cmd.Flags().StringVar(&user, "user", "", "principal that the host is linked to, such as user:alice; default: no user")
+	cmd.Flags().StringSliceVar(&defaults, "default", nil, "capability that its agents have without asking; default: those of the provider")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		who, err := p.Person(f)
 		if err != nil {

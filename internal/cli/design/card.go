@@ -26,9 +26,9 @@ func newCard(p *cli.Program) *cobra.Command {
 		Use:     "card",
 		Short:   "Check, compare, sign and verify agent cards",
 		Example: "  powerbox card lint agent-card.json",
-		Long: "A card is a file, - for standard input, or a URL. A URL that does not end in .json is that of an agent, below which\n" +
-			".well-known/agent-card.json is. It is fetched within a megabyte and ten seconds, without following redirects.\n" +
-			"Addresses of this machine and of private networks are refused without --private.",
+		Long: "A card is a file, a URL, or - for standard input. A URL that does not end in .json is an agent's address: its card is at\n" +
+			".well-known/agent-card.json below. The limits are one megabyte and ten seconds, and redirects are not followed.\n" +
+			"Addresses of this machine and of private networks need --private.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCardLint(p), newCardShow(p), newCardCheck(p), newCardPath(p), newCardDiff(p), newCardSign(p), newCardVerify(p), newCardContract(p))
@@ -42,8 +42,8 @@ type CardSource struct {
 }
 
 func (s *CardSource) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&s.Private, "private", false, "fetch from addresses of this machine and of private networks, too")
-	cmd.Flags().StringVar(&s.cache, "cache", "", "`folder` where fetched cards are kept with their ETag, and asked for again by it")
+	cmd.Flags().BoolVar(&s.Private, "private", false, "also fetch from addresses of this machine and of private networks")
+	cmd.Flags().StringVar(&s.cache, "cache", "", "`folder` that caches fetched cards with their ETag")
 }
 
 // cachedCard is a fetched card as it is kept.
@@ -133,13 +133,13 @@ func newCardLint(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint CARD...",
 		Short: "List the errors in agent cards",
-		Long: "Lint holds cards of A2A 1.0, of 0.3 and of both in one against the protocol and the capability contract. Every\n" +
-			"problem is listed, with the place where it is as a JSON pointer.",
+		Long: "Lint checks cards of A2A 1.0, of 0.3 and of both in one against the protocol and the capability contract. It lists every\n" +
+			"problem with its place as a JSON pointer. It exits with 4 if a card has an error.",
 		Args:    cobra.MinimumNArgs(1),
 		Example: "  powerbox card lint agent-card.json\n  powerbox card lint --private http://127.0.0.1:9001",
 	}
 	output := cli.OutputFlag(cmd)
-	cmd.Flags().BoolVar(&strict, "strict", false, "members that A2A does not have are errors")
+	cmd.Flags().BoolVar(&strict, "strict", false, "treat members that A2A does not define as errors")
 	from.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		all := []lintJSON{}
@@ -306,15 +306,15 @@ func newCardDiff(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Compare two agent cards, or two versions of the contract",
-		Long: "Of two cards: what the agent declared and no longer does, and what it declares beyond that. Of two versions of the\n" +
-			"capability contract (powerbox card contract): every breach of the promise that nothing is removed within a major\n" +
-			"version, that a removal was announced by a deprecation in an earlier major version and comes two major versions\n" +
-			"after the introduction, and that fields are only added.",
+		Long: "For two cards diff shows the removed and the added declarations. For two versions of the capability contract (powerbox\n" +
+			"card contract) it shows every breach of stability. Nothing is removed within a major version. A removal was deprecated in\n" +
+			"an earlier major version, and comes at least two major versions after the introduction. Fields are only added. Diff exits\n" +
+			"with 4 on a breach.",
 		Args:    cobra.ExactArgs(2),
 		Example: "  powerbox card diff released/agent-card.json agent-card.json",
 	}
 	output := cli.OutputFlag(cmd)
-	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 as well where the card widens what was agreed to")
+	cmd.Flags().BoolVar(&consent, "consent", false, "also exit 4 if the new card is wider")
 	from.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		all, err := cardDiff(cmd.Context(), p, args[0], args[1], from)

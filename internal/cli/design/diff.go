@@ -143,13 +143,13 @@ func newDiff(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Show who gains or loses authority between two configurations",
-		Long: "What counts is what scopes come to: the operations that one allows of what its target's skills map to. A mode that\n" +
-			"enforces less is a gain of everybody. Policies are compared by what they decide: powerbox policy diff.",
+		Long: "Diff compares the operations that each scope allows of the skills of its target. A mode that enforces less is a gain for\n" +
+			"every caller. To compare the decisions of policies, use powerbox policy diff.",
 		Args:    cobra.ExactArgs(2),
 		Example: "  powerbox diff old.yaml powerbox.yaml --consent",
 	}
 	output := cli.OutputFlag(cmd)
-	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 where anybody gains anything")
+	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 if an agent or user gains authority")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		changes, err := compareConfigs(cmd.Context(), p, args[0], args[1])
 		if err != nil {
@@ -172,16 +172,16 @@ func newApply(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Replace the current configuration with a checked one",
-		Long: "FILE is checked as serve would, and compared with the configuration in force. Where anybody gains anything it is put\n" +
-			"in place with --consent alone. It is replaced at once and whole; the server takes it when it is started again. What\n" +
-			"FILE names by relative paths it names from where the configuration in force is, so put it beside that one.",
+		Long: "Apply checks FILE as serve would, and compares it with the current configuration. If an agent or user gains authority,\n" +
+			"apply needs --consent. It replaces the file in one step, and the server uses it after a restart. Relative paths in FILE\n" +
+			"are relative to the current configuration: put both in one folder.",
 		Args:    cobra.ExactArgs(1),
 		Example: "  powerbox apply proposed.yaml --dry-run",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVarP(&to, "config", "c", cli.DefaultConfig, "the configuration `file` in force")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would change, and change nothing")
-	cmd.Flags().BoolVar(&consent, "consent", false, "let others gain what is listed")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "show the changes, and change nothing")
+	cmd.Flags().BoolVar(&consent, "consent", false, "accept that agents or users gain the listed authority")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		changes, err := compareConfigs(cmd.Context(), p, to, args[0])
 		if err != nil {

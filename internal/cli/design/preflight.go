@@ -23,8 +23,9 @@ func newGraphPreflight(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preflight FROM TO --requires OPERATION,... [FILE...]",
 		Short: "Check whether one agent may delegate a task to another",
-		Long: "What the task requires must be within what the other agent can do and the scope of the first one at it. The text\n" +
-			"names exactly what is missing. The task of the agent that would have delegated becomes TASK_STATE_FAILED with it.",
+		Long: "The other agent must support every required operation, and the scope of the first agent must allow it. Preflight exits\n" +
+			"with 3 if the delegation is not possible. It prints the text that the failed task of the first agent shows\n" +
+			"(TASK_STATE_FAILED), with the exact missing operations.",
 		Args:    cobra.MinimumNArgs(2),
 		Example: "  powerbox graph preflight analyst mailer --requires mail.send delegation.yaml",
 	}

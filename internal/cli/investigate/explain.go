@@ -93,15 +93,16 @@ func newExplain(p *cli.Program) *cobra.Command {
 		Example: "  powerbox explain last\n" +
 			"  powerbox explain capability.json\n" +
 			"  powerbox explain rec_01m81030k8rktbf8fcyfezvy0d",
-		Long: "THING is a file with a capability or a chain, a compact token, the id of a capability (cap_...) or the id\n" +
-			"of a decision (rec_...); last is the newest denial. Ids are looked up at the server. What a token says is verified under the keys that\n" +
-			"its issuer publishes, or those of --anchors. For policies see: powerbox explain policy --help",
+		Long: "Explain shows which checks pass, which one fails first, and how to fix it. THING is a file with a capability or a chain,\n" +
+			"a compact token, the id of a capability (cap_...) or the id of a decision (rec_...). THING can also be last: the newest\n" +
+			"denial. Ids are looked up at the server. Tokens are verified with the published keys of their issuer, or with the keys of\n" +
+			"--anchors. For policies see powerbox explain policy --help.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&anchors, "anchors", "", "`file` with the JWK Set of the trusted issuers, instead of the keys they publish")
-	cmd.Flags().BoolVar(&offline, "offline", false, "ask nobody: no keys of issuers, no revocations")
+	cmd.Flags().BoolVar(&offline, "offline", false, "do not contact any server: no keys of issuers, no revocations")
 	cmd.AddCommand(newExplainPolicy(p))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		x := explainer{Program: p, offline: offline}

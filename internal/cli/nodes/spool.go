@@ -15,9 +15,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/spool"
 )
 
-const spoolLong = `The spool of a sidecar gateway holds the records that its server does not have yet. A damaged spool ends the start of the gateway.
-Check shows what is whole and what is not, and changes nothing. Salvage sends every whole record to the server. It puts on record,
-signed by the gateway, which records are lost. The damaged files are kept beside the spool.`
+const spoolLong = `The spool of a sidecar gateway holds the records that its server does not have yet. A gateway with a damaged spool does not
+start. Check lists the intact and the damaged records, changes nothing, and exits with 4 on damage. Salvage needs the
+gateway to be stopped. It sends every intact record to the server, with a record of the lost ones that the gateway
+signs. The damaged files are kept beside the spool.`
 
 func newGatewaySpool(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{

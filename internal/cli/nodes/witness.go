@@ -29,10 +29,10 @@ const defaultWitness = "witness.yaml"
 // witnessTime bounds the reading and answering of one request.
 const witnessTime = 10 * time.Second
 
-const witnessLong = `Witness watches the evidence logs of others: it cosigns a checkpoint only when the log goes on from the one that it cosigned
-before, which it keeps on its disk. A log that was rolled back, rewritten or shown differently to different people gets
-no cosignature any more. Run it in other hands than the servers whose logs it watches; three organisations can watch each
-other. It speaks C2SP tlog-witness: docs/how-to/witness.md has its configuration.`
+const witnessLong = `Witness watches the evidence logs of other servers. It keeps the last checkpoint of each log on its disk, and cosigns a new
+one only if the log continues from there. A log that was rolled back, rewritten or shown in two versions gets no more
+cosignatures. Another party than the operator of the server must run it: three organisations can watch each
+other. It speaks C2SP tlog-witness. Its configuration is in docs/how-to/witness.md.`
 
 func newWitness(p *cli.Program) *cobra.Command {
 	var file string

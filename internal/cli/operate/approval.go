@@ -52,8 +52,8 @@ func newApproval(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approval",
 		Short: "Show and answer the requests of agents",
-		Long: "Approval shows the requests of agents that wait for you, and answers them. What changes something needs a passkey, and is\n" +
-			"approved on the page that the request names; everything can be denied here.",
+		Long: "Approval lists the requests that wait for you, and answers them. You can deny every request here. A request that changes\n" +
+			"something needs a passkey: approve it on the page that the request names.",
 	}
 	cmd.AddCommand(newApprovalList(p), newApprovalShow(p), newApprovalApprove(p), newApprovalDeny(p), newApprovalRevoke(p), newApprovalWatch(p), newApprovalWebhooks(p))
 	return cmd
@@ -179,7 +179,7 @@ func newApprovalApprove(p *cli.Program) *cobra.Command {
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.Flags().StringSliceVar(&left.only, "only", nil, "approve these `capabilities`, or operations, and deny the others")
-	cmd.Flags().StringSliceVar(&left.resources, "resource", nil, "`names` or ids of the resources to leave; all where absent")
+	cmd.Flags().StringSliceVar(&left.resources, "resource", nil, "`names` or ids of the resources to approve; default: all")
 	cmd.Flags().StringVar(&left.until, "until", "", "an earlier end, as a `time` such as 2027-01-02T15:04:05Z")
 	cmd.Flags().StringVar(&narrow, "constraints", "", "narrower constraints by capability, as `JSON`: {\"transfer_money\": {\"amount\": {\"max\": 100}}}")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -217,7 +217,7 @@ func newApprovalDeny(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "what the agent is told")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason that the agent receives")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return answerQuestion(cmd.Context(), p, f, args[0], map[string]any{"deny": true, "reason": reason}, *output)
 	}

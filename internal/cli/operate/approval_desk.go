@@ -107,8 +107,8 @@ func listDesk(p *cli.Program, title string, questions []deskQuestion) error {
 func newApprovalRevoke(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "revoke ASK", Short: "Revoke an approval and everything issued for it", Args: cobra.ExactArgs(1),
-		Long: "Revoke ends what was issued for an approval and everything derived from it. What was not issued yet is not issued.\n" +
-			"powerbox approval list names what you approved; grants of Agent Auth are revoked with powerbox grant revoke.",
+		Long: "Revoke ends everything that was issued for an approval and everything derived from it. Pending grants are not issued.\n" +
+			"powerbox approval list names your approvals. To revoke grants of Agent Auth, use powerbox grant revoke.",
 		Example: "  powerbox approval revoke ask_... --server https://bank.example --session-file session",
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)

@@ -77,9 +77,9 @@ func newConfigReload(p *cli.Program) *cobra.Command {
 		Use:     "reload",
 		Short:   "Make the running server read its configuration again",
 		Example: "  powerbox config reload",
-		Long: "The server reads its own file, as it does on SIGHUP: agents with their offers and skills, scopes, plans, policies and\n" +
-			"identity.callers are replaced, all of them or nothing. The difference is printed and put on record. If anything else\n" +
-			"changed, the server names it and changes nothing: that needs a restart. Check the file first: powerbox config check.",
+		Long: "The server reads its own file, as it does on SIGHUP. It replaces agents with their offers and skills, scopes, plans,\n" +
+			"policies and identity.callers: all of them or none. The difference is printed and recorded. If another setting changed,\n" +
+			"the server names it and changes nothing: that setting needs a restart. Check the file first: powerbox config check.",
 		Args: cobra.NoArgs,
 	}
 	output := cli.OutputFlag(cmd)
@@ -145,7 +145,7 @@ func newConfigPrint(p *cli.Program) *cobra.Command {
 		Example: "  powerbox config print --effective",
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
-	cmd.Flags().BoolVar(&effective, "effective", false, "print what holds (required: the file itself is yours to read)")
+	cmd.Flags().BoolVar(&effective, "effective", false, "print the effective configuration (required)")
 	cli.Required(cmd, "effective")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		c, err := p.LoadConfig(file)

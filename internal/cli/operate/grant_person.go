@@ -54,8 +54,9 @@ func newGrantAdd(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add AGENT CAPABILITY",
 		Short: "As a person, give one of your agents one more capability",
-		Long:  "Add gives one capability, for which the agent did not ask. What changes something needs a passkey, and is given on the page /hosts.",
-		Args:  cobra.ExactArgs(2),
+		Long: "Add gives one capability that the agent did not request. A capability that changes something needs a passkey: give it\n" +
+			"on the page /hosts.",
+		Args: cobra.ExactArgs(2),
 		Example: "  powerbox grant add agt_... list_accounts --server https://bank.example --session-file session\n" +
 			"  powerbox grant add agt_... transfer_money --constraints '{\"amount\": {\"max\": 100}}' --server http://127.0.0.1:4850 --as alice",
 	}
@@ -76,9 +77,10 @@ func newGrantAdd(p *cli.Program) *cobra.Command {
 
 func newGrantRevoke(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "revoke AGENT CAPABILITY",
-		Short:   "As a person, revoke one capability of one of your agents",
-		Long:    "Revoke takes one grant back, from the next call on. An agent is ended with all of its grants on the page /hosts, or by its host.",
+		Use:   "revoke AGENT CAPABILITY",
+		Short: "As a person, revoke one capability of one of your agents",
+		Long: "Revoke ends one grant from the next call on. The agent keeps its other grants. To end the agent with all its grants,\n" +
+			"use the page /hosts, or powerbox agent disconnect on its host.",
 		Args:    cobra.ExactArgs(2),
 		Example: "  powerbox grant revoke agt_... transfer_money --server https://bank.example --session-file session",
 	}

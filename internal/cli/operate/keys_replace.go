@@ -34,15 +34,15 @@ func newKeysReplace(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replace KEY --reason TEXT",
 		Short: "Replace a lost or exposed key while the server is stopped",
-		Long: "Replace makes a new key in the place of one that is gone, damaged or was seen by others. KEY is a name of powerbox keys list, or the\n" +
-			"id of an agent. The record names both keys. Evidence from before still verifies: the old key is closed, and the new one enrolled.\n" +
-			"What the old key protected otherwise is lost, and is said. A file that is still there is kept under another name.\n" +
-			"To renew the key of an agent that is not lost, use powerbox keys rotate.",
+		Long: "Replace creates a new key in place of a key that is lost, damaged or exposed. Stop the server first. KEY is a name from\n" +
+			"powerbox keys list, or the id of an agent. The record names both keys. Earlier evidence still verifies: the old key is\n" +
+			"closed, and the new one enrolled. The command names everything else that is lost with the old key. An existing key file\n" +
+			"is kept under another name. To replace the key of an agent that is not lost, use powerbox keys rotate.",
 		Example: "  powerbox keys replace evidence --reason \"the disk lost it\"",
 		Args:    cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason for the record; required")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if strings.TrimSpace(reason) == "" {
 			return cli.Usage(errors.New("--reason is missing: the record says why a key was replaced"))

@@ -16,10 +16,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/sqlite"
 )
 
-const migrateLong = `Migrate brings the schema of the store up to what this program knows. A file of SQLite is brought up to date by serve
-itself; a database that several processes share is not, so that none of them changes what the others stand on. There: run
-'powerbox migrate up' of the newer program once, then end the older processes one after the other and start newer ones. Those
-that run go on meanwhile; an older one that starts anew is refused, since the schema is newer than it, and there is no way back.`
+const migrateLong = `Migrate updates the schema of the store to the version of this program. For a SQLite file, serve does this automatically.
+For a database that several processes share, run 'powerbox migrate up' of the newer program once. Then replace the older
+processes one after the other. Older processes that already run continue to work. An older program cannot start with a
+newer schema, and a schema cannot be downgraded.`
 
 // schema is how far a store is, and how far this program would bring it.
 type schema struct {

@@ -19,8 +19,8 @@ func newMode(p *cli.Program) *cobra.Command {
 		Example: "  powerbox mode\n" +
 			"  powerbox mode documents\n" +
 			"  powerbox mode documents require",
-		Long: "Mode shows what is in force now, for all agents or one, or sets it. What is set here goes over the\n" +
-			"configuration until it is set again, or given back to it as configured; who set it is on record.",
+		Long: "Mode shows the current mode of all agents or of one, or sets it to observe, scoped, prefer or require. The value\n" +
+			"overrides the configuration until you set another mode, or the mode \"configured\". Every change is recorded with its author.",
 		Args: cobra.MaximumNArgs(2),
 	}
 	output := cli.OutputFlag(cmd)

@@ -20,9 +20,8 @@ func newPerson(p *cli.Program) *cobra.Command {
 		Use:     "person",
 		Short:   "List, freeze, thaw or remove people who log in",
 		Example: "  powerbox person list",
-		Long: "A person is somebody who logs in to the pages or the interface of people, such as user:alice.\n" +
-			"Somebody who is frozen or removed cannot log in, approve or administer, and agents that act for them stop.\n" +
-			"A removal is final.",
+		Long: "A person logs in to the pages or to the API, for example user:alice. A frozen or removed person cannot log in, approve\n" +
+			"or administer, and the agents that act for them stop. A removal is final.",
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPersonList(p), newPersonShow(p),
@@ -106,7 +105,7 @@ func personVerb(p *cli.Program, verb, short, example string) *cobra.Command {
 	cmd := &cobra.Command{Use: verb + " PERSON --reason TEXT", Short: short, Example: "  " + example, Args: cobra.ExactArgs(1)}
 	var reason string
 	output, o := cli.OutputFlag(cmd), cli.AddOperatorFlags(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the record (required)")
+	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if reason == "" {
 			return cli.Usage(errors.New("--reason is missing; want why it is done, for the record"))

@@ -93,16 +93,19 @@ func newPolicyTest(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [FILE...]",
 		Short: "Compare the answers of policies with test tables",
-		Long: "Without a FILE every *_test.yaml beside the policies is read. A table looks like this:\n\n" +
+		Long: "Test exits with 1 if a policy gives another answer than the table. Without FILE it reads every *_test.yaml beside the\n" +
+			"policies. A table looks like this:\n" +
+			"\n" +
 			"    tests:\n" +
 			"      - name: readers search\n" +
 			"        user: user:carol\n" +
 			"        roles: [reader]                # also groups, and attributes: {clearance: 5}\n" +
 			"        operation: documents/documents:read/search\n" +
-			"        resource: /vault/q1.pdf        # the agent itself where absent\n" +
+			"        resource: /vault/q1.pdf        # default: the agent itself\n" +
 			"        expect: allow                  # or deny\n" +
-			"        approval: human                # who must approve; nobody where absent\n\n" +
-			"No server runs, and built-in users have nothing here that the table does not say.",
+			"        approval: human                # who must approve; default: no approval\n" +
+			"\n" +
+			"No server runs. Users have only the groups, roles and attributes of the table, built-in users too.",
 		Args:    cobra.ArbitraryArgs,
 		Example: "  powerbox policy test\n  powerbox policy test -c powerbox.yaml policies/readers_test.yaml",
 	}

@@ -44,8 +44,8 @@ type listedAgent struct {
 func newRegistry(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "registry", Short: "Search the agent registry, and register agents",
-		Long: "The registry knows the agents that the server protects and those that an operator listed. It answers who will do for a task\n" +
-			"before anything is sent to anybody.",
+		Long: "The registry contains the agents that the server protects and the agents that an operator registered. It finds agents\n" +
+			"suitable for a task before anything is sent to them.",
 	}
 	cmd.AddCommand(append(newRegistryListing(p), newRegistrySearch(p), newRegistryRegister(p))...)
 	return cmd
@@ -55,7 +55,8 @@ func newRegistry(p *cli.Program) *cobra.Command {
 func newRegistrySearch(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "search [WORD...]", Short: "Search the registry for agents suitable for a task",
-		Long: "Everything that is named must hold. With the operator's token all agents are searched; with --session-file those that\nthe session's user may see.",
+		Long: "An agent must match every flag. The operator's token searches all agents. With --session-file the search covers the\n" +
+			"agents that the user of the session may see.",
 		Example: "  powerbox registry search reports --skill summarize --feature streaming\n" +
 			"  powerbox registry search --model CAPABILITY --depth 2 --evidence tlog-proof --compliance soc2",
 		Args: cobra.ArbitraryArgs,
@@ -67,17 +68,17 @@ func newRegistrySearch(p *cli.Program) *cobra.Command {
 	for _, l := range []struct{ name, usage string }{
 		{"skill", "`id` of a skill that it has"},
 		{"operation", "qualified `name` of an operation"},
-		{"version", "`version` of A2A, of which it speaks one"},
-		{"binding", "`binding` of which it has one"},
+		{"version", "`version` of A2A that the agent speaks; any of several"},
+		{"binding", "`binding` that the agent has; any of several"},
 		{"feature", "`feature` that its card declares"},
-		{"model", "authorization `model`, of which it has one"},
+		{"model", "authorization `model` that the agent has; any of several"},
 		{"scope", "`scope` that it accepts"},
 		{"evidence", "`format` of evidence that it can produce"},
 		{"compliance", "compliance `label`"},
 	} {
 		lists[l.name] = f.StringSlice(l.name, nil, l.usage)
 	}
-	depth := f.Int("depth", 0, "how `often` what is passed to it may be passed on, at least")
+	depth := f.Int("depth", 0, "minimum `number` of further delegations that it supports")
 	level := f.String("trust", "", "`level` of trust that it has reached: HIGH, MODERATE or LOW")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		op, err := searcher(p, o, *session)
@@ -160,15 +161,16 @@ func printListed(p *cli.Program, all []json.RawMessage) error {
 func newRegistryRegister(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "register URL|FILE", Short: "Add an agent to the registry by its card", Args: cobra.ExactArgs(1),
-		Long: "Who registers an agent accepts its card. When its source says something else later the registry shows what, and goes on with\nthe accepted card until powerbox registry accept.",
+		Long: "Registering an agent accepts its card. If the card changes later, the registry shows the change and keeps the accepted\n" +
+			"card until you run powerbox registry accept.",
 		Example: "  powerbox registry register https://agents.example.org/.well-known/agent-card.json --visible-to group:research\n" +
 			"  powerbox registry register card.json --id notes --keys jwks.json --visible-to '*'",
 	}
 	o, output := cli.AddOperatorFlags(cmd), cli.OutputFlag(cmd)
 	f := cmd.Flags()
-	id := f.String("id", "", "name in the registry; made from the card's where absent")
+	id := f.String("id", "", "name in the registry; default: made from the name in the card")
 	keys := f.String("keys", "", "JWK Set `file`; the card must then be signed by one of its keys")
-	visible := f.StringSlice("visible-to", nil, "`who` may see it: user:alice, group:NAME, or *; operators alone where absent")
+	visible := f.StringSlice("visible-to", nil, "`principal` that may see it: user:alice, group:NAME, or *; default: only operators")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(o)
 		if err != nil {
@@ -242,7 +244,7 @@ func newRegistryListing(p *cli.Program) []*cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	oa, outputA := cli.AddOperatorFlags(accept), cli.OutputFlag(accept)
-	digest := accept.Flags().String("card-digest", "", "`digest` of the card that was looked at (required)")
+	digest := accept.Flags().String("card-digest", "", "`digest` of the card that you reviewed (required)")
 	cli.Required(accept, "card-digest")
 	accept.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(oa)

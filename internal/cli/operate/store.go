@@ -39,9 +39,9 @@ func newStore(p *cli.Program) *cobra.Command {
 		Use: "copy --from sqlite --to postgres", Args: cobra.NoArgs,
 		Short:   "Copy the SQLite store to PostgreSQL, and verify the copy",
 		Example: "  powerbox store copy --from sqlite --to postgres -c powerbox.yaml",
-		Long: "Copy takes over everything that a file of SQLite has into an empty database, in one transaction, while no server\n" +
-			"runs. Then it compares: the signed checkpoint, the root of the tree computed anew, and the bundle of evidence byte\n" +
-			"for byte. The file is renamed, so that nobody goes on in it: two stores that go on from one log are a fork.",
+		Long: "Copy writes everything from a SQLite file into an empty database, in one transaction. Stop the server first. Then it\n" +
+			"compares the signed checkpoint, the recomputed root of the tree, and the bundle of evidence byte for byte. Finally it\n" +
+			"renames the SQLite file, because two stores that continue one log are a fork.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from != "sqlite" || to != "postgres" {
 				return cli.Usage(fmt.Errorf("--from %q --to %q: want --from sqlite --to postgres", from, to))

@@ -35,6 +35,6 @@ func newServe(p *cli.Program) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
 	cmd.Flags().BoolVar(&dev, "dev", false, "admit the built-in users of identity.dev; NOT SAFE outside experiments")
-	cmd.Flags().BoolVar(&newStore, "new-store", false, "begin a new store for keys that were used with one that is gone")
+	cmd.Flags().BoolVar(&newStore, "new-store", false, "begin a new store with keys that belonged to a lost store")
 	return cmd
 }

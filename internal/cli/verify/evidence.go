@@ -42,16 +42,18 @@ func newEvidenceVerify(p *cli.Program) *cobra.Command {
 		Short: "Verify a bundle, or one record with its proof, offline",
 		Example: "  powerbox evidence verify bundle.jsonl --trust trust.json\n" +
 			"  powerbox evidence verify record.json --proof record.proof --trust trust.json",
-		Long: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong.\n\n" +
-			"Several files are the bundles of periods, oldest first, and what is behind them; each has to begin where the one\n" +
-			"before ends. Of one that does not begin with the log, --seen names the checkpoint that the one before ended in.",
+		Long: "Verify checks an exported bundle, or one record with its proof, against pinned keys, offline. It exits with 4 if anything\n" +
+			"is wrong.\n" +
+			"\n" +
+			"Several files are the bundles of periods, oldest first, and then the current bundle. Each must begin where the one before\n" +
+			"ends. If the first one does not begin with the log, --seen names the last checkpoint of the bundle before it.",
 		Args: cobra.MinimumNArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	f.add(cmd)
-	cmd.Flags().StringVar(&resumeFile, "resume", "", "`file` that remembers which signatures held, to go on after an interruption or with a later bundle; keep it as you keep the trust file")
+	cmd.Flags().StringVar(&resumeFile, "resume", "", "`file` that remembers verified signatures, to continue after an interruption or with a later bundle; protect it like the trust file")
 	cmd.Flags().IntVar(&how.workers, "workers", how.workers, "how many goroutines examine records at the same time; the report is the same with any number")
-	cmd.Flags().BoolVar(&how.progress, "progress", false, "tell on standard error how far it is and how long it will take, also where that is no terminal")
+	cmd.Flags().BoolVar(&how.progress, "progress", false, "print progress and remaining time on standard error, even if it is not a terminal")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if how.workers < 1 {
 			return cli.Usage(errors.New("--workers is less than 1"))
@@ -232,7 +234,7 @@ func newEvidenceTrust(p *cli.Program) *cobra.Command {
 		Example: "  powerbox evidence trust --out trust.json",
 	}
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; default: standard output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op, err := p.Operator(o)
 		if err != nil {
@@ -261,8 +263,8 @@ func newEvidenceShow(p *cli.Program) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents.bodies) instead, after checking it against what the record commits to")
-	cmd.Flags().StringVar(&arguments, "arguments", "", "say instead whether the arguments of an execution were those in `FILE`, byte for byte as they were sent; exit 4 where not")
+	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents.bodies) instead, after checking it against the commitment in the record")
+	cmd.Flags().StringVar(&arguments, "arguments", "", "compare the arguments of an execution with `FILE` instead, byte for byte as sent; exit 4 if they differ")
 	cmd.MarkFlagsMutuallyExclusive("body", "arguments")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(o)

@@ -30,9 +30,9 @@ func newEvidenceClose(p *cli.Program) *cobra.Command {
 		Use:     "close",
 		Short:   "Close the current period of the log",
 		Example: "  powerbox evidence close",
-		Long: "Close a period of the log. Its checkpoint is final, and the next period names it, so that bundles of periods hold\n" +
-			"together wherever they are kept. Export it with powerbox evidence export --period, and take its records out of the\n" +
-			"store with powerbox evidence archive. Run it as often as periods are long, once a month from cron for instance.",
+		Long: "Close ends the current period of the log. Its checkpoint is final, and the next period names it. Export the period\n" +
+			"with powerbox evidence export --period, then remove its records with powerbox evidence archive. Run close once per\n" +
+			"period, for example monthly from cron.",
 		Args: cobra.NoArgs,
 	}
 	output := cli.OutputFlag(cmd)
@@ -98,10 +98,10 @@ func newEvidenceArchive(p *cli.Program) *cobra.Command {
 		Short: "Remove a closed period from the store after verifying its bundle",
 		Example: "  powerbox evidence archive period-1.jsonl --period 1 --trust trust.json\n" +
 			"  powerbox evidence archive period-2.jsonl --period 2 --trust trust.json --seen checkpoint-1.txt",
-		Long: "Take the records of a closed period out of the store. The bundle is verified first, here and against the keys that\n" +
-			"you pin; it has to be that of the period. For the second period and later ones --seen names the checkpoint that the\n" +
-			"one before ended in. Hashes and checkpoints stay: the log goes on, and the bundle proves what it proved.\n" +
-			"From then on the bundle is the only copy of these records. Periods are archived oldest first.",
+		Long: "Archive removes the records of a closed period from the store. First it verifies the bundle of the period against your\n" +
+			"pinned keys. From the second period on, --seen names the last checkpoint of the period before. Hashes and checkpoints\n" +
+			"stay in the log, and the bundle still verifies.\n" +
+			"The bundle is then the only copy of these records. Archive the oldest period first.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)

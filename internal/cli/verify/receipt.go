@@ -25,7 +25,7 @@ func newEvidenceVerifyReceipt(p *cli.Program) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.trust, "trust", "", "`file` with the keys to trust, from powerbox evidence trust (required)")
 	flags.StringArrayVar(&f.witnesses, "witness", nil, "`key` of a witness, from powerbox witness key; may be repeated. The checkpoint must be cosigned")
-	flags.IntVar(&f.quorum, "quorum", 0, "how many of the witnesses must have cosigned; all of them where absent")
+	flags.IntVar(&f.quorum, "quorum", 0, "how many of the witnesses must have cosigned; default: all")
 	flags.StringVar(&record, "record", "", "`file` with a record, from powerbox evidence show: it must be the record of the receipt")
 	output := cli.OutputFlag(cmd)
 	cli.Required(cmd, "trust")

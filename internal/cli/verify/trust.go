@@ -28,16 +28,16 @@ func newTrust(p *cli.Program) *cobra.Command {
 		Short: "Show the reputation score of an agent, with its computation",
 		Example: "  powerbox trust documents\n" +
 			"  powerbox trust documents --from bundle.jsonl --trust trust.json",
-		Long: "Trust shows how far what an agent did speaks for it: a number from the evidence, with the arithmetic. Of the same records\n" +
-			"and the same time everybody comes to the same number: from the running server, as of now, or from an exported bundle,\n" +
-			"which is verified on the way, as of its last record. With --at only what was recorded until then counts. See docs/reference/scores.md.\n" +
-			"Exit 4 if the bundle does not hold.",
+		Long: "Trust prints a reputation score, computed from recorded behaviour, with the arithmetic. The same records and the same time\n" +
+			"always give the same score. Without --from the score comes from the running server, as of now. With --from it comes from\n" +
+			"an exported bundle, as of its last record, and the bundle is verified too. --at ignores later records. See\n" +
+			"docs/reference/scores.md. Trust exits with 4 if the bundle does not verify.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&f.trust, "trust", "", "`file` with the keys to trust, from powerbox evidence trust; with --from")
-	cmd.Flags().StringArrayVar(&f.seen, "seen", nil, "`file` with a checkpoint of the same log that was kept before; with --from")
+	cmd.Flags().StringArrayVar(&f.seen, "seen", nil, "`file` with an earlier checkpoint of the same log; with --from")
 	cmd.Flags().StringVar(&from, "from", "", "a bundle in a `file` instead of the server's evidence")
 	cmd.Flags().StringVar(&at, "at", "", "as of this `time`, such as 2026-01-02T15:04:05Z")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
