@@ -64,6 +64,7 @@ func newAgentConnect(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&with.Name, "name", "", "the agent's name, for people (required)")
 	cmd.Flags().StringSliceVar(&names, "capability", nil, "capability to ask for; may be repeated")
 	cmd.Flags().StringVar(&with.Mode, "mode", "delegated", "delegated or autonomous")
+	cli.Values(cmd, "mode", "delegated", "autonomous")
 	cmd.Flags().StringVar(&asking.With.Reason, "reason", "", "reason, in your own words")
 	cmd.Flags().StringVar(&f.host, "host-name", "", "name of this host, for people")
 	asking.Add(cmd)

@@ -60,6 +60,7 @@ func newCall(p *cli.Program) *cobra.Command {
 	f.StringVar(&c.arguments, "arguments", "{}", "arguments of the skill, a JSON object")
 	c.addNeeds(cmd)
 	f.StringVar(&c.via, "via", "a2a", "protocol: a2a, or agent-auth")
+	cli.Values(cmd, "via", "a2a", "agent-auth")
 	c.holder.AddEither(cmd)
 	c.agent.Add(cmd)
 	cli.Required(cmd, "skill")

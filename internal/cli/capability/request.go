@@ -63,6 +63,7 @@ func newRequest(p *cli.Program) *cobra.Command {
 	f.BoolVar(&r.wait, "wait", false, "if a person must approve, wait for the answer")
 	f.StringVar(&r.out, "out", "", "capability `file` to write, with mode 0600")
 	f.StringVar(&r.via, "via", "a2a", "protocol: a2a, or agent-auth")
+	cli.Values(cmd, "via", "a2a", "agent-auth")
 	r.holder.AddEither(cmd)
 	r.agent.Add(cmd)
 	r.asking.Add(cmd)

@@ -55,6 +55,7 @@ func (g *GraphFlags) add(cmd *cobra.Command) {
 // formatFlag is --output with other formats than text and json.
 func formatFlag(cmd *cobra.Command, formats ...string) *string {
 	output := cmd.Flags().StringP("output", "o", formats[0], strings.Join(formats, ", "))
+	cli.Values(cmd, "output", formats...)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if !slices.Contains(formats, *output) {
 			return cli.Usage(fmt.Errorf("--output is %q; want one of %s", *output, strings.Join(formats, ", ")))
@@ -196,7 +197,7 @@ func newGraphShow(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show [FILE...]",
 		Short:   "Show the graph and the blast radius of each agent",
-		Long:    "Show prints the graph as a tree, JSON, DOT, Mermaid or SVG.",
+		Long:    "Show prints the graph as a text tree, JSON, DOT, Mermaid or SVG.",
 		Example: "  powerbox graph show delegation.yaml\n  powerbox graph show delegation.yaml --from analyst --output svg > analyst.svg",
 		Args:    cobra.ArbitraryArgs,
 	}

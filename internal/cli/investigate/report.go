@@ -32,6 +32,7 @@ func newReport(p *cli.Program) *cobra.Command {
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&q.Agent, "agent", "", "only calls of this agent")
+	cli.AgentFlag(cmd, "agent")
 	cmd.Flags().StringVar(&since, "since", "24h", "start: how long ago, such as 24h, or a time in RFC 3339")
 	cmd.Flags().BoolVar(&grants, "grants", false, "print a file of scopes that cover what was observed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -33,6 +33,7 @@ func newUsage(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&since, "since", "720h", "start: how long ago, such as 24h, or a time in RFC 3339; default with --from: all")
 	cmd.Flags().StringVar(&until, "until", "", "end, in the form of --since")
 	cmd.Flags().BoolVar(&narrow, "narrow", false, "print the smallest scopes that would have allowed what was used")
+	cli.AgentArgument(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if o.From != "" && !cmd.Flags().Changed("since") {
 			since = ""

@@ -108,6 +108,7 @@ func newGatewayToken(p *cli.Program) *cobra.Command {
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&agent, "agent", "", "`id` of the agent that the gateway is in front of; required")
+	cli.AgentFlag(cmd, "agent")
 	cmd.Flags().DurationVar(&ttl, "ttl", 15*time.Minute, "how long the token can be used")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if agent == "" {
@@ -152,6 +153,7 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys will be encrypted")
 	cmd.Flags().BoolVar(&unless, "unless-enrolled", false, "do nothing if the state is already enrolled, for scripts that run before every start")
 	cmd.Flags().StringVar(&algorithm, "algorithm", evidence.Ed25519, "`algorithm` that signs records: Ed25519, ES256 or ML-DSA-87 (for long retention)")
+	cli.Values(cmd, "algorithm", "Ed25519", "ES256", "ML-DSA-87")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if server == "" || file == "" {
 			return cli.Usage(errors.New("want --server URL and --token-file FILE"))

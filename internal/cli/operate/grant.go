@@ -37,6 +37,7 @@ func newGrantConsent(p *cli.Program) *cobra.Command {
 		Example: "  powerbox grant consent documents\n  powerbox grant consent documents --card-digest sha256:...",
 	}
 	o, output := cli.AddOperatorFlags(cmd), cli.OutputFlag(cmd)
+	cli.AgentArgument(cmd)
 	cmd.Flags().StringVar(&digest, "card-digest", "", "`digest` of the card to consent to")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(o)

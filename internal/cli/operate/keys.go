@@ -176,6 +176,7 @@ func newKeysNew(p *cli.Program) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&algorithm, "algorithm", "Ed25519", "Ed25519 or ES256")
+	cli.Values(cmd, "algorithm", "Ed25519", "ES256")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		a, ok := map[string]token.Algorithm{"Ed25519": token.Ed25519, "ES256": token.ES256}[algorithm]
 		if !ok {

@@ -43,6 +43,7 @@ func newKeysRotate(p *cli.Program) *cobra.Command {
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
+	cli.AgentArgument(cmd)
 	cmd.Flags().DurationVar(&grace, "grace", 0, "how long signatures of the old key are accepted; default: issuer.maximum_lifetime plus the lead")
 	cmd.Flags().DurationVar(&lead, "lead", 0, "how long the new key is published before it signs, at most the grace; default: 1m30s")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

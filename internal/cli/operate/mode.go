@@ -25,6 +25,7 @@ func newMode(p *cli.Program) *cobra.Command {
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
+	cli.AgentArgument(cmd, []string{"observe", "scoped", "prefer", "require", "configured"})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(o)
 		if err != nil {

@@ -34,6 +34,7 @@ func newPolicyDiff(p *cli.Program) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&next, "new", "", "configuration `file` whose policies are tried (required)")
 	f.StringVar(&agent, "agent", "", "only decisions of the agent of this `id`")
+	cli.AgentFlag(cmd, "agent")
 	f.StringVar(&since, "since", "", "only decisions since a `time`, or of the last hours, such as 168h")
 	f.StringVar(&until, "until", "", "only decisions until a `time`")
 	f.IntVar(&limit, "limit", 0, "maximum number of decisions, latest first; 0 for all")

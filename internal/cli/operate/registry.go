@@ -80,6 +80,7 @@ func newRegistrySearch(p *cli.Program) *cobra.Command {
 	}
 	depth := f.Int("depth", 0, "minimum `number` of further delegations that it supports")
 	level := f.String("trust", "", "`level` of trust that it has reached: HIGH, MODERATE or LOW")
+	cli.Values(cmd, "trust", "HIGH", "MODERATE", "LOW")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		op, err := searcher(p, o, *session)
 		if err != nil {

@@ -48,6 +48,7 @@ func newEvidenceErase(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringArrayVar(&e.Records, "record", nil, "the body of this record, by its `id`; more than once for several")
 	cmd.Flags().StringVar(&e.Principal, "for", "", "bodies of calls for this `user`, such as user:alice, or its pseudonym pw_...")
 	cmd.Flags().StringVar(&e.Agent, "agent", "", "bodies of calls to this agent")
+	cli.AgentFlag(cmd, "agent")
 	cmd.Flags().StringVar(&older, "older-than", "", "only bodies of calls before this time: how long ago, such as 240h, or a time in RFC 3339")
 	cmd.Flags().BoolVar(&e.DryRun, "dry-run", false, "list what would be erased, and erase nothing")
 	cmd.Flags().BoolVar(&yes, "yes", false, "erase without asking")

@@ -48,6 +48,8 @@ func newEvidenceList(p *cli.Program) *cobra.Command {
 	} {
 		cmd.Flags().StringVar(flag.into, name, "", flag.usage)
 	}
+	cli.Values(cmd, "decision", "ALLOW", "DENY", "ABSTAIN")
+	cli.AgentFlag(cmd, "agent")
 	cmd.Flags().IntVar(&q.Limit, "limit", 1000, "maximum number of records; 0 for all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		switch q.Decision {

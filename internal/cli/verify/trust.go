@@ -36,6 +36,7 @@ func newTrust(p *cli.Program) *cobra.Command {
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
+	cli.AgentArgument(cmd)
 	cmd.Flags().StringVar(&f.trust, "trust", "", "`file` with the keys to trust, from powerbox evidence trust; with --from")
 	cmd.Flags().StringArrayVar(&f.seen, "seen", nil, "`file` with an earlier checkpoint of the same log; with --from")
 	cmd.Flags().StringVar(&from, "from", "", "a bundle in a `file` instead of the server's evidence")
