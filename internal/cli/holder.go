@@ -227,7 +227,7 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// PrintCapabilities prints what is held and writes it to a file, when one is
+// PrintCapabilities prints capabilities and writes them to a file, when one is
 // named.
 func (p *Program) PrintCapabilities(held []holder.Capability, out, output string) error {
 	f := fileOf(held)

@@ -12,7 +12,7 @@ import (
 // will be. They are read one after the other.
 type progress struct {
 	ctx   context.Context //nolint:containedctx // a reader is asked to end between two reads
-	out   io.Writer       // nil where nobody looks
+	out   io.Writer       // nil if standard error is no terminal
 	lines bool            // whether each figure is a line, where out is no terminal
 	now   func() time.Time
 	total int64 // bytes
@@ -68,7 +68,7 @@ type shownReader struct {
 	of *progress
 }
 
-// IsTerminal tells whether a person sees what is written.
+// IsTerminal reports whether the output is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := Drawn(w).(*os.File)
 	if !ok {

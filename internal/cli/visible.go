@@ -36,7 +36,7 @@ func (p *Program) Visible() io.Writer { return visible{p.Stdout} }
 
 // terminal writes to a terminal what verbs say, much of which is text of others: what a
 // terminal would obey, or what is not to be seen, is written by its number, as in JSON, so
-// that what is JSON stays the same JSON (ATK-49). Verbs that draw take what is behind it.
+// that JSON stays the same JSON (ATK-49). Verbs that draw take what is behind it.
 type terminal struct {
 	to *os.File
 
@@ -44,7 +44,7 @@ type terminal struct {
 	rest []byte // the beginning of a character whose end has not come yet
 }
 
-// forPeople returns w so that whoever looks at it in a terminal sees what is written, and
+// forPeople returns w so that a person at a terminal sees the written characters, and
 // w itself where it is none.
 func forPeople(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok && IsTerminal(f) {

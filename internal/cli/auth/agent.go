@@ -357,7 +357,7 @@ func said(p *cli.Program, output string, data any, sentence string) error {
 	return err
 }
 
-// AgentOf returns the id of an agent: by itself, or as the one active agent at a
+// AgentOf returns the id of an agent: the id that was given, or the one active agent at a
 // provider of that name or URL.
 func AgentOf(client *agentauth.Client, of string) (string, error) {
 	agents, err := client.Agents()

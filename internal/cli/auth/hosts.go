@@ -101,7 +101,7 @@ func newAgentUnlink(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// changeHost has a host changed, and says what is so then.
+// changeHost changes a host, and prints its new state.
 func changeHost(p *cli.Program, cmd *cobra.Command, f *cli.PersonFlags, host, path string, body map[string]any, output string, answer any, says func() string) error {
 	who, err := p.Person(f)
 	if err != nil {

@@ -52,7 +52,7 @@ type importedCapability struct {
 	behind                       string // YAML of what it is behind
 }
 
-// importFlags choose what is imported, and how it is called.
+// importFlags choose the imported operations and their names.
 type importFlags struct {
 	id, tokenFile string
 	only          []string
@@ -106,7 +106,7 @@ func newAgentImportOpenAPI(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// document reads a file, or what is at a URL.
+// document reads a file or a URL.
 func document(ctx context.Context, p *cli.Program, from string) ([]byte, error) {
 	if !strings.Contains(from, "://") {
 		return p.ReadFile(from)
@@ -303,7 +303,7 @@ func (i *imported) take(f *importFlags, c importedCapability) {
 	i.capabilities = append(i.capabilities, c)
 }
 
-// printImported writes the agent, and says what was left out.
+// printImported writes the agent, and names the operations that were left out.
 func printImported(p *cli.Program, i *imported, f *importFlags) error {
 	for _, l := range i.left {
 		fmt.Fprintf(p.Stderr, "powerbox: left out: %s: %s\n", openapi.Sentence(l.Operation), openapi.Sentence(l.Why))

@@ -158,7 +158,7 @@ func told(out any) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}}
 }
 
-// failed tells an error: with its code, and with what helps to mend the call.
+// failed reports an error with its code and with advice to fix the call.
 func failed(err error) *mcp.CallToolResult {
 	body := map[string]any{"error": "failed", "message": err.Error()}
 	var e *agentauth.Error
@@ -217,7 +217,7 @@ func (t *tools) admitted(r *mcp.CallToolRequest, provider string) error {
 	}}
 }
 
-// askFirst says that the person at the MCP host is asked before a tool goes on.
+// askFirst marks tools that ask the person at the MCP host before they continue.
 type askFirst struct {
 	id       string
 	question *mcp.ElicitParams

@@ -136,7 +136,7 @@ func runAttach(ctx context.Context, p *cli.Program, c *config.Attach, output str
 		return err
 	}
 	if c.Socket != "" {
-		defer func() { _ = os.Remove(string(c.Socket)) }() // nobody answers there any more
+		defer func() { _ = os.Remove(string(c.Socket)) }() // the listener is closed
 	}
 	for name, problem := range a.Check(ctx) {
 		if errors.Is(problem, attach.ErrMCP) {

@@ -245,7 +245,7 @@ func derive(p *cli.Program, d derivation) error {
 }
 
 // readParent reads and verifies the chain to derive from. A holder has no list
-// of what is revoked; whoever enforces the new chain does.
+// of revocations; the enforcer of the new chain does.
 func readParent(p *cli.Program, d derivation) (token.Verified, error) {
 	u, err := readChain(p, d.chain)
 	if err != nil {

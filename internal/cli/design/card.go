@@ -191,7 +191,7 @@ type cardJSON struct {
 	Skills      []agentcard.Skill       `json:"skills"`
 	Required    []string                `json:"required_extensions"`
 	Schemes     []string                `json:"security_schemes"`
-	Signed      bool                    `json:"signed"` // nobody verified it
+	Signed      bool                    `json:"signed"` // the signature is not verified
 	Errors      int                     `json:"errors"`
 	Description string                  `json:"description"`
 }

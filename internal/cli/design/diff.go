@@ -24,7 +24,7 @@ type configChanges struct {
 	Policies bool           `json:"policies_differ"` // powerbox policy diff says in what
 }
 
-// modeChange is an agent whose mode, or what is known of it, changes.
+// modeChange is an agent whose mode or known state changes.
 type modeChange struct {
 	Agent  string `json:"agent"`
 	Before string `json:"before"` // "" where it is new

@@ -276,7 +276,7 @@ func describeGraph(part, whole *gate.Graph, from string) graphJSON {
 // --levels says something else.
 const shownWhole = 60
 
-// printWrong heads what is shown of a graph: its size, and what can never pass.
+// printWrong prints the head of a graph: its size, and the delegations that can never pass.
 func printWrong(p *cli.Program, g *gate.Graph) error {
 	if len(g.Nodes()) <= shownWhole {
 		return nil // it is in sight
@@ -428,7 +428,7 @@ func newGraphChecklist(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// tracked reports whether git has a file, with what is in it now.
+// tracked reports whether git has a file with its present content.
 func tracked(ctx context.Context, file string) bool {
 	dir, name := filepath.Split(file)
 	if dir == "" {

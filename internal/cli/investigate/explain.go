@@ -20,12 +20,12 @@ import (
 type explanation struct {
 	Kind    string        `json:"kind"` // token, capability or decision
 	ID      string        `json:"id"`
-	Verdict string        `json:"verdict"` // holds, fails, or what was decided
+	Verdict string        `json:"verdict"` // holds, fails, or the decision
 	Hops    []hop         `json:"hops"`    // the chain, root first; each is inside the one before
 	Facts   []fact        `json:"facts"`
 	First   *failure      `json:"first_failure,omitempty"`
 	More    []failure     `json:"further_failures,omitempty"`
-	Fix     string        `json:"fix,omitempty"` // the command, or the change, that would mend it
+	Fix     string        `json:"fix,omitempty"` // the command or the change that fixes it
 	Notes   []string      `json:"notes,omitempty"`
 	Chains  []explanation `json:"chains,omitempty"` // further capabilities of a file
 }
@@ -133,7 +133,7 @@ func newExplain(p *cli.Program) *cobra.Command {
 func (x *explainer) explain(ctx context.Context, thing string) (explanation, error) {
 	if x.operator != nil {
 		if agents, err := x.operator.Agents(ctx); err == nil {
-			x.agents = agents // only for the commands that mend; without a server they name no URL
+			x.agents = agents // only for the commands that fix; without a server they name no URL
 		}
 	}
 	if thing == "last" {
@@ -155,7 +155,7 @@ func (x *explainer) explain(ctx context.Context, thing string) (explanation, err
 	return x.tokens(ctx, data)
 }
 
-// readThing returns what is in a file, or thing itself where it is a token.
+// readThing returns the content of a file, or thing if it is a token.
 func (x *explainer) readThing(thing string) ([]byte, error) {
 	data, err := x.ReadFile(thing)
 	switch {

@@ -103,7 +103,7 @@ func printOthers(p *cli.Program, before string, o audit.Others) {
 }
 
 // printGrants prints a file for include: the scopes, in words. What cannot be in it is said in
-// comments, so that nobody takes it for complete.
+// comments, so that readers see that it is incomplete.
 func printGrants(p *cli.Program, r audit.Report, which string) error {
 	g := r.Grants()
 	since := "the beginning"

@@ -15,7 +15,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
-// revokeFlags say what is revoked, and how.
+// revokeFlags select the revoked capabilities and the way to revoke.
 type revokeFlags struct {
 	capability                      string // file
 	issuer, holder, delegator, user string

@@ -73,7 +73,7 @@ func newRelay(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// check says what is missing.
+// check reports missing flags.
 func (o relayOptions) check() error {
 	switch {
 	case len(o.servers) == 0:
@@ -120,7 +120,7 @@ func runRelay(ctx context.Context, p *cli.Program, o relayOptions) error {
 		})
 	}
 	log.InfoContext(ctx, "relaying", slog.String("listen", listener.Addr().String()), slog.Any("servers", o.servers))
-	// One place for each stream, and some for who asks for a snapshot. One address has
+	// One place for each stream, and some for requests for a snapshot. One address has
 	// half of them at most.
 	places := 2*o.streams + 64
 	open := serve.Limited(serve.Shedding(listener, secured != nil, log), nil, config.Limits{Connections: places, PerAddress: places / 2})
@@ -191,7 +191,7 @@ func (o relayOptions) admitted() (app.FollowTokens, error) {
 	return tokens, nil
 }
 
-// relayHandler serves the feed to whoever may follow it, and says how the relay
+// relayHandler serves the feed to admitted followers, and says how the relay
 // does.
 func relayHandler(relay *feed.Relay, admitted app.FollowTokens, anyone bool) http.Handler {
 	mux := http.NewServeMux()

@@ -100,7 +100,7 @@ func newSpoolSalvage(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// salvage repairs a spool, and sends what is in it.
+// salvage repairs a spool, and sends its records.
 func salvage(ctx context.Context, p *cli.Program, s *remote.SpoolOf) (spool.Salvaged, error) {
 	client := &link.Client{Server: s.Enrolled.Server, Key: s.Keys.Own, Transport: outbound.New(outbound.Configured()).Transport(), Now: p.Now}
 	head, err := client.ChainEnd(ctx)

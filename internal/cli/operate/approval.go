@@ -295,7 +295,7 @@ func newApprovalWatch(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// showNew shows what was not seen yet.
+// showNew prints requests that were not printed yet.
 func showNew(p *cli.Program, all open, seen map[string]bool) {
 	for _, q := range all.Approvals {
 		if !seen[q.ID] {

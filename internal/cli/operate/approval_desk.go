@@ -75,7 +75,7 @@ func printableJSON(s string) string {
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(plain.Printable(s))
 }
 
-// asks says in a line what is asked for.
+// asks describes a request in one line.
 func (q deskQuestion) asks() string {
 	var names []string
 	for _, m := range q.Matters {

@@ -109,7 +109,7 @@ func newConfigReload(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// wrongConfig makes what is wrong in a configuration invalid; a file that
+// wrongConfig maps problems of a configuration to exit code 4; a file that
 // cannot be read is an error like any other.
 func wrongConfig(err error) error {
 	var problems config.Problems

@@ -91,7 +91,7 @@ func newGrantRevoke(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// changeGrant has one grant of an agent changed, and says what is so then.
+// changeGrant changes one grant of an agent, and prints its new state.
 func changeGrant(p *cli.Program, cmd *cobra.Command, f *cli.PersonFlags, agent, path string, body map[string]any, output, done string) error {
 	who, err := p.Person(f)
 	if err != nil {

@@ -33,7 +33,7 @@ func newKeys(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// keyStatus is one key file, without what is in it.
+// keyStatus is one key file, without its content.
 type keyStatus struct {
 	Name       string `json:"name"`
 	File       string `json:"file"`

@@ -14,7 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 )
 
-// afterReplacing says what has to be done once a key was replaced, by the name of
+// afterReplacing names the next steps after a key was replaced, by the name of
 // the key without its end.
 var afterReplacing = map[string]string{
 	"evidence":           afterEvidence,
@@ -78,7 +78,7 @@ func orUnknown(id string) string {
 	return id
 }
 
-// afterwards says what has to be done once the key in a file was replaced.
+// afterwards names the next steps after the key in a file was replaced.
 func afterwards(file string) string {
 	if agent, ok := strings.CutPrefix(strings.TrimSuffix(file, ".jwk"), "agent-"); ok {
 		return "Capabilities of " + agent + " that the old key signed are no longer accepted: holders must request new ones"

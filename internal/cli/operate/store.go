@@ -25,7 +25,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/sqlite"
 )
 
-// copiedSuffix is what a file is called that was copied, so that nobody goes on in it.
+// copiedSuffix is appended to the name of a copied file, so that no server continues with it.
 const copiedSuffix = ".copied"
 
 func newStore(p *cli.Program) *cobra.Command {

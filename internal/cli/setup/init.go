@@ -267,7 +267,7 @@ func writeFiles(p *cli.Program, files []draftFile, force bool) error {
 	return nil
 }
 
-// printDraft says what was guessed and what to do next.
+// printDraft lists the guesses and the next steps.
 func printDraft(p *cli.Program, d draft, files []draftFile) error {
 	for _, f := range files {
 		fmt.Fprintf(p.Stdout, "wrote %s\n", f.name)

@@ -66,7 +66,7 @@ func claim(p *cli.Program, f claimFlags, r evidence.Record) error {
 
 // claimUnder decides the record's attempt again under what the verifier knows to
 // have been granted: outside its time, its operations and its arguments, a record
-// shows no more than that somebody recorded it.
+// shows only that a recorder wrote it.
 func claimUnder(p *cli.Program, file string, r evidence.Record) error {
 	data, err := p.ReadFile(file)
 	if err != nil {

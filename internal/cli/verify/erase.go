@@ -138,7 +138,7 @@ func listErasable(p *cli.Program, would erasable, dry bool) error {
 	return err
 }
 
-// confirmed asks whoever has the terminal.
+// confirmed asks the person at the terminal.
 func confirmed(p *cli.Program) bool {
 	fmt.Fprint(p.Stderr, "Erase them? There is no way back. [yes/no] ")
 	line, _ := bufio.NewReader(io.LimitReader(p.Stdin, 16)).ReadString('\n') // no answer is no

@@ -155,7 +155,7 @@ func newEvidenceVerifier(p *cli.Program) *cobra.Command {
 	}
 }
 
-// verifying is how bundles are verified, which says nothing about what is found.
+// verifying has the settings of a verification that do not change its result.
 type verifying struct {
 	workers  int
 	progress bool

@@ -75,7 +75,7 @@ func newEvidenceList(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// listRecords prints records as they come, and says how to go on.
+// listRecords prints records as they come, and names the command for the next page.
 func listRecords(ctx context.Context, p *cli.Program, from audit.Source, q audit.Query, output string) error {
 	// One more than is printed says whether there are more.
 	ask := q
@@ -125,7 +125,7 @@ func WriteRecords(out io.Writer, records iter.Seq2[evidence.Record, error]) erro
 	return w.Flush()
 }
 
-// ListedAs is what a record is about, in a list: what was done, where that was about no call.
+// ListedAs names the subject of a record in a list: its action, if it is not about a call.
 func ListedAs(r evidence.Record) string {
 	if !audit.DecidesCall(r) && r.Intent.Operation == issuer.OperationCapability {
 		return r.ActionType

@@ -107,7 +107,7 @@ func trustFrom(ctx context.Context, p *cli.Program, name string, f verifyFlags, 
 	return nil
 }
 
-// breaks notes a chain of the agent that does not hold. What is wrong with the
+// breaks notes a chain of the agent that does not hold. An error in the
 // bundle as a whole is wrong with every chain in it.
 func breaks(book *trust.Book, report evidence.Report, agent string) {
 	of := map[string]string{}
@@ -129,7 +129,7 @@ type bookReader struct {
 	skipped bool   // whether the first line, which is no record, is over
 }
 
-// Write implements [io.Writer]. What is no record is for the verifier to judge.
+// Write implements [io.Writer]. The verifier judges lines that are not records.
 func (b *bookReader) Write(data []byte) (int, error) {
 	n := len(data)
 	for {
