@@ -38,8 +38,8 @@ func (p *Program) ShowProgress(ctx context.Context, asked bool) *progress {
 	return shown
 }
 
-// Add returns the reader of one more file. Of what has no size nobody knows how far
-// it is, and nothing is told.
+// Add returns the reader of one more file. Without the size of a file no progress is
+// printed.
 func (s *progress) Add(in io.Reader) io.Reader {
 	if size, ok := regular(in); ok {
 		s.total += size

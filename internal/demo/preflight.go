@@ -86,7 +86,7 @@ func (d *demo) asks(ctx context.Context, from, to string) error {
 }
 
 // preflight is act 4: a path is refused before any message, first for what the cards
-// declare, then for the scopes; then the agents ask by themselves.
+// declare, then for the scopes; then the agents ask automatically.
 func (d *demo) preflight(ctx context.Context) (err error) {
 	d.out.act("Act 4: a path is refused before any message")
 	route := []string{demoUser, quarterly.Orchestrator, quarterly.Summariser, quarterly.Mail}

@@ -174,7 +174,7 @@ func newAgentImportMCP(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// maxTools bounds what is taken of one server, and maxToolList what it may say.
+// maxTools bounds the tools of one server, and maxToolList the bytes of its list.
 const (
 	maxTools    = 1000
 	maxToolList = 16 << 20

@@ -40,18 +40,20 @@ func checkVia(via string) error {
 	return cli.Usage(fmt.Errorf("--via is %q; want a2a or %s", via, viaAgentAuth))
 }
 
+const callLong = "With a capability, call uses a2a/skill/invoke with a proof. Without one it sends a plain SendMessage, with the user's\n" +
+	"session if there is one: the mode of the agent decides. Call exits with 3 if the call is denied.\n" +
+	"\n" +
+	"With --via agent-auth it executes a capability at an Agent Auth provider, with an agent from powerbox agent connect.\n" +
+	"AGENT_URL is then the id of the agent, or a provider with one agent."
+
 func newCall(p *cli.Program) *cobra.Command {
 	var c callFlags
 	cmd := &cobra.Command{
 		Use:     "call AGENT_URL --skill SKILL [--arguments JSON] [--capability FILE] --key FILE",
 		Short:   "Call a skill of an agent",
 		Example: "  powerbox call http://127.0.0.1:8700/agents/documents --skill search_documents --arguments '{\"query\": \"Q1\"}' --capability capability.json --key holder.jwk",
-		Long: "With a capability, call uses a2a/skill/invoke with a proof. Without one it sends a plain SendMessage, with the user's\n" +
-			"session if there is one: the mode of the agent decides. Call exits with 3 if the call is denied.\n" +
-			"\n" +
-			"With --via agent-auth it executes a capability at an Agent Auth provider, with an agent from powerbox agent connect.\n" +
-			"AGENT_URL is then the id of the agent, or a provider with one agent.",
-		Args: cobra.ExactArgs(1),
+		Long:    callLong,
+		Args:    cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()

@@ -190,6 +190,8 @@ type edgeJSON struct {
 	Text     string        `json:"text,omitempty"` // of the failure
 }
 
+const graphShowExample = "  powerbox graph show delegation.yaml\n  powerbox graph show delegation.yaml --from analyst --output svg > analyst.svg"
+
 func newGraphShow(p *cli.Program) *cobra.Command {
 	var g GraphFlags
 	var view handoff.View
@@ -198,7 +200,7 @@ func newGraphShow(p *cli.Program) *cobra.Command {
 		Use:     "show [FILE...]",
 		Short:   "Show the graph and the blast radius of each agent",
 		Long:    "Show prints the graph as a text tree, JSON, DOT, Mermaid or SVG.",
-		Example: "  powerbox graph show delegation.yaml\n  powerbox graph show delegation.yaml --from analyst --output svg > analyst.svg",
+		Example: graphShowExample,
 		Args:    cobra.ArbitraryArgs,
 	}
 	output := formatFlag(cmd, "text", "json", "dot", "mermaid", "svg")

@@ -30,14 +30,16 @@ import (
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
+const gatewayLong = "The gateway decides without asking the server and keeps records on its own disk until the server has them. It follows the\n" +
+	"revocation feed: without news for the time of the lease, it denies everything that it enforces. Enroll it first. The\n" +
+	"agent's gateway_url in the server's configuration is its public address."
+
 func newGateway(p *cli.Program) *cobra.Command {
 	var o remote.Options
 	cmd := &cobra.Command{
 		Use:   "gateway",
 		Short: "Run a sidecar gateway in front of one agent",
-		Long: "The gateway decides without asking the server and keeps records on its own disk until the server has them. It follows the\n" +
-			"revocation feed: without news for the time of the lease, it denies everything that it enforces. Enroll it first. The\n" +
-			"agent's gateway_url in the server's configuration is its public address.",
+		Long:  gatewayLong,
 		Example: "  powerbox gateway token --agent documents > token          # an operator, at the server\n" +
 			"  powerbox gateway enroll --server https://powerbox.example.org --token-file token\n" +
 			"  powerbox gateway --listen 0.0.0.0:8701 --upstream http://127.0.0.1:9001\n" +
