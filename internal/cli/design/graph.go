@@ -200,8 +200,7 @@ func newGraphShow(p *cli.Program) *cobra.Command {
 		Use:     "show [FILE...]",
 		Short:   "Show the graph and the blast radius of each agent",
 		Long:    "Show prints the graph as a text tree, JSON, DOT, Mermaid or SVG.",
-		Example: graphShowExample,
-		Args:    cobra.ArbitraryArgs,
+		Example: graphShowExample, Args: cobra.ArbitraryArgs,
 	}
 	output := formatFlag(cmd, "text", "json", "dot", "mermaid", "svg")
 	g.add(cmd)
