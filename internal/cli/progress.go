@@ -28,7 +28,7 @@ const (
 	tellLineEvery = 5 * time.Second
 )
 
-// ShowProgress tells about what is added to it on stderr where that is a terminal, or
+// ShowProgress prints progress of the files that are added to it on stderr where that is a terminal, or
 // where it is asked for.
 func (p *Program) ShowProgress(ctx context.Context, asked bool) *progress {
 	shown := &progress{ctx: ctx, now: p.Now, begun: p.Now(), lines: !IsTerminal(p.Stderr)}

@@ -14,7 +14,7 @@ import (
 )
 
 // visible writes text of others to a terminal: what a terminal would obey, or
-// what is not to be seen, becomes U+FFFD. Lines and tabs stay.
+// an invisible character, becomes U+FFFD. Lines and tabs stay.
 type visible struct{ io.Writer }
 
 // Write implements [io.Writer]. Every call brings whole characters.
@@ -35,8 +35,8 @@ func (v visible) Write(b []byte) (int, error) {
 func (p *Program) Visible() io.Writer { return visible{p.Stdout} }
 
 // terminal writes to a terminal what verbs say, much of which is text of others: what a
-// terminal would obey, or what is not to be seen, is written by its number, as in JSON, so
-// that JSON stays the same JSON (ATK-49). Verbs that draw take what is behind it.
+// terminal would obey, or is invisible, is written by its number, as in JSON, so
+// that JSON stays the same JSON (ATK-49). Verbs that draw write to the output behind it.
 type terminal struct {
 	to *os.File
 

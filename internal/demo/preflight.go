@@ -54,7 +54,7 @@ func (c *heardConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// inquiring has agents ask the gate before they open a client: what is refused is not
+// inquiring has agents ask the gate before they open a client: a refused call is not
 // even asked for its card.
 type inquiring struct {
 	next quarterly.Outgoing

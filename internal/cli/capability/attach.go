@@ -125,7 +125,7 @@ func runAttach(ctx context.Context, p *cli.Program, c *config.Attach, output str
 		if err := cli.WriteSecret(string(c.SecretFile), settings.Secret); err != nil {
 			return err
 		}
-		defer func() { _ = os.Remove(string(c.SecretFile)) }() // it is of no use any more
+		defer func() { _ = os.Remove(string(c.SecretFile)) }() // no client uses it any more
 	}
 	a, err := attach.New(settings)
 	if err != nil {

@@ -208,7 +208,7 @@ func newApply(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// replaceFile puts the bytes of one file in the place of another, at once and
+// replaceFile replaces the bytes of a file with those of another, at once and
 // durably.
 func replaceFile(from, to string) error {
 	data, err := os.ReadFile(from)

@@ -262,7 +262,7 @@ func (d *doctor) agent(ctx context.Context, a config.Agent) {
 	}
 }
 
-// hosts looks where the card leads calls. To a host that no operator named they go on
+// hosts looks where the card leads calls. To a host that no operator named they continue
 // public addresses alone (ATK-15).
 func (d *doctor) hosts(ctx context.Context, check string, a config.Agent, card a2a.CardView) {
 	named := gateway.Agent{Behind: gateway.Behind{Upstream: a.Upstream, GRPCUpstream: a.GRPC.Upstream, UpstreamHosts: a.UpstreamHosts}}
