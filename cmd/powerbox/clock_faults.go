@@ -36,7 +36,7 @@ func wallClock(env func(string) string) func() time.Time {
 }
 
 // jumped returns a reading whose wall clock has moved by whole seconds, and whose monotonic
-// clock has not, as after somebody set the clock of a machine. The time package has no way
+// clock has not, as after an administrator set the clock of a machine. The time package has no way
 // to say that.
 func jumped(now time.Time, by time.Duration) time.Time {
 	moved := now

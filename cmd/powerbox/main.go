@@ -1,9 +1,8 @@
 // Command powerbox gives agents the least authority that their task needs, and
 // evidence of what they did with it.
 //
-// Standard output is data, standard error is talk. It exits with 0 where all
-// is fine or allowed, 1 on an error, 2 on a wrong use of the command, 3 where
-// something is denied and 4 where something is invalid or was tampered with.
+// Data goes to standard output, messages go to standard error. The exit code is 0 for success or
+// allowed, 1 for an error, 2 for wrong use of the command, 3 for denied, and 4 for invalid or tampered.
 package main
 
 import (
@@ -55,18 +54,19 @@ func newRoot(p *cli.Program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "powerbox",
 		Short: "Least authority for AI agents",
-		Long: "Least authority for AI agents: an agent asks for what one task needs, every hop can only narrow it, it can be taken\n" +
-			"back in a moment, and every use leaves evidence.\n\n" +
+		Long: "Least authority for AI agents. An agent requests a capability for one task. Every\n" +
+			"agent on the way can only narrow it, an operator can revoke it at once, and every use is recorded as evidence.\n\n" +
+			"New here? Run powerbox demo, then powerbox init.\n\n" +
 			"Exit codes:\n" +
 			"  0  fine, or allowed\n" +
 			"  1  an error\n" +
 			"  2  wrong use of the command\n" +
 			"  3  something is denied\n" +
 			"  4  something is invalid, or was tampered with\n" +
-			"  5  revoked, and not every gateway said that it has it (revoke --wait)",
-		Example: "  powerbox demo                      see a capability asked for, narrowed, used and revoked, on this machine alone\n" +
-			"  powerbox init --agent URL          write a configuration for an agent that runs; --mcp URL for an MCP server\n" +
-			"  powerbox serve                     run the server and its gateway with it",
+			"  5  revoked, but not every gateway confirmed it (revoke --wait)",
+		Example: "  powerbox demo                      show a capability requested, narrowed, used and revoked, on this machine only\n" +
+			"  powerbox init --agent URL          write a configuration for a running agent; --mcp URL for an MCP server\n" +
+			"  powerbox serve                     run the server with its gateway",
 		Version:       version.Read().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

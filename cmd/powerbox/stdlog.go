@@ -5,10 +5,9 @@ import (
 	"log/slog"
 )
 
-// libraryLog is what libraries say by themselves, on the log of the standard library: a line
-// of ours like any other, for whoever reads the log by machine. What net/http says of bytes
-// that came on a connection when nobody had asked for anything shows the bytes: an answer that
-// is nobody's is not for whoever reads the log either (ATK-31).
+// libraryLog turns lines that libraries write to the log of the standard library into lines of
+// slog, for programs that read the log. net/http logs the bytes of a response that belongs to no
+// request. Such bytes must not reach the log (ATK-31).
 type libraryLog struct{ to *slog.Logger }
 
 // Write implements [io.Writer], for one line at a time.

@@ -11,7 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// WriteSecret writes a secret to a file that nobody else may read. One that is
+// WriteSecret writes a secret to a file that only its owner may read. One that is
 // there must be ours to replace.
 func WriteSecret(name, secret string) error {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
@@ -58,7 +58,7 @@ func beside(name string) (*os.File, error) {
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".powerbox-*")
 	if path := (*os.PathError)(nil); errors.As(err, &path) {
-		err = fmt.Errorf("%s cannot be written: %w", name, path.Err) // the other name is nobody's
+		err = fmt.Errorf("%s cannot be written: %w", name, path.Err) // the temporary name means nothing to the user
 	}
 	return f, err
 }

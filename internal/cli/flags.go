@@ -9,6 +9,7 @@ import (
 // OutputFlag adds --output, which is text or json.
 func OutputFlag(cmd *cobra.Command) *string {
 	output := cmd.Flags().StringP("output", "o", "text", "text or json")
+	Values(cmd, "output", "text", "json")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if *output != "text" && *output != "json" {
 			return Usage(fmt.Errorf("--output is %q; want text or json", *output))

@@ -41,10 +41,10 @@ func (h *HolderFlags) AddEither(cmd *cobra.Command) {
 // addReference adds the flags of a holder without a key.
 func (h *HolderFlags) addReference(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&h.byReference, "by-reference", false, "instead of --key, for a caller that the agent knows by its OAuth client or certificate: hold capabilities by reference")
+	f.BoolVar(&h.byReference, "by-reference", false, "hold capabilities by reference, instead of --key: the agent identifies the caller by OAuth client or certificate")
 	f.StringVar(&h.certificate, "certificate", "", "with --by-reference, PEM `file` with the client certificate that the agent knows")
 	f.StringVar(&h.certKey, "certificate-key", "", "PEM `file` with its private key")
-	f.StringVar(&h.authorities, "ca", "", "with --by-reference, PEM `file` with the authorities of the server's certificate, if the system has them not")
+	f.StringVar(&h.authorities, "ca", "", "with --by-reference, PEM `file` with the authorities of the server's certificate, if the system does not have them")
 	cmd.MarkFlagsMutuallyExclusive("key", "by-reference")
 	cmd.MarkFlagsRequiredTogether("certificate", "certificate-key")
 }
@@ -227,7 +227,7 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// PrintCapabilities prints what is held and writes it to a file, when one is
+// PrintCapabilities prints capabilities and writes them to a file, when one is
 // named.
 func (p *Program) PrintCapabilities(held []holder.Capability, out, output string) error {
 	f := fileOf(held)

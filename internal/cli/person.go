@@ -24,7 +24,7 @@ func AddPersonFlags(cmd *cobra.Command) *PersonFlags {
 	var f PersonFlags
 	cmd.Flags().StringVar(&f.server, "server", "", "`URL` of the server (required)")
 	cmd.Flags().StringVar(&f.session, "session-file", "", "`file` with your session, as powerbox login writes it; - is standard input")
-	cmd.Flags().StringVar(&f.as, "as", "", "built-in `user` to be; only where the server runs in dev mode")
+	cmd.Flags().StringVar(&f.as, "as", "", "built-in `user` to act as; only if the server runs in dev mode")
 	Required(cmd, "server")
 	return &f
 }

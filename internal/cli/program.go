@@ -41,7 +41,7 @@ func Execute(ctx context.Context, newRoot func(*Program) *cobra.Command, p *Prog
 	err := root.ExecuteContext(ctx)
 	untold := data.failed()
 	if exitCode(err) == ExitFine {
-		err = untold // what was not told was not done
+		err = untold // output that was not written is a failure
 	}
 	if err != nil && !p.running && untold == nil {
 		err = &exitStatus{exitUsage, err}

@@ -12,7 +12,7 @@ import (
 // will be. They are read one after the other.
 type progress struct {
 	ctx   context.Context //nolint:containedctx // a reader is asked to end between two reads
-	out   io.Writer       // nil where nobody looks
+	out   io.Writer       // nil if standard error is no terminal
 	lines bool            // whether each figure is a line, where out is no terminal
 	now   func() time.Time
 	total int64 // bytes
@@ -28,7 +28,7 @@ const (
 	tellLineEvery = 5 * time.Second
 )
 
-// ShowProgress tells about what is added to it on stderr where that is a terminal, or
+// ShowProgress prints progress of the files that are added to it on stderr where that is a terminal, or
 // where it is asked for.
 func (p *Program) ShowProgress(ctx context.Context, asked bool) *progress {
 	shown := &progress{ctx: ctx, now: p.Now, begun: p.Now(), lines: !IsTerminal(p.Stderr)}
@@ -38,8 +38,8 @@ func (p *Program) ShowProgress(ctx context.Context, asked bool) *progress {
 	return shown
 }
 
-// Add returns the reader of one more file. Of what has no size nobody knows how far
-// it is, and nothing is told.
+// Add returns the reader of one more file. Without the size of a file no progress is
+// printed.
 func (s *progress) Add(in io.Reader) io.Reader {
 	if size, ok := regular(in); ok {
 		s.total += size
@@ -68,7 +68,7 @@ type shownReader struct {
 	of *progress
 }
 
-// IsTerminal tells whether a person sees what is written.
+// IsTerminal reports whether the output is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := Drawn(w).(*os.File)
 	if !ok {

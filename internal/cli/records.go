@@ -104,7 +104,7 @@ func (o *Operator) page(ctx context.Context, v url.Values) (raw []json.RawMessag
 type bundleFile struct{ name string }
 
 // Each reads the file from its beginning, while the last of the log is at its end:
-// what it yields is kept until then, but for a query in any order.
+// what it yields is kept until then, except for a query in any order.
 func (b bundleFile) Each(_ context.Context, q audit.Query) iter.Seq2[evidence.Record, error] {
 	return func(yield func(evidence.Record, error) bool) {
 		var kept []evidence.Record

@@ -40,7 +40,7 @@ type OperatorFlags struct {
 func AddOperatorFlags(cmd *cobra.Command) *OperatorFlags {
 	var o OperatorFlags
 	cmd.Flags().StringVarP(&o.File, "config", "c", DefaultConfig, "configuration `file` of the server")
-	cmd.Flags().StringVar(&o.Server, "server", "", "`URL` of the server; issuer.url of the configuration where absent")
+	cmd.Flags().StringVar(&o.Server, "server", "", "`URL` of the server; default: issuer.url of the configuration")
 	return &o
 }
 
@@ -171,10 +171,10 @@ func (o *Operator) Open(ctx context.Context, method, path string, body any) (*ht
 	return nil, fmt.Errorf("%s%s: %s", o.Base, path, problem.Detail)
 }
 
-// ownAuthority is what mends a certificate that nobody here trusts.
+// ownAuthority is the advice for a certificate of an unknown authority.
 const ownAuthority = "if its authority is your own, name the authority's PEM file in SSL_CERT_FILE"
 
-// Unanswered is what would mend that a server was not reached.
+// Unanswered is the advice for a server that was not reached.
 func Unanswered(err error) string {
 	if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
 		if unknown := (x509.UnknownAuthorityError{}); errors.As(wrong.Err, &unknown) {

@@ -14,7 +14,7 @@ import (
 )
 
 // visible writes text of others to a terminal: what a terminal would obey, or
-// what is not to be seen, becomes U+FFFD. Lines and tabs stay.
+// an invisible character, becomes U+FFFD. Lines and tabs stay.
 type visible struct{ io.Writer }
 
 // Write implements [io.Writer]. Every call brings whole characters.
@@ -35,8 +35,8 @@ func (v visible) Write(b []byte) (int, error) {
 func (p *Program) Visible() io.Writer { return visible{p.Stdout} }
 
 // terminal writes to a terminal what verbs say, much of which is text of others: what a
-// terminal would obey, or what is not to be seen, is written by its number, as in JSON, so
-// that what is JSON stays the same JSON (ATK-49). Verbs that draw take what is behind it.
+// terminal would obey, or is invisible, is written by its number, as in JSON, so
+// that JSON stays the same JSON (ATK-49). Verbs that draw write to the output behind it.
 type terminal struct {
 	to *os.File
 
@@ -44,7 +44,7 @@ type terminal struct {
 	rest []byte // the beginning of a character whose end has not come yet
 }
 
-// forPeople returns w so that whoever looks at it in a terminal sees what is written, and
+// forPeople returns w so that a person at a terminal sees the written characters, and
 // w itself where it is none.
 func forPeople(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok && IsTerminal(f) {

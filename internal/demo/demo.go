@@ -37,13 +37,15 @@ func Command(p *cli.Program) *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch a hijacked agent do damage, and then be unable to",
-		Long: "Starts four real A2A agents on loopback and has a report summarised that carries an injected instruction.\n" +
-			"First without Powerbox, then with nothing changed but the URLs of the agents' peers.",
+		Short: "Show a hijacked agent, without and with Powerbox",
+		Example: "  powerbox demo\n" +
+			"  powerbox demo --keep",
+		Long: "Demo starts four A2A agents on this machine and asks them to summarize a report. The report contains an injected instruction.\n" +
+			"The first run has no Powerbox. In the second run the agents' peers are reached through Powerbox, and nothing else changes.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), p, keep) },
 	}
-	cmd.Flags().BoolVar(&keep, "keep", false, "leave agents and gateway running, with lines to try")
+	cmd.Flags().BoolVar(&keep, "keep", false, "keep the agents and the gateway running, and print commands to try")
 	return cmd
 }
 

@@ -59,7 +59,7 @@ policies: [demo.cedar]
 `
 
 // demoPolicies is what the demo's user may do: finance reads reports, and has
-// them summarised. Nobody said that it may send mail.
+// them summarised. The user did not permit mail.
 const demoPolicies = `@description("finance reads reports")
 permit(principal in Group::"finance", action in Action::"documents/documents:read", resource in Collection::"documents/reports");
 

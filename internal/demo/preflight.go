@@ -54,7 +54,7 @@ func (c *heardConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// inquiring has agents ask the gate before they open a client: what is refused is not
+// inquiring has agents ask the gate before they open a client: a refused call is not
 // even asked for its card.
 type inquiring struct {
 	next quarterly.Outgoing
@@ -86,7 +86,7 @@ func (d *demo) asks(ctx context.Context, from, to string) error {
 }
 
 // preflight is act 4: a path is refused before any message, first for what the cards
-// declare, then for the scopes; then the agents ask by themselves.
+// declare, then for the scopes; then the agents ask automatically.
 func (d *demo) preflight(ctx context.Context) (err error) {
 	d.out.act("Act 4: a path is refused before any message")
 	route := []string{demoUser, quarterly.Orchestrator, quarterly.Summariser, quarterly.Mail}

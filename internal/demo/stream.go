@@ -23,7 +23,7 @@ type event struct {
 }
 
 // stream is act 2: a stream that is under way when an operator freezes the
-// agent, and how long it goes on.
+// agent, and how long the stream lasts.
 func (d *demo) stream(ctx context.Context) error {
 	d.out.act("Act 2: a live stream, and an operator's stop")
 	own, err := d.toFollow(ctx)

@@ -241,7 +241,7 @@ type forger struct {
 	operation string
 	arguments map[string]any
 	audience  string
-	body      []byte // what the proof is about; nil for what is sent
+	body      []byte // the bytes that the proof covers; nil for the bytes that are sent
 	keep      bool   // send the first request again and again
 
 	kept      http.Header

@@ -12,7 +12,12 @@ import (
 )
 
 func newAgentActivity(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "activity", Short: "As a person, see what your agents did at a provider, newest first", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "activity",
+		Short:   "As a person, list the activity of your agents, newest first",
+		Example: "  powerbox agent activity --server https://bank.example --session-file session",
+		Args:    cobra.NoArgs,
+	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		who, err := p.Person(f)
@@ -52,10 +57,11 @@ func newAgentActivity(p *cli.Program) *cobra.Command {
 
 func newAgentForget(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "forget AGENT",
-		Short: "As a person, take out what a provider keeps of an agent of yours that has ended",
-		Long: "Forget takes out the agent's name, its reasons, what it asked for and was refused, and its activity. Records stay, with ids and\n" +
-			"without words, as long as evidence is kept.",
+		Use:     "forget AGENT",
+		Short:   "As a person, delete the stored data of an ended agent",
+		Example: "  powerbox agent forget agt_... --server https://bank.example --session-file session",
+		Long: "Forget deletes the agent's name, its reasons, its denied requests and its activity. Evidence keeps its records, with ids\n" +
+			"and without texts.",
 		Args: cobra.ExactArgs(1),
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)

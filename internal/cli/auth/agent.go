@@ -37,8 +37,8 @@ type Flags struct {
 }
 
 func (f *Flags) Add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.store, "store", "", "`file` with the keys of the host and its agents; "+agentsStoreEnv+", or agents in the configuration folder, where absent")
-	cmd.Flags().StringVar(&f.passphrase, "passphrase-file", "", "`file` with the passphrase of the store; "+agentsPassphraseEnv+" where absent")
+	cmd.Flags().StringVar(&f.store, "store", "", "`file` with the keys of the host and its agents; default: the variable "+agentsStoreEnv+", or agents in the configuration folder")
+	cmd.Flags().StringVar(&f.passphrase, "passphrase-file", "", "`file` with the passphrase of the store; default: the variable "+agentsPassphraseEnv)
 }
 
 func addAgentFlags(cmd *cobra.Command) (*string, *Flags) {
@@ -106,10 +106,10 @@ func AgentClient(p *cli.Program, f *Flags) (*agentauth.Client, error) {
 func newAgent(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Connect agents to providers of the Agent Auth Protocol, and manage them",
-		Long: "Agent registers agents with any provider of the Agent Auth Protocol, waits for the person who approves, and keeps the keys in\n" +
-			"a file that a passphrase encrypts. What an agent may do is used with powerbox call --via agent-auth, and more is asked for\n" +
-			"with powerbox request --via agent-auth.",
+		Short: "Connect agents to Agent Auth providers, and manage them",
+		Long: "These commands are a client of the Agent Auth Protocol. They register agents with a provider, wait for approval, and keep\n" +
+			"the keys in a file that a passphrase encrypts. To use a capability: powerbox call --via agent-auth. To ask for more:\n" +
+			"powerbox request --via agent-auth. The agents behind your own gateway are in powerbox.yaml instead.",
 	}
 	cmd.AddCommand(
 		newAgentDiscover(p), newAgentSearch(p), newAgentProviders(p), newAgentCapabilities(p), newAgentConnect(p), newAgentList(p), newAgentStatus(p), newAgentReactivate(p),
@@ -165,7 +165,13 @@ func printAgent(p *cli.Program, a agentauth.Agent, output string) error {
 }
 
 func newAgentList(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the agents of the store, as they were last seen", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the agents in the local store",
+		Long:    "List shows each agent as the provider last described it.",
+		Example: "  powerbox agent list",
+		Args:    cobra.NoArgs,
+	}
 	output, f := addAgentFlags(cmd)
 	at := cmd.Flags().String("provider", "", "only those at this `provider`, by name or URL")
 	cmd.RunE = func(*cobra.Command, []string) error {
@@ -201,9 +207,16 @@ func newAgentList(p *cli.Program) *cobra.Command {
 
 func newAgentStatus(p *cli.Program) *cobra.Command {
 	var wait bool
-	cmd := &cobra.Command{Use: "status AGENT", Short: "Ask how an agent stands; exit 3 when a person denied what it waited for", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:   "status AGENT",
+		Short: "Ask the provider for the state of an agent",
+		Long:  "Status exits with 3 if a person denied the pending request.",
+		Example: "  powerbox agent status agt_...\n" +
+			"  powerbox agent status agt_... --wait",
+		Args: cobra.ExactArgs(1),
+	}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the person who has to approve")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait for approval")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
 		if err != nil {
@@ -225,12 +238,13 @@ func newAgentStatus(p *cli.Program) *cobra.Command {
 func newAgentReactivate(p *cli.Program) *cobra.Command {
 	var noWait bool
 	cmd := &cobra.Command{
-		Use:   "reactivate AGENT",
-		Short: "Bring an expired agent back, with the defaults alone",
-		Args:  cobra.ExactArgs(1),
+		Use:     "reactivate AGENT",
+		Short:   "Reactivate an expired agent with the default capabilities",
+		Example: "  powerbox agent reactivate agt_...",
+		Args:    cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for the person who has to approve")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for approval")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
 		if err != nil {
@@ -243,7 +257,12 @@ func newAgentReactivate(p *cli.Program) *cobra.Command {
 }
 
 func newAgentDisconnect(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "disconnect AGENT", Short: "Revoke an agent for good, and forget its key", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "disconnect AGENT",
+		Short:   "Revoke an agent permanently, and delete its key",
+		Example: "  powerbox agent disconnect agt_...",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := addAgentFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
@@ -262,13 +281,14 @@ func newAgentSign(p *cli.Program) *cobra.Command {
 	var audience string
 	var only []string
 	cmd := &cobra.Command{
-		Use:   "sign AGENT",
-		Short: "Sign a token for an agent that speaks to a service itself",
-		Args:  cobra.ExactArgs(1),
+		Use:     "sign AGENT",
+		Short:   "Sign a token for an agent that calls a service directly",
+		Example: "  powerbox agent sign agt_... --capability check_balance",
+		Args:    cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().StringVar(&audience, "audience", "", "`URL` of the service; the provider where absent")
-	cmd.Flags().StringSliceVar(&only, "capability", nil, "what the token is good for; all grants where absent")
+	cmd.Flags().StringVar(&audience, "audience", "", "`URL` of the service; default: the provider")
+	cmd.Flags().StringSliceVar(&only, "capability", nil, "capability that the token permits; default: all grants")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
 		if err != nil {
@@ -284,7 +304,12 @@ func newAgentSign(p *cli.Program) *cobra.Command {
 }
 
 func newAgentRotateKey(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "rotate-key AGENT", Short: "Give an agent a new key; the old one is dead at once", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "rotate-key AGENT",
+		Short:   "Replace the key of an agent; the old key ends at once",
+		Example: "  powerbox agent rotate-key agt_...",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := addAgentFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
@@ -302,8 +327,11 @@ func newAgentRotateKey(p *cli.Program) *cobra.Command {
 func newAgentRotateHostKey(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate-host-key [PROVIDER]",
-		Short: "Give the host a new key at every provider, or at one; its agents stay",
-		Args:  cobra.MaximumNArgs(1),
+		Short: "Replace the key of this host, and keep its agents",
+		Long:  "Without PROVIDER the host gets a new key at every provider.",
+		Example: "  powerbox agent rotate-host-key\n" +
+			"  powerbox agent rotate-host-key https://bank.example",
+		Args: cobra.MaximumNArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -329,7 +357,7 @@ func said(p *cli.Program, output string, data any, sentence string) error {
 	return err
 }
 
-// AgentOf returns the id of an agent: by itself, or as the one active agent at a
+// AgentOf returns the id of an agent: the id that was given, or the one active agent at a
 // provider of that name or URL.
 func AgentOf(client *agentauth.Client, of string) (string, error) {
 	agents, err := client.Agents()

@@ -21,11 +21,11 @@ type AskingFlags struct {
 func (a *AskingFlags) Add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&a.constraints, "constraints", "", "constraints by capability, as `JSON`: {\"transfer_money\": {\"amount\": {\"max\": 100}}}")
-	f.StringVar(&a.With.Method, "preferred-method", "", "how the person would best be asked; a hint")
-	f.StringVar(&a.With.LoginHint, "login-hint", "", "who the person is, for providers that can use it")
+	f.StringVar(&a.With.Method, "preferred-method", "", "preferred way to ask the person; a hint")
+	f.StringVar(&a.With.LoginHint, "login-hint", "", "name of the person, for providers that can use it")
 	f.StringVar(&a.With.Message, "binding-message", "", "short text that the person sees on both sides")
-	f.BoolVar(&a.With.Again, "again", false, "ask for what a person has denied before")
-	f.BoolVar(&a.With.NoWait, "no-wait", false, "do not wait for the person who has to approve")
+	f.BoolVar(&a.With.Again, "again", false, "ask again for a denied request")
+	f.BoolVar(&a.With.NoWait, "no-wait", false, "do not wait for approval")
 }
 
 // Asks are the capabilities of the flags, with their constraints.
@@ -54,7 +54,8 @@ func newAgentConnect(p *cli.Program) *cobra.Command {
 	var names []string
 	cmd := &cobra.Command{
 		Use:   "connect URL",
-		Short: "Register an agent with a provider, and wait for the person who approves; exit 3 when it is denied",
+		Short: "Register an agent with a provider, and wait for approval",
+		Long:  "Connect exits with 3 if the registration is denied.",
 		Example: "  powerbox agent connect http://127.0.0.1:4850 --name 'Balance checker' --capability check_balance\n" +
 			"  powerbox agent connect https://bank.example --name Payer --capability transfer_money --constraints '{\"transfer_money\": {\"amount\": {\"max\": 100}}}'",
 		Args: cobra.ExactArgs(1),
@@ -63,7 +64,8 @@ func newAgentConnect(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&with.Name, "name", "", "the agent's name, for people (required)")
 	cmd.Flags().StringSliceVar(&names, "capability", nil, "capability to ask for; may be repeated")
 	cmd.Flags().StringVar(&with.Mode, "mode", "delegated", "delegated or autonomous")
-	cmd.Flags().StringVar(&asking.With.Reason, "reason", "", "what for, in your own words")
+	cli.Values(cmd, "mode", "delegated", "autonomous")
+	cmd.Flags().StringVar(&asking.With.Reason, "reason", "", "reason, in your own words")
 	cmd.Flags().StringVar(&f.host, "host-name", "", "name of this host, for people")
 	asking.Add(cmd)
 	cli.Required(cmd, "name")
@@ -99,7 +101,12 @@ func Connected(p *cli.Program, a agentauth.Agent, err error, noWait bool, output
 }
 
 func newAgentDiscover(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "discover URL", Short: "Read what a provider says of itself", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "discover URL",
+		Short:   "Read the description of a provider",
+		Example: "  powerbox agent discover https://bank.example",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := addAgentFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
@@ -116,7 +123,12 @@ func newAgentDiscover(p *cli.Program) *cobra.Command {
 }
 
 func newAgentProviders(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "providers", Short: "List the providers of the store", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "providers",
+		Short:   "List the providers in the local store",
+		Example: "  powerbox agent providers",
+		Args:    cobra.NoArgs,
+	}
 	output, f := addAgentFlags(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		client, err := AgentClient(p, f)
@@ -133,11 +145,16 @@ func newAgentProviders(p *cli.Program) *cobra.Command {
 }
 
 func (f *Flags) addDirectory(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.directory, "directory", "", "`URL` of a directory of providers; "+agentsDirectoryEnv+" where absent")
+	cmd.Flags().StringVar(&f.directory, "directory", "", "`URL` of a directory of providers; default: the variable "+agentsDirectoryEnv)
 }
 
 func newAgentSearch(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "search INTENT --directory URL", Short: "Search a directory for providers", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "search INTENT --directory URL",
+		Short:   "Search a directory for providers",
+		Example: "  powerbox agent search 'pay an invoice' --directory https://directory.example",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := addAgentFlags(cmd)
 	f.addDirectory(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -165,7 +182,7 @@ func printProviders(p *cli.Program, providers []agentauth.Provider, output strin
 }
 
 func newAgentCapabilities(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "capabilities", Short: "See what a provider offers"}
+	cmd := &cobra.Command{Use: "capabilities", Short: "List and describe the capabilities of a provider"}
 	cmd.AddCommand(newAgentCapabilitiesList(p), newAgentCapabilitiesDescribe(p))
 	return cmd
 }
@@ -173,16 +190,21 @@ func newAgentCapabilities(p *cli.Program) *cobra.Command {
 // viewFlags say as whom capabilities are looked at.
 func viewFlags(cmd *cobra.Command) *agentauth.View {
 	var v agentauth.View
-	cmd.Flags().StringVar(&v.Agent, "agent", "", "look as this `agent`, with what it was granted")
-	cmd.Flags().BoolVar(&v.Anonymous, "anonymous", false, "look as anybody, also where the host is known")
+	cmd.Flags().StringVar(&v.Agent, "agent", "", "ask as this `agent`, with its grants")
+	cmd.Flags().BoolVar(&v.Anonymous, "anonymous", false, "ask anonymously, even if the host is known")
 	return &v
 }
 
 func newAgentCapabilitiesList(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "list PROVIDER", Short: "List the capabilities of a provider, by its URL or name", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "list PROVIDER",
+		Short:   "List the capabilities of a provider, by its URL or name",
+		Example: "  powerbox agent capabilities list https://bank.example",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := addAgentFlags(cmd)
 	v := viewFlags(cmd)
-	cmd.Flags().StringVar(&v.Query, "query", "", "words to look for")
+	cmd.Flags().StringVar(&v.Query, "query", "", "words to search for")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
 		if err != nil {
@@ -212,7 +234,12 @@ func printCapabilityLine(p *cli.Program, c agentauth.Capability) {
 }
 
 func newAgentCapabilitiesDescribe(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "describe PROVIDER CAPABILITY", Short: "Show one capability with its schemas", Args: cobra.ExactArgs(2)}
+	cmd := &cobra.Command{
+		Use:     "describe PROVIDER CAPABILITY",
+		Short:   "Show one capability with its schemas",
+		Example: "  powerbox agent capabilities describe https://bank.example transfer_money",
+		Args:    cobra.ExactArgs(2),
+	}
 	output, f := addAgentFlags(cmd)
 	v := viewFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -16,7 +16,7 @@ import (
 
 func newAgentHosts(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "hosts", Short: "As a person, list the hosts of your agents at a provider; as an administrator all", Args: cobra.NoArgs,
+		Use: "hosts", Short: "As a person, list your hosts; as an administrator, all hosts", Args: cobra.NoArgs,
 		Example: "  powerbox agent hosts --server https://bank.example --session-file session",
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
@@ -47,10 +47,10 @@ func newAgentLink(p *cli.Program) *cobra.Command {
 	var user string
 	cmd := &cobra.Command{
 		Use:   "link HOST",
-		Short: "As an administrator of a provider, link a host to a user",
-		Long: "Link makes a host that has no user that of one. Agents that it registers then have the defaults that only read, without asking.\n" +
-			"Defaults that change something are asked for, since nobody shows to be there in a shell: the page that the answer names\n" +
-			"gives them with a passkey. Agents of the host that act on their own are claimed for the user, and end.",
+		Short: "As an administrator, link a host to a user",
+		Long: "Link assigns a host without a user to a user. New agents of the host get the default capabilities that only read, without\n" +
+			"asking. Defaults that change something need a passkey: the answer names the page. Autonomous agents of the host are\n" +
+			"claimed for the user, and end.",
 		Args:    cobra.ExactArgs(1),
 		Example: "  powerbox agent link hst_... --user user:alice --server https://bank.example --session-file session",
 	}
@@ -83,9 +83,11 @@ func newAgentLink(p *cli.Program) *cobra.Command {
 
 func newAgentUnlink(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "unlink HOST",
-		Short: "As a person, give a host up: its agents that act for you end, and the host stays known",
-		Args:  cobra.ExactArgs(1),
+		Use:     "unlink HOST",
+		Short:   "As a person, unlink one of your hosts",
+		Long:    "Unlink ends the agents of the host that act for you. The provider still knows the host.",
+		Example: "  powerbox agent unlink hst_... --server https://bank.example --session-file session",
+		Args:    cobra.ExactArgs(1),
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -99,7 +101,7 @@ func newAgentUnlink(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// changeHost has a host changed, and says what is so then.
+// changeHost changes a host, and prints its new state.
 func changeHost(p *cli.Program, cmd *cobra.Command, f *cli.PersonFlags, host, path string, body map[string]any, output string, answer any, says func() string) error {
 	who, err := p.Person(f)
 	if err != nil {

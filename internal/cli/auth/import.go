@@ -27,10 +27,12 @@ import (
 
 func newAgentImport(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "import",
-		Short: "Make capabilities of an OpenAPI document, or of the tools of an MCP server",
-		Long: "Import prints an agent of powerbox.yaml that offers what a service has, ready to be included. What an operation changes is a guess,\n" +
-			"marked as such: look at each before it is applied. What cannot be offered exactly is left out, with the reason.",
+		Use:     "import",
+		Short:   "Create capabilities from an OpenAPI document or an MCP server",
+		Example: "  powerbox agent import openapi petstore.yaml",
+		Long: "Import prints an agent of powerbox.yaml with the operations of a service, for the include of a configuration. It guesses\n" +
+			"which operations change something, and marks each guess: review them. Operations that cannot be offered exactly are\n" +
+			"left out, with the reason.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newAgentImportOpenAPI(p), newAgentImportMCP(p))
@@ -50,14 +52,14 @@ type importedCapability struct {
 	behind                       string // YAML of what it is behind
 }
 
-// importFlags choose what is imported, and how it is called.
+// importFlags choose the imported operations and their names.
 type importFlags struct {
 	id, tokenFile string
 	only          []string
 }
 
 func (f *importFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.id, "id", "", "id of the agent; made of the title where absent")
+	cmd.Flags().StringVar(&f.id, "id", "", "id of the agent; default: made from the title")
 	cmd.Flags().StringSliceVar(&f.only, "only", nil, "capabilities to import, by their new names; may be repeated")
 	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "`file` with the service's bearer token, which the configuration refers to")
 }
@@ -75,13 +77,13 @@ func newAgentImportOpenAPI(p *cli.Program) *cobra.Command {
 	var base string
 	cmd := &cobra.Command{
 		Use:   "openapi FILE_OR_URL",
-		Short: "Make capabilities of the operations of an OpenAPI 3 document",
+		Short: "Create capabilities from an OpenAPI 3 document",
 		Example: "  powerbox agent import openapi petstore.yaml --base https://petstore.example/v1 > powerbox.d/petstore.yaml\n" +
 			"  powerbox agent import openapi https://petstore.example/openapi.json --only list_pets,get_pet",
 		Args: cobra.ExactArgs(1),
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&base, "base", "", "`URL` of the interface; the document's first server where absent")
+	cmd.Flags().StringVar(&base, "base", "", "`URL` of the interface; default: the first server of the document")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, err := document(cmd.Context(), p, args[0])
 		if err != nil {
@@ -104,7 +106,7 @@ func newAgentImportOpenAPI(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// document reads a file, or what is at a URL.
+// document reads a file or a URL.
 func document(ctx context.Context, p *cli.Program, from string) ([]byte, error) {
 	if !strings.Contains(from, "://") {
 		return p.ReadFile(from)
@@ -147,12 +149,12 @@ func newAgentImportMCP(p *cli.Program) *cobra.Command {
 	var trust bool
 	cmd := &cobra.Command{
 		Use:     "mcp URL",
-		Short:   "Make capabilities of the tools of an MCP server over streamable HTTP",
+		Short:   "Create capabilities from the tools of an MCP server",
 		Example: "  powerbox agent import mcp https://tools.example/mcp --token-file /etc/powerbox/tools-token > powerbox.d/tools.yaml",
 		Args:    cobra.ExactArgs(1),
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&trust, "trust-hints", false, "believe the server that a tool only reads")
+	cmd.Flags().BoolVar(&trust, "trust-hints", false, "trust the server's hint that a tool only reads")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		tools, title, err := toolsOf(cmd.Context(), p, args[0], f.tokenFile)
 		if err != nil {
@@ -172,7 +174,7 @@ func newAgentImportMCP(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// maxTools bounds what is taken of one server, and maxToolList what it may say.
+// maxTools bounds the tools of one server, and maxToolList the bytes of its list.
 const (
 	maxTools    = 1000
 	maxToolList = 16 << 20
@@ -301,7 +303,7 @@ func (i *imported) take(f *importFlags, c importedCapability) {
 	i.capabilities = append(i.capabilities, c)
 }
 
-// printImported writes the agent, and says what was left out.
+// printImported writes the agent, and names the operations that were left out.
 func printImported(p *cli.Program, i *imported, f *importFlags) error {
 	for _, l := range i.left {
 		fmt.Fprintf(p.Stderr, "powerbox: left out: %s: %s\n", openapi.Sentence(l.Operation), openapi.Sentence(l.Why))

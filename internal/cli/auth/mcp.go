@@ -23,10 +23,10 @@ func newMCP(p *cli.Program) *cobra.Command {
 	var allowed []string
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Serve the client's tools of the Agent Auth Protocol to an MCP host, over standard input and output",
-		Long: "Mcp lets the model in an MCP host use any provider of the Agent Auth Protocol: discover it, ask a person for capabilities,\n" +
-			"execute them. The keys stay here. A URL that a model names is fetched when it is allowed here, when its provider is in the store\n" +
-			"already, or when the person at the MCP host confirms it. What a person denied is not asked for again.",
+		Short: "Serve the Agent Auth client as an MCP server on standard input",
+		Long: "Mcp lets the model of an MCP host use Agent Auth providers: discover them, ask a person for capabilities, and execute\n" +
+			"them. The keys stay on this machine. A URL from the model is fetched only if --allow-provider allows it, its provider is\n" +
+			"in the store, or the person at the MCP host confirms it. Denied requests are not repeated.",
 		Example: "  powerbox mcp --allow-provider https://bank.example --passphrase-file ~/.config/powerbox/passphrase",
 		Args:    cobra.NoArgs,
 	}
@@ -83,14 +83,14 @@ func newMCPServer(t *tools) *mcp.Server {
 	tool(s, "search_providers", "Search the directory for providers", `"intent": {"type": "string", "description": "what is needed, such as banking"}`, t.search, "intent")
 	tool(s, "discover_provider", "Discover a provider by its URL", `"url": {"type": "string"}`, t.discover, "url")
 	tool(s, "list_capabilities", "List the capabilities of a provider; with agent_id, with what the agent was granted",
-		schemaProvider+`, "query": {"type": "string", "description": "words to look for"}, `+schemaAgent, t.list, "provider")
+		schemaProvider+`, "query": {"type": "string", "description": "words to search for"}, `+schemaAgent, t.list, "provider")
 	tool(s, "describe_capability", "Describe one capability, with the schema of its arguments",
 		schemaProvider+`, "name": {"type": "string"}, `+schemaAgent, t.describe, "provider", "name")
 	tool(s, "connect_agent", "Register an agent with a provider, with the capabilities that the task needs", schemaProvider+
 		`, "name": {"type": "string", "description": "the agent's name, for the person who approves"}, "mode": {"enum": ["delegated", "autonomous"]}, `+schemaAsking,
 		t.connect, "provider", "name")
 	tool(s, "request_capability", "Ask for more capabilities for a connected agent", schemaAgent+", "+schemaAsking, t.request, "agent_id", "capabilities")
-	tool(s, "agent_status", "See how an agent stands, and wait for the person who has to approve",
+	tool(s, "agent_status", "See how an agent stands, and wait for approval",
 		schemaAgent+`, "wait_seconds": {"type": "integer", "minimum": 0, "maximum": 300}`, t.status, "agent_id")
 	tool(s, "execute_capability", "Execute a granted capability",
 		schemaAgent+`, "capability": {"type": "string"}, "arguments": {"type": "object"}`, t.execute, "agent_id", "capability")
@@ -103,7 +103,7 @@ func newMCPServer(t *tools) *mcp.Server {
 	tool(s, "disconnect_agent", "Revoke an agent for good", schemaAgent, t.disconnect, "agent_id")
 	tool(s, "rotate_agent_key", "Give an agent a new key", schemaAgent, t.rotateAgent, "agent_id")
 	tool(s, "rotate_host_key", "Give the host a new key, at one provider or at every one",
-		`"issuer": {"type": "string", "description": "URL of the provider; all where absent"}`, t.rotateHost)
+		`"issuer": {"type": "string", "description": "URL of the provider; default: all providers"}`, t.rotateHost)
 	tool(s, "enroll_host", "Make this host known to a provider, with the enrollment token that an administrator of it gave to the person",
 		schemaProvider+`, "enrollment_token": {"type": "string"}, "name": {"type": "string", "description": "of the host, for people"}`, t.enroll, "provider", "enrollment_token")
 	tool(s, "claim_agent", "Ask for the person to take over from an autonomous agent of this host; the agent ends when they do", schemaAgent+
@@ -158,7 +158,7 @@ func told(out any) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}}
 }
 
-// failed tells an error: with its code, and with what helps to mend the call.
+// failed reports an error with its code and with advice to fix the call.
 func failed(err error) *mcp.CallToolResult {
 	body := map[string]any{"error": "failed", "message": err.Error()}
 	var e *agentauth.Error
@@ -217,7 +217,7 @@ func (t *tools) admitted(r *mcp.CallToolRequest, provider string) error {
 	}}
 }
 
-// askFirst says that the person at the MCP host is asked before a tool goes on.
+// askFirst marks tools that ask the person at the MCP host before they continue.
 type askFirst struct {
 	id       string
 	question *mcp.ElicitParams

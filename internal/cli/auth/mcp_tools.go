@@ -166,7 +166,7 @@ func (t *tools) request(ctx context.Context, r *mcp.CallToolRequest, in asking) 
 }
 
 // answered tells how a request stands, after the person was waited for as long as
-// the model wants. Whoever watches sees meanwhile what the person must do.
+// the model wants. A client with progress notifications sees meanwhile what the person must do.
 func (t *tools) answered(ctx context.Context, r *mcp.CallToolRequest, a agentauth.Agent, err error, wait int) (any, error) {
 	var pending *agentauth.Pending
 	if !errors.As(err, &pending) {
@@ -182,7 +182,7 @@ func (t *tools) answered(ctx context.Context, r *mcp.CallToolRequest, a agentaut
 // maxToolWait bounds what a model may have waited for, in seconds.
 const maxToolWait = 300
 
-// waited waits for a person; whom nobody answers in time is told how it stands.
+// waited waits for a person. After a timeout it reports the present state.
 func (t *tools) waited(ctx context.Context, agent string, seconds int) (any, error) {
 	limited, cancel := context.WithTimeout(ctx, time.Duration(min(seconds, maxToolWait))*time.Second)
 	defer cancel()
@@ -193,10 +193,10 @@ func (t *tools) waited(ctx context.Context, agent string, seconds int) (any, err
 	return now, err
 }
 
-// watched tells whoever watches the call.
+// watched sends progress to clients that asked for it.
 func watched(ctx context.Context, r *mcp.CallToolRequest, n float64, message string) {
 	if token := r.Params.GetProgressToken(); token != nil {
-		_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Message: message, Progress: n}) // nobody need watch
+		_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Message: message, Progress: n}) // a client may ignore progress
 	}
 }
 
@@ -256,7 +256,7 @@ type executed struct {
 	resultJSON
 }
 
-// maxEvents bounds what is kept of a stream; whoever watches sees all of it.
+// maxEvents bounds the stored events of a stream; progress notifications carry all of them.
 const maxEvents = 1000
 
 func (t *tools) execute(ctx context.Context, r *mcp.CallToolRequest, in struct {

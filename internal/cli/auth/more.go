@@ -71,7 +71,13 @@ func discoverAll(ctx context.Context, p *cli.Program, client *agentauth.Client, 
 }
 
 func newAgentShow(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "show AGENT", Short: "Show an agent of the store, as it was last seen", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "show AGENT",
+		Short:   "Show one agent in the local store",
+		Long:    "Show prints the agent as the provider last described it.",
+		Example: "  powerbox agent show agt_...",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := addAgentFlags(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		client, err := AgentClient(p, f)
@@ -95,7 +101,7 @@ func newAgentShow(p *cli.Program) *cobra.Command {
 func newAgentFind(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "find QUERY",
-		Short:   "Search the capabilities of every provider that is known, and of a directory's",
+		Short:   "Search the capabilities of known providers and of a directory",
 		Example: "  powerbox agent find 'transfer money'",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -124,9 +130,11 @@ func newAgentFind(p *cli.Program) *cobra.Command {
 
 func newAgentExecute(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "execute AGENT CAPABILITY",
-		Short: "Execute a capability that an agent was granted; exit 3 when it is denied",
-		Args:  cobra.ExactArgs(2),
+		Use:     "execute AGENT CAPABILITY",
+		Short:   "Execute a capability that an agent was granted",
+		Long:    "Execute exits with 3 if the call is denied.",
+		Example: "  powerbox agent execute agt_... transfer_money --arguments '{\"amount\": 20}'",
+		Args:    cobra.ExactArgs(2),
 	}
 	output, f := addAgentFlags(cmd)
 	given := cmd.Flags().String("arguments", "{}", "arguments, a JSON object")
@@ -147,13 +155,15 @@ func newAgentRequest(p *cli.Program) *cobra.Command {
 	var asking AskingFlags
 	var names []string
 	cmd := &cobra.Command{
-		Use:   "request AGENT",
-		Short: "Ask for more capabilities for an agent, and wait for the person who approves; exit 3 when it is denied",
-		Args:  cobra.ExactArgs(1),
+		Use:     "request AGENT",
+		Short:   "Request more capabilities for an agent, and wait for approval",
+		Long:    "Request exits with 3 if a person denies it.",
+		Example: "  powerbox agent request agt_... --capability transfer_money --reason 'pay the invoice'",
+		Args:    cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
 	cmd.Flags().StringSliceVar(&names, "capability", nil, "capability to ask for; may be repeated (required)")
-	cmd.Flags().StringVar(&asking.With.Reason, "reason", "", "what for, in your own words")
+	cmd.Flags().StringVar(&asking.With.Reason, "reason", "", "reason, in your own words")
 	asking.Add(cmd)
 	cli.Required(cmd, "capability")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -178,15 +188,17 @@ func newAgentRequest(p *cli.Program) *cobra.Command {
 func newAgentClaim(p *cli.Program) *cobra.Command {
 	var with agentauth.Asking
 	cmd := &cobra.Command{
-		Use:   "claim AGENT",
-		Short: "Ask for somebody to take over from an autonomous agent; exit 3 when they say no",
-		Long: "Claim asks the provider for a code with which a person takes over: the host becomes theirs, and its autonomous agents end, with\n" +
-			"what they did attributed to the person. The person is shown what the agent did before they decide.",
+		Use:     "claim AGENT",
+		Short:   "Ask a person to take over an autonomous agent",
+		Example: "  powerbox agent claim agt_...",
+		Long: "Claim asks the provider for a code with which a person takes over. The host then belongs to this person. Its autonomous\n" +
+			"agents end, and their actions are attributed to the person. The person sees these actions before deciding. Claim exits\n" +
+			"with 3 if the person declines.",
 		Args: cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().StringVar(&with.Method, "preferred-method", "", "how the person would best be asked; a hint")
-	cmd.Flags().StringVar(&with.LoginHint, "login-hint", "", "who the person is, for providers that can use it")
+	cmd.Flags().StringVar(&with.Method, "preferred-method", "", "preferred way to ask the person; a hint")
+	cmd.Flags().StringVar(&with.LoginHint, "login-hint", "", "name of the person, for providers that can use it")
 	cmd.Flags().StringVar(&with.Message, "binding-message", "", "short text that the person sees on both sides")
 	cmd.Flags().BoolVar(&with.NoWait, "no-wait", false, "do not wait for the person")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -204,7 +216,7 @@ func newAgentEnrollHost(p *cli.Program) *cobra.Command {
 	var token, file, name string
 	cmd := &cobra.Command{
 		Use:     "enroll-host PROVIDER",
-		Short:   "Make this host known to a provider, with a token that an administrator made there",
+		Short:   "Enroll this host at a provider with an administrator's token",
 		Example: "  powerbox agent enroll-host https://bank.example --token-file - --name ci",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -239,16 +251,17 @@ func newAgentInvite(p *cli.Program) *cobra.Command {
 	var name, user string
 	var defaults []string
 	cmd := &cobra.Command{
-		Use:   "invite",
-		Short: "As an administrator of a provider, make a token by which a host enrolls",
-		Long: "Invite makes room for a host whose key nobody knows yet. The token is good once and for an hour, and is told to whoever runs\n" +
-			"powerbox agent enroll-host there.",
+		Use:     "invite",
+		Short:   "As an administrator, create a token that enrolls one host",
+		Example: "  powerbox agent invite --name ci --server https://bank.example --session-file session",
+		Long: "Invite prepares a host whose key is not known yet. The token works once, within one hour. Give it to the person who runs\n" +
+			"powerbox agent enroll-host on that host.",
 		Args: cobra.NoArgs,
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "name of the host, for people")
-	cmd.Flags().StringVar(&user, "user", "", "principal that the host is linked to, such as user:alice; nobody where absent")
-	cmd.Flags().StringSliceVar(&defaults, "default", nil, "capability that its agents have without asking; the provider's where absent")
+	cmd.Flags().StringVar(&user, "user", "", "principal that the host is linked to, such as user:alice; default: no user")
+	cmd.Flags().StringSliceVar(&defaults, "default", nil, "capability that its agents have without asking; default: those of the provider")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		who, err := p.Person(f)
 		if err != nil {

@@ -23,16 +23,16 @@ import (
 	"github.com/powerbox-project/powerbox/internal/proxy/attach"
 )
 
-const attachLong = `Attach stands beside one agent or client, in whatever language it is, and holds its key. What it is pointed at becomes
+const attachLong = `Attach runs beside one agent or client in any language, and holds its key. Use these addresses in the agent:
 
   http://127.0.0.1:8790/agents/NAME     in place of the protected agent NAME: its card leads every SDK here
   HTTP_PROXY=http://127.0.0.1:8790      for the agent's own http URLs; https cannot be signed in a tunnel
-  a port of its own per agent           for gRPC (in the configuration)
-  a Unix socket                         to ask, narrow, delegate and present by hand (--socket)
+  one port per agent                    for gRPC (in the configuration)
+  a Unix socket                         to request, narrow, delegate and present capabilities (--socket)
 
-Every call gets the capability that permits it and a proof; bodies and answers stay as they are. With --purpose it asks
-for what a call needs. What a call may use is bound to the task that it is made for where an inbound side is configured:
-docs/how-to/attach.md says how, and lists every key of the configuration.`
+Attach adds to every call a capability that permits it, and a proof. Bodies and responses are not changed. With
+--purpose it requests missing capabilities. With an inbound side in the configuration, each capability is bound to the
+task of its call. docs/how-to/attach.md describes every key of the configuration.`
 
 const attachExample = `  powerbox attach --card http://127.0.0.1:8700/agents/documents --key holder.jwk --session-file alice.session \
     --purpose 'Summarize the quarter'
@@ -50,20 +50,20 @@ func newAttach(p *cli.Program) *cobra.Command {
 	var f attachFlags
 	cmd := &cobra.Command{
 		Use:   "attach --card URL ... --key FILE | --config FILE",
-		Short: "Run beside an agent in any language and give its calls capability and proof",
+		Short: "Run a proxy that adds capability and proof to an agent's calls",
 		Long:  attachLong, Example: attachExample, Args: cobra.NoArgs,
 	}
 	output := cli.OutputFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.cards, "card", nil, "`URL` of a protected agent or of its card; may be repeated")
-	flags.StringVarP(&f.file, "config", "c", "", "configuration `file`, as docs/how-to/attach.md has it")
+	flags.StringVarP(&f.file, "config", "c", "", "configuration `file`, see docs/how-to/attach.md")
 	flags.StringVar(&f.key, "key", "", "`file` with the agent's key, from powerbox keys new")
 	flags.StringVar(&f.session, "session-file", "", "`file` with the user's access token, read again for every request")
 	flags.StringVar(&f.listen, "listen", "", "loopback `address` to listen on (default 127.0.0.1:8790)")
-	flags.StringVar(&f.socket, "socket", "", "Unix socket `file` to make, with mode 0600")
-	flags.StringVar(&f.secret, "secret-file", "", "`file` to write a secret to that every client has to send in Proxy-Authorization")
+	flags.StringVar(&f.socket, "socket", "", "Unix socket `file` to create, with mode 0600")
+	flags.StringVar(&f.secret, "secret-file", "", "`file` to write a secret to; every client must send it in Proxy-Authorization")
 	flags.StringSliceVar(&f.capabilities, "capability", nil, "capability `file`, as powerbox request writes it; may be repeated")
-	flags.StringVar(&f.purpose, "purpose", "", "ask for what a call to an agent of --card needs, for this purpose")
+	flags.StringVar(&f.purpose, "purpose", "", "request the capabilities that calls to the agents of --card need, for this purpose")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := f.config()
 		if err != nil {
@@ -125,7 +125,7 @@ func runAttach(ctx context.Context, p *cli.Program, c *config.Attach, output str
 		if err := cli.WriteSecret(string(c.SecretFile), settings.Secret); err != nil {
 			return err
 		}
-		defer func() { _ = os.Remove(string(c.SecretFile)) }() // it is of no use any more
+		defer func() { _ = os.Remove(string(c.SecretFile)) }() // no client uses it any more
 	}
 	a, err := attach.New(settings)
 	if err != nil {
@@ -136,7 +136,7 @@ func runAttach(ctx context.Context, p *cli.Program, c *config.Attach, output str
 		return err
 	}
 	if c.Socket != "" {
-		defer func() { _ = os.Remove(string(c.Socket)) }() // nobody answers there any more
+		defer func() { _ = os.Remove(string(c.Socket)) }() // the listener is closed
 	}
 	for name, problem := range a.Check(ctx) {
 		if errors.Is(problem, attach.ErrMCP) {

@@ -40,16 +40,20 @@ func checkVia(via string) error {
 	return cli.Usage(fmt.Errorf("--via is %q; want a2a or %s", via, viaAgentAuth))
 }
 
+const callLong = "With a capability, call uses a2a/skill/invoke with a proof. Without one it sends a plain SendMessage, with the user's\n" +
+	"session if there is one: the mode of the agent decides. Call exits with 3 if the call is denied.\n" +
+	"\n" +
+	"With --via agent-auth it executes a capability at an Agent Auth provider, with an agent from powerbox agent connect.\n" +
+	"AGENT_URL is then the id of the agent, or a provider with one agent."
+
 func newCall(p *cli.Program) *cobra.Command {
 	var c callFlags
 	cmd := &cobra.Command{
-		Use:   "call AGENT_URL --skill SKILL [--arguments JSON] [--capability FILE] --key FILE",
-		Short: "Call a skill of an agent; exit 3 when it is denied",
-		Long: "With a capability the call is a2a/skill/invoke with a proof of it. Without one it is the SendMessage that a\n" +
-			"stock client sends, with the user's session where there is one: what that may do is for the agent's mode to say.\n\n" +
-			"With --via agent-auth a capability of a provider of the Agent Auth Protocol is executed, by an agent that powerbox agent connect\n" +
-			"made: AGENT_URL is then its id, or a provider at which there is one agent.",
-		Args: cobra.ExactArgs(1),
+		Use:     "call AGENT_URL --skill SKILL [--arguments JSON] [--capability FILE] --key FILE",
+		Short:   "Call a skill of an agent",
+		Example: "  powerbox call http://127.0.0.1:8700/agents/documents --skill search_documents --arguments '{\"query\": \"Q1\"}' --capability capability.json --key holder.jwk",
+		Long:    callLong,
+		Args:    cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()
@@ -58,6 +62,7 @@ func newCall(p *cli.Program) *cobra.Command {
 	f.StringVar(&c.arguments, "arguments", "{}", "arguments of the skill, a JSON object")
 	c.addNeeds(cmd)
 	f.StringVar(&c.via, "via", "a2a", "protocol: a2a, or agent-auth")
+	cli.Values(cmd, "via", "a2a", "agent-auth")
 	c.holder.AddEither(cmd)
 	c.agent.Add(cmd)
 	cli.Required(cmd, "skill")
@@ -104,7 +109,7 @@ func newCall(p *cli.Program) *cobra.Command {
 }
 
 func (c *callFlags) addNeeds(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.needs, "needs", "", "`file` with what the task needs of the agent (docs/reference/cards.md); where its card does not declare that, nothing is sent")
+	cmd.Flags().StringVar(&c.needs, "needs", "", "`file` with the needs of the task (docs/reference/cards.md); if the card does not declare them, nothing is sent")
 	cmd.Flags().StringSliceVar(&c.features, "feature", nil, "`feature` that the task relies on, such as context_reuse; as --needs")
 }
 

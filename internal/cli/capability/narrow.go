@@ -21,23 +21,25 @@ func newNarrow(p *cli.Program) *cobra.Command {
 	var agents auth.Flags
 	cmd := &cobra.Command{
 		Use:   "narrow --capability FILE --key FILE",
-		Short: "Derive a smaller capability, for yourself or for another key; works offline",
-		Long: "Narrow keeps what is named and drops the rest; what is not named at all stays as it is. The result cannot\n" +
-			"be passed on unless --depth says how often. What would be wider is refused.\n" +
-			"A scope token is passed on by a link, to the key in the file of --delegate or to --delegate-id, with the\n" +
-			"scopes of --scope; how often is for its issuer to say.",
+		Short: "Derive a smaller capability offline",
+		Example: "  powerbox narrow --capability capability.json --key holder.jwk --operation search --out narrowed.json\n" +
+			"  powerbox narrow --capability capability.json --key holder.jwk --delegate next-public.jwk --expires 5m --out next.json",
+		Long: "Narrow keeps the named parts and drops the others of the same kind. Kinds that you do not name stay unchanged. The\n" +
+			"result cannot be delegated unless --depth allows it. Narrow rejects every extension of authority.\n" +
+			"For a scope token it creates a link to the key of --delegate or to --delegate-id, with the scopes of --scope. The issuer\n" +
+			"decides how often a scope token may be delegated.",
 	}
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&file, "capability", "", "capability `file` to narrow (required)")
-	f.StringVar(&grant, "grant", "", "which one, where the file has several")
+	f.StringVar(&grant, "grant", "", "grant to use, if the file has several")
 	f.StringSliceVar(&n.Handles, "handle", nil, "handle to keep; may be repeated")
 	f.StringSliceVar(&n.Operations, "operation", nil, "operation to keep; may be repeated")
-	f.StringVar(&expires, "expires", "", "how long, such as 5m, in whole seconds or rounded up to them, or until when")
-	f.IntVar(&n.Depth, "depth", 0, "how often the result may be passed on")
-	f.StringVar(&delegate, "delegate", "", "`file` with the public JWK of the next holder; the same holder where absent")
+	f.StringVar(&expires, "expires", "", "lifetime, such as 5m, rounded up to whole seconds, or an end time")
+	f.IntVar(&n.Depth, "depth", 0, "how often the result may be delegated")
+	f.StringVar(&delegate, "delegate", "", "`file` with the public JWK of the next holder; default: the same holder")
 	f.StringVar(&s.to, "delegate-id", "", "`identifier` of the next holder of a scope token, such as client:reader")
-	f.StringSliceVar(&s.scopes, "scope", nil, "scope to pass on of a scope token; may be repeated, all where absent")
+	f.StringSliceVar(&s.scopes, "scope", nil, "scope of a scope token to delegate; may be repeated; default: all")
 	cmd.MarkFlagsMutuallyExclusive("delegate", "delegate-id")
 	f.StringVar(&out, "out", "", "capability `file` to write, with mode 0600")
 	f.StringVar(&agent, "agent", "", "`agent` of the Agent Auth Protocol that is the holder, instead of --key")

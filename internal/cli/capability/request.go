@@ -33,32 +33,37 @@ func newRequest(p *cli.Program) *cobra.Command {
 	var r requestFlags
 	cmd := &cobra.Command{
 		Use:   "request AGENT_URL --grant GRANT --purpose TEXT --key FILE",
-		Short: "Ask an agent for a capability for one task; exit 3 when it is refused",
+		Short: "Request a capability from an agent for one task",
 		Example: "  powerbox request http://127.0.0.1:8700/agents/documents --grant documents:read --purpose 'Summarize the quarter' \\\n" +
 			"    --collection reports --filter quarter=2025-Q1 --key holder.jwk --session-file alice.session --out capability.json",
-		Long: "With --via agent-auth an agent that powerbox agent connect made asks its provider for more, and waits for the person who\n" +
-			"approves: AGENT_URL is then its id, or a provider at which there is one agent, and a grant is a capability. With --out it also\n" +
-			"has the provider issue tokens for these grants, where that does: powerbox narrow --agent passes them on.\n\n" +
-			"A caller without a key uses --by-reference: the agent knows it by the OAuth client of its session or by its certificate.\n" +
-			"What to send with its calls is printed.",
+		Long: "Request exits with 3 if the agent refuses.\n" +
+			"\n" +
+			"With --via agent-auth an existing agent asks its Agent Auth provider for more, and waits for approval. Create the agent\n" +
+			"with powerbox agent connect. AGENT_URL is then the id of the agent, or a provider with one agent, and a grant is a\n" +
+			"capability. With --out the provider also issues tokens for these grants, if it supports them. powerbox narrow --agent\n" +
+			"delegates them.\n" +
+			"\n" +
+			"A caller without a key uses --by-reference. The agent then identifies it by the OAuth client of its session, or by its\n" +
+			"certificate. The command prints the headers to send with its calls.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()
 	f.StringSliceVar(&r.params.Grants, "grant", nil, "grant to ask for; may be repeated (required)")
-	f.StringVar(&r.params.Purpose, "purpose", "", "what the task is, in your own words (required)")
-	f.StringSliceVar(&r.params.Operations, "operation", nil, "operation of the grants; all of theirs where absent")
+	f.StringVar(&r.params.Purpose, "purpose", "", "description of the task, in your own words (required)")
+	f.StringSliceVar(&r.params.Operations, "operation", nil, "operation of the grants; default: all of them")
 	f.StringVar(&r.collection, "collection", "", "collection of resources to ask for")
 	f.StringArrayVar(&r.filters, "filter", nil, "attribute=text, or attribute:=JSON, that the resources must have")
-	f.StringVar(&r.expires, "expires", "", "how long, such as 30m, in whole seconds or rounded up to them, or until when")
+	f.StringVar(&r.expires, "expires", "", "lifetime, such as 30m, rounded up to whole seconds, or an end time")
 	f.StringVar(&r.params.Task, "task", "", "A2A task or context that it is for")
 	f.StringVar(&r.params.Tenant, "tenant", "", "tenant of the agent, in which that task is")
 	f.BoolVar(&r.params.Push, "push", false, "ask for push notifications as well")
 	f.BoolVar(&r.params.Card, "card", false, "ask for the agent's extended card as well")
 	f.BoolVar(&r.params.ScopeToken, "scope-token", false, "ask for a scope token of the authorization extension")
-	f.BoolVar(&r.wait, "wait", false, "where a person has to approve, wait for the answer")
+	f.BoolVar(&r.wait, "wait", false, "if a person must approve, wait for the answer")
 	f.StringVar(&r.out, "out", "", "capability `file` to write, with mode 0600")
 	f.StringVar(&r.via, "via", "a2a", "protocol: a2a, or agent-auth")
+	cli.Values(cmd, "via", "a2a", "agent-auth")
 	r.holder.AddEither(cmd)
 	r.agent.Add(cmd)
 	r.asking.Add(cmd)

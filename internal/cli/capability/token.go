@@ -16,9 +16,10 @@ import (
 
 func newToken(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "token",
-		Short: "Verify, inspect, derive and issue capability tokens, offline",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "token",
+		Short:   "Verify, inspect, derive and issue capability tokens offline",
+		Example: "  powerbox token inspect --chain chain.json",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTokenVerify(p), newTokenVerifyScopes(p), newTokenInspect(p), newTokenDerive(p), newTokenIssue(p))
 	return cmd
@@ -29,11 +30,12 @@ func newTokenVerify(p *cli.Program) *cobra.Command {
 	var at int64
 	var revoked []string
 	cmd := &cobra.Command{
-		Use:   "verify --anchors JWKS --chain FILE --proof FILE --operation NAME --arguments JSON --at UNIX",
-		Short: "Decide one call from files alone: exit 0 allowed, 3 denied",
-		Long: "Verify checks a chain of tokens and the proof of one call against trusted keys, as an enforcement point\n" +
-			"does, without any server. The chain is a JSON array of compact tokens, root first. What is malformed or\n" +
-			"missing is denied with a reason; a file that cannot be read is an error.",
+		Use:     "verify --anchors JWKS --chain FILE --proof FILE --operation NAME --arguments JSON --at UNIX",
+		Short:   "Decide one call from files only",
+		Example: "  powerbox token verify --anchors issuers.json --chain chain.json --proof proof.jwt --operation search --arguments '{\"query\": \"Q1\"}' --at 1767225600",
+		Long: "Verify checks a chain of tokens and the proof of one call against trusted keys, without a server. The chain is a JSON\n" +
+			"array of compact tokens, root first. A malformed or missing part is denied with a reason. A file that cannot be read is\n" +
+			"an error. Verify exits with 0 for allowed and 3 for denied.",
 	}
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()
@@ -42,8 +44,8 @@ func newTokenVerify(p *cli.Program) *cobra.Command {
 	f.StringVar(&proof, "proof", "", "file with the proof of the call")
 	f.StringVar(&operation, "operation", "", "exact name of the operation")
 	f.StringVar(&arguments, "arguments", "", "arguments of the call, a JSON object")
-	f.Int64Var(&at, "at", 0, "the time that decides, in seconds since 1970 (required)")
-	f.StringVar(&audience, "audience", "", "audience that the proof must name; not looked at where absent")
+	f.Int64Var(&at, "at", 0, "time of the decision, in seconds since 1970 (required)")
+	f.StringVar(&audience, "audience", "", "audience that the proof must name; default: not checked")
 	f.StringSliceVar(&revoked, "revoked", nil, "revoked ids: jti of a token or hash of its signing input")
 	cli.Required(cmd, "anchors", "chain", "at")
 	cmd.RunE = func(*cobra.Command, []string) error {
@@ -88,8 +90,9 @@ func answer(p *cli.Program, result token.CheckResult, output string) error {
 func newTokenInspect(p *cli.Program) *cobra.Command {
 	var chain string
 	cmd := &cobra.Command{
-		Use:   "inspect --chain FILE",
-		Short: "Show what each token of a chain says and what it narrowed; verifies no signature",
+		Use:     "inspect --chain FILE",
+		Short:   "Show the tokens of a chain, without verifying signatures",
+		Example: "  powerbox token inspect --chain chain.json",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&chain, "chain", "", "file with the chain (required)")
@@ -180,10 +183,11 @@ func timeOf(p *cli.Program, unix int64) time.Time {
 func newTokenDerive(p *cli.Program) *cobra.Command {
 	var d derivation
 	cmd := &cobra.Command{
-		Use:   "derive --chain FILE --key FILE --holder FILE (--anchors JWKS | --unsafe-trust-root)",
-		Short: "Derive a narrower token as the holder of a chain; prints the longer chain",
-		Long: "Derive works offline. It refuses, with the whole list, what would be wider than the chain's last token.\n" +
-			"Without --tools all operations are kept; without --expires the expiry is.",
+		Use:     "derive --chain FILE --key FILE --holder FILE (--anchors JWKS | --unsafe-trust-root)",
+		Short:   "Derive a narrower token, and print the longer chain",
+		Example: "  powerbox token derive --chain chain.json --key holder.jwk --holder next-public.jwk --anchors issuers.json",
+		Long: "Derive works offline. It rejects extensions of authority, and lists all of them. Without --tools all operations are\n" +
+			"kept. Without --expires the expiry is kept.",
 	}
 	f := cmd.Flags()
 	f.StringVar(&d.chain, "chain", "", "file with the chain (required)")
@@ -193,8 +197,8 @@ func newTokenDerive(p *cli.Program) *cobra.Command {
 	f.BoolVar(&d.trustRoot, "unsafe-trust-root", false, "derive without knowing the issuer's key")
 	f.StringVar(&d.tools, "tools", "", "operations to keep, a tools map as in the token")
 	f.Int64Var(&d.expires, "expires", 0, "when the new token expires, in seconds since 1970")
-	f.IntVar(&d.depth, "depth", 0, "how often the new token may be passed on")
-	f.Int64Var(&d.at, "at", 0, "the time of derivation in seconds since 1970; the clock's where absent")
+	f.IntVar(&d.depth, "depth", 0, "how often the new token may be delegated")
+	f.Int64Var(&d.at, "at", 0, "time of derivation in seconds since 1970; default: now")
 	cli.Required(cmd, "chain", "key", "holder")
 	cmd.MarkFlagsMutuallyExclusive("anchors", "unsafe-trust-root")
 	cmd.MarkFlagsOneRequired("anchors", "unsafe-trust-root")
@@ -241,7 +245,7 @@ func derive(p *cli.Program, d derivation) error {
 }
 
 // readParent reads and verifies the chain to derive from. A holder has no list
-// of what is revoked; whoever enforces the new chain does.
+// of revocations; the enforcer of the new chain does.
 func readParent(p *cli.Program, d derivation) (token.Verified, error) {
 	u, err := readChain(p, d.chain)
 	if err != nil {
@@ -268,17 +272,19 @@ func newTokenIssue(p *cli.Program) *cobra.Command {
 	var depth int
 	var at int64
 	cmd := &cobra.Command{
-		Use:   "issue --key FILE --issuer URI --holder FILE --tools JSON",
-		Short: "Issue a root token with a key of your own; prints a chain of one token",
+		Use:     "issue --key FILE --issuer URI --holder FILE --tools JSON",
+		Short:   "Issue a root token with your own key",
+		Long:    "Issue prints a chain of one token.",
+		Example: "  powerbox token issue --key issuer.jwk --issuer https://issuer.example --holder holder-public.jwk --tools '{\"search\": {}}'",
 	}
 	f := cmd.Flags()
 	f.StringVar(&key, "key", "", "file with the issuer's private JWK (required)")
 	f.StringVar(&issuer, "issuer", "", "the issuer's URI (required)")
 	f.StringVar(&holder, "holder", "", "file with the holder's public JWK (required)")
-	f.StringVar(&tools, "tools", "", "what the holder may do, a tools map as in the token (required)")
-	f.DurationVar(&lifetime, "lifetime", time.Hour, "how long the token is good, at most 1h")
-	f.IntVar(&depth, "depth", 0, "how often it may be passed on")
-	f.Int64Var(&at, "at", 0, "the time of issue in seconds since 1970; the clock's where absent")
+	f.StringVar(&tools, "tools", "", "operations that the holder may call, a tools map as in the token (required)")
+	f.DurationVar(&lifetime, "lifetime", time.Hour, "lifetime of the token, at most 1h")
+	f.IntVar(&depth, "depth", 0, "how often it may be delegated")
+	f.Int64Var(&at, "at", 0, "time of issue in seconds since 1970; default: now")
 	cli.Required(cmd, "key", "issuer", "holder", "tools")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if lifetime <= 0 || lifetime > time.Hour {

@@ -17,21 +17,22 @@ func newTokenVerifyScopes(p *cli.Program) *cobra.Command {
 	var keys, file, links, at string
 	var q token.ScopeCheckRequest
 	cmd := &cobra.Command{
-		Use:   "verify-scopes --token FILE --scope SCOPE --caller ID --at TIME",
-		Short: "Decide whether a caller holds scopes, from files alone: exit 0 valid, 3 denied",
-		Long: "Verify-scopes checks a scope token of the authorization extension and its delegation links, as an enforcement\n" +
-			"point does, without any server. Keys are those of a JWK Set in which kid is the identifier of the owner; who is\n" +
-			"called did:jwk is its own key. What is malformed or missing is denied with a reason; a file that cannot be read\n" +
-			"is an error. The result has failure_point, the index of the link or -1 for the token, and reason.",
+		Use:     "verify-scopes --token FILE --scope SCOPE --caller ID --at TIME",
+		Short:   "Decide from files only whether a caller holds scopes",
+		Example: "  powerbox token verify-scopes --token scope-token.json --scope documents:read --caller client:reader --keys signers.json --at 2026-03-04T12:00:00Z",
+		Long: "Verify-scopes checks a scope token of the authorization extension and its delegation links, without a server. In the JWK\n" +
+			"Set of --keys, kid is the identifier of the key's owner. A did:jwk identifier is its own key. A malformed or missing part\n" +
+			"is denied with a reason. A file that cannot be read is an error. The result has a reason and the failure_point: the\n" +
+			"index of the link, or -1 for the token. Verify-scopes exits with 0 for valid and 3 for denied.",
 	}
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&file, "token", "", "`file` with the scope token, JSON (required)")
-	f.StringVar(&links, "links", "", "`file` with the delegation chain, a JSON array; none where absent")
-	f.StringVar(&keys, "keys", "", "`file` with a JWK Set of the signers that are not their own keys")
-	f.StringSliceVar(&q.Requested, "scope", nil, "scope that is asked for; may be repeated (required)")
-	f.StringVar(&q.Caller, "caller", "", "`identifier` of who presents it (required)")
-	f.StringVar(&at, "at", "", "the `time` that decides, such as 2026-03-04T12:00:00Z (required)")
+	f.StringVar(&links, "links", "", "`file` with the delegation chain, a JSON array; default: no links")
+	f.StringVar(&keys, "keys", "", "`file` with a JWK Set of the signers whose identifier is not a did:jwk")
+	f.StringSliceVar(&q.Requested, "scope", nil, "requested scope; may be repeated (required)")
+	f.StringVar(&q.Caller, "caller", "", "`identifier` of the caller that presents it (required)")
+	f.StringVar(&at, "at", "", "`time` of the decision, such as 2026-03-04T12:00:00Z (required)")
 	f.IntVar(&q.MaxDepth, "max-depth", token.MaxDepth, "how many links are accepted")
 	f.DurationVar(&q.MaxLifetime, "max-lifetime", token.MaxLifetime, "longest accepted life of a token or link")
 	f.StringSliceVar(&q.Revoked, "revoked", nil, "hash of a revoked token or revocation id of a link; may be repeated")

@@ -23,11 +23,12 @@ import (
 
 func newCard(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "card",
-		Short: "Judge agent cards: what they declare, and whether that is enough",
-		Long: "A card is a file, - for standard input, or a URL. A URL that does not end in .json is that of an agent, below which\n" +
-			".well-known/agent-card.json is. It is fetched within a megabyte and ten seconds, without following redirects.\n" +
-			"Addresses of this machine and of private networks are refused without --private.",
+		Use:     "card",
+		Short:   "Check, compare, sign and verify agent cards",
+		Example: "  powerbox card lint agent-card.json",
+		Long: "A card is a file, a URL, or - for standard input. A URL that does not end in .json is an agent's address: its card is at\n" +
+			".well-known/agent-card.json below. The limits are one megabyte and ten seconds, and redirects are not followed.\n" +
+			"Addresses of this machine and of private networks need --private.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCardLint(p), newCardShow(p), newCardCheck(p), newCardPath(p), newCardDiff(p), newCardSign(p), newCardVerify(p), newCardContract(p))
@@ -41,8 +42,8 @@ type CardSource struct {
 }
 
 func (s *CardSource) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&s.Private, "private", false, "fetch from addresses of this machine and of private networks, too")
-	cmd.Flags().StringVar(&s.cache, "cache", "", "`folder` where fetched cards are kept with their ETag, and asked for again by it")
+	cmd.Flags().BoolVar(&s.Private, "private", false, "also fetch from addresses of this machine and of private networks")
+	cmd.Flags().StringVar(&s.cache, "cache", "", "`folder` that caches fetched cards with their ETag")
 }
 
 // cachedCard is a fetched card as it is kept.
@@ -131,14 +132,14 @@ func newCardLint(p *cli.Program) *cobra.Command {
 	var from CardSource
 	cmd := &cobra.Command{
 		Use:   "lint CARD...",
-		Short: "List everything that is wrong with cards: exit 4 where one has an error",
-		Long: "Lint holds cards of A2A 1.0, of 0.3 and of both in one against the protocol and the capability contract. Every\n" +
-			"problem is listed, with the place where it is as a JSON pointer.",
+		Short: "List the errors in agent cards",
+		Long: "Lint checks cards of A2A 1.0, of 0.3 and of both in one against the protocol and the capability contract. It lists every\n" +
+			"problem with its place as a JSON pointer. It exits with 4 if a card has an error.",
 		Args:    cobra.MinimumNArgs(1),
 		Example: "  powerbox card lint agent-card.json\n  powerbox card lint --private http://127.0.0.1:9001",
 	}
 	output := cli.OutputFlag(cmd)
-	cmd.Flags().BoolVar(&strict, "strict", false, "members that A2A does not have are errors")
+	cmd.Flags().BoolVar(&strict, "strict", false, "treat members that A2A does not define as errors")
 	from.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		all := []lintJSON{}
@@ -190,7 +191,7 @@ type cardJSON struct {
 	Skills      []agentcard.Skill       `json:"skills"`
 	Required    []string                `json:"required_extensions"`
 	Schemes     []string                `json:"security_schemes"`
-	Signed      bool                    `json:"signed"` // nobody verified it
+	Signed      bool                    `json:"signed"` // the signature is not verified
 	Errors      int                     `json:"errors"`
 	Description string                  `json:"description"`
 }
@@ -207,9 +208,11 @@ func describeCard(c agentcard.Card) cardJSON {
 func newCardShow(p *cli.Program) *cobra.Command {
 	var from CardSource
 	cmd := &cobra.Command{
-		Use:   "show CARD",
-		Short: "Show what an agent declares: versions, interfaces, features by tier, skills, digest",
-		Args:  cobra.ExactArgs(1),
+		Use:     "show CARD",
+		Short:   "Show the declarations of an agent card",
+		Long:    "Show prints the versions, interfaces, features by tier, skills and digest of a card.",
+		Example: "  powerbox card show https://agent.example.com",
+		Args:    cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	from.add(cmd)
@@ -282,9 +285,11 @@ func declared(d agentcard.Declaration) (string, bool) {
 
 func newCardContract(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "contract",
-		Short: "Print the capability contract that cards are held against, for card diff",
-		Args:  cobra.NoArgs,
+		Use:     "contract",
+		Short:   "Print the capability contract",
+		Long:    "Powerbox checks cards against this contract. Compare two versions of it with powerbox card diff.",
+		Example: "  powerbox card contract > contract.json",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := p.Stdout.Write(agentcard.CurrentContract())
 			return err
@@ -300,16 +305,16 @@ func newCardDiff(p *cli.Program) *cobra.Command {
 	var consent bool
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Say what changed between two cards, or two versions of the contract: exit 4 on a breach of stability",
-		Long: "Of two cards: what the agent declared and no longer does, and what it declares beyond that. Of two versions of the\n" +
-			"capability contract (powerbox card contract): every breach of the promise that nothing is removed within a major\n" +
-			"version, that a removal was announced by a deprecation in an earlier major version and comes two major versions\n" +
-			"after the introduction, and that fields are only added.",
+		Short: "Compare two agent cards, or two versions of the contract",
+		Long: "For two cards diff shows the removed and the added declarations. For two versions of the capability contract (powerbox\n" +
+			"card contract) it shows every breach of stability. Nothing is removed within a major version. A removal was deprecated in\n" +
+			"an earlier major version, and comes at least two major versions after the introduction. Fields are only added. Diff exits\n" +
+			"with 4 on a breach.",
 		Args:    cobra.ExactArgs(2),
 		Example: "  powerbox card diff released/agent-card.json agent-card.json",
 	}
 	output := cli.OutputFlag(cmd)
-	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 as well where the card widens what was agreed to")
+	cmd.Flags().BoolVar(&consent, "consent", false, "also exit 4 if the new card is wider")
 	from.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		all, err := cardDiff(cmd.Context(), p, args[0], args[1], from)

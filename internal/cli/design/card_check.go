@@ -33,8 +33,8 @@ func (n *NeedFlags) add(cmd *cobra.Command) {
 	f.StringSliceVar(&n.Needs.Outputs, "takes", nil, "`media type` that the caller takes: the agent must give one of them")
 	f.StringSliceVar(&n.Needs.Extensions, "extension", nil, "`URI` of an extension that the caller speaks")
 	f.StringSliceVar(&n.Needs.Schemes, "scheme", nil, "`kind` of security scheme that the caller can use: apiKey, http, oauth2, openIdConnect, mutualTLS (default any)")
-	f.BoolVar(&n.Needs.Strict, "strict", false, "refuse cards with any error, and not only those that cannot be relied on")
-	f.StringVar(&n.Needs.Digest, "digest", "", "the only card that will do, by its `digest`")
+	f.BoolVar(&n.Needs.Strict, "strict", false, "reject cards with any error")
+	f.StringVar(&n.Needs.Digest, "digest", "", "accept only the card with this `digest`")
 }
 
 // ReadNeeds joins file and flags.
@@ -81,18 +81,19 @@ func newCardCheck(p *cli.Program) *cobra.Command {
 	var keys, file, agent string
 	cmd := &cobra.Command{
 		Use:   "check CARD",
-		Short: "Say whether an agent will do for a task, with every reason: exit 3 where it will not",
-		Long: "Check holds a card against what the caller speaks and what its task relies on, before anything is sent. What an\n" +
-			"agent does not declare is not relied on. With -c and --agent it says as well how far the gateway of that\n" +
-			"configuration can enforce anything in front of the agent: L0 who calls which agent with which method, L1 which\n" +
-			"skill, L2 with which arguments, L3 on which resources.",
+		Short: "Check whether an agent is suitable for a task",
+		Long: "Check compares a card with the protocols of the caller and the needs of its task, before anything is sent. Features that\n" +
+			"the agent does not declare count as missing. Check lists every reason, and exits with 3 if the agent is not suitable.\n" +
+			"\n" +
+			"With -c and --agent it also shows how much the gateway of that configuration can enforce for the agent. L0 is the method\n" +
+			"of a call, L1 the skill, L2 the arguments, L3 the resources.",
 		Args:    cobra.ExactArgs(1),
 		Example: "  powerbox card check https://agent.example.com --speak 1.0 --feature streaming_message,context_reuse\n  powerbox card check card.json -c powerbox.yaml --agent documents",
 	}
 	output := cli.OutputFlag(cmd)
 	n.add(cmd)
 	from.add(cmd)
-	cmd.Flags().StringVar(&keys, "keys", "", "`file` with pinned keys: only what one of them signed counts")
+	cmd.Flags().StringVar(&keys, "keys", "", "`file` with pinned keys: only content signed by one of them counts")
 	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration `file`, for the level of enforcement")
 	cmd.Flags().StringVar(&agent, "agent", "", "`id` of the agent in that configuration")
 	cmd.MarkFlagsRequiredTogether("config", "agent")
@@ -192,11 +193,11 @@ func newCardPath(p *cli.Program) *cobra.Command {
 	var shared bool
 	cmd := &cobra.Command{
 		Use:   "path CARD...",
-		Short: "Check a path of delegations, A to B to C, before anything is sent: exit 3 where it would not hold",
-		Long: "The cards are those of the agents that work is handed to, in order. Every hop is checked as the agent before it\n" +
-			"would, and what only the origin can see: one agent without context_reuse ends the shared context of all. With\n" +
-			"--path the hops, each with needs of its own, come from a file (docs/reference/cards.md). With --plan they are those of a plan in\n" +
-			"the configuration, and the cards are fetched from the agents.",
+		Short: "Check a path of delegations before anything is sent",
+		Long: "The cards belong to the agents that receive the work, in order. Path checks every hop from the view of the agent before\n" +
+			"it. It also covers the view of the origin: one agent without context_reuse ends the shared context of all. With --path\n" +
+			"the hops and their needs come from a file (docs/reference/cards.md). With --plan they come from a plan in the\n" +
+			"configuration, and the cards are fetched from the agents. Path exits with 3 if a hop fails.",
 		Example: "  powerbox card path reports.json mailer.json --feature streaming_message --shared-context\n" +
 			"  powerbox card path -c powerbox.yaml --plan quarterly --private",
 		Args: cobra.ArbitraryArgs,
@@ -205,7 +206,7 @@ func newCardPath(p *cli.Program) *cobra.Command {
 	n.add(cmd)
 	source.add(cmd)
 	cmd.Flags().StringVar(&caller, "from", "caller", "`name` of the agent that begins the path")
-	cmd.Flags().StringVar(&keys, "keys", "", "`file` with pinned keys: only what one of them signed counts")
+	cmd.Flags().StringVar(&keys, "keys", "", "`file` with pinned keys: only content signed by one of them counts")
 	cmd.Flags().StringVar(&file, "path", "", "`file` with the hops as JSON")
 	cmd.Flags().StringVar(&plan, "plan", "", "`id` of a plan in the configuration")
 	cmd.Flags().StringVarP(&conf, "config", "c", cli.DefaultConfig, "configuration `file` that has the plan")

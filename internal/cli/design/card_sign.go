@@ -14,11 +14,11 @@ func newCardSign(p *cli.Program) *cobra.Command {
 	var key string
 	cmd := &cobra.Command{
 		Use:   "sign CARD --key FILE",
-		Short: "Print a card signed by a key, in place of its signatures (A2A 1.0, section 8.4)",
-		Long: "The signature is a JWS over the canonical form of the card (RFC 8785). Every value stays as it was written. SDKs\n" +
-			"differ in whether empty members of extensions' params count; where that matters the card is signed in both forms.\n" +
-			"What A2A does not define is in no signature, features among capabilities included: declare those in the contract\n" +
-			"extension.",
+		Short: "Sign an agent card, and print it",
+		Long: "The signature replaces all earlier ones (A2A 1.0, section 8.4). It is a JWS over the canonical form of the card\n" +
+			"(RFC 8785). Values are not changed. SDKs disagree whether empty members of extension params count: if it matters,\n" +
+			"the card is signed in both forms. A signature never covers members that A2A does not define, for example features among\n" +
+			"the capabilities. Declare those in the contract extension.",
 		Args:    cobra.ExactArgs(1),
 		Example: "  powerbox keys new card.jwk\n  powerbox card sign agent-card.json --key card.jwk > signed.json\n  powerbox keys public card.jwk > card-keys.json",
 	}
@@ -59,15 +59,16 @@ func newCardVerify(p *cli.Program) *cobra.Command {
 	var covered bool
 	var from CardSource
 	cmd := &cobra.Command{
-		Use:   "verify CARD --keys JWKS",
-		Short: "Verify a card's signatures against pinned keys: exit 4 where none is good",
-		Long: "Only the keys of the file count. Key URLs and keys inside the card add nothing. With --covered what is signed is\n" +
-			"printed, in canonical form: what else the card says is nobody's word.",
+		Use:     "verify CARD --keys JWKS",
+		Short:   "Verify the signatures of a card against pinned keys",
+		Example: "  powerbox card verify signed.json --keys card-keys.json",
+		Long: "Only the keys of the file count. Key URLs and keys inside the card are ignored. With --covered the signed content is\n" +
+			"printed in canonical form: all other parts of the card are unsigned. Verify exits with 4 if no signature is valid.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&keys, "keys", "", "`file` with the keys, a JWK Set or one JWK (required)")
-	cmd.Flags().BoolVar(&covered, "covered", false, "print what the signature is about")
+	cmd.Flags().BoolVar(&covered, "covered", false, "print the signed content")
 	from.add(cmd)
 	cli.Required(cmd, "keys")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

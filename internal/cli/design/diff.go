@@ -24,7 +24,7 @@ type configChanges struct {
 	Policies bool           `json:"policies_differ"` // powerbox policy diff says in what
 }
 
-// modeChange is an agent whose mode, or what is known of it, changes.
+// modeChange is an agent whose mode or known state changes.
 type modeChange struct {
 	Agent  string `json:"agent"`
 	Before string `json:"before"` // "" where it is new
@@ -142,14 +142,14 @@ func newDiff(p *cli.Program) *cobra.Command {
 	var consent bool
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Say who gains and who loses what between two configurations",
-		Long: "What counts is what scopes come to: the operations that one allows of what its target's skills map to. A mode that\n" +
-			"enforces less is a gain of everybody. Policies are compared by what they decide: powerbox policy diff.",
+		Short: "Show who gains or loses authority between two configurations",
+		Long: "Diff compares the operations that each scope allows of the skills of its target. A mode that enforces less is a gain for\n" +
+			"every caller. To compare the decisions of policies, use powerbox policy diff.",
 		Args:    cobra.ExactArgs(2),
-		Example: "  git show main:powerbox.yaml > old.yaml; powerbox diff old.yaml powerbox.yaml --consent",
+		Example: "  powerbox diff old.yaml powerbox.yaml --consent",
 	}
 	output := cli.OutputFlag(cmd)
-	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 where anybody gains anything")
+	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 if an agent or user gains authority")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		changes, err := compareConfigs(cmd.Context(), p, args[0], args[1])
 		if err != nil {
@@ -171,17 +171,17 @@ func newApply(p *cli.Program) *cobra.Command {
 	var dry, consent bool
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
-		Short: "Put a checked configuration in the place of the one in force, saying who gains and loses what",
-		Long: "FILE is checked as serve would, and compared with the configuration in force. Where anybody gains anything it is put\n" +
-			"in place with --consent alone. It is replaced at once and whole; the server takes it when it is started again. What\n" +
-			"FILE names by relative paths it names from where the configuration in force is, so put it beside that one.",
+		Short: "Replace the current configuration with a checked one",
+		Long: "Apply checks FILE as serve would, and compares it with the current configuration. If an agent or user gains authority,\n" +
+			"apply needs --consent. It replaces the file in one step, and the server uses it after a restart. Relative paths in FILE\n" +
+			"are relative to the current configuration: put both in one folder.",
 		Args:    cobra.ExactArgs(1),
 		Example: "  powerbox apply proposed.yaml --dry-run",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVarP(&to, "config", "c", cli.DefaultConfig, "the configuration `file` in force")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would change, and change nothing")
-	cmd.Flags().BoolVar(&consent, "consent", false, "let others gain what is listed")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "show the changes, and change nothing")
+	cmd.Flags().BoolVar(&consent, "consent", false, "accept that agents or users gain the listed authority")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		changes, err := compareConfigs(cmd.Context(), p, to, args[0])
 		if err != nil {
@@ -208,7 +208,7 @@ func newApply(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// replaceFile puts the bytes of one file in the place of another, at once and
+// replaceFile replaces the bytes of a file with those of another, at once and
 // durably.
 func replaceFile(from, to string) error {
 	data, err := os.ReadFile(from)

@@ -23,11 +23,12 @@ import (
 
 func newGraph(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "graph",
-		Short: "Who may hand what to whom: the delegation graph, from files alone",
-		Long: "The graph is made of declarations (docs/how-to/graph.md): the surface of each agent, from its card or a list; scopes,\n" +
-			"which say what an agent may have done by another; and wiring, which says who hands what to whom. With -c the agents,\n" +
-			"skills and scopes of a configuration are in it too, and their gateways. Nothing is asked of any agent.",
+		Use:     "graph",
+		Short:   "Show and check the delegation graph, from files only",
+		Example: "  powerbox graph show delegation.yaml",
+		Long: "The graph has three kinds of declarations (docs/how-to/graph.md): the surface of each agent, from its card or a list; the\n" +
+			"scopes, which limit the calls between agents; and the wiring, which lists the delegations. -c adds the agents, skills,\n" +
+			"scopes and gateways of a configuration. The agents are not contacted.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newGraphShow(p), newGraphCheck(p), newGraphChecklist(p), newGraphDiff(p), newGraphPreflight(p))
@@ -46,13 +47,14 @@ func (g *GraphFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&g.Config, "config", "c", "", "configuration `file` whose agents, skills and scopes are part of the graph")
 	f.StringVar(&g.cards, "cards", "", "`folder` with the cards of the configuration's agents, ID.json each")
-	f.BoolVar(&g.Fetch, "fetch", false, "fetch the cards of the configuration's agents from where they are")
+	f.BoolVar(&g.Fetch, "fetch", false, "fetch the cards of the configuration's agents from their addresses")
 	g.From.add(cmd)
 }
 
 // formatFlag is --output with other formats than text and json.
 func formatFlag(cmd *cobra.Command, formats ...string) *string {
 	output := cmd.Flags().StringP("output", "o", formats[0], strings.Join(formats, ", "))
+	cli.Values(cmd, "output", formats...)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if !slices.Contains(formats, *output) {
 			return cli.Usage(fmt.Errorf("--output is %q; want one of %s", *output, strings.Join(formats, ", ")))
@@ -187,21 +189,23 @@ type edgeJSON struct {
 	Text     string        `json:"text,omitempty"` // of the failure
 }
 
+const graphShowExample = "  powerbox graph show delegation.yaml\n  powerbox graph show delegation.yaml --from analyst --output svg > analyst.svg"
+
 func newGraphShow(p *cli.Program) *cobra.Command {
 	var g GraphFlags
 	var view handoff.View
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "show [FILE...]",
-		Short:   "Show the graph: as a tree, JSON, DOT, Mermaid or SVG, with the blast radius of each agent",
-		Example: "  powerbox graph show delegation.yaml\n  powerbox graph show delegation.yaml --from analyst --output svg > analyst.svg",
-		Args:    cobra.ArbitraryArgs,
+		Short:   "Show the graph and the blast radius of each agent",
+		Long:    "Show prints the graph as a text tree, JSON, DOT, Mermaid or SVG.",
+		Example: graphShowExample, Args: cobra.ArbitraryArgs,
 	}
 	output := formatFlag(cmd, "text", "json", "dot", "mermaid", "svg")
 	g.add(cmd)
-	cmd.Flags().StringVar(&view.From, "from", "", "only what this `agent` can set off, and what it could reach if it were taken over")
-	cmd.Flags().BoolVar(&all, "all", false, "show every level of a large graph, and the blast radius of every agent, not of the widest 20")
-	cmd.Flags().IntVar(&view.Levels, "levels", 0, "show `N` levels of hand-offs, and count what is below (default: all, of more than 60 agents 2)")
+	cmd.Flags().StringVar(&view.From, "from", "", "only the calls that this `agent` can cause, and its reach if it is compromised")
+	cmd.Flags().BoolVar(&all, "all", false, "show every level of a large graph, and the blast radius of every agent instead of the widest 20")
+	cmd.Flags().IntVar(&view.Levels, "levels", 0, "show `N` levels of delegation, and count the rest (default: all, of more than 60 agents 2)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d, err := declarations(cmd.Context(), p, args, g)
 		if err != nil {
@@ -272,7 +276,7 @@ func describeGraph(part, whole *gate.Graph, from string) graphJSON {
 // --levels says something else.
 const shownWhole = 60
 
-// printWrong heads what is shown of a graph: its size, and what can never pass.
+// printWrong prints the head of a graph: its size, and the delegations that can never pass.
 func printWrong(p *cli.Program, g *gate.Graph) error {
 	if len(g.Nodes()) <= shownWhole {
 		return nil // it is in sight
@@ -336,13 +340,14 @@ func newGraphCheck(p *cli.Program) *cobra.Command {
 	var strict bool
 	cmd := &cobra.Command{
 		Use:     "check [FILE...]",
-		Short:   "Find wires that can never pass, over-broad scopes and circles: exit 4 on a violation",
+		Short:   "Find impossible delegations, over-broad scopes and cycles",
+		Long:    "Check exits with 4 on a violation.",
 		Example: "  powerbox graph check delegation.yaml --output sarif > delegation.sarif",
 	}
 	cmd.Args = cobra.ArbitraryArgs
 	output := formatFlag(cmd, "text", "json", "sarif")
 	g.add(cmd)
-	cmd.Flags().BoolVar(&strict, "strict", false, "warnings are violations")
+	cmd.Flags().BoolVar(&strict, "strict", false, "treat warnings as violations")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d, err := declarations(cmd.Context(), p, args, g)
 		if err != nil {
@@ -380,8 +385,10 @@ func newGraphCheck(p *cli.Program) *cobra.Command {
 func newGraphChecklist(p *cli.Program) *cobra.Command {
 	var g GraphFlags
 	cmd := &cobra.Command{
-		Use:   "checklist [FILE...]",
-		Short: "What capability gating still needs here: exit 4 where something is missing",
+		Use:     "checklist [FILE...]",
+		Short:   "List what is missing for capability gating",
+		Long:    "Checklist exits with 4 if something is missing.",
+		Example: "  powerbox graph checklist delegation.yaml",
 	}
 	cmd.Args = cobra.ArbitraryArgs
 	output := cli.OutputFlag(cmd)
@@ -421,7 +428,7 @@ func newGraphChecklist(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// tracked reports whether git has a file, with what is in it now.
+// tracked reports whether git has a file with its present content.
 func tracked(ctx context.Context, file string) bool {
 	dir, name := filepath.Split(file)
 	if dir == "" {
@@ -441,13 +448,13 @@ func newGraphDiff(p *cli.Program) *cobra.Command {
 	var consent bool
 	cmd := &cobra.Command{
 		Use:     "diff OLD NEW",
-		Short:   "Say who gains and who loses what between two files of declarations",
-		Long:    "What counts is what a scope comes to: the operations that it allows of what its target can do, whatever was changed.",
+		Short:   "Show who gains or loses authority between two graphs",
+		Long:    "Diff compares the operations that each scope allows of the operations of its target.",
 		Args:    cobra.ExactArgs(2),
-		Example: "  git show main:delegation.yaml > old.yaml; powerbox graph diff old.yaml delegation.yaml --consent",
+		Example: "  powerbox graph diff old.yaml delegation.yaml --consent",
 	}
 	output := cli.OutputFlag(cmd)
-	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 where anybody gains anything")
+	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 if an agent or user gains authority")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		before, err := declarations(cmd.Context(), p, args[:1], GraphFlags{})
 		if err != nil {

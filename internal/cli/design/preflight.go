@@ -22,9 +22,10 @@ func newGraphPreflight(p *cli.Program) *cobra.Command {
 	var requires []string
 	cmd := &cobra.Command{
 		Use:   "preflight FROM TO --requires OPERATION,... [FILE...]",
-		Short: "Say whether one agent may hand a task to another: exit 3 where it may not, with the text that its own task fails with",
-		Long: "What the task requires must be within what the other agent can do and the scope of the first one at it. The text\n" +
-			"names exactly what is missing. The task of the agent that would have delegated becomes TASK_STATE_FAILED with it.",
+		Short: "Check whether one agent may delegate a task to another",
+		Long: "The other agent must support every required operation, and the scope of the first agent must allow it. Preflight exits\n" +
+			"with 3 if the delegation is not possible. It prints the text that the failed task of the first agent shows\n" +
+			"(TASK_STATE_FAILED), with the exact missing operations.",
 		Args:    cobra.MinimumNArgs(2),
 		Example: "  powerbox graph preflight analyst mailer --requires mail.send delegation.yaml",
 	}

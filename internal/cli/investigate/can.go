@@ -15,10 +15,11 @@ import (
 func newCan(p *cli.Program) *cobra.Command {
 	var arguments string
 	cmd := &cobra.Command{
-		Use:   "can CALLER OPERATION on AGENT",
-		Short: "Say whether a caller's scope allows an operation: exit 0 allowed, 3 denied",
-		Long: "Can asks what the configured scope of a calling agent allows at an agent, without any capability: what\n" +
-			"mode scoped would answer. OPERATION is grant/operation, such as documents:read/search.",
+		Use:     "can CALLER OPERATION on AGENT",
+		Short:   "Check whether a caller's scope allows an operation",
+		Example: "  powerbox can planner documents:read/search on documents",
+		Long: "Can checks the configured scope of a calling agent, without a capability, as mode scoped does. OPERATION is\n" +
+			"grant/operation, for example documents:read/search. Can exits with 0 for allowed and 3 for denied.",
 		Args: cobra.ExactArgs(4),
 	}
 	output := cli.OutputFlag(cmd)

@@ -20,12 +20,12 @@ import (
 type explanation struct {
 	Kind    string        `json:"kind"` // token, capability or decision
 	ID      string        `json:"id"`
-	Verdict string        `json:"verdict"` // holds, fails, or what was decided
+	Verdict string        `json:"verdict"` // holds, fails, or the decision
 	Hops    []hop         `json:"hops"`    // the chain, root first; each is inside the one before
 	Facts   []fact        `json:"facts"`
 	First   *failure      `json:"first_failure,omitempty"`
 	More    []failure     `json:"further_failures,omitempty"`
-	Fix     string        `json:"fix,omitempty"` // the command, or the change, that would mend it
+	Fix     string        `json:"fix,omitempty"` // the command or the change that fixes it
 	Notes   []string      `json:"notes,omitempty"`
 	Chains  []explanation `json:"chains,omitempty"` // further capabilities of a file
 }
@@ -89,16 +89,20 @@ func newExplain(p *cli.Program) *cobra.Command {
 	var offline bool
 	cmd := &cobra.Command{
 		Use:   "explain THING",
-		Short: "Explain a token, a capability, a decision or a policy: what holds, what fails first, what would mend it",
-		Long: "THING is a file with a capability or a chain, a compact token, the id of a capability (cap_...) or the id\n" +
-			"of a decision (rec_...); last is the newest denial. Ids are looked up at the server. What a token says is verified under the keys that\n" +
-			"its issuer publishes, or those of --anchors. For policies see: powerbox explain policy --help",
+		Short: "Explain a token, a capability, a decision or a policy",
+		Example: "  powerbox explain last\n" +
+			"  powerbox explain capability.json\n" +
+			"  powerbox explain rec_01m81030k8rktbf8fcyfezvy0d",
+		Long: "Explain shows which checks pass, which one fails first, and how to fix it. THING is a file with a capability or a chain,\n" +
+			"a compact token, the id of a capability (cap_...) or the id of a decision (rec_...). THING can also be last: the newest\n" +
+			"denial. Ids are looked up at the server. Tokens are verified with the published keys of their issuer, or with the keys of\n" +
+			"--anchors. For policies see powerbox explain policy --help.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&anchors, "anchors", "", "`file` with the JWK Set of the trusted issuers, instead of the keys they publish")
-	cmd.Flags().BoolVar(&offline, "offline", false, "ask nobody: no keys of issuers, no revocations")
+	cmd.Flags().BoolVar(&offline, "offline", false, "do not contact any server: no keys of issuers, no revocations")
 	cmd.AddCommand(newExplainPolicy(p))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		x := explainer{Program: p, offline: offline}
@@ -129,7 +133,7 @@ func newExplain(p *cli.Program) *cobra.Command {
 func (x *explainer) explain(ctx context.Context, thing string) (explanation, error) {
 	if x.operator != nil {
 		if agents, err := x.operator.Agents(ctx); err == nil {
-			x.agents = agents // only for the commands that mend; without a server they name no URL
+			x.agents = agents // only for the commands that fix; without a server they name no URL
 		}
 	}
 	if thing == "last" {
@@ -151,7 +155,7 @@ func (x *explainer) explain(ctx context.Context, thing string) (explanation, err
 	return x.tokens(ctx, data)
 }
 
-// readThing returns what is in a file, or thing itself where it is a token.
+// readThing returns the content of a file, or thing if it is a token.
 func (x *explainer) readThing(thing string) ([]byte, error) {
 	data, err := x.ReadFile(thing)
 	switch {

@@ -22,17 +22,19 @@ type policyQuestion struct {
 func newExplainPolicy(p *cli.Program) *cobra.Command {
 	var q policyQuestion
 	cmd := &cobra.Command{
-		Use:   "policy --principal USER --operation AGENT/GRANT/OPERATION [--resource ID]",
-		Short: "Say what the policies of the configuration answer, and why: exit 0 allowed, 3 denied",
+		Use:     "policy --principal USER --operation AGENT/GRANT/OPERATION [--resource ID]",
+		Short:   "Explain the answer of the configured policies",
+		Long:    "Policy prints the answer of the configured policies and the reasons for it. It exits with 0 for allowed and 3 for denied.",
+		Example: "  powerbox explain policy --principal user:alice --operation documents/documents:read/search --resource /vault/q1.pdf",
 	}
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&q.file, "config", "c", cli.DefaultConfig, "configuration `file`")
-	f.StringVar(&q.principal, "principal", "", "the user, such as user:alice (required)")
+	f.StringVar(&q.principal, "principal", "", "user, such as user:alice (required)")
 	f.StringVar(&q.operation, "operation", "", "agent/grant/operation (required)")
-	f.StringVar(&q.resource, "resource", "", "id of a resource in the catalogue; the agent itself where absent")
+	f.StringVar(&q.resource, "resource", "", "id of a resource in the catalogue; default: the agent itself")
 	f.StringSliceVar(&q.groups, "group", nil, "group of the user; a built-in user has those of the configuration")
-	f.StringSliceVar(&q.roles, "role", nil, "role of the user; likewise")
+	f.StringSliceVar(&q.roles, "role", nil, "role of the user; a built-in user has those of the configuration")
 	cli.Required(cmd, "principal", "operation")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		c, err := p.LoadConfig(q.file)

@@ -79,7 +79,7 @@ func (x *explainer) capability(ctx context.Context, id string) (explanation, err
 	return e, nil
 }
 
-// thawFix mends what is frozen.
+// thawFix is the command that ends a freeze.
 const thawFix = "see who stopped it and why with powerbox freeze; powerbox thaw TARGET --reason '...' lets it go on"
 
 // hopOf says what a capability has less than its parent.
@@ -242,7 +242,7 @@ func (e *explanation) describe(x *explainer, r evidence.Record) {
 	e.fact("policies", "%s", d.PolicyDigest)
 }
 
-// decisionFix is what would mend the first thing that failed.
+// decisionFix is the fix for the first check that failed.
 func (x *explainer) decisionFix(r evidence.Record) string {
 	first := r.Details.Reasons[0]
 	agent, operation := r.AgentID, first.Operation

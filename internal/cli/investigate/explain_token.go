@@ -59,7 +59,7 @@ func (x *explainer) file(ctx context.Context, data []byte) (explanation, error) 
 	return first, nil
 }
 
-// chain explains a chain: every prefix is verified by itself, so that the
+// chain explains a chain: every prefix is verified separately, so that the
 // first link that fails is known.
 func (x *explainer) chain(ctx context.Context, chain []string) (explanation, error) {
 	u, err := token.ParseChain(chain)
@@ -218,10 +218,10 @@ func (e *explanation) dead(from int, problem string) {
 	e.Hops[from].Problem = problem
 }
 
-// consentFix is what lets go on what stopped with a card.
+// consentFix is the command that resumes grants that a wider card stopped.
 const consentFix = "see in what the card is wider, and consent: powerbox grant consent AGENT; or ask again"
 
-// tokenFix is the command that would mend a token.
+// tokenFix is the command that fixes a token.
 func (x *explainer) tokenFix(code string, links []token.Link) string {
 	root := links[0]
 	grant := "GRANT"

@@ -17,12 +17,15 @@ import (
 func newFreeze(p *cli.Program) *cobra.Command {
 	return stopVerb(p, &cobra.Command{
 		Use:   "freeze [TARGET --reason TEXT]",
-		Short: "Stop an agent, a user, a holder or a capability until it is thawed; without TARGET, list what is frozen",
-		Long: "A freeze is the reversible form of revocation. It is in force at once and in every mode, observe too: calls\n" +
-			"are denied with code frozen, streams are cut, nothing new is issued. It stays over restarts.\n\n" +
-			"TARGET is agent:NAME (nothing goes on at it, and it can do nothing elsewhere), a principal such as\n" +
-			"user:alice or its pseudonym pw_..., a holder such as key:THUMBPRINT, or a capability cap_... with all that\n" +
-			"descends from it.",
+		Short: "Freeze an agent, user, holder or capability, or list freezes",
+		Long: "A freeze is a reversible revocation. It takes effect at once and in every mode, including observe. Calls are denied with\n" +
+			"code frozen, streams end, and nothing new is issued. It survives restarts. Without TARGET freeze lists all freezes.\n" +
+			"\n" +
+			"TARGET is one of:\n" +
+			"  agent:NAME                   the agent receives no calls and can make none\n" +
+			"  user:alice or pw_...         a principal or its pseudonym\n" +
+			"  key:THUMBPRINT               a holder\n" +
+			"  cap_...                      a capability and everything derived from it",
 		Example: "  powerbox freeze agent:documents --reason 'it answers with other users data'\n" +
 			"  powerbox freeze user:alice --reason 'laptop stolen'\n" +
 			"  powerbox freeze",
@@ -33,8 +36,8 @@ func newFreeze(p *cli.Program) *cobra.Command {
 func newThaw(p *cli.Program) *cobra.Command {
 	return stopVerb(p, &cobra.Command{
 		Use:     "thaw TARGET --reason TEXT",
-		Short:   "Let go on what was frozen",
-		Long:    "TARGET is named as powerbox freeze lists it. What was revoked or has expired meanwhile stays so.",
+		Short:   "End a freeze",
+		Long:    "Name TARGET as powerbox freeze lists it. Capabilities that were revoked or have expired do not return.",
 		Example: "  powerbox thaw agent:documents --reason 'fixed in 1.4.2'",
 		Args:    cobra.ExactArgs(1),
 	}, "thaws", "thawed")
@@ -45,7 +48,7 @@ func stopVerb(p *cli.Program, cmd *cobra.Command, path, done string) *cobra.Comm
 	var reason string
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the record; required with TARGET")
+	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record; required with TARGET")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && reason == "" {
 			return cli.Usage(errors.New("--reason is missing; want why it is done, for the record"))

@@ -21,16 +21,19 @@ func newReport(p *cli.Program) *cobra.Command {
 	var since string
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Say who called what, and what would be denied at which level",
-		Long: "Report reads the records of calls. scoped says how many calls a caller's scope would not have allowed; it\n" +
-			"becomes less with the scopes that --grants prints. require says how many need a capability that nobody\n" +
-			"presented, and how many could not have had one. --grants prints the scopes that cover what was observed, as\n" +
-			"a file for the include of powerbox.yaml: read it before you use it, since whatever was called is in it.",
+		Short: "Report calls, and what each mode would deny",
+		Example: "  powerbox report\n" +
+			"  powerbox report --since 168h --agent documents\n" +
+			"  powerbox report --grants > powerbox.d/scopes.yaml",
+		Long: "Report reads the records of calls. The column scoped counts the calls that no scope of the caller allows. The column\n" +
+			"require counts the calls without a capability, and the calls that could not have one. --grants prints a file of scopes\n" +
+			"that cover the observed calls, for the include of powerbox.yaml. Review it first: it allows every observed call.",
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().StringVar(&q.Agent, "agent", "", "calls of this agent alone")
-	cmd.Flags().StringVar(&since, "since", "24h", "from when on: how long ago, such as 24h, or a time in RFC 3339")
+	cmd.Flags().StringVar(&q.Agent, "agent", "", "only calls of this agent")
+	cli.AgentFlag(cmd, "agent")
+	cmd.Flags().StringVar(&since, "since", "24h", "start: how long ago, such as 24h, or a time in RFC 3339")
 	cmd.Flags().BoolVar(&grants, "grants", false, "print a file of scopes that cover what was observed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
@@ -100,7 +103,7 @@ func printOthers(p *cli.Program, before string, o audit.Others) {
 }
 
 // printGrants prints a file for include: the scopes, in words. What cannot be in it is said in
-// comments, so that nobody takes it for complete.
+// comments, so that readers see that it is incomplete.
 func printGrants(p *cli.Program, r audit.Report, which string) error {
 	g := r.Grants()
 	since := "the beginning"

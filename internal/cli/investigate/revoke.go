@@ -15,7 +15,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
-// revokeFlags say what is revoked, and how.
+// revokeFlags select the revoked capabilities and the way to revoke.
 type revokeFlags struct {
 	capability                      string // file
 	issuer, holder, delegator, user string
@@ -27,15 +27,17 @@ func newRevoke(p *cli.Program) *cobra.Command {
 	var f revokeFlags
 	cmd := &cobra.Command{
 		Use:   "revoke TARGET | --issued-by AGENT | --held-by HOLDER | --delegated-by HOLDER | --for USER | --capability FILE",
-		Short: "End a capability, or everything of somebody, and all that descends from it",
-		Long: "An operator names a capability id, a revocation id, the id of a token or the hash of a derived link; or a file with\n" +
-			"a capability whose last link was derived offline. In bulk, everything goes that was issued up to now, in one event,\n" +
-			"whatever its number: what an agent has issued, what a holder holds, what it has handed on to others (what it holds\n" +
-			"itself stays), what was issued for a user. HOLDER is key:THUMBPRINT, another holder's id, or agent:NAME.\n" +
-			"Times count in whole seconds: what is issued later in the same second goes, too.\n\n" +
-			"A holder gives back what it has, or ends a link that it handed on, with its key.\n\n" +
-			"--dry-run lists what on record would die. --wait returns when every gateway apart from the server has the\n" +
-			"revocation, with 0; or when the lease of those that lag is over, so that they deny, with 5 and their names.",
+		Short: "Revoke capabilities and everything derived from them",
+		Long: "An operator names a capability id, a revocation id, the id of a token or the hash of a derived link. A file with a\n" +
+			"capability also works, if its last link was derived offline. One bulk revocation ends everything that was issued until now:\n" +
+			"by an agent, to a holder, by delegation from a holder (which keeps its own capabilities), or for a user. HOLDER is\n" +
+			"key:THUMBPRINT, the id of another holder, or agent:NAME.\n" +
+			"Times are whole seconds: capabilities that are issued later in the same second end too.\n" +
+			"\n" +
+			"A holder uses its key to return a capability, or to end a link that it delegated.\n" +
+			"\n" +
+			"--dry-run lists the recorded capabilities that would end. --wait exits with 0 when every sidecar gateway has the\n" +
+			"revocation. It exits with 5 and names the late gateways when their leases end, because they then deny.",
 		Example: "  powerbox revoke cap_01j8 --dry-run\n  powerbox revoke --delegated-by agent:planner --wait\n  powerbox revoke --issued-by documents",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -43,11 +45,11 @@ func newRevoke(p *cli.Program) *cobra.Command {
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&f.capability, "capability", "", "capability `file`; with --key as a holder of it, otherwise as an operator")
 	cmd.Flags().StringVar(&f.issuer, "issued-by", "", "everything that the protected `agent` has issued until now")
-	cmd.Flags().StringVar(&f.holder, "held-by", "", "everything that the `holder` holds, or that came through it")
-	cmd.Flags().StringVar(&f.delegator, "delegated-by", "", "everything that the `holder` has handed on")
+	cmd.Flags().StringVar(&f.holder, "held-by", "", "everything that the `holder` holds or has delegated")
+	cmd.Flags().StringVar(&f.delegator, "delegated-by", "", "everything that the `holder` has delegated")
 	cmd.Flags().StringVar(&f.user, "for", "", "everything that was issued for the `user`, such as user:alice")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "list what would die, and revoke nothing")
-	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until every gateway has it, or denies")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "list what would be revoked, and revoke nothing")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until every gateway has the revocation, or denies")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	h.Add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

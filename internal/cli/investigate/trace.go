@@ -17,13 +17,14 @@ func newTrace(p *cli.Program) *cobra.Command {
 	var since, incident, bundle, tenant string
 	cmd := &cobra.Command{
 		Use:   "trace TASK | TRACE_ID | RECORD | --incident AGENT",
-		Short: "Show every hop of a task: who asked whom for what, under what, what narrowed it, what was refused, what became of it",
-		Long: "TASK is the id of a task or context, TRACE_ID that of a trace (32 hex characters, W3C Trace Context), RECORD\n" +
-			"that of a decision (rec_...). The calls of a task are its own records and those of the same trace; a call\n" +
-			"stands under the one at the agent that made it. An agent may number its tasks in each of its tenants: those\n" +
-			"of TASK are of all of them, or of the one that --tenant names.\n\n" +
-			"--incident AGENT shows what an agent, or a holder such as key:THUMBPRINT, has done since then: what it\n" +
-			"touched, whom it passed authority on to, what it can still use, and the commands that stop it.",
+		Short: "Show every recorded call of a task",
+		Long: "Trace shows for each call the caller, the agent, the authority, its restrictions, the decision and the outcome. TASK is\n" +
+			"the id of a task or context. TRACE_ID is a W3C Trace Context id (32 hex characters), RECORD a decision (rec_...). A task\n" +
+			"covers its own records and the records of the same trace. A call appears below the call that caused it. An agent may use\n" +
+			"the same task ids in several tenants: trace shows all of them, or the tenant of --tenant.\n" +
+			"\n" +
+			"--incident AGENT shows the actions of an agent or holder (for example key:THUMBPRINT) since --since: the resources,\n" +
+			"the delegations, the authority that remains, and the commands that stop it.",
 		Example: "  powerbox trace rec_01m81030k8rktbf8fcyfezvy0d\n" +
 			"  powerbox trace task-1 --from bundle.jsonl --output json\n" +
 			"  powerbox trace --incident summariser --since 2h --bundle incident.jsonl",
@@ -31,7 +32,7 @@ func newTrace(p *cli.Program) *cobra.Command {
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddSourceFlags(cmd)
-	cmd.Flags().StringVar(&since, "since", audit.TraceSpan, "from when on: how long ago, such as 24h, or a time in RFC 3339; with --from all, if it is not set")
+	cmd.Flags().StringVar(&since, "since", audit.TraceSpan, "start: how long ago, such as 24h, or a time in RFC 3339; default with --from: all")
 	cmd.Flags().StringVar(&tenant, "tenant", "", "`tenant` of the agent, in which TASK is; \"\" for none")
 	cmd.Flags().StringVar(&incident, "incident", "", "the `agent`, or holder, to look into")
 	cmd.Flags().StringVar(&bundle, "bundle", "", "with --incident, export all evidence as it is now to this `file`")

@@ -16,21 +16,24 @@ func newUsage(p *cli.Program) *cobra.Command {
 	var narrow bool
 	cmd := &cobra.Command{
 		Use:   "usage AGENT",
-		Short: "Say what was granted, what of it was used and what was not, for each holder and operation",
-		Long: "Usage reads what records say was possessed and what was exercised (EXT-32): of AGENT as a holder of authority\n" +
-			"at other agents, and of those who hold authority at AGENT. A holder without a configured name is named as\n" +
-			"records do, such as key:THUMBPRINT.\n\n" +
-			"--narrow prints the smallest scopes that would have allowed everything that was used, as a file for the\n" +
-			"include of powerbox.yaml, in the form of powerbox report --grants.\n\n" +
-			"What is not used is a signal for policy: that less could be granted. It is no fault of the holder's, and no\n" +
-			"decision and no trust score knows of it.",
+		Short: "Compare granted authority with the authority that was used",
+		Example: "  powerbox usage documents --since 720h\n" +
+			"  powerbox usage documents --narrow",
+		Long: "Usage compares granted and used authority in the records (EXT-32). It covers the authority of AGENT at other agents, and\n" +
+			"the authority of others at AGENT. A holder without a configured name appears as in the records, for example key:THUMBPRINT.\n" +
+			"\n" +
+			"--narrow prints the smallest scopes that allow everything that was used. The file has the form of powerbox report\n" +
+			"--grants, for the include of powerbox.yaml.\n" +
+			"\n" +
+			"Unused authority shows that you could grant less. It does not change decisions or trust scores.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddSourceFlags(cmd)
-	cmd.Flags().StringVar(&since, "since", "720h", "from when on: how long ago, such as 24h, or a time in RFC 3339; with --from all, if it is not set")
-	cmd.Flags().StringVar(&until, "until", "", "until when, as --since")
+	cmd.Flags().StringVar(&since, "since", "720h", "start: how long ago, such as 24h, or a time in RFC 3339; default with --from: all")
+	cmd.Flags().StringVar(&until, "until", "", "end, in the form of --since")
 	cmd.Flags().BoolVar(&narrow, "narrow", false, "print the smallest scopes that would have allowed what was used")
+	cli.AgentArgument(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if o.From != "" && !cmd.Flags().Changed("since") {
 			since = ""

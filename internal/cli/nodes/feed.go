@@ -15,10 +15,11 @@ import (
 
 func newFeed(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "feed",
-		Short: "The signed feed of revocations: its key, and going on without it for a planned outage",
-		Long: "Gateways apart from the server follow the feed of revocations and freezes. Without news for 30 seconds they\n" +
-			"deny everything that they enforce (code revocations_stale).",
+		Use:     "feed",
+		Short:   "Show the key of the revocation feed, and plan an outage",
+		Example: "  powerbox feed key",
+		Long: "Sidecar gateways follow the feed of revocations and freezes. Without news for 30 seconds they deny everything that they\n" +
+			"enforce (code revocations_stale).",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newFeedExtend(p), newFeedKey(p), newFeedStatus(p))
@@ -29,15 +30,15 @@ func newFeedExtend(p *cli.Program) *cobra.Command {
 	var until, reason string
 	cmd := &cobra.Command{
 		Use:   "extend --until TIME --reason TEXT",
-		Short: "Let gateways go on reading without news, for a planned outage of the server",
-		Long: "For an hour at the most; what changes something is denied all the same. Every gateway that follows the feed\n" +
-			"has it within a moment; do it before the outage. A time that has passed ends it.",
+		Short: "Let gateways serve reads during a planned server outage",
+		Long: "An extension lasts at most one hour. Gateways still deny calls that change something. Run the command before the outage,\n" +
+			"so that every gateway receives it. A time in the past ends the extension.",
 		Example: "  powerbox feed extend --until 20m --reason 'new disk'\n  powerbox feed extend --until 2027-01-15T08:30:00Z --reason 'new disk'",
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&until, "until", "", "`time`, such as 2027-01-15T08:30:00Z, or how long from now, such as 20m")
-	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the record; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record; required")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		end, err := untilTime(p, until)
 		if err == nil && reason == "" {
@@ -82,7 +83,11 @@ func untilTime(p *cli.Program, s string) (time.Time, error) {
 }
 
 func newFeedKey(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Print the public key of the feed, which its followers pin"}
+	cmd := &cobra.Command{
+		Use:     "key",
+		Short:   "Print the public key that followers of the feed pin",
+		Example: "  powerbox feed key",
+	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -109,11 +114,13 @@ func newFeedKey(p *cli.Program) *cobra.Command {
 
 func newFeedStatus(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "status CAPABILITY",
-		Short: "Print where verifiers that are not ours find the status of a capability",
-		Long: "It is a place in the Token Status List of the agent (draft-ietf-oauth-status-list), signed under the agent's issuing\n" +
-			"key and good for 30 seconds: 0 valid, 1 revoked, 2 frozen. A capability has no place before this is asked.\n" +
-			"Gateways do not read it: they follow the feed. Links that holders derive offline are not in it.",
+		Use:     "status CAPABILITY",
+		Short:   "Print the status list entry of a capability",
+		Example: "  powerbox feed status cap_...",
+		Long: "Status is for verifiers outside Powerbox. The entry is in the Token Status List of the agent\n" +
+			"(draft-ietf-oauth-status-list), signed with the agent's issuing key and valid for 30 seconds: 0 valid, 1 revoked,\n" +
+			"2 frozen. The first call assigns the entry. Gateways follow the feed instead. The list has no links that\n" +
+			"holders derive offline.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)

@@ -30,14 +30,16 @@ import (
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
+const gatewayLong = "The gateway decides without asking the server and keeps records on its own disk until the server has them. It follows the\n" +
+	"revocation feed: without news for the time of the lease, it denies everything that it enforces. Enroll it first. The\n" +
+	"agent's gateway_url in the server's configuration is its public address."
+
 func newGateway(p *cli.Program) *cobra.Command {
 	var o remote.Options
 	cmd := &cobra.Command{
 		Use:   "gateway",
-		Short: "Run a gateway apart from the server, in front of one agent",
-		Long: "The gateway decides by itself, keeps its records on its own disk until the server has them, and follows the\n" +
-			"feed of revocations: without news for the time of the lease it denies everything that it enforces. Enrol it\n" +
-			"first. The agent's gateway_url in the server's configuration says where it is reached.",
+		Short: "Run a sidecar gateway in front of one agent",
+		Long:  gatewayLong,
 		Example: "  powerbox gateway token --agent documents > token          # an operator, at the server\n" +
 			"  powerbox gateway enroll --server https://powerbox.example.org --token-file token\n" +
 			"  powerbox gateway --listen 0.0.0.0:8701 --upstream http://127.0.0.1:9001\n" +
@@ -71,26 +73,26 @@ func newGateway(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&o.State, "state", remote.DefaultState, "`directory` of the gateway's keys and records")
 	cmd.Flags().StringVar(&o.Passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys are encrypted")
 	cmd.Flags().StringVar(&o.Listen, "listen", app.GatewayListen, "`address` to listen on, host:port")
-	cmd.Flags().StringVar(&o.Upstream, "upstream", "", "`URL` of the agent behind, where it is another than in the server's configuration")
-	cmd.Flags().StringVar(&o.GRPC, "grpc-listen", "", "`address` to take gRPC on, host:port; without it gRPC is not taken")
+	cmd.Flags().StringVar(&o.Upstream, "upstream", "", "`URL` of the agent, if it differs from the server's configuration")
+	cmd.Flags().StringVar(&o.GRPC, "grpc-listen", "", "`address` for gRPC, host:port; default: no gRPC")
 	cmd.Flags().StringVar(&o.Address, "grpc-address", "", "`address` that clients use for gRPC; default that of --grpc-listen")
-	cmd.Flags().DurationVar(&o.Lazy, "lazy", 0, "learn of revocations by asking so often, at most half of the lease, and hold no stream open; 0 for at once")
-	cmd.Flags().DurationVar(&o.Lease, "lease", feed.MaxLease, "how long to go on without news of revocations; at most 30s")
-	cmd.Flags().StringArrayVar(&o.Feeds, "feed", nil, "`URL` of a relay of the feed (powerbox relay) to follow rather than the server, which is asked where no relay can be followed; repeat it for several, the first is preferred")
+	cmd.Flags().DurationVar(&o.Lazy, "lazy", 0, "poll for revocations at this interval, at most half of the lease, instead of an open stream; 0 for a stream")
+	cmd.Flags().DurationVar(&o.Lease, "lease", feed.MaxLease, "how long to serve without news of revocations; at most 30s")
+	cmd.Flags().StringArrayVar(&o.Feeds, "feed", nil, "`URL` of a relay of the feed (powerbox relay) to follow rather than the server, the server is the fallback; repeat it for several, the first is preferred")
 	cmd.Flags().StringVar(&o.FeedToken, "feed-token-file", "", "`file` with the bearer token that is shown to the relays")
 	cmd.Flags().BoolVar(&o.Dev, "dev", false, "admit the built-in users of a server that runs with --dev; NOT SAFE outside experiments")
 	cmd.Flags().StringVar(&o.Metrics, "telemetry", "", "`address` of the metrics for Prometheus, host:port, as telemetry.listen of a server")
-	cmd.Flags().StringVar((*string)(&o.TLS.Certificate), "tls-certificate", "", "PEM `file` with the gateway's certificate chain; without it TLS is not spoken. Read again when it changes")
+	cmd.Flags().StringVar((*string)(&o.TLS.Certificate), "tls-certificate", "", "PEM `file` with the gateway's certificate chain; default: no TLS. The file is read again when it changes")
 	cmd.Flags().StringVar((*string)(&o.TLS.Key), "tls-key", "", "PEM `file` with its private key")
 	cmd.Flags().StringVar((*string)(&o.TLS.ClientCA), "client-ca", "", "PEM `file` with the authorities for client certificates")
-	cmd.Flags().StringSliceVar(&o.Proxies.Trusted, "trusted-proxy", nil, "`networks` of proxies in front of the gateway that are believed about the addresses of their clients, as proxies.trusted of a server")
-	cmd.Flags().StringVar(&o.Proxies.Address, "proxy-address", peer.ForwardedFor, "how they tell an address: x-forwarded-for, forwarded or proxy-protocol")
-	cmd.Flags().BoolVar(&o.Traces, "traces", false, "make a span of every call and send it to where OTEL_* says")
-	cmd.Flags().BoolVar(&o.MCP.Exec, "mcp-exec", false, "run the command behind -- for every session, an MCP server that speaks by its standard input and output")
+	cmd.Flags().StringSliceVar(&o.Proxies.Trusted, "trusted-proxy", nil, "`networks` of proxies in front of the gateway that are trusted to name the addresses of their clients, as proxies.trusted of a server")
+	cmd.Flags().StringVar(&o.Proxies.Address, "proxy-address", peer.ForwardedFor, "header or protocol that names the address: x-forwarded-for, forwarded or proxy-protocol")
+	cmd.Flags().BoolVar(&o.Traces, "traces", false, "send a span of every call to the address in OTEL_*")
+	cmd.Flags().BoolVar(&o.MCP.Exec, "mcp-exec", false, "run the command after -- for every session: an MCP server on standard input and output")
 	cmd.Flags().StringSliceVar(&o.MCP.Env, "mcp-env", nil, "`names` of variables of the environment that the command gets beside "+strings.Join(remote.Given, ", "))
-	cmd.Flags().IntVar(&o.MCP.Sessions, "mcp-sessions", 32, "how many sessions, and so processes, may be open at once")
-	cmd.Flags().IntVar(&o.MCP.Share, "mcp-client-sessions", 0, "how many of them one client may have, also under several capabilities; 0 for a quarter")
-	cmd.Flags().BoolVar(&o.MCP.Stdio, "stdio", false, "take one client by our own standard input and output, for hosts that start their servers as commands")
+	cmd.Flags().IntVar(&o.MCP.Sessions, "mcp-sessions", 32, "maximum number of open sessions, each with its own process")
+	cmd.Flags().IntVar(&o.MCP.Share, "mcp-client-sessions", 0, "how many of these sessions one client may have, under all its capabilities; 0 for a quarter")
+	cmd.Flags().BoolVar(&o.MCP.Stdio, "stdio", false, "serve one client on standard input and output, for hosts that start their servers as commands")
 	cmd.Flags().StringVar(&o.MCP.Capability, "capability", "", "with --stdio, capability `file` that the host's calls are made under; read again for every message")
 	cmd.Flags().StringVar(&o.MCP.Key, "key", "", "with --stdio, `file` with the holder's key")
 	cmd.AddCommand(newGatewayToken(p), newGatewayEnroll(p), newGatewayList(p), newGatewayClose(p), newGatewaySpool(p), newGatewayAcceptOlder(p))
@@ -102,12 +104,13 @@ func newGatewayToken(p *cli.Program) *cobra.Command {
 	var ttl time.Duration
 	cmd := &cobra.Command{
 		Use:     "token --agent ID",
-		Short:   "Make a token that enrols one gateway of an agent, once",
+		Short:   "Create a token that enrolls one gateway",
 		Example: "  powerbox gateway token --agent documents --ttl 15m > token",
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&agent, "agent", "", "`id` of the agent that the gateway is in front of; required")
+	cli.AgentFlag(cmd, "agent")
 	cmd.Flags().DurationVar(&ttl, "ttl", 15*time.Minute, "how long the token can be used")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if agent == "" {
@@ -139,17 +142,20 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 	var server, file, state, algorithm, passphrase string
 	var unless bool
 	cmd := &cobra.Command{
-		Use:   "enroll --server URL --token-file FILE",
-		Short: "Make this gateway known to its server, with keys that are made here",
-		Long:  "The token holds the fingerprint of the server's key, which is pinned. To rotate the keys enrol a new state\nand close the old gateway.",
+		Use:     "enroll --server URL --token-file FILE",
+		Short:   "Enroll this gateway at its server",
+		Example: "  powerbox gateway enroll --server https://powerbox.example.org --token-file token",
+		Long: "The gateway creates its keys on this machine. The token contains the fingerprint of the server's key, which the gateway\n" +
+			"pins. To rotate the keys, enroll with a new state directory and close the old gateway.",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&server, "server", "", "`URL` of the server, its issuer.url; required")
 	cmd.Flags().StringVar(&file, "token-file", "", "`file` with the token, - for standard input; required")
-	cmd.Flags().StringVar(&state, "state", remote.DefaultState, "`directory` that the gateway's keys and records will be in")
+	cmd.Flags().StringVar(&state, "state", remote.DefaultState, "`directory` for the gateway's keys and records")
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys will be encrypted")
-	cmd.Flags().BoolVar(&unless, "unless-enrolled", false, "do nothing where the state is enrolled already, for whoever runs it before every start")
-	cmd.Flags().StringVar(&algorithm, "algorithm", evidence.Ed25519, "`algorithm` that signs records: Ed25519, ES256 or ML-DSA-87, which a server with long retention wants")
+	cmd.Flags().BoolVar(&unless, "unless-enrolled", false, "do nothing if the state is already enrolled, for scripts that run before every start")
+	cmd.Flags().StringVar(&algorithm, "algorithm", evidence.Ed25519, "`algorithm` that signs records: Ed25519, ES256 or ML-DSA-87 (for long retention)")
+	cli.Values(cmd, "algorithm", "Ed25519", "ES256", "ML-DSA-87")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if server == "" || file == "" {
 			return cli.Usage(errors.New("want --server URL and --token-file FILE"))
@@ -210,7 +216,11 @@ func enrol(ctx context.Context, k *remote.Keys, server, fingerprint, secret, alg
 }
 
 func newGatewayList(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the gateways that were ever enrolled, and what the open ones last said of themselves"}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List enrolled gateways with their last reported state",
+		Example: "  powerbox gateway list",
+	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -253,7 +263,9 @@ func condition(g cli.GatewayStatus) string {
 
 func newGatewayClose(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "close GATEWAY", Short: "End a gateway: nothing of it is believed from now on", Args: cobra.ExactArgs(1),
+		Use: "close GATEWAY", Short: "Close a gateway, so that the server rejects it",
+		Example: "  powerbox gateway close gw_...",
+		Args:    cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)

@@ -21,14 +21,15 @@ func newGatewayAcceptOlder(p *cli.Program) *cobra.Command {
 	var state, passphrase, reason string
 	cmd := &cobra.Command{
 		Use: "accept-older --reason TEXT", Args: cobra.NoArgs,
-		Short: "Accept that the server was restored from an older copy, and put that on record; the gateway must be stopped",
-		Long: "A gateway refuses a server that lacks records or revocations which it had. Accept-older has the gateway follow the server as it is now.\n" +
-			"The gateway sends again the records that it still has. The record evidence.salvage says with the reason which are lost. What was\n" +
-			"revoked since the copy is good again at the server: revoke it again first.",
+		Short:   "Accept a server that was restored from an older copy",
+		Example: "  powerbox gateway accept-older --reason 'restored from the backup of Monday'",
+		Long: "A gateway rejects a server that lacks records or revocations which the gateway has. After accept-older it follows the server\n" +
+			"in its present state. Stop the gateway first. It sends again the records that it still has. The record evidence.salvage lists\n" +
+			"the lost ones with the reason. Revocations since the copy are lost: revoke again first.",
 	}
 	cmd.Flags().StringVar(&state, "state", remote.DefaultState, "`directory` of the gateway's keys and records")
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason for the record; required")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if strings.TrimSpace(reason) == "" {
 			return cli.Usage(errors.New("--reason is missing: the record says why an older state is accepted"))

@@ -24,9 +24,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
 
-const relayLong = `Relay passes the signed feed of revocations and freezes on to gateways, as it is. It has no key: it can leave out, hold back and
-repeat, and nothing else, and followers notice that and go on with another relay or the server. What does not hold under the
-server's key is not passed on. Gateways follow it with powerbox gateway --feed URL; relays can follow relays.`
+const relayLong = `Relay passes the signed feed of revocations and freezes to gateways, unchanged. It has no signing key: it can only
+omit, delay or repeat entries. Followers notice this, and change to another relay or to the server. A relay drops entries
+that the server's key does not verify. Gateways follow it with powerbox gateway --feed URL. Relays can follow relays.`
 
 // relayOptions are the flags of a relay.
 type relayOptions struct {
@@ -46,7 +46,7 @@ type relayOptions struct {
 func newRelay(p *cli.Program) *cobra.Command {
 	var o relayOptions
 	cmd := &cobra.Command{
-		Use: "relay --server URL --key KEY", Short: "Pass the signed feed of revocations on to many gateways", Long: relayLong, Args: cobra.NoArgs,
+		Use: "relay --server URL --key KEY", Short: "Relay the signed revocation feed to many gateways", Long: relayLong, Args: cobra.NoArgs,
 		Example: "  powerbox feed key                                # an operator, at the server: what --key wants\n" +
 			"  powerbox relay --server https://powerbox.example.org --key KEY --token-file relay.token \\\n" +
 			"    --admit-file gateways.tokens --listen 0.0.0.0:8702 --tls-certificate relay.pem --tls-key relay.key",
@@ -58,22 +58,22 @@ func newRelay(p *cli.Program) *cobra.Command {
 			return runRelay(cmd.Context(), p, o)
 		},
 	}
-	cmd.Flags().StringArrayVar(&o.servers, "server", nil, "`URL` that is followed, of the server or of a relay; repeat it for several, the first is preferred; required")
+	cmd.Flags().StringArrayVar(&o.servers, "server", nil, "`URL` of the server or relay to follow; repeat it for several, the first is preferred; required")
 	cmd.Flags().StringVar(&o.issuer, "issuer", "", "public `URL` of the server, as it signs; default the last --server")
 	cmd.Flags().StringArrayVar(&o.keys, "key", nil, "public `key` of the feed, as powerbox feed key prints it; repeat it while it changes; required")
-	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "`file` with the bearer token by which it follows (issuer.feed.relays of the server)")
-	cmd.Flags().StringVar(&o.admitFile, "admit-file", "", "`file` with the bearer tokens of who may follow this relay, one on a line, at least 32 bytes each")
-	cmd.Flags().BoolVar(&o.anyone, "admit-anyone", false, "let whoever reaches the address follow: ids of capabilities and pseudonyms are then for everybody there")
+	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "`file` with the bearer token for the server or relay it follows (issuer.feed.relays of the server)")
+	cmd.Flags().StringVar(&o.admitFile, "admit-file", "", "`file` with the bearer tokens of the followers, one per line, at least 32 bytes each")
+	cmd.Flags().BoolVar(&o.anyone, "admit-anyone", false, "admit every client that reaches the address: it sees ids of capabilities and pseudonyms")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8702", "`address` to listen on, host:port")
-	cmd.Flags().IntVar(&o.streams, "streams", 1024, "how many followers are served at once")
-	cmd.Flags().StringVar(&o.state, "state", "", "`file` in which it keeps how far the feed came, so that an older state of the server is refused after a restart, too")
-	cmd.Flags().BoolVar(&o.older, "accept-older", false, "accept a server that was restored from an older copy, once: what --state holds is forgotten")
-	cmd.Flags().StringVar((*string)(&o.tls.Certificate), "tls-certificate", "", "PEM `file` with the certificate chain; without it TLS is not spoken. Read again when it changes")
+	cmd.Flags().IntVar(&o.streams, "streams", 1024, "maximum number of followers at once")
+	cmd.Flags().StringVar(&o.state, "state", "", "`file` with the position in the feed, so that an older state of the server is rejected after a restart too")
+	cmd.Flags().BoolVar(&o.older, "accept-older", false, "accept a server that was restored from an older copy, once: the state in --state is deleted")
+	cmd.Flags().StringVar((*string)(&o.tls.Certificate), "tls-certificate", "", "PEM `file` with the certificate chain; default: no TLS. The file is read again when it changes")
 	cmd.Flags().StringVar((*string)(&o.tls.Key), "tls-key", "", "PEM `file` with its private key")
 	return cmd
 }
 
-// check says what is missing.
+// check reports missing flags.
 func (o relayOptions) check() error {
 	switch {
 	case len(o.servers) == 0:
@@ -81,7 +81,7 @@ func (o relayOptions) check() error {
 	case len(o.keys) == 0:
 		return errors.New("--key is missing; want what powerbox feed key prints at the server")
 	case o.streams < 1:
-		return errors.New("--streams is below 1; want how many followers are served at once")
+		return errors.New("--streams is below 1; want maximum number of followers at once")
 	case o.older && o.state == "":
 		return errors.New("--accept-older wants --state, the file that is to be forgotten")
 	case (o.admitFile == "") == !o.anyone:
@@ -120,7 +120,7 @@ func runRelay(ctx context.Context, p *cli.Program, o relayOptions) error {
 		})
 	}
 	log.InfoContext(ctx, "relaying", slog.String("listen", listener.Addr().String()), slog.Any("servers", o.servers))
-	// One place for each stream, and some for who asks for a snapshot. One address has
+	// One place for each stream, and some for requests for a snapshot. One address has
 	// half of them at most.
 	places := 2*o.streams + 64
 	open := serve.Limited(serve.Shedding(listener, secured != nil, log), nil, config.Limits{Connections: places, PerAddress: places / 2})
@@ -191,7 +191,7 @@ func (o relayOptions) admitted() (app.FollowTokens, error) {
 	return tokens, nil
 }
 
-// relayHandler serves the feed to whoever may follow it, and says how the relay
+// relayHandler serves the feed to admitted followers, and says how the relay
 // does.
 func relayHandler(relay *feed.Relay, admitted app.FollowTokens, anyone bool) http.Handler {
 	mux := http.NewServeMux()

@@ -15,14 +15,17 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/spool"
 )
 
-const spoolLong = `The spool of a sidecar gateway holds the records that its server does not have yet. A damaged spool ends the start of the gateway.
-Check shows what is whole and what is not, and changes nothing. Salvage sends every whole record to the server. It puts on record,
-signed by the gateway, which records are lost. The damaged files are kept beside the spool.`
+const spoolLong = `The spool of a sidecar gateway holds the records that its server does not have yet. A gateway with a damaged spool does not
+start. Check lists the intact and the damaged records, changes nothing, and exits with 4 on damage. Salvage needs the
+gateway to be stopped. It sends every intact record to the server, with a record of the lost ones that the gateway
+signs. The damaged files are kept beside the spool.`
 
 func newGatewaySpool(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "spool", Short: "Check and salvage the records that the server does not have yet", Long: spoolLong,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use: "spool", Short: "Check and salvage records that the server does not have yet",
+		Example: "  powerbox gateway spool check powerbox-gateway",
+		Long:    spoolLong,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSpoolCheck(p), newSpoolSalvage(p))
 	return cmd
@@ -31,8 +34,9 @@ func newGatewaySpool(p *cli.Program) *cobra.Command {
 func newSpoolCheck(p *cli.Program) *cobra.Command {
 	var passphrase string
 	cmd := &cobra.Command{
-		Use: "check DIR", Short: "Say which records in the state directory of a gateway are whole; exit 4 if anything is damaged",
-		Long: spoolLong, Args: cobra.ExactArgs(1),
+		Use: "check DIR", Short: "Check the unsent records of a gateway",
+		Example: "  powerbox gateway spool check powerbox-gateway",
+		Long:    spoolLong, Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
@@ -72,8 +76,9 @@ func printFound(p *cli.Program, f spool.Found) {
 func newSpoolSalvage(p *cli.Program) *cobra.Command {
 	var passphrase string
 	cmd := &cobra.Command{
-		Use: "salvage DIR", Short: "Send every whole record to the server, and put on record which are lost; the gateway must be stopped",
-		Long: spoolLong, Args: cobra.ExactArgs(1),
+		Use: "salvage DIR", Short: "Send intact records to the server, and record the lost ones",
+		Example: "  powerbox gateway spool salvage powerbox-gateway",
+		Long:    spoolLong, Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
@@ -95,7 +100,7 @@ func newSpoolSalvage(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// salvage repairs a spool, and sends what is in it.
+// salvage repairs a spool, and sends its records.
 func salvage(ctx context.Context, p *cli.Program, s *remote.SpoolOf) (spool.Salvaged, error) {
 	client := &link.Client{Server: s.Enrolled.Server, Key: s.Keys.Own, Transport: outbound.New(outbound.Configured()).Transport(), Now: p.Now}
 	head, err := client.ChainEnd(ctx)

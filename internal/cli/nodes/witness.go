@@ -29,14 +29,19 @@ const defaultWitness = "witness.yaml"
 // witnessTime bounds the reading and answering of one request.
 const witnessTime = 10 * time.Second
 
-const witnessLong = `Witness watches the evidence logs of others: it cosigns a checkpoint only when the log goes on from the one that it cosigned
-before, which it keeps on its disk. A log that was rolled back, rewritten or shown differently to different people gets
-no cosignature any more. Run it in other hands than the servers whose logs it watches; three organisations can watch each
-other. It speaks C2SP tlog-witness: docs/how-to/witness.md has its configuration.`
+const witnessLong = `Witness watches the evidence logs of other servers. It keeps the last checkpoint of each log on its disk, and cosigns a new
+one only if the log continues from there. A log that was rolled back, rewritten or shown in two versions gets no more
+cosignatures. Another party than the operator of the server must run it: three organisations can watch each
+other. It speaks C2SP tlog-witness. Its configuration is in docs/how-to/witness.md.`
 
 func newWitness(p *cli.Program) *cobra.Command {
 	var file string
-	cmd := &cobra.Command{Use: "witness", Short: "Watch the evidence logs of others and cosign their checkpoints", Long: witnessLong, Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "witness",
+		Short:   "Run a witness that cosigns the checkpoints of evidence logs",
+		Example: "  powerbox witness -c witness.yaml",
+		Long:    witnessLong, Args: cobra.NoArgs,
+	}
 	cmd.PersistentFlags().StringVarP(&file, "config", "c", defaultWitness, "configuration `file`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := config.LoadWitness(file, os.ReadFile)
@@ -56,7 +61,9 @@ func newWitness(p *cli.Program) *cobra.Command {
 		return errors.Join(serve.Run(cmd.Context(), listener, http.TimeoutHandler(witness.Handler(b, log), witnessTime, "too slow")), b.Close())
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "key", Short: "Print the key that logs and verifiers of cosignatures are told", Args: cobra.NoArgs,
+		Use: "key", Short: "Print the public key of the witness",
+		Example: "  powerbox witness key -c witness.yaml",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.LoadWitness(file, os.ReadFile)
 			if err != nil {

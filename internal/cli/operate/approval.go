@@ -51,16 +51,21 @@ type question struct {
 func newApproval(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approval",
-		Short: "See and answer what agents ask of you",
-		Long: "Approval shows the requests of agents that wait for you, and answers them. What changes something needs a passkey, and is\n" +
-			"approved on the page that the request names; everything can be denied here.",
+		Short: "Show and answer the requests of agents",
+		Long: "Approval lists the requests that wait for you, and answers them. You can deny every request here. A request that changes\n" +
+			"something needs a passkey: approve it on the page that the request names.",
 	}
 	cmd.AddCommand(newApprovalList(p), newApprovalShow(p), newApprovalApprove(p), newApprovalDeny(p), newApprovalRevoke(p), newApprovalWatch(p), newApprovalWebhooks(p))
 	return cmd
 }
 
 func newApprovalList(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the requests that wait for you", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the requests that wait for you",
+		Example: "  powerbox approval list --server https://bank.example --session-file session",
+		Args:    cobra.NoArgs,
+	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		who, err := p.Person(f)
@@ -106,7 +111,12 @@ func listQuestions(p *cli.Program, questions []question) error {
 }
 
 func newApprovalShow(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "show CODE", Short: "Show one request, by its code or id", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "show CODE",
+		Short:   "Show one request, by its code or id",
+		Example: "  powerbox approval show KV7N-9G3G --server https://bank.example --session-file session",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		who, err := p.Person(f)
@@ -169,7 +179,7 @@ func newApprovalApprove(p *cli.Program) *cobra.Command {
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.Flags().StringSliceVar(&left.only, "only", nil, "approve these `capabilities`, or operations, and deny the others")
-	cmd.Flags().StringSliceVar(&left.resources, "resource", nil, "`names` or ids of the resources to leave; all where absent")
+	cmd.Flags().StringSliceVar(&left.resources, "resource", nil, "`names` or ids of the resources to approve; default: all")
 	cmd.Flags().StringVar(&left.until, "until", "", "an earlier end, as a `time` such as 2027-01-02T15:04:05Z")
 	cmd.Flags().StringVar(&narrow, "constraints", "", "narrower constraints by capability, as `JSON`: {\"transfer_money\": {\"amount\": {\"max\": 100}}}")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -200,9 +210,14 @@ func newApprovalApprove(p *cli.Program) *cobra.Command {
 
 func newApprovalDeny(p *cli.Program) *cobra.Command {
 	var reason string
-	cmd := &cobra.Command{Use: "deny CODE", Short: "Deny a request", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:     "deny CODE",
+		Short:   "Deny a request",
+		Example: "  powerbox approval deny KV7N-9G3G --reason 'not this quarter' --server https://bank.example --session-file session",
+		Args:    cobra.ExactArgs(1),
+	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "what the agent is told")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason that the agent receives")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return answerQuestion(cmd.Context(), p, f, args[0], map[string]any{"deny": true, "reason": reason}, *output)
 	}
@@ -249,7 +264,12 @@ func answerQuestion(ctx context.Context, p *cli.Program, f *cli.PersonFlags, cod
 const watchEvery = 2 * time.Second
 
 func newApprovalWatch(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "watch", Short: "Show requests as they come, until interrupted", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "watch",
+		Short:   "Show new requests until interrupted",
+		Example: "  powerbox approval watch --server https://bank.example --session-file session",
+		Args:    cobra.NoArgs,
+	}
 	f := cli.AddPersonFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		who, err := p.Person(f)
@@ -275,7 +295,7 @@ func newApprovalWatch(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// showNew shows what was not seen yet.
+// showNew prints requests that were not printed yet.
 func showNew(p *cli.Program, all open, seen map[string]bool) {
 	for _, q := range all.Approvals {
 		if !seen[q.ID] {

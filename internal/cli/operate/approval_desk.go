@@ -75,7 +75,7 @@ func printableJSON(s string) string {
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(plain.Printable(s))
 }
 
-// asks says in a line what is asked for.
+// asks describes a request in one line.
 func (q deskQuestion) asks() string {
 	var names []string
 	for _, m := range q.Matters {
@@ -106,9 +106,9 @@ func listDesk(p *cli.Program, title string, questions []deskQuestion) error {
 // newApprovalRevoke takes an approval back.
 func newApprovalRevoke(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "revoke ASK", Short: "Take back an approval that you gave, or that was given in your name", Args: cobra.ExactArgs(1),
-		Long: "Revoke ends what was issued for an approval and everything derived from it. What was not issued yet is not issued.\n" +
-			"powerbox approval list names what you approved; grants of Agent Auth are revoked with powerbox grant revoke.",
+		Use: "revoke ASK", Short: "Revoke an approval and everything issued for it", Args: cobra.ExactArgs(1),
+		Long: "Revoke ends everything that was issued for an approval and everything derived from it. Pending grants are not issued.\n" +
+			"powerbox approval list names your approvals. To revoke grants of Agent Auth, use powerbox grant revoke.",
 		Example: "  powerbox approval revoke ask_... --server https://bank.example --session-file session",
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)

@@ -18,15 +18,15 @@ func newApprovalWebhooks(p *cli.Program) *cobra.Command {
 	var again string
 	cmd := &cobra.Command{
 		Use:   "webhooks [--again ID]",
-		Short: "Show what webhooks have not taken, or have a message tried again",
-		Long: "A message to a webhook is tried until it is taken, until the question that it tells of is over, or, where\n" +
-			"nobody has to answer, for a day. What was given up is kept for a week. This is for operators.",
+		Short: "List undelivered webhook messages, or retry one",
+		Long: "The server retries a message until the webhook accepts it or the question is closed. It retries messages without a\n" +
+			"question for a day, and keeps undelivered messages for a week. This command is for operators.",
 		Example: "  powerbox approval webhooks\n  powerbox approval webhooks --again asked_ask_01hx.chat",
 		Args:    cobra.NoArgs,
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().StringVar(&again, "again", "", "`ID` of a message that was given up, which is tried again")
+	cmd.Flags().StringVar(&again, "again", "", "`ID` of an undelivered message to retry")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op, err := p.Operator(o)
 		if err != nil {

@@ -16,13 +16,15 @@ import (
 
 func newConfig(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Check and show the configuration",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "config",
+		Short:   "Check, print and reload the configuration",
+		Example: "  powerbox config check",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConfigCheck(p), newConfigPrint(p), newConfigReload(p), &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of powerbox.yaml",
+		Use:     "schema",
+		Short:   "Print the JSON Schema of powerbox.yaml",
+		Example: "  powerbox config schema > powerbox.schema.json",
 		RunE: func(*cobra.Command, []string) error {
 			_, err := p.Stdout.Write(config.Schema())
 			return err
@@ -35,7 +37,10 @@ func newConfigCheck(p *cli.Program) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Say everything that is wrong with the configuration, its policies and catalogues: exit 4 if anything is",
+		Short: "Check the configuration, its policies and catalogues",
+		Long:  "Check lists every error in the configuration, its policies and its catalogues. It exits with 4 if it finds one.",
+		Example: "  powerbox config check\n" +
+			"  powerbox config check -c powerbox.next.yaml",
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
 	output := cli.OutputFlag(cmd)
@@ -69,11 +74,12 @@ func newConfigCheck(p *cli.Program) *cobra.Command {
 
 func newConfigReload(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "reload",
-		Short: "Have the running server read its configuration again",
-		Long: "The server reads its own file, as it does on SIGHUP: agents with their offers and skills, scopes, plans, policies and\n" +
-			"identity.callers are replaced, all of them or nothing. The difference is printed and put on record. If anything else\n" +
-			"changed, the server names it and changes nothing: that needs a restart. Check the file first: powerbox config check.",
+		Use:     "reload",
+		Short:   "Make the running server read its configuration again",
+		Example: "  powerbox config reload",
+		Long: "The server reads its own file, as it does on SIGHUP. It replaces agents with their offers and skills, scopes, plans,\n" +
+			"policies and identity.callers: all of them or none. The difference is printed and recorded. If another setting changed,\n" +
+			"the server names it and changes nothing: that setting needs a restart. Check the file first: powerbox config check.",
 		Args: cobra.NoArgs,
 	}
 	output := cli.OutputFlag(cmd)
@@ -103,7 +109,7 @@ func newConfigReload(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// wrongConfig makes what is wrong in a configuration invalid; a file that
+// wrongConfig maps problems of a configuration to exit code 4; a file that
 // cannot be read is an error like any other.
 func wrongConfig(err error) error {
 	var problems config.Problems
@@ -133,11 +139,13 @@ func newConfigPrint(p *cli.Program) *cobra.Command {
 	var file string
 	var effective bool
 	cmd := &cobra.Command{
-		Use:   "print --effective",
-		Short: "Print the configuration as it holds: defaults and environment in, secrets masked",
+		Use:     "print --effective",
+		Short:   "Print the effective configuration, with secrets masked",
+		Long:    "Print shows the configuration with its defaults and with the values from environment variables. Secrets are masked.",
+		Example: "  powerbox config print --effective",
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
-	cmd.Flags().BoolVar(&effective, "effective", false, "print what holds (required: the file itself is yours to read)")
+	cmd.Flags().BoolVar(&effective, "effective", false, "print the effective configuration (required)")
 	cli.Required(cmd, "effective")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		c, err := p.LoadConfig(file)

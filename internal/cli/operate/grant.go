@@ -13,10 +13,13 @@ import (
 
 func newGrant(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "grant", Short: "See, give and take back single grants; have those go on that stopped when a card widened",
-		Long: "A person gives and takes back what agents of the Agent Auth Protocol hold, one grant at a time.\n\n" +
-			"Every grant of an operator's agent is made with its card in view. When the card offers or reaches more than it did then, as\n" +
-			"powerbox card diff calls widening, the grant stops until somebody consents, or the card says no more than it did.",
+		Use: "grant", Short: "Manage single grants, and accept a wider agent card",
+		Example: "  powerbox grant list --server https://bank.example --session-file session",
+		Long: "A person adds and revokes the grants of their Agent Auth agents, one grant at a time.\n" +
+			"\n" +
+			"An operator accepts a wider card of an agent. Each grant is bound to the card at that time. If the card later offers or\n" +
+			"reaches more (see powerbox card diff), the grant stops. It resumes when an operator consents, or when the card is no\n" +
+			"wider than before.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newGrantList(p), newGrantAdd(p), newGrantRevoke(p), newGrantConsent(p))
@@ -27,14 +30,15 @@ func newGrantConsent(p *cli.Program) *cobra.Command {
 	var digest string
 	cmd := &cobra.Command{
 		Use:   "consent AGENT",
-		Short: "Say what stopped at an agent since its card widened, and with --card-digest let it go on",
-		Long: "Without --card-digest it says in what the card of now is wider than those that grants were made with: exit 3 where\n" +
-			"anything waits. With the digest of the card that was looked at all of it goes on, on record.",
+		Short: "Show grants that a wider card stopped, or resume them",
+		Long: "Without --card-digest consent shows how the current card is wider than the cards of existing grants. It exits with 3 if\n" +
+			"a grant is stopped. With the digest of the card that you reviewed, all these grants resume, and the consent is recorded.",
 		Args:    cobra.ExactArgs(1),
 		Example: "  powerbox grant consent documents\n  powerbox grant consent documents --card-digest sha256:...",
 	}
 	o, output := cli.AddOperatorFlags(cmd), cli.OutputFlag(cmd)
-	cmd.Flags().StringVar(&digest, "card-digest", "", "`digest` of the card that is consented to")
+	cli.AgentArgument(cmd)
+	cmd.Flags().StringVar(&digest, "card-digest", "", "`digest` of the card to consent to")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(o)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 
 func newGrantList(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "As a person, list what your agents at a provider hold", Args: cobra.NoArgs,
+		Use: "list", Short: "As a person, list the grants of your agents at a provider", Args: cobra.NoArgs,
 		Example: "  powerbox grant list --server https://bank.example --session-file session",
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
@@ -53,9 +53,10 @@ func newGrantAdd(p *cli.Program) *cobra.Command {
 	var constraints string
 	cmd := &cobra.Command{
 		Use:   "add AGENT CAPABILITY",
-		Short: "As a person, give an agent of yours one capability more",
-		Long:  "Add gives one capability, for which the agent did not ask. What changes something needs a passkey, and is given on the page /hosts.",
-		Args:  cobra.ExactArgs(2),
+		Short: "As a person, give one of your agents one more capability",
+		Long: "Add gives one capability that the agent did not request. A capability that changes something needs a passkey: give it\n" +
+			"on the page /hosts.",
+		Args: cobra.ExactArgs(2),
 		Example: "  powerbox grant add agt_... list_accounts --server https://bank.example --session-file session\n" +
 			"  powerbox grant add agt_... transfer_money --constraints '{\"amount\": {\"max\": 100}}' --server http://127.0.0.1:4850 --as alice",
 	}
@@ -76,9 +77,10 @@ func newGrantAdd(p *cli.Program) *cobra.Command {
 
 func newGrantRevoke(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "revoke AGENT CAPABILITY",
-		Short:   "As a person, take one capability from an agent of yours; it stays, with its other grants",
-		Long:    "Revoke takes one grant back, from the next call on. An agent is ended with all of its grants on the page /hosts, or by its host.",
+		Use:   "revoke AGENT CAPABILITY",
+		Short: "As a person, revoke one capability of one of your agents",
+		Long: "Revoke ends one grant from the next call on. The agent keeps its other grants. To end the agent with all its grants,\n" +
+			"use the page /hosts, or powerbox agent disconnect on its host.",
 		Args:    cobra.ExactArgs(2),
 		Example: "  powerbox grant revoke agt_... transfer_money --server https://bank.example --session-file session",
 	}
@@ -89,7 +91,7 @@ func newGrantRevoke(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// changeGrant has one grant of an agent changed, and says what is so then.
+// changeGrant changes one grant of an agent, and prints its new state.
 func changeGrant(p *cli.Program, cmd *cobra.Command, f *cli.PersonFlags, agent, path string, body map[string]any, output, done string) error {
 	who, err := p.Person(f)
 	if err != nil {

@@ -24,15 +24,16 @@ import (
 
 func newKeys(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "keys",
-		Short: "List and rotate the server's keys; make keys for holders",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "keys",
+		Short:   "List and rotate server keys, and create keys for holders",
+		Example: "  powerbox keys list",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newKeysList(p), newKeysRotate(p), newKeysReplace(p), newKeysNew(p), newKeysInstall(p), newKeysPublic(p), newKeysThumbprint(p))
 	return cmd
 }
 
-// keyStatus is one key file, without what is in it.
+// keyStatus is one key file, without its content.
 type keyStatus struct {
 	Name       string `json:"name"`
 	File       string `json:"file"`
@@ -47,7 +48,11 @@ type keyStatus struct {
 
 func newKeysList(p *cli.Program) *cobra.Command {
 	var file string
-	cmd := &cobra.Command{Use: "list", Short: "List the server's keys with their files and modes; never the keys"}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the files of the server's keys, without the keys",
+		Example: "  powerbox keys list",
+	}
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
 	output := cli.OutputFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
@@ -164,10 +169,14 @@ func newKeysNew(p *cli.Program) *cobra.Command {
 	var algorithm string
 	cmd := &cobra.Command{
 		Use:   "new FILE",
-		Short: "Make a holder's key in a new file of mode 0600; prints its thumbprint",
-		Args:  cobra.ExactArgs(1),
+		Short: "Create a holder's key, and print its thumbprint",
+		Long:  "New writes the key to a new file with mode 0600.",
+		Example: "  powerbox keys new holder.jwk\n" +
+			"  powerbox keys new holder.jwk --algorithm ES256",
+		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&algorithm, "algorithm", "Ed25519", "Ed25519 or ES256")
+	cli.Values(cmd, "algorithm", "Ed25519", "ES256")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		a, ok := map[string]token.Algorithm{"Ed25519": token.Ed25519, "ES256": token.ES256}[algorithm]
 		if !ok {
@@ -185,9 +194,10 @@ func newKeysNew(p *cli.Program) *cobra.Command {
 
 func newKeysThumbprint(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "thumbprint FILE",
-		Short: "Print the thumbprint of a holder's key, for identity.callers",
-		Args:  cobra.ExactArgs(1),
+		Use:     "thumbprint FILE",
+		Short:   "Print the thumbprint of a holder's key, for identity.callers",
+		Example: "  powerbox keys thumbprint holder.jwk",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			key, err := holder.LoadKey(args[0])
 			if err != nil {
@@ -201,9 +211,10 @@ func newKeysThumbprint(p *cli.Program) *cobra.Command {
 
 func newKeysPublic(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "public FILE",
-		Short: "Print the public JWK of a holder's key",
-		Args:  cobra.ExactArgs(1),
+		Use:     "public FILE",
+		Short:   "Print the public JWK of a holder's key",
+		Example: "  powerbox keys public holder.jwk > holder-public.jwk",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			key, err := holder.LoadKey(args[0])
 			if err != nil {

@@ -23,10 +23,9 @@ const maxKeyFile = 64 << 10
 func newKeysInstall(p *cli.Program) *cobra.Command {
 	var config, from string
 	cmd := &cobra.Command{
-		Use: "install", Short: "Put keys that another node made where this one looks for them",
-		Long: "Nodes that share a database have the same keys. This copies the files of a folder, such as a mounted secret of Kubernetes,\n" +
-			"into keys of issuer.directory, with mode 0600. A key that is there and is another one stays, and is an error: a server with\n" +
-			"another key is another server.",
+		Use: "install", Short: "Copy keys that another node created into place",
+		Long: "Nodes that share a database have the same keys. Install copies the files of a folder, for example a mounted Kubernetes\n" +
+			"secret, into keys of issuer.directory with mode 0600. An existing key is never replaced: if it differs, the command fails.",
 		Example: "  powerbox keys install --from /run/keys -c powerbox.yaml",
 		Args:    cobra.NoArgs,
 	}

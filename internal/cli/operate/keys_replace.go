@@ -14,7 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 )
 
-// afterReplacing says what has to be done once a key was replaced, by the name of
+// afterReplacing names the next steps after a key was replaced, by the name of
 // the key without its end.
 var afterReplacing = map[string]string{
 	"evidence":           afterEvidence,
@@ -33,16 +33,16 @@ func newKeysReplace(p *cli.Program) *cobra.Command {
 	var file, reason string
 	cmd := &cobra.Command{
 		Use:   "replace KEY --reason TEXT",
-		Short: "Replace a key that was lost or seen, and put the replacement on record; the server must be stopped",
-		Long: "Replace makes a new key in the place of one that is gone, damaged or was seen by others. KEY is a name of powerbox keys list, or the\n" +
-			"id of an agent. The record names both keys. Evidence from before still verifies: the old key is closed, and the new one enrolled.\n" +
-			"What the old key protected otherwise is lost, and is said. A file that is still there is kept under another name.\n" +
-			"To renew the key of an agent that is not lost, use powerbox keys rotate.",
+		Short: "Replace a lost or exposed key while the server is stopped",
+		Long: "Replace creates a new key in place of a key that is lost, damaged or exposed. Stop the server first. KEY is a name from\n" +
+			"powerbox keys list, or the id of an agent. The record names both keys. Earlier evidence still verifies: the old key is\n" +
+			"closed, and the new one enrolled. The command names everything else that is lost with the old key. An existing key file\n" +
+			"is kept under another name. To replace the key of an agent that is not lost, use powerbox keys rotate.",
 		Example: "  powerbox keys replace evidence --reason \"the disk lost it\"",
 		Args:    cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason for the record; required")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if strings.TrimSpace(reason) == "" {
 			return cli.Usage(errors.New("--reason is missing: the record says why a key was replaced"))
@@ -78,7 +78,7 @@ func orUnknown(id string) string {
 	return id
 }
 
-// afterwards says what has to be done once the key in a file was replaced.
+// afterwards names the next steps after the key in a file was replaced.
 func afterwards(file string) string {
 	if agent, ok := strings.CutPrefix(strings.TrimSuffix(file, ".jwk"), "agent-"); ok {
 		return "Capabilities of " + agent + " that the old key signed are no longer accepted: holders must request new ones"

@@ -32,17 +32,20 @@ func newKeysRotate(p *cli.Program) *cobra.Command {
 	var grace, lead time.Duration
 	cmd := &cobra.Command{
 		Use:   "rotate AGENT [--grace D]",
-		Short: "Have an agent sign with a new key; what the old one signed is accepted for a while",
-		Long: "Rotate makes a new issuing key for an agent at the running server. It is published at once and signs after a lead, when\n" +
-			"those who keep published keys have it. What the old key signed is accepted until the grace is over: by default as long as\n" +
-			"a capability lives, so that nothing ends by it. With --grace 0s the old key is gone at once, and every chain under it:\n" +
-			"for a key that was stolen. The rotation is on record, with the time from which the agent's key is new.",
+		Short: "Replace the issuing key of an agent, with a grace period",
+		Example: "  powerbox keys rotate documents\n" +
+			"  powerbox keys rotate documents --grace 0s",
+		Long: "Rotate creates a new issuing key for an agent at the running server. The key is published at once. It signs after a lead\n" +
+			"time, so that verifiers with cached keys know it. Signatures of the old key are accepted until the grace period ends. By\n" +
+			"default this is the lifetime of a capability, so that no capability ends early. If the key was stolen, use --grace 0s:\n" +
+			"the old key and every chain under it end at once. The rotation is recorded, with the time of the new key.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().DurationVar(&grace, "grace", 0, "how long what the old key signed is accepted; issuer.maximum_lifetime and the lead where absent")
-	cmd.Flags().DurationVar(&lead, "lead", 0, "how long the new key is published before it signs; 1m30s where absent, and never longer than the grace")
+	cli.AgentArgument(cmd)
+	cmd.Flags().DurationVar(&grace, "grace", 0, "how long signatures of the old key are accepted; default: issuer.maximum_lifetime plus the lead")
+	cmd.Flags().DurationVar(&lead, "lead", 0, "how long the new key is published before it signs, at most the grace; default: 1m30s")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if why, fixed := fixedKeys[args[0]]; fixed {
 			return cli.Usage(fmt.Errorf("the key %s is not rotated: %s", args[0], why))

@@ -22,17 +22,17 @@ func newLogin(p *cli.Program) *cobra.Command {
 	var f loginFlags
 	cmd := &cobra.Command{
 		Use:   "login --issuer URL --client-id ID --out FILE",
-		Short: "Log in at an identity provider, with a code in any browser, and keep the session in a file of mode 0600",
-		Long: "Login asks the provider for a code (RFC 8628), which you enter in a browser on this or another device, and writes the\n" +
-			"access token to FILE, for --session-file of request and call. No password and no refresh token is kept: when the session is\n" +
-			"over, log in again.",
+		Short: "Log in at an identity provider, and save the session in a file",
+		Long: "Login asks the provider for a code (RFC 8628). You enter the code in a browser on this or another device. Login writes\n" +
+			"the access token to FILE with mode 0600, for --session-file of request and call. It keeps no password and no refresh\n" +
+			"token: log in again when the session ends.",
 		Example: "  powerbox login --issuer https://login.example.org --client-id powerbox --out session\n" +
 			"  powerbox request https://powerbox.example.org/agents/documents --session-file session ...",
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&f.issuer, "issuer", "", "`URL` of the identity provider, as in identity.providers (required)")
 	cmd.Flags().StringVar(&f.client, "client-id", "", "`id` of this program at the provider (required)")
-	cmd.Flags().StringVar(&f.audience, "audience", "", "audience that the token is asked for, where the provider wants one named")
+	cmd.Flags().StringVar(&f.audience, "audience", "", "audience of the token, if the provider needs one")
 	cmd.Flags().StringSliceVar(&f.scopes, "scope", []string{oidc.ScopeOpenID}, "scopes to ask for")
 	cmd.Flags().StringVar(&f.out, "out", "", "`file` that the access token is written to (required)")
 	cli.Required(cmd, "issuer", "client-id", "out")

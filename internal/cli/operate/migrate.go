@@ -16,10 +16,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/sqlite"
 )
 
-const migrateLong = `Migrate brings the schema of the store up to what this program knows. A file of SQLite is brought up to date by serve
-itself; a database that several processes share is not, so that none of them changes what the others stand on. There: run
-'powerbox migrate up' of the newer program once, then end the older processes one after the other and start newer ones. Those
-that run go on meanwhile; an older one that starts anew is refused, since the schema is newer than it, and there is no way back.`
+const migrateLong = `Migrate updates the schema of the store to the version of this program. For a SQLite file, serve does this automatically.
+For a database that several processes share, run 'powerbox migrate up' of the newer program once. Then replace the older
+processes one after the other. Older processes that already run continue to work. An older program cannot start with a
+newer schema, and a schema cannot be downgraded.`
 
 // schema is how far a store is, and how far this program would bring it.
 type schema struct {
@@ -30,10 +30,10 @@ type schema struct {
 
 func newMigrate(p *cli.Program) *cobra.Command {
 	var file string
-	cmd := &cobra.Command{Use: "migrate", Short: "Bring the schema of the store up to date", Long: migrateLong}
+	cmd := &cobra.Command{Use: "migrate", Short: "Update the schema of the store", Long: migrateLong}
 	cmd.PersistentFlags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
 	add := func(use, short string, do func(context.Context, *config.Config) (schema, error)) {
-		verb := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
+		verb := &cobra.Command{Use: use, Short: short, Example: "  powerbox migrate " + use + " -c powerbox.yaml", Args: cobra.NoArgs}
 		output := cli.OutputFlag(verb)
 		verb.RunE = func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(file, os.ReadFile, os.Environ())
@@ -52,9 +52,9 @@ func newMigrate(p *cli.Program) *cobra.Command {
 		}
 		cmd.AddCommand(verb)
 	}
-	add("up", "Bring it up to date", migrateUp)
-	add("status", "Print how far it is", schemaOf)
-	add("check", "Fail unless it is what this program knows", func(ctx context.Context, c *config.Config) (schema, error) {
+	add("up", "Update the schema to the version of this program", migrateUp)
+	add("status", "Print the version of the schema", schemaOf)
+	add("check", "Fail unless the schema has the version of this program", func(ctx context.Context, c *config.Config) (schema, error) {
 		s, err := schemaOf(ctx, c)
 		return s, errors.Join(err, s.fits())
 	})

@@ -15,13 +15,17 @@ import (
 func newMode(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mode [AGENT [MODE]]",
-		Short: "Show or set how much is enforced for an agent: observe, scoped, prefer or require",
-		Long: "Mode shows what is in force now, for all agents or one, or sets it. What is set here goes over the\n" +
-			"configuration until it is set again, or given back to it as configured; who set it is on record.",
+		Short: "Show or set the enforcement mode of an agent",
+		Example: "  powerbox mode\n" +
+			"  powerbox mode documents\n" +
+			"  powerbox mode documents require",
+		Long: "Mode shows the current mode of all agents or of one, or sets it to observe, scoped, prefer or require. The value\n" +
+			"overrides the configuration until you set another mode, or the mode \"configured\". Every change is recorded with its author.",
 		Args: cobra.MaximumNArgs(2),
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
+	cli.AgentArgument(cmd, []string{"observe", "scoped", "prefer", "require", "configured"})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(o)
 		if err != nil {

@@ -17,17 +17,17 @@ import (
 
 func newPerson(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "person",
-		Short: "List the people who log in to approve, and freeze, thaw or remove one",
-		Long: "A person is somebody who logs in to the pages or the interface of people, such as user:alice.\n" +
-			"Somebody who is frozen or removed cannot log in, approve or administer, and agents that act for them stop.\n" +
-			"A removal is final.",
+		Use:     "person",
+		Short:   "List, freeze, thaw or remove people who log in",
+		Example: "  powerbox person list",
+		Long: "A person logs in to the pages or to the API, for example user:alice. A frozen or removed person cannot log in, approve\n" +
+			"or administer, and the agents that act for them stop. A removal is final.",
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPersonList(p), newPersonShow(p),
-		personVerb(p, "freeze", "Stop a person, and what acts for them, until thaw", "powerbox person freeze user:alice --reason 'laptop stolen'"),
-		personVerb(p, "thaw", "Let back a person who was frozen; they log in again", "powerbox person thaw user:alice --reason 'new laptop'"),
-		personVerb(p, "remove", "Remove a person for good, with passkeys and hosts", "powerbox person remove user:alice --reason 'left the company'"))
+		personVerb(p, "freeze", "Freeze a person and the agents that act for them", "powerbox person freeze user:alice --reason 'laptop stolen'"),
+		personVerb(p, "thaw", "End the freeze of a person, who then logs in again", "powerbox person thaw user:alice --reason 'new laptop'"),
+		personVerb(p, "remove", "Remove a person permanently, with passkeys and hosts", "powerbox person remove user:alice --reason 'left the company'"))
 	return cmd
 }
 
@@ -51,7 +51,12 @@ func people(ctx context.Context, o *cli.Operator, principal string) ([]personSta
 }
 
 func newPersonList(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List everybody who has a passkey or a host, or was frozen or removed", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List people with a passkey or a host, frozen or removed people too",
+		Example: "  powerbox person list",
+		Args:    cobra.NoArgs,
+	}
 	output, o := cli.OutputFlag(cmd), cli.AddOperatorFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op, err := p.Operator(o)
@@ -100,7 +105,7 @@ func personVerb(p *cli.Program, verb, short, example string) *cobra.Command {
 	cmd := &cobra.Command{Use: verb + " PERSON --reason TEXT", Short: short, Example: "  " + example, Args: cobra.ExactArgs(1)}
 	var reason string
 	output, o := cli.OutputFlag(cmd), cli.AddOperatorFlags(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the record (required)")
+	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if reason == "" {
 			return cli.Usage(errors.New("--reason is missing; want why it is done, for the record"))

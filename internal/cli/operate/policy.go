@@ -79,9 +79,10 @@ func (l policies) Resource(agent, id string) (*catalogue.Item, error) {
 
 func newPolicy(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "policy",
-		Short: "Test the policies of the configuration, and replay decisions under others",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "policy",
+		Short:   "Test policies, and replay recorded decisions under new ones",
+		Example: "  powerbox policy test",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPolicyTest(p), newPolicyDiff(p))
 	return cmd
@@ -91,17 +92,20 @@ func newPolicyTest(p *cli.Program) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "test [FILE...]",
-		Short: "Ask the policies what tables say that they should answer: exit 1 where one answers otherwise",
-		Long: "Without a FILE every *_test.yaml beside the policies is read. A table looks like this:\n\n" +
+		Short: "Compare the answers of policies with test tables",
+		Long: "Test exits with 1 if a policy gives another answer than the table. Without FILE it reads every *_test.yaml beside the\n" +
+			"policies. A table looks like this:\n" +
+			"\n" +
 			"    tests:\n" +
 			"      - name: readers search\n" +
 			"        user: user:carol\n" +
 			"        roles: [reader]                # also groups, and attributes: {clearance: 5}\n" +
 			"        operation: documents/documents:read/search\n" +
-			"        resource: /vault/q1.pdf        # the agent itself where absent\n" +
+			"        resource: /vault/q1.pdf        # default: the agent itself\n" +
 			"        expect: allow                  # or deny\n" +
-			"        approval: human                # who must approve; nobody where absent\n\n" +
-			"No server runs, and built-in users have nothing here that the table does not say.",
+			"        approval: human                # who must approve; default: no approval\n" +
+			"\n" +
+			"No server runs. Users have only the groups, roles and attributes of the table, built-in users too.",
 		Args:    cobra.ArbitraryArgs,
 		Example: "  powerbox policy test\n  powerbox policy test -c powerbox.yaml policies/readers_test.yaml",
 	}

@@ -22,10 +22,10 @@ func newPolicyDiff(p *cli.Program) *cobra.Command {
 	var code bool
 	cmd := &cobra.Command{
 		Use:   "diff --new FILE",
-		Short: "Say which decisions on record the policies of another configuration would have decided otherwise",
-		Long: "The running server replays what it has on record: calls under capabilities, and requests for them. It asks the\n" +
-			"policies of the other file, with its own agents and resources, and with the groups, roles and attributes that each\n" +
-			"capability was issued for. Nothing changes, and nothing is guessed: what the records do not hold is counted apart.",
+		Short: "List recorded decisions that other policies would change",
+		Long: "The running server replays its recorded decisions: calls under capabilities, and requests for capabilities. It asks the\n" +
+			"policies of the other file, with the agents and resources of that file. It uses the groups, roles and attributes that\n" +
+			"each capability was issued for. Nothing changes. Decisions that the records cannot replay are counted separately.",
 		Args:    cobra.NoArgs,
 		Example: "  powerbox policy diff --new powerbox.next.yaml --since 168h\n  powerbox policy diff --new powerbox.next.yaml --exit-code",
 	}
@@ -34,10 +34,11 @@ func newPolicyDiff(p *cli.Program) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&next, "new", "", "configuration `file` whose policies are tried (required)")
 	f.StringVar(&agent, "agent", "", "only decisions of the agent of this `id`")
-	f.StringVar(&since, "since", "", "only decisions since a `time`, or for so long, such as 168h")
+	cli.AgentFlag(cmd, "agent")
+	f.StringVar(&since, "since", "", "only decisions since a `time`, or of the last hours, such as 168h")
 	f.StringVar(&until, "until", "", "only decisions until a `time`")
-	f.IntVar(&limit, "limit", 0, "so many decisions at the most, the latest first; 0 for all")
-	f.BoolVar(&code, "exit-code", false, "exit 1 where a decision flips or would give less, and where one could not be replayed 0 all the same")
+	f.IntVar(&limit, "limit", 0, "maximum number of decisions, latest first; 0 for all")
+	f.BoolVar(&code, "exit-code", false, "exit 1 if a decision changes or would grant less; decisions that cannot be replayed do not count")
 	cli.Required(cmd, "new")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		q := api.Replay{Agent: agent, Limit: limit}

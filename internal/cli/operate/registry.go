@@ -43,9 +43,9 @@ type listedAgent struct {
 
 func newRegistry(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "registry", Short: "Search agents by what their cards declare, and list agents of others",
-		Long: "The registry knows the agents that the server protects and those that an operator listed. It answers who will do for a task\n" +
-			"before anything is sent to anybody.",
+		Use: "registry", Short: "Search the agent registry, and register agents",
+		Long: "The registry contains the agents that the server protects and the agents that an operator registered. It finds agents\n" +
+			"suitable for a task before anything is sent to them.",
 	}
 	cmd.AddCommand(append(newRegistryListing(p), newRegistrySearch(p), newRegistryRegister(p))...)
 	return cmd
@@ -54,8 +54,9 @@ func newRegistry(p *cli.Program) *cobra.Command {
 // newRegistrySearch searches the registry.
 func newRegistrySearch(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "search [WORD...]", Short: "Search the server's registry for agents that will do for a task",
-		Long: "Everything that is named must hold. With the operator's token all agents are searched; with --session-file those that\nthe session's user may see.",
+		Use: "search [WORD...]", Short: "Search the registry for agents suitable for a task",
+		Long: "An agent must match every flag. The operator's token searches all agents. With --session-file the search covers the\n" +
+			"agents that the user of the session may see.",
 		Example: "  powerbox registry search reports --skill summarize --feature streaming\n" +
 			"  powerbox registry search --model CAPABILITY --depth 2 --evidence tlog-proof --compliance soc2",
 		Args: cobra.ArbitraryArgs,
@@ -67,18 +68,19 @@ func newRegistrySearch(p *cli.Program) *cobra.Command {
 	for _, l := range []struct{ name, usage string }{
 		{"skill", "`id` of a skill that it has"},
 		{"operation", "qualified `name` of an operation"},
-		{"version", "`version` of A2A, of which it speaks one"},
-		{"binding", "`binding` of which it has one"},
+		{"version", "`version` of A2A that the agent speaks; any of several"},
+		{"binding", "`binding` that the agent has; any of several"},
 		{"feature", "`feature` that its card declares"},
-		{"model", "authorization `model`, of which it has one"},
+		{"model", "authorization `model` that the agent has; any of several"},
 		{"scope", "`scope` that it accepts"},
 		{"evidence", "`format` of evidence that it can produce"},
 		{"compliance", "compliance `label`"},
 	} {
 		lists[l.name] = f.StringSlice(l.name, nil, l.usage)
 	}
-	depth := f.Int("depth", 0, "how `often` what is passed to it may be passed on, at least")
+	depth := f.Int("depth", 0, "minimum `number` of further delegations that it supports")
 	level := f.String("trust", "", "`level` of trust that it has reached: HIGH, MODERATE or LOW")
+	cli.Values(cmd, "trust", "HIGH", "MODERATE", "LOW")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		op, err := searcher(p, o, *session)
 		if err != nil {
@@ -159,16 +161,17 @@ func printListed(p *cli.Program, all []json.RawMessage) error {
 // newRegistryRegister lists an agent that this server does not protect.
 func newRegistryRegister(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "register URL|FILE", Short: "List an agent in the server's registry, by the URL of its card or by the card", Args: cobra.ExactArgs(1),
-		Long: "Who registers an agent accepts its card. When its source says something else later the registry shows what, and goes on with\nthe accepted card until powerbox registry accept.",
+		Use: "register URL|FILE", Short: "Add an agent to the registry by its card", Args: cobra.ExactArgs(1),
+		Long: "Registering an agent accepts its card. If the card changes later, the registry shows the change and keeps the accepted\n" +
+			"card until you run powerbox registry accept.",
 		Example: "  powerbox registry register https://agents.example.org/.well-known/agent-card.json --visible-to group:research\n" +
 			"  powerbox registry register card.json --id notes --keys jwks.json --visible-to '*'",
 	}
 	o, output := cli.AddOperatorFlags(cmd), cli.OutputFlag(cmd)
 	f := cmd.Flags()
-	id := f.String("id", "", "name in the registry; made from the card's where absent")
+	id := f.String("id", "", "name in the registry; default: made from the name in the card")
 	keys := f.String("keys", "", "JWK Set `file`; the card must then be signed by one of its keys")
-	visible := f.StringSlice("visible-to", nil, "`who` may see it: user:alice, group:NAME, or *; operators alone where absent")
+	visible := f.StringSlice("visible-to", nil, "`principal` that may see it: user:alice, group:NAME, or *; default: only operators")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(o)
 		if err != nil {
@@ -221,7 +224,12 @@ func listing(p *cli.Program, cmd *cobra.Command, op *cli.Operator, method, path 
 
 // newRegistryListing are the verbs about one listing.
 func newRegistryListing(p *cli.Program) []*cobra.Command {
-	refresh := &cobra.Command{Use: "refresh ID", Short: "Ask a registered agent for its card again, and show what is different", Args: cobra.ExactArgs(1)}
+	refresh := &cobra.Command{
+		Use:     "refresh ID",
+		Short:   "Fetch the card of a registered agent again, and show changes",
+		Example: "  powerbox registry refresh notes",
+		Args:    cobra.ExactArgs(1),
+	}
 	o, output := cli.AddOperatorFlags(refresh), cli.OutputFlag(refresh)
 	refresh.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(o)
@@ -230,9 +238,14 @@ func newRegistryListing(p *cli.Program) []*cobra.Command {
 		}
 		return listing(p, cmd, op, http.MethodPost, api.PathRegistry+"/"+url.PathEscape(args[0])+"/refresh", nil, *output)
 	}
-	accept := &cobra.Command{Use: "accept ID --card-digest DIGEST", Short: "Accept the card that a registered agent has now", Args: cobra.ExactArgs(1)}
+	accept := &cobra.Command{
+		Use:     "accept ID --card-digest DIGEST",
+		Short:   "Accept the current card of a registered agent",
+		Example: "  powerbox registry accept notes --card-digest sha256:...",
+		Args:    cobra.ExactArgs(1),
+	}
 	oa, outputA := cli.AddOperatorFlags(accept), cli.OutputFlag(accept)
-	digest := accept.Flags().String("card-digest", "", "`digest` of the card that was looked at (required)")
+	digest := accept.Flags().String("card-digest", "", "`digest` of the card that you reviewed (required)")
 	cli.Required(accept, "card-digest")
 	accept.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(oa)
@@ -241,7 +254,12 @@ func newRegistryListing(p *cli.Program) []*cobra.Command {
 		}
 		return listing(p, cmd, op, http.MethodPost, api.PathRegistry+"/"+url.PathEscape(args[0])+"/accept", map[string]string{"card_digest": *digest}, *outputA)
 	}
-	remove := &cobra.Command{Use: "remove ID", Short: "Take an agent out of the registry", Args: cobra.ExactArgs(1)}
+	remove := &cobra.Command{
+		Use:     "remove ID",
+		Short:   "Remove an agent from the registry",
+		Example: "  powerbox registry remove notes",
+		Args:    cobra.ExactArgs(1),
+	}
 	ou := cli.AddOperatorFlags(remove)
 	remove.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(ou)

@@ -25,21 +25,23 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/sqlite"
 )
 
-// copiedSuffix is what a file is called that was copied, so that nobody goes on in it.
+// copiedSuffix is appended to the name of a copied file, so that no server continues with it.
 const copiedSuffix = ".copied"
 
 func newStore(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "store", Short: "Copy state and evidence into another kind of store; salvage a damaged journal",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use: "store", Short: "Copy the store to PostgreSQL, and salvage a damaged journal",
+		Example: "  powerbox store copy --from sqlite --to postgres",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var file, from, to string
 	copying := &cobra.Command{
 		Use: "copy --from sqlite --to postgres", Args: cobra.NoArgs,
-		Short: "Copy the file in issuer.directory into the database of store.postgres, and verify the copy",
-		Long: "Copy takes over everything that a file of SQLite has into an empty database, in one transaction, while no server\n" +
-			"runs. Then it compares: the signed checkpoint, the root of the tree computed anew, and the bundle of evidence byte\n" +
-			"for byte. The file is renamed, so that nobody goes on in it: two stores that go on from one log are a fork.",
+		Short:   "Copy the SQLite store to PostgreSQL, and verify the copy",
+		Example: "  powerbox store copy --from sqlite --to postgres -c powerbox.yaml",
+		Long: "Copy writes everything from a SQLite file into an empty database, in one transaction. Stop the server first. Then it\n" +
+			"compares the signed checkpoint, the recomputed root of the tree, and the bundle of evidence byte for byte. Finally it\n" +
+			"renames the SQLite file, because two stores that continue one log are a fork.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from != "sqlite" || to != "postgres" {
 				return cli.Usage(fmt.Errorf("--from %q --to %q: want --from sqlite --to postgres", from, to))

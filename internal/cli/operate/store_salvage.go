@@ -21,9 +21,11 @@ func newStoreSalvage(p *cli.Program) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "salvage", Args: cobra.NoArgs,
-		Short: "Take in what is whole of a damaged journal, and put on record what is lost; the server must be stopped",
-		Long: "The journal (powerbox.db-spool) has the records that the store does not have yet. Salvage takes in every whole one. In the place of\n" +
-			"the damage it puts a record that says what is lost. Records behind it are sealed anew. The damaged journal is kept.",
+		Short:   "Recover a damaged journal while the server is stopped",
+		Example: "  powerbox store salvage -c powerbox.yaml",
+		Long: "The journal (powerbox.db-spool) contains the records that are not in the store yet. Stop the server first. Salvage stores\n" +
+			"every intact record. In place of the damage it writes a record that lists the losses. Later records are sealed\n" +
+			"again. The damaged journal is kept.",
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
 	output := cli.OutputFlag(cmd)

@@ -63,14 +63,16 @@ func newDoctor(p *cli.Program) *cobra.Command {
 	var bypass bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is wrong with the set-up, each with its remedy: exit 1 if something is broken",
-		Long: "Doctor looks at the configuration, the keys, the policies, the disk, the running server, the clocks and the agents behind. Each finding\n" +
-			"is ok, warning or broken, and comes with its remedy. It exits with 0 where nothing is broken, and with 1 where something is. With --bypass\n" +
-			"it also tries, from this machine and without any credential, whether the agents take calls past the gateway.",
+		Short: "Find problems in the setup and name their remedies",
+		Example: "  powerbox doctor\n" +
+			"  powerbox doctor -c powerbox.yaml --bypass",
+		Long: "Doctor checks the configuration, the keys, the policies, the disk, the running server, the clocks and the agents. Each\n" +
+			"finding is ok, warning or broken, and names its remedy. Doctor exits with 1 if something is broken, and with 0 otherwise.\n" +
+			"With --bypass it also tries, without a credential, whether the agents accept calls past the gateway.",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
-	cmd.Flags().BoolVar(&bypass, "bypass", false, "try to reach the agents past the gateway, at the addresses that their cards name")
+	cmd.Flags().BoolVar(&bypass, "bypass", false, "try to reach the agents past the gateway, at the addresses in their cards")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := &doctor{Program: p, http: cli.NewHTTPClient(), past: bypass}
 		d.examine(cmd.Context(), file)
@@ -260,7 +262,7 @@ func (d *doctor) agent(ctx context.Context, a config.Agent) {
 	}
 }
 
-// hosts looks where the card leads calls. To a host that no operator named they go on
+// hosts looks where the card leads calls. To a host that no operator named they continue
 // public addresses alone (ATK-15).
 func (d *doctor) hosts(ctx context.Context, check string, a config.Agent, card a2a.CardView) {
 	named := gateway.Agent{Behind: gateway.Behind{Upstream: a.Upstream, GRPCUpstream: a.GRPC.Upstream, UpstreamHosts: a.UpstreamHosts}}

@@ -51,7 +51,7 @@ const (
 	knockServed    = "served"
 )
 
-// knock asks an interface for a task that nobody has.
+// knock asks an interface for a task that does not exist.
 func (d *doctor) knock(ctx context.Context, at a2a.Interface) string {
 	const task = "powerbox-doctor-asks-for-nothing"
 	method, address, body := http.MethodPost, at.URL, []byte(nil)
@@ -98,7 +98,7 @@ func judgeKnock(status int, body []byte) string {
 			Code int `json:"code"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal(body, &answer) // what is no JSON has no code
+	_ = json.Unmarshal(body, &answer) // a body that is not JSON has no code
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, answer.Error.Code == a2a.CodeUnauthorized, answer.Error.Code == a2a.CodeUnauthenticated:
 		return knockRefused

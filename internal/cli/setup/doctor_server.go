@@ -99,7 +99,7 @@ func (d *doctor) witnesses() {
 		"no witness is configured: a store that was restored from an older copy starts, without its last records and revocations")
 }
 
-// degraded tells which agents' calls may go on without a record.
+// degraded lists the agents whose calls continue without a record.
 func (d *doctor) degraded() {
 	for _, a := range d.config.Agents {
 		if a.Degraded.Calls != "none" {
@@ -129,7 +129,7 @@ func syncTimes(dir string, now func() time.Time) ([]time.Duration, error) {
 	return times, err
 }
 
-// itself asks whoever answers at issuer.url whether it is the server of this
+// itself asks the server at issuer.url whether it is the server of this
 // configuration: it must have the keys that are here, and the agents.
 func (d *doctor) itself(ctx context.Context, base string) {
 	var asked, known, other bool

@@ -46,27 +46,28 @@ func newInit(p *cli.Program) *cobra.Command {
 	var force, add bool
 	cmd := &cobra.Command{
 		Use:   "init --agent URL | --mcp URL | --mcp -- COMMAND [ARGUMENTS] [--add]",
-		Short: "Read an agent's card, or an MCP server's tools, and write a powerbox.yaml that observes it",
-		Long: "Init guesses from the card which operation each skill is, and whether it changes anything. Every guess is\n" +
-			"marked in the file. Nothing is enforced yet: the mode is observe. With --add the agent joins those of a\n" +
-			"configuration that is there: it gets a file of its own in powerbox.d, and nothing else is changed.\n\n" +
-			"An MCP server that is a command is started once, asked for its tools, and ended. It gets PATH, HOME, USER,\n" +
-			"LANG, LC_ALL, TZ, TMPDIR and what --mcp-env names of the environment.",
+		Short: "Write a powerbox.yaml for an agent or an MCP server",
+		Long: "Init guesses from the card which operation each skill is, and whether it changes anything. Every guess is marked in\n" +
+			"the file. The mode is observe: nothing is enforced yet. With --add the agent joins an existing configuration: it gets a\n" +
+			"file of its own in powerbox.d, and nothing else changes.\n" +
+			"\n" +
+			"If the MCP server is a command, init starts it once, asks for its tools, and ends it. The command gets PATH, HOME,\n" +
+			"USER, LANG, LC_ALL, TZ, TMPDIR and the environment variables that --mcp-env names.",
 		Example: "  powerbox init --agent http://127.0.0.1:9001\n" +
 			"  powerbox init --agent http://127.0.0.1:9002 --id mailer --add\n" +
 			"  powerbox init --id files --mcp -- npx -y @modelcontextprotocol/server-filesystem /srv/files",
 	}
 	cmd.Args = cobra.ArbitraryArgs // those of the command
 	f := cmd.Flags()
-	f.StringVar(&d.agent, "agent", "", "`URL` of the agent, as its clients have it")
+	f.StringVar(&d.agent, "agent", "", "`URL` of the agent, as its clients use it")
 	f.StringVar(&d.mcp, "mcp", "", "`URL` of the endpoint of an MCP server, instead of an agent; or its command behind --")
 	f.Lookup("mcp").NoOptDefVal = mcpBehind
-	f.StringSliceVar(&d.env, "mcp-env", nil, "`name` of a variable of the environment that the command gets; may be repeated")
-	f.StringVar(&d.id, "id", "", "name of the agent here; made from its card where absent")
-	f.StringVar(&d.out, "out", cli.DefaultConfig, "`file` to write, with --add the one that is there; policies and a catalogue go beside it")
-	f.BoolVar(&add, "add", false, "add the agent to the configuration that is there")
+	f.StringSliceVar(&d.env, "mcp-env", nil, "`name` of an environment variable that the command gets; may be repeated")
+	f.StringVar(&d.id, "id", "", "name of the agent in the configuration; default: made from its card")
+	f.StringVar(&d.out, "out", cli.DefaultConfig, "`file` to write, or to extend with --add; policies and a catalogue are written beside it")
+	f.BoolVar(&add, "add", false, "add the agent to the existing configuration")
 	f.StringVar(&d.user, "user", "dev", "name of a built-in user for trying things out")
-	f.BoolVar(&force, "force", false, "write over files that are there")
+	f.BoolVar(&force, "force", false, "overwrite existing files")
 	cmd.MarkFlagsOneRequired("agent", "mcp")
 	cmd.MarkFlagsMutuallyExclusive("agent", "mcp")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -266,7 +267,7 @@ func writeFiles(p *cli.Program, files []draftFile, force bool) error {
 	return nil
 }
 
-// printDraft says what was guessed and what to do next.
+// printDraft lists the guesses and the next steps.
 func printDraft(p *cli.Program, d draft, files []draftFile) error {
 	for _, f := range files {
 		fmt.Fprintf(p.Stdout, "wrote %s\n", f.name)

@@ -25,7 +25,7 @@ func addAgent(p *cli.Program, d draft, force, named bool) error {
 		return cli.Usage(fmt.Errorf("%s has an agent %q already; want another --id", d.out, d.id))
 	}
 	if !named {
-		// Nobody is permitted anything by the name of a user that was made up here.
+		// The name of an invented user must not permit anything.
 		d.user = ""
 		if len(there.Identity.Dev) > 0 {
 			d.user = there.Identity.Dev[0].Name
@@ -52,7 +52,7 @@ func addAgent(p *cli.Program, d draft, force, named bool) error {
 	return printDraft(p, d, files)
 }
 
-// joined checks that the configuration loads, and has what was written beside it.
+// joined checks that the configuration loads, and includes the files beside it.
 func joined(p *cli.Program, d draft, files []draftFile) error {
 	now, err := p.LoadConfig(d.out)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 const (
 	// commandEndpoint stands for the command where a URL is wanted.
 	commandEndpoint = "http://command.invalid/mcp"
-	// mcpBehind is the value of --mcp where what follows it says what is meant.
+	// mcpBehind is the value of --mcp if the command follows it.
 	mcpBehind = "-"
 	// commandGateway is where the gateway of a command takes calls, unless the file is changed.
 	commandGateway = "http://127.0.0.1:8701"

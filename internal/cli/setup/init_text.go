@@ -11,7 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-// yaml is the configuration of the draft. Comments are for whoever reads it
+// yaml is the configuration of the draft. Comments are for the person who reads it
 // next, which a program that writes YAML would not give.
 func (d *draft) yaml() string {
 	var b strings.Builder
@@ -135,7 +135,7 @@ func (d *draft) catalogue() string {
 		"# - {collection: reports, id: q1-sales, name: Q1 Sales Report, attributes: {quarter: 2025-Q1}}\nitems: []\n", d.id)
 }
 
-// proposedWitness is written as a comment: a witness is run by somebody else, whose key
+// proposedWitness is written as a comment: another party runs a witness, whose key
 // is not known here.
 const proposedWitness = `# Without a witness, nobody notices when this server is restored from an older copy: its last records and revocations are gone.
 # Run "powerbox witness" on a machine in other hands, and name it here (docs/how-to/witness.md):

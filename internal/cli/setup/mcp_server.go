@@ -36,7 +36,7 @@ func mcpToolsOf(ctx context.Context, via http.RoundTripper, endpoint string) ([]
 	if err != nil {
 		return nil, fmt.Errorf("the MCP server at %s: %w", endpoint, err)
 	}
-	defer func() { _ = session.Close() }() // what was asked for has been answered
+	defer func() { _ = session.Close() }() // all answers have arrived
 	var tools []mcpTool
 	for tool, err := range session.Tools(ctx, nil) {
 		if err != nil {

@@ -17,8 +17,10 @@ func newServe(p *cli.Program) *cobra.Command {
 	var dev, newStore bool
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run issuer and gateway in front of the configured agents",
-		Args:  cobra.NoArgs,
+		Short: "Run the server with its gateway",
+		Example: "  powerbox serve\n" +
+			"  powerbox serve -c powerbox.yaml --dev",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load(file, os.ReadFile, os.Environ())
 			if err != nil {
@@ -33,6 +35,6 @@ func newServe(p *cli.Program) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
 	cmd.Flags().BoolVar(&dev, "dev", false, "admit the built-in users of identity.dev; NOT SAFE outside experiments")
-	cmd.Flags().BoolVar(&newStore, "new-store", false, "begin a new store for keys that were used with one that is gone")
+	cmd.Flags().BoolVar(&newStore, "new-store", false, "begin a new store with keys that belonged to a lost store")
 	return cmd
 }

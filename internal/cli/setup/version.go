@@ -10,7 +10,12 @@ import (
 )
 
 func newVersion(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "version", Short: "Say which version this is, and what it was built from"}
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version and build information",
+		Example: "  powerbox version\n" +
+			"  powerbox version --output json",
+	}
 	output := cli.OutputFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		b := version.Read()

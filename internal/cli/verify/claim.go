@@ -27,10 +27,10 @@ type claimFlags struct {
 
 func (f *claimFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.expect, "expect", nil, "`NAME=VALUE` that the record of --proof must say, such as decision=ALLOW or operation=documents/documents:read/search; may be repeated. Names: "+strings.Join(evidence.ClaimMembers(), ", "))
+	flags.StringArrayVar(&f.expect, "expect", nil, "`NAME=VALUE` that the record of --proof must contain, such as decision=ALLOW or operation=documents/documents:read/search; may be repeated. Names: "+strings.Join(evidence.ClaimMembers(), ", "))
 	flags.StringVar(&f.under, "under", "", "`file` with an authority as JSON that must have allowed the record's operation with its arguments at its time")
 	flags.StringArrayVar(&f.revoked, "revoked", nil, "`id` of a capability that is revoked now; may be repeated")
-	flags.StringVar(&f.honoured, "honoured", "", "`file` with the ids of records that were acted on, one a line; this one is added where all holds")
+	flags.StringVar(&f.honoured, "honoured", "", "`file` with the ids of records that you acted on, one per line; this record is added if it verifies")
 }
 
 func (f claimFlags) given() bool {
@@ -66,7 +66,7 @@ func claim(p *cli.Program, f claimFlags, r evidence.Record) error {
 
 // claimUnder decides the record's attempt again under what the verifier knows to
 // have been granted: outside its time, its operations and its arguments, a record
-// shows no more than that somebody recorded it.
+// shows only that a recorder wrote it.
 func claimUnder(p *cli.Program, file string, r evidence.Record) error {
 	data, err := p.ReadFile(file)
 	if err != nil {

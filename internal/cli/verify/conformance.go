@@ -15,9 +15,10 @@ import (
 
 func newConformance(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "conformance",
-		Short: "Answer the vectors of a folder",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "conformance",
+		Short:   "Run conformance vectors",
+		Example: "  powerbox conformance run testdata/vectors",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConformanceRun(p))
 	return cmd
@@ -25,10 +26,12 @@ func newConformance(p *cli.Program) *cobra.Command {
 
 func newConformanceRun(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "run DIR",
-		Short: "Answer every vector of a folder like testdata/vectors or tests/conformance: exit 4 where an answer is another than the file's",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(_ *cobra.Command, args []string) error { return conformance(p, args[0]) },
+		Use:     "run DIR",
+		Short:   "Run the conformance vectors of a folder",
+		Long:    "Run answers every vector of the folder. It exits with 4 if an answer differs from the expected one.",
+		Example: "  powerbox conformance run testdata/vectors",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(_ *cobra.Command, args []string) error { return conformance(p, args[0]) },
 	}
 }
 

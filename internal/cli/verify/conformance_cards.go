@@ -119,7 +119,7 @@ func answerDiscovery(data []byte) ([]answered, error) {
 	return out, nil
 }
 
-// compared brings an answer and what is expected into one form. A member that no
+// compared brings an answer and the expected answer into one form. A member that no
 // answer has is an error: it would be compared with nothing.
 func compared[A any](id string, got A, expect json.RawMessage) (answered, error) {
 	text, err := json.Marshal(got)

@@ -33,12 +33,13 @@ func newEvidenceErase(p *cli.Program) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "erase [--record ID]... [--for USER] [--agent AGENT] [--older-than DURATION]",
-		Short: "Erase bodies that are kept beside records; records, chain and proofs stay",
-		Long: "Erase bodies (agents.bodies) with the keys of their commitments: nobody can tell any more what they said, and\n" +
-			"nobody can find it again by trying. Records, chains and proofs stay as they are, and still verify. What is named\n" +
-			"together selects less. The erasure is recorded, with the ids of the records whose bodies it took.\n\n" +
-			"Bodies are listed first, and --yes, or yes on a terminal, erases them. Copies are another matter: backups, exports\n" +
-			"with --bodies, and what the agents behind have kept.",
+		Short: "Erase stored bodies, and keep the records",
+		Long: "Erase deletes stored bodies (agents.bodies) together with the keys of their commitments. The bodies can then no longer be\n" +
+			"read or guessed. Records, chains and proofs stay, and still verify. Several flags together select fewer bodies. The\n" +
+			"erasure is recorded, with the ids of the records.\n" +
+			"\n" +
+			"Erase lists the bodies first. --yes, or the answer yes on a terminal, erases them. Erase does not reach copies: backups,\n" +
+			"exports with --bodies, and data that the agents keep.",
 		Example: "  powerbox evidence erase --for user:alice --dry-run\n  powerbox evidence erase --record rec_01j8 --yes\n  powerbox evidence erase --agent documents --older-than 240h --yes",
 		Args:    cobra.NoArgs,
 	}
@@ -47,7 +48,8 @@ func newEvidenceErase(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringArrayVar(&e.Records, "record", nil, "the body of this record, by its `id`; more than once for several")
 	cmd.Flags().StringVar(&e.Principal, "for", "", "bodies of calls for this `user`, such as user:alice, or its pseudonym pw_...")
 	cmd.Flags().StringVar(&e.Agent, "agent", "", "bodies of calls to this agent")
-	cmd.Flags().StringVar(&older, "older-than", "", "bodies of calls before then: how long ago, such as 240h, or a time in RFC 3339")
+	cli.AgentFlag(cmd, "agent")
+	cmd.Flags().StringVar(&older, "older-than", "", "only bodies of calls before this time: how long ago, such as 240h, or a time in RFC 3339")
 	cmd.Flags().BoolVar(&e.DryRun, "dry-run", false, "list what would be erased, and erase nothing")
 	cmd.Flags().BoolVar(&yes, "yes", false, "erase without asking")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "yes")
@@ -136,7 +138,7 @@ func listErasable(p *cli.Program, would erasable, dry bool) error {
 	return err
 }
 
-// confirmed asks whoever has the terminal.
+// confirmed asks the person at the terminal.
 func confirmed(p *cli.Program) bool {
 	fmt.Fprint(p.Stderr, "Erase them? There is no way back. [yes/no] ")
 	line, _ := bufio.NewReader(io.LimitReader(p.Stdin, 16)).ReadString('\n') // no answer is no

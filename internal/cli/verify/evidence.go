@@ -24,9 +24,10 @@ import (
 
 func newEvidence(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "evidence",
-		Short: "List, export and verify the records of what was decided",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "evidence",
+		Short:   "List, export and verify the records of decisions",
+		Example: "  powerbox evidence list --since 24h",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p), newEvidenceVerifyReceipt(p), newEvidenceErase(p), newEvidenceClose(p), newEvidencePeriods(p), newEvidenceArchive(p))
 	return cmd
@@ -38,17 +39,21 @@ func newEvidenceVerify(p *cli.Program) *cobra.Command {
 	how := verifying{workers: runtime.GOMAXPROCS(0)}
 	cmd := &cobra.Command{
 		Use:   "verify FILE... --trust FILE",
-		Short: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong",
-		Long: "Verify an exported bundle, or one record with its proof, against pinned keys, offline: exit 4 if anything is wrong.\n\n" +
-			"Several files are the bundles of periods, oldest first, and what is behind them; each has to begin where the one\n" +
-			"before ends. Of one that does not begin with the log, --seen names the checkpoint that the one before ended in.",
+		Short: "Verify a bundle, or one record with its proof, offline",
+		Example: "  powerbox evidence verify bundle.jsonl --trust trust.json\n" +
+			"  powerbox evidence verify record.json --proof record.proof --trust trust.json",
+		Long: "Verify checks an exported bundle, or one record with its proof, against pinned keys, offline. It exits with 4 if anything\n" +
+			"is wrong.\n" +
+			"\n" +
+			"Several files are the bundles of periods, oldest first, and then the current bundle. Each must begin where the one before\n" +
+			"ends. If the first one does not begin with the log, --seen names the last checkpoint of the bundle before it.",
 		Args: cobra.MinimumNArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	f.add(cmd)
-	cmd.Flags().StringVar(&resumeFile, "resume", "", "`file` that remembers which signatures held, to go on after an interruption or with a later bundle; keep it as you keep the trust file")
+	cmd.Flags().StringVar(&resumeFile, "resume", "", "`file` that remembers verified signatures, to continue after an interruption or with a later bundle; protect it like the trust file")
 	cmd.Flags().IntVar(&how.workers, "workers", how.workers, "how many goroutines examine records at the same time; the report is the same with any number")
-	cmd.Flags().BoolVar(&how.progress, "progress", false, "tell on standard error how far it is and how long it will take, also where that is no terminal")
+	cmd.Flags().BoolVar(&how.progress, "progress", false, "print progress and remaining time on standard error, even if it is not a terminal")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if how.workers < 1 {
 			return cli.Usage(errors.New("--workers is less than 1"))
@@ -112,9 +117,11 @@ func checkpoints(p *cli.Program, files []string, trust evidence.Trust) ([]eviden
 // the log's keeper cannot reach it.
 func newEvidenceCheckpoint(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "checkpoint FILE",
-		Short: "Print the checkpoint of an exported bundle, to keep elsewhere and verify later bundles with (--seen)",
-		Args:  cobra.ExactArgs(1),
+		Use:     "checkpoint FILE",
+		Short:   "Print the checkpoint of an exported bundle",
+		Long:    "Keep the checkpoint in another place than the bundles. Verify later bundles against it: powerbox evidence verify --seen.",
+		Example: "  powerbox evidence checkpoint bundle.jsonl > checkpoint.txt",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			data, err := p.ReadFile(args[0])
 			if err != nil {
@@ -136,9 +143,11 @@ func newEvidenceCheckpoint(p *cli.Program) *cobra.Command {
 // newEvidenceVerifier prints the verifier for those who do not run this binary.
 func newEvidenceVerifier(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use:   "verifier",
-		Short: "Print verify.mjs, which verifies bundles in Node or a browser without this binary",
-		Args:  cobra.NoArgs,
+		Use:     "verifier",
+		Short:   "Print a verifier of bundles for Node and browsers",
+		Long:    "Verifier prints verify.mjs, which verifies bundles without this program.",
+		Example: "  powerbox evidence verifier > verify.mjs",
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := io.WriteString(p.Stdout, evidence.JavaScript())
 			return err
@@ -146,7 +155,7 @@ func newEvidenceVerifier(p *cli.Program) *cobra.Command {
 	}
 }
 
-// verifying is how bundles are verified, which says nothing about what is found.
+// verifying has the settings of a verification that do not change its result.
 type verifying struct {
 	workers  int
 	progress bool
@@ -219,11 +228,13 @@ func printReport(p *cli.Program, r evidence.Report, output string) error {
 func newEvidenceTrust(p *cli.Program) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "trust [--out FILE]",
-		Short: "Write the public keys that a verifier pins; keep them apart from the evidence",
+		Use:     "trust [--out FILE]",
+		Short:   "Write the public keys that verifiers of evidence pin",
+		Long:    "Keep the file in another place than the evidence.",
+		Example: "  powerbox evidence trust --out trust.json",
 	}
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; default: standard output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op, err := p.Operator(o)
 		if err != nil {
@@ -244,10 +255,16 @@ func newEvidenceTrust(p *cli.Program) *cobra.Command {
 func newEvidenceShow(p *cli.Program) *cobra.Command {
 	var body bool
 	var arguments string
-	cmd := &cobra.Command{Use: "show ID", Short: "Print one record as it is stored, or the body that is kept beside it", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Print one record, or its stored body",
+		Example: "  powerbox evidence show rec_01m81030k8rktbf8fcyfezvy0d\n" +
+			"  powerbox evidence show rec_01m81030k8rktbf8fcyfezvy0d --body",
+		Args: cobra.ExactArgs(1),
+	}
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents.bodies) instead, after checking it against what the record commits to")
-	cmd.Flags().StringVar(&arguments, "arguments", "", "say instead whether the arguments of an execution were those in `FILE`, byte for byte as they were sent; exit 4 where not")
+	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents.bodies) instead, after checking it against the commitment in the record")
+	cmd.Flags().StringVar(&arguments, "arguments", "", "compare the arguments of an execution with `FILE` instead, byte for byte as sent; exit 4 if they differ")
 	cmd.MarkFlagsMutuallyExclusive("body", "arguments")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(o)

@@ -24,20 +24,25 @@ func newEvidenceExport(p *cli.Program) *cobra.Command {
 	var period int64
 	cmd := &cobra.Command{
 		Use:   "export [--format bundle|jsonl|ocsf] [--bodies] [--out FILE]",
-		Short: "Write all evidence: a bundle to verify, or lines for a SIEM",
-		Long: "Write all evidence.\n\n" +
-			"  bundle  what powerbox evidence verify and verify.mjs verify: records, leaves of the log, signed checkpoint\n" +
-			"  jsonl   the records alone, one a line, byte for byte as they were hashed\n" +
-			"  ocsf    one OCSF event a line (API Activity), for a SIEM; the record is in raw_data\n\n" +
-			"Lines prove nothing by themselves: keep the bundle too.",
+		Short: "Export evidence as a verifiable bundle, or as lines for a SIEM",
+		Example: "  powerbox evidence export --out bundle.jsonl\n" +
+			"  powerbox evidence export --format ocsf --out events.jsonl",
+		Long: "Export writes all evidence in one of these formats:\n" +
+			"\n" +
+			"  bundle  records, leaves of the log and signed checkpoint, for powerbox evidence verify and verify.mjs\n" +
+			"  jsonl   only the records, one per line, byte for byte as they were hashed\n" +
+			"  ocsf    one OCSF event per line (API Activity), for a SIEM; the record is in raw_data\n" +
+			"\n" +
+			"Lines of jsonl and ocsf prove nothing without the bundle: keep it too.",
 		Args: cobra.NoArgs,
 	}
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; default: standard output")
 	cmd.Flags().StringVar(&format, "format", "bundle", "bundle, jsonl or ocsf")
+	cli.Values(cmd, "format", "bundle", "jsonl", "ocsf")
 	cmd.Flags().StringVar(&from, "from", "", "a bundle in a `file` instead of the server's evidence; it is not verified")
-	cmd.Flags().BoolVar(&bodies, "bodies", false, "with the bodies that are kept beside records (agents.bodies), each behind its record; of a bundle alone")
-	cmd.Flags().Int64Var(&period, "period", 0, "the closed period of this `number` (powerbox evidence close) instead of all that is in the store")
+	cmd.Flags().BoolVar(&bodies, "bodies", false, "include stored bodies (agents.bodies), each after its record; only for a bundle")
+	cmd.Flags().Int64Var(&period, "period", 0, "closed period with this `number` (powerbox evidence close) instead of the whole store")
 	cmd.MarkFlagsMutuallyExclusive("bodies", "from")
 	cmd.MarkFlagsMutuallyExclusive("period", "from")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

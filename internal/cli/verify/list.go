@@ -22,9 +22,9 @@ func newEvidenceList(p *cli.Program) *cobra.Command {
 	var since, until string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List records, newest first, of the server or of an exported bundle",
-		Long: "List records, the last of the log first. Where there are more than --limit, standard error says how to go on:\n" +
-			"--before with the id of the last one that was printed. Records are printed as they are found.",
+		Short: "List records of the server or a bundle, newest first",
+		Long: "List prints records from the end of the log. If there are more than --limit, standard error names the next command:\n" +
+			"--before with the id of the last printed record.",
 		Example: "  powerbox evidence list --agent documents --decision DENY --since 24h\n" +
 			"  powerbox evidence list --from bundle.jsonl --task task-1 --output json",
 	}
@@ -34,21 +34,23 @@ func newEvidenceList(p *cli.Program) *cobra.Command {
 		into  *string
 		usage string
 	}{
-		"agent":      {&q.Agent, "records of this agent alone"},
-		"principal":  {&q.Principal, "records of this user alone, by the pseudonym `pw_...` that it has at the agent"},
-		"requester":  {&q.Requester, "records of this caller alone"},
-		"task":       {&q.Task, "records of this task or context alone"},
-		"trace":      {&q.Trace, "records of this trace alone, by its `id` of W3C Trace Context"},
-		"operation":  {&q.Operation, "records of this operation alone, such as documents/documents:read/retrieve"},
-		"capability": {&q.Capability, "records of this capability alone"},
-		"decision":   {&q.Decision, "ALLOW, DENY or ABSTAIN alone"},
-		"since":      {&since, "from when on: how long ago, such as 24h, or a time in RFC 3339"},
-		"until":      {&until, "until when, as --since"},
-		"before":     {&q.Before, "records that the log has before this one, by its `id`: the next page"},
+		"agent":      {&q.Agent, "only records of this agent"},
+		"principal":  {&q.Principal, "only records of this user, by the pseudonym `pw_...` that it has at the agent"},
+		"requester":  {&q.Requester, "only records of this caller"},
+		"task":       {&q.Task, "only records of this task or context"},
+		"trace":      {&q.Trace, "only records of this trace, by its `id` of W3C Trace Context"},
+		"operation":  {&q.Operation, "only records of this operation, such as documents/documents:read/retrieve"},
+		"capability": {&q.Capability, "only records of this capability"},
+		"decision":   {&q.Decision, "only records with this decision: ALLOW, DENY or ABSTAIN"},
+		"since":      {&since, "start: how long ago, such as 24h, or a time in RFC 3339"},
+		"until":      {&until, "end, in the form of --since"},
+		"before":     {&q.Before, "only records before the one with this `id`: the next page"},
 	} {
 		cmd.Flags().StringVar(flag.into, name, "", flag.usage)
 	}
-	cmd.Flags().IntVar(&q.Limit, "limit", 1000, "how many at most; 0 for all")
+	cli.Values(cmd, "decision", "ALLOW", "DENY", "ABSTAIN")
+	cli.AgentFlag(cmd, "agent")
+	cmd.Flags().IntVar(&q.Limit, "limit", 1000, "maximum number of records; 0 for all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		switch q.Decision {
 		case "", "ALLOW", "DENY", "ABSTAIN":
@@ -73,7 +75,7 @@ func newEvidenceList(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// listRecords prints records as they come, and says how to go on.
+// listRecords prints records as they come, and names the command for the next page.
 func listRecords(ctx context.Context, p *cli.Program, from audit.Source, q audit.Query, output string) error {
 	// One more than is printed says whether there are more.
 	ask := q
@@ -123,7 +125,7 @@ func WriteRecords(out io.Writer, records iter.Seq2[evidence.Record, error]) erro
 	return w.Flush()
 }
 
-// ListedAs is what a record is about, in a list: what was done, where that was about no call.
+// ListedAs names the subject of a record in a list: its action, if it is not about a call.
 func ListedAs(r evidence.Record) string {
 	if !audit.DecidesCall(r) && r.Intent.Operation == issuer.OperationCapability {
 		return r.ActionType

@@ -27,11 +27,12 @@ type period struct {
 
 func newEvidenceClose(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "close",
-		Short: "Close a period of the log: what was recorded until now is then a bundle of its own",
-		Long: "Close a period of the log. Its checkpoint is final, and the next period names it, so that bundles of periods hold\n" +
-			"together wherever they are kept. Export it with powerbox evidence export --period, and take its records out of the\n" +
-			"store with powerbox evidence archive. Run it as often as periods are long, once a month from cron for instance.",
+		Use:     "close",
+		Short:   "Close the current period of the log",
+		Example: "  powerbox evidence close",
+		Long: "Close ends the current period of the log. Its checkpoint is final, and the next period names it. Export the period\n" +
+			"with powerbox evidence export --period, then remove its records with powerbox evidence archive. Run close once per\n" +
+			"period, for example monthly from cron.",
 		Args: cobra.NoArgs,
 	}
 	output := cli.OutputFlag(cmd)
@@ -55,7 +56,12 @@ func newEvidenceClose(p *cli.Program) *cobra.Command {
 }
 
 func newEvidencePeriods(p *cli.Program) *cobra.Command {
-	cmd := &cobra.Command{Use: "periods", Short: "List the periods of the log that were closed", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "periods",
+		Short:   "List the closed periods of the log",
+		Example: "  powerbox evidence periods",
+		Args:    cobra.NoArgs,
+	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -89,11 +95,13 @@ func newEvidenceArchive(p *cli.Program) *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
 		Use:   "archive BUNDLE --period N --trust FILE [--seen CHECKPOINT]",
-		Short: "Take the records of a closed period out of the store, once its bundle verifies",
-		Long: "Take the records of a closed period out of the store. The bundle is verified first, here and against the keys that\n" +
-			"you pin; it has to be that of the period. For the second period and later ones --seen names the checkpoint that the\n" +
-			"one before ended in. Hashes and checkpoints stay: the log goes on, and the bundle proves what it proved.\n" +
-			"From then on the bundle is the only copy of these records. Periods are archived oldest first.",
+		Short: "Remove a closed period from the store after verifying its bundle",
+		Example: "  powerbox evidence archive period-1.jsonl --period 1 --trust trust.json\n" +
+			"  powerbox evidence archive period-2.jsonl --period 2 --trust trust.json --seen checkpoint-1.txt",
+		Long: "Archive removes the records of a closed period from the store. First it verifies the bundle of the period against your\n" +
+			"pinned keys. From the second period on, --seen names the last checkpoint of the period before. Hashes and checkpoints\n" +
+			"stay in the log, and the bundle still verifies.\n" +
+			"The bundle is then the only copy of these records. Archive the oldest period first.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)

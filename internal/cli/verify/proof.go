@@ -29,11 +29,11 @@ type verifyFlags struct {
 func (f *verifyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.trust, "trust", "", "`file` with the keys to trust, from powerbox evidence trust (required)")
-	flags.StringArrayVar(&f.seen, "seen", nil, "`file` with a checkpoint of the same log that was kept before (powerbox evidence checkpoint), or that a witness shows: a log that was cut back or rewritten since is found, even signed anew")
-	flags.StringArrayVar(&f.recorders, "recorders", nil, "`file` with the list of an agent's recorders that was kept before (AGENT/.well-known/recorders.json); may be repeated: a chain that is left out since is named")
+	flags.StringArrayVar(&f.seen, "seen", nil, "`file` with an earlier checkpoint of the same log (powerbox evidence checkpoint, or from a witness): detects a log that was cut or rewritten since, even if signed again")
+	flags.StringArrayVar(&f.recorders, "recorders", nil, "`file` with the list of an agent's recorders that you kept earlier (AGENT/.well-known/recorders.json); may be repeated: names chains that were left out since")
 	flags.StringVar(&f.proof, "proof", "", "`file` with the proof of one record, from powerbox evidence proof; FILE is then that record, from powerbox evidence show")
 	flags.StringArrayVar(&f.witnesses, "witness", nil, "`key` of a witness, from powerbox witness key; may be repeated. The checkpoint must be cosigned")
-	flags.IntVar(&f.quorum, "quorum", 0, "how many of the witnesses must have cosigned; all of them where absent")
+	flags.IntVar(&f.quorum, "quorum", 0, "how many of the witnesses must have cosigned; default: all")
 	f.claim.add(cmd)
 	cli.Required(cmd, "trust")
 }
@@ -135,12 +135,14 @@ func verifyRecord(p *cli.Program, name string, f verifyFlags, trust evidence.Tru
 func newEvidenceProof(p *cli.Program) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "proof RECORD_ID [--out FILE]",
-		Short: "Write the proof that one record is in the log (C2SP tlog-proof), to hand out with the record",
-		Args:  cobra.ExactArgs(1),
+		Use:     "proof RECORD_ID [--out FILE]",
+		Short:   "Write the proof that one record is in the log",
+		Long:    "Proof writes a C2SP tlog-proof. Give it to a verifier together with the record.",
+		Example: "  powerbox evidence proof rec_01m81030k8rktbf8fcyfezvy0d --out record.proof",
+		Args:    cobra.ExactArgs(1),
 	}
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "`file` to write; standard output where absent")
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; default: standard output")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		op, err := p.Operator(o)
 		if err != nil {

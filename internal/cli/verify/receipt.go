@@ -16,13 +16,16 @@ func newEvidenceVerifyReceipt(p *cli.Program) *cobra.Command {
 	var record string
 	cmd := &cobra.Command{
 		Use:   "verify-receipt FILE --trust FILE [--record FILE]",
-		Short: "Verify the receipt of a call that an answer had in its metadata, offline, and with --record that a record is the one that it is about",
-		Args:  cobra.ExactArgs(1),
+		Short: "Verify the receipt of a call offline",
+		Long:  "A response carries the receipt of its call in its metadata. With --record the command also checks that the receipt names this record.",
+		Example: "  powerbox evidence verify-receipt receipt.json --trust trust.json\n" +
+			"  powerbox evidence verify-receipt receipt.json --trust trust.json --record record.json",
+		Args: cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.trust, "trust", "", "`file` with the keys to trust, from powerbox evidence trust (required)")
 	flags.StringArrayVar(&f.witnesses, "witness", nil, "`key` of a witness, from powerbox witness key; may be repeated. The checkpoint must be cosigned")
-	flags.IntVar(&f.quorum, "quorum", 0, "how many of the witnesses must have cosigned; all of them where absent")
+	flags.IntVar(&f.quorum, "quorum", 0, "how many of the witnesses must have cosigned; default: all")
 	flags.StringVar(&record, "record", "", "`file` with a record, from powerbox evidence show: it must be the record of the receipt")
 	output := cli.OutputFlag(cmd)
 	cli.Required(cmd, "trust")

@@ -28,7 +28,7 @@ type resumed struct {
 }
 
 // resume opens the file and gives the trust its memory. A file of another trust
-// file begins anew; what was written in part is left out.
+// file begins anew; a partial line is left out.
 func resume(name string, trustFile []byte, trust *evidence.Trust) (*resumed, error) {
 	id := sha256.Sum256(trustFile)
 	head := append([]byte(resumeForm), id[:]...)
@@ -61,5 +61,5 @@ func resume(name string, trustFile []byte, trust *evidence.Trust) (*resumed, err
 	return r, nil
 }
 
-// Close writes what is left, and tells of the first failure.
+// Close writes the buffered rest, and returns the first failure.
 func (r *resumed) Close() error { return errors.Join(r.out.Flush(), r.file.Close()) }

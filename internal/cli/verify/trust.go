@@ -25,17 +25,20 @@ func newTrust(p *cli.Program) *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
 		Use:   "trust AGENT [--from BUNDLE --trust FILE] [--at TIME]",
-		Short: "Show an agent's score and how it comes about, from the running server or from an export",
-		Long: "Trust shows how far what an agent did speaks for it: a number from the evidence, with the arithmetic. Of the same records\n" +
-			"and the same time everybody comes to the same number: from the running server, as of now, or from an exported bundle,\n" +
-			"which is verified on the way, as of its last record. With --at only what was recorded until then counts. See docs/reference/scores.md.\n" +
-			"Exit 4 if the bundle does not hold.",
+		Short: "Show the reputation score of an agent, with its computation",
+		Example: "  powerbox trust documents\n" +
+			"  powerbox trust documents --from bundle.jsonl --trust trust.json",
+		Long: "Trust prints a reputation score, computed from recorded behaviour, with the arithmetic. The same records and the same time\n" +
+			"always give the same score. Without --from the score comes from the running server, as of now. With --from it comes from\n" +
+			"an exported bundle, as of its last record, and the bundle is verified too. --at ignores later records. See\n" +
+			"docs/reference/scores.md. Trust exits with 4 if the bundle does not verify.",
 		Args: cobra.ExactArgs(1),
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
+	cli.AgentArgument(cmd)
 	cmd.Flags().StringVar(&f.trust, "trust", "", "`file` with the keys to trust, from powerbox evidence trust; with --from")
-	cmd.Flags().StringArrayVar(&f.seen, "seen", nil, "`file` with a checkpoint of the same log that was kept before; with --from")
+	cmd.Flags().StringArrayVar(&f.seen, "seen", nil, "`file` with an earlier checkpoint of the same log; with --from")
 	cmd.Flags().StringVar(&from, "from", "", "a bundle in a `file` instead of the server's evidence")
 	cmd.Flags().StringVar(&at, "at", "", "as of this `time`, such as 2026-01-02T15:04:05Z")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -104,7 +107,7 @@ func trustFrom(ctx context.Context, p *cli.Program, name string, f verifyFlags, 
 	return nil
 }
 
-// breaks notes a chain of the agent that does not hold. What is wrong with the
+// breaks notes a chain of the agent that does not hold. An error in the
 // bundle as a whole is wrong with every chain in it.
 func breaks(book *trust.Book, report evidence.Report, agent string) {
 	of := map[string]string{}
@@ -126,7 +129,7 @@ type bookReader struct {
 	skipped bool   // whether the first line, which is no record, is over
 }
 
-// Write implements [io.Writer]. What is no record is for the verifier to judge.
+// Write implements [io.Writer]. The verifier judges lines that are not records.
 func (b *bookReader) Write(data []byte) (int, error) {
 	n := len(data)
 	for {
