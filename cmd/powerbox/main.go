@@ -8,7 +8,7 @@ package main
 import (
 	"context"
 	"io"
-	stdlog "log"
+	stdlog "log" //nolint:depguard // libraries alone write to it
 	"log/slog"
 	"os"
 	"os/signal"

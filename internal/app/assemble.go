@@ -263,6 +263,7 @@ func (i *Instance) followScores(ctx context.Context) <-chan struct{} {
 	return done
 }
 
+// AgentURL is the public URL of a configured agent at the gateway.
 func (i *Instance) AgentURL(id string) string {
 	base := i.Config.Issuer.URL
 	for _, c := range i.current().Agents {
@@ -359,7 +360,7 @@ func keysOf(pinned []evidence.PinnedKey) []evidence.Key {
 }
 
 // recordKeys has on record which key every agent signs with.
-func (i *Instance) recordKeys(ctx context.Context, f *inForce) error {
+func (i *Instance) recordKeys(ctx context.Context, f *InForce) error {
 	for _, c := range f.config.Agents {
 		k := f.issuing[c.ID].Current()
 		if err := i.Issuer.UsesKey(ctx, issuer.AgentKey{Agent: c.ID, Key: k.Key.Public().Thumbprint(), Renewed: k.Made}); err != nil {

@@ -344,6 +344,7 @@ func frontOf(c config.Agent, agent *issuer.Agent) gateway.Agent {
 	}
 }
 
+// GatewayAgent is a configured agent as the gateway takes it.
 func (i *Instance) GatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Agent, error) {
 	if err := checkHeaders(c); err != nil {
 		return gateway.Agent{}, err

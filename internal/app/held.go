@@ -136,6 +136,7 @@ func apartTask(t gateway.HeldTask) link.HeldTask {
 	}
 }
 
+// HereTask is a held task of the wire as the gateway has it.
 func HereTask(t link.HeldTask) gateway.HeldTask {
 	return gateway.HeldTask{
 		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Answer: t.Answer,

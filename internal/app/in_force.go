@@ -18,8 +18,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
 )
 
-// inForce is the part of the configuration that a reload replaces, as a whole.
-type inForce struct {
+// InForce is the part of the configuration that a reload replaces, as a whole.
+type InForce struct {
 	config  *config.Config
 	engine  *policy.Engine
 	files   map[string][]byte             // texts of the policies, by file
@@ -34,7 +34,7 @@ type inForce struct {
 }
 
 // scope is Scope(A) of a caller at an agent.
-func (f *inForce) scope(origin, agent string) powerbox.Authority {
+func (f *InForce) scope(origin, agent string) powerbox.Authority {
 	if a, ok := f.scopes[origin+"\x00"+agent]; ok {
 		return a
 	}
@@ -42,7 +42,7 @@ func (f *inForce) scope(origin, agent string) powerbox.Authority {
 }
 
 // force is the configuration in force. Its methods read it at every call.
-type force struct{ Now atomic.Pointer[inForce] }
+type force struct{ Now atomic.Pointer[InForce] }
 
 func (f *force) Origin(holder string) string { return f.Now.Load().origins[holder] }
 
@@ -84,16 +84,16 @@ func (f *force) Permits(c identity.Caller, agent, grant, operation string, r *ca
 func (f *force) Digest() string { return f.Now.Load().engine.Digest() }
 
 // Scoping is the part of a configuration that a remote gateway has as well.
-func Scoping(c *config.Config) (*inForce, error) {
-	f := &inForce{config: c, plans: config.Declared(c.Plans), origins: map[string]string{}, scopes: map[string]powerbox.Authority{}}
+func Scoping(c *config.Config) (*InForce, error) {
+	f := &InForce{config: c, plans: config.Declared(c.Plans), origins: map[string]string{}, scopes: map[string]powerbox.Authority{}}
 	for _, rule := range c.Identity.Callers {
 		f.origins[holderID(rule)] = rule.Agent
 	}
 	return f, f.setScopes()
 }
 
-// inForce is the part of the instance's configuration that a reload can replace.
-func (i *Instance) inForce(agents []*issuer.Agent, issuing map[string]*keyring.Issuing) (*inForce, error) {
+// InForce is the part of the instance's configuration that a reload can replace.
+func (i *Instance) inForce(agents []*issuer.Agent, issuing map[string]*keyring.Issuing) (*InForce, error) {
 	f, err := Scoping(i.Config)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (i *Instance) inForce(agents []*issuer.Agent, issuing map[string]*keyring.I
 }
 
 // setScopes makes Scope(A) for every configured caller.
-func (f *inForce) setScopes() (err error) {
+func (f *InForce) setScopes() (err error) {
 	if f.nothing, err = standing(nil); err != nil {
 		return err
 	}

@@ -95,6 +95,7 @@ func declaredShape(s config.Skill) (powerbox.Shape, error) {
 	return skillShape(s)
 }
 
+// Resources are the resources of the catalogue of an agent.
 func (i *Instance) Resources(agent string) ([]catalogue.Item, error) {
 	r, ok := i.Config.Resources[agent]
 	if !ok {

@@ -77,12 +77,12 @@ func (r *reloader) replace(ctx context.Context, by string) (api.Reloaded, error)
 
 // prepared is a configuration that can be put in force.
 type prepared struct {
-	after *inForce
+	after *InForce
 	put   func() // cannot fail
 }
 
 // prepare makes everything that another configuration needs, and changes nothing.
-func (r *reloader) prepare(before *inForce, next *config.Config) (prepared, error) {
+func (r *reloader) prepare(before *InForce, next *config.Config) (prepared, error) {
 	made := &Instance{Config: next, Ring: r.i.Ring}
 	agents, issuing, err := made.agents(r.now, before.issuing)
 	if err != nil {
@@ -250,7 +250,7 @@ func differing(at string, a, b reflect.Value) (names []string) {
 
 // changesBetween says by name what a reload changes. It has no values but operations, modes, and
 // the names and ids of callers, which are no secrets.
-func changesBetween(before, after *inForce) []string {
+func changesBetween(before, after *InForce) []string {
 	changes := []string{}
 	add := func(sign, format string, args ...any) {
 		changes = append(changes, sign+" "+fmt.Sprintf(format, args...))
@@ -304,7 +304,7 @@ func agentChanges(before, after *config.Config) (changes []string) {
 }
 
 // linesOf are the parts of a configuration by name, with what is compared of them.
-func linesOf(f *inForce) map[string]any {
+func linesOf(f *InForce) map[string]any {
 	out := map[string]any{}
 	for caller, agents := range f.config.Scopes {
 		out["scopes."+caller] = nil

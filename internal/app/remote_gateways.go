@@ -85,7 +85,7 @@ func (i *Instance) setup(a Assembly, id string) (link.Setup, error) {
 	return out, err
 }
 
-func (i *Instance) setupAgent(f *inForce, id string, c *config.Config, out *link.Setup) error {
+func (i *Instance) setupAgent(f *InForce, id string, c *config.Config, out *link.Setup) error {
 	var err error
 	if out.Sealing, err = i.Ring.Secret("handles"); err != nil {
 		return err

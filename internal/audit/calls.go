@@ -28,6 +28,7 @@ func DecidesCall(r evidence.Record) bool {
 // Others counts the records that decide about no call, by the class of their action.
 type Others map[string]int
 
+// Add counts a record, unless it decides about a call.
 func (o Others) Add(r evidence.Record) {
 	if r.Details.OutcomeOf != "" || IsCall(r) {
 		return

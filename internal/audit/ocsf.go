@@ -19,9 +19,9 @@ const (
 	ocsfOther       = 99
 )
 
-// ocsfRecord is an event of API Activity. Members of OCSF have its names; what it
+// OCSFRecord is an event of API Activity. Members of OCSF have its names; what it
 // has no name for stands under unmapped.
-type ocsfRecord struct {
+type OCSFRecord struct {
 	Activity     int          `json:"activity_id"`
 	ActivityName string       `json:"activity_name"`
 	Category     int          `json:"category_uid"`
@@ -90,10 +90,11 @@ type ocsfUnmapped struct {
 	FreeText   bool                   `json:"names_no_skill,omitempty"`
 }
 
-func OCSFEvent(sealed evidence.Sealed) ocsfRecord {
+// OCSFEvent is a record as an event of API Activity.
+func OCSFEvent(sealed evidence.Sealed) OCSFRecord {
 	r := sealed.Record()
 	d := r.Details
-	event := ocsfRecord{
+	event := OCSFRecord{
 		Activity: ocsfOther, ActivityName: r.ActionType, Category: ocsfApplication, Class: ocsfAPIActivity,
 		Type: ocsfAPIActivity*100 + ocsfOther, Time: r.Time.UnixMilli(), Status: ocsfStatus(r), StatusDetail: codes(d.Reasons),
 		Actor:  ocsfActor{User: ocsfUser{ID: d.Principal}, App: d.Requester},

@@ -63,6 +63,7 @@ func (q Query) members(r evidence.Record) []recordMember {
 	}
 }
 
+// Selects reports whether a record matches.
 func (q Query) Selects(r evidence.Record) bool {
 	if !q.Since.IsZero() && r.Time.Before(q.Since) || !q.Until.IsZero() && r.Time.After(q.Until) {
 		return false

@@ -16,8 +16,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-// use is what one caller did with one operation of one agent.
-type use struct {
+// Use is what one caller did with one operation of one agent.
+type Use struct {
 	Caller    string   `json:"caller"` // configured name, holder id, or unknown
 	Agent     string   `json:"agent"`
 	Operation string   `json:"operation"` // grant/operation, free text, or unknown
@@ -47,7 +47,7 @@ type level struct {
 // Report is who called what.
 type Report struct {
 	Since time.Time `json:"since"`
-	Uses  []use     `json:"uses"`
+	Uses  []Use     `json:"uses"`
 	// Frozen is what operators have stopped, now.
 	Frozen []Freeze `json:"frozen"`
 	// Other counts records that decide about no call, by class.
@@ -55,7 +55,7 @@ type Report struct {
 }
 
 // Summary counts calls, by caller, agent and operation.
-type Summary map[[3]string]*use
+type Summary map[[3]string]*Use
 
 // Add counts a call. Records of issuing and of outcomes are none.
 func (s Summary) Add(r evidence.Record) {
@@ -65,7 +65,7 @@ func (s Summary) Add(r evidence.Record) {
 	for i, operation := range operationsOf(r) {
 		k := [3]string{r.Details.Requester, r.AgentID, operation}
 		if s[k] == nil {
-			s[k] = &use{Caller: k[0], Agent: k[1], Operation: k[2], Reasons: []string{}}
+			s[k] = &Use{Caller: k[0], Agent: k[1], Operation: k[2], Reasons: []string{}}
 		}
 		s[k].count(r)
 		if i == 0 { // a call that needs several operations is one call
@@ -77,13 +77,14 @@ func (s Summary) Add(r evidence.Record) {
 	}
 }
 
-func (s Summary) List() []use {
-	out := []use{}
+// List is what was counted, sorted by caller, agent and operation.
+func (s Summary) List() []Use {
+	out := []Use{}
 	for _, u := range s {
 		slices.Sort(u.Reasons)
 		out = append(out, *u)
 	}
-	slices.SortFunc(out, func(a, b use) int {
+	slices.SortFunc(out, func(a, b Use) int {
 		return cmp.Or(strings.Compare(a.Caller, b.Caller), strings.Compare(a.Agent, b.Agent), strings.Compare(a.Operation, b.Operation))
 	})
 	return out
@@ -122,7 +123,7 @@ func operationsOf(r evidence.Record) []string {
 	return []string{unnamed}
 }
 
-func (u *use) count(r evidence.Record) {
+func (u *Use) count(r evidence.Record) {
 	u.Calls++
 	for _, reason := range r.Details.Reasons {
 		if !slices.Contains(u.Reasons, reason.Code) {
@@ -312,8 +313,8 @@ func (r Report) Advice() []string {
 	return lines
 }
 
-// grantFile is the scopes section that covers what was observed.
-type grantFile struct {
+// GrantFile is the scopes section that covers what was observed.
+type GrantFile struct {
 	Scopes map[string]map[string][]string `json:"scopes"`
 	// Unnamed callers proved something but have no name in the configuration.
 	Unnamed map[string][]string `json:"unnamed"`
@@ -321,8 +322,9 @@ type grantFile struct {
 	Left map[string]int `json:"left_out"`
 }
 
-func (r Report) Grants() grantFile {
-	g := grantFile{Scopes: map[string]map[string][]string{}, Unnamed: map[string][]string{}, Left: map[string]int{}}
+// Grants are scopes that cover what was observed.
+func (r Report) Grants() GrantFile {
+	g := GrantFile{Scopes: map[string]map[string][]string{}, Unnamed: map[string][]string{}, Left: map[string]int{}}
 	for _, u := range r.Uses {
 		switch {
 		case strings.HasPrefix(u.Operation, "a2a."), u.Operation == sessionCall:

@@ -18,7 +18,7 @@ type Usage struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 	Uses  []heldUse `json:"uses"`
-	calls []use     // the calls that were let through, for --narrow
+	calls []Use     // the calls that were let through, for --narrow
 }
 
 // heldUse is what one holder had of one operation of one agent, and did with it.

@@ -85,6 +85,7 @@ func JSONFile(name string) (json.RawMessage, error) {
 	return data, err
 }
 
+// ReadPrivateKey reads a private key as a JWK from a file.
 func (p *Program) ReadPrivateKey(name string) (*token.PrivateKey, error) {
 	data, err := p.ReadFile(name)
 	if err != nil {
@@ -94,6 +95,7 @@ func (p *Program) ReadPrivateKey(name string) (*token.PrivateKey, error) {
 	return k, Invalid(err)
 }
 
+// ReadPublicKey reads a public key as a JWK from a file.
 func (p *Program) ReadPublicKey(name string) (token.PublicKey, error) {
 	data, err := p.ReadFile(name)
 	if err != nil {

@@ -19,6 +19,7 @@ func OutputFlag(cmd *cobra.Command) *string {
 	return output
 }
 
+// Required marks flags without which a command does not run.
 func Required(cmd *cobra.Command, names ...string) {
 	for _, name := range names {
 		if err := cmd.MarkFlagRequired(name); err != nil {

@@ -79,6 +79,7 @@ func (p *Program) referenceClient(h HolderFlags) (*holder.Client, error) {
 	return client, nil
 }
 
+// Add adds the flags of a holder with a key.
 func (h *HolderFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&h.Key, "key", "", "`file` with the holder's key, from powerbox keys new")
 	cmd.Flags().StringVar(&h.session, "session", "", "the user's access `token`; other users of the machine may see it: prefer --session-file or "+SessionEnv)
@@ -188,6 +189,7 @@ func (p *Program) ReadCapabilities(name string) ([]holder.Capability, error) {
 	return held, nil
 }
 
+// ParseCapabilities reads the capabilities of a file that request wrote.
 func ParseCapabilities(data []byte) ([]holder.Capability, error) {
 	var f capabilityFile
 	d := json.NewDecoder(bytes.NewReader(data))

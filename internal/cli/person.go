@@ -20,6 +20,7 @@ type PersonFlags struct {
 	server, session, as string
 }
 
+// AddPersonFlags adds the flags of a person to a command.
 func AddPersonFlags(cmd *cobra.Command) *PersonFlags {
 	var f PersonFlags
 	cmd.Flags().StringVar(&f.server, "server", "", "`URL` of the server (required)")
@@ -35,6 +36,7 @@ type Person struct {
 	http            *http.Client
 }
 
+// Person is the client of the person that the flags name.
 func (p *Program) Person(f *PersonFlags) (*Person, error) {
 	who := &Person{base: strings.TrimRight(f.server, "/"), as: f.as, http: NewHTTPClient()}
 	if (f.as == "") == (f.session == "") {

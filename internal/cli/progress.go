@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// progress tells a person how much of some files was read, and about when the rest
+// Progress tells a person how much of some files was read, and about when the rest
 // will be. They are read one after the other.
-type progress struct {
+type Progress struct {
 	ctx   context.Context //nolint:containedctx // a reader is asked to end between two reads
 	out   io.Writer       // nil if standard error is no terminal
 	lines bool            // whether each figure is a line, where out is no terminal
@@ -30,8 +30,8 @@ const (
 
 // ShowProgress prints progress of the files that are added to it on stderr where that is a terminal, or
 // where it is asked for.
-func (p *Program) ShowProgress(ctx context.Context, asked bool) *progress {
-	shown := &progress{ctx: ctx, now: p.Now, begun: p.Now(), lines: !IsTerminal(p.Stderr)}
+func (p *Program) ShowProgress(ctx context.Context, asked bool) *Progress {
+	shown := &Progress{ctx: ctx, now: p.Now, begun: p.Now(), lines: !IsTerminal(p.Stderr)}
 	if asked || !shown.lines {
 		shown.out = Drawn(p.Stderr)
 	}
@@ -40,7 +40,7 @@ func (p *Program) ShowProgress(ctx context.Context, asked bool) *progress {
 
 // Add returns the reader of one more file. Without the size of a file no progress is
 // printed.
-func (s *progress) Add(in io.Reader) io.Reader {
+func (s *Progress) Add(in io.Reader) io.Reader {
 	if size, ok := regular(in); ok {
 		s.total += size
 	} else {
@@ -65,7 +65,7 @@ func regular(in io.Reader) (int64, bool) {
 // shownReader is one of the files.
 type shownReader struct {
 	in io.Reader
-	of *progress
+	of *Progress
 }
 
 // IsTerminal reports whether the output is a terminal.
@@ -89,7 +89,7 @@ func (r *shownReader) Read(b []byte) (int, error) {
 }
 
 // read tells of so many bytes more.
-func (s *progress) read(n int) {
+func (s *Progress) read(n int) {
 	s.done += int64(n)
 	every, form := tellEvery, "\r\x1b[K%s"
 	if s.lines {
@@ -102,7 +102,7 @@ func (s *progress) read(n int) {
 }
 
 // Clear takes the last figure away.
-func (s *progress) Clear() {
+func (s *Progress) Clear() {
 	if s.out != nil && !s.lines {
 		fmt.Fprint(s.out, "\r\x1b[K")
 	}

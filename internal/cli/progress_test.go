@@ -33,7 +33,7 @@ func TestProgressIsForPeople(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var seen strings.Builder
 	ctx, cancel := context.WithCancel(t.Context())
-	shown := &progress{ctx: ctx, out: &seen, now: func() time.Time { return now }, total: 8, begun: now}
+	shown := &Progress{ctx: ctx, out: &seen, now: func() time.Time { return now }, total: 8, begun: now}
 	reader := &shownReader{strings.NewReader("12345678"), shown}
 	for range 4 {
 		now = now.Add(100 * time.Millisecond)

@@ -22,6 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
+// Bodies is a number of bodies in words.
 func Bodies(n int) string {
 	if n == 1 {
 		return "1 body"
@@ -215,21 +216,22 @@ func BundleLines(in io.Reader) iter.Seq2[bundleLine, error] {
 	}
 }
 
-// sourceFlags say where records are read.
-type sourceFlags struct {
+// SourceFlags say where records are read.
+type SourceFlags struct {
 	*OperatorFlags
 
 	From string
 }
 
-func AddSourceFlags(cmd *cobra.Command) *sourceFlags {
-	s := sourceFlags{OperatorFlags: AddOperatorFlags(cmd)}
+// AddSourceFlags adds the flags for the place of records to a command.
+func AddSourceFlags(cmd *cobra.Command) *SourceFlags {
+	s := SourceFlags{OperatorFlags: AddOperatorFlags(cmd)}
 	cmd.Flags().StringVar(&s.From, "from", "", "a bundle in a `file` (powerbox evidence export) instead of the server; it is not verified")
 	return &s
 }
 
 // Source is the server, or a bundle without any server.
-func (p *Program) Source(s *sourceFlags) (audit.Source, error) {
+func (p *Program) Source(s *SourceFlags) (audit.Source, error) {
 	if s.From != "" {
 		return bundleFile{s.From}, nil
 	}

@@ -37,6 +37,7 @@ type OperatorFlags struct {
 	Server string
 }
 
+// AddOperatorFlags adds the flags of a running server to a command.
 func AddOperatorFlags(cmd *cobra.Command) *OperatorFlags {
 	var o OperatorFlags
 	cmd.Flags().StringVarP(&o.File, "config", "c", DefaultConfig, "configuration `file` of the server")
@@ -96,6 +97,7 @@ func SafeForToken(base string) error {
 	return Usage(fmt.Errorf("the server %s is reached without TLS over a network, where the operator's token could be read; want https", base))
 }
 
+// LoopbackHost reports a host name of this machine alone.
 func LoopbackHost(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -204,6 +206,7 @@ type AgentStatus struct {
 	Unrecorded int64  `json:"unrecorded,omitempty"`
 }
 
+// Agents lists the agents of the server.
 func (o *Operator) Agents(ctx context.Context) ([]AgentStatus, error) {
 	var agents []AgentStatus
 	err := o.Get(ctx, "/v1/agents", &agents)

@@ -7,6 +7,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
+// ArgumentsText is a shape in words: " where NAME CONSTRAINT, ...".
 func ArgumentsText(s powerbox.Shape) string {
 	if len(s.Fields()) == 0 {
 		return " with any arguments"

@@ -330,7 +330,7 @@ func TestATK34_ChangesOfOthers(t *testing.T) {
 	for event := next(); event != ""; event = next() {
 		got = append(got, event)
 	}
-	if len(got) != 2 || !strings.Contains(got[0], "file:///q2") || !strings.Contains(got[1], "list_changed") {
-		t.Errorf("ATK-34 %q; want the change of q2, that of the list, and the end where the server asks", got)
+	if len(got) != 3 || !strings.Contains(got[0], "file:///q2") || !strings.Contains(got[1], "list_changed") || !strings.Contains(got[2], `"code":"outcome_unknown"`) {
+		t.Errorf("ATK-34 %q; want the change of q2, that of the list, and the end, with an error, where the server asks", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 )
 
+// OrDash is s, or a dash where s is empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -23,8 +24,10 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// Time is a time in RFC 3339, in UTC, to the second.
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
+// Or is name, or otherwise where name is empty.
 func Or(name, otherwise string) string {
 	if name != "" {
 		return name
@@ -32,6 +35,7 @@ func Or(name, otherwise string) string {
 	return otherwise
 }
 
+// Prefixed is text behind before, or nothing where text is empty.
 func Prefixed(before, text string) string {
 	if text == "" {
 		return ""

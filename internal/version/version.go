@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// build says what binary this is.
-type build struct {
+// Build says what binary this is.
+type Build struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
 	Commit   string `json:"commit"`
@@ -16,7 +16,7 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-func (b build) String() string {
+func (b Build) String() string {
 	changed := ""
 	if b.Modified {
 		changed = " with changes"
@@ -25,7 +25,7 @@ func (b build) String() string {
 }
 
 // Short is the version, or the commit where it has none.
-func (b build) Short() string {
+func (b Build) Short() string {
 	if b.Version != "(devel)" && b.Version != "unknown" || len(b.Commit) < 12 {
 		return b.Version
 	}
@@ -35,8 +35,9 @@ func (b build) Short() string {
 	return b.Commit[:12]
 }
 
-func Read() build {
-	b := build{Version: "unknown", Go: runtime.Version(), Commit: "unknown", Platform: runtime.GOOS + "/" + runtime.GOARCH}
+// Read reads the build of the running program.
+func Read() Build {
+	b := Build{Version: "unknown", Go: runtime.Version(), Commit: "unknown", Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

@@ -104,6 +104,7 @@ func (k *Keys) expect() error {
 	return k.Ring.Expect(e.known())
 }
 
+// Keep writes the enrolment to the state, whole or not at all.
 func (k *Keys) Keep(e Enrolment) error {
 	data, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {

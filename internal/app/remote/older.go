@@ -32,6 +32,7 @@ func (f ReachedFile) Read() (int64, error) {
 	return n, nil
 }
 
+// Keep notes how far the feed was followed.
 func (f ReachedFile) Keep(n int64, log *slog.Logger) {
 	name := string(f)
 	err := os.WriteFile(name+".new", []byte(strconv.FormatInt(n, 10)), 0o600)
@@ -43,6 +44,7 @@ func (f ReachedFile) Keep(n int64, log *slog.Logger) {
 	}
 }
 
+// Forget takes the note away, so that an older server is followed.
 func (f ReachedFile) Forget() error {
 	if err := os.Remove(string(f)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -38,6 +38,7 @@ type SpoolOf struct {
 	Key      evidence.Key
 }
 
+// OpenSpoolOf opens the spool of an enrolled state, with its keys.
 func OpenSpoolOf(dir, passphrase string) (*SpoolOf, error) {
 	s := &SpoolOf{}
 	state := stateOf(dir)

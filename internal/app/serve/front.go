@@ -58,6 +58,7 @@ type Front struct {
 	Plain    bool // without TLS
 }
 
+// CloseAll closes the listeners of fronts that were not served.
 func CloseAll(fronts []Front) error {
 	var err error
 	for _, f := range fronts {
@@ -219,6 +220,7 @@ func Run(ctx context.Context, l net.Listener, h http.Handler) error {
 	return nil
 }
 
+// Loopback reports an address of this machine alone.
 func Loopback(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()

@@ -39,6 +39,7 @@ type Rereads struct {
 	list []*Source
 }
 
+// Add has files read again from now on.
 func (r *Rereads) Add(s *Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,6 +182,7 @@ func (l *TLS) On(inner net.Listener, protocols ...string) net.Listener {
 	})
 }
 
+// KeyPair makes a certificate of the contents of two files, certificate chain and key.
 func KeyPair(contents [][]byte) (tls.Certificate, error) {
 	c, err := tls.X509KeyPair(contents[0], contents[1])
 	if err != nil {

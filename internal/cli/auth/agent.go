@@ -36,6 +36,7 @@ type Flags struct {
 	store, passphrase, directory, host string
 }
 
+// Add adds the flags to a command.
 func (f *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.store, "store", "", "`file` with the keys of the host and its agents; default: the variable "+agentsStoreEnv+", or agents in the configuration folder")
 	cmd.Flags().StringVar(&f.passphrase, "passphrase-file", "", "`file` with the passphrase of the store; default: the variable "+agentsPassphraseEnv)

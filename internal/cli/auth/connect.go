@@ -18,6 +18,7 @@ type AskingFlags struct {
 	constraints string
 }
 
+// Add adds the flags to a command.
 func (a *AskingFlags) Add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&a.constraints, "constraints", "", "constraints by capability, as `JSON`: {\"transfer_money\": {\"amount\": {\"max\": 100}}}")

@@ -156,7 +156,7 @@ func newAgentImportMCP(p *cli.Program) *cobra.Command {
 	f.add(cmd)
 	cmd.Flags().BoolVar(&trust, "trust-hints", false, "trust the server's hint that a tool only reads")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		tools, title, err := toolsOf(cmd.Context(), p, args[0], f.tokenFile)
+		tools, title, err := toolsOf(cmd.Context(), args[0], f.tokenFile)
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ const (
 )
 
 // toolsOf asks an MCP server for its tools.
-func toolsOf(ctx context.Context, p *cli.Program, url, tokenFile string) ([]*mcp.Tool, string, error) {
+func toolsOf(ctx context.Context, url, tokenFile string) ([]*mcp.Tool, string, error) {
 	token, err := outbound.ServiceToken(config.Path(tokenFile))
 	if err != nil {
 		return nil, "", err

@@ -144,6 +144,7 @@ func cardFrom(ctx context.Context, p *cli.Program, name string, from CardSource,
 	return card, cli.Invalid(naming(name, err))
 }
 
+// PrintCheck prints whether an agent is compatible, and why not.
 func PrintCheck(p *cli.Program, a CheckJSON, output string) error {
 	if output == "json" {
 		return p.PrintJSON(a)

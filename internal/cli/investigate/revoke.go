@@ -145,7 +145,7 @@ func revokeOne(ctx context.Context, p *cli.Program, op *cli.Operator, f revokeFl
 		return err
 	}
 	if f.wait {
-		if r.Reached, err = await(ctx, p, op, r.Sequence); err != nil {
+		if r.Reached, err = await(ctx, op, r.Sequence); err != nil {
 			return err
 		}
 	}

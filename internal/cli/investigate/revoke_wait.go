@@ -47,7 +47,7 @@ func (r *reached) laggards() []string {
 
 // await asks until every open gateway has a revocation or the lease of those
 // without is over.
-func await(ctx context.Context, p *cli.Program, op *cli.Operator, sequence int64) (*reached, error) {
+func await(ctx context.Context, op *cli.Operator, sequence int64) (*reached, error) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	for {

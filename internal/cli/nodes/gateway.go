@@ -47,23 +47,11 @@ func newGateway(p *cli.Program) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.MCP.Command = args
-			if err := o.MCP.Check(); err != nil {
+			if err := checkGateway(o); err != nil {
 				return cli.Usage(err)
-			}
-			if o.MCP.Stdio && o.TLS.Key != "" {
-				return cli.Usage(errors.New("--stdio speaks to a gateway without TLS, on loopback"))
 			}
 			if o.MCP.Stdio && !cmd.Flags().Changed("listen") {
 				o.Listen = "127.0.0.1:0" // hosts start several
-			}
-			if err := remote.CheckFeeds(o.Feeds); err != nil {
-				return cli.Usage(fmt.Errorf("--feed: %w", err))
-			}
-			if (o.TLS.Certificate == "") != (o.TLS.Key == "") || o.TLS.ClientCA != "" && o.TLS.Key == "" {
-				return cli.Usage(errors.New("want --tls-certificate and --tls-key together, and --client-ca only with them"))
-			}
-			if _, err := serve.ProxiesOf(o.Proxies); err != nil {
-				return cli.Usage(fmt.Errorf("--trusted-proxy, --proxy-address: %w", err))
 			}
 			defer serve.Tune(p.Env)()
 			o.MCP.Read = func(file string) (holder.Capability, error) { return p.ReadCapability(file, "") }
@@ -97,6 +85,26 @@ func newGateway(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&o.MCP.Key, "key", "", "with --stdio, `file` with the holder's key")
 	cmd.AddCommand(newGatewayToken(p), newGatewayEnroll(p), newGatewayList(p), newGatewayClose(p), newGatewaySpool(p), newGatewayAcceptOlder(p))
 	return cmd
+}
+
+// checkGateway reports flags that do not go together.
+func checkGateway(o remote.Options) error {
+	if err := o.MCP.Check(); err != nil {
+		return err
+	}
+	if o.MCP.Stdio && o.TLS.Key != "" {
+		return errors.New("--stdio speaks to a gateway without TLS, on loopback")
+	}
+	if err := remote.CheckFeeds(o.Feeds); err != nil {
+		return fmt.Errorf("--feed: %w", err)
+	}
+	if (o.TLS.Certificate == "") != (o.TLS.Key == "") || o.TLS.ClientCA != "" && o.TLS.Key == "" {
+		return errors.New("want --tls-certificate and --tls-key together, and --client-ca only with them")
+	}
+	if _, err := serve.ProxiesOf(o.Proxies); err != nil {
+		return fmt.Errorf("--trusted-proxy, --proxy-address: %w", err)
+	}
+	return nil
 }
 
 func newGatewayToken(p *cli.Program) *cobra.Command {

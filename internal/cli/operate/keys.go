@@ -33,8 +33,8 @@ func newKeys(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// keyStatus is one key file, without its content.
-type keyStatus struct {
+// KeyStatus is one key file, without its content.
+type KeyStatus struct {
 	Name       string `json:"name"`
 	File       string `json:"file"`
 	Mode       string `json:"mode"`
@@ -82,7 +82,7 @@ func newKeysList(p *cli.Program) *cobra.Command {
 }
 
 // ListKeys describes the key files of a directory, without making any.
-func ListKeys(dir string, now time.Time) ([]keyStatus, error) {
+func ListKeys(dir string, now time.Time) ([]KeyStatus, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no %s yet; powerbox serve makes it", dir)
@@ -90,7 +90,7 @@ func ListKeys(dir string, now time.Time) ([]keyStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := []keyStatus{}
+	keys := []KeyStatus{}
 	for _, e := range entries {
 		name, isKey := strings.CutSuffix(e.Name(), ".jwk")
 		if !isKey {
@@ -98,7 +98,7 @@ func ListKeys(dir string, now time.Time) ([]keyStatus, error) {
 				continue
 			}
 		}
-		k := keyStatus{Name: name, File: filepath.Join(dir, e.Name()), State: "in use"}
+		k := KeyStatus{Name: name, File: filepath.Join(dir, e.Name()), State: "in use"}
 		k.Agent, _ = strings.CutPrefix(name, "agent-")
 		if k.Agent == name {
 			k.Agent = ""
@@ -115,7 +115,7 @@ func ListKeys(dir string, now time.Time) ([]keyStatus, error) {
 	return keys, nil
 }
 
-func (k *keyStatus) describe(now time.Time) {
+func (k *KeyStatus) describe(now time.Time) {
 	info, err := os.Stat(k.File)
 	if err != nil {
 		k.Problem = err.Error()

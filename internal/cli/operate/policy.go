@@ -23,16 +23,16 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-// policies are the policies of a configuration with what they speak about,
+// Policies are the policies of a configuration with what they speak about,
 // loaded without a server and without keys.
-type policies struct {
+type Policies struct {
 	Engine *policy.Engine
 	agents map[string]*issuer.Agent
 	config *config.Config
 }
 
 // operations are what an agent offers, by qualified names.
-func (l policies) operations(agent string) []string {
+func (l Policies) operations(agent string) []string {
 	var all []string
 	for _, o := range l.config.Offers[agent] {
 		for _, op := range l.config.OperationsOf(agent, o) {
@@ -42,9 +42,10 @@ func (l policies) operations(agent string) []string {
 	return all
 }
 
-func EngineOf(c *config.Config) (policies, error) {
+// EngineOf is the policy engine of a configuration, with its catalogues.
+func EngineOf(c *config.Config) (Policies, error) {
 	i := &app.Instance{Config: c}
-	p := policies{agents: map[string]*issuer.Agent{}, config: c}
+	p := Policies{agents: map[string]*issuer.Agent{}, config: c}
 	var agents []*issuer.Agent
 	var wrong error
 	for _, a := range c.Agents {
@@ -61,7 +62,8 @@ func EngineOf(c *config.Config) (policies, error) {
 	return p, err
 }
 
-func (l policies) Resource(agent, id string) (*catalogue.Item, error) {
+// Resource is a resource of an agent's catalogue, nil for none.
+func (l Policies) Resource(agent, id string) (*catalogue.Item, error) {
 	a, ok := l.agents[agent]
 	if !ok {
 		return nil, cli.Usage(fmt.Errorf("no agent %q is configured", agent))
@@ -243,7 +245,7 @@ func readPolicyTests(p *cli.Program, file string) ([]policyTest, error) {
 }
 
 // run asks one row, and returns it where the answer is another one.
-func (l policies) run(t policyTest) (*policyFailure, error) {
+func (l Policies) run(t policyTest) (*policyFailure, error) {
 	parts := strings.SplitN(t.Operation, "/", 3)
 	resource, err := l.Resource(parts[0], t.Resource)
 	if err != nil {

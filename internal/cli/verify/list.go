@@ -105,6 +105,7 @@ func listRecords(ctx context.Context, p *cli.Program, from audit.Source, q audit
 	return err
 }
 
+// WriteRecords writes a table with a line for each record.
 func WriteRecords(out io.Writer, records iter.Seq2[evidence.Record, error]) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TIME\tDECISION\tAGENT\tREQUESTER\tOPERATION\tOUTCOME\tRECORD")

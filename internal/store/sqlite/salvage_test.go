@@ -99,3 +99,35 @@ func TestATK88_DamageInTheLastBatchIsNotATear(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestATK74_ASalvageSkipsWhatTheFileHas damages a journal whose first records the file had
+// taken in before the kill.
+func TestATK74_ASalvageSkipsWhatTheFileHas(t *testing.T) {
+	live := spooling(t)
+	s := openStore(t, live.config)
+	ahead(t, s, 0, 4)()
+	if err := s.View(t.Context(), func(r issuer.Reader) error { // a reader sees every record, so the file takes them in
+		_, err := r.Record(number(3))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	free := ahead(t, s, 4, 10)
+	f := live.crash(t, "", "-wal", spoolSuffix)
+	free()
+	journal, err := os.ReadFile(f.config.Path + spoolSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(journal, []byte(`"`+number(1)+`"`)) {
+		t.Fatal("the journal was begun anew, so this test shows nothing")
+	}
+	journal[bytes.Index(journal, []byte(`"`+number(7)+`"`))] ^= 1
+	if err := os.WriteFile(f.config.Path+spoolSuffix, journal, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done, err := Salvage(t.Context(), f.config, record(number(0)).Details.Recorder, record(number(0)).Time, func() (string, error) { return "rec_loss", nil })
+	if err != nil || done.Lost != 1 || done.Kept != 2 || done.Sealed != 2 {
+		t.Errorf("%+v %v; want one lost, two kept, two sealed anew", done, err)
+	}
+}

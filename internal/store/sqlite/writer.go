@@ -323,10 +323,8 @@ func (t *transaction) begin(limit int) error {
 	if _, err := t.raw.ExecContext(t.ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	if t.store.ahead.journal == nil {
-		return nil
-	}
-	if err := t.loadTail(); err != nil {
+	// Every place is counted from it, also in a salvage, which has no journal.
+	if err := t.loadTail(); err != nil || t.store.ahead.journal == nil {
 		return err
 	}
 	t.store.mu.Lock()
