@@ -11,7 +11,7 @@ import (
 )
 
 // Check resolves, decides and records one call, in this order, and returns
-// whether it may go on. It never returns an allowing verdict that is not
+// whether it may continue. It never returns an allowing verdict that is not
 // recorded, but in Observe and in what [Degraded] admits, where the operator
 // chose so.
 func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
@@ -41,7 +41,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	}
 	record.Details.Reasons = slices.Concat(record.Details.Reasons, call.Record.Details.Reasons, note)
 
-	// What went on without a record comes before what has one again. Where it
+	// A call that continued without a record comes before what has one again. Where it
 	// cannot be written, this record cannot either.
 	_ = g.settle(ctx, call.Target.ID)
 	sealed, err := g.write(ctx, record, &v)
@@ -65,7 +65,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 }
 
 // decide answers a call without recording it: by what an operator stopped, by what could not
-// be read, then by what is presented, or by the caller's own rights where nothing is.
+// be read, then by the presented capabilities, or by the caller's own rights where nothing is.
 func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 	refused := call.refused()
 	if why, stopped := g.frozen(call, Held{}); stopped {
@@ -115,7 +115,7 @@ func (g *Gate) underEach(ctx context.Context, call *Call, now time.Time) Verdict
 	return all
 }
 
-// unpresented decides a call that presents nothing, with what is asked of every call.
+// unpresented decides a call that presents nothing, with the checks of every call.
 func (g *Gate) unpresented(call *Call, now time.Time) Verdict {
 	v := g.withoutCapability(call, now)
 	if why := append(g.untrusted(call, call.Caller.Name), call.path(call.Caller.Name)...); len(why) > 0 {

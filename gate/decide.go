@@ -44,7 +44,7 @@ const (
 	CodeBudgetElsewhere    = "budget_elsewhere"
 )
 
-// Refusal is a resolver's answer that what was presented does not hold.
+// Refusal is a resolver's answer that a presented credential does not hold.
 type Refusal struct{ Reasons []evidence.Reason }
 
 func (r *Refusal) Error() string {
@@ -197,7 +197,7 @@ func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) [
 	}
 	switch {
 	case err == nil && fresh && g.Revocations.Stale(call.Reads):
-		return because(CodeStale) // it may have been asked of somebody who took their time
+		return because(CodeStale) // the answer may have come late
 	case err != nil:
 		return untold("whether the proof was used before cannot be told now; sign a new one in a moment")
 	case !fresh:

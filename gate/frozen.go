@@ -62,7 +62,7 @@ func (g *Gate) throughAgents(call *Call, held Held) []string {
 	return names
 }
 
-// isFrozen recognises the reason that no mode lets a call go on with.
+// isFrozen recognises the reason that no mode lets a call continue with.
 func isFrozen(r evidence.Reason) bool { return r.Code == CodeFrozen }
 
 // Await returns when a verdict no longer holds, with the reason, or when ctx

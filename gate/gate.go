@@ -144,7 +144,7 @@ type Call struct {
 	// Released says that the gateway itself makes a call that it held, after a person
 	// approved it. Only the gateway uses a capability for one call.
 	Released bool
-	// Approval says that a person must approve this very call: it goes on under a
+	// Approval says that a person must approve this very call: it continues under a
 	// capability that was given for it alone, and under anything else it waits.
 	Approval bool
 	Tenant   string // in which the agent keeps what the call names, "" for none
@@ -187,7 +187,7 @@ type Ask struct {
 	// up; a reason denies it.
 	Last func() *evidence.Reason
 	// Denied is asked when the call is denied: what its record says of the denials before
-	// it, nil for nothing, and whether it is recorded at all. What is allowed is recorded
+	// it, nil for nothing, and whether it is recorded at all. An allowed call is recorded
 	// in any case.
 	Denied func(v Verdict) (note *evidence.Reason, recorded bool)
 	// Details returns what the record says of the intent besides, a JSON object, by

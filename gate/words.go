@@ -62,7 +62,7 @@ func says(code, message string) []evidence.Reason {
 	return []evidence.Reason{{Code: code, Message: message}}
 }
 
-// untold is the reason of a question that nobody could answer.
+// untold is the reason of an unanswered question.
 func untold(message string) []evidence.Reason { return says(CodeUnavailable, message) }
 
 // notBound says why free content is denied; place names where the first of it is, "" for
@@ -75,7 +75,7 @@ func notBound(place string) string {
 	return content + " cannot be held to a capability with constrained operations at this agent; name the skill and its arguments, and send nothing beside"
 }
 
-// atLink has reasons be about a link of what was presented, or about none where it is
+// atLink has reasons be about a link of the presented chain, or about none where it is
 // negative.
 func atLink(link int, reasons []evidence.Reason) []evidence.Reason {
 	for n := range reasons {

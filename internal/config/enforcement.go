@@ -7,8 +7,8 @@ import (
 	"github.com/powerbox-project/powerbox/agentcard"
 )
 
-// Enforcement is how far a gateway can enforce anything in front of an agent that
-// nobody changed: L0 caller, agent and method; L1 skill; L2 arguments; L3 handles.
+// Enforcement is how far a gateway can enforce anything in front of an
+// unchanged agent: L0 caller, agent and method; L1 skill; L2 arguments; L3 handles.
 type Enforcement struct {
 	Agent    string          `json:"agent"`
 	Level    string          `json:"level"` // the lowest of its skills

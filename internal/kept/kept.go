@@ -1,4 +1,4 @@
-// Package kept keeps what was fetched from elsewhere, such as key sets, by its address:
+// Package kept keeps fetched documents, such as key sets, by its address:
 // fetched once for all who ask at the same time, never more often than it is worth, and
 // in bounded memory.
 package kept
@@ -40,7 +40,7 @@ func New[T any](times Times, most int, load func(ctx context.Context, address st
 	return &Values[T]{times: times, most: most, load: load, kept: map[string]value[T]{}}
 }
 
-// Get returns the value at an address. One in which does not find what is looked for,
+// Get returns the value at an address. One in which does not find the wanted entry,
 // or that is not fresh, is fetched again, unless that was tried a moment ago. Where it
 // cannot be had, the one from before serves until it is stale; then ok is false, with
 // the error of the fetch, nil where none was tried.

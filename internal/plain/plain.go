@@ -43,7 +43,7 @@ func Prefixed(before, text string) string {
 	return before + text
 }
 
-// Printable is a text of somebody's on one line of a terminal.
+// Printable is a foreign text on one line of a terminal.
 func Printable(s string) string {
 	q := fmt.Sprintf("%q", s)
 	return q[1 : len(q)-1]

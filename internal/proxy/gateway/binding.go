@@ -27,7 +27,7 @@ type carrier interface {
 	decode(x *decoded, limits powerbox.Limits)
 	// attempts adds what the call tries.
 	attempts(g *Gateway, x *decoded, tried *attempted, c *gate.Call) error
-	// compose makes the body that goes on, of the call that was decided on.
+	// compose makes the forwarded body, of the call that was decided on.
 	compose(x *decoded) ([]byte, error)
 	// answer looks at an answer before it goes to the caller.
 	answer(g *Gateway, r *http.Response, x *forwardable) error
@@ -44,7 +44,7 @@ type meaning interface {
 	changes(x *decoded, tried *attempted) bool
 	// wholly is the grant that the whole call is about, "" where it may be about more.
 	wholly(x *decoded) string
-	// passes reports whether a method that is in no table of A2A's goes on to be decided.
+	// passes reports whether a method that is in no table of A2A's is decided on.
 	passes(x *decoded) bool
 }
 
@@ -76,7 +76,7 @@ type located interface {
 	unnamed(x *decoded) bool
 	// hasID reports whether the id of a request is in its body.
 	hasID() bool
-	// mirrors reports whether a header repeats what is in the body.
+	// mirrors reports whether a header repeats a part of the body.
 	mirrors(x *decoded, header string) bool
 }
 

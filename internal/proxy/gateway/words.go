@@ -15,7 +15,7 @@ func (g *Gateway) because(x *decided, r evidence.Reason) a2a.Denial {
 	return a2a.Denial{Reason: r.Code, Message: r.Message, Retryable: passes(r.Code), DecisionID: x.verdict.Record.ID, At: g.config.Now()}
 }
 
-// wrongly is what is wrong with a call as a reason of the gate.
+// wrongly is the fault of a call as a reason of the gate.
 func wrongly(wrong *a2a.Error) evidence.Reason {
 	return evidence.Reason{Code: wrong.Reason, Message: wrong.Message}
 }

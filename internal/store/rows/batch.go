@@ -88,7 +88,7 @@ func CheckNext(t issuer.Told, head evidence.Head, sealed evidence.Sealed) (bool,
 }
 
 // sameAs compares a record that comes again with the one that is stored: two
-// for one place are a fork, whoever signed them.
+// for one place are a fork, regardless of their signer.
 func sameAs(t issuer.Told, sealed evidence.Sealed) error {
 	stored, ok, err := t.Logged(sealed.Record().ID)
 	if err != nil {

@@ -25,7 +25,7 @@ type Log struct {
 type Snapshots interface {
 	// Brief runs read, which is soon done.
 	Brief(ctx context.Context, read func(Reader) error) error
-	// Long runs read for somebody who may be slow. No call waits for it.
+	// Long runs read for a reader that may be slow. No call waits for it.
 	Long(ctx context.Context, read func(Reader) error) error
 }
 

@@ -162,7 +162,7 @@ func (t Tx) ForgetAgent(id string) error {
 	return t.ForgetHostAgent(id)
 }
 
-// ForgetHostAgent is ForgetAgent but for the agent's jobs.
+// ForgetHostAgent is ForgetAgent except for the agent's jobs.
 func (t Tx) ForgetHostAgent(id string) error {
 	t.counts.Agents++
 	for _, statement := range []string{

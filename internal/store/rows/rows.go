@@ -79,7 +79,7 @@ type Reader struct{ db DB }
 // NewReader returns a reader of one transaction or snapshot.
 func NewReader(db DB) Reader { return Reader{db} }
 
-// Tx implements the transactions of issuer, provider, approval and registry but for what
+// Tx implements the transactions of issuer, provider, approval and registry except what
 // appends records and archives them.
 type Tx struct {
 	Reader

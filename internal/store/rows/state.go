@@ -59,8 +59,8 @@ func (r Reader) CapabilityByRevocation(id string) (issuer.Capability, error) {
 	return first(r.capabilities("SELECT body FROM capability WHERE revocation_id = ?", id))
 }
 
-// HeldBy and HeldByGrant select by reading nothing but one index, and of that only what is
-// live; bodies are read of what is selected. Each store tests that its planner does so.
+// HeldBy and HeldByGrant select by reading one index, and of that only its live entries;
+// bodies are read of the selected ones. Each store tests that its planner does so.
 const (
 	HeldBy      = held + newest
 	HeldByGrant = held + ` AND grant_id = ?` + newest

@@ -47,7 +47,7 @@ func (a asked) Exec(statement string, args ...any) (int64, error) {
 
 // Query implements [rows.DB].
 func (a asked) Query(query string, args ...any) (rows.Rows, error) {
-	//nolint:rowserrcheck // whoever asked closes them and looks at their error
+	//nolint:rowserrcheck // the caller closes them and looks at their error
 	found, err := a.db.QueryContext(a.ctx, spelling.Of(query), args...)
 	if err != nil {
 		return nil, err

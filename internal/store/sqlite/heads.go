@@ -155,7 +155,7 @@ func (k *tail) follow(t *transaction) {
 	k.size, k.noted = k.size+int64(len(t.pending)), t.noted
 	maps.Copy(k.ends, t.ends)
 	if len(k.ends) > maxEnds {
-		// What is behind noted is known from nowhere else.
+		// The records behind noted are known from nowhere else.
 		maps.DeleteFunc(k.ends, func(_ rows.Chain, e end) bool { return e.place < k.noted })
 	}
 	k.hashes = rows.Edge(before, k.size, t.grown, k.hashes)

@@ -80,7 +80,7 @@ func (s *Store) Tables(ctx context.Context, take func(name, columns string, rows
 	})
 }
 
-// heads is where every chain goes on.
+// heads is the end of every chain.
 func (s *Store) heads(ctx context.Context) (map[rows.Chain]evidence.Head, error) {
 	heads := map[rows.Chain]evidence.Head{}
 	err := s.update(ctx, func(t *transaction) error {

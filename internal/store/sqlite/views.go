@@ -8,7 +8,7 @@ import (
 )
 
 // maxViews is how many views there are at a time; others wait for one to end. As many
-// connections are for what is read without one, such as exports.
+// connections are for reads without one, such as exports.
 const maxViews = 8
 
 // views are the connections of views. The one that was used last is the next to be used, since

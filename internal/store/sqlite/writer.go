@@ -280,7 +280,7 @@ type transaction struct {
 	settled bool // rows of the chains are brought up to date with this batch
 	saved   bool // the change under way has written to the file, behind a savepoint where there are any
 	undo    []undone
-	broken  error           // the transaction ended by itself; nothing of it may be answered with yes
+	broken  error           // SQLite ended the transaction; nothing of it may be answered with yes
 	counts  issuer.Versions // of nodes that share a store, which these do not
 }
 
@@ -294,7 +294,7 @@ func (s *Store) transaction(ctx context.Context, how care) *transaction {
 	return t
 }
 
-// stored returns a reader of what is in the file, the batch's own rows with it.
+// stored returns a reader of the file, the batch's own rows with it.
 func (t *transaction) stored() rows.Reader { return read(t.ctx, t.raw) }
 
 // enter begins a transaction of SQLite, with everything in it that waits for the
