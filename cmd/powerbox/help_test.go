@@ -23,6 +23,10 @@ func TestRootHelp(t *testing.T) {
 			t.Errorf("the help does not say %q:\n%s", text, help)
 		}
 	}
+	// The help of a command begins with its short description, also where there is a long one.
+	if trust := run("evidence", "trust", "--help"); !strings.HasPrefix(trust, "Write the ") && !strings.HasPrefix(trust, "Print the ") {
+		t.Errorf("the help of evidence trust begins with %.80q", trust)
+	}
 	if version := run("--version"); version != run("version") || !strings.HasPrefix(version, "powerbox ") {
 		t.Errorf("--version says %q", version)
 	}

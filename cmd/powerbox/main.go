@@ -54,8 +54,8 @@ func newRoot(p *cli.Program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "powerbox",
 		Short: "Least authority for AI agents",
-		Long: "Least authority for AI agents. An agent requests a capability for one task. Every\n" +
-			"agent on the way can only narrow it, an operator can revoke it at once, and every use is recorded as evidence.\n\n" +
+		Long: "An agent requests a capability for one task. Every agent on the way can only narrow it, an operator can\n" +
+			"revoke it at once, and every use is recorded as evidence.\n\n" +
 			"New here? Run powerbox demo, then powerbox init.\n\n" +
 			"Exit codes:\n" +
 			"  0  fine, or allowed\n" +
@@ -74,6 +74,8 @@ func newRoot(p *cli.Program) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cobra.EnableCommandSorting = false // the groups have an order of their own
+	// Long adds to Short and does not repeat it.
+	root.SetHelpTemplate("{{.Short}}.\n\n{{with .Long}}{{. | trimTrailingWhitespaces}}\n\n{{end}}{{.UsageString}}")
 	root.SetVersionTemplate("{{.Version}}\n")
 	for _, g := range groups(p) {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

@@ -36,7 +36,7 @@ func newRevoke(p *cli.Program) *cobra.Command {
 			"\n" +
 			"A holder uses its key to return a capability, or to end a link that it delegated.\n" +
 			"\n" +
-			"--dry-run lists the recorded capabilities that would end. --wait exits with 0 when every sidecar gateway has the\n" +
+			"--dry-run lists the recorded capabilities that would end. --wait exits with 0 when every remote gateway has the\n" +
 			"revocation. It exits with 5 and names the late gateways when their leases end, because they then deny.",
 		Example: "  powerbox revoke cap_01j8 --dry-run\n  powerbox revoke --delegated-by agent:planner --wait\n  powerbox revoke --issued-by documents",
 		Args:    cobra.MaximumNArgs(1),

@@ -18,7 +18,7 @@ func newFeed(p *cli.Program) *cobra.Command {
 		Use:     "feed",
 		Short:   "Show the key of the revocation feed, and plan an outage",
 		Example: "  powerbox feed key",
-		Long: "Sidecar gateways follow the feed of revocations and freezes. Without news for 30 seconds they deny everything that they\n" +
+		Long: "Remote gateways follow the feed of revocations and freezes. Without news for 30 seconds they deny everything that they\n" +
 			"enforce (code revocations_stale).",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

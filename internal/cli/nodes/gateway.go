@@ -38,7 +38,7 @@ func newGateway(p *cli.Program) *cobra.Command {
 	var o remote.Options
 	cmd := &cobra.Command{
 		Use:   "gateway",
-		Short: "Run a sidecar gateway in front of one agent",
+		Short: "Run a remote gateway in front of one agent",
 		Long:  gatewayLong,
 		Example: "  powerbox gateway token --agent documents > token          # an operator, at the server\n" +
 			"  powerbox gateway enroll --server https://powerbox.example.org --token-file token\n" +

@@ -15,7 +15,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/spool"
 )
 
-const spoolLong = `The spool of a sidecar gateway holds the records that its server does not have yet. A gateway with a damaged spool does not
+const spoolLong = `The spool of a remote gateway holds the records that its server does not have yet. A gateway with a damaged spool does not
 start. Check lists the intact and the damaged records, changes nothing, and exits with 4 on damage. Salvage needs the
 gateway to be stopped. It sends every intact record to the server, with a record of the lost ones that the gateway
 signs. The damaged files are kept beside the spool.`

@@ -21,7 +21,7 @@ var afterReplacing = map[string]string{
 	"evidence-es256":     afterEvidence,
 	"evidence-ml-dsa-87": afterEvidence,
 	"checkpoint":         "Give the new checkpoint key to every witness and to everybody who pins the log: powerbox evidence trust. Checkpoints made before verify under the old key",
-	"feed":               "Enrol every sidecar gateway again, and give relays and other readers of the feed the new key",
+	"feed":               "Enrol every remote gateway again, and give relays and other readers of the feed the new key",
 	"handles":            "Resource handles that were issued before are void: holders must request new ones",
 	"pairwise":           "Users have other pseudonyms in new records. Run powerbox freeze to see what is frozen, and freeze users again whose freeze names a pseudonym",
 	"approvals":          "Arguments that were kept sealed for approvals under the old key cannot be read any more",
