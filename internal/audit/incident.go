@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-// Incident is what somebody who has to stop an agent needs to know of it.
+// Incident is the knowledge that an operator needs to stop an agent.
 type Incident struct {
 	Agent     string       `json:"agent"`
 	Since     time.Time    `json:"since"`
@@ -90,7 +90,7 @@ func (in *Incident) Gather(ctx context.Context, from Source) error {
 	return nil
 }
 
-// Recipients names those who hold what was passed on, as the server knows.
+// Recipients names the holders of capabilities that were passed on, as the server knows.
 func (in *Incident) Recipients() {
 	for _, c := range in.Live {
 		for i := range in.Delegated {
@@ -104,8 +104,8 @@ func (in *Incident) Recipients() {
 // tally counts calls.
 type tally map[[3]string]*Touched
 
-// add counts a decision about a call; what is issued and what became of calls are
-// none.
+// add counts a decision about a call; the issue of capabilities and the outcomes of
+// calls are none.
 func (t tally) add(r evidence.Record) {
 	if !IsCall(r) {
 		return
@@ -161,7 +161,7 @@ func (in *Incident) Remedies() []string {
 		}
 	}
 	if in.Live == nil {
-		// Nobody was asked what is live: what it used is what can be named.
+		// The live capabilities were not queried: only used ones can be named.
 		for _, d := range in.Delegated {
 			out = append(out, "powerbox revoke "+d.Capability)
 		}

@@ -71,7 +71,7 @@ func (q Query) Selects(r evidence.Record) bool {
 	return !slices.ContainsFunc(q.members(r), func(m recordMember) bool { return m.wanted != "" && m.wanted != m.has })
 }
 
-// Values is the query as the server takes it, but for the page.
+// Values is the query as the server takes it, except for the page.
 func (q Query) Values() url.Values {
 	v := url.Values{}
 	for _, m := range q.members(evidence.Record{}) {

@@ -1,5 +1,6 @@
-// Package audit reads records: who called what, what was used, the hops of a task, what an agent did, and the
-// same as OCSF. It counts and selects; commands print.
+// Package audit reads records: who called what, the used capabilities, the hops of a
+// task, the actions of an agent, and the same as OCSF. It counts and selects; commands
+// print.
 package audit
 
 import (
@@ -29,13 +30,13 @@ type Use struct {
 	AtRequire level    `json:"require"`
 	Reasons   []string `json:"reasons"` // codes of the denials, and of those there would be
 
-	grantable        int // calls that went on and that a scope can cover
-	own, ownMendable int // calls that are counted here and at no other operation, and those of them that a scope would mend
+	grantable        int // calls that continued and that a scope can cover
+	own, ownMendable int // calls that are counted here and at no other operation, and those of them that a scope would permit
 }
 
 // level is what a mode would have done with the calls.
 type level struct {
-	// Denied could not go on as things are.
+	// Denied could not continue as things are.
 	Denied int `json:"denied"`
 	// Mendable are those of the denied that only lack what the caller could
 	// have: a scope, or a capability.
@@ -77,7 +78,7 @@ func (s Summary) Add(r evidence.Record) {
 	}
 }
 
-// List is what was counted, sorted by caller, agent and operation.
+// List returns the counted uses, sorted by caller, agent and operation.
 func (s Summary) List() []Use {
 	out := []Use{}
 	for _, u := range s {
@@ -196,9 +197,9 @@ func wouldScoped(r evidence.Record) outcome {
 	})
 }
 
-// wouldRequire says what require would have done. That nobody presented a
-// capability does not make everything refused: it is mendable where the caller
-// is known and the operation is offered.
+// wouldRequire returns what mode require would have done. A call without a capability is
+// not always refused for good: a grant can permit it where the caller is known and the
+// operation is offered.
 func wouldRequire(r evidence.Record) outcome {
 	if underCapability(r) && r.Decision == evidence.Allow {
 		return goesOn
@@ -229,7 +230,8 @@ func worst(r evidence.Record, denied bool, of func(code string) outcome) outcome
 	return out
 }
 
-// ofKnown is what can be mended for a caller that proved who it is.
+// ofKnown is mendable for a caller that proved its identity, and refused for every
+// other.
 func ofKnown(r evidence.Record) outcome {
 	if r.Details.Requester == unknownCaller || r.Details.Requester == "" {
 		return refused
@@ -237,8 +239,8 @@ func ofKnown(r evidence.Record) outcome {
 	return mendable
 }
 
-// ofNamed is what a scope can mend: callers have scopes by their configured
-// names.
+// ofNamed is mendable for a caller with a configured name, since scopes are by those
+// names, and refused for every other.
 func ofNamed(r evidence.Record) outcome {
 	if !IsNamed(r.Details.Requester) {
 		return refused
@@ -313,7 +315,7 @@ func (r Report) Advice() []string {
 	return lines
 }
 
-// GrantFile is the scopes section that covers what was observed.
+// GrantFile is the scopes section that covers the observed calls.
 type GrantFile struct {
 	Scopes map[string]map[string][]string `json:"scopes"`
 	// Unnamed callers proved something but have no name in the configuration.
@@ -322,7 +324,7 @@ type GrantFile struct {
 	Left map[string]int `json:"left_out"`
 }
 
-// Grants are scopes that cover what was observed.
+// Grants are scopes that cover the observed calls.
 func (r Report) Grants() GrantFile {
 	g := GrantFile{Scopes: map[string]map[string][]string{}, Unnamed: map[string][]string{}, Left: map[string]int{}}
 	for _, u := range r.Uses {

@@ -46,12 +46,11 @@ type TraceHop struct {
 	Trace     string            `json:"trace,omitempty"`
 	Mode      string            `json:"mode,omitempty"`
 	Under     []traceStep       `json:"under"`    // how the authority came here, the root first
-	Narrowed  []string          `json:"narrowed"` // what was held and could not be used here
+	Narrowed  []string          `json:"narrowed"` // capabilities that were held and could not be used here
 	Missing   []string          `json:"missing"`
 	Decision  evidence.Decision `json:"decision"`
 	Reasons   []evidence.Reason `json:"reasons"`
-	// Outcome is what became of it; unknown where nobody said, and empty after a
-	// refusal.
+	// Outcome is the reported result; unknown without a report, and empty after a refusal.
 	Outcome string     `json:"outcome,omitempty"`
 	Hops    []TraceHop `json:"hops"`
 }
@@ -65,7 +64,7 @@ type traceStep struct {
 	Narrowed   []string `json:"narrowed"` // what the one before had and it has not
 }
 
-// outcomeUnknown is the outcome of a decision of which nobody said what became.
+// outcomeUnknown is the outcome of a decision without a reported result.
 const outcomeUnknown = "unknown"
 
 // Tracer makes trees of records.
@@ -214,7 +213,7 @@ func (t Tracer) issued(ctx context.Context, of gathered) (map[string]evidence.Re
 		id := wanted[0]
 		wanted = wanted[1:]
 		if looked[id] || !strings.HasPrefix(id, "cap_") {
-			continue // what was derived offline was issued by no record
+			continue // no record issued a capability that was derived offline
 		}
 		looked[id] = true
 		for r, err := range t.Each(ctx, Query{Capability: id, Since: t.issuedAfter(id)}) {
@@ -276,7 +275,7 @@ func lineage(id string, issued map[string]evidence.Record) []traceStep {
 	return out
 }
 
-// without returns what is in the first list alone.
+// without returns the values that are in the first list alone.
 func without(all, less []string) []string {
 	return slices.DeleteFunc(slices.Clone(orEmpty(all)), func(s string) bool { return slices.Contains(less, s) })
 }

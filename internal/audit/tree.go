@@ -91,7 +91,7 @@ func Count(hops []TraceHop, decided evidence.Decision) int {
 // capabilityOperation is the operation of records about capabilities themselves.
 const capabilityOperation = "a2a.capability"
 
-// What is the operation of a hop, or what was done about a capability.
+// What returns the operation of a hop, or the change of a capability.
 func (h TraceHop) What() string {
 	if h.Operation == capabilityOperation {
 		return h.Action

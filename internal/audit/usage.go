@@ -142,5 +142,5 @@ func UsageOf(ctx context.Context, from Source, agent string, q Query) (Usage, er
 	return out, nil
 }
 
-// Narrowed is the report of what was used alone, from which scopes are made.
+// Narrowed is the report of the used operations alone, from which scopes are made.
 func (u Usage) Narrowed() Report { return Report{Since: u.Since, Uses: u.calls} }
