@@ -86,8 +86,8 @@ type Instance struct {
 	Rereads    serve.Rereads // files that are read again
 
 	desk     *approval.Desk     // nil where nothing is left to people
-	told     *approval.Webhooks // nil where nobody is told of it
-	leave    context.CancelFunc // ends what is attended; nil for nothing
+	told     *approval.Webhooks // nil without webhooks
+	leave    context.CancelFunc // ends the attended tasks; nil without any
 	attended []<-chan struct{}
 
 	began    time.Time               // since when used proofs are remembered
@@ -165,8 +165,8 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 	if i.feedKey, err = i.Ring.Feed(); err != nil {
 		return err
 	}
-	// Before anything is recorded: a store that was rolled back must not go on.
-	// Witnesses do not know the key yet that takes the place of another: the next start asks them.
+	// Before anything is recorded: a store that was rolled back must not continue.
+	// Witnesses do not know a replacement key yet: the next start asks them.
 	if err := i.watched(ctx, verifier, a.replacesCheckpoint(), a.Log); err != nil {
 		return err
 	}
@@ -328,7 +328,8 @@ func (i *Instance) wire(ctx context.Context, a Assembly) (*Wiring, error) {
 	return w, i.recordKeys(ctx, first)
 }
 
-// otherPolicies reads policies that are not in force, for what is configured here.
+// otherPolicies reads policies that are not in force, for the agents that are configured
+// here.
 func (i *Instance) otherPolicies() func(files map[string][]byte) (issuer.Policy, error) {
 	return func(files map[string][]byte) (issuer.Policy, error) {
 		now := i.Force.Now.Load()

@@ -37,8 +37,8 @@ func (i *Instance) retention(agent string) time.Duration {
 	return strayRetention
 }
 
-// prune erases what has been kept for long enough, now and from time to time until
-// ctx ends. What it returns is closed then.
+// prune erases bodies whose retention is over, now and from time to time until ctx ends.
+// The channel that it returns is closed then.
 func (i *Instance) prune(ctx context.Context, log *slog.Logger) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

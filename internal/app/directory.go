@@ -88,7 +88,7 @@ func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 				return console.Map{}, err
 			}
 		}
-		for s := range a.Skills { // what is mapped and not on the card can be asked of nobody
+		for s := range a.Skills { // callers cannot ask for a mapped skill that is not on the card
 			if !slices.Contains(skills, s) {
 				delete(a.Skills, s)
 			}
@@ -112,7 +112,7 @@ func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 	}
 	out := console.Map{}
 	for _, t := range tried {
-		if d.Agents[t.To] != nil { // what is served now
+		if d.Agents[t.To] != nil { // served now
 			out.Tried = append(out.Tried, console.Tried{From: t.From, To: t.To, Allowed: t.Allowed, Denied: t.Denied, Last: t.Last})
 		}
 	}
@@ -121,8 +121,9 @@ func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 	return out, err
 }
 
-// wires adds who hands what to whom: along every scope what it allows of what there
-// is, and along every pair on record what was required of it.
+// wires adds the hand-overs between agents: along every scope the existing operations
+// that it allows, and along every pair on record the operations that were required of
+// it.
 func wires(d *handoff.Declarations, tried []api.Pair) {
 	at := handoff.Place{File: "the configuration"}
 	scoped := map[[2]string][]string{}

@@ -323,7 +323,8 @@ func checkHeaders(c config.Agent) error {
 	return nil
 }
 
-// frontOf is what the configuration of an agent says to its gateway by itself.
+// frontOf returns the settings of an agent's gateway that its configuration alone
+// decides.
 func frontOf(c config.Agent, agent *issuer.Agent) gateway.Agent {
 	return gateway.Agent{
 		ID: c.ID, URL: agent.URL, Local: c.Protocol == "local",

@@ -185,8 +185,8 @@ func (i *Instance) policiesOf(files map[string][]byte, agents []*issuer.Agent) (
 	return policy.Load(files, v)
 }
 
-// rolePolicies are the policies that a table of roles amounts to: one engine
-// decides, whoever wrote what it decides by (EXT-2).
+// rolePolicies are the policies that a table of roles amounts to. One engine decides,
+// whether an operator wrote policies or roles (EXT-2).
 func (i *Instance) rolePolicies(a config.Agent) ([]byte, error) {
 	grants := map[string]config.Offer{}
 	for _, o := range i.Config.Offers[a.ID] {

@@ -26,7 +26,7 @@ func (i *Instance) registry(a Assembly) (*registry.Registry, error) {
 		Store: i.Store, Cards: outbound.New(outbound.Configured()), Record: i.Issuer.ListingRecord, Level: i.scores.Level, Scores: i.scores.Update, Now: a.Now, Log: a.Log,
 	}
 	if !i.asksTrust() {
-		c.Level = func(string) trust.Level { return "" } // nobody keeps them up to date
+		c.Level = func(string) trust.Level { return "" } // the scores are not kept up to date
 	}
 	c.Asked = i.scores.Level
 	c.Protected = func() (all []registry.Protected) {

@@ -303,7 +303,7 @@ func agentChanges(before, after *config.Config) (changes []string) {
 	return changes
 }
 
-// linesOf are the parts of a configuration by name, with what is compared of them.
+// linesOf returns the parts of a configuration by name, each with the values to compare.
 func linesOf(f *InForce) map[string]any {
 	out := map[string]any{}
 	for caller, agents := range f.config.Scopes {

@@ -29,7 +29,8 @@ func (i *Instance) watch(log *slog.Logger) error {
 	})
 }
 
-// committed returns what the store tells of its commits, nil for nobody.
+// committed returns the function to which the store reports its commits, nil without
+// metrics.
 func (i *Instance) committed() func(changes int, took time.Duration) {
 	if i.telemetry == nil {
 		return nil

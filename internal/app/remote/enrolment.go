@@ -117,7 +117,7 @@ func (k *Keys) Keep(e Enrolment) error {
 	return os.Rename(name+".new", name)
 }
 
-// enrolled reads what was kept.
+// enrolled reads the enrolment from its file.
 func (k *Keys) enrolled() (Enrolment, error) {
 	var e Enrolment
 	name := filepath.Join(k.State, "enrolment.json")

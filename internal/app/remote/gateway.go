@@ -1,5 +1,5 @@
-// Package remote runs a gateway apart from its server: its keys and enrolment, its spool, what it learns from
-// the server, and the client on standard input.
+// Package remote runs a remote gateway: its keys and enrolment, its spool, the state
+// that it learns from the server, and the client on standard input.
 package remote
 
 import (
@@ -42,7 +42,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// apartGateway is a running gateway apart from the server.
+// apartGateway is a running remote gateway.
 type apartGateway struct {
 	options  Options
 	keys     *Keys
@@ -64,7 +64,7 @@ type apartGateway struct {
 	strangers *outbound.Client
 	queue     *shed.Queue
 	face      atomic.Pointer[face]
-	moved     chan struct{} // holds one when the feed has gone on since the server was told
+	moved     chan struct{} // holds one when the feed has moved since the server was told
 	now       func() time.Time
 	log       *slog.Logger
 
@@ -97,7 +97,7 @@ func Run(ctx context.Context, p Process, o Options) error {
 		if g.child, err = o.MCP.Child(p, g.log); err != nil {
 			return err
 		}
-		defer g.child.Close() // when nobody calls any more
+		defer g.child.Close() // when no call is under way any more
 	}
 	if err := g.open(ctx); err != nil {
 		return errors.Join(err, g.close())
@@ -254,7 +254,7 @@ func (f *face) read(name string) ([]byte, error) {
 	return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
 }
 
-// follow makes the subscriber, which goes on from where it was.
+// follow makes the subscriber, which continues from where it was.
 func (g *apartGateway) follow() error {
 	reached := ReachedFile(filepath.Join(g.options.State, "feed"))
 	floor, err := reached.Read()
@@ -468,8 +468,8 @@ func (g *apartGateway) handler() http.Handler {
 	return mux
 }
 
-// issuing passes calls that issue, list or end capabilities to the server as
-// they are: it finds out by itself who calls.
+// issuing passes calls that issue, list or end capabilities to the server unchanged: the
+// server authenticates the caller.
 func (g *apartGateway) issuing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		config := g.face.Load().config

@@ -28,7 +28,7 @@ type Options struct {
 	Lease      time.Duration
 	Lazy       time.Duration
 	Feeds      []string // relays of the feed
-	FeedToken  string   // file with what is shown to them
+	FeedToken  string   // file with the token for them
 	Dev        bool
 	Metrics    string // address of the metrics, "" for none
 	TLS        config.TLS

@@ -68,8 +68,8 @@ func (r *Rereads) Replace(made []*Source, agents []config.Agent, same func(id st
 	r.list = append(r.list, made...)
 }
 
-// Read reads the files and puts them to use where they differ from what was
-// read last, or in any case with anyway. It reports whether it did.
+// Read reads the files and uses them where they differ from the last read, or in any
+// case with anyway. It reports whether it used them.
 func (s *Source) Read(anyway bool) (used bool, err error) {
 	contents := make([][]byte, len(s.Files))
 	sum := sha256.New()
