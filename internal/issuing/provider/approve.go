@@ -12,8 +12,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// challenge asks a person. What was asked before about the same agent and is not
-// answered is replaced: its code dies (AAP-A12).
+// challenge asks a person. It replaces an earlier question about the same agent that is
+// not answered: the code of that one dies (AAP-A12).
 func (p *Provider) challenge(tx Tx, h Host, a Agent, grants []Grant, kind Kind, asking Asking, now time.Time) (*Challenge, error) {
 	open, err := tx.PendingApprovals()
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *Provider) challenge(tx Tx, h Host, a Agent, grants []Grant, kind Kind, 
 	return &Challenge{ap, code}, tx.PutApproval(ap)
 }
 
-// code makes a user code, and what is stored of it.
+// code makes a user code, and the hash of it that is stored.
 func (p *Provider) code() (shown string, stored []byte, err error) {
 	if shown, err = newCode(p.config.Random); err != nil {
 		return "", nil, err
@@ -104,7 +104,7 @@ type Question struct {
 	Approval Approval
 	Agent    Agent
 	Host     Host
-	Grants   []Grant // what is asked for
+	Grants   []Grant // the grants that are asked for
 	Held     []Grant // what the agent has
 	Denied   []Grant // what it was refused before, by a person
 	// Claimed are the agents that act on their own and end with the answer, unless it is
@@ -159,8 +159,8 @@ func (p *Provider) Question(ctx context.Context, who Person, id string) (Questio
 	return q, err
 }
 
-// Questions returns what waits for a person, newest first. Nobody is told of a
-// request that has no user yet: it is for anyone who has its code.
+// Questions returns the requests that wait for a person, newest first. A request without
+// a user yet is listed for no person: anyone who has its code can answer it.
 func (p *Provider) Questions(ctx context.Context, who Person) ([]Question, error) {
 	var out []Question
 	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
@@ -344,7 +344,7 @@ func (p *Provider) becomes(tx Tx, u *unit, q *Question, who Person, deny bool, n
 	return nil
 }
 
-// stands reports whether what is asked about is still as it was: an agent that
+// stands reports whether the subject of a question is still as it was: an agent that
 // waits, or for more capabilities one that has not ended (AAP-M1, ATK-51).
 func (q Question) stands(now time.Time) bool {
 	state := q.Agent.At(now)
@@ -447,7 +447,7 @@ func (p *Provider) decided(q *Question, who Person, answer Answer) (map[string]b
 	return approved, nil
 }
 
-// reject ends a host that nobody wanted, with the agents that wait under it
+// reject ends a host that its person rejected, with the agents that wait under it
 // (AAP-M2).
 func (p *Provider) reject(tx Tx, q *Question, now time.Time) error {
 	q.Host.Status, q.Host.Updated = agentauth.Rejected, now
@@ -476,13 +476,13 @@ func (p *Provider) reject(tx Tx, q *Question, now time.Time) error {
 	return nil
 }
 
-// The reasons of denials for which nobody gave one.
+// The reasons of denials that came without one.
 const (
 	notApproved = "the person who answered the request did not approve it"
 	notAnswered = "the request ended before anybody answered it"
 )
 
-// refuse denies what an agent has asked for and nobody has answered.
+// refuse denies the unanswered requests of an agent.
 func (p *Provider) refuse(tx Tx, agent, by, why string, now time.Time) error {
 	grants, err := tx.Grants(agent)
 	if err != nil {

@@ -86,8 +86,8 @@ func (r Recorder) Record(ctx context.Context, record evidence.Record) (evidence.
 	return sealed, err
 }
 
-// settle ends the reservations of a decision, once. What is known not to have
-// happened gives back what it took.
+// settle ends the reservations of a decision, once. A call that certainly did not happen
+// gives back its reservation.
 func (p *Provider) settle(ctx context.Context, decision string, back bool) error {
 	return p.config.Store.UpdateProvider(context.WithoutCancel(ctx), func(tx Tx) error { return tx.Settle(decision, back) })
 }

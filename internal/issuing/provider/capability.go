@@ -19,7 +19,7 @@ import (
 // Sensitivity says how strong an approval must be (AAP-P3, AAP-A10).
 type Sensitivity string
 
-// The sensitivities. What is high is never granted without a person.
+// The sensitivities. A high one is never granted without a person.
 const (
 	Read  Sensitivity = "read"
 	Write Sensitivity = "write"
@@ -173,7 +173,7 @@ func (c *Capability) holds(r Result) *agentauth.Error {
 // Listing is a page of capabilities.
 type Listing struct {
 	Capabilities []*Capability
-	Status       map[string]string // grant_status by name; nil where nobody asks as an agent
+	Status       map[string]string // grant_status by name; nil where the viewer is no agent
 	Next         string            // cursor, "" after the last
 }
 
@@ -275,8 +275,9 @@ func score(c *Capability, wanted []string) int {
 	return n
 }
 
-// Describe returns one capability and its grant_status, "" where nobody asks as
-// an agent. One that is not visible does not exist (AAP-P8).
+// Describe returns one capability and its grant_status, "" where the viewer is no agent.
+// A capability that the viewer cannot see is answered as one that does not exist
+// (AAP-P8).
 func (p *Provider) Describe(v Viewer, name string) (*Capability, string, error) {
 	c := p.capabilities[name]
 	if c == nil || !v.sees(c) {
@@ -288,15 +289,15 @@ func (p *Provider) Describe(v Viewer, name string) (*Capability, string, error) 
 	return c, v.status(name), nil
 }
 
-// Viewer is who looks at the capabilities: nobody, a host, or an agent.
+// Viewer looks at the capabilities: a stranger where both are nil, a host, or an agent.
 type Viewer struct {
 	Host   *Host
 	Agent  *Agent
 	active map[string]bool
 }
 
-// sees reports whether a capability is visible: to strangers what is public, to
-// hosts and agents whatever can be asked for.
+// sees reports whether a capability is visible: strangers see the public ones, hosts and
+// agents see all that can be asked for.
 func (v Viewer) sees(c *Capability) bool {
 	if v.Host == nil && v.Agent == nil {
 		return c.Public

@@ -10,8 +10,8 @@ import (
 )
 
 // AskClaim asks for someone to take over from an autonomous agent (section 2.10,
-// AAP-U3): its host asks, and nobody else, since the id of an agent is no secret and
-// shows nothing. Anyone who has the code and says yes becomes the user of the host, and
+// AAP-U3). Only the agent's host can ask, since the id of an agent is no secret and
+// proves nothing. Anyone who has the code and says yes becomes the user of the host, and
 // every autonomous agent under it ends as claimed.
 func (p *Provider) AskClaim(ctx context.Context, s HostSession, agent string, asking Asking) (Standing, error) {
 	var out Standing

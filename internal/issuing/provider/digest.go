@@ -63,10 +63,9 @@ func (p *Provider) entailed(q Question) (out []Grant) {
 	return out
 }
 
-// AnswerDigest names exactly what an answer would do: the question as it was
-// shown, who answers, and of every grant what comes into force, with its
-// constraints and its end as they were chosen. It is what a passkey signs
-// (AAP-A7, ATK-46).
+// AnswerDigest names exactly the effect of an answer: the question as it was shown, the
+// person who answers, and every grant that comes into force, with its chosen constraints
+// and end. A passkey signs it (AAP-A7, ATK-46).
 func (p *Provider) AnswerDigest(q Question, who Person, answer Answer) (string, error) {
 	q.Grants = slices.Clone(q.Grants)
 	who.Present = true // whether the person is, is asked when the answer is given

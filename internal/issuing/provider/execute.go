@@ -22,7 +22,7 @@ type Backend interface {
 	// Execute does it. What the backend itself says no to is an [*agentauth.Error];
 	// every other error means that nothing is known of what became of it.
 	Execute(ctx context.Context, e Execution) (Result, error)
-	// Poll asks what has become of a job.
+	// Poll asks for the state of a job.
 	Poll(ctx context.Context, e Execution, url string) (Result, error)
 }
 
@@ -42,7 +42,7 @@ type Execution struct {
 type Result struct {
 	Data   powerbox.Value // of a synchronous answer; HasData tells null from none
 	Stream Stream
-	Job    string // status URL of the backend, for one that goes on
+	Job    string // status URL of the backend, for a job that continues
 	Failed *agentauth.Error
 
 	HasData bool
@@ -72,7 +72,7 @@ type Call struct {
 	// Received are the arguments as they came, byte for byte; nil where none did. The
 	// record has their digest.
 	Received []byte
-	// Decided is called when the decision is on record, or there is none; nil for nobody.
+	// Decided is called when the decision is on record, or there is none; may be nil.
 	Decided func()
 }
 
@@ -175,7 +175,7 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 	call.Ask.Details = p.told(s, held, received)
 	for _, g := range held {
 		if _, err := p.shape(g); err != nil {
-			return gate.Verdict{}, err // what is not understood is not passed over (AAP-E7)
+			return gate.Verdict{}, err // a constraint that is not understood denies the call (AAP-E7)
 		}
 		call.Presented = append(call.Presented, gate.Presented{Reference: g.Record})
 	}
@@ -315,7 +315,7 @@ const (
 	CauseService = "service" // a stream in which the service said no, and nothing else
 	CauseMidway  = "midway"  // one in which it said no, and told something besides: that was had
 	causeBackend = "backend" // it did not answer, and what became of the call is not known
-	causeOutput  = "output"  // it did what was asked, and answered against the output schema
+	causeOutput  = "output"  // it did as asked, and answered against the output schema
 )
 
 func (p *Provider) outcome(ctx context.Context, v gate.Verdict, status evidence.OutcomeStatus, cause string) error {
@@ -386,7 +386,7 @@ func (p *Provider) startJob(ctx context.Context, e *Executed, capability string)
 	return p.update(ctx, func(tx Tx, _ *unit) error { return tx.PutJob(j) })
 }
 
-// Poll asks what has become of a job of this agent; another's does not exist
+// Poll returns the state of a job of this agent; another agent's does not exist
 // (AAP-E4).
 func (p *Provider) Poll(ctx context.Context, s Session, id string) (Result, error) {
 	var j Job

@@ -182,8 +182,8 @@ func terminal(status agentauth.Status) bool {
 	return slices.Contains([]agentauth.Status{agentauth.Revoked, agentauth.Rejected, agentauth.Claimed}, status)
 }
 
-// narrowed returns the constraints of a grant after a person has narrowed them,
-// and refuses what is wider (AAP-G3, AAP-P6).
+// narrowed returns the constraints of a grant after a person has narrowed them, and
+// refuses wider ones (AAP-G3, AAP-P6).
 func (p *Provider) narrowed(g Grant, constraints powerbox.Value) (json.RawMessage, error) {
 	asked, err := p.shape(g)
 	if err != nil {

@@ -39,7 +39,7 @@ func current(r Reader, h Host) (Host, error) {
 	return latest, nil
 }
 
-// Status returns what has become of an agent (section 5.5).
+// Status returns the state of an agent (section 5.5).
 func (p *Provider) Status(ctx context.Context, s HostSession, agent string) (Standing, error) {
 	var out Standing
 	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
@@ -153,7 +153,7 @@ func agentName(a Agent) string { return holder(a.ID) }
 // else (section 5.6, AAP-V1 to V5, AAP-P5).
 func (p *Provider) Reactivate(ctx context.Context, s HostSession, agent string) (Standing, error) {
 	var out Standing
-	var after error // what is answered although something has changed
+	var after error // the answer, although something has changed
 	err := p.update(ctx, func(tx Tx, u *unit) error {
 		after = nil
 		now := p.config.Now()
@@ -253,7 +253,7 @@ func (p *Provider) Revoke(ctx context.Context, s HostSession, agent string) erro
 	})
 }
 
-// revoke ends an agent; what is terminal already stays as it is.
+// revoke ends an agent; one in a terminal state stays as it is.
 func (p *Provider) revoke(tx Tx, u *unit, a Agent, by, principal string) error {
 	now := p.config.Now()
 	if terminal(a.Status) {
@@ -279,7 +279,7 @@ func (p *Provider) RevokeHost(ctx context.Context, s HostSession) (agents int, e
 
 func (p *Provider) revokeHost(tx Tx, u *unit, h Host, by, principal string) (agents int, err error) {
 	if h.Status == agentauth.Revoked || h.Status == agentauth.Rejected {
-		return 0, nil // what is terminal stays as it is (AAP-M2)
+		return 0, nil // a terminal state stays (AAP-M2)
 	}
 	now := p.config.Now()
 	all, err := tx.HostAgents(h.ID)

@@ -17,7 +17,7 @@ type Linking struct {
 	Host    Host
 	User    string  // whom the host would be of, or is
 	Reads   []Grant // what its agents have without asking then, as it would be in force now
-	Changes []Grant // that change something: only with the word of somebody who is present (AAP-A7)
+	Changes []Grant // that change something: only with the word of a person who is present (AAP-A7)
 	Claimed []Agent // autonomous agents that end with it (AAP-U3)
 	Known   bool    // whether the user has a host or a passkey here
 }
@@ -28,7 +28,7 @@ type Link struct {
 	User string // whom it will be of; "" for a host that has one
 	// AtOnce lets agents of the host have [Linking.Changes] without asking.
 	AtOnce  bool
-	Seen    string // [Provider.LinkDigest] of what was shown, without AtOnce; "" for nothing
+	Seen    string // [Provider.LinkDigest] of the page as shown, without AtOnce; "" for nothing
 	Proof   string // the same, with AtOnce as it was signed; "" where nothing was
 	Passkey string // that signed it
 }
@@ -36,7 +36,7 @@ type Link struct {
 // maxUserText bounds the name of a user.
 const maxUserText = 256
 
-// namesUser refuses what is the name of no principal that someone could read.
+// namesUser refuses a text that is not a readable name of a principal.
 func namesUser(user string) error {
 	if user == "" || len(user) > maxUserText || strings.TrimSpace(user) != user || strings.ContainsFunc(user, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "want the principal that the host is of, such as user:alice, of at most %d bytes that can all be seen", maxUserText)
@@ -81,7 +81,7 @@ func (p *Provider) linking(r Reader, who Person, host, user string, now time.Tim
 	for _, name := range p.defaults(given) {
 		c := p.capabilities[name]
 		if c.Sensitivity == High {
-			continue // nobody has it unasked (AAP-R12)
+			continue // no host has it unasked (AAP-R12)
 		}
 		g := Grant{Capability: name, Constraints: wireConstraints(c.Constraints)}
 		if c.Sensitivity == Read {
@@ -176,8 +176,8 @@ func asGiven(defaults []Grant) []any {
 	return out
 }
 
-// Link is LinkHost for programs (AAP-U4): nobody is present there, and what changes
-// something is asked for, except in experiments.
+// Link is LinkHost for programs (AAP-U4). No person is present there, so agents ask for
+// capabilities that change something, except in experiments.
 func (p *Provider) Link(ctx context.Context, who Person, host, user string) error {
 	if user == "" {
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "user is missing; want the principal that the host is linked to")

@@ -98,8 +98,8 @@ func (p *Provider) People(ctx context.Context) ([]Known, error) {
 	return out, err
 }
 
-// SetPersonAs is SetPerson by the word of an administrator, whom nobody can be
-// themselves: an administrator who shuts everybody out is stopped here.
+// SetPersonAs is SetPerson by the word of an administrator, for any other person. An
+// administrator who shuts all others out is stopped here.
 func (p *Provider) SetPersonAs(ctx context.Context, who Person, principal string, state people.State, reason string) error {
 	switch {
 	case !p.config.Administrator(who.Principal):

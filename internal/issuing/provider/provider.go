@@ -45,7 +45,7 @@ type Config struct {
 	Lifetimes    []Lifetime    // other clocks, for some of the agents
 	Approval     time.Duration // how long an approval can be answered
 	Interval     time.Duration // between two polls
-	Retention    time.Duration // how long what is kept of an agent outlives it, 0 for no end
+	Retention    time.Duration // how long the data of an agent outlives it, 0 for no end
 	CodeKey      []byte        // of the hashes of user codes, 32 bytes
 	Options      agentauth.Options
 	Tokens       Tokens // optional; the zero one issues none
@@ -61,12 +61,12 @@ type Config struct {
 	// AnyHost has hosts that no person approved begin autonomous agents with what an
 	// operator grants those (AAP-U2). Off, they wait as all others do (AAP-M4, AAP-H13).
 	AnyHost bool
-	// Administrator reports whether a principal answers for hosts without a user;
-	// nil for nobody.
+	// Administrator reports whether a principal answers for hosts without a user; nil for
+	// no principal.
 	Administrator func(principal string) bool
 	CIBA          CIBA // "" for off
-	// Known reports whether there is a principal that the store does not know of, for
-	// hints of who is to be asked; nil for nobody.
+	// Known reports whether there is a principal that the store does not know of, for hints
+	// of the person to ask; nil for none.
 	Known func(principal string) bool
 	// Replay remembers tokens that were used for every process that takes them; nil for
 	// one that remembers its own.
@@ -224,7 +224,7 @@ func (p *Provider) append(tx Tx, by, principal string, of action.Type, details m
 	return err
 }
 
-// codeHash is what is stored of a user code.
+// codeHash is the hash of a user code that is stored.
 func (p *Provider) codeHash(code string) []byte {
 	mac := hmac.New(sha256.New, p.config.CodeKey)
 	mac.Write([]byte(code))

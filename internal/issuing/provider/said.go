@@ -8,14 +8,13 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// argumentsDomain keeps the keys of digests apart from whatever else is made of the
-// secret.
+// argumentsDomain separates the keys of digests from every other use of the secret.
 const argumentsDomain = "powerbox-arguments-digest/v1\n"
 
-// ArgumentsKey is the key of the digest of the arguments that a record has, 32
-// bytes, made of the secret that is [Config.CodeKey]. What arguments are is often
-// one of a few: without the key nobody finds them by trying, and with that of one
-// record nobody finds those of another (AAP-Z4, AAP-Z3).
+// ArgumentsKey is the key of the digest of the arguments that a record has, 32 bytes,
+// made of the secret that is [Config.CodeKey]. Arguments are often one of a few values.
+// Without the key they cannot be found by trying, and the key of one record does not
+// help with another (AAP-Z4, AAP-Z3).
 func ArgumentsKey(secret []byte, record string) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(argumentsDomain)) // a hash takes everything
