@@ -44,7 +44,7 @@ type Admin struct {
 	Agents   func() []AgentStatus
 	URL      string // public base URL
 	FeedKey  signed.Public
-	Gateways *Gateways // apart from the server
+	Gateways *Gateways // the remote gateways
 	// Can decides what a configured caller could do at an agent, without a
 	// capability.
 	Can func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
@@ -56,7 +56,7 @@ type Admin struct {
 	Scores  *Scores
 	// AsksTrust says that calls are denied by scores, which count the whole history.
 	AsksTrust bool
-	People    People // nil where nobody logs in
+	People    People // nil where people cannot log in
 	Outbox    Outbox // nil where no webhooks are told anything
 	// Unrecorded returns how many calls continued without a record that the evidence
 	// does not tell of yet, by agent.
@@ -143,7 +143,7 @@ func (a *Admin) Handler() http.Handler {
 	return a.operatorOnly(mux)
 }
 
-// operatorOnly lets nobody in without the operator's token.
+// operatorOnly lets only callers with the operator's token in.
 func (a *Admin) operatorOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.IsOperator(r) {

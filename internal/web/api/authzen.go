@@ -101,7 +101,8 @@ func evaluationOf(of, defaults powerbox.Value) (evaluation, error) {
 	return e, nil
 }
 
-// batch is the questions of a request; alone where it is one question by itself.
+// batch returns the questions of a request; alone reports whether it is a single
+// question.
 func batch(v powerbox.Value) (questions []powerbox.Value, semantic string, alone bool, err error) {
 	list, ok := v.Get("evaluations")
 	questions, isList := list.Elements()

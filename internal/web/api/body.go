@@ -113,7 +113,7 @@ func (a *Admin) erase(r *http.Request) (any, error) {
 }
 
 func (a *Admin) erasable(r *http.Request, e issuer.Erasure) (any, error) {
-	// What comes after it was listed is not to be erased with it.
+	// A body that arrives after the listing must not be erased with it.
 	until := a.Now()
 	if !e.Until.IsZero() {
 		until = e.Until

@@ -103,10 +103,9 @@ type Decisions struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 
-	// Keeper keeps what waits for its outcome for all nodes, and Recorded reads a
-	// record; nil for a process that is alone.
-	// Approvals asks people about attempts that they have to approve; nil where nobody
-	// can be asked.
+	// Keeper keeps the attempts that wait for their outcome for all nodes, and Recorded
+	// reads a record; nil for a process that is alone. Approvals asks people about attempts
+	// that they have to approve; nil where no person can be asked.
 	Approvals Approvals
 
 	// Queue is where questions wait to be decided; nil for none. Outcomes do not wait.
@@ -126,8 +125,8 @@ type pendingOutcome struct {
 	until   time.Time
 }
 
-// Bounds of what is kept for outcomes. Anything that is not told in time has none, as
-// after a crash.
+// Bounds of the attempts that wait for an outcome. Anything that is not told in time has
+// none, as after a crash.
 const (
 	maxPending  = 1 << 14
 	outcomeTime = time.Hour
@@ -181,7 +180,7 @@ func (d *Decisions) serve(w http.ResponseWriter, r *http.Request, queue *shed.Qu
 	if err == nil && v.Kind() != powerbox.KindObject {
 		err = errors.New("want an object")
 	}
-	// What is decided on is read by the program that asks, after this (ATK-27).
+	// The calling program reads the same value itself after this decision (ATK-27).
 	if err == nil {
 		err = v.CheckNames()
 	}
@@ -191,7 +190,7 @@ func (d *Decisions) serve(w http.ResponseWriter, r *http.Request, queue *shed.Qu
 	return do(r.Context(), guard, v)
 }
 
-// guard returns who asks, or nil who may.
+// guard returns the calling guard, or nil for a caller that is none.
 func (d *Decisions) guard(r *http.Request) *Guard {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	var found *Guard
@@ -384,8 +383,7 @@ func (d *Decisions) call(ctx context.Context, g *Guard, e evaluation) (*gate.Cal
 	return call, agent, d.by(call, g, agent, e)
 }
 
-// attempts works out what is tried. Needs that are not known are a denial
-// (GATE-5).
+// attempts derives the attempts of a call. Unknown needs are a denial (GATE-5).
 func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error {
 	message, err := powerbox.ParseOperation(ActionMessage)
 	if err != nil {
@@ -446,9 +444,9 @@ func (d *Decisions) handoff(call *gate.Call, agent Guarded, e evaluation, messag
 	return try(call, message, powerbox.Object())
 }
 
-// mapped is what a name of a skill, or of an operation (grant/operation), is of
-// the agent. Of several skills that are one operation nobody can tell which is meant:
-// what any of them wants is wanted.
+// mapped returns the skill of the agent that a name of a skill, or of an operation
+// (grant/operation), stands for. Several skills that are one operation cannot be told
+// apart, so the requirements of all of them hold.
 func (a Guarded) mapped(name string) (GuardedSkill, bool) {
 	if s, ok := a.Skills[name]; ok {
 		return s, true

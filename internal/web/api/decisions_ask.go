@@ -190,9 +190,9 @@ func attemptOf(g *Guard, e evaluation, call *gate.Call) (GuardAttempt, error) {
 	return a, err
 }
 
-// digestOf names everything that an attempt is: who asks, about whom, what, with which
-// arguments and for what. A proof is of one use and the trace is of one try, so neither
-// counts.
+// digestOf names everything that an attempt is: the asking guard, the agent that it asks
+// about, the operation, the arguments and the purpose. A proof is of one use and the
+// trace is of one try, so neither counts.
 func digestOf(g *Guard, e evaluation, call *gate.Call) (string, error) {
 	shown, _ := e.Context.Get("capability")
 	members, _ := shown.Members()

@@ -25,8 +25,8 @@ import (
 	"github.com/powerbox-project/powerbox/trust"
 )
 
-// Gateways is what remote gateways ask of it. Each is in front of
-// one agent, and gets and gives what is that agent's alone.
+// Gateways answers the requests of remote gateways. Each is in front of one agent, and
+// reads and writes the data of that agent alone.
 type Gateways struct {
 	Issuer *issuer.Issuer
 	Tasks  Tasks
@@ -46,8 +46,7 @@ type Gateways struct {
 	Mode    func(ctx context.Context, agent string) (gate.Mode, error)
 	// ModeSet reports whether an operator set that mode.
 	ModeSet func(ctx context.Context, agent string) (bool, error)
-	// Held answers about calls that a gateway holds back; nil where nobody can be
-	// asked.
+	// Held answers about calls that a gateway holds back; nil where no person can be asked.
 	Held func(ctx context.Context, of issuer.Gateway, q link.HeldQuery) (link.HeldAnswer, error)
 	// Receipt returns the receipt of a record about an agent.
 	Receipt func(ctx context.Context, agent, record string) ([]byte, error)
@@ -75,7 +74,7 @@ type digest struct{ under, setup string }
 
 // Load reads which gateways are enrolled.
 func (g *Gateways) Load(ctx context.Context) error {
-	g.loading.Lock() // what was read first is not put over what was read later
+	g.loading.Lock() // an earlier read must not overwrite a later one
 	defer g.loading.Unlock()
 	all, err := g.Issuer.Gateways(context.WithoutCancel(ctx))
 	g.mu.Lock()
@@ -124,7 +123,8 @@ func (g *Gateways) Handler() http.Handler {
 		return link.CardKnown{Sequence: g.Issuer.RevocationSequence()}, err
 	})
 	mux.HandleFunc("POST "+link.PathHeld, g.serve(g.held, maxHeldBody, link.Scheme))
-	// What was decided stays so, and is on record: also of a gateway that is told nothing.
+	// A decision stays as it was made and is on record: also of a gateway that is told
+	// nothing.
 	mux.HandleFunc("POST "+link.PathShip, g.serve(g.ship, maxGatewayBody, link.Scheme, link.OldScheme))
 	mux.HandleFunc("POST "+link.PathIssue, g.issue)
 	return mux
@@ -367,8 +367,8 @@ func (g *Gateways) contextKeys(agent string) []json.RawMessage {
 	return keys
 }
 
-// capability tells what is on record of a capability of the gateway's agent.
-// One of another agent is none.
+// capability returns the record of a capability of the gateway's agent. One of another
+// agent is answered as unknown.
 func (g *Gateways) capability(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
 	var q link.CapabilityQuery
 	if err := decodeBytes(body, &q); err != nil {

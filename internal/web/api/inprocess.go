@@ -113,7 +113,7 @@ func (t Tasks) Bind(ctx context.Context, agent, tenant, task string, owner struc
 	return first, nil
 }
 
-// Resources opens handles with the issuer's key and names what is behind.
+// Resources opens handles with the issuer's key and names the resources behind them.
 type Resources struct {
 	Issuer *issuer.Issuer
 	Sealer *catalogue.Sealer
@@ -210,7 +210,7 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 		before = append(before, a.Holder)
 	}
 	if c.Digest != "" {
-		before = append(before, c.Through...) // some of them nobody has on record
+		before = append(before, c.Through...) // some of them are on no record
 	}
 	held.Through = append(before, held.Through...)
 	return held, nil

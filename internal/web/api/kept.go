@@ -15,9 +15,9 @@ type Keeper interface {
 	Once(ctx context.Context, kind, id string, until, now time.Time) (bool, error)
 	// Keep keeps a value until a time, in place of the one before.
 	Keep(ctx context.Context, kind, id string, value []byte, until time.Time) error
-	// Kept returns what is kept, or issuer.ErrNotFound.
+	// Kept returns a kept value, or issuer.ErrNotFound.
 	Kept(ctx context.Context, kind, id string, now time.Time) ([]byte, error)
-	// Take returns what is kept to one caller, or issuer.ErrNotFound.
+	// Take returns a kept value to one caller, or issuer.ErrNotFound.
 	Take(ctx context.Context, kind, id string, now time.Time) ([]byte, error)
 	// AllKept returns everything of a kind, by id.
 	AllKept(ctx context.Context, kind string, now time.Time) (map[string][]byte, error)

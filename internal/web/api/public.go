@@ -56,8 +56,8 @@ func NewPublic(log PublicLog, cosign func(ctx context.Context) error, slog *slog
 	return &Public{Log: log, Cosign: cosign, Slog: slog, busy: make(chan struct{}, atOnce)}
 }
 
-// checkpoint is what is shown to everybody: where there are witnesses, what they
-// have cosigned, since that is the same for everybody.
+// checkpoint returns the checkpoint that every caller gets. Where there are witnesses it
+// is the one that they have cosigned, since that is the same for every caller.
 func (p *Public) checkpoint(ctx context.Context) ([]byte, error) {
 	if p.Cosign != nil {
 		if signed, err := p.Log.CosignedCheckpoint(ctx); signed != nil || err != nil {

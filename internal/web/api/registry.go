@@ -138,7 +138,7 @@ type Consent struct {
 	Stopped []registry.Stopped `json:"stopped"`
 }
 
-// viewer is who asks. Who is nobody is told nothing.
+// viewer returns the caller. An unauthenticated caller is told nothing.
 func (g *Registry) viewer(r *http.Request) (registry.Viewer, error) {
 	if g.IsOperator(r) {
 		return registry.Viewer{Operator: true}, nil
@@ -180,7 +180,7 @@ func (g *Registry) search(r *http.Request, v registry.Viewer) (any, error) {
 	return map[string]any{"agents": found}, err
 }
 
-// queryOf reads a search. A parameter that nobody knows would select what the caller
+// queryOf reads a search. An unknown parameter would select something that the caller
 // does not mean.
 func queryOf(values url.Values) (registry.Query, error) {
 	n := 0

@@ -10,7 +10,7 @@ type Reloaded struct {
 	Record  string   `json:"record_id,omitempty"`
 }
 
-// reload reads the configuration again. What is wrong with it is the operator's to correct.
+// reload reads the configuration again. The operator has to correct its mistakes.
 func (a *Admin) reload(r *http.Request) (any, error) {
 	out, err := a.Reload(r.Context(), "operator")
 	if err != nil {

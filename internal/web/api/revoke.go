@@ -188,10 +188,10 @@ func (g *Gateways) gather(ctx context.Context) error {
 // Reached is where an event of the feed has come (EXT-16).
 type Reached struct {
 	Sequence int64 `json:"sequence"`
-	// Reads is until when gateways whose lease is over continue with reads all the
-	// same, since an operator has extended it; absent where nobody has.
+	// Reads is until when gateways whose lease is over continue with reads all the same,
+	// since an operator has extended it; absent without an extension.
 	Reads *time.Time `json:"reads,omitempty"`
-	// Done says that nobody is waited for: each gateway has it or denies.
+	// Done says that each gateway has it or denies: the server waits for none.
 	Done     bool             `json:"done"`
 	Gateways []GatewayReached `json:"gateways"`
 }

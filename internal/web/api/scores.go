@@ -26,7 +26,7 @@ type RecordLog interface {
 
 // The times of scores.
 const (
-	// scoresEvery is how often what was recorded is taken over.
+	// scoresEvery is how often new records are taken over.
 	scoresEvery = time.Second
 	// scoresLife is for how long levels hold that could not be brought up to date.
 	// After it everybody is of the lowest.
@@ -63,12 +63,12 @@ type ledger struct {
 	book   trust.Book
 	chains map[evidence.ChainID]evidence.Head // of the next record
 	place  int64
-	midway bool // it was not read from the beginning: what was archived is not there
+	midway bool // it was not read from the beginning: archived records are missing
 	named  func(origin string) bool
 	seen   seen
 }
 
-// follow takes over what is in the log behind what it has.
+// follow takes over the records behind its place in the log.
 func (l *ledger) follow(ctx context.Context, log RecordLog) error {
 	begins, err := log.Begins(ctx)
 	if err != nil {
@@ -165,7 +165,7 @@ type Score struct {
 	trust.Report
 	Counts  trust.Counts `json:"counts"`
 	Broken  bool         `json:"broken_chain"`
-	Renewed *time.Time   `json:"credentials_renewed,omitempty"` // absent where nobody knows
+	Renewed *time.Time   `json:"credentials_renewed,omitempty"` // absent where unknown
 }
 
 // NewScore words the score of an agent.

@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// Bounds of what is remembered of the log beside scores.
+// Bounds of the memory of the log beside scores.
 const (
 	maxPairs     = 10000 // of an origin and a target
 	maxPairNames = 64    // operations of one pair
@@ -23,7 +23,7 @@ const (
 // Unnamed is the origin of those that the operator has no name for.
 const Unnamed = "(unnamed callers)"
 
-// Pair is what someone tried at an agent, of what is on record (GATE-10).
+// Pair is the recorded attempts of one caller at one agent (GATE-10).
 type Pair struct {
 	From, To        string
 	Allowed, Denied int
@@ -113,7 +113,7 @@ func (s *seen) addDrift(r evidence.Record) {
 	}
 }
 
-// Pairs returns who tried anything at whom, of what is on record, in order of their
+// Pairs returns the recorded attempts of all callers at all agents, in order of their
 // names.
 func (s *Scores) Pairs(ctx context.Context) ([]Pair, error) {
 	if err := s.Update(ctx); err != nil {

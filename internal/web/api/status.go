@@ -87,7 +87,7 @@ func NewStanding(s Standing) *Standing {
 	return &s
 }
 
-// ServeHTTP answers a question about what stands in the body.
+// ServeHTTP answers whether the capability in the body is in force.
 func (s *Standing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.busy <- struct{}{}:

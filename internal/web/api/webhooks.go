@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// Webhooks is how it stands with what is told of questions to people.
+// Webhooks is the state of the webhooks that are told of questions to people.
 type Webhooks struct {
 	Webhooks []Webhook        `json:"webhooks"`
 	Dead     []WebhookMessage `json:"undelivered"` // given up, newest first
