@@ -27,7 +27,7 @@ func (a *API) viewer(r *http.Request) (provider.Viewer, http.Header, error) {
 		scope = "private"
 	}
 	v, err := a.config.Provider.Viewer(a.bounded(r), shown)
-	if err == nil && a.config.Private && v.Host == nil && v.Agent == nil { // a host that anybody can make is nobody yet
+	if err == nil && a.config.Private && v.Host == nil && v.Agent == nil { // an unapproved host, which anyone can make, is still a stranger
 		err = agentauth.Errorf(agentauth.CodeUnauthenticated, "capabilities are shown to hosts and agents alone, once they are approved")
 	}
 	return v, http.Header{"Cache-Control": {scope + ", max-age=300"}, "Vary": {"Authorization"}}, err
@@ -144,8 +144,8 @@ func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value, came []
 	return a.config.Provider.Execute(r.Context(), s, provider.Call{Capability: name, Arguments: arguments, Received: a2a.Member(came, "arguments"), Decided: decided})
 }
 
-// shown is what was executed on the wire: exactly one of the shapes (AAP-E2,
-// AAP-E3).
+// shown returns the result of an execution on the wire: exactly one of the shapes
+// (AAP-E2, AAP-E3).
 func (a *API) shown(out *provider.Executed) answer {
 	header := http.Header{"Powerbox-Decision": {out.Decision()}}
 	if out.Job == "" {
@@ -212,7 +212,7 @@ func (a *API) batch(r *http.Request) (answer, error) {
 		return answer{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "requests; want an array of 1 to %d executions", maxBatch)
 	}
 	ids := make([]string, len(requests))
-	for n, one := range requests { // before any: what is refused as a whole does nothing
+	for n, one := range requests { // before any: a request that is refused as a whole does nothing
 		if ids[n], err = text(one, "id"); err != nil {
 			return answer{}, err
 		}
@@ -387,9 +387,9 @@ func eventOf(name string, data []byte) []byte {
 	return append(append(b, data...), "\n\n"...)
 }
 
-// writeTime is how long the reader of a stream may take for one event. Longer is
-// nobody who reads: the stream ends, with what it holds of its service and of the
-// server, and a revocation is looked for at the latest then.
+// writeTime is how long the reader of a stream may take for one event. A slower one
+// counts as gone: the stream ends, with its share of the service and of the server. A
+// revocation is looked for at the latest then.
 const writeTime = 10 * time.Second
 
 // send passes on a part of a stream, in time.

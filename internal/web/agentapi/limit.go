@@ -59,8 +59,7 @@ func (l *limiter) allow(r *http.Request) error {
 	return nil
 }
 
-// introspection takes one introspection of an address that nobody has authenticated
-// (AAP-I3).
+// introspection takes one introspection of an unauthenticated address (AAP-I3).
 func (l *limiter) introspection(r *http.Request) error {
 	if l.limits.Introspections <= 0 {
 		return nil
@@ -132,8 +131,8 @@ func (l *limiter) per(t *bucket.Table, d time.Duration, key string, n int) error
 	return nil
 }
 
-// execution takes one execution of a capability by an agent of a host, who acts for a
-// user or for nobody.
+// execution takes one execution of a capability by an agent of a host, for a user or for
+// none.
 func (l *limiter) execution(agent, host, user, capability string) error {
 	if err := l.per(&l.known, time.Minute, "capability "+agent+" "+capability, l.limits.Capability[capability]); err != nil {
 		return err
