@@ -17,7 +17,7 @@ type homePage struct {
 	Code    string
 	Agents  bool // whether agents show codes here
 	Waiting []waiting
-	Own     []deskEntry // what was asked for in the person's own name
+	Own     []deskEntry // the person's own requests
 	Review  []deskEntry // what the person reviews
 }
 
@@ -172,7 +172,7 @@ type questionPage struct {
 	Here                      bool // it was asked from where the visitor is
 	Times                     int  // how often the person refused this agent something
 	Kind                      string
-	History                   []provider.Action // of an agent that somebody is asked to take over
+	History                   []provider.Action // of an agent that the person is asked to take over
 	Claimed                   []provider.Agent  // that end when the host becomes the person's: the first of them
 	ClaimedMore               int               // how many there are besides
 }

@@ -38,7 +38,7 @@ type Approvals interface {
 	History(ctx context.Context, who provider.Person, q provider.Question) ([]provider.Action, error)
 	AnswerDigest(q provider.Question, who provider.Person, answer provider.Answer) (string, error)
 	Capability(name string) *provider.Capability
-	// Entails are what an answer gives beside what is asked for.
+	// Entails are the capabilities that an answer gives beside the requested ones.
 	Entails(q provider.Question) []*provider.Capability
 	// Remains reports whether anything can be done under a grant by now.
 	Remains(g provider.Grant) bool
@@ -134,7 +134,7 @@ type Config struct {
 	Now    func() time.Time
 	Random io.Reader
 	Log    *slog.Logger
-	Done   <-chan struct{} // ends what is followed live
+	Done   <-chan struct{} // ends the streams of live pages
 }
 
 // Console is an [http.Handler]. Its methods can be called by many goroutines.
@@ -149,7 +149,7 @@ type Console struct {
 	mu       sync.Mutex
 	followed map[string]int // pages that are followed live, by person
 	logins   logins
-	begun    atomic.Bool // whether somebody has become the first administrator here
+	begun    atomic.Bool // whether the first administrator has begun here
 }
 
 //go:embed pages assets
@@ -287,7 +287,7 @@ func (k *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type visit struct {
 	w       http.ResponseWriter
 	r       *http.Request
-	session *session // nil for nobody
+	session *session // nil for a visitor without one
 	wrote   bool     // that the answer has begun
 }
 
@@ -322,8 +322,7 @@ func (k *Console) serve(w http.ResponseWriter, r *http.Request, page func(*visit
 	}
 }
 
-// refuse answers with a page that says what was wrong, or for a script with a
-// text.
+// refuse answers with a page that explains the error, or for a script with a text.
 func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var e *agentauth.Error
 	if !errors.As(err, &e) {

@@ -155,9 +155,9 @@ func text(v powerbox.Value, name string) string {
 	return s
 }
 
-// narrower reads from a form what a person holds a grant to beyond what it asks
-// for; null for nothing. What is wider is refused, and not just cut: the person
-// meant something else (AAP-G3).
+// narrower reads from a form the constraints that a person adds to those of a grant;
+// null for none. A wider one is refused, and not just cut: the person meant something
+// else (AAP-G3).
 func narrower(fs []field, form url.Values) (powerbox.Value, error) {
 	var out []powerbox.Member
 	for _, f := range fs {

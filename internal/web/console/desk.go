@@ -32,7 +32,7 @@ type deskEntry struct {
 type deskPage struct {
 	Question          approval.Question
 	Asks              []deskAsk
-	By                string // who asks, by the operator's name or by its holder id
+	By                string // the caller, by the operator's name or by its holder id
 	Named             bool   // By is the operator's
 	State             string
 	Open, Fresh, Mine bool
@@ -43,7 +43,7 @@ type deskPage struct {
 	Endings           []ending
 	People            []string // who is asked, in words
 	Given             []approval.Given
-	Mark              string // what is odd about a name
+	Mark              string // a warning about a suspicious name
 	Revocable         bool
 }
 
@@ -63,7 +63,7 @@ type deskAsk struct {
 // choice is one thing that a person can leave out.
 type choice struct {
 	Value, Says string
-	Write, Left bool // Left: not left out by somebody else before
+	Write, Left bool // Left: not left out by an earlier reviewer
 }
 
 // onDesk are the two queues of a person.
@@ -81,7 +81,7 @@ func (k *Console) onDesk(v *visit, who provider.Person) (own, review []deskEntry
 	return list(mine), list(others), err
 }
 
-// inShort says in a line what is asked for.
+// inShort says in a line what the question asks for.
 func inShort(q approval.Question) string {
 	var parts []string
 	for _, m := range q.Matters {

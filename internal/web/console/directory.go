@@ -38,8 +38,8 @@ type Directory struct {
 	Map func(ctx context.Context) (Map, error)
 }
 
-// Enforcement is how far the gateway can enforce anything at an agent that nobody
-// changed: L0 caller, agent and method; L1 skill; L2 arguments; L3 resources.
+// Enforcement is how far the gateway can enforce anything at an unchanged agent: L0
+// caller, agent and method; L1 skill; L2 arguments; L3 resources.
 type Enforcement struct {
 	Level    string // the lowest of its skills
 	Skills   []EnforcedSkill
@@ -57,13 +57,13 @@ type Drift struct {
 	Last      time.Time
 }
 
-// Map is a delegation graph with what is on record about it.
+// Map is a delegation graph with the recorded attempts along it.
 type Map struct {
 	Graph *gate.Graph
 	Tried []Tried
 }
 
-// Tried is what one tried at another, of what is on record.
+// Tried is the recorded attempts of one agent at another.
 type Tried struct {
 	From, To        string
 	Allowed, Denied int
@@ -76,7 +76,7 @@ const (
 	maxSays = 256 // bytes of a search
 )
 
-// registryPage is a search with what was found.
+// registryPage is a search with its results.
 type registryPage struct {
 	Text, Skill, Feature, Version, Model, Trust string
 	Features, Models, Levels                    []string
@@ -252,7 +252,7 @@ type mapPage struct {
 // reachedAgent is a row of what an agent could reach.
 type reachedAgent struct {
 	gate.Reached
-	Open []string // of what is ambient, what its scopes do not allow
+	Open []string // ambient operations that its scopes do not allow
 }
 
 func (k *Console) delegations(v *visit) error {

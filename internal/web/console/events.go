@@ -13,8 +13,8 @@ import (
 // look is how often someone who follows the list is looked for news.
 const look = time.Second
 
-// maxFollowed bounds the pages that one person follows live at once, so that nobody takes
-// the places of all.
+// maxFollowed bounds the pages that one person follows live at once, so that no person
+// takes the places of all.
 const maxFollowed = 8
 
 func (k *Console) follow(principal string) bool {
@@ -77,7 +77,7 @@ func (k *Console) events(v *visit) error {
 			}
 			fmt.Fprintf(v.w, "event: %s\ndata: %d\n\n", event, len(ids))
 		} else {
-			fmt.Fprint(v.w, ":\n\n") // notices that nobody listens
+			fmt.Fprint(v.w, ":\n\n") // notices a closed connection
 		}
 		if out.Flush() != nil {
 			return nil

@@ -64,7 +64,7 @@ func (k *Console) toLink(v *visit) error {
 		return err
 	}
 	page.Chosen, page.Seen, page.Mixed = true, k.config.Agents.LinkDigest(page.Linking, who, false), mixed(page.User)
-	page.Host = located(v, page.Host) // behind the digest, which is of what is stored
+	page.Host = located(v, page.Host) // after the digest, which is of the stored host
 	page.Reads, page.Changes = k.given(page.Linking.Reads), k.given(page.Linking.Changes)
 	page.ClaimedShown = page.Claimed[:min(len(page.Claimed), claimedShown)]
 	page.ClaimedMore = len(page.Claimed) - len(page.ClaimedShown)

@@ -14,7 +14,7 @@ import (
 type hostView struct {
 	Host     provider.Host
 	Agents   []agentView
-	Linkable bool                   // whoever looks can link it to a user
+	Linkable bool                   // the visitor can link it to a user
 	Withheld []*provider.Capability // defaults that its agents have to ask for
 }
 
@@ -44,7 +44,7 @@ func (k *Console) overview(v *visit) ([]hostView, error) {
 	var out []hostView
 	for _, o := range all {
 		h := hostView{Host: o.Host, Withheld: k.config.Agents.Withheld(o.Host)}
-		// Who sees a host that is nobody's administers.
+		// Only administrators see a host without a user.
 		h.Linkable = o.Host.User == "" && (o.Host.Status == agentauth.Active || o.Host.Status == agentauth.Pending)
 		for _, s := range o.Agents {
 			h.Agents = append(h.Agents, k.agentView(s))
@@ -300,7 +300,7 @@ func (k *Console) addGrant(v *visit) error {
 	return v.see("/hosts")
 }
 
-// forgetAgent takes out what is kept of an agent that has ended (AAP-Z3).
+// forgetAgent erases the data of an agent that has ended (AAP-Z3).
 func (k *Console) forgetAgent(v *visit) error {
 	who, err := k.person(v)
 	if err != nil {
@@ -312,7 +312,7 @@ func (k *Console) forgetAgent(v *visit) error {
 	return v.see("/hosts")
 }
 
-// activityPage is what was done, and how long it is shown.
+// activityPage has the actions, and how long they are shown.
 type activityPage struct {
 	Actions []provider.Action
 	Kept    string // "" for no end

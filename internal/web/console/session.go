@@ -102,7 +102,7 @@ type sessions struct {
 
 	seal cipher.AEAD // of logins that were begun, which are in the browser alone
 
-	mu       sync.Mutex // guards the maps, and what is in a session but its ceremony
+	mu       sync.Mutex // guards the maps, and the contents of a session except its ceremony
 	open     map[[sha256.Size]byte]*session
 	finished map[string]time.Time // logins, until when they could be finished again
 }
@@ -223,8 +223,8 @@ func (k *Console) logIn(v *visit, c people.Claim) error {
 	return nil
 }
 
-// person is who visits: every page asks it. Nobody is sent to log in, and someone who
-// was frozen or removed is told so.
+// person returns the visitor; every page calls it. A visitor without a session is sent
+// to log in, and someone who was frozen or removed is told so.
 func (k *Console) person(v *visit) (provider.Person, error) {
 	if v.session == nil || v.session.principal == "" {
 		return provider.Person{}, errLogin
