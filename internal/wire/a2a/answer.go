@@ -32,7 +32,7 @@ var forms = map[int]form{
 	CodeUnauthorized:        {"UNAUTHORIZED", http.StatusForbidden, "PERMISSION_DENIED", 7},
 }
 
-// form returns how the denial is said. What is in no table is our own failure.
+// form returns how the denial is written. A code that is in no table is our own failure.
 func (d Denial) form() form {
 	f, ok := forms[d.code()]
 	if !ok {

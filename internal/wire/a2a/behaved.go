@@ -9,8 +9,8 @@ type Behaved struct {
 	Paused  bool // a task that is paused
 }
 
-// BehaviourOf reads it from a JSON-RPC response or what is inside one, of either
-// version. It is tolerant: what it does not understand shows nothing.
+// BehaviourOf reads it from a JSON-RPC response or the value inside one, of either
+// version. It is tolerant: it skips members that it does not understand.
 func BehaviourOf(response []byte) (b Behaved) {
 	if !bytes.Contains(response, []byte(`"partial"`)) && !bytes.Contains(response, []byte(`PAUSED"`)) && !bytes.Contains(response, []byte(`paused"`)) {
 		return Behaved{} // nearly all of them

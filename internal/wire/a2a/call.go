@@ -41,7 +41,7 @@ type Call struct {
 	sent powerbox.Value // the body that the call was read from, null where it has none or is of gRPC
 	came int            // bytes of the body that came, about those of sent
 
-	PageToken      string   // ListTasks alone: where to go on; "" for the beginning
+	PageToken      string   // ListTasks alone: where to continue; "" for the beginning
 	Tenant         string   // in which the agent keeps what the call names; "" when none
 	Task           string   // task that the call names, of that tenant; "" when none
 	Context        string   // context that the call names, of that tenant; "" when none

@@ -46,7 +46,7 @@ var (
 	extensionNames  = newNames("uri", "params", "required", "description")
 )
 
-// card is a card taken apart.
+// card is a card, split into its members.
 type card struct {
 	top          rawObject
 	supported    []rawObject // supportedInterfaces
@@ -180,7 +180,7 @@ func isSet(value []byte) bool {
 	return s != "" && s != "null" && s != "[]"
 }
 
-// openCard takes a card apart and refuses one that readers read differently.
+// openCard splits a card into its members and refuses one that readers read differently.
 func openCard(raw []byte) (*card, error) {
 	if len(raw) > MaxCardBytes {
 		return nil, fmt.Errorf("card has %d bytes; want at most %d", len(raw), MaxCardBytes)

@@ -153,8 +153,8 @@ func (c *card) redirect(view CardView, to Rewrite) bool {
 	return true
 }
 
-// older returns what remains of the interfaces of 0.3, with our URLs: the card's
-// own, zero where it does not remain, and those that it lists.
+// older returns the remaining interfaces of 0.3, with our URLs: the card's own, zero
+// where it does not remain, and those that it lists.
 func (c *card) older(view CardView, to Rewrite) (own Interface, listed []rawObject) {
 	version := c.top.text("protocolVersion")
 	if version == "" {

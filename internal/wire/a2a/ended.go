@@ -9,7 +9,7 @@ var terminal = []string{
 	"completed", "failed", "canceled", "rejected",
 }
 
-// endedIn returns the tasks that an answer, taken apart, says have ended.
+// endedIn returns the tasks that have ended by the members of an answer.
 func endedIn(o rawObject) []string {
 	var ended []string
 	add := func(o rawObject, id string) {

@@ -11,7 +11,7 @@ type GRPCRequest struct {
 	Method  Method
 	Version string // of the service that the path names
 	Params  []byte // the message in its JSON form
-	Message []byte // the message as it was written again, without fields that nobody knows
+	Message []byte // the message as it was written again, without unknown fields
 }
 
 // DecodeGRPC is what [Decode] is for JSON-RPC.

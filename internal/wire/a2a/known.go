@@ -158,8 +158,8 @@ func (w *writer) object(where string, k *Known, v powerbox.Value) (powerbox.Valu
 	return powerbox.Object(out...), true, nil
 }
 
-// listed returns a member of the allowlist as it continues, and whether that differs. What
-// is null continues as nothing.
+// listed returns a member of the allowlist as it continues, and whether that differs. A
+// null member is dropped.
 func (w *writer) listed(where string, k *Known, at int, before []powerbox.Member, m powerbox.Member) (powerbox.Member, bool, *Error) {
 	is := k.members[at]
 	for _, other := range before {
@@ -270,8 +270,8 @@ func (w *writer) list(where string, of *Known, v powerbox.Value) (powerbox.Value
 	return powerbox.List(out...), true, nil
 }
 
-// checkTextMap refuses what is no object of strings. Readers in Go take null for the empty
-// string, and others take it for nothing.
+// checkTextMap refuses a value that is no object of strings. Readers in Go take null for
+// the empty string, and others take it for nothing.
 func checkTextMap(where string, v powerbox.Value) *Error {
 	members, ok := v.Members()
 	if !ok {
@@ -285,7 +285,7 @@ func checkTextMap(where string, v powerbox.Value) *Error {
 	return nil
 }
 
-// checkTexts refuses what is no array of strings.
+// checkTexts refuses a value that is no array of strings.
 func checkTexts(where string, v powerbox.Value) *Error {
 	elements, wrong := elementsOf(where, v, "an array of strings")
 	if wrong != nil {

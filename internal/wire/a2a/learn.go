@@ -12,19 +12,18 @@ type TaskRef struct {
 	Context string // "" where only the task is named
 }
 
-// Learn returns the tasks and contexts that an answer, or one event of a
-// stream, is about (ATK-18). It takes a JSON-RPC response or what is inside
-// one, of either version. It is tolerant: what it does not understand teaches
-// nothing, and what nobody learned about belongs to nobody. What stands in a
-// task's history or among the tasks of a list is not learned, since an agent
-// can quote there what it likes.
+// Learn returns the tasks and contexts that an answer, or one event of a stream, is
+// about (ATK-18). It takes a JSON-RPC response or the value inside one, of either
+// version. It is tolerant: it learns nothing from a member that it does not understand,
+// and an unlearned task has no owner. It learns nothing from a task's history or from
+// the tasks of a list, since an agent can quote there anything that it likes.
 func Learn(response []byte) []TaskRef {
 	refs, _ := Told(response)
 	return refs
 }
 
-// IsError reports whether an answer, or an event, is an error: it has a member
-// of that name itself and no result. What stands deeper was said by someone.
+// IsError reports whether an answer, or an event, is an error: it has a member of that
+// name itself and no result. A deeper member is a part of some text.
 func IsError(response []byte) bool {
 	_, wrong := ErrorCode(response)
 	return wrong
@@ -92,12 +91,12 @@ func refOfKind(o rawObject) TaskRef {
 	return TaskRef{}
 }
 
-// FilterTasks cuts the tasks that keep refuses from the answer to ListTasks;
-// a task without id is never kept. Every other byte stays, except for totalSize,
-// which becomes the number of tasks that are left: how many there are of
-// others is nobody's business (SEP-5). A list that is null becomes an empty one, and an
-// answer without a list stays as it is.
-// An error means that the answer is not understood and must not be passed on.
+// FilterTasks cuts the tasks that keep refuses from the answer to ListTasks; a task
+// without id is never kept. Every other byte stays, except for totalSize, which becomes
+// the number of tasks that are left: a caller must not learn how many there are of
+// others (SEP-5). A list that is null becomes an empty one, and an answer without a list
+// stays as it is. An error means that the answer is not understood and must not be
+// passed on.
 func FilterTasks(response []byte, keep func(TaskRef) bool) ([]byte, error) {
 	o, err := readObject(response)
 	if err != nil {

@@ -16,7 +16,7 @@ func NewLines(from io.ReadCloser) io.ReadCloser { return &lines{from: from} }
 type lines struct {
 	from io.ReadCloser
 	tail []byte // of what came, that may begin one of the three
-	out  []byte // what is still to be read
+	out  []byte // bytes that are still to be read
 	err  error
 	room [4 << 10]byte
 }

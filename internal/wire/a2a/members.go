@@ -35,7 +35,7 @@ const (
 	MemberLinks      = AuthorizationURI + "/delegation_chain"
 )
 
-// Attenuation narrows a capability. What is nil or zero stays as it was.
+// Attenuation narrows a capability. A nil or zero member leaves its part as it was.
 type Attenuation struct {
 	ResourceHandles []string
 	Operations      []string

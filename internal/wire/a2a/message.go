@@ -25,7 +25,7 @@ var (
 	partNames          = newNames("kind", "type", "text", "file", "data", "raw", "url", "metadata", "filename", "mediaType")
 	configurationNames = newNames("acceptedOutputModes", "taskPushNotificationConfig", "pushNotificationConfig", "pushNotification", "historyLength", "returnImmediately", "blocking")
 	pushNames          = newNames("id", "taskId", "url", "token", "authentication", "tenant")
-	// The names of what comes with an event.
+	// The names of the parameters of an event.
 	authenticationNames = newNames("scheme", "schemes", "credentials")
 	configNames         = newNames("name", "pushNotificationConfig")
 	callNames           = newNames("skill", "arguments")

@@ -144,8 +144,8 @@ func stateIn(s OwnState, f Form) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(string(s), "TASK_STATE_")), "_", "-")
 }
 
-// stateOf is stateIn backwards, for any form; "" for what is no state that a task
-// of our own can have.
+// stateOf is stateIn backwards, for any form. A name that is no state of our own tasks
+// becomes a value that equals none of them.
 func stateOf(name string) OwnState {
 	s := OwnState("TASK_STATE_" + strings.ReplaceAll(strings.ToUpper(strings.TrimPrefix(name, "TASK_STATE_")), "-", "_"))
 	if s == "TASK_STATE_CANCELLED" {
@@ -189,8 +189,8 @@ func asObject(data []byte) []byte {
 	return o.bytes()
 }
 
-// ReadAnswer reads the answer to a message in any binding's JSON form. What is an
-// error is one: its text, and false.
+// ReadAnswer reads the answer to a message in any binding's JSON form. Of an error it
+// returns the text, and false.
 func ReadAnswer(response []byte) (Answer, bool) {
 	o, err := readObject(response)
 	if err != nil {

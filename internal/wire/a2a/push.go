@@ -113,9 +113,9 @@ func editAt(raw []byte, path []string, change func(*rawObject) bool) (out []byte
 // under a name.
 const maxPushDepth = 6
 
-// RestorePush has an answer about push configurations, or what is inside one of
-// JSON-RPC, show what was set by the caller. Of a configuration that cannot be
-// opened the secrets are cut out. Every byte outside stays.
+// RestorePush changes an answer about push configurations, or the result inside one of
+// JSON-RPC, so that it shows the values that the caller set. Of a configuration that
+// cannot be opened the secrets are cut out. Every byte outside stays.
 func RestorePush(response []byte, open PushOpener) ([]byte, error) {
 	out, _, err := restorePush(response, open, 0)
 	return out, err

@@ -128,7 +128,7 @@ func (c *Call) rewrite(request powerbox.Value) *Error {
 	return nil
 }
 
-// rewriteHTTP is rewrite for HTTP+JSON: path, query and body. The path was taken apart
+// rewriteHTTP is rewrite for HTTP+JSON: path, query and body. The path was split
 // before.
 func (c *Call) rewriteHTTP(r HTTPRequest, segments []string, body powerbox.Value) (wrong *Error) {
 	parts := make([]string, len(segments))
