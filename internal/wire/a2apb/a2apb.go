@@ -96,9 +96,9 @@ func Decode(path string, message []byte, header a2a.Header, limits powerbox.Limi
 	return a2a.DecodeGRPC(request, header, limits)
 }
 
-// written is the message of a request written again from what was read: fields that the
-// service does not define are gone at every level, and each singular field occurs once.
-// Readers differ in which copy of a repeated one they take.
+// written is the message of a request written again from the fields that were read.
+// Fields that the service does not define are gone at every level, and each singular
+// field occurs once. Readers differ in which copy of a repeated one they take.
 func written(m protoreflect.Message) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m.Interface())
 }

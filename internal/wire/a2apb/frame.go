@@ -17,8 +17,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
-// prefix is the length of what stands before every message: a flag for
-// compression and the message's length (gRPC over HTTP/2, Length-Prefixed-Message).
+// prefix is the length of the bytes before every message: a flag for compression and the
+// message's length (gRPC over HTTP/2, Length-Prefixed-Message).
 const prefix = 5
 
 // Errors of frames.
