@@ -201,8 +201,8 @@ func constraint(c powerbox.Constraint) (powerbox.Value, bool) {
 	return v, len(members) == len(ms) // each operator once
 }
 
-// Violations returns the arguments that a shape does not admit, with what it
-// admits. What is missing is null.
+// Violations returns the arguments that a shape does not admit, each with the values
+// that it admits. A missing one is null.
 func Violations(s powerbox.Shape, arguments powerbox.Value) []Violation {
 	var out []Violation
 	for _, f := range s.Fields() {
