@@ -46,7 +46,7 @@ type method struct {
 	asks   bool // its result may ask something of the client, which calls it again
 }
 
-// List is an answer that names what can be asked for.
+// List is an answer that names things that a client can ask for.
 type List struct {
 	Member string // of the result, an array
 	Name   string // of its elements, by which they are asked for
@@ -105,8 +105,8 @@ func AllLists() []List {
 // ServerRequests are the methods that a server can call at its client.
 var ServerRequests = []string{"elicitation/create", "ping", "roots/list", "sampling/createMessage"}
 
-// Known returns a method's name where it is in a table, and Unknown otherwise, so
-// that strangers cannot make up names of what is counted.
+// Known returns a method's name where it is in a table, and Unknown otherwise, so that
+// strangers cannot make up names in the counters.
 func Known(name string) string {
 	if _, ok := methods[name]; ok {
 		return name
@@ -133,8 +133,8 @@ type Message struct {
 	sent powerbox.Value // see Body
 }
 
-// method is what is known of the message's method in its revision, the zero value
-// where that has none of the name.
+// method is the entry of the message's method in its revision, the zero value where that
+// has none of the name.
 func (m Message) method() method {
 	is := methods[m.Method]
 	if is.era == stateless && !m.Stateless() || is.era == inSessions && m.Stateless() {
@@ -201,7 +201,7 @@ func (m *Message) read(v powerbox.Value) *a2a.Error {
 	return m.params(params)
 }
 
-// about reads what a message says of itself beside what is decided on.
+// about reads the members of a message that describe it and are not decided on.
 func (m *Message) about(params powerbox.Value) *a2a.Error {
 	meta, _ := params.Get("_meta")
 	if revision, said := meta.Get(metaVersion); said {

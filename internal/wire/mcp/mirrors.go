@@ -7,8 +7,8 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// maxHeaders is how many headers may say again what a message says. Nobody has been
-// authenticated when they are compared, perhaps (ATK-55).
+// maxHeaders is how many headers may repeat parts of a message. They may be compared
+// before the caller is authenticated (ATK-55).
 const maxHeaders = 64
 
 // mirrors are the arguments of a tool that headers can say, by name and value and by

@@ -87,8 +87,8 @@ func Unsupported(id []byte, requested, message string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s,"data":%s}}`, id, CodeRevision, powerbox.String(message), data)
 }
 
-// again reads a parameter with which a call comes again. What it says is the server's
-// to judge: the state is text that nobody else can read.
+// again reads a parameter with which a call comes again. The server judges its contents:
+// the state is text that only the server can read.
 func (m *Message) again(p powerbox.Member) *a2a.Error {
 	if p.Name == paramState {
 		if _, ok := p.Value.Text(); !ok {
@@ -262,12 +262,12 @@ func encoded(text string) string {
 
 type callerKey struct{}
 
-// WithCaller says whose request it is to what keeps callers apart by itself.
+// WithCaller names the caller of a request, for code that keeps callers separate.
 func WithCaller(ctx context.Context, caller string) context.Context {
 	return context.WithValue(ctx, callerKey{}, caller)
 }
 
-// CallerOf is whose request it is, "" where nobody said so.
+// CallerOf returns the caller of a request, "" where none was set.
 func CallerOf(ctx context.Context) string {
 	caller, _ := ctx.Value(callerKey{}).(string)
 	return caller

@@ -80,8 +80,9 @@ func (m Message) rewrite(v powerbox.Value) (Message, *a2a.Error) {
 	return written, written.read(w.Value)
 }
 
-// Body is the message as it was read from, written again, so that every reader takes it
-// for the same; nil for what was not read from a body, such as the request for events.
+// Body is the message as it was read, written again, so that every reader takes it for
+// the same. It is nil for a message that was not read from a body, such as the request
+// for events.
 func (m Message) Body() []byte {
 	if m.sent.Kind() == powerbox.KindNull {
 		return nil
