@@ -36,7 +36,7 @@ type Interface struct {
 	Left       []LeftOut
 }
 
-// maxOperations bounds what is made of one document.
+// maxOperations bounds the operations of one document.
 const maxOperations = 1000
 
 // document is a document whose references can be followed.

@@ -16,7 +16,7 @@ const (
 	maxNodes = 1 << 20
 )
 
-// Read reads a document, JSON or YAML. Errors say what is wrong with it.
+// Read reads a document, JSON or YAML. Errors name the mistake in it.
 func Read(data []byte) (powerbox.Value, error) {
 	if len(data) > MaxBytes {
 		return powerbox.Value{}, fmt.Errorf("openapi: the document has %d bytes; want at most %d", len(data), MaxBytes)
