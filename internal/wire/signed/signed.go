@@ -133,7 +133,7 @@ func Open(typ string, keys []Public, compact string, claims any) (Public, error)
 	return Public{}, fmt.Errorf("%w: it is not of type %s under a key that is known here", ErrInvalid, typ)
 }
 
-// unbase64 decodes what has its only form: without line ends, which the decoder
+// unbase64 decodes a text that has its only form: without line ends, which the decoder
 // passes over, and without bits that are left.
 func unbase64(s string) ([]byte, bool) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
