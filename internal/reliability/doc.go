@@ -1,5 +1,5 @@
 // Package reliability breaks an installation of the built program on purpose, under
-// load, and counts what was acknowledged and is gone.
+// load, and counts acknowledged results that are gone.
 //
 // A [Town] is a PostgreSQL primary with a synchronous standby, nodes of `powerbox
 // serve` on it behind a balancer, remote gateways behind another, and an agent behind

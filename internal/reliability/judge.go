@@ -29,9 +29,9 @@ type Judgement struct {
 // settles is how long a gateway has to ship what it keeps.
 const settles = 90 * time.Second
 
-// judgeAll compares what was acknowledged with what the town knows. The load must
-// have been stopped, and everything run again. seen are checkpoints of judgements
-// before; the newest is returned.
+// judgeAll compares the acknowledged results with the town's records. The load must have
+// been stopped, and everything run again. seen are checkpoints of judgements before; the
+// newest is returned.
 func (t *Town) judgeAll(ctx context.Context, seen []evidence.Checkpoint) (Judgement, evidence.Checkpoint, error) {
 	var j Judgement
 	var bundle []byte
@@ -93,8 +93,8 @@ func recordsOf(bundle []byte) map[string]bool {
 	return found
 }
 
-// verify has a bundle judged by the library, with what was seen before, and by the
-// command as a stranger would.
+// verify has the library judge a bundle against the checkpoints that were seen before,
+// and has the command judge it as a stranger would.
 func (t *Town) verify(ctx context.Context, bundle []byte, seen []evidence.Checkpoint, j *Judgement) (evidence.Checkpoint, error) {
 	raw, err := t.fetch(ctx, http.MethodGet, "/v1/evidence/trust", nil)
 	if err != nil {

@@ -122,7 +122,7 @@ func (l *ledger) findings() []string {
 	return slices.Clone(l.wrong)
 }
 
-// Minus is what was counted since.
+// Minus returns the counts since before.
 func (c Counts) Minus(before Counts) Counts {
 	return Counts{
 		c.Answered - before.Answered, c.Allowed - before.Allowed, c.Denied - before.Denied, c.Unavailable - before.Unavailable, c.Unanswered - before.Unanswered,

@@ -54,7 +54,7 @@ func (t *Town) start(ctx context.Context) error {
 }
 
 // worker is a caller with a key and a user of its own, who does one thing after the
-// other. So it knows of every capability what has to come of it.
+// other. So it knows of every capability which answer must come.
 type worker struct {
 	town   *Town
 	n      int
@@ -165,7 +165,7 @@ func (w *worker) request(ctx context.Context) {
 	l.mu.Unlock()
 }
 
-// narrow uses what is narrower than the held one, within and beyond it.
+// narrow uses a capability that is narrower than the held one, within and beyond it.
 func (w *worker) narrow(ctx context.Context) {
 	less, err := w.client.Narrow(*w.held, holder.Narrowing{Operations: []string{"search"}, Expires: w.held.Expires})
 	if err != nil {
@@ -197,7 +197,7 @@ func (w *worker) revoke(ctx context.Context) {
 	w.expect(ctx, back.capability, "retrieve_document", back.handle, either, "just given back")
 }
 
-// again uses what was given back longer ago than the lease.
+// again uses a capability that was given back longer ago than the lease.
 func (w *worker) again(ctx context.Context) {
 	if len(w.given) == 0 {
 		return
@@ -310,7 +310,7 @@ func (t *Town) judge(ctx context.Context, err error, want verdict, what string) 
 	return got
 }
 
-// short is an error without what is new in each.
+// short is an error without the parts that are new in each.
 func short(err error) string {
 	var denied *holder.Denied
 	if errors.As(err, &denied) {

@@ -18,12 +18,13 @@ type told struct {
 	reason  string // Powerbox-Reason: the code of a denial
 }
 
-// Compared counts what was held against the exported evidence.
+// Compared counts the answers, refusals and executions that were compared with the
+// exported evidence.
 type Compared struct {
 	Answers  int // of the agent, each of which needs a decision that allows and an outcome
 	Refusals int // with the id of a decision, whose code must be the one on record
 	Executed int // at the agent, each of which needs a decision that allows
-	Wrong    int // of all these, what is not on record as it was told
+	Wrong    int // of all these, those that are not on record as they were told
 }
 
 // mayFollow is the reason of refusals that name a decision which was not on the disk in

@@ -68,7 +68,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// stop has it end by itself.
+// stop asks the process to end.
 func (p *process) stop(within time.Duration) error {
 	p.signal(syscall.SIGCONT)
 	p.signal(syscall.SIGTERM)

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// rest is what a process holds while nobody asks anything of it.
+// rest is what a process holds without any requests.
 type rest struct {
 	goroutines, files int
-	heap              int // bytes, with what is not collected yet
+	heap              int // bytes, with garbage that is not collected yet
 }
 
-// How much more than one that has just begun a process may hold that was used:
-// connections that are kept, and caches. The program collects garbage when its heap is
-// five times of what is in use (docs/how-to/operations.md), so most of the heap is none of these.
+// How much more a used process may hold than one that has just begun: connections that
+// are kept, and caches. The program collects garbage when its heap is five times the
+// live heap (docs/how-to/operations.md), so most of the heap is none of these.
 const (
 	moreGoroutines = 64
 	moreFiles      = 64

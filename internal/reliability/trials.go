@@ -34,8 +34,8 @@ type Result struct {
 // OK reports whether nothing was lost and nothing wrong.
 func (r Result) OK() bool { return r.Lost == 0 && len(r.Wrong) == 0 }
 
-// conclude takes what was counted. What never happened was not tried, so that nothing
-// of it could have been lost.
+// conclude takes the counts. Events that never happened were not tried, so none of them
+// could have been lost.
 func (r *Result) conclude(l *ledger) {
 	r.Counts, r.Compared, r.Wrong, r.Excuses = l.counts, l.compared, l.findings(), l.excuses
 	for _, c := range []struct {
@@ -83,7 +83,7 @@ func (r *Result) Add(o Result) {
 type Trial struct {
 	Name  string
 	Brief bool // takes seconds, and is among the tests of the tree
-	// Do does it and returns when the town is whole again, with what is worth telling.
+	// Do does it and returns when the town is whole again, with notes for the report.
 	Do func(ctx context.Context, t *Town) (string, error)
 }
 
@@ -200,8 +200,8 @@ func killOneGateway(ctx context.Context, t *Town, g *gateway) (string, error) {
 	return "", t.open(ctx, g)
 }
 
-// killAhead kills a primary whose standby is behind: what was written since must not
-// have been acknowledged.
+// killAhead kills a primary whose standby is behind: writes since then must not have
+// been acknowledged.
 func killAhead(ctx context.Context, t *Town) (string, error) {
 	if err := t.leaveBehind(ctx); err != nil {
 		return "", err
@@ -224,8 +224,8 @@ func (t *Town) leaveBehind(ctx context.Context) error {
 // ahead is for how long the primary continues without its standby.
 const ahead = 2 * time.Second
 
-// killPrimary kills the primary and promotes the standby. What was the primary comes
-// back as the standby, since nothing is acknowledged before there is one.
+// killPrimary kills the primary and promotes the standby. The former primary comes back
+// as the standby, since nothing is acknowledged before there is one.
 func killPrimary(ctx context.Context, t *Town) (string, error) {
 	t.primary.Kill()
 	if err := t.standby.Promote(ctx); err != nil {
