@@ -14,8 +14,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
-// watched holds the store against what the configured witnesses have cosigned, and
-// makes what anybody may see of the log.
+// watched compares the store with the log that the configured witnesses have cosigned,
+// and makes the public part of the log.
 func (i *Instance) watched(ctx context.Context, verifier string, unknown bool, log *slog.Logger) error {
 	if len(i.Config.Evidence.Witnesses) == 0 || unknown {
 		i.public = api.NewPublic(i.Store, nil, log)

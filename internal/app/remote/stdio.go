@@ -322,7 +322,7 @@ func (f *stdioFront) end() {
 	defer cancel()
 	if r, err := f.request(ctx, http.MethodDelete, mcp.Message{}, nil); err == nil && r.Header.Get(mcp.HeaderSession) != "" {
 		if answer, err := f.http.Do(r); err == nil {
-			_ = answer.Body.Close() // nothing in it is for anybody
+			_ = answer.Body.Close() // it has nothing to read
 		}
 	}
 }
