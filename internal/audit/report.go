@@ -41,7 +41,7 @@ type level struct {
 	// Mendable are those of the denied that only lack what the caller could
 	// have: a scope, or a capability.
 	Mendable int `json:"mendable"`
-	// Unknown were allowed without anybody looking at what this mode would.
+	// Unknown were allowed without a check of this mode.
 	Unknown int `json:"unknown"`
 }
 
