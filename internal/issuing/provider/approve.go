@@ -365,8 +365,8 @@ func (p *Provider) Open(q Question) bool {
 	return q.Approval.Status == agentauth.Pending && p.Over(q) == ""
 }
 
-// Over is why a question ended before anybody answered it, "" for one that was answered or
-// can be.
+// Over is why a question ended without an answer, "" for one that was answered or can
+// be.
 func (p *Provider) Over(q Question) string {
 	now := p.config.Now()
 	switch {
@@ -392,7 +392,7 @@ func (p *Provider) offered(g Grant) bool {
 	return c != nil && !c.Blocked && p.Remains(g)
 }
 
-// Why a question ends before anybody answers it, as its agent and the people who were asked are
+// Why a question ends without an answer, as its agent and the people who were asked are
 // told.
 const (
 	endedTime      = "its time ran out before anybody answered; the agent can ask again"
@@ -513,8 +513,8 @@ func (q Question) links() bool {
 }
 
 // Entails are the defaults that change something and that agents of the host of a
-// question have from its answer on, without anybody being asked again: anyone who gives
-// them so must be present, as for each of them alone (AAP-P3, AAP-A7, AAP-A10).
+// question have from its answer on, without another question. The person who gives them
+// so must be present, as for each of them alone (AAP-P3, AAP-A7, AAP-A10).
 func (p *Provider) Entails(q Question) (out []*Capability) {
 	if !q.links() {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// Invitation is a host that an administrator has made room for, before anybody
-// knows its key (section 2.8). Anyone who has the token brings the key, once.
+// Invitation is a host that an administrator has made room for before its key is known
+// (section 2.8). Anyone who has the token brings the key, once.
 type Invitation struct {
 	Name     string
 	User     string

@@ -57,7 +57,7 @@ type Known struct {
 	LastUsed      time.Time // of a passkey, zero for never
 }
 
-// People returns everybody of whom something is kept: passkeys, hosts or a state.
+// People returns every person with a passkey, a host or a state.
 func (p *Provider) People(ctx context.Context) ([]Known, error) {
 	all := map[string]*Known{}
 	of := func(principal string) *Known {

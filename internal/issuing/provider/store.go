@@ -143,7 +143,7 @@ type Approval struct {
 	Created  time.Time
 	Expires  time.Time
 	Answered time.Time
-	// Ended is why it ended before anybody answered, "" where it did not.
+	// Ended is why it ended without an answer, "" where it did not.
 	Ended string `json:",omitempty"`
 	// Approved is what the answer gave, whole; the zero value where that is nothing.
 	Approved approved.Approved
