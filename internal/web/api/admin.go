@@ -37,7 +37,7 @@ type Admin struct {
 	Issuer   *issuer.Issuer
 	Store    issuer.Store
 	Exporter Exporter
-	Public   *Public        // what anybody may see of the log
+	Public   *Public        // the public part of the log
 	Token    string         // required; at least 32 characters
 	Keys     []evidence.Key // that sign records
 	Trust    evidence.Trust // what a verifier should pin

@@ -47,7 +47,7 @@ type Follower struct {
 	good    time.Time // when a look that succeeded began
 }
 
-// look is one look at the store, for everybody who came before it began.
+// look is one look at the store, for all who came before it began.
 type look struct {
 	done chan struct{}
 	err  error

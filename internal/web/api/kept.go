@@ -44,9 +44,8 @@ func (r Replays) UseFor(_ bool, id string, until, now time.Time) (bool, error) {
 	return r.Fresh(id, until, now)
 }
 
-// Fresh implements identity.Replay. After an error, as in a failover of the database,
-// id may be used up without anybody having been let in with it: the one who made it makes
-// a new one.
+// Fresh implements identity.Replay. After an error, as in a failover of the database, id
+// may be used up although no caller was let in with it. The caller then makes a new one.
 func (r Replays) Fresh(id string, until, now time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()

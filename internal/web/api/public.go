@@ -15,8 +15,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// PublicLog is the log as far as anybody may see it: checkpoints, hashes and
-// leaves, which hold no body and no name.
+// PublicLog is the public part of the log: checkpoints, hashes and leaves, which hold no
+// body and no name.
 type PublicLog interface {
 	// LatestCheckpoint returns the signed checkpoint of everything that is recorded.
 	LatestCheckpoint(ctx context.Context) ([]byte, error)
@@ -51,7 +51,7 @@ type Public struct {
 // and callers come first.
 const atOnce = 4
 
-// NewPublic returns the log as anybody may see it.
+// NewPublic returns the public part of the log.
 func NewPublic(log PublicLog, cosign func(ctx context.Context) error, slog *slog.Logger) *Public {
 	return &Public{Log: log, Cosign: cosign, Slog: slog, busy: make(chan struct{}, atOnce)}
 }

@@ -28,8 +28,8 @@ type RecordLog interface {
 const (
 	// scoresEvery is how often new records are taken over.
 	scoresEvery = time.Second
-	// scoresLife is for how long levels hold that could not be brought up to date.
-	// After it everybody is of the lowest.
+	// scoresLife is for how long levels hold that could not be brought up to date. After it
+	// all callers are of the lowest.
 	scoresLife = 30 * time.Second
 )
 
@@ -38,7 +38,7 @@ const (
 // nothing for them. Its methods can be called by many goroutines.
 type Scores struct {
 	Log    RecordLog
-	Agents func() []string // that are protected here; everybody else is of the lowest level
+	Agents func() []string // that are protected here; all others are of the lowest level
 	// Named reports whether an origin on record is one that the operator has a name
 	// for. Optional: none is.
 	Named func(origin string) bool

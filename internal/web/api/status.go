@@ -40,7 +40,7 @@ func (a *Admin) statusPlace(r *http.Request) (any, error) {
 	return map[string]any{"capability": c.ID, "status": map[string]any{"status_list": map[string]any{"idx": place, "uri": a.statusList(c.Agent)}}}, nil
 }
 
-// StatusLists serves the lists to anybody.
+// StatusLists serves the lists to every caller.
 func (a *Admin) StatusLists() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		agent := r.PathValue("agent")
