@@ -59,7 +59,7 @@ type Config struct {
 	BodyLimit    int64
 	MaxStream    time.Duration
 	Tokens       func(issuer.Capability) any // words a token of a grant (PathToken); nil where none are issued
-	Introspector func(r *http.Request) bool  // who may introspect; nil for everybody, within the limits
+	Introspector func(r *http.Request) bool  // who may introspect; nil for all callers, within the limits
 	Done         <-chan struct{}             // closed when the server ends
 	Queue        *shed.Queue                 // in which executions wait to be decided; nil for none
 	Now          func() time.Time

@@ -19,8 +19,8 @@ type Limits struct {
 	Requests  float64 // a second, from one address, with ten seconds' worth at once
 	Unknown   int     // registrations of hosts that are not known, an hour, from one address
 	Questions int     // an hour, that persons are asked on behalf of one host
-	// Introspections are those a second from one address, with five seconds' worth at
-	// once, where anybody may introspect (AAP-I3).
+	// Introspections are those a second from one address, with five seconds' worth at once,
+	// where every caller may introspect (AAP-I3).
 	Introspections float64
 	// Agent, Host and User are executions a minute, by one agent, by all agents of one
 	// host and by all of one user; Capability is the same by one agent, for
