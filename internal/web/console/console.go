@@ -44,8 +44,8 @@ type Approvals interface {
 	Remains(g provider.Grant) bool
 	// Open reports whether a question can be approved.
 	Open(q provider.Question) bool
-	// Over is why a question ended before anybody answered it, "" for one that was answered
-	// or can be.
+	// Over is why a question ended without an answer, "" for one that was answered or can
+	// be.
 	Over(q provider.Question) string
 }
 

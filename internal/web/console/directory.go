@@ -187,7 +187,7 @@ func (k *Console) listing(v *visit) error {
 			page.Declared = append(page.Declared, d)
 		}
 	}
-	if e.Protected && viewer.Operator { // what it did is known from records, which are not everybody's
+	if e.Protected && viewer.Operator { // records show it, and they are for operators alone
 		if page.Drift, err = k.config.Directory.Drift(v.r.Context(), e.ID); err != nil {
 			return err
 		}

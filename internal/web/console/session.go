@@ -92,8 +92,8 @@ type attempt struct {
 	id                     string // of the cookie that it is in
 }
 
-// sessions are who is logged in. Without a keeper they are in memory: a restart logs
-// everybody out.
+// sessions are the visitors who are logged in. Without a keeper they are in memory: a
+// restart logs all visitors out.
 type sessions struct {
 	keeper Keeper // what processes share; nil for one that is alone
 	lasts  time.Duration
