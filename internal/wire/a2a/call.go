@@ -99,9 +99,9 @@ func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	return c, c.parse(v03)
 }
 
-// envelope reads what JSON-RPC 2.0 section 4 has around the parameters. A
-// request without id would run without an answer, and so without a decision
-// that anybody sees; it is refused (SEP-28).
+// envelope reads the members around the parameters (JSON-RPC 2.0, section 4). A request
+// without id would run without an answer, and so without a decision that the caller
+// sees; it is refused (SEP-28).
 func (c *Call) envelope(v powerbox.Value) *Error {
 	if v.Kind() == powerbox.KindList {
 		return invalidRequest(ReasonBatch, "the request is a batch; send one call per request")

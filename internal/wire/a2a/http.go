@@ -189,7 +189,7 @@ func (to route) taskName() string {
 	return "taskId"
 }
 
-// body decodes the body, which only a POST has, and looks whether everybody reads it
+// body decodes the body, which only a POST has, and checks that all readers read it
 // alike; null where there is none.
 func (c *Call) body(r HTTPRequest, limits powerbox.Limits) (powerbox.Value, *Error) {
 	if len(r.Body) == 0 {
