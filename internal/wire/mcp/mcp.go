@@ -264,8 +264,8 @@ func (m *Message) envelope(v powerbox.Value) *a2a.Error {
 	return m.kindOf()
 }
 
-// kindOf refuses a request that is sent as a notification, which would run without
-// an answer, and so without a decision that anybody sees, and the reverse.
+// kindOf refuses a request that is sent as a notification, and the reverse. Such a
+// request would run without an answer, and so without a decision that the client sees.
 func (m *Message) kindOf() *a2a.Error {
 	if m.Kind == Response {
 		return nil
