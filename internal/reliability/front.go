@@ -194,8 +194,8 @@ func (g *gated) Write(b []byte) (int, error) {
 // Unwrap lets the answer be flushed.
 func (g *gated) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// gatewayOf is the id of the key of the gateway that asks, "" for everybody else: its
-// requests carry a statement that the key signed.
+// gatewayOf is the id of the key of the gateway that asks, "" for every other caller:
+// its requests carry a statement that the key signed.
 func gatewayOf(r *http.Request) string {
 	_, compact, _ := strings.Cut(r.Header.Get("Powerbox-Gateway"), " ") // behind the version
 	part, _, _ := strings.Cut(compact, ".")

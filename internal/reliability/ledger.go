@@ -32,7 +32,7 @@ type Counts struct {
 	Allowed     int
 	Denied      int // as they had to be
 	Unavailable int // denied because some part was away
-	Unanswered  int // no answer, or that of a balancer without anybody behind
+	Unanswered  int // no answer, or that of a balancer without a backend
 	Issued      int
 	Revoked     int
 	Registered  int

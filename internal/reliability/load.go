@@ -223,7 +223,7 @@ func (w *worker) freeze(ctx context.Context) {
 	if failed == nil && pause(ctx, w.town.Lease) {
 		w.expect(ctx, *w.held, "retrieve_document", w.handle, no, "frozen for longer than the lease")
 	}
-	// Also where the load ends now, and at the most until everybody knows.
+	// Also where the load ends now, and for a minute at the most.
 	thawing := context.WithoutCancel(ctx)
 	err := until(thawing, time.Minute, func() error {
 		err := w.town.operate(thawing, http.MethodPost, "/v1/thaws", body, nil)

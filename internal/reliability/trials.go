@@ -137,7 +137,7 @@ func (t *Town) Play(ctx context.Context, trial Trial, times int) (Result, error)
 // settle is for how long there is load before a trial and after it.
 const calm = 700 * time.Millisecond
 
-// once makes a trial, with load before, meanwhile and after. Everybody must get an
+// once makes a trial, with load before, meanwhile and after. Every worker must get an
 // answer again at the end.
 func (t *Town) once(ctx context.Context, trial Trial) (string, error) {
 	if err := t.start(ctx); err != nil {
