@@ -238,7 +238,7 @@ func (h holds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.HeldTask, 
 	return h.task(held, task), err
 }
 
-// matters are what a held call is about, by grant.
+// matters are the subjects of a held call, by grant.
 func (h holds) matters(c gateway.HeldCall) []issuer.Matter {
 	var out []issuer.Matter
 	for _, op := range c.Operations {

@@ -18,8 +18,8 @@ const pruneEvery = time.Minute
 // does not name any more: the default.
 const strayRetention = 720 * time.Hour
 
-// detached returns what makes bodies of an agent's arguments, nil where none are
-// kept.
+// detached returns the function that makes bodies of an agent's arguments, nil where
+// none are kept.
 func detached(c config.Agent) func([]byte) (*evidence.Body, error) {
 	if c.Bodies.Keep != "arguments" {
 		return nil

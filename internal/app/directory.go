@@ -15,9 +15,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/console"
 )
 
-// directory is what the pages about agents and their cards show. Administrators, and
-// whom approvals.operators names, see everything; others what the registry would
-// tell their own sessions, and no map.
+// directory makes the contents of the pages about agents and their cards.
+// Administrators, and the people whom approvals.operators names, see everything. Others
+// see the entries that the registry would show to their own sessions, and no map.
 func (i *Instance) directory(a Assembly, administrator func(string) bool) (*console.Directory, error) {
 	agents, err := i.registry(a)
 	if err != nil {
@@ -71,8 +71,8 @@ func (i *Instance) enforcement(id string, card agentcard.Card) *console.Enforcem
 	return out
 }
 
-// delegations is the map: who may hand what to whom by configuration and cards, and
-// who tried.
+// delegations is the map: the hand-overs that configuration and cards allow, and the
+// recorded attempts.
 func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 	d := handoff.New()
 	at := handoff.Place{File: "the configuration"}
@@ -83,7 +83,7 @@ func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 			a.Skills[s.Skill] = s.Grant + "/" + s.Operation
 			skills = append(skills, s.Skill)
 		}
-		if raw, err := i.gateway.Card(ctx, agent.ID); err == nil { // else what it is configured with
+		if raw, err := i.gateway.Card(ctx, agent.ID); err == nil { // else the configured skills
 			if skills, err = handoff.SkillIDs(raw); err != nil {
 				return console.Map{}, err
 			}

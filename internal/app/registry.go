@@ -19,8 +19,8 @@ import (
 // lookAtCards is how often the cards of registered agents are asked for again.
 const lookAtCards = 10 * time.Minute
 
-// registry makes the registry: what this server protects, and what operators
-// register. It keeps nothing itself.
+// registry makes the registry: the agents that this server protects, and those that
+// operators register. It keeps nothing itself.
 func (i *Instance) registry(a Assembly) (*registry.Registry, error) {
 	c := registry.Config{
 		Store: i.Store, Cards: outbound.New(outbound.Configured()), Record: i.Issuer.ListingRecord, Level: i.scores.Level, Scores: i.scores.Update, Now: a.Now, Log: a.Log,

@@ -43,8 +43,8 @@ func (i *Instance) here(next http.Handler) http.Handler {
 	})
 }
 
-// setup is what a gateway of one agent is made of: what the configuration says
-// of that agent, and the files that it refers to.
+// setup returns the setup of a gateway of one agent: the configuration of that agent,
+// and the files that it refers to.
 func (i *Instance) setup(a Assembly, id string) (link.Setup, error) {
 	out := link.Setup{Files: map[string][]byte{}, Names: map[string]string{}}
 	f := i.Force.Now.Load()

@@ -51,7 +51,7 @@ func (i *Instance) stale() func() bool {
 	return func() bool { return i.follower.Stale() }
 }
 
-// caughtUp has requests wait until what other nodes have written is known.
+// caughtUp has requests wait until this node knows the writes of other nodes.
 func (i *Instance) caughtUp(h http.Handler) http.Handler {
 	if i.shared == nil {
 		return h
@@ -101,7 +101,7 @@ func (i *Instance) follow(ctx context.Context, a Assembly, apart *api.Gateways) 
 	return nil
 }
 
-// The times of what nodes look after for each other.
+// The times of the cleaning that nodes do for each other.
 const (
 	forgetEvery = time.Minute
 	// abandonedTime is after how long a call that a person approved counts as one whose
@@ -118,8 +118,8 @@ func (i *Instance) abandoned(now time.Time) time.Time {
 	return now.Add(-abandonedTime)
 }
 
-// forget deletes what nodes kept for each other when its time is over, and gives calls
-// up whose node has ended.
+// forget deletes the values that nodes kept for each other when their time is over, and
+// gives up calls whose node has ended.
 func (i *Instance) forget(ctx context.Context, a Assembly) {
 	tick := time.NewTicker(forgetEvery)
 	defer tick.Stop()

@@ -38,7 +38,7 @@ func (i *Instance) committed() func(changes int, took time.Duration) {
 	return i.telemetry.Committed
 }
 
-// Close sends what telemetry still has, and ends the store.
+// Close sends the remaining telemetry, and ends the store.
 func (i *Instance) Close() error {
 	i.unattend()
 	ctx, cancel := context.WithTimeout(context.Background(), serve.SpanTime)

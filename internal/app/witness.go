@@ -62,8 +62,8 @@ func (i *Instance) explainStart(err error) error {
 	return err
 }
 
-// askOn asks the witnesses until ctx ends, and ends everything when they say that
-// the log cannot be continued. What it returns has one value.
+// askOn asks the witnesses until ctx ends, and ends everything when they say that the
+// log cannot be continued. The channel that it returns has one value.
 func (i *Instance) askOn(ctx context.Context, stop context.CancelCauseFunc) <-chan error {
 	ended := make(chan error, 1)
 	if i.asker == nil {

@@ -44,7 +44,7 @@ func (g *apartGateway) shipRest(ctx context.Context) {
 	}
 }
 
-// tellStart says what serves where, and where its clients are led to.
+// tellStart logs which address serves which agent, and where its clients are led to.
 func (g *apartGateway) tellStart(ctx context.Context, listening net.Addr) {
 	public := g.face.Load().gateway.URL(g.enrolled.Agent)
 	g.log.InfoContext(ctx, "gateway", slog.String("listen", listening.String()), slog.String("id", g.enrolled.Gateway), slog.String("agent", g.enrolled.Agent),

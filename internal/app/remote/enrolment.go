@@ -23,7 +23,7 @@ type Keys struct {
 	Context *token.PrivateKey // signs contexts for the agent behind
 }
 
-// Enrolment is what a gateway keeps of its enrolment.
+// Enrolment is the result of enrolling that a gateway keeps.
 type Enrolment struct {
 	Server  string        `json:"server"`
 	Gateway string        `json:"gateway"`

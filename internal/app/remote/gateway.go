@@ -57,7 +57,7 @@ type apartGateway struct {
 	replay   *gate.Memory
 	memo     *token.Memo
 	started  time.Time       // proofs before it are not believed
-	before   *app.UsedProofs // what the process before this one used; nil for none
+	before   *app.UsedProofs // the proofs that the process before this one used; nil for none
 	tls      *serve.TLS      // nil where it is not spoken
 	upstream *outbound.Client
 	// strangers calls hosts that only the agent's card names.
@@ -213,7 +213,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	return errors.Join(watched, g.front(f))
 }
 
-// load asks the server what the gateway is made of.
+// load asks the server for the gateway's setup.
 func (g *apartGateway) load(ctx context.Context) (*face, error) {
 	var err error
 	f := &face{}
@@ -243,7 +243,7 @@ func (g *apartGateway) renew(ctx context.Context, s link.Status) {
 	g.log.InfoContext(ctx, "the server's configuration has changed and was taken over")
 }
 
-// read is what the setup's configuration refers to.
+// read returns a file that the setup's configuration refers to.
 func (f *face) read(name string) ([]byte, error) {
 	if name == "the server's setup" {
 		return []byte(f.setup.Configuration), nil
@@ -338,14 +338,14 @@ func (g *apartGateway) front(f *face) error {
 	return nil
 }
 
-// scopeTokens resolves scope tokens by what the server has on record.
+// scopeTokens resolves scope tokens by the records of the server.
 func (g *apartGateway) scopeTokens(f *face) gate.Resolver {
 	return link.OnRecord{Remote: g.remote, Resolver: gate.Scopes{
 		Records: link.ScopeRecords{Remote: g.remote}, Revocations: g.follower, MaxLifetime: f.config.Issuer.MaximumLifetime,
 	}}
 }
 
-// answers are what the gateway asks the server.
+// answers are the questions of the gateway to the server.
 func (g *apartGateway) answers(f *face, w *app.Wiring, chains gate.Chains) gateway.Answers {
 	return gateway.Answers{
 		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
@@ -356,7 +356,7 @@ func (g *apartGateway) answers(f *face, w *app.Wiring, chains gate.Chains) gatew
 	}
 }
 
-// observed has the meter told of what becomes of calls, where there is one.
+// observed has the meter told of the outcomes of calls, where there is one.
 func (g *apartGateway) observed(c gateway.Config) gateway.Config {
 	if g.telemetry != nil {
 		c.Observer, c.Gate.Took = g.telemetry, g.telemetry.Took
@@ -437,13 +437,13 @@ func (g *apartGateway) agent(i *app.Instance, f *face) (gateway.Agent, error) {
 	if out.GRPC = g.options.Address; out.GRPC == "" {
 		out.GRPC = g.options.GRPC
 	}
-	// What it issues is signed by the server alone.
+	// The server alone signs the capabilities that it issues.
 	keys, err := token.ParseKeySet(f.setup.Issuing)
 	out.Keys, out.Published = func() token.KeySet { return keys }, func() []byte { return f.setup.Issuing }
 	return out, err
 }
 
-// handler is the gateway with what the server answers in its stead.
+// handler is the gateway, with the paths that the server answers in its stead.
 func (g *apartGateway) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/agents/", g.issuing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.face.Load().gateway.ServeHTTP(w, r) })))

@@ -31,8 +31,8 @@ type apartHolds struct {
 	taken   map[string]bool
 }
 
-// heldEvery is how often the server is asked what people have said, while anything
-// is held.
+// heldEvery is how often the gateway asks the server for people's answers, while it
+// holds any call.
 const heldEvery = time.Second
 
 func newApartHolds(remote *link.Remote, book *link.Book, now func() time.Time, log *slog.Logger) (*apartHolds, error) {
@@ -72,8 +72,8 @@ func (h *apartHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.Held
 	return gateway.HeldTask{}, err
 }
 
-// Task implements [gateway.Holds]. The server knows of what other gateways of the
-// agent hold, too.
+// Task implements [gateway.Holds]. The server knows also the calls that other gateways
+// of the agent hold.
 func (h *apartHolds) Task(ctx context.Context, _, task string) (gateway.HeldTask, bool, error) {
 	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldTell, Task: task})
 	return app.HereTask(a.Task), a.Known, err
@@ -155,7 +155,7 @@ func (h *apartHolds) Made(ctx context.Context, task string, failed bool, decisio
 	return h.report(ctx, e)
 }
 
-// report tells the server what came of a call, and then forgets it.
+// report tells the server the result of a call, and then forgets it.
 func (h *apartHolds) report(ctx context.Context, e link.HeldEntry) error {
 	if _, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldMade, Task: e.Task, Result: e.Result}); err != nil {
 		return err

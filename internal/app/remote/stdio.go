@@ -27,7 +27,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// Child makes what runs the command.
+// Child makes the server that runs the command.
 func (o MCPOptions) Child(p Process, log *slog.Logger) (*stdio.Server, error) {
 	env := []string{}
 	for _, name := range append(append([]string{}, Given...), o.Env...) {
@@ -78,8 +78,8 @@ type underWay struct {
 	cancel context.CancelCauseFunc
 }
 
-// cancellable is what a request that stands for itself runs under: its host cancels it
-// by a notification, and over HTTP that is the end of the connection.
+// cancellable returns the context that a request which stands for itself runs under. Its
+// host cancels it by a notification, and over HTTP that is the end of the connection.
 func (f *stdioFront) cancellable(ctx context.Context, m mcp.Message) (context.Context, func()) {
 	if !m.Stateless() || m.Kind != mcp.Request {
 		return ctx, func() {}
@@ -174,7 +174,7 @@ func (f *stdioFront) run(ctx context.Context, in io.Reader) error {
 			} else {
 				select {
 				case limit <- struct{}{}:
-					ctx, done := f.cancellable(ctx, m) // what cancels it may come right behind
+					ctx, done := f.cancellable(ctx, m) // its cancellation may come right behind
 					waiting.Go(func() {
 						defer func() { <-limit }()
 						defer done()
@@ -347,7 +347,7 @@ func (f *stdioFront) failed(m mcp.Message, err error) {
 	f.refuse(m.ID, internalError, "the gateway could not pass it on: "+err.Error())
 }
 
-// internalError is the code of JSON-RPC for what went wrong in between.
+// internalError is the code of JSON-RPC for errors on the way.
 const internalError = -32603
 
 // refuse answers with an error. A message whose id cannot be read has none.

@@ -50,7 +50,7 @@ func ListenSocket(ctx context.Context, name string) (net.Listener, error) {
 	return l, nil
 }
 
-// Front is a listener with what answers on it.
+// Front is a listener with its handler.
 type Front struct {
 	Listener net.Listener
 	Handler  http.Handler
@@ -66,7 +66,7 @@ func CloseAll(fronts []Front) error {
 	return err
 }
 
-// Server is what fronts are served with.
+// Server holds the settings that all fronts share.
 type Server struct {
 	Limits        config.Limits
 	Notice, Drain time.Duration

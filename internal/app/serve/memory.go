@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// memoryShare is how much of the memory that the system grants is Go's, in percent.
-// The rest is for what Go does not count, such as buffers of SQLite's files.
+// memoryShare is how much of the memory that the system grants is Go's, in percent. The
+// rest is for memory that Go does not count, such as buffers of SQLite's files.
 const memoryShare = 90
 
 // memoryLimit returns the memory that Go is to keep within, by the control group of the

@@ -17,9 +17,9 @@ const gcPercent = 400
 // processor is idle: with two processors, half of all.
 const diskThreads = 2
 
-// Tune sets what Go has otherwise by default, for a process that serves calls, where
-// GOGC, GOMEMLIMIT and GOMAXPROCS say nothing. A limit of the CPU time, as of a container, is kept:
-// who has more threads at once than it allows is stopped for the rest of a period.
+// Tune sets Go's defaults for a process that serves calls, where GOGC, GOMEMLIMIT and
+// GOMAXPROCS say nothing. A limit of the CPU time, as of a container, is kept: the
+// kernel stops a process with more threads than the limit for the rest of a period.
 func Tune(env func(string) string) (restore func()) {
 	var undo []func()
 	if env("GOGC") == "" {

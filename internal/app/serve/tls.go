@@ -24,13 +24,13 @@ import (
 // systems, the time of the old one.
 const rereadEvery = 2 * time.Second
 
-// Source is something that is read from files again when they change, while it
-// is in use. What cannot be read, or does not fit together, changes nothing.
+// Source is something that is read from files again when they change, while it is in
+// use. Files that cannot be read, or do not fit together, change nothing.
 type Source struct {
 	Setting string // in the configuration
 	Files   []config.Path
 	Use     func(contents [][]byte) error
-	seen    [sha256.Size]byte // what the files were when they were last looked at
+	seen    [sha256.Size]byte // the files' digest when they were last looked at
 }
 
 // Rereads are the sources of a process.
