@@ -17,7 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-// Use is what one caller did with one operation of one agent.
+// Use counts the calls of one caller to one operation of one agent.
 type Use struct {
 	Caller    string   `json:"caller"` // configured name, holder id, or unknown
 	Agent     string   `json:"agent"`
@@ -34,7 +34,7 @@ type Use struct {
 	own, ownMendable int // calls that are counted here and at no other operation, and those of them that a scope would permit
 }
 
-// level is what a mode would have done with the calls.
+// level counts the verdicts that a mode would have given on the calls.
 type level struct {
 	// Denied could not continue as things are.
 	Denied int `json:"denied"`
@@ -49,7 +49,7 @@ type level struct {
 type Report struct {
 	Since time.Time `json:"since"`
 	Uses  []Use     `json:"uses"`
-	// Frozen is what operators have stopped, now.
+	// Frozen are the targets that operators have frozen now.
 	Frozen []Freeze `json:"frozen"`
 	// Other counts records that decide about no call, by class.
 	Other Others `json:"other"`
@@ -97,9 +97,9 @@ const sessionCall = "MCP session"
 // unnamed is the operation of a call that names nothing that is configured.
 const unnamed = "unknown"
 
-// operationsOf are the operations that a call needed, as scopes name them. What
-// A2A itself does with a message comes with every operation and is left out,
-// unless the call was about nothing else.
+// operationsOf are the operations that a call needed, as scopes name them. A2A's own
+// operations on a message come with every operation and are left out, unless the call
+// was about nothing else.
 func operationsOf(r evidence.Record) []string {
 	if IsFreeText(r) {
 		return []string{FreeTextCall}
@@ -138,7 +138,7 @@ func (u *Use) count(r evidence.Record) {
 		u.Denied++
 	case evidence.Abstain:
 		if r.OutcomeStatus != "" || !Waits(r.Decision, r.Details.Reasons) {
-			u.Observed++ // what waits for a person is decided again
+			u.Observed++ // a call that waits for a person is decided again
 		}
 	}
 	scoped := wouldScoped(r)
@@ -149,7 +149,7 @@ func (u *Use) count(r evidence.Record) {
 	u.AtRequire.add(wouldRequire(r))
 }
 
-// outcome is what a mode would have done with one call.
+// outcome is the verdict that a mode would have given on one call.
 type outcome uint8
 
 const (
@@ -177,8 +177,8 @@ func underCapability(r evidence.Record) bool {
 	return r.Details.Capability != "" && r.Decision != evidence.Abstain
 }
 
-// wouldScoped says what scoped would have done: whatever observe noted beside
-// the missing capability is what scoped denies (see gate).
+// wouldScoped returns what scoped would have done: scoped denies every reason that
+// observe noted beside the missing capability (see gate).
 func wouldScoped(r evidence.Record) outcome {
 	if r.Decision == evidence.Allow {
 		if strings.HasSuffix(r.Details.Mode, "/"+string(gate.OnAmbient)) {
@@ -218,7 +218,7 @@ func wouldRequire(r evidence.Record) outcome {
 	})
 }
 
-// worst is the worst of what the reasons of a call mean.
+// worst is the worst outcome of the reasons of a call.
 func worst(r evidence.Record, denied bool, of func(code string) outcome) outcome {
 	var out outcome
 	for _, reason := range r.Details.Reasons {
@@ -357,7 +357,7 @@ func (r Report) Grants() GrantFile {
 // identity.callers can name it.
 func IsBuiltIn(requester string) bool { return strings.HasPrefix(requester, "dev:") }
 
-// OwnKey is what gives an agent a name that has none that can be proved.
+// OwnKey tells how to give a provable name to an agent that has none.
 const OwnKey = "give the calling agent a key (powerbox keys new FILE), have it call with it, and add {agent: NAME, key: THUMBPRINT} to identity.callers"
 
 // NameCaller says how a caller without a name gets one.

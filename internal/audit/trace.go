@@ -20,7 +20,7 @@ import (
 // day at the most, and so do the tasks that it is for, mostly.
 const TraceSpan = "168h"
 
-// TraceLimit bounds what one tree is made of.
+// TraceLimit bounds the records of one tree.
 const TraceLimit = 5000
 
 // Traced is the answer: a tree of calls.
@@ -61,7 +61,7 @@ type traceStep struct {
 	Record     string   `json:"record_id,omitempty"` // by which it was issued, "" where that is not on record
 	By         string   `json:"by,omitempty"`        // who asked for it
 	Granted    []string `json:"granted"`
-	Narrowed   []string `json:"narrowed"` // what the one before had and it has not
+	Narrowed   []string `json:"narrowed"` // authority that the one before had and it has not
 }
 
 // outcomeUnknown is the outcome of a decision without a reported result.
@@ -168,7 +168,7 @@ func (t Tracer) ofRecord(ctx context.Context, into *gathered, id string) error {
 	}
 	into.records[r.ID] = r
 	switch {
-	case r.Details.OutcomeOf != "": // what became of a decision is told with it
+	case r.Details.OutcomeOf != "": // the outcome of a decision is told with it
 		return t.ofRecord(ctx, into, r.Details.OutcomeOf)
 	case r.Details.TraceID != "":
 		return t.add(ctx, into, Query{Trace: r.Details.TraceID})

@@ -9,8 +9,8 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 )
 
-// tree puts every decision under the one at the agent that asked: the last one of
-// the same trace that let it begin. What belongs to none is at the top.
+// tree puts every decision under the one at the agent that asked: the last one of the
+// same trace that let it begin. A decision without one is at the top.
 func (g gathered) tree(issued map[string]evidence.Record) []TraceHop {
 	outcomes := map[string]evidence.Record{}
 	var decisions []evidence.Record
