@@ -114,8 +114,8 @@ const (
 	coolOff     = time.Hour
 )
 
-// refused is the error of asking again for what a person has refused again and
-// again, nil where it was not so.
+// refused is the error for a repeated request that a person has refused again and again,
+// nil where it was not so.
 func refused(held []Grant, wanted []wish, now time.Time) error {
 	for _, w := range wanted {
 		n := 0

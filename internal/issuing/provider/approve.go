@@ -81,8 +81,8 @@ type Answer struct {
 	Deny      bool // everything, and an agent that waits is rejected
 	Decisions []Decision
 	Reason    string // told to the agent
-	// Seen is the [Provider.Digest] of what the person was shown, "" where it was
-	// not a page. A question that has changed since is not answered.
+	// Seen is the [Provider.Digest] of the page as shown to the person, "" where it was not
+	// a page. A question that has changed since is not answered.
 	Seen string
 	// Proof is the [Provider.AnswerDigest] that the person's passkey signed, "" for
 	// none, and Passkey which one it was. Another answer than that is not taken.
@@ -105,8 +105,8 @@ type Question struct {
 	Agent    Agent
 	Host     Host
 	Grants   []Grant // the grants that are asked for
-	Held     []Grant // what the agent has
-	Denied   []Grant // what it was refused before, by a person
+	Held     []Grant // the grants of the agent
+	Denied   []Grant // the grants that a person refused it before
 	// Claimed are the agents that act on their own and end with the answer, unless it is
 	// a denial: the host becomes that of a person, and they are claimed (AAP-U3).
 	Claimed []Agent
@@ -320,7 +320,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	})
 }
 
-// becomes is what becomes of the agent and the host of a question by the answer.
+// becomes sets the states of the agent and the host of a question by the answer.
 func (p *Provider) becomes(tx Tx, u *unit, q *Question, who Person, deny bool, now time.Time) error {
 	switch {
 	case q.Approval.Kind == ForCapability:
@@ -359,8 +359,8 @@ func (q Question) stands(now time.Time) bool {
 	return state == agentauth.Pending
 }
 
-// Open reports whether a question can be approved: it was not answered, what it asks
-// about is as it was, and something of what it asks for is left.
+// Open reports whether a question can be approved: it was not answered, its subject is
+// as it was, and something of the requested grants is left.
 func (p *Provider) Open(q Question) bool {
 	return q.Approval.Status == agentauth.Pending && p.Over(q) == ""
 }
@@ -386,7 +386,7 @@ func (p *Provider) Over(q Question) string {
 	return ""
 }
 
-// offered reports whether what a grant asks for can be had by now.
+// offered reports whether the capability of a grant can be had by now.
 func (p *Provider) offered(g Grant) bool {
 	c := p.capabilities[g.Capability]
 	return c != nil && !c.Blocked && p.Remains(g)

@@ -147,7 +147,7 @@ func (p *Provider) use(ctx context.Context, h Host, id string, t agentauth.Token
 	return p.config.Store.ViewProvider(ctx, func(r Reader) error {
 		some, err := r.UsedTokens()
 		if err == nil && !some {
-			p.noneBefore.Store(true) // what this process has used, it remembers
+			p.noneBefore.Store(true) // this process remembers the tokens that it has used
 			return nil
 		}
 		return errors.Join(err, look(r))
@@ -273,7 +273,7 @@ func (p *Provider) rotated(ctx context.Context, id string, key token.PublicKey) 
 
 func storedKey(jwk []byte) (token.PublicKey, error) { return token.ParsePublicKey(jwk) }
 
-// hostName is what a host is called in records.
+// hostName is the name of a host in records.
 func hostName(h Host) string { return "host:" + h.ID }
 
 // Session is an agent that has proven itself.
@@ -289,7 +289,7 @@ type Session struct {
 // Audience returns whom the agent's token is for.
 func (s *Session) Audience() string { return s.token.Audience }
 
-// Use says what becomes of a token that holds.
+// Use says how a token that holds is used up.
 type Use int
 
 // The uses.

@@ -26,7 +26,7 @@ const (
 	High  Sensitivity = "high"
 )
 
-// Capability is what the provider offers (section 2.12).
+// Capability is an offer of the provider (section 2.12).
 type Capability struct {
 	Name        string
 	Description string
@@ -183,7 +183,8 @@ const (
 	maxPageSize = 100
 )
 
-// List returns a page of what someone may see, by name (AAP-C1, AAP-P9).
+// List returns a page of the capabilities that a viewer may see, by name (AAP-C1,
+// AAP-P9).
 func (p *Provider) List(v Viewer, query, cursor string, limit int) (Listing, error) {
 	after, err := parsePlace(cursor)
 	if err != nil {

@@ -105,7 +105,7 @@ func (p *Provider) bothered(user, agent string, open []Approval, now time.Time) 
 	return false
 }
 
-// binding is what person and agent both see (section 7.1).
+// binding is the message that person and agent both see (section 7.1).
 func binding(asking Asking, a Agent) string {
 	if said := plain(asking.Message, maxMessageText); said != "" {
 		return said

@@ -67,11 +67,11 @@ func (p *Provider) takeOver(tx Tx, u *unit, q *Question, who Person, now time.Ti
 	return err
 }
 
-// historyShown bounds what a person is shown of an agent before taking over.
+// historyShown bounds the actions of an agent that a person sees before taking over.
 const historyShown = 50
 
-// History returns what the agent of a question has done, newest first, for anyone who
-// may answer it: a person sees what they would take over before they do (AAP-U3).
+// History returns the actions of the agent of a question, newest first, for anyone who
+// may answer it. A person sees the past of an agent before they take it over (AAP-U3).
 func (p *Provider) History(ctx context.Context, who Person, q Question) ([]Action, error) {
 	if !p.mayAnswer(who, q) {
 		return nil, agentauth.Errorf(agentauth.CodeNotFound, "there is no request of that id for you")

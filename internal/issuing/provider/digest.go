@@ -55,7 +55,7 @@ func named(agents []Agent) [][2]string {
 	return out
 }
 
-// entailed is what [Provider.Entails] has, as it goes into a digest.
+// entailed are the grants of [Provider.Entails], in the form that goes into a digest.
 func (p *Provider) entailed(q Question) (out []Grant) {
 	for _, c := range p.Entails(q) {
 		out = append(out, Grant{Capability: c.Name})
@@ -91,8 +91,8 @@ func (p *Provider) answerDigest(decided Question, who Person, answer Answer, app
 	})
 }
 
-// approves is what an answer gives, whole: every capability with its limits and its end.
-// Nothing for a denial.
+// approves returns the whole of an answer: every capability with its limits and its end.
+// It is empty for a denial.
 func (p *Provider) approves(decided Question, who Person, answer Answer, grants map[string]bool) approved.Approved {
 	if answer.Deny {
 		return approved.Approved{}
@@ -112,7 +112,7 @@ func (p *Provider) approves(decided Question, who Person, answer Answer, grants 
 	return out
 }
 
-// GrantDigest names what GrantAs would do.
+// GrantDigest names the effect of GrantAs.
 func (p *Provider) GrantDigest(who Person, agent string, asked Asked) string {
 	return digest("grant", map[string]any{"by": who.Principal, "agent": agent, "capability": asked.Name, "constraints": asked.Constraints, "lasts": asked.Lasts.String(), "says": p.shown([]Grant{{Capability: asked.Name}})})
 }

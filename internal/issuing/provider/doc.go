@@ -19,11 +19,11 @@
 //
 // # Snapshots
 //
-// The provider caches what it read of hosts, agents and grants until any change
-// begins. Every change goes through Provider.update, which counts it before and
-// after its transaction. One counter cannot miss a relation between a host, its
-// agents and its user, and a revocation is in force with the next request.
-// Signatures, clocks, used tokens and revocations are checked in every request.
+// The provider caches the stored hosts, agents and grants until any change begins. Every
+// change goes through Provider.update, which counts it before and after its transaction.
+// One counter cannot miss a relation between a host, its agents and its user, and a
+// revocation is in force with the next request. Signatures, clocks, used tokens and
+// revocations are checked in every request.
 //
 // # Tokens for grants
 //

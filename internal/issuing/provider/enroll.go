@@ -26,8 +26,7 @@ type Invitation struct {
 // inviting is how long a token for a host can be used.
 const inviting = time.Hour
 
-// invitationPrefix begins a token for a host, so that people and scanners know what
-// they see.
+// invitationPrefix begins a token for a host, so that people and scanners recognise it.
 const invitationPrefix = "enr_"
 
 // IsInvitation reports whether a text is a token for a host, or was one.

@@ -17,10 +17,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Backend does what a capability is.
+// Backend executes capabilities.
 type Backend interface {
-	// Execute does it. What the backend itself says no to is an [*agentauth.Error];
-	// every other error means that nothing is known of what became of it.
+	// Execute does it. A refusal by the backend is an [*agentauth.Error]; every other error
+	// means that the result is unknown.
 	Execute(ctx context.Context, e Execution) (Result, error)
 	// Poll asks for the state of a job.
 	Poll(ctx context.Context, e Execution, url string) (Result, error)
@@ -38,7 +38,7 @@ type Execution struct {
 	Under      powerbox.Authority
 }
 
-// Result is what a backend answered: exactly one of the members is set.
+// Result is a backend's answer: exactly one of the members is set.
 type Result struct {
 	Data   powerbox.Value // of a synchronous answer; HasData tells null from none
 	Stream Stream
@@ -55,7 +55,7 @@ type Stream interface {
 	Close() error
 }
 
-// Executed is a result with what it was decided by.
+// Executed is a result with its decision.
 type Executed struct {
 	Result
 	Job     string // our id of it
@@ -314,7 +314,7 @@ func (p *Provider) judge(held []Grant, name string, arguments powerbox.Value, no
 const (
 	CauseService = "service" // a stream in which the service said no, and nothing else
 	CauseMidway  = "midway"  // one in which it said no, and told something besides: that was had
-	causeBackend = "backend" // it did not answer, and what became of the call is not known
+	causeBackend = "backend" // it did not answer, and the result of the call is unknown
 	causeOutput  = "output"  // it did as asked, and answered against the output schema
 )
 
@@ -477,7 +477,7 @@ func causeOf(cause string) []byte {
 	return powerbox.Object(powerbox.Member{Name: "cause", Value: powerbox.String(cause)}).AppendJSON(nil)
 }
 
-// unrecorded is the answer where what became of a call is not on record.
+// unrecorded is the answer where the result of a call is not on record.
 func unrecorded(decision string) error {
 	e := agentauth.Errorf(agentauth.CodeUnrecorded, "the outcome of the call could not be recorded, so the answer is kept back; record %s stands without an outcome. Find out whether the call took effect before you repeat it", decision)
 	e.Decision = decision
@@ -487,5 +487,5 @@ func unrecorded(decision string) error {
 // Decision returns the id of the record that allowed it.
 func (e *Executed) Decision() string { return e.verdict.Record.ID }
 
-// Holder is what the agent is called where capabilities have holders.
+// Holder is the agent's name as a holder of capabilities.
 func (e Execution) Holder() string { return holder(e.Agent) }

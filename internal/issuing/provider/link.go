@@ -16,7 +16,7 @@ import (
 type Linking struct {
 	Host    Host
 	User    string  // whom the host would be of, or is
-	Reads   []Grant // what its agents have without asking then, as it would be in force now
+	Reads   []Grant // the capabilities that its agents have without asking then, as they would be in force now
 	Changes []Grant // that change something: only with the word of a person who is present (AAP-A7)
 	Claimed []Agent // autonomous agents that end with it (AAP-U3)
 	Known   bool    // whether the user has a host or a passkey here
@@ -44,9 +44,9 @@ func namesUser(user string) error {
 	return nil
 }
 
-// ToLink returns what linking a host to a user would do, for administrators. Without a user
-// it is about a host that has one: what it would do to let its agents have at once what
-// changes something. That is for the host's user, too.
+// ToLink returns the effect of linking a host to a user, for administrators. Without a
+// user it is about a host that has one: the effect of letting its agents have at once
+// the defaults that change something. That is for the host's user, too.
 func (p *Provider) ToLink(ctx context.Context, who Person, host, user string) (out Linking, err error) {
 	err = p.config.Store.ViewProvider(ctx, func(r Reader) error {
 		out, err = p.linking(r, who, host, user, p.config.Now())
@@ -104,8 +104,8 @@ func (p *Provider) linking(r Reader, who Person, host, user string, now time.Tim
 	return l, err
 }
 
-// LinkDigest names everything that someone who links a host is shown, and what they
-// say to it: it is what a passkey signs (AAP-A7, ATK-46, ATK-49).
+// LinkDigest names everything that the person who links a host sees, and their answer to
+// it. A passkey signs it (AAP-A7, ATK-46, ATK-49).
 func (p *Provider) LinkDigest(l Linking, who Person, atOnce bool) string {
 	return digest("link", map[string]any{
 		"by": who.Principal, "host": l.Host.ID, "host_name": l.Host.Name, "host_key": l.Host.Thumbprint, "host_keys_at": l.Host.KeysURL, "host_from": l.Host.From, "host_status": l.Host.Status,
@@ -113,8 +113,9 @@ func (p *Provider) LinkDigest(l Linking, who Person, atOnce bool) string {
 	})
 }
 
-// LinkHost links a host without a user to one, by the word of an administrator (AAP-U4), or lets
-// the agents of one that has a user have at once what changes something.
+// LinkHost links a host without a user to one, by the word of an administrator (AAP-U4).
+// Or it lets the agents of a host with a user have at once the defaults that change
+// something.
 func (p *Provider) LinkHost(ctx context.Context, who Person, link Link) (out Linking, err error) {
 	if err := recent(who); err != nil {
 		return out, err

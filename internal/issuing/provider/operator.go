@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// What users do with their own hosts and agents, and administrators with all
+// The actions of users on their own hosts and agents, and of administrators on all
 // (AAP-K5 to K8, AAP-U4, AAP-U6). Someone else's is not found.
 
 func (p *Provider) mine(who Person, user string) bool {
@@ -137,8 +137,8 @@ func (p *Provider) RevokeGrantAs(ctx context.Context, who Person, agent, capabil
 	return ended, err
 }
 
-// GrantAs gives an active agent one capability (AAP-K8). What it has already is no
-// error.
+// GrantAs gives an active agent one capability (AAP-K8). Giving one that it has already
+// is no error.
 func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked Asked) (Grant, error) {
 	wanted, err := p.wishes([]Asked{asked})
 	if err != nil {
@@ -244,7 +244,7 @@ func recent(who Person) error {
 	return nil
 }
 
-// vouches reports whether a person is there who gives what changes something
+// vouches reports whether the person is present, as a grant that changes something needs
 // (AAP-A7).
 func vouches(who Person) bool { return who.Present || who.Unsafe }
 
@@ -286,7 +286,7 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 	return h, err
 }
 
-// mayBeDefaults refuses what no host can have by default (AAP-P3, AAP-R12).
+// mayBeDefaults refuses capabilities that no host can have by default (AAP-P3, AAP-R12).
 func (p *Provider) mayBeDefaults(names []string) error {
 	for _, d := range names {
 		if c := p.capabilities[d]; c == nil || c.Blocked || c.Sensitivity == High {
@@ -390,5 +390,5 @@ func (g Grant) ShownConstraints() powerbox.Value {
 	return v
 }
 
-// Capability returns what the provider offers by that name, nil for nothing.
+// Capability returns the provider's capability of that name, nil for none.
 func (p *Provider) Capability(name string) *Capability { return p.capabilities[name] }

@@ -23,7 +23,7 @@ type Asked struct {
 	Lasts time.Duration
 }
 
-// Registration is what a host says of a new agent (section 5.3).
+// Registration is a host's description of a new agent (section 5.3).
 type Registration struct {
 	Name         string
 	HostName     string
@@ -57,7 +57,7 @@ type Challenge struct {
 	Code     string // user code, "" where there is none
 }
 
-// wish is a capability that was asked for, met with what the server holds it to.
+// wish is a requested capability, met with the server's own constraints on it.
 type wish struct {
 	capability  *Capability
 	constraints json.RawMessage
@@ -161,8 +161,9 @@ func (p *Provider) shape(g Grant) (powerbox.Shape, error) {
 	return p.config.Options.ParseConstraints(v)
 }
 
-// within is what a grant admits within what the server holds its capability to by now,
-// which may be less than when it was given, and false where nothing remains (AAP-P6).
+// within returns the arguments that a grant admits within the server's present
+// constraints on its capability, and false where none remain (AAP-P6). These can be
+// narrower than when it was given.
 func (p *Provider) within(g Grant) (powerbox.Shape, bool, error) {
 	given, err := p.shape(g)
 	c := p.capabilities[g.Capability]
@@ -453,7 +454,7 @@ func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, wanted []wish, n
 		map[string]any{"agent": a.ID, "host": h.ID, "approval": challenge.Approval.ID})
 }
 
-// meant reports whether a grant is what someone asks for, constraints and all.
+// meant reports whether a grant is the one that a wish asks for, constraints and all.
 func (p *Provider) meant(g Grant, w wish) bool {
 	shape, err := p.shape(g)
 	return err == nil && g.Capability == w.capability.Name && string(wireConstraints(shape)) == string(w.constraints)
@@ -475,8 +476,8 @@ func (p *Provider) standing(h Host, a Agent, grants []Grant, c *Challenge) Stand
 	return s
 }
 
-// asHeard is how a record names what an agent has asked for or was given at once. Names
-// and values of constraints are an agent's words until a person has approved them: until
+// asHeard returns grants as a record names an agent's request, or grants at once. Names
+// and values of constraints are an agent's words until a person has approved them. Until
 // then the record, which stays, has only their length and digest (ATK-84).
 func asHeard(grants []Grant) []any { return onRecord(grants, false) }
 

@@ -22,16 +22,16 @@ func ArgumentsKey(secret []byte, record string) []byte {
 	return mac.Sum(nil)
 }
 
-// ArgumentsDigest is what a record has of the arguments that came: HMAC-SHA-256
-// as a commitment to a body ([evidence.Body.Commitment]), of the bytes as they were
-// received. No arguments are no bytes.
+// ArgumentsDigest is the recorded digest of the received arguments: HMAC-SHA-256 as a
+// commitment to a body ([evidence.Body.Commitment]), of the bytes as they were received.
+// No arguments are no bytes.
 func ArgumentsDigest(key, received []byte) string {
 	return (&evidence.Body{Key: key, Bytes: received}).Commitment()
 }
 
-// told is what the record of an execution says besides what every decision does: the
-// agent's token, the grant that was decided on last, and the digest of the
-// arguments (AAP-Z4). It is canonical JSON, written in place for each execution.
+// told adds the parts of an execution's record beside those of every decision: the
+// agent's token, the grant that was decided on last, and the digest of the arguments
+// (AAP-Z4). It is canonical JSON, written in place for each execution.
 func (p *Provider) told(s Session, held []Grant, received []byte) func(record, capability string) []byte {
 	return func(record, capability string) []byte {
 		b := append(make([]byte, 0, 256), `{"arguments_digest":"`...)

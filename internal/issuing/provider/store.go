@@ -96,8 +96,8 @@ func (a Agent) expires() time.Time {
 	return end
 }
 
-// Grant is what an agent has, asked for or was refused of one capability (section
-// 3.3). While it is active there is a capability on record for it.
+// Grant is one capability that an agent has, asked for or was refused (section 3.3).
+// While it is active there is a capability on record for it.
 type Grant struct {
 	ID          string // "grt_..."
 	Agent       string
@@ -113,7 +113,7 @@ type Grant struct {
 	Updated     time.Time
 }
 
-// Kind is what an approval is about.
+// Kind is the subject of an approval.
 type Kind string
 
 // The kinds of approval.
@@ -145,7 +145,7 @@ type Approval struct {
 	Answered time.Time
 	// Ended is why it ended without an answer, "" where it did not.
 	Ended string `json:",omitempty"`
-	// Approved is what the answer gave, whole; the zero value where that is nothing.
+	// Approved is the whole of the answer; the zero value for a denial.
 	Approved approved.Approved
 }
 

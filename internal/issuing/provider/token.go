@@ -30,7 +30,7 @@ func (t Tokens) depth() int {
 	return t.Depth + 1
 }
 
-// TokenRequest is what an agent asks tokens for.
+// TokenRequest is an agent's request for tokens.
 type TokenRequest struct {
 	Capabilities []string
 	// Arguments are those that calls may have beside the ones that are constrained or
@@ -126,9 +126,9 @@ func (p *Provider) issueToken(ctx context.Context, s Session, key token.PublicKe
 
 func (s *Session) holder() string { return holder(s.Agent.ID) }
 
-// closed is what a grant admits, as far as a token can say it: with any constraint
-// a token names all arguments, so that only those can be given which are
-// constrained, which the schema requires, or which were asked for.
+// closed returns the arguments that a grant admits, as far as a token can express them.
+// With any constraint a token names all arguments. So it admits only those that are
+// constrained, required by the schema, or in the request.
 func (p *Provider) closed(g Grant, c *Capability, also []string) (powerbox.Shape, error) {
 	shape, left, err := p.within(g)
 	if err == nil && !left {
