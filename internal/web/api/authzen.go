@@ -31,9 +31,9 @@ const (
 	memberOptions = "options"
 )
 
-// entityOf reads one entity. What it does not say of type and id is as in the
-// default, and the rest is its own (section 7.1.1). Members that are not known
-// are ignored, as the specification has it.
+// entityOf reads one entity. A missing type or id is as in the default, and the rest is
+// its own (section 7.1.1). Members that are not known are ignored, as the specification
+// has it.
 func entityOf(of, defaults powerbox.Value, member string) (entity, error) {
 	e := entity{Properties: powerbox.Object()}
 	own, mine := of.Get(member)

@@ -64,7 +64,7 @@ func (a *Admin) argumentsKey(r *http.Request) (any, error) {
 		if err := json.Unmarshal(record.Intent.Details, &said); len(record.Intent.Details) > 0 && err != nil {
 			return err
 		}
-		// The record of an outcome repeats what that of the decision says.
+		// The record of an outcome repeats the subject of its decision.
 		if of := record.Details.OutcomeOf; of != "" {
 			return status{http.StatusConflict, "the record tells an outcome; ask about that of the decision, " + of}
 		}

@@ -77,7 +77,7 @@ func (a *Admin) extend(r *http.Request) (any, error) {
 	return map[string]any{"until": event.Until, "by": event.By, "reason": event.Reason, "sequence": event.Sequence, "at": event.At}, err
 }
 
-// feedKey tells what followers of the feed pin.
+// feedKey returns the key that followers of the feed pin.
 func (a *Admin) feedKey(*http.Request) (any, error) {
 	return map[string]any{"issuer": a.URL, "key": a.FeedKey, "sequence": a.Issuer.RevocationSequence()}, nil
 }

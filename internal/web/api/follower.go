@@ -11,19 +11,19 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// The times of a node that follows what others write.
+// The times of a node that follows the writes of others.
 const (
 	// followEvery is how often it looks without a request, so that streams under a
 	// capability that was revoked elsewhere are cut within a second (EXT-16).
 	followEvery = 250 * time.Millisecond
-	// followLease is how long it relies on what it knows while its database does not
-	// answer; after it every decision is stale, and calls are refused.
+	// followLease is how long it relies on its memory while its database does not answer;
+	// after it every decision is stale, and calls are refused.
 	followLease = 3 * time.Second
 	// followTime bounds one look.
 	followTime = 5 * time.Second
 )
 
-// Shared is what a store that several nodes write has beside [issuer.Store].
+// Shared is the part of a store of several nodes beside [issuer.Store].
 type Shared interface {
 	Versions(ctx context.Context) (issuer.Versions, error)
 }
@@ -33,8 +33,8 @@ type Shared interface {
 // writes that other nodes had committed by then.
 type Follower struct {
 	Store Shared
-	// Take takes over what the store has, up to these versions and possibly more. It
-	// is called by one goroutine at a time.
+	// Take takes over the state of the store, up to these versions and possibly more. It is
+	// called by one goroutine at a time.
 	Take func(ctx context.Context, v issuer.Versions) error
 	Now  func() time.Time
 	Log  *slog.Logger

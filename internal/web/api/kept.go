@@ -9,7 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
-// Keeper keeps what nodes share for a while and no record tells.
+// Keeper keeps values that nodes share for a while and that are on no record.
 type Keeper interface {
 	// Once keeps an id until a time, and returns false where it is kept already.
 	Once(ctx context.Context, kind, id string, until, now time.Time) (bool, error)

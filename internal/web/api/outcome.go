@@ -31,7 +31,7 @@ func (d *Decisions) awaitAnywhere(g *Guard, v gate.Verdict, now time.Time) {
 	}
 }
 
-// outcomeAnywhere records what became of an attempt that some node has allowed, once.
+// outcomeAnywhere records the result of an attempt that some node has allowed, once.
 func (d *Decisions) outcomeAnywhere(ctx context.Context, g *Guard, id string, said evidence.OutcomeStatus) (any, error) {
 	none := status{http.StatusNotFound, "no attempt of that id waits for its outcome"}
 	// A client that disconnects must not leave the change half done.

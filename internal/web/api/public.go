@@ -29,7 +29,7 @@ type PublicLog interface {
 	Leaves(ctx context.Context, from, to int64) ([][]byte, error)
 	// Place returns the place of a record; issuer.ErrNotFound for none.
 	Place(ctx context.Context, id string) (int64, error)
-	// ExportCosigned writes the bundle of what the cosigned checkpoint covers.
+	// ExportCosigned writes the bundle that the cosigned checkpoint covers.
 	ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key, bodies bool) error
 }
 

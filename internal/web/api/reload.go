@@ -2,11 +2,11 @@ package api
 
 import "net/http"
 
-// Reloaded is what a reload of the configuration did.
+// Reloaded is the result of a reload of the configuration.
 type Reloaded struct {
 	Before  string   `json:"before"` // digest of the configuration, with its secrets masked
 	After   string   `json:"after"`
-	Changes []string `json:"changes"` // by name; empty where the file says what it said before
+	Changes []string `json:"changes"` // by name; empty for an unchanged file
 	Record  string   `json:"record_id,omitempty"`
 }
 

@@ -57,8 +57,8 @@ type levels struct {
 	at time.Time
 }
 
-// ledger is a book with what it was read from: every record is looked at for what
-// a chain needs to hold, except for its signature, which takes an export to check.
+// ledger is a book with its place in the log. Every record is checked for the links of a
+// chain, except for its signature, which takes an export to check.
 type ledger struct {
 	book   trust.Book
 	chains map[evidence.ChainID]evidence.Head // of the next record
@@ -158,7 +158,7 @@ func (s *Scores) Levels() map[string]trust.Level {
 	return nil
 }
 
-// Score is what an agent's score is and comes from.
+// Score is an agent's score and its components.
 type Score struct {
 	Agent string    `json:"agent"`
 	AsOf  time.Time `json:"as_of"`

@@ -38,7 +38,7 @@ type Drift struct {
 	Last      time.Time `json:"last"`
 }
 
-// seen is what the log says beside what scores are made of.
+// seen is the content of the log beside the input of scores.
 type seen struct {
 	pairs map[[2]string]*Pair
 	drift map[string]map[string]*Drift // by agent and behaviour
@@ -90,7 +90,7 @@ func (s *seen) addDrift(r evidence.Record) {
 		Drift []string `json:"drift"`
 	}
 	if json.Unmarshal(r.Outcome, &told) != nil {
-		return // what another version wrote
+		return // a record of another version
 	}
 	for _, b := range told.Drift {
 		of := s.drift[r.AgentID]
@@ -131,7 +131,7 @@ func (s *Scores) Pairs(ctx context.Context) ([]Pair, error) {
 	return out, nil
 }
 
-// Drifts returns what an agent was seen to do that its card does not declare, in
+// Drifts returns the recorded behaviour of an agent that its card does not declare, in
 // order of the behaviours' names.
 func (s *Scores) Drifts(ctx context.Context, agent string) ([]Drift, error) {
 	if err := s.Update(ctx); err != nil {

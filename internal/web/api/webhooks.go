@@ -33,7 +33,7 @@ type WebhookMessage struct {
 	Why      string    `json:"why"`
 }
 
-// Outbox is what the operator's interface knows of webhooks.
+// Outbox shows the operator's interface the state of webhooks.
 type Outbox interface {
 	Webhooks(ctx context.Context) (Webhooks, error)
 	// Redeliver has a message tried again. One that is not there is
