@@ -96,12 +96,12 @@ func (a *API) standing(s provider.Standing) map[string]any {
 	return out
 }
 
-// detailed adds what status and reactivation tell (AAP-S2, AAP-V5).
+// detailed adds the members of status and reactivation (AAP-S2, AAP-V5).
 func (a *API) detailed(s provider.Standing) map[string]any {
 	out := a.standing(s)
 	activated := s.Agent.Activated
 	if s.Status == agentauth.Pending {
-		activated = time.Time{} // what it was before is over; it comes with the approval
+		activated = time.Time{} // the former activation is over; a new time comes with the approval
 	}
 	for name, at := range map[string]time.Time{
 		"created_at": s.Agent.Created, "activated_at": activated, "last_used_at": s.Agent.LastUsed, "expires_at": s.Expires,

@@ -127,8 +127,8 @@ func (a *API) executed(r *http.Request) (provider.Executed, error) {
 	return a.one(r, s, v, came, leave)
 }
 
-// one executes what a body, or a part of a batch, says, in the bytes that came. decided is
-// called when the decision is on record, or there is none.
+// one executes the capability that a body, or a part of a batch, names, with the bytes
+// that came. decided is called when the decision is on record, or there is none.
 func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value, came []byte, decided func()) (provider.Executed, error) {
 	name, err := text(v, "capability")
 	if err != nil {
@@ -189,7 +189,7 @@ func (a *API) job(r *http.Request) (answer, error) {
 // maxBatch is how many executions one request may bring.
 const maxBatch = 50
 
-// batch answers what the protocol's own client sends for several at once
+// batch answers the protocol's own client, which sends several executions at once
 // (AAP-E11). Each is decided and recorded alone.
 func (a *API) batch(r *http.Request) (answer, error) {
 	if a.config.Queue.Full() {
@@ -355,7 +355,7 @@ func (a *API) events(r *http.Request, out *provider.Executed, write func(string,
 	}
 }
 
-// passed is what of a stream was passed on.
+// passed notes the events of a stream that were passed on.
 type passed struct{ told, failed bool }
 
 func (p *passed) note(event string) {
@@ -367,7 +367,7 @@ func (p *passed) note(event string) {
 }
 
 // ended is the outcome of a stream that came to its end, or, with an error, that its
-// reader left. What the service said itself to have failed is never achieved.
+// reader left. A stream that the service calls failed is never achieved.
 func (p *passed) ended(data []byte, left error) ending {
 	switch {
 	case p.failed && p.told:

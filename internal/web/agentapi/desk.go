@@ -13,8 +13,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// atDesk reports whether a call is about what policy or configuration leaves to
-// people, and not about a request of Agent Auth.
+// atDesk reports whether a call is about a question of policy or configuration, and not
+// about a request of Agent Auth.
 func (p *People) atDesk(r *http.Request) bool {
 	return p.Desk != nil && strings.HasPrefix(r.PathValue("code"), "ask_")
 }

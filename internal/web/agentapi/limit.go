@@ -14,7 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Limits bound what one address may ask for (AAP-F3). 0 is no limit.
+// Limits bound the requests of one address (AAP-F3). 0 is no limit.
 type Limits struct {
 	Requests  float64 // a second, from one address, with ten seconds' worth at once
 	Unknown   int     // registrations of hosts that are not known, an hour, from one address
@@ -31,8 +31,8 @@ type Limits struct {
 	Capability map[string]int
 }
 
-// limiter keeps what it limits in two tables, so that strangers, who can have as
-// many names as they like, take no room from those who are known.
+// limiter keeps its counts in two tables, so that strangers, who can have as many names
+// as they like, take no room from those who are known.
 type limiter struct {
 	limits    Limits
 	now       func() time.Time
@@ -149,7 +149,7 @@ func (l *limiter) execution(agent, host, user, capability string) error {
 	return l.per(&l.known, time.Minute, "user "+user, l.limits.User)
 }
 
-// pollsAtOnce is how often someone can look at what waits before the interval
+// pollsAtOnce is how often someone can look at a waiting request before the interval
 // counts.
 const pollsAtOnce = 5
 

@@ -40,7 +40,7 @@ import (
 //	POST /v1/host-agents/{agent}/grants/revoke   {"capability": ...}
 type People struct {
 	Provider *provider.Provider
-	Desk     *approval.Desk // what policy and configuration leave to people; nil where that is nothing
+	Desk     *approval.Desk // questions of policy and configuration to people; nil without any
 	// Groups are those of built-in users, by name; nil for none.
 	Groups func(name string) []string
 	// Who says who a person is by the session of a request.
@@ -55,7 +55,7 @@ type People struct {
 // DevUserHeader names a built-in user, in experiments.
 const DevUserHeader = "Powerbox-Dev-User"
 
-// PeoplePaths are what the interface serves.
+// PeoplePaths are the paths of the interface.
 func PeoplePaths() []string {
 	return []string{
 		"GET /v1/approvals", "GET /v1/approvals/{code}", "POST /v1/approvals/{code}", "POST /v1/approvals/{code}/revoke", "GET /v1/activity", "GET /v1/hosts", "POST /v1/hosts",
@@ -303,7 +303,7 @@ func (p *People) hosts(r *http.Request, who provider.Person) (any, error) {
 	return map[string]any{"hosts": out}, err
 }
 
-// activity is what a person's agents did, newest first (AAP-Z3).
+// activity returns the actions of a person's agents, newest first (AAP-Z3).
 func (p *People) activity(r *http.Request, who provider.Person) (any, error) {
 	all, err := p.Provider.Activity(r.Context(), who)
 	out := make([]any, 0, len(all))
