@@ -49,7 +49,7 @@ type Approvals interface {
 	Over(q provider.Question) string
 }
 
-// Desk is what policy and configuration leave to people.
+// Desk has the questions that policy and configuration leave to people.
 type Desk interface {
 	Questions(ctx context.Context, who approval.Person) (own, review []approval.Question, err error)
 	Question(ctx context.Context, who approval.Person, id string) (approval.Question, error)
@@ -97,7 +97,7 @@ type People interface {
 	SetPersonAs(ctx context.Context, who provider.Person, principal string, state people.State, reason string) error
 }
 
-// Config is what a console needs. Every field is required unless it says
+// Config has the parts that a console needs. Every field is required unless it says
 // otherwise.
 type Config struct {
 	Approvals Approvals
@@ -182,7 +182,7 @@ func New(c Config) (*Console, error) {
 	if k.pages, err = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible, "words": words, "many": many}).ParseFS(files, "pages/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	// An approval is what another site would most like to post (ATK-47).
+	// Another site would gain most by posting an approval (ATK-47).
 	guard := http.NewCrossOriginProtection()
 	if err := guard.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
@@ -194,7 +194,7 @@ func New(c Config) (*Console, error) {
 	return k, nil
 }
 
-// Paths are what the console serves.
+// Paths are the paths of the console.
 func Paths() []string {
 	return []string{
 		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "GET /console/", "/registry", "/registry/", "GET /map",
@@ -344,7 +344,7 @@ func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 type problem struct{ Title, Message, Back string }
 
-// frame is what every page has around it.
+// frame has the parts around every page.
 type frame struct {
 	Page, Name, Who, Path string
 	Dev                   bool

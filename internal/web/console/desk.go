@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// deskPrefix begins the ids of what policy and configuration leave to people.
+// deskPrefix begins the ids of questions that policy and configuration leave to people.
 const deskPrefix = "ask_"
 
 // atDesk reports whether an id is one of the desk's.
@@ -225,7 +225,8 @@ func (k *Console) readDesk(v *visit, q approval.Question) (approval.Answer, erro
 	return a, nil
 }
 
-// answeringDesk reads who answers what, and refuses what needs a fresh login.
+// answeringDesk reads the person, the question and the answer, and refuses one that
+// needs a fresh login.
 func (k *Console) answeringDesk(v *visit) (provider.Person, approval.Question, approval.Answer, error) {
 	who, err := k.person(v)
 	if err != nil {

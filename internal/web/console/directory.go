@@ -21,20 +21,20 @@ import (
 	"github.com/powerbox-project/powerbox/trust"
 )
 
-// Directory is what the pages about agents and their cards are made of. Every field
-// is required.
+// Directory makes the contents of the pages about agents and their cards. Every field is
+// required.
 type Directory struct {
 	Registry *registry.Registry
-	// Agreed are the cards with which in view protected agents issued what they did.
+	// Agreed are the cards that were in view when protected agents issued.
 	Agreed *registry.Agreed
-	// Viewer says what a person may see in it: administrators everything.
+	// Viewer returns the view of a person: administrators see everything.
 	Viewer func(who provider.Person) registry.Viewer
 	// Enforcement says how far calls to a protected agent can be held to anything;
 	// nil for one of others.
 	Enforcement func(id string, card agentcard.Card) *Enforcement
-	// Drift is what an agent was seen to do and its card does not declare.
+	// Drift is the recorded behaviour of an agent that its card does not declare.
 	Drift func(ctx context.Context, id string) ([]Drift, error)
-	// Map is who may hand what to whom, and who tried.
+	// Map has the hand-overs that agents may make, and the recorded attempts.
 	Map func(ctx context.Context) (Map, error)
 }
 
@@ -43,7 +43,7 @@ type Directory struct {
 type Enforcement struct {
 	Level    string // the lowest of its skills
 	Skills   []EnforcedSkill
-	FreeText string // what becomes of messages that name no skill
+	FreeText string // how the gateway treats messages that name no skill
 	Mode     string
 }
 
@@ -70,7 +70,7 @@ type Tried struct {
 	Last            time.Time
 }
 
-// The bounds of what pages show.
+// The bounds of the lists on pages.
 const (
 	maxRows = 200
 	maxSays = 256 // bytes of a search
@@ -198,9 +198,9 @@ func (k *Console) listing(v *visit) error {
 	return k.show(v, "listing", page)
 }
 
-// acceptCard takes the card that waits for one that was agreed to (ATK-53), or of a
-// protected agent lets continue what stopped since its card widened (CARD-13), for
-// administrators who have just logged in.
+// acceptCard takes the waiting card in place of the agreed one (ATK-53). Of a protected
+// agent it lets the capabilities continue that stopped since its card widened (CARD-13).
+// It is for administrators who have just logged in.
 func (k *Console) acceptCard(v *visit) error {
 	who, err := k.person(v)
 	if err != nil {
@@ -236,7 +236,7 @@ func listingError(err error) error {
 	return err
 }
 
-// mapPage is who may hand what to whom, and what one agent could reach.
+// mapPage has the hand-overs that agents may make, and the reach of one agent.
 type mapPage struct {
 	Agent   string // that is asked about, "" for none
 	Agents  []string
@@ -249,7 +249,7 @@ type mapPage struct {
 	Cycles  [][]string
 }
 
-// reachedAgent is a row of what an agent could reach.
+// reachedAgent is a row of the agents that an agent could reach.
 type reachedAgent struct {
 	gate.Reached
 	Open []string // ambient operations that its scopes do not allow

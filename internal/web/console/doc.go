@@ -1,5 +1,5 @@
-// Package console serves the pages on which people log in, judge what agents ask
-// for, and look after the agents that they have.
+// Package console serves the pages on which people log in, judge the requests of agents,
+// and look after their own agents.
 //
 // Its laws: every page can be read, and everything denied, without script. An agent's
 // words about itself are quoted and separate from the server's knowledge. A page is

@@ -35,8 +35,8 @@ func (k *Console) unfollow(principal string) {
 	}
 }
 
-// events tells a page when what waits for its person has changed. It says nothing
-// of what it is: the page loads it.
+// events tells a page when the requests that wait for its person have changed. It does
+// not name them: the page loads them.
 func (k *Console) events(v *visit) error {
 	who, err := k.person(v)
 	if err != nil {

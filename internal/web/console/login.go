@@ -22,8 +22,8 @@ type loginPage struct {
 }
 
 // ours returns a path of this server to continue at, and the first page for anything
-// else. What agents answer is none of ours, although it may be here: no login
-// leads there, with a cookie that other sites cannot have sent (ATK-47).
+// else. Paths that agents answer are not ours, although they may be here: no login leads
+// there, with a cookie that other sites cannot have sent (ATK-47).
 func ours(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {

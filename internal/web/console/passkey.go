@@ -236,9 +236,9 @@ func (k *Console) registering(v *visit) (provider.Person, error) {
 	return who, nil
 }
 
-// What a passkey signs where passkeys themselves are changed. A login with one is not
-// enough: a program in the browser would make itself a passkey, or take the person's out,
-// and approve with its own from then on (ATK-47).
+// The texts that a passkey signs where passkeys themselves are changed. A login with one
+// is not enough: a program in the browser would make itself a passkey, or take the
+// person's out, and approve with its own from then on (ATK-47).
 func adding(who provider.Person) string { return "add a passkey\n" + who.Principal }
 
 func removing(who provider.Person, id string) string {

@@ -18,14 +18,14 @@ type hostView struct {
 	Withheld []*provider.Capability // defaults that its agents have to ask for
 }
 
-// agentView is one agent with what it has.
+// agentView is one agent with its grants.
 type agentView struct {
 	provider.Standing
 	Ends    time.Time // for good
 	Live    bool
 	Over    bool // it has ended, and can be forgotten
 	Grants  []grantView
-	Offered []*provider.Capability // what could be added
+	Offered []*provider.Capability // capabilities that could be added
 }
 
 type grantView struct {
@@ -86,7 +86,7 @@ func (k *Console) hosts(v *visit) error {
 	return k.show(v, "hosts", hostsPage{Hosts: all, Fresh: k.fresh(v), Passkeys: k.passkeys != nil})
 }
 
-// preview is what dies with a host or an agent.
+// preview counts the agents and grants that end with a host or an agent.
 type preview struct {
 	What, Name, ID, Action string
 	Agents                 []agentView
@@ -193,7 +193,7 @@ func (k *Console) revokeGrant(v *visit) error {
 	return v.see("/hosts")
 }
 
-// granting reads who gives which agent what.
+// granting reads the person, the agent and the grant of a request.
 func (k *Console) granting(v *visit) (provider.Person, provider.Asked, error) {
 	who, err := k.person(v)
 	if err != nil {
@@ -240,7 +240,7 @@ func byHand(c *provider.Capability) provider.Grant {
 	return g
 }
 
-// toGrant shows what a grant by hand can be limited to. Nothing changes by looking.
+// toGrant shows the possible limits of a grant by hand. Nothing changes by looking.
 func (k *Console) toGrant(v *visit) error {
 	who, err := k.person(v)
 	if err != nil {

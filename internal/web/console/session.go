@@ -37,11 +37,11 @@ type session struct {
 	login     people.Login
 	began     time.Time // of the login
 
-	keeper Keeper // of what processes share; nil for one that is alone
+	keeper Keeper // for the state that processes share; nil for one that is alone
 	id     string // there
 
 	mu       sync.Mutex
-	ceremony *ceremony // what the person was asked to sign last
+	ceremony *ceremony // the last text that the person was asked to sign
 }
 
 // ceremony is a challenge that a passkey is to sign, once.
@@ -95,7 +95,7 @@ type attempt struct {
 // sessions are the visitors who are logged in. Without a keeper they are in memory: a
 // restart logs all visitors out.
 type sessions struct {
-	keeper Keeper // what processes share; nil for one that is alone
+	keeper Keeper // for the state that processes share; nil for one that is alone
 	lasts  time.Duration
 	now    func() time.Time
 	random io.Reader
