@@ -65,7 +65,7 @@ func (d Denial) HTTPEvent() []byte {
 // RPCStatus is a denial as gRPC says it.
 type RPCStatus struct {
 	Code     int    // google.rpc.Code
-	Message  string // what the caller's model reads
+	Message  string // the text that the caller's model reads
 	Reason   string // of google.rpc.ErrorInfo
 	Domain   string
 	Metadata map[string]string

@@ -2,8 +2,8 @@ package a2a
 
 import "bytes"
 
-// Behaved is what an answer, or an event of a stream, shows of its agent as a
-// peer, beyond the tasks in it (CARD-12).
+// Behaved is the behaviour of an agent as a peer that an answer, or an event of a
+// stream, shows, beyond the tasks in it (CARD-12).
 type Behaved struct {
 	Partial bool // a Message with partial: true
 	Paused  bool // a task that is paused

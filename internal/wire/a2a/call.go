@@ -25,7 +25,7 @@ func (b Binding) String() string { return [...]string{"JSONRPC", "HTTP+JSON", "G
 type Call struct {
 	Binding    Binding
 	Method     Method
-	Wire       string         // what the binding says for the method: its name, the HTTP method and path, the gRPC path
+	Wire       string         // how the binding names the method: by its name, the HTTP method and path, the gRPC path
 	Version    string         // "1.0" or "0.3": what the caller says it speaks
 	ID         []byte         // raw JSON, to be given back with the answer; nil when it could not be read
 	Params     powerbox.Value // an object, {} when absent; anything when the method is Unknown
@@ -291,8 +291,8 @@ func (c *Call) idIsTask(v03 bool) bool {
 	}
 }
 
-// Bounds of what one call can list. Owners are looked up for every task, and agents
-// are asked for every extension.
+// Bounds of the lists in one call. Owners are looked up for every task, and agents are
+// asked for every extension.
 const (
 	maxReferences = 64
 	maxExtensions = 64
@@ -380,9 +380,8 @@ func (c *Call) addPush(where string, v powerbox.Value, tenant, task *target) *Er
 	return r.err
 }
 
-// header reads what the agent will send with an event, token and credentials:
-// a line break in there would be a header of its own, of whatever is wanted
-// (ATK-17).
+// header reads the token and credentials that the agent will send with an event. A line
+// break in there would begin another header, of any name (ATK-17).
 func (p *Push) header(where string, r *objectReader) {
 	check := func(at, value string) {
 		if len(value) > maxPushText || strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c == 0x7f }) {

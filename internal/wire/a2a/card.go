@@ -17,7 +17,7 @@ const maxInterfaces = 1024
 // ErrNoInterface says that a card offers no interface that can be protected.
 var ErrNoInterface = errors.New("the card has no interface with binding JSONRPC, HTTP+JSON or GRPC, which are those that are protected")
 
-// CardView is what a card says that matters in front of the agent.
+// CardView has the parts of a card that matter in front of the agent.
 type CardView struct {
 	Name              string
 	Interfaces        []Interface // every one, whatever its binding, in order of preference
@@ -56,8 +56,8 @@ type card struct {
 	extensions   []rawObject
 }
 
-// ReadCard reads a card of version 1.0, of 0.3, or of both in one. It reads
-// what it needs and is no judge of the rest.
+// ReadCard reads a card of version 1.0, of 0.3, or of both in one. It reads the parts
+// that it needs and is no judge of the rest.
 func ReadCard(raw []byte) (CardView, error) {
 	c, err := openCard(raw)
 	if err != nil {
@@ -275,8 +275,7 @@ func (c *card) own() int {
 	return slices.IndexFunc(c.extensions, func(e rawObject) bool { return e.text("uri") == ExtensionURI })
 }
 
-// holder returns the key that a capability-aware agent publishes for what
-// others delegate to it.
+// holder returns the key of a capability-aware agent, to which others delegate.
 func (c *card) holder() ([]byte, error) {
 	i := c.own()
 	if i < 0 || !isSet(c.extensions[i].get("params")) {

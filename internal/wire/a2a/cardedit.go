@@ -113,9 +113,9 @@ func (to Rewrite) at(binding string) string {
 	return ""
 }
 
-// redirect points every remaining interface to the gateway. Of what 0.3 has the
-// first that remains is the preferred one; where none does all of it is dropped.
-// It reports whether any interface is left.
+// redirect points every remaining interface to the gateway. The first that remains of
+// 0.3 becomes the preferred one; where none does, all of 0.3 is dropped. It reports
+// whether any interface is left.
 func (c *card) redirect(view CardView, to Rewrite) bool {
 	left := false
 	if c.top.get("supportedInterfaces") != nil {

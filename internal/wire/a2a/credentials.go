@@ -7,7 +7,7 @@ import (
 )
 
 // credentials are the members under [ExtensionURI] that show authority to the gateway,
-// which has consumed them. What the agent behind may know of it is in the context.
+// which has consumed them. The context has the parts that the agent may know.
 var credentials = []string{"capabilityId", "capabilities", "attenuations", "chain", "proof", "ambient"}
 
 // HasCredentials reports whether members show authority that does not continue.

@@ -11,8 +11,8 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// JSON-RPC error codes: those of JSON-RPC 2.0, of A2A 1.0 section 5.4, and the
-// two that a2a-go has for what A2A leaves unnumbered.
+// JSON-RPC error codes: those of JSON-RPC 2.0, of A2A 1.0 section 5.4, and the two of
+// a2a-go for errors that A2A leaves unnumbered.
 const (
 	CodeParse               = -32700
 	CodeInvalidRequest      = -32600
@@ -102,7 +102,7 @@ type Denial struct {
 	Retryable   bool      // the same call may succeed later
 	Fix         string    // what the caller can do instead; "" when nothing
 	DecisionID  string    // the evidence record
-	Task        string    // that the URL names, for what HTTP+JSON says of a task that is not there
+	Task        string    // that the URL names, for the answer of HTTP+JSON about a task that is not there
 	ApprovalURL string    // where a person may be asked; "" when no person may
 	At          time.Time // given to the caller as timestamp when not zero
 	Away        bool      // something that the gateway needs is away: 503, and UNAVAILABLE in gRPC

@@ -19,11 +19,11 @@ func foldName(name string) string {
 	}, name))
 }
 
-// CheckCase refuses an object, at any depth, with two names that differ in
-// letter case alone, or a name with U+0000: what counts depends on the reader (ATK-27). Whatever
-// decides on a body that another reader reads after it asks this first; the error
-// is nil where there is nothing to refuse, and otherwise an invalid request that
-// names the two.
+// CheckCase refuses an object, at any depth, with two names that differ in letter case
+// alone, or a name with U+0000: the reader decides which one counts (ATK-27). Code that
+// decides on a body that another reader reads after it calls this first. The error is
+// nil for a body without such names, and otherwise an invalid request that names the
+// two.
 func CheckCase(v powerbox.Value) *Error {
 	room := maxOddNames
 	if wrong := checkNames(v, &room); wrong != nil {
@@ -35,7 +35,7 @@ func CheckCase(v powerbox.Value) *Error {
 	return nil
 }
 
-// names is a set of member names with what lenient readers take them for.
+// names is a set of member names with the spellings that lenient readers take for them.
 type names struct {
 	exact  map[string]bool
 	folded map[string]string // folded name to exact name

@@ -14,7 +14,7 @@ type GRPCRequest struct {
 	Message []byte // the message as it was written again, without unknown fields
 }
 
-// DecodeGRPC is what [Decode] is for JSON-RPC.
+// DecodeGRPC reads one request of gRPC, as [Decode] does of JSON-RPC.
 func DecodeGRPC(r GRPCRequest, header Header, limits powerbox.Limits) (Call, *Error) {
 	c := Call{Binding: GRPC, Wire: r.Path, Method: r.Method, Version: r.Version, Extensions: header.extensions(), Params: powerbox.Object()}
 	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask

@@ -16,7 +16,7 @@ import (
 type Known struct {
 	members []KnownMember
 	places  map[string]int    // by exact name
-	folded  map[string]string // what lenient readers take for one, to its exact name
+	folded  map[string]string // spellings that lenient readers take for one, to its exact name
 	// Strict says that members which are not listed are refused; otherwise they are
 	// dropped, as A2A 1.0 section 3.7 has receivers ignore what they do not know.
 	Strict bool
@@ -29,7 +29,7 @@ type KnownMember struct {
 	Of   *Known // for Objects and Lists of objects
 }
 
-// KnownType is what a member must be. Null is absent, whatever the type.
+// KnownType is the type that a member must have. Null is absent, whatever the type.
 type KnownType uint8
 
 // The types of members.
@@ -320,8 +320,8 @@ func mistyped(where string, v powerbox.Value, want string) *Error {
 }
 
 // Glance looks for the id and the method of a request of JSON-RPC that is refused before
-// it is decoded. What it returns is good for an answer and for nothing else: id is nil
-// where there is none that could be given back.
+// it is decoded. Its results serve an answer and nothing else: id is nil where there is
+// none that could be given back.
 func Glance(body []byte) (id []byte, method Method) {
 	o, err := apart(body)
 	if err != nil {

@@ -45,8 +45,8 @@ func ErrorCode(response []byte) (code int64, wrong bool) {
 	return code, true
 }
 
-// Told returns what [Learn] does, and the tasks among them that the answer says
-// have ended (SEP-22).
+// Told returns the tasks of [Learn], and those among them that the answer says have
+// ended (SEP-22).
 func Told(response []byte) (refs []TaskRef, ended []string) {
 	o, err := readObject(response)
 	if err != nil {
@@ -65,8 +65,8 @@ func Told(response []byte) (refs []TaskRef, ended []string) {
 	return refs, endedIn(o)
 }
 
-// refsOfMembers reads the form of 1.0, where the name of the one member says
-// what the value is.
+// refsOfMembers reads the form of 1.0, where the name of the one member tells the type
+// of the value.
 func refsOfMembers(o rawObject) []TaskRef {
 	var refs []TaskRef
 	for _, of := range []struct{ member, id string }{
@@ -79,8 +79,8 @@ func refsOfMembers(o rawObject) []TaskRef {
 	return refs
 }
 
-// refOfKind reads the form of 0.3, where kind says what the object is, and the
-// bare task that GetTask and CancelTask answer in both versions.
+// refOfKind reads the form of 0.3, where kind tells the type of the object, and the bare
+// task that GetTask and CancelTask answer in both versions.
 func refOfKind(o rawObject) TaskRef {
 	switch kind := o.text("kind"); {
 	case kind == "task", kind == "" && o.text("id") != "" && o.get("status") != nil:

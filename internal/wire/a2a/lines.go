@@ -15,7 +15,7 @@ func NewLines(from io.ReadCloser) io.ReadCloser { return &lines{from: from} }
 
 type lines struct {
 	from io.ReadCloser
-	tail []byte // of what came, that may begin one of the three
+	tail []byte // of the bytes that came, that may begin one of the three
 	out  []byte // bytes that are still to be read
 	err  error
 	room [4 << 10]byte
@@ -52,8 +52,8 @@ func odd(c byte) bool {
 	return c == 0 || c == '\v' || c == '\f' || c >= 0x1c && c <= 0x1e || c == 0xC2 || c == 0xE2
 }
 
-// escape returns what came with escapes. What may be the beginning of one of the three
-// is kept for later, unless nothing comes any more.
+// escape returns the bytes that came with escapes. Bytes that may begin one of the three
+// are kept for later, unless nothing comes any more.
 func (l *lines) escape(came []byte, last bool) []byte {
 	l.tail = nil
 	if !slices.ContainsFunc(came, odd) {

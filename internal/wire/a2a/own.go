@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// OwnState is what a task of the gateway's own is doing, in the names of 1.0.
+// OwnState is the state of a task of the gateway's own, in the names of 1.0.
 type OwnState string
 
 // The states.
@@ -25,7 +25,7 @@ const (
 type OwnTask struct {
 	ID, Context string
 	State       OwnState
-	Text        string // what it waits for, or how it ended
+	Text        string // the reason that it waits, or how it ended
 	At          time.Time
 	ApprovalURL string    // "" once it is not open any more
 	Expires     time.Time // of the question, zero as before
@@ -39,7 +39,7 @@ type Part struct {
 	Data []byte // nil for a text
 }
 
-// Answer is what the agent behind has answered.
+// Answer is the answer of the agent.
 type Answer struct {
 	Raw   []byte // the result, as it was written
 	Task  string // its task, "" for a message
@@ -98,7 +98,7 @@ func (t OwnTask) JSON(f Form) []byte {
 	return o.bytes()
 }
 
-// ours is what the task says under the extension.
+// ours is the member of the task under the extension.
 func (t OwnTask) ours() rawObject {
 	var o rawObject
 	set := func(name, value string) {

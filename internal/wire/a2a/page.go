@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Page is what an answer to ListTasks says about itself.
+// Page has the number of tasks in an answer, and its next page.
 type Page struct {
 	Tasks int    // how many it has
 	Next  string // token of the next page, "" for the last

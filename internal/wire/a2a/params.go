@@ -58,8 +58,8 @@ type TaskSendParams struct {
 	Tenant       string
 }
 
-// ResourceHandle is a resource in a result: an opaque name and what a person
-// may see of it (SEP-5).
+// ResourceHandle is a resource in a result: an opaque name and the description that a
+// person may see (SEP-5).
 type ResourceHandle struct {
 	Handle      string `json:"handle"`
 	DisplayName string `json:"displayName"`

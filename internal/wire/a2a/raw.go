@@ -63,7 +63,7 @@ func readObject(raw []byte) (rawObject, error) {
 	return o, err
 }
 
-// decoders are kept for what they have allocated.
+// decoders are kept for their allocated buffers.
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 // decoderOf returns a decoder of bytes, for [done].
@@ -73,7 +73,7 @@ func decoderOf(raw []byte) *jsontext.Decoder {
 	return d
 }
 
-// done gives a decoder back, which keeps nothing of what it has read.
+// done gives a decoder back, which keeps no bytes that it has read.
 func done(d *jsontext.Decoder) {
 	d.Reset(new(bytes.Buffer))
 	decoders.Put(d)

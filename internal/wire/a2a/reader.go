@@ -80,7 +80,7 @@ func (r *objectReader) required(name string) string {
 	return s
 }
 
-// maxWords bounds what continues record in a caller's own words: it is recorded
+// maxWords bounds a text in a caller's own words that stays on record: it is recorded
 // whole or refused, never cut (ATK-4).
 const maxWords = 4096
 
