@@ -97,7 +97,7 @@ func (e *Events) unmarked(line []byte, err error) ([]byte, error) {
 
 var mark = []byte("\uFEFF")
 
-// dataOf returns what a line adds to the data of its event.
+// dataOf returns the text that a line adds to the data of its event.
 func dataOf(line []byte) (value []byte, ok bool) {
 	value, ok = bytes.CutPrefix(line, []byte("data"))
 	if !ok || len(value) > 0 && value[0] != ':' {

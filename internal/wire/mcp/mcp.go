@@ -1,6 +1,6 @@
-// Package mcp reads what goes between clients and servers of the Model Context
-// Protocol over Streamable HTTP (revisions 2025-03-26 to 2026-07-28), as bytes: what
-// a client sends, strictly, so that it can be decided on, and the events that a
+// Package mcp reads the messages between clients and servers of the Model Context
+// Protocol over Streamable HTTP (revisions 2025-03-26 to 2026-07-28), as bytes. It reads
+// a client's messages strictly, so that they can be decided on, and the events that a
 // server answers with. It has no client and no server.
 package mcp
 
@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
-// Kind is what a message is.
+// Kind is the kind of a message.
 type Kind uint8
 
 // The kinds of messages (JSON-RPC 2.0, sections 4 and 5).
@@ -23,7 +23,7 @@ const (
 	Response // of a client to a request of the server
 )
 
-// What a method needs.
+// The needs of a method.
 type need uint8
 
 const (
@@ -114,7 +114,7 @@ func Known(name string) string {
 	return "Unknown"
 }
 
-// Message is what a client sends.
+// Message is a message of a client.
 type Message struct {
 	Kind      Kind
 	Method    string         // "" in a Response
@@ -123,9 +123,9 @@ type Message struct {
 	Arguments powerbox.Value // of the tool, or of a method that is ruled: an object
 	Revision  string         // that it says itself, or a header where it need not; "" where none does
 	Subject   string         // name of a tool or prompt, or URI of a resource; "" for none
-	Answers   bool           // it has answers to what the server wanted to know
+	Answers   bool           // it has answers to questions of the server
 	State     bool           // it has a state that the server gave
-	Approval  string         // what the client says of [AskApproval], "" where it says nothing
+	Approval  string         // the client's word on [AskApproval], "" where it says nothing
 	URLs      bool           // its client sends people to URLs (elicitation, mode url)
 	Resources []string       // URIs of those whose changes it wants to be told of
 	Dropped   []string       // members that were left out of it, or renamed; 16 at most
@@ -158,12 +158,12 @@ func (m Message) Listens() bool { return m.method().need == listens }
 // MayAsk reports whether the answer to the message may ask something of the client.
 func (m Message) MayAsk() bool { return m.Stateless() && m.method().asks }
 
-// Lists returns what the answer to the message lists, nil where it lists nothing.
+// Lists returns the list in the answer to the message, nil where it has none.
 func (m Message) Lists() *List { return m.method().lists }
 
 // Decode reads one message. Batches, which revision 2025-03-26 had, are refused
-// (ATK-28), and so is what readers read differently: names twice, or in another
-// case (ATK-27), and parameters of a tool call that this package does not know.
+// (ATK-28). So are texts that readers read differently: names twice, or in another case
+// (ATK-27), and parameters of a tool call that this package does not know.
 func Decode(body []byte, limits powerbox.Limits) (Message, *a2a.Error) {
 	var m Message
 	v, err := powerbox.DecodeValue(body, limits)
@@ -323,7 +323,7 @@ func (m *Message) params(v powerbox.Value) *a2a.Error {
 	return nil
 }
 
-// asksNothing refuses an answer to the server, and what it wants to have again, with a
+// asksNothing refuses an answer to the server, and a state to give back to it, with a
 // request whose result cannot have asked for it.
 func (m *Message) asksNothing(params powerbox.Value) *a2a.Error {
 	for _, name := range []string{paramResponses, paramState} {

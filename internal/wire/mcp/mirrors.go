@@ -16,8 +16,8 @@ const maxHeaders = 64
 // arguments there are.
 type mirrors map[mirror]bool
 
-// mirror is one value under a name as headers have it, "" for any name. The zero
-// value of what it holds stands for the name alone.
+// mirror is one value under a name as headers have it, "" for any name. A mirror without
+// a value stands for the name alone.
 type mirror struct {
 	name   string
 	kind   powerbox.Kind

@@ -47,7 +47,7 @@ const (
 	HeaderVersion = "Mcp-Protocol-Version"
 )
 
-// Those of revision 2026-07-28 that say again what the body says, in lower case.
+// Those of revision 2026-07-28 that repeat parts of the body, in lower case.
 const (
 	headerMethod = "mcp-method"
 	headerName   = "mcp-name"
@@ -105,7 +105,7 @@ func (m *Message) again(p powerbox.Member) *a2a.Error {
 	return nil
 }
 
-// listens reads what a client wants to be told of: changes of lists, which are for
+// listens reads the events that a client subscribes to: changes of lists, which are for
 // anyone who may talk to the server, and of resources.
 func (m *Message) listens(params powerbox.Value) *a2a.Error {
 	if wrong := only(params, "params", "_meta", "notifications"); wrong != nil {
@@ -217,7 +217,7 @@ func (m *Message) checkRevision(said []string) *a2a.Error {
 	return m.mismatch("%s says another revision than %s of the message, or only one of the two is there", HeaderVersion, metaVersion)
 }
 
-// says reports whether the message says what a header says again. The index of its
+// says reports whether the message has the value that a header repeats. The index of its
 // arguments is made once, for the first header that needs it.
 func (m *Message) says(header, value string, args *mirrors) bool {
 	value, ok := plain(value)
@@ -239,7 +239,8 @@ func (m *Message) says(header, value string, args *mirrors) bool {
 	}
 }
 
-// Headers are what a client of the message's revision says again, by name.
+// Headers are the values that a client of the message's revision repeats in headers, by
+// name.
 func (m *Message) Headers() map[string]string {
 	if !m.Stateless() {
 		return nil
@@ -275,13 +276,13 @@ func CallerOf(ctx context.Context) string {
 
 type clientKey struct{}
 
-// WithClient says by what client a request is counted, in sessions too: by a name that is
-// not free to make, as holders and capabilities are.
+// WithClient names the client by which a request is counted, in sessions too: by a name
+// that is not free to make, as holders and capabilities are.
 func WithClient(ctx context.Context, client string) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 
-// ClientOf is by what client a request is counted.
+// ClientOf is the client by which a request is counted.
 func ClientOf(ctx context.Context) string {
 	client, _ := ctx.Value(clientKey{}).(string)
 	return client

@@ -5,12 +5,12 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
-// The members of what clients send, of every revision that is read (MCP 2026-07-28 and
-// before, schema). Anything that is not listed is left out, as the schema has receivers ignore
-// it; members that are decided on are refused before, by name.
+// The members of clients' messages, of every revision that is read (MCP 2026-07-28 and
+// before, schema). Anything that is not listed is left out, as the schema has receivers
+// ignore it; members that are decided on are refused before, by name.
 var (
-	// What _meta carries for a server: how a request is followed, and what revision
-	// 2026-07-28 has there instead of initialize.
+	// The contents of _meta for a server: how a request is followed, and the members that
+	// revision 2026-07-28 has there instead of initialize.
 	knownMeta = a2a.NewKnown(
 		a2a.KnownMember{Name: "progressToken", Is: a2a.IsScalar},
 		a2a.KnownMember{Name: metaVersion},
@@ -65,7 +65,7 @@ func envelope(params a2a.KnownMember) *a2a.Known {
 	return k
 }
 
-// rewrite brings a message to what the server gets, and returns the message that was read
+// rewrite makes the message that the server gets, and returns the message that was read
 // from that.
 func (m Message) rewrite(v powerbox.Value) (Message, *a2a.Error) {
 	known, ok := envelopes[m.Method]
