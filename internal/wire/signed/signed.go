@@ -25,7 +25,7 @@ import (
 // Public is the public half of a key. It can be compared.
 type Public struct{ x [ed25519.PublicKeySize]byte }
 
-// ParsePublic reads what [Public.String] returns.
+// ParsePublic reads the text that [Public.String] returns.
 func ParsePublic(s string) (Public, error) {
 	var p Public
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
