@@ -9,7 +9,7 @@
 //
 //   - lost: a decision, a capability, a revocation or a registration that someone was
 //     told of, and that the town does not know;
-//   - wrong allow: a call that went through though what it stood on had been taken back
+//   - wrong allow: a call that went through though its capability had been taken back
 //     for longer than the lease, or never held it;
 //   - wrong deny: a call that was denied though it stood on something that held, with
 //     any other reason than that of a part that was away;

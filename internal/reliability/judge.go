@@ -19,14 +19,14 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// Judgement is what a town knows of what it acknowledged.
+// Judgement compares a town's acknowledgements with its records.
 type Judgement struct {
 	Records int   // in the evidence
 	Lost    int   // acknowledged, and not known
 	Size    int64 // of the log
 }
 
-// settles is how long a gateway has to ship what it keeps.
+// settles is how long a gateway has to ship its spool.
 const settles = 90 * time.Second
 
 // judgeAll compares the acknowledged results with the town's records. The load must have
@@ -178,8 +178,8 @@ func (t *Town) listed(ctx context.Context, revoked map[string]bool, j *Judgement
 	return nil
 }
 
-// everywhere has every caller use what it holds, and what it gave back, at every node
-// and gateway: a lease after the last revocation all must agree.
+// everywhere has every caller use its capabilities, and those that it gave back, at
+// every node and gateway: a lease after the last revocation all must agree.
 func (t *Town) everywhere(ctx context.Context) error {
 	if !pause(ctx, t.Lease) {
 		return ctx.Err()

@@ -76,7 +76,7 @@ type taken struct {
 	at         time.Time
 }
 
-// noting keeps what answers say of decisions.
+// noting keeps the decisions that answers name.
 type noting struct {
 	to     http.RoundTripper
 	ledger *ledger
@@ -253,7 +253,7 @@ func (w *worker) expect(ctx context.Context, held holder.Capability, skill, hand
 	return got
 }
 
-// verdict is what came of a call, or has to.
+// verdict is the result of a call, or the one that must come.
 type verdict int
 
 const (
@@ -269,7 +269,7 @@ var unavailable = map[powerbox.Code]bool{
 	"authorization_unavailable": true, "evidence_unavailable": true, "outcome_unrecorded": true, "revocations_stale": true, "revocation_unknown": true,
 }
 
-// judge says what came of a call, and notes it.
+// judge returns the result of a call, and notes it.
 func (t *Town) judge(ctx context.Context, err error, want verdict, what string) verdict {
 	var denied *holder.Denied
 	if t.lenient.Load() {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// rest is what a process holds without any requests.
+// rest has the resources that a process holds without any requests.
 type rest struct {
 	goroutines, files int
 	heap              int // bytes, with garbage that is not collected yet
@@ -59,8 +59,8 @@ func resting(ctx context.Context, address string) (rest, error) {
 }
 
 // leaks compares the first node and the first gateway, which have been used for a while,
-// with the last ones, which it begins anew. What they hold too much for half a minute is
-// a finding. It returns what they hold, in words.
+// with the last ones, which it begins anew. A surplus that lasts for half a minute is a
+// finding. It returns the numbers in words.
 func (t *Town) leaks(ctx context.Context) (string, error) {
 	n, g := t.nodes[len(t.nodes)-1], t.gateways[len(t.gateways)-1]
 	if err := errors.Join(n.process.stop(30*time.Second), t.boot(ctx, n), g.process.stop(30*time.Second), t.open(ctx, g), t.whole(ctx)); err != nil {

@@ -21,10 +21,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/pgtest"
 )
 
-// Config is what a town is made of. Every field is required but Migrator.
+// Config has the parts of a town. Every field is required except Migrator.
 type Config struct {
 	Binary   string // the program under trial
-	Migrator string // what migrates the database; Binary where empty
+	Migrator string // the program that migrates the database; Binary where empty
 	Dir      string // where its files go
 	Nodes    int
 	Gateways int

@@ -17,7 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// Result is what came of a trial, over all times that it was made.
+// Result is the result of a trial, over all times that it was made.
 type Result struct {
 	Name     string
 	Times    int
@@ -26,7 +26,7 @@ type Result struct {
 	Lost     int
 	Records  int             // in the evidence at the end
 	Without  []time.Duration // the longest time without a call that went through, each time
-	Wrong    []string        // what must not be
+	Wrong    []string        // the findings
 	Notes    []string
 	Excuses  map[string]int // reasons of calls without a definite answer
 }
@@ -54,7 +54,7 @@ func (r *Result) conclude(l *ledger) {
 	}
 }
 
-// Add adds what came of another trial of the same name.
+// Add adds the result of another trial of the same name.
 func (r *Result) Add(o Result) {
 	a, b := &r.Counts, o.Counts
 	for n, from := range map[*int]int{
@@ -245,8 +245,8 @@ func (t *Town) writes(ctx context.Context) error {
 	})
 }
 
-// stopNode stops a node for a time. It continues in the middle of what it did, and must
-// not write what others have gone past.
+// stopNode stops a node for a time. It continues in the middle of its work, and must not
+// write behind the progress of the others.
 func stopNode(ctx context.Context, t *Town, length time.Duration) (string, error) {
 	n := some(t.nodes)
 	n.signal(syscall.SIGSTOP)
@@ -254,7 +254,7 @@ func stopNode(ctx context.Context, t *Town, length time.Duration) (string, error
 	if !pause(ctx, length) {
 		return "", ctx.Err()
 	}
-	// It may have held what all the others wait for.
+	// It may have held a lock that all the others wait for.
 	stopped := t.Now()
 	return "", until(ctx, time.Minute, func() error {
 		if t.ledger.lastWent().Before(stopped) {
@@ -271,7 +271,7 @@ func cutGateway(ctx context.Context, t *Town) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// What it asks the server once and keeps it has asked.
+	// This search fills the gateway's caches of the server's answers.
 	if code, err := direct.search(ctx); err != nil || code != "" {
 		return "", fmt.Errorf("before it is cut off: %q %w", code, err)
 	}
@@ -329,7 +329,7 @@ func fillDisk(ctx context.Context, t *Town) (string, error) {
 	}
 	err = t.onFullDisk(ctx, g, d)
 	if err == nil {
-		// What it keeps is at the server before its disk goes.
+		// Its spool is at the server before its disk goes.
 		err = t.shipped(ctx)
 	}
 	err = errors.Join(err, g.process.stop(20*time.Second))
