@@ -152,7 +152,7 @@ func (i *Instance) sweep(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// unattend ends what attend began.
+// unattend ends the tasks that attend began.
 func (i *Instance) unattend() {
 	if i.leave != nil {
 		i.leave()

@@ -166,7 +166,7 @@ func lifetimes(c config.AgentAuth) (out []provider.Lifetime) {
 	return out
 }
 
-// builtIn reports who is a built-in user, in experiments.
+// builtIn reports whether a principal is a built-in user, in experiments.
 func (i *Instance) builtIn(dev bool) func(principal string) bool {
 	return func(principal string) bool {
 		return dev && slices.ContainsFunc(i.Config.Identity.Dev, func(u config.DevUser) bool { return "user:"+u.Name == principal })
@@ -201,7 +201,7 @@ func (p published) Get(ctx context.Context, address string) ([]byte, error) {
 	return data, err
 }
 
-// backendContext signs who calls a service behind the provider.
+// backendContext signs the caller of a service behind the provider.
 func (i *Instance) backendContext(agent string, now func() time.Time) func(provider.Execution, []byte) (string, error) {
 	var contexts token.Contexts
 	return func(e provider.Execution, body []byte) (string, error) {
