@@ -251,7 +251,7 @@ func ofNamed(r evidence.Record) outcome {
 // unknownCaller is the requester of a record whose caller showed nothing.
 const unknownCaller = "unknown"
 
-// IsNamed reports whether a requester is a name of the configuration; what
+// IsNamed reports whether a requester is a name of the configuration. A requester that
 // proved a key, client or certificate without having a name has a colon in it.
 func IsNamed(requester string) bool {
 	return requester != "" && requester != unknownCaller && !strings.Contains(requester, ":")

@@ -138,8 +138,8 @@ func (t Tracer) ofTask(ctx context.Context, into *gathered, task string) error {
 	if err := t.add(ctx, into, Query{Task: task}); err != nil {
 		return err
 	}
-	// The decision about the call that began the task could not name it yet; what
-	// became of the call does.
+	// The decision about the call that began the task could not name it yet; its outcome
+	// does.
 	for _, r := range slices.Collect(maps.Values(into.records)) {
 		of := r.Details.OutcomeOf
 		if _, there := into.records[of]; there || of == "" {
@@ -159,8 +159,7 @@ func (t Tracer) ofTask(ctx context.Context, into *gathered, task string) error {
 	return nil
 }
 
-// ofRecord adds a record with its trace, or else its task, or else what became of
-// it alone.
+// ofRecord adds a record with its trace, or else its task, or else its outcome alone.
 func (t Tracer) ofRecord(ctx context.Context, into *gathered, id string) error {
 	r, err := t.Record(ctx, id)
 	if err != nil {

@@ -46,8 +46,8 @@ func (g gathered) tree(issued map[string]evidence.Record) []TraceHop {
 	return hops("")
 }
 
-// leadsTo reports whether one call can have led to another: the agent that it
-// came to is who asked next, in the same trace.
+// leadsTo reports whether one call can have led to another: the agent that received it
+// made the next one, in the same trace.
 func leadsTo(before, next evidence.Record) bool {
 	return before.AgentID == next.Details.Requester && before.Decision != evidence.Deny &&
 		before.Details.TraceID == next.Details.TraceID && next.Details.TraceID != ""

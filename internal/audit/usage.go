@@ -32,7 +32,7 @@ type heldUse struct {
 	Last      string `json:"last,omitempty"`
 }
 
-// possession gathers what records say.
+// possession gathers the rights and uses in records.
 type possession map[[3]string]*heldUse
 
 func (p possession) of(holder, agent, operation string) *heldUse {
@@ -79,8 +79,8 @@ func reserved(name string) bool { return strings.HasPrefix(name, "a2a.") }
 // localName is an operation as scopes name it: without its agent.
 func localName(r evidence.Record, name string) string { return strings.TrimPrefix(name, r.AgentID+"/") }
 
-// covered reports whether something that a holder used falls under what it was
-// granted, where that is a scope for many operations.
+// covered reports whether a used operation falls under a grant of its holder, where that
+// is a scope for many operations.
 func (p possession) covered(by *heldUse) bool {
 	pattern, ok := scopePattern(by.Operation)
 	if !ok {
