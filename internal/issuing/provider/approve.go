@@ -64,7 +64,7 @@ func (p *Provider) code() (shown string, stored []byte, err error) {
 	return shown, p.codeHash(normal), nil
 }
 
-// Person is who answers.
+// Person answers questions.
 type Person = people.Person
 
 // Decision is a person's word on one grant.
@@ -224,7 +224,7 @@ func (p *Provider) mayAnswer(who Person, q Question) bool {
 	}
 }
 
-// user is who is to answer, "" for none in particular.
+// user is the person who has to answer, "" for none in particular.
 func (q Question) user() string {
 	if q.Host.User != "" {
 		return q.Host.User

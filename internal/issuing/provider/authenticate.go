@@ -75,9 +75,9 @@ func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending
 	return s, err
 }
 
-// timely checks when a token is good whose signature holds. Who is refused for that is
-// in the log, where a clock that goes wrong shows (AAP-H6); strangers, who can be as
-// many as they like, are for those who look for them.
+// timely checks when a token is good whose signature holds. A refusal of a known host is
+// in the log, where a clock that goes wrong shows (AAP-H6). Refusals of strangers, who
+// can be as many as they like, are logged at the debug level.
 func (p *Provider) timely(ctx context.Context, t agentauth.Token, now time.Time, of string, stranger bool) error {
 	err := t.CheckTimes(now, p.config.Started)
 	if err == nil {

@@ -137,7 +137,7 @@ func (c *Capability) validate(arguments powerbox.Value) *agentauth.Error {
 	return nil
 }
 
-// The words for what the server does about an output schema, as a listing has them.
+// The words for the server's treatment of an output schema, as a listing has them.
 const (
 	ChecksResults = "checked"   // of every result, and of no event of a stream
 	ChecksNothing = "unchecked" // another service executes the capability

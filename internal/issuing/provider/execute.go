@@ -434,8 +434,8 @@ func (p *Provider) Poll(ctx context.Context, s Session, id string) (Result, erro
 	return r, p.finish(ctx, j, evidence.Achieved, "")
 }
 
-// finish records the outcome of a job once, regardless of who polls at the same time, at this
-// node or another: the record comes in the transaction in which the job is over.
+// finish records the outcome of a job once, even with several pollers at the same time,
+// at this node or another: the record comes in the transaction in which the job is over.
 func (p *Provider) finish(ctx context.Context, j Job, status evidence.OutcomeStatus, cause string) error {
 	id, err := p.config.Gate.NewID()
 	if err != nil {
