@@ -136,8 +136,8 @@ func (p *Public) tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	return evidence.EntryBundle(leaves), err
 }
 
-// Recorders serves the list of who may sign records of an agent (EXT-33). It is
-// public, as the keys of the agent are.
+// Recorders serves the list of the recorders that may sign records of an agent (EXT-33).
+// It is public, as the keys of the agent are.
 func (a *Admin) Recorders(w http.ResponseWriter, r *http.Request) {
 	select {
 	case a.Public.busy <- struct{}{}:

@@ -48,7 +48,7 @@ func (g *Registry) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/registry/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(openAPI) // who has gone needs no description
+		_, _ = w.Write(openAPI) // a client that has gone needs no description
 	})
 	handle := func(pattern string, operators bool, do func(*http.Request, registry.Viewer) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
