@@ -224,7 +224,8 @@ func (k *Console) ownPasskeys(v *visit) error {
 	return k.show(v, "passkeys", passkeysPage{Keys: keys, Possible: k.passkeys != nil, Fresh: k.fresh(v)})
 }
 
-// registering is who adds or removes a passkey: someone who has logged in just now.
+// registering returns the person who adds or removes a passkey: someone who has logged
+// in just now.
 func (k *Console) registering(v *visit) (provider.Person, error) {
 	who, err := k.person(v)
 	switch {

@@ -232,7 +232,7 @@ func (k *Console) person(v *visit) (provider.Person, error) {
 	return k.config.People.Recognize(v.r.Context(), v.claim(k.fresh(v)))
 }
 
-// claim is who the visitor is, as the session says.
+// claim is the visitor's identity, as the session says.
 func (v *visit) claim(fresh bool) people.Claim {
 	return people.Claim{Principal: v.session.principal, Groups: v.session.groups, Login: v.session.login, Began: v.session.began, Fresh: fresh, Address: peer.Of(v.r).Network()}
 }
