@@ -26,7 +26,7 @@ type Call struct {
 	Binding    Binding
 	Method     Method
 	Wire       string         // how the binding names the method: by its name, the HTTP method and path, the gRPC path
-	Version    string         // "1.0" or "0.3": what the caller says it speaks
+	Version    string         // "1.0" or "0.3", as the caller says
 	ID         []byte         // raw JSON, to be given back with the answer; nil when it could not be read
 	Params     powerbox.Value // an object, {} when absent; anything when the method is Unknown
 	Extensions []string       // extension URIs that the caller asks for
@@ -42,7 +42,7 @@ type Call struct {
 	came int            // bytes of the body that came, about those of sent
 
 	PageToken      string   // ListTasks alone: where to continue; "" for the beginning
-	Tenant         string   // in which the agent keeps what the call names; "" when none
+	Tenant         string   // in which the agent keeps the named task; "" when none
 	Task           string   // task that the call names, of that tenant; "" when none
 	Context        string   // context that the call names, of that tenant; "" when none
 	ReferenceTasks []string // further tasks that a message points at
@@ -182,8 +182,8 @@ func (c *Call) parse(v03 bool) *Error {
 	return r.err
 }
 
-// unknownTenant reads the tenant of a method that only configuration may know: what its
-// answer tells of tasks is of tasks there (ATK-18).
+// unknownTenant reads the tenant of a method that only configuration may know: the tasks
+// in its answer are of that tenant (ATK-18).
 func (c *Call) unknownTenant() *Error {
 	if c.Params.Kind() != powerbox.KindObject {
 		return nil
@@ -198,7 +198,7 @@ func (c *Call) unknownTenant() *Error {
 // maxID bounds the ids of tasks, contexts and tenants, which continue record (ATK-4).
 const maxID = 1024
 
-// target collects what a call names in several places.
+// target collects the names that a call has in several places.
 type target struct {
 	what  string
 	where string

@@ -30,8 +30,7 @@ type CardView struct {
 	Holder            []byte   // raw JWK of params.holder under our extension; nil when absent
 }
 
-// Interface is one entry of supportedInterfaces, or what version 0.3 has in
-// its place.
+// Interface is one entry of supportedInterfaces, or of its counterpart in version 0.3.
 type Interface struct {
 	URL, Binding, Version, Tenant string
 }
@@ -239,7 +238,7 @@ func readObjects(where string, value []byte, known names) ([]rawObject, error) {
 	return objects, nil
 }
 
-// interfaces lists what the card offers, those of 1.0 first.
+// interfaces lists the interfaces of the card, those of 1.0 first.
 func (c *card) interfaces() []Interface {
 	var all []Interface
 	for _, o := range c.supported {

@@ -77,8 +77,8 @@ func RewriteCard(raw []byte, to Rewrite) ([]byte, error) {
 	return c.top.bytes(), nil
 }
 
-// RewriteCardAnswer does to the card in the answer to GetExtendedCard what
-// rewrite does. An answer without a result stays as it is.
+// RewriteCardAnswer changes the card in the answer to GetExtendedCard as rewrite does.
+// An answer without a result stays as it is.
 func RewriteCardAnswer(response []byte, rewrite func(card []byte) ([]byte, error)) ([]byte, error) {
 	o, err := readObject(response)
 	if err != nil {

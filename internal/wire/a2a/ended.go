@@ -27,9 +27,9 @@ func endedIn(o rawObject) []string {
 	return ended
 }
 
-// IsLast reports whether an event of a stream tells its reader that the call is over: an
-// error, a message, a task that has ended, or in 0.3 what says that it is final. A stream
-// can end without such an event.
+// IsLast reports whether an event of a stream tells its reader that the call is over.
+// Such events are an error, a message, a task that has ended, and in 0.3 an event marked
+// final. A stream can end without such an event.
 func IsLast(event []byte) bool {
 	if _, wrong := ErrorCode(event); wrong {
 		return true

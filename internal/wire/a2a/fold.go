@@ -8,8 +8,8 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// foldName maps a name to what the most lenient reader takes it for:
-// protobuf's JSON form accepts task_id for taskId, others ignore dashes.
+// foldName maps a name to the one that the most lenient reader takes it for: protobuf's
+// JSON form accepts task_id for taskId, others ignore dashes.
 func foldName(name string) string {
 	return powerbox.FoldCase(strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' {
@@ -82,16 +82,16 @@ func (n names) checkRaw(where string, o rawObject) error {
 	return nil
 }
 
-// Bounds of member names. Names are folded several times, and the letters of the
-// world cost a hundred times what ASCII costs.
+// Bounds of member names. Names are folded several times, and the letters of the world
+// cost a hundred times as much as ASCII.
 const (
 	maxName     = 1024     // bytes of one name
 	maxOddNames = 64 << 10 // bytes of all names that are not of ASCII
 )
 
-// checkNames refuses, at any depth, names that are too long, and names that
-// JavaScript gives a meaning: an agent that copies such a member changes what every
-// object has, and others ignore it.
+// checkNames refuses, at any depth, names that are too long, and names with a meaning in
+// JavaScript: an agent that copies such a member changes every object, and others ignore
+// it.
 func checkNames(v powerbox.Value, room *int) *Error {
 	elements, _ := v.Elements()
 	for _, e := range elements {

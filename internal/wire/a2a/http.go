@@ -144,8 +144,8 @@ func (c *Call) route(method string, segments []string) ([]powerbox.Member, *Erro
 	return append(inTenant, powerbox.Member{Name: "tenant", Value: powerbox.String(segments[0])}), nil
 }
 
-// find returns the method of a path without a tenant, Unknown where there is none,
-// and what the path names.
+// find returns the method of a path without a tenant, Unknown where there is none, and
+// the parameters that the path names.
 func (c *Call) find(method string, segments []string) (Method, []powerbox.Member) {
 	for _, to := range routes {
 		if named, ok := to.match(method, segments); ok && (to.path[0] != "card" || c.Version == Version03) {

@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// NewLines returns a stream of server-sent events in which no line ends but where all
+// NewLines returns a stream of server-sent events in which no line ends except where all
 // readers see it end (ATK-33). Many take U+0085, U+2028 and U+2029 for the end of one,
-// as Python's splitlines does: what follows in a text that someone wrote is then an
-// event of its own. In the JSON of an event the three come as escapes, which say the
-// same. What JSON has nowhere and such readers split at, too, ends the stream.
+// as Python's splitlines does. The rest of a text that someone wrote is then an event of
+// its own. In the JSON of an event the three come as escapes, which say the same. A
+// control character that JSON has nowhere and at which such readers split, too, ends the
+// stream.
 func NewLines(from io.ReadCloser) io.ReadCloser { return &lines{from: from} }
 
 type lines struct {

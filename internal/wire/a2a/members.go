@@ -53,8 +53,8 @@ var memberNames = []string{
 	"skill", "arguments", "capabilityId", "capabilities", "attenuations", "chain", "proof", "purpose", "ambient", "delegations",
 }
 
-// parseMembers reads the members of the extension. Unknown members are
-// refused (SEP-23): what a caller says about its authority is not skipped.
+// parseMembers reads the members of the extension. Unknown members are refused (SEP-23):
+// a caller's statement about its authority is not skipped.
 func parseMembers(where string, v powerbox.Value) (*Members, *Error) {
 	r := openStrict(where, v, memberNames...)
 	m := &Members{

@@ -161,8 +161,8 @@ func (m *Message) add(where string, part powerbox.Value) *Error {
 	return r.err
 }
 
-// besidePart notes what a part says beside its content, which agents hand on to models
-// and tools as they do the content.
+// besidePart notes the members of a part beside its content, which agents hand on to
+// models and tools as they do the content.
 func (m *Message) besidePart(r *objectReader) {
 	if r.text("filename") != "" {
 		m.loose(r.at("filename"))
@@ -175,7 +175,7 @@ func (m *Message) besidePart(r *objectReader) {
 	}
 }
 
-// besideParts notes what a call says beside the parts of its message: one rule for
+// besideParts notes the members of a call beside the parts of its message: one rule for
 // metadata, extensions, output modes and ids that are no ids.
 func (m *Message) besideParts(params, message *objectReader) {
 	for _, r := range []*objectReader{params, message} {

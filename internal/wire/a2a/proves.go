@@ -12,9 +12,9 @@ const (
 	OperationCard       = "a2a.card"
 )
 
-// Operation is the reserved operation that a call of the method needs, beside
-// what a message names: a2a.message for messages, and for methods that only
-// configuration knows.
+// Operation is the reserved operation that a call of the method needs, beside those that
+// a message names: a2a.message for messages, and for methods that only configuration
+// knows.
 func (m Method) Operation() string {
 	switch m {
 	case GetTask, SubscribeToTask, ListTasks:
