@@ -114,8 +114,8 @@ func (f *Frames) begin() bool {
 	return true
 }
 
-// Close exists for the likeness to [a2a.Frames]: what a stream ended in before
-// it was whole is no message.
+// Close exists for the likeness to [a2a.Frames]: an unfinished end of a stream is no
+// message.
 func (f *Frames) Close() {}
 
 // SetStatus writes a denial as the status of an answer, into headers or
