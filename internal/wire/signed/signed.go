@@ -1,6 +1,6 @@
-// Package signed makes and opens the short statements by which the server and
-// its gateways speak to each other through whatever is in between: compact JWS
-// (RFC 7515) with Ed25519.
+// Package signed makes and opens the short statements by which the server and its
+// gateways speak to each other through any intermediary: compact JWS (RFC 7515) with
+// Ed25519.
 //
 // The laws: the key decides the algorithm, and there is one; a statement is of
 // one type, and stands for none of another (ATK-13); its header has one form,
