@@ -73,7 +73,7 @@ func (f *front) close() {
 	f.ended.Wait()
 }
 
-// serves sets who is behind.
+// serves sets the backends.
 func (f *front) serves(addresses ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
